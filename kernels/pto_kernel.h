@@ -1,0 +1,158 @@
+#ifndef PTO_KERNELS_PTO_KERNEL_H_
+#define PTO_KERNELS_PTO_KERNEL_H_
+
+/*
+ * The kernel ABI of ptod, in C.
+ *
+ * A kernel is a function that the engine calls once for each block of a task. It gets a
+ * context and returns 0, or anything else to fail the task. It must not let an exception out,
+ * must not keep pointers from the context after it returns, and may be called from any
+ * thread, for several blocks at the same time.
+ *
+ * Every struct begins with its size, so that a kernel built against an older header works
+ * with a newer daemon: fields are only ever added at the end.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PTO_KERNEL_ABI_VERSION 1u
+#define PTO_MAX_DIMS 5
+#define PTO_MAX_ARGS 32
+#define PTO_MAX_SCALARS 16
+
+/* Element types; the numbers are those of pto.v1.DType. */
+typedef enum pto_dtype {
+  PTO_F32 = 1,
+  PTO_F16 = 2,
+  PTO_BF16 = 3,
+  PTO_F64 = 4,
+  PTO_I8 = 5,
+  PTO_I16 = 6,
+  PTO_I32 = 7,
+  PTO_I64 = 8,
+  PTO_U8 = 9,
+  PTO_U16 = 10,
+  PTO_U32 = 11,
+  PTO_U64 = 12,
+  PTO_BOOL = 13
+} pto_dtype;
+
+/* A set of element types: PTO_DTYPE_BIT(PTO_F32) | … */
+#define PTO_DTYPE_BIT(dtype) (1u << (dtype))
+#define PTO_DTYPE_ALL 0x3ffeu
+
+/* Kinds of core; the numbers are those of pto.v1.Core. */
+typedef enum pto_core {
+  PTO_AIC = 1, /* cube */
+  PTO_AIV = 2, /* vector */
+  PTO_MIX = 3  /* a whole cluster */
+} pto_core;
+
+/* What a kernel does with an argument; the numbers are those of pto.v1.Direction. */
+typedef enum pto_direction {
+  PTO_INPUT = 1,
+  PTO_OUTPUT = 2,
+  PTO_INOUT = 3,
+  PTO_NO_DEPENDENCY = 4
+} pto_direction;
+
+typedef enum pto_scalar_type { PTO_FLOAT = 1, PTO_INTEGER = 2 } pto_scalar_type;
+
+typedef enum pto_log_level {
+  PTO_LOG_DEBUG = 0,
+  PTO_LOG_INFO = 1,
+  PTO_LOG_WARNING = 2,
+  PTO_LOG_ERROR = 3
+} pto_log_level;
+
+/* A view of device memory. Strides are in elements and at least 1. */
+typedef struct pto_tensor {
+  void* data;     /* the first element; NULL in a check, and where a dimension is 0 */
+  uint32_t dtype; /* pto_dtype */
+  uint32_t ndim;  /* 0 (one element) to PTO_MAX_DIMS */
+  int64_t shape[PTO_MAX_DIMS];
+  int64_t strides[PTO_MAX_DIMS];
+} pto_tensor;
+
+/* A scalar, as the kernel's signature says. */
+typedef union pto_scalar {
+  double f64;
+  int64_t i64;
+} pto_scalar;
+
+struct pto_context;
+
+/* What a kernel can ask of the engine. */
+typedef struct pto_kernel_api {
+  uint32_t struct_size;
+  uint32_t abi_version;
+  /* Non-zero once the run is to stop. A long kernel looks now and then, and returns early. */
+  int (*cancelled)(const struct pto_context* context);
+  /* Writes a line to the daemon's log, with run, task and block. */
+  void (*log)(const struct pto_context* context, pto_log_level level, const char* text);
+  /* Says why the kernel is about to return an error. The text is copied. */
+  void (*set_error)(const struct pto_context* context, const char* text);
+} pto_kernel_api;
+
+/* What one block of a task gets. */
+typedef struct pto_context {
+  uint32_t struct_size;
+  uint32_t block_index; /* 0 … block_count - 1 */
+  uint32_t block_count;
+  uint32_t chip;      /* index on the node */
+  uint32_t core;      /* AIC c is c; AIV are n + 2c and n + 2c + 1, n the chip's clusters */
+  uint32_t core_kind; /* pto_core */
+  uint32_t tensor_count;
+  uint32_t scalar_count;
+  const pto_tensor* tensors;
+  const pto_scalar* scalars;
+  const pto_kernel_api* api;
+  void* engine; /* the engine's own */
+} pto_context;
+
+typedef int32_t (*pto_kernel_function)(const pto_context* context);
+
+/*
+ * Looks at the arguments of a task before the graph is accepted: shapes that must agree, and
+ * so on. `data` pointers are NULL. Scalars may still change at launch, so they are not here.
+ * Returns 0, or writes what is wrong to `message` (a C string) and returns something else.
+ */
+typedef int32_t (*pto_check_function)(const pto_tensor* tensors, uint32_t tensor_count,
+                                      char* message, size_t message_size);
+
+typedef struct pto_argument_info {
+  const char* name;
+  pto_direction direction;
+  uint32_t dtypes; /* PTO_DTYPE_BIT of what is accepted */
+} pto_argument_info;
+
+typedef struct pto_scalar_info {
+  const char* name;
+  pto_scalar_type type;
+} pto_scalar_info;
+
+/* What a kernel is. All strings and arrays live as long as the kernel. */
+typedef struct pto_kernel_info {
+  uint32_t struct_size;
+  const char* name;        /* a-z 0-9 _, starting with a letter, at most 63 */
+  const char* description; /* one sentence */
+  pto_kernel_function function;
+  pto_check_function check; /* NULL: nothing to check beyond the signature */
+  pto_core default_core;
+  const pto_argument_info* arguments;
+  uint32_t argument_count;
+  const pto_scalar_info* scalars;
+  uint32_t scalar_count;
+  uint32_t requires_sync_start; /* 0 or 1 */
+} pto_kernel_info;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* PTO_KERNELS_PTO_KERNEL_H_ */

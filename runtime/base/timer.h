@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <thread>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/mutex.h"
+
+namespace pto {
+
+// Calls functions at given times. Passive: someone calls RunDue. Thread-safe; a function is
+// called without any lock held and may use the queue.
+class TimerQueue {
+ public:
+  using Id = uint64_t;
+
+  explicit TimerQueue(const Clock& clock) : clock_(clock) {}
+  TimerQueue(const TimerQueue&) = delete;
+  TimerQueue& operator=(const TimerQueue&) = delete;
+
+  // Calls `fn` at `at_ns` of the clock, or as soon as possible when that has passed.
+  // Never returns 0.
+  Id Schedule(int64_t at_ns, std::function<void()> fn);
+
+  // Returns true when the function will never be called; false when it was called, is being
+  // called, or was cancelled before.
+  bool Cancel(Id id);
+
+  // Calls what is due. Returns the time of the next timer, or -1 when there is none.
+  int64_t RunDue();
+
+  // Drops all timers without calling them.
+  void Clear();
+
+ private:
+  friend class TimerThread;
+
+  const Clock& clock_;
+  Mutex mutex_;
+  CondVar changed_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  Id next_id_ ABSL_GUARDED_BY(mutex_) = 1;
+  std::map<std::pair<int64_t, Id>, std::function<void()>> timers_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<Id, int64_t> times_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Runs a TimerQueue on the machine's clock until it is destroyed.
+class TimerThread {
+ public:
+  explicit TimerThread(TimerQueue& queue);
+  ~TimerThread();
+  TimerThread(const TimerThread&) = delete;
+  TimerThread& operator=(const TimerThread&) = delete;
+
+ private:
+  void Loop();
+
+  TimerQueue& queue_;
+  std::thread thread_;
+};
+
+}  // namespace pto

@@ -1,0 +1,84 @@
+"""The external repositories of this project, all of them made from Debian packages."""
+
+load(":absl.bzl", "debian_absl")
+
+_STATIC = "@pto//third_party/debian:static"
+
+def _system_impl(rctx):
+    """Lays out a repository of links to installed files and a BUILD file."""
+    missing = []
+    for path in rctx.attr.links.values():
+        if not rctx.path(path).exists:
+            missing.append(path)
+    if missing:
+        fail("%s is not there. Run: apt-get install %s" % (
+            ", ".join(missing),
+            " ".join(rctx.attr.packages),
+        ))
+    for link, path in rctx.attr.links.items():
+        rctx.symlink(path, link)
+    rctx.symlink(rctx.attr.build_file, "BUILD.bazel")
+    for package, build_file in rctx.attr.sub_packages.items():
+        rctx.symlink(build_file, package + "/BUILD.bazel")
+
+system_repository = repository_rule(
+    implementation = _system_impl,
+    attrs = {
+        "build_file": attr.label(mandatory = True),
+        # link in the repository: absolute path it points at
+        "links": attr.string_dict(mandatory = True),
+        # the Debian packages that install them, for the error message
+        "packages": attr.string_list(mandatory = True),
+        "sub_packages": attr.string_dict(),
+    },
+    local = True,
+)
+
+def debian_repositories():
+    """Declares every external repository, under the name its upstream project uses."""
+
+    # What Bazel's own files load and would otherwise download.
+    native.local_repository(name = "rules_cc", path = "third_party/offline/rules_cc")
+    native.local_repository(name = "rules_java", path = "/usr/share/bazel/rules/java")
+    native.local_repository(name = "rules_proto", path = "/usr/share/bazel/rules/proto")
+    native.local_repository(name = "bazel_skylib", path = "/usr/share/bazel/tools/skylib")
+    native.local_repository(
+        name = "remote_coverage_tools",
+        path = "third_party/offline/remote_coverage_tools",
+    )
+
+    debian_absl(name = "com_google_absl", static_setting = _STATIC)
+    system_repository(
+        name = "com_google_protobuf",
+        build_file = "@pto//third_party/debian:protobuf.BUILD",
+        links = {
+            "include/google/protobuf": "/usr/include/google/protobuf",
+            "protoc": "/usr/bin/protoc",
+        },
+        packages = ["libprotobuf-dev", "protobuf-compiler"],
+    )
+    system_repository(
+        name = "com_github_grpc_grpc",
+        build_file = "@pto//third_party/debian:grpc.BUILD",
+        links = {
+            "include/grpcpp": "/usr/include/grpcpp",
+            "grpc_cpp_plugin": "/usr/bin/grpc_cpp_plugin",
+            "grpc_python_plugin": "/usr/bin/grpc_python_plugin",
+        },
+        packages = ["libgrpc++-dev", "protobuf-compiler-grpc"],
+    )
+    system_repository(
+        name = "com_google_googletest",
+        build_file = "@pto//third_party/debian:googletest.BUILD",
+        links = {
+            "include/gtest": "/usr/include/gtest",
+            "include/gmock": "/usr/include/gmock",
+        },
+        packages = ["libgtest-dev", "libgmock-dev"],
+    )
+    system_repository(
+        name = "com_github_google_benchmark",
+        build_file = "@pto//third_party/debian:benchmark.BUILD",
+        links = {"include/benchmark": "/usr/include/benchmark"},
+        packages = ["libbenchmark-dev"],
+    )
