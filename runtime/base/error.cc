@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "absl/strings/cord.h"
+#include "absl/strings/match.h"
 
 namespace pto {
 namespace {
@@ -140,8 +141,9 @@ std::string ReasonOf(const absl::Status& status) {
 
 absl::Status PrefixField(const absl::Status& status, absl::string_view prefix) {
   absl::optional<ErrorDetail> detail = GetErrorDetail(status);
-  if (!detail.has_value() || detail->field.empty()) return status;
+  if (!detail.has_value()) return status;
   detail->field = absl::StrCat(prefix, detail->field);
+  if (absl::EndsWith(detail->field, ".")) detail->field.pop_back();
   return Make(status.code(), status.message(), *detail);
 }
 
