@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -389,6 +390,17 @@ uint64_t Engine::ready_tasks() const {
 uint64_t Engine::active_runs() const {
   MutexLock lock(mutex_);
   return active_.size();
+}
+
+bool Engine::WaitIdle(absl::Duration timeout) {
+  const auto until = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(timeout);
+  MutexLock lock(mutex_);
+  while (!active_.empty()) {
+    const auto left = until - std::chrono::steady_clock::now();
+    if (left <= std::chrono::nanoseconds(0)) return false;
+    no_runs_.WaitFor(mutex_, left);
+  }
+  return true;
 }
 
 Engine::ChipUse Engine::chip_use(uint32_t chip) const {

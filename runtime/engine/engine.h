@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/timer.h"
@@ -66,6 +67,8 @@ class Engine {
   bool RunOne();
 
   uint64_t active_runs() const;
+  // Waits until no run is active or `timeout` has passed. Returns whether none is.
+  bool WaitIdle(absl::Duration timeout);
   ChipUse chip_use(uint32_t chip) const;
   const std::vector<Chip>& chips() const { return chips_; }
   uint32_t executors() const { return static_cast<uint32_t>(executors_.size()); }
