@@ -82,3 +82,9 @@ def debian_repositories():
         links = {"include/benchmark": "/usr/include/benchmark"},
         packages = ["libbenchmark-dev"],
     )
+    system_repository(
+        name = "blis",
+        build_file = "@pto//third_party/debian:blis.BUILD",
+        links = {"include/blis-serial": "/usr/include/x86_64-linux-gnu/blis-serial"},
+        packages = ["libblis-serial-dev"],
+    )
