@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "absl/strings/cord.h"
-#include "absl/strings/strip.h"
 
 namespace pto {
 namespace {
@@ -115,13 +114,8 @@ absl::optional<ErrorDetail> Decode(const absl::Cord& payload) {
   return detail;
 }
 
-// What stands before the message of an error that has a field.
-std::string FieldPrefix(absl::string_view field) {
-  return field.empty() ? std::string() : absl::StrCat(field, ": ");
-}
-
 absl::Status Make(absl::StatusCode code, absl::string_view message, const ErrorDetail& detail) {
-  absl::Status status(code, absl::StrCat(FieldPrefix(detail.field), message));
+  absl::Status status(code, message);
   status.SetPayload(kPayloadUrl, Encode(detail));
   return status;
 }
@@ -172,10 +166,8 @@ std::string ReasonOf(const absl::Status& status) {
 absl::Status PrefixField(const absl::Status& status, absl::string_view prefix) {
   absl::optional<ErrorDetail> detail = GetErrorDetail(status);
   if (!detail.has_value() || detail->field.empty()) return status;
-  absl::string_view message = status.message();
-  absl::ConsumePrefix(&message, FieldPrefix(detail->field));
   detail->field = absl::StrCat(prefix, detail->field);
-  return Make(status.code(), message, *detail);
+  return Make(status.code(), status.message(), *detail);
 }
 
 }  // namespace pto

@@ -43,7 +43,7 @@ class Error {
  public:
   Error(const Reason& reason, absl::string_view message);
 
-  // Path of the field that is wrong. The message begins with it.
+  // Path of the field that is wrong. It goes beside the message, not into it.
   Error& At(absl::string_view field);
   // A value that the message speaks of.
   Error& With(absl::string_view key, absl::AlphaNum value);
@@ -65,8 +65,7 @@ absl::optional<ErrorDetail> GetErrorDetail(const absl::Status& status);
 // The reason's name, or an empty string for a status without one.
 std::string ReasonOf(const absl::Status& status);
 
-// Puts `prefix` before the field path of an error that has one, in its message too. Leaves
-// others alone.
+// Puts `prefix` before the field path of an error that has one. Leaves others alone.
 absl::Status PrefixField(const absl::Status& status, absl::string_view prefix);
 
 }  // namespace pto
