@@ -11,7 +11,7 @@ Installs what is missing, builds everything and runs all tests. The last line sa
 `N passed, N failed`; the exit code is 0 when nothing failed.
 
 Phases, in this order:
-  style     formatting, shell syntax, complete package list
+  style     formatting, shell syntax, layers, complete package list
   default   everything is built; all tests
   tsan      tests without gRPC, under ThreadSanitizer
   asan      all other tests, under AddressSanitizer and UndefinedBehaviorSanitizer
@@ -101,13 +101,20 @@ sources() {
 }
 
 run_style() {
-  local file package
+  local file found package
   while IFS= read -r -d '' file; do
     bash -n "$file" || fail "style: $file is not valid bash"
   done < <(sources \( -name '*.sh' -o -path './.ci/run' \))
 
   sources \( -name '*.h' -o -name '*.cc' \) | xargs -0 -r clang-format-19 --dry-run -Werror ||
     fail "style: run clang-format-19 -i on the files above"
+
+  # What ThreadSanitizer is to see does without gRPC and protobuf, and knows nothing above it.
+  found=$(sources \( -path './runtime/*' -o -path './comm/*' -o -path './kernels/*' \) \
+    \( -name '*.h' -o -name '*.cc' \) ! -name '*_test.cc' |
+    xargs -0 -r grep -HnE '^#include.*("daemon/|"client/|"proto/|grpc|\.pb\.h|google/protobuf)') ||
+    true # grep finds nothing
+  [[ -z $found ]] || fail "style: include what their layer must not know:"$'\n'"$found"
 
   # Every package that a repository rule asks for is one that setup.sh installs.
   for package in $(sed -n 's/.*packages = \[\(.*\)\].*/\1/p' third_party/debian/*.bzl | tr -d '",'); do
