@@ -145,6 +145,13 @@ void Engine::StopIf(const std::function<bool(const Run&)>& select, RunState as,
   for (const std::shared_ptr<Run>& run : selected) Stop(*run, as, error);
 }
 
+uint64_t Engine::CountIf(const std::function<bool(const Run&)>& select) const {
+  MutexLock lock(mutex_);
+  return static_cast<uint64_t>(
+      std::count_if(active_.begin(), active_.end(),
+                    [&select](const auto& entry) { return select(*entry.first); }));
+}
+
 bool Engine::RunOne() {
   thread_local Worker worker;
   BlockTicket ticket;
@@ -326,7 +333,8 @@ void Engine::Record(Run& run, uint32_t task, TaskOutcome outcome, int32_t core, 
   }
   const TaskRecord record{task,    static_cast<uint32_t>(core), run.image().tasks()[task].chip,
                           outcome, start - run.accepted_ns(),   end - run.accepted_ns()};
-  if (run.AddRecord(record) && run.spec_.observer != nullptr) run.spec_.observer->OnRecords(run);
+  const size_t waiting = run.AddRecord(record);
+  if (waiting != 0 && run.spec_.observer != nullptr) run.spec_.observer->OnRecords(run, waiting);
 }
 
 void Engine::Push(Worker& worker, Run& run, bool taking_one) {
