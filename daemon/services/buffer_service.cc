@@ -115,8 +115,7 @@ absl::Status BufferService::DeleteBuffers(const v1::DeleteBuffersRequest& reques
   std::vector<std::string> ids;
   for (int i = 0; i < request.names_size(); ++i) {
     const std::string path = absl::StrCat("names[", i, "]");
-    PTO_ASSIGN_OR_RETURN(names::Child child,
-                         names::ParseChild(request.names(i), "buffers", path));
+    PTO_ASSIGN_OR_RETURN(names::Child child, names::ParseChild(request.names(i), "buffers", path));
     if (i == 0) session_id = child.session;
     if (child.session != session_id) {
       return Error(reason::kSessionMismatch,

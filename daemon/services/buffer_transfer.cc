@@ -148,7 +148,7 @@ class ReadBuffer final : public rpc::ServerStreamReactor<v1::ReadBufferResponse>
   absl::Status Begin() {
     PTO_ASSIGN_OR_RETURN(target_, FindTarget(node_, request_.name()));
     const uint64_t size = target_.buffer->memory->bytes();
-    const uint64_t limit = request_.limit() != 0     ? request_.limit()
+    const uint64_t limit = request_.limit() != 0      ? request_.limit()
                            : request_.offset() < size ? size - request_.offset()
                                                       : 0;
     PTO_RETURN_IF_ERROR(CheckRange(target_, request_.offset(), limit));

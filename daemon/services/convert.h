@@ -24,7 +24,6 @@ void ToProto(const std::string& session_id, const SessionBuffer& buffer, v1::Buf
 void ToProto(const RegisteredGraph& graph, v1::Graph* proto);
 void ToProto(const pto_kernel_info& info, v1::Kernel* proto);
 // The event of an entry of the log of `session`.
-void ToProto(const LogEntry& entry, Session& session, const std::string& boot_id,
-             v1::Event* proto);
+void ToProto(const LogEntry& entry, Session& session, const std::string& boot_id, v1::Event* proto);
 
 }  // namespace pto

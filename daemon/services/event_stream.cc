@@ -45,11 +45,10 @@ absl::Status EventStream::Begin() {
   if (linger == absl::ZeroDuration()) linger = absl::Milliseconds(2);
   linger_ns_ = absl::ToInt64Nanoseconds(linger);
   absl::Duration progress = absl::Seconds(10);
-  if (request_.has_progress_interval() && (request_.progress_interval().seconds() != 0 ||
-                                           request_.progress_interval().nanos() != 0)) {
-    PTO_ASSIGN_OR_RETURN(progress,
-                         ParseDuration(request_.progress_interval(), "progress_interval",
-                                       absl::Milliseconds(100), absl::Hours(24)));
+  if (request_.has_progress_interval() &&
+      (request_.progress_interval().seconds() != 0 || request_.progress_interval().nanos() != 0)) {
+    PTO_ASSIGN_OR_RETURN(progress, ParseDuration(request_.progress_interval(), "progress_interval",
+                                                 absl::Milliseconds(100), absl::Hours(24)));
   }
   progress_ns_ = absl::ToInt64Nanoseconds(progress);
   if (!request_.boot_id().empty() && request_.boot_id() != node_.boot_id()) {

@@ -10,7 +10,7 @@
 #include "daemon/events/event_log.h"
 #include "daemon/rpc/stream.h"
 #include "daemon/services/stop_list.h"
-#include "pto/v1/event.pb.h"
+#include "pto/v1/event.grpc.pb.h"
 #include "runtime/base/mutex.h"
 
 namespace pto {

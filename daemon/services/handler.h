@@ -9,8 +9,9 @@ namespace pto {
 
 // A handler for a method that answers at once.
 template <typename Service, typename Request, typename Response>
-rpc::UnaryHandler<Request, Response> Handler(
-    Service* service, absl::Status (Service::*method)(const Request&, Response*)) {
+rpc::UnaryHandler<Request, Response> Handler(Service* service,
+                                             absl::Status (Service::*method)(const Request&,
+                                                                             Response*)) {
   return [service, method](rpc::UnaryCallPtr<Request, Response> call) {
     call->Finish((service->*method)(call->request(), call->response()));
   };

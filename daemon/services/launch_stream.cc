@@ -60,8 +60,7 @@ void LaunchStream::LaunchOne() {
     Complete(std::move(completion));
     return;
   }
-  absl::StatusOr<std::shared_ptr<RunEntry>> entry =
-      Launch(node_, request_.launch(), &session_);
+  absl::StatusOr<std::shared_ptr<RunEntry>> entry = Launch(node_, request_.launch(), &session_);
   if (!entry.ok()) {
     v1::LaunchCompletion completion;
     completion.set_tag(tag);

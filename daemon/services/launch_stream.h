@@ -7,7 +7,7 @@
 #include "daemon/core/node.h"
 #include "daemon/rpc/stream.h"
 #include "daemon/services/stop_list.h"
-#include "pto/v1/run.pb.h"
+#include "pto/v1/run.grpc.pb.h"
 #include "runtime/base/mutex.h"
 
 namespace pto {

@@ -3,7 +3,7 @@
 #include "daemon/core/node.h"
 #include "daemon/rpc/stream.h"
 #include "pto/v1/graph.pb.h"
-#include "pto/v1/run.pb.h"
+#include "pto/v1/run.grpc.pb.h"
 
 namespace pto {
 

@@ -75,9 +75,8 @@ absl::StatusOr<Labels> ParseLabels(const google::protobuf::Map<std::string, std:
   Labels result;
   for (const auto& [key, value] : labels) {
     if (key.empty() || key.size() > kMaxLabelBytes || value.size() > kMaxLabelBytes) {
-      return Error(reason::kFieldInvalid,
-                   absl::StrCat("a label's key has 1 to ", kMaxLabelBytes,
-                                " bytes, its value at most as many"))
+      return Error(reason::kFieldInvalid, absl::StrCat("a label's key has 1 to ", kMaxLabelBytes,
+                                                       " bytes, its value at most as many"))
           .At(field)
           .With("key", key.substr(0, 64));
     }

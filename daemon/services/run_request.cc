@@ -90,8 +90,8 @@ absl::Status BindScalars(const v1::LaunchGraphRequest& request, const GraphImage
             .At(path + ".value")
             .With("scalar", scalar.name());
     }
-    const auto type = named[index].type == 0 ? PTO_FLOAT
-                                             : static_cast<pto_scalar_type>(named[index].type);
+    const auto type =
+        named[index].type == 0 ? PTO_FLOAT : static_cast<pto_scalar_type>(named[index].type);
     absl::StatusOr<uint64_t> bits = GraphBuilder::ScalarBits(input, {scalar.name().c_str(), type});
     if (!bits.ok()) return PrefixField(bits.status(), path + ".value");
     run->named_scalars[index] = *bits;

@@ -39,10 +39,9 @@ void RunService::Register(rpc::Server& server) {
                [this](rpc::UnaryCallPtr<v1::LaunchGraphRequest, v1::Run> call) {
                  LaunchGraph(std::move(call));
                });
-  server.LongUnary(&Async::RequestWaitRun, &service_,
-                   [this](rpc::UnaryCallPtr<v1::WaitRunRequest, v1::Run> call) {
-                     WaitRun(std::move(call));
-                   });
+  server.LongUnary(
+      &Async::RequestWaitRun, &service_,
+      [this](rpc::UnaryCallPtr<v1::WaitRunRequest, v1::Run> call) { WaitRun(std::move(call)); });
   server.Unary(&Async::RequestRegisterGraph, &service_, Handler(this, &RunService::RegisterGraph));
   server.Unary(&Async::RequestDeleteGraph, &service_, Handler(this, &RunService::DeleteGraph));
   server.Unary(&Async::RequestGetRun, &service_, Handler(this, &RunService::GetRun));
@@ -54,9 +53,9 @@ void RunService::Register(rpc::Server& server) {
                       [this](const grpc::ServerContext&) { return NewPackedRun(node_); });
   server.ClientStream(&Async::RequestRegisterPackedGraph, &service_,
                       [this](const grpc::ServerContext&) { return NewPackedGraph(node_); });
-  server.BidiStream(
-      &Async::RequestLaunchStream, &service_,
-      [this](const grpc::ServerContext&) { return LaunchStream::Make(node_, streams_); });
+  server.BidiStream(&Async::RequestLaunchStream, &service_, [this](const grpc::ServerContext&) {
+    return LaunchStream::Make(node_, streams_);
+  });
 }
 
 // ---- starting runs
@@ -93,8 +92,7 @@ void RunService::LaunchGraph(rpc::UnaryCallPtr<v1::LaunchGraphRequest, v1::Run> 
   const absl::StatusOr<absl::Duration> wait = ParseWait(call->request().wait(), "wait");
   if (!wait.ok()) return call->Finish(wait.status());
   std::shared_ptr<Session> session;
-  const absl::StatusOr<std::shared_ptr<RunEntry>> entry =
-      Launch(node_, call->request(), &session);
+  const absl::StatusOr<std::shared_ptr<RunEntry>> entry = Launch(node_, call->request(), &session);
   if (!entry.ok()) return call->Finish(entry.status());
   AnswerWithRun(node_, std::move(call), *entry, *wait, false);
 }
@@ -110,8 +108,8 @@ absl::Status RunService::RegisterGraph(const v1::RegisterGraphRequest& request,
   if (graph == nullptr) {
     PTO_ASSIGN_OR_RETURN(DecodedGraph decoded,
                          DecodeGraphSpec(request.graph(), id, node_.target()));
-    PTO_ASSIGN_OR_RETURN(
-        graph, session->AddGraph(request.graph_id(), digest, std::move(decoded.image)));
+    PTO_ASSIGN_OR_RETURN(graph,
+                         session->AddGraph(request.graph_id(), digest, std::move(decoded.image)));
   }
   ToProto(*graph, response);
   return absl::OkStatus();
@@ -153,13 +151,12 @@ absl::Status RunService::CancelRun(const v1::CancelRunRequest& request, v1::Run*
   PTO_RETURN_IF_ERROR(CheckReasonText(request.reason()));
   PTO_ASSIGN_OR_RETURN(const std::shared_ptr<RunEntry> entry, FindRun(request.name()));
   if (const std::shared_ptr<Run> run = entry->run()) {
-    node_.engine().Stop(
-        *run, RunState::kCancelled,
-        Error(reason::kRunCancelled,
-              absl::StrCat("the run was cancelled on request",
-                           request.reason().empty() ? "" : ": ", request.reason()))
-            .With("by", "CancelRun")
-            .With("why", request.reason()));
+    node_.engine().Stop(*run, RunState::kCancelled,
+                        Error(reason::kRunCancelled,
+                              absl::StrCat("the run was cancelled on request",
+                                           request.reason().empty() ? "" : ": ", request.reason()))
+                            .With("by", "CancelRun")
+                            .With("why", request.reason()));
   }
   ToProto(entry->Status(), response);
   return absl::OkStatus();
@@ -173,7 +170,8 @@ absl::Status RunService::ListRuns(const v1::ListRunsRequest& request,
   std::string token_session;
   uint64_t before = 0;
   if (!token.empty()) {
-    const std::pair<std::string, std::string> parts = absl::StrSplit(token, absl::MaxSplits('/', 1));
+    const std::pair<std::string, std::string> parts =
+        absl::StrSplit(token, absl::MaxSplits('/', 1));
     if (!absl::SimpleAtoi(parts.second, &before)) {
       return Error(reason::kPageTokenInvalid, "this is not a token of ListRuns").At("page_token");
     }

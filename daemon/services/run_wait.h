@@ -10,7 +10,7 @@
 #include "daemon/core/run_entry.h"
 #include "daemon/rpc/unary.h"
 #include "daemon/services/convert.h"
-#include "pto/v1/run.pb.h"
+#include "pto/v1/run.grpc.pb.h"
 
 namespace pto {
 
@@ -33,8 +33,7 @@ class RunWait final : public std::enable_shared_from_this<RunWait<Request>> {
         if (const std::shared_ptr<RunWait> wait = weak.lock()) wait->GiveUp();
       });
     }
-    timer_.store(timers_.Schedule(until_ns, [self] { self->GiveUp(); }),
-                 std::memory_order_release);
+    timer_.store(timers_.Schedule(until_ns, [self] { self->GiveUp(); }), std::memory_order_release);
     const uint64_t waiter = entry_->AddWaiter([self](const RunStatus& status) {
       self->timers_.Cancel(self->timer_.load(std::memory_order_acquire));
       self->Answer(status);

@@ -42,8 +42,8 @@ absl::Status SessionService::CreateSession(const v1::CreateSessionRequest& reque
   PTO_RETURN_IF_ERROR(names::CheckId(request.session_id(), "session_id"));
   SessionManager::Request create;
   create.id = request.session_id();
-  PTO_ASSIGN_OR_RETURN(create.ttl, ParseDuration(request.ttl(), "ttl", absl::ZeroDuration(),
-                                                 absl::Hours(24 * 365)));
+  PTO_ASSIGN_OR_RETURN(
+      create.ttl, ParseDuration(request.ttl(), "ttl", absl::ZeroDuration(), absl::Hours(24 * 365)));
   PTO_ASSIGN_OR_RETURN(create.labels, ParseLabels(request.labels(), "labels"));
   if (request.api_min() > kApiVersion ||
       (request.api_max() != 0 && request.api_max() < kApiVersion)) {
@@ -97,8 +97,7 @@ absl::Status SessionService::ListSessions(const v1::ListSessionsRequest& request
 absl::Status SessionService::DeleteSession(const v1::DeleteSessionRequest& request,
                                            v1::Session* response) {
   PTO_ASSIGN_OR_RETURN(const std::string id, names::ParseSession(request.name(), "name"));
-  absl::StatusOr<std::shared_ptr<Session>> session =
-      node_.sessions().Delete(id, "it was deleted");
+  absl::StatusOr<std::shared_ptr<Session>> session = node_.sessions().Delete(id, "it was deleted");
   if (!session.ok()) {
     if (!request.allow_missing()) return session.status();
   } else if (*session != nullptr) {
