@@ -14,7 +14,10 @@ namespace {
 
 constexpr uint64_t kPage = 4096;
 
-uint64_t RoundUp(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+// At least one page: the host maps nothing smaller, and every block has an address.
+uint64_t RoundUp(uint64_t bytes) {
+  return bytes == 0 ? kPage : (bytes + kPage - 1) / kPage * kPage;
+}
 
 }  // namespace
 

@@ -13,6 +13,9 @@
 namespace pto {
 namespace {
 
+// Records refer to each other in 32 bits.
+constexpr uint64_t kMaxRecords = std::numeric_limits<uint32_t>::max();
+
 // Marks a reference to one of the tasks' own scalars until the number of named ones is known.
 constexpr uint32_t kOwnScalar = 1u << 31;
 
@@ -103,6 +106,9 @@ absl::StatusOr<uint32_t> GraphBuilder::AddTensor(uint32_t slot, uint32_t layout,
         .With("have", layouts_.size())
         .With("want", layout);
   }
+  if (tensors_.size() >= kMaxRecords) {
+    return Error(reason::kGraphTooLarge, "the graph has more tensors than can be numbered");
+  }
   PTO_ASSIGN_OR_RETURN(const uint64_t bytes, BytesNeeded(layouts_[layout], offset));
   const auto index = static_cast<uint32_t>(tensors_.size());
   if (bytes > slots_[slot].min_bytes) {
@@ -131,16 +137,17 @@ absl::Status GraphBuilder::CheckLaunch(const TaskInput& task, ImageTask& record)
         .With("chips", target_.chip_clusters.size());
   }
   const pto_kernel_info& info = *kernel_infos_[task.kernel];
-  record.chip = static_cast<uint16_t>(task.chip);
-  record.core =
-      static_cast<uint8_t>(task.core == 0 ? static_cast<uint32_t>(info.default_core) : task.core);
-  record.block_num = task.block_num == 0 ? 1 : task.block_num;
-  if (record.core > PTO_MIX) {
+  // Before it is cut to the record's eight bits, where 258 would look like AIV.
+  if (task.core > PTO_MIX) {
     return Error(reason::kLaunchInvalid, absl::StrCat("core kind ", task.core, " is not known"))
         .At("launch.core")
         .With("core", task.core)
         .Hint("name AIC, AIV or MIX");
   }
+  record.chip = static_cast<uint16_t>(task.chip);
+  record.core =
+      static_cast<uint8_t>(task.core == 0 ? static_cast<uint32_t>(info.default_core) : task.core);
+  record.block_num = task.block_num == 0 ? 1 : task.block_num;
   // The word that counts a task's blocks keeps its highest bit for failure.
   if (record.block_num > (1u << 30)) {
     return Error(reason::kLaunchInvalid,
@@ -207,6 +214,7 @@ absl::Status GraphBuilder::CheckArgs(const TaskInput& task) {
           .With("have", absl::StrCat("chips/", slot.chip))
           .With("want", absl::StrCat("chips/", task.chip));
     }
+    if (info.check == nullptr) continue;
     pto_tensor& out = described[i];
     out.data = nullptr;
     out.dtype = layout.dtype;
@@ -311,6 +319,9 @@ absl::Status GraphBuilder::AddDependencies(const TaskInput& task, ImageTask& rec
     last_dependent_[before] = static_cast<uint32_t>(tasks_.size());
     dependencies_.push_back(before);
   }
+  if (dependencies_.size() > kMaxRecords) {
+    return Error(reason::kGraphTooLarge, "the graph has more dependencies than can be numbered");
+  }
   record.dependencies = static_cast<uint32_t>(dependencies_.size() - first);
   return absl::OkStatus();
 }
@@ -348,7 +359,7 @@ absl::StatusOr<std::shared_ptr<const GraphImage>> GraphBuilder::Build() {
   if (tasks_.empty()) {
     return Error(reason::kGraphEmpty, "the graph has no task").At("tasks");
   }
-  if (text_.size() > std::numeric_limits<uint32_t>::max()) {
+  if (text_.size() > kMaxRecords) {
     return Error(reason::kGraphTooLarge, "the names of the graph are too long together");
   }
 
@@ -363,7 +374,9 @@ absl::StatusOr<std::shared_ptr<const GraphImage>> GraphBuilder::Build() {
         {std::string(text_.data() + scalar_names_[i].name.begin, scalar_names_[i].name.size)
              .c_str(),
          type});
-    if (!bits.ok()) return bits.status();
+    if (!bits.ok()) {
+      return PrefixField(bits.status(), absl::StrCat("scalars[", i, "].value"));
+    }
     values.push_back(*bits);
   }
   values.insert(values.end(), scalar_values_.begin(), scalar_values_.end());

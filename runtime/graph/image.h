@@ -88,6 +88,8 @@ class GraphImage {
   uint64_t edge_count() const { return header().successors.count; }
   bool has_multi_block_tasks() const { return has_multi_block_tasks_; }
   size_t bytes() const { return bytes_.size(); }
+  // All of it; an image made of a copy means the same.
+  absl::Span<const std::byte> data() const { return bytes_; }
 
   // One more than there are tasks: the last one only ends the successors.
   absl::Span<const ImageTask> tasks() const { return tasks_; }
@@ -100,6 +102,8 @@ class GraphImage {
   // Chips that the tasks use, rising.
   absl::Span<const uint32_t> chips() const { return chips_; }
 
+  // Names and counts of what each task's kernel refers to.
+  absl::Span<const ImageKernel> kernels() const { return Section<ImageKernel>(header().kernels); }
   const pto_kernel_info& kernel(uint32_t task) const { return *kernels_[tasks_[task].kernel]; }
   absl::Span<const uint32_t> args(uint32_t task) const {
     return args_.subspan(tasks_[task].first_arg, kernel(task).argument_count);
