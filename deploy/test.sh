@@ -22,7 +22,8 @@ Phases, in this order:
   -- ...            handed on to every `bazel test`, such as --runs_per_test=10
 
 Tags of a test: `tsan` puts one outside //runtime, //comm and //kernels into that phase too,
-`no-tsan` and `no-asan` keep one out, `bench` and `manual` keep one out of all phases.
+`no-tsan` and `no-asan` keep one out, `bench` and `manual` keep one out of all phases,
+`requires-npm` says that it needs tests/interop/node_modules, which this script fetches.
 
 Environment: PTOD_BAZEL_CACHE is where build results are kept between runs
 (default ~/.cache/ptod-bazel).
@@ -123,9 +124,22 @@ run_style() {
   done
 }
 
+# Fetches the packages of the test with a Node.js client, unless they are there. Without npm's
+# registry such tests are left out, and the summary says so.
+without=''
+prepare_npm() {
+  local directory=tests/interop
+  [[ -f $directory/package-lock.json ]] || return 0
+  [[ $directory/node_modules/.package-lock.json -nt $directory/package-lock.json ]] && return 0
+  if ! npm ci --prefix "$directory" --no-audit --no-fund </dev/null; then
+    without=" except $(tagged requires-npm)"
+    summary+=("left out: tests tagged requires-npm, because npm ci failed")
+  fi
+}
+
 # Writes the labels of a phase's tests to a file.
 query() {
-  bazel query --noshow_progress "${tests_of[$1]}" >"$2" 2>"$work/query.log" ||
+  bazel query --noshow_progress "(${tests_of[$1]})$without" >"$2" 2>"$work/query.log" ||
     { cat "$work/query.log" >&2 && return 1; }
 }
 
@@ -175,6 +189,7 @@ fi
 
 announce "set-up"
 deploy/setup.sh
+[[ $only == style ]] || prepare_npm
 for phase in "${phases[@]}"; do
   [[ " $only " == *" $phase "* ]] || continue
   announce "$phase"
