@@ -27,30 +27,36 @@ uint64_t BitsOf(T value) {
   return bits;
 }
 
-// Fills one block of bytes section by section, each aligned for any record.
+// Lays out sections one after another, each aligned for any record, and copies them into one
+// block at the end, when its size is known. The records must live until then.
 class ImageWriter {
  public:
-  ImageWriter() : bytes_(sizeof(ImageHeader)) {}
-
   template <typename T>
   ImageSection Add(const std::vector<T>& records) {
     static_assert(std::is_trivially_copyable_v<T>);
-    bytes_.resize((bytes_.size() + 15) / 16 * 16);
-    const ImageSection section{bytes_.size(), records.size()};
-    const auto* first = reinterpret_cast<const std::byte*>(records.data());
-    bytes_.insert(bytes_.end(), first, first + records.size() * sizeof(T));
-    return section;
+    const size_t begin = (size_ + 15) / 16 * 16;
+    const size_t size = records.size() * sizeof(T);
+    if (size > 0) parts_.push_back({begin, records.data(), size});
+    size_ = begin + size;
+    return {begin, records.size()};
   }
 
   std::vector<std::byte> Finish(ImageHeader header) {
-    header.bytes = bytes_.size();
-    std::memcpy(bytes_.data(), &header, sizeof header);
-    bytes_.shrink_to_fit();
-    return std::move(bytes_);
+    std::vector<std::byte> bytes(size_);
+    header.bytes = size_;
+    std::memcpy(bytes.data(), &header, sizeof header);
+    for (const Part& part : parts_) std::memcpy(bytes.data() + part.begin, part.data, part.size);
+    return bytes;
   }
 
  private:
-  std::vector<std::byte> bytes_;
+  struct Part {
+    size_t begin;
+    const void* data;
+    size_t size;
+  };
+  size_t size_ = sizeof(ImageHeader);
+  std::vector<Part> parts_;
 };
 
 }  // namespace
