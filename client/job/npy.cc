@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <sstream>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -11,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "client/job/read_file.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
@@ -82,16 +82,6 @@ absl::StatusOr<std::vector<int64_t>> ParseShape(absl::string_view header) {
   return shape;
 }
 
-absl::StatusOr<std::string> ReadAll(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream content;
-  if (file) content << file.rdbuf();
-  if (!file || file.bad()) {
-    return Refuse(absl::StrCat("cannot be read: ", std::strerror(errno)));
-  }
-  return std::move(content).str();
-}
-
 absl::Status WithFile(const std::string& path, const absl::Status& status) {
   return Error(reason::kFieldInvalid, absl::StrCat(path, ": ", status.message()));
 }
@@ -160,9 +150,8 @@ std::string FormatNpy(const Array& array) {
 }
 
 absl::StatusOr<Array> ReadNpy(const std::string& path) {
-  absl::StatusOr<std::string> bytes = ReadAll(path);
-  if (!bytes.ok()) return WithFile(path, bytes.status());
-  absl::StatusOr<Array> array = ParseNpy(*bytes);
+  PTO_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
+  absl::StatusOr<Array> array = ParseNpy(bytes);
   if (!array.ok()) return WithFile(path, array.status());
   return array;
 }
