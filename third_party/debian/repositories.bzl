@@ -82,3 +82,9 @@ def debian_repositories():
         links = {"include/benchmark": "/usr/include/benchmark"},
         packages = ["libbenchmark-dev"],
     )
+    system_repository(
+        name = "cli11",
+        build_file = "@pto//third_party/debian:cli11.BUILD",
+        links = {"include/CLI": "/usr/include/CLI"},
+        packages = ["libcli11-dev"],
+    )
