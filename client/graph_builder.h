@@ -35,6 +35,7 @@ class TensorRef {
 class ScalarRef {
  private:
   friend class GraphBuilder;
+  friend class TaskRef;
   ScalarRef(const GraphBuilder* graph, uint32_t index) : graph_(graph), index_(index) {}
   const GraphBuilder* graph_;
   uint32_t index_;
@@ -92,7 +93,7 @@ class TaskRef {
 // Not thread-safe. It must stay in place while references to it are used.
 class GraphBuilder {
  public:
-  GraphBuilder() = default;
+  GraphBuilder();
   GraphBuilder(const GraphBuilder&) = delete;
   GraphBuilder& operator=(const GraphBuilder&) = delete;
 
@@ -179,6 +180,13 @@ class GraphBuilder {
     }
   };
 
+  // What belongs to one task.
+  struct Rows {
+    absl::Span<const uint32_t> args;
+    absl::Span<const ScalarRow> scalars;
+    absl::Span<const uint32_t> deps;
+  };
+
   // Strings, each kept once.
   class Names {
    public:
@@ -199,8 +207,10 @@ class GraphBuilder {
   uint32_t InternLayout(v1::DType dtype, absl::Span<const int64_t> shape,
                         absl::Span<const int64_t> strides);
   uint32_t InternLaunch(const LaunchRow& row);
-  void ToScalar(const ScalarRow& row, v1::Scalar& out) const;
-  v1::LaunchSpec ToLaunch(const LaunchRow& row) const;
+  Rows RowsOf(uint64_t task) const;
+  absl::Status Check() const;
+  v1::Scalar ToScalar(const ScalarRow& row) const;
+  static v1::LaunchSpec ToLaunch(const LaunchRow& row);
   v1::PackedHeader PackHeader() const;
   v1::TensorBlock PackTensors(uint64_t begin, uint64_t end) const;
   v1::TaskBlock PackTasks(uint64_t begin, uint64_t end) const;

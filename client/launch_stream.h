@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/options.h"
+#include "client/run_state.h"
 #include "pto/v1/run.pb.h"
 
 namespace pto {
@@ -14,9 +15,6 @@ namespace pto {
 namespace internal {
 class LaunchPipe;
 }  // namespace internal
-
-// How a launch ended: OK when its run succeeded, else why it was refused, failed or cancelled.
-absl::Status StatusOf(const v1::LaunchCompletion& completion);
 
 // One open stream for many launches: launches in, completions out. Made by
 // Session::OpenLaunchStream. The calling thread does the work itself, no other thread takes
@@ -38,7 +36,7 @@ class LaunchStream {
                                   absl::Duration timeout = kDefaultTimeout);
 
   // Returns the next completion, in the order in which runs end. A launch that was refused is a
-  // completion too: see StatusOf. OUT_OF_RANGE / STREAM_EMPTY after Done when all were returned.
+  // completion too: see StatusOf. OUT_OF_RANGE / STREAM_ENDED after Done when all were returned.
   absl::StatusOr<v1::LaunchCompletion> Next(absl::Duration timeout = kDefaultTimeout);
 
   // Launches and returns that launch's own completion; others are kept for Next.

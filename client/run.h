@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "client/event_stream.h"
 #include "client/options.h"
+#include "client/run_state.h"
 #include "pto/v1/run.pb.h"
 
 namespace pto {
@@ -18,19 +19,12 @@ class Core;
 class SessionState;
 }  // namespace internal
 
-// Whether a run in this state will not change any more.
-bool IsFinal(v1::Run::State state);
-
-// How a run ended: OK when it succeeded, else its first error. FAILED_PRECONDITION while it has
-// not ended.
-absl::Status StatusOf(const v1::Run& run);
-
 // A handle of one execution of a graph. Copies mean the same run; destroying a handle does not
 // end the run. Made by Session. Thread-safe.
 class Run {
  public:
   // `sessions/{session}/runs/{id}`.
-  const std::string& name() const { return name_; }
+  const std::string& name() const { return snapshot_.name(); }
   // The run as the call that made this handle returned it: final when that call waited long
   // enough. Only the name is set when no call was made.
   const v1::Run& snapshot() const { return snapshot_; }
@@ -55,7 +49,6 @@ class Run {
   std::shared_ptr<internal::Core> core_;
   std::shared_ptr<internal::SessionState> session_;
   v1::Run snapshot_;
-  std::string name_;
 };
 
 }  // namespace pto

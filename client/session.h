@@ -26,6 +26,7 @@ namespace pto {
 
 namespace internal {
 class Core;
+class Deadline;
 class SessionState;
 }  // namespace internal
 
@@ -132,8 +133,14 @@ class Session {
   Session(std::shared_ptr<internal::Core> core, std::shared_ptr<internal::SessionState> state,
           bool owned);
 
+  // Deletes the session if this object owns it; says nothing when that fails.
   void EndQuietly();
+  // The full name for an id; a full name stays.
   std::string Child(absl::string_view kind, absl::string_view id) const;
+  absl::StatusOr<std::vector<v1::PackedGraphPart>> Pack(const GraphBuilder& graph,
+                                                        absl::string_view id) const;
+  // The deadline of a call that the daemon holds for `wait`.
+  internal::Deadline Budget(absl::Duration timeout, absl::Duration wait) const;
 
   std::shared_ptr<internal::Core> core_;
   std::shared_ptr<internal::SessionState> state_;
