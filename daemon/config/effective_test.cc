@@ -38,7 +38,6 @@ TEST(EffectiveConfigTest, EverySettingHasAValue) {
   EXPECT_EQ(config.sim_chips().memory_bytes(), uint64_t{16} << 30);
   EXPECT_EQ(config.session().default_ttl().seconds(), 30);
   EXPECT_EQ(config.drain_grace().seconds(), 10);
-  EXPECT_EQ(config.limits().max_tensor_dims(), 5u);
   EXPECT_EQ(config.log_level(), "info");
 }
 

@@ -57,9 +57,6 @@ constexpr Setting kSettings[] = {
     {"limits.max_sessions", "max-sessions", "1024", true, "sessions of the node"},
     {"limits.event_log_bytes", "event-log-bytes", "64M", true,
      "bytes of events that one session keeps"},
-    {"limits.max_tensor_dims", "max-tensor-dims", "5", true, "dimensions of a tensor"},
-    {"limits.max_task_args", "max-task-args", "32", true, "tensor arguments of one task"},
-    {"limits.max_task_scalars", "max-task-scalars", "16", true, "scalars of one task"},
     {"limits.max_message_bytes", "max-message-bytes", "16M", true, "bytes of one request message"},
 };
 

@@ -22,9 +22,6 @@ using config::v1::DaemonConfig;
 using config::v1::LimitsConfig;
 
 // What the kernel ABI has room for.
-constexpr uint64_t kMostDims = 5;
-constexpr uint64_t kMostArgs = 32;
-constexpr uint64_t kMostScalars = 16;
 // Around the data of a chunk, in its message.
 constexpr uint64_t kMessageMargin = 64 << 10;
 constexpr uint64_t kNoBound = std::numeric_limits<uint64_t>::max();
@@ -105,9 +102,6 @@ absl::Status CheckLimits(const LimitsConfig& limits) {
       {"limits.max_session_finished_runs", limits.max_session_finished_runs(), kNoBound},
       {"limits.max_session_graphs", limits.max_session_graphs(), kNoBound},
       {"limits.max_sessions", limits.max_sessions(), kNoBound},
-      {"limits.max_tensor_dims", limits.max_tensor_dims(), kMostDims},
-      {"limits.max_task_args", limits.max_task_args(), kMostArgs},
-      {"limits.max_task_scalars", limits.max_task_scalars(), kMostScalars},
   };
   for (const auto& [key, value, most] : counts) {
     PTO_RETURN_IF_ERROR(CheckRange(key, value, 1, most));
