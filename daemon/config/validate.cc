@@ -21,7 +21,6 @@ namespace {
 using config::v1::DaemonConfig;
 using config::v1::LimitsConfig;
 
-// What the kernel ABI has room for.
 // Around the data of a chunk, in its message.
 constexpr uint64_t kMessageMargin = 64 << 10;
 constexpr uint64_t kNoBound = std::numeric_limits<uint64_t>::max();
