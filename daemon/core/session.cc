@@ -23,9 +23,13 @@ constexpr size_t kMaxUsedIds = 65'536;
 // costs less than waking another. No longer than twice that, should it turn out slower.
 constexpr int64_t kShortRunNs = 50'000;
 
-bool IsOwnRunId(absl::string_view id, uint64_t* number) {
+// Whether `id` is one that the session has chosen, when it has got as far as `next`. One that a
+// client chose first was skipped, and so has been used as well.
+bool IsOwnRunId(absl::string_view id, uint64_t next) {
+  uint64_t number = 0;
   return absl::StartsWith(id, kOwnRunPrefix) &&
-         absl::SimpleAtoi(id.substr(kOwnRunPrefix.size()), number);
+         absl::SimpleAtoi(id.substr(kOwnRunPrefix.size()), &number) && number > 0 &&
+         number < next && id == absl::StrCat(kOwnRunPrefix, number);
 }
 
 }  // namespace
@@ -233,9 +237,7 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::FindForStartLocked(absl::stri
         .At("run_id")
         .With("run", id);
   }
-  uint64_t number = 0;
-  if (used_ids_.contains(std::string(id)) ||
-      (IsOwnRunId(id, &number) && number < next_run_number_)) {
+  if (used_ids_.contains(std::string(id)) || IsOwnRunId(id, next_own_id_)) {
     return Error(reason::kRunIdUsed, absl::StrCat("a run '", id, "' has been executed already"))
         .At("run_id")
         .With("run", id);
@@ -330,14 +332,12 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::StartRun(RunRequest request) 
                          BindSlots(request, spec));
 
     auto identity = std::make_shared<RunIdentity>();
-    uint64_t number = next_run_number_++;
+    const uint64_t number = next_run_number_++;
     if (request.id.empty()) {
-      identity->id = absl::StrCat(kOwnRunPrefix, number);
       // A client may have chosen such an id itself.
-      while (runs_.contains(identity->id) || used_ids_.contains(identity->id)) {
-        number = next_run_number_++;
-        identity->id = absl::StrCat(kOwnRunPrefix, number);
-      }
+      do {
+        identity->id = absl::StrCat(kOwnRunPrefix, next_own_id_++);
+      } while (runs_.contains(identity->id) || used_ids_.contains(identity->id));
     } else {
       identity->id = request.id;
     }
@@ -385,9 +385,7 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::FindRun(absl::string_view id)
   PTO_RETURN_IF_ERROR(CheckAlive());
   auto it = runs_.find(std::string(id));
   if (it != runs_.end()) return it->second.entry;
-  uint64_t number = 0;
-  if (used_ids_.contains(std::string(id)) ||
-      (IsOwnRunId(id, &number) && number > 0 && number < next_run_number_)) {
+  if (used_ids_.contains(std::string(id)) || IsOwnRunId(id, next_own_id_)) {
     return Error(reason::kRunExpired,
                  absl::StrCat("run '", id, "' ended and is no longer kept; the newest ",
                               options_.limits->max_session_finished_runs, " are"))
@@ -436,9 +434,8 @@ void Session::ForgetOldRuns() {
   while (finished_.size() > options_.limits->max_session_finished_runs) {
     auto oldest = runs_by_number_.find(finished_.front());
     const std::string& id = oldest->second->identity().id;
-    uint64_t number = 0;
     // Ids of our own are known to be used by their number.
-    if (!IsOwnRunId(id, &number) || number != oldest->first) {
+    if (!IsOwnRunId(id, next_own_id_)) {
       used_ids_.insert(id);
       used_id_order_.push_back(id);
       if (used_id_order_.size() > kMaxUsedIds) {

@@ -171,6 +171,7 @@ class Session : public std::enable_shared_from_this<Session> {
   absl::flat_hash_map<std::string, NumberedRun> runs_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, std::shared_ptr<RunEntry>> runs_by_number_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_run_number_ ABSL_GUARDED_BY(mutex_) = 1;
+  uint64_t next_own_id_ ABSL_GUARDED_BY(mutex_) = 1;
   std::deque<uint64_t> finished_ ABSL_GUARDED_BY(mutex_);  // numbers, oldest first
   // Ids that clients chose and whose runs are forgotten: a run is executed at most once.
   absl::flat_hash_set<std::string> used_ids_ ABSL_GUARDED_BY(mutex_);
