@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/graph/digest.h"
+#include "daemon/graph/fields.h"
 #include "daemon/graph/names.h"
 #include "daemon/graph/packed_decoder.h"
 #include "daemon/services/convert.h"
@@ -15,6 +16,15 @@
 
 namespace pto {
 namespace {
+
+// An error about an id, which is in the header here.
+absl::Status InHeader(const absl::Status& status) {
+  const absl::optional<ErrorDetail> detail = GetErrorDetail(status);
+  if (!detail.has_value() || (detail->field != "run_id" && detail->field != "graph_id")) {
+    return status;
+  }
+  return Relocate(status, "header.id", {});
+}
 
 // Reads a packed graph part by part; what is done with it is the derived class's business.
 template <typename Response>
@@ -94,9 +104,9 @@ class PackedRun final : public PackedStream<v1::Run> {
     request_.id = header().id();
     request_.digest = digest;
     request_.image = std::move(image);
-    PTO_ASSIGN_OR_RETURN(const std::shared_ptr<RunEntry> entry,
-                         session->StartRun(std::move(request_)));
-    ToProto(entry->Status(), response);
+    const absl::StatusOr<std::shared_ptr<RunEntry>> entry = session->StartRun(std::move(request_));
+    if (!entry.ok()) return InHeader(entry.status());
+    ToProto((*entry)->Status(), response);
     return absl::OkStatus();
   }
 
@@ -120,9 +130,10 @@ class PackedGraph final : public PackedStream<v1::Graph> {
 
   absl::Status Complete(std::shared_ptr<Session> session, std::shared_ptr<const GraphImage> image,
                         const Digest& digest, v1::Graph* response) override {
-    PTO_ASSIGN_OR_RETURN(const std::shared_ptr<RegisteredGraph> graph,
-                         session->AddGraph(header().id(), digest, std::move(image)));
-    ToProto(*graph, response);
+    const absl::StatusOr<std::shared_ptr<RegisteredGraph>> graph =
+        session->AddGraph(header().id(), digest, std::move(image));
+    if (!graph.ok()) return InHeader(graph.status());
+    ToProto(**graph, response);
     return absl::OkStatus();
   }
 };
