@@ -345,11 +345,15 @@ void Engine::Push(Worker& worker, Run& run, bool taking_one) {
   while (!worker.ready.empty()) {
     const uint32_t chip = image.tasks()[worker.ready.front()].chip;
     worker.group.clear();
-    auto others =
-        std::stable_partition(worker.ready.begin(), worker.ready.end(),
-                              [&](uint32_t task) { return image.tasks()[task].chip == chip; });
-    worker.group.assign(worker.ready.begin(), others);
-    worker.ready.erase(worker.ready.begin(), others);
+    size_t others = 0;
+    for (const uint32_t task : worker.ready) {
+      if (image.tasks()[task].chip == chip) {
+        worker.group.push_back(task);
+      } else {
+        worker.ready[others++] = task;
+      }
+    }
+    worker.ready.resize(others);
     states_[chip]->queue.Push(run, chip, worker.group);
   }
   parking_.Wake(taking_one ? blocks - 1 : blocks);
