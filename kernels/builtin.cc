@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "kernels/registry.h"
+#include "kernels/builtin_kernels.h"
 
 namespace pto {
 

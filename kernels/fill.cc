@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cstdint>
 #include <iterator>
 #include <type_traits>
@@ -25,10 +24,11 @@ int32_t Fill(const pto_context* context) {
     ForShare(context, range, BlockShare(context, range.size()),
              [&](const auto& offsets, const auto& strides, int64_t count, int64_t) {
                T* to = static_cast<T*>(out.data) + offsets[0];
+               const T same = element;  // a copy, which `to` cannot point at
                if (strides[0] == 1) {
-                 std::fill_n(to, count, element);
+                 for (int64_t i = 0; i < count; ++i) to[i] = same;
                } else {
-                 for (int64_t i = 0; i < count; ++i) to[i * strides[0]] = element;
+                 for (int64_t i = 0; i < count; ++i) to[i * strides[0]] = same;
                }
              });
     return 0;

@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
+#include "kernels/builtin_kernels.h"
 #include "kernels/dtype.h"
-#include "kernels/registry.h"
 
 namespace pto::kernels {
 namespace {

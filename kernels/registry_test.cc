@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/builtin_kernels.h"
 #include "runtime/base/status_matchers.h"
 
 namespace pto {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/functional/function_ref.h"
 #include "kernels/block.h"
 #include "kernels/pto_kernel.h"
 
@@ -27,6 +28,9 @@ template <size_t N>
 class StridedRange {
  public:
   using PerView = std::array<int64_t, N>;
+  // See ForEach.
+  using Run = absl::FunctionRef<void(const PerView& offsets, const PerView& strides, int64_t count,
+                                     int64_t first)>;
 
   explicit StridedRange(const std::array<const pto_tensor*, N>& views)
       : size_(ElementCount(*views[0])) {
@@ -52,7 +56,6 @@ class StridedRange {
   // Calls `run(offsets, strides, count, first)` for each run of elements number `begin` to
   // `end` (not included): its first element is number `first` and lies at offsets[v] of view
   // v, its others follow in steps of strides[v].
-  template <typename Run>
   void ForEach(int64_t begin, int64_t end, Run run) const {
     if (begin >= end) return;
     std::array<int64_t, PTO_MAX_DIMS> index{};
@@ -108,8 +111,9 @@ class StridedRange {
 };
 
 // Does `share` of `range`. Returns false when it stopped early because the run was cancelled.
-template <size_t N, typename Run>
-bool ForShare(const pto_context* context, const StridedRange<N>& range, Share share, Run run) {
+template <size_t N>
+bool ForShare(const pto_context* context, const StridedRange<N>& range, Share share,
+              typename StridedRange<N>::Run run) {
   // About a millisecond of work between two looks.
   constexpr int64_t kPiece = int64_t{1} << 20;
   for (int64_t at = share.begin; at < share.end; at += kPiece) {
@@ -121,11 +125,11 @@ bool ForShare(const pto_context* context, const StridedRange<N>& range, Share sh
 
 }  // namespace pto::kernels
 
-// Before a loop whose turns do not depend on each other, though its pointers may be equal: lets
-// the compiler use vector instructions without a test for overlap, which `__restrict` would do
-// too but not allow for `out` to be one of the inputs.
+// Before a loop whose turns do not depend on each other, though its pointers may be equal: GCC
+// then uses vector instructions without a test for overlap. `__restrict` would do that too, but
+// forbid that `out` is one of the inputs. Clang takes such a wish for an order, and fails.
 #if defined(__clang__)
-#define PTO_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#define PTO_INDEPENDENT
 #else
 #define PTO_INDEPENDENT _Pragma("GCC ivdep")
 #endif

@@ -40,8 +40,8 @@ Node::Node(Options options)
   target_.max_tasks = options_.limits.max_graph_tasks;
   engine.clock = options_.clock;
   engine.timers = &timers_;
-  engine.executors =
-      options_.executors != 0 ? options_.executors : std::max(1u, std::thread::hardware_concurrency());
+  engine.executors = options_.executors != 0 ? options_.executors
+                                             : std::max(1u, std::thread::hardware_concurrency());
   engine_ = std::make_unique<Engine>(std::move(engine));
   SessionManager::Options sessions;
   sessions.limits = &options_.limits;
@@ -69,8 +69,7 @@ Node::Drain Node::BeginDrain(absl::string_view reason, absl::Duration grace) {
     if (!draining_.exchange(true, std::memory_order_acq_rel)) {
       drain_reason_ = std::string(reason);
       callbacks.swap(on_drain_);
-      PTO_LOG(kInfo, "draining",
-              {{"reason", reason}, {"grace", absl::FormatDuration(grace)}});
+      PTO_LOG(kInfo, "draining", {{"reason", reason}, {"grace", absl::FormatDuration(grace)}});
     }
     const absl::Time cancel_time = options_.clock->WallTime() + grace;
     earlier = cancel_time < cancel_time_;

@@ -12,7 +12,7 @@
 #include "absl/time/time.h"
 #include "daemon/core/limits.h"
 #include "daemon/core/session_manager.h"
-#include "kernels/registry.h"
+#include "kernels/builtin_kernels.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/timer.h"

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "daemon/graph/digest.h"
 #include "runtime/graph/image.h"
 
 namespace pto {
@@ -14,7 +15,7 @@ namespace pto {
 struct RegisteredGraph {
   std::string id;
   std::string name;
-  uint64_t digest = 0;
+  Digest digest;
   std::shared_ptr<const GraphImage> image;
   absl::Time create_time;
   std::atomic<uint64_t> launch_count{0};

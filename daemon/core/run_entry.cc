@@ -7,7 +7,7 @@
 namespace pto {
 
 RunEntry::RunEntry(std::weak_ptr<Session> session, std::shared_ptr<const RunIdentity> identity,
-                   uint64_t digest, std::shared_ptr<RegisteredGraph> graph,
+                   const Digest& digest, std::shared_ptr<RegisteredGraph> graph,
                    std::vector<std::shared_ptr<SessionBuffer>> buffers, const Clock& clock)
     : session_(std::move(session)),
       identity_(std::move(identity)),
@@ -98,7 +98,7 @@ bool RunEntry::RemoveWaiter(uint64_t id) {
 
 void RunEntry::Drain() {
   const std::shared_ptr<Run> run = this->run();
-  if (run != nullptr) OnRecords(*run);
+  if (run != nullptr) MoveRecords(*run);
 }
 
 void RunEntry::OnStarted(Run& run) {
@@ -109,7 +109,16 @@ void RunEntry::OnStarted(Run& run) {
   }
 }
 
-void RunEntry::OnRecords(Run& run) {
+void RunEntry::OnRecords(Run& run, size_t waiting) {
+  if (waiting >= Run::kRecordBatch) {
+    MoveRecords(run);
+  } else if (const std::shared_ptr<Session> session = session_.lock()) {
+    // A watcher comes for them when it likes.
+    session->log().Nudge();
+  }
+}
+
+void RunEntry::MoveRecords(Run& run) {
   MutexLock lock(drain_mutex_);
   std::vector<TaskRecord> records = run.TakeRecords();
   if (records.empty()) return;
@@ -119,11 +128,13 @@ void RunEntry::OnRecords(Run& run) {
 }
 
 void RunEntry::OnFinished(Run& run) {
-  OnRecords(run);
+  MoveRecords(run);
   RunStatus status = StatusOf(run);
   for (const std::shared_ptr<SessionBuffer>& buffer : buffers_) {
     buffer->in_use.fetch_sub(1, std::memory_order_acq_rel);
   }
+  // An entry stays readable for long; the memory that the run used must not stay with it.
+  buffers_ = {};
   if (graph_ != nullptr) {
     graph_->last_run_ns.store(std::max<int64_t>(status.run_ns, 1), std::memory_order_relaxed);
   }

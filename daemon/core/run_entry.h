@@ -9,6 +9,7 @@
 #include "daemon/core/registered_graph.h"
 #include "daemon/core/run_status.h"
 #include "daemon/core/session_buffer.h"
+#include "daemon/graph/digest.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
 #include "runtime/engine/engine.h"
@@ -25,13 +26,13 @@ class RunEntry final : public RunObserver, public std::enable_shared_from_this<R
   using Waiter = std::function<void(const RunStatus&)>;
 
   RunEntry(std::weak_ptr<Session> session, std::shared_ptr<const RunIdentity> identity,
-           uint64_t digest, std::shared_ptr<RegisteredGraph> graph,
+           const Digest& digest, std::shared_ptr<RegisteredGraph> graph,
            std::vector<std::shared_ptr<SessionBuffer>> buffers, const Clock& clock);
 
   const RunIdentity& identity() const { return *identity_; }
   const std::shared_ptr<const RunIdentity>& shared_identity() const { return identity_; }
   // Of the request that made it; 0 when the server chose the id.
-  uint64_t digest() const { return digest_; }
+  const Digest& digest() const { return digest_; }
 
   // The run to watch. Once, before it is started.
   void Attach(std::shared_ptr<Run> run);
@@ -50,20 +51,20 @@ class RunEntry final : public RunObserver, public std::enable_shared_from_this<R
   // Moves the records of ended tasks to the session's event log.
   void Drain();
 
-  const std::vector<std::shared_ptr<SessionBuffer>>& buffers() const { return buffers_; }
-
   void OnStarted(Run& run) override;
-  void OnRecords(Run& run) override;
+  void OnRecords(Run& run, size_t waiting) override;
   void OnFinished(Run& run) override;
 
  private:
   RunStatus StatusOf(const Run& run) const;
+  void MoveRecords(Run& run);
 
   const std::weak_ptr<Session> session_;
   const std::shared_ptr<const RunIdentity> identity_;
-  const uint64_t digest_;
+  const Digest digest_;
   const std::shared_ptr<RegisteredGraph> graph_;  // nullptr for a submitted graph
-  const std::vector<std::shared_ptr<SessionBuffer>> buffers_;
+  // Until the run has ended; then only OnFinished touches them, to let go.
+  std::vector<std::shared_ptr<SessionBuffer>> buffers_;
   const Clock& clock_;
 
   // Held while records move from the run to the log, so that they keep their order.

@@ -141,8 +141,7 @@ absl::StatusOr<std::shared_ptr<SessionBuffer>> Session::FindBuffer(absl::string_
   PTO_RETURN_IF_ERROR(CheckAlive());
   auto it = buffers_.find(std::string(id));
   if (it == buffers_.end()) {
-    return Error(reason::kBufferUnknown,
-                 absl::StrCat("there is no buffer '", id, "' in ", name_))
+    return Error(reason::kBufferUnknown, absl::StrCat("there is no buffer '", id, "' in ", name_))
         .With("buffer", id)
         .With("session", name_);
   }
@@ -171,8 +170,8 @@ std::shared_ptr<SessionBuffer> Session::RemoveBuffer(absl::string_view id) {
 
 // ---- graphs
 
-absl::StatusOr<std::shared_ptr<RegisteredGraph>> Session::FindForRegister(absl::string_view id,
-                                                                          uint64_t digest) const {
+absl::StatusOr<std::shared_ptr<RegisteredGraph>> Session::FindForRegister(
+    absl::string_view id, const Digest& digest) const {
   MutexLock lock(mutex_);
   PTO_RETURN_IF_ERROR(CheckAlive());
   auto it = graphs_.find(std::string(id));
@@ -183,8 +182,7 @@ absl::StatusOr<std::shared_ptr<RegisteredGraph>> Session::FindForRegister(absl::
         .Limit("max_session_graphs", options_.limits->max_session_graphs, graphs_.size(), 1);
   }
   if (it->second->digest != digest) {
-    return Error(reason::kIdConflict,
-                 absl::StrCat("graph '", id, "' exists with other contents"))
+    return Error(reason::kIdConflict, absl::StrCat("graph '", id, "' exists with other contents"))
         .At("graph_id")
         .With("graph", id);
   }
@@ -192,7 +190,7 @@ absl::StatusOr<std::shared_ptr<RegisteredGraph>> Session::FindForRegister(absl::
 }
 
 absl::StatusOr<std::shared_ptr<RegisteredGraph>> Session::AddGraph(
-    absl::string_view id, uint64_t digest, std::shared_ptr<const GraphImage> image) {
+    absl::string_view id, const Digest& digest, std::shared_ptr<const GraphImage> image) {
   // The same request may have come twice and been compiled twice; the first one stays.
   PTO_ASSIGN_OR_RETURN(std::shared_ptr<RegisteredGraph> existing, FindForRegister(id, digest));
   if (existing != nullptr) return existing;
@@ -227,7 +225,7 @@ bool Session::RemoveGraph(absl::string_view id) {
 // ---- runs
 
 absl::StatusOr<std::shared_ptr<RunEntry>> Session::FindForStartLocked(absl::string_view id,
-                                                                      uint64_t digest) const {
+                                                                      const Digest& digest) const {
   auto it = runs_.find(std::string(id));
   if (it != runs_.end()) {
     if (it->second.entry->digest() == digest) return it->second.entry;
@@ -246,7 +244,7 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::FindForStartLocked(absl::stri
 }
 
 absl::StatusOr<std::shared_ptr<RunEntry>> Session::FindForStart(absl::string_view id,
-                                                                uint64_t digest) const {
+                                                                const Digest& digest) const {
   MutexLock lock(mutex_);
   PTO_RETURN_IF_ERROR(CheckAlive());
   return FindForStartLocked(id, digest);
@@ -273,13 +271,13 @@ absl::StatusOr<std::vector<std::shared_ptr<SessionBuffer>>> Session::BindSlots(
     const ImageSlot& slot = image.slots()[i];
     if (slot.chip == ImageSlot::kUnused) continue;
     const absl::string_view slot_name = image.text(slot.name);
-    const absl::string_view id = bound[i] != nullptr ? absl::string_view(bound[i]->buffer) : slot_name;
+    const absl::string_view id =
+        bound[i] != nullptr ? absl::string_view(bound[i]->buffer) : slot_name;
     const uint64_t offset = bound[i] != nullptr ? bound[i]->offset_bytes : 0;
     auto it = buffers_.find(std::string(id));
     if (it == buffers_.end()) {
-      return Error(reason::kBufferUnknown,
-                   absl::StrCat("there is no buffer '", id, "' in ", name_, " for slot '",
-                                slot_name, "'"))
+      return Error(reason::kBufferUnknown, absl::StrCat("there is no buffer '", id, "' in ", name_,
+                                                        " for slot '", slot_name, "'"))
           .With("buffer", id)
           .With("slot", slot_name)
           .With("session", name_);
@@ -323,8 +321,8 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::StartRun(RunRequest request) 
     const uint64_t active = active_runs_.load(std::memory_order_relaxed);
     if (active >= options_.limits->max_session_active_runs) {
       return Error(reason::kRunLimit,
-                   absl::StrCat("a session has at most ",
-                                options_.limits->max_session_active_runs, " runs at once"))
+                   absl::StrCat("a session has at most ", options_.limits->max_session_active_runs,
+                                " runs at once"))
           .Limit("max_session_active_runs", options_.limits->max_session_active_runs, active, 1);
     }
     RunSpec spec;

@@ -21,6 +21,7 @@
 #include "daemon/core/run_entry.h"
 #include "daemon/core/session_buffer.h"
 #include "daemon/events/event_log.h"
+#include "daemon/graph/digest.h"
 #include "runtime/base/mutex.h"
 #include "runtime/engine/engine.h"
 
@@ -41,8 +42,8 @@ struct SlotBinding {
 
 // A run to start.
 struct RunRequest {
-  std::string id;       // empty lets the session choose
-  uint64_t digest = 0;  // of the request's content; matters only with an id
+  std::string id;  // empty lets the session choose
+  Digest digest;   // of the request's content; matters only with an id
   Labels labels;
   std::shared_ptr<const GraphImage> image;
   std::shared_ptr<RegisteredGraph> graph;  // nullptr for a submitted graph
@@ -60,7 +61,7 @@ class Session : public std::enable_shared_from_this<Session> {
   struct Options {
     std::string id;
     Labels labels;
-    uint64_t digest = 0;
+    Digest digest;
     uint32_t api_version = 1;
     absl::Duration ttl;
     const Limits* limits = nullptr;
@@ -112,9 +113,9 @@ class Session : public std::enable_shared_from_this<Session> {
   // The graph of that id when there is one with the same digest, nullptr when there is none;
   // ID_CONFLICT when it is another, GRAPH_LIMIT when there is no room for one more.
   absl::StatusOr<std::shared_ptr<RegisteredGraph>> FindForRegister(absl::string_view id,
-                                                                   uint64_t digest) const;
+                                                                   const Digest& digest) const;
   absl::StatusOr<std::shared_ptr<RegisteredGraph>> AddGraph(
-      absl::string_view id, uint64_t digest, std::shared_ptr<const GraphImage> image);
+      absl::string_view id, const Digest& digest, std::shared_ptr<const GraphImage> image);
   absl::StatusOr<std::shared_ptr<RegisteredGraph>> FindGraph(absl::string_view id) const;
   bool RemoveGraph(absl::string_view id);
 
@@ -124,7 +125,7 @@ class Session : public std::enable_shared_from_this<Session> {
   // The run that the same request started before, or nullptr; ID_CONFLICT or RUN_ID_USED when
   // the id is taken.
   absl::StatusOr<std::shared_ptr<RunEntry>> FindForStart(absl::string_view id,
-                                                         uint64_t digest) const;
+                                                         const Digest& digest) const;
   absl::StatusOr<std::shared_ptr<RunEntry>> FindRun(absl::string_view id) const;
   // Newest first, those older than number `before` (0: from the newest). Pairs of number and
   // entry.
@@ -145,7 +146,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
   absl::Status CheckAlive() const;
   absl::StatusOr<std::shared_ptr<RunEntry>> FindForStartLocked(absl::string_view id,
-                                                               uint64_t digest) const
+                                                               const Digest& digest) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Fills `spec.slots`; returns the buffers in use.
   absl::StatusOr<std::vector<std::shared_ptr<SessionBuffer>>> BindSlots(const RunRequest& request,

@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "daemon/core/limits.h"
 #include "daemon/core/session.h"
+#include "daemon/graph/digest.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/timer.h"
@@ -35,7 +36,7 @@ class SessionManager {
     Labels labels;
     absl::Duration ttl;  // 0 means the default
     uint32_t api_version = 1;
-    uint64_t digest = 0;
+    Digest digest;
   };
 
   explicit SessionManager(Options options) : options_(options) {}
@@ -73,8 +74,7 @@ class SessionManager {
   absl::Status NotHere(absl::string_view id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ScheduleExpiry(const std::shared_ptr<Session>& session);
   void CheckExpiry(const std::shared_ptr<Session>& session);
-  void Remember(const std::string& id, absl::string_view why)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Remember(const std::string& id, absl::string_view why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
   mutable Mutex mutex_;

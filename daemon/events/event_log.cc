@@ -12,9 +12,9 @@ constexpr size_t kMaxBlockRecords = 1024;
 // Place of the entry that holds `sequence`, or of the first one after it.
 std::deque<LogEntry>::const_iterator FindEntry(const std::deque<LogEntry>& entries,
                                                uint64_t sequence) {
-  return std::partition_point(
-      entries.begin(), entries.end(),
-      [sequence](const LogEntry& entry) { return entry.last_sequence() < sequence; });
+  return std::partition_point(entries.begin(), entries.end(), [sequence](const LogEntry& entry) {
+    return entry.last_sequence() < sequence;
+  });
 }
 
 }  // namespace

@@ -69,6 +69,9 @@ class EventLog {
                        std::vector<TaskRecord> records, absl::Time time);
   uint64_t AppendSessionEnded(std::string why, absl::Time time);
 
+  // Tells the watchers that there is something to be had that is not in the log yet.
+  void Nudge() { Tell(false); }
+
   // Entries after `after`, in order, up to about `max_events` events. What is no longer held
   // comes as Dropped, first.
   std::vector<LogEntry> Read(uint64_t after, uint64_t max_events) const;

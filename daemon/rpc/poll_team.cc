@@ -82,9 +82,10 @@ bool PollTeam::Watch(int self) {
   Word seen = word_.load(std::memory_order_seq_cst);
   int quiet = 0;
   while (!stopping_) {
-    watch_changed_.WaitFor(mutex_, options_.stuck_after);
+    const bool woken = watch_changed_.WaitFor(mutex_, options_.stuck_after);
     Word now = word_.load(std::memory_order_seq_cst);
-    if (now != seen) {
+    // Woken before the time is up says nothing about how long the leader has been busy.
+    if (now != seen || woken) {
       seen = now;
       quiet = 0;
       continue;

@@ -1,10 +1,10 @@
 #include "daemon/rpc/poll_team.h"
 
-#include <atomic>
+#include <chrono>
 #include <deque>
 #include <functional>
-#include <future>
 #include <latch>
+#include <memory>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -14,8 +14,6 @@
 
 namespace pto::rpc {
 namespace {
-
-using std::chrono::milliseconds;
 
 // A queue of functions that also checks that no two threads wait in Next.
 class FunctionQueue final : public TagSource {
@@ -67,11 +65,38 @@ class FunctionQueue final : public TagSource {
 // Runs `count` quick handlers, one after the other, and waits for each.
 void RunQuick(FunctionQueue& queue, int count) {
   for (int i = 0; i < count; ++i) {
-    std::promise<void> ran;
-    queue.Push([&ran] { ran.set_value(); });
-    ran.get_future().wait();
+    // Shared: the handler may still be inside of it when we are done.
+    auto ran = std::make_shared<std::latch>(1);
+    queue.Push([ran] { ran->count_down(); });
+    ran->wait();
   }
 }
+
+// Handlers that do not return before they are told to.
+class StuckHandlers {
+ public:
+  StuckHandlers(FunctionQueue& queue, int count) : state_(std::make_shared<State>(count)) {
+    for (int i = 0; i < count; ++i) {
+      queue.Push([state = state_] {
+        state->entered.count_down();
+        state->released.wait();
+        state->left.count_down();
+      });
+    }
+    state_->entered.wait();
+  }
+  void Release() { state_->released.count_down(); }
+  void WaitUntilLeft() { state_->left.wait(); }
+
+ private:
+  struct State {
+    explicit State(int count) : entered(count), left(count) {}
+    std::latch entered;
+    std::latch released{1};
+    std::latch left;
+  };
+  std::shared_ptr<State> state_;
+};
 
 TEST(PollTeamTest, RunsEverythingInOrderOnOneThread) {
   FunctionQueue queue;
@@ -102,16 +127,10 @@ TEST(PollTeamTest, AStuckHandlerDoesNotStopTheOthers) {
   FunctionQueue queue;
   PollTeam team(queue, {});
   team.Start();
-  std::latch release(1);
-  std::latch entered(1);
-  queue.Push([&] {
-    entered.count_down();
-    release.wait();
-  });
-  entered.wait();
+  StuckHandlers stuck(queue, 1);
   RunQuick(queue, 100);
   EXPECT_GE(team.takeovers(), 1u);
-  release.count_down();
+  stuck.Release();
   RunQuick(queue, 100);
   queue.Shutdown();
   team.Join();
@@ -122,20 +141,10 @@ TEST(PollTeamTest, AsManyStuckHandlersAsUnderstudies) {
   PollTeam team(queue, {.understudies = 3});
   team.Start();
   for (int round = 0; round < 3; ++round) {
-    std::latch release(1);
-    std::latch entered(3);
-    std::latch left(3);
-    for (int i = 0; i < 3; ++i) {
-      queue.Push([&] {
-        entered.count_down();
-        release.wait();
-        left.count_down();
-      });
-    }
-    entered.wait();
+    StuckHandlers stuck(queue, 3);
     RunQuick(queue, 10);
-    release.count_down();
-    left.wait();
+    stuck.Release();
+    stuck.WaitUntilLeft();
   }
   EXPECT_GE(team.takeovers(), 9u);
   queue.Shutdown();
@@ -149,27 +158,12 @@ TEST(PollTeamTest, RecoversWhenAllWereStuck) {
   PollTeam team(queue, {.understudies = 1});
   team.Start();
   for (int round = 0; round < 10; ++round) {
-    std::latch release(1);
-    std::latch entered(2);
-    for (int i = 0; i < 2; ++i) {
-      queue.Push([&] {
-        entered.count_down();
-        release.wait();
-      });
-    }
-    entered.wait();
-    release.count_down();
+    StuckHandlers all(queue, 2);
+    all.Release();
     RunQuick(queue, 10);
-    // The second round of stuck handlers finds a watch.
-    std::latch again(1);
-    std::latch in(1);
-    queue.Push([&] {
-      in.count_down();
-      again.wait();
-    });
-    in.wait();
+    StuckHandlers one(queue, 1);
     RunQuick(queue, 1);
-    again.count_down();
+    one.Release();
     RunQuick(queue, 1);
   }
   queue.Shutdown();
@@ -186,15 +180,9 @@ TEST(PollTeamTest, TheWatchWakesAfterSilence) {
   for (int round = 0; round < 300; ++round) {
     // Not for synchronisation: only to arrive at another moment of the watch's round each time.
     std::this_thread::sleep_for(std::chrono::microseconds(round * 7 % 900));
-    std::latch release(1);
-    std::latch entered(1);
-    queue.Push([&] {
-      entered.count_down();
-      release.wait();
-    });
-    entered.wait();
+    StuckHandlers stuck(queue, 1);
     RunQuick(queue, 2);
-    release.count_down();
+    stuck.Release();
     RunQuick(queue, 1);
   }
   queue.Shutdown();
@@ -205,17 +193,11 @@ TEST(PollTeamTest, StopsWhileAnOldLeaderIsStillInItsHandler) {
   FunctionQueue queue;
   PollTeam team(queue, {});
   team.Start();
-  std::latch release(1);
-  std::latch entered(1);
-  queue.Push([&] {
-    entered.count_down();
-    release.wait();
-  });
-  entered.wait();
+  StuckHandlers stuck(queue, 1);
   RunQuick(queue, 1);
   queue.Shutdown();
   std::thread joiner([&] { team.Join(); });
-  release.count_down();
+  stuck.Release();
   joiner.join();
 }
 

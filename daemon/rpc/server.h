@@ -126,9 +126,9 @@ class Server {
   // Completes a generated Request function with what it needs from the server.
   template <typename Base, typename Service, typename... Parts>
   auto Requester(void (Base::*request)(Parts...), Service* service) {
-    return [this, request, service](auto*... parts_and_tag) {
-      RequestInto(request, service, std::make_tuple(parts_and_tag...),
-                  std::make_index_sequence<sizeof...(parts_and_tag) - 1>());
+    return [server = this, request, service](auto*... parts_and_tag) {
+      server->RequestInto(request, service, std::make_tuple(parts_and_tag...),
+                          std::make_index_sequence<sizeof...(parts_and_tag) - 1>());
     };
   }
   template <typename Function, typename Service, typename Tuple, size_t... kParts>

@@ -43,7 +43,7 @@ class Error {
  public:
   Error(const Reason& reason, absl::string_view message);
 
-  // Path of the field that is wrong. Part of the message too.
+  // Path of the field that is wrong. It goes beside the message, not into it.
   Error& At(absl::string_view field);
   // A value that the message speaks of.
   Error& With(absl::string_view key, absl::AlphaNum value);

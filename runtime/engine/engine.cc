@@ -145,6 +145,13 @@ void Engine::StopIf(const std::function<bool(const Run&)>& select, RunState as,
   for (const std::shared_ptr<Run>& run : selected) Stop(*run, as, error);
 }
 
+uint64_t Engine::CountIf(const std::function<bool(const Run&)>& select) const {
+  MutexLock lock(mutex_);
+  return static_cast<uint64_t>(
+      std::count_if(active_.begin(), active_.end(),
+                    [&select](const auto& entry) { return select(*entry.first); }));
+}
+
 bool Engine::RunOne() {
   thread_local Worker worker;
   BlockTicket ticket;
@@ -326,7 +333,8 @@ void Engine::Record(Run& run, uint32_t task, TaskOutcome outcome, int32_t core, 
   }
   const TaskRecord record{task,    static_cast<uint32_t>(core), run.image().tasks()[task].chip,
                           outcome, start - run.accepted_ns(),   end - run.accepted_ns()};
-  if (run.AddRecord(record) && run.spec_.observer != nullptr) run.spec_.observer->OnRecords(run);
+  const size_t waiting = run.AddRecord(record);
+  if (waiting != 0 && run.spec_.observer != nullptr) run.spec_.observer->OnRecords(run, waiting);
 }
 
 void Engine::Push(Worker& worker, Run& run, bool taking_one) {
@@ -337,11 +345,15 @@ void Engine::Push(Worker& worker, Run& run, bool taking_one) {
   while (!worker.ready.empty()) {
     const uint32_t chip = image.tasks()[worker.ready.front()].chip;
     worker.group.clear();
-    auto others =
-        std::stable_partition(worker.ready.begin(), worker.ready.end(),
-                              [&](uint32_t task) { return image.tasks()[task].chip == chip; });
-    worker.group.assign(worker.ready.begin(), others);
-    worker.ready.erase(worker.ready.begin(), others);
+    size_t others = 0;
+    for (const uint32_t task : worker.ready) {
+      if (image.tasks()[task].chip == chip) {
+        worker.group.push_back(task);
+      } else {
+        worker.ready[others++] = task;
+      }
+    }
+    worker.ready.resize(others);
     states_[chip]->queue.Push(run, chip, worker.group);
   }
   parking_.Wake(taking_one ? blocks - 1 : blocks);

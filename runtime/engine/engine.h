@@ -63,6 +63,9 @@ class Engine {
   void StopIf(const std::function<bool(const Run&)>& select, RunState as,
               const absl::Status& error);
 
+  // How many of the runs that have not ended `select` is true for.
+  uint64_t CountIf(const std::function<bool(const Run&)>& select) const;
+
   // Runs one block and what follows on it. Returns false when there is nothing to run.
   bool RunOne();
 

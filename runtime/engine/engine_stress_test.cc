@@ -62,7 +62,7 @@ TEST_F(EngineStressTest, RandomGraphsKeepTheirOrder) {
     });
     auto observer = std::make_shared<TestObserver>();
     spec.observer = observer;
-    std::shared_ptr<Run> run = engine_->Prepare(std::move(spec));
+    std::shared_ptr<pto::Run> run = engine_->Prepare(std::move(spec));
     engine_->Start(run, seed % 2 == 0 ? 0 : 1'000'000'000);
     observer->WaitFinished();
     EXPECT_EQ(run->state(), RunState::kSucceeded) << "seed " << seed;
@@ -96,7 +96,7 @@ TEST_F(EngineStressTest, FailuresAndCancelsSideBySide) {
         spec.image = image;
         auto observer = std::make_shared<TestObserver>();
         spec.observer = observer;
-        std::shared_ptr<Run> run = engine_->Prepare(std::move(spec));
+        std::shared_ptr<pto::Run> run = engine_->Prepare(std::move(spec));
         engine_->Start(run, random() % 2 == 0 ? 0 : 50'000);
         const bool cancel = random() % 2 == 0;
         if (cancel) {
@@ -105,7 +105,7 @@ TEST_F(EngineStressTest, FailuresAndCancelsSideBySide) {
         observer->WaitFinished();
         EXPECT_TRUE(run->state() == RunState::kFailed ||
                     (cancel && run->state() == RunState::kCancelled));
-        const Run::Counts counts = run->counts();
+        const pto::Run::Counts counts = run->counts();
         if (run->state() == RunState::kFailed && !cancel) {
           EXPECT_EQ(counts.done + counts.failed + counts.skipped, tasks.size());
         }

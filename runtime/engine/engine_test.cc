@@ -19,7 +19,7 @@ namespace {
 using ::pto::testing::HasReason;
 using ::pto::testing::MakeTestChips;
 using ::pto::testing::MakeTestGraph;
-using ::pto::testing::TestBody;
+using ::pto::testing::KernelBody;
 using ::pto::testing::TestObserver;
 using ::pto::testing::TestTask;
 
@@ -36,7 +36,7 @@ class EngineTest : public ::testing::Test {
     engine_ = std::make_unique<Engine>(std::move(options));
   }
 
-  std::shared_ptr<Run> Prepare(const std::vector<TestTask>& tasks, TestBody body = nullptr,
+  std::shared_ptr<pto::Run> Prepare(const std::vector<TestTask>& tasks, KernelBody body = nullptr,
                                int64_t timeout_ns = 0) {
     if (body == nullptr) {
       body = [this](uint32_t task, const pto_context&) {
@@ -66,7 +66,7 @@ class EngineTest : public ::testing::Test {
 };
 
 TEST_F(EngineTest, RunsInOrderOfDependencies) {
-  std::shared_ptr<Run> run = Prepare({{}, {{0}}, {{0}}, {{1, 2}}});
+  std::shared_ptr<pto::Run> run = Prepare({{}, {{0}}, {{0}}, {{1, 2}}});
   engine_->Start(run);
   EXPECT_EQ(run->state(), RunState::kQueued);
   RunAll();
@@ -82,7 +82,7 @@ TEST_F(EngineTest, RunsInOrderOfDependencies) {
 }
 
 TEST_F(EngineTest, HelpingFinishesWithoutExecutors) {
-  std::shared_ptr<Run> run = Prepare({{}, {{0}, 1}, {{0}, 0, PTO_AIC, 3}, {{1, 2}}});
+  std::shared_ptr<pto::Run> run = Prepare({{}, {{0}, 1}, {{0}, 0, PTO_AIC, 3}, {{1, 2}}});
   engine_->Start(run, kLong);
   EXPECT_EQ(run->state(), RunState::kSucceeded);
   EXPECT_EQ(order_.size(), 6u);
@@ -90,7 +90,7 @@ TEST_F(EngineTest, HelpingFinishesWithoutExecutors) {
 
 TEST_F(EngineTest, BlocksGetTheirIndexAndACoreOfTheirKind) {
   std::set<uint32_t> blocks;
-  std::shared_ptr<Run> run =
+  std::shared_ptr<pto::Run> run =
       Prepare({{{}, 0, PTO_AIV, 9}}, [&](uint32_t, const pto_context& context) {
         EXPECT_EQ(context.block_count, 9u);
         EXPECT_EQ(context.core_kind, static_cast<uint32_t>(PTO_AIV));
@@ -108,7 +108,7 @@ TEST_F(EngineTest, BlocksGetTheirIndexAndACoreOfTheirKind) {
 
 TEST_F(EngineTest, FailurePoisonsConsumersOnly) {
   // 0 fails; 1 and 3 hang on it, 2 and 4 do not.
-  std::shared_ptr<Run> run =
+  std::shared_ptr<pto::Run> run =
       Prepare({{}, {{0}}, {}, {{1, 2}}, {{2}}}, [&](uint32_t task, const pto_context& context) {
         order_.push_back(task);
         if (task != 0) return 0;
@@ -134,7 +134,7 @@ TEST_F(EngineTest, FailurePoisonsConsumersOnly) {
 }
 
 TEST_F(EngineTest, OneBadBlockFailsTheTask) {
-  std::shared_ptr<Run> run =
+  std::shared_ptr<pto::Run> run =
       Prepare({{{}, 0, PTO_AIV, 4}, {{0}}}, [&](uint32_t task, const pto_context& context) {
         return task == 0 && context.block_index == 1 ? 3 : 0;
       });
@@ -146,7 +146,7 @@ TEST_F(EngineTest, OneBadBlockFailsTheTask) {
 }
 
 TEST_F(EngineTest, AnExceptionIsTheTasksFailure) {
-  std::shared_ptr<Run> run = Prepare(
+  std::shared_ptr<pto::Run> run = Prepare(
       {{}}, [](uint32_t, const pto_context&) -> int32_t { throw std::runtime_error("oh no"); });
   engine_->Start(run);
   RunAll();
@@ -155,7 +155,7 @@ TEST_F(EngineTest, AnExceptionIsTheTasksFailure) {
 }
 
 TEST_F(EngineTest, CancelBeforeTheStartRunsNothing) {
-  std::shared_ptr<Run> run = Prepare({{}, {{0}}});
+  std::shared_ptr<pto::Run> run = Prepare({{}, {{0}}});
   engine_->Start(run);
   engine_->Stop(*run, RunState::kCancelled, Error(reason::kRunCancelled, "by the test"));
   EXPECT_EQ(run->state(), RunState::kCancelled);
@@ -168,7 +168,7 @@ TEST_F(EngineTest, CancelBeforeTheStartRunsNothing) {
 }
 
 TEST_F(EngineTest, CancelInTheMiddleStopsWhatFollows) {
-  std::shared_ptr<Run> run;
+  std::shared_ptr<pto::Run> run;
   run = Prepare({{}, {{0}}, {{}, 0, PTO_AIC, 100}}, [&](uint32_t task, const pto_context& context) {
     order_.push_back(task);
     if (task == 0) {
@@ -188,7 +188,7 @@ TEST_F(EngineTest, CancelInTheMiddleStopsWhatFollows) {
 }
 
 TEST_F(EngineTest, CancelAfterAllIsDoneStaysSucceeded) {
-  std::shared_ptr<Run> run;
+  std::shared_ptr<pto::Run> run;
   run = Prepare({{}}, [&](uint32_t, const pto_context&) {
     engine_->Stop(*run, RunState::kCancelled, Error(reason::kRunCancelled, "too late"));
     return 0;
@@ -202,7 +202,7 @@ TEST_F(EngineTest, CancelAfterAllIsDoneStaysSucceeded) {
 }
 
 TEST_F(EngineTest, DeadlineFailsTheRun) {
-  std::shared_ptr<Run> run = Prepare({{}, {{0}}}, nullptr, 1'000'000);
+  std::shared_ptr<pto::Run> run = Prepare({{}, {{0}}}, nullptr, 1'000'000);
   engine_->Start(run);
   timers_.RunDue();
   EXPECT_EQ(run->state(), RunState::kQueued);
@@ -213,18 +213,18 @@ TEST_F(EngineTest, DeadlineFailsTheRun) {
 }
 
 TEST_F(EngineTest, AFinishedRunLeavesNoTimer) {
-  std::shared_ptr<Run> run = Prepare({{}}, nullptr, 1'000'000);
+  std::shared_ptr<pto::Run> run = Prepare({{}}, nullptr, 1'000'000);
   engine_->Start(run);
   RunAll();
   EXPECT_EQ(timers_.RunDue(), -1);
 }
 
 TEST_F(EngineTest, StopIfSelects) {
-  std::shared_ptr<Run> on_0 = Prepare({{{}, 0}});
+  std::shared_ptr<pto::Run> on_0 = Prepare({{{}, 0}});
   engine_->Start(on_0);
-  std::shared_ptr<Run> on_1 = Prepare({{{}, 1}});
+  std::shared_ptr<pto::Run> on_1 = Prepare({{{}, 1}});
   engine_->Start(on_1);
-  engine_->StopIf([](const Run& run) { return run.image().chips()[0] == 1; }, RunState::kFailed,
+  engine_->StopIf([](const pto::Run& run) { return run.image().chips()[0] == 1; }, RunState::kFailed,
                   Error(reason::kChipReset, "chips/1 is reset"));
   EXPECT_EQ(on_0->state(), RunState::kQueued);
   EXPECT_EQ(on_1->state(), RunState::kFailed);
@@ -239,9 +239,9 @@ TEST_F(EngineTest, RunsTakeTurns) {
     return 0;
   };
   // Independent tasks 0 to 4 of one run, then one run of a single task.
-  std::shared_ptr<Run> large = Prepare({{}, {}, {}, {}, {}}, body);
+  std::shared_ptr<pto::Run> large = Prepare({{}, {}, {}, {}, {}}, body);
   engine_->Start(large);
-  std::shared_ptr<Run> small = Prepare({{}, {{0}}}, body);
+  std::shared_ptr<pto::Run> small = Prepare({{}, {{0}}}, body);
   engine_->Start(small);
   ASSERT_TRUE(engine_->RunOne());
   ASSERT_TRUE(engine_->RunOne());
@@ -253,7 +253,7 @@ TEST_F(EngineTest, ALongChainDoesNotRecurse) {
   std::vector<TestTask> tasks(200'000);
   for (uint32_t i = 1; i < tasks.size(); ++i) tasks[i].after = {i - 1};
   uint32_t count = 0;
-  std::shared_ptr<Run> run = Prepare(tasks, [&](uint32_t, const pto_context&) {
+  std::shared_ptr<pto::Run> run = Prepare(tasks, [&](uint32_t, const pto_context&) {
     return ++count == 1000 ? 1 : 0;  // the rest is skipped one after the other
   });
   engine_->Start(run);
@@ -297,7 +297,7 @@ TEST(EngineCoresTest, MixTakesTheWholeCluster) {
                                }
                                return 0;
                              });
-  std::shared_ptr<Run> run = engine.Prepare(std::move(spec));
+  std::shared_ptr<pto::Run> run = engine.Prepare(std::move(spec));
   engine.Start(run);
   while (engine.RunOne()) {
   }

@@ -7,8 +7,8 @@
 namespace pto::testing {
 namespace {
 
-TestBody& Body() {
-  static TestBody body;
+KernelBody& Body() {
+  static KernelBody body;
   return body;
 }
 
@@ -41,7 +41,7 @@ const KernelRegistry& TestKernels() {
 
 std::shared_ptr<const GraphImage> MakeTestGraph(const std::vector<TestTask>& tasks,
                                                 const std::vector<uint32_t>& chip_clusters,
-                                                TestBody body) {
+                                                KernelBody body) {
   Body() = std::move(body);
   GraphTarget target;
   target.kernels = &TestKernels();
@@ -76,14 +76,14 @@ std::vector<Chip> MakeTestChips(const std::vector<uint32_t>& chip_clusters) {
   return chips;
 }
 
-void TestObserver::OnRecords(Run& run) {
+void TestObserver::OnRecords(Run& run, size_t) {
   std::vector<TaskRecord> taken = run.TakeRecords();
   MutexLock lock(mutex_);
   records_.insert(records_.end(), taken.begin(), taken.end());
 }
 
 void TestObserver::OnFinished(Run& run) {
-  OnRecords(run);
+  OnRecords(run, 0);
   MutexLock lock(mutex_);
   ++finished;
   ended_.NotifyAll();

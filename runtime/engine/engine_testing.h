@@ -24,14 +24,14 @@ struct TestTask {
 
 // Runs in place of a kernel; gets the index of the task and the kernel's own context. Returns
 // what the kernel returns.
-using TestBody = std::function<int32_t(uint32_t task, const pto_context& context)>;
+using KernelBody = std::function<int32_t(uint32_t task, const pto_context& context)>;
 
 // A graph of tasks that all call `body`, for a node with `chip_clusters`. The task's index
 // reaches the kernel as its scalar. Only one body is in place at a time: a later call
 // replaces it.
 std::shared_ptr<const GraphImage> MakeTestGraph(const std::vector<TestTask>& tasks,
                                                 const std::vector<uint32_t>& chip_clusters,
-                                                TestBody body);
+                                                KernelBody body);
 
 std::vector<Chip> MakeTestChips(const std::vector<uint32_t>& chip_clusters);
 
@@ -39,7 +39,7 @@ std::vector<Chip> MakeTestChips(const std::vector<uint32_t>& chip_clusters);
 class TestObserver final : public RunObserver {
  public:
   void OnStarted(Run&) override { ++started; }
-  void OnRecords(Run& run) override;
+  void OnRecords(Run& run, size_t waiting) override;
   void OnFinished(Run& run) override;
 
   void WaitFinished();

@@ -13,10 +13,10 @@ namespace {
 using ::pto::testing::MakeTestGraph;
 using ::pto::testing::TestTask;
 
-std::unique_ptr<Run> MakeRun(const std::vector<TestTask>& tasks, uint32_t clusters) {
+std::unique_ptr<pto::Run> MakeRun(const std::vector<TestTask>& tasks, uint32_t clusters) {
   RunSpec spec;
   spec.image = MakeTestGraph(tasks, {clusters}, nullptr);
-  return std::make_unique<Run>(std::move(spec), 1, 0);
+  return std::make_unique<pto::Run>(std::move(spec), 1, 0);
 }
 
 TEST(ReadyQueueTest, HandsOutAsManyBlocksAsThereAreCores) {
@@ -46,10 +46,10 @@ TEST(ReadyQueueTest, ServesRunsInTurn) {
   const std::vector<uint32_t> tasks = {0, 1, 2};
   queue.Push(*a, 0, tasks);
   queue.Push(*b, 0, tasks);
-  std::vector<Run*> turns;
+  std::vector<pto::Run*> turns;
   BlockTicket ticket;
   while (queue.Take(nullptr, 0, &ticket)) turns.push_back(ticket.run);
-  EXPECT_EQ(turns, (std::vector<Run*>{a.get(), b.get(), a.get(), b.get(), a.get(), b.get()}));
+  EXPECT_EQ(turns, (std::vector<pto::Run*>{a.get(), b.get(), a.get(), b.get(), a.get(), b.get()}));
   EXPECT_EQ(queue.ready(), 0u);
 }
 

@@ -66,10 +66,11 @@ void Run::FreeWorkingMemory() {
   spec_.slots = {};
 }
 
-bool Run::AddRecord(const TaskRecord& record) {
+size_t Run::AddRecord(const TaskRecord& record) {
   SpinLockHolder lock(records_lock_);
   records_.push_back(record);
-  return records_.size() % kRecordBatch == 0;
+  const size_t waiting = records_.size();
+  return waiting == 1 || waiting % kRecordBatch == 0 ? waiting : 0;
 }
 
 }  // namespace pto

@@ -44,8 +44,9 @@ class RunObserver {
   virtual ~RunObserver() = default;
   // The first task starts.
   virtual void OnStarted(Run& run) = 0;
-  // Many records wait to be taken. A hint; none is lost without it.
-  virtual void OnRecords(Run& run) = 0;
+  // `waiting` records wait to be taken: the first one, or one batch more. A hint; none is lost
+  // without it.
+  virtual void OnRecords(Run& run, size_t waiting) = 0;
   // The run has ended; state, counts, errors and records are final.
   virtual void OnFinished(Run& run) = 0;
 };
@@ -95,6 +96,9 @@ class Run {
   // The first error and up to 16 more, in order of time. Empty while all is well.
   std::vector<absl::Status> errors() const;
 
+  // This many records at once are worth a call of OnRecords.
+  static constexpr size_t kRecordBatch = 1024;
+
   // Takes the records that have come since the last time, in order of the tasks' ends.
   std::vector<TaskRecord> TakeRecords();
 
@@ -107,15 +111,14 @@ class Run {
   // highest bit says that a dependency or a block has failed.
   static constexpr uint32_t kFailedBit = 1u << 31;
   static constexpr size_t kMaxErrors = 17;
-  static constexpr size_t kRecordBatch = 1024;
 
   Flow& flow(uint32_t chip, pto_core kind) {
     return flows_[flow_of_chip_[chip] * 3 + static_cast<uint32_t>(kind) - 1];
   }
   bool stopping() const { return stop_.load(std::memory_order_acquire); }
   void AddError(absl::Status error);
-  // Returns true when the caller should tell the observer.
-  bool AddRecord(const TaskRecord& record);
+  // Returns how many wait when the observer is to be told, else 0.
+  size_t AddRecord(const TaskRecord& record);
   // Keeps the run from ending until it is taken back from `outstanding_`. Fails when it has.
   bool Hold();
   // Frees what only a run in progress needs. The run has ended.

@@ -243,7 +243,7 @@ absl::Status GraphBuilder::CheckArgs(const TaskInput& task) {
 }
 
 absl::StatusOr<uint64_t> GraphBuilder::ScalarBits(const ScalarInput& scalar,
-                                                  const pto_scalar_info& info) const {
+                                                  const pto_scalar_info& info) {
   switch (scalar.kind) {
     case ScalarInput::Kind::kBits:
       return scalar.bits;

@@ -66,6 +66,10 @@ class GraphBuilder {
   const pto_kernel_info& kernel(uint32_t index) const { return *kernel_infos_[index]; }
   uint32_t kernel_count() const { return static_cast<uint32_t>(kernel_infos_.size()); }
 
+  // The bits that a kernel gets for a number. Errors are SCALAR_INVALID.
+  static absl::StatusOr<uint64_t> ScalarBits(const ScalarInput& scalar,
+                                             const pto_scalar_info& info);
+
   // Lays out the image. Call once, at the end.
   absl::StatusOr<std::shared_ptr<const GraphImage>> Build();
 
@@ -75,7 +79,6 @@ class GraphBuilder {
   absl::Status CheckArgs(const TaskInput& task);
   absl::Status AddScalars(const TaskInput& task);
   absl::Status AddDependencies(const TaskInput& task, ImageTask& record);
-  absl::StatusOr<uint64_t> ScalarBits(const ScalarInput& scalar, const pto_scalar_info& info) const;
 
   const GraphTarget target_;
   std::vector<const pto_kernel_info*> kernel_infos_;

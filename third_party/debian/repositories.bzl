@@ -88,3 +88,9 @@ def debian_repositories():
         links = {"include/blis-serial": "/usr/include/x86_64-linux-gnu/blis-serial"},
         packages = ["libblis-serial-dev"],
     )
+    system_repository(
+        name = "cli11",
+        build_file = "@pto//third_party/debian:cli11.BUILD",
+        links = {"include/CLI": "/usr/include/CLI"},
+        packages = ["libcli11-dev"],
+    )

@@ -1,0 +1,133 @@
+#include "client/buffer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/internal/core.h"
+#include "runtime/base/error.h"
+#include "runtime/base/status_macros.h"
+
+namespace pto {
+namespace {
+
+// Larger chunks are not faster, and delay what shares the connection.
+constexpr uint64_t kChunkBytes = 1 << 20;
+constexpr uint64_t kBytesPerSecond = 256 << 20;
+
+absl::Duration TransferTime(uint64_t bytes) {
+  return absl::Seconds(static_cast<double>(bytes) / kBytesPerSecond);
+}
+
+uint64_t ChunkBytes(const internal::Core& core) {
+  const uint64_t limit = core.node().limits().max_chunk_bytes();
+  return limit == 0 ? kChunkBytes : std::min(limit, kChunkBytes);
+}
+
+}  // namespace
+
+Buffer::Buffer(std::shared_ptr<internal::Core> core,
+               std::shared_ptr<internal::SessionState> session, std::string name, uint32_t chip,
+               uint64_t bytes)
+    : core_(std::move(core)),
+      session_(std::move(session)),
+      name_(std::move(name)),
+      chip_(chip),
+      bytes_(bytes) {}
+
+absl::string_view Buffer::id() const {
+  return absl::string_view(name_).substr(name_.rfind('/') + 1);
+}
+
+absl::Status Buffer::CheckRange(uint64_t offset, uint64_t count, uint64_t element_bytes) const {
+  if (offset <= bytes_ && count <= (bytes_ - offset) / element_bytes) return absl::OkStatus();
+  return Error(reason::kRangeOutOfBounds,
+               absl::StrCat(count, " elements of ", element_bytes, " bytes at ", offset,
+                            " do not fit the ", bytes_, " bytes of ", name_))
+      .With("buffer", name_)
+      .With("offset", offset)
+      .With("count", count)
+      .With("bytes", bytes_);
+}
+
+absl::Status Buffer::Write(Bytes data, uint64_t offset, absl::Duration timeout) const {
+  PTO_RETURN_IF_ERROR(session_->status());
+  PTO_RETURN_IF_ERROR(CheckRange(offset, data.size(), 1));
+  if (data.empty()) return absl::OkStatus();
+  const internal::Deadline deadline = core_->DeadlineOf(timeout, TransferTime(data.size()));
+  grpc::ClientContext context;
+  context.set_deadline(deadline.ToGrpc());
+  v1::WriteBufferResponse response;
+  const auto writer = core_->transport().bulk_buffer().WriteBuffer(&context, &response);
+  // One message for all chunks: its string keeps its memory.
+  v1::WriteBufferRequest request;
+  request.set_name(name_);
+  const uint64_t chunk = ChunkBytes(*core_);
+  bool open = true;
+  for (uint64_t done = 0; done < data.size() && open; done += chunk) {
+    const Bytes part = data.subspan(done, std::min<uint64_t>(chunk, data.size() - done));
+    request.set_offset(offset + done);
+    request.mutable_data()->assign(reinterpret_cast<const char*>(part.data()), part.size());
+    open = writer->Write(request);
+    request.clear_name();
+  }
+  if (open) writer->WritesDone();
+  const absl::Status status =
+      internal::RpcError(writer->Finish(), "WriteBuffer", core_->address(), deadline.timeout());
+  if (!status.ok()) return core_->Examine(*session_, status, deadline);
+  if (response.written_bytes() != data.size()) {
+    return Error(reason::kInternal, absl::StrCat("the daemon wrote ", response.written_bytes(),
+                                                 " of ", data.size(), " bytes to ", name_));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Buffer::Read(WritableBytes data, uint64_t offset, absl::Duration timeout) const {
+  PTO_RETURN_IF_ERROR(session_->status());
+  PTO_RETURN_IF_ERROR(CheckRange(offset, data.size(), 1));
+  // A limit of zero would mean all of it.
+  if (data.empty()) return absl::OkStatus();
+  const internal::Deadline deadline = core_->DeadlineOf(timeout, TransferTime(data.size()));
+  grpc::ClientContext context;
+  context.set_deadline(deadline.ToGrpc());
+  v1::ReadBufferRequest request;
+  request.set_name(name_);
+  request.set_offset(offset);
+  request.set_limit(data.size());
+  const auto reader = core_->transport().bulk_buffer().ReadBuffer(&context, request);
+  v1::ReadBufferResponse response;
+  uint64_t done = 0;
+  while (reader->Read(&response)) {
+    const std::string& part = response.data();
+    if (response.offset() != offset + done || part.size() > data.size() - done) {
+      context.TryCancel();
+      (void)reader->Finish();
+      return Error(reason::kInternal,
+                   absl::StrCat("the daemon sent ", part.size(), " bytes at ", response.offset(),
+                                " of ", name_, " where ", offset + done, " was due"));
+    }
+    std::memcpy(data.data() + done, part.data(), part.size());
+    done += part.size();
+  }
+  const absl::Status status =
+      internal::RpcError(reader->Finish(), "ReadBuffer", core_->address(), deadline.timeout());
+  if (!status.ok()) return core_->Examine(*session_, status, deadline);
+  if (done != data.size()) {
+    return Error(reason::kInternal,
+                 absl::StrCat("the daemon sent ", done, " of ", data.size(), " bytes of ", name_));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Buffer::Delete(absl::Duration timeout) const {
+  v1::DeleteBuffersRequest request;
+  request.add_names(name_);
+  return core_
+      ->CallOn(*session_, "DeleteBuffers", core_->transport().buffer(),
+               &v1::BufferService::Stub::DeleteBuffers, request, core_->DeadlineOf(timeout),
+               internal::Retry::kNever)
+      .status();
+}
+
+}  // namespace pto

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace pto::examples {
+
+// Elements of every tensor of the graph.
+inline constexpr int64_t kRandomDagElements = 16;
+
+// One task of a random graph. It writes a tensor of its own.
+struct RandomStep {
+  // `copy`, `add`, `sub` or `scale`.
+  std::string kernel;
+  uint32_t chip = 0;
+  // Steps whose tensors it reads, all on the same chip; -1 means the chip's input.
+  std::vector<int> inputs;
+  // Earlier steps of any chip that must end first: those it reads, and some others.
+  std::vector<int> after;
+  // Of `scale`.
+  double factor = 0;
+};
+
+// The same graph for the same arguments, on every machine.
+std::vector<RandomStep> MakeRandomDag(uint64_t seed, int steps, uint32_t chips);
+
+// The graph as a job file that checks its own result.
+std::string RandomDagJob(const std::vector<RandomStep>& steps, uint32_t chips);
+
+}  // namespace pto::examples

@@ -1,0 +1,90 @@
+// The packed form of a graph: GraphBuilder::BuildPacked and its parts.
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "client/graph_builder.h"
+#include "runtime/base/error.h"
+
+namespace pto {
+
+absl::StatusOr<std::vector<v1::PackedGraphPart>> GraphBuilder::BuildPacked(
+    uint32_t max_block_tasks) const {
+  if (absl::Status wrong = Check(); !wrong.ok()) return wrong;
+  for (uint64_t i = 0; i < tasks_.size(); ++i) {
+    for (const ScalarRow& scalar : RowsOf(i).scalars) {
+      if (scalar.kind != ScalarKind::kRef) continue;
+      return Error(reason::kScalarInvalid, "a packed graph cannot refer to scalars by name")
+          .At(absl::StrCat("graph.tasks[", i, "].scalars"))
+          .Hint("give the value itself, or send the graph with its names");
+    }
+  }
+  const uint64_t rows = std::max<uint32_t>(1, max_block_tasks);
+  std::vector<v1::PackedGraphPart> parts;
+  parts.reserve(2 + (tensors_.size() + rows - 1) / rows + (tasks_.size() + rows - 1) / rows);
+  *parts.emplace_back().mutable_header() = PackHeader();
+  for (uint64_t begin = 0; begin < tensors_.size(); begin += rows) {
+    *parts.emplace_back().mutable_tensors() =
+        PackTensors(begin, std::min<uint64_t>(begin + rows, tensors_.size()));
+  }
+  for (uint64_t begin = 0; begin < tasks_.size(); begin += rows) {
+    *parts.emplace_back().mutable_tasks() =
+        PackTasks(begin, std::min<uint64_t>(begin + rows, tasks_.size()));
+  }
+  parts.emplace_back().mutable_commit()->set_task_count(tasks_.size());
+  return parts;
+}
+
+v1::PackedHeader GraphBuilder::PackHeader() const {
+  v1::PackedHeader header;
+  for (const std::string& kernel : kernels_.list()) header.add_kernels(kernel);
+  for (uint32_t chip : chips_) header.add_chips(absl::StrCat("chips/", chip));
+  for (const std::string& slot : slots_.list()) header.add_buffers(slot);
+  for (const v1::Layout& layout : layouts_) *header.add_layouts() = layout;
+  for (const LaunchRow& launch : launches_) *header.add_launches() = ToLaunch(launch);
+  return header;
+}
+
+v1::TensorBlock GraphBuilder::PackTensors(uint64_t begin, uint64_t end) const {
+  v1::TensorBlock block;
+  int64_t before = 0;
+  for (uint64_t i = begin; i < end; ++i) {
+    const TensorRow& row = tensors_[i];
+    block.add_buffer(row.slot);
+    block.add_layout(row.layout);
+    block.add_offset_delta(row.offset - before);
+    before = row.offset;
+  }
+  return block;
+}
+
+v1::TaskBlock GraphBuilder::PackTasks(uint64_t begin, uint64_t end) const {
+  v1::TaskBlock block;
+  block.set_first_task(begin);
+  bool other_chip = false;
+  bool other_launch = false;
+  int64_t before = 0;
+  for (uint64_t i = begin; i < end; ++i) {
+    const TaskRow& row = tasks_[i];
+    const Rows rows = RowsOf(i);
+    block.add_kernel(row.kernel);
+    block.add_chip(row.chip);
+    block.add_launch(row.launch);
+    block.add_dep_count(static_cast<uint32_t>(rows.deps.size()));
+    other_chip |= row.chip != 0;
+    other_launch |= row.launch != 0;
+    for (uint32_t dep : rows.deps) block.add_dep_back(static_cast<uint32_t>(i - dep));
+    for (uint32_t arg : rows.args) {
+      block.add_arg_delta(static_cast<int64_t>(arg) - before);
+      before = arg;
+    }
+    for (const ScalarRow& scalar : rows.scalars) block.add_scalar(scalar.bits);
+  }
+  // A column that says nothing is left out.
+  if (!other_chip) block.clear_chip();
+  if (!other_launch) block.clear_launch();
+  if (block.dep_back().empty()) block.clear_dep_count();
+  return block;
+}
+
+}  // namespace pto

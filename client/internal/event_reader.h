@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "client/internal/core.h"
+#include "client/internal/deadline.h"
+#include "client/internal/session_state.h"
+#include "client/options.h"
+#include "pto/v1/event.grpc.pb.h"
+#include "runtime/base/mutex.h"
+
+namespace pto::internal {
+
+class EventCall;
+
+// What is behind an EventStream: one call after another, each resuming where the one before
+// broke off. Thread-safe; one thread at a time has the turn to read.
+class EventReader {
+ public:
+  EventReader(std::shared_ptr<Core> core, std::shared_ptr<SessionState> session,
+              const WatchOptions& options);
+  // Cancels the call; does not wait for the daemon.
+  ~EventReader();
+
+  Deadline DeadlineOf(absl::Duration timeout) const { return core_->DeadlineOf(timeout); }
+
+  absl::StatusOr<absl::optional<v1::EventBatch>> Next(const Deadline& deadline);
+
+  uint64_t through_sequence() const;
+
+ private:
+  // Next, for the thread that has the turn.
+  absl::StatusOr<absl::optional<v1::EventBatch>> Read(const Deadline& deadline);
+  // Notes where to resume, and whether this batch is the last one wanted.
+  void Note(const v1::EventBatch& batch);
+  // Decides what a broken call means. OK: reconnect; else the error to return.
+  absl::Status Recover(const absl::Status& error, const Deadline& deadline,
+                       const Deadline& give_up);
+
+  const std::shared_ptr<Core> core_;
+  const std::shared_ptr<SessionState> session_;
+  const std::string until_run_ends_;
+
+  mutable Mutex mutex_;
+  CondVar turn_free_;
+  bool turn_taken_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t through_sequence_ ABSL_GUARDED_BY(mutex_) = 0;
+
+  // Below: for the thread that has the turn.
+  v1::WatchEventsRequest request_;
+  std::unique_ptr<EventCall> call_;
+  absl::Duration backoff_;
+  // The end: OK means that it was a good one.
+  absl::optional<absl::Status> end_;
+};
+
+}  // namespace pto::internal

@@ -1,0 +1,105 @@
+#include "client/job/packed_job.h"
+
+#include <cmath>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "runtime/base/error.h"
+
+namespace pto::job {
+namespace {
+
+using ScalarType = pto::v1::Kernel::ScalarParameter;
+
+std::vector<int64_t> List(const google::protobuf::RepeatedField<int64_t>& field) {
+  return {field.begin(), field.end()};
+}
+
+absl::Status AddScalar(const pto::v1::Scalar& scalar, ScalarType::Type type,
+                       const std::string& path, TaskRef* task) {
+  if (type == ScalarType::INTEGER) {
+    if (scalar.has_f64() && scalar.f64() != std::nearbyint(scalar.f64())) {
+      return Error(reason::kScalarInvalid, "expected an integer").At(path);
+    }
+    task->Scalar(scalar.has_f64() ? static_cast<int64_t>(scalar.f64()) : scalar.i64());
+  } else {
+    task->Scalar(scalar.has_i64() ? static_cast<double>(scalar.i64()) : scalar.f64());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status FillBuilder(const pto::v1::GraphSpec& graph, absl::Span<const pto::v1::Kernel> kernels,
+                         GraphBuilder* builder) {
+  absl::flat_hash_map<std::string, const pto::v1::Kernel*> signatures;
+  for (const pto::v1::Kernel& kernel : kernels) {
+    signatures[absl::StripPrefix(kernel.name(), "kernels/")] = &kernel;
+  }
+  absl::flat_hash_map<std::string, pto::v1::Scalar> scalars;
+  for (const pto::v1::ScalarSpec& scalar : graph.scalars()) {
+    scalars[scalar.name()] = scalar.value();
+  }
+  absl::flat_hash_map<std::string, TensorRef> tensors;
+  for (const pto::v1::TensorSpec& tensor : graph.tensors()) {
+    tensors.emplace(tensor.name(),
+                    builder->Tensor(tensor.name(), tensor.buffer(), tensor.dtype(),
+                                    List(tensor.shape()), List(tensor.strides()), tensor.offset()));
+  }
+  std::vector<TaskRef> tasks;
+  absl::flat_hash_map<std::string, int> task_index;
+  for (int i = 0; i < graph.tasks_size(); ++i) {
+    const pto::v1::TaskSpec& spec = graph.tasks(i);
+    const std::string path = absl::StrCat("graph.tasks[", i, "]");
+    const auto signature = signatures.find(absl::StripPrefix(spec.kernel(), "kernels/"));
+    if (signature == signatures.end()) {
+      return Error(reason::kKernelUnknown, absl::StrCat("there is no kernel '", spec.kernel(), "'"))
+          .At(path + ".kernel");
+    }
+    if (spec.scalars_size() != signature->second->scalars_size()) {
+      return Error(reason::kScalarCount,
+                   absl::StrCat(spec.kernel(), " takes ", signature->second->scalars_size(),
+                                " scalars, got ", spec.scalars_size()))
+          .At(path + ".scalars");
+    }
+    std::vector<TensorRef> args;
+    for (const std::string& arg : spec.args()) args.push_back(tensors.at(arg));
+    uint32_t chip = 0;
+    if (!absl::SimpleAtoi(absl::StripPrefix(spec.chip(), "chips/"), &chip)) {
+      return Error(reason::kNameInvalid, absl::StrCat("expected chips/0 or the like"))
+          .At(path + ".chip");
+    }
+    TaskRef task = builder->Task(spec.kernel(), chip, args);
+    if (!spec.name().empty()) task.Name(spec.name());
+    for (int s = 0; s < spec.scalars_size(); ++s) {
+      pto::v1::Scalar scalar = spec.scalars(s);
+      if (scalar.has_ref()) scalar = scalars[scalar.ref()];
+      absl::Status added = AddScalar(scalar, signature->second->scalars(s).type(),
+                                     absl::StrCat(path, ".scalars[", s, "]"), &task);
+      if (!added.ok()) return added;
+    }
+    if (spec.launch().block_num() > 0) task.Blocks(spec.launch().block_num());
+    if (spec.launch().core() != pto::v1::CORE_UNSPECIFIED) task.Core(spec.launch().core());
+    if (spec.launch().require_sync_start()) task.SyncStart();
+    for (const std::string& after : spec.after()) {
+      const auto named = task_index.find(after);
+      int index = 0;
+      if (named != task_index.end()) {
+        index = named->second;
+      } else if (!absl::SimpleAtoi(after, &index) || index < 0 || index >= i) {
+        return Error(reason::kDependencyUnknown,
+                     absl::StrCat("there is no earlier task '", after, "'"))
+            .At(path + ".after");
+      }
+      task.After(tasks[index]);
+    }
+    tasks.push_back(task);
+    if (!spec.name().empty()) task_index[spec.name()] = i;
+  }
+  return builder->status();
+}
+
+}  // namespace pto::job

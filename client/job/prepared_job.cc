@@ -1,0 +1,361 @@
+#include "client/job/prepared_job.h"
+
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "client/job/chip_list.h"
+#include "client/job/initial_values.h"
+#include "client/job/nearest.h"
+#include "client/job/npy.h"
+#include "client/job/reference.h"
+#include "client/job/replay.h"
+#include "runtime/base/error.h"
+#include "runtime/base/status_macros.h"
+
+namespace pto::job {
+namespace {
+
+constexpr int kMaxDims = 5;
+
+bool IsId(absl::string_view id) {
+  if (id.empty() || id.size() > 63 || !absl::ascii_islower(static_cast<unsigned char>(id[0]))) {
+    return false;
+  }
+  for (char c : id) {
+    const auto u = static_cast<unsigned char>(c);
+    if (!absl::ascii_islower(u) && !absl::ascii_isdigit(u) && c != '-') return false;
+  }
+  return true;
+}
+
+std::string FolderOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "" : path.substr(0, slash == 0 ? 1 : slash);
+}
+
+class Preparer {
+ public:
+  explicit Preparer(JobFile file) {
+    out_.folder = FolderOf(file.places.file());
+    out_.file = std::move(file);
+  }
+
+  absl::StatusOr<PreparedJob> Run(absl::Span<const uint32_t> chips) {
+    PTO_RETURN_IF_ERROR(Chips(chips));
+    PTO_RETURN_IF_ERROR(Buffers());
+    PTO_RETURN_IF_ERROR(Tensors());
+    PTO_RETURN_IF_ERROR(Tasks());
+    PTO_RETURN_IF_ERROR(Outputs());
+    PTO_RETURN_IF_ERROR(References());
+    PTO_RETURN_IF_ERROR(Checks());
+    return std::move(out_);
+  }
+
+ private:
+  const v1::Job& job() const { return out_.file.job; }
+
+  absl::Status Fault(absl::string_view path, absl::string_view message) const {
+    return out_.file.places.Fault(path, message);
+  }
+
+  // An error of a part, whose field is relative to `path`, as an error of the file.
+  absl::Status Fault(const std::string& path, const absl::Status& status) const {
+    const absl::optional<ErrorDetail> detail = GetErrorDetail(status);
+    const bool deeper = detail.has_value() && !detail->field.empty();
+    return Fault(deeper ? absl::StrCat(path, ".", detail->field) : path, status.message());
+  }
+
+  absl::Status Chips(absl::Span<const uint32_t> chips) {
+    for (int i = 0; i < job().chips_size(); ++i) {
+      absl::StatusOr<std::vector<uint32_t>> list = ParseChipList(job().chips(i));
+      if (!list.ok()) return Fault(absl::StrCat("chips[", i, "]"), list.status().message());
+      out_.chips.insert(out_.chips.end(), list->begin(), list->end());
+    }
+    if (out_.chips.empty()) out_.chips = {0};
+    if (chips.empty()) return absl::OkStatus();
+    if (chips.size() < out_.chips.size()) {
+      return Fault("chips", absl::StrCat("the job uses ", out_.chips.size(), " chips, ",
+                                         FormatChipList(chips), " are only ", chips.size()));
+    }
+    out_.chips.assign(chips.begin(), chips.end());
+    return absl::OkStatus();
+  }
+
+  absl::Status Buffers() {
+    for (int i = 0; i < job().buffers_size(); ++i) {
+      const v1::BufferInit& buffer = job().buffers(i);
+      const std::string path = absl::StrCat("buffers[", i, "]");
+      if (!IsId(buffer.name())) {
+        return Fault(path + ".name",
+                     absl::StrCat("expected 1 to 63 of a-z 0-9 - starting with a letter, got '",
+                                  buffer.name(), "'"));
+      }
+      if (!buffer_index_.emplace(buffer.name(), i).second) {
+        return Fault(path + ".name", absl::StrCat("a second buffer '", buffer.name(), "'"));
+      }
+      PTO_RETURN_IF_ERROR(CheckPosition(buffer.chip(), path + ".chip"));
+      PreparedBuffer& prepared = out_.buffers.emplace_back();
+      prepared.name = buffer.name();
+      prepared.position = buffer.chip();
+      prepared.chip = out_.chips[buffer.chip()];
+      PTO_RETURN_IF_ERROR(Contents(buffer, path, &prepared));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckPosition(uint32_t position, const std::string& path) {
+    if (position < out_.chips.size()) return absl::OkStatus();
+    return Fault(path, absl::StrCat("the job has ", out_.chips.size(),
+                                    " chips; expected a position from 0 to ", out_.chips.size() - 1,
+                                    ", got ", position));
+  }
+
+  absl::Status Contents(const v1::BufferInit& buffer, const std::string& path,
+                        PreparedBuffer* out) {
+    pto::v1::DType dtype = buffer.dtype();
+    std::vector<int64_t> shape(buffer.shape().begin(), buffer.shape().end());
+    if (buffer.init().kind_case() == v1::Values::kNpy &&
+        (dtype == pto::v1::DTYPE_UNSPECIFIED || shape.empty())) {
+      absl::StatusOr<Array> read = ReadNpy(RelativeTo(out_.folder, buffer.init().npy()));
+      if (!read.ok()) return Fault(path + ".init.npy", read.status().message());
+      if (dtype == pto::v1::DTYPE_UNSPECIFIED) dtype = read->dtype;
+      if (shape.empty()) shape = read->shape;
+    }
+    if (DTypeBytes(dtype) == 0) {
+      return Fault(path + ".dtype", "expected an element type such as F32 or I64");
+    }
+    if (shape.size() > kMaxDims) {
+      return Fault(path + ".shape",
+                   absl::StrCat("expected at most ", kMaxDims, " dimensions, got ", shape.size()));
+    }
+    for (size_t i = 0; i < shape.size(); ++i) {
+      if (shape[i] < 1) {
+        return Fault(absl::StrCat(path, ".shape[", i, "]"),
+                     absl::StrCat("expected 1 or more, got ", shape[i]));
+      }
+    }
+    absl::StatusOr<int64_t> count = ElementCount(shape);
+    if (!count.ok() || *count > kMaxBytes / static_cast<int64_t>(DTypeBytes(dtype)) ||
+        (total_bytes_ += *count * static_cast<int64_t>(DTypeBytes(dtype))) > kMaxBytes) {
+      return Fault(path + ".shape",
+                   absl::StrCat("with the shape ", ShapeText(shape),
+                                " the job's buffers are larger than ", kMaxBytes >> 30, " GiB"));
+    }
+    out->zeros = !buffer.has_init() || buffer.init().zeros();
+    v1::Values zeros;
+    zeros.set_zeros(true);
+    absl::StatusOr<Array> values =
+        MakeValues(buffer.has_init() ? buffer.init() : zeros, dtype, shape, out_.folder);
+    if (!values.ok()) return Fault(path + ".init", values.status());
+    out->initial = *std::move(values);
+    return absl::OkStatus();
+  }
+
+  absl::Status Tensors() {
+    out_.graph = job().graph();
+    for (int i = 0; i < out_.graph.tensors_size(); ++i) {
+      pto::v1::TensorSpec& tensor = *out_.graph.mutable_tensors(i);
+      const std::string path = absl::StrCat("graph.tensors[", i, "]");
+      if (tensor.name().empty()) return Fault(path + ".name", "expected a name");
+      if (out_.views.contains(tensor.name())) {
+        return Fault(path + ".name", absl::StrCat("a second tensor '", tensor.name(), "'"));
+      }
+      if (tensor.buffer().empty()) tensor.set_buffer(tensor.name());
+      const auto found = buffer_index_.find(tensor.buffer());
+      if (found == buffer_index_.end()) {
+        return Fault(path + (job().graph().tensors(i).buffer().empty() ? ".name" : ".buffer"),
+                     NoSuch("buffer", tensor.buffer(), buffer_index_));
+      }
+      if (tensor.dtype() == pto::v1::DTYPE_UNSPECIFIED) {
+        tensor.set_dtype(out_.buffers[found->second].initial.dtype);
+      }
+      PTO_RETURN_IF_ERROR(AddView(tensor, found->second, path));
+    }
+    // A buffer can be named wherever a tensor can; only those that tasks use go on the wire.
+    for (size_t i = 0; i < out_.buffers.size(); ++i) {
+      if (out_.views.contains(out_.buffers[i].name)) continue;
+      PTO_RETURN_IF_ERROR(AddView(WholeBuffer(i), i, absl::StrCat("buffers[", i, "]")));
+      implied_.insert(out_.buffers[i].name);
+    }
+    return absl::OkStatus();
+  }
+
+  pto::v1::TensorSpec WholeBuffer(size_t index) const {
+    const PreparedBuffer& buffer = out_.buffers[index];
+    pto::v1::TensorSpec tensor;
+    tensor.set_name(buffer.name);
+    tensor.set_buffer(buffer.name);
+    tensor.set_dtype(buffer.initial.dtype);
+    tensor.mutable_shape()->Add(buffer.initial.shape.begin(), buffer.initial.shape.end());
+    return tensor;
+  }
+
+  absl::Status AddView(const pto::v1::TensorSpec& tensor, size_t buffer, const std::string& path) {
+    absl::StatusOr<View> view = View::Make(tensor, out_.buffers[buffer].initial.bytes.size());
+    if (!view.ok()) return Fault(path, view.status());
+    out_.views[tensor.name()] = NamedView{buffer, *std::move(view)};
+    return absl::OkStatus();
+  }
+
+  template <typename Map>
+  static std::string NoSuch(absl::string_view kind, absl::string_view name, const Map& map) {
+    std::vector<std::string> names;
+    for (const auto& [known, value] : map) names.push_back(known);
+    const std::string nearest = Nearest(name, names);
+    return absl::StrCat("there is no ", kind, " '", name, "'",
+                        nearest.empty() ? "" : absl::StrCat("; expected '", nearest, "'?"));
+  }
+
+  absl::Status Tasks() {
+    if (out_.graph.tasks().empty()) return Fault("graph.tasks", "expected at least one task");
+    absl::flat_hash_map<std::string, int> names;
+    for (int i = 0; i < out_.graph.tasks_size(); ++i) {
+      pto::v1::TaskSpec& task = *out_.graph.mutable_tasks(i);
+      const std::string path = absl::StrCat("graph.tasks[", i, "]");
+      if (task.kernel().empty()) return Fault(path + ".kernel", "expected the name of a kernel");
+      PTO_RETURN_IF_ERROR(TaskChip(path, &task));
+      for (int a = 0; a < task.after_size(); ++a) {
+        int index = 0;
+        const bool earlier = names.contains(task.after(a)) ||
+                             (absl::SimpleAtoi(task.after(a), &index) && index >= 0 && index < i &&
+                              out_.graph.tasks(index).name().empty());
+        if (!earlier) {
+          return Fault(absl::StrCat(path, ".after[", a, "]"),
+                       NoSuch("earlier task", task.after(a), names));
+        }
+      }
+      if (!task.name().empty() && !names.emplace(task.name(), i).second) {
+        return Fault(path + ".name", absl::StrCat("a second task '", task.name(), "'"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Puts the task on a chip of the node and sees that its arguments live there.
+  absl::Status TaskChip(const std::string& path, pto::v1::TaskSpec* task) {
+    uint32_t position = 0;
+    bool given = false;
+    if (!task->chip().empty()) {
+      absl::string_view number = task->chip();
+      if (!absl::ConsumePrefix(&number, "chips/") || !absl::SimpleAtoi(number, &position)) {
+        return Fault(path + ".chip",
+                     absl::StrCat("expected chips/0 or the like, got '", task->chip(), "'"));
+      }
+      PTO_RETURN_IF_ERROR(CheckPosition(position, path + ".chip"));
+      given = true;
+    }
+    for (int a = 0; a < task->args_size(); ++a) {
+      const std::string arg_path = absl::StrCat(path, ".args[", a, "]");
+      const auto found = out_.views.find(task->args(a));
+      if (found == out_.views.end()) {
+        return Fault(arg_path, NoSuch("tensor or buffer", task->args(a), out_.views));
+      }
+      const PreparedBuffer& buffer = out_.buffers[found->second.buffer];
+      if (!given) position = buffer.position;
+      given = true;
+      if (buffer.position != position) {
+        return Fault(arg_path, absl::StrCat("'", task->args(a), "' is on chip position ",
+                                            buffer.position, ", the task on ", position,
+                                            "; a task uses buffers of its own chip"));
+      }
+      if (implied_.erase(task->args(a)) > 0) {
+        *out_.graph.add_tensors() = WholeBuffer(found->second.buffer);
+      }
+    }
+    task->set_chip(absl::StrCat("chips/", out_.chips[position]));
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckView(const std::string& name, const std::string& path) {
+    if (name.empty()) return Fault(path, "expected the name of a tensor or buffer");
+    if (!out_.views.contains(name)) {
+      return Fault(path, NoSuch("tensor or buffer", name, out_.views));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Outputs() {
+    for (int i = 0; i < job().outputs_size(); ++i) {
+      PTO_RETURN_IF_ERROR(
+          CheckView(job().outputs(i).tensor(), absl::StrCat("outputs[", i, "].tensor")));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status References() {
+    absl::flat_hash_map<std::string, const Array*> buffers;
+    for (const PreparedBuffer& buffer : out_.buffers) buffers[buffer.name] = &buffer.initial;
+    PTO_ASSIGN_OR_RETURN(out_.references, ComputeReferences(out_.file, buffers));
+    return absl::OkStatus();
+  }
+
+  absl::Status Checks() {
+    for (int i = 0; i < job().checks_size(); ++i) {
+      const v1::Check& check = job().checks(i);
+      const std::string path = absl::StrCat("checks[", i, "]");
+      PTO_RETURN_IF_ERROR(CheckView(check.tensor(), path + ".tensor"));
+      if (!(check.tolerance().absolute() >= 0) || !(check.tolerance().relative() >= 0)) {
+        return Fault(path + ".tolerance", "expected numbers that are not negative");
+      }
+      PTO_RETURN_IF_ERROR(Expected(check, path));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckSize(const v1::Check& check, int64_t size, const std::string& path) {
+    const int64_t wanted = out_.views.at(check.tensor()).view.size();
+    if (size == wanted) return absl::OkStatus();
+    return Fault(path, absl::StrCat("expected ", wanted, " elements to compare with '",
+                                    check.tensor(), "', got ", size));
+  }
+
+  absl::Status Expected(const v1::Check& check, const std::string& path) {
+    const View& view = out_.views.at(check.tensor()).view;
+    switch (check.expected_case()) {
+      case v1::Check::kValues: {
+        absl::StatusOr<Array> values =
+            MakeValues(check.values(), view.dtype(), view.shape(), out_.folder);
+        return values.ok() ? absl::OkStatus() : Fault(path + ".values", values.status());
+      }
+      case v1::Check::kEquals:
+        PTO_RETURN_IF_ERROR(CheckView(check.equals(), path + ".equals"));
+        return CheckSize(check, out_.views.at(check.equals()).view.size(), path + ".equals");
+      case v1::Check::kReference: {
+        const auto found = out_.references.find(check.reference());
+        if (found == out_.references.end()) {
+          return Fault(path + ".reference",
+                       NoSuch("reference", check.reference(), out_.references));
+        }
+        return CheckSize(check, static_cast<int64_t>(found->second.values.size()),
+                         path + ".reference");
+      }
+      case v1::Check::kReplay:
+        if (!check.replay()) return Fault(path + ".replay", "expected true");
+        return CheckReplay(out_);
+      case v1::Check::EXPECTED_NOT_SET:
+        break;
+    }
+    return Fault(path, "expected one of values, equals, reference, replay");
+  }
+
+  // The client holds all contents in memory; more is a mistake in a file, or needs a program.
+  static constexpr int64_t kMaxBytes = int64_t{8} << 30;
+
+  int64_t total_bytes_ = 0;
+  PreparedJob out_;
+  absl::flat_hash_map<std::string, size_t> buffer_index_;
+  // Buffers that are views of their own name, and that no task has named yet.
+  absl::flat_hash_set<std::string> implied_;
+};
+
+}  // namespace
+
+absl::StatusOr<PreparedJob> PrepareJob(JobFile file, absl::Span<const uint32_t> chips) {
+  return Preparer(std::move(file)).Run(chips);
+}
+
+}  // namespace pto::job

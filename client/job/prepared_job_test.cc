@@ -1,0 +1,223 @@
+#include "client/job/prepared_job.h"
+
+#include <cstdlib>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "client/job/npy.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "runtime/base/status_matchers.h"
+
+namespace pto::job {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Eight lines that every case below changes in one place.
+constexpr char kGood[] = R"({"chips": ["2-3"],
+"buffers": [{"name": "a", "dtype": "F32", "shape": [4], "init": {"iota": {}}},
+ {"name": "b", "chip": 1, "dtype": "I8", "shape": [2, 2], "init": {"constant": 3}}],
+"graph": {"tensors": [{"name": "half", "buffer": "a", "shape": [2], "offset": 2}],
+ "tasks": [{"name": "t", "kernel": "copy", "args": ["half", "half"]},
+  {"kernel": "copy", "chip": "chips/1", "args": ["b", "b"], "after": ["t"]}]},
+"references": [{"name": "r", "op": "SCALE", "inputs": ["a"], "scalar": 2}],
+"outputs": [{"tensor": "b"}], "checks": [{"tensor": "a", "reference": "r"}]})";
+
+absl::StatusOr<PreparedJob> Prepare(const std::string& text,
+                                    absl::Span<const uint32_t> chips = {}) {
+  absl::StatusOr<JobFile> file = ParseJob("f.json", text);
+  if (!file.ok()) return file.status();
+  return PrepareJob(*std::move(file), chips);
+}
+
+TEST(PreparedJobTest, SpellsOutTheGraph) {
+  absl::StatusOr<PreparedJob> job = Prepare(kGood);
+  ASSERT_THAT(job, testing::IsOk());
+  EXPECT_THAT(job->chips, ElementsAre(2, 3));
+  EXPECT_EQ(job->buffers[0].chip, 2u);
+  EXPECT_EQ(job->buffers[1].chip, 3u);
+  EXPECT_EQ(job->buffers[0].initial.Get(3), 3);
+  EXPECT_EQ(job->buffers[1].initial.Get(3), 3);
+  EXPECT_EQ(job->graph.tasks(0).chip(), "chips/2");
+  EXPECT_EQ(job->graph.tasks(1).chip(), "chips/3");
+  // The type of `half` comes from its buffer; `b` stands for a tensor, `a` is not used whole.
+  ASSERT_EQ(job->graph.tensors_size(), 2);
+  EXPECT_EQ(job->graph.tensors(0).dtype(), pto::v1::F32);
+  EXPECT_EQ(job->graph.tensors(1).name(), "b");
+  EXPECT_EQ(job->graph.tensors(1).dtype(), pto::v1::I8);
+  EXPECT_THAT(job->graph.tensors(1).shape(), ElementsAre(2, 2));
+  EXPECT_THAT(job->references.at("r").values, ElementsAre(0, 2, 4, 6));
+  EXPECT_EQ(job->views.at("half").view.size(), 2);
+  EXPECT_EQ(job->views.at("a").view.size(), 4);
+}
+
+TEST(PreparedJobTest, MovesToOtherChips) {
+  absl::StatusOr<PreparedJob> job = Prepare(kGood, {7, 7});
+  ASSERT_THAT(job, testing::IsOk());
+  EXPECT_EQ(job->graph.tasks(1).chip(), "chips/7");
+  EXPECT_THAT(std::string(Prepare(kGood, {7}).status().message()),
+              HasSubstr("f.json:1:2: the job uses 2 chips, 7 are only 1"));
+}
+
+TEST(PreparedJobTest, SaysWhereTheJobIsWrong) {
+  struct Case {
+    const char* from;
+    const char* to;
+    const char* field;
+    const char* message;
+  };
+  const Case cases[] = {
+      {"\"2-3\"", "\"3-2\"", "chips[0]", "f.json:1:12: chip list '3-2': the range 3-2 falls"},
+      {"\"name\": \"a\"", "\"name\": \"A\"", "buffers[0].name", "f.json:2:14: expected 1 to 63 of"},
+      {"\"name\": \"b\"", "\"name\": \"a\"", "buffers[1].name", "f.json:3:3: a second buffer 'a'"},
+      {"\"chip\": 1", "\"chip\": 2", "buffers[1].chip",
+       "f.json:3:16: the job has 2 chips; expected a position from 0 to 1, got 2"},
+      {"\"dtype\": \"I8\", ", "", "buffers[1].dtype", "f.json:3:2: expected an element type"},
+      {"[2, 2]", "[2, 0]", "buffers[1].shape[1]", "f.json:3:55: expected 1 or more, got 0"},
+      {"[2, 2]", "[1,1,1,1,1,1]", "buffers[1].shape", "expected at most 5 dimensions, got 6"},
+      {"[2, 2]", "[99999999, 99999999]", "buffers[1].shape", "larger than 8 GiB"},
+      {"\"constant\": 3", "\"constant\": 300", "buffers[1].init.constant",
+       "300 cannot be stored as I8"},
+      {"\"constant\": 3", "\"inline\": {\"values\": [1, 2, 3]}", "buffers[1].init.inline.values",
+       "expected 4 values for the shape 2x2, got 3"},
+      {"\"constant\": 3", "\"inline\": {\"values\": [1, 2, 3, 0.5]}",
+       "buffers[1].init.inline.values[3]", "0.5 cannot be stored as I8"},
+      {"\"constant\": 3", "\"zeros\": false", "buffers[1].init.zeros", "expected true"},
+      {"\"constant\": 3", "\"npy\": \"no.npy\"", "buffers[1].init.npy", "no.npy: cannot be read"},
+      {"\"constant\": 3", "\"iota\": {\"start\": 125}", "buffers[1].init.iota",
+       "128 cannot be stored as I8"},
+      {"\"constant\": 3", "\"random\": {\"low\": 5, \"high\": 5}", "buffers[1].init.random.high",
+       "expected more than low (5), got 5"},
+      {"{\"constant\": 3}", "{}", "buffers[1].init", "expected one of zeros, constant, iota"},
+      {"\"buffer\": \"a\"", "\"buffer\": \"aa\"", "graph.tensors[0].buffer",
+       "f.json:4:40: there is no buffer 'aa'; expected 'a'?"},
+      {"\"buffer\": \"a\", ", "", "graph.tensors[0].name", "there is no buffer 'half'"},
+      {"\"offset\": 2", "\"offset\": 3", "graph.tensors[0]",
+       "reaches beyond its buffer, which has room for 4 F32 elements"},
+      {"\"offset\": 2", "\"offset\": -1", "graph.tensors[0].offset", "expected 0 or more, got -1"},
+      {"\"offset\": 2", "\"strides\": [0]", "graph.tensors[0].strides[0]", "expected 1 or more"},
+      {"\"offset\": 2", "\"strides\": [9223372036854775807]", "graph.tensors[0]", "reaches beyond"},
+      {"\"offset\": 2", "\"strides\": [1, 1]", "graph.tensors[0].strides",
+       "expected one for each of 1 dimensions, got 2"},
+      {"\"kernel\": \"copy\", \"args\"", "\"args\"", "graph.tasks[0].kernel",
+       "f.json:5:12: expected the name of a kernel"},
+      {"\"args\": [\"half\"", "\"args\": [\"hafl\"", "graph.tasks[0].args[0]",
+       "f.json:5:53: there is no tensor or buffer 'hafl'"},
+      {"\"chips/1\"", "\"1\"", "graph.tasks[1].chip", "expected chips/0 or the like, got '1'"},
+      {"\"chips/1\"", "\"chips/2\"", "graph.tasks[1].chip", "expected a position from 0 to 1"},
+      {"\"chips/1\"", "\"chips/0\"", "graph.tasks[1].args[0]",
+       "'b' is on chip position 1, the task on 0; a task uses buffers of its own chip"},
+      {"\"after\": [\"t\"]", "\"after\": [\"u\"]", "graph.tasks[1].after[0]",
+       "there is no earlier task 'u'; expected 't'?"},
+      {"\"after\": [\"t\"]", "\"after\": [\"0\"]", "graph.tasks[1].after[0]",
+       "no earlier task '0'"},
+      {"{\"kernel\": \"copy\", \"chip\"", "{\"kernel\": \"copy\", \"name\": \"t\", \"chip\"",
+       "graph.tasks[1].name", "a second task 't'"},
+      {"\"SCALE\"", "\"ADD\"", "references[0].inputs", "ADD takes 2 inputs, got 1"},
+      {"\"inputs\": [\"a\"]", "\"inputs\": [\"r\"]", "references[0].inputs[0]",
+       "there is no buffer or earlier reference 'r'"},
+      {"\"name\": \"r\"", "\"name\": \"b\"", "references[0].name", "'b' is taken already"},
+      {"\"op\": \"SCALE\", ", "", "references[0].op", "expected an operation"},
+      {"\"outputs\": [{\"tensor\": \"b\"}]", "\"outputs\": [{\"tensor\": \"c\"}]",
+       "outputs[0].tensor", "there is no tensor or buffer 'c'"},
+      {"\"reference\": \"r\"", "\"reference\": \"rr\"", "checks[0].reference",
+       "there is no reference 'rr'; expected 'r'?"},
+      {"\"tensor\": \"a\", \"reference\"", "\"tensor\": \"half\", \"reference\"",
+       "checks[0].reference", "expected 2 elements to compare with 'half', got 4"},
+      {"\"reference\": \"r\"", "\"equals\": \"half\"", "checks[0].equals",
+       "expected 4 elements to compare with 'a', got 2"},
+      {", \"reference\": \"r\"", "", "checks[0]", "expected one of values, equals, reference"},
+      {"\"reference\": \"r\"", "\"replay\": false", "checks[0].replay", "expected true"},
+      {"\"reference\": \"r\"", "\"replay\": true, \"tolerance\": {\"absolute\": -1}",
+       "checks[0].tolerance", "not negative"},
+      {"\"reference\": \"r\"", "\"values\": {\"inline\": {\"values\": [1]}}",
+       "checks[0].values.inline.values", "expected 4 values for the shape 4, got 1"},
+  };
+  for (const Case& bad : cases) {
+    const std::string text = absl::StrReplaceAll(kGood, {{bad.from, bad.to}});
+    ASSERT_NE(text, kGood) << bad.from;
+    const absl::Status status = Prepare(text).status();
+    EXPECT_THAT(status, testing::HasReason(reason::kJobInvalid)) << bad.to;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(bad.message));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("f.json:"));
+    ASSERT_FALSE(status.ok()) << bad.to;
+    EXPECT_EQ(GetErrorDetail(status)->field, bad.field) << bad.to;
+  }
+}
+
+TEST(PreparedJobTest, WantsATask) {
+  EXPECT_THAT(std::string(Prepare("{}").status().message()),
+              HasSubstr("f.json:1:1: expected at least one task"));
+}
+
+TEST(PreparedJobTest, RefusesToReplayWhatItDoesNotKnow) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"kernel": "fail", "scalars": [{"i64": 1}]})", "does not know the kernel 'fail'"},
+      {R"({"kernel": "copy", "args": ["a"]})", "copy takes 2 arguments, got 1"},
+      {R"({"kernel": "fill", "args": ["a"]})", "fill takes 1 scalars, got 0"},
+      {R"({"kernel": "fill", "args": ["a"], "scalars": [{"ref": "x"}]})", "expected f64, i64, or"},
+      {R"({"kernel": "copy", "args": ["a", "b"]})", "expected arguments of one size"},
+      {R"({"kernel": "matmul", "args": ["a", "a", "a"]})", "expected matrices of M x K"},
+      {R"({"kernel": "reduce_sum", "args": ["a", "a"]})", "expected one element for the result"},
+  };
+  for (const auto& [task, message] : cases) {
+    const absl::Status status =
+        Prepare(absl::StrCat(
+                    R"({"buffers": [{"name": "a", "dtype": "F32", "shape": [4]},
+                                    {"name": "b", "dtype": "F32", "shape": [5]}],
+                        "checks": [{"tensor": "a", "replay": true}], "graph": {"tasks": [)",
+                    task, "]}}"))
+            .status();
+    EXPECT_THAT(status, testing::HasReason(reason::kJobInvalid)) << task;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(message));
+  }
+}
+
+TEST(PreparedJobTest, TakesTypeAndShapeFromNpy) {
+  const std::string folder = std::getenv("TEST_TMPDIR");
+  Array array = MakeArray(pto::v1::I16, {3, 2});
+  array.Set(5, -7);
+  ASSERT_THAT(WriteNpy(folder + "/in.npy", array), testing::IsOk());
+  const std::string text = R"({"buffers": [{"name": "a", "init": {"npy": "in.npy"}},
+      {"name": "b", "dtype": "F64", "shape": [6], "init": {"npy": "in.npy"}}],
+      "graph": {"tasks": [{"kernel": "noop"}]}})";
+  absl::StatusOr<JobFile> file = ParseJob(folder + "/f.json", text);
+  ASSERT_THAT(file, testing::IsOk());
+  absl::StatusOr<PreparedJob> job = PrepareJob(*std::move(file));
+  ASSERT_THAT(job, testing::IsOk());
+  EXPECT_EQ(job->buffers[0].initial.dtype, pto::v1::I16);
+  EXPECT_THAT(job->buffers[0].initial.shape, ElementsAre(3, 2));
+  EXPECT_EQ(job->buffers[0].initial.Get(5), -7);
+  EXPECT_EQ(job->buffers[1].initial.dtype, pto::v1::F64);
+  EXPECT_EQ(job->buffers[1].initial.Get(5), -7);
+}
+
+TEST(PreparedJobTest, RandomNumbersAreReproducible) {
+  absl::StatusOr<PreparedJob> job = Prepare(R"({"buffers": [
+      {"name": "a", "dtype": "F64", "shape": [1000], "init": {"random": {"seed": 1}}},
+      {"name": "b", "dtype": "F64", "shape": [1000], "init": {"random": {"seed": 1}}},
+      {"name": "c", "dtype": "F64", "shape": [1000], "init": {"random": {"seed": 2}}},
+      {"name": "d", "dtype": "I32", "shape": [1000], "init": {"random": {"low": -2, "high": 3}}}],
+      "graph": {"tasks": [{"kernel": "noop"}]}})");
+  ASSERT_THAT(job, testing::IsOk());
+  EXPECT_EQ(job->buffers[0].initial.bytes, job->buffers[1].initial.bytes);
+  EXPECT_NE(job->buffers[0].initial.bytes, job->buffers[2].initial.bytes);
+  // The generator is part of what a job file means.
+  EXPECT_DOUBLE_EQ(job->buffers[0].initial.Get(0), 0.5665615751722809);
+  int seen[5] = {};
+  for (int i = 0; i < 1000; ++i) {
+    EXPECT_GE(job->buffers[0].initial.Get(i), 0);
+    EXPECT_LT(job->buffers[0].initial.Get(i), 1);
+    const int value = static_cast<int>(job->buffers[3].initial.Get(i));
+    ASSERT_GE(value, -2);
+    ASSERT_LE(value, 2);
+    ++seen[value + 2];
+  }
+  for (int count : seen) EXPECT_GT(count, 100);
+}
+
+}  // namespace
+}  // namespace pto::job

@@ -1,0 +1,183 @@
+#include "client/ptoctl/app.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace pto::ptoctl {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+struct Result {
+  int code = 0;
+  std::string out;
+  std::string err;
+};
+
+Result Ptoctl(const std::vector<std::string>& args) {
+  std::ostringstream out, err;
+  Result result;
+  result.code = Main(args, out, err, false);
+  result.out = out.str();
+  result.err = err.str();
+  return result;
+}
+
+std::string TempFile(const std::string& name, const std::string& text) {
+  const std::string path = absl::StrCat(std::getenv("TEST_TMPDIR"), "/", name);
+  std::ofstream(path) << text;
+  return path;
+}
+
+TEST(AppTest, HelpIsEverywhere) {
+  const std::vector<std::vector<std::string>> commands = {{},
+                                                          {"node"},
+                                                          {"node", "info"},
+                                                          {"chips"},
+                                                          {"chips", "ls"},
+                                                          {"sessions"},
+                                                          {"sessions", "ls"},
+                                                          {"sessions", "rm"},
+                                                          {"kernels"},
+                                                          {"kernels", "ls"},
+                                                          {"runs"},
+                                                          {"runs", "submit"},
+                                                          {"runs", "ls"},
+                                                          {"runs", "get"},
+                                                          {"runs", "wait"},
+                                                          {"runs", "cancel"},
+                                                          {"runs", "events"},
+                                                          {"completion"},
+                                                          {"completion", "bash"}};
+  for (std::vector<std::string> command : commands) {
+    command.push_back("--help");
+    const Result result = Ptoctl(command);
+    EXPECT_EQ(result.code, 0);
+    EXPECT_THAT(result.err, IsEmpty());
+    EXPECT_THAT(result.out, HasSubstr("Usage: ptoctl"));
+    if (command.size() == 3) {
+      EXPECT_THAT(result.out, HasSubstr("Examples:"));
+    }
+  }
+}
+
+TEST(AppTest, Version) {
+  const Result result = Ptoctl({"--version"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.out, StartsWith("ptoctl "));
+}
+
+TEST(AppTest, WrongCommandLinesAreUsageErrors) {
+  const std::pair<std::vector<std::string>, std::string> cases[] = {
+      {{}, "Usage: ptoctl"},
+      {{"runs"}, "Usage: ptoctl runs"},
+      {{"chpis", "ls"}, "unknown command 'chpis' (USAGE)\n  hint: did you mean 'chips'?"},
+      {{"frobnicate"}, "unknown command 'frobnicate' (USAGE)\n  hint: see `ptoctl --help`"},
+      {{"-o", "json", "chpis"}, "unknown command 'chpis'"},
+      {{"runs", "sumbit"}, "did you mean 'submit'?"},
+      {{"runs", "get"}, "RUN is required"},
+      {{"runs", "get", "a", "b"}, "b"},
+      {{"runs", "submit", "x.json", "--wacth"},
+       "unknown option '--wacth' (USAGE)\n  hint: did you mean '--watch'?"},
+      {{"runs", "submit", "x.json", "--detach", "--watch"}, "--watch"},
+      {{"runs", "submit", "x.json", "--repeat", "0"}, "--repeat"},
+      {{"runs", "submit", "x.json", "--ttl", "never"}, "expected a duration such as 30s"},
+      {{"chips", "ls", "-o", "xml"}, "xml"},
+      {{"chips", "ls", "--timeout", "soon"},
+       "expected a duration such as 30s or 500ms, got 'soon'"},
+      {{"chips", "ls", "--timeout", "-1s"}, "expected a duration"},
+      {{"chips", "ls", "--timeout"}, "--timeout"},
+      {{"sessions", "rm"}, "expected the name of a session, or --all"},
+      {{"sessions", "rm", "a", "--all"}, "not both"},
+  };
+  for (const auto& [args, message] : cases) {
+    const Result result = Ptoctl(args);
+    EXPECT_EQ(result.code, 2) << message;
+    EXPECT_THAT(result.out, IsEmpty());
+    EXPECT_THAT(result.err, HasSubstr(message));
+  }
+}
+
+TEST(AppTest, MalformedJobsAreUsageErrors) {
+  const std::string path = TempFile("bad.json", "{\n  \"graph\": {\"tasks\": [\n    {\"kernal\"");
+  const Result syntax = Ptoctl({"runs", "submit", path});
+  EXPECT_EQ(syntax.code, 2);
+  EXPECT_THAT(syntax.err, StartsWith(absl::StrCat("ptoctl: error: ", path, ":3:")));
+
+  const std::string unknown = TempFile(
+      "unknown.json", "{\"graph\": {\"tasks\": [\n{\"kernel\": \"add\", \"args\": [\"a\"]}]}}");
+  const Result name = Ptoctl({"runs", "submit", unknown});
+  EXPECT_EQ(name.code, 2);
+  EXPECT_EQ(name.err, absl::StrCat("ptoctl: error: ", unknown,
+                                   ":2:28: there is no tensor or buffer 'a' (JOB_INVALID)\n"
+                                   "  at: graph.tasks[0].args[0]\n"));
+
+  const Result missing = Ptoctl({"runs", "submit", "/nowhere/x.json"});
+  EXPECT_EQ(missing.code, 2);
+  EXPECT_THAT(missing.err, HasSubstr("/nowhere/x.json: cannot be read: No such file"));
+}
+
+TEST(AppTest, DryRunNeedsNoDaemon) {
+  const std::string path = TempFile("good.json", R"({"chips": ["0-1"],
+      "buffers": [{"name": "a", "dtype": "F32"}], "graph": {"tasks": [{"kernel": "noop"}]}})");
+  EXPECT_EQ(Ptoctl({"runs", "submit", path, "--dry-run"}).code, 0);
+  EXPECT_EQ(Ptoctl({"runs", "submit", path, "--dry-run", "--chips", "4,5"}).code, 0);
+  EXPECT_EQ(Ptoctl({"runs", "submit", path, "--dry-run", "--out", "a=a.npy"}).code, 0);
+  const std::pair<std::vector<std::string>, std::string> cases[] = {
+      {{"--chips", "4"}, "the job uses 2 chips, 4 are only 1"},
+      {{"--chips", "x"}, "--chips: chip list 'x': expected a chip"},
+      {{"--out", "a"}, "--out a: expected NAME=FILE.npy"},
+      {{"--out", "a=a.txt"}, "expected NAME=FILE.npy"},
+      {{"--out", "b=b.npy"}, "there is no tensor or buffer 'b'"},
+  };
+  for (const auto& [options, message] : cases) {
+    std::vector<std::string> args = {"runs", "submit", path, "--dry-run"};
+    args.insert(args.end(), options.begin(), options.end());
+    const Result result = Ptoctl(args);
+    EXPECT_EQ(result.code, 2) << message;
+    EXPECT_THAT(result.err, HasSubstr(message));
+  }
+}
+
+TEST(AppTest, SaysWhenThereIsNoDaemon) {
+  const std::vector<std::string> commands[] = {{"chips", "ls"}, {"node", "info"}, {"runs", "ls"}};
+  for (std::vector<std::string> args : commands) {
+    args.insert(args.end(), {"--address", "unix:/nowhere/ptod.sock", "--timeout", "1s"});
+    const Result result = Ptoctl(args);
+    EXPECT_EQ(result.code, 3);
+    EXPECT_THAT(result.out, IsEmpty());
+    EXPECT_THAT(result.err, HasSubstr("(DAEMON_UNREACHABLE)"));
+    EXPECT_THAT(result.err, HasSubstr("hint: "));
+  }
+}
+
+TEST(AppTest, CompletionIsAScriptThatBashTakes) {
+  const Result result = Ptoctl({"completion", "bash"});
+  EXPECT_EQ(result.code, 0);
+  const std::string path = TempFile("completion.bash", result.out);
+  EXPECT_EQ(std::system(absl::StrCat("bash -n ", path).c_str()), 0);
+  // Completes `ptoctl runs s` and `ptoctl -o json se`, options, and formats.
+  const std::string script = absl::StrCat(
+      "source ", path, R"(
+      compopt() { :; }
+      try() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); _ptoctl; echo "${COMPREPLY[*]}"; }
+      [[ "$(try ptoctl runs s)" == submit ]] || exit 11
+      [[ "$(try ptoctl -o json se)" == sessions ]] || exit 12
+      [[ "$(try ptoctl runs submit x.json --wa)" == --watch ]] || exit 13
+      [[ "$(try ptoctl chips ls -o j)" == json ]] || exit 14
+      [[ "$(try ptoctl chips ls --addr)" == --address ]] || exit 15
+      )");
+  const std::string try_path = TempFile("try.bash", script);
+  EXPECT_EQ(std::system(absl::StrCat("bash ", try_path).c_str()) >> 8, 0);
+}
+
+}  // namespace
+}  // namespace pto::ptoctl

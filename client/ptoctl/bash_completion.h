@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+
+namespace CLI {
+class App;
+}  // namespace CLI
+
+namespace pto::ptoctl {
+
+// A script that completes the commands and options of `app`, and files where a command takes
+// one.
+std::string BashCompletion(const CLI::App& app);
+
+}  // namespace pto::ptoctl

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "client/ptoctl/context.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
+
+namespace pto::ptoctl {
+
+// Each adds the commands of one noun to `app`. What a command line asks for ends up in
+// `context.action`, to be run when the whole line was understood. `context` must outlive `app`.
+void AddNodeCommand(CLI::App& app, Context& context);
+void AddChipsCommand(CLI::App& app, Context& context);
+void AddSessionsCommand(CLI::App& app, Context& context);
+void AddKernelsCommand(CLI::App& app, Context& context);
+void AddRunsCommand(CLI::App& app, Context& context);
+void AddCompletionCommand(CLI::App& app, Context& context);
+
+// Two verbs of `runs` with files of their own.
+void AddSubmitCommand(CLI::App& runs, Context& context);
+void AddEventsCommand(CLI::App& runs, Context& context);
+
+}  // namespace pto::ptoctl

@@ -1,0 +1,76 @@
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "client/ptoctl/commands.h"
+#include "client/ptoctl/interrupt.h"
+#include "client/ptoctl/resolve_run.h"
+#include "runtime/base/error.h"
+#include "runtime/base/status_macros.h"
+
+namespace pto::ptoctl {
+namespace {
+
+struct EventsOptions {
+  std::string run;
+  uint64_t after = 0;
+  bool follow = false;
+};
+
+// How long an idle stream is taken as "there is no more" without --follow, and how often a
+// Ctrl-C is looked for with it.
+constexpr absl::Duration kSlice = absl::Milliseconds(300);
+
+absl::Status Events(const Context& context, const EventsOptions& options) {
+  PTO_ASSIGN_OR_RETURN(Client client, context.Connect());
+  PTO_ASSIGN_OR_RETURN(const std::string name, ResolveRun(client, options.run));
+  PTO_ASSIGN_OR_RETURN(const std::string session_name, SessionOfRun(name));
+  PTO_ASSIGN_OR_RETURN(const v1::Run run, client.GetRun(name));
+  if (IsFinal(run.state()) && options.after >= run.as_of_sequence()) return absl::OkStatus();
+  PTO_ASSIGN_OR_RETURN(Session session, client.AttachSession(session_name));
+  WatchOptions watch;
+  watch.after_sequence = options.after;
+  watch.runs = {name};
+  watch.until_run_ends = name;
+  PTO_ASSIGN_OR_RETURN(EventStream stream, session.Watch(watch));
+
+  const Interrupt interrupt;
+  const std::unique_ptr<Printer> printer = context.MakePrinter();
+  const absl::Time deadline = absl::Now() + context.WaitTimeout();
+  while (!interrupt.seen()) {
+    absl::StatusOr<absl::optional<v1::EventBatch>> batch =
+        stream.Next(std::min(kSlice, deadline - absl::Now()));
+    if (!batch.ok()) {
+      if (ReasonOf(batch.status()) != reason::kClientTimeout.name) return batch.status();
+      if (absl::Now() >= deadline) {
+        return Error(reason::kClientTimeout, "the run has not ended in time");
+      }
+      if (options.follow && !IsFinal(run.state())) continue;
+      break;
+    }
+    if (!batch->has_value()) break;
+    for (const v1::Event& event : (*batch)->events()) printer->Event(event, nullptr);
+    if (!options.follow && stream.through_sequence() >= run.as_of_sequence()) break;
+  }
+  printer->EndOfEvents();
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddEventsCommand(CLI::App& runs, Context& context) {
+  CLI::App* events = runs.add_subcommand("events", "Show what happened in a run");
+  auto options = std::make_shared<EventsOptions>();
+  events->add_option("RUN", options->run, "Name, such as sessions/s1/runs/r1, or id, such as r1")
+      ->required();
+  events->add_option("--after", options->after, "Only events with a greater number");
+  events->add_flag("--follow,-f", options->follow, "Go on until the run has ended");
+  events->footer(
+      "Examples:\n  ptoctl runs events r1 --follow\n  ptoctl runs events r1 --after 120 -o json");
+  events->callback([&context, options] {
+    context.action = [&context, options] { return Events(context, *options); };
+  });
+}
+
+}  // namespace pto::ptoctl

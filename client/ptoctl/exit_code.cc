@@ -1,0 +1,16 @@
+#include "client/ptoctl/exit_code.h"
+
+#include "runtime/base/error.h"
+
+namespace pto::ptoctl {
+
+ExitCode ExitCodeOf(const absl::Status& status) {
+  if (status.ok()) return ExitCode::kOk;
+  const std::string name = ReasonOf(status);
+  if (name == reason::kDaemonUnreachable.name) return ExitCode::kNoDaemon;
+  if (name == reason::kClientTimeout.name) return ExitCode::kTimedOut;
+  if (name == reason::kJobInvalid.name || name == reason::kUsage.name) return ExitCode::kUsage;
+  return ExitCode::kFailed;
+}
+
+}  // namespace pto::ptoctl

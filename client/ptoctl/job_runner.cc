@@ -1,0 +1,203 @@
+#include "client/ptoctl/job_runner.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/job/check.h"
+#include "client/job/npy.h"
+#include "client/job/packed_job.h"
+#include "client/job/tensor_report.h"
+#include "client/ptoctl/progress_line.h"
+#include "runtime/base/error.h"
+#include "runtime/base/status_macros.h"
+
+namespace pto::ptoctl {
+namespace {
+
+// How often a Ctrl-C is looked for and the progress line is renewed.
+constexpr absl::Duration kSlice = absl::Milliseconds(200);
+
+constexpr uint32_t kDefaultPrint = 8;
+
+std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+bool IsTimeout(const absl::Status& status) {
+  return ReasonOf(status) == reason::kClientTimeout.name;
+}
+
+}  // namespace
+
+absl::Status JobRunner::Run() {
+  SessionOptions session_options;
+  session_options.labels["job"] = BaseName(job_.file.places.file());
+  if (options_.detach) session_options.ttl = options_.ttl;
+  PTO_ASSIGN_OR_RETURN(Session session, client_.CreateSession(session_options));
+  report_.set_session(session.name());
+  const absl::Status status = RunIn(session);
+  if (!report_.runs().empty()) printer_.Report(report_);
+  if (options_.detach && status.ok()) {
+    session.Detach();
+    return status;
+  }
+  const absl::Status closed = session.Close();
+  return status.ok() ? closed : status;
+}
+
+absl::Status JobRunner::RunIn(Session& session) {
+  std::vector<BufferSpec> specs;
+  for (const job::PreparedBuffer& buffer : job_.buffers) {
+    specs.push_back({buffer.name, buffer.chip, buffer.initial.bytes.size()});
+  }
+  std::vector<Buffer> buffers;
+  if (!specs.empty()) {
+    PTO_ASSIGN_OR_RETURN(buffers, session.CreateBuffers(specs));
+  }
+  for (uint32_t i = 0; i < options_.repeat; ++i) {
+    PTO_RETURN_IF_ERROR(Upload(buffers, i == 0));
+    PTO_ASSIGN_OR_RETURN(const pto::Run run, Submit(session));
+    if (options_.detach) {
+      *report_.add_runs() = run.snapshot();
+      return absl::OkStatus();
+    }
+    PTO_ASSIGN_OR_RETURN(*report_.add_runs(), Await(run));
+    PTO_RETURN_IF_ERROR(StatusOf(*report_.runs().rbegin()));
+    PTO_ASSIGN_OR_RETURN(const std::vector<std::string> memory, Download(buffers));
+    if (i + 1 == options_.repeat) {
+      PTO_RETURN_IF_ERROR(Output(memory));
+    }
+    PTO_RETURN_IF_ERROR(Check(memory));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status JobRunner::Upload(const std::vector<Buffer>& buffers, bool first) {
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    // A new buffer is zeroed already.
+    if (first && job_.buffers[i].zeros) continue;
+    if (interrupt_.seen()) return Error(reason::kInterrupted, "interrupted before the run");
+    PTO_RETURN_IF_ERROR(
+        buffers[i].Write(Buffer::Bytes(std::as_bytes(std::span(job_.buffers[i].initial.bytes)))));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<pto::Run> JobRunner::Submit(Session& session) {
+  const v1::RunOptions& wanted = job_.file.job.options();
+  pto::RunOptions options;
+  options.timeout =
+      absl::Seconds(wanted.timeout().seconds()) + absl::Nanoseconds(wanted.timeout().nanos());
+  options.event_level = wanted.event_level();
+  options.labels.insert(wanted.labels().begin(), wanted.labels().end());
+  if (!options_.packed) return session.Submit(job_.graph, options);
+  PTO_ASSIGN_OR_RETURN(const std::vector<v1::Kernel> kernels, client_.ListKernels());
+  GraphBuilder builder;
+  PTO_RETURN_IF_ERROR(job::FillBuilder(job_.graph, kernels, &builder));
+  return session.SubmitPacked(builder, options);
+}
+
+absl::StatusOr<v1::Run> JobRunner::Await(const pto::Run& run) {
+  absl::optional<EventStream> events;
+  if (options_.watch) {
+    PTO_ASSIGN_OR_RETURN(EventStream stream, run.Events());
+    events.emplace(std::move(stream));
+  }
+  ProgressLine progress(context_.err,
+                        context_.err_is_terminal && !options_.watch && !context_.quiet);
+  const absl::Time deadline = absl::Now() + context_.WaitTimeout();
+  while (true) {
+    if (interrupt_.seen()) {
+      progress.Clear();
+      return Cancel(run);
+    }
+    const absl::Duration slice = std::min(kSlice, deadline - absl::Now());
+    if (slice <= absl::ZeroDuration()) {
+      return Error(reason::kClientTimeout, "the run has not ended in time, and was cancelled")
+          .Hint("raise --timeout, or use --detach and `ptoctl runs wait`");
+    }
+    if (events.has_value()) {
+      absl::StatusOr<absl::optional<v1::EventBatch>> batch = events->Next(slice);
+      if (batch.ok() && batch->has_value()) {
+        for (const v1::Event& event : (*batch)->events()) printer_.Event(event, &job_.graph);
+        continue;
+      }
+      if (!batch.ok() && !IsTimeout(batch.status())) return batch.status();
+    } else {
+      absl::StatusOr<v1::Run> ended = run.Wait(slice);
+      if (ended.ok() || !IsTimeout(ended.status())) return ended;
+    }
+    // A slice without news. Asking also notices a daemon that hangs.
+    PTO_ASSIGN_OR_RETURN(v1::Run now, run.Get());
+    if (IsFinal(now.state())) {
+      printer_.EndOfEvents();
+      return now;
+    }
+    progress.Update(now.tasks_done(), now.tasks_total());
+  }
+}
+
+absl::Status JobRunner::Cancel(const pto::Run& run) {
+  PTO_RETURN_IF_ERROR(run.Cancel("interrupted").status());
+  // Only so long that the report is right; the session's end frees everything.
+  absl::StatusOr<v1::Run> ended = run.Wait(absl::Seconds(2));
+  if (ended.ok()) *report_.add_runs() = *std::move(ended);
+  return Error(reason::kInterrupted, "interrupted; the run was cancelled");
+}
+
+absl::StatusOr<std::vector<std::string>> JobRunner::Download(const std::vector<Buffer>& buffers) {
+  std::vector<bool> wanted(buffers.size());
+  for (const job::v1::Output& output : job_.file.job.outputs()) {
+    wanted[job_.views.at(output.tensor()).buffer] = true;
+  }
+  for (const job::v1::Check& check : job_.file.job.checks()) {
+    wanted[job_.views.at(check.tensor()).buffer] = true;
+    if (!check.equals().empty()) wanted[job_.views.at(check.equals()).buffer] = true;
+  }
+  std::vector<std::string> memory(buffers.size());
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    if (!wanted[i]) continue;
+    memory[i].resize(buffers[i].bytes());
+    PTO_RETURN_IF_ERROR(
+        buffers[i].Read(Buffer::WritableBytes(std::as_writable_bytes(std::span(memory[i])))));
+  }
+  return memory;
+}
+
+absl::Status JobRunner::Output(const std::vector<std::string>& memory) {
+  for (const job::v1::Output& output : job_.file.job.outputs()) {
+    const job::NamedView& named = job_.views.at(output.tensor());
+    const job::Array array = named.view.Extract(memory[named.buffer]);
+    const bool only_saved = output.print() == 0 && !output.save().empty();
+    job::v1::TensorReport& report = *report_.add_outputs();
+    report = job::Summarize(output.tensor(), array,
+                            only_saved            ? 0
+                            : output.print() == 0 ? kDefaultPrint
+                                                  : output.print());
+    if (output.save().empty()) continue;
+    PTO_RETURN_IF_ERROR(job::WriteNpy(output.save(), array));
+    report.set_saved(output.save());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status JobRunner::Check(const std::vector<std::string>& memory) {
+  PTO_ASSIGN_OR_RETURN(const std::vector<job::CheckResult> results, job::RunChecks(job_, memory));
+  report_.clear_checks();
+  int failed = 0;
+  for (const job::CheckResult& result : results) {
+    job::v1::CheckReport& check = *report_.add_checks();
+    check.set_tensor(result.tensor);
+    check.set_ok(result.ok());
+    check.set_elements(result.elements);
+    check.set_mismatches(result.mismatches);
+    check.set_max_error(result.max_error);
+    check.set_text(job::Describe(result));
+    failed += result.ok() ? 0 : 1;
+  }
+  if (failed == 0) return absl::OkStatus();
+  return Error(reason::kCheckFailed,
+               absl::StrCat(failed, " of ", results.size(), " checks failed"));
+}
+
+}  // namespace pto::ptoctl

@@ -1,0 +1,52 @@
+#include "client/ptoctl/json_printer.h"
+
+#include <string>
+
+#include "google/protobuf/message.h"
+#include "google/protobuf/util/json_util.h"
+
+namespace pto::ptoctl {
+namespace {
+
+std::string ToJson(const google::protobuf::Message& message, bool pretty) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = pretty;
+  // So that a script need not know which fields are zero.
+  options.always_print_primitive_fields = true;
+  std::string json;
+  const auto status = google::protobuf::util::MessageToJsonString(message, &json, options);
+  if (!status.ok()) return "null";
+  while (!json.empty() && json.back() == '\n') json.pop_back();
+  return json;
+}
+
+void PrintObject(const google::protobuf::Message& message, std::ostream& out) {
+  out << ToJson(message, true) << '\n';
+}
+
+template <typename T>
+void PrintArray(absl::Span<const T> list, std::ostream& out) {
+  if (list.empty()) {
+    out << "[]\n";
+    return;
+  }
+  for (size_t i = 0; i < list.size(); ++i) out << (i == 0 ? "[\n" : ",\n") << ToJson(list[i], true);
+  out << "\n]\n";
+}
+
+}  // namespace
+
+void JsonPrinter::Node(const v1::Node& node) { PrintObject(node, out_); }
+void JsonPrinter::Chips(absl::Span<const v1::Chip> chips) { PrintArray(chips, out_); }
+void JsonPrinter::Sessions(absl::Span<const v1::Session> sessions) { PrintArray(sessions, out_); }
+void JsonPrinter::Kernels(absl::Span<const v1::Kernel> kernels) { PrintArray(kernels, out_); }
+void JsonPrinter::Runs(absl::Span<const v1::Run> runs) { PrintArray(runs, out_); }
+void JsonPrinter::Run(const v1::Run& run) { PrintObject(run, out_); }
+
+void JsonPrinter::Event(const v1::Event& event, const v1::GraphSpec* /*graph*/) {
+  out_ << ToJson(event, false) << std::endl;
+}
+
+void JsonPrinter::Report(const job::v1::Report& report) { PrintObject(report, out_); }
+
+}  // namespace pto::ptoctl

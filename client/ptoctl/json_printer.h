@@ -1,0 +1,29 @@
+#pragma once
+
+#include <ostream>
+
+#include "client/ptoctl/printer.h"
+
+namespace pto::ptoctl {
+
+// -o json: the API's messages as protobuf writes them in JSON, one document: an object, or an
+// array for lists. Events are one object per line, as they arrive.
+class JsonPrinter : public Printer {
+ public:
+  // Does not own `out`.
+  explicit JsonPrinter(std::ostream& out) : out_(out) {}
+
+  void Node(const v1::Node& node) override;
+  void Chips(absl::Span<const v1::Chip> chips) override;
+  void Sessions(absl::Span<const v1::Session> sessions) override;
+  void Kernels(absl::Span<const v1::Kernel> kernels) override;
+  void Runs(absl::Span<const v1::Run> runs) override;
+  void Run(const v1::Run& run) override;
+  void Event(const v1::Event& event, const v1::GraphSpec* graph) override;
+  void Report(const job::v1::Report& report) override;
+
+ private:
+  std::ostream& out_;
+};
+
+}  // namespace pto::ptoctl

@@ -1,0 +1,28 @@
+#include "client/ptoctl/name_printer.h"
+
+namespace pto::ptoctl {
+namespace {
+
+template <typename T>
+void PrintNames(absl::Span<const T> list, std::ostream& out) {
+  for (const T& item : list) out << item.name() << '\n';
+}
+
+}  // namespace
+
+void NamePrinter::Node(const v1::Node& node) { out_ << node.boot_id() << '\n'; }
+void NamePrinter::Chips(absl::Span<const v1::Chip> chips) { PrintNames(chips, out_); }
+void NamePrinter::Sessions(absl::Span<const v1::Session> sessions) { PrintNames(sessions, out_); }
+void NamePrinter::Kernels(absl::Span<const v1::Kernel> kernels) { PrintNames(kernels, out_); }
+void NamePrinter::Runs(absl::Span<const v1::Run> runs) { PrintNames(runs, out_); }
+void NamePrinter::Run(const v1::Run& run) { out_ << run.name() << '\n'; }
+
+void NamePrinter::Event(const v1::Event& event, const v1::GraphSpec* /*graph*/) {
+  out_ << event.sequence() << '\n';
+}
+
+void NamePrinter::Report(const job::v1::Report& report) {
+  for (const v1::Run& run : report.runs()) out_ << run.name() << '\n';
+}
+
+}  // namespace pto::ptoctl

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "client/job/report.pb.h"
+#include "pto/v1/event.pb.h"
+#include "pto/v1/graph.pb.h"
+#include "pto/v1/kernel.pb.h"
+#include "pto/v1/node.pb.h"
+#include "pto/v1/run.pb.h"
+#include "pto/v1/session.pb.h"
+
+namespace pto::ptoctl {
+
+// Writes results in one format. One thread.
+class Printer {
+ public:
+  virtual ~Printer() = default;
+
+  virtual void Node(const v1::Node& node) = 0;
+  virtual void Chips(absl::Span<const v1::Chip> chips) = 0;
+  virtual void Sessions(absl::Span<const v1::Session> sessions) = 0;
+  virtual void Kernels(absl::Span<const v1::Kernel> kernels) = 0;
+  virtual void Runs(absl::Span<const v1::Run> runs) = 0;
+  // One run with all that is known.
+  virtual void Run(const v1::Run& run) = 0;
+
+  // One event as it arrives. `graph` gives names to tasks; nullptr when it is not known.
+  virtual void Event(const v1::Event& event, const v1::GraphSpec* graph) = 0;
+  // After the last event.
+  virtual void EndOfEvents() {}
+
+  // How a job went.
+  virtual void Report(const job::v1::Report& report) = 0;
+};
+
+}  // namespace pto::ptoctl

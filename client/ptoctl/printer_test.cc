@@ -1,0 +1,227 @@
+#include "client/ptoctl/printer.h"
+
+#include <sstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "client/ptoctl/json_printer.h"
+#include "client/ptoctl/name_printer.h"
+#include "client/ptoctl/table_printer.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "google/protobuf/util/json_util.h"
+#include "gtest/gtest.h"
+
+namespace pto::ptoctl {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+template <typename T>
+T Parse(const std::string& text) {
+  T message;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message));
+  return message;
+}
+
+// 100 s after the start of the messages below.
+const absl::Time kNow = absl::FromUnixSeconds(1100);
+
+v1::Chip Chip() {
+  return Parse<v1::Chip>(R"(name: "chips/0" state: ACTIVE backend: "sim" clusters: 24
+      aic_cores: 24 aiv_cores: 48 busy_cores: 3 memory_total_bytes: 68719476736
+      memory_used_bytes: 1536 ready_tasks: 2 completed_tasks: 1000)");
+}
+
+v1::Run Run() {
+  return Parse<v1::Run>(R"(name: "sessions/s1/runs/r1" state: FAILED tasks_total: 4 tasks_done: 2
+      tasks_failed: 1 tasks_skipped: 1 error { code: 13 message: "task 2 failed" }
+      create_time { seconds: 1000 } start_time { seconds: 1000 } queue_ns: 1500 run_ns: 2500000)");
+}
+
+v1::Event TaskEvent(int tasks) {
+  v1::Event event;
+  event.set_sequence(5);
+  for (int i = 0; i < tasks; ++i) {
+    event.mutable_tasks()->add_task(i);
+    event.mutable_tasks()->add_chip(1);
+    event.mutable_tasks()->add_core(24);
+    event.mutable_tasks()->add_start_ns(1000 * i);
+    event.mutable_tasks()->add_duration_ns(2500);
+  }
+  return event;
+}
+
+std::string Table(const std::function<void(Printer&)>& print) {
+  std::ostringstream out;
+  TablePrinter printer(out, kNow);
+  print(printer);
+  return out.str();
+}
+
+std::string Json(const std::function<void(Printer&)>& print) {
+  std::ostringstream out;
+  JsonPrinter printer(out);
+  print(printer);
+  return out.str();
+}
+
+std::string Names(const std::function<void(Printer&)>& print) {
+  std::ostringstream out;
+  NamePrinter printer(out);
+  print(printer);
+  return out.str();
+}
+
+TEST(TablePrinterTest, Chips) {
+  EXPECT_EQ(Table([](Printer& p) { p.Chips({Chip()}); }),
+            "CHIP     STATE   BACKEND  AIC  AIV  BUSY  MEMORY  USED     READY  DONE\n"
+            "chips/0  ACTIVE  sim      24   48   3     64 GiB  1.5 KiB  2      1000\n");
+}
+
+TEST(TablePrinterTest, Sessions) {
+  const auto session = Parse<v1::Session>(R"(name: "sessions/s1" state: ACTIVE
+      create_time { seconds: 1000 } expire_time { seconds: 1130 }
+      labels { key: "b" value: "2" } labels { key: "a" value: "1" }
+      usage { buffers: 3 device_bytes: 4096 active_runs: 1 finished_runs: 7 })");
+  EXPECT_EQ(Table([&](Printer& p) { p.Sessions({session}); }),
+            "SESSION      STATE   AGE     EXPIRES IN  BUFFERS  MEMORY  ACTIVE RUNS  FINISHED RUNS  "
+            "LABELS\n"
+            "sessions/s1  ACTIVE  1m 40s  30 s        3        4 KiB   1            7              "
+            "a=1,b=2\n");
+}
+
+TEST(TablePrinterTest, Kernels) {
+  const auto kernel = Parse<v1::Kernel>(R"(name: "kernels/axpy" description: "y += alpha x"
+      default_core: AIV arguments { name: "x" direction: INPUT }
+      arguments { name: "y" direction: INOUT } scalars { name: "alpha" type: FLOAT })");
+  EXPECT_EQ(Table([&](Printer& p) { p.Kernels({kernel}); }),
+            "KERNEL  CORE  ARGUMENTS                DESCRIPTION\n"
+            "axpy    AIV   (x in, y inout; alpha)   y += alpha x\n");
+}
+
+TEST(TablePrinterTest, Runs) {
+  EXPECT_EQ(Table([](Printer& p) { p.Runs({Run()}); }),
+            "RUN                  STATE   TASKS  AGE     TIME    ERROR\n"
+            "sessions/s1/runs/r1  FAILED  2/4    1m 40s  2.5 ms  task 2 failed\n");
+  EXPECT_EQ(Table([](Printer& p) { p.Runs({}); }), "RUN  STATE  TASKS  AGE  TIME  ERROR\n");
+}
+
+TEST(TablePrinterTest, OneRun) {
+  EXPECT_EQ(Table([](Printer& p) { p.Run(Run()); }),
+            "run:       sessions/s1/runs/r1\n"
+            "state:     FAILED\n"
+            "tasks:     2/4 done, 1 failed, 1 skipped\n"
+            "created:   1970-01-01T00:16:40+00:00\n"
+            "queued:    1.5 us\n"
+            "ran:       2.5 ms\n"
+            "error:     task 2 failed\n");
+}
+
+TEST(TablePrinterTest, Node) {
+  const auto node = Parse<v1::Node>(R"(version: "1.0.0" boot_id: "b1" api_min: 1 api_max: 1
+      capabilities: "sim" chip_count: 4 executor_count: 2 start_time { seconds: 1000 } pid: 42
+      limits { max_graph_tasks: 1000000 max_buffer_bytes: 1073741824 })");
+  EXPECT_EQ(Table([&](Printer& p) { p.Node(node); }),
+            "version:           1.0.0\n"
+            "api:               1\n"
+            "boot:              b1\n"
+            "pid:               42\n"
+            "up:                1m 40s\n"
+            "state:             active\n"
+            "chips:             4\n"
+            "executors:         2\n"
+            "sessions:          0\n"
+            "active runs:       0\n"
+            "capabilities:      sim\n"
+            "tasks in a graph:  at most 1000000\n"
+            "bytes in a buffer: at most 1 GiB\n");
+}
+
+TEST(TablePrinterTest, Events) {
+  const auto graph =
+      Parse<v1::GraphSpec>(R"(tasks { name: "load" kernel: "copy" } tasks { kernel: "add" })");
+  const auto started = Parse<v1::Event>(
+      R"(sequence: 3 run { name: "sessions/s1/runs/r1" state: RUNNING tasks_total: 2 })");
+  const auto dropped = Parse<v1::Event>(R"(sequence: 9 dropped { last_sequence: 12 count: 4 })");
+  EXPECT_EQ(Table([&](Printer& p) {
+              p.Event(started, &graph);
+              p.Event(TaskEvent(3), &graph);
+              p.Event(dropped, &graph);
+              p.EndOfEvents();
+            }),
+            "     3 sessions/s1/runs/r1 RUNNING 0/2 tasks\n"
+            "  task 0 load              DONE     chip 1 core 24  +0 ns  2.5 us\n"
+            "  task 1 add               DONE     chip 1 core 24  +1 us  2.5 us\n"
+            "  task 2                   DONE     chip 1 core 24  +2 us  2.5 us\n"
+            "     9 4 task events were dropped\n");
+}
+
+TEST(TablePrinterTest, DoesNotFloodTheTerminal) {
+  v1::Event event = TaskEvent(1000);
+  for (int i = 0; i < 1000; ++i) {
+    event.mutable_tasks()->add_outcome(i == 900 ? v1::TaskEvents::FAILED : v1::TaskEvents::DONE);
+  }
+  const std::string text = Table([&](Printer& p) {
+    p.Event(event, nullptr);
+    p.EndOfEvents();
+  });
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 50 + 1 + 1 + 1);
+  EXPECT_THAT(text, HasSubstr("task 900                 FAILED"));
+  EXPECT_THAT(text, HasSubstr("1000 tasks ended, 949 of them not shown\n"));
+}
+
+TEST(TablePrinterTest, Report) {
+  const auto report = Parse<job::v1::Report>(absl::StrCat(R"(
+      session: "sessions/s1"
+      outputs { tensor: "c" dtype: F32 shape: 2 max: 1 mean: 0.5 first: [0, 1] saved: "c.npy" }
+      checks { tensor: "c" ok: true text: "ok (2 elements, max error 0)" }
+      runs {)", Run().DebugString(), "}"));
+  EXPECT_EQ(Table([&](Printer& p) {
+  p.Report(report); }),
+            "sessions/s1/runs/r1: FAILED, 2/4 tasks in 2.5 ms (queued 1.5 us)\n"
+            "c: F32 2, min 0, max 1, mean 0.5: [0, 1]\n"
+            "c: saved to c.npy\n"
+            "check c: ok (2 elements, max error 0)\n");
+}
+
+TEST(JsonPrinterTest, ListsAreArrays) {
+  EXPECT_EQ(Json([](Printer& p) { p.Chips({}); }), "[]\n");
+  const std::string text = Json([](Printer& p) { p.Chips({Chip(), Chip()}); });
+  EXPECT_THAT(text, HasSubstr("[\n{\n \"name\": \"chips/0\",\n \"index\": 0,\n"));
+  EXPECT_THAT(text, HasSubstr("\"memoryTotalBytes\": \"68719476736\""));
+  EXPECT_THAT(text, HasSubstr("},\n{"));
+}
+
+TEST(JsonPrinterTest, MessagesComeBack) {
+  v1::Run run;
+  const std::string text = Json([](Printer& p) { p.Run(Run()); });
+  ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(text, &run).ok()) << text;
+  EXPECT_EQ(run.SerializeAsString(), Run().SerializeAsString());
+}
+
+TEST(JsonPrinterTest, EventsAreLines) {
+  const std::string text = Json([](Printer& p) {
+    p.Event(TaskEvent(1), nullptr);
+    p.Event(TaskEvent(2), nullptr);
+  });
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
+  EXPECT_THAT(text, HasSubstr("{\"sequence\":\"5\",\"tasks\":{"));
+}
+
+TEST(JsonPrinterTest, WritesDetailsOfErrors) {
+  v1::Run run;
+  v1::ErrorInfo info;
+  info.set_reason("KERNEL_FAILED");
+  run.mutable_error()->add_details()->PackFrom(info);
+  EXPECT_THAT(Json([&](Printer& p) { p.Run(run); }), HasSubstr("\"reason\": \"KERNEL_FAILED\""));
+}
+
+TEST(NamePrinterTest, PrintsNamesOnly) {
+  EXPECT_EQ(Names([](Printer& p) { p.Chips({Chip()}); }), "chips/0\n");
+  EXPECT_EQ(Names([](Printer& p) { p.Run(Run()); }), "sessions/s1/runs/r1\n");
+}
+
+}  // namespace
+}  // namespace pto::ptoctl

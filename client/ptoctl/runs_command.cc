@@ -1,0 +1,101 @@
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "client/ptoctl/commands.h"
+#include "client/ptoctl/resolve_run.h"
+#include "runtime/base/status_macros.h"
+
+namespace pto::ptoctl {
+namespace {
+
+struct ListOptions {
+  std::string session = "-";
+  bool active = false;
+  uint64_t limit = 0;
+};
+
+struct RunOptions {
+  std::string run;
+  std::string reason;
+};
+
+absl::Status List(const Context& context, const ListOptions& options) {
+  PTO_ASSIGN_OR_RETURN(Client client, context.Connect());
+  const std::string session = absl::StrContains(options.session, '/')
+                                  ? options.session
+                                  : absl::StrCat("sessions/", options.session);
+  PTO_ASSIGN_OR_RETURN(const std::vector<v1::Run> list,
+                       client.ListRuns(session, options.active, options.limit));
+  context.MakePrinter()->Runs(list);
+  return absl::OkStatus();
+}
+
+absl::Status Get(const Context& context, const RunOptions& options) {
+  PTO_ASSIGN_OR_RETURN(Client client, context.Connect());
+  PTO_ASSIGN_OR_RETURN(const std::string name, ResolveRun(client, options.run));
+  PTO_ASSIGN_OR_RETURN(const v1::Run run, client.GetRun(name));
+  context.MakePrinter()->Run(run);
+  return absl::OkStatus();
+}
+
+absl::Status Wait(const Context& context, const RunOptions& options) {
+  PTO_ASSIGN_OR_RETURN(Client client, context.Connect());
+  PTO_ASSIGN_OR_RETURN(const std::string name, ResolveRun(client, options.run));
+  PTO_ASSIGN_OR_RETURN(const v1::Run run, client.WaitRun(name, context.WaitTimeout()));
+  context.MakePrinter()->Run(run);
+  return StatusOf(run);
+}
+
+absl::Status Cancel(const Context& context, const RunOptions& options) {
+  PTO_ASSIGN_OR_RETURN(Client client, context.Connect());
+  PTO_ASSIGN_OR_RETURN(const std::string name, ResolveRun(client, options.run));
+  PTO_ASSIGN_OR_RETURN(const v1::Run run, client.CancelRun(name, options.reason));
+  context.MakePrinter()->Run(run);
+  return absl::OkStatus();
+}
+
+// A verb that takes one run.
+CLI::App* AddVerb(CLI::App& runs, Context& context, const std::string& name,
+                  const std::string& description, const std::shared_ptr<RunOptions>& options,
+                  absl::Status (*action)(const Context&, const RunOptions&)) {
+  CLI::App* verb = runs.add_subcommand(name, description);
+  verb->add_option("RUN", options->run, "Name, such as sessions/s1/runs/r1, or id, such as r1")
+      ->required();
+  verb->footer(absl::StrCat("Examples:\n  ptoctl runs ", name, " r1\n  ptoctl runs ", name,
+                            " sessions/s1/runs/r1 -o json"));
+  verb->callback([&context, options, action] {
+    context.action = [&context, options, action] { return action(context, *options); };
+  });
+  return verb;
+}
+
+}  // namespace
+
+void AddRunsCommand(CLI::App& app, Context& context) {
+  CLI::App* runs = app.add_subcommand("runs", "Graphs being executed, and those that were");
+  runs->require_subcommand(1);
+  AddSubmitCommand(*runs, context);
+
+  CLI::App* ls = runs->add_subcommand("ls", "List runs, newest first");
+  auto list = std::make_shared<ListOptions>();
+  ls->add_option("--session", list->session, "Only those of this session");
+  ls->add_flag("--active", list->active, "Only those that have not ended");
+  ls->add_option("--limit", list->limit, "At most so many; 0 means all");
+  ls->footer("Examples:\n  ptoctl runs ls --active\n  ptoctl runs ls --session s1 --limit 10");
+  ls->callback(
+      [&context, list] { context.action = [&context, list] { return List(context, *list); }; });
+
+  auto options = std::make_shared<RunOptions>();
+  AddVerb(*runs, context, "get", "Show one run", options, &Get);
+  AddVerb(*runs, context, "wait", "Wait for the end of a run; fails when the run failed", options,
+          &Wait);
+  CLI::App* cancel = AddVerb(*runs, context, "cancel", "Ask a run to stop", options, &Cancel);
+  cancel->add_option("--reason", options->reason, "Why, for the run's error");
+  AddEventsCommand(*runs, context);
+}
+
+}  // namespace pto::ptoctl

@@ -1,0 +1,100 @@
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "client/job/chip_list.h"
+#include "client/job/job_file.h"
+#include "client/job/prepared_job.h"
+#include "client/ptoctl/commands.h"
+#include "client/ptoctl/duration_option.h"
+#include "client/ptoctl/job_runner.h"
+#include "runtime/base/error.h"
+#include "runtime/base/status_macros.h"
+
+namespace pto::ptoctl {
+namespace {
+
+struct CommandOptions {
+  std::string file;
+  std::string chips;
+  std::vector<std::string> outs;
+  bool check_only = false;
+  SubmitOptions submit;
+};
+
+// Adds `--out NAME=FILE` to what the job saves. Whether there is such a tensor is seen with the
+// job's own outputs.
+absl::Status AddOutputs(const std::vector<std::string>& outs, job::v1::Job* job) {
+  for (const std::string& out : outs) {
+    const std::pair<std::string, std::string> parts = absl::StrSplit(out, absl::MaxSplits('=', 1));
+    if (parts.first.empty() || !absl::EndsWith(parts.second, ".npy")) {
+      return Error(reason::kUsage, absl::StrCat("--out ", out, ": expected NAME=FILE.npy"));
+    }
+    job::v1::Output& output = *job->add_outputs();
+    output.set_tensor(parts.first);
+    output.set_save(parts.second);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Submit(Context& context, const CommandOptions& options) {
+  PTO_ASSIGN_OR_RETURN(job::JobFile file, job::LoadJobFile(options.file));
+  std::vector<uint32_t> chips;
+  if (!options.chips.empty()) {
+    absl::StatusOr<std::vector<uint32_t>> parsed = job::ParseChipList(options.chips);
+    if (!parsed.ok()) {
+      return Error(reason::kUsage, absl::StrCat("--chips: ", parsed.status().message()))
+          .Hint("write numbers and ranges, such as 0-3,6");
+    }
+    chips = *std::move(parsed);
+  }
+  PTO_RETURN_IF_ERROR(AddOutputs(options.outs, &file.job));
+  PTO_ASSIGN_OR_RETURN(const job::PreparedJob job, job::PrepareJob(std::move(file), chips));
+  context.places = job.file.places;
+  if (options.check_only) {
+    context.err << options.file << ": " << job.graph.tasks_size() << " tasks, "
+                << job.buffers.size() << " buffers; nothing wrong found\n";
+    return absl::OkStatus();
+  }
+  PTO_ASSIGN_OR_RETURN(Client client, context.Connect());
+  const std::unique_ptr<Printer> printer = context.MakePrinter();
+  return JobRunner(client, job, options.submit, context, *printer).Run();
+}
+
+}  // namespace
+
+void AddSubmitCommand(CLI::App& runs, Context& context) {
+  CLI::App* submit =
+      runs.add_subcommand("submit", "Run a job file: buffers, graph, outputs and checks");
+  auto options = std::make_shared<CommandOptions>();
+  submit->add_option("FILE", options->file, "Job: .json, or .txtpb .textproto .pbtxt")->required();
+  submit->add_flag("--watch,-w", options->submit.watch, "Print events as they arrive");
+  submit->add_option("--out", options->outs, "Save a tensor: NAME=FILE.npy; may be repeated")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  submit->add_option("--chips", options->chips, "Chips to use instead of the job's, as 0-3,6");
+  submit->add_flag("--packed", options->submit.packed, "Send the graph in columns");
+  submit->add_option("--repeat", options->submit.repeat, "Run so often, each from the start")
+      ->check(CLI::Range(1, 1000000));
+  CLI::Option* detach = submit->add_flag("--detach,-d", options->submit.detach,
+                                         "Do not wait; keep the session for --ttl");
+  detach->excludes("--watch")->excludes("--out")->excludes("--repeat");
+  AddDurationOption(*submit, "--ttl", "Life of a detached session that nobody uses; 1h if not said",
+                    [options](absl::Duration ttl) { options->submit.ttl = ttl; });
+  submit->add_flag("--dry-run", options->check_only, "Only look for mistakes; needs no daemon");
+  submit->footer(
+      "Fails when the run fails or a check does not hold. Ctrl-C cancels the run.\n\nExamples:\n"
+      "  ptoctl runs submit vector_add.json\n"
+      "  ptoctl runs submit ffn.txtpb --watch --out y=y.npy\n"
+      "  ptoctl runs submit vector_add.json --chips 0,0,0,0 --repeat 10 -o json");
+  submit->callback([&context, options] {
+    context.action = [&context, options] { return Submit(context, *options); };
+  });
+}
+
+}  // namespace pto::ptoctl

@@ -1,0 +1,231 @@
+#include "client/ptoctl/table_printer.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "client/job/tensor_report.h"
+#include "client/ptoctl/table.h"
+#include "client/ptoctl/units.h"
+#include "google/protobuf/timestamp.pb.h"
+
+namespace pto::ptoctl {
+namespace {
+
+// A graph of a million tasks must not flood a terminal.
+constexpr uint64_t kMaxTaskLines = 50;
+
+absl::Time ToTime(const google::protobuf::Timestamp& time) {
+  return absl::FromUnixSeconds(time.seconds()) + absl::Nanoseconds(time.nanos());
+}
+
+std::string Labels(const google::protobuf::Map<std::string, std::string>& labels) {
+  std::vector<std::string> parts;
+  for (const auto& [key, value] : labels) parts.push_back(absl::StrCat(key, "=", value));
+  std::sort(parts.begin(), parts.end());
+  return absl::StrJoin(parts, ",");
+}
+
+std::string Direction(v1::Direction direction) {
+  switch (direction) {
+    case v1::INPUT:
+      return "in";
+    case v1::OUTPUT:
+      return "out";
+    case v1::INOUT:
+      return "inout";
+    default:
+      return "nodep";
+  }
+}
+
+// `add(a in, b in, c out; alpha)`.
+std::string Signature(const v1::Kernel& kernel) {
+  std::vector<std::string> arguments, scalars;
+  for (const v1::Kernel::Argument& argument : kernel.arguments()) {
+    arguments.push_back(absl::StrCat(argument.name(), " ", Direction(argument.direction())));
+  }
+  for (const v1::Kernel::ScalarParameter& scalar : kernel.scalars()) {
+    scalars.push_back(scalar.name());
+  }
+  return absl::StrCat("(", absl::StrJoin(arguments, ", "), scalars.empty() ? "" : "; ",
+                      absl::StrJoin(scalars, ", "), ")");
+}
+
+std::string Progress(const v1::Run& run) {
+  return absl::StrCat(run.tasks_done(), "/", run.tasks_total());
+}
+
+// What a final run took; empty before.
+std::string RunTime(const v1::Run& run) {
+  return run.run_ns() == 0 ? "" : DurationText(absl::Nanoseconds(run.run_ns()));
+}
+
+std::string StateName(const v1::Run& run) { return v1::Run::State_Name(run.state()); }
+
+}  // namespace
+
+void TablePrinter::Node(const v1::Node& node) {
+  const v1::Limits& limits = node.limits();
+  auto line = [this](absl::string_view key, absl::string_view value) {
+    out_ << absl::StrFormat("%-18s %s\n", absl::StrCat(key, ":"), value.empty() ? "-" : value);
+  };
+  line("version",
+       absl::StrCat(node.version(), node.revision().empty() ? "" : " ", node.revision()));
+  line("api", node.api_min() == node.api_max()
+                  ? absl::StrCat(node.api_max())
+                  : absl::StrCat(node.api_min(), " to ", node.api_max()));
+  line("boot", node.boot_id());
+  line("pid", absl::StrCat(node.pid()));
+  line("up", DurationText(now_ - ToTime(node.start_time())));
+  line("state", node.draining() ? "draining" : "active");
+  line("chips", absl::StrCat(node.chip_count()));
+  line("executors", absl::StrCat(node.executor_count()));
+  line("sessions", absl::StrCat(node.session_count()));
+  line("active runs", absl::StrCat(node.active_run_count()));
+  line("capabilities", absl::StrJoin(node.capabilities(), ", "));
+  line("tasks in a graph", absl::StrCat("at most ", limits.max_graph_tasks()));
+  line("bytes in a buffer", absl::StrCat("at most ", BytesText(limits.max_buffer_bytes())));
+}
+
+void TablePrinter::Chips(absl::Span<const v1::Chip> chips) {
+  Table table(
+      {"CHIP", "STATE", "BACKEND", "AIC", "AIV", "BUSY", "MEMORY", "USED", "READY", "DONE"});
+  for (const v1::Chip& chip : chips) {
+    table.Add({chip.name(), v1::Chip::State_Name(chip.state()), chip.backend(),
+               absl::StrCat(chip.aic_cores()), absl::StrCat(chip.aiv_cores()),
+               absl::StrCat(chip.busy_cores()), BytesText(chip.memory_total_bytes()),
+               BytesText(chip.memory_used_bytes()), absl::StrCat(chip.ready_tasks()),
+               absl::StrCat(chip.completed_tasks())});
+  }
+  out_ << table.Format();
+}
+
+void TablePrinter::Sessions(absl::Span<const v1::Session> sessions) {
+  Table table({"SESSION", "STATE", "AGE", "EXPIRES IN", "BUFFERS", "MEMORY", "ACTIVE RUNS",
+               "FINISHED RUNS", "LABELS"});
+  for (const v1::Session& session : sessions) {
+    table.Add({session.name(), v1::Session::State_Name(session.state()),
+               DurationText(now_ - ToTime(session.create_time())),
+               DurationText(ToTime(session.expire_time()) - now_),
+               absl::StrCat(session.usage().buffers()), BytesText(session.usage().device_bytes()),
+               absl::StrCat(session.usage().active_runs()),
+               absl::StrCat(session.usage().finished_runs()), Labels(session.labels())});
+  }
+  out_ << table.Format();
+}
+
+void TablePrinter::Kernels(absl::Span<const v1::Kernel> kernels) {
+  Table table({"KERNEL", "CORE", "ARGUMENTS", "DESCRIPTION"});
+  for (const v1::Kernel& kernel : kernels) {
+    table.Add({std::string(absl::StripPrefix(kernel.name(), "kernels/")),
+               v1::Core_Name(kernel.default_core()), Signature(kernel), kernel.description()});
+  }
+  out_ << table.Format();
+}
+
+void TablePrinter::Runs(absl::Span<const v1::Run> runs) {
+  Table table({"RUN", "STATE", "TASKS", "AGE", "TIME", "ERROR"});
+  for (const v1::Run& run : runs) {
+    table.Add({run.name(), StateName(run), Progress(run),
+               DurationText(now_ - ToTime(run.create_time())), RunTime(run),
+               run.has_error() ? run.error().message() : ""});
+  }
+  out_ << table.Format();
+}
+
+void TablePrinter::Run(const v1::Run& run) {
+  auto line = [this](absl::string_view key, absl::string_view value) {
+    if (!value.empty()) out_ << absl::StrFormat("%-10s %s\n", absl::StrCat(key, ":"), value);
+  };
+  line("run", run.name());
+  line("state", StateName(run));
+  line("graph", run.graph());
+  line("tasks", absl::StrCat(Progress(run), " done, ", run.tasks_failed(), " failed, ",
+                             run.tasks_skipped(), " skipped"));
+  line("created", absl::FormatTime(ToTime(run.create_time()), absl::UTCTimeZone()));
+  if (run.has_start_time()) line("queued", DurationText(absl::Nanoseconds(run.queue_ns())));
+  line("ran", RunTime(run));
+  line("labels", Labels(run.labels()));
+  if (run.has_error()) line("error", run.error().message());
+  for (const v1::Status& error : run.more_errors()) line("error", error.message());
+}
+
+void TablePrinter::Tasks(const v1::TaskEvents& tasks, const v1::GraphSpec* graph) {
+  for (int i = 0; i < tasks.task_size(); ++i) {
+    const v1::TaskEvents::Outcome outcome =
+        tasks.outcome().empty() ? v1::TaskEvents::DONE : tasks.outcome(i);
+    // What did not end well is worth a line in any case.
+    if (outcome == v1::TaskEvents::DONE && shown_tasks_ >= kMaxTaskLines) {
+      if (hidden_tasks_++ == 0) out_ << "  … more tasks, not shown\n";
+      continue;
+    }
+    ++shown_tasks_;
+    const int index = static_cast<int>(tasks.task(i));
+    std::string name = absl::StrCat("task ", index);
+    if (graph != nullptr && index < graph->tasks_size()) {
+      const v1::TaskSpec& task = graph->tasks(index);
+      absl::StrAppend(&name, " ", task.name().empty() ? task.kernel() : task.name());
+    }
+    out_ << absl::StrFormat(
+        "  %-24s %-8s chip %d core %d  +%s  %s\n", name, v1::TaskEvents::Outcome_Name(outcome),
+        i < tasks.chip_size() ? tasks.chip(i) : 0, i < tasks.core_size() ? tasks.core(i) : 0,
+        DurationText(absl::Nanoseconds(i < tasks.start_ns_size() ? tasks.start_ns(i) : 0)),
+        DurationText(absl::Nanoseconds(i < tasks.duration_ns_size() ? tasks.duration_ns(i) : 0)));
+  }
+}
+
+void TablePrinter::Event(const v1::Event& event, const v1::GraphSpec* graph) {
+  switch (event.event_case()) {
+    case v1::Event::kRun:
+      out_ << absl::StrFormat("%6d %s %s %s tasks\n", event.sequence(), event.run().name(),
+                              StateName(event.run()), Progress(event.run()));
+      break;
+    case v1::Event::kSession:
+      out_ << absl::StrFormat("%6d %s %s\n", event.sequence(), event.session().name(),
+                              v1::Session::State_Name(event.session().state()));
+      break;
+    case v1::Event::kTasks:
+      Tasks(event.tasks(), graph);
+      break;
+    case v1::Event::kDropped:
+      out_ << absl::StrFormat("%6d %d task events were dropped\n", event.sequence(),
+                              event.dropped().count());
+      break;
+    case v1::Event::EVENT_NOT_SET:
+      break;
+  }
+  out_.flush();
+}
+
+void TablePrinter::EndOfEvents() {
+  if (hidden_tasks_ > 0) {
+    out_ << absl::StrFormat("%d tasks ended, %d of them not shown\n", shown_tasks_ + hidden_tasks_,
+                            hidden_tasks_);
+  }
+  shown_tasks_ = hidden_tasks_ = 0;
+}
+
+void TablePrinter::Report(const job::v1::Report& report) {
+  for (const v1::Run& run : report.runs()) {
+    out_ << absl::StrFormat("%s: %s, %s tasks", run.name(), StateName(run), Progress(run));
+    if (run.run_ns() > 0) {
+      out_ << absl::StrFormat(" in %s (queued %s)", RunTime(run),
+                              DurationText(absl::Nanoseconds(run.queue_ns())));
+    }
+    out_ << '\n';
+  }
+  for (const job::v1::TensorReport& output : report.outputs()) {
+    out_ << job::Describe(output) << '\n';
+    if (!output.saved().empty()) out_ << output.tensor() << ": saved to " << output.saved() << '\n';
+  }
+  for (const job::v1::CheckReport& check : report.checks()) {
+    out_ << "check " << check.tensor() << ": " << check.text() << '\n';
+  }
+}
+
+}  // namespace pto::ptoctl

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <ostream>
+
+#include "absl/time/time.h"
+#include "client/ptoctl/printer.h"
+
+namespace pto::ptoctl {
+
+// -o table: for people.
+class TablePrinter : public Printer {
+ public:
+  // Does not own `out`. Ages are counted from `now`.
+  TablePrinter(std::ostream& out, absl::Time now) : out_(out), now_(now) {}
+
+  void Node(const v1::Node& node) override;
+  void Chips(absl::Span<const v1::Chip> chips) override;
+  void Sessions(absl::Span<const v1::Session> sessions) override;
+  void Kernels(absl::Span<const v1::Kernel> kernels) override;
+  void Runs(absl::Span<const v1::Run> runs) override;
+  void Run(const v1::Run& run) override;
+  void Event(const v1::Event& event, const v1::GraphSpec* graph) override;
+  void EndOfEvents() override;
+  void Report(const job::v1::Report& report) override;
+
+ private:
+  void Tasks(const v1::TaskEvents& tasks, const v1::GraphSpec* graph);
+
+  std::ostream& out_;
+  const absl::Time now_;
+  // Tasks that got a line, and tasks beyond the limit that did not.
+  uint64_t shown_tasks_ = 0;
+  uint64_t hidden_tasks_ = 0;
+};
+
+}  // namespace pto::ptoctl
