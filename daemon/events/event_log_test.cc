@@ -123,6 +123,16 @@ TEST(EventLogTest, StaysBoundedWithRunsAlone) {
   EXPECT_EQ(ReadAll(log, 9990, 64), 0u);
 }
 
+TEST(EventLogTest, OldRunsDoNotPushOutNewTasks) {
+  EventLog log(32 << 10);
+  const auto run = MakeRun("a");
+  for (int i = 0; i < 1000; ++i) log.AppendRun(MakeStatus(run), absl::Now());
+  const uint64_t before = log.last_sequence();
+  log.AppendTasks(run, MakeRecords(100), absl::Now());
+  EXPECT_EQ(ReadAll(log, before, 64), 0u);
+  EXPECT_LE(log.bytes(), 32u << 10);
+}
+
 TEST(EventLogTest, TheEndIsAnEvent) {
   EventLog log(1 << 20);
   EXPECT_FALSE(log.ended());
