@@ -217,6 +217,13 @@ bool Engine::RunBlock(Worker& worker, BlockTicket& ticket, bool may_continue) {
   if (run.started_ns() == 0) MarkStarted(run, start);
   absl::Status result = BlockRunner::Call(ticket);
   const int64_t end = clock_.NowNanos();
+  if (run.stopping()) {
+    // The kernel may have seen its cancel flag and returned early: what it says is no success.
+    states_[task.chip]->queue.ReleaseCore(ticket.kind, ticket.core);
+    ticket.abandoned = 1;
+    AbandonBlocks(worker, ticket);
+    return false;
+  }
   bool failed = !result.ok();
   if (failed) run.AddError(std::move(result));
 
