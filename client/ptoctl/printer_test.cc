@@ -114,7 +114,7 @@ TEST(TablePrinterTest, OneRun) {
             "run:       sessions/s1/runs/r1\n"
             "state:     FAILED\n"
             "tasks:     2/4 done, 1 failed, 1 skipped\n"
-            "created:   1970-01-01T00:16:40+00:00\n"
+            "created:   1970-01-01T00:16:40.000Z\n"
             "queued:    1.5 us\n"
             "ran:       2.5 ms\n"
             "error:     task 2 failed\n");
@@ -218,6 +218,15 @@ TEST(JsonPrinterTest, EventsAreLines) {
   });
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
   EXPECT_THAT(text, HasSubstr("{\"sequence\":\"5\",\"tasks\":{"));
+}
+
+TEST(JsonPrinterTest, ReportAfterEventsIsALineToo) {
+  const std::string text = Json([](Printer& p) {
+    p.Event(TaskEvent(1), nullptr);
+    p.Report({});
+  });
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
+  EXPECT_GT(Json([](Printer& p) { p.Report({}); }).find("\n \"session\""), 0u);
 }
 
 TEST(JsonPrinterTest, WritesDetailsOfErrors) {
