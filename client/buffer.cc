@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/internal/core.h"
+#include "client/internal/reader_call.h"
+#include "client/internal/writer_call.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
@@ -56,29 +58,33 @@ absl::Status Buffer::Write(Bytes data, uint64_t offset, absl::Duration timeout) 
   PTO_RETURN_IF_ERROR(CheckRange(offset, data.size(), 1));
   if (data.empty()) return absl::OkStatus();
   const internal::Deadline deadline = core_->DeadlineOf(timeout, TransferTime(data.size()));
-  grpc::ClientContext context;
-  context.set_deadline(deadline.ToGrpc());
-  v1::WriteBufferResponse response;
-  const auto writer = core_->transport().bulk_buffer().WriteBuffer(&context, &response);
+  const auto& wire = core_->transport().bulk_buffer;
+  if (!wire.connection.AwaitClear(deadline)) return core_->Timeout("WriteBuffer", deadline);
+  auto call =
+      std::make_unique<internal::WriterCall<v1::WriteBufferRequest, v1::WriteBufferResponse>>(
+          *wire.stub, &v1::BufferService::Stub::PrepareAsyncWriteBuffer, deadline);
   // One message for all chunks: its string keeps its memory.
   v1::WriteBufferRequest request;
   request.set_name(name_);
   const uint64_t chunk = ChunkBytes(*core_);
-  bool open = true;
-  for (uint64_t done = 0; done < data.size() && open; done += chunk) {
+  for (uint64_t done = 0; done < data.size(); done += chunk) {
     const Bytes part = data.subspan(done, std::min<uint64_t>(chunk, data.size() - done));
     request.set_offset(offset + done);
     request.mutable_data()->assign(reinterpret_cast<const char*>(part.data()), part.size());
-    open = writer->Write(request);
+    if (!call->Write(request)) break;
     request.clear_name();
   }
-  if (open) writer->WritesDone();
+  if (!call->Finish()) {
+    wire.connection.Release(std::move(call));
+    return core_->Timeout("WriteBuffer", deadline);
+  }
   const absl::Status status =
-      internal::RpcError(writer->Finish(), "WriteBuffer", core_->address(), deadline.timeout());
+      internal::RpcError(call->status(), "WriteBuffer", core_->address(), deadline.timeout());
   if (!status.ok()) return core_->Examine(*session_, status, deadline);
-  if (response.written_bytes() != data.size()) {
-    return Error(reason::kInternal, absl::StrCat("the daemon wrote ", response.written_bytes(),
-                                                 " of ", data.size(), " bytes to ", name_));
+  if (call->response().written_bytes() != data.size()) {
+    return Error(reason::kInternal,
+                 absl::StrCat("the daemon wrote ", call->response().written_bytes(), " of ",
+                              data.size(), " bytes to ", name_));
   }
   return absl::OkStatus();
 }
@@ -89,20 +95,22 @@ absl::Status Buffer::Read(WritableBytes data, uint64_t offset, absl::Duration ti
   // A limit of zero would mean all of it.
   if (data.empty()) return absl::OkStatus();
   const internal::Deadline deadline = core_->DeadlineOf(timeout, TransferTime(data.size()));
-  grpc::ClientContext context;
-  context.set_deadline(deadline.ToGrpc());
+  const auto& wire = core_->transport().bulk_buffer;
+  if (!wire.connection.AwaitClear(deadline)) return core_->Timeout("ReadBuffer", deadline);
   v1::ReadBufferRequest request;
   request.set_name(name_);
   request.set_offset(offset);
   request.set_limit(data.size());
-  const auto reader = core_->transport().bulk_buffer().ReadBuffer(&context, request);
+  using Call = internal::ReaderCall<v1::ReadBufferResponse>;
+  auto call = std::make_unique<Call>(*wire.stub, &v1::BufferService::Stub::PrepareAsyncReadBuffer,
+                                     request, deadline);
   v1::ReadBufferResponse response;
   uint64_t done = 0;
-  while (reader->Read(&response)) {
+  Call::Result next;
+  while ((next = call->Next(deadline, response)) == Call::Result::kMessage) {
     const std::string& part = response.data();
     if (response.offset() != offset + done || part.size() > data.size() - done) {
-      context.TryCancel();
-      (void)reader->Finish();
+      wire.connection.Release(std::move(call));
       return Error(reason::kInternal,
                    absl::StrCat("the daemon sent ", part.size(), " bytes at ", response.offset(),
                                 " of ", name_, " where ", offset + done, " was due"));
@@ -110,8 +118,12 @@ absl::Status Buffer::Read(WritableBytes data, uint64_t offset, absl::Duration ti
     std::memcpy(data.data() + done, part.data(), part.size());
     done += part.size();
   }
+  if (next == Call::Result::kTimeout) {
+    wire.connection.Release(std::move(call));
+    return core_->Timeout("ReadBuffer", deadline);
+  }
   const absl::Status status =
-      internal::RpcError(reader->Finish(), "ReadBuffer", core_->address(), deadline.timeout());
+      internal::RpcError(call->status(), "ReadBuffer", core_->address(), deadline.timeout());
   if (!status.ok()) return core_->Examine(*session_, status, deadline);
   if (done != data.size()) {
     return Error(reason::kInternal,
@@ -124,9 +136,9 @@ absl::Status Buffer::Delete(absl::Duration timeout) const {
   v1::DeleteBuffersRequest request;
   request.add_names(name_);
   return core_
-      ->CallOn(*session_, "DeleteBuffers", core_->transport().buffer(),
-               &v1::BufferService::Stub::DeleteBuffers, request, core_->DeadlineOf(timeout),
-               internal::Retry::kNever)
+      ->CallOn(*session_, "DeleteBuffers", core_->transport().buffer,
+               &v1::BufferService::Stub::PrepareAsyncDeleteBuffers, request,
+               core_->DeadlineOf(timeout), internal::Retry::kNever)
       .status();
 }
 

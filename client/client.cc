@@ -19,10 +19,10 @@ using internal::Retry;
 constexpr int kPageSize = 1000;
 
 // Fetches all pages of a list: at most `limit` items, or all when that is zero.
-template <typename Item, typename Stub, typename Request, typename Response>
+template <typename Item, typename Service, typename Request, typename Response>
 absl::StatusOr<std::vector<Item>> ListAll(
-    Core& core, absl::string_view rpc, Stub& stub,
-    grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+    Core& core, absl::string_view rpc, const internal::Wire<Service>& wire,
+    internal::Unary<Service, Request, Response> method,
     google::protobuf::RepeatedPtrField<Item>* (Response::*items)(),
     std::type_identity_t<Request> request, uint64_t limit, const Deadline& deadline) {
   std::vector<Item> all;
@@ -30,7 +30,7 @@ absl::StatusOr<std::vector<Item>> ListAll(
     const uint64_t wanted = limit == 0 ? kPageSize : limit - all.size();
     request.set_page_size(static_cast<int>(std::min<uint64_t>(wanted, kPageSize)));
     PTO_ASSIGN_OR_RETURN(Response page,
-                         core.Call(rpc, stub, method, request, deadline, Retry::kOnce));
+                         core.Call(rpc, wire, method, request, deadline, Retry::kOnce));
     auto& found = *(page.*items)();
     std::move(found.begin(), found.end(), std::back_inserter(all));
     request.set_page_token(page.next_page_token());
@@ -62,8 +62,8 @@ absl::StatusOr<Session> Client::CreateSession(const SessionOptions& options,
   request.set_api_min(1);
   request.set_api_max(1);
   PTO_ASSIGN_OR_RETURN(v1::Session session,
-                       core_->Call("CreateSession", core_->transport().session(),
-                                   &v1::SessionService::Stub::CreateSession, request,
+                       core_->Call("CreateSession", core_->transport().session,
+                                   &v1::SessionService::Stub::PrepareAsyncCreateSession, request,
                                    core_->DeadlineOf(timeout), Retry::kOnce));
   return Session(core_, std::make_shared<internal::SessionState>(std::move(session)),
                  /*owned=*/true);
@@ -80,14 +80,16 @@ absl::StatusOr<v1::Node> Client::GetNode(absl::Duration timeout) {
 }
 
 absl::StatusOr<std::vector<v1::Chip>> Client::ListChips(absl::Duration timeout) {
-  return ListAll(*core_, "ListChips", core_->transport().node(), &v1::NodeService::Stub::ListChips,
+  return ListAll(*core_, "ListChips", core_->transport().node,
+                 &v1::NodeService::Stub::PrepareAsyncListChips,
                  &v1::ListChipsResponse::mutable_chips, {}, 0, core_->DeadlineOf(timeout));
 }
 
 absl::StatusOr<v1::Chip> Client::GetChip(absl::string_view name, absl::Duration timeout) {
   v1::GetChipRequest request;
   request.set_name(std::string(name));
-  return core_->Call("GetChip", core_->transport().node(), &v1::NodeService::Stub::GetChip, request,
+  return core_->Call("GetChip", core_->transport().node,
+                     &v1::NodeService::Stub::PrepareAsyncGetChip, request,
                      core_->DeadlineOf(timeout), Retry::kOnce);
 }
 
@@ -97,8 +99,9 @@ absl::StatusOr<v1::DrainNodeResponse> Client::DrainNode(absl::string_view reason
   v1::DrainNodeRequest request;
   request.set_reason(std::string(reason));
   if (grace != absl::ZeroDuration()) internal::ToProto(grace, *request.mutable_grace());
-  return core_->Call("DrainNode", core_->transport().node(), &v1::NodeService::Stub::DrainNode,
-                     request, core_->DeadlineOf(timeout), Retry::kNever);
+  return core_->Call("DrainNode", core_->transport().node,
+                     &v1::NodeService::Stub::PrepareAsyncDrainNode, request,
+                     core_->DeadlineOf(timeout), Retry::kNever);
 }
 
 absl::StatusOr<v1::Chip> Client::ResetChip(absl::string_view name, bool force,
@@ -106,22 +109,23 @@ absl::StatusOr<v1::Chip> Client::ResetChip(absl::string_view name, bool force,
   v1::ResetChipRequest request;
   request.set_name(std::string(name));
   request.set_force(force);
-  return core_->Call("ResetChip", core_->transport().node(), &v1::NodeService::Stub::ResetChip,
-                     request, core_->DeadlineOf(timeout), Retry::kNever);
+  return core_->Call("ResetChip", core_->transport().node,
+                     &v1::NodeService::Stub::PrepareAsyncResetChip, request,
+                     core_->DeadlineOf(timeout), Retry::kNever);
 }
 
 absl::StatusOr<std::vector<v1::Session>> Client::ListSessions(absl::Duration timeout) {
-  return ListAll(*core_, "ListSessions", core_->transport().session(),
-                 &v1::SessionService::Stub::ListSessions,
+  return ListAll(*core_, "ListSessions", core_->transport().session,
+                 &v1::SessionService::Stub::PrepareAsyncListSessions,
                  &v1::ListSessionsResponse::mutable_sessions, {}, 0, core_->DeadlineOf(timeout));
 }
 
 absl::StatusOr<v1::Session> Client::GetSession(absl::string_view name, absl::Duration timeout) {
   v1::GetSessionRequest request;
   request.set_name(std::string(name));
-  return core_->Call("GetSession", core_->transport().session(),
-                     &v1::SessionService::Stub::GetSession, request, core_->DeadlineOf(timeout),
-                     Retry::kOnce);
+  return core_->Call("GetSession", core_->transport().session,
+                     &v1::SessionService::Stub::PrepareAsyncGetSession, request,
+                     core_->DeadlineOf(timeout), Retry::kOnce);
 }
 
 absl::StatusOr<v1::Session> Client::DeleteSession(absl::string_view name, bool allow_missing,
@@ -129,31 +133,33 @@ absl::StatusOr<v1::Session> Client::DeleteSession(absl::string_view name, bool a
   v1::DeleteSessionRequest request;
   request.set_name(std::string(name));
   request.set_allow_missing(allow_missing);
-  return core_->Call("DeleteSession", core_->transport().session(),
-                     &v1::SessionService::Stub::DeleteSession, request, core_->DeadlineOf(timeout),
-                     Retry::kOnce);
+  return core_->Call("DeleteSession", core_->transport().session,
+                     &v1::SessionService::Stub::PrepareAsyncDeleteSession, request,
+                     core_->DeadlineOf(timeout), Retry::kOnce);
 }
 
 absl::StatusOr<std::vector<v1::Buffer>> Client::ListBuffers(absl::string_view session,
                                                             absl::Duration timeout) {
   v1::ListBuffersRequest request;
   request.set_parent(std::string(session));
-  return ListAll(*core_, "ListBuffers", core_->transport().buffer(),
-                 &v1::BufferService::Stub::ListBuffers, &v1::ListBuffersResponse::mutable_buffers,
-                 std::move(request), 0, core_->DeadlineOf(timeout));
+  return ListAll(*core_, "ListBuffers", core_->transport().buffer,
+                 &v1::BufferService::Stub::PrepareAsyncListBuffers,
+                 &v1::ListBuffersResponse::mutable_buffers, std::move(request), 0,
+                 core_->DeadlineOf(timeout));
 }
 
 absl::StatusOr<std::vector<v1::Kernel>> Client::ListKernels(absl::Duration timeout) {
-  return ListAll(*core_, "ListKernels", core_->transport().kernel(),
-                 &v1::KernelService::Stub::ListKernels, &v1::ListKernelsResponse::mutable_kernels,
-                 {}, 0, core_->DeadlineOf(timeout));
+  return ListAll(*core_, "ListKernels", core_->transport().kernel,
+                 &v1::KernelService::Stub::PrepareAsyncListKernels,
+                 &v1::ListKernelsResponse::mutable_kernels, {}, 0, core_->DeadlineOf(timeout));
 }
 
 absl::StatusOr<v1::Kernel> Client::GetKernel(absl::string_view name, absl::Duration timeout) {
   v1::GetKernelRequest request;
   request.set_name(std::string(name));
-  return core_->Call("GetKernel", core_->transport().kernel(), &v1::KernelService::Stub::GetKernel,
-                     request, core_->DeadlineOf(timeout), Retry::kOnce);
+  return core_->Call("GetKernel", core_->transport().kernel,
+                     &v1::KernelService::Stub::PrepareAsyncGetKernel, request,
+                     core_->DeadlineOf(timeout), Retry::kOnce);
 }
 
 absl::StatusOr<std::vector<v1::Run>> Client::ListRuns(absl::string_view session, bool active_only,
@@ -161,16 +167,16 @@ absl::StatusOr<std::vector<v1::Run>> Client::ListRuns(absl::string_view session,
   v1::ListRunsRequest request;
   request.set_parent(std::string(session));
   request.set_active_only(active_only);
-  return ListAll(*core_, "ListRuns", core_->transport().run(), &v1::RunService::Stub::ListRuns,
-                 &v1::ListRunsResponse::mutable_runs, std::move(request), limit,
-                 core_->DeadlineOf(timeout));
+  return ListAll(*core_, "ListRuns", core_->transport().run,
+                 &v1::RunService::Stub::PrepareAsyncListRuns, &v1::ListRunsResponse::mutable_runs,
+                 std::move(request), limit, core_->DeadlineOf(timeout));
 }
 
 absl::StatusOr<v1::Run> Client::GetRun(absl::string_view name, absl::Duration timeout) {
   v1::GetRunRequest request;
   request.set_name(std::string(name));
-  return core_->Call("GetRun", core_->transport().run(), &v1::RunService::Stub::GetRun, request,
-                     core_->DeadlineOf(timeout), Retry::kOnce);
+  return core_->Call("GetRun", core_->transport().run, &v1::RunService::Stub::PrepareAsyncGetRun,
+                     request, core_->DeadlineOf(timeout), Retry::kOnce);
 }
 
 absl::StatusOr<v1::Run> Client::WaitRun(absl::string_view name, absl::Duration timeout) {
@@ -182,8 +188,9 @@ absl::StatusOr<v1::Run> Client::CancelRun(absl::string_view name, absl::string_v
   v1::CancelRunRequest request;
   request.set_name(std::string(name));
   request.set_reason(std::string(reason));
-  return core_->Call("CancelRun", core_->transport().run(), &v1::RunService::Stub::CancelRun,
-                     request, core_->DeadlineOf(timeout), Retry::kOnce);
+  return core_->Call("CancelRun", core_->transport().run,
+                     &v1::RunService::Stub::PrepareAsyncCancelRun, request,
+                     core_->DeadlineOf(timeout), Retry::kOnce);
 }
 
 absl::StatusOr<v1::ExplainRunResponse> Client::ExplainRun(absl::string_view name,
@@ -192,8 +199,9 @@ absl::StatusOr<v1::ExplainRunResponse> Client::ExplainRun(absl::string_view name
   v1::ExplainRunRequest request;
   request.set_name(std::string(name));
   request.set_max_tasks(max_tasks);
-  return core_->Call("ExplainRun", core_->transport().run(), &v1::RunService::Stub::ExplainRun,
-                     request, core_->DeadlineOf(timeout), Retry::kOnce);
+  return core_->Call("ExplainRun", core_->transport().run,
+                     &v1::RunService::Stub::PrepareAsyncExplainRun, request,
+                     core_->DeadlineOf(timeout), Retry::kOnce);
 }
 
 }  // namespace pto

@@ -6,7 +6,12 @@
 
 namespace pto {
 
-LaunchStream::LaunchStream(std::unique_ptr<internal::LaunchPipe> pipe) : pipe_(std::move(pipe)) {}
+void internal::LaunchPipeCloser::operator()(LaunchPipe* pipe) const {
+  LaunchPipe::Close(std::unique_ptr<LaunchPipe>(pipe));
+}
+
+LaunchStream::LaunchStream(std::unique_ptr<internal::LaunchPipe, internal::LaunchPipeCloser> pipe)
+    : pipe_(std::move(pipe)) {}
 LaunchStream::~LaunchStream() = default;
 LaunchStream::LaunchStream(LaunchStream&&) noexcept = default;
 LaunchStream& LaunchStream::operator=(LaunchStream&&) noexcept = default;

@@ -14,6 +14,9 @@ namespace pto {
 
 namespace internal {
 class LaunchPipe;
+struct LaunchPipeCloser {
+  void operator()(LaunchPipe* pipe) const;
+};
 }  // namespace internal
 
 // One open stream for many launches: launches in, completions out. Made by
@@ -48,9 +51,9 @@ class LaunchStream {
 
  private:
   friend class Session;
-  explicit LaunchStream(std::unique_ptr<internal::LaunchPipe> pipe);
+  explicit LaunchStream(std::unique_ptr<internal::LaunchPipe, internal::LaunchPipeCloser> pipe);
 
-  std::unique_ptr<internal::LaunchPipe> pipe_;
+  std::unique_ptr<internal::LaunchPipe, internal::LaunchPipeCloser> pipe_;
 };
 
 }  // namespace pto

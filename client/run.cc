@@ -21,17 +21,18 @@ absl::StatusOr<v1::Run> Run::Wait(absl::Duration timeout) const {
 absl::StatusOr<v1::Run> Run::Get(absl::Duration timeout) const {
   v1::GetRunRequest request;
   request.set_name(name());
-  return core_->CallOn(*session_, "GetRun", core_->transport().run(), &v1::RunService::Stub::GetRun,
-                       request, core_->DeadlineOf(timeout), internal::Retry::kOnce);
+  return core_->CallOn(*session_, "GetRun", core_->transport().run,
+                       &v1::RunService::Stub::PrepareAsyncGetRun, request,
+                       core_->DeadlineOf(timeout), internal::Retry::kOnce);
 }
 
 absl::StatusOr<v1::Run> Run::Cancel(absl::string_view reason, absl::Duration timeout) const {
   v1::CancelRunRequest request;
   request.set_name(name());
   request.set_reason(std::string(reason));
-  return core_->CallOn(*session_, "CancelRun", core_->transport().run(),
-                       &v1::RunService::Stub::CancelRun, request, core_->DeadlineOf(timeout),
-                       internal::Retry::kOnce);
+  return core_->CallOn(*session_, "CancelRun", core_->transport().run,
+                       &v1::RunService::Stub::PrepareAsyncCancelRun, request,
+                       core_->DeadlineOf(timeout), internal::Retry::kOnce);
 }
 
 absl::StatusOr<EventStream> Run::Events() const {

@@ -88,9 +88,9 @@ absl::Status Session::Close(absl::Duration timeout) {
   request.set_name(name());
   request.set_allow_missing(true);
   const absl::Status closed = core_
-                                  ->CallOn(*state_, "DeleteSession", core_->transport().session(),
-                                           &v1::SessionService::Stub::DeleteSession, request,
-                                           core_->DeadlineOf(timeout), Retry::kOnce)
+                                  ->CallOn(*state_, "DeleteSession", core_->transport().session,
+                                           &v1::SessionService::Stub::PrepareAsyncDeleteSession,
+                                           request, core_->DeadlineOf(timeout), Retry::kOnce)
                                   .status();
   if (!closed.ok()) return closed;
   core_->renewer().Remove(*state_);
@@ -129,8 +129,8 @@ absl::StatusOr<std::vector<Buffer>> Session::CreateBuffers(absl::Span<const Buff
     buffer.set_bytes(spec.bytes);
   }
   PTO_ASSIGN_OR_RETURN(v1::CreateBuffersResponse response,
-                       core_->CallOn(*state_, "CreateBuffers", core_->transport().buffer(),
-                                     &v1::BufferService::Stub::CreateBuffers, request,
+                       core_->CallOn(*state_, "CreateBuffers", core_->transport().buffer,
+                                     &v1::BufferService::Stub::PrepareAsyncCreateBuffers, request,
                                      core_->DeadlineOf(timeout), Retry::kOnce));
   if (response.buffers_size() != request.buffers_size()) {
     return Error(reason::kInternal,
@@ -150,8 +150,8 @@ absl::StatusOr<Buffer> Session::GetBuffer(absl::string_view id, absl::Duration t
   v1::GetBufferRequest request;
   request.set_name(Child("buffers", id));
   PTO_ASSIGN_OR_RETURN(const v1::Buffer buffer,
-                       core_->CallOn(*state_, "GetBuffer", core_->transport().buffer(),
-                                     &v1::BufferService::Stub::GetBuffer, request,
+                       core_->CallOn(*state_, "GetBuffer", core_->transport().buffer,
+                                     &v1::BufferService::Stub::PrepareAsyncGetBuffer, request,
                                      core_->DeadlineOf(timeout), Retry::kOnce));
   return Buffer(core_, state_, buffer.name(), ChipIndex(buffer.chip()), buffer.bytes());
 }
@@ -160,9 +160,9 @@ absl::Status Session::DeleteBuffers(absl::Span<const Buffer> buffers, absl::Dura
   v1::DeleteBuffersRequest request;
   for (const Buffer& buffer : buffers) request.add_names(buffer.name());
   return core_
-      ->CallOn(*state_, "DeleteBuffers", core_->transport().buffer(),
-               &v1::BufferService::Stub::DeleteBuffers, request, core_->DeadlineOf(timeout),
-               Retry::kNever)
+      ->CallOn(*state_, "DeleteBuffers", core_->transport().buffer,
+               &v1::BufferService::Stub::PrepareAsyncDeleteBuffers, request,
+               core_->DeadlineOf(timeout), Retry::kNever)
       .status();
 }
 
@@ -179,8 +179,8 @@ absl::StatusOr<Run> Session::Submit(const v1::GraphSpec& graph, const RunOptions
   }
   // Without an id a second call would be a second run.
   const Retry retry = options.run_id.empty() ? Retry::kNever : Retry::kOnce;
-  absl::StatusOr<v1::Run> run = core_->CallOn(*state_, "SubmitRun", core_->transport().run(),
-                                              &v1::RunService::Stub::SubmitRun, request,
+  absl::StatusOr<v1::Run> run = core_->CallOn(*state_, "SubmitRun", core_->transport().run,
+                                              &v1::RunService::Stub::PrepareAsyncSubmitRun, request,
                                               Budget(timeout, options.wait), retry);
   request.unsafe_arena_release_graph();
   if (!run.ok()) return run.status();
@@ -200,7 +200,7 @@ absl::StatusOr<Run> Session::SubmitPacked(const GraphBuilder& graph, const RunOp
   PTO_ASSIGN_OR_RETURN(
       v1::Run run,
       internal::PackedCall(*core_, *state_, "SubmitPackedRun",
-                           &v1::RunService::Stub::SubmitPackedRun, parts,
+                           &v1::RunService::Stub::PrepareAsyncSubmitPackedRun, parts,
                            core_->DeadlineOf(timeout, internal::PackedTime(graph.task_count()))));
   return Run(core_, state_, std::move(run));
 }
@@ -211,9 +211,10 @@ absl::StatusOr<v1::Graph> Session::Register(absl::string_view id, const v1::Grap
   request.set_parent(name());
   request.set_graph_id(std::string(id));
   request.unsafe_arena_set_allocated_graph(const_cast<v1::GraphSpec*>(&graph));
-  absl::StatusOr<v1::Graph> registered = core_->CallOn(
-      *state_, "RegisterGraph", core_->transport().run(), &v1::RunService::Stub::RegisterGraph,
-      request, core_->DeadlineOf(timeout), Retry::kOnce);
+  absl::StatusOr<v1::Graph> registered =
+      core_->CallOn(*state_, "RegisterGraph", core_->transport().run,
+                    &v1::RunService::Stub::PrepareAsyncRegisterGraph, request,
+                    core_->DeadlineOf(timeout), Retry::kOnce);
   request.unsafe_arena_release_graph();
   return registered;
 }
@@ -228,7 +229,7 @@ absl::StatusOr<v1::Graph> Session::RegisterPacked(absl::string_view id, const Gr
                                                   absl::Duration timeout) {
   PTO_ASSIGN_OR_RETURN(const std::vector<v1::PackedGraphPart> parts, Pack(graph, id));
   return internal::PackedCall(*core_, *state_, "RegisterPackedGraph",
-                              &v1::RunService::Stub::RegisterPackedGraph, parts,
+                              &v1::RunService::Stub::PrepareAsyncRegisterPackedGraph, parts,
                               core_->DeadlineOf(timeout, internal::PackedTime(graph.task_count())));
 }
 
@@ -236,8 +237,9 @@ absl::Status Session::DeleteGraph(absl::string_view id, absl::Duration timeout) 
   v1::DeleteGraphRequest request;
   request.set_name(Child("graphs", id));
   return core_
-      ->CallOn(*state_, "DeleteGraph", core_->transport().run(), &v1::RunService::Stub::DeleteGraph,
-               request, core_->DeadlineOf(timeout), Retry::kNever)
+      ->CallOn(*state_, "DeleteGraph", core_->transport().run,
+               &v1::RunService::Stub::PrepareAsyncDeleteGraph, request, core_->DeadlineOf(timeout),
+               Retry::kNever)
       .status();
 }
 
@@ -256,15 +258,16 @@ absl::StatusOr<Run> Session::Launch(absl::string_view graph, const RunOptions& o
 absl::StatusOr<Run> Session::Launch(const v1::LaunchGraphRequest& request, absl::Duration timeout) {
   const Retry retry = request.run_id().empty() ? Retry::kNever : Retry::kOnce;
   PTO_ASSIGN_OR_RETURN(v1::Run run,
-                       core_->CallOn(*state_, "LaunchGraph", core_->transport().run(),
-                                     &v1::RunService::Stub::LaunchGraph, request,
+                       core_->CallOn(*state_, "LaunchGraph", core_->transport().run,
+                                     &v1::RunService::Stub::PrepareAsyncLaunchGraph, request,
                                      Budget(timeout, FromProto(request.wait())), retry));
   return Run(core_, state_, std::move(run));
 }
 
 absl::StatusOr<LaunchStream> Session::OpenLaunchStream() {
   PTO_RETURN_IF_ERROR(state_->status());
-  return LaunchStream(std::make_unique<internal::LaunchPipe>(core_, state_));
+  return LaunchStream(std::unique_ptr<internal::LaunchPipe, internal::LaunchPipeCloser>(
+      new internal::LaunchPipe(core_, state_)));
 }
 
 Run Session::GetRun(absl::string_view id) const {

@@ -120,12 +120,15 @@ void Daemon::BeginDrain(absl::string_view reason) {
   node_.BeginDrain(reason, absl::ZeroDuration());
 }
 
-void Daemon::Stop() {
-  if (server_ == nullptr) return;
-  // Sessions and their runs end before the streams, which then have all that there is to tell;
-  // a stream that outlives its session ends well by itself.
+void Daemon::CancelRuns() {
   node_.engine().StopIf([](const Run&) { return true; }, RunState::kCancelled,
                         Error(reason::kRunCancelled, "the daemon stops").With("by", "stop"));
+}
+
+void Daemon::Stop() {
+  if (server_ == nullptr) return;
+  // Runs end before the streams, which then have all that there is to tell.
+  CancelRuns();
   event_service_.StopStreams();
   run_service_.StopStreams();
   health_.Stop();

@@ -41,6 +41,8 @@ class Daemon {
   void BeginDrain(absl::string_view reason);
   // Waits for the runs, at most `timeout`. Returns whether all have ended.
   bool WaitDrained(absl::Duration timeout) { return node_.WaitIdle(timeout); }
+  // Cancels what still runs.
+  void CancelRuns();
   // Cancels what is left, ends the streams and stops serving.
   void Stop();
 

@@ -1,6 +1,7 @@
 // ptod: the daemon.
 
 #include <malloc.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstring>
@@ -64,14 +65,19 @@ int Serve(const config::v1::DaemonConfig& config, SignalWaiter& signals) {
   LogNotify(systemd.Stopping("draining"));
   daemon.BeginDrain(absl::StrCat("ptod received ", strsignal(signal)));
   // In steps, so that a second signal ends the wait.
-  const absl::Duration grace = absl::Seconds(config.drain_grace().seconds()) +
-                               absl::Nanoseconds(config.drain_grace().nanos()) + kKernelGrace;
-  const absl::Time until = absl::Now() + grace;
+  const absl::Time until = absl::Now() + absl::Seconds(config.drain_grace().seconds()) +
+                           absl::Nanoseconds(config.drain_grace().nanos());
   while (!daemon.WaitDrained(absl::Milliseconds(50)) && absl::Now() < until) {
     if (signals.WaitFor(absl::ZeroDuration()).has_value()) {
       PTO_LOG(kWarning, "a second signal: not waiting any longer", {});
       break;
     }
+  }
+  daemon.CancelRuns();
+  if (!daemon.WaitDrained(kKernelGrace)) {
+    PTO_LOG(kError, "a kernel does not return: leaving without it", {});
+    // Nothing can be taken down in order under a kernel that runs.
+    _exit(kExitFailed);
   }
   daemon.Stop();
   started->reset();

@@ -19,12 +19,8 @@ struct Matrix {
   }
 };
 
-// Whether GemmF32 takes the matrix: rows or columns must lie apart from each other, which views
-// with small strides need not do.
-bool GemmAccepts(const Matrix<const float>& matrix);
-
-// c = a * b, or c += a * b when `accumulate`. All of them must be accepted and not empty. Any
-// number of threads may call it at a time. Defined over a BLAS.
+// c = a * b, or c += a * b when `accumulate`; none of them is empty. Takes any strides, also
+// those of inputs that overlap themselves. Any number of threads may call it at a time.
 void GemmF32(const Matrix<const float>& a, const Matrix<const float>& b, const Matrix<float>& c,
              bool accumulate);
 

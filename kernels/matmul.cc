@@ -55,8 +55,8 @@ void MultiplyInPlace(const pto_context* context, const Matrix<const float>& a,
   }
 }
 
-// Tiles of b, a and out as float: for narrow types, which are summed in float, and for views
-// that GemmF32 does not take.
+// For narrow types, which are summed in float: turns tiles of a and b into float, and tiles of
+// sums back.
 class TiledMultiply {
  public:
   static constexpr int64_t kRows = 256;
@@ -161,23 +161,16 @@ int32_t MultiplyRows(const pto_context* context, const Matrix<const T>& a, const
                      const Matrix<T>& out) {
   if constexpr (std::is_integral_v<T>) {
     MultiplyIntegers(context, a, b, out);
-    return 0;
+  } else if constexpr (std::is_same_v<T, float>) {
+    MultiplyInPlace(context, a, b, out);
   } else {
-    if constexpr (std::is_same_v<T, float>) {
-      const Matrix<const float> read_out{out.data, out.rows, out.columns, out.row_stride,
-                                         out.column_stride};
-      if (GemmAccepts(a) && GemmAccepts(b) && GemmAccepts(read_out)) {
-        MultiplyInPlace(context, a, b, out);
-        return 0;
-      }
-    }
     TiledMultiply tiled;
     if (!tiled.Allocate(out.rows, out.columns, a.columns)) {
       return Fail(context, "matmul: no memory for tiles");
     }
     tiled.Run(context, a, b, out);
-    return 0;
   }
+  return 0;
 }
 
 int32_t Matmul(const pto_context* context) {

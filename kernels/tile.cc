@@ -82,14 +82,6 @@ void LoadTile(const BF16* from, int64_t stride, int64_t count, float* to) {
   LoadDense(from, count, to);
 }
 
-void StoreTile(const float* from, int64_t count, float* to, int64_t stride) {
-  if (stride == 1) {
-    std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
-  } else {
-    StoreStrided(from, count, to, stride);
-  }
-}
-
 void StoreTile(const float* from, int64_t count, F16* to, int64_t stride) {
   if (stride != 1) return StoreStrided(from, count, to, stride);
   int64_t done = 0;

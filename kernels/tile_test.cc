@@ -79,11 +79,6 @@ TEST(TileTest, FloatsAreMoved) {
   EXPECT_EQ(tile, (std::vector<float>{1, 3, 5, 7}));
   LoadTile(from.data(), 1, 4, tile.data());
   EXPECT_EQ(tile, (std::vector<float>{1, 2, 3, 4}));
-  std::vector<float> to(8);
-  StoreTile(tile.data(), 4, to.data(), 2);
-  EXPECT_EQ(to, (std::vector<float>{1, 0, 2, 0, 3, 0, 4, 0}));
-  StoreTile(tile.data(), 4, to.data(), 1);
-  EXPECT_EQ(to, (std::vector<float>{1, 2, 3, 4, 3, 0, 4, 0}));
 }
 
 }  // namespace

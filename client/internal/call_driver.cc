@@ -49,8 +49,11 @@ bool CallDriver::Step(const Deadline& deadline) {
   return stepped;
 }
 
-void CallDriver::Drain() {
-  while (pending_ > 0) Step(Deadline::After(absl::InfiniteDuration()));
+bool CallDriver::Drain(const Deadline& deadline) {
+  while (pending_ > 0) {
+    if (!Step(deadline) && deadline.Passed()) return false;
+  }
+  return true;
 }
 
 }  // namespace pto::internal

@@ -44,8 +44,8 @@ class CallDriver {
   // passed first. Unlocks the mutex meanwhile. The caller looks at its operations again.
   bool Step(const Deadline& deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // Waits until nothing is pending.
-  void Drain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Waits until nothing is pending; false when the deadline passed first.
+  bool Drain(const Deadline& deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
  private:
   grpc::CompletionQueue queue_;

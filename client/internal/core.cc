@@ -32,23 +32,27 @@ Core::Core(std::string address, const ClientOptions& options)
     : address_(std::move(address)),
       options_(options),
       transport_(address_, options.connect_timeout),
-      renewer_(transport_.session(), [this](SessionState& session, const grpc::Status& error) {
-        const Deadline deadline = Deadline::After(kProbeTimeout);
-        (void)Examine(session, RpcError(error, "RenewSession", address_, deadline.timeout()),
-                      deadline);
-      }) {}
+      renewer_([this](SessionState& session, absl::Duration timeout,
+                      const std::atomic<bool>& stop) { return Renew(session, timeout, stop); }) {}
 
 Deadline Core::DeadlineOf(absl::Duration timeout, absl::Duration extra) const {
   return Deadline::After(timeout == kDefaultTimeout ? options_.timeout + extra : timeout);
 }
 
 absl::StatusOr<v1::Node> Core::GetNode(const Deadline& deadline) {
-  return Call("GetNode", transport_.node(), &v1::NodeService::Stub::GetNode, {}, deadline,
+  return Call("GetNode", transport_.node, &v1::NodeService::Stub::PrepareAsyncGetNode, {}, deadline,
               Retry::kOnce);
 }
 
-bool Core::IsBroken(const grpc::Status& status) {
-  return status.error_code() == grpc::StatusCode::UNAVAILABLE && status.error_details().empty();
+absl::StatusOr<v1::Session> Core::Renew(SessionState& session, absl::Duration timeout,
+                                        const std::atomic<bool>& stop) {
+  v1::RenewSessionRequest request;
+  request.set_name(session.name());
+  absl::StatusOr<v1::Session> renewed =
+      Call("RenewSession", transport_.session, &v1::SessionService::Stub::PrepareAsyncRenewSession,
+           request, Deadline::After(timeout), Retry::kOnce, &stop);
+  if (renewed.ok() || stop.load()) return renewed;
+  return Examine(session, renewed.status(), Deadline::After(kProbeTimeout));
 }
 
 absl::Status Core::Examine(SessionState& session, const absl::Status& error,
@@ -79,8 +83,8 @@ absl::Status Core::Examine(SessionState& session, const absl::Status& error,
     v1::GetSessionRequest request;
     request.set_name(session.name());
     const absl::StatusOr<v1::Session> found =
-        Call("GetSession", transport_.session(), &v1::SessionService::Stub::GetSession, request,
-             probe, Retry::kOnce);
+        Call("GetSession", transport_.session, &v1::SessionService::Stub::PrepareAsyncGetSession,
+             request, probe, Retry::kOnce);
     if (absl::IsNotFound(found.status())) {
       session.Lose(found.status());
       return session.status();
@@ -99,11 +103,11 @@ absl::StatusOr<v1::Run> Core::WaitRun(SessionState* session, const std::string& 
         std::clamp(deadline.Remaining(), absl::Milliseconds(1), kWaitSlice);
     ToProto(slice, *request.mutable_timeout());
     const Deadline call = deadline.AtMost(slice + kWaitGrace);
-    const auto method = &v1::RunService::Stub::WaitRun;
+    const auto method = &v1::RunService::Stub::PrepareAsyncWaitRun;
     absl::StatusOr<v1::Run> run =
         session == nullptr
-            ? Call("WaitRun", transport_.run(), method, request, call, Retry::kOnce)
-            : CallOn(*session, "WaitRun", transport_.run(), method, request, call, Retry::kOnce);
+            ? Call("WaitRun", transport_.run, method, request, call, Retry::kOnce)
+            : CallOn(*session, "WaitRun", transport_.run, method, request, call, Retry::kOnce);
     if (run.ok() && IsFinal(run->state())) return run;
     const bool in_time = !deadline.Passed();
     if (run.ok() && in_time) continue;

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -13,8 +15,9 @@
 #include "client/internal/rpc_error.h"
 #include "client/internal/session_state.h"
 #include "client/internal/transport.h"
+#include "client/internal/unary_call.h"
 #include "client/options.h"
-#include "grpcpp/client_context.h"
+#include "grpcpp/support/async_unary_call.h"
 #include "pto/v1/node.pb.h"
 #include "pto/v1/run.pb.h"
 
@@ -23,6 +26,11 @@ namespace pto::internal {
 // Whether a call is made once more when the connection was found to be broken. Only for calls
 // that change nothing the second time.
 enum class Retry { kNever, kOnce };
+
+// The stub's method for one question and one answer.
+template <typename Service, typename Request, typename Response>
+using Unary = std::unique_ptr<grpc::ClientAsyncResponseReader<Response>> (Service::Stub::*)(
+    grpc::ClientContext*, const Request&, grpc::CompletionQueue*);
 
 // What a client and everything made by it share: connections, options, the renewal thread, and
 // the judgement of what an error means. Owned by all of them together. Thread-safe.
@@ -39,7 +47,7 @@ class Core {
   const std::string& address() const { return address_; }
   const ClientOptions& options() const { return options_; }
   const v1::Node& node() const { return node_; }
-  Transport& transport() { return transport_; }
+  const Transport& transport() const { return transport_; }
   Renewer& renewer() { return renewer_; }
 
   // `timeout` as a caller gave it; `extra` counts on top of the client's own.
@@ -47,39 +55,46 @@ class Core {
 
   absl::StatusOr<v1::Node> GetNode(const Deadline& deadline);
 
-  // One call: `Call("GetNode", stub, &Stub::GetNode, request, deadline, retry)`.
-  template <typename Stub, typename Request, typename Response>
-  absl::StatusOr<Response> Call(absl::string_view rpc, Stub& stub,
-                                grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
-                                                             Response*),
+  // One call: `Call("GetNode", transport().node, &Stub::PrepareAsyncGetNode, request, deadline,
+  // retry)`. `stop`, when given, ends the wait when it becomes true.
+  template <typename Service, typename Request, typename Response>
+  absl::StatusOr<Response> Call(absl::string_view rpc, const Wire<Service>& wire,
+                                Unary<Service, Request, Response> method,
                                 const std::type_identity_t<Request>& request,
-                                const Deadline& deadline, Retry retry) {
+                                const Deadline& deadline, Retry retry,
+                                const std::atomic<bool>* stop = nullptr) {
     while (true) {
-      Response response;
-      grpc::ClientContext context;
-      context.set_deadline(deadline.ToGrpc());
-      const grpc::Status status = (stub.*method)(&context, request, &response);
-      if (status.ok()) return response;
-      if (retry == Retry::kOnce && IsBroken(status)) {
-        retry = Retry::kNever;
-        continue;
+      if (!wire.connection.AwaitClear(deadline)) return Timeout(rpc, deadline);
+      auto call = std::make_unique<UnaryCall<Response>>(*wire.stub, method, request, deadline);
+      if (!call->Await(deadline, stop)) {
+        wire.connection.Release(std::move(call));
+        return Timeout(rpc, deadline);
       }
-      return RpcError(status, rpc, address_, deadline.timeout());
+      if (call->status().ok()) return std::move(call->response());
+      if (retry == Retry::kNever || !IsBroken(call->status())) {
+        return RpcError(call->status(), rpc, address_, deadline.timeout());
+      }
+      retry = Retry::kNever;
     }
   }
 
   // The same for a call on a session: fails at once when the session is lost, and finds out
   // whether it is when the call fails.
-  template <typename Stub, typename Request, typename Response>
-  absl::StatusOr<Response> CallOn(SessionState& session, absl::string_view rpc, Stub& stub,
-                                  grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
-                                                               Response*),
+  template <typename Service, typename Request, typename Response>
+  absl::StatusOr<Response> CallOn(SessionState& session, absl::string_view rpc,
+                                  const Wire<Service>& wire,
+                                  Unary<Service, Request, Response> method,
                                   const std::type_identity_t<Request>& request,
                                   const Deadline& deadline, Retry retry) {
     if (absl::Status lost = session.status(); !lost.ok()) return lost;
-    absl::StatusOr<Response> response = Call(rpc, stub, method, request, deadline, retry);
+    absl::StatusOr<Response> response = Call(rpc, wire, method, request, deadline, retry);
     if (response.ok()) return response;
     return Examine(session, response.status(), deadline);
+  }
+
+  // CLIENT_TIMEOUT of a call that was given up.
+  absl::Status Timeout(absl::string_view rpc, const Deadline& deadline) const {
+    return TimeoutError(rpc, address_, deadline.timeout());
   }
 
   // What an error of a call on a session means: itself, or that the session is lost, which is
@@ -91,8 +106,9 @@ class Core {
                                   const Deadline& deadline);
 
  private:
-  // Whether gRPC itself says that there is no connection (any more).
-  static bool IsBroken(const grpc::Status& status);
+  // One renewal of a lease, for the renewer.
+  absl::StatusOr<v1::Session> Renew(SessionState& session, absl::Duration timeout,
+                                    const std::atomic<bool>& stop);
 
   const std::string address_;
   const ClientOptions options_;

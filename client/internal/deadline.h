@@ -20,6 +20,9 @@ class Deadline {
     return Deadline(Clock::Real().NowNanos() + absl::ToInt64Nanoseconds(timeout), timeout);
   }
 
+  static Deadline Now() { return After(absl::ZeroDuration()); }
+  static Deadline Never() { return After(absl::InfiniteDuration()); }
+
   // The earlier of this one and `timeout` from now.
   Deadline AtMost(absl::Duration timeout) const {
     const Deadline other = After(timeout);

@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/internal/duration_proto.h"
-#include "client/internal/event_call.h"
 #include "client/internal/rpc_error.h"
 #include "client/run_state.h"
 #include "runtime/base/error.h"
@@ -14,6 +13,8 @@
 
 namespace pto::internal {
 namespace {
+
+using Call = ReaderCall<v1::EventBatch>;
 
 constexpr absl::string_view kRpc = "WatchEvents";
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(10);
@@ -46,7 +47,9 @@ EventReader::EventReader(std::shared_ptr<Core> core, std::shared_ptr<SessionStat
   }
 }
 
-EventReader::~EventReader() = default;
+EventReader::~EventReader() { CloseCall(); }
+
+void EventReader::CloseCall() { core_->transport().event.connection.Release(std::move(call_)); }
 
 absl::StatusOr<absl::optional<v1::EventBatch>> EventReader::Next(const Deadline& deadline) {
   {
@@ -81,21 +84,23 @@ absl::StatusOr<absl::optional<v1::EventBatch>> EventReader::Read(const Deadline&
     }
     if (call_ == nullptr) {
       PTO_RETURN_IF_ERROR(session_->status());
-      call_ = std::make_unique<EventCall>(core_->transport().event(), request_);
+      const auto& wire = core_->transport().event;
+      call_ = std::make_unique<Call>(*wire.stub, &v1::EventService::Stub::PrepareAsyncWatchEvents,
+                                     request_, Deadline::Never());
     }
     v1::EventBatch batch;
     switch (call_->Next(deadline, batch)) {
-      case EventCall::Result::kBatch:
+      case Call::Result::kMessage:
         Note(batch);
         give_up.reset();
         if (!batch.events().empty()) return absl::make_optional(std::move(batch));
         break;
-      case EventCall::Result::kTimeout:
+      case Call::Result::kTimeout:
         return TimeoutError(kRpc, core_->address(), deadline.timeout());
-      case EventCall::Result::kEnded: {
+      case Call::Result::kEnded: {
         const absl::Status error =
             RpcError(call_->status(), kRpc, core_->address(), deadline.timeout());
-        call_.reset();
+        CloseCall();
         if (error.ok()) {
           end_ = absl::OkStatus();
           break;
@@ -115,7 +120,7 @@ void EventReader::Note(const v1::EventBatch& batch) {
   for (const v1::Event& event : batch.events()) {
     if (event.has_run() && event.run().name() == until_run_ends_ && IsFinal(event.run().state())) {
       end_ = absl::OkStatus();
-      call_.reset();
+      CloseCall();
       return;
     }
   }

@@ -10,14 +10,13 @@
 #include "absl/types/optional.h"
 #include "client/internal/core.h"
 #include "client/internal/deadline.h"
+#include "client/internal/reader_call.h"
 #include "client/internal/session_state.h"
 #include "client/options.h"
 #include "pto/v1/event.grpc.pb.h"
 #include "runtime/base/mutex.h"
 
 namespace pto::internal {
-
-class EventCall;
 
 // What is behind an EventStream: one call after another, each resuming where the one before
 // broke off. Thread-safe; one thread at a time has the turn to read.
@@ -37,6 +36,7 @@ class EventReader {
  private:
   // Next, for the thread that has the turn.
   absl::StatusOr<absl::optional<v1::EventBatch>> Read(const Deadline& deadline);
+  void CloseCall();
   // Notes where to resume, and whether this batch is the last one wanted.
   void Note(const v1::EventBatch& batch);
   // Decides what a broken call means. OK: reconnect; else the error to return.
@@ -54,7 +54,7 @@ class EventReader {
 
   // Below: for the thread that has the turn.
   v1::WatchEventsRequest request_;
-  std::unique_ptr<EventCall> call_;
+  std::unique_ptr<ReaderCall<v1::EventBatch>> call_;
   absl::Duration backoff_;
   // The end: OK means that it was a good one.
   absl::optional<absl::Status> end_;

@@ -18,14 +18,13 @@ constexpr absl::string_view kRpc = "LaunchStream";
 LaunchPipe::LaunchPipe(std::shared_ptr<Core> core, std::shared_ptr<SessionState> session)
     : core_(std::move(core)), session_(std::move(session)) {
   MutexLock lock(driver_.mutex());
-  stream_ = core_->transport().run().PrepareAsyncLaunchStream(&context_, driver_.queue());
+  stream_ = core_->transport().run.stub->PrepareAsyncLaunchStream(&context_, driver_.queue());
   stream_->StartCall(driver_.Begin(start_));
 }
 
-LaunchPipe::~LaunchPipe() {
-  context_.TryCancel();
-  MutexLock lock(driver_.mutex());
-  driver_.Drain();
+void LaunchPipe::Close(std::unique_ptr<LaunchPipe> pipe) {
+  const std::shared_ptr<Core> core = std::move(pipe->core_);
+  core->transport().run.connection.Release(std::move(pipe));
 }
 
 absl::StatusOr<uint64_t> LaunchPipe::Launch(const v1::LaunchGraphRequest& request,

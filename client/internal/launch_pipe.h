@@ -8,11 +8,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
+#include "client/internal/async_call.h"
 #include "client/internal/call_driver.h"
 #include "client/internal/core.h"
 #include "client/internal/deadline.h"
 #include "client/internal/session_state.h"
-#include "grpcpp/client_context.h"
 #include "grpcpp/support/async_stream.h"
 #include "pto/v1/run.grpc.pb.h"
 
@@ -22,11 +22,12 @@ namespace pto::internal {
 //
 // Reads go on until they fail, and only then the call is finished: gRPC holds back a call's
 // status until all its messages are taken.
-class LaunchPipe {
+class LaunchPipe final : public AsyncCall {
  public:
   LaunchPipe(std::shared_ptr<Core> core, std::shared_ptr<SessionState> session);
-  // Cancels the call; does not wait for the daemon.
-  ~LaunchPipe();
+
+  // What to do with a pipe instead of destroying it. Does not wait for the daemon.
+  static void Close(std::unique_ptr<LaunchPipe> pipe);
 
   Deadline DeadlineOf(absl::Duration timeout) const { return core_->DeadlineOf(timeout); }
 
@@ -57,11 +58,10 @@ class LaunchPipe {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(driver_.mutex());
   bool IsClaimed(uint64_t tag) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(driver_.mutex());
 
-  const std::shared_ptr<Core> core_;
+  // Null when closed: a call that is stuck is kept by the core.
+  std::shared_ptr<Core> core_;
   const std::shared_ptr<SessionState> session_;
 
-  CallDriver driver_;
-  grpc::ClientContext context_;
   std::unique_ptr<Stream> stream_ ABSL_GUARDED_BY(driver_.mutex());
   CallOp start_ ABSL_GUARDED_BY(driver_.mutex());
   CallOp write_ ABSL_GUARDED_BY(driver_.mutex());

@@ -2,13 +2,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "client/internal/core.h"
-#include "grpcpp/support/sync_stream.h"
+#include "client/internal/writer_call.h"
 #include "pto/v1/graph.pb.h"
 #include "pto/v1/run.grpc.pb.h"
 
@@ -21,23 +22,26 @@ inline absl::Duration PackedTime(uint64_t tasks) {
 
 // Sends a packed graph on the connection for bulk data.
 template <typename Response>
-absl::StatusOr<Response> PackedCall(Core& core, SessionState& session, absl::string_view rpc,
-                                    std::unique_ptr<grpc::ClientWriter<v1::PackedGraphPart>> (
-                                        v1::RunService::Stub::*method)(grpc::ClientContext*,
-                                                                       Response*),
-                                    const std::vector<v1::PackedGraphPart>& parts,
-                                    const Deadline& deadline) {
+absl::StatusOr<Response> PackedCall(
+    Core& core, SessionState& session, absl::string_view rpc,
+    std::unique_ptr<grpc::ClientAsyncWriter<v1::PackedGraphPart>> (v1::RunService::Stub::*method)(
+        grpc::ClientContext*, Response*, grpc::CompletionQueue*),
+    const std::vector<v1::PackedGraphPart>& parts, const Deadline& deadline) {
   if (absl::Status lost = session.status(); !lost.ok()) return lost;
-  grpc::ClientContext context;
-  context.set_deadline(deadline.ToGrpc());
-  Response response;
-  const auto writer = (core.transport().bulk_run().*method)(&context, &response);
-  bool open = true;
-  for (size_t i = 0; i < parts.size() && open; ++i) open = writer->Write(parts[i]);
-  if (open) writer->WritesDone();
-  const absl::Status status = RpcError(writer->Finish(), rpc, core.address(), deadline.timeout());
+  const auto& wire = core.transport().bulk_run;
+  if (!wire.connection.AwaitClear(deadline)) return core.Timeout(rpc, deadline);
+  auto call =
+      std::make_unique<WriterCall<v1::PackedGraphPart, Response>>(*wire.stub, method, deadline);
+  for (const v1::PackedGraphPart& part : parts) {
+    if (!call->Write(part)) break;
+  }
+  if (!call->Finish()) {
+    wire.connection.Release(std::move(call));
+    return core.Timeout(rpc, deadline);
+  }
+  const absl::Status status = RpcError(call->status(), rpc, core.address(), deadline.timeout());
   if (!status.ok()) return core.Examine(session, status, deadline);
-  return response;
+  return call->response();
 }
 
 }  // namespace pto::internal

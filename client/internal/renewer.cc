@@ -26,15 +26,11 @@ absl::Duration RetryDelay(absl::Duration ttl) {
 
 }  // namespace
 
-Renewer::Renewer(v1::SessionService::Stub& stub, Examine examine)
-    : stub_(stub), examine_(std::move(examine)) {}
-
 Renewer::~Renewer() {
   std::thread thread;
   {
     MutexLock lock(mutex_);
-    stopping_ = true;
-    if (context_ != nullptr) context_->TryCancel();
+    stopping_.store(true);
     thread = std::move(thread_);
     changed_.NotifyAll();
   }
@@ -56,7 +52,7 @@ void Renewer::Remove(const SessionState& session) {
 
 void Renewer::Loop() {
   MutexLock lock(mutex_);
-  while (!stopping_) {
+  while (!stopping_.load()) {
     auto lease = std::min_element(leases_.begin(), leases_.end(), [](const auto& a, const auto& b) {
       return a.next.Remaining() < b.next.Remaining();
     });
@@ -71,7 +67,7 @@ void Renewer::Loop() {
     const std::shared_ptr<SessionState> session = lease->session;
     absl::Duration ttl = lease->ttl;
     mutex_.Unlock();
-    const absl::Duration wait = Renew(*session, ttl);
+    const absl::Duration wait = RenewOnce(*session, ttl);
     mutex_.Lock();
     // The list may have changed meanwhile.
     lease = std::find_if(leases_.begin(), leases_.end(),
@@ -86,29 +82,11 @@ void Renewer::Loop() {
   }
 }
 
-absl::Duration Renewer::Renew(SessionState& session, absl::Duration& ttl) {
-  grpc::ClientContext context;
-  context.set_deadline(Deadline::After(ttl / 3).ToGrpc());
-  {
-    MutexLock lock(mutex_);
-    if (stopping_) return ttl;
-    context_ = &context;
-  }
-  v1::RenewSessionRequest request;
-  request.set_name(session.name());
-  v1::Session renewed;
-  const grpc::Status status = stub_.RenewSession(&context, request, &renewed);
-  {
-    MutexLock lock(mutex_);
-    context_ = nullptr;
-    if (stopping_) return ttl;
-  }
-  if (!status.ok()) {
-    examine_(session, status);
-    return RetryDelay(ttl);
-  }
-  ttl = TtlOf(renewed);
-  if (!renewed.boot_id().empty() && renewed.boot_id() != session.boot_id()) {
+absl::Duration Renewer::RenewOnce(SessionState& session, absl::Duration& ttl) {
+  const absl::StatusOr<v1::Session> renewed = renew_(session, ttl / 3, stopping_);
+  if (!renewed.ok()) return RetryDelay(ttl);
+  ttl = TtlOf(*renewed);
+  if (!renewed->boot_id().empty() && renewed->boot_id() != session.boot_id()) {
     session.Lose(Error(reason::kBootIdChanged,
                        absl::StrCat("the daemon was restarted; its session of the name ",
                                     session.name(), " is another one")));

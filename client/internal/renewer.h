@@ -1,18 +1,17 @@
 #pragma once
 
-#include <cstdint>
+#include <atomic>
 #include <functional>
 #include <memory>
-#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/internal/deadline.h"
 #include "client/internal/session_state.h"
-#include "grpcpp/client_context.h"
-#include "pto/v1/session.grpc.pb.h"
+#include "pto/v1/session.pb.h"
 #include "runtime/base/mutex.h"
 
 namespace pto::internal {
@@ -21,10 +20,12 @@ namespace pto::internal {
 // that starts with the first session. Owned by Core. Thread-safe.
 class Renewer {
  public:
-  // Decides what a failed renewal means, and marks the session as lost when it is.
-  using Examine = std::function<void(SessionState& session, const grpc::Status& error)>;
+  // Makes one renewal, and marks the session as lost when it is. Returns early when `stop`
+  // becomes true.
+  using Renew = std::function<absl::StatusOr<v1::Session>(
+      SessionState& session, absl::Duration timeout, const std::atomic<bool>& stop)>;
 
-  Renewer(v1::SessionService::Stub& stub, Examine examine);
+  explicit Renewer(Renew renew) : renew_(std::move(renew)) {}
   // Gives up a renewal that is under way; does not wait for the daemon.
   ~Renewer();
   Renewer(const Renewer&) = delete;
@@ -42,15 +43,12 @@ class Renewer {
 
   void Loop();
   // One renewal. Returns when the next one is due.
-  absl::Duration Renew(SessionState& session, absl::Duration& ttl);
+  absl::Duration RenewOnce(SessionState& session, absl::Duration& ttl);
 
-  v1::SessionService::Stub& stub_;
-  const Examine examine_;
+  const Renew renew_;
+  std::atomic<bool> stopping_{false};
   Mutex mutex_;
   CondVar changed_;
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  // The renewal under way, to be cancelled.
-  grpc::ClientContext* context_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::vector<Lease> leases_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_ ABSL_GUARDED_BY(mutex_);
 };

@@ -36,11 +36,17 @@ absl::Status TimeoutError(absl::string_view rpc, absl::string_view address,
       .With("timeout", absl::FormatDuration(timeout));
 }
 
+bool IsBroken(const grpc::Status& status) {
+  return status.error_details().empty() && (status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+                                            status.error_code() == grpc::StatusCode::CANCELLED);
+}
+
 absl::Status RpcError(const grpc::Status& status, absl::string_view rpc, absl::string_view address,
                       absl::Duration timeout) {
   absl::Status plain = FromGrpcStatus(status);
   if (plain.ok() || GetErrorDetail(plain).has_value()) return plain;
   switch (plain.code()) {
+    case absl::StatusCode::kCancelled:
     case absl::StatusCode::kUnavailable: {
       const std::string cause = Cause(plain.message(), address);
       return Error(reason::kDaemonUnreachable,

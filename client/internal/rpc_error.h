@@ -7,6 +7,10 @@
 
 namespace pto::internal {
 
+// Whether gRPC itself says that there is no connection (any more). A call that the other side
+// cancelled counts too: we never cancel one and then ask for its status.
+bool IsBroken(const grpc::Status& status);
+
 // What a failed call becomes. Errors of the daemon stay as they are; those of gRPC itself, which
 // have no reason, get one: DAEMON_UNREACHABLE with address and cause, CLIENT_TIMEOUT with the
 // call's name, MESSAGE_TOO_LARGE, NOT_AVAILABLE. OK stays OK.

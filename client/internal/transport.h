@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "client/internal/connection.h"
 #include "pto/v1/buffer.grpc.pb.h"
 #include "pto/v1/event.grpc.pb.h"
 #include "pto/v1/kernel.grpc.pb.h"
@@ -21,33 +22,39 @@ std::string ResolveAddress(absl::string_view given);
 // INVALID_ARGUMENT / FIELD_INVALID for what is neither `unix:/path` nor `host:port`.
 absl::Status CheckAddress(absl::string_view address);
 
-// Three connections to one daemon and the stubs on them. A connection is made by the first call
-// on it, and again after it broke. Owned by Core. Thread-safe.
+// A service on a connection.
+template <typename Service>
+struct Wire {
+  using Stub = typename Service::Stub;
+  explicit Wire(Connection& connection)
+      : connection(connection), stub(Service::NewStub(connection.channel())) {}
+
+  Connection& connection;
+  const std::unique_ptr<Stub> stub;
+};
+
+// Three connections to one daemon and the services on them. Owned by Core. Thread-safe.
 class Transport {
  public:
   Transport(const std::string& address, absl::Duration connect_timeout);
 
-  // Control: short calls, and launches.
-  v1::NodeService::Stub& node() { return *node_; }
-  v1::SessionService::Stub& session() { return *session_; }
-  v1::KernelService::Stub& kernel() { return *kernel_; }
-  v1::BufferService::Stub& buffer() { return *buffer_; }
-  v1::RunService::Stub& run() { return *run_; }
-  // Events.
-  v1::EventService::Stub& event() { return *event_; }
-  // Bulk: contents of buffers, packed graphs.
-  v1::BufferService::Stub& bulk_buffer() { return *bulk_buffer_; }
-  v1::RunService::Stub& bulk_run() { return *bulk_run_; }
-
  private:
-  std::unique_ptr<v1::NodeService::Stub> node_;
-  std::unique_ptr<v1::SessionService::Stub> session_;
-  std::unique_ptr<v1::KernelService::Stub> kernel_;
-  std::unique_ptr<v1::BufferService::Stub> buffer_;
-  std::unique_ptr<v1::RunService::Stub> run_;
-  std::unique_ptr<v1::EventService::Stub> event_;
-  std::unique_ptr<v1::BufferService::Stub> bulk_buffer_;
-  std::unique_ptr<v1::RunService::Stub> bulk_run_;
+  Connection control_;
+  Connection events_;
+  Connection bulk_;
+
+ public:
+  // Short calls, and launches.
+  const Wire<v1::NodeService> node;
+  const Wire<v1::SessionService> session;
+  const Wire<v1::KernelService> kernel;
+  const Wire<v1::BufferService> buffer;
+  const Wire<v1::RunService> run;
+  // Events.
+  const Wire<v1::EventService> event;
+  // Contents of buffers, and packed graphs.
+  const Wire<v1::BufferService> bulk_buffer;
+  const Wire<v1::RunService> bulk_run;
 };
 
 }  // namespace pto::internal

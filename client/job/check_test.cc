@@ -126,8 +126,24 @@ TEST(ReplayTest, KnowsTheKernels) {
       ElementsAre(3, 5, 7, 9));
   EXPECT_THAT(ReplayOf(R"({"kernel": "reduce_sum", "args": ["a", "n"]})", "n"), ElementsAre(10));
   EXPECT_THAT(
-      ReplayOf(R"({"kernel": "compare", "args": ["a", "b", "n"], "scalars": [{"f64": 1}]})", "n"),
-      ElementsAre(4));
+      ReplayOf(R"({"kernel": "compare", "args": ["a", "b", "n"], "scalars": [{"f64": 0.6}]})", "n"),
+      ElementsAre(1));
+}
+
+TEST(ReplayTest, TreatsIntegersAsKernelsDo) {
+  const PreparedJob job = Prepare(R"({"buffers": [
+      {"name": "a", "dtype": "I8", "shape": [2], "init": {"inline": {"values": [100, -100]}}},
+      {"name": "b", "dtype": "U8", "shape": [2], "init": {"inline": {"values": [200, 1]}}},
+      {"name": "c", "dtype": "I32", "shape": [1]}],
+    "graph": {"tasks": [{"kernel": "add", "args": ["a", "a", "a"]},
+                        {"kernel": "scale", "args": ["b", "b"], "scalars": [{"f64": -2.75}]},
+                        {"kernel": "fill", "args": ["c"], "scalars": [{"f64": -1.5}]}]}})");
+  absl::StatusOr<std::vector<std::string>> memory = Replay(job);
+  ASSERT_THAT(memory, testing::IsOk());
+  EXPECT_THAT(ToNumbers(job.views.at("a").view.Extract((*memory)[0])).values, ElementsAre(-56, 56));
+  EXPECT_THAT(ToNumbers(job.views.at("b").view.Extract((*memory)[1])).values,
+              ElementsAre(112, 254));
+  EXPECT_THAT(ToNumbers(job.views.at("c").view.Extract((*memory)[2])).values, ElementsAre(-1));
 }
 
 TEST(ReplayTest, FollowsViewsAndOrder) {

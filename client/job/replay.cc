@@ -10,6 +10,17 @@
 namespace pto::job {
 namespace {
 
+// What is left of an integer result in a type that is too small for it, as kernels do it.
+double Wrap(pto::v1::DType dtype, double value) {
+  if (!IsInteger(dtype) || dtype == pto::v1::BOOL) return value;
+  const double range = std::scalbn(1.0, static_cast<int>(8 * DTypeBytes(dtype)));
+  double rest = std::fmod(value, range);
+  const bool is_signed = dtype <= pto::v1::I64;
+  if (rest < (is_signed ? -range / 2 : 0)) rest += range;
+  if (rest >= (is_signed ? range / 2 : range)) rest -= range;
+  return rest;
+}
+
 // One argument of a task.
 class Operand {
  public:
@@ -17,7 +28,11 @@ class Operand {
   int64_t size() const { return view_->size(); }
   const std::vector<int64_t>& shape() const { return view_->shape(); }
   double Get(int64_t i) const { return view_->Get(*bytes_, i); }
-  void Set(int64_t i, double value) const { view_->Set(bytes_, i, value); }
+  void Set(int64_t i, double value) const { view_->Set(bytes_, i, Wrap(view_->dtype(), value)); }
+  // A scalar as a kernel takes it for this tensor: integers have no fraction.
+  double Take(double scalar) const {
+    return IsInteger(view_->dtype()) ? std::trunc(scalar) : scalar;
+  }
 
  private:
   const View* view_;
@@ -50,10 +65,15 @@ double Sum(const Operand& in) {
   return sum;
 }
 
+// Two that are no numbers are the same.
+bool Match(double a, double b, double tolerance) {
+  if (a == b || (std::isnan(a) && std::isnan(b))) return true;
+  return std::fabs(a - b) <= tolerance + tolerance * std::fabs(b);
+}
+
 double Mismatches(const Operand& a, const Operand& b, double tolerance) {
   double count = 0;
-  for (int64_t i = 0; i < a.size(); ++i)
-    count += std::fabs(a.Get(i) - b.Get(i)) <= tolerance ? 0 : 1;
+  for (int64_t i = 0; i < a.size(); ++i) count += Match(a.Get(i), b.Get(i), tolerance) ? 0 : 1;
   return count;
 }
 
@@ -70,10 +90,13 @@ constexpr Kernel kKernels[] = {
     {"noop", 0, 0, false, [](const Operands&, const Scalars&) {}},
     {"spin", 0, 1, false, [](const Operands&, const Scalars&) {}},
     {"fill", 1, 1, false,
-     [](const Operands& x, const Scalars& s) { Each(x[0], [&](int64_t) { return s[0]; }); }},
+     [](const Operands& x, const Scalars& s) {
+       Each(x[0], [&](int64_t) { return x[0].Take(s[0]); });
+     }},
     {"iota", 1, 2, false,
      [](const Operands& x, const Scalars& s) {
-       Each(x[0], [&](int64_t i) { return s[0] + s[1] * static_cast<double>(i); });
+       Each(x[0],
+            [&](int64_t i) { return x[0].Take(s[0]) + x[0].Take(s[1]) * static_cast<double>(i); });
      }},
     {"copy", 2, 0, true,
      [](const Operands& x, const Scalars&) { Each(x[1], [&](int64_t i) { return x[0].Get(i); }); }},
@@ -91,11 +114,11 @@ constexpr Kernel kKernels[] = {
      }},
     {"scale", 2, 1, true,
      [](const Operands& x, const Scalars& s) {
-       Each(x[1], [&](int64_t i) { return s[0] * x[0].Get(i); });
+       Each(x[1], [&](int64_t i) { return x[0].Take(s[0]) * x[0].Get(i); });
      }},
     {"axpy", 2, 1, true,
      [](const Operands& x, const Scalars& s) {
-       Each(x[1], [&](int64_t i) { return s[0] * x[0].Get(i) + x[1].Get(i); });
+       Each(x[1], [&](int64_t i) { return x[0].Take(s[0]) * x[0].Get(i) + x[1].Get(i); });
      }},
     {"matmul", 3, 0, false, [](const Operands& x, const Scalars&) { Matmul(x); }},
     {"reduce_sum", 2, 0, false, [](const Operands& x, const Scalars&) { x[1].Set(0, Sum(x[0])); }},

@@ -165,8 +165,7 @@ TEST(AppTest, CompletionIsAScriptThatBashTakes) {
   const std::string path = TempFile("completion.bash", result.out);
   EXPECT_EQ(std::system(absl::StrCat("bash -n ", path).c_str()), 0);
   // Completes `ptoctl runs s` and `ptoctl -o json se`, options, and formats.
-  const std::string script = absl::StrCat(
-      "source ", path, R"(
+  const std::string script = absl::StrCat("source ", path, R"sh(
       compopt() { :; }
       try() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); _ptoctl; echo "${COMPREPLY[*]}"; }
       [[ "$(try ptoctl runs s)" == submit ]] || exit 11
@@ -174,7 +173,7 @@ TEST(AppTest, CompletionIsAScriptThatBashTakes) {
       [[ "$(try ptoctl runs submit x.json --wa)" == --watch ]] || exit 13
       [[ "$(try ptoctl chips ls -o j)" == json ]] || exit 14
       [[ "$(try ptoctl chips ls --addr)" == --address ]] || exit 15
-      )");
+      )sh");
   const std::string try_path = TempFile("try.bash", script);
   EXPECT_EQ(std::system(absl::StrCat("bash ", try_path).c_str()) >> 8, 0);
 }

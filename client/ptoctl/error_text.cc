@@ -1,11 +1,28 @@
 #include "client/ptoctl/error_text.h"
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
 #include "runtime/base/error.h"
 
 namespace pto::ptoctl {
+namespace {
+
+// The field that an error names. The error of a run names a task, which is a field of the job
+// that was run.
+std::string FieldOf(const ErrorDetail& detail, bool has_job) {
+  if (!detail.field.empty() || !has_job) return detail.field;
+  uint64_t index = 0;
+  for (const auto& [key, value] : detail.metadata) {
+    if (key == "task" && absl::SimpleAtoi(value, &index)) {
+      return absl::StrCat("graph.tasks[", index, "]");
+    }
+  }
+  return "";
+}
+
+}  // namespace
 
 std::string FormatError(const absl::Status& status, const job::SourceMap& places) {
   const absl::optional<ErrorDetail> detail = GetErrorDetail(status);
@@ -14,11 +31,12 @@ std::string FormatError(const absl::Status& status, const job::SourceMap& places
     return absl::StrCat(text, " (", absl::StatusCodeToString(status.code()), ")\n");
   }
   absl::StrAppend(&text, " (", detail->reason, ")\n");
-  if (!detail->field.empty()) {
-    absl::StrAppend(&text, "  at: ", detail->field);
+  const std::string field = FieldOf(*detail, !places.file().empty());
+  if (!field.empty()) {
+    absl::StrAppend(&text, "  at: ", field);
     // Errors of the file itself begin with their place.
     if (!places.file().empty() && !absl::StartsWith(status.message(), places.file())) {
-      absl::StrAppend(&text, " (", places.Where(detail->field), ")");
+      absl::StrAppend(&text, " (", places.Where(field), ")");
     }
     absl::StrAppend(&text, "\n");
   }

@@ -31,6 +31,15 @@ TEST(ErrorTextTest, FindsTheFieldInTheJobFile) {
             "  at: graph.tasks[3]\n");
 }
 
+TEST(ErrorTextTest, FindsTheTaskInTheJobFile) {
+  job::SourceMap places("add.json");
+  places.Set("graph.tasks[3]", 12, 5);
+  const absl::Status status = Error(reason::kKernelFailed, "task 3 failed").With("task", 3);
+  EXPECT_EQ(FormatError(status, places),
+            "ptoctl: error: task 3 failed (KERNEL_FAILED)\n  at: graph.tasks[3] (add.json:12:5)\n");
+  EXPECT_EQ(FormatError(status), "ptoctl: error: task 3 failed (KERNEL_FAILED)\n");
+}
+
 TEST(ErrorTextTest, ShowsForeignErrors) {
   EXPECT_EQ(FormatError(absl::InternalError("boom")), "ptoctl: error: boom (INTERNAL)\n");
 }

@@ -19,8 +19,6 @@ namespace {
 // How often a Ctrl-C is looked for and the progress line is renewed.
 constexpr absl::Duration kSlice = absl::Milliseconds(200);
 
-constexpr uint32_t kDefaultPrint = 8;
-
 std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 bool IsTimeout(const absl::Status& status) {
@@ -142,7 +140,7 @@ absl::Status JobRunner::Cancel(const pto::Run& run) {
   // Only so long that the report is right; the session's end frees everything.
   absl::StatusOr<v1::Run> ended = run.Wait(absl::Seconds(2));
   if (ended.ok()) *report_.add_runs() = *std::move(ended);
-  return Error(reason::kInterrupted, "interrupted; the run was cancelled");
+  return Error(reason::kInterrupted, "interrupted; the run was asked to stop");
 }
 
 absl::StatusOr<std::vector<std::string>> JobRunner::Download(const std::vector<Buffer>& buffers) {

@@ -16,6 +16,9 @@
 
 namespace pto::ptoctl {
 
+// Elements that are printed of an output that does not say how many.
+inline constexpr uint32_t kDefaultPrint = 8;
+
 struct SubmitOptions {
   // Print events as they arrive.
   bool watch = false;

@@ -44,9 +44,10 @@ void JsonPrinter::Runs(absl::Span<const v1::Run> runs) { PrintArray(runs, out_);
 void JsonPrinter::Run(const v1::Run& run) { PrintObject(run, out_); }
 
 void JsonPrinter::Event(const v1::Event& event, const v1::GraphSpec* /*graph*/) {
+  lines_ = true;
   out_ << ToJson(event, false) << std::endl;
 }
 
-void JsonPrinter::Report(const job::v1::Report& report) { PrintObject(report, out_); }
+void JsonPrinter::Report(const job::v1::Report& report) { out_ << ToJson(report, !lines_) << '\n'; }
 
 }  // namespace pto::ptoctl

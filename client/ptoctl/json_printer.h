@@ -7,7 +7,8 @@
 namespace pto::ptoctl {
 
 // -o json: the API's messages as protobuf writes them in JSON, one document: an object, or an
-// array for lists. Events are one object per line, as they arrive.
+// array for lists. Events are one object per line, as they arrive, and so is a report that
+// follows them.
 class JsonPrinter : public Printer {
  public:
   // Does not own `out`.
@@ -24,6 +25,7 @@ class JsonPrinter : public Printer {
 
  private:
   std::ostream& out_;
+  bool lines_ = false;
 };
 
 }  // namespace pto::ptoctl

@@ -1,5 +1,7 @@
 #include "client/ptoctl/printer.h"
 
+#include <algorithm>
+#include <functional>
 #include <sstream>
 #include <string>
 
@@ -16,7 +18,6 @@ namespace pto::ptoctl {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 template <typename T>
 T Parse(const std::string& text) {
@@ -34,7 +35,7 @@ v1::Chip Chip() {
       memory_used_bytes: 1536 ready_tasks: 2 completed_tasks: 1000)");
 }
 
-v1::Run Run() {
+v1::Run FailedRun() {
   return Parse<v1::Run>(R"(name: "sessions/s1/runs/r1" state: FAILED tasks_total: 4 tasks_done: 2
       tasks_failed: 1 tasks_skipped: 1 error { code: 13 message: "task 2 failed" }
       create_time { seconds: 1000 } start_time { seconds: 1000 } queue_ns: 1500 run_ns: 2500000)");
@@ -97,23 +98,23 @@ TEST(TablePrinterTest, Kernels) {
       default_core: AIV arguments { name: "x" direction: INPUT }
       arguments { name: "y" direction: INOUT } scalars { name: "alpha" type: FLOAT })");
   EXPECT_EQ(Table([&](Printer& p) { p.Kernels({kernel}); }),
-            "KERNEL  CORE  ARGUMENTS                DESCRIPTION\n"
-            "axpy    AIV   (x in, y inout; alpha)   y += alpha x\n");
+            "KERNEL  CORE  ARGUMENTS               DESCRIPTION\n"
+            "axpy    AIV   (x in, y inout; alpha)  y += alpha x\n");
 }
 
 TEST(TablePrinterTest, Runs) {
-  EXPECT_EQ(Table([](Printer& p) { p.Runs({Run()}); }),
+  EXPECT_EQ(Table([](Printer& p) { p.Runs({FailedRun()}); }),
             "RUN                  STATE   TASKS  AGE     TIME    ERROR\n"
             "sessions/s1/runs/r1  FAILED  2/4    1m 40s  2.5 ms  task 2 failed\n");
   EXPECT_EQ(Table([](Printer& p) { p.Runs({}); }), "RUN  STATE  TASKS  AGE  TIME  ERROR\n");
 }
 
 TEST(TablePrinterTest, OneRun) {
-  EXPECT_EQ(Table([](Printer& p) { p.Run(Run()); }),
+  EXPECT_EQ(Table([](Printer& p) { p.Run(FailedRun()); }),
             "run:       sessions/s1/runs/r1\n"
             "state:     FAILED\n"
             "tasks:     2/4 done, 1 failed, 1 skipped\n"
-            "created:   1970-01-01T00:16:40+00:00\n"
+            "created:   1970-01-01T00:16:40.000Z\n"
             "queued:    1.5 us\n"
             "ran:       2.5 ms\n"
             "error:     task 2 failed\n");
@@ -173,13 +174,22 @@ TEST(TablePrinterTest, DoesNotFloodTheTerminal) {
 }
 
 TEST(TablePrinterTest, Report) {
-  const auto report = Parse<job::v1::Report>(absl::StrCat(R"(
-      session: "sessions/s1"
-      outputs { tensor: "c" dtype: F32 shape: 2 max: 1 mean: 0.5 first: [0, 1] saved: "c.npy" }
-      checks { tensor: "c" ok: true text: "ok (2 elements, max error 0)" }
-      runs {)", Run().DebugString(), "}"));
-  EXPECT_EQ(Table([&](Printer& p) {
-  p.Report(report); }),
+  const auto report = Parse<job::v1::Report>(
+      absl::StrCat(R"pb(
+                     session: "sessions/s1"
+                     outputs {
+                       tensor: "c"
+                       dtype: F32
+                       shape: 2
+                       max: 1
+                       mean: 0.5
+                       first: [ 0, 1 ]
+                       saved: "c.npy"
+                     }
+                     checks { tensor: "c" ok: true text: "ok (2 elements, max error 0)" }
+                     runs {)pb",
+                   FailedRun().DebugString(), "}"));
+  EXPECT_EQ(Table([&](Printer& p) { p.Report(report); }),
             "sessions/s1/runs/r1: FAILED, 2/4 tasks in 2.5 ms (queued 1.5 us)\n"
             "c: F32 2, min 0, max 1, mean 0.5: [0, 1]\n"
             "c: saved to c.npy\n"
@@ -196,9 +206,9 @@ TEST(JsonPrinterTest, ListsAreArrays) {
 
 TEST(JsonPrinterTest, MessagesComeBack) {
   v1::Run run;
-  const std::string text = Json([](Printer& p) { p.Run(Run()); });
+  const std::string text = Json([](Printer& p) { p.Run(FailedRun()); });
   ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(text, &run).ok()) << text;
-  EXPECT_EQ(run.SerializeAsString(), Run().SerializeAsString());
+  EXPECT_EQ(run.SerializeAsString(), FailedRun().SerializeAsString());
 }
 
 TEST(JsonPrinterTest, EventsAreLines) {
@@ -208,6 +218,15 @@ TEST(JsonPrinterTest, EventsAreLines) {
   });
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
   EXPECT_THAT(text, HasSubstr("{\"sequence\":\"5\",\"tasks\":{"));
+}
+
+TEST(JsonPrinterTest, ReportAfterEventsIsALineToo) {
+  const std::string text = Json([](Printer& p) {
+    p.Event(TaskEvent(1), nullptr);
+    p.Report({});
+  });
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
+  EXPECT_GT(Json([](Printer& p) { p.Report({}); }).find("\n \"session\""), 0u);
 }
 
 TEST(JsonPrinterTest, WritesDetailsOfErrors) {
@@ -220,7 +239,7 @@ TEST(JsonPrinterTest, WritesDetailsOfErrors) {
 
 TEST(NamePrinterTest, PrintsNamesOnly) {
   EXPECT_EQ(Names([](Printer& p) { p.Chips({Chip()}); }), "chips/0\n");
-  EXPECT_EQ(Names([](Printer& p) { p.Run(Run()); }), "sessions/s1/runs/r1\n");
+  EXPECT_EQ(Names([](Printer& p) { p.Run(FailedRun()); }), "sessions/s1/runs/r1\n");
 }
 
 }  // namespace

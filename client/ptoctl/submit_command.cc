@@ -35,9 +35,18 @@ absl::Status AddOutputs(const std::vector<std::string>& outs, job::v1::Job* job)
     if (parts.first.empty() || !absl::EndsWith(parts.second, ".npy")) {
       return Error(reason::kUsage, absl::StrCat("--out ", out, ": expected NAME=FILE.npy"));
     }
-    job::v1::Output& output = *job->add_outputs();
-    output.set_tensor(parts.first);
-    output.set_save(parts.second);
+    // What the job prints anyway is not printed twice.
+    job::v1::Output* output = nullptr;
+    for (job::v1::Output& present : *job->mutable_outputs()) {
+      if (present.tensor() == parts.first && present.save().empty()) output = &present;
+    }
+    if (output == nullptr) {
+      output = job->add_outputs();
+      output->set_tensor(parts.first);
+    } else if (output->print() == 0) {
+      output->set_print(kDefaultPrint);
+    }
+    output->set_save(parts.second);
   }
   return absl::OkStatus();
 }

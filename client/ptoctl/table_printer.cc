@@ -111,7 +111,9 @@ void TablePrinter::Sessions(absl::Span<const v1::Session> sessions) {
   for (const v1::Session& session : sessions) {
     table.Add({session.name(), v1::Session::State_Name(session.state()),
                DurationText(now_ - ToTime(session.create_time())),
-               DurationText(ToTime(session.expire_time()) - now_),
+               session.state() == v1::Session::ACTIVE
+                   ? DurationText(ToTime(session.expire_time()) - now_)
+                   : "",
                absl::StrCat(session.usage().buffers()), BytesText(session.usage().device_bytes()),
                absl::StrCat(session.usage().active_runs()),
                absl::StrCat(session.usage().finished_runs()), Labels(session.labels())});
@@ -147,7 +149,8 @@ void TablePrinter::Run(const v1::Run& run) {
   line("graph", run.graph());
   line("tasks", absl::StrCat(Progress(run), " done, ", run.tasks_failed(), " failed, ",
                              run.tasks_skipped(), " skipped"));
-  line("created", absl::FormatTime(ToTime(run.create_time()), absl::UTCTimeZone()));
+  line("created",
+       absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", ToTime(run.create_time()), absl::UTCTimeZone()));
   if (run.has_start_time()) line("queued", DurationText(absl::Nanoseconds(run.queue_ns())));
   line("ran", RunTime(run));
   line("labels", Labels(run.labels()));

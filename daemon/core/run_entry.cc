@@ -133,6 +133,8 @@ void RunEntry::OnFinished(Run& run) {
   for (const std::shared_ptr<SessionBuffer>& buffer : buffers_) {
     buffer->in_use.fetch_sub(1, std::memory_order_acq_rel);
   }
+  // An entry stays readable for long; the memory that the run used must not stay with it.
+  buffers_ = {};
   if (graph_ != nullptr) {
     graph_->last_run_ns.store(std::max<int64_t>(status.run_ns, 1), std::memory_order_relaxed);
   }

@@ -51,8 +51,6 @@ class RunEntry final : public RunObserver, public std::enable_shared_from_this<R
   // Moves the records of ended tasks to the session's event log.
   void Drain();
 
-  const std::vector<std::shared_ptr<SessionBuffer>>& buffers() const { return buffers_; }
-
   void OnStarted(Run& run) override;
   void OnRecords(Run& run, size_t waiting) override;
   void OnFinished(Run& run) override;
@@ -65,7 +63,8 @@ class RunEntry final : public RunObserver, public std::enable_shared_from_this<R
   const std::shared_ptr<const RunIdentity> identity_;
   const Digest digest_;
   const std::shared_ptr<RegisteredGraph> graph_;  // nullptr for a submitted graph
-  const std::vector<std::shared_ptr<SessionBuffer>> buffers_;
+  // Until the run has ended; then only OnFinished touches them, to let go.
+  std::vector<std::shared_ptr<SessionBuffer>> buffers_;
   const Clock& clock_;
 
   // Held while records move from the run to the log, so that they keep their order.

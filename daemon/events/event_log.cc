@@ -33,10 +33,12 @@ uint64_t EventLog::BytesOf(const LogEntry& entry) {
 uint64_t EventLog::Append(LogEntry entry) {
   entry.sequence = last_sequence_.load(std::memory_order_relaxed) + 1;
   const uint64_t last = entry.last_sequence();
+  const uint64_t bytes = BytesOf(entry);
   if (std::holds_alternative<std::shared_ptr<const TaskBlock>>(entry.event)) {
     task_blocks_.push_back(entry.sequence);
+    task_bytes_ += bytes;
   }
-  bytes_ += BytesOf(entry);
+  bytes_ += bytes;
   entries_.push_back(std::move(entry));
   last_sequence_.store(last, std::memory_order_release);
   Trim();
@@ -45,25 +47,35 @@ uint64_t EventLog::Append(LogEntry entry) {
 
 void EventLog::Trim() {
   while (bytes_ > max_bytes_ && entries_.size() > 1) {
-    if (!task_blocks_.empty()) {
-      // Iterators of a deque that is not changed in size stay; the entry is ours to change.
+    // Task events are many and small news, so they go first; but a log full of old runs must
+    // not push out every task event of a new one.
+    if (2 * task_bytes_ >= bytes_) {
       const auto at = FindEntry(entries_, task_blocks_.front()) - entries_.cbegin();
       LogEntry& oldest = entries_[static_cast<size_t>(at)];
+      const uint64_t bytes = BytesOf(oldest);
       task_blocks_.pop_front();
-      bytes_ -= BytesOf(oldest);
+      task_bytes_ -= bytes;
       oldest.event = Dropped{oldest.last_sequence()};
-      bytes_ += BytesOf(oldest);
+      bytes_ -= bytes - BytesOf(oldest);
     } else {
-      forgotten_ = entries_.front().last_sequence();
-      bytes_ -= BytesOf(entries_.front());
-      entries_.pop_front();
+      ForgetFirst();
     }
     while (entries_.size() > 1 && std::holds_alternative<Dropped>(entries_.front().event)) {
-      forgotten_ = entries_.front().last_sequence();
-      bytes_ -= BytesOf(entries_.front());
-      entries_.pop_front();
+      ForgetFirst();
     }
   }
+}
+
+void EventLog::ForgetFirst() {
+  const LogEntry& first = entries_.front();
+  const uint64_t bytes = BytesOf(first);
+  if (!task_blocks_.empty() && task_blocks_.front() == first.sequence) {
+    task_blocks_.pop_front();
+    task_bytes_ -= bytes;
+  }
+  forgotten_ = first.last_sequence();
+  bytes_ -= bytes;
+  entries_.pop_front();
 }
 
 uint64_t EventLog::AppendRun(RunStatus status, absl::Time time) {

@@ -56,8 +56,8 @@ class EventWatcher {
 
 // The events of one session: numbered from 1 without gaps, bounded in bytes. A watcher is a
 // cursor that someone else keeps; events exist once, here. When the log is full the oldest task
-// events go first, and events about runs only when they alone fill it; what went is reported to
-// those who read from before. Thread-safe.
+// events go first while they take half of it, else the oldest event of any kind; what went is
+// reported to those who read from before. Thread-safe.
 class EventLog {
  public:
   explicit EventLog(uint64_t max_bytes) : max_bytes_(max_bytes) {}
@@ -89,6 +89,7 @@ class EventLog {
   static uint64_t BytesOf(const LogEntry& entry);
   uint64_t Append(LogEntry entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Trim() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ForgetFirst() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Tell(bool urgent);
 
   const uint64_t max_bytes_;
@@ -99,6 +100,7 @@ class EventLog {
   mutable Mutex mutex_;
   std::deque<LogEntry> entries_ ABSL_GUARDED_BY(mutex_);
   uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t task_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of them, in task blocks
   // Numbers up to this one are no longer in `entries_`.
   uint64_t forgotten_ ABSL_GUARDED_BY(mutex_) = 0;
   // Sequence numbers of entries that are task blocks, oldest first.

@@ -249,6 +249,37 @@ TEST(BothFormsTest, MeanTheSame) {
   }
 }
 
+// Changes some bytes of a message; false when what comes out is no message any more.
+template <typename Message>
+bool Damage(std::mt19937_64& random, Message& message) {
+  std::string bytes = message.SerializeAsString();
+  if (bytes.empty()) return false;
+  for (uint64_t i = 1 + random() % 3; i > 0; --i) {
+    bytes[random() % bytes.size()] = static_cast<char>(random() % 4 == 0 ? random() : random() % 8);
+  }
+  return message.ParseFromString(bytes);
+}
+
+// Whatever comes in, either a graph comes out or an error that says why.
+TEST(BothFormsTest, DamagedGraphsAreRefusedWithAReason) {
+  std::mt19937_64 random(4242);
+  const GraphTarget target = GraphTestTarget({24, 1, 36});
+  int good = 0, refused = 0;
+  const auto look_at = [&](const absl::StatusOr<DecodedGraph>& graph) {
+    ++(graph.ok() ? good : refused);
+    EXPECT_EQ(ReasonOf(graph.status()).empty(), graph.ok()) << graph.status();
+  };
+  for (int round = 0; round < 3000; ++round) {
+    const Plan plan = RandomPlan(random, 1 + random() % 10);
+    v1::GraphSpec spec = ToSpec(plan);
+    if (Damage(random, spec)) look_at(DecodeGraphSpec(spec, "s1", target));
+    std::vector<v1::PackedGraphPart> parts = ToPacked(plan, 1 + random() % 10);
+    if (Damage(random, parts[random() % parts.size()])) look_at(DecodePacked(parts, target));
+  }
+  EXPECT_GT(good, 100);
+  EXPECT_GT(refused, 100);
+}
+
 // Each task adds two tensors and waits for two tasks.
 Plan LargePlan(uint32_t task_count) {
   Plan plan;

@@ -135,7 +135,7 @@ constexpr char kNops[] = "tasks { kernel: [0, 0] }";
 
 INSTANTIATE_TEST_SUITE_P(
     Order, BadStreamTest,
-    ::testing::Values(
+    ::testing::ValuesIn(std::vector<Bad>{
         Bad{{}, &reason::kStreamEmpty, "header"}, Bad{{Header()}, &reason::kStreamEmpty, "commit"},
         Bad{{Header(), kTensors, kNops}, &reason::kStreamEmpty, "commit"},
         Bad{{Header(), Commit(0)}, &reason::kGraphEmpty, "tasks"},
@@ -150,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{{Header(), kNops, Commit(2), Commit(2)}, &reason::kStreamOrder, "commit"},
         Bad{{Header(), kNops, Commit(2), ""}, &reason::kStreamOrder, "commit"},
         Bad{{Header(), kNops, Commit(1)}, &reason::kBlockInvalid, "commit.task_count"},
-        Bad{{Header(), kNops, Commit(3)}, &reason::kBlockInvalid, "commit.task_count"}));
+        Bad{{Header(), kNops, Commit(3)}, &reason::kBlockInvalid, "commit.task_count"}}));
 
 std::string Chips(const std::string& more) {
   return "header { parent: 'sessions/s1' chips: 'chips/0' " + more + "}";
@@ -158,7 +158,7 @@ std::string Chips(const std::string& more) {
 
 INSTANTIATE_TEST_SUITE_P(
     Header, BadStreamTest,
-    ::testing::Values(
+    ::testing::ValuesIn(std::vector<Bad>{
         Bad{{"header { chips: 'chips/0' }"}, &reason::kNameInvalid, "header.parent"},
         Bad{{"header { parent: 's1' chips: 'chips/0' }"}, &reason::kNameInvalid, "header.parent"},
         Bad{{"header { parent: 'sessions/S' chips: 'chips/0' }"},
@@ -208,7 +208,7 @@ INSTANTIATE_TEST_SUITE_P(
             "header.launches[0].require_sync_start"},
         Bad{{Chips("kernels: ['nop', 'gang']"), "tasks { kernel: [0, 1] }"},
             &reason::kLaunchInvalid,
-            "tasks[block 0].launch[1]"}));
+            "tasks[block 0].launch[1]"}}));
 
 Bad BadTensors(const std::string& columns, const Reason& reason, const std::string& field) {
   return {
@@ -217,7 +217,7 @@ Bad BadTensors(const std::string& columns, const Reason& reason, const std::stri
 
 INSTANTIATE_TEST_SUITE_P(
     Tensors, BadStreamTest,
-    ::testing::Values(
+    ::testing::ValuesIn(std::vector<Bad>{
         BadTensors("buffer: [0, 0] layout: 0 offset_delta: [0, 0]", reason::kBlockInvalid,
                    "layout"),
         BadTensors("buffer: 0 layout: 0", reason::kBlockInvalid, "offset_delta"),
@@ -234,7 +234,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadTensors("buffer: [0, 0] layout: [0, 0] offset_delta: [1, 9223372036854775807]",
                    reason::kBlockInvalid, "offset_delta[1]"),
         BadTensors("buffer: 0 layout: 0 offset_delta: -9223372036854775808", reason::kTensorInvalid,
-                   "offset_delta[0]")));
+                   "offset_delta[0]")}));
 
 // The third block of tasks: four came before it.
 Bad BadTasks(const std::string& columns, const Reason& reason, const std::string& field) {
@@ -246,7 +246,7 @@ Bad BadTasks(const std::string& columns, const Reason& reason, const std::string
 
 INSTANTIATE_TEST_SUITE_P(
     Tasks, BadStreamTest,
-    ::testing::Values(
+    ::testing::ValuesIn(std::vector<Bad>{
         BadTasks("kernel: [0, 0, 0, 0, 0]", reason::kBlockInvalid, "kernel"),
         BadTasks("kernel: [0, 5]", reason::kBlockInvalid, "kernel[1]"),
         BadTasks("kernel: [0, 0] chip: 0", reason::kBlockInvalid, "chip"),
@@ -292,7 +292,7 @@ INSTANTIATE_TEST_SUITE_P(
         // A task's tensors come before it.
         Bad{{Header(), "tasks { kernel: 3 arg_delta: 0 }", kTensors},
             &reason::kBlockInvalid,
-            "tasks[block 0].arg_delta[0]"}));
+            "tasks[block 0].arg_delta[0]"}}));
 
 TEST(PackedDecoderTest, ErrorsSayBlockAndRow) {
   const Bad bad = BadTasks("kernel: [3, 3] arg_delta: [2, -3]", reason::kBlockInvalid, "");

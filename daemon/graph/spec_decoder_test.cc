@@ -171,7 +171,7 @@ const std::string kLongest(255, 'n');
 
 INSTANTIATE_TEST_SUITE_P(
     Graph, BadSpecTest,
-    ::testing::Values(
+    ::testing::ValuesIn(std::vector<Bad>{
         Bad{"", &reason::kGraphEmpty, "graph.tasks"}, Bad{kX, &reason::kGraphEmpty, "graph.tasks"},
         // Names.
         Bad{Tensor("dtype: F32"), &reason::kFieldInvalid, "graph.tensors[0].name"},
@@ -187,11 +187,11 @@ INSTANTIATE_TEST_SUITE_P(
             "graph.tasks[1].name"},
         Bad{Task("name: 'a' kernel: 'nop' chip: 'chips/0'") +
                 "tasks { name: 'a' kernel: 'nop' chip: 'chips/0' }",
-            &reason::kTaskNameDuplicate, "graph.tasks[2].name"}));
+            &reason::kTaskNameDuplicate, "graph.tasks[2].name"}}));
 
 INSTANTIATE_TEST_SUITE_P(
     Tensors, BadSpecTest,
-    ::testing::Values(
+    ::testing::ValuesIn(std::vector<Bad>{
         Bad{Tensor("name: 'a'"), &reason::kTensorInvalid, "graph.tensors[0].dtype"},
         Bad{Tensor("name: 'a' dtype: DTYPE_UNSPECIFIED"), &reason::kTensorInvalid,
             "graph.tensors[0].dtype"},
@@ -236,11 +236,11 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{Tensor("name: 'a' buffer: 'sessions/s1/buffers/' dtype: F32"), &reason::kIdInvalid,
             "graph.tensors[0].buffer"},
         Bad{Tensor("name: 'a' buffer: 'sessions/s2/buffers/b' dtype: F32"),
-            &reason::kSessionMismatch, "graph.tensors[0].buffer"}));
+            &reason::kSessionMismatch, "graph.tensors[0].buffer"}}));
 
 INSTANTIATE_TEST_SUITE_P(
     Scalars, BadSpecTest,
-    ::testing::Values(
+    ::testing::ValuesIn(std::vector<Bad>{
         Bad{Nop("scalars { name: 'a' }"), &reason::kScalarInvalid, "graph.scalars[0].value"},
         Bad{Nop("scalars { name: 'a' value { } }"), &reason::kScalarInvalid,
             "graph.scalars[0].value"},
@@ -264,11 +264,11 @@ INSTANTIATE_TEST_SUITE_P(
             &reason::kScalarInvalid, "graph.scalars[0].value"},
         Bad{"scalars { name: 'a' value { i64: 1 } }" +
                 Step("scalars { ref: 'a' } scalars { ref: 'a' }"),
-            &reason::kScalarInvalid, "graph.tasks[1].scalars[1]"}));
+            &reason::kScalarInvalid, "graph.tasks[1].scalars[1]"}}));
 
 INSTANTIATE_TEST_SUITE_P(
     Tasks, BadSpecTest,
-    ::testing::Values(
+    ::testing::ValuesIn(std::vector<Bad>{
         Bad{Task("chip: 'chips/0'"), &reason::kFieldInvalid, "graph.tasks[1].kernel"},
         Bad{Task("kernel: 'none' chip: 'chips/0'"), &reason::kKernelUnknown,
             "graph.tasks[1].kernel"},
@@ -313,7 +313,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{Task("kernel: 'nop' chip: 'chips/0' launch { block_num: 2 require_sync_start: true }"),
             &reason::kNotAvailable, "graph.tasks[1].launch.require_sync_start"},
         Bad{Task("kernel: 'gang' chip: 'chips/0'"), &reason::kLaunchInvalid,
-            "graph.tasks[1].launch.require_sync_start"}));
+            "graph.tasks[1].launch.require_sync_start"}}));
 
 std::string After(const std::string& after) {
   return Task("name: 'a' kernel: 'nop' chip: 'chips/0' after: '0' after: '" + after + "'") +
@@ -323,23 +323,23 @@ std::string After(const std::string& after) {
 
 INSTANTIATE_TEST_SUITE_P(
     After, BadSpecTest,
-    ::testing::Values(Bad{After(""), &reason::kDependencyUnknown, "graph.tasks[1].after[1]"},
-                      Bad{After("c"), &reason::kDependencyUnknown, "graph.tasks[1].after[1]"},
-                      // Task 1 and task 2 have names, so their indices do not name them.
-                      Bad{After("1"), &reason::kDependencyUnknown, "graph.tasks[1].after[1]"},
-                      Bad{After("2"), &reason::kDependencyUnknown, "graph.tasks[1].after[1]"},
-                      Bad{After("00"), &reason::kDependencyUnknown, "graph.tasks[1].after[1]"},
-                      Bad{After("-1"), &reason::kDependencyUnknown, "graph.tasks[1].after[1]"},
-                      Bad{After("+0"), &reason::kDependencyUnknown, "graph.tasks[1].after[1]"},
-                      Bad{After("0 "), &reason::kDependencyUnknown, "graph.tasks[1].after[1]"},
-                      Bad{After("4"), &reason::kDependencyUnknown, "graph.tasks[1].after[1]"},
-                      Bad{After("4294967296"), &reason::kDependencyUnknown,
-                          "graph.tasks[1].after[1]"},
-                      Bad{After("a"), &reason::kDependencyCycle, "graph.tasks[1].after[1]"},
-                      Bad{After("b"), &reason::kDependencyCycle, "graph.tasks[1].after[1]"},
-                      Bad{After("3"), &reason::kDependencyCycle, "graph.tasks[1].after[1]"},
-                      Bad{Nop("tasks { kernel: 'nop' chip: 'chips/0' after: '1' }"),
-                          &reason::kDependencyCycle, "graph.tasks[1].after[0]"}));
+    ::testing::ValuesIn(std::vector<Bad>{
+        Bad{After(""), &reason::kDependencyUnknown, "graph.tasks[1].after[1]"},
+        Bad{After("c"), &reason::kDependencyUnknown, "graph.tasks[1].after[1]"},
+        // Task 1 and task 2 have names, so their indices do not name them.
+        Bad{After("1"), &reason::kDependencyUnknown, "graph.tasks[1].after[1]"},
+        Bad{After("2"), &reason::kDependencyUnknown, "graph.tasks[1].after[1]"},
+        Bad{After("00"), &reason::kDependencyUnknown, "graph.tasks[1].after[1]"},
+        Bad{After("-1"), &reason::kDependencyUnknown, "graph.tasks[1].after[1]"},
+        Bad{After("+0"), &reason::kDependencyUnknown, "graph.tasks[1].after[1]"},
+        Bad{After("0 "), &reason::kDependencyUnknown, "graph.tasks[1].after[1]"},
+        Bad{After("4"), &reason::kDependencyUnknown, "graph.tasks[1].after[1]"},
+        Bad{After("4294967296"), &reason::kDependencyUnknown, "graph.tasks[1].after[1]"},
+        Bad{After("a"), &reason::kDependencyCycle, "graph.tasks[1].after[1]"},
+        Bad{After("b"), &reason::kDependencyCycle, "graph.tasks[1].after[1]"},
+        Bad{After("3"), &reason::kDependencyCycle, "graph.tasks[1].after[1]"},
+        Bad{Nop("tasks { kernel: 'nop' chip: 'chips/0' after: '1' }"), &reason::kDependencyCycle,
+            "graph.tasks[1].after[0]"}}));
 
 TEST(SpecDecoderTest, ErrorsOfATaskSayItsName) {
   const absl::StatusOr<DecodedGraph> graph = Decode(Task("name: 'mine' kernel: 'none'"));

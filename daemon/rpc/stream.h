@@ -41,21 +41,13 @@ class StreamReactor {
 // Whether a message leaves at once, or may wait in gRPC's buffer for the ones that follow.
 enum class Flush { kNow, kWithNext };
 
-namespace internal {
-inline grpc::WriteOptions WriteOptionsFor(Flush flush) {
-  grpc::WriteOptions options;
-  if (flush == Flush::kWithNext) options.set_buffer_hint();
-  return options;
-}
-}  // namespace internal
-
 // The client sends one request, the server many responses.
 template <typename Response>
 class ServerStreamReactor : public StreamReactor {
  public:
   // One write at a time: the next after OnWriteDone. The message may be changed at once.
   void StartWrite(const Response* message, Flush flush = Flush::kNow) {
-    stream_->Write(*message, internal::WriteOptionsFor(flush),
+    stream_->Write(*message, call_->WriteOptions(flush == Flush::kWithNext),
                    call_->Begin(internal::StreamCall::kWrite));
   }
   // Saves a round through the queue. OnWriteDone is not called.
@@ -112,7 +104,7 @@ class BidiStreamReactor : public StreamReactor {
     stream_->Read(message, call_->Begin(internal::StreamCall::kRead));
   }
   void StartWrite(const Response* message, Flush flush = Flush::kNow) {
-    stream_->Write(*message, internal::WriteOptionsFor(flush),
+    stream_->Write(*message, call_->WriteOptions(flush == Flush::kWithNext),
                    call_->Begin(internal::StreamCall::kWrite));
   }
   void StartWriteAndFinish(const Response* message) {

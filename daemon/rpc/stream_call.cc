@@ -26,6 +26,16 @@ void* StreamCall::BeginLastWrite() {
   return Begin(kFinish);
 }
 
+grpc::WriteOptions StreamCall::WriteOptions(bool may_wait) {
+  grpc::WriteOptions options;
+  // The first message travels with the headers, and gRPC reports such a write only when the
+  // headers are on the wire: with the hint that would be never, since the next message waits
+  // for the report.
+  if (may_wait && wrote_) options.set_buffer_hint();
+  wrote_ = true;
+  return options;
+}
+
 void StreamCall::Proceed(bool ok) {
   if (!ok) {
     // The server stops before anybody called; gRPC then never returns the other tag.

@@ -5,6 +5,7 @@
 
 #include "daemon/rpc/call.h"
 #include "daemon/rpc/tag.h"
+#include "grpcpp/impl/call_op_set.h"
 #include "grpcpp/server_context.h"
 
 namespace pto::rpc {
@@ -32,6 +33,9 @@ class StreamCall : public Tag {
   void* Begin(Operation operation);
   // The same for a write that finishes the call too.
   void* BeginLastWrite();
+
+  // How to write the next message, which may wait in gRPC's buffer for the one after it.
+  grpc::WriteOptions WriteOptions(bool may_wait);
 
   // A client has called, or, when not ok, the server stops.
   void Proceed(bool ok) override;
@@ -70,6 +74,8 @@ class StreamCall : public Tag {
   Method& method_;
   std::atomic<uint32_t> state_{kWhole | kRunning};
   StreamReactor* reactor_ = nullptr;
+  // Belongs to whoever writes.
+  bool wrote_ = false;
   OperationTag read_tag_{this, kRead};
   OperationTag write_tag_{this, kWrite};
   OperationTag finish_tag_{this, kFinish};

@@ -3,8 +3,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "daemon/graph/digest.h"
 #include "daemon/graph/names.h"
 #include "daemon/services/request.h"
@@ -43,7 +43,11 @@ absl::Status BindBuffers(const v1::LaunchGraphRequest& request, const std::strin
     const v1::BufferBinding& binding = request.buffers(i);
     const std::string path = absl::StrCat("buffers[", i, "].");
     SlotBinding out;
-    PTO_ASSIGN_OR_RETURN(out.slot, ParseBuffer(binding.slot(), session, path + "slot"));
+    // The name of a slot is not always the id of a buffer: it may be known at launch only.
+    out.slot = binding.slot();
+    if (absl::StartsWith(out.slot, "sessions/")) {
+      PTO_ASSIGN_OR_RETURN(out.slot, ParseBuffer(binding.slot(), session, path + "slot"));
+    }
     PTO_ASSIGN_OR_RETURN(out.buffer, ParseBuffer(binding.buffer(), session, path + "buffer"));
     if (binding.offset_bytes() % kBindingAlignment != 0) {
       return Error(reason::kFieldInvalid,

@@ -106,9 +106,13 @@ TEST(PrefixFieldTest, PutsThePrefixBeforeTheFieldAndKeepsTheRest) {
   EXPECT_TRUE(detail->quota.has_value());
 }
 
-TEST(PrefixFieldTest, LeavesErrorsWithoutAFieldAlone) {
-  const absl::Status no_field = Error(kReason, "x");
-  EXPECT_EQ(PrefixField(no_field, "graph."), no_field);
+TEST(PrefixFieldTest, AnErrorWithoutAFieldGetsThePrefixWithoutItsDot) {
+  EXPECT_EQ(GetErrorDetail(PrefixField(Error(kReason, "x"), "graph.tasks[1]."))->field,
+            "graph.tasks[1]");
+  EXPECT_EQ(GetErrorDetail(PrefixField(Error(kReason, "x"), "scalars[2]"))->field, "scalars[2]");
+}
+
+TEST(PrefixFieldTest, LeavesAStatusThatIsNotOursAlone) {
   EXPECT_EQ(PrefixField(absl::InternalError("x"), "graph."), absl::InternalError("x"));
   EXPECT_EQ(PrefixField(absl::OkStatus(), "graph."), absl::OkStatus());
 }

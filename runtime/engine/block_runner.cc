@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/dtype.h"
 #include "kernels/pto_kernel.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
@@ -82,7 +83,7 @@ absl::Status BlockRunner::Call(const BlockTicket& ticket) {
     if (layout.extent > 0) {
       const RunSpec::Slot& slot = run.spec_.slots[tensor.slot];
       out.data = slot.memory->data() + slot.offset_bytes +
-                 static_cast<uint64_t>(tensor.offset) * ElementSize(layout.dtype);
+                 static_cast<uint64_t>(tensor.offset) * kernels::DtypeSize(layout.dtype);
     }
     out.dtype = layout.dtype;
     out.ndim = layout.ndim;

@@ -217,6 +217,13 @@ bool Engine::RunBlock(Worker& worker, BlockTicket& ticket, bool may_continue) {
   if (run.started_ns() == 0) MarkStarted(run, start);
   absl::Status result = BlockRunner::Call(ticket);
   const int64_t end = clock_.NowNanos();
+  if (run.stopping()) {
+    // The kernel may have seen its cancel flag and returned early: what it says is no success.
+    states_[task.chip]->queue.ReleaseCore(ticket.kind, ticket.core);
+    ticket.abandoned = 1;
+    AbandonBlocks(worker, ticket);
+    return false;
+  }
   bool failed = !result.ok();
   if (failed) run.AddError(std::move(result));
 
@@ -345,11 +352,15 @@ void Engine::Push(Worker& worker, Run& run, bool taking_one) {
   while (!worker.ready.empty()) {
     const uint32_t chip = image.tasks()[worker.ready.front()].chip;
     worker.group.clear();
-    auto others =
-        std::stable_partition(worker.ready.begin(), worker.ready.end(),
-                              [&](uint32_t task) { return image.tasks()[task].chip == chip; });
-    worker.group.assign(worker.ready.begin(), others);
-    worker.ready.erase(worker.ready.begin(), others);
+    size_t others = 0;
+    for (const uint32_t task : worker.ready) {
+      if (image.tasks()[task].chip == chip) {
+        worker.group.push_back(task);
+      } else {
+        worker.ready[others++] = task;
+      }
+    }
+    worker.ready.resize(others);
     states_[chip]->queue.Push(run, chip, worker.group);
   }
   parking_.Wake(taking_one ? blocks - 1 : blocks);

@@ -56,7 +56,8 @@ class Engine {
   void Start(const std::shared_ptr<Run>& run, int64_t help_ns = 0);
 
   // Stops a run: what has not started never does, kernels see their cancel flag. It ends as
-  // `as` (kCancelled or kFailed) with `error`, unless it has ended or all its tasks do well.
+  // `as` (kCancelled or kFailed) with `error`, unless it has ended: a kernel that returns after
+  // this may have given up early, so its task does not count as done.
   void Stop(Run& run, RunState as, absl::Status error);
 
   // Stops the runs for which `select` is true.

@@ -187,18 +187,25 @@ TEST_F(EngineTest, CancelInTheMiddleStopsWhatFollows) {
   EXPECT_EQ(engine_->chip_use(0).ready_tasks, 0u);
 }
 
-TEST_F(EngineTest, CancelAfterAllIsDoneStaysSucceeded) {
+TEST_F(EngineTest, AKernelThatIsCancelledIsNotDone) {
   std::shared_ptr<pto::Run> run;
   run = Prepare({{}}, [&](uint32_t, const pto_context&) {
-    engine_->Stop(*run, RunState::kCancelled, Error(reason::kRunCancelled, "too late"));
-    return 0;
+    engine_->Stop(*run, RunState::kCancelled, Error(reason::kRunCancelled, "in the last task"));
+    return 0;  // early, perhaps
   });
   engine_->Start(run);
   RunAll();
+  EXPECT_EQ(run->state(), RunState::kCancelled);
+  EXPECT_EQ(run->counts().done, 0u);
+}
+
+TEST_F(EngineTest, CancelAfterTheEndChangesNothing) {
+  std::shared_ptr<pto::Run> run = Prepare({{}});
+  engine_->Start(run);
+  RunAll();
+  engine_->Stop(*run, RunState::kCancelled, Error(reason::kRunCancelled, "too late"));
   EXPECT_EQ(run->state(), RunState::kSucceeded);
   EXPECT_TRUE(run->errors().empty());
-  engine_->Stop(*run, RunState::kCancelled, Error(reason::kRunCancelled, "later still"));
-  EXPECT_EQ(run->state(), RunState::kSucceeded);
 }
 
 TEST_F(EngineTest, DeadlineFailsTheRun) {

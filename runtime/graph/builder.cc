@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/dtype.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
@@ -201,12 +202,13 @@ absl::Status GraphBuilder::CheckArgs(const TaskInput& task) {
     const Layout& layout = layouts_[tensor.layout];
     if ((info.arguments[i].dtypes & PTO_DTYPE_BIT(layout.dtype)) == 0) {
       return Error(reason::kDtypeUnsupported,
-                   absl::StrCat("kernel '", info.name, "' does not take this element type as '",
-                                info.arguments[i].name, "'"))
+                   absl::StrCat("kernel '", info.name, "' does not take ",
+                                kernels::DtypeName(layout.dtype), " as '", info.arguments[i].name,
+                                "'"))
           .At(field())
           .With("kernel", info.name)
           .With("argument", info.arguments[i].name)
-          .With("dtype", layout.dtype);
+          .With("dtype", kernels::DtypeName(layout.dtype));
     }
     ImageSlot& slot = slots_[tensor.slot];
     if (slot.chip == ImageSlot::kUnused) {

@@ -1,6 +1,7 @@
 #include "runtime/graph/layout.h"
 
 #include "absl/strings/str_cat.h"
+#include "kernels/dtype.h"
 #include "runtime/base/error.h"
 
 namespace pto {
@@ -11,33 +12,9 @@ constexpr int64_t kMaxElements = int64_t{1} << 56;
 
 }  // namespace
 
-uint32_t ElementSize(uint32_t dtype) {
-  switch (dtype) {
-    case PTO_I8:
-    case PTO_U8:
-    case PTO_BOOL:
-      return 1;
-    case PTO_F16:
-    case PTO_BF16:
-    case PTO_I16:
-    case PTO_U16:
-      return 2;
-    case PTO_F32:
-    case PTO_I32:
-    case PTO_U32:
-      return 4;
-    case PTO_F64:
-    case PTO_I64:
-    case PTO_U64:
-      return 8;
-    default:
-      return 0;
-  }
-}
-
 absl::StatusOr<Layout> MakeLayout(uint32_t dtype, absl::Span<const int64_t> shape,
                                   absl::Span<const int64_t> strides) {
-  if (ElementSize(dtype) == 0) {
+  if (kernels::DtypeSize(dtype) == 0) {
     return Error(reason::kTensorInvalid, absl::StrCat("element type ", dtype, " is not known"))
         .At("dtype")
         .With("dtype", dtype)
@@ -107,7 +84,7 @@ absl::StatusOr<uint64_t> BytesNeeded(const Layout& layout, int64_t offset) {
         .With("have", offset);
   }
   if (layout.extent == 0) return 0;
-  return static_cast<uint64_t>(offset + layout.extent) * ElementSize(layout.dtype);
+  return static_cast<uint64_t>(offset + layout.extent) * kernels::DtypeSize(layout.dtype);
 }
 
 std::string ShapeText(const Layout& layout) {

@@ -22,9 +22,6 @@ struct Layout {
   bool operator==(const Layout&) const = default;
 };
 
-// Bytes of one element; 0 for a number that is no dtype.
-uint32_t ElementSize(uint32_t dtype);
-
 // Checks everything that can be wrong and computes the extent. Empty strides mean contiguous.
 // Errors are TENSOR_INVALID at `dtype`, `shape[i]` or `strides[i]`.
 absl::StatusOr<Layout> MakeLayout(uint32_t dtype, absl::Span<const int64_t> shape,

@@ -22,15 +22,6 @@ using ::testing::ElementsAre;
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
 
-TEST(LayoutTest, KnowsTheSizeOfEveryType) {
-  const std::vector<uint32_t> sizes = {0, 4, 2, 2, 8, 1, 2, 4, 8, 1, 2, 4, 8, 1};
-  for (uint32_t dtype = 0; dtype < sizes.size(); ++dtype) {
-    EXPECT_EQ(ElementSize(dtype), sizes[dtype]) << dtype;
-  }
-  EXPECT_EQ(ElementSize(14), 0u);
-  EXPECT_EQ(ElementSize(std::numeric_limits<uint32_t>::max()), 0u);
-}
-
 TEST(LayoutTest, ContiguousHasTheLastDimensionInnermost) {
   const Layout layout = MakeLayout(PTO_F32, {2, 3, 4, 5, 6}, {}).value();
   EXPECT_EQ(layout.ndim, 5u);

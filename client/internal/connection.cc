@@ -1,0 +1,117 @@
+#include "client/internal/connection.h"
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "grpc/grpc.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/security/credentials.h"
+#include "grpcpp/support/channel_arguments.h"
+
+namespace pto::internal {
+namespace {
+
+// A page of runs with their errors can be larger than gRPC's 4 MiB.
+constexpr int kMaxReceiveBytes = 64 << 20;
+// A daemon that is back is to be found soon; it is on this machine or in this rack.
+constexpr int kFirstBackoffMs = 100;
+constexpr int kLastBackoffMs = 1000;
+constexpr int kKeepaliveMs = 30'000;
+constexpr int kKeepaliveTimeoutMs = 10'000;
+// How long a call that was cancelled may take to end.
+constexpr absl::Duration kCancelTime = absl::Milliseconds(100);
+
+// Keeps gRPC's threads until the process ends. Else whoever closes the last connection stops
+// them, and waits for up to ten seconds for one that polls sockets after a large write.
+void KeepGrpc() {
+  static const bool kept = [] {
+    grpc_init();
+    return true;
+  }();
+  (void)kept;
+}
+
+std::shared_ptr<grpc::Channel> Open(const std::string& address, absl::Duration connect_timeout) {
+  KeepGrpc();
+  grpc::ChannelArguments args;
+  // Else channels to one address share one connection, and bulk data delays control calls.
+  args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstBackoffMs);
+  args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kLastBackoffMs);
+  // In spite of its name this bounds one attempt to connect. A little more than a caller waits,
+  // so that it is the caller's deadline that ends the wait for a daemon that hangs.
+  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS,
+              static_cast<int>(absl::ToInt64Milliseconds(connect_timeout + absl::Seconds(1))));
+  args.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  args.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+  args.SetMaxReceiveMessageSize(kMaxReceiveBytes);
+  if (!absl::StartsWith(address, "unix")) {
+    // The kernel tells at once when a local daemon dies; a remote one may fall silent.
+    args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+    args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  }
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), args);
+}
+
+// Calls that were stuck when their connection was given up. gRPC may still use their memory, at
+// any time until the process ends.
+class Lost {
+ public:
+  static Lost& Get() {
+    static Lost* const lost = new Lost;  // never destroyed
+    return *lost;
+  }
+  void Add(std::vector<std::shared_ptr<AsyncCall>> calls) {
+    MutexLock lock(mutex_);
+    std::erase_if(calls_, [](const auto& call) { return call->Drain(Deadline::Now()); });
+    for (auto& call : calls) calls_.push_back(std::move(call));
+  }
+
+ private:
+  Mutex mutex_;
+  std::vector<std::shared_ptr<AsyncCall>> calls_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+Connection::Connection(const std::string& address, absl::Duration connect_timeout)
+    : channel_(Open(address, connect_timeout)) {}
+
+Connection::~Connection() {
+  std::vector<std::shared_ptr<AsyncCall>> stuck;
+  {
+    MutexLock lock(mutex_);
+    stuck.swap(stuck_);
+  }
+  std::erase_if(stuck, [](const auto& call) { return call->Drain(Deadline::Now()); });
+  if (!stuck.empty()) Lost::Get().Add(std::move(stuck));
+}
+
+bool Connection::AwaitClear(const Deadline& deadline) {
+  while (is_stuck_.load(std::memory_order_acquire)) {
+    std::shared_ptr<AsyncCall> first;
+    {
+      MutexLock lock(mutex_);
+      std::erase_if(stuck_, [](const auto& call) { return call->Drain(Deadline::Now()); });
+      if (stuck_.empty()) {
+        is_stuck_.store(false, std::memory_order_release);
+        return true;
+      }
+      first = stuck_.front();
+    }
+    if (!first->Drain(deadline)) return false;
+  }
+  return true;
+}
+
+void Connection::Release(std::unique_ptr<AsyncCall> call) {
+  if (call == nullptr || call->Drain(Deadline::Now())) return;
+  call->Cancel();
+  if (call->Drain(Deadline::After(kCancelTime))) return;
+  MutexLock lock(mutex_);
+  stuck_.push_back(std::move(call));
+  is_stuck_.store(true, std::memory_order_release);
+}
+
+}  // namespace pto::internal
