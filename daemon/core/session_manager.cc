@@ -1,5 +1,7 @@
 #include "daemon/core/session_manager.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -13,6 +15,10 @@ namespace {
 
 // How many ended sessions are remembered.
 constexpr size_t kMaxEnded = 10'000;
+
+// What ended sessions leave behind in the allocator goes back to the machine after this time,
+// together for all that end meanwhile.
+constexpr absl::Duration kTrimDelay = absl::Seconds(1);
 
 }  // namespace
 
@@ -118,7 +124,17 @@ absl::StatusOr<std::shared_ptr<Session>> SessionManager::Delete(absl::string_vie
            {"buffers", usage.buffers},
            {"device_bytes", usage.device_bytes},
            {"cancelled_runs", usage.active_runs}});
+  ScheduleTrim();
   return session;
+}
+
+void SessionManager::ScheduleTrim() {
+  if (trim_scheduled_.exchange(true, std::memory_order_acq_rel)) return;
+  options_.timers->Schedule(options_.clock->NowNanos() + absl::ToInt64Nanoseconds(kTrimDelay),
+                            [this] {
+                              trim_scheduled_.store(false, std::memory_order_release);
+                              malloc_trim(0);
+                            });
 }
 
 void SessionManager::EndAll(absl::string_view why) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -74,9 +75,12 @@ class SessionManager {
   absl::Status NotHere(absl::string_view id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ScheduleExpiry(const std::shared_ptr<Session>& session);
   void CheckExpiry(const std::shared_ptr<Session>& session);
+  // Gives freed memory back to the machine soon.
+  void ScheduleTrim();
   void Remember(const std::string& id, absl::string_view why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
+  std::atomic<bool> trim_scheduled_{false};
   mutable Mutex mutex_;
   std::map<std::string, std::shared_ptr<Session>, std::less<>> sessions_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, Ended> ended_ ABSL_GUARDED_BY(mutex_);

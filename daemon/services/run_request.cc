@@ -45,7 +45,7 @@ absl::Status BindBuffers(const v1::LaunchGraphRequest& request, const std::strin
     SlotBinding out;
     // The name of a slot is not always the id of a buffer: it may be known at launch only.
     out.slot = binding.slot();
-    if (absl::StartsWith(out.slot, "sessions/")) {
+    if (out.slot.empty() || absl::StartsWith(out.slot, "sessions/")) {
       PTO_ASSIGN_OR_RETURN(out.slot, ParseBuffer(binding.slot(), session, path + "slot"));
     }
     PTO_ASSIGN_OR_RETURN(out.buffer, ParseBuffer(binding.buffer(), session, path + "buffer"));
