@@ -11,6 +11,8 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/types/optional.h"
 #include "runtime/base/status_macros.h"
 #include "tests/bench/bare_server.h"
 #include "tests/bench/event_rate.h"
@@ -33,18 +35,30 @@ struct Flags {
   bool quick = false;
   std::string ptod;
   std::string only;
+  std::string placement;
+  int rounds = 0;
   std::string bare_server;
 };
 
 absl::Status Measure(const Flags& flags, const std::string& self, Report& report) {
   const std::string ptod = flags.ptod.empty() ? FindPtod(self) : flags.ptod;
   if (ptod.empty()) return absl::NotFoundError("ptod was not found; say where with --ptod");
-  const Effort effort = flags.quick ? Effort::Quick() : Effort();
+  Effort effort = flags.quick ? Effort::Quick() : Effort();
+  if (flags.rounds > 0) effort.rounds = effort.long_rounds = flags.rounds;
   PTO_ASSIGN_OR_RETURN(const std::unique_ptr<Servers> servers, Servers::Start(ptod, self));
   const auto wanted = [&flags](const char* part) {
     return flags.only.empty() || flags.only == part;
   };
-  if (wanted("latency")) PTO_RETURN_IF_ERROR(MeasureLatency(*servers, effort, report));
+  if (wanted("latency")) {
+    const absl::optional<Placement> placement = ParsePlacement(flags.placement);
+    PTO_RETURN_IF_ERROR(servers->Place(placement.value_or(Placement::kApart)));
+    PTO_RETURN_IF_ERROR(MeasureLatency(*servers, effort, "", true, report));
+    if (!placement.has_value()) {
+      PTO_RETURN_IF_ERROR(servers->Place(Placement::kTogether));
+      PTO_RETURN_IF_ERROR(MeasureLatency(*servers, effort, "_one_cpu", false, report));
+    }
+    PTO_RETURN_IF_ERROR(servers->Place(Placement::kFree));
+  }
   if (wanted("rate")) PTO_RETURN_IF_ERROR(MeasureRunRate(*servers, effort, report));
   if (wanted("events")) PTO_RETURN_IF_ERROR(MeasureEventRate(*servers, effort, report));
   if (wanted("transfer")) PTO_RETURN_IF_ERROR(MeasureTransferRate(*servers, effort, report));
@@ -66,6 +80,10 @@ int Main(int argc, char** argv) {
   app.add_option("--ptod", flags.ptod, "the daemon's program")->type_name("PATH");
   app.add_option("--only", flags.only, "one part")
       ->check(CLI::IsMember({"latency", "rate", "events", "transfer"}));
+  app.add_option("--placement", flags.placement,
+                 "CPUs of client and servers when latency is measured (default apart)")
+      ->check(CLI::IsMember({"free", "apart", "together"}));
+  app.add_option("--rounds", flags.rounds, "rounds of each part")->check(CLI::PositiveNumber);
   // Makes this program the bare peer.
   app.add_option("--bare-server", flags.bare_server)->group("");
   try {
@@ -78,6 +96,8 @@ int Main(int argc, char** argv) {
 #ifndef NDEBUG
   std::fprintf(stderr, "api_bench: not a release build; the numbers mean little\n");
 #endif
+  // See ServeBare: the client's part of a call is as short as it can be.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   alarm(kLongestRunSeconds);
   std::error_code error;
   const std::string self = std::filesystem::read_symlink("/proc/self/exe", error).string();

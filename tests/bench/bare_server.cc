@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
@@ -296,6 +297,8 @@ class DownloadCall {
 absl::Status ServeBare(const std::string& address) {
   // As in the daemon, so that both allocate in the same way.
   mallopt(M_ARENA_MAX, 2);
+  // Debian's Abseil looks for deadlocks at every lock, in gRPC's too, unless it is told not to.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   State state;
   state.memory = std::make_unique_for_overwrite<char[]>(kBareMemoryBytes);
   grpc::ServerBuilder builder;

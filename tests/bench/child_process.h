@@ -24,6 +24,8 @@ class ChildProcess {
 
   void Stop();
 
+  pid_t pid() const { return pid_; }
+
  private:
   explicit ChildProcess(pid_t pid) : pid_(pid) {}
 

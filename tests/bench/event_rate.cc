@@ -3,6 +3,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "grpcpp/client_context.h"
@@ -37,6 +38,7 @@ class Arrivals {
   v1::EventBatch* next() { return &batches_.emplace_back(); }
   void Arrived() {
     const uint64_t tasks = TasksIn(batches_.back());
+    for (const v1::Event& event : batches_.back().events()) dropped_ += event.dropped().count();
     if (tasks == 0) return;
     last_ = Seconds();
     if (tasks_ == 0) {
@@ -50,6 +52,7 @@ class Arrivals {
 
   const std::deque<v1::EventBatch>& batches() const { return batches_; }
   uint64_t tasks() const { return tasks_; }
+  uint64_t dropped() const { return dropped_; }
   double per_second() const {
     return static_cast<double>(tasks_ - first_tasks_) / (last_ - first_);
   }
@@ -57,6 +60,7 @@ class Arrivals {
  private:
   std::deque<v1::EventBatch> batches_;
   uint64_t tasks_ = 0;
+  uint64_t dropped_ = 0;
   uint64_t first_tasks_ = 0;
   double first_ = 0;
   double last_ = 0;
@@ -71,10 +75,13 @@ class EventBench {
         bare_(Bare::NewStub(servers.ToBare())) {}
 
   absl::Status Prepare() {
+    // A session of its own: its event log holds nothing else.
+    PTO_ASSIGN_OR_RETURN(Session session, servers_.client().CreateSession({.id = "events"}));
+    session_ = std::make_unique<Session>(std::move(session));
+    PTO_ASSIGN_OR_RETURN(one_task_graph_, RegisterOneTask(*session_));
     GraphBuilder graph;
     for (uint64_t i = 0; i < tasks_; ++i) graph.Task("noop", 0, {});
-    PTO_ASSIGN_OR_RETURN(const v1::Graph registered,
-                         servers_.session().RegisterPacked("many-tasks", graph));
+    PTO_ASSIGN_OR_RETURN(const v1::Graph registered, session_->RegisterPacked("many-tasks", graph));
     graph_ = registered.name();
     return absl::OkStatus();
   }
@@ -82,8 +89,8 @@ class EventBench {
   // Watches a run from before its launch. `run` gets the run when it has ended.
   absl::StatusOr<Arrivals> Live(v1::Run* run) {
     // A short run first: its events show that the stream is open.
-    PTO_ASSIGN_OR_RETURN(const v1::Run before, Launch(servers_.one_task_graph(), true));
-    PTO_ASSIGN_OR_RETURN(const v1::Run probe, Launch(servers_.one_task_graph(), true));
+    PTO_ASSIGN_OR_RETURN(const v1::Run before, Launch(one_task_graph_, true));
+    PTO_ASSIGN_OR_RETURN(const v1::Run probe, Launch(one_task_graph_, true));
     grpc::ClientContext context;
     const auto reader = events_->WatchEvents(&context, Watch(before.as_of_sequence()));
     PTO_RETURN_IF_ERROR(ReadUntil(*reader, probe.name()).status());
@@ -131,7 +138,7 @@ class EventBench {
  private:
   v1::WatchEventsRequest Watch(uint64_t after) {
     v1::WatchEventsRequest request;
-    request.set_parent(servers_.session().name());
+    request.set_parent(session_->name());
     request.set_after_sequence(after);
     return request;
   }
@@ -168,13 +175,16 @@ class EventBench {
 
   absl::StatusOr<Arrivals> Complete(Arrivals arrivals) const {
     if (arrivals.tasks() == tasks_) return arrivals;
-    return absl::DataLossError(absl::StrCat(arrivals.tasks(), " task events came, not ", tasks_));
+    return absl::DataLossError(absl::StrCat(arrivals.tasks(), " task events came, not ", tasks_,
+                                            "; ", arrivals.dropped(), " were dropped"));
   }
 
   Servers& servers_;
   const uint64_t tasks_;
   const std::unique_ptr<v1::EventService::Stub> events_;
   const std::unique_ptr<bench::Bare::Stub> bare_;
+  std::unique_ptr<Session> session_;
+  std::string one_task_graph_;
   std::string graph_;
 };
 

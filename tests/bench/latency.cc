@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "client/client.h"
 #include "grpcpp/client_context.h"
 #include "runtime/base/status_macros.h"
@@ -42,7 +43,8 @@ absl::Status Close(Stream& stream) {
 
 }  // namespace
 
-absl::Status MeasureLatency(Servers& servers, const Effort& effort, Report& report) {
+absl::Status MeasureLatency(Servers& servers, const Effort& effort, absl::string_view suffix,
+                            bool judged, Report& report) {
   const v1::LaunchGraphRequest launch = UnaryLaunch(servers.one_task_graph());
   const v1::LaunchStreamRequest stream_launch = StreamLaunch(servers.one_task_graph());
   v1::Run run;
@@ -104,31 +106,31 @@ absl::Status MeasureLatency(Servers& servers, const Effort& effort, Report& repo
   PTO_RETURN_IF_ERROR(Close(*pings));
   PTO_RETURN_IF_ERROR(client_launches.Done());
 
-  const auto add = [&report](const char* name, double value, const char* against,
-                             double against_value, absl::optional<Target> target) {
-    report.Add({.name = name,
+  const auto add = [&](const char* name, double value, const char* against, double against_value,
+                       absl::optional<Target> target = absl::nullopt) {
+    report.Add({.name = absl::StrCat(name, suffix),
                 .value = value,
                 .unit = "us",
-                .against = against,
+                .against = absl::StrCat(against, suffix),
                 .against_value = against_value,
-                .target = target});
+                .target = judged ? target : absl::nullopt});
   };
   const double echo = bare_unary.rounds.p50_us();
   add("unary_p50", unary.rounds.p50_us(), "bare_unary_p50", echo, Target::AtMost(1.25));
-  add("unary_p99", unary.rounds.p99_us(), "bare_unary_p99", bare_unary.rounds.p99_us(), {});
+  add("unary_p99", unary.rounds.p99_us(), "bare_unary_p99", bare_unary.rounds.p99_us());
   add("launch_stream_p50", stream.rounds.p50_us(), "bare_ping_pong_p50",
       bare_stream.rounds.p50_us(), Target::AtMost(1.3));
   add("launch_stream_p50_below_unary", stream.rounds.p50_us(), "bare_unary_p50", echo,
       Target::AtMost(1));
   add("launch_stream_p99", stream.rounds.p99_us(), "bare_ping_pong_p99",
-      bare_stream.rounds.p99_us(), {});
-  add("client_unary_p50", client_unary.rounds.p50_us(), "bare_unary_p50", echo, {});
+      bare_stream.rounds.p99_us());
+  add("client_unary_p50", client_unary.rounds.p50_us(), "bare_unary_p50", echo);
   add("client_unary_p99", client_unary.rounds.p99_us(), "bare_unary_p99",
-      bare_unary.rounds.p99_us(), {});
+      bare_unary.rounds.p99_us());
   add("client_launch_stream_p50", client_stream.rounds.p50_us(), "bare_ping_pong_p50",
-      bare_stream.rounds.p50_us(), {});
+      bare_stream.rounds.p50_us());
   add("client_launch_stream_p99", client_stream.rounds.p99_us(), "bare_ping_pong_p99",
-      bare_stream.rounds.p99_us(), {});
+      bare_stream.rounds.p99_us());
   return absl::OkStatus();
 }
 

@@ -67,6 +67,13 @@ absl::Status CallError(absl::string_view what, const grpc::Status& status) {
                       absl::StrCat(what, ": ", status.error_message()));
 }
 
+absl::StatusOr<std::string> RegisterOneTask(Session& session) {
+  GraphBuilder graph;
+  graph.Task("noop", 0, {});
+  PTO_ASSIGN_OR_RETURN(const v1::Graph registered, session.Register("one-task", graph));
+  return registered.name();
+}
+
 absl::StatusOr<std::unique_ptr<Servers>> Servers::Start(const std::string& ptod,
                                                         const std::string& self) {
   PTO_ASSIGN_OR_RETURN(TemporaryDirectory directory, TemporaryDirectory::Make());
@@ -82,12 +89,10 @@ absl::StatusOr<std::unique_ptr<Servers>> Servers::Start(const std::string& ptod,
   PTO_RETURN_IF_ERROR(WaitUntilServed(bare_address));
   PTO_ASSIGN_OR_RETURN(Client client, Client::Connect(daemon_address));
   PTO_ASSIGN_OR_RETURN(Session session, client.CreateSession({.id = "bench"}));
-  GraphBuilder graph;
-  graph.Task("noop", 0, {});
-  PTO_ASSIGN_OR_RETURN(const v1::Graph registered, session.Register("one-task", graph));
+  PTO_ASSIGN_OR_RETURN(std::string one_task_graph, RegisterOneTask(session));
   return std::unique_ptr<Servers>(new Servers(std::move(directory), std::move(daemon),
                                               std::move(bare), std::move(client),
-                                              std::move(session), registered.name()));
+                                              std::move(session), std::move(one_task_graph)));
 }
 
 Servers::Servers(TemporaryDirectory directory, ChildProcess daemon, ChildProcess bare,

@@ -15,6 +15,7 @@
 #include "pto/v1/run.grpc.pb.h"
 #include "tests/bench/bare.grpc.pb.h"
 #include "tests/bench/child_process.h"
+#include "tests/bench/placement.h"
 
 namespace pto::bench {
 
@@ -52,7 +53,14 @@ class Servers {
   Servers(const Servers&) = delete;
   Servers& operator=(const Servers&) = delete;
 
-  // A session on the daemon, with a graph of one task that does nothing.
+  // Says where this process and the servers run from now on.
+  absl::Status Place(Placement placement) {
+    return bench::Place(placement, {daemon_process_.pid(), bare_process_.pid()});
+  }
+
+  // Reaches the daemon.
+  Client& client() { return client_; }
+  // A session there, with a graph of one task that does nothing.
   Session& session() { return session_; }
   const std::string& one_task_graph() const { return one_task_graph_; }
 
@@ -81,6 +89,9 @@ class Servers {
   const std::unique_ptr<v1::RunService::Stub> run_;
   const std::unique_ptr<Bare::Stub> bare_;
 };
+
+// Registers a graph of one task that does nothing; returns its name.
+absl::StatusOr<std::string> RegisterOneTask(Session& session);
 
 // `--bare-server=ADDRESS` makes a benchmark serve as the bare peer.
 inline constexpr absl::string_view kBareServerFlag = "--bare-server=";
