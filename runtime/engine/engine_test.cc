@@ -17,9 +17,9 @@ namespace pto {
 namespace {
 
 using ::pto::testing::HasReason;
+using ::pto::testing::KernelBody;
 using ::pto::testing::MakeTestChips;
 using ::pto::testing::MakeTestGraph;
-using ::pto::testing::KernelBody;
 using ::pto::testing::TestObserver;
 using ::pto::testing::TestTask;
 
@@ -37,7 +37,7 @@ class EngineTest : public ::testing::Test {
   }
 
   std::shared_ptr<pto::Run> Prepare(const std::vector<TestTask>& tasks, KernelBody body = nullptr,
-                               int64_t timeout_ns = 0) {
+                                    int64_t timeout_ns = 0) {
     if (body == nullptr) {
       body = [this](uint32_t task, const pto_context&) {
         order_.push_back(task);
@@ -231,8 +231,8 @@ TEST_F(EngineTest, StopIfSelects) {
   engine_->Start(on_0);
   std::shared_ptr<pto::Run> on_1 = Prepare({{{}, 1}});
   engine_->Start(on_1);
-  engine_->StopIf([](const pto::Run& run) { return run.image().chips()[0] == 1; }, RunState::kFailed,
-                  Error(reason::kChipReset, "chips/1 is reset"));
+  engine_->StopIf([](const pto::Run& run) { return run.image().chips()[0] == 1; },
+                  RunState::kFailed, Error(reason::kChipReset, "chips/1 is reset"));
   EXPECT_EQ(on_0->state(), RunState::kQueued);
   EXPECT_EQ(on_1->state(), RunState::kFailed);
   RunAll();
