@@ -160,7 +160,7 @@ absl::optional<v1::LaunchCompletion> LaunchPipe::Take(absl::optional<uint64_t> t
   return absl::nullopt;
 }
 
-bool LaunchPipe::IsClaimed(uint64_t tag) const {
+bool LaunchPipe::IsClaimed(uint64_t tag) {
   return std::find(claimed_.begin(), claimed_.end(), tag) != claimed_.end();
 }
 

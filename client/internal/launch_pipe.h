@@ -56,7 +56,7 @@ class LaunchPipe final : public AsyncCall {
   // Takes the completion of `tag`, or the first that no LaunchAndWait waits for.
   absl::optional<v1::LaunchCompletion> Take(absl::optional<uint64_t> tag)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(driver_.mutex());
-  bool IsClaimed(uint64_t tag) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(driver_.mutex());
+  bool IsClaimed(uint64_t tag) ABSL_EXCLUSIVE_LOCKS_REQUIRED(driver_.mutex());
 
   // Null when closed: a call that is stuck is kept by the core.
   std::shared_ptr<Core> core_;
