@@ -1,5 +1,7 @@
 #include "daemon/core/session_manager.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -10,6 +12,10 @@
 
 namespace pto {
 namespace {
+
+// From the end of a session until its memory is given back: by then calls and streams have let
+// go of it, and others may have ended too.
+constexpr absl::Duration kTrimDelay = absl::Milliseconds(200);
 
 // How many ended sessions are remembered.
 constexpr size_t kMaxEnded = 10'000;
@@ -118,7 +124,17 @@ absl::StatusOr<std::shared_ptr<Session>> SessionManager::Delete(absl::string_vie
            {"buffers", usage.buffers},
            {"device_bytes", usage.device_bytes},
            {"cancelled_runs", usage.active_runs}});
+  TrimHeapSoon();
   return session;
+}
+
+void SessionManager::TrimHeapSoon() {
+  if (trim_is_due_->exchange(true, std::memory_order_acq_rel)) return;
+  options_.timers->Schedule(options_.clock->NowNanos() + absl::ToInt64Nanoseconds(kTrimDelay),
+                            [due = trim_is_due_] {
+                              due->store(false, std::memory_order_release);
+                              malloc_trim(0);
+                            });
 }
 
 void SessionManager::EndAll(absl::string_view why) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -75,8 +76,12 @@ class SessionManager {
   void ScheduleExpiry(const std::shared_ptr<Session>& session);
   void CheckExpiry(const std::shared_ptr<Session>& session);
   void Remember(const std::string& id, absl::string_view why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Gives what a session has left in the heap back to the system; once for many sessions.
+  void TrimHeapSoon();
 
   const Options options_;
+  // Shared with the timer, which may outlive this object.
+  const std::shared_ptr<std::atomic<bool>> trim_is_due_ = std::make_shared<std::atomic<bool>>();
   mutable Mutex mutex_;
   std::map<std::string, std::shared_ptr<Session>, std::less<>> sessions_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, Ended> ended_ ABSL_GUARDED_BY(mutex_);
