@@ -232,9 +232,11 @@ bool Engine::RunBlock(Worker& worker, BlockTicket& ticket, bool may_continue) {
     run.block_starts_[ticket.task].compare_exchange_strong(none, start, std::memory_order_relaxed);
     std::atomic<uint32_t>& counter = run.counters_[ticket.task];
     if (failed) counter.fetch_or(Run::kFailedBit, std::memory_order_relaxed);
+    // Once this block is counted, another may be the last one: the run may end and be gone.
+    const uint32_t chip = task.chip;
     const uint32_t before = counter.fetch_sub(1, std::memory_order_acq_rel);
     if ((before & ~Run::kFailedBit) != 1) {
-      states_[task.chip]->queue.ReleaseCore(ticket.kind, ticket.core);
+      states_[chip]->queue.ReleaseCore(ticket.kind, ticket.core);
       return false;
     }
     failed = (before & Run::kFailedBit) != 0;

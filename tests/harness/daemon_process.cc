@@ -148,6 +148,22 @@ void DaemonProcess::Kill() {
   CheckNothingLeft();
 }
 
+void DaemonProcess::Pause() {
+  Signal(SIGSTOP);
+  const auto all_stopped = [this] {
+    for (const auto& thread :
+         std::filesystem::directory_iterator(absl::StrCat("/proc/", pid(), "/task"))) {
+      // The state is the letter after the name, which is in parentheses.
+      const std::string stat = ReadFile(thread.path() / "stat");
+      if (!absl::StrContains(stat, ") T ")) return false;
+    }
+    return true;
+  };
+  EXPECT_TRUE(Eventually(absl::Seconds(10), all_stopped));
+}
+
+void DaemonProcess::Resume() { Signal(SIGCONT); }
+
 void DaemonProcess::CheckEnd(int status) {
   checked_ = true;
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)

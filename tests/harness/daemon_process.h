@@ -48,6 +48,9 @@ class DaemonProcess {
   void Restart();
   void Restart(std::vector<std::string> flags);
   void Signal(int signal) { process_->Signal(signal); }
+  // Keeps all its threads from running; returns when they stand still.
+  void Pause();
+  void Resume();
   bool running() { return !process_->ended(); }
   // The wait status of a daemon that ends by itself; fails the test when it does not in time.
   int WaitForEnd(absl::Duration timeout = absl::Seconds(30));
