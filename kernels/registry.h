@@ -28,7 +28,4 @@ class KernelRegistry {
   absl::flat_hash_map<std::string, const pto_kernel_info*> kernels_;
 };
 
-// All built-in kernels.
-const KernelRegistry& BuiltinKernels();
-
 }  // namespace pto

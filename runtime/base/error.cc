@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "absl/strings/cord.h"
+#include "absl/strings/match.h"
 
 namespace pto {
 namespace {
@@ -20,25 +21,49 @@ void PutNumber(std::string& out, uint64_t number) {
   out.append(reinterpret_cast<const char*>(&number), sizeof number);
 }
 
+// Reads what Put and PutNumber wrote. Whoever holds a status can set any payload on it, so
+// what does not fit sets failed() instead of reading past the end.
 class Reader {
  public:
   explicit Reader(absl::string_view in) : in_(in) {}
+
   std::string Text() {
     uint32_t size = 0;
-    std::memcpy(&size, in_.data(), sizeof size);
-    std::string text(in_.substr(sizeof size, size));
-    in_.remove_prefix(sizeof size + size);
+    Fixed(&size);
+    if (size > in_.size()) return Fail();
+    std::string text(in_.substr(0, size));
+    in_.remove_prefix(size);
     return text;
   }
+
   uint64_t Number() {
     uint64_t number = 0;
-    std::memcpy(&number, in_.data(), sizeof number);
-    in_.remove_prefix(sizeof number);
+    Fixed(&number);
     return number;
   }
 
+  bool failed() const { return failed_; }
+  bool done() const { return in_.empty(); }
+
  private:
+  template <typename T>
+  void Fixed(T* value) {
+    if (in_.size() < sizeof *value) {
+      Fail();
+      return;
+    }
+    std::memcpy(value, in_.data(), sizeof *value);
+    in_.remove_prefix(sizeof *value);
+  }
+
+  std::string Fail() {
+    failed_ = true;
+    in_ = {};
+    return {};
+  }
+
   absl::string_view in_;
+  bool failed_ = false;
 };
 
 absl::Cord Encode(const ErrorDetail& detail) {
@@ -64,7 +89,7 @@ absl::Cord Encode(const ErrorDetail& detail) {
   return absl::Cord(out);
 }
 
-ErrorDetail Decode(const absl::Cord& payload) {
+absl::optional<ErrorDetail> Decode(const absl::Cord& payload) {
   const std::string flat(payload);
   Reader reader(flat);
   ErrorDetail detail;
@@ -74,7 +99,7 @@ ErrorDetail Decode(const absl::Cord& payload) {
   detail.field = reader.Text();
   detail.scope = static_cast<Scope>(reader.Number());
   const uint64_t pairs = reader.Number();
-  for (uint64_t i = 0; i < pairs; ++i) {
+  for (uint64_t i = 0; i < pairs && !reader.failed(); ++i) {
     std::string key = reader.Text();
     detail.metadata.emplace_back(std::move(key), reader.Text());
   }
@@ -86,6 +111,7 @@ ErrorDetail Decode(const absl::Cord& payload) {
     quota.requested = reader.Number();
     detail.quota = std::move(quota);
   }
+  if (reader.failed() || !reader.done()) return absl::nullopt;
   return detail;
 }
 
@@ -140,8 +166,9 @@ std::string ReasonOf(const absl::Status& status) {
 
 absl::Status PrefixField(const absl::Status& status, absl::string_view prefix) {
   absl::optional<ErrorDetail> detail = GetErrorDetail(status);
-  if (!detail.has_value() || detail->field.empty()) return status;
+  if (!detail.has_value()) return status;
   detail->field = absl::StrCat(prefix, detail->field);
+  if (absl::EndsWith(detail->field, ".")) detail->field.pop_back();
   return Make(status.code(), status.message(), *detail);
 }
 

@@ -43,7 +43,7 @@ class Error {
  public:
   Error(const Reason& reason, absl::string_view message);
 
-  // Path of the field that is wrong. Part of the message too.
+  // Path of the field that is wrong. It goes beside the message, not into it.
   Error& At(absl::string_view field);
   // A value that the message speaks of.
   Error& With(absl::string_view key, absl::AlphaNum value);
@@ -65,7 +65,8 @@ absl::optional<ErrorDetail> GetErrorDetail(const absl::Status& status);
 // The reason's name, or an empty string for a status without one.
 std::string ReasonOf(const absl::Status& status);
 
-// Puts `prefix` before the field path of an error that has one. Leaves others alone.
+// Puts `prefix` before the field path of an error of ours; a dot at its end is dropped when
+// nothing follows. Leaves any other status alone.
 absl::Status PrefixField(const absl::Status& status, absl::string_view prefix);
 
 }  // namespace pto

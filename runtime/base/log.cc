@@ -28,29 +28,57 @@ absl::string_view LevelName(LogLevel level) {
   return "UNKNOWN";
 }
 
-void AppendEscaped(std::string& out, absl::string_view text) {
+bool IsControl(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return byte < 0x20 || byte == 0x7f;
+}
+
+// Length of the UTF-8 character that `text` begins with, or 0 when there is none.
+size_t Utf8Length(absl::string_view text) {
+  const auto at = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = at(0);
+  if (lead < 0x80) return 1;
+  const size_t length = lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
+  if (length == 0 || text.size() < length) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((at(i) & 0xc0) != 0x80) return 0;
+  }
+  // Longer than need be, a surrogate, or beyond the last character.
+  if ((lead == 0xe0 && at(1) < 0xa0) || (lead == 0xed && at(1) > 0x9f) ||
+      (lead == 0xf0 && at(1) < 0x90) || (lead == 0xf4 && at(1) > 0x8f)) {
+    return 0;
+  }
+  return length;
+}
+
+// Appends `text` so that it stays on its line, and is valid inside a JSON string when `quotes`.
+void AppendEscaped(std::string& out, absl::string_view text, bool quotes) {
   static constexpr char kHex[] = "0123456789abcdef";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
+  while (!text.empty()) {
+    const char c = text[0];
+    const size_t length = Utf8Length(text);
+    if (length == 0) {
+      out += "\xef\xbf\xbd";  // U+FFFD: a reader of JSON refuses the whole line otherwise
+    } else if (quotes && (c == '"' || c == '\\')) {
       out += '\\';
       out += c;
     } else if (c == '\n') {
       out += "\\n";
-    } else if (byte < 0x20) {
+    } else if (IsControl(c)) {
       out += "\\u00";
-      out += kHex[byte >> 4];
-      out += kHex[byte & 15];
+      out += kHex[static_cast<unsigned char>(c) >> 4];
+      out += kHex[static_cast<unsigned char>(c) & 15];
     } else {
-      out += c;
+      out.append(text.data(), length);
     }
+    text.remove_prefix(length == 0 ? 1 : length);
   }
 }
 
 bool NeedsQuotes(absl::string_view text) {
   if (text.empty()) return true;
   for (const char c : text) {
-    if (c == ' ' || c == '"' || c == '=' || static_cast<unsigned char>(c) < 0x20) return true;
+    if (c == ' ' || c == '"' || c == '=' || IsControl(c)) return true;
   }
   return false;
 }
@@ -62,14 +90,14 @@ absl::string_view BaseName(absl::string_view path) {
 
 std::string FormatJson(absl::string_view time, LogLevel level, absl::string_view file, int line,
                        absl::string_view message, absl::Span<const LogField> fields) {
-  std::string out = absl::StrCat("{\"time\":\"", time, "\",\"level\":\"", LevelName(level),
-                                 "\",\"source\":\"", BaseName(file), ":", line,
-                                 "\",\"message\":\"");
-  AppendEscaped(out, message);
+  std::string out =
+      absl::StrCat("{\"time\":\"", time, "\",\"level\":\"", LevelName(level), "\",\"source\":\"",
+                   BaseName(file), ":", line, "\",\"message\":\"");
+  AppendEscaped(out, message, /*quotes=*/true);
   out += '"';
   for (const LogField& field : fields) {
     absl::StrAppend(&out, ",\"", field.key(), "\":\"");
-    AppendEscaped(out, field.value());
+    AppendEscaped(out, field.value(), /*quotes=*/true);
     out += '"';
   }
   out += '}';
@@ -78,16 +106,16 @@ std::string FormatJson(absl::string_view time, LogLevel level, absl::string_view
 
 std::string FormatText(absl::string_view time, LogLevel level, absl::string_view file, int line,
                        absl::string_view message, absl::Span<const LogField> fields) {
-  std::string out =
-      absl::StrCat(time, " ", LevelName(level), " ", BaseName(file), ":", line, " ", message);
+  std::string out = absl::StrCat(time, " ", LevelName(level), " ", BaseName(file), ":", line, " ");
+  AppendEscaped(out, message, /*quotes=*/false);
   for (const LogField& field : fields) {
     absl::StrAppend(&out, " ", field.key(), "=");
     if (NeedsQuotes(field.value())) {
       out += '"';
-      AppendEscaped(out, field.value());
+      AppendEscaped(out, field.value(), /*quotes=*/true);
       out += '"';
     } else {
-      out.append(field.value().data(), field.value().size());
+      AppendEscaped(out, field.value(), /*quotes=*/false);
     }
   }
   return out;

@@ -16,7 +16,8 @@ enum class LogFormat { kText, kJson };
 // One named value of a log line.
 class LogField {
  public:
-  LogField(absl::string_view key, absl::AlphaNum value) : key_(key), value_(std::string(value.Piece())) {}
+  LogField(absl::string_view key, absl::AlphaNum value)
+      : key_(key), value_(std::string(value.Piece())) {}
   absl::string_view key() const { return key_; }
   absl::string_view value() const { return value_; }
 
@@ -33,14 +34,15 @@ bool LogEnabled(LogLevel level);
 bool ParseLogLevel(absl::string_view text, LogLevel* level);
 bool ParseLogFormat(absl::string_view text, LogFormat* format);
 
-// One line as Log writes it, without the newline.
+// One line as Log writes it, without the newline. Nothing in message or values can break it:
+// control characters are escaped, bytes that are not UTF-8 replaced.
 std::string FormatLogLine(LogFormat format, absl::string_view time, LogLevel level,
                           absl::string_view file, int line, absl::string_view message,
                           absl::Span<const LogField> fields);
 
 // Writes one line to standard error in one write. Thread-safe.
 void Log(LogLevel level, absl::string_view file, int line, absl::string_view message,
-         std::initializer_list<LogField> fields);
+         std::initializer_list<LogField> fields = {});
 
 // Reports a broken invariant and ends the process.
 [[noreturn]] void CheckFailed(absl::string_view file, int line, absl::string_view condition,
@@ -49,15 +51,16 @@ void Log(LogLevel level, absl::string_view file, int line, absl::string_view mes
 }  // namespace pto
 
 // PTO_LOG(kInfo, "session ended", {{"session", name}, {"runs", runs}});
-#define PTO_LOG(level, message, ...)                                               \
-  do {                                                                             \
-    if (::pto::LogEnabled(::pto::LogLevel::level)) {                               \
-      ::pto::Log(::pto::LogLevel::level, __FILE__, __LINE__, message, __VA_ARGS__); \
-    }                                                                              \
+// PTO_LOG(kInfo, "drained");
+#define PTO_LOG(level, message, ...)                                                              \
+  do {                                                                                            \
+    if (::pto::LogEnabled(::pto::LogLevel::level)) {                                              \
+      ::pto::Log(::pto::LogLevel::level, __FILE__, __LINE__, message __VA_OPT__(, ) __VA_ARGS__); \
+    }                                                                                             \
   } while (false)
 
 // For what cannot happen. Errors of the outside world are an absl::Status, never this.
-#define PTO_CHECK(condition, message)                                           \
-  do {                                                                          \
-    if (!(condition)) ::pto::CheckFailed(__FILE__, __LINE__, #condition, message);            \
+#define PTO_CHECK(condition, message)                                              \
+  do {                                                                             \
+    if (!(condition)) ::pto::CheckFailed(__FILE__, __LINE__, #condition, message); \
   } while (false)

@@ -20,9 +20,10 @@ class ABSL_LOCKABLE Mutex {
   void Unlock() ABSL_UNLOCK_FUNCTION() { mutex_.unlock(); }
   bool TryLock() ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true) { return mutex_.try_lock(); }
 
-  // For std::condition_variable_any and std::lock.
+  // The same by the names that std::condition_variable_any and std::lock want.
   void lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { mutex_.lock(); }
   void unlock() ABSL_UNLOCK_FUNCTION() { mutex_.unlock(); }
+  bool try_lock() ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true) { return mutex_.try_lock(); }
 
  private:
   friend class CondVar;
@@ -50,12 +51,16 @@ class CondVar {
     condition_.wait(lock);
     lock.release();
   }
-  // Returns false when the time is up.
+  // Returns false when the time is up. Any timeout is good: one beyond the clock's end waits
+  // for ever, a negative one not at all.
   bool WaitFor(Mutex& mutex, std::chrono::nanoseconds timeout)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
-    const bool woken = condition_.wait_until(lock, std::chrono::steady_clock::now() + timeout) ==
-                       std::cv_status::no_timeout;
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point now = Clock::now();
+    const Clock::time_point until =
+        timeout < Clock::time_point::max() - now ? now + timeout : Clock::time_point::max();
+    const bool woken = condition_.wait_until(lock, until) == std::cv_status::no_timeout;
     lock.release();
     return woken;
   }

@@ -10,9 +10,9 @@
 
 namespace pto::testing {
 
-inline const absl::Status& GetStatus(const absl::Status& status) { return status; }
+inline absl::Status GetStatus(const absl::Status& status) { return status; }
 template <typename T>
-const absl::Status& GetStatus(const absl::StatusOr<T>& status) {
+absl::Status GetStatus(const absl::StatusOr<T>& status) {
   return status.status();
 }
 
@@ -24,7 +24,7 @@ MATCHER(IsOk, "is OK") {
 
 // EXPECT_THAT(Do(), HasReason(reason::kKernelUnknown));
 MATCHER_P(HasReason, reason, "has the reason " + std::string(reason.name)) {
-  const absl::Status& status = GetStatus(arg);
+  const absl::Status status = GetStatus(arg);
   *result_listener << status.ToString() << " with the reason '" << ReasonOf(status) << "'";
   return ReasonOf(status) == reason.name && status.code() == reason.code;
 }

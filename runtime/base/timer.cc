@@ -54,7 +54,7 @@ TimerThread::TimerThread(TimerQueue& queue) : queue_(queue), thread_([this] { Lo
 TimerThread::~TimerThread() {
   {
     MutexLock lock(queue_.mutex_);
-    queue_.stopping_ = true;
+    stopping_ = true;
     queue_.changed_.NotifyAll();
   }
   thread_.join();
@@ -64,7 +64,7 @@ void TimerThread::Loop() {
   while (true) {
     queue_.RunDue();
     MutexLock lock(queue_.mutex_);
-    if (queue_.stopping_) return;
+    if (stopping_) return;
     if (queue_.timers_.empty()) {
       queue_.changed_.Wait(queue_.mutex_);
       continue;

@@ -42,13 +42,13 @@ class TimerQueue {
   const Clock& clock_;
   Mutex mutex_;
   CondVar changed_;
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   Id next_id_ ABSL_GUARDED_BY(mutex_) = 1;
   std::map<std::pair<int64_t, Id>, std::function<void()>> timers_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<Id, int64_t> times_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Runs a TimerQueue on the machine's clock until it is destroyed.
+// Runs a TimerQueue on the machine's clock until it is destroyed; the queue outlives it. After
+// the destructor no function is being called; timers that are left stay in the queue.
 class TimerThread {
  public:
   explicit TimerThread(TimerQueue& queue);
@@ -60,7 +60,8 @@ class TimerThread {
   void Loop();
 
   TimerQueue& queue_;
-  std::thread thread_;
+  bool stopping_ ABSL_GUARDED_BY(queue_.mutex_) = false;
+  std::thread thread_;  // last, so that it finds the rest complete
 };
 
 }  // namespace pto

@@ -83,6 +83,12 @@ def debian_repositories():
         packages = ["libbenchmark-dev"],
     )
     system_repository(
+        name = "blis",
+        build_file = "@pto//third_party/debian:blis.BUILD",
+        links = {"include/blis-serial": "/usr/include/x86_64-linux-gnu/blis-serial"},
+        packages = ["libblis-serial-dev"],
+    )
+    system_repository(
         name = "cli11",
         build_file = "@pto//third_party/debian:cli11.BUILD",
         links = {"include/CLI": "/usr/include/CLI"},

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "daemon/config/config.pb.h"
+
+namespace pto {
+
+// What ptod is asked to do.
+struct CommandLine {
+  enum class Action {
+    kServe,
+    // Write `text` to standard output and exit with 0: --help, --version, --print-config.
+    kPrint,
+  };
+  Action action = Action::kServe;
+  // The effective, valid configuration. For kServe.
+  config::v1::DaemonConfig config;
+  std::string text;
+};
+
+// Parses ptod's command line and the file that --config names, and validates the result.
+// `version` is what --version prints.
+// Errors: CONFIG_INVALID; ptod prints the message and exits with 2.
+absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv,
+                                             absl::string_view version);
+
+}  // namespace pto

@@ -1,0 +1,243 @@
+#include "daemon/config/settings.h"
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/time.h"
+#include "daemon/config/units.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/duration.pb.h"
+#include "google/protobuf/message.h"
+#include "google/protobuf/text_format.h"
+#include "runtime/base/error.h"
+
+namespace pto {
+namespace {
+
+using config::v1::DaemonConfig;
+using google::protobuf::Duration;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+constexpr Setting kSettings[] = {
+    {"listen", "listen", "", true, "address to listen on: unix:/path or host:port; repeatable"},
+    {"allow_remote", "allow-remote", "false", false,
+     "allow TCP addresses that other machines can reach; there is no authentication"},
+    {"sim_chips.count", "sim-chips", "0", false, "number of simulated chips"},
+    {"sim_chips.clusters", "sim-clusters", "24", true, "clusters of each simulated chip"},
+    {"sim_chips.memory_bytes", "sim-memory", "16G", true, "memory of each simulated chip"},
+    {"state_dir", "state-dir", "", false, "directory for what survives a restart"},
+    {"executor_threads", "executor-threads", "0", false,
+     "threads that run kernels; 0 means one for each CPU"},
+    {"log_level", "log-level", "info", true, "debug, info, warning or error"},
+    {"log_format", "log-format", "text", true, "text or json"},
+    {"drain_grace", "drain-grace", "10s", false, "time for runs to end when the daemon stops"},
+    {"session.default_ttl", "session-default-ttl", "30s", true,
+     "time that a session lives without renewal when its client does not say"},
+    {"session.min_ttl", "session-min-ttl", "1s", true, "shortest time to live of a session"},
+    {"session.max_ttl", "session-max-ttl", "1h", true, "longest time to live of a session"},
+    {"limits.max_graph_tasks", "max-graph-tasks", "1048576", true, "tasks in one graph"},
+    {"limits.max_block_tasks", "max-block-tasks", "65536", true, "tasks in one packed block"},
+    {"limits.max_chunk_bytes", "max-chunk-bytes", "2M", true,
+     "bytes of data in one message of a buffer's transfer"},
+    {"limits.max_buffer_bytes", "max-buffer-bytes", "16G", true, "bytes in one buffer"},
+    {"limits.max_session_buffers", "max-session-buffers", "65536", true, "buffers in one session"},
+    {"limits.max_session_active_runs", "max-session-active-runs", "4096", true,
+     "runs of one session that are queued or running at once"},
+    {"limits.max_session_finished_runs", "max-session-finished-runs", "4096", true,
+     "finished runs that one session keeps readable"},
+    {"limits.max_session_graphs", "max-session-graphs", "1024", true,
+     "registered graphs in one session"},
+    {"limits.max_sessions", "max-sessions", "1024", true, "sessions of the node"},
+    {"limits.event_log_bytes", "event-log-bytes", "64M", true,
+     "bytes of events that one session keeps"},
+    {"limits.max_message_bytes", "max-message-bytes", "16M", true, "bytes of one request message"},
+};
+
+// A field within the message that directly contains it.
+template <typename MessageType>
+struct Place {
+  MessageType* message;
+  const FieldDescriptor* field;
+};
+
+Place<Message> Find(const Setting& setting, DaemonConfig* config) {
+  Place<Message> place{config, nullptr};
+  for (absl::string_view name : absl::StrSplit(setting.key, '.')) {
+    if (place.field != nullptr) {
+      place.message = place.message->GetReflection()->MutableMessage(place.message, place.field);
+    }
+    place.field = place.message->GetDescriptor()->FindFieldByName(std::string(name));
+  }
+  return place;
+}
+
+Place<const Message> Find(const Setting& setting, const DaemonConfig& config) {
+  Place<const Message> place{&config, nullptr};
+  for (absl::string_view name : absl::StrSplit(setting.key, '.')) {
+    if (place.field != nullptr) {
+      place.message = &place.message->GetReflection()->GetMessage(*place.message, place.field);
+    }
+    place.field = place.message->GetDescriptor()->FindFieldByName(std::string(name));
+  }
+  return place;
+}
+
+bool IsBytes(const FieldDescriptor& field) { return absl::EndsWith(field.name(), "_bytes"); }
+
+absl::Status Wrong(const Setting& setting, absl::string_view text, absl::string_view expected) {
+  return Error(reason::kConfigInvalid,
+               absl::StrCat(setting.key, ": expected ", expected, ", not '", text, "'"))
+      .At(setting.key);
+}
+
+bool ParseNumber(const FieldDescriptor& field, absl::string_view text, uint64_t* number) {
+  if (IsBytes(field)) return ParseBytes(text, number);
+  if (text.find_first_not_of("0123456789") != absl::string_view::npos) return false;
+  return absl::SimpleAtoi(text, number);
+}
+
+// Rounded to whole nanoseconds; a setting has no use for more than 10,000 years.
+bool ParseDuration(absl::string_view text, Duration* out) {
+  absl::Duration duration;
+  if (!absl::ParseDuration(text, &duration)) return false;
+  if (duration < absl::ZeroDuration() || duration > absl::Hours(24 * 365 * 10'000)) return false;
+  const int64_t seconds = absl::IDivDuration(duration, absl::Seconds(1), &duration);
+  out->set_seconds(seconds);
+  out->set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(duration)));
+  return true;
+}
+
+}  // namespace
+
+absl::Span<const Setting> AllSettings() { return kSettings; }
+
+absl::Status SetFromText(const Setting& setting, absl::string_view text, DaemonConfig* config) {
+  const auto [message, field] = Find(setting, config);
+  const auto* const reflection = message->GetReflection();
+  uint64_t number = 0;
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_BOOL:
+      if (text != "true" && text != "false") return Wrong(setting, text, "true or false");
+      reflection->SetBool(message, field, text == "true");
+      break;
+    case FieldDescriptor::CPPTYPE_UINT32:
+      if (!ParseNumber(*field, text, &number) || number > std::numeric_limits<uint32_t>::max()) {
+        return Wrong(setting, text, "a number from 0 to 4294967295");
+      }
+      reflection->SetUInt32(message, field, static_cast<uint32_t>(number));
+      break;
+    case FieldDescriptor::CPPTYPE_UINT64:
+      if (!ParseNumber(*field, text, &number)) {
+        return Wrong(setting, text,
+                     IsBytes(*field) ? "a number of bytes such as 512M or 16G"
+                                     : "a number from 0 to 18446744073709551615");
+      }
+      reflection->SetUInt64(message, field, number);
+      break;
+    case FieldDescriptor::CPPTYPE_MESSAGE: {
+      Duration duration;
+      if (!ParseDuration(text, &duration)) {
+        return Wrong(setting, text, "a duration such as 500ms, 30s or 1h30m");
+      }
+      reflection->MutableMessage(message, field)->CopyFrom(duration);
+      break;
+    }
+    default:
+      if (field->is_repeated()) {
+        reflection->AddString(message, field, std::string(text));
+      } else {
+        reflection->SetString(message, field, std::string(text));
+      }
+      break;
+  }
+  return absl::OkStatus();
+}
+
+bool IsList(const Setting& setting) {
+  return Find(setting, DaemonConfig::default_instance()).field->is_repeated();
+}
+
+bool IsSet(const Setting& setting, const DaemonConfig& config) {
+  const auto [message, field] = Find(setting, config);
+  const auto* const reflection = message->GetReflection();
+  if (field->is_repeated()) return reflection->FieldSize(*message, field) > 0;
+  if (!reflection->HasField(*message, field)) return false;
+  if (!setting.zero_is_default) return true;
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return reflection->GetUInt32(*message, field) != 0;
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return reflection->GetUInt64(*message, field) != 0;
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      return reflection->GetMessage(*message, field).ByteSizeLong() != 0;
+    case FieldDescriptor::CPPTYPE_STRING:
+      return !reflection->GetString(*message, field).empty();
+    default:
+      return true;
+  }
+}
+
+void CopySetting(const Setting& setting, const DaemonConfig& from, DaemonConfig* to) {
+  const auto [source, field] = Find(setting, from);
+  Message* const target = Find(setting, to).message;
+  target->GetReflection()->ClearField(target, field);
+  // A message with this one field only, merged.
+  std::unique_ptr<Message> only(source->New());
+  only->CopyFrom(*source);
+  std::vector<const FieldDescriptor*> fields;
+  only->GetReflection()->ListFields(*only, &fields);
+  for (const FieldDescriptor* other : fields) {
+    if (other != field) only->GetReflection()->ClearField(only.get(), other);
+  }
+  target->MergeFrom(*only);
+}
+
+absl::string_view TypeName(const Setting& setting) {
+  const FieldDescriptor& field = *Find(setting, DaemonConfig::default_instance()).field;
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return "";
+    case FieldDescriptor::CPPTYPE_UINT32:
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return IsBytes(field) ? "BYTES" : "COUNT";
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      return "DURATION";
+    default:
+      return "TEXT";
+  }
+}
+
+std::string ToTextProto(const Setting& setting, const DaemonConfig& config) {
+  const auto [message, field] = Find(setting, config);
+  google::protobuf::TextFormat::Printer printer;
+  std::string out;
+  const int count = field->is_repeated() ? message->GetReflection()->FieldSize(*message, field) : 1;
+  for (int i = 0; i < count; ++i) {
+    std::string value;
+    printer.SetSingleLineMode(true);
+    printer.PrintFieldValueToString(*message, field, field->is_repeated() ? i : -1, &value);
+    absl::StrAppend(&out, i == 0 ? "" : "\n", field->name());
+    if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+      absl::StrAppend(&out, " { ", value, "}");
+    } else {
+      absl::StrAppend(&out, ": ", value);
+    }
+  }
+  return out;
+}
+
+std::string DefaultListenAddress(bool is_root, const char* runtime_dir) {
+  if (is_root || runtime_dir == nullptr || *runtime_dir == '\0') {
+    return "unix:/run/ptod/ptod.sock";
+  }
+  return absl::StrCat("unix:", runtime_dir, "/ptod.sock");
+}
+
+}  // namespace pto

@@ -1,0 +1,142 @@
+#include "daemon/config/validate.h"
+
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "daemon/config/units.h"
+#include "daemon/shell/listen_address.h"
+#include "runtime/base/error.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status_macros.h"
+
+namespace pto {
+namespace {
+
+using config::v1::DaemonConfig;
+using config::v1::LimitsConfig;
+
+// Around the data of a chunk, in its message.
+constexpr uint64_t kMessageMargin = 64 << 10;
+constexpr uint64_t kNoBound = std::numeric_limits<uint64_t>::max();
+
+absl::Status Wrong(absl::string_view key, absl::string_view what) {
+  return Error(reason::kConfigInvalid, absl::StrCat(key, ": ", what)).At(key);
+}
+
+absl::Status CheckRange(absl::string_view key, uint64_t value, uint64_t least, uint64_t most) {
+  if (value >= least && value <= most) return absl::OkStatus();
+  if (most == kNoBound) return Wrong(key, absl::StrCat(value, " is less than ", least));
+  return Wrong(key, absl::StrCat(value, " is not from ", least, " to ", most));
+}
+
+absl::Status CheckBytes(absl::string_view key, uint64_t value, uint64_t least, uint64_t most) {
+  if (value >= least && value <= most) return absl::OkStatus();
+  return Wrong(key, absl::StrCat(FormatBytes(value), " bytes is not from ", FormatBytes(least),
+                                 " to ", FormatBytes(most)));
+}
+
+absl::Duration ToDuration(const google::protobuf::Duration& duration) {
+  return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
+}
+
+absl::Status CheckDuration(absl::string_view key, const google::protobuf::Duration& proto,
+                           absl::Duration least, absl::Duration most) {
+  const absl::Duration value = ToDuration(proto);
+  if (value >= least && value <= most) return absl::OkStatus();
+  return Wrong(key, absl::StrCat(absl::FormatDuration(value), " is not from ",
+                                 absl::FormatDuration(least), " to ", absl::FormatDuration(most)));
+}
+
+absl::Status CheckListen(const DaemonConfig& config) {
+  if (config.listen().empty()) return Wrong("listen", "at least one address is needed");
+  absl::flat_hash_set<std::string> seen;
+  for (const std::string& text : config.listen()) {
+    const absl::StatusOr<ListenAddress> address = ListenAddress::Parse(text);
+    if (!address.ok()) return Wrong("listen", address.status().message());
+    // Port 0 is another port each time.
+    const bool any_port = !address->is_unix() && address->port() == 0;
+    if (!any_port && !seen.insert(address->ToString()).second) {
+      return Wrong("listen", absl::StrCat(text, " is there twice"));
+    }
+    if (!address->IsLocal() && !config.allow_remote()) {
+      return Wrong("listen",
+                   absl::StrCat(text,
+                                " can be reached from other machines, and the API has no "
+                                "authentication; listen on a unix socket or a loopback address, "
+                                "or set allow_remote: true (--allow-remote)"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSession(const DaemonConfig& config) {
+  const auto& session = config.session();
+  const absl::Duration least = absl::Milliseconds(1);
+  const absl::Duration most = absl::Hours(24);
+  PTO_RETURN_IF_ERROR(CheckDuration("session.max_ttl", session.max_ttl(), least, most));
+  PTO_RETURN_IF_ERROR(
+      CheckDuration("session.min_ttl", session.min_ttl(), least, ToDuration(session.max_ttl())));
+  return CheckDuration("session.default_ttl", session.default_ttl(), ToDuration(session.min_ttl()),
+                       ToDuration(session.max_ttl()));
+}
+
+absl::Status CheckLimits(const LimitsConfig& limits) {
+  const struct {
+    absl::string_view key;
+    uint64_t value;
+    uint64_t most;
+  } counts[] = {
+      // Indices of tasks and of buffers are 32 bits wide.
+      {"limits.max_graph_tasks", limits.max_graph_tasks(), 1u << 30},
+      {"limits.max_block_tasks", limits.max_block_tasks(), 1u << 30},
+      {"limits.max_buffer_bytes", limits.max_buffer_bytes(), kNoBound},
+      {"limits.max_session_buffers", limits.max_session_buffers(), 1u << 30},
+      {"limits.max_session_active_runs", limits.max_session_active_runs(), kNoBound},
+      {"limits.max_session_finished_runs", limits.max_session_finished_runs(), kNoBound},
+      {"limits.max_session_graphs", limits.max_session_graphs(), kNoBound},
+      {"limits.max_sessions", limits.max_sessions(), kNoBound},
+  };
+  for (const auto& [key, value, most] : counts) {
+    PTO_RETURN_IF_ERROR(CheckRange(key, value, 1, most));
+  }
+  PTO_RETURN_IF_ERROR(
+      CheckBytes("limits.max_chunk_bytes", limits.max_chunk_bytes(), 1 << 10, uint64_t{1} << 30));
+  PTO_RETURN_IF_ERROR(
+      CheckBytes("limits.event_log_bytes", limits.event_log_bytes(), 64 << 10, uint64_t{1} << 40));
+  return CheckBytes("limits.max_message_bytes", limits.max_message_bytes(),
+                    limits.max_chunk_bytes() + kMessageMargin, (uint64_t{1} << 31) - 1);
+}
+
+}  // namespace
+
+absl::Status ValidateConfig(const DaemonConfig& config) {
+  PTO_RETURN_IF_ERROR(CheckListen(config));
+  const auto& chips = config.sim_chips();
+  PTO_RETURN_IF_ERROR(CheckRange("sim_chips.count", chips.count(), 0, 256));
+  PTO_RETURN_IF_ERROR(CheckRange("sim_chips.clusters", chips.clusters(), 1, 1024));
+  PTO_RETURN_IF_ERROR(
+      CheckBytes("sim_chips.memory_bytes", chips.memory_bytes(), 1 << 20, uint64_t{16} << 40));
+  PTO_RETURN_IF_ERROR(CheckRange("executor_threads", config.executor_threads(), 0, 1024));
+  LogLevel level;
+  if (!ParseLogLevel(config.log_level(), &level)) {
+    return Wrong("log_level", absl::StrCat("expected debug, info, warning or error, not '",
+                                           config.log_level(), "'"));
+  }
+  LogFormat format;
+  if (!ParseLogFormat(config.log_format(), &format)) {
+    return Wrong("log_format",
+                 absl::StrCat("expected text or json, not '", config.log_format(), "'"));
+  }
+  PTO_RETURN_IF_ERROR(
+      CheckDuration("drain_grace", config.drain_grace(), absl::ZeroDuration(), absl::Hours(24)));
+  PTO_RETURN_IF_ERROR(CheckSession(config));
+  return CheckLimits(config.limits());
+}
+
+}  // namespace pto

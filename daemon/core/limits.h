@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+
+#include "absl/time/time.h"
+
+namespace pto {
+
+// Sizes beyond which a request is refused.
+struct Limits {
+  uint64_t max_graph_tasks = 2'000'000;
+  uint32_t max_block_tasks = 4096;
+  uint64_t max_chunk_bytes = uint64_t{2} << 20;
+  uint64_t max_buffer_bytes = uint64_t{64} << 30;
+  uint64_t max_session_buffers = 16'384;
+  uint64_t max_session_active_runs = 1024;
+  uint64_t max_session_finished_runs = 1024;
+  uint64_t max_session_graphs = 1024;
+  uint64_t max_sessions = 4096;
+  uint64_t event_log_bytes = uint64_t{64} << 20;
+  uint64_t max_message_bytes = uint64_t{4} << 20;
+};
+
+// How long sessions live.
+struct SessionTimes {
+  absl::Duration default_ttl = absl::Seconds(30);
+  absl::Duration min_ttl = absl::Seconds(1);
+  absl::Duration max_ttl = absl::Hours(1);
+};
+
+}  // namespace pto

@@ -1,0 +1,105 @@
+#include "daemon/core/node.h"
+
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "runtime/base/error.h"
+#include "runtime/base/log.h"
+
+namespace pto {
+namespace {
+
+std::string RandomId() {
+  std::random_device random;
+  return absl::StrFormat("%08x%08x%08x%08x", random(), random(), random(), random());
+}
+
+}  // namespace
+
+Node::Node(Options options)
+    : options_(std::move(options)),
+      boot_id_(RandomId()),
+      start_time_(options_.clock->WallTime()),
+      timers_(*options_.clock),
+      event_timers_(*options_.clock),
+      timer_thread_(timers_),
+      event_timer_thread_(event_timers_) {
+  Engine::Options engine;
+  for (const ChipSpec& spec : options_.chips) {
+    Chip chip;
+    chip.index = static_cast<uint32_t>(engine.chips.size());
+    chip.spec = spec;
+    chip.memory = DeviceMemory::Create(chip.index, spec.memory_bytes);
+    target_.chip_clusters.push_back(spec.clusters);
+    engine.chips.push_back(std::move(chip));
+  }
+  target_.kernels = &BuiltinKernels();
+  target_.max_tasks = options_.limits.max_graph_tasks;
+  engine.clock = options_.clock;
+  engine.timers = &timers_;
+  engine.executors = options_.executors != 0 ? options_.executors
+                                             : std::max(1u, std::thread::hardware_concurrency());
+  engine_ = std::make_unique<Engine>(std::move(engine));
+  SessionManager::Options sessions;
+  sessions.limits = &options_.limits;
+  sessions.times = options_.session_times;
+  sessions.engine = engine_.get();
+  sessions.timers = &timers_;
+  sessions.clock = options_.clock;
+  sessions_ = std::make_unique<SessionManager>(sessions);
+}
+
+Node::~Node() {
+  sessions_->EndAll("the daemon stops");
+  // Timers point into sessions and engine; none may fire while these go.
+  timers_.Clear();
+  event_timers_.Clear();
+}
+
+Node::Drain Node::BeginDrain(absl::string_view reason, absl::Duration grace) {
+  if (grace == absl::ZeroDuration()) grace = options_.drain_grace;
+  std::vector<std::function<void()>> callbacks;
+  Drain drain;
+  bool earlier = false;
+  {
+    MutexLock lock(mutex_);
+    if (!draining_.exchange(true, std::memory_order_acq_rel)) {
+      drain_reason_ = std::string(reason);
+      callbacks.swap(on_drain_);
+      PTO_LOG(kInfo, "draining", {{"reason", reason}, {"grace", absl::FormatDuration(grace)}});
+    }
+    const absl::Time cancel_time = options_.clock->WallTime() + grace;
+    earlier = cancel_time < cancel_time_;
+    if (earlier) cancel_time_ = cancel_time;
+    drain.cancel_time = cancel_time_;
+  }
+  for (const std::function<void()>& callback : callbacks) callback();
+  if (earlier) {
+    timers_.Schedule(options_.clock->NowNanos() + absl::ToInt64Nanoseconds(grace), [this] {
+      engine_->StopIf([](const Run&) { return true; }, RunState::kCancelled,
+                      Error(reason::kRunCancelled, "the daemon stops and its grace is over")
+                          .With("by", "drain"));
+    });
+  }
+  drain.active_runs = engine_->active_runs();
+  return drain;
+}
+
+absl::Status Node::CheckAccepting() const {
+  if (!draining()) return absl::OkStatus();
+  MutexLock lock(mutex_);
+  return Error(reason::kNodeDraining,
+               absl::StrCat("the node takes no new work",
+                            drain_reason_.empty() ? "" : absl::StrCat(": ", drain_reason_)))
+      .With("why", drain_reason_);
+}
+
+void Node::OnDrain(std::function<void()> callback) {
+  MutexLock lock(mutex_);
+  on_drain_.push_back(std::move(callback));
+}
+
+}  // namespace pto

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "daemon/core/limits.h"
+#include "daemon/core/session_manager.h"
+#include "kernels/builtin_kernels.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/mutex.h"
+#include "runtime/base/timer.h"
+#include "runtime/chip/chip.h"
+#include "runtime/engine/engine.h"
+#include "runtime/graph/builder.h"
+
+namespace pto {
+
+// Everything that a daemon owns: chips, engine, sessions. Knows nothing of gRPC. Thread-safe.
+class Node {
+ public:
+  struct Options {
+    std::vector<ChipSpec> chips;
+    Limits limits;
+    SessionTimes session_times;
+    uint32_t executors = 0;  // 0 means one for each CPU
+    absl::Duration drain_grace = absl::Seconds(10);
+    const Clock* clock = &Clock::Real();
+  };
+
+  explicit Node(Options options);
+  ~Node();
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  const std::string& boot_id() const { return boot_id_; }
+  absl::Time start_time() const { return start_time_; }
+  const Limits& limits() const { return options_.limits; }
+  const SessionTimes& session_times() const { return options_.session_times; }
+  const Clock& clock() const { return *options_.clock; }
+  const KernelRegistry& kernels() const { return BuiltinKernels(); }
+  // What graphs are compiled for.
+  const GraphTarget& target() const { return target_; }
+  Engine& engine() { return *engine_; }
+  SessionManager& sessions() { return *sessions_; }
+  // For leases and deadlines.
+  TimerQueue& timers() { return timers_; }
+  // For what is sent to watchers, so that a busy stream delays no deadline.
+  TimerQueue& event_timers() { return event_timers_; }
+
+  // ---- drain
+  struct Drain {
+    uint64_t active_runs = 0;
+    absl::Time cancel_time;
+  };
+  // Refuses new sessions and runs from now on; cancels what runs after `grace` (zero: the
+  // configured one). A later call can only make the time shorter.
+  Drain BeginDrain(absl::string_view reason, absl::Duration grace);
+  bool draining() const { return draining_.load(std::memory_order_acquire); }
+  // NODE_DRAINING while draining.
+  absl::Status CheckAccepting() const;
+  // Called once when the drain begins.
+  void OnDrain(std::function<void()> callback);
+  // Waits until no run is active or `timeout` has passed. Returns whether none is.
+  bool WaitIdle(absl::Duration timeout) { return engine_->WaitIdle(timeout); }
+
+ private:
+  const Options options_;
+  const std::string boot_id_;
+  const absl::Time start_time_;
+  GraphTarget target_;
+  TimerQueue timers_;
+  TimerQueue event_timers_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<SessionManager> sessions_;
+
+  std::atomic<bool> draining_{false};
+  mutable Mutex mutex_;
+  std::string drain_reason_ ABSL_GUARDED_BY(mutex_);
+  absl::Time cancel_time_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
+  std::vector<std::function<void()>> on_drain_ ABSL_GUARDED_BY(mutex_);
+
+  // Last, so that they stop first.
+  TimerThread timer_thread_;
+  TimerThread event_timer_thread_;
+};
+
+}  // namespace pto

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/time/time.h"
+#include "daemon/graph/digest.h"
+#include "runtime/graph/image.h"
+
+namespace pto {
+
+// A compiled graph that a session launches many times.
+struct RegisteredGraph {
+  std::string id;
+  std::string name;
+  Digest digest;
+  std::shared_ptr<const GraphImage> image;
+  absl::Time create_time;
+  std::atomic<uint64_t> launch_count{0};
+  // How long its last run took, in ns; 0 before the first one has ended. A graph that has shown
+  // to be short is run by the thread that launches it.
+  std::atomic<int64_t> last_run_ns{0};
+};
+
+}  // namespace pto

@@ -1,0 +1,452 @@
+#include "daemon/core/session.h"
+
+#include <algorithm>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "daemon/graph/names.h"
+#include "runtime/base/error.h"
+#include "runtime/base/status_macros.h"
+
+namespace pto {
+namespace {
+
+// Ids that the session chooses: this and a number.
+constexpr absl::string_view kOwnRunPrefix = "r-";
+
+// How many forgotten ids are remembered as used.
+constexpr size_t kMaxUsedIds = 65'536;
+
+// A graph whose last run took no longer than this is run by the thread that launches it, which
+// costs less than waking another. No longer than twice that, should it turn out slower.
+constexpr int64_t kShortRunNs = 50'000;
+
+// Whether `id` is one that the session has chosen, when it has got as far as `next`. One that a
+// client chose first was skipped, and so has been used as well.
+bool IsOwnRunId(absl::string_view id, uint64_t next) {
+  uint64_t number = 0;
+  return absl::StartsWith(id, kOwnRunPrefix) &&
+         absl::SimpleAtoi(id.substr(kOwnRunPrefix.size()), &number) && number > 0 &&
+         number < next && id == absl::StrCat(kOwnRunPrefix, number);
+}
+
+}  // namespace
+
+Session::Session(Options options)
+    : options_(std::move(options)),
+      name_(names::Session(options_.id)),
+      create_time_(options_.clock->WallTime()),
+      log_(options_.limits->event_log_bytes) {
+  Touch();
+}
+
+Session::Usage Session::usage() const {
+  MutexLock lock(mutex_);
+  Usage usage;
+  usage.buffers = buffers_.size();
+  for (const auto& [id, buffer] : buffers_) usage.device_bytes += buffer->memory->bytes();
+  usage.graphs = graphs_.size();
+  usage.active_runs = active_runs_.load(std::memory_order_relaxed);
+  usage.finished_runs = finished_.size();
+  return usage;
+}
+
+void Session::Touch() {
+  expire_ns_.store(options_.clock->NowNanos() + absl::ToInt64Nanoseconds(options_.ttl),
+                   std::memory_order_release);
+}
+
+void Session::DropHold() {
+  Touch();
+  holds_.fetch_sub(1, std::memory_order_acq_rel);
+}
+
+void Session::End(absl::string_view why) {
+  std::map<std::string, std::shared_ptr<SessionBuffer>, std::less<>> buffers;
+  absl::flat_hash_map<std::string, std::shared_ptr<RegisteredGraph>> graphs;
+  std::vector<std::shared_ptr<RunEntry>> runs;
+  {
+    MutexLock lock(mutex_);
+    if (ended_.exchange(true, std::memory_order_acq_rel)) return;
+    buffers.swap(buffers_);
+    graphs.swap(graphs_);
+    for (const auto& [id, run] : runs_) runs.push_back(run.entry);
+  }
+  for (const std::shared_ptr<RunEntry>& entry : runs) {
+    if (const std::shared_ptr<Run> run = entry->run()) {
+      options_.engine->Stop(*run, RunState::kCancelled,
+                            Error(reason::kRunCancelled, absl::StrCat("session ", name_, " ", why))
+                                .With("session", name_)
+                                .With("by", "session end"));
+    }
+  }
+  log_.AppendSessionEnded(std::string(why), options_.clock->WallTime());
+}
+
+absl::Status Session::CheckAlive() const {
+  if (!ended()) return absl::OkStatus();
+  return Error(reason::kSessionEnded, absl::StrCat("session ", name_, " has ended"))
+      .With("session", name_);
+}
+
+// ---- buffers
+
+absl::StatusOr<std::vector<std::shared_ptr<SessionBuffer>>> Session::CreateBuffers(
+    absl::Span<const BufferRequest> requests) {
+  MutexLock lock(mutex_);
+  PTO_RETURN_IF_ERROR(CheckAlive());
+  std::vector<std::shared_ptr<SessionBuffer>> result;
+  std::vector<std::string> made;
+  // Undone unless everything goes well.
+  absl::Cleanup undo = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    for (const std::string& id : made) buffers_.erase(id);
+  };
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const BufferRequest& request = requests[i];
+    auto it = buffers_.find(request.id);
+    if (it != buffers_.end()) {
+      const MemoryBlock& memory = *it->second->memory;
+      if (memory.chip() != request.chip || memory.bytes() != request.bytes) {
+        return Error(reason::kIdConflict,
+                     absl::StrCat("buffer '", request.id, "' exists with ", memory.bytes(),
+                                  " bytes on ", names::Chip(memory.chip())))
+            .At(absl::StrCat("buffers[", i, "].buffer_id"))
+            .With("buffer", request.id);
+      }
+      result.push_back(it->second);
+      continue;
+    }
+    if (buffers_.size() >= options_.limits->max_session_buffers) {
+      return Error(reason::kBufferLimit,
+                   absl::StrCat("a session has at most ", options_.limits->max_session_buffers,
+                                " buffers"))
+          .Limit("max_session_buffers", options_.limits->max_session_buffers, buffers_.size(), 1);
+    }
+    absl::StatusOr<std::shared_ptr<MemoryBlock>> memory =
+        options_.engine->chips()[request.chip].memory->Allocate(request.bytes);
+    if (!memory.ok()) {
+      return PrefixField(memory.status(), absl::StrCat("buffers[", i, "].bytes"));
+    }
+    auto buffer = std::make_shared<SessionBuffer>();
+    buffer->id = request.id;
+    buffer->memory = *std::move(memory);
+    buffers_.emplace(request.id, buffer);
+    made.push_back(request.id);
+    result.push_back(std::move(buffer));
+  }
+  std::move(undo).Cancel();
+  return result;
+}
+
+absl::StatusOr<std::shared_ptr<SessionBuffer>> Session::FindBuffer(absl::string_view id) const {
+  MutexLock lock(mutex_);
+  PTO_RETURN_IF_ERROR(CheckAlive());
+  auto it = buffers_.find(std::string(id));
+  if (it == buffers_.end()) {
+    return Error(reason::kBufferUnknown, absl::StrCat("there is no buffer '", id, "' in ", name_))
+        .With("buffer", id)
+        .With("session", name_);
+  }
+  return it->second;
+}
+
+std::vector<std::shared_ptr<SessionBuffer>> Session::ListBuffers(absl::string_view after,
+                                                                 size_t limit) const {
+  MutexLock lock(mutex_);
+  std::vector<std::shared_ptr<SessionBuffer>> result;
+  for (auto it = buffers_.upper_bound(std::string(after));
+       it != buffers_.end() && result.size() < limit; ++it) {
+    result.push_back(it->second);
+  }
+  return result;
+}
+
+std::shared_ptr<SessionBuffer> Session::RemoveBuffer(absl::string_view id) {
+  MutexLock lock(mutex_);
+  auto it = buffers_.find(std::string(id));
+  if (it == buffers_.end()) return nullptr;
+  std::shared_ptr<SessionBuffer> removed = std::move(it->second);
+  buffers_.erase(it);
+  return removed;
+}
+
+// ---- graphs
+
+absl::StatusOr<std::shared_ptr<RegisteredGraph>> Session::FindForRegister(
+    absl::string_view id, const Digest& digest) const {
+  MutexLock lock(mutex_);
+  PTO_RETURN_IF_ERROR(CheckAlive());
+  auto it = graphs_.find(std::string(id));
+  if (it == graphs_.end()) {
+    if (graphs_.size() < options_.limits->max_session_graphs) return nullptr;
+    return Error(reason::kGraphLimit, absl::StrCat("a session has at most ",
+                                                   options_.limits->max_session_graphs, " graphs"))
+        .Limit("max_session_graphs", options_.limits->max_session_graphs, graphs_.size(), 1);
+  }
+  if (it->second->digest != digest) {
+    return Error(reason::kIdConflict, absl::StrCat("graph '", id, "' exists with other contents"))
+        .At("graph_id")
+        .With("graph", id);
+  }
+  return it->second;
+}
+
+absl::StatusOr<std::shared_ptr<RegisteredGraph>> Session::AddGraph(
+    absl::string_view id, const Digest& digest, std::shared_ptr<const GraphImage> image) {
+  // The same request may have come twice and been compiled twice; the first one stays.
+  PTO_ASSIGN_OR_RETURN(std::shared_ptr<RegisteredGraph> existing, FindForRegister(id, digest));
+  if (existing != nullptr) return existing;
+  auto graph = std::make_shared<RegisteredGraph>();
+  graph->id = std::string(id);
+  graph->name = names::ChildName(options_.id, "graphs", id);
+  graph->digest = digest;
+  graph->image = std::move(image);
+  graph->create_time = options_.clock->WallTime();
+  MutexLock lock(mutex_);
+  PTO_RETURN_IF_ERROR(CheckAlive());
+  return graphs_.try_emplace(graph->id, graph).first->second;
+}
+
+absl::StatusOr<std::shared_ptr<RegisteredGraph>> Session::FindGraph(absl::string_view id) const {
+  MutexLock lock(mutex_);
+  PTO_RETURN_IF_ERROR(CheckAlive());
+  auto it = graphs_.find(std::string(id));
+  if (it == graphs_.end()) {
+    return Error(reason::kGraphUnknown, absl::StrCat("there is no graph '", id, "' in ", name_))
+        .With("graph", id)
+        .With("session", name_);
+  }
+  return it->second;
+}
+
+bool Session::RemoveGraph(absl::string_view id) {
+  MutexLock lock(mutex_);
+  return graphs_.erase(std::string(id)) > 0;
+}
+
+// ---- runs
+
+absl::StatusOr<std::shared_ptr<RunEntry>> Session::FindForStartLocked(absl::string_view id,
+                                                                      const Digest& digest) const {
+  auto it = runs_.find(std::string(id));
+  if (it != runs_.end()) {
+    if (it->second.entry->digest() == digest) return it->second.entry;
+    return Error(reason::kIdConflict, absl::StrCat("run '", id, "' exists with other contents"))
+        .At("run_id")
+        .With("run", id);
+  }
+  if (used_ids_.contains(std::string(id)) || IsOwnRunId(id, next_own_id_)) {
+    return Error(reason::kRunIdUsed, absl::StrCat("a run '", id, "' has been executed already"))
+        .At("run_id")
+        .With("run", id);
+  }
+  return nullptr;
+}
+
+absl::StatusOr<std::shared_ptr<RunEntry>> Session::FindForStart(absl::string_view id,
+                                                                const Digest& digest) const {
+  MutexLock lock(mutex_);
+  PTO_RETURN_IF_ERROR(CheckAlive());
+  return FindForStartLocked(id, digest);
+}
+
+absl::StatusOr<std::vector<std::shared_ptr<SessionBuffer>>> Session::BindSlots(
+    const RunRequest& request, RunSpec& spec) const {
+  const GraphImage& image = *request.image;
+  std::vector<const SlotBinding*> bound(image.slots().size());
+  for (size_t i = 0; i < request.bindings.size(); ++i) {
+    const SlotBinding& binding = request.bindings[i];
+    size_t slot = 0;
+    while (slot < bound.size() && image.text(image.slots()[slot].name) != binding.slot) ++slot;
+    if (slot == bound.size()) {
+      return Error(reason::kSlotUnknown, absl::StrCat("the graph has no slot '", binding.slot, "'"))
+          .At(absl::StrCat("buffers[", i, "].slot"))
+          .With("slot", binding.slot);
+    }
+    bound[slot] = &binding;
+  }
+  std::vector<std::shared_ptr<SessionBuffer>> buffers;
+  spec.slots.resize(bound.size());
+  for (size_t i = 0; i < bound.size(); ++i) {
+    const ImageSlot& slot = image.slots()[i];
+    if (slot.chip == ImageSlot::kUnused) continue;
+    const absl::string_view slot_name = image.text(slot.name);
+    const absl::string_view id =
+        bound[i] != nullptr ? absl::string_view(bound[i]->buffer) : slot_name;
+    const uint64_t offset = bound[i] != nullptr ? bound[i]->offset_bytes : 0;
+    auto it = buffers_.find(std::string(id));
+    if (it == buffers_.end()) {
+      return Error(reason::kBufferUnknown, absl::StrCat("there is no buffer '", id, "' in ", name_,
+                                                        " for slot '", slot_name, "'"))
+          .With("buffer", id)
+          .With("slot", slot_name)
+          .With("session", name_);
+    }
+    const std::shared_ptr<MemoryBlock>& memory = it->second->memory;
+    if (memory->chip() != slot.chip) {
+      return Error(reason::kBufferOnOtherChip,
+                   absl::StrCat("buffer '", id, "' is on ", names::Chip(memory->chip()),
+                                ", but its tasks are on ", names::Chip(slot.chip)))
+          .With("buffer", id)
+          .With("have", names::Chip(memory->chip()))
+          .With("want", names::Chip(slot.chip));
+    }
+    if (offset > memory->bytes() || memory->bytes() - offset < slot.min_bytes) {
+      return Error(reason::kTensorOutOfBounds,
+                   absl::StrCat("tensor ", slot.largest_tensor, " of slot '", slot_name, "' needs ",
+                                slot.min_bytes, " bytes from byte ", offset, " of buffer '", id,
+                                "', which has ", memory->bytes()))
+          .With("buffer", id)
+          .With("slot", slot_name)
+          .With("tensor", slot.largest_tensor)
+          .With("have", memory->bytes())
+          .With("want", slot.min_bytes + offset);
+    }
+    spec.slots[i] = {memory, offset};
+    buffers.push_back(it->second);
+  }
+  return buffers;
+}
+
+absl::StatusOr<std::shared_ptr<RunEntry>> Session::StartRun(RunRequest request) {
+  std::shared_ptr<RunEntry> entry;
+  std::shared_ptr<Run> run;
+  {
+    MutexLock lock(mutex_);
+    PTO_RETURN_IF_ERROR(CheckAlive());
+    if (!request.id.empty()) {
+      PTO_ASSIGN_OR_RETURN(entry, FindForStartLocked(request.id, request.digest));
+      if (entry != nullptr) return entry;
+    }
+    const uint64_t active = active_runs_.load(std::memory_order_relaxed);
+    if (active >= options_.limits->max_session_active_runs) {
+      return Error(reason::kRunLimit,
+                   absl::StrCat("a session has at most ", options_.limits->max_session_active_runs,
+                                " runs at once"))
+          .Limit("max_session_active_runs", options_.limits->max_session_active_runs, active, 1);
+    }
+    RunSpec spec;
+    PTO_ASSIGN_OR_RETURN(std::vector<std::shared_ptr<SessionBuffer>> buffers,
+                         BindSlots(request, spec));
+
+    auto identity = std::make_shared<RunIdentity>();
+    const uint64_t number = next_run_number_++;
+    if (request.id.empty()) {
+      // A client may have chosen such an id itself.
+      do {
+        identity->id = absl::StrCat(kOwnRunPrefix, next_own_id_++);
+      } while (runs_.contains(identity->id) || used_ids_.contains(identity->id));
+    } else {
+      identity->id = request.id;
+    }
+    identity->name = names::ChildName(options_.id, "runs", identity->id);
+    if (request.graph != nullptr) identity->graph = request.graph->name;
+    identity->labels = std::move(request.labels);
+    identity->tasks_total = request.image->task_count();
+    identity->create_time = options_.clock->WallTime();
+
+    spec.name = identity->name;
+    spec.image = std::move(request.image);
+    spec.named_scalars = std::move(request.named_scalars);
+    spec.record_level = request.record_level;
+    spec.timeout_ns = request.timeout_ns;
+    for (const std::shared_ptr<SessionBuffer>& buffer : buffers) {
+      buffer->in_use.fetch_add(1, std::memory_order_acq_rel);
+    }
+    entry = std::make_shared<RunEntry>(weak_from_this(), std::move(identity), request.digest,
+                                       request.graph, std::move(buffers), *options_.clock);
+    spec.observer = entry;
+    run = options_.engine->Prepare(std::move(spec));
+    entry->Attach(run);
+    runs_.emplace(entry->identity().id, NumberedRun{number, entry});
+    runs_by_number_.emplace(number, entry);
+    active_runs_.fetch_add(1, std::memory_order_acq_rel);
+  }
+  log_.AppendRun(entry->Status(), entry->identity().create_time);
+  int64_t help_ns = 0;
+  if (request.graph != nullptr) {
+    request.graph->launch_count.fetch_add(1, std::memory_order_relaxed);
+    const int64_t last = request.graph->last_run_ns.load(std::memory_order_relaxed);
+    if (request.help && last != 0 && last <= kShortRunNs) help_ns = 2 * kShortRunNs;
+  }
+  options_.engine->Start(run, help_ns);
+  // The session may have ended between the registration of the run and its start.
+  if (ended()) {
+    options_.engine->Stop(*run, RunState::kCancelled,
+                          Error(reason::kRunCancelled, absl::StrCat("session ", name_, " ended")));
+  }
+  return entry;
+}
+
+absl::StatusOr<std::shared_ptr<RunEntry>> Session::FindRun(absl::string_view id) const {
+  MutexLock lock(mutex_);
+  PTO_RETURN_IF_ERROR(CheckAlive());
+  auto it = runs_.find(std::string(id));
+  if (it != runs_.end()) return it->second.entry;
+  if (used_ids_.contains(std::string(id)) || IsOwnRunId(id, next_own_id_)) {
+    return Error(reason::kRunExpired,
+                 absl::StrCat("run '", id, "' ended and is no longer kept; the newest ",
+                              options_.limits->max_session_finished_runs, " are"))
+        .With("run", id)
+        .With("session", name_);
+  }
+  return Error(reason::kRunUnknown, absl::StrCat("there is no run '", id, "' in ", name_))
+      .With("run", id)
+      .With("session", name_);
+}
+
+std::vector<std::pair<uint64_t, std::shared_ptr<RunEntry>>> Session::ListRuns(
+    uint64_t before, size_t limit, bool active_only) const {
+  std::vector<std::pair<uint64_t, std::shared_ptr<RunEntry>>> result;
+  MutexLock lock(mutex_);
+  auto it = before == 0 ? runs_by_number_.end() : runs_by_number_.lower_bound(before);
+  while (it != runs_by_number_.begin() && result.size() < limit) {
+    --it;
+    if (!active_only || !it->second->ended()) result.emplace_back(it->first, it->second);
+  }
+  return result;
+}
+
+void Session::DrainRuns() {
+  if (!has_active_runs()) return;
+  std::vector<std::shared_ptr<RunEntry>> active;
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [id, run] : runs_) {
+      if (!run.entry->ended()) active.push_back(run.entry);
+    }
+  }
+  for (const std::shared_ptr<RunEntry>& entry : active) entry->Drain();
+}
+
+void Session::OnRunEnded(const RunEntry& entry) {
+  MutexLock lock(mutex_);
+  active_runs_.fetch_sub(1, std::memory_order_acq_rel);
+  auto it = runs_.find(entry.identity().id);
+  if (it == runs_.end()) return;
+  finished_.push_back(it->second.number);
+  ForgetOldRuns();
+}
+
+void Session::ForgetOldRuns() {
+  while (finished_.size() > options_.limits->max_session_finished_runs) {
+    auto oldest = runs_by_number_.find(finished_.front());
+    const std::string& id = oldest->second->identity().id;
+    // Ids of our own are known to be used by their number.
+    if (!IsOwnRunId(id, next_own_id_)) {
+      used_ids_.insert(id);
+      used_id_order_.push_back(id);
+      if (used_id_order_.size() > kMaxUsedIds) {
+        used_ids_.erase(used_id_order_.front());
+        used_id_order_.pop_front();
+      }
+    }
+    runs_.erase(id);
+    runs_by_number_.erase(oldest);
+    finished_.pop_front();
+  }
+}
+
+}  // namespace pto

@@ -1,0 +1,181 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "daemon/core/limits.h"
+#include "daemon/core/registered_graph.h"
+#include "daemon/core/run_entry.h"
+#include "daemon/core/session_buffer.h"
+#include "daemon/events/event_log.h"
+#include "daemon/graph/digest.h"
+#include "runtime/base/mutex.h"
+#include "runtime/engine/engine.h"
+
+namespace pto {
+
+struct BufferRequest {
+  std::string id;
+  uint32_t chip = 0;
+  uint64_t bytes = 0;
+};
+
+// Puts a buffer of the session into a slot of a graph.
+struct SlotBinding {
+  std::string slot;
+  std::string buffer;
+  uint64_t offset_bytes = 0;
+};
+
+// A run to start.
+struct RunRequest {
+  std::string id;  // empty lets the session choose
+  Digest digest;   // of the request's content; matters only with an id
+  Labels labels;
+  std::shared_ptr<const GraphImage> image;
+  std::shared_ptr<RegisteredGraph> graph;  // nullptr for a submitted graph
+  std::vector<SlotBinding> bindings;
+  std::vector<uint64_t> named_scalars;  // empty means the image's own
+  RecordLevel record_level = RecordLevel::kAll;
+  int64_t timeout_ns = 0;
+  // Whether a short run may be done by the calling thread.
+  bool help = false;
+};
+
+// One client's lease, and owner of all that it makes. Thread-safe.
+class Session : public std::enable_shared_from_this<Session> {
+ public:
+  struct Options {
+    std::string id;
+    Labels labels;
+    Digest digest;
+    uint32_t api_version = 1;
+    absl::Duration ttl;
+    const Limits* limits = nullptr;
+    Engine* engine = nullptr;
+    const Clock* clock = nullptr;
+  };
+
+  struct Usage {
+    uint64_t buffers = 0;
+    uint64_t device_bytes = 0;
+    uint64_t graphs = 0;
+    uint64_t active_runs = 0;
+    uint64_t finished_runs = 0;
+  };
+
+  explicit Session(Options options);
+
+  const std::string& id() const { return options_.id; }
+  const std::string& name() const { return name_; }
+  const Options& options() const { return options_; }
+  absl::Time create_time() const { return create_time_; }
+  EventLog& log() { return log_; }
+  Usage usage() const;
+
+  // ---- the lease
+  // Extends it by its time to live from now.
+  void Touch();
+  int64_t expire_ns() const { return expire_ns_.load(std::memory_order_acquire); }
+  // While something holds the session it does not expire.
+  void AddHold() { holds_.fetch_add(1, std::memory_order_acq_rel); }
+  void DropHold();
+  bool held() const { return holds_.load(std::memory_order_acquire) > 0; }
+  bool ended() const { return ended_.load(std::memory_order_acquire); }
+  // Stops its runs and gives up all that it owns. Only the first call does anything.
+  void End(absl::string_view why);
+
+  // ---- buffers
+  // All or none.
+  absl::StatusOr<std::vector<std::shared_ptr<SessionBuffer>>> CreateBuffers(
+      absl::Span<const BufferRequest> requests);
+  absl::StatusOr<std::shared_ptr<SessionBuffer>> FindBuffer(absl::string_view id) const;
+  // In order of id, after `after`.
+  std::vector<std::shared_ptr<SessionBuffer>> ListBuffers(absl::string_view after,
+                                                          size_t limit) const;
+  // Returns the buffer that is no longer the session's, or nullptr when there is none.
+  std::shared_ptr<SessionBuffer> RemoveBuffer(absl::string_view id);
+
+  // ---- graphs
+  // The graph of that id when there is one with the same digest, nullptr when there is none;
+  // ID_CONFLICT when it is another, GRAPH_LIMIT when there is no room for one more.
+  absl::StatusOr<std::shared_ptr<RegisteredGraph>> FindForRegister(absl::string_view id,
+                                                                   const Digest& digest) const;
+  absl::StatusOr<std::shared_ptr<RegisteredGraph>> AddGraph(
+      absl::string_view id, const Digest& digest, std::shared_ptr<const GraphImage> image);
+  absl::StatusOr<std::shared_ptr<RegisteredGraph>> FindGraph(absl::string_view id) const;
+  bool RemoveGraph(absl::string_view id);
+
+  // ---- runs
+  // Starts a run, or returns the one that the same request started before.
+  absl::StatusOr<std::shared_ptr<RunEntry>> StartRun(RunRequest request);
+  // The run that the same request started before, or nullptr; ID_CONFLICT or RUN_ID_USED when
+  // the id is taken.
+  absl::StatusOr<std::shared_ptr<RunEntry>> FindForStart(absl::string_view id,
+                                                         const Digest& digest) const;
+  absl::StatusOr<std::shared_ptr<RunEntry>> FindRun(absl::string_view id) const;
+  // Newest first, those older than number `before` (0: from the newest). Pairs of number and
+  // entry.
+  std::vector<std::pair<uint64_t, std::shared_ptr<RunEntry>>> ListRuns(uint64_t before,
+                                                                       size_t limit,
+                                                                       bool active_only) const;
+  // Moves the records of all active runs to the log.
+  void DrainRuns();
+  bool has_active_runs() const { return active_runs_.load(std::memory_order_acquire) > 0; }
+  // Called by an entry of this session, once.
+  void OnRunEnded(const RunEntry& entry);
+
+ private:
+  struct NumberedRun {
+    uint64_t number = 0;
+    std::shared_ptr<RunEntry> entry;
+  };
+
+  absl::Status CheckAlive() const;
+  absl::StatusOr<std::shared_ptr<RunEntry>> FindForStartLocked(absl::string_view id,
+                                                               const Digest& digest) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Fills `spec.slots`; returns the buffers in use.
+  absl::StatusOr<std::vector<std::shared_ptr<SessionBuffer>>> BindSlots(const RunRequest& request,
+                                                                        RunSpec& spec) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ForgetOldRuns() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const Options options_;
+  const std::string name_;
+  const absl::Time create_time_;
+  EventLog log_;
+  std::atomic<int64_t> expire_ns_{0};
+  std::atomic<int32_t> holds_{0};
+  std::atomic<bool> ended_{false};
+  std::atomic<uint64_t> active_runs_{0};
+
+  mutable Mutex mutex_;
+  std::map<std::string, std::shared_ptr<SessionBuffer>, std::less<>> buffers_
+      ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::string, std::shared_ptr<RegisteredGraph>> graphs_
+      ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::string, NumberedRun> runs_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint64_t, std::shared_ptr<RunEntry>> runs_by_number_ ABSL_GUARDED_BY(mutex_);
+  uint64_t next_run_number_ ABSL_GUARDED_BY(mutex_) = 1;
+  uint64_t next_own_id_ ABSL_GUARDED_BY(mutex_) = 1;
+  std::deque<uint64_t> finished_ ABSL_GUARDED_BY(mutex_);  // numbers, oldest first
+  // Ids that clients chose and whose runs are forgotten: a run is executed at most once.
+  absl::flat_hash_set<std::string> used_ids_ ABSL_GUARDED_BY(mutex_);
+  std::deque<std::string> used_id_order_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace pto

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "runtime/chip/device_memory.h"
+
+namespace pto {
+
+// A buffer of a session. Its memory lives as long as anything uses it.
+struct SessionBuffer {
+  std::string id;
+  std::shared_ptr<MemoryBlock> memory;
+  // Runs that are queued or running and use it.
+  std::atomic<uint32_t> in_use{0};
+};
+
+}  // namespace pto

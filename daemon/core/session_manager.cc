@@ -1,0 +1,176 @@
+#include "daemon/core/session_manager.h"
+
+#include <malloc.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/graph/names.h"
+#include "runtime/base/error.h"
+#include "runtime/base/log.h"
+
+namespace pto {
+namespace {
+
+// How many ended sessions are remembered.
+constexpr size_t kMaxEnded = 10'000;
+
+// What ended sessions leave behind in the allocator goes back to the machine after this time,
+// together for all that end meanwhile.
+constexpr absl::Duration kTrimDelay = absl::Seconds(1);
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Session>> SessionManager::Create(Request request) {
+  std::shared_ptr<Session> session;
+  {
+    MutexLock lock(mutex_);
+    auto it = sessions_.find(request.id);
+    if (it != sessions_.end()) {
+      if (it->second->options().digest == request.digest) return it->second;
+      return Error(reason::kIdConflict,
+                   absl::StrCat("session '", request.id, "' exists with other contents"))
+          .At("session_id")
+          .With("session", request.id);
+    }
+    if (ended_.contains(request.id)) {
+      return Error(reason::kSessionIdUsed,
+                   absl::StrCat("a session '", request.id, "' has been here already"))
+          .At("session_id")
+          .With("session", request.id);
+    }
+    if (sessions_.size() >= options_.limits->max_sessions) {
+      return Error(reason::kSessionLimit, absl::StrCat("the node has at most ",
+                                                       options_.limits->max_sessions, " sessions"))
+          .Limit("max_sessions", options_.limits->max_sessions, sessions_.size(), 1);
+    }
+    Session::Options options;
+    options.id = request.id;
+    options.labels = std::move(request.labels);
+    options.digest = request.digest;
+    options.api_version = request.api_version;
+    options.ttl = request.ttl == absl::ZeroDuration()
+                      ? options_.times.default_ttl
+                      : std::clamp(request.ttl, options_.times.min_ttl, options_.times.max_ttl);
+    options.limits = options_.limits;
+    options.engine = options_.engine;
+    options.clock = options_.clock;
+    session = std::make_shared<Session>(std::move(options));
+    sessions_.emplace(session->id(), session);
+  }
+  ScheduleExpiry(session);
+  PTO_LOG(kInfo, "session created",
+          {{"session", session->id()}, {"ttl", absl::FormatDuration(session->options().ttl)}});
+  return session;
+}
+
+absl::Status SessionManager::NotHere(absl::string_view id) const {
+  auto it = ended_.find(std::string(id));
+  if (it == ended_.end()) {
+    return Error(reason::kSessionUnknown, absl::StrCat("there is no session '", id, "'"))
+        .With("session", id);
+  }
+  return Error(reason::kSessionEnded,
+               absl::StrCat("session '", id, "' ended at ", absl::FormatTime(it->second.time), ": ",
+                            it->second.why))
+      .With("session", id)
+      .With("why", it->second.why);
+}
+
+absl::StatusOr<std::shared_ptr<Session>> SessionManager::Find(absl::string_view id) const {
+  MutexLock lock(mutex_);
+  auto it = sessions_.find(std::string(id));
+  if (it == sessions_.end()) return NotHere(id);
+  return it->second;
+}
+
+absl::StatusOr<std::shared_ptr<Session>> SessionManager::Use(absl::string_view id) const {
+  absl::StatusOr<std::shared_ptr<Session>> session = Find(id);
+  if (session.ok()) (*session)->Touch();
+  return session;
+}
+
+std::vector<std::shared_ptr<Session>> SessionManager::List(absl::string_view after,
+                                                           size_t limit) const {
+  MutexLock lock(mutex_);
+  std::vector<std::shared_ptr<Session>> result;
+  for (auto it = sessions_.upper_bound(std::string(after));
+       it != sessions_.end() && result.size() < limit; ++it) {
+    result.push_back(it->second);
+  }
+  return result;
+}
+
+absl::StatusOr<std::shared_ptr<Session>> SessionManager::Delete(absl::string_view id,
+                                                                absl::string_view why) {
+  std::shared_ptr<Session> session;
+  {
+    MutexLock lock(mutex_);
+    auto it = sessions_.find(std::string(id));
+    if (it == sessions_.end()) {
+      if (ended_.contains(std::string(id))) return nullptr;
+      return NotHere(id);
+    }
+    session = std::move(it->second);
+    sessions_.erase(it);
+    Remember(session->id(), why);
+  }
+  const Session::Usage usage = session->usage();
+  session->End(why);
+  PTO_LOG(kInfo, "session ended",
+          {{"session", session->id()},
+           {"why", why},
+           {"buffers", usage.buffers},
+           {"device_bytes", usage.device_bytes},
+           {"cancelled_runs", usage.active_runs}});
+  ScheduleTrim();
+  return session;
+}
+
+void SessionManager::ScheduleTrim() {
+  if (trim_scheduled_.exchange(true, std::memory_order_acq_rel)) return;
+  options_.timers->Schedule(options_.clock->NowNanos() + absl::ToInt64Nanoseconds(kTrimDelay),
+                            [this] {
+                              trim_scheduled_.store(false, std::memory_order_release);
+                              malloc_trim(0);
+                            });
+}
+
+void SessionManager::EndAll(absl::string_view why) {
+  for (const std::shared_ptr<Session>& session : List("", size_t(-1))) {
+    Delete(session->id(), why).IgnoreError();
+  }
+}
+
+size_t SessionManager::size() const {
+  MutexLock lock(mutex_);
+  return sessions_.size();
+}
+
+void SessionManager::ScheduleExpiry(const std::shared_ptr<Session>& session) {
+  options_.timers->Schedule(session->expire_ns(), [this, weak = std::weak_ptr<Session>(session)] {
+    if (const std::shared_ptr<Session> due = weak.lock()) CheckExpiry(due);
+  });
+}
+
+void SessionManager::CheckExpiry(const std::shared_ptr<Session>& session) {
+  if (session->ended()) return;
+  if (session->held()) session->Touch();
+  if (session->expire_ns() > options_.clock->NowNanos()) {
+    ScheduleExpiry(session);
+    return;
+  }
+  Delete(session->id(), "its lease expired").IgnoreError();
+}
+
+void SessionManager::Remember(const std::string& id, absl::string_view why) {
+  ended_[id] = {std::string(why), options_.clock->WallTime()};
+  ended_order_.push_back(id);
+  if (ended_order_.size() > kMaxEnded) {
+    ended_.erase(ended_order_.front());
+    ended_order_.pop_front();
+  }
+}
+
+}  // namespace pto

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "daemon/core/limits.h"
+#include "daemon/core/session.h"
+#include "daemon/graph/digest.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/mutex.h"
+#include "runtime/base/timer.h"
+
+namespace pto {
+
+// All sessions of the node. Ends those whose lease runs out. Thread-safe.
+class SessionManager {
+ public:
+  struct Options {
+    const Limits* limits = nullptr;
+    SessionTimes times;
+    Engine* engine = nullptr;
+    TimerQueue* timers = nullptr;
+    const Clock* clock = nullptr;
+  };
+
+  struct Request {
+    std::string id;
+    Labels labels;
+    absl::Duration ttl;  // 0 means the default
+    uint32_t api_version = 1;
+    Digest digest;
+  };
+
+  explicit SessionManager(Options options) : options_(options) {}
+  // Ends all sessions.
+  ~SessionManager() { EndAll("the daemon stops"); }
+  SessionManager(const SessionManager&) = delete;
+  SessionManager& operator=(const SessionManager&) = delete;
+
+  // The same id and digest return the session that exists. Errors: ID_CONFLICT, SESSION_ENDED,
+  // SESSION_LIMIT.
+  absl::StatusOr<std::shared_ptr<Session>> Create(Request request);
+
+  // Errors: SESSION_UNKNOWN, SESSION_ENDED.
+  absl::StatusOr<std::shared_ptr<Session>> Find(absl::string_view id) const;
+  // The same, and extends the lease.
+  absl::StatusOr<std::shared_ptr<Session>> Use(absl::string_view id) const;
+
+  // In order of id, after `after`.
+  std::vector<std::shared_ptr<Session>> List(absl::string_view after, size_t limit) const;
+
+  // Returns the session that was ended; nullptr when it had ended before. Error:
+  // SESSION_UNKNOWN.
+  absl::StatusOr<std::shared_ptr<Session>> Delete(absl::string_view id, absl::string_view why);
+  void EndAll(absl::string_view why);
+
+  size_t size() const;
+
+ private:
+  // How a session ended, for those who still ask for it.
+  struct Ended {
+    std::string why;
+    absl::Time time;
+  };
+
+  absl::Status NotHere(absl::string_view id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ScheduleExpiry(const std::shared_ptr<Session>& session);
+  void CheckExpiry(const std::shared_ptr<Session>& session);
+  // Gives freed memory back to the machine soon.
+  void ScheduleTrim();
+  void Remember(const std::string& id, absl::string_view why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const Options options_;
+  std::atomic<bool> trim_scheduled_{false};
+  mutable Mutex mutex_;
+  std::map<std::string, std::shared_ptr<Session>, std::less<>> sessions_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::string, Ended> ended_ ABSL_GUARDED_BY(mutex_);
+  std::deque<std::string> ended_order_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace pto

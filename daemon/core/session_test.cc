@@ -1,0 +1,303 @@
+#include "daemon/core/session.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/core/session_manager.h"
+#include "kernels/builtin_kernels.h"
+#include "runtime/base/error.h"
+#include "runtime/base/status_matchers.h"
+#include "runtime/graph/builder.h"
+
+namespace pto {
+namespace {
+
+using ::pto::testing::HasReason;
+using ::pto::testing::IsOk;
+
+// Sessions on an engine that runs nothing by itself, at a time that stands still.
+class SessionTest : public ::testing::Test {
+ protected:
+  SessionTest() {
+    limits_.max_session_buffers = 4;
+    limits_.max_session_active_runs = 3;
+    limits_.max_session_finished_runs = 2;
+    limits_.max_session_graphs = 2;
+    limits_.max_sessions = 2;
+    Engine::Options engine;
+    for (uint32_t i = 0; i < 2; ++i) {
+      Chip chip;
+      chip.index = i;
+      chip.spec.clusters = 2;
+      chip.spec.memory_bytes = 1 << 20;
+      chip.memory = DeviceMemory::Create(i, chip.spec.memory_bytes);
+      engine.chips.push_back(std::move(chip));
+    }
+    engine.clock = &clock_;
+    engine.timers = &timers_;
+    engine_ = std::make_unique<Engine>(std::move(engine));
+    SessionManager::Options manager;
+    manager.limits = &limits_;
+    manager.times.default_ttl = absl::Seconds(30);
+    manager.engine = engine_.get();
+    manager.timers = &timers_;
+    manager.clock = &clock_;
+    sessions_ = std::make_unique<SessionManager>(manager);
+  }
+
+  std::shared_ptr<Session> Create(const std::string& id, absl::Duration ttl = {}) {
+    SessionManager::Request request;
+    request.id = id;
+    request.ttl = ttl;
+    return sessions_->Create(request).value();
+  }
+
+  // fill of 16 floats in slot `x` on chip 0, `count` times in a row.
+  static std::shared_ptr<const GraphImage> FillGraph(uint32_t count = 1) {
+    GraphTarget target;
+    target.kernels = &BuiltinKernels();
+    target.chip_clusters = {2, 2};
+    GraphBuilder builder(target);
+    const uint32_t kernel = builder.AddKernel("fill").value();
+    const std::vector<int64_t> shape = {16};
+    const uint32_t layout = builder.AddLayout(PTO_F32, shape, {}).value();
+    const uint32_t tensor = builder.AddTensor(builder.AddSlot("x"), layout, 0).value();
+    ScalarInput value;
+    value.f64 = 2.5;
+    for (uint32_t i = 0; i < count; ++i) {
+      const uint32_t before = i - 1;
+      TaskInput task;
+      task.kernel = kernel;
+      task.args = absl::MakeConstSpan(&tensor, 1);
+      task.scalars = absl::MakeConstSpan(&value, 1);
+      if (i > 0) task.dependencies = absl::MakeConstSpan(&before, 1);
+      builder.AddTask(task).value();
+    }
+    return builder.Build().value();
+  }
+
+  RunRequest FillRequest(const std::string& id = "", uint64_t digest = 0) const {
+    RunRequest request;
+    request.id = id;
+    request.digest.low = digest;
+    request.image = image_;
+    return request;
+  }
+
+  static absl::StatusOr<std::vector<std::shared_ptr<SessionBuffer>>> MakeBuffers(
+      Session& session, const std::vector<BufferRequest>& requests) {
+    return session.CreateBuffers(requests);
+  }
+
+  void RunAll() {
+    while (engine_->RunOne()) {
+    }
+  }
+
+  Limits limits_;
+  ManualClock clock_;
+  TimerQueue timers_{clock_};
+  const std::shared_ptr<const GraphImage> image_ = FillGraph();
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<SessionManager> sessions_;
+};
+
+TEST_F(SessionTest, CreationIsIdempotentAndIdsAreUsedOnce) {
+  const std::shared_ptr<Session> session = Create("a");
+  EXPECT_EQ(Create("a"), session);
+  SessionManager::Request other;
+  other.id = "a";
+  other.digest.low = 7;
+  EXPECT_THAT(sessions_->Create(other), HasReason(reason::kIdConflict));
+  ASSERT_THAT(sessions_->Delete("a", "test"), IsOk());
+  EXPECT_THAT(sessions_->Find("a"), HasReason(reason::kSessionEnded));
+  EXPECT_EQ(sessions_->Delete("a", "test").value(), nullptr);
+  EXPECT_THAT(sessions_->Delete("b", "test"), HasReason(reason::kSessionUnknown));
+  other.digest = {};
+  EXPECT_THAT(sessions_->Create(other), HasReason(reason::kSessionIdUsed));
+}
+
+TEST_F(SessionTest, ThereIsALimit) {
+  Create("a");
+  Create("b");
+  SessionManager::Request third;
+  third.id = "c";
+  EXPECT_THAT(sessions_->Create(third), HasReason(reason::kSessionLimit));
+}
+
+TEST_F(SessionTest, ALeaseEndsUnlessItIsUsedOrHeld) {
+  Create("used", absl::Seconds(10));
+  const std::shared_ptr<Session> held = Create("held", absl::Seconds(10));
+  held->AddHold();
+  clock_.Advance(absl::Seconds(9));
+  ASSERT_THAT(sessions_->Use("used"), IsOk());
+  clock_.Advance(absl::Seconds(2));
+  timers_.RunDue();
+  EXPECT_THAT(sessions_->Find("used"), IsOk());
+  EXPECT_THAT(sessions_->Find("held"), IsOk());
+  clock_.Advance(absl::Seconds(9));
+  timers_.RunDue();
+  EXPECT_THAT(sessions_->Find("used"), HasReason(reason::kSessionEnded));
+  EXPECT_THAT(sessions_->Find("held"), IsOk());
+  held->DropHold();
+  clock_.Advance(absl::Seconds(11));
+  timers_.RunDue();
+  EXPECT_TRUE(held->ended());
+}
+
+TEST_F(SessionTest, TheEndStopsRunsAndFreesMemory) {
+  const std::shared_ptr<Session> session = Create("a");
+  ASSERT_THAT(MakeBuffers(*session, {{"x", 0, 64}}), IsOk());
+  const std::shared_ptr<RunEntry> run = session->StartRun(FillRequest()).value();
+  EXPECT_GT(engine_->chips()[0].memory->used_bytes(), 0u);
+  ASSERT_THAT(sessions_->Delete("a", "test"), IsOk());
+  EXPECT_EQ(run->Status().state, RunState::kCancelled);
+  EXPECT_EQ(engine_->chips()[0].memory->used_bytes(), 0u);
+  EXPECT_THAT(session->StartRun(FillRequest()), HasReason(reason::kSessionEnded));
+  EXPECT_THAT(MakeBuffers(*session, {{"y", 0, 64}}), HasReason(reason::kSessionEnded));
+  EXPECT_TRUE(session->log().ended());
+}
+
+TEST_F(SessionTest, BuffersComeAllOrNone) {
+  const std::shared_ptr<Session> session = Create("a");
+  EXPECT_THAT(MakeBuffers(*session, {{"x", 0, 4096}, {"y", 0, 2 << 20}}),
+              HasReason(reason::kChipMemoryExhausted));
+  EXPECT_THAT(session->FindBuffer("x"), HasReason(reason::kBufferUnknown));
+  EXPECT_EQ(engine_->chips()[0].memory->used_bytes(), 0u);
+  const auto made = MakeBuffers(*session, {{"x", 0, 4096}, {"y", 1, 10}});
+  ASSERT_THAT(made, IsOk());
+  const auto again = MakeBuffers(*session, {{"y", 1, 10}});
+  EXPECT_EQ((*again)[0], (*made)[1]);
+  EXPECT_THAT(MakeBuffers(*session, {{"y", 0, 10}}), HasReason(reason::kIdConflict));
+  EXPECT_THAT(MakeBuffers(*session, {{"p", 0, 1}, {"q", 0, 1}, {"r", 0, 1}}),
+              HasReason(reason::kBufferLimit));
+  EXPECT_EQ(session->usage().buffers, 2u);
+}
+
+TEST_F(SessionTest, ARunIsExecutedAtMostOnce) {
+  const std::shared_ptr<Session> session = Create("a");
+  ASSERT_THAT(MakeBuffers(*session, {{"x", 0, 64}}), IsOk());
+  const std::shared_ptr<RunEntry> first = session->StartRun(FillRequest("job", 1)).value();
+  EXPECT_EQ(session->StartRun(FillRequest("job", 1)).value(), first);
+  EXPECT_THAT(session->StartRun(FillRequest("job", 2)), HasReason(reason::kIdConflict));
+  RunAll();
+  EXPECT_EQ(first->Status().state, RunState::kSucceeded);
+  EXPECT_EQ(session->StartRun(FillRequest("job", 1)).value(), first);
+  // Two newer ones push it out; its id stays used.
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_THAT(session->StartRun(FillRequest()), IsOk());
+    RunAll();
+  }
+  EXPECT_THAT(session->FindRun("job"), HasReason(reason::kRunExpired));
+  EXPECT_THAT(session->StartRun(FillRequest("job", 1)), HasReason(reason::kRunIdUsed));
+  EXPECT_THAT(session->FindRun("never"), HasReason(reason::kRunUnknown));
+  EXPECT_EQ(session->usage().finished_runs, 2u);
+}
+
+TEST_F(SessionTest, RunsAreBoundToTheirBuffers) {
+  const std::shared_ptr<Session> session = Create("a");
+  EXPECT_THAT(session->StartRun(FillRequest()), HasReason(reason::kBufferUnknown));
+  ASSERT_THAT(MakeBuffers(*session, {{"small", 0, 32}, {"other", 1, 64}, {"big", 0, 192}}), IsOk());
+  RunRequest request = FillRequest();
+  request.bindings = {{"x", "small", 0}};
+  EXPECT_THAT(session->StartRun(request), HasReason(reason::kTensorOutOfBounds));
+  request.bindings = {{"x", "other", 0}};
+  EXPECT_THAT(session->StartRun(request), HasReason(reason::kBufferOnOtherChip));
+  request.bindings = {{"z", "big", 0}};
+  EXPECT_THAT(session->StartRun(request), HasReason(reason::kSlotUnknown));
+  request.bindings = {{"x", "big", 192}};
+  EXPECT_THAT(session->StartRun(request), HasReason(reason::kTensorOutOfBounds));
+  request.bindings = {{"x", "big", 128}};
+  const std::shared_ptr<RunEntry> run = session->StartRun(request).value();
+  const std::shared_ptr<SessionBuffer> big = session->FindBuffer("big").value();
+  EXPECT_EQ(big->in_use, 1u);
+  // Deleted while in use: the run keeps the memory.
+  EXPECT_EQ(session->RemoveBuffer("big"), big);
+  RunAll();
+  EXPECT_EQ(run->Status().state, RunState::kSucceeded);
+  EXPECT_EQ(big->in_use, 0u);
+  const auto* values = reinterpret_cast<const float*>(big->memory->data());
+  EXPECT_EQ(values[31], 0.0f);
+  EXPECT_EQ(values[32], 2.5f);
+  EXPECT_EQ(values[47], 2.5f);
+}
+
+TEST_F(SessionTest, TooManyRunsAtOnceAreRefused) {
+  const std::shared_ptr<Session> session = Create("a");
+  ASSERT_THAT(MakeBuffers(*session, {{"x", 0, 64}}), IsOk());
+  for (int i = 0; i < 3; ++i) ASSERT_THAT(session->StartRun(FillRequest()), IsOk());
+  EXPECT_THAT(session->StartRun(FillRequest()), HasReason(reason::kRunLimit));
+  RunAll();
+  EXPECT_THAT(session->StartRun(FillRequest()), IsOk());
+}
+
+TEST_F(SessionTest, EventsTellTheWholeStory) {
+  const std::shared_ptr<Session> session = Create("a");
+  ASSERT_THAT(MakeBuffers(*session, {{"x", 0, 64}}), IsOk());
+  RunRequest request = FillRequest();
+  request.image = FillGraph(3);
+  const std::shared_ptr<RunEntry> run = session->StartRun(request).value();
+  RunAll();
+  std::vector<RunState> states;
+  uint64_t tasks = 0;
+  for (const LogEntry& entry : session->log().Read(0, 100)) {
+    if (const auto* status = std::get_if<std::shared_ptr<const RunStatus>>(&entry.event)) {
+      states.push_back((*status)->state);
+    } else {
+      tasks += entry.count;
+    }
+  }
+  EXPECT_EQ(states,
+            (std::vector<RunState>{RunState::kQueued, RunState::kRunning, RunState::kSucceeded}));
+  EXPECT_EQ(tasks, 3u);
+  EXPECT_EQ(session->log().last_sequence(), 6u);
+  EXPECT_EQ(run->Status().as_of_sequence, 6u);
+  EXPECT_EQ(run->Status().counts.done, 3u);
+}
+
+TEST_F(SessionTest, WaitersAreToldOnce) {
+  const std::shared_ptr<Session> session = Create("a");
+  ASSERT_THAT(MakeBuffers(*session, {{"x", 0, 64}}), IsOk());
+  const std::shared_ptr<RunEntry> run = session->StartRun(FillRequest()).value();
+  int told = 0;
+  int removed = 0;
+  EXPECT_NE(run->AddWaiter([&](const RunStatus& status) {
+    ++told;
+    EXPECT_EQ(status.state, RunState::kSucceeded);
+    // By now the buffers are free and the session knows.
+    EXPECT_EQ(session->FindBuffer("x").value()->in_use, 0u);
+    EXPECT_EQ(session->usage().active_runs, 0u);
+  }),
+            0u);
+  const uint64_t id = run->AddWaiter([&](const RunStatus&) { ++removed; });
+  EXPECT_TRUE(run->RemoveWaiter(id));
+  EXPECT_FALSE(run->RemoveWaiter(id));
+  RunAll();
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(removed, 0);
+  EXPECT_EQ(run->AddWaiter([&](const RunStatus&) { ++told; }), 0u);
+  EXPECT_EQ(told, 2);
+}
+
+TEST_F(SessionTest, ListsRunsNewestFirst) {
+  const std::shared_ptr<Session> session = Create("a");
+  ASSERT_THAT(MakeBuffers(*session, {{"x", 0, 64}}), IsOk());
+  for (const char* id : {"one", "two", "three"}) {
+    ASSERT_THAT(session->StartRun(FillRequest(id, 1)), IsOk());
+  }
+  const auto newest = session->ListRuns(0, 2, false);
+  ASSERT_EQ(newest.size(), 2u);
+  EXPECT_EQ(newest[0].second->identity().id, "three");
+  EXPECT_EQ(newest[1].second->identity().id, "two");
+  const auto rest = session->ListRuns(newest[1].first, 2, false);
+  ASSERT_EQ(rest.size(), 1u);
+  EXPECT_EQ(rest[0].second->identity().id, "one");
+  RunAll();
+  EXPECT_TRUE(session->ListRuns(0, 10, true).empty());
+}
+
+}  // namespace
+}  // namespace pto

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "daemon/config/config.pb.h"
+#include "daemon/core/node.h"
+#include "daemon/health/health_service.h"
+#include "daemon/rpc/server.h"
+#include "daemon/services/buffer_service.h"
+#include "daemon/services/domain_service.h"
+#include "daemon/services/event_service.h"
+#include "daemon/services/kernel_service.h"
+#include "daemon/services/node_service.h"
+#include "daemon/services/run_service.h"
+#include "daemon/services/session_service.h"
+#include "daemon/shell/file_lock.h"
+#include "daemon/shell/socket_guard.h"
+
+namespace pto {
+
+// A running ptod without its process: the node, its services and the server. Used by one thread.
+class Daemon {
+ public:
+  // Takes the sockets and the state directory and begins to serve. Errors: INSTANCE_RUNNING,
+  // PATH_UNUSABLE, LISTEN_FAILED.
+  static absl::StatusOr<std::unique_ptr<Daemon>> Start(const config::v1::DaemonConfig& config);
+  ~Daemon();
+  Daemon(const Daemon&) = delete;
+  Daemon& operator=(const Daemon&) = delete;
+
+  // As bound.
+  const std::vector<std::string>& addresses() const { return server_->addresses(); }
+  const Node& node() const { return node_; }
+
+  // Refuses new work; what runs has the configured grace.
+  void BeginDrain(absl::string_view reason);
+  // Waits for the runs, at most `timeout`. Returns whether all have ended.
+  bool WaitDrained(absl::Duration timeout) { return node_.WaitIdle(timeout); }
+  // Cancels what still runs.
+  void CancelRuns();
+  // Cancels what is left, ends the streams and stops serving.
+  void Stop();
+
+ private:
+  explicit Daemon(const config::v1::DaemonConfig& config);
+
+  // The guards come first: they go last, when nothing uses their files any more.
+  std::unique_ptr<FileLock> state_lock_;
+  std::vector<std::unique_ptr<SocketGuard>> guards_;
+  Node node_;
+  HealthService health_;
+  NodeService node_service_;
+  SessionService session_service_;
+  BufferService buffer_service_;
+  KernelService kernel_service_;
+  DomainService domain_service_;
+  RunService run_service_;
+  EventService event_service_;
+  std::unique_ptr<rpc::Server> server_;
+};
+
+}  // namespace pto

@@ -1,0 +1,111 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "daemon/core/run_status.h"
+#include "runtime/base/mutex.h"
+
+namespace pto {
+
+// Ends of tasks of one run.
+struct TaskBlock {
+  std::shared_ptr<const RunIdentity> run;
+  std::vector<TaskRecord> records;
+};
+
+// The session itself has ended.
+struct SessionEnded {
+  std::string why;
+};
+
+// Events that are no longer held.
+struct Dropped {
+  uint64_t last_sequence = 0;
+};
+
+// One entry of the log. It covers `count` sequence numbers from `sequence` on.
+struct LogEntry {
+  uint64_t sequence = 0;
+  uint64_t count = 1;
+  absl::Time time;
+  std::variant<std::shared_ptr<const RunStatus>, std::shared_ptr<const TaskBlock>,
+               std::shared_ptr<const SessionEnded>, Dropped>
+      event;
+  // For a task block: records before this one were read earlier.
+  uint64_t skip = 0;
+
+  uint64_t last_sequence() const { return sequence + count - 1; }
+};
+
+// Is told that a log has grown. Called without locks held, from the thread that appended; must
+// be quick and must not block.
+class EventWatcher {
+ public:
+  virtual ~EventWatcher() = default;
+  // `urgent`: a run or the session changed its state, which should not wait for company.
+  virtual void OnEvents(bool urgent) = 0;
+};
+
+// The events of one session: numbered from 1 without gaps, bounded in bytes. A watcher is a
+// cursor that someone else keeps; events exist once, here. When the log is full the oldest task
+// events go first while they take half of it, else the oldest event of any kind; what went is
+// reported to those who read from before. Thread-safe.
+class EventLog {
+ public:
+  explicit EventLog(uint64_t max_bytes) : max_bytes_(max_bytes) {}
+
+  // Each returns the last sequence number that it gave out. The status gets its own sequence
+  // number as `as_of_sequence`.
+  uint64_t AppendRun(RunStatus status, absl::Time time);
+  uint64_t AppendTasks(const std::shared_ptr<const RunIdentity>& run,
+                       std::vector<TaskRecord> records, absl::Time time);
+  uint64_t AppendSessionEnded(std::string why, absl::Time time);
+
+  // Tells the watchers that there is something to be had that is not in the log yet.
+  void Nudge() { Tell(false); }
+
+  // Entries after `after`, in order, up to about `max_events` events. What is no longer held
+  // comes as Dropped, first.
+  std::vector<LogEntry> Read(uint64_t after, uint64_t max_events) const;
+
+  uint64_t last_sequence() const { return last_sequence_.load(std::memory_order_acquire); }
+  uint64_t bytes() const;
+  bool ended() const { return ended_.load(std::memory_order_acquire); }
+
+  void AddWatcher(const std::shared_ptr<EventWatcher>& watcher);
+  // Forgets a watcher; it may still be called once more while this returns.
+  void RemoveWatcher(const EventWatcher* watcher);
+  bool has_watchers() const { return watcher_count_.load(std::memory_order_acquire) > 0; }
+
+ private:
+  static uint64_t BytesOf(const LogEntry& entry);
+  uint64_t Append(LogEntry entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Trim() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ForgetFirst() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Tell(bool urgent);
+
+  const uint64_t max_bytes_;
+  std::atomic<uint64_t> last_sequence_{0};
+  std::atomic<bool> ended_{false};
+  std::atomic<int> watcher_count_{0};
+
+  mutable Mutex mutex_;
+  std::deque<LogEntry> entries_ ABSL_GUARDED_BY(mutex_);
+  uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t task_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of them, in task blocks
+  // Numbers up to this one are no longer in `entries_`.
+  uint64_t forgotten_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Sequence numbers of entries that are task blocks, oldest first.
+  std::deque<uint64_t> task_blocks_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::weak_ptr<EventWatcher>> watchers_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace pto

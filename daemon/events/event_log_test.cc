@@ -1,0 +1,210 @@
+#include "daemon/events/event_log.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "absl/time/clock.h"
+
+namespace pto {
+namespace {
+
+std::shared_ptr<const RunIdentity> MakeRun(const std::string& name) {
+  auto identity = std::make_shared<RunIdentity>();
+  identity->name = name;
+  return identity;
+}
+
+RunStatus MakeStatus(const std::shared_ptr<const RunIdentity>& run) {
+  RunStatus status;
+  status.identity = run;
+  return status;
+}
+
+std::vector<TaskRecord> MakeRecords(uint32_t count, uint32_t first = 0) {
+  std::vector<TaskRecord> records(count);
+  for (uint32_t i = 0; i < count; ++i) records[i].task = first + i;
+  return records;
+}
+
+// Reads everything after `after` and checks that the numbers have no gap and no repetition.
+// Returns how many of them were reported as dropped.
+uint64_t ReadAll(const EventLog& log, uint64_t after, uint64_t batch) {
+  uint64_t dropped = 0;
+  while (true) {
+    const std::vector<LogEntry> entries = log.Read(after, batch);
+    if (entries.empty()) break;
+    for (const LogEntry& entry : entries) {
+      EXPECT_EQ(entry.sequence, after + 1);
+      EXPECT_GE(entry.count, 1u);
+      if (const auto* gap = std::get_if<Dropped>(&entry.event)) {
+        EXPECT_EQ(gap->last_sequence, entry.last_sequence());
+        dropped += entry.count;
+      }
+      after = entry.last_sequence();
+    }
+  }
+  EXPECT_EQ(after, log.last_sequence());
+  return dropped;
+}
+
+TEST(EventLogTest, NumbersFromOneWithoutGaps) {
+  EventLog log(1 << 20);
+  const auto run = MakeRun("a");
+  EXPECT_EQ(log.last_sequence(), 0u);
+  EXPECT_TRUE(log.Read(0, 100).empty());
+  EXPECT_EQ(log.AppendRun(MakeStatus(run), absl::Now()), 1u);
+  EXPECT_EQ(log.AppendTasks(run, MakeRecords(3), absl::Now()), 4u);
+  EXPECT_EQ(log.AppendTasks(run, {}, absl::Now()), 4u);
+  EXPECT_EQ(log.AppendRun(MakeStatus(run), absl::Now()), 5u);
+  EXPECT_EQ(ReadAll(log, 0, 100), 0u);
+  const std::vector<LogEntry> entries = log.Read(0, 100);
+  ASSERT_EQ(entries.size(), 3u);
+  EXPECT_EQ(std::get<std::shared_ptr<const RunStatus>>(entries[2].event)->as_of_sequence, 5u);
+}
+
+TEST(EventLogTest, ResumesAnywhereAlsoInsideABlock) {
+  EventLog log(1 << 20);
+  const auto run = MakeRun("a");
+  log.AppendRun(MakeStatus(run), absl::Now());
+  log.AppendTasks(run, MakeRecords(10), absl::Now());
+  log.AppendTasks(run, MakeRecords(5, 10), absl::Now());
+  for (uint64_t after = 0; after <= 16; ++after) {
+    for (const uint64_t batch : {1, 4, 100}) EXPECT_EQ(ReadAll(log, after, batch), 0u);
+  }
+  const std::vector<LogEntry> entries = log.Read(4, 1);
+  ASSERT_EQ(entries.size(), 1u);
+  EXPECT_EQ(entries[0].sequence, 5u);
+  EXPECT_EQ(entries[0].skip, 3u);
+  EXPECT_EQ(entries[0].count, 7u);
+}
+
+TEST(EventLogTest, SplitsLargeBlocks) {
+  EventLog log(1 << 20);
+  log.AppendTasks(MakeRun("a"), MakeRecords(2500), absl::Now());
+  EXPECT_EQ(log.last_sequence(), 2500u);
+  uint32_t next = 0;
+  for (const LogEntry& entry : log.Read(0, 10'000)) {
+    const auto& block = *std::get<std::shared_ptr<const TaskBlock>>(entry.event);
+    EXPECT_LE(block.records.size(), 1024u);
+    for (const TaskRecord& record : block.records) EXPECT_EQ(record.task, next++);
+  }
+  EXPECT_EQ(next, 2500u);
+}
+
+TEST(EventLogTest, DropsTaskEventsFirstAndSaysSo) {
+  EventLog log(32 << 10);
+  const auto run = MakeRun("a");
+  log.AppendRun(MakeStatus(run), absl::Now());
+  for (int i = 0; i < 100; ++i) log.AppendTasks(run, MakeRecords(100), absl::Now());
+  log.AppendRun(MakeStatus(run), absl::Now());
+  EXPECT_LE(log.bytes(), 32u << 10);
+  const uint64_t dropped = ReadAll(log, 0, 64);
+  EXPECT_GT(dropped, 5000u);
+  EXPECT_LT(dropped, 10'000u);
+  // Both events about the run are still there.
+  int runs = 0;
+  for (const LogEntry& entry : log.Read(0, 100'000)) {
+    runs += std::holds_alternative<std::shared_ptr<const RunStatus>>(entry.event) ? 1 : 0;
+  }
+  EXPECT_EQ(runs, 2);
+}
+
+TEST(EventLogTest, StaysBoundedWithRunsAlone) {
+  EventLog log(32 << 10);
+  const auto run = MakeRun("a");
+  for (int i = 0; i < 10'000; ++i) log.AppendRun(MakeStatus(run), absl::Now());
+  EXPECT_LE(log.bytes(), 32u << 10);
+  EXPECT_GT(ReadAll(log, 0, 64), 9000u);
+  // One who is up to date misses nothing.
+  EXPECT_EQ(ReadAll(log, 9990, 64), 0u);
+}
+
+TEST(EventLogTest, OldRunsDoNotPushOutNewTasks) {
+  EventLog log(32 << 10);
+  const auto run = MakeRun("a");
+  for (int i = 0; i < 1000; ++i) log.AppendRun(MakeStatus(run), absl::Now());
+  const uint64_t before = log.last_sequence();
+  log.AppendTasks(run, MakeRecords(100), absl::Now());
+  EXPECT_EQ(ReadAll(log, before, 64), 0u);
+  EXPECT_LE(log.bytes(), 32u << 10);
+}
+
+TEST(EventLogTest, TheEndIsAnEvent) {
+  EventLog log(1 << 20);
+  EXPECT_FALSE(log.ended());
+  log.AppendSessionEnded("it was deleted", absl::Now());
+  EXPECT_TRUE(log.ended());
+  const std::vector<LogEntry> entries = log.Read(0, 10);
+  ASSERT_EQ(entries.size(), 1u);
+  EXPECT_EQ(std::get<std::shared_ptr<const SessionEnded>>(entries[0].event)->why, "it was deleted");
+}
+
+class CountingWatcher final : public EventWatcher {
+ public:
+  void OnEvents(bool urgent) override { ++(urgent ? urgent_calls : calls); }
+  std::atomic<int> calls{0};
+  std::atomic<int> urgent_calls{0};
+};
+
+TEST(EventLogTest, TellsWatchersUntilTheyAreRemoved) {
+  EventLog log(1 << 20);
+  const auto run = MakeRun("a");
+  auto watcher = std::make_shared<CountingWatcher>();
+  log.AppendRun(MakeStatus(run), absl::Now());
+  log.AddWatcher(watcher);
+  EXPECT_TRUE(log.has_watchers());
+  log.AppendTasks(run, MakeRecords(1), absl::Now());
+  log.Nudge();
+  log.AppendRun(MakeStatus(run), absl::Now());
+  EXPECT_EQ(watcher->calls, 2);
+  EXPECT_EQ(watcher->urgent_calls, 1);
+  log.RemoveWatcher(watcher.get());
+  EXPECT_FALSE(log.has_watchers());
+  log.AppendRun(MakeStatus(run), absl::Now());
+  EXPECT_EQ(watcher->urgent_calls, 1);
+}
+
+// Writers and readers at the same time, with a log that has to drop: no reader ever sees a gap
+// that is not reported, or a number twice.
+TEST(EventLogTest, ReadersKeepUpWithWriters) {
+  EventLog log(256 << 10);
+  std::atomic<bool> writing{true};
+  std::vector<std::thread> threads;
+  for (int w = 0; w < 2; ++w) {
+    threads.emplace_back([&log, w] {
+      const auto run = MakeRun(w == 0 ? "a" : "b");
+      std::mt19937 random(static_cast<uint32_t>(w));
+      for (int i = 0; i < 500; ++i) {
+        log.AppendRun(MakeStatus(run), absl::Now());
+        log.AppendTasks(run, MakeRecords(random() % 300), absl::Now());
+      }
+    });
+  }
+  for (int r = 0; r < 2; ++r) {
+    threads.emplace_back([&] {
+      uint64_t after = 0;
+      while (true) {
+        const bool last = !writing;
+        const std::vector<LogEntry> entries = log.Read(after, 500);
+        for (const LogEntry& entry : entries) {
+          ASSERT_EQ(entry.sequence, after + 1);
+          after = entry.last_sequence();
+        }
+        if (entries.empty() && last) break;
+      }
+      EXPECT_EQ(after, log.last_sequence());
+    });
+  }
+  threads[0].join();
+  threads[1].join();
+  writing = false;
+  threads[2].join();
+  threads[3].join();
+}
+
+}  // namespace
+}  // namespace pto

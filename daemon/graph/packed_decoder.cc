@@ -1,0 +1,381 @@
+#include "daemon/graph/packed_decoder.h"
+
+#include <cstddef>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "daemon/graph/fields.h"
+#include "daemon/graph/names.h"
+#include "runtime/base/error.h"
+#include "runtime/base/status_macros.h"
+
+namespace pto {
+namespace {
+
+// A path such as `tasks[block 2].dep_back[17]`.
+std::string BlockPath(absl::string_view kind, uint32_t block, absl::string_view column,
+                      size_t index) {
+  return absl::StrCat(kind, "[block ", block, "].", column, "[", index, "]");
+}
+
+Error BlockError(absl::string_view kind, uint32_t block, absl::string_view column, size_t index,
+                 uint32_t row, absl::string_view message) {
+  Error error(reason::kBlockInvalid, message);
+  error.At(BlockPath(kind, block, column, index)).With("block", block).With("row", row);
+  return error;
+}
+
+// For a column that has another length than the others; `row` is the first that lacks a value,
+// or that there is one value too many for.
+absl::Status LengthError(absl::string_view kind, uint32_t block, absl::string_view column, int have,
+                         int want) {
+  return Error(reason::kBlockInvalid,
+               absl::StrCat("the column has ", have, " values for ", want, " rows"))
+      .At(absl::StrCat(kind, "[block ", block, "].", column))
+      .With("block", block)
+      .With("row", have < want ? have : want)
+      .With("have", have)
+      .With("want", want);
+}
+
+absl::Status OrderError(absl::string_view part, absl::string_view message) {
+  return Error(reason::kStreamOrder, message).At(part);
+}
+
+}  // namespace
+
+struct PackedDecoder::Columns {
+  const v1::TaskBlock& block;
+  uint32_t number;  // of the block
+  int next_arg = 0;
+  int next_scalar = 0;
+  int next_dependency = 0;
+  int64_t last_arg = 0;
+};
+
+PackedDecoder::PackedDecoder(const GraphTarget& target, uint32_t max_block_tasks)
+    : target_(target), max_block_tasks_(max_block_tasks), builder_(target) {}
+
+absl::Status PackedDecoder::Add(const v1::PackedGraphPart& part) {
+  if (status_.ok()) status_ = AddPart(part);
+  return status_;
+}
+
+absl::Status PackedDecoder::AddPart(const v1::PackedGraphPart& part) {
+  if (has_commit_) return OrderError("commit", "a part came after the commit");
+  switch (part.part_case()) {
+    case v1::PackedGraphPart::kHeader:
+      if (has_header_) return OrderError("header", "a second header came");
+      return AddHeader(part.header());
+    case v1::PackedGraphPart::kTensors:
+      if (!has_header_) return OrderError("tensors", "a block came before the header");
+      return AddTensors(part.tensors());
+    case v1::PackedGraphPart::kTasks:
+      if (!has_header_) return OrderError("tasks", "a block came before the header");
+      return AddTasks(part.tasks());
+    case v1::PackedGraphPart::kCommit:
+      if (!has_header_) return OrderError("commit", "the commit came before the header");
+      return AddCommit(part.commit());
+    case v1::PackedGraphPart::PART_NOT_SET:
+      break;
+  }
+  return Error(reason::kFieldInvalid, "a part is empty")
+      .At("part")
+      .Hint("set header, tensors, tasks or commit");
+}
+
+absl::Status PackedDecoder::AddHeader(const v1::PackedHeader& header) {
+  PTO_ASSIGN_OR_RETURN(session_, names::ParseSession(header.parent(), "header.parent"));
+  if (!header.id().empty()) PTO_RETURN_IF_ERROR(names::CheckId(header.id(), "header.id"));
+  const auto field = [](absl::string_view list, int i) {
+    return absl::StrCat("header.", list, "[", i, "]");
+  };
+  for (int i = 0; i < header.kernels_size(); ++i) {
+    PTO_ASSIGN_OR_RETURN(const absl::string_view id,
+                         ReadKernel(header.kernels(i), *target_.kernels, field("kernels", i)));
+    PTO_ASSIGN_OR_RETURN(const uint32_t kernel, builder_.AddKernel(id));
+    kernels_.push_back(kernel);
+  }
+  if (header.chips().empty()) {
+    return Error(reason::kFieldInvalid, "at least one chip is needed").At("header.chips");
+  }
+  for (int i = 0; i < header.chips_size(); ++i) {
+    PTO_ASSIGN_OR_RETURN(const uint32_t chip,
+                         ReadChip(header.chips(i), target_, field("chips", i)));
+    chips_.push_back(chip);
+  }
+  for (int i = 0; i < header.buffers_size(); ++i) {
+    PTO_ASSIGN_OR_RETURN(const std::string id,
+                         ReadBuffer(header.buffers(i), session_, field("buffers", i)));
+    slots_.push_back(builder_.AddSlot(id));
+  }
+  for (int i = 0; i < header.layouts_size(); ++i) {
+    const v1::Layout& in = header.layouts(i);
+    const absl::StatusOr<Layout> layout = ReadLayout(in.dtype(), in.shape(), in.strides());
+    if (!layout.ok()) return PrefixField(layout.status(), field("layouts", i) + ".");
+    // One for one, so that indices stay what they are.
+    PTO_RETURN_IF_ERROR(builder_
+                            .AddLayout(layout->dtype,
+                                       absl::MakeConstSpan(layout->shape).first(layout->ndim),
+                                       absl::MakeConstSpan(layout->strides).first(layout->ndim))
+                            .status());
+  }
+  launches_.resize(header.launches().empty() ? 1 : static_cast<size_t>(header.launches_size()));
+  for (int i = 0; i < header.launches_size(); ++i) {
+    ReadLaunch(header.launches(i), launches_[static_cast<size_t>(i)]);
+    if (!v1::Core_IsValid(header.launches(i).core())) {
+      return Error(reason::kLaunchInvalid,
+                   absl::StrCat("core kind ", static_cast<int>(header.launches(i).core()),
+                                " is not known"))
+          .At(field("launches", i) + ".core")
+          .Hint("name AIC, AIV or MIX");
+    }
+  }
+  header_ = header;
+  has_header_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status PackedDecoder::AddTensors(const v1::TensorBlock& block) {
+  const uint32_t number = tensor_blocks_++;
+  const int count = block.buffer_size();
+  if (block.layout_size() != count) {
+    return LengthError("tensors", number, "layout", block.layout_size(), count);
+  }
+  if (block.offset_delta_size() != count) {
+    return LengthError("tensors", number, "offset_delta", block.offset_delta_size(), count);
+  }
+  int64_t offset = 0;
+  for (int i = 0; i < count; ++i) {
+    const auto row = static_cast<uint32_t>(i);
+    const uint32_t buffer = block.buffer(i);
+    if (buffer >= slots_.size()) {
+      return BlockError("tensors", number, "buffer", row, row,
+                        absl::StrCat("there is no buffer ", buffer, ", only ", slots_.size()));
+    }
+    const uint32_t layout = block.layout(i);
+    if (layout >= static_cast<uint32_t>(header_.layouts_size())) {
+      return BlockError(
+          "tensors", number, "layout", row, row,
+          absl::StrCat("there is no layout ", layout, ", only ", header_.layouts_size()));
+    }
+    if (__builtin_add_overflow(offset, block.offset_delta(i), &offset)) {
+      return BlockError("tensors", number, "offset_delta", row, row,
+                        "the offset is beyond 64 bits");
+    }
+    const absl::StatusOr<uint32_t> index = builder_.AddTensor(slots_[buffer], layout, offset);
+    if (!index.ok()) {
+      return Relocate(index.status(), BlockPath("tensors", number, "offset_delta", row),
+                      {{"block", absl::StrCat(number)}, {"row", absl::StrCat(row)}});
+    }
+    tensor_count_ = *index + 1;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PackedDecoder::CheckTaskBlock(const v1::TaskBlock& block) const {
+  const uint32_t number = task_blocks_;
+  const int count = block.kernel_size();
+  const auto path = [&](absl::string_view field) {
+    return absl::StrCat("tasks[block ", number, "].", field);
+  };
+  if (static_cast<uint32_t>(count) > max_block_tasks_) {
+    return Error(reason::kBlockInvalid,
+                 absl::StrCat("a block has at most ", max_block_tasks_, " tasks, not ", count))
+        .At(path("kernel"))
+        .With("block", number)
+        .With("row", max_block_tasks_)
+        .Limit("max_block_tasks", max_block_tasks_, 0, static_cast<uint64_t>(count))
+        .Hint("send more blocks of fewer tasks");
+  }
+  if (block.first_task() != builder_.task_count()) {
+    return Error(reason::kBlockInvalid,
+                 absl::StrCat("the block begins with task ", block.first_task(), ", but ",
+                              builder_.task_count(), " came before"))
+        .At(path("first_task"))
+        .With("block", number)
+        .With("row", 0)
+        .With("have", block.first_task())
+        .With("want", builder_.task_count());
+  }
+  const uint64_t total = uint64_t{builder_.task_count()} + static_cast<uint64_t>(count);
+  if (total > target_.max_tasks) {
+    return Error(reason::kGraphTooLarge,
+                 absl::StrCat("a graph has at most ", target_.max_tasks, " tasks"))
+        .At(path("kernel"))
+        .With("block", number)
+        .Limit("max_graph_tasks", target_.max_tasks, builder_.task_count(),
+               static_cast<uint64_t>(count));
+  }
+  if (!block.chip().empty() && block.chip_size() != count) {
+    return LengthError("tasks", number, "chip", block.chip_size(), count);
+  }
+  if (!block.launch().empty() && block.launch_size() != count) {
+    return LengthError("tasks", number, "launch", block.launch_size(), count);
+  }
+  if (!block.dep_count().empty() && block.dep_count_size() != count) {
+    return LengthError("tasks", number, "dep_count", block.dep_count_size(), count);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PackedDecoder::AddTasks(const v1::TaskBlock& block) {
+  PTO_RETURN_IF_ERROR(CheckTaskBlock(block));
+  Columns columns{block, task_blocks_};
+  const auto count = static_cast<uint32_t>(block.kernel_size());
+  for (uint32_t row = 0; row < count; ++row) PTO_RETURN_IF_ERROR(AddTask(columns, row));
+
+  const auto left_over = [&](absl::string_view column, int used, int size) -> absl::Status {
+    if (used == size) return absl::OkStatus();
+    return BlockError("tasks", columns.number, column, static_cast<size_t>(used), count,
+                      absl::StrCat("the tasks of the block use ", used, " of ", size, " values"));
+  };
+  PTO_RETURN_IF_ERROR(left_over("arg_delta", columns.next_arg, block.arg_delta_size()));
+  PTO_RETURN_IF_ERROR(left_over("scalar", columns.next_scalar, block.scalar_size()));
+  PTO_RETURN_IF_ERROR(left_over("dep_back", columns.next_dependency, block.dep_back_size()));
+  ++task_blocks_;
+  return absl::OkStatus();
+}
+
+absl::Status PackedDecoder::AddTask(Columns& columns, uint32_t row) {
+  const v1::TaskBlock& block = columns.block;
+  const auto i = static_cast<int>(row);
+  const auto no_such = [&](absl::string_view column, uint32_t index, size_t size) {
+    return BlockError("tasks", columns.number, column, row, row,
+                      absl::StrCat("there is no ", column, " ", index, ", only ", size));
+  };
+  const uint32_t kernel = block.kernel(i);
+  if (kernel >= kernels_.size()) return no_such("kernel", kernel, kernels_.size());
+  const uint32_t chip = block.chip().empty() ? 0 : block.chip(i);
+  if (chip >= chips_.size()) return no_such("chip", chip, chips_.size());
+  const uint32_t launch = block.launch().empty() ? 0 : block.launch(i);
+  if (launch >= launches_.size()) return no_such("launch", launch, launches_.size());
+
+  TaskInput task = launches_[launch];
+  task.kernel = kernels_[kernel];
+  task.chip = chips_[chip];
+  const auto first_arg = static_cast<uint32_t>(columns.next_arg);
+  PTO_RETURN_IF_ERROR(ReadArgs(columns, row, task));
+  PTO_RETURN_IF_ERROR(ReadScalars(columns, row, task));
+  PTO_RETURN_IF_ERROR(ReadDependencies(columns, row, task));
+  const absl::StatusOr<uint32_t> index = builder_.AddTask(task);
+  if (!index.ok()) return Locate(index.status(), columns, row, first_arg, launch);
+  return absl::OkStatus();
+}
+
+absl::Status PackedDecoder::ReadArgs(Columns& columns, uint32_t row, TaskInput& task) {
+  const v1::TaskBlock& block = columns.block;
+  const auto count = static_cast<int>(builder_.kernel(task.kernel).argument_count);
+  if (count > block.arg_delta_size() - columns.next_arg) {
+    return BlockError("tasks", columns.number, "arg_delta",
+                      static_cast<size_t>(block.arg_delta_size()), row,
+                      absl::StrCat("the column ends before the arguments of row ", row));
+  }
+  for (int i = 0; i < count; ++i) {
+    const int position = columns.next_arg++;
+    const auto wrong = [&](absl::string_view message) {
+      return BlockError("tasks", columns.number, "arg_delta", static_cast<size_t>(position), row,
+                        message);
+    };
+    if (__builtin_add_overflow(columns.last_arg, block.arg_delta(position), &columns.last_arg)) {
+      return wrong("the tensor's index is beyond 64 bits");
+    }
+    if (columns.last_arg < 0 || columns.last_arg >= int64_t{tensor_count_}) {
+      return wrong(
+          absl::StrCat("there is no tensor ", columns.last_arg, " yet, only ", tensor_count_));
+    }
+    args_[i] = static_cast<uint32_t>(columns.last_arg);
+  }
+  task.args = absl::MakeConstSpan(args_, static_cast<size_t>(count));
+  return absl::OkStatus();
+}
+
+absl::Status PackedDecoder::ReadScalars(Columns& columns, uint32_t row, TaskInput& task) {
+  const v1::TaskBlock& block = columns.block;
+  const auto count = static_cast<int>(builder_.kernel(task.kernel).scalar_count);
+  if (count > block.scalar_size() - columns.next_scalar) {
+    return BlockError("tasks", columns.number, "scalar", static_cast<size_t>(block.scalar_size()),
+                      row, absl::StrCat("the column ends before the scalars of row ", row));
+  }
+  for (int i = 0; i < count; ++i) {
+    scalars_[i].kind = ScalarInput::Kind::kBits;
+    scalars_[i].bits = block.scalar(columns.next_scalar++);
+  }
+  task.scalars = absl::MakeConstSpan(scalars_, static_cast<size_t>(count));
+  return absl::OkStatus();
+}
+
+absl::Status PackedDecoder::ReadDependencies(Columns& columns, uint32_t row, TaskInput& task) {
+  const v1::TaskBlock& block = columns.block;
+  const uint32_t count = block.dep_count().empty() ? 0 : block.dep_count(static_cast<int>(row));
+  if (count > static_cast<uint32_t>(block.dep_back_size() - columns.next_dependency)) {
+    return BlockError(
+        "tasks", columns.number, "dep_count", row, row,
+        absl::StrCat("row ", row, " has ", count, " dependencies, but dep_back has ",
+                     block.dep_back_size() - columns.next_dependency, " values left"));
+  }
+  const uint32_t own = builder_.task_count();
+  dependencies_.clear();
+  for (uint32_t i = 0; i < count; ++i) {
+    const int position = columns.next_dependency++;
+    const uint32_t back = block.dep_back(position);
+    if (back == 0 || back > own) {
+      return BlockError("tasks", columns.number, "dep_back", static_cast<size_t>(position), row,
+                        back == 0
+                            ? absl::StrCat("task ", own, " waits for itself")
+                            : absl::StrCat("task ", own, " has no task ", back, " before it"));
+    }
+    dependencies_.push_back(own - back);
+  }
+  task.dependencies = dependencies_;
+  return absl::OkStatus();
+}
+
+absl::Status PackedDecoder::Locate(const absl::Status& status, const Columns& columns, uint32_t row,
+                                   uint32_t first_arg, uint32_t launch) const {
+  const absl::optional<ErrorDetail> detail = GetErrorDetail(status);
+  if (!detail.has_value()) return status;
+  std::string path = BlockPath("tasks", columns.number, "kernel", row);
+  absl::string_view field = detail->field;
+  if (absl::ConsumePrefix(&field, "launch.")) {
+    path = header_.launches().empty() ? BlockPath("tasks", columns.number, "launch", row)
+                                      : absl::StrCat("header.launches[", launch, "].", field);
+  } else if (absl::ConsumePrefix(&field, "args")) {
+    uint32_t arg = 0;
+    if (absl::ConsumePrefix(&field, "[") && absl::ConsumeSuffix(&field, "]")) {
+      (void)absl::SimpleAtoi(field, &arg);
+    }
+    path = BlockPath("tasks", columns.number, "arg_delta", first_arg + arg);
+  }
+  return Relocate(status, path,
+                  {{"block", absl::StrCat(columns.number)},
+                   {"row", absl::StrCat(row)},
+                   {"task", absl::StrCat(builder_.task_count())}});
+}
+
+absl::Status PackedDecoder::AddCommit(const v1::PackedCommit& commit) {
+  if (commit.task_count() != builder_.task_count()) {
+    return Error(reason::kBlockInvalid,
+                 absl::StrCat("the commit counts ", commit.task_count(), " tasks, but ",
+                              builder_.task_count(), " came"))
+        .At("commit.task_count")
+        .With("block", task_blocks_)
+        .With("row", 0)
+        .With("have", builder_.task_count())
+        .With("want", commit.task_count());
+  }
+  has_commit_ = true;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<DecodedGraph> PackedDecoder::Finish() {
+  PTO_RETURN_IF_ERROR(status_);
+  if (!has_header_) return Error(reason::kStreamEmpty, "the stream has no header").At("header");
+  if (!has_commit_) return Error(reason::kStreamEmpty, "the stream has no commit").At("commit");
+  PTO_ASSIGN_OR_RETURN(std::shared_ptr<const GraphImage> image, builder_.Build());
+  return DecodedGraph{std::move(image)};
+}
+
+}  // namespace pto

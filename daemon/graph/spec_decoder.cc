@@ -1,0 +1,323 @@
+#include "daemon/graph/spec_decoder.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "daemon/graph/fields.h"
+#include "daemon/graph/names.h"
+#include "runtime/base/error.h"
+#include "runtime/base/status_macros.h"
+
+namespace pto {
+namespace {
+
+constexpr size_t kMaxName = 255;
+constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
+
+using IndexByName = absl::flat_hash_map<absl::string_view, uint32_t>;
+
+// Many tensors have one layout. The fields are read as bytes, which is right because Layout has
+// no padding.
+struct LayoutHash {
+  static_assert(std::has_unique_object_representations_v<Layout>);
+  size_t operator()(const Layout& layout) const {
+    return absl::Hash<absl::string_view>()(
+        absl::string_view(reinterpret_cast<const char*>(&layout), sizeof layout));
+  }
+};
+
+absl::Status CheckNameLength(absl::string_view name, absl::string_view path) {
+  if (name.size() <= kMaxName) return absl::OkStatus();
+  return Error(reason::kFieldInvalid,
+               absl::StrCat("a name has at most ", kMaxName, " bytes, not ", name.size()))
+      .At(absl::StrCat(path, ".name"))
+      .With("have", name.size())
+      .With("want", kMaxName);
+}
+
+// Adds a name that must be there and must be new.
+absl::Status AddName(absl::string_view name, uint32_t index, absl::string_view list,
+                     IndexByName& by_name) {
+  const auto path = [&] { return absl::StrCat("graph.", list, "[", index, "]"); };
+  if (name.empty()) {
+    return Error(reason::kFieldInvalid, "a name is required").At(path() + ".name");
+  }
+  if (name.size() > kMaxName) return CheckNameLength(name, path());
+  const auto [it, is_new] = by_name.try_emplace(name, index);
+  if (is_new) return absl::OkStatus();
+  return Error(reason::kFieldInvalid, absl::StrCat("the name ", names::Quoted(name), " is that of ",
+                                                   list, "[", it->second, "] too"))
+      .At(path() + ".name")
+      .With("first", it->second)
+      .Hint("give each one a name of its own");
+}
+
+class SpecDecoder {
+ public:
+  SpecDecoder(const v1::GraphSpec& spec, absl::string_view session, const GraphTarget& target)
+      : spec_(spec), session_(session), target_(target), builder_(target) {}
+
+  absl::StatusOr<DecodedGraph> Decode() {
+    if (spec_.tasks().empty()) {
+      return Error(reason::kGraphEmpty, "the graph has no task").At("graph.tasks");
+    }
+    const auto task_count = static_cast<uint64_t>(spec_.tasks_size());
+    if (task_count > target_.max_tasks) {
+      return Error(reason::kGraphTooLarge, absl::StrCat("a graph has at most ", target_.max_tasks,
+                                                        " tasks, not ", task_count))
+          .At("graph.tasks")
+          .Limit("max_graph_tasks", target_.max_tasks, 0, task_count);
+    }
+    PTO_RETURN_IF_ERROR(AddTensors());
+    PTO_RETURN_IF_ERROR(AddScalars());
+    PTO_RETURN_IF_ERROR(NameTasks());
+    for (int i = 0; i < spec_.tasks_size(); ++i) {
+      absl::Status status = AddTask(static_cast<uint32_t>(i));
+      if (!status.ok()) return InTask(status, i);
+    }
+    absl::StatusOr<std::shared_ptr<const GraphImage>> image = builder_.Build();
+    if (!image.ok()) return PrefixField(image.status(), "graph.");
+    return DecodedGraph{*std::move(image)};
+  }
+
+ private:
+  absl::Status AddTensors() {
+    tensors_.reserve(static_cast<size_t>(spec_.tensors_size()));
+    for (int i = 0; i < spec_.tensors_size(); ++i) {
+      const v1::TensorSpec& tensor = spec_.tensors(i);
+      PTO_RETURN_IF_ERROR(AddName(tensor.name(), static_cast<uint32_t>(i), "tensors", tensors_));
+      absl::Status status = AddTensor(tensor);
+      if (!status.ok()) return PrefixField(status, absl::StrCat("graph.tensors[", i, "]."));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddTensor(const v1::TensorSpec& tensor) {
+    PTO_ASSIGN_OR_RETURN(const uint32_t slot, SlotOf(tensor));
+    PTO_ASSIGN_OR_RETURN(const Layout layout,
+                         ReadLayout(tensor.dtype(), tensor.shape(), tensor.strides()));
+    auto known = layouts_.find(layout);
+    if (known == layouts_.end()) {
+      const auto shape = absl::MakeConstSpan(layout.shape).first(layout.ndim);
+      const auto strides = absl::MakeConstSpan(layout.strides).first(layout.ndim);
+      PTO_ASSIGN_OR_RETURN(const uint32_t index, builder_.AddLayout(layout.dtype, shape, strides));
+      known = layouts_.emplace(layout, index).first;
+    }
+    return builder_.AddTensor(slot, known->second, tensor.offset()).status();
+  }
+
+  absl::StatusOr<uint32_t> SlotOf(const v1::TensorSpec& tensor) {
+    const absl::string_view name =
+        tensor.buffer().empty() ? tensor.name() : absl::string_view(tensor.buffer());
+    // A tensor's own name may be no id of a buffer; then a launch has to bind the slot.
+    if (tensor.buffer().empty()) return builder_.AddSlot(name);
+    const auto known = slots_.find(name);
+    if (known != slots_.end()) return known->second;
+    PTO_ASSIGN_OR_RETURN(const std::string id, ReadBuffer(name, session_, "buffer"));
+    return slots_.emplace(name, builder_.AddSlot(id)).first->second;
+  }
+
+  absl::Status AddScalars() {
+    for (int i = 0; i < spec_.scalars_size(); ++i) {
+      const v1::ScalarSpec& scalar = spec_.scalars(i);
+      PTO_RETURN_IF_ERROR(AddName(scalar.name(), static_cast<uint32_t>(i), "scalars", scalars_));
+      ScalarInput value;
+      if (scalar.value().value_case() == v1::Scalar::kRef) {
+        return Error(reason::kScalarInvalid, "a named scalar needs a number, not another's name")
+            .At(absl::StrCat("graph.scalars[", i, "].value.ref"));
+      }
+      absl::Status status = ReadScalar(scalar.value(), value);
+      if (!status.ok()) return PrefixField(status, absl::StrCat("graph.scalars[", i, "].value."));
+      builder_.AddScalar(scalar.name(), value);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadScalar(const v1::Scalar& scalar, ScalarInput& out) const {
+    switch (scalar.value_case()) {
+      case v1::Scalar::kF64:
+        out.kind = ScalarInput::Kind::kFloat;
+        out.f64 = scalar.f64();
+        return absl::OkStatus();
+      case v1::Scalar::kI64:
+        out.kind = ScalarInput::Kind::kInteger;
+        out.i64 = scalar.i64();
+        return absl::OkStatus();
+      case v1::Scalar::kRef: {
+        const auto found = scalars_.find(scalar.ref());
+        if (found == scalars_.end()) {
+          return Error(reason::kScalarUnknown,
+                       absl::StrCat("the graph has no scalar ", names::Quoted(scalar.ref())))
+              .At("ref");
+        }
+        out.kind = ScalarInput::Kind::kNamed;
+        out.named = found->second;
+        return absl::OkStatus();
+      }
+      case v1::Scalar::VALUE_NOT_SET:
+        break;
+    }
+    return Error(reason::kScalarInvalid, "a scalar needs a value").Hint("set f64 or i64");
+  }
+
+  // All names before the first task, so that a task that waits for a later one is told so.
+  absl::Status NameTasks() {
+    tasks_.reserve(static_cast<size_t>(spec_.tasks_size()));
+    for (int i = 0; i < spec_.tasks_size(); ++i) {
+      const std::string& name = spec_.tasks(i).name();
+      if (name.empty()) continue;
+      if (name.size() > kMaxName)
+        return CheckNameLength(name, absl::StrCat("graph.tasks[", i, "]"));
+      const auto [it, is_new] = tasks_.try_emplace(name, static_cast<uint32_t>(i));
+      if (is_new) continue;
+      return Error(reason::kTaskNameDuplicate,
+                   absl::StrCat("tasks ", it->second, " and ", i, " are both called ",
+                                names::Quoted(name)))
+          .At(absl::StrCat("graph.tasks[", i, "].name"))
+          .With("first", it->second)
+          .Hint("give each task a name of its own, or none");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddTask(uint32_t index) {
+    const v1::TaskSpec& spec = spec_.tasks(static_cast<int>(index));
+    TaskInput task;
+    task.name = spec.name();
+    PTO_ASSIGN_OR_RETURN(task.kernel, KernelOf(spec));
+    PTO_ASSIGN_OR_RETURN(task.chip, ChipOf(spec));
+    ReadLaunch(spec.launch(), task);
+
+    args_.clear();
+    for (int i = 0; i < spec.args_size(); ++i) {
+      const auto found = tensors_.find(spec.args(i));
+      if (found == tensors_.end()) {
+        return Error(reason::kTensorUnknown,
+                     absl::StrCat("the graph has no tensor ", names::Quoted(spec.args(i))))
+            .At(absl::StrCat("args[", i, "]"));
+      }
+      args_.push_back(found->second);
+    }
+    task.args = args_;
+
+    values_.resize(static_cast<size_t>(spec.scalars_size()));
+    for (int i = 0; i < spec.scalars_size(); ++i) {
+      absl::Status status = ReadScalar(spec.scalars(i), values_[static_cast<size_t>(i)]);
+      if (!status.ok()) return PrefixField(status, absl::StrCat("scalars[", i, "]."));
+    }
+    task.scalars = values_;
+
+    after_.clear();
+    for (int i = 0; i < spec.after_size(); ++i) {
+      absl::StatusOr<uint32_t> before = FindEarlier(spec.after(i), index);
+      if (!before.ok()) return PrefixField(before.status(), absl::StrCat("after[", i, "]"));
+      after_.push_back(*before);
+    }
+    task.dependencies = after_;
+    return builder_.AddTask(task).status();
+  }
+
+  absl::StatusOr<uint32_t> KernelOf(const v1::TaskSpec& spec) {
+    const auto known = kernels_.find(spec.kernel());
+    if (known != kernels_.end()) return known->second;
+    PTO_ASSIGN_OR_RETURN(const absl::string_view id,
+                         ReadKernel(spec.kernel(), *target_.kernels, "kernel"));
+    // The other spelling of the same kernel may be known.
+    auto found = kernels_.find(id);
+    if (found == kernels_.end()) {
+      PTO_ASSIGN_OR_RETURN(const uint32_t index, builder_.AddKernel(id));
+      found = kernels_.emplace(id, index).first;
+    }
+    const uint32_t index = found->second;
+    kernels_.emplace(spec.kernel(), index);
+    return index;
+  }
+
+  absl::StatusOr<uint32_t> ChipOf(const v1::TaskSpec& spec) {
+    const auto known = chips_.find(spec.chip());
+    if (known != chips_.end()) return known->second;
+    PTO_ASSIGN_OR_RETURN(const uint32_t chip, ReadChip(spec.chip(), target_, "chip"));
+    chips_.emplace(spec.chip(), chip);
+    return chip;
+  }
+
+  // The task of that name, or without a name and of that index; kNone if there is none.
+  uint32_t FindTask(absl::string_view name) const {
+    const auto found = tasks_.find(name);
+    if (found != tasks_.end()) return found->second;
+    uint32_t index = 0;
+    if (name.empty() || !absl::ascii_isdigit(name[0]) || (name[0] == '0' && name.size() > 1) ||
+        !absl::ascii_isdigit(name.back()) || !absl::SimpleAtoi(name, &index) ||
+        index >= static_cast<uint32_t>(spec_.tasks_size()) ||
+        !spec_.tasks(static_cast<int>(index)).name().empty()) {
+      return kNone;
+    }
+    return index;
+  }
+
+  absl::StatusOr<uint32_t> FindEarlier(absl::string_view name, uint32_t task) const {
+    const uint32_t before = FindTask(name);
+    if (before == kNone) {
+      return Error(reason::kDependencyUnknown,
+                   absl::StrCat("the graph has no task ", names::Quoted(name)))
+          .Hint("name an earlier task; an index names only a task without a name");
+    }
+    if (before >= task) {
+      return Error(reason::kDependencyCycle,
+                   before == task ? absl::StrCat("task ", task, " waits for itself")
+                                  : absl::StrCat("task ", task, " waits for ", names::Quoted(name),
+                                                 ", which comes later, as task ", before))
+          .With("task", task)
+          .With("after", before);
+    }
+    return before;
+  }
+
+  // The error of a task, with its path and its name.
+  absl::Status InTask(const absl::Status& status, int index) const {
+    absl::Status placed = PrefixField(status, absl::StrCat("graph.tasks[", index, "]."));
+    const std::string& name = spec_.tasks(index).name();
+    const absl::optional<ErrorDetail> detail = GetErrorDetail(placed);
+    if (name.empty() || !detail.has_value()) return placed;
+    return Relocate(placed, detail->field, {{"task_name", name}});
+  }
+
+  const v1::GraphSpec& spec_;
+  const absl::string_view session_;
+  const GraphTarget& target_;
+  GraphBuilder builder_;
+
+  // The keys are strings of the message.
+  IndexByName tensors_;
+  IndexByName scalars_;
+  IndexByName tasks_;
+  IndexByName slots_;
+  IndexByName kernels_;
+  IndexByName chips_;
+  absl::flat_hash_map<Layout, uint32_t, LayoutHash> layouts_;
+
+  // Of the task at hand; kept so that a task costs no allocation.
+  std::vector<uint32_t> args_;
+  std::vector<ScalarInput> values_;
+  std::vector<uint32_t> after_;
+};
+
+}  // namespace
+
+absl::StatusOr<DecodedGraph> DecodeGraphSpec(const v1::GraphSpec& spec, absl::string_view session,
+                                             const GraphTarget& target) {
+  return SpecDecoder(spec, session, target).Decode();
+}
+
+}  // namespace pto

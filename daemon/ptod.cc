@@ -1,0 +1,113 @@
+// ptod: the daemon.
+
+#include <malloc.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "daemon/config/command_line.h"
+#include "daemon/daemon.h"
+#include "daemon/shell/signal_waiter.h"
+#include "daemon/shell/systemd_notifier.h"
+#include "daemon/version.h"
+#include "runtime/base/error.h"
+#include "runtime/base/log.h"
+
+namespace pto {
+namespace {
+
+constexpr int kExitFailed = 1;
+constexpr int kExitUsage = 2;
+
+// Beyond the grace of a drain: for kernels that were told to stop to return.
+constexpr absl::Duration kKernelGrace = absl::Seconds(5);
+
+void PrintError(const absl::Status& status) {
+  const absl::optional<ErrorDetail> detail = GetErrorDetail(status);
+  std::string text = absl::StrCat("ptod: ", std::string(status.message()));
+  if (detail.has_value() && !detail->hint.empty())
+    absl::StrAppend(&text, "\n  hint: ", detail->hint);
+  std::fprintf(stderr, "%s\n", text.c_str());
+}
+
+void LogNotify(const absl::Status& status) {
+  if (!status.ok()) PTO_LOG(kWarning, "systemd was not told", {{"error", status.ToString()}});
+}
+
+int Serve(const config::v1::DaemonConfig& config, SignalWaiter& signals) {
+  absl::StatusOr<std::unique_ptr<Daemon>> started = Daemon::Start(config);
+  if (!started.ok()) {
+    PrintError(started.status());
+    return kExitFailed;
+  }
+  Daemon& daemon = **started;
+  const SystemdNotifier systemd = SystemdNotifier::FromEnvironment();
+  const std::string addresses = absl::StrJoin(daemon.addresses(), ", ");
+  PTO_LOG(kInfo, "ptod is serving",
+          {{"version", kVersion},
+           {"listen", addresses},
+           {"chips", config.sim_chips().count()},
+           {"boot_id", daemon.node().boot_id()}});
+  LogNotify(systemd.Ready(absl::StrCat("serving on ", addresses)));
+
+  const int signal = signals.Wait();
+  PTO_LOG(kInfo, "stopping", {{"signal", strsignal(signal)}});
+  LogNotify(systemd.Stopping("draining"));
+  daemon.BeginDrain(absl::StrCat("ptod received ", strsignal(signal)));
+  // In steps, so that a second signal ends the wait.
+  const absl::Time until = absl::Now() + absl::Seconds(config.drain_grace().seconds()) +
+                           absl::Nanoseconds(config.drain_grace().nanos());
+  while (!daemon.WaitDrained(absl::Milliseconds(50)) && absl::Now() < until) {
+    if (signals.WaitFor(absl::ZeroDuration()).has_value()) {
+      PTO_LOG(kWarning, "a second signal: not waiting any longer", {});
+      break;
+    }
+  }
+  daemon.CancelRuns();
+  if (!daemon.WaitDrained(kKernelGrace)) {
+    PTO_LOG(kError, "a kernel does not return: leaving without it", {});
+    // Nothing can be taken down in order under a kernel that runs.
+    _exit(kExitFailed);
+  }
+  daemon.Stop();
+  started->reset();
+  PTO_LOG(kInfo, "stopped", {});
+  return 0;
+}
+
+int Main(int argc, char** argv) {
+  // Threads come and go; arenas for each of them would only keep memory that nobody uses.
+  mallopt(M_ARENA_MAX, 2);
+  absl::StatusOr<CommandLine> command = ParseCommandLine(argc, argv, kVersion);
+  if (!command.ok()) {
+    PrintError(command.status());
+    return kExitUsage;
+  }
+  if (command->action == CommandLine::Action::kPrint) {
+    std::fputs(command->text.c_str(), stdout);
+    return 0;
+  }
+  LogLevel level = LogLevel::kInfo;
+  LogFormat format = LogFormat::kText;
+  ParseLogLevel(command->config.log_level(), &level);
+  ParseLogFormat(command->config.log_format(), &format);
+  SetLog(level, format);
+  // Before any thread: all of them inherit the mask.
+  SignalWaiter signals;
+  return Serve(command->config, signals);
+}
+
+}  // namespace
+}  // namespace pto
+
+int main(int argc, char** argv) { return pto::Main(argc, argv); }

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "daemon/rpc/tag.h"
+
+namespace pto::rpc::internal {
+
+// Counts what is alive in a server: calls, requests for calls, and handlers that run. The
+// server's completion queue may be shut down only at zero.
+class LiveCount {
+ public:
+  void Add() { count_.fetch_add(1, std::memory_order_relaxed); }
+  // The last thing that a call does with its server.
+  void Remove() { count_.fetch_sub(1, std::memory_order_release); }
+  int64_t value() const { return count_.load(std::memory_order_acquire); }
+
+ private:
+  std::atomic<int64_t> count_{0};
+};
+
+// Keeps the server up while it exists.
+class Alive {
+ public:
+  explicit Alive(LiveCount& count) : count_(count) { count_.Add(); }
+  ~Alive() { count_.Remove(); }
+  Alive(const Alive&) = delete;
+  Alive& operator=(const Alive&) = delete;
+
+ private:
+  LiveCount& count_;
+};
+
+// One method of one service, as the server sees it. Owned by the server, and outlives its calls.
+class Method {
+ public:
+  explicit Method(LiveCount& live) : live_(live) {}
+  virtual ~Method() = default;
+  Method(const Method&) = delete;
+  Method& operator=(const Method&) = delete;
+
+  // Asks gRPC for one more call.
+  virtual void Arm() = 0;
+
+  LiveCount& live() { return live_; }
+
+ private:
+  LiveCount& live_;
+};
+
+}  // namespace pto::rpc::internal

@@ -1,0 +1,121 @@
+#include "daemon/rpc/poll_team.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "runtime/base/log.h"
+
+namespace pto::rpc {
+
+PollTeam::PollTeam(TagSource& source, const Options& options)
+    : source_(source),
+      options_(options),
+      quiet_rounds_(
+          static_cast<int>(std::max<int64_t>(1, options.quiet_after / options.stuck_after))) {
+  PTO_CHECK(options.understudies >= 0 && options.understudies < static_cast<int>(kLeaderMask),
+            "the leader's number must fit its bits");
+}
+
+PollTeam::~PollTeam() { Join(); }
+
+void PollTeam::Start() {
+  for (int i = 0; i <= options_.understudies; ++i) {
+    threads_.emplace_back([this, i] { Run(i); });
+    char name[16];
+    std::snprintf(name, sizeof name, "rpc-%d", i);
+    pthread_setname_np(threads_.back().native_handle(), name);
+  }
+}
+
+void PollTeam::Join() {
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+}
+
+void PollTeam::Run(int self) {
+  // Thread 0 leads first: word_ is zero.
+  if (self == 0) Lead();
+  while (true) {
+    {
+      MutexLock lock(mutex_);
+      while (watch_taken_ && !stopping_) rest_changed_.Wait(mutex_);
+      if (stopping_) return;
+      watch_taken_ = true;
+      const bool leads = Watch(self);
+      watch_taken_ = false;
+      // The watch is free: whoever rests takes it, also when this thread got stuck as leader.
+      rest_changed_.NotifyOne();
+      if (!leads) return;
+    }
+    Lead();
+  }
+}
+
+void PollTeam::Lead() {
+  Word word = word_.load(std::memory_order_relaxed);
+  while (true) {
+    Tag* tag = nullptr;
+    bool ok = false;
+    if (!source_.Next(&tag, &ok)) {
+      MutexLock lock(mutex_);
+      stopping_ = true;
+      watch_changed_.NotifyAll();
+      rest_changed_.NotifyAll();
+      return;
+    }
+    word = (word + kSequenceStep) | kBusy;
+    // Sequentially consistent, as the mirror image in Watch: either the watch sees this word
+    // before it goes to sleep, or we see that it sleeps.
+    word_.store(word, std::memory_order_seq_cst);
+    if (!watching_.load(std::memory_order_seq_cst)) WakeWatch();
+    tag->Proceed(ok);
+    const Word idle = word & ~kBusy;
+    if (!word_.compare_exchange_strong(word, idle, std::memory_order_acq_rel)) return;
+    word = idle;
+  }
+}
+
+bool PollTeam::Watch(int self) {
+  watching_.store(true, std::memory_order_seq_cst);
+  Word seen = word_.load(std::memory_order_seq_cst);
+  int quiet = 0;
+  while (!stopping_) {
+    const bool woken = watch_changed_.WaitFor(mutex_, options_.stuck_after);
+    Word now = word_.load(std::memory_order_seq_cst);
+    // Woken before the time is up says nothing about how long the leader has been busy.
+    if (now != seen || woken) {
+      seen = now;
+      quiet = 0;
+      continue;
+    }
+    if ((now & kBusy) != 0) {
+      const Word mine = ((now & ~kBusy & ~kLeaderMask) + kSequenceStep) | static_cast<Word>(self);
+      if (word_.compare_exchange_strong(now, mine, std::memory_order_acq_rel)) {
+        takeovers_.fetch_add(1, std::memory_order_relaxed);
+        return true;
+      }
+      continue;
+    }
+    if (++quiet < quiet_rounds_) continue;
+    quiet = 0;
+    watching_.store(false, std::memory_order_seq_cst);
+    if (word_.load(std::memory_order_seq_cst) != seen) {
+      watching_.store(true, std::memory_order_seq_cst);
+      continue;
+    }
+    while (!stopping_ && !watching_.load(std::memory_order_relaxed)) watch_changed_.Wait(mutex_);
+  }
+  return false;
+}
+
+void PollTeam::WakeWatch() {
+  MutexLock lock(mutex_);
+  // Nobody is on watch when every understudy is stuck itself; the first to return begins one.
+  if (!watch_taken_) return;
+  watching_.store(true, std::memory_order_relaxed);
+  watch_changed_.NotifyOne();
+}
+
+}  // namespace pto::rpc

@@ -1,0 +1,205 @@
+#include "daemon/rpc/poll_team.h"
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <latch>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "runtime/base/mutex.h"
+
+namespace pto::rpc {
+namespace {
+
+// A queue of functions that also checks that no two threads wait in Next.
+class FunctionQueue final : public TagSource {
+ public:
+  ~FunctionQueue() = default;
+
+  void Push(std::function<void()> function) {
+    MutexLock lock(mutex_);
+    queue_.push_back(new FunctionTag(std::move(function)));
+    changed_.NotifyAll();
+  }
+  void Shutdown() {
+    MutexLock lock(mutex_);
+    shut_down_ = true;
+    changed_.NotifyAll();
+  }
+  bool Next(Tag** tag, bool* ok) override {
+    MutexLock lock(mutex_);
+    EXPECT_EQ(++waiting_, 1) << "two threads poll";
+    while (queue_.empty() && !shut_down_) changed_.Wait(mutex_);
+    --waiting_;
+    if (queue_.empty()) return false;
+    *tag = queue_.front();
+    *ok = true;
+    queue_.pop_front();
+    return true;
+  }
+
+ private:
+  class FunctionTag final : public Tag {
+   public:
+    explicit FunctionTag(std::function<void()> function) : function_(std::move(function)) {}
+    void Proceed(bool /*ok*/) override {
+      function_();
+      delete this;
+    }
+
+   private:
+    std::function<void()> function_;
+  };
+
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<Tag*> queue_;
+  bool shut_down_ = false;
+  int waiting_ = 0;
+};
+
+// Runs `count` quick handlers, one after the other, and waits for each.
+void RunQuick(FunctionQueue& queue, int count) {
+  for (int i = 0; i < count; ++i) {
+    // Shared: the handler may still be inside of it when we are done.
+    auto ran = std::make_shared<std::latch>(1);
+    queue.Push([ran] { ran->count_down(); });
+    ran->wait();
+  }
+}
+
+// Handlers that do not return before they are told to.
+class StuckHandlers {
+ public:
+  StuckHandlers(FunctionQueue& queue, int count) : state_(std::make_shared<State>(count)) {
+    for (int i = 0; i < count; ++i) {
+      queue.Push([state = state_] {
+        state->entered.count_down();
+        state->released.wait();
+        state->left.count_down();
+      });
+    }
+    state_->entered.wait();
+  }
+  void Release() { state_->released.count_down(); }
+  void WaitUntilLeft() { state_->left.wait(); }
+
+ private:
+  struct State {
+    explicit State(int count) : entered(count), left(count) {}
+    std::latch entered;
+    std::latch released{1};
+    std::latch left;
+  };
+  std::shared_ptr<State> state_;
+};
+
+TEST(PollTeamTest, RunsEverythingInOrderOnOneThread) {
+  FunctionQueue queue;
+  std::vector<int> order;
+  std::vector<std::thread::id> threads;
+  {
+    // A minute: a slow machine must not look like a stuck handler.
+    PollTeam team(queue, {.stuck_after = std::chrono::minutes(1)});
+    for (int i = 0; i < 1000; ++i) {
+      queue.Push([&, i] {
+        order.push_back(i);
+        threads.push_back(std::this_thread::get_id());
+      });
+    }
+    team.Start();
+    queue.Shutdown();
+    team.Join();
+    EXPECT_EQ(team.takeovers(), 0u);
+  }
+  ASSERT_EQ(order.size(), 1000u);
+  for (int i = 0; i < 1000; ++i) {
+    EXPECT_EQ(order[i], i);
+    EXPECT_EQ(threads[i], threads[0]);
+  }
+}
+
+TEST(PollTeamTest, AStuckHandlerDoesNotStopTheOthers) {
+  FunctionQueue queue;
+  PollTeam team(queue, {});
+  team.Start();
+  StuckHandlers stuck(queue, 1);
+  RunQuick(queue, 100);
+  EXPECT_GE(team.takeovers(), 1u);
+  stuck.Release();
+  RunQuick(queue, 100);
+  queue.Shutdown();
+  team.Join();
+}
+
+TEST(PollTeamTest, AsManyStuckHandlersAsUnderstudies) {
+  FunctionQueue queue;
+  PollTeam team(queue, {.understudies = 3});
+  team.Start();
+  for (int round = 0; round < 3; ++round) {
+    StuckHandlers stuck(queue, 3);
+    RunQuick(queue, 10);
+    stuck.Release();
+    stuck.WaitUntilLeft();
+  }
+  EXPECT_GE(team.takeovers(), 9u);
+  queue.Shutdown();
+  team.Join();
+}
+
+// All threads are stuck; the first that returns must pick up the queue again, and the next the
+// watch, although nobody was there to be told.
+TEST(PollTeamTest, RecoversWhenAllWereStuck) {
+  FunctionQueue queue;
+  PollTeam team(queue, {.understudies = 1});
+  team.Start();
+  for (int round = 0; round < 10; ++round) {
+    StuckHandlers all(queue, 2);
+    all.Release();
+    RunQuick(queue, 10);
+    StuckHandlers one(queue, 1);
+    RunQuick(queue, 1);
+    one.Release();
+    RunQuick(queue, 1);
+  }
+  queue.Shutdown();
+  team.Join();
+}
+
+// Goes to sleep and wakes in all possible moments.
+TEST(PollTeamTest, TheWatchWakesAfterSilence) {
+  FunctionQueue queue;
+  PollTeam team(queue, {.understudies = 2,
+                        .stuck_after = std::chrono::microseconds(200),
+                        .quiet_after = std::chrono::microseconds(400)});
+  team.Start();
+  for (int round = 0; round < 300; ++round) {
+    // Not for synchronisation: only to arrive at another moment of the watch's round each time.
+    std::this_thread::sleep_for(std::chrono::microseconds(round * 7 % 900));
+    StuckHandlers stuck(queue, 1);
+    RunQuick(queue, 2);
+    stuck.Release();
+    RunQuick(queue, 1);
+  }
+  queue.Shutdown();
+  team.Join();
+}
+
+TEST(PollTeamTest, StopsWhileAnOldLeaderIsStillInItsHandler) {
+  FunctionQueue queue;
+  PollTeam team(queue, {});
+  team.Start();
+  StuckHandlers stuck(queue, 1);
+  RunQuick(queue, 1);
+  queue.Shutdown();
+  std::thread joiner([&] { team.Join(); });
+  stuck.Release();
+  joiner.join();
+}
+
+}  // namespace
+}  // namespace pto::rpc

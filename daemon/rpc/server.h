@@ -1,0 +1,161 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "daemon/rpc/call.h"
+#include "daemon/rpc/poll_team.h"
+#include "daemon/rpc/stream_method.h"
+#include "daemon/rpc/unary.h"
+#include "grpcpp/completion_queue.h"
+#include "grpcpp/server.h"
+
+namespace pto::rpc {
+
+// A gRPC server whose services all run on one completion queue with one polling thread, see
+// PollTeam. Handlers run inline on that thread; one that takes long does not stop the others,
+// but costs them some milliseconds, so real work belongs elsewhere.
+//
+// Order: AddService and the methods, Start, Shutdown; all by one thread. No service with
+// callback methods may be added: gRPC would poll for it with threads of its own. The library
+// grpc++_reflection does no harm and only needs to be linked.
+class Server {
+ public:
+  struct Options {
+    // gRPC addresses: `unix:/path`, `127.0.0.1:0`, `[::1]:7000`.
+    std::vector<std::string> listen;
+    // Largest message that is accepted.
+    int64_t max_message_bytes = int64_t{16} << 20;
+    // A client that sends HTTP/2 pings more often than this is cut off. Pings are fine while no
+    // call is open: event watchers keep their connection warm.
+    absl::Duration min_ping_interval = absl::Seconds(10);
+    // Calls of one method that wait in gRPC for a client; a burst that exceeds this number waits
+    // for the polling thread.
+    int armed_calls = 8;
+    PollTeam::Options poll;
+  };
+
+  explicit Server(Options options);
+  // Shuts down at once if nobody did.
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  // `service` is a generated AsyncService. Every method of it must be registered below: a call
+  // of one that is not would never be answered. Not owned; outlives the server.
+  void AddService(grpc::Service* service) { services_.push_back(service); }
+
+  // server.Unary(&NodeService::AsyncService::RequestGetNode, &service,
+  //              [](UnaryCallPtr<GetNodeRequest, Node> call) { ... });
+  template <typename Base, typename Service, typename Request, typename Response>
+  void Unary(void (Base::*request)(grpc::ServerContext*, Request*,
+                                   grpc::ServerAsyncResponseWriter<Response>*,
+                                   grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*),
+             Service* service, std::type_identity_t<UnaryHandler<Request, Response>> handler) {
+    AddUnary<Request, Response>(Requester(request, service), std::move(handler), false);
+  }
+
+  // The same for calls that may wait long: they can use UnaryCall::OnCancelled. Costs one more
+  // trip through the queue per call.
+  template <typename Base, typename Service, typename Request, typename Response>
+  void LongUnary(void (Base::*request)(grpc::ServerContext*, Request*,
+                                       grpc::ServerAsyncResponseWriter<Response>*,
+                                       grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*),
+                 Service* service, std::type_identity_t<UnaryHandler<Request, Response>> handler) {
+    AddUnary<Request, Response>(Requester(request, service), std::move(handler), true);
+  }
+
+  template <typename Base, typename Service, typename Request, typename Response>
+  void ServerStream(
+      void (Base::*request)(grpc::ServerContext*, Request*, grpc::ServerAsyncWriter<Response>*,
+                            grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*),
+      Service* service, std::type_identity_t<ServerStreamFactory<Request, Response>> factory) {
+    methods_.push_back(std::make_unique<internal::ServerStreamMethod<Request, Response>>(
+        live_, Requester(request, service), std::move(factory)));
+  }
+
+  template <typename Base, typename Service, typename Request, typename Response>
+  void ClientStream(
+      void (Base::*request)(grpc::ServerContext*, grpc::ServerAsyncReader<Response, Request>*,
+                            grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*),
+      Service* service, std::type_identity_t<ClientStreamFactory<Request, Response>> factory) {
+    methods_.push_back(std::make_unique<internal::ClientStreamMethod<Request, Response>>(
+        live_, Requester(request, service), std::move(factory)));
+  }
+
+  template <typename Base, typename Service, typename Request, typename Response>
+  void BidiStream(
+      void (Base::*request)(grpc::ServerContext*, grpc::ServerAsyncReaderWriter<Response, Request>*,
+                            grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*),
+      Service* service, std::type_identity_t<BidiStreamFactory<Request, Response>> factory) {
+    methods_.push_back(std::make_unique<internal::BidiStreamMethod<Request, Response>>(
+        live_, Requester(request, service), std::move(factory)));
+  }
+
+  // Binds the addresses and serves. Errors: LISTEN_FAILED, which names the address.
+  absl::Status Start();
+
+  // The addresses as bound, in the order of Options::listen: a port 0 is replaced by the real
+  // one. Valid after Start.
+  const std::vector<std::string>& addresses() const { return addresses_; }
+
+  // Takes no new calls, waits until `deadline` for those that are open, then cancels them, and
+  // returns when all are finished and gone. So what holds calls must let go of them when told
+  // (OnCancel, OnCancelled) or before this is called. Not from a handler.
+  void Shutdown(absl::Time deadline);
+
+  // How often a handler ran so long that another thread had to take over.
+  uint64_t takeovers() const { return team_ == nullptr ? 0 : team_->takeovers(); }
+
+ private:
+  class Queue final : public TagSource {
+   public:
+    explicit Queue(grpc::CompletionQueue& queue) : queue_(queue) {}
+    bool Next(Tag** tag, bool* ok) override;
+
+   private:
+    grpc::CompletionQueue& queue_;
+  };
+
+  // Completes a generated Request function with what it needs from the server.
+  template <typename Base, typename Service, typename... Parts>
+  auto Requester(void (Base::*request)(Parts...), Service* service) {
+    return [server = this, request, service](auto*... parts_and_tag) {
+      server->RequestInto(request, service, std::make_tuple(parts_and_tag...),
+                          std::make_index_sequence<sizeof...(parts_and_tag) - 1>());
+    };
+  }
+  template <typename Function, typename Service, typename Tuple, size_t... kParts>
+  void RequestInto(Function request, Service* service, const Tuple& parts_and_tag,
+                   std::index_sequence<kParts...>) {
+    (service->*request)(std::get<kParts>(parts_and_tag)..., queue_.get(), queue_.get(),
+                        std::get<sizeof...(kParts)>(parts_and_tag));
+  }
+
+  template <typename Request, typename Response>
+  void AddUnary(typename internal::UnaryMethod<Request, Response>::Requester requester,
+                UnaryHandler<Request, Response> handler, bool notices_cancel) {
+    methods_.push_back(std::make_unique<internal::UnaryMethod<Request, Response>>(
+        live_, std::move(requester), std::move(handler), notices_cancel));
+  }
+
+  void WaitUntilNothingLives();
+
+  const Options options_;
+  internal::LiveCount live_;
+  std::vector<grpc::Service*> services_;
+  std::vector<std::unique_ptr<internal::Method>> methods_;
+  std::vector<std::string> addresses_;
+  std::unique_ptr<grpc::ServerCompletionQueue> queue_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<Queue> source_;
+  std::unique_ptr<PollTeam> team_;
+};
+
+}  // namespace pto::rpc

@@ -1,0 +1,128 @@
+#pragma once
+
+#include "absl/status/status.h"
+#include "daemon/rpc/stream_call.h"
+#include "grpcpp/server_context.h"
+#include "grpcpp/support/async_stream.h"
+#include "proto/status/grpc_status.h"
+
+namespace pto::rpc {
+
+// One streaming call, written as a class that reacts. A service derives from one of the three
+// templates below.
+//
+// The callbacks run on the polling thread, one at a time, in no promised order among operations
+// that ended together. Start... and Finish may be called on any thread, from OnStart on, but two
+// of the same direction (reading; writing and finishing) never at the same time, and none after
+// Finish. Each reactor must call Finish once, also after OnCancel. Operations that are under way
+// at Finish still come back.
+class StreamReactor {
+ public:
+  virtual ~StreamReactor() = default;
+
+  // The call has begun: the first moment at which something can be started.
+  virtual void OnStart() {}
+  // StartRead has ended. Not ok: the client has ended its half, or the call is broken.
+  virtual void OnReadDone(bool /*ok*/) {}
+  // StartWrite has ended. Not ok: the call is broken.
+  virtual void OnWriteDone(bool /*ok*/) {}
+  // The client has gone, or its deadline has passed, before Finish.
+  virtual void OnCancel() {}
+  // Everything has come back, nothing else will be called: the place to delete the reactor.
+  virtual void OnDone() = 0;
+
+  // Valid from OnStart until OnDone returns.
+  const grpc::ServerContext& context() const { return call_->context(); }
+
+ protected:
+  internal::StreamCall* call_ = nullptr;
+};
+
+// Whether a message leaves at once, or may wait in gRPC's buffer for the ones that follow.
+enum class Flush { kNow, kWithNext };
+
+// The client sends one request, the server many responses.
+template <typename Response>
+class ServerStreamReactor : public StreamReactor {
+ public:
+  // One write at a time: the next after OnWriteDone. The message may be changed at once.
+  void StartWrite(const Response* message, Flush flush = Flush::kNow) {
+    stream_->Write(*message, call_->WriteOptions(flush == Flush::kWithNext),
+                   call_->Begin(internal::StreamCall::kWrite));
+  }
+  // Saves a round through the queue. OnWriteDone is not called.
+  void StartWriteAndFinish(const Response* message) {
+    stream_->WriteAndFinish(*message, grpc::WriteOptions(), grpc::Status::OK,
+                            call_->BeginLastWrite());
+  }
+  void Finish(const absl::Status& status) {
+    stream_->Finish(ToGrpcStatus(status), call_->Begin(internal::StreamCall::kFinish));
+  }
+
+  // For the server.
+  void Bind(internal::StreamCall* call, grpc::ServerAsyncWriter<Response>* stream) {
+    call_ = call;
+    stream_ = stream;
+  }
+
+ private:
+  grpc::ServerAsyncWriter<Response>* stream_ = nullptr;
+};
+
+// The client sends many requests, the server one response.
+template <typename Request, typename Response>
+class ClientStreamReactor : public StreamReactor {
+ public:
+  // `message` stays untouched by others until OnReadDone.
+  void StartRead(Request* message) {
+    stream_->Read(message, call_->Begin(internal::StreamCall::kRead));
+  }
+  // The response is sent only with an OK status; it may be changed at once.
+  void Finish(const absl::Status& status, const Response& response) {
+    stream_->Finish(response, ToGrpcStatus(status), call_->Begin(internal::StreamCall::kFinish));
+  }
+  void FinishWithError(const absl::Status& status) {
+    stream_->FinishWithError(ToGrpcStatus(status), call_->Begin(internal::StreamCall::kFinish));
+  }
+
+  // For the server.
+  void Bind(internal::StreamCall* call, grpc::ServerAsyncReader<Response, Request>* stream) {
+    call_ = call;
+    stream_ = stream;
+  }
+
+ private:
+  grpc::ServerAsyncReader<Response, Request>* stream_ = nullptr;
+};
+
+// Both send many. One read and one write may be under way at the same time.
+template <typename Request, typename Response>
+class BidiStreamReactor : public StreamReactor {
+ public:
+  // See the two above.
+  void StartRead(Request* message) {
+    stream_->Read(message, call_->Begin(internal::StreamCall::kRead));
+  }
+  void StartWrite(const Response* message, Flush flush = Flush::kNow) {
+    stream_->Write(*message, call_->WriteOptions(flush == Flush::kWithNext),
+                   call_->Begin(internal::StreamCall::kWrite));
+  }
+  void StartWriteAndFinish(const Response* message) {
+    stream_->WriteAndFinish(*message, grpc::WriteOptions(), grpc::Status::OK,
+                            call_->BeginLastWrite());
+  }
+  void Finish(const absl::Status& status) {
+    stream_->Finish(ToGrpcStatus(status), call_->Begin(internal::StreamCall::kFinish));
+  }
+
+  // For the server.
+  void Bind(internal::StreamCall* call, grpc::ServerAsyncReaderWriter<Response, Request>* stream) {
+    call_ = call;
+    stream_ = stream;
+  }
+
+ private:
+  grpc::ServerAsyncReaderWriter<Response, Request>* stream_ = nullptr;
+};
+
+}  // namespace pto::rpc

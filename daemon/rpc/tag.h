@@ -1,0 +1,25 @@
+#pragma once
+
+namespace pto::rpc {
+
+// What travels through the completion queue: somebody who waits for an operation to end.
+class Tag {
+ public:
+  // The operation has ended. Runs on the polling thread; may delete the tag.
+  virtual void Proceed(bool ok) = 0;
+
+ protected:
+  ~Tag() = default;
+};
+
+// Where tags come out. In the daemon this is a gRPC completion queue.
+class TagSource {
+ public:
+  // Waits for the next tag. Returns false once the source is shut down and empty.
+  virtual bool Next(Tag** tag, bool* ok) = 0;
+
+ protected:
+  ~TagSource() = default;
+};
+
+}  // namespace pto::rpc

@@ -1,0 +1,193 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "daemon/rpc/call.h"
+#include "daemon/rpc/tag.h"
+#include "google/protobuf/arena.h"
+#include "grpcpp/server_context.h"
+#include "grpcpp/support/async_unary_call.h"
+#include "proto/status/grpc_status.h"
+#include "runtime/base/error.h"
+#include "runtime/base/log.h"
+
+namespace pto::rpc {
+
+namespace internal {
+template <typename Request, typename Response>
+class UnaryMethod;
+
+struct CallReleaser {
+  template <typename Call>
+  void operator()(Call* call) const {
+    call->Release();
+  }
+};
+}  // namespace internal
+
+// One unary call. The handler gets it as a UnaryCallPtr, fills response() and calls Finish once,
+// at once or later, on any thread. The object lives until the pointer is gone and gRPC has done
+// its part, so the pointer may be used until it is let go. Letting go without Finish answers
+// INTERNAL: no client waits for ever.
+template <typename Request, typename Response>
+class UnaryCall final {
+ public:
+  UnaryCall(const UnaryCall&) = delete;
+  UnaryCall& operator=(const UnaryCall&) = delete;
+
+  const Request& request() const { return *request_; }
+  // May be taken apart: the request is the call's own.
+  Request& mutable_request() { return *request_; }
+  Response* response() { return response_; }
+  const grpc::ServerContext& context() const { return context_; }
+
+  // Sends the response, or the error without the response.
+  void Finish(const absl::Status& status) {
+    PTO_CHECK(!finished_.exchange(true, std::memory_order_acq_rel), "Finish was called twice");
+    // gRPC may be done, and the object gone but for the caller's pointer, before this returns.
+    if (status.ok()) {
+      writer_.Finish(*response_, grpc::Status::OK, static_cast<Tag*>(&finish_tag_));
+    } else {
+      writer_.FinishWithError(ToGrpcStatus(status), static_cast<Tag*>(&finish_tag_));
+    }
+  }
+
+  // Only for methods registered with LongUnary, and at most once: `callback` is called when the
+  // client goes away or its deadline passes before Finish, at once when that has happened
+  // already, else on the polling thread. The call must still be finished then. The callback must
+  // not own the call's pointer; it looks it up where it is kept.
+  void OnCancelled(std::function<void()> callback) {
+    PTO_CHECK(notices_cancel_, "OnCancelled needs LongUnary");
+    on_cancelled_ = std::move(callback);
+    if (cancel_state_.fetch_or(kCallbackSet, std::memory_order_acq_rel) == kCancelled) {
+      on_cancelled_();
+    }
+  }
+
+ private:
+  friend class internal::UnaryMethod<Request, Response>;
+  friend struct internal::CallReleaser;
+
+  struct RequestTag final : Tag {
+    explicit RequestTag(UnaryCall* owner) : call(owner) {}
+    void Proceed(bool ok) override { call->method_.OnCall(call, ok); }
+    UnaryCall* call;
+  };
+  struct FinishTag final : Tag {
+    explicit FinishTag(UnaryCall* owner) : call(owner) {}
+    void Proceed(bool /*ok*/) override { call->Unref(); }
+    UnaryCall* call;
+  };
+  struct DoneTag final : Tag {
+    explicit DoneTag(UnaryCall* owner) : call(owner) {}
+    void Proceed(bool /*ok*/) override { call->OnDone(); }
+    UnaryCall* call;
+  };
+
+  enum CancelState : int { kCallbackSet = 1, kCancelled = 2 };
+
+  UnaryCall(internal::UnaryMethod<Request, Response>& method, bool notices_cancel)
+      : alive_(method.live()),
+        method_(method),
+        notices_cancel_(notices_cancel),
+        references_(notices_cancel ? 3 : 2),
+        request_(google::protobuf::Arena::CreateMessage<Request>(&arena_)),
+        response_(google::protobuf::Arena::CreateMessage<Response>(&arena_)),
+        writer_(&context_) {
+    if (notices_cancel) context_.AsyncNotifyWhenDone(static_cast<Tag*>(&done_tag_));
+  }
+  ~UnaryCall() = default;
+
+  void OnDone() {
+    if (context_.IsCancelled() && !finished_.load(std::memory_order_acquire) &&
+        cancel_state_.fetch_or(kCancelled, std::memory_order_acq_rel) == kCallbackSet) {
+      on_cancelled_();
+    }
+    Unref();
+  }
+
+  // The pointer to the call is let go.
+  void Release() {
+    if (!finished_.load(std::memory_order_acquire)) {
+      Finish(Error(reason::kInternal, "the call was dropped without an answer"));
+    }
+    Unref();
+  }
+
+  void Unref() {
+    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+
+  // First, so that it goes last: the server may stop when it is gone.
+  internal::Alive alive_;
+  internal::UnaryMethod<Request, Response>& method_;
+  const bool notices_cancel_;
+  std::atomic<bool> finished_{false};
+  std::atomic<int> cancel_state_{0};
+  // The pointer, the finish tag, and the done tag when there is one.
+  std::atomic<int> references_;
+  RequestTag request_tag_{this};
+  FinishTag finish_tag_{this};
+  DoneTag done_tag_{this};
+  std::function<void()> on_cancelled_;
+  google::protobuf::Arena arena_;
+  Request* const request_;
+  Response* const response_;
+  grpc::ServerContext context_;
+  grpc::ServerAsyncResponseWriter<Response> writer_;
+};
+
+template <typename Request, typename Response>
+using UnaryCallPtr = std::unique_ptr<UnaryCall<Request, Response>, internal::CallReleaser>;
+
+template <typename Request, typename Response>
+using UnaryHandler = std::function<void(UnaryCallPtr<Request, Response>)>;
+
+namespace internal {
+
+template <typename Request, typename Response>
+class UnaryMethod final : public Method {
+ public:
+  using Call = UnaryCall<Request, Response>;
+  // Hands a call to gRPC, which fills it and returns the tag when a client calls.
+  using Requester = std::function<void(grpc::ServerContext*, Request*,
+                                       grpc::ServerAsyncResponseWriter<Response>*, void* tag)>;
+
+  UnaryMethod(LiveCount& live, Requester requester, UnaryHandler<Request, Response> handler,
+              bool notices_cancel)
+      : Method(live),
+        requester_(std::move(requester)),
+        handler_(std::move(handler)),
+        notices_cancel_(notices_cancel) {}
+
+  void Arm() override {
+    auto* const call = new Call(*this, notices_cancel_);
+    requester_(&call->context_, call->request_, &call->writer_,
+               static_cast<Tag*>(&call->request_tag_));
+  }
+
+  void OnCall(Call* call, bool ok) {
+    if (!ok) {
+      // The server stops; gRPC then never returns the done tag.
+      delete call;
+      return;
+    }
+    const Alive until_armed(live());
+    handler_(UnaryCallPtr<Request, Response>(call));
+    // Afterwards, because the client waits for the handler and not for this; there are others
+    // armed.
+    Arm();
+  }
+
+ private:
+  const Requester requester_;
+  const UnaryHandler<Request, Response> handler_;
+  const bool notices_cancel_;
+};
+
+}  // namespace internal
+}  // namespace pto::rpc

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/core/node.h"
+#include "daemon/rpc/server.h"
+#include "pto/v1/buffer.grpc.pb.h"
+
+namespace pto {
+
+// Serves pto.v1.BufferService. The node outlives it.
+class BufferService {
+ public:
+  explicit BufferService(Node& node) : node_(node) {}
+
+  void Register(rpc::Server& server);
+
+ private:
+  absl::Status CreateBuffers(const v1::CreateBuffersRequest& request,
+                             v1::CreateBuffersResponse* response);
+  absl::Status GetBuffer(const v1::GetBufferRequest& request, v1::Buffer* response);
+  absl::Status ListBuffers(const v1::ListBuffersRequest& request,
+                           v1::ListBuffersResponse* response);
+  absl::Status DeleteBuffers(const v1::DeleteBuffersRequest& request,
+                             v1::DeleteBuffersResponse* response);
+
+  Node& node_;
+  v1::BufferService::AsyncService service_;
+};
+
+}  // namespace pto

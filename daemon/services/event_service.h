@@ -1,0 +1,26 @@
+#pragma once
+
+#include "daemon/core/node.h"
+#include "daemon/rpc/server.h"
+#include "daemon/services/stop_list.h"
+#include "pto/v1/event.grpc.pb.h"
+
+namespace pto {
+
+// Serves pto.v1.EventService. The node outlives it.
+class EventService {
+ public:
+  explicit EventService(Node& node) : node_(node) {}
+
+  void Register(rpc::Server& server);
+
+  // Ends all streams after what they still have to send. For a daemon that stops.
+  void StopStreams() { streams_.StopAll(); }
+
+ private:
+  Node& node_;
+  StopList streams_;
+  v1::EventService::AsyncService service_;
+};
+
+}  // namespace pto

@@ -1,0 +1,214 @@
+#include "daemon/services/event_stream.h"
+
+#include <algorithm>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/graph/names.h"
+#include "daemon/services/convert.h"
+#include "daemon/services/request.h"
+#include "runtime/base/error.h"
+#include "runtime/base/status_macros.h"
+
+namespace pto {
+namespace {
+
+// Enough for the cost of a message not to matter; about 50 KiB.
+constexpr uint64_t kMaxBatchEvents = 4096;
+
+}  // namespace
+
+EventStream* EventStream::Make(Node& node, StopList& streams,
+                               const v1::WatchEventsRequest& request) {
+  std::shared_ptr<EventStream> stream(new EventStream(node, streams, request));
+  stream->self_ = stream;
+  return stream.get();
+}
+
+absl::Status EventStream::Begin() {
+  PTO_ASSIGN_OR_RETURN(const std::string id, names::ParseSession(request_.parent(), "parent"));
+  for (int i = 0; i < request_.runs_size(); ++i) {
+    const std::string path = absl::StrCat("runs[", i, "]");
+    PTO_ASSIGN_OR_RETURN(const names::Child child,
+                         names::ParseChild(request_.runs(i), "runs", path));
+    if (child.session != id) {
+      return Error(reason::kSessionMismatch,
+                   absl::StrCat(request_.runs(i), " is not a run of ", request_.parent()))
+          .At(path);
+    }
+    runs_.insert(request_.runs(i));
+  }
+  PTO_ASSIGN_OR_RETURN(
+      absl::Duration linger,
+      ParseDuration(request_.max_linger(), "max_linger", absl::ZeroDuration(), absl::Seconds(10)));
+  if (linger == absl::ZeroDuration()) linger = absl::Milliseconds(2);
+  linger_ns_ = absl::ToInt64Nanoseconds(linger);
+  absl::Duration progress = absl::Seconds(10);
+  if (request_.has_progress_interval() &&
+      (request_.progress_interval().seconds() != 0 || request_.progress_interval().nanos() != 0)) {
+    PTO_ASSIGN_OR_RETURN(progress, ParseDuration(request_.progress_interval(), "progress_interval",
+                                                 absl::Milliseconds(100), absl::Hours(24)));
+  }
+  progress_ns_ = absl::ToInt64Nanoseconds(progress);
+  if (!request_.boot_id().empty() && request_.boot_id() != node_.boot_id()) {
+    return Error(reason::kBootIdChanged, "the daemon was restarted since these events")
+        .At("boot_id")
+        .With("have", node_.boot_id())
+        .With("want", request_.boot_id().substr(0, 64));
+  }
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(id));
+  const uint64_t last = session->log().last_sequence();
+  if (request_.after_sequence() > last) {
+    return Error(reason::kSequenceInFuture,
+                 absl::StrCat("the newest event is ", last, ", not ", request_.after_sequence()))
+        .At("after_sequence")
+        .With("have", last)
+        .With("want", request_.after_sequence());
+  }
+  session_ = session;
+  return absl::OkStatus();
+}
+
+void EventStream::OnStart() {
+  const absl::Status status = Begin();
+  if (!status.ok()) {
+    MutexLock lock(mutex_);
+    FinishLocked(status);
+    return;
+  }
+  session_->AddHold();
+  {
+    MutexLock lock(mutex_);
+    cursor_ = request_.after_sequence();
+    last_sent_ns_ = node_.clock().NowNanos();
+  }
+  session_->log().AddWatcher(shared_from_this());
+  stop_id_ = streams_.Add([weak = weak_from_this()] {
+    if (const std::shared_ptr<EventStream> stream = weak.lock()) {
+      {
+        MutexLock lock(stream->mutex_);
+        stream->stopping_ = true;
+      }
+      stream->Pump(false);
+    }
+  });
+  Pump(false);
+  ScheduleProgress();
+}
+
+bool EventStream::Wanted(const LogEntry& entry) const {
+  if (runs_.empty()) return true;
+  if (const auto* run = std::get_if<std::shared_ptr<const RunStatus>>(&entry.event)) {
+    return runs_.contains((*run)->identity->name);
+  }
+  if (const auto* tasks = std::get_if<std::shared_ptr<const TaskBlock>>(&entry.event)) {
+    return runs_.contains((*tasks)->run->name);
+  }
+  return true;
+}
+
+void EventStream::Pump(bool show_progress) {
+  session_->DrainRuns();
+  MutexLock lock(mutex_);
+  if (writing_ || finished_) return;
+  batch_.Clear();
+  // A long stretch that the filter leaves out is skipped here, not in as many turns.
+  while (batch_.events().empty()) {
+    const std::vector<LogEntry> entries = session_->log().Read(cursor_, kMaxBatchEvents);
+    if (entries.empty()) break;
+    for (const LogEntry& entry : entries) {
+      if (Wanted(entry)) ToProto(entry, *session_, node_.boot_id(), batch_.add_events());
+    }
+    cursor_ = entries.back().last_sequence();
+  }
+  if (batch_.events().empty() && !show_progress) {
+    if (cursor_ < session_->log().last_sequence()) return;  // it grew just now, and says so
+    if (session_->log().ended()) {
+      FinishLocked(absl::OkStatus());
+    } else if (stopping_) {
+      FinishLocked(Error(reason::kNodeDraining, "the daemon stops"));
+    }
+    return;
+  }
+  batch_.set_boot_id(node_.boot_id());
+  batch_.set_through_sequence(cursor_);
+  writing_ = true;
+  last_sent_ns_ = node_.clock().NowNanos();
+  StartWrite(&batch_);
+}
+
+void EventStream::OnWriteDone(bool ok) {
+  {
+    MutexLock lock(mutex_);
+    writing_ = false;
+    if (!ok) FinishLocked(absl::CancelledError("the client has gone"));
+    if (finished_) return;
+  }
+  Pump(false);
+}
+
+void EventStream::OnEvents(bool urgent) {
+  MutexLock lock(mutex_);
+  // A batch on its way is followed by another look anyway.
+  if (writing_ || finished_) return;
+  const int64_t now = node_.clock().NowNanos();
+  PumpAt(urgent ? now : now + linger_ns_);
+}
+
+void EventStream::PumpAt(int64_t at_ns) {
+  if (pump_at_ns_ != 0 && pump_at_ns_ <= at_ns) return;
+  pump_at_ns_ = at_ns;
+  node_.event_timers().Schedule(at_ns, [weak = weak_from_this()] {
+    const std::shared_ptr<EventStream> stream = weak.lock();
+    if (stream == nullptr) return;
+    {
+      MutexLock lock(stream->mutex_);
+      stream->pump_at_ns_ = 0;
+    }
+    stream->Pump(false);
+  });
+}
+
+void EventStream::ScheduleProgress() {
+  int64_t at = 0;
+  {
+    MutexLock lock(mutex_);
+    if (finished_) return;
+    // A batch that does not get through must not make this turn in circles.
+    at = std::max(last_sent_ns_, node_.clock().NowNanos() - progress_ns_ / 2) + progress_ns_;
+  }
+  node_.event_timers().Schedule(at, [weak = weak_from_this()] {
+    const std::shared_ptr<EventStream> stream = weak.lock();
+    if (stream == nullptr) return;
+    bool due = false;
+    {
+      MutexLock lock(stream->mutex_);
+      due = stream->node_.clock().NowNanos() - stream->last_sent_ns_ >= stream->progress_ns_;
+    }
+    if (due) stream->Pump(true);
+    stream->ScheduleProgress();
+  });
+}
+
+void EventStream::FinishLocked(const absl::Status& status) {
+  if (finished_) return;
+  finished_ = true;
+  Finish(status);
+}
+
+void EventStream::OnCancel() {
+  MutexLock lock(mutex_);
+  FinishLocked(absl::CancelledError("the client has gone"));
+}
+
+void EventStream::OnDone() {
+  streams_.Remove(stop_id_);
+  if (session_ != nullptr) {
+    session_->log().RemoveWatcher(this);
+    session_->DropHold();
+  }
+  const std::shared_ptr<EventStream> last = std::move(self_);
+}
+
+}  // namespace pto

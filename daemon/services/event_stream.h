@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "daemon/core/node.h"
+#include "daemon/events/event_log.h"
+#include "daemon/rpc/stream.h"
+#include "daemon/services/stop_list.h"
+#include "pto/v1/event.grpc.pb.h"
+#include "runtime/base/mutex.h"
+
+namespace pto {
+
+// One WatchEvents call: a cursor into a session's log and one batch on its way. It looks for
+// events when the log says that there are some, after a short wait for more to come along; no
+// run ever waits for it.
+//
+// Owns itself until OnDone; timers and the log may hold it a moment longer.
+class EventStream final : public rpc::ServerStreamReactor<v1::EventBatch>,
+                          public EventWatcher,
+                          public std::enable_shared_from_this<EventStream> {
+ public:
+  static EventStream* Make(Node& node, StopList& streams, const v1::WatchEventsRequest& request);
+
+  void OnStart() override;
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+  void OnEvents(bool urgent) override;
+
+ private:
+  EventStream(Node& node, StopList& streams, const v1::WatchEventsRequest& request)
+      : node_(node), streams_(streams), request_(request) {}
+
+  absl::Status Begin();
+  bool Wanted(const LogEntry& entry) const;
+  // Looks for events and sends them, unless a batch is on its way.
+  void Pump(bool show_progress);
+  void FinishLocked(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void PumpAt(int64_t at_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ScheduleProgress();
+
+  Node& node_;
+  StopList& streams_;
+  const v1::WatchEventsRequest request_;
+  std::shared_ptr<EventStream> self_;  // until OnDone
+  std::shared_ptr<Session> session_;
+  absl::flat_hash_set<std::string> runs_;  // empty means all
+  int64_t linger_ns_ = 0;
+  int64_t progress_ns_ = 0;
+  StopList::Id stop_id_ = 0;
+
+  Mutex mutex_;
+  uint64_t cursor_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  int64_t pump_at_ns_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: no timer is set
+  int64_t last_sent_ns_ ABSL_GUARDED_BY(mutex_) = 0;
+  v1::EventBatch batch_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace pto

@@ -1,0 +1,68 @@
+#include "daemon/services/kernel_service.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/graph/names.h"
+#include "daemon/services/convert.h"
+#include "daemon/services/handler.h"
+#include "daemon/services/request.h"
+#include "runtime/base/error.h"
+#include "runtime/base/status_macros.h"
+
+namespace pto {
+namespace {
+
+using Async = v1::KernelService::AsyncService;
+
+// Refuses an upload at its beginning.
+class RefusedUpload final : public rpc::ClientStreamReactor<v1::RegisterKernelRequest, v1::Kernel> {
+ public:
+  void OnStart() override {
+    FinishWithError(Error(reason::kNotAvailable, "RegisterKernel is not in this release")
+                        .With("method", "RegisterKernel"));
+  }
+  void OnDone() override { delete this; }
+};
+
+}  // namespace
+
+void KernelService::Register(rpc::Server& server) {
+  server.AddService(&service_);
+  server.Unary(&Async::RequestListKernels, &service_, Handler(this, &KernelService::ListKernels));
+  server.Unary(&Async::RequestGetKernel, &service_, Handler(this, &KernelService::GetKernel));
+  server.ClientStream(&Async::RequestRegisterKernel, &service_,
+                      [](const grpc::ServerContext&) { return new RefusedUpload; });
+  server.Unary(&Async::RequestDeleteKernel, &service_,
+               NotAvailable<v1::DeleteKernelRequest, v1::Kernel>("DeleteKernel"));
+}
+
+absl::Status KernelService::ListKernels(const v1::ListKernelsRequest& request,
+                                        v1::ListKernelsResponse* response) {
+  PTO_ASSIGN_OR_RETURN(const size_t page, PageSize(request.page_size()));
+  PTO_ASSIGN_OR_RETURN(const std::string after, ParsePageToken(request.page_token()));
+  for (const pto_kernel_info* info : node_.kernels().List()) {
+    if (info->name <= after) continue;
+    if (response->kernels_size() == static_cast<int>(page)) {
+      const std::string& last = response->kernels(response->kernels_size() - 1).name();
+      response->set_next_page_token(MakePageToken(last.substr(last.find('/') + 1)));
+      break;
+    }
+    ToProto(*info, response->add_kernels());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status KernelService::GetKernel(const v1::GetKernelRequest& request, v1::Kernel* response) {
+  PTO_ASSIGN_OR_RETURN(const std::string id, names::ParseKernel(request.name(), "name"));
+  const pto_kernel_info* info = node_.kernels().Find(id);
+  if (info == nullptr) {
+    return Error(reason::kKernelUnknown, absl::StrCat("there is no kernel '", id, "'"))
+        .At("name")
+        .With("kernel", id);
+  }
+  ToProto(*info, response);
+  return absl::OkStatus();
+}
+
+}  // namespace pto

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "absl/status/status.h"
+#include "daemon/core/node.h"
+#include "daemon/rpc/server.h"
+#include "pto/v1/kernel.grpc.pb.h"
+
+namespace pto {
+
+// Serves pto.v1.KernelService. The node outlives it.
+class KernelService {
+ public:
+  explicit KernelService(Node& node) : node_(node) {}
+
+  void Register(rpc::Server& server);
+
+ private:
+  absl::Status ListKernels(const v1::ListKernelsRequest& request,
+                           v1::ListKernelsResponse* response);
+  absl::Status GetKernel(const v1::GetKernelRequest& request, v1::Kernel* response);
+
+  Node& node_;
+  v1::KernelService::AsyncService service_;
+};
+
+}  // namespace pto

@@ -1,0 +1,136 @@
+#include "daemon/services/launch_stream.h"
+
+#include <utility>
+
+#include "daemon/services/convert.h"
+#include "daemon/services/run_request.h"
+#include "proto/status/status_proto.h"
+#include "runtime/base/error.h"
+
+namespace pto {
+namespace {
+
+// A client that sends launches and does not read completions is read no further than this.
+constexpr uint64_t kMaxUnanswered = 8192;
+
+}  // namespace
+
+LaunchStream* LaunchStream::Make(Node& node, StopList& streams) {
+  std::shared_ptr<LaunchStream> stream(new LaunchStream(node, streams));
+  stream->self_ = stream;
+  return stream.get();
+}
+
+void LaunchStream::OnStart() {
+  stop_id_ = streams_.Add([weak = weak_from_this()] {
+    if (const std::shared_ptr<LaunchStream> stream = weak.lock()) {
+      MutexLock lock(stream->mutex_);
+      stream->stopping_ = true;
+      stream->Advance();
+    }
+  });
+  MutexLock lock(mutex_);
+  Advance();
+}
+
+void LaunchStream::OnReadDone(bool ok) {
+  {
+    MutexLock lock(mutex_);
+    reading_ = false;
+    if (!ok) {
+      reads_done_ = true;
+      Advance();
+      return;
+    }
+    if (finished_) return;
+    ++in_flight_;
+  }
+  LaunchOne();
+  MutexLock lock(mutex_);
+  Advance();
+}
+
+void LaunchStream::LaunchOne() {
+  const uint64_t tag = request_.tag();
+  if (!request_.has_launch()) {
+    v1::LaunchCompletion completion;
+    completion.set_tag(tag);
+    *completion.mutable_error() =
+        StatusToProto(Error(reason::kFieldInvalid, "there is nothing to launch").At("launch"));
+    Complete(std::move(completion));
+    return;
+  }
+  absl::StatusOr<std::shared_ptr<RunEntry>> entry = Launch(node_, request_.launch(), &session_);
+  if (!entry.ok()) {
+    v1::LaunchCompletion completion;
+    completion.set_tag(tag);
+    *completion.mutable_error() = StatusToProto(PrefixField(entry.status(), "launch."));
+    Complete(std::move(completion));
+    return;
+  }
+  if (held_ != session_) {
+    if (held_ != nullptr) held_->DropHold();
+    held_ = session_;
+    held_->AddHold();
+  }
+  (*entry)->AddWaiter([stream = shared_from_this(), tag](const RunStatus& status) {
+    v1::LaunchCompletion completion;
+    ToProto(status, tag, &completion);
+    stream->Complete(std::move(completion));
+  });
+}
+
+void LaunchStream::Complete(v1::LaunchCompletion completion) {
+  MutexLock lock(mutex_);
+  --in_flight_;
+  if (finished_) return;
+  completions_.push_back(std::move(completion));
+  if (!writing_) Advance();
+}
+
+void LaunchStream::Advance() {
+  if (finished_) return;
+  if (!writing_ && !completions_.empty()) {
+    writing_message_ = std::move(completions_.front());
+    completions_.pop_front();
+    writing_ = true;
+    StartWrite(&writing_message_);
+  }
+  const bool all_sent = !writing_ && completions_.empty() && in_flight_ == 0;
+  if (all_sent && (reads_done_ || stopping_)) {
+    finished_ = true;
+    Finish(reads_done_ ? absl::OkStatus()
+                       : absl::Status(Error(reason::kNodeDraining, "the daemon stops")));
+    return;
+  }
+  if (!reading_ && !reads_done_ && !stopping_ &&
+      in_flight_ + completions_.size() < kMaxUnanswered) {
+    reading_ = true;
+    StartRead(&request_);
+  }
+}
+
+void LaunchStream::OnWriteDone(bool ok) {
+  MutexLock lock(mutex_);
+  writing_ = false;
+  if (!ok && !finished_) {
+    finished_ = true;
+    Finish(absl::CancelledError("the client has gone"));
+  }
+  Advance();
+}
+
+void LaunchStream::OnCancel() {
+  MutexLock lock(mutex_);
+  if (finished_) return;
+  finished_ = true;
+  Finish(absl::CancelledError("the client has gone"));
+}
+
+void LaunchStream::OnDone() {
+  streams_.Remove(stop_id_);
+  if (held_ != nullptr) held_->DropHold();
+  const std::shared_ptr<LaunchStream> last = std::move(self_);
+}
+
+}  // namespace pto

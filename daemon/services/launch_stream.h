@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+
+#include "daemon/core/node.h"
+#include "daemon/rpc/stream.h"
+#include "daemon/services/stop_list.h"
+#include "pto/v1/run.grpc.pb.h"
+#include "runtime/base/mutex.h"
+
+namespace pto {
+
+// One LaunchStream call: launches in, completions out. A short run is done by the thread that
+// read its launch, and its completion leaves from there too, so that nothing has to be woken.
+//
+// Owns itself until OnDone; runs in flight may hold it longer.
+class LaunchStream final
+    : public rpc::BidiStreamReactor<v1::LaunchStreamRequest, v1::LaunchCompletion>,
+      public std::enable_shared_from_this<LaunchStream> {
+ public:
+  static LaunchStream* Make(Node& node, StopList& streams);
+
+  void OnStart() override;
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+
+ private:
+  LaunchStream(Node& node, StopList& streams) : node_(node), streams_(streams) {}
+
+  void LaunchOne();
+  void Complete(v1::LaunchCompletion completion);
+  // Does what is next: a write, a read that was held back, the end.
+  void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  Node& node_;
+  StopList& streams_;
+  std::shared_ptr<LaunchStream> self_;  // until OnDone
+  StopList::Id stop_id_ = 0;
+  v1::LaunchStreamRequest request_;   // only the reading side's
+  std::shared_ptr<Session> session_;  // of the last launch; only the reading side's
+  std::shared_ptr<Session> held_;     // whose lease the stream keeps
+
+  Mutex mutex_;
+  std::deque<v1::LaunchCompletion> completions_ ABSL_GUARDED_BY(mutex_);
+  v1::LaunchCompletion writing_message_ ABSL_GUARDED_BY(mutex_);
+  uint64_t in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool reading_ ABSL_GUARDED_BY(mutex_) = false;
+  bool reads_done_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace pto

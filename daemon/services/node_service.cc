@@ -1,0 +1,152 @@
+#include "daemon/services/node_service.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "daemon/graph/names.h"
+#include "daemon/services/handler.h"
+#include "daemon/services/request.h"
+#include "runtime/base/error.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status_macros.h"
+
+namespace pto {
+namespace {
+
+using Async = v1::NodeService::AsyncService;
+
+}  // namespace
+
+void NodeService::Register(rpc::Server& server) {
+  server.AddService(&service_);
+  server.Unary(&Async::RequestGetNode, &service_, Handler(this, &NodeService::GetNode));
+  server.Unary(&Async::RequestListChips, &service_, Handler(this, &NodeService::ListChips));
+  server.Unary(&Async::RequestGetChip, &service_, Handler(this, &NodeService::GetChip));
+  server.Unary(&Async::RequestDrainNode, &service_, Handler(this, &NodeService::DrainNode));
+  server.Unary(&Async::RequestResetChip, &service_, Handler(this, &NodeService::ResetChip));
+}
+
+absl::Status NodeService::GetNode(const v1::GetNodeRequest&, v1::Node* response) {
+  response->set_version(version_);
+  response->set_revision(revision_);
+  response->set_boot_id(node_.boot_id());
+  response->set_api_min(1);
+  response->set_api_max(1);
+  response->add_capabilities("sim");
+  response->add_capabilities("launch-stream");
+  response->add_capabilities("packed-graphs");
+  const Limits& limits = node_.limits();
+  v1::Limits* out = response->mutable_limits();
+  out->set_max_graph_tasks(limits.max_graph_tasks);
+  out->set_max_block_tasks(limits.max_block_tasks);
+  out->set_max_chunk_bytes(limits.max_chunk_bytes);
+  out->set_max_buffer_bytes(limits.max_buffer_bytes);
+  out->set_max_session_buffers(limits.max_session_buffers);
+  out->set_max_session_active_runs(limits.max_session_active_runs);
+  out->set_max_session_finished_runs(limits.max_session_finished_runs);
+  out->set_max_session_graphs(limits.max_session_graphs);
+  out->set_max_sessions(limits.max_sessions);
+  out->set_event_log_bytes(limits.event_log_bytes);
+  SetDuration(node_.session_times().max_ttl, out->mutable_max_session_ttl());
+  out->set_max_tensor_dims(PTO_MAX_DIMS);
+  out->set_max_task_args(PTO_MAX_ARGS);
+  out->set_max_task_scalars(PTO_MAX_SCALARS);
+  out->set_max_message_bytes(limits.max_message_bytes);
+  response->set_chip_count(static_cast<uint32_t>(node_.engine().chips().size()));
+  response->set_executor_count(node_.engine().executors());
+  SetTimestamp(node_.start_time(), response->mutable_start_time());
+  response->set_draining(node_.draining());
+  response->set_active_run_count(node_.engine().active_runs());
+  response->set_session_count(node_.sessions().size());
+  response->set_pid(getpid());
+  return absl::OkStatus();
+}
+
+void NodeService::FillChip(uint32_t index, v1::Chip* chip) const {
+  const Chip& ours = node_.engine().chips()[index];
+  const Engine::ChipUse use = node_.engine().chip_use(index);
+  chip->set_name(names::Chip(index));
+  chip->set_index(index);
+  chip->set_state(node_.draining() ? v1::Chip::DRAINING : v1::Chip::ACTIVE);
+  chip->set_backend(ours.spec.backend);
+  chip->set_clusters(ours.spec.clusters);
+  chip->set_aic_cores(ours.spec.clusters);
+  chip->set_aiv_cores(2 * ours.spec.clusters);
+  chip->set_busy_cores(use.busy_cores);
+  chip->set_memory_total_bytes(ours.memory->total_bytes());
+  chip->set_memory_used_bytes(ours.memory->used_bytes());
+  chip->set_ready_tasks(use.ready_tasks);
+  chip->set_completed_tasks(use.ended_tasks);
+}
+
+absl::Status NodeService::ListChips(const v1::ListChipsRequest& request,
+                                    v1::ListChipsResponse* response) {
+  PTO_ASSIGN_OR_RETURN(const size_t page, PageSize(request.page_size()));
+  PTO_ASSIGN_OR_RETURN(const std::string after, ParsePageToken(request.page_token()));
+  uint32_t first = 0;
+  if (!after.empty() && !absl::SimpleAtoi(after, &first)) {
+    return Error(reason::kPageTokenInvalid, "this is not a token of ListChips").At("page_token");
+  }
+  const auto count = static_cast<uint32_t>(node_.engine().chips().size());
+  const auto end = static_cast<uint32_t>(std::min<uint64_t>(count, uint64_t{first} + page));
+  for (uint32_t i = first; i < end; ++i) FillChip(i, response->add_chips());
+  if (end < count) response->set_next_page_token(MakePageToken(absl::StrCat(end)));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint32_t> NodeService::ParseChip(const std::string& name) const {
+  PTO_ASSIGN_OR_RETURN(const uint32_t index, names::ParseChip(name, "name"));
+  if (index >= node_.engine().chips().size()) {
+    return Error(reason::kChipUnknown, absl::StrCat("there is no ", name, "; the node has ",
+                                                    node_.engine().chips().size(), " chips"))
+        .At("name")
+        .With("chip", name)
+        .With("chips", node_.engine().chips().size());
+  }
+  return index;
+}
+
+absl::Status NodeService::GetChip(const v1::GetChipRequest& request, v1::Chip* response) {
+  PTO_ASSIGN_OR_RETURN(const uint32_t index, ParseChip(request.name()));
+  FillChip(index, response);
+  return absl::OkStatus();
+}
+
+absl::Status NodeService::DrainNode(const v1::DrainNodeRequest& request,
+                                    v1::DrainNodeResponse* response) {
+  PTO_RETURN_IF_ERROR(CheckReasonText(request.reason()));
+  PTO_ASSIGN_OR_RETURN(
+      const absl::Duration grace,
+      ParseDuration(request.grace(), "grace", absl::ZeroDuration(), absl::Hours(24)));
+  const Node::Drain drain = node_.BeginDrain(request.reason(), grace);
+  response->set_active_run_count(drain.active_runs);
+  SetTimestamp(drain.cancel_time, response->mutable_cancel_time());
+  return absl::OkStatus();
+}
+
+absl::Status NodeService::ResetChip(const v1::ResetChipRequest& request, v1::Chip* response) {
+  PTO_ASSIGN_OR_RETURN(const uint32_t index, ParseChip(request.name()));
+  const auto uses_chip = [index](const Run& run) {
+    const absl::Span<const uint32_t> chips = run.image().chips();
+    return std::binary_search(chips.begin(), chips.end(), index);
+  };
+  if (!request.force()) {
+    const uint64_t runs = node_.engine().CountIf(uses_chip);
+    if (runs > 0) {
+      return Error(reason::kChipBusy, absl::StrCat(runs, " runs use ", request.name()))
+          .With("chip", request.name())
+          .With("runs", runs);
+    }
+  }
+  PTO_LOG(kWarning, "chip reset", {{"chip", request.name()}, {"force", request.force()}});
+  node_.engine().StopIf(uses_chip, RunState::kFailed,
+                        Error(reason::kChipReset, absl::StrCat(request.name(), " was reset"))
+                            .With("chip", request.name()));
+  FillChip(index, response);
+  return absl::OkStatus();
+}
+
+}  // namespace pto

@@ -1,0 +1,151 @@
+#include "daemon/services/packed_stream.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/graph/digest.h"
+#include "daemon/graph/fields.h"
+#include "daemon/graph/names.h"
+#include "daemon/graph/packed_decoder.h"
+#include "daemon/services/convert.h"
+#include "daemon/services/run_request.h"
+#include "runtime/base/error.h"
+#include "runtime/base/status_macros.h"
+
+namespace pto {
+namespace {
+
+// An error about an id, which is in the header here.
+absl::Status InHeader(const absl::Status& status) {
+  const absl::optional<ErrorDetail> detail = GetErrorDetail(status);
+  if (!detail.has_value() || (detail->field != "run_id" && detail->field != "graph_id")) {
+    return status;
+  }
+  return Relocate(status, "header.id", {});
+}
+
+// Reads a packed graph part by part; what is done with it is the derived class's business.
+template <typename Response>
+class PackedStream : public rpc::ClientStreamReactor<v1::PackedGraphPart, Response> {
+ public:
+  explicit PackedStream(Node& node)
+      : node_(node), decoder_(node.target(), node.limits().max_block_tasks) {}
+
+  void OnStart() override { this->StartRead(&part_); }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) {
+      Response response;
+      const absl::Status status = End(&response);
+      if (status.ok()) {
+        this->Finish(status, response);
+      } else {
+        this->FinishWithError(status);
+      }
+      return;
+    }
+    const bool first = !decoder_.has_header();
+    absl::Status status = decoder_.Add(part_);
+    if (status.ok() && first) status = CheckHeader(decoder_.header());
+    if (!status.ok()) {
+      this->FinishWithError(status);
+      return;
+    }
+    digest_.Add(part_);
+    this->StartRead(&part_);
+  }
+
+  void OnDone() override { delete this; }
+
+ protected:
+  // As soon as the header is there, before any block costs anything.
+  virtual absl::Status CheckHeader(const v1::PackedHeader& header) = 0;
+  virtual absl::Status Complete(std::shared_ptr<Session> session,
+                                std::shared_ptr<const GraphImage> image, const Digest& digest,
+                                Response* response) = 0;
+
+  Node& node() { return node_; }
+  const v1::PackedHeader& header() const { return decoder_.header(); }
+
+  absl::StatusOr<std::shared_ptr<Session>> FindSession() const {
+    return node_.sessions().Use(decoder_.session());
+  }
+
+ private:
+  absl::Status End(Response* response) {
+    PTO_ASSIGN_OR_RETURN(DecodedGraph graph, decoder_.Finish());
+    PTO_ASSIGN_OR_RETURN(std::shared_ptr<Session> session, FindSession());
+    return Complete(std::move(session), std::move(graph.image), digest_.Finish(), response);
+  }
+
+  Node& node_;
+  PackedDecoder decoder_;
+  DigestBuilder digest_;
+  v1::PackedGraphPart part_;
+};
+
+class PackedRun final : public PackedStream<v1::Run> {
+ public:
+  using PackedStream::PackedStream;
+
+ private:
+  absl::Status CheckHeader(const v1::PackedHeader& header) override {
+    PTO_RETURN_IF_ERROR(node().CheckAccepting());
+    if (!header.id().empty()) PTO_RETURN_IF_ERROR(names::CheckId(header.id(), "header.id"));
+    PTO_RETURN_IF_ERROR(ParseRunOptions(header.options(), "header.options", &request_));
+    return FindSession().status();
+  }
+
+  absl::Status Complete(std::shared_ptr<Session> session, std::shared_ptr<const GraphImage> image,
+                        const Digest& digest, v1::Run* response) override {
+    PTO_RETURN_IF_ERROR(node().CheckAccepting());
+    request_.id = header().id();
+    request_.digest = digest;
+    request_.image = std::move(image);
+    const absl::StatusOr<std::shared_ptr<RunEntry>> entry = session->StartRun(std::move(request_));
+    if (!entry.ok()) return InHeader(entry.status());
+    ToProto((*entry)->Status(), response);
+    return absl::OkStatus();
+  }
+
+  RunRequest request_;
+};
+
+class PackedGraph final : public PackedStream<v1::Graph> {
+ public:
+  using PackedStream::PackedStream;
+
+ private:
+  absl::Status CheckHeader(const v1::PackedHeader& header) override {
+    PTO_RETURN_IF_ERROR(names::CheckId(header.id(), "header.id"));
+    if (header.has_options()) {
+      return Error(reason::kFieldInvalid, "a graph is registered without run options")
+          .At("header.options")
+          .Hint("give the options at each launch");
+    }
+    return FindSession().status();
+  }
+
+  absl::Status Complete(std::shared_ptr<Session> session, std::shared_ptr<const GraphImage> image,
+                        const Digest& digest, v1::Graph* response) override {
+    const absl::StatusOr<std::shared_ptr<RegisteredGraph>> graph =
+        session->AddGraph(header().id(), digest, std::move(image));
+    if (!graph.ok()) return InHeader(graph.status());
+    ToProto(**graph, response);
+    return absl::OkStatus();
+  }
+};
+
+}  // namespace
+
+rpc::ClientStreamReactor<v1::PackedGraphPart, v1::Run>* NewPackedRun(Node& node) {
+  return new PackedRun(node);
+}
+
+rpc::ClientStreamReactor<v1::PackedGraphPart, v1::Graph>* NewPackedGraph(Node& node) {
+  return new PackedGraph(node);
+}
+
+}  // namespace pto

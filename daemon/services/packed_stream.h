@@ -1,0 +1,14 @@
+#pragma once
+
+#include "daemon/core/node.h"
+#include "daemon/rpc/stream.h"
+#include "pto/v1/graph.pb.h"
+#include "pto/v1/run.grpc.pb.h"
+
+namespace pto {
+
+// One SubmitPackedRun and one RegisterPackedGraph call. They own themselves.
+rpc::ClientStreamReactor<v1::PackedGraphPart, v1::Run>* NewPackedRun(Node& node);
+rpc::ClientStreamReactor<v1::PackedGraphPart, v1::Graph>* NewPackedGraph(Node& node);
+
+}  // namespace pto

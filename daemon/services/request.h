@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "daemon/core/run_status.h"
+#include "google/protobuf/duration.pb.h"
+#include "google/protobuf/map.h"
+#include "google/protobuf/timestamp.pb.h"
+
+// Fields that many requests share. Errors name the field.
+namespace pto {
+
+// 0 means 100; at most 1,000.
+absl::StatusOr<size_t> PageSize(int32_t page_size);
+
+// The token of a page that continues after the thing called `after`, and back.
+std::string MakePageToken(absl::string_view after);
+absl::StatusOr<std::string> ParsePageToken(absl::string_view token);
+
+// FIELD_INVALID unless it is a valid duration of `least` to `most`.
+absl::StatusOr<absl::Duration> ParseDuration(const google::protobuf::Duration& duration,
+                                             absl::string_view field, absl::Duration least,
+                                             absl::Duration most);
+
+// At most 32, keys and values of at most 256 bytes.
+absl::StatusOr<Labels> ParseLabels(const google::protobuf::Map<std::string, std::string>& labels,
+                                   absl::string_view field);
+
+// Why something is asked for: at most 1 KiB.
+absl::Status CheckReasonText(absl::string_view text);
+
+void SetDuration(absl::Duration from, google::protobuf::Duration* to);
+void SetTimestamp(absl::Time from, google::protobuf::Timestamp* to);
+
+}  // namespace pto

@@ -1,0 +1,167 @@
+#include "daemon/services/run_request.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "daemon/graph/digest.h"
+#include "daemon/graph/names.h"
+#include "daemon/services/request.h"
+#include "runtime/base/error.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/graph/builder.h"
+
+namespace pto {
+namespace {
+
+constexpr absl::Duration kMaxWait = absl::Hours(1);
+constexpr absl::Duration kMaxTimeout = absl::Hours(24 * 365);
+constexpr uint64_t kBindingAlignment = 64;
+
+// An id, or the full name of a buffer of this session.
+absl::StatusOr<std::string> ParseBuffer(const std::string& text, const std::string& session,
+                                        absl::string_view field) {
+  if (text.find('/') == std::string::npos) {
+    PTO_RETURN_IF_ERROR(names::CheckId(text, field));
+    return text;
+  }
+  PTO_ASSIGN_OR_RETURN(names::Child child, names::ParseChild(text, "buffers", field));
+  if (child.session != session) {
+    return Error(reason::kSessionMismatch,
+                 absl::StrCat(text, " is not a buffer of session '", session, "'"))
+        .At(field)
+        .With("have", child.session)
+        .With("want", session);
+  }
+  return std::move(child.id);
+}
+
+absl::Status BindBuffers(const v1::LaunchGraphRequest& request, const std::string& session,
+                         RunRequest* run) {
+  for (int i = 0; i < request.buffers_size(); ++i) {
+    const v1::BufferBinding& binding = request.buffers(i);
+    const std::string path = absl::StrCat("buffers[", i, "].");
+    SlotBinding out;
+    // The name of a slot is not always the id of a buffer: it may be known at launch only.
+    out.slot = binding.slot();
+    if (out.slot.empty() || absl::StartsWith(out.slot, "sessions/")) {
+      PTO_ASSIGN_OR_RETURN(out.slot, ParseBuffer(binding.slot(), session, path + "slot"));
+    }
+    PTO_ASSIGN_OR_RETURN(out.buffer, ParseBuffer(binding.buffer(), session, path + "buffer"));
+    if (binding.offset_bytes() % kBindingAlignment != 0) {
+      return Error(reason::kFieldInvalid,
+                   absl::StrCat("an offset is a multiple of ", kBindingAlignment, ", not ",
+                                binding.offset_bytes()))
+          .At(path + "offset_bytes")
+          .With("have", binding.offset_bytes());
+    }
+    out.offset_bytes = binding.offset_bytes();
+    run->bindings.push_back(std::move(out));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BindScalars(const v1::LaunchGraphRequest& request, const GraphImage& image,
+                         RunRequest* run) {
+  if (request.scalars().empty()) return absl::OkStatus();
+  const absl::Span<const ImageScalar> named = image.scalar_names();
+  run->named_scalars.assign(image.scalar_values().begin(),
+                            image.scalar_values().begin() + static_cast<ptrdiff_t>(named.size()));
+  for (int i = 0; i < request.scalars_size(); ++i) {
+    const v1::ScalarSpec& scalar = request.scalars(i);
+    const std::string path = absl::StrCat("scalars[", i, "]");
+    size_t index = 0;
+    while (index < named.size() && image.text(named[index].name) != scalar.name()) ++index;
+    if (index == named.size()) {
+      return Error(reason::kScalarUnknown,
+                   absl::StrCat("the graph has no scalar ", names::Quoted(scalar.name())))
+          .At(path + ".name")
+          .With("scalar", scalar.name().substr(0, 64));
+    }
+    ScalarInput input;
+    switch (scalar.value().value_case()) {
+      case v1::Scalar::kF64:
+        input.kind = ScalarInput::Kind::kFloat;
+        input.f64 = scalar.value().f64();
+        break;
+      case v1::Scalar::kI64:
+        input.kind = ScalarInput::Kind::kInteger;
+        input.i64 = scalar.value().i64();
+        break;
+      default:
+        return Error(reason::kScalarInvalid, "a launch binds a scalar to a number")
+            .At(path + ".value")
+            .With("scalar", scalar.name());
+    }
+    const auto type =
+        named[index].type == 0 ? PTO_FLOAT : static_cast<pto_scalar_type>(named[index].type);
+    absl::StatusOr<uint64_t> bits = GraphBuilder::ScalarBits(input, {scalar.name().c_str(), type});
+    if (!bits.ok()) return PrefixField(bits.status(), path + ".value");
+    run->named_scalars[index] = *bits;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ParseRunOptions(const v1::RunOptions& options, absl::string_view field,
+                             RunRequest* request) {
+  PTO_ASSIGN_OR_RETURN(const absl::Duration timeout,
+                       ParseDuration(options.timeout(), absl::StrCat(field, ".timeout"),
+                                     absl::ZeroDuration(), kMaxTimeout));
+  request->timeout_ns = absl::ToInt64Nanoseconds(timeout);
+  switch (options.event_level()) {
+    case v1::EVENT_LEVEL_UNSPECIFIED:
+    case v1::TASK_ENDED:
+      request->record_level = RecordLevel::kAll;
+      break;
+    case v1::TASK_FAILED:
+      request->record_level = RecordLevel::kFailed;
+      break;
+    case v1::RUN_ONLY:
+      request->record_level = RecordLevel::kNone;
+      break;
+    default:
+      return Error(reason::kFieldInvalid,
+                   absl::StrCat("event level ", options.event_level(), " is not known"))
+          .At(absl::StrCat(field, ".event_level"))
+          .With("have", options.event_level());
+  }
+  PTO_ASSIGN_OR_RETURN(request->labels,
+                       ParseLabels(options.labels(), absl::StrCat(field, ".labels")));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<absl::Duration> ParseWait(const google::protobuf::Duration& wait,
+                                         absl::string_view field) {
+  return ParseDuration(wait, field, absl::ZeroDuration(), kMaxWait);
+}
+
+absl::StatusOr<std::shared_ptr<RunEntry>> Launch(Node& node, const v1::LaunchGraphRequest& request,
+                                                 std::shared_ptr<Session>* session) {
+  PTO_RETURN_IF_ERROR(node.CheckAccepting());
+  PTO_ASSIGN_OR_RETURN(const names::Child name,
+                       names::ParseChild(request.graph(), "graphs", "graph"));
+  if (*session == nullptr || (*session)->id() != name.session || (*session)->ended()) {
+    PTO_ASSIGN_OR_RETURN(*session, node.sessions().Find(name.session));
+  }
+  (*session)->Touch();
+  RunRequest run;
+  PTO_ASSIGN_OR_RETURN(run.graph, (*session)->FindGraph(name.id));
+  if (!request.run_id().empty()) {
+    PTO_RETURN_IF_ERROR(names::CheckId(request.run_id(), "run_id"));
+    run.id = request.run_id();
+    run.digest = DigestOf(request);
+  }
+  if (request.has_options()) {
+    PTO_RETURN_IF_ERROR(ParseRunOptions(request.options(), "options", &run));
+  }
+  PTO_RETURN_IF_ERROR(BindBuffers(request, name.session, &run));
+  run.image = run.graph->image;
+  PTO_RETURN_IF_ERROR(BindScalars(request, *run.image, &run));
+  run.help = true;
+  return (*session)->StartRun(std::move(run));
+}
+
+}  // namespace pto

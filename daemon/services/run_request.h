@@ -1,0 +1,30 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "daemon/core/node.h"
+#include "daemon/core/session.h"
+#include "pto/v1/graph.pb.h"
+#include "pto/v1/run.pb.h"
+
+// From the requests of RunService to what a session starts.
+namespace pto {
+
+// Fills labels, level and timeout. `field` is the path of the options.
+absl::Status ParseRunOptions(const v1::RunOptions& options, absl::string_view field,
+                             RunRequest* request);
+
+// How long a reply may be held: 0 to one hour.
+absl::StatusOr<absl::Duration> ParseWait(const google::protobuf::Duration& wait,
+                                         absl::string_view field);
+
+// Starts a run of a registered graph. `session` is the one that the graph's name must name when
+// it is given, else it is looked up.
+absl::StatusOr<std::shared_ptr<RunEntry>> Launch(Node& node, const v1::LaunchGraphRequest& request,
+                                                 std::shared_ptr<Session>* session);
+
+}  // namespace pto

@@ -1,0 +1,206 @@
+#include "daemon/services/run_service.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "daemon/graph/digest.h"
+#include "daemon/graph/names.h"
+#include "daemon/graph/spec_decoder.h"
+#include "daemon/services/convert.h"
+#include "daemon/services/handler.h"
+#include "daemon/services/launch_stream.h"
+#include "daemon/services/packed_stream.h"
+#include "daemon/services/request.h"
+#include "daemon/services/run_request.h"
+#include "daemon/services/run_wait.h"
+#include "runtime/base/error.h"
+#include "runtime/base/status_macros.h"
+
+namespace pto {
+namespace {
+
+using Async = v1::RunService::AsyncService;
+
+constexpr absl::Duration kDefaultWait = absl::Seconds(30);
+constexpr absl::string_view kAllSessions = "sessions/-";
+
+}  // namespace
+
+void RunService::Register(rpc::Server& server) {
+  server.AddService(&service_);
+  server.Unary(&Async::RequestSubmitRun, &service_,
+               [this](rpc::UnaryCallPtr<v1::SubmitRunRequest, v1::Run> call) {
+                 SubmitRun(std::move(call));
+               });
+  server.Unary(&Async::RequestLaunchGraph, &service_,
+               [this](rpc::UnaryCallPtr<v1::LaunchGraphRequest, v1::Run> call) {
+                 LaunchGraph(std::move(call));
+               });
+  server.LongUnary(
+      &Async::RequestWaitRun, &service_,
+      [this](rpc::UnaryCallPtr<v1::WaitRunRequest, v1::Run> call) { WaitRun(std::move(call)); });
+  server.Unary(&Async::RequestRegisterGraph, &service_, Handler(this, &RunService::RegisterGraph));
+  server.Unary(&Async::RequestDeleteGraph, &service_, Handler(this, &RunService::DeleteGraph));
+  server.Unary(&Async::RequestGetRun, &service_, Handler(this, &RunService::GetRun));
+  server.Unary(&Async::RequestCancelRun, &service_, Handler(this, &RunService::CancelRun));
+  server.Unary(&Async::RequestListRuns, &service_, Handler(this, &RunService::ListRuns));
+  server.Unary(&Async::RequestExplainRun, &service_,
+               NotAvailable<v1::ExplainRunRequest, v1::ExplainRunResponse>("ExplainRun"));
+  server.ClientStream(&Async::RequestSubmitPackedRun, &service_,
+                      [this](const grpc::ServerContext&) { return NewPackedRun(node_); });
+  server.ClientStream(&Async::RequestRegisterPackedGraph, &service_,
+                      [this](const grpc::ServerContext&) { return NewPackedGraph(node_); });
+  server.BidiStream(&Async::RequestLaunchStream, &service_, [this](const grpc::ServerContext&) {
+    return LaunchStream::Make(node_, streams_);
+  });
+}
+
+// ---- starting runs
+
+absl::StatusOr<std::shared_ptr<RunEntry>> RunService::Submit(const v1::SubmitRunRequest& request) {
+  PTO_RETURN_IF_ERROR(node_.CheckAccepting());
+  PTO_ASSIGN_OR_RETURN(const std::string id, names::ParseSession(request.parent(), "parent"));
+  RunRequest run;
+  PTO_RETURN_IF_ERROR(ParseRunOptions(request.options(), "options", &run));
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(id));
+  if (!request.run_id().empty()) {
+    PTO_RETURN_IF_ERROR(names::CheckId(request.run_id(), "run_id"));
+    run.id = request.run_id();
+    run.digest = DigestOf(request);
+    // Before the graph is compiled: a repeated request costs nothing.
+    PTO_ASSIGN_OR_RETURN(std::shared_ptr<RunEntry> before,
+                         session->FindForStart(run.id, run.digest));
+    if (before != nullptr) return before;
+  }
+  PTO_ASSIGN_OR_RETURN(DecodedGraph graph, DecodeGraphSpec(request.graph(), id, node_.target()));
+  run.image = std::move(graph.image);
+  return session->StartRun(std::move(run));
+}
+
+void RunService::SubmitRun(rpc::UnaryCallPtr<v1::SubmitRunRequest, v1::Run> call) {
+  const absl::StatusOr<absl::Duration> wait = ParseWait(call->request().wait(), "wait");
+  if (!wait.ok()) return call->Finish(wait.status());
+  const absl::StatusOr<std::shared_ptr<RunEntry>> entry = Submit(call->request());
+  if (!entry.ok()) return call->Finish(entry.status());
+  AnswerWithRun(node_, std::move(call), *entry, *wait, false);
+}
+
+void RunService::LaunchGraph(rpc::UnaryCallPtr<v1::LaunchGraphRequest, v1::Run> call) {
+  const absl::StatusOr<absl::Duration> wait = ParseWait(call->request().wait(), "wait");
+  if (!wait.ok()) return call->Finish(wait.status());
+  std::shared_ptr<Session> session;
+  const absl::StatusOr<std::shared_ptr<RunEntry>> entry = Launch(node_, call->request(), &session);
+  if (!entry.ok()) return call->Finish(entry.status());
+  AnswerWithRun(node_, std::move(call), *entry, *wait, false);
+}
+
+absl::Status RunService::RegisterGraph(const v1::RegisterGraphRequest& request,
+                                       v1::Graph* response) {
+  PTO_ASSIGN_OR_RETURN(const std::string id, names::ParseSession(request.parent(), "parent"));
+  PTO_RETURN_IF_ERROR(names::CheckId(request.graph_id(), "graph_id"));
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(id));
+  const Digest digest = DigestOf(request);
+  PTO_ASSIGN_OR_RETURN(std::shared_ptr<RegisteredGraph> graph,
+                       session->FindForRegister(request.graph_id(), digest));
+  if (graph == nullptr) {
+    PTO_ASSIGN_OR_RETURN(DecodedGraph decoded,
+                         DecodeGraphSpec(request.graph(), id, node_.target()));
+    PTO_ASSIGN_OR_RETURN(graph,
+                         session->AddGraph(request.graph_id(), digest, std::move(decoded.image)));
+  }
+  ToProto(*graph, response);
+  return absl::OkStatus();
+}
+
+absl::Status RunService::DeleteGraph(const v1::DeleteGraphRequest& request,
+                                     v1::DeleteGraphResponse*) {
+  PTO_ASSIGN_OR_RETURN(const names::Child child,
+                       names::ParseChild(request.name(), "graphs", "name"));
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(child.session));
+  if (session->RemoveGraph(child.id) || request.allow_missing()) return absl::OkStatus();
+  return session->FindGraph(child.id).status();
+}
+
+// ---- looking at runs
+
+absl::StatusOr<std::shared_ptr<RunEntry>> RunService::FindRun(const std::string& name) {
+  PTO_ASSIGN_OR_RETURN(const names::Child child, names::ParseChild(name, "runs", "name"));
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(child.session));
+  return session->FindRun(child.id);
+}
+
+absl::Status RunService::GetRun(const v1::GetRunRequest& request, v1::Run* response) {
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<RunEntry> entry, FindRun(request.name()));
+  ToProto(entry->Status(), response);
+  return absl::OkStatus();
+}
+
+void RunService::WaitRun(rpc::UnaryCallPtr<v1::WaitRunRequest, v1::Run> call) {
+  absl::StatusOr<absl::Duration> wait = ParseWait(call->request().timeout(), "timeout");
+  if (!wait.ok()) return call->Finish(wait.status());
+  if (*wait == absl::ZeroDuration()) wait = kDefaultWait;
+  const absl::StatusOr<std::shared_ptr<RunEntry>> entry = FindRun(call->request().name());
+  if (!entry.ok()) return call->Finish(entry.status());
+  AnswerWithRun(node_, std::move(call), *entry, *wait, true);
+}
+
+absl::Status RunService::CancelRun(const v1::CancelRunRequest& request, v1::Run* response) {
+  PTO_RETURN_IF_ERROR(CheckReasonText(request.reason()));
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<RunEntry> entry, FindRun(request.name()));
+  if (const std::shared_ptr<Run> run = entry->run()) {
+    node_.engine().Stop(*run, RunState::kCancelled,
+                        Error(reason::kRunCancelled,
+                              absl::StrCat("the run was cancelled on request",
+                                           request.reason().empty() ? "" : ": ", request.reason()))
+                            .With("by", "CancelRun")
+                            .With("why", request.reason()));
+  }
+  ToProto(entry->Status(), response);
+  return absl::OkStatus();
+}
+
+absl::Status RunService::ListRuns(const v1::ListRunsRequest& request,
+                                  v1::ListRunsResponse* response) {
+  PTO_ASSIGN_OR_RETURN(const size_t page, PageSize(request.page_size()));
+  PTO_ASSIGN_OR_RETURN(const std::string token, ParsePageToken(request.page_token()));
+  // A token names the session and the number of the last run of the page.
+  std::string token_session;
+  uint64_t before = 0;
+  if (!token.empty()) {
+    const std::pair<std::string, std::string> parts =
+        absl::StrSplit(token, absl::MaxSplits('/', 1));
+    if (!absl::SimpleAtoi(parts.second, &before)) {
+      return Error(reason::kPageTokenInvalid, "this is not a token of ListRuns").At("page_token");
+    }
+    token_session = parts.first;
+  }
+  std::vector<std::shared_ptr<Session>> sessions;
+  if (request.parent() == kAllSessions) {
+    for (std::shared_ptr<Session>& session : node_.sessions().List("", size_t(-1))) {
+      if (session->id() >= token_session) sessions.push_back(std::move(session));
+    }
+  } else {
+    PTO_ASSIGN_OR_RETURN(const std::string id, names::ParseSession(request.parent(), "parent"));
+    PTO_ASSIGN_OR_RETURN(std::shared_ptr<Session> session, node_.sessions().Use(id));
+    sessions.push_back(std::move(session));
+  }
+  std::string last;
+  for (const std::shared_ptr<Session>& session : sessions) {
+    const uint64_t from = session->id() == token_session ? before : 0;
+    const size_t room = page - static_cast<size_t>(response->runs_size());
+    for (const auto& [number, entry] : session->ListRuns(from, room + 1, request.active_only())) {
+      if (response->runs_size() == static_cast<int>(page)) {
+        response->set_next_page_token(MakePageToken(last));
+        return absl::OkStatus();
+      }
+      ToProto(entry->Status(), response->add_runs());
+      last = absl::StrCat(session->id(), "/", number);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace pto

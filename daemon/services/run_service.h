@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/core/node.h"
+#include "daemon/rpc/server.h"
+#include "daemon/services/stop_list.h"
+#include "pto/v1/run.grpc.pb.h"
+
+namespace pto {
+
+// Serves pto.v1.RunService. The node outlives it.
+class RunService {
+ public:
+  explicit RunService(Node& node) : node_(node) {}
+
+  void Register(rpc::Server& server);
+
+  // Ends all launch streams once their runs are done. For a daemon that stops.
+  void StopStreams() { streams_.StopAll(); }
+
+ private:
+  void SubmitRun(rpc::UnaryCallPtr<v1::SubmitRunRequest, v1::Run> call);
+  void LaunchGraph(rpc::UnaryCallPtr<v1::LaunchGraphRequest, v1::Run> call);
+  void WaitRun(rpc::UnaryCallPtr<v1::WaitRunRequest, v1::Run> call);
+  absl::Status RegisterGraph(const v1::RegisterGraphRequest& request, v1::Graph* response);
+  absl::Status DeleteGraph(const v1::DeleteGraphRequest& request,
+                           v1::DeleteGraphResponse* response);
+  absl::Status GetRun(const v1::GetRunRequest& request, v1::Run* response);
+  absl::Status CancelRun(const v1::CancelRunRequest& request, v1::Run* response);
+  absl::Status ListRuns(const v1::ListRunsRequest& request, v1::ListRunsResponse* response);
+
+  absl::StatusOr<std::shared_ptr<RunEntry>> Submit(const v1::SubmitRunRequest& request);
+  absl::StatusOr<std::shared_ptr<RunEntry>> FindRun(const std::string& name);
+
+  Node& node_;
+  StopList streams_;
+  v1::RunService::AsyncService service_;
+};
+
+}  // namespace pto

@@ -1,0 +1,113 @@
+#include "daemon/services/session_service.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/graph/digest.h"
+#include "daemon/graph/names.h"
+#include "daemon/services/convert.h"
+#include "daemon/services/handler.h"
+#include "daemon/services/request.h"
+#include "runtime/base/error.h"
+#include "runtime/base/status_macros.h"
+
+namespace pto {
+namespace {
+
+using Async = v1::SessionService::AsyncService;
+
+constexpr uint32_t kApiVersion = 1;
+
+}  // namespace
+
+void SessionService::Register(rpc::Server& server) {
+  server.AddService(&service_);
+  server.Unary(&Async::RequestCreateSession, &service_,
+               Handler(this, &SessionService::CreateSession));
+  server.Unary(&Async::RequestRenewSession, &service_,
+               Handler(this, &SessionService::RenewSession));
+  server.Unary(&Async::RequestGetSession, &service_, Handler(this, &SessionService::GetSession));
+  server.Unary(&Async::RequestListSessions, &service_,
+               Handler(this, &SessionService::ListSessions));
+  server.Unary(&Async::RequestDeleteSession, &service_,
+               Handler(this, &SessionService::DeleteSession));
+}
+
+absl::Status SessionService::CreateSession(const v1::CreateSessionRequest& request,
+                                           v1::Session* response) {
+  PTO_RETURN_IF_ERROR(node_.CheckAccepting());
+  PTO_RETURN_IF_ERROR(names::CheckId(request.session_id(), "session_id"));
+  SessionManager::Request create;
+  create.id = request.session_id();
+  PTO_ASSIGN_OR_RETURN(
+      create.ttl, ParseDuration(request.ttl(), "ttl", absl::ZeroDuration(), absl::Hours(24 * 365)));
+  PTO_ASSIGN_OR_RETURN(create.labels, ParseLabels(request.labels(), "labels"));
+  if (request.api_min() > kApiVersion ||
+      (request.api_max() != 0 && request.api_max() < kApiVersion)) {
+    return Error(reason::kApiVersionUnsupported,
+                 absl::StrCat("this daemon speaks version ", kApiVersion, " of the API, not ",
+                              request.api_min(), " to ", request.api_max()))
+        .At(request.api_min() > kApiVersion ? "api_min" : "api_max")
+        .With("api_min", kApiVersion)
+        .With("api_max", kApiVersion);
+  }
+  create.api_version = kApiVersion;
+  create.digest = DigestOf(request);
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
+                       node_.sessions().Create(std::move(create)));
+  ToProto(*session, node_.boot_id(), response);
+  return absl::OkStatus();
+}
+
+absl::Status SessionService::RenewSession(const v1::RenewSessionRequest& request,
+                                          v1::Session* response) {
+  PTO_ASSIGN_OR_RETURN(const std::string id, names::ParseSession(request.name(), "name"));
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(id));
+  ToProto(*session, node_.boot_id(), response);
+  return absl::OkStatus();
+}
+
+absl::Status SessionService::GetSession(const v1::GetSessionRequest& request,
+                                        v1::Session* response) {
+  PTO_ASSIGN_OR_RETURN(const std::string id, names::ParseSession(request.name(), "name"));
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Find(id));
+  ToProto(*session, node_.boot_id(), response);
+  return absl::OkStatus();
+}
+
+absl::Status SessionService::ListSessions(const v1::ListSessionsRequest& request,
+                                          v1::ListSessionsResponse* response) {
+  PTO_ASSIGN_OR_RETURN(const size_t page, PageSize(request.page_size()));
+  PTO_ASSIGN_OR_RETURN(const std::string after, ParsePageToken(request.page_token()));
+  // One more than a page tells whether there is another.
+  std::vector<std::shared_ptr<Session>> sessions = node_.sessions().List(after, page + 1);
+  if (sessions.size() > page) {
+    sessions.pop_back();
+    response->set_next_page_token(MakePageToken(sessions.back()->id()));
+  }
+  for (const std::shared_ptr<Session>& session : sessions) {
+    ToProto(*session, node_.boot_id(), response->add_sessions());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SessionService::DeleteSession(const v1::DeleteSessionRequest& request,
+                                           v1::Session* response) {
+  PTO_ASSIGN_OR_RETURN(const std::string id, names::ParseSession(request.name(), "name"));
+  absl::StatusOr<std::shared_ptr<Session>> session = node_.sessions().Delete(id, "it was deleted");
+  if (!session.ok()) {
+    if (!request.allow_missing()) return session.status();
+  } else if (*session != nullptr) {
+    ToProto(**session, node_.boot_id(), response);
+    return absl::OkStatus();
+  }
+  response->set_name(request.name());
+  response->set_state(v1::Session::ENDED);
+  response->set_boot_id(node_.boot_id());
+  return absl::OkStatus();
+}
+
+}  // namespace pto

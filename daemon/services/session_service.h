@@ -1,0 +1,29 @@
+#pragma once
+
+#include "absl/status/status.h"
+#include "daemon/core/node.h"
+#include "daemon/rpc/server.h"
+#include "pto/v1/session.grpc.pb.h"
+
+namespace pto {
+
+// Serves pto.v1.SessionService. The node outlives it.
+class SessionService {
+ public:
+  explicit SessionService(Node& node) : node_(node) {}
+
+  void Register(rpc::Server& server);
+
+ private:
+  absl::Status CreateSession(const v1::CreateSessionRequest& request, v1::Session* response);
+  absl::Status RenewSession(const v1::RenewSessionRequest& request, v1::Session* response);
+  absl::Status GetSession(const v1::GetSessionRequest& request, v1::Session* response);
+  absl::Status ListSessions(const v1::ListSessionsRequest& request,
+                            v1::ListSessionsResponse* response);
+  absl::Status DeleteSession(const v1::DeleteSessionRequest& request, v1::Session* response);
+
+  Node& node_;
+  v1::SessionService::AsyncService service_;
+};
+
+}  // namespace pto

@@ -1,0 +1,100 @@
+#include "daemon/shell/file_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "runtime/base/error.h"
+#include "runtime/base/status_macros.h"
+
+namespace pto {
+namespace {
+
+std::string ErrorText(int error) { return std::generic_category().message(error); }
+
+absl::Status Unusable(absl::string_view path, absl::string_view what, int error) {
+  return Error(reason::kPathUnusable,
+               absl::StrCat("cannot ", what, " ", path, ": ", ErrorText(error)))
+      .With("path", path);
+}
+
+// Whether `path` still names the open file: its holder before us may have removed it between
+// our open and our flock, and then we hold a file that nobody else will ever see.
+bool StillNamed(const std::string& path, int file) {
+  struct stat named = {};
+  struct stat open = {};
+  return stat(path.c_str(), &named) == 0 && fstat(file, &open) == 0 &&
+         named.st_dev == open.st_dev && named.st_ino == open.st_ino;
+}
+
+absl::Status HeldByAnother(int file, absl::string_view what) {
+  char text[32] = {};
+  const ssize_t size = pread(file, text, sizeof text - 1, 0);
+  int64_t pid = 0;
+  const bool known = size > 0 && absl::SimpleAtoi(absl::string_view(text, size), &pid);
+  const std::string holder = known ? absl::StrCat("another ptod (pid ", pid, ")") : "another ptod";
+  Error error(reason::kInstanceRunning, absl::StrCat(holder, " holds ", what));
+  if (known) error.With("pid", pid);
+  return error;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<FileLock>> FileLock::Acquire(const std::string& path,
+                                                            absl::string_view what) {
+  while (true) {
+    const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0640);
+    if (file < 0) return Unusable(path, "open", errno);
+    if (flock(file, LOCK_EX | LOCK_NB) != 0) {
+      const absl::Status status =
+          errno == EWOULDBLOCK ? HeldByAnother(file, what) : Unusable(path, "lock", errno);
+      close(file);
+      return status;
+    }
+    if (!StillNamed(path, file)) {
+      close(file);
+      continue;
+    }
+    const std::string pid = absl::StrCat(getpid(), "\n");
+    if (ftruncate(file, 0) != 0 ||
+        pwrite(file, pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
+      const int error = errno;
+      close(file);
+      return Unusable(path, "write", error);
+    }
+    return std::unique_ptr<FileLock>(new FileLock(path, file));
+  }
+}
+
+FileLock::~FileLock() {
+  // Removed before it is unlocked; see StillNamed.
+  unlink(path_.c_str());
+  close(file_);
+}
+
+absl::Status MakeLastDirectory(const std::string& path) {
+  constexpr mode_t kMode = 0750;
+  if (mkdir(path.c_str(), kMode) == 0) return absl::OkStatus();
+  const int error = errno;
+  struct stat found = {};
+  if (error == EEXIST && stat(path.c_str(), &found) == 0) {
+    return S_ISDIR(found.st_mode) ? absl::OkStatus() : Unusable(path, "use", ENOTDIR);
+  }
+  return Unusable(path, "make the directory", error);
+}
+
+absl::StatusOr<std::unique_ptr<FileLock>> LockStateDirectory(const std::string& directory) {
+  PTO_RETURN_IF_ERROR(MakeLastDirectory(directory));
+  return FileLock::Acquire(absl::StrCat(directory, "/lock"),
+                           absl::StrCat("the state directory ", directory));
+}
+
+}  // namespace pto

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace pto {
+
+// A file that this process alone holds, and that contains its process id. The kernel gives the
+// lock back however the process ends. The destructor removes the file.
+class FileLock {
+ public:
+  // `what` says in errors what the lock stands for, such as `unix:/run/ptod.sock`. The directory
+  // must exist. Errors: INSTANCE_RUNNING with the holder's process id; PATH_UNUSABLE.
+  static absl::StatusOr<std::unique_ptr<FileLock>> Acquire(const std::string& path,
+                                                           absl::string_view what);
+  ~FileLock();
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+ private:
+  FileLock(std::string path, int file) : path_(std::move(path)), file_(file) {}
+  const std::string path_;
+  const int file_;
+};
+
+// Makes the directory when only its last part is missing. Errors: PATH_UNUSABLE.
+absl::Status MakeLastDirectory(const std::string& path);
+
+// Makes `directory` when only its last part is missing, and locks it for this process.
+absl::StatusOr<std::unique_ptr<FileLock>> LockStateDirectory(const std::string& directory);
+
+}  // namespace pto

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace pto {
+
+// Tells systemd how far a service of Type=notify has come. Does nothing, successfully, when the
+// daemon was not started by systemd. Thread-safe.
+//
+// This speaks the protocol itself, one datagram per message: libsystemd would bring half a dozen
+// compression and encryption libraries into a release binary that otherwise needs none of them.
+class SystemdNotifier {
+ public:
+  // `socket` is the value of NOTIFY_SOCKET: a path, or a name behind '@'; may be empty.
+  explicit SystemdNotifier(std::string socket) : socket_(std::move(socket)) {}
+  static SystemdNotifier FromEnvironment();
+
+  // The daemon serves. `status` is a line for `systemctl status`.
+  absl::Status Ready(absl::string_view status) const;
+  // The daemon has begun to stop.
+  absl::Status Stopping(absl::string_view status) const;
+
+ private:
+  absl::Status Send(absl::string_view state, absl::string_view status) const;
+  std::string socket_;
+};
+
+}  // namespace pto

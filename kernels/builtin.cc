@@ -1,0 +1,30 @@
+#include "kernels/builtin.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "kernels/builtin_kernels.h"
+
+namespace pto {
+
+const KernelRegistry& BuiltinKernels() {
+  // Never destroyed: executors may still look kernels up while the program ends.
+  static const KernelRegistry* const registry = [] {
+    auto* built = new KernelRegistry;
+    for (absl::Span<const pto_kernel_info> family :
+         {kernels::CopyKernels(), kernels::CompareKernels(), kernels::ElementwiseKernels(),
+          kernels::FillKernels(), kernels::MatmulKernels(), kernels::ReduceKernels(),
+          kernels::TestingKernels()}) {
+      for (const pto_kernel_info& info : family) {
+        const absl::Status status = built->Add(info);
+        if (status.ok()) continue;
+        std::fprintf(stderr, "built-in kernel: %s\n", status.ToString().c_str());
+        std::abort();
+      }
+    }
+    return built;
+  }();
+  return *registry;
+}
+
+}  // namespace pto

@@ -1,0 +1,235 @@
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <new>
+#include <type_traits>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/block.h"
+#include "kernels/builtin.h"
+#include "kernels/check.h"
+#include "kernels/dtype.h"
+#include "kernels/gemm.h"
+#include "kernels/strided.h"
+#include "kernels/tile.h"
+
+namespace pto::kernels {
+namespace {
+
+constexpr pto_argument_info kArguments[] = {{"a", PTO_INPUT, kArithmeticTypes},
+                                            {"b", PTO_INPUT, kArithmeticTypes},
+                                            {"out", PTO_OUTPUT, kArithmeticTypes}};
+
+template <typename T>
+Matrix<T> AsMatrix(const pto_tensor& tensor) {
+  return {static_cast<T*>(tensor.data), tensor.shape[0], tensor.shape[1], tensor.strides[0],
+          tensor.strides[1]};
+}
+
+template <typename T>
+Matrix<T> Rows(const Matrix<T>& matrix, int64_t begin, int64_t end) {
+  return matrix.Block(begin, 0, end - begin, matrix.columns);
+}
+
+template <typename T>
+void SetZero(const Matrix<T>& matrix) {
+  for (int64_t i = 0; i < matrix.rows; ++i) {
+    for (int64_t j = 0; j < matrix.columns; ++j) {
+      matrix.data[i * matrix.row_stride + j * matrix.column_stride] = T{};
+    }
+  }
+}
+
+// Straight from memory to memory, some rows at a time to look for cancellation in between.
+void MultiplyInPlace(const pto_context* context, const Matrix<const float>& a,
+                     const Matrix<const float>& b, const Matrix<float>& out) {
+  // About ten milliseconds of multiplying; at least enough rows to be worth packing b again.
+  constexpr int64_t kProducts = int64_t{1} << 29;
+  const int64_t step = std::max<int64_t>(kProducts / (b.rows * b.columns), 256);
+  for (int64_t row = 0; row < out.rows; row += step) {
+    if (Cancelled(context)) return;
+    const int64_t end = std::min(row + step, out.rows);
+    GemmF32(Rows(a, row, end), b, Rows(out, row, end), /*accumulate=*/false);
+  }
+}
+
+// For narrow types, which are summed in float: turns tiles of a and b into float, and tiles of
+// sums back.
+class TiledMultiply {
+ public:
+  static constexpr int64_t kRows = 256;
+  static constexpr int64_t kColumns = 512;
+  static constexpr int64_t kInner = 512;
+
+  // Returns false when there is no memory.
+  bool Allocate(int64_t rows, int64_t columns, int64_t inner) {
+    rows = std::min(rows, kRows);
+    columns = std::min(columns, kColumns);
+    inner = std::min(inner, kInner);
+    a_.reset(new (std::nothrow) float[rows * inner]);
+    b_.reset(new (std::nothrow) float[inner * columns]);
+    out_.reset(new (std::nothrow) float[rows * columns]);
+    return a_ != nullptr && b_ != nullptr && out_ != nullptr;
+  }
+
+  template <typename T>
+  void Run(const pto_context* context, const Matrix<const T>& a, const Matrix<const T>& b,
+           const Matrix<T>& out) {
+    for (int64_t row = 0; row < out.rows; row += kRows) {
+      const int64_t rows = std::min(kRows, out.rows - row);
+      for (int64_t column = 0; column < out.columns; column += kColumns) {
+        if (Cancelled(context)) return;
+        const int64_t columns = std::min(kColumns, out.columns - column);
+        const Matrix<float> sums{out_.get(), rows, columns, columns, 1};
+        for (int64_t k = 0; k < a.columns; k += kInner) {
+          const int64_t inner = std::min(kInner, a.columns - k);
+          GemmF32(Load(a.Block(row, k, rows, inner), a_.get()),
+                  Load(b.Block(k, column, inner, columns), b_.get()), sums,
+                  /*accumulate=*/k > 0);
+        }
+        Store(sums, out.Block(row, column, rows, columns));
+      }
+    }
+  }
+
+ private:
+  // Copies to a tile whose unit stride is that of the source, so that both are read and
+  // written in order.
+  template <typename T>
+  static Matrix<const float> Load(const Matrix<const T>& from, float* to) {
+    if (from.row_stride < from.column_stride) {
+      for (int64_t j = 0; j < from.columns; ++j) {
+        LoadTile(from.data + j * from.column_stride, from.row_stride, from.rows,
+                 to + j * from.rows);
+      }
+      return {to, from.rows, from.columns, 1, from.rows};
+    }
+    for (int64_t i = 0; i < from.rows; ++i) {
+      LoadTile(from.data + i * from.row_stride, from.column_stride, from.columns,
+               to + i * from.columns);
+    }
+    return {to, from.rows, from.columns, from.columns, 1};
+  }
+
+  template <typename T>
+  static void Store(const Matrix<float>& from, const Matrix<T>& to) {
+    for (int64_t i = 0; i < from.rows; ++i) {
+      StoreTile(from.data + i * from.row_stride, from.columns, to.data + i * to.row_stride,
+                to.column_stride);
+    }
+  }
+
+  std::unique_ptr<float[]> a_;
+  std::unique_ptr<float[]> b_;
+  std::unique_ptr<float[]> out_;
+};
+
+// Row by row, a stretch of columns at a time, modulo 2^32 or 2^64.
+template <typename T>
+void MultiplyIntegers(const pto_context* context, const Matrix<const T>& a,
+                      const Matrix<const T>& b, const Matrix<T>& out) {
+  using E = Element<T>;
+  using Math = typename E::Math;
+  constexpr int64_t kStretch = 256;
+  Math sums[kStretch];
+  for (int64_t i = 0; i < out.rows; ++i) {
+    for (int64_t column = 0; column < out.columns; column += kStretch) {
+      if (Cancelled(context)) return;
+      const int64_t count = std::min(kStretch, out.columns - column);
+      std::fill_n(sums, count, Math{0});
+      for (int64_t k = 0; k < a.columns; ++k) {
+        const Math factor = E::Load(a.data[i * a.row_stride + k * a.column_stride]);
+        const T* from = b.data + k * b.row_stride + column * b.column_stride;
+        if (b.column_stride == 1) {
+          for (int64_t j = 0; j < count; ++j) sums[j] += factor * E::Load(from[j]);
+        } else {
+          for (int64_t j = 0; j < count; ++j) {
+            sums[j] += factor * E::Load(from[j * b.column_stride]);
+          }
+        }
+      }
+      T* to = out.data + i * out.row_stride + column * out.column_stride;
+      for (int64_t j = 0; j < count; ++j) to[j * out.column_stride] = E::Store(sums[j]);
+    }
+  }
+}
+
+template <typename T>
+int32_t MultiplyRows(const pto_context* context, const Matrix<const T>& a, const Matrix<const T>& b,
+                     const Matrix<T>& out) {
+  if constexpr (std::is_integral_v<T>) {
+    MultiplyIntegers(context, a, b, out);
+  } else if constexpr (std::is_same_v<T, float>) {
+    MultiplyInPlace(context, a, b, out);
+  } else {
+    TiledMultiply tiled;
+    if (!tiled.Allocate(out.rows, out.columns, a.columns)) {
+      return Fail(context, "matmul: no memory for tiles");
+    }
+    tiled.Run(context, a, b, out);
+  }
+  return 0;
+}
+
+int32_t Matmul(const pto_context* context) {
+  const pto_tensor* tensors = context->tensors;
+  return WithElementType(context, tensors[0].dtype, [&](auto type) {
+    using T = decltype(type);
+    const Matrix<const T> a = AsMatrix<const T>(tensors[0]);
+    const Matrix<const T> b = AsMatrix<const T>(tensors[1]);
+    const Matrix<T> out = AsMatrix<T>(tensors[2]);
+    const Share share = BlockShare(context, out.rows);
+    if (share.begin == share.end || out.columns == 0) return 0;
+    const Matrix<T> rows = Rows(out, share.begin, share.end);
+    if (a.columns == 0) {  // a and b have no memory
+      SetZero(rows);
+      return 0;
+    }
+    return MultiplyRows(context, Rows(a, share.begin, share.end), b, rows);
+  });
+}
+
+int32_t CheckMatmul(const pto_tensor* tensors, uint32_t count, char* message, size_t size) {
+  const Check check{"matmul", kArguments, tensors, count, message, size};
+  if (int32_t refused = check.Count()) return refused;
+  if (int32_t refused = check.SameDtype(3)) return refused;
+  for (uint32_t i = 0; i < 3; ++i) {
+    if (tensors[i].ndim == 2) continue;
+    return check.Refuse(absl::StrCat(check.Describe(i), ", expected 2 dimensions"));
+  }
+  const pto_tensor& a = tensors[0];
+  const pto_tensor& b = tensors[1];
+  const pto_tensor& out = tensors[2];
+  if (a.shape[1] != b.shape[0]) {
+    return check.Refuse(
+        absl::StrCat("inner dimensions differ: ", check.Describe(0), ", ", check.Describe(1)));
+  }
+  if (out.shape[0] != a.shape[0] || out.shape[1] != b.shape[1]) {
+    return check.Refuse(absl::StrCat(check.Describe(2), ", expected [", a.shape[0], ",", b.shape[1],
+                                     "]: ", check.Describe(0), ", ", check.Describe(1)));
+  }
+  return 0;
+}
+
+constexpr pto_kernel_info kKernels[] = {{
+    .struct_size = sizeof(pto_kernel_info),
+    .name = "matmul",
+    .description = "out[M,N] = a[M,K] * b[K,N]; F16 and BF16 are summed in F32, integers wrap; "
+                   "blocks share the rows of out.",
+    .function = Matmul,
+    .check = CheckMatmul,
+    .default_core = PTO_AIC,
+    .arguments = kArguments,
+    .argument_count = std::size(kArguments),
+    .scalars = nullptr,
+    .scalar_count = 0,
+    .requires_sync_start = 0,
+}};
+
+}  // namespace
+
+absl::Span<const pto_kernel_info> MatmulKernels() { return kKernels; }
+
+}  // namespace pto::kernels

@@ -1,0 +1,35 @@
+/* The ABI as a C compiler sees it. What fails here breaks kernels that are already built. */
+#include "kernels/pto_kernel.h"
+
+#define SAME(what, value) _Static_assert((what) == (value), #what " has changed")
+
+SAME(sizeof(pto_tensor), 96);
+SAME(offsetof(pto_tensor, dtype), 8);
+SAME(offsetof(pto_tensor, ndim), 12);
+SAME(offsetof(pto_tensor, shape), 16);
+SAME(offsetof(pto_tensor, strides), 56);
+SAME(sizeof(pto_scalar), 8);
+SAME(offsetof(pto_kernel_api, cancelled), 8);
+SAME(offsetof(pto_kernel_api, log), 16);
+SAME(offsetof(pto_kernel_api, set_error), 24);
+SAME(offsetof(pto_context, block_index), 4);
+SAME(offsetof(pto_context, block_count), 8);
+SAME(offsetof(pto_context, tensor_count), 24);
+SAME(offsetof(pto_context, tensors), 32);
+SAME(offsetof(pto_context, scalars), 40);
+SAME(offsetof(pto_context, api), 48);
+SAME(offsetof(pto_context, engine), 56);
+SAME(sizeof(pto_argument_info), 16);
+SAME(sizeof(pto_scalar_info), 16);
+SAME(offsetof(pto_kernel_info, name), 8);
+SAME(offsetof(pto_kernel_info, description), 16);
+SAME(offsetof(pto_kernel_info, function), 24);
+SAME(offsetof(pto_kernel_info, check), 32);
+SAME(offsetof(pto_kernel_info, default_core), 40);
+SAME(offsetof(pto_kernel_info, arguments), 48);
+SAME(offsetof(pto_kernel_info, argument_count), 56);
+SAME(offsetof(pto_kernel_info, scalars), 64);
+SAME(offsetof(pto_kernel_info, scalar_count), 72);
+SAME(offsetof(pto_kernel_info, requires_sync_start), 76);
+
+int main(void) { return 0; }

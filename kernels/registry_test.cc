@@ -1,0 +1,165 @@
+#include "kernels/registry.h"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/builtin_kernels.h"
+#include "runtime/base/status_matchers.h"
+
+namespace pto {
+namespace {
+
+using ::pto::testing::HasReason;
+using ::pto::testing::IsOk;
+using ::testing::ElementsAre;
+
+int32_t Nothing(const pto_context*) { return 0; }
+
+constexpr pto_argument_info kArguments[] = {{"in", PTO_INPUT, PTO_DTYPE_ALL},
+                                            {"out", PTO_OUTPUT, PTO_DTYPE_BIT(PTO_F32)}};
+constexpr pto_scalar_info kScalars[] = {{"alpha", PTO_FLOAT}, {"count", PTO_INTEGER}};
+
+pto_kernel_info Valid(const char* name = "scale_2") {
+  return {
+      .struct_size = sizeof(pto_kernel_info),
+      .name = name,
+      .description = "For tests.",
+      .function = Nothing,
+      .check = nullptr,
+      .default_core = PTO_MIX,
+      .arguments = kArguments,
+      .argument_count = 2,
+      .scalars = kScalars,
+      .scalar_count = 2,
+      .requires_sync_start = 1,
+  };
+}
+
+// Adds the valid info after `change`, and returns the field of the error.
+std::string RefusedField(const std::function<void(pto_kernel_info&)>& change) {
+  KernelRegistry registry;
+  pto_kernel_info info = Valid();
+  change(info);
+  const absl::Status status = registry.Add(info);
+  EXPECT_THAT(status, HasReason(reason::kFieldInvalid));
+  EXPECT_TRUE(registry.List().empty());
+  const absl::optional<ErrorDetail> detail = GetErrorDetail(status);
+  return detail.has_value() ? detail->field : "";
+}
+
+TEST(KernelRegistryTest, FindsWhatWasAdded) {
+  KernelRegistry registry;
+  const pto_kernel_info scale = Valid();
+  EXPECT_EQ(registry.Find("scale_2"), nullptr);
+  EXPECT_THAT(registry.Add(scale), IsOk());
+  EXPECT_EQ(registry.Find("scale_2"), &scale);
+  EXPECT_EQ(registry.Find("scale"), nullptr);
+  EXPECT_EQ(registry.Find(""), nullptr);
+}
+
+TEST(KernelRegistryTest, ListsInOrderOfName) {
+  KernelRegistry registry;
+  const pto_kernel_info c = Valid("c");
+  const pto_kernel_info a = Valid("a");
+  const pto_kernel_info ab = Valid("ab");
+  for (const pto_kernel_info* info : {&c, &ab, &a}) ASSERT_THAT(registry.Add(*info), IsOk());
+  EXPECT_THAT(registry.List(), ElementsAre(&a, &ab, &c));
+}
+
+TEST(KernelRegistryTest, RefusesANameThatIsTaken) {
+  KernelRegistry registry;
+  const pto_kernel_info first = Valid();
+  const pto_kernel_info second = Valid();
+  ASSERT_THAT(registry.Add(first), IsOk());
+  EXPECT_THAT(registry.Add(second), HasReason(reason::kIdConflict));
+  EXPECT_EQ(registry.Find("scale_2"), &first);
+}
+
+TEST(KernelRegistryTest, RefusesMalformedNames) {
+  const std::string longest(63, 'a');
+  const std::string too_long(64, 'a');
+  for (const char* name : {"", "2scale", "_scale", "Scale", "scale-2", "scale 2", "sc\xc3\xa4le",
+                           too_long.c_str(), static_cast<const char*>(nullptr)}) {
+    EXPECT_EQ(RefusedField([&](pto_kernel_info& info) { info.name = name; }), "name");
+  }
+  KernelRegistry registry;
+  const pto_kernel_info info = Valid(longest.c_str());
+  EXPECT_THAT(registry.Add(info), IsOk());
+}
+
+TEST(KernelRegistryTest, RefusesMalformedInfos) {
+  using Info = pto_kernel_info;
+  EXPECT_EQ(RefusedField([](Info& info) { info.struct_size = sizeof(Info) - 1; }), "struct_size");
+  EXPECT_EQ(RefusedField([](Info& info) { info.description = nullptr; }), "description");
+  EXPECT_EQ(RefusedField([](Info& info) { info.function = nullptr; }), "function");
+  EXPECT_EQ(RefusedField([](Info& info) { info.default_core = pto_core{}; }), "default_core");
+  EXPECT_EQ(RefusedField([](Info& info) { info.requires_sync_start = 2; }), "requires_sync_start");
+  EXPECT_EQ(RefusedField([](Info& info) { info.arguments = nullptr; }), "arguments");
+  EXPECT_EQ(RefusedField([](Info& info) { info.argument_count = PTO_MAX_ARGS + 1; }), "arguments");
+  EXPECT_EQ(RefusedField([](Info& info) { info.scalars = nullptr; }), "scalars");
+  EXPECT_EQ(RefusedField([](Info& info) { info.scalar_count = PTO_MAX_SCALARS + 1; }), "scalars");
+}
+
+TEST(KernelRegistryTest, RefusesMalformedArguments) {
+  const auto refused = [](pto_argument_info second) {
+    const pto_argument_info arguments[] = {kArguments[0], second};
+    return RefusedField([&](pto_kernel_info& info) { info.arguments = arguments; });
+  };
+  EXPECT_EQ(refused({"out!", PTO_OUTPUT, PTO_DTYPE_ALL}), "arguments[1].name");
+  EXPECT_EQ(refused({nullptr, PTO_OUTPUT, PTO_DTYPE_ALL}), "arguments[1].name");
+  EXPECT_EQ(refused({"in", PTO_OUTPUT, PTO_DTYPE_ALL}), "arguments[1].name");
+  EXPECT_EQ(refused({"out", pto_direction{}, PTO_DTYPE_ALL}), "arguments[1].direction");
+  EXPECT_EQ(refused({"out", PTO_OUTPUT, 0}), "arguments[1].dtypes");
+  EXPECT_EQ(refused({"out", PTO_OUTPUT, 1}), "arguments[1].dtypes");
+  EXPECT_EQ(refused({"out", PTO_OUTPUT, PTO_DTYPE_ALL | PTO_DTYPE_BIT(14)}), "arguments[1].dtypes");
+}
+
+TEST(KernelRegistryTest, RefusesMalformedScalars) {
+  const auto refused = [](pto_scalar_info second) {
+    const pto_scalar_info scalars[] = {kScalars[0], second};
+    return RefusedField([&](pto_kernel_info& info) { info.scalars = scalars; });
+  };
+  EXPECT_EQ(refused({"", PTO_FLOAT}), "scalars[1].name");
+  EXPECT_EQ(refused({"alpha", PTO_FLOAT}), "scalars[1].name");
+  EXPECT_EQ(refused({"beta", pto_scalar_type{}}), "scalars[1].type");
+}
+
+TEST(KernelRegistryTest, TakesAsManyArgumentsAndScalarsAsTheLimits) {
+  std::vector<std::string> names;
+  for (int i = 0; i < PTO_MAX_ARGS; ++i) names.push_back(absl::StrCat("a", i));
+  std::vector<pto_argument_info> arguments;
+  for (const std::string& name : names)
+    arguments.push_back({name.c_str(), PTO_INOUT, PTO_DTYPE_ALL});
+  std::vector<pto_scalar_info> scalars;
+  for (int i = 0; i < PTO_MAX_SCALARS; ++i) scalars.push_back({names[i].c_str(), PTO_FLOAT});
+  pto_kernel_info info = Valid();
+  info.arguments = arguments.data();
+  info.argument_count = PTO_MAX_ARGS;
+  info.scalars = scalars.data();
+  info.scalar_count = PTO_MAX_SCALARS;
+  KernelRegistry registry;
+  EXPECT_THAT(registry.Add(info), IsOk());
+}
+
+TEST(BuiltinKernelsTest, AreAllThere) {
+  std::vector<std::string> names;
+  for (const pto_kernel_info* info : BuiltinKernels().List()) names.push_back(info->name);
+  EXPECT_THAT(names, ElementsAre("add", "axpy", "compare", "copy", "fail", "fill", "iota", "matmul",
+                                 "mul", "noop", "reduce_sum", "scale", "spin", "sub"));
+}
+
+TEST(BuiltinKernelsTest, DescriptionsAreSentences) {
+  for (const pto_kernel_info* info : BuiltinKernels().List()) {
+    const std::string description = info->description;
+    ASSERT_FALSE(description.empty()) << info->name;
+    EXPECT_EQ(description.back(), '.') << info->name;
+  }
+}
+
+}  // namespace
+}  // namespace pto

@@ -1,0 +1,90 @@
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <iterator>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/block.h"
+#include "kernels/builtin.h"
+
+namespace pto::kernels {
+namespace {
+
+constexpr pto_scalar_info kSpinScalars[] = {{"microseconds", PTO_INTEGER}};
+constexpr pto_scalar_info kFailScalars[] = {{"code", PTO_INTEGER}};
+
+int32_t Noop(const pto_context*) { return 0; }
+
+int32_t Spin(const pto_context* context) {
+  using std::chrono::steady_clock;
+  const int64_t microseconds = context->scalars[0].i64;
+  if (microseconds < 0) {
+    return Fail(context,
+                absl::StrCat("spin: microseconds is ", microseconds, ", expected 0 or more"));
+  }
+  const steady_clock::time_point start = steady_clock::now();
+  // Compared in whole microseconds: in nanoseconds, the larger values would not fit.
+  while ((steady_clock::now() - start) / std::chrono::microseconds(1) < microseconds) {
+    if (Cancelled(context)) return 0;
+  }
+  return 0;
+}
+
+int32_t FailOnPurpose(const pto_context* context) {
+  const int64_t code = context->scalars[0].i64;
+  if (code == 0) return 0;
+  Fail(context, absl::StrCat("fail: asked to return ", code));
+  // Not a plain cast, by which 2^32 would become success.
+  return static_cast<int32_t>(std::clamp<int64_t>(code, std::numeric_limits<int32_t>::min(),
+                                                  std::numeric_limits<int32_t>::max()));
+}
+
+constexpr pto_kernel_info kKernels[] = {
+    {
+        .struct_size = sizeof(pto_kernel_info),
+        .name = "noop",
+        .description = "Does nothing; tasks can wait for each other through it.",
+        .function = Noop,
+        .check = nullptr,
+        .default_core = PTO_AIV,
+        .arguments = nullptr,
+        .argument_count = 0,
+        .scalars = nullptr,
+        .scalar_count = 0,
+        .requires_sync_start = 0,
+    },
+    {
+        .struct_size = sizeof(pto_kernel_info),
+        .name = "spin",
+        .description = "Keeps each block's core busy for that many microseconds, or until the "
+                       "run is cancelled.",
+        .function = Spin,
+        .check = nullptr,
+        .default_core = PTO_AIV,
+        .arguments = nullptr,
+        .argument_count = 0,
+        .scalars = kSpinScalars,
+        .scalar_count = std::size(kSpinScalars),
+        .requires_sync_start = 0,
+    },
+    {
+        .struct_size = sizeof(pto_kernel_info),
+        .name = "fail",
+        .description = "Fails with the code, unless it is 0.",
+        .function = FailOnPurpose,
+        .check = nullptr,
+        .default_core = PTO_AIV,
+        .arguments = nullptr,
+        .argument_count = 0,
+        .scalars = kFailScalars,
+        .scalar_count = std::size(kFailScalars),
+        .requires_sync_start = 0,
+    },
+};
+
+}  // namespace
+
+absl::Span<const pto_kernel_info> TestingKernels() { return kKernels; }
+
+}  // namespace pto::kernels

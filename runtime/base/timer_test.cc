@@ -1,0 +1,220 @@
+#include "runtime/base/timer.h"
+
+#include <future>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace pto {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class TimerQueueTest : public ::testing::Test {
+ protected:
+  // Notes `what` when the timer is called, `ms` after the start.
+  TimerQueue::Id At(int ms, int what) {
+    return queue_.Schedule(Ms(ms), [this, what] { called_.push_back(what); });
+  }
+  int64_t Ms(int ms) const { return start_ + ms * int64_t{1'000'000}; }
+
+  ManualClock clock_;
+  const int64_t start_ = clock_.NowNanos();
+  TimerQueue queue_{clock_};
+  std::vector<int> called_;
+};
+
+TEST_F(TimerQueueTest, CallsInOrderOfTimeThenOfScheduling) {
+  At(20, 3);
+  At(10, 1);
+  At(10, 2);
+  At(30, 4);
+  EXPECT_EQ(queue_.RunDue(), Ms(10));
+  EXPECT_THAT(called_, IsEmpty());
+  clock_.Advance(absl::Milliseconds(20));
+  EXPECT_EQ(queue_.RunDue(), Ms(30));
+  EXPECT_THAT(called_, ElementsAre(1, 2, 3));
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_EQ(queue_.RunDue(), -1);
+  EXPECT_THAT(called_, ElementsAre(1, 2, 3, 4));
+  EXPECT_EQ(queue_.RunDue(), -1);
+  EXPECT_THAT(called_, ElementsAre(1, 2, 3, 4));
+}
+
+TEST_F(TimerQueueTest, CallsAtItsTimeAndNotOneNanosecondBefore) {
+  At(1, 1);
+  clock_.Advance(absl::Nanoseconds(999'999));
+  EXPECT_EQ(queue_.RunDue(), Ms(1));
+  EXPECT_THAT(called_, IsEmpty());
+  clock_.Advance(absl::Nanoseconds(1));
+  queue_.RunDue();
+  EXPECT_THAT(called_, ElementsAre(1));
+}
+
+TEST_F(TimerQueueTest, CallsWhatIsAlreadyPast) {
+  queue_.Schedule(std::numeric_limits<int64_t>::min(), [this] { called_.push_back(1); });
+  EXPECT_EQ(queue_.RunDue(), -1);
+  EXPECT_THAT(called_, ElementsAre(1));
+}
+
+TEST_F(TimerQueueTest, CancelledIsNeverCalled) {
+  const TimerQueue::Id first = At(1, 1);
+  const TimerQueue::Id second = At(1, 2);
+  EXPECT_NE(first, 0);
+  EXPECT_NE(first, second);
+  EXPECT_TRUE(queue_.Cancel(first));
+  EXPECT_FALSE(queue_.Cancel(first));
+  EXPECT_FALSE(queue_.Cancel(0));
+  clock_.Advance(absl::Milliseconds(1));
+  queue_.RunDue();
+  EXPECT_THAT(called_, ElementsAre(2));
+  EXPECT_FALSE(queue_.Cancel(second));
+}
+
+TEST_F(TimerQueueTest, FunctionMayScheduleAndCancel) {
+  TimerQueue::Id victim = 0;
+  TimerQueue::Id self = 0;
+  bool self_cancelled = true;
+  self = queue_.Schedule(Ms(1), [&] {
+    called_.push_back(1);
+    self_cancelled = queue_.Cancel(self);
+    EXPECT_TRUE(queue_.Cancel(victim));
+    At(1, 2);  // due already
+    At(5, 3);
+  });
+  victim = At(1, 99);
+  clock_.Advance(absl::Milliseconds(1));
+  EXPECT_EQ(queue_.RunDue(), Ms(5));
+  EXPECT_THAT(called_, ElementsAre(1, 2));
+  EXPECT_FALSE(self_cancelled);
+}
+
+TEST_F(TimerQueueTest, FunctionMayRunTheQueue) {
+  queue_.Schedule(Ms(0), [this] {
+    called_.push_back(1);
+    queue_.RunDue();
+    called_.push_back(3);
+  });
+  At(0, 2);
+  queue_.RunDue();
+  EXPECT_THAT(called_, ElementsAre(1, 2, 3));
+}
+
+TEST_F(TimerQueueTest, ClearDropsWithoutCalling) {
+  const auto held = std::make_shared<int>(0);
+  queue_.Schedule(Ms(1), [held] {});
+  const TimerQueue::Id id = At(1, 1);
+  EXPECT_EQ(held.use_count(), 2);
+  queue_.Clear();
+  EXPECT_EQ(held.use_count(), 1);
+  EXPECT_FALSE(queue_.Cancel(id));
+  clock_.Advance(absl::Milliseconds(1));
+  EXPECT_EQ(queue_.RunDue(), -1);
+  EXPECT_THAT(called_, IsEmpty());
+}
+
+// What a function holds may use the queue when it goes away.
+TEST_F(TimerQueueTest, FunctionsAreDestroyedWithoutTheLock) {
+  struct UsesQueue {
+    explicit UsesQueue(TimerQueue& q) : queue(q) {}
+    ~UsesQueue() { queue.Cancel(0); }
+    TimerQueue& queue;
+  };
+  const auto hold = [this](int ms) {
+    return queue_.Schedule(Ms(ms), [held = std::make_shared<UsesQueue>(queue_)] {});
+  };
+  EXPECT_TRUE(queue_.Cancel(hold(1)));
+  hold(0);
+  queue_.RunDue();
+  hold(1);
+  queue_.Clear();
+}
+
+TEST_F(TimerQueueTest, EachTimerIsCalledOnceByManyThreads) {
+  constexpr int kTimers = 1000;
+  std::vector<std::atomic<int>> calls(kTimers);
+  std::vector<TimerQueue::Id> ids;
+  for (int i = 0; i < kTimers; ++i) {
+    ids.push_back(queue_.Schedule(Ms(0), [&calls, i] { ++calls[i]; }));
+  }
+  std::atomic<int> cancelled{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t) threads.emplace_back([this] { queue_.RunDue(); });
+  threads.emplace_back([&] {
+    for (auto id = ids.rbegin(); id != ids.rend(); ++id) cancelled += queue_.Cancel(*id) ? 1 : 0;
+  });
+  for (std::thread& thread : threads) thread.join();
+  int called = 0;
+  for (const std::atomic<int>& count : calls) {
+    EXPECT_LE(count, 1);
+    called += count;
+  }
+  EXPECT_EQ(called + cancelled, kTimers);
+}
+
+int64_t In(absl::Duration time) {
+  return Clock::Real().NowNanos() + absl::ToInt64Nanoseconds(time);
+}
+
+TEST(TimerThreadTest, CallsOnItsOwnThread) {
+  TimerQueue queue(Clock::Real());
+  TimerThread thread(queue);
+  std::promise<std::thread::id> called;
+  queue.Schedule(In(absl::Milliseconds(1)), [&] { called.set_value(std::this_thread::get_id()); });
+  EXPECT_NE(called.get_future().get(), std::this_thread::get_id());
+}
+
+TEST(TimerThreadTest, AnEarlierTimerIsNotHeldUpByALaterOne) {
+  TimerQueue queue(Clock::Real());
+  TimerThread thread(queue);
+  bool late = false;
+  queue.Schedule(In(absl::Hours(1)), [&] { late = true; });
+  // The end of all time must not overflow into the past either.
+  queue.Schedule(std::numeric_limits<int64_t>::max(), [&] { late = true; });
+  std::promise<int64_t> called;
+  const int64_t at = In(absl::Milliseconds(2));
+  queue.Schedule(at, [&] { called.set_value(Clock::Real().NowNanos()); });
+  EXPECT_GE(called.get_future().get(), at);
+  EXPECT_FALSE(late);
+}
+
+TEST(TimerThreadTest, ATimerMayScheduleTheNext) {
+  TimerQueue queue(Clock::Real());
+  std::promise<void> done;
+  int left = 10;
+  std::function<void()> tick = [&] {
+    if (--left == 0) {
+      done.set_value();
+    } else {
+      queue.Schedule(In(absl::Microseconds(100)), tick);
+    }
+  };
+  TimerThread thread(queue);
+  queue.Schedule(In(absl::ZeroDuration()), tick);
+  done.get_future().get();
+}
+
+TEST(TimerThreadTest, StopsWithTimersLeftAndAnotherCanGoOn) {
+  TimerQueue queue(Clock::Real());
+  bool called = false;
+  {
+    TimerThread idle(queue);
+  }
+  const TimerQueue::Id left = queue.Schedule(In(absl::Hours(1)), [&] { called = true; });
+  {
+    TimerThread waiting(queue);
+  }
+  EXPECT_TRUE(queue.Cancel(left));
+  TimerThread again(queue);
+  std::promise<void> done;
+  queue.Schedule(In(absl::ZeroDuration()), [&] { done.set_value(); });
+  done.get_future().get();
+  EXPECT_FALSE(called);
+}
+
+}  // namespace
+}  // namespace pto

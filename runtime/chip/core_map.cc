@@ -1,0 +1,73 @@
+#include "runtime/chip/core_map.h"
+
+#include <bit>
+
+namespace pto {
+
+CoreMap::Bits::Bits(uint32_t count) : words_((count + 63) / 64) {
+  for (uint32_t i = 0; i < count; ++i) Add(i);
+}
+
+int32_t CoreMap::Bits::First() const {
+  for (size_t w = 0; w < words_.size(); ++w) {
+    if (words_[w] != 0) {
+      return static_cast<int32_t>(w * 64 + static_cast<size_t>(std::countr_zero(words_[w])));
+    }
+  }
+  return -1;
+}
+
+CoreMap::CoreMap(uint32_t clusters)
+    : clusters_(clusters), free_aic_(clusters), free_aiv_(2 * clusters), free_clusters_(clusters) {}
+
+void CoreMap::UpdateCluster(uint32_t cluster) {
+  if (free_aic_.Has(cluster) && free_aiv_.Has(2 * cluster) && free_aiv_.Has(2 * cluster + 1)) {
+    free_clusters_.Add(cluster);
+  } else {
+    free_clusters_.Remove(cluster);
+  }
+}
+
+int32_t CoreMap::Acquire(pto_core kind) {
+  if (kind == PTO_AIV) {
+    const int32_t aiv = free_aiv_.First();
+    if (aiv < 0) return -1;
+    free_aiv_.Remove(static_cast<uint32_t>(aiv));
+    UpdateCluster(static_cast<uint32_t>(aiv) / 2);
+    busy_ += 1;
+    return static_cast<int32_t>(clusters_) + aiv;
+  }
+  const int32_t cluster = kind == PTO_MIX ? free_clusters_.First() : free_aic_.First();
+  if (cluster < 0) return -1;
+  const auto c = static_cast<uint32_t>(cluster);
+  free_aic_.Remove(c);
+  free_clusters_.Remove(c);
+  busy_ += 1;
+  if (kind == PTO_MIX) {
+    free_aiv_.Remove(2 * c);
+    free_aiv_.Remove(2 * c + 1);
+    busy_ += 2;
+  }
+  return cluster;
+}
+
+void CoreMap::Release(pto_core kind, int32_t core) {
+  if (kind == PTO_AIV) {
+    const uint32_t aiv = static_cast<uint32_t>(core) - clusters_;
+    free_aiv_.Add(aiv);
+    UpdateCluster(aiv / 2);
+    busy_ -= 1;
+    return;
+  }
+  const auto c = static_cast<uint32_t>(core);
+  free_aic_.Add(c);
+  busy_ -= 1;
+  if (kind == PTO_MIX) {
+    free_aiv_.Add(2 * c);
+    free_aiv_.Add(2 * c + 1);
+    busy_ -= 2;
+  }
+  UpdateCluster(c);
+}
+
+}  // namespace pto

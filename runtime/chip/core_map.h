@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/pto_kernel.h"
+
+namespace pto {
+
+// Which cores of a chip are free. A chip has n clusters; cluster c has the cube core c and the
+// vector cores n + 2c and n + 2c + 1. Not thread-safe: its owner locks.
+class CoreMap {
+ public:
+  explicit CoreMap(uint32_t clusters);
+
+  // Takes a core, or for PTO_MIX a whole cluster, and returns its number (a cluster's is that of
+  // its cube core). Returns -1 when none is free.
+  int32_t Acquire(pto_core kind);
+  void Release(pto_core kind, int32_t core);
+
+  uint32_t clusters() const { return clusters_; }
+  uint32_t busy() const { return busy_; }
+
+  // How many of a kind there are.
+  uint32_t Capacity(pto_core kind) const { return kind == PTO_AIV ? 2 * clusters_ : clusters_; }
+
+ private:
+  // A set of small numbers that gives out its smallest quickly.
+  class Bits {
+   public:
+    explicit Bits(uint32_t count);
+    int32_t First() const;
+    bool Has(uint32_t i) const { return (words_[i / 64] >> (i % 64) & 1) != 0; }
+    void Add(uint32_t i) { words_[i / 64] |= uint64_t{1} << (i % 64); }
+    void Remove(uint32_t i) { words_[i / 64] &= ~(uint64_t{1} << (i % 64)); }
+
+   private:
+    std::vector<uint64_t> words_;
+  };
+
+  void UpdateCluster(uint32_t cluster);
+
+  const uint32_t clusters_;
+  uint32_t busy_ = 0;
+  Bits free_aic_;
+  Bits free_aiv_;
+  Bits free_clusters_;  // all three cores free
+};
+
+}  // namespace pto

@@ -1,0 +1,63 @@
+#include "runtime/chip/device_memory.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/error.h"
+
+namespace pto {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+
+// At least one page: the host maps nothing smaller, and every block has an address.
+uint64_t RoundUp(uint64_t bytes) {
+  return bytes == 0 ? kPage : (bytes + kPage - 1) / kPage * kPage;
+}
+
+}  // namespace
+
+MemoryBlock::MemoryBlock(std::shared_ptr<DeviceMemory> owner, std::byte* data, uint64_t bytes)
+    : owner_(std::move(owner)), data_(data), bytes_(bytes) {}
+
+MemoryBlock::~MemoryBlock() {
+  munmap(data_, RoundUp(bytes_));
+  owner_->used_bytes_.fetch_sub(RoundUp(bytes_), std::memory_order_relaxed);
+}
+
+uint32_t MemoryBlock::chip() const { return owner_->chip(); }
+
+std::shared_ptr<DeviceMemory> DeviceMemory::Create(uint32_t chip, uint64_t total_bytes) {
+  return std::shared_ptr<DeviceMemory>(new DeviceMemory(chip, total_bytes));
+}
+
+absl::StatusOr<std::shared_ptr<MemoryBlock>> DeviceMemory::Allocate(uint64_t bytes) {
+  const uint64_t used = used_bytes();
+  const auto refuse = [&](absl::string_view why) -> absl::Status {
+    return Error(reason::kChipMemoryExhausted,
+                 absl::StrCat("chips/", chip_, " has no ", bytes, " bytes left: ", why))
+        .With("chip", absl::StrCat("chips/", chip_))
+        .Limit("memory_total_bytes", total_bytes_, used, bytes);
+  };
+  if (bytes > total_bytes_) return refuse(absl::StrCat("it has ", total_bytes_, " in all"));
+  const uint64_t taken = RoundUp(bytes);
+  if (used_bytes_.fetch_add(taken, std::memory_order_relaxed) + taken > total_bytes_) {
+    used_bytes_.fetch_sub(taken, std::memory_order_relaxed);
+    return refuse(absl::StrCat(used, " of ", total_bytes_, " are in use"));
+  }
+  // Fresh pages are zero, and the host gives them only when they are touched.
+  void* data = mmap(nullptr, taken, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) {
+    const int error = errno;
+    used_bytes_.fetch_sub(taken, std::memory_order_relaxed);
+    return refuse(absl::StrCat("the host refuses: ", std::strerror(error)));
+  }
+  return std::shared_ptr<MemoryBlock>(
+      new MemoryBlock(shared_from_this(), static_cast<std::byte*>(data), bytes));
+}
+
+}  // namespace pto

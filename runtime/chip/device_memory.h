@@ -1,0 +1,56 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+
+namespace pto {
+
+class DeviceMemory;
+
+// A range of a chip's memory, zeroed when it was made. Freed with the last reference, so what a
+// running kernel uses stays.
+class MemoryBlock {
+ public:
+  ~MemoryBlock();
+  MemoryBlock(const MemoryBlock&) = delete;
+  MemoryBlock& operator=(const MemoryBlock&) = delete;
+
+  std::byte* data() const { return data_; }
+  uint64_t bytes() const { return bytes_; }
+  uint32_t chip() const;
+
+ private:
+  friend class DeviceMemory;
+  MemoryBlock(std::shared_ptr<DeviceMemory> owner, std::byte* data, uint64_t bytes);
+
+  const std::shared_ptr<DeviceMemory> owner_;
+  std::byte* const data_;
+  const uint64_t bytes_;
+};
+
+// The memory of one simulated chip: the host's own, counted against a limit. Thread-safe.
+class DeviceMemory : public std::enable_shared_from_this<DeviceMemory> {
+ public:
+  static std::shared_ptr<DeviceMemory> Create(uint32_t chip, uint64_t total_bytes);
+
+  // RESOURCE_EXHAUSTED / CHIP_MEMORY_EXHAUSTED when the chip or the host has no more.
+  absl::StatusOr<std::shared_ptr<MemoryBlock>> Allocate(uint64_t bytes);
+
+  uint32_t chip() const { return chip_; }
+  uint64_t total_bytes() const { return total_bytes_; }
+  uint64_t used_bytes() const { return used_bytes_.load(std::memory_order_relaxed); }
+
+ private:
+  friend class MemoryBlock;
+  DeviceMemory(uint32_t chip, uint64_t total_bytes) : chip_(chip), total_bytes_(total_bytes) {}
+
+  const uint32_t chip_;
+  const uint64_t total_bytes_;
+  std::atomic<uint64_t> used_bytes_{0};
+};
+
+}  // namespace pto

@@ -1,0 +1,130 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/mutex.h"
+#include "runtime/base/timer.h"
+#include "runtime/chip/chip.h"
+#include "runtime/engine/parking.h"
+#include "runtime/engine/ready_queue.h"
+#include "runtime/engine/run.h"
+
+namespace pto {
+
+// Runs graphs on the cores of the node's chips.
+//
+// Cores are tokens: a block of a task holds one while it runs. Blocks are run by executor
+// threads, or by whoever calls RunOne: with no executors nothing happens by itself, so a test
+// decides what happens when. Thread-safe.
+class Engine {
+ public:
+  struct Options {
+    std::vector<Chip> chips;
+    const Clock* clock = &Clock::Real();
+    // Fires the deadlines of runs. Must outlive the engine.
+    TimerQueue* timers = nullptr;
+    uint32_t executors = 0;
+  };
+
+  struct ChipUse {
+    uint32_t busy_cores = 0;
+    uint64_t ready_tasks = 0;
+    uint64_t ended_tasks = 0;
+  };
+
+  explicit Engine(Options options);
+  // Stops all runs and waits until their kernels have returned.
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // Makes a run that has not begun. `spec` must fit its image: a slot of sufficient size for
+  // each of the image's, on the right chip.
+  std::shared_ptr<Run> Prepare(RunSpec spec) const;
+
+  // Begins a run. With `help_ns` > 0 the calling thread works on the run itself, for about that
+  // long: a short run then ends before this returns, and no thread had to be woken for it.
+  void Start(const std::shared_ptr<Run>& run, int64_t help_ns = 0);
+
+  // Stops a run: what has not started never does, kernels see their cancel flag. It ends as
+  // `as` (kCancelled or kFailed) with `error`, unless it has ended: a kernel that returns after
+  // this may have given up early, so its task does not count as done.
+  void Stop(Run& run, RunState as, absl::Status error);
+
+  // Stops the runs for which `select` is true.
+  void StopIf(const std::function<bool(const Run&)>& select, RunState as,
+              const absl::Status& error);
+
+  // How many of the runs that have not ended `select` is true for.
+  uint64_t CountIf(const std::function<bool(const Run&)>& select) const;
+
+  // Runs one block and what follows on it. Returns false when there is nothing to run.
+  bool RunOne();
+
+  uint64_t active_runs() const;
+  // Waits until no run is active or `timeout` has passed. Returns whether none is.
+  bool WaitIdle(absl::Duration timeout);
+  ChipUse chip_use(uint32_t chip) const;
+  const std::vector<Chip>& chips() const { return chips_; }
+  uint32_t executors() const { return static_cast<uint32_t>(executors_.size()); }
+
+ private:
+  struct ChipState {
+    explicit ChipState(uint32_t clusters) : queue(clusters) {}
+    ReadyQueue queue;
+    std::atomic<uint64_t> ended_tasks{0};
+  };
+
+  // Scratch of one thread that runs blocks, so that ending a task allocates nothing.
+  struct Worker {
+    std::vector<uint32_t> ready;
+    std::vector<uint32_t> pending;
+    std::vector<uint32_t> skipped;
+    std::vector<uint32_t> group;
+    uint32_t next_chip = 0;
+    bool helps = false;  // does not take from the queues by itself afterwards
+  };
+
+  void ExecutorLoop();
+  uint64_t ready_tasks() const;
+  bool TakeAny(Worker& worker, BlockTicket* ticket);
+  bool TakeOf(Run& run, BlockTicket* ticket);
+  void RunChain(Worker& worker, BlockTicket ticket);
+  // Runs one block. Returns true with the next ticket when its core is kept for a follower.
+  bool RunBlock(Worker& worker, BlockTicket& ticket, bool may_continue);
+  void AbandonBlocks(Worker& worker, const BlockTicket& ticket);
+  void MarkStarted(Run& run, int64_t now);
+  bool EndTask(Worker& worker, BlockTicket& ticket, bool failed, int64_t start, int64_t end,
+               bool may_continue);
+  void Release(Worker& worker, Run& run, uint32_t task, bool failed);
+  void Record(Run& run, uint32_t task, TaskOutcome outcome, int32_t core, int64_t start,
+              int64_t end);
+  void Push(Worker& worker, Run& run, bool taking_one);
+  void DropOutstanding(Run& run);
+  void Finish(Run& run);
+
+  const std::vector<Chip> chips_;
+  const Clock& clock_;
+  TimerQueue* const timers_;
+  std::vector<std::unique_ptr<ChipState>> states_;
+
+  mutable Mutex mutex_;
+  CondVar no_runs_;
+  absl::flat_hash_map<Run*, std::shared_ptr<Run>> active_ ABSL_GUARDED_BY(mutex_);
+
+  Parking parking_;
+  std::atomic<bool> stopping_{false};
+  std::atomic<int32_t> helpers_{0};
+  std::vector<std::thread> executors_;
+};
+
+}  // namespace pto

@@ -1,0 +1,102 @@
+#include "runtime/engine/engine_testing.h"
+
+#include <utility>
+
+#include "runtime/base/log.h"
+
+namespace pto::testing {
+namespace {
+
+KernelBody& Body() {
+  static KernelBody body;
+  return body;
+}
+
+int32_t CallBody(const pto_context* context) {
+  return Body()(static_cast<uint32_t>(context->scalars[0].i64), *context);
+}
+
+const KernelRegistry& TestKernels() {
+  static const pto_scalar_info kScalars[] = {{"task", PTO_INTEGER}};
+  static const pto_kernel_info kInfo = {sizeof(pto_kernel_info),
+                                        "body",
+                                        "Calls the test.",
+                                        &CallBody,
+                                        nullptr,
+                                        PTO_AIV,
+                                        nullptr,
+                                        0,
+                                        kScalars,
+                                        1,
+                                        0};
+  static const KernelRegistry* registry = [] {
+    auto* kernels = new KernelRegistry;
+    PTO_CHECK(kernels->Add(kInfo).ok(), "the test kernel is refused");
+    return kernels;
+  }();
+  return *registry;
+}
+
+}  // namespace
+
+std::shared_ptr<const GraphImage> MakeTestGraph(const std::vector<TestTask>& tasks,
+                                                const std::vector<uint32_t>& chip_clusters,
+                                                KernelBody body) {
+  Body() = std::move(body);
+  GraphTarget target;
+  target.kernels = &TestKernels();
+  target.chip_clusters = chip_clusters;
+  GraphBuilder builder(target);
+  const uint32_t kernel = builder.AddKernel("body").value();
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    ScalarInput scalar;
+    scalar.kind = ScalarInput::Kind::kInteger;
+    scalar.i64 = static_cast<int64_t>(i);
+    TaskInput task;
+    task.kernel = kernel;
+    task.chip = tasks[i].chip;
+    task.core = tasks[i].core;
+    task.block_num = tasks[i].block_num;
+    task.scalars = absl::MakeConstSpan(&scalar, 1);
+    task.dependencies = tasks[i].after;
+    builder.AddTask(task).value();
+  }
+  return builder.Build().value();
+}
+
+std::vector<Chip> MakeTestChips(const std::vector<uint32_t>& chip_clusters) {
+  std::vector<Chip> chips;
+  for (size_t i = 0; i < chip_clusters.size(); ++i) {
+    Chip chip;
+    chip.index = static_cast<uint32_t>(i);
+    chip.spec.clusters = chip_clusters[i];
+    chip.memory = DeviceMemory::Create(chip.index, chip.spec.memory_bytes);
+    chips.push_back(std::move(chip));
+  }
+  return chips;
+}
+
+void TestObserver::OnRecords(Run& run, size_t) {
+  std::vector<TaskRecord> taken = run.TakeRecords();
+  MutexLock lock(mutex_);
+  records_.insert(records_.end(), taken.begin(), taken.end());
+}
+
+void TestObserver::OnFinished(Run& run) {
+  OnRecords(run, 0);
+  MutexLock lock(mutex_);
+  ++finished;
+  ended_.NotifyAll();
+}
+
+void TestObserver::WaitFinished() {
+  MutexLock lock(mutex_);
+  while (finished == 0) ended_.Wait(mutex_);
+}
+
+std::vector<TaskRecord> TestObserver::records() {
+  MutexLock lock(mutex_);
+  return records_;
+}
+
+}  // namespace pto::testing

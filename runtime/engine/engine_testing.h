@@ -1,0 +1,58 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/registry.h"
+#include "runtime/base/mutex.h"
+#include "runtime/engine/engine.h"
+#include "runtime/graph/builder.h"
+
+namespace pto::testing {
+
+// A task of a test graph, run by a function of the test.
+struct TestTask {
+  std::vector<uint32_t> after;
+  uint32_t chip = 0;
+  pto_core core = PTO_AIV;
+  uint32_t block_num = 1;
+};
+
+// Runs in place of a kernel; gets the index of the task and the kernel's own context. Returns
+// what the kernel returns.
+using KernelBody = std::function<int32_t(uint32_t task, const pto_context& context)>;
+
+// A graph of tasks that all call `body`, for a node with `chip_clusters`. The task's index
+// reaches the kernel as its scalar. Only one body is in place at a time: a later call
+// replaces it.
+std::shared_ptr<const GraphImage> MakeTestGraph(const std::vector<TestTask>& tasks,
+                                                const std::vector<uint32_t>& chip_clusters,
+                                                KernelBody body);
+
+std::vector<Chip> MakeTestChips(const std::vector<uint32_t>& chip_clusters);
+
+// Remembers what it is told, and lets a test wait for the end.
+class TestObserver final : public RunObserver {
+ public:
+  void OnStarted(Run&) override { ++started; }
+  void OnRecords(Run& run, size_t waiting) override;
+  void OnFinished(Run& run) override;
+
+  void WaitFinished();
+  // All records so far, in order.
+  std::vector<TaskRecord> records();
+
+  std::atomic<int> started{0};
+  std::atomic<int> finished{0};
+
+ private:
+  Mutex mutex_;
+  CondVar ended_;
+  std::vector<TaskRecord> records_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace pto::testing

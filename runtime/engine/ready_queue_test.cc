@@ -1,0 +1,87 @@
+#include "runtime/engine/ready_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "runtime/engine/engine_testing.h"
+
+namespace pto {
+namespace {
+
+using ::pto::testing::MakeTestGraph;
+using ::pto::testing::TestTask;
+
+std::unique_ptr<pto::Run> MakeRun(const std::vector<TestTask>& tasks, uint32_t clusters) {
+  RunSpec spec;
+  spec.image = MakeTestGraph(tasks, {clusters}, nullptr);
+  return std::make_unique<pto::Run>(std::move(spec), 1, 0);
+}
+
+TEST(ReadyQueueTest, HandsOutAsManyBlocksAsThereAreCores) {
+  auto run = MakeRun({{{}, 0, PTO_AIC, 5}}, 2);
+  ReadyQueue queue(2);
+  const uint32_t task = 0;
+  queue.Push(*run, 0, {&task, 1});
+  EXPECT_EQ(queue.ready(), 1u);
+  BlockTicket first, second, third;
+  ASSERT_TRUE(queue.Take(nullptr, 0, &first));
+  ASSERT_TRUE(queue.Take(nullptr, 0, &second));
+  EXPECT_EQ(first.block, 0u);
+  EXPECT_EQ(second.block, 1u);
+  EXPECT_NE(first.core, second.core);
+  EXPECT_FALSE(queue.Take(nullptr, 0, &third));
+  EXPECT_EQ(queue.busy_cores(), 2u);
+  queue.ReleaseCore(PTO_AIC, first.core);
+  ASSERT_TRUE(queue.Take(nullptr, 0, &third));
+  EXPECT_EQ(third.block, 2u);
+  EXPECT_EQ(queue.ready(), 1u);  // blocks 3 and 4 are still to come
+}
+
+TEST(ReadyQueueTest, ServesRunsInTurn) {
+  auto a = MakeRun({{}, {}, {}}, 8);
+  auto b = MakeRun({{}, {}, {}}, 8);
+  ReadyQueue queue(8);
+  const std::vector<uint32_t> tasks = {0, 1, 2};
+  queue.Push(*a, 0, tasks);
+  queue.Push(*b, 0, tasks);
+  std::vector<pto::Run*> turns;
+  BlockTicket ticket;
+  while (queue.Take(nullptr, 0, &ticket)) turns.push_back(ticket.run);
+  EXPECT_EQ(turns, (std::vector<pto::Run*>{a.get(), b.get(), a.get(), b.get(), a.get(), b.get()}));
+  EXPECT_EQ(queue.ready(), 0u);
+}
+
+TEST(ReadyQueueTest, TakesOfOneRunOnly) {
+  auto a = MakeRun({{}, {}}, 8);
+  auto b = MakeRun({{}, {}}, 8);
+  ReadyQueue queue(8);
+  const std::vector<uint32_t> tasks = {0, 1};
+  queue.Push(*a, 0, tasks);
+  queue.Push(*b, 0, tasks);
+  BlockTicket ticket;
+  ASSERT_TRUE(queue.Take(b.get(), 0, &ticket));
+  EXPECT_EQ(ticket.run, b.get());
+  ASSERT_TRUE(queue.Take(b.get(), 0, &ticket));
+  EXPECT_EQ(ticket.run, b.get());
+  EXPECT_FALSE(queue.Take(b.get(), 0, &ticket));
+  EXPECT_EQ(queue.ready(), 2u);
+}
+
+TEST(ReadyQueueTest, AWaitingTaskIsNotOvertaken) {
+  auto run = MakeRun({{{}, 0, PTO_AIC}, {{}, 0, PTO_AIC}}, 1);
+  ReadyQueue queue(1);
+  const uint32_t task = 0;
+  int32_t core = -1;
+  ASSERT_TRUE(queue.TakeCore(PTO_AIC, &core));
+  EXPECT_FALSE(queue.TakeCore(PTO_AIC, &core));
+  queue.Push(*run, 0, {&task, 1});
+  queue.ReleaseCore(PTO_AIC, 0);
+  EXPECT_FALSE(queue.TakeCore(PTO_AIC, &core));
+  BlockTicket ticket;
+  EXPECT_TRUE(queue.Take(nullptr, 0, &ticket));
+}
+
+}  // namespace
+}  // namespace pto

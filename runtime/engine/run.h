@@ -1,0 +1,158 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "runtime/base/mutex.h"
+#include "runtime/base/spin_lock.h"
+#include "runtime/base/timer.h"
+#include "runtime/chip/device_memory.h"
+#include "runtime/engine/flow.h"
+#include "runtime/graph/image.h"
+
+namespace pto {
+
+class Run;
+
+enum class RunState { kQueued = 1, kRunning, kCancelling, kSucceeded, kFailed, kCancelled };
+inline bool IsFinal(RunState state) { return state >= RunState::kSucceeded; }
+
+// Which ends of tasks a run keeps records of.
+enum class RecordLevel { kNone, kFailed, kAll };
+
+enum class TaskOutcome : uint8_t { kDone = 1, kFailed, kSkipped };
+
+// How and when one task ended. Times are in ns after the run was accepted.
+struct TaskRecord {
+  uint32_t task = 0;
+  uint32_t core = 0;
+  uint16_t chip = 0;
+  TaskOutcome outcome = TaskOutcome::kDone;
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
+};
+
+// Is told what becomes of a run. Called from engine threads, without locks held, and never
+// after OnFinished has returned. Must not block.
+class RunObserver {
+ public:
+  virtual ~RunObserver() = default;
+  // The first task starts.
+  virtual void OnStarted(Run& run) = 0;
+  // `waiting` records wait to be taken: the first one, or one batch more. A hint; none is lost
+  // without it.
+  virtual void OnRecords(Run& run, size_t waiting) = 0;
+  // The run has ended; state, counts, errors and records are final.
+  virtual void OnFinished(Run& run) = 0;
+};
+
+// What to execute. Everything in it lives at least as long as the run.
+struct RunSpec {
+  // For messages and logs.
+  std::string name;
+  std::shared_ptr<const GraphImage> image;
+  // Memory of each slot of the image, and where in it the slot begins.
+  struct Slot {
+    std::shared_ptr<MemoryBlock> memory;
+    uint64_t offset_bytes = 0;
+  };
+  std::vector<Slot> slots;
+  // Values of the image's named scalars; empty means the image's own.
+  std::vector<uint64_t> named_scalars;
+  RecordLevel record_level = RecordLevel::kAll;
+  // From acceptance; 0 means no limit.
+  int64_t timeout_ns = 0;
+  std::shared_ptr<RunObserver> observer;
+};
+
+// One execution of a graph. Made by Engine::Prepare, then shared between the engine and whoever
+// asked for it. All public methods are thread-safe.
+class Run {
+ public:
+  struct Counts {
+    uint64_t done = 0;
+    uint64_t failed = 0;
+    uint64_t skipped = 0;
+  };
+
+  Run(RunSpec spec, uint32_t chip_count, int64_t accepted_ns);
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  const std::string& name() const { return spec_.name; }
+  const GraphImage& image() const { return *spec_.image; }
+  RunState state() const { return state_.load(std::memory_order_acquire); }
+  Counts counts() const;
+  // Times of the engine's clock; 0 while they have not come.
+  int64_t accepted_ns() const { return accepted_ns_; }
+  int64_t started_ns() const { return started_ns_.load(std::memory_order_acquire); }
+  int64_t ended_ns() const { return ended_ns_.load(std::memory_order_acquire); }
+
+  // The first error and up to 16 more, in order of time. Empty while all is well.
+  std::vector<absl::Status> errors() const;
+
+  // This many records at once are worth a call of OnRecords.
+  static constexpr size_t kRecordBatch = 1024;
+
+  // Takes the records that have come since the last time, in order of the tasks' ends.
+  std::vector<TaskRecord> TakeRecords();
+
+ private:
+  friend class Engine;
+  friend class ReadyQueue;
+  friend class BlockRunner;
+
+  // The counter of a task counts first the dependencies and then the blocks that are left. Its
+  // highest bit says that a dependency or a block has failed.
+  static constexpr uint32_t kFailedBit = 1u << 31;
+  static constexpr size_t kMaxErrors = 17;
+
+  Flow& flow(uint32_t chip, pto_core kind) {
+    return flows_[flow_of_chip_[chip] * 3 + static_cast<uint32_t>(kind) - 1];
+  }
+  bool stopping() const { return stop_.load(std::memory_order_acquire); }
+  void AddError(absl::Status error);
+  // Returns how many wait when the observer is to be told, else 0.
+  size_t AddRecord(const TaskRecord& record);
+  // Keeps the run from ending until it is taken back from `outstanding_`. Fails when it has.
+  bool Hold();
+  // Frees what only a run in progress needs. The run has ended.
+  void FreeWorkingMemory();
+
+  RunSpec spec_;
+  const int64_t accepted_ns_;
+  std::atomic<RunState> state_{RunState::kQueued};
+  std::atomic<int64_t> started_ns_{0};
+  std::atomic<int64_t> ended_ns_{0};
+  // Tasks that are ready or running. The run ends when there are none.
+  std::atomic<int64_t> outstanding_{0};
+  std::atomic<uint64_t> done_{0};
+  std::atomic<uint64_t> failed_{0};
+  std::atomic<uint64_t> skipped_{0};
+  // Set once: nothing new starts. What kernels see as their cancel flag.
+  std::atomic<bool> stop_{false};
+
+  std::unique_ptr<std::atomic<uint32_t>[]> counters_;
+  // When the first block of a task started; only for graphs with tasks of several blocks.
+  std::unique_ptr<std::atomic<int64_t>[]> block_starts_;
+  // Ready tasks wait in lists that run through this array.
+  std::unique_ptr<uint32_t[]> next_ready_;
+  std::vector<uint32_t> flow_of_chip_;
+  std::vector<Flow> flows_;
+
+  mutable Mutex mutex_;
+  std::vector<absl::Status> errors_ ABSL_GUARDED_BY(mutex_);
+  // What the run ends as when it was stopped.
+  RunState stop_state_ ABSL_GUARDED_BY(mutex_) = RunState::kCancelled;
+  TimerQueue::Id deadline_timer_ ABSL_GUARDED_BY(mutex_) = 0;
+
+  SpinLock records_lock_;
+  std::vector<TaskRecord> records_;  // guarded by records_lock_
+};
+
+}  // namespace pto

@@ -1,0 +1,438 @@
+#include "runtime/graph/builder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/dtype.h"
+#include "runtime/base/error.h"
+#include "runtime/base/status_macros.h"
+
+namespace pto {
+namespace {
+
+// Records refer to each other in 32 bits.
+constexpr uint64_t kMaxRecords = std::numeric_limits<uint32_t>::max();
+
+// Marks a reference to one of the tasks' own scalars until the number of named ones is known.
+constexpr uint32_t kOwnScalar = 1u << 31;
+
+template <typename T>
+uint64_t BitsOf(T value) {
+  static_assert(sizeof(T) == sizeof(uint64_t));
+  uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+// Lays out sections one after another, each aligned for any record, and copies them into one
+// block at the end, when its size is known. The records must live until then.
+class ImageWriter {
+ public:
+  template <typename T>
+  ImageSection Add(const std::vector<T>& records) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    const size_t begin = (size_ + 15) / 16 * 16;
+    const size_t size = records.size() * sizeof(T);
+    if (size > 0) parts_.push_back({begin, records.data(), size});
+    size_ = begin + size;
+    return {begin, records.size()};
+  }
+
+  std::vector<std::byte> Finish(ImageHeader header) {
+    std::vector<std::byte> bytes(size_);
+    header.bytes = size_;
+    std::memcpy(bytes.data(), &header, sizeof header);
+    for (const Part& part : parts_) std::memcpy(bytes.data() + part.begin, part.data, part.size);
+    return bytes;
+  }
+
+ private:
+  struct Part {
+    size_t begin;
+    const void* data;
+    size_t size;
+  };
+  size_t size_ = sizeof(ImageHeader);
+  std::vector<Part> parts_;
+};
+
+}  // namespace
+
+ImageText GraphBuilder::AddText(absl::string_view text) {
+  const ImageText range{static_cast<uint32_t>(text_.size()), static_cast<uint32_t>(text.size())};
+  text_.insert(text_.end(), text.begin(), text.end());
+  return range;
+}
+
+absl::StatusOr<uint32_t> GraphBuilder::AddKernel(absl::string_view name) {
+  const pto_kernel_info* info = target_.kernels->Find(name);
+  if (info == nullptr) {
+    return Error(reason::kKernelUnknown, absl::StrCat("there is no kernel '", name, "'"))
+        .At("kernel")
+        .With("kernel", name);
+  }
+  kernel_infos_.push_back(info);
+  kernels_.push_back({AddText(name), info->argument_count, info->scalar_count});
+  return static_cast<uint32_t>(kernels_.size() - 1);
+}
+
+uint32_t GraphBuilder::AddSlot(absl::string_view name) {
+  auto [it, is_new] =
+      slot_by_name_.try_emplace(std::string(name), static_cast<uint32_t>(slots_.size()));
+  if (is_new) {
+    ImageSlot slot;
+    slot.name = AddText(name);
+    slots_.push_back(slot);
+  }
+  return it->second;
+}
+
+absl::StatusOr<uint32_t> GraphBuilder::AddLayout(uint32_t dtype, absl::Span<const int64_t> shape,
+                                                 absl::Span<const int64_t> strides) {
+  PTO_ASSIGN_OR_RETURN(Layout layout, MakeLayout(dtype, shape, strides));
+  layouts_.push_back(layout);
+  return static_cast<uint32_t>(layouts_.size() - 1);
+}
+
+absl::StatusOr<uint32_t> GraphBuilder::AddTensor(uint32_t slot, uint32_t layout, int64_t offset) {
+  if (slot >= slots_.size()) {
+    return Error(reason::kTensorInvalid,
+                 absl::StrCat("there is no buffer ", slot, ", only ", slots_.size()))
+        .At("buffer")
+        .With("have", slots_.size())
+        .With("want", slot);
+  }
+  if (layout >= layouts_.size()) {
+    return Error(reason::kTensorInvalid,
+                 absl::StrCat("there is no layout ", layout, ", only ", layouts_.size()))
+        .At("layout")
+        .With("have", layouts_.size())
+        .With("want", layout);
+  }
+  if (tensors_.size() >= kMaxRecords) {
+    return Error(reason::kGraphTooLarge, "the graph has more tensors than can be numbered");
+  }
+  PTO_ASSIGN_OR_RETURN(const uint64_t bytes, BytesNeeded(layouts_[layout], offset));
+  const auto index = static_cast<uint32_t>(tensors_.size());
+  if (bytes > slots_[slot].min_bytes) {
+    slots_[slot].min_bytes = bytes;
+    slots_[slot].largest_tensor = index;
+  }
+  tensors_.push_back({slot, layout, offset});
+  return index;
+}
+
+uint32_t GraphBuilder::AddScalar(absl::string_view name, const ScalarInput& value) {
+  ImageScalar scalar;
+  scalar.name = AddText(name);
+  scalar_names_.push_back(scalar);
+  named_values_.push_back(value);
+  return static_cast<uint32_t>(scalar_names_.size() - 1);
+}
+
+absl::Status GraphBuilder::CheckLaunch(const TaskInput& task, ImageTask& record) const {
+  if (task.chip >= target_.chip_clusters.size()) {
+    return Error(reason::kChipUnknown,
+                 absl::StrCat("there is no chip ", task.chip, "; the node has ",
+                              target_.chip_clusters.size()))
+        .At("chip")
+        .With("chip", task.chip)
+        .With("chips", target_.chip_clusters.size());
+  }
+  const pto_kernel_info& info = *kernel_infos_[task.kernel];
+  // Before it is cut to the record's eight bits, where 258 would look like AIV.
+  if (task.core > PTO_MIX) {
+    return Error(reason::kLaunchInvalid, absl::StrCat("core kind ", task.core, " is not known"))
+        .At("launch.core")
+        .With("core", task.core)
+        .Hint("name AIC, AIV or MIX");
+  }
+  record.chip = static_cast<uint16_t>(task.chip);
+  record.core =
+      static_cast<uint8_t>(task.core == 0 ? static_cast<uint32_t>(info.default_core) : task.core);
+  record.block_num = task.block_num == 0 ? 1 : task.block_num;
+  // The word that counts a task's blocks keeps its highest bit for failure.
+  if (record.block_num > (1u << 30)) {
+    return Error(reason::kLaunchInvalid,
+                 absl::StrCat("a task has at most ", 1u << 30, " blocks, not ", record.block_num))
+        .At("launch.block_num")
+        .With("have", record.block_num)
+        .With("want", 1u << 30);
+  }
+  if (info.requires_sync_start != 0 && !task.require_sync_start) {
+    return Error(reason::kLaunchInvalid,
+                 absl::StrCat("kernel '", info.name, "' works only when its blocks start together"))
+        .At("launch.require_sync_start")
+        .With("kernel", info.name)
+        .Hint("set launch.require_sync_start");
+  }
+  if (task.require_sync_start && record.block_num > 1) {
+    return Error(reason::kNotAvailable, "starting blocks together is not in this release")
+        .At("launch.require_sync_start")
+        .With("block_num", record.block_num);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GraphBuilder::CheckArgs(const TaskInput& task) {
+  const pto_kernel_info& info = *kernel_infos_[task.kernel];
+  if (task.args.size() != info.argument_count) {
+    return Error(reason::kArgumentCount,
+                 absl::StrCat("kernel '", info.name, "' takes ", info.argument_count,
+                              " tensors, not ", task.args.size()))
+        .At("args")
+        .With("kernel", info.name)
+        .With("have", task.args.size())
+        .With("want", info.argument_count);
+  }
+  pto_tensor described[PTO_MAX_ARGS];
+  for (size_t i = 0; i < task.args.size(); ++i) {
+    const auto field = [i] { return absl::StrCat("args[", i, "]"); };
+    if (task.args[i] >= tensors_.size()) {
+      return Error(reason::kTensorUnknown,
+                   absl::StrCat("there is no tensor ", task.args[i], ", only ", tensors_.size()))
+          .At(field())
+          .With("tensor", task.args[i]);
+    }
+    const ImageTensor& tensor = tensors_[task.args[i]];
+    const Layout& layout = layouts_[tensor.layout];
+    if ((info.arguments[i].dtypes & PTO_DTYPE_BIT(layout.dtype)) == 0) {
+      return Error(reason::kDtypeUnsupported,
+                   absl::StrCat("kernel '", info.name, "' does not take ",
+                                kernels::DtypeName(layout.dtype), " as '", info.arguments[i].name,
+                                "'"))
+          .At(field())
+          .With("kernel", info.name)
+          .With("argument", info.arguments[i].name)
+          .With("dtype", kernels::DtypeName(layout.dtype));
+    }
+    ImageSlot& slot = slots_[tensor.slot];
+    if (slot.chip == ImageSlot::kUnused) {
+      slot.chip = task.chip;
+    } else if (slot.chip != task.chip) {
+      return Error(reason::kBufferOnOtherChip,
+                   absl::StrCat("buffer '",
+                                absl::string_view(text_.data() + slot.name.begin, slot.name.size),
+                                "' is used on chips/", slot.chip, " and on chips/", task.chip))
+          .At(field())
+          .With("have", absl::StrCat("chips/", slot.chip))
+          .With("want", absl::StrCat("chips/", task.chip));
+    }
+    if (info.check == nullptr) continue;
+    pto_tensor& out = described[i];
+    out.data = nullptr;
+    out.dtype = layout.dtype;
+    out.ndim = layout.ndim;
+    std::copy(layout.shape.begin(), layout.shape.end(), out.shape);
+    std::copy(layout.strides.begin(), layout.strides.end(), out.strides);
+  }
+  if (info.check != nullptr) {
+    char message[512] = "";
+    if (info.check(described, info.argument_count, message, sizeof message) != 0) {
+      message[sizeof message - 1] = '\0';
+      return Error(reason::kArgumentInvalid,
+                   *message != '\0' ? absl::string_view(message) : "the kernel refuses its tensors")
+          .At("args")
+          .With("kernel", info.name);
+    }
+  }
+  args_.insert(args_.end(), task.args.begin(), task.args.end());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint64_t> GraphBuilder::ScalarBits(const ScalarInput& scalar,
+                                                  const pto_scalar_info& info) {
+  switch (scalar.kind) {
+    case ScalarInput::Kind::kBits:
+      return scalar.bits;
+    case ScalarInput::Kind::kInteger:
+      return info.type == PTO_INTEGER ? BitsOf(scalar.i64)
+                                      : BitsOf(static_cast<double>(scalar.i64));
+    case ScalarInput::Kind::kFloat: {
+      if (info.type == PTO_FLOAT) return BitsOf(scalar.f64);
+      constexpr double kLimit = 9223372036854775808.0;  // 2^63
+      if (!(scalar.f64 >= -kLimit && scalar.f64 < kLimit) || std::trunc(scalar.f64) != scalar.f64) {
+        return Error(reason::kScalarInvalid,
+                     absl::StrCat("scalar '", info.name, "' is an integer, not ", scalar.f64))
+            .With("scalar", info.name)
+            .With("have", scalar.f64);
+      }
+      return BitsOf(static_cast<int64_t>(scalar.f64));
+    }
+    case ScalarInput::Kind::kNamed:
+      break;
+  }
+  return Error(reason::kScalarInvalid, "a named scalar cannot stand for another")
+      .With("scalar", info.name);
+}
+
+absl::Status GraphBuilder::AddScalars(const TaskInput& task) {
+  const pto_kernel_info& info = *kernel_infos_[task.kernel];
+  if (task.scalars.size() != info.scalar_count) {
+    return Error(reason::kScalarCount,
+                 absl::StrCat("kernel '", info.name, "' takes ", info.scalar_count,
+                              " scalars, not ", task.scalars.size()))
+        .At("scalars")
+        .With("kernel", info.name)
+        .With("have", task.scalars.size())
+        .With("want", info.scalar_count);
+  }
+  for (size_t i = 0; i < task.scalars.size(); ++i) {
+    const ScalarInput& scalar = task.scalars[i];
+    const auto field = [i] { return absl::StrCat("scalars[", i, "]"); };
+    if (scalar.kind != ScalarInput::Kind::kNamed) {
+      absl::StatusOr<uint64_t> bits = ScalarBits(scalar, info.scalars[i]);
+      if (!bits.ok()) return PrefixField(bits.status(), field());
+      scalar_refs_.push_back(kOwnScalar | static_cast<uint32_t>(scalar_values_.size()));
+      scalar_values_.push_back(*bits);
+      continue;
+    }
+    if (scalar.named >= scalar_names_.size()) {
+      return Error(reason::kScalarUnknown, absl::StrCat("there is no scalar ", scalar.named))
+          .At(field());
+    }
+    ImageScalar& named = scalar_names_[scalar.named];
+    if (named.type != 0 && named.type != static_cast<uint32_t>(info.scalars[i].type)) {
+      return Error(reason::kScalarInvalid,
+                   absl::StrCat("scalar '",
+                                absl::string_view(text_.data() + named.name.begin, named.name.size),
+                                "' is used as a float and as an integer"))
+          .At(field());
+    }
+    named.type = info.scalars[i].type;
+    scalar_refs_.push_back(scalar.named);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GraphBuilder::AddDependencies(const TaskInput& task, ImageTask& record) {
+  const size_t first = dependencies_.size();
+  for (size_t i = 0; i < task.dependencies.size(); ++i) {
+    const uint32_t before = task.dependencies[i];
+    if (before >= tasks_.size()) {
+      return Error(reason::kDependencyCycle,
+                   before == tasks_.size()
+                       ? absl::StrCat("task ", before, " waits for itself")
+                       : absl::StrCat("task ", tasks_.size(), " waits for a later one, ", before))
+          .At(absl::StrCat("after[", i, "]"))
+          .With("task", tasks_.size())
+          .With("after", before);
+    }
+    // A task that is named twice counts once.
+    if (last_dependent_[before] == tasks_.size()) continue;
+    last_dependent_[before] = static_cast<uint32_t>(tasks_.size());
+    dependencies_.push_back(before);
+  }
+  if (dependencies_.size() > kMaxRecords) {
+    return Error(reason::kGraphTooLarge, "the graph has more dependencies than can be numbered");
+  }
+  record.dependencies = static_cast<uint32_t>(dependencies_.size() - first);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint32_t> GraphBuilder::AddTask(const TaskInput& task) {
+  if (tasks_.size() >= target_.max_tasks) {
+    return Error(reason::kGraphTooLarge,
+                 absl::StrCat("a graph has at most ", target_.max_tasks, " tasks"))
+        .Limit("max_graph_tasks", target_.max_tasks, tasks_.size(), 1);
+  }
+  if (task.kernel >= kernel_infos_.size()) {
+    return Error(reason::kKernelUnknown,
+                 absl::StrCat("there is no kernel ", task.kernel, ", only ", kernel_infos_.size()))
+        .At("kernel")
+        .With("kernel", task.kernel);
+  }
+  ImageTask record;
+  record.kernel = task.kernel;
+  record.first_arg = static_cast<uint32_t>(args_.size());
+  record.first_scalar = static_cast<uint32_t>(scalar_refs_.size());
+  PTO_RETURN_IF_ERROR(CheckLaunch(task, record));
+  PTO_RETURN_IF_ERROR(CheckArgs(task));
+  PTO_RETURN_IF_ERROR(AddScalars(task));
+  PTO_RETURN_IF_ERROR(AddDependencies(task, record));
+  if (chip_used_.size() <= task.chip) chip_used_.resize(task.chip + 1);
+  chip_used_[task.chip] = true;
+  task_names_.push_back(AddText(task.name));
+  has_names_ |= !task.name.empty();
+  tasks_.push_back(record);
+  last_dependent_.push_back(0);
+  return static_cast<uint32_t>(tasks_.size() - 1);
+}
+
+absl::StatusOr<std::shared_ptr<const GraphImage>> GraphBuilder::Build() {
+  if (tasks_.empty()) {
+    return Error(reason::kGraphEmpty, "the graph has no task").At("tasks");
+  }
+  if (text_.size() > kMaxRecords) {
+    return Error(reason::kGraphTooLarge, "the names of the graph are too long together");
+  }
+
+  // Scalars: the named ones first, then the tasks' own.
+  std::vector<uint64_t> values;
+  values.reserve(named_values_.size() + scalar_values_.size());
+  for (size_t i = 0; i < named_values_.size(); ++i) {
+    const auto type = static_cast<pto_scalar_type>(
+        scalar_names_[i].type == 0 ? static_cast<uint32_t>(PTO_FLOAT) : scalar_names_[i].type);
+    absl::StatusOr<uint64_t> bits = ScalarBits(
+        named_values_[i],
+        {std::string(text_.data() + scalar_names_[i].name.begin, scalar_names_[i].name.size)
+             .c_str(),
+         type});
+    if (!bits.ok()) {
+      return PrefixField(bits.status(), absl::StrCat("scalars[", i, "].value"));
+    }
+    values.push_back(*bits);
+  }
+  values.insert(values.end(), scalar_values_.begin(), scalar_values_.end());
+  const auto named = static_cast<uint32_t>(named_values_.size());
+  for (uint32_t& ref : scalar_refs_) {
+    if ((ref & kOwnScalar) != 0) ref = (ref & ~kOwnScalar) + named;
+  }
+
+  // Successors in rows: count, sum, place.
+  ImageTask end;
+  tasks_.push_back(end);
+  size_t position = 0;
+  const size_t count = tasks_.size() - 1;
+  for (const uint32_t before : dependencies_) ++tasks_[before + 1].first_successor;
+  for (size_t i = 1; i <= count; ++i) tasks_[i].first_successor += tasks_[i - 1].first_successor;
+  std::vector<uint32_t> next(count);
+  for (size_t i = 0; i < count; ++i) next[i] = tasks_[i].first_successor;
+  std::vector<uint32_t> successors(dependencies_.size());
+  std::vector<uint32_t> roots;
+  for (size_t i = 0; i < count; ++i) {
+    if (tasks_[i].dependencies == 0) roots.push_back(static_cast<uint32_t>(i));
+    for (uint32_t d = 0; d < tasks_[i].dependencies; ++d) {
+      successors[next[dependencies_[position++]]++] = static_cast<uint32_t>(i);
+    }
+  }
+  std::vector<uint32_t> chips;
+  for (size_t i = 0; i < chip_used_.size(); ++i) {
+    if (chip_used_[i]) chips.push_back(static_cast<uint32_t>(i));
+  }
+  if (!has_names_) task_names_.clear();
+
+  ImageWriter writer;
+  ImageHeader header;
+  header.kernels = writer.Add(kernels_);
+  header.slots = writer.Add(slots_);
+  header.layouts = writer.Add(layouts_);
+  header.tensors = writer.Add(tensors_);
+  header.args = writer.Add(args_);
+  header.scalar_names = writer.Add(scalar_names_);
+  header.scalar_values = writer.Add(values);
+  header.scalar_refs = writer.Add(scalar_refs_);
+  header.tasks = writer.Add(tasks_);
+  header.successors = writer.Add(successors);
+  header.roots = writer.Add(roots);
+  header.chips = writer.Add(chips);
+  header.task_names = writer.Add(task_names_);
+  header.text = writer.Add(text_);
+  return std::make_shared<const GraphImage>(writer.Finish(header), std::move(kernel_infos_));
+}
+
+}  // namespace pto

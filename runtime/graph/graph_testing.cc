@@ -1,0 +1,65 @@
+#include "runtime/graph/graph_testing.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "runtime/base/log.h"
+
+namespace pto::testing {
+namespace {
+
+int32_t DoNothing(const pto_context*) { return 0; }
+
+int32_t CheckSameShape(const pto_tensor* tensors, uint32_t count, char* message, size_t size) {
+  for (uint32_t i = 1; i < count; ++i) {
+    if (tensors[i].data != nullptr || tensors[i].ndim != tensors[0].ndim ||
+        !std::equal(tensors[i].shape, tensors[i].shape + tensors[i].ndim, tensors[0].shape)) {
+      std::snprintf(message, size, "argument %u has another shape than argument 0", i);
+      return 1;
+    }
+  }
+  return 0;
+}
+
+constexpr uint32_t kFloats = PTO_DTYPE_BIT(PTO_F32) | PTO_DTYPE_BIT(PTO_F64);
+constexpr pto_argument_info kAxpyArguments[] = {
+    {"out", PTO_OUTPUT, kFloats}, {"x", PTO_INPUT, kFloats}, {"y", PTO_INPUT, kFloats}};
+constexpr pto_scalar_info kAxpyScalars[] = {{"alpha", PTO_FLOAT}};
+constexpr pto_argument_info kStepArguments[] = {{"data", PTO_INOUT, PTO_DTYPE_ALL}};
+constexpr pto_scalar_info kStepScalars[] = {{"rate", PTO_FLOAT}, {"count", PTO_INTEGER}};
+constexpr pto_argument_info kCubeArguments[] = {{"data", PTO_INOUT, PTO_DTYPE_BIT(PTO_F16)}};
+
+constexpr uint32_t kSize = sizeof(pto_kernel_info);
+constexpr pto_kernel_info kInfos[] = {
+    {kSize, "nop", "Does nothing.", &DoNothing, nullptr, PTO_AIV, nullptr, 0, nullptr, 0, 0},
+    {kSize, "axpy", "Like y + alpha x.", &DoNothing, &CheckSameShape, PTO_AIV, kAxpyArguments, 3,
+     kAxpyScalars, 1, 0},
+    {kSize, "step", "Like data += rate * count.", &DoNothing, nullptr, PTO_MIX, kStepArguments, 1,
+     kStepScalars, 2, 0},
+    {kSize, "cube", "On a cube core.", &DoNothing, nullptr, PTO_AIC, kCubeArguments, 1, nullptr, 0,
+     0},
+    {kSize, "gang", "All at once.", &DoNothing, nullptr, PTO_AIV, nullptr, 0, nullptr, 0, 1},
+};
+
+}  // namespace
+
+const KernelRegistry& GraphTestKernels() {
+  static const KernelRegistry* const kernels = [] {
+    auto* registry = new KernelRegistry;
+    for (const pto_kernel_info& info : kInfos) {
+      PTO_CHECK(registry->Add(info).ok(), "a test kernel is refused");
+    }
+    return registry;
+  }();
+  return *kernels;
+}
+
+GraphTarget GraphTestTarget(std::vector<uint32_t> chip_clusters) {
+  GraphTarget target;
+  target.kernels = &GraphTestKernels();
+  target.chip_clusters = std::move(chip_clusters);
+  return target;
+}
+
+}  // namespace pto::testing

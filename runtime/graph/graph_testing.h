@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/registry.h"
+#include "runtime/graph/builder.h"
+
+namespace pto::testing {
+
+// Kernels for tests of graphs; running them does nothing.
+//
+//   nop    no argument, no scalar
+//   axpy   out, x, y of one shape, F32 or F64; scalar alpha, FLOAT
+//   step   data, any type; scalars rate, FLOAT, and count, INTEGER
+//   cube   one argument, F16, on AIC
+//   gang   no argument; its blocks have to start together
+const KernelRegistry& GraphTestKernels();
+
+// A node with those kernels and with chips of so many clusters.
+GraphTarget GraphTestTarget(std::vector<uint32_t> chip_clusters = {24, 24});
+
+}  // namespace pto::testing

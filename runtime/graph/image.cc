@@ -1,0 +1,26 @@
+#include "runtime/graph/image.h"
+
+#include <utility>
+
+namespace pto {
+
+GraphImage::GraphImage(std::vector<std::byte> bytes, std::vector<const pto_kernel_info*> kernels)
+    : bytes_(std::move(bytes)),
+      kernels_(std::move(kernels)),
+      tasks_(Section<ImageTask>(header().tasks)),
+      successors_(Section<uint32_t>(header().successors)),
+      roots_(Section<uint32_t>(header().roots)),
+      chips_(Section<uint32_t>(header().chips)),
+      args_(Section<uint32_t>(header().args)),
+      scalar_refs_(Section<uint32_t>(header().scalar_refs)),
+      tensors_(Section<ImageTensor>(header().tensors)),
+      layouts_(Section<Layout>(header().layouts)),
+      slots_(Section<ImageSlot>(header().slots)),
+      scalar_names_(Section<ImageScalar>(header().scalar_names)),
+      scalar_values_(Section<uint64_t>(header().scalar_values)),
+      task_names_(Section<ImageText>(header().task_names)),
+      text_(Section<char>(header().text)) {
+  for (const ImageTask& task : tasks_) has_multi_block_tasks_ |= task.block_num > 1;
+}
+
+}  // namespace pto

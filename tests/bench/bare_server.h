@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace pto::bench {
+
+// Size of the memory that Bare.Upload writes and Bare.Download reads.
+inline constexpr uint64_t kBareMemoryBytes = uint64_t{256} << 20;
+
+// Serves pto.bench.Bare on `address` until the process ends; returns only when it cannot listen.
+//
+// This is the yardstick, so it is as fast as a gRPC server gets: the asynchronous API itself, one
+// thread that polls one completion queue, no layer of ours in between, and handlers that copy
+// bytes and do nothing else.
+absl::Status ServeBare(const std::string& address);
+
+}  // namespace pto::bench

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "tests/bench/report.h"
+#include "tests/bench/servers.h"
+
+namespace pto::bench {
+
+// From sending a launch of a one-task graph to having its end, one at a time: as a unary call
+// beside a bare echo, on a LaunchStream beside a bare ping-pong, and both through the client
+// library. `suffix` ends the names of the lines; only `judged` lines have targets.
+absl::Status MeasureLatency(Servers& servers, const Effort& effort, absl::string_view suffix,
+                            bool judged, Report& report);
+
+}  // namespace pto::bench

@@ -1,0 +1,29 @@
+#include "tests/bench/samples.h"
+
+#include "gtest/gtest.h"
+
+namespace pto::bench {
+namespace {
+
+TEST(PercentileTest, IsOneOfTheSamples) {
+  std::vector<double> samples;
+  for (int i = 100; i >= 1; --i) samples.push_back(i);
+  EXPECT_EQ(Percentile(samples, 50), 50);
+  EXPECT_EQ(Percentile(samples, 99), 99);
+  EXPECT_EQ(Percentile(samples, 100), 100);
+  EXPECT_EQ(Percentile(samples, 0), 1);
+  EXPECT_EQ(Percentile({7}, 99), 7);
+  EXPECT_TRUE(std::isnan(Percentile({}, 50)));
+}
+
+TEST(LatencyRoundsTest, OneBadRoundDoesNotCount) {
+  LatencyRounds rounds;
+  rounds.Add({1e-6, 2e-6, 3e-6});
+  rounds.Add({1.0, 1.0, 1.0});
+  rounds.Add({1e-6, 2e-6, 3e-6});
+  EXPECT_DOUBLE_EQ(rounds.p50_us(), 2);
+  EXPECT_DOUBLE_EQ(rounds.p99_us(), 3);
+}
+
+}  // namespace
+}  // namespace pto::bench

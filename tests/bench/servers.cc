@@ -1,0 +1,117 @@
+#include "tests/bench/servers.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/security/credentials.h"
+#include "grpcpp/support/channel_arguments.h"
+#include "runtime/base/status_macros.h"
+
+namespace pto::bench {
+namespace {
+
+constexpr absl::Duration kStartTimeout = absl::Seconds(30);
+constexpr absl::string_view kDaemonSocket = "/ptod.sock";
+constexpr absl::string_view kBareSocket = "/bare.sock";
+
+std::string Address(const TemporaryDirectory& directory, absl::string_view socket) {
+  return absl::StrCat("unix:", directory.path(), socket);
+}
+
+std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
+  grpc::ChannelArguments args;
+  // A connection of its own for each channel.
+  args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 10);
+  args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 100);
+  args.SetMaxReceiveMessageSize(-1);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), args);
+}
+
+// Waits until something listens: a socket that is not there yet is asked for again.
+absl::Status WaitUntilServed(const std::string& address) {
+  const auto deadline = std::chrono::system_clock::now() + absl::ToChronoSeconds(kStartTimeout);
+  if (Connect(address)->WaitForConnected(deadline)) return absl::OkStatus();
+  return absl::DeadlineExceededError(absl::StrCat("nothing listens on ", address));
+}
+
+bool IsProgram(const std::string& path) { return access(path.c_str(), X_OK) == 0; }
+
+}  // namespace
+
+std::string FindPtod(const std::string& self) {
+  constexpr absl::string_view kInRunfiles = "/pto/daemon/ptod";
+  std::vector<std::string> places;
+  if (const char* runfiles = std::getenv("RUNFILES_DIR"); runfiles != nullptr) {
+    places.push_back(absl::StrCat(runfiles, kInRunfiles));
+  }
+  places.push_back(absl::StrCat(self, ".runfiles", kInRunfiles));
+  places.push_back(absl::StrCat(self.substr(0, self.rfind('/')), "/../../daemon/ptod"));
+  places.push_back("daemon/ptod");
+  places.push_back("bazel-bin/daemon/ptod");
+  for (const std::string& place : places) {
+    if (IsProgram(place)) return place;
+  }
+  return "";
+}
+
+absl::Status CallError(absl::string_view what, const grpc::Status& status) {
+  if (status.ok()) return absl::OkStatus();
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
+                      absl::StrCat(what, ": ", status.error_message()));
+}
+
+absl::StatusOr<std::string> RegisterOneTask(Session& session) {
+  GraphBuilder graph;
+  graph.Task("noop", 0, {});
+  PTO_ASSIGN_OR_RETURN(const v1::Graph registered, session.Register("one-task", graph));
+  return registered.name();
+}
+
+absl::StatusOr<std::unique_ptr<Servers>> Servers::Start(const std::string& ptod,
+                                                        const std::string& self) {
+  PTO_ASSIGN_OR_RETURN(TemporaryDirectory directory, TemporaryDirectory::Make());
+  const std::string daemon_address = Address(directory, kDaemonSocket);
+  const std::string bare_address = Address(directory, kBareSocket);
+  PTO_ASSIGN_OR_RETURN(
+      ChildProcess daemon,
+      ChildProcess::Start({ptod, absl::StrCat("--listen=", daemon_address), "--sim-chips=1",
+                           "--log-level=warning", "--drain-grace=1s"}));
+  PTO_ASSIGN_OR_RETURN(ChildProcess bare,
+                       ChildProcess::Start({self, absl::StrCat(kBareServerFlag, bare_address)}));
+  PTO_RETURN_IF_ERROR(WaitUntilServed(daemon_address));
+  PTO_RETURN_IF_ERROR(WaitUntilServed(bare_address));
+  PTO_ASSIGN_OR_RETURN(Client client, Client::Connect(daemon_address));
+  PTO_ASSIGN_OR_RETURN(Session session, client.CreateSession({.id = "bench"}));
+  PTO_ASSIGN_OR_RETURN(std::string one_task_graph, RegisterOneTask(session));
+  return std::unique_ptr<Servers>(new Servers(std::move(directory), std::move(daemon),
+                                              std::move(bare), std::move(client),
+                                              std::move(session), std::move(one_task_graph)));
+}
+
+Servers::Servers(TemporaryDirectory directory, ChildProcess daemon, ChildProcess bare,
+                 Client client, Session session, std::string one_task_graph)
+    : directory_(std::move(directory)),
+      daemon_process_(std::move(daemon)),
+      bare_process_(std::move(bare)),
+      client_(std::move(client)),
+      session_(std::move(session)),
+      one_task_graph_(std::move(one_task_graph)),
+      run_(v1::RunService::NewStub(ToDaemon())),
+      bare_(Bare::NewStub(ToBare())) {}
+
+std::shared_ptr<grpc::Channel> Servers::ToDaemon() const {
+  return Connect(Address(directory_, kDaemonSocket));
+}
+
+std::shared_ptr<grpc::Channel> Servers::ToBare() const {
+  return Connect(Address(directory_, kBareSocket));
+}
+
+}  // namespace pto::bench

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "absl/status/status.h"
+#include "tests/bench/report.h"
+#include "tests/bench/servers.h"
+
+namespace pto::bench {
+
+// MiB per second into and out of a buffer, beside bare streams of the same chunks whose server
+// copies them too, and beside memcpy.
+absl::Status MeasureTransferRate(Servers& servers, const Effort& effort, Report& report);
+
+}  // namespace pto::bench

@@ -1,0 +1,198 @@
+#include "tests/harness/daemon_process.h"
+
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "gtest/gtest.h"
+#include "tests/harness/runfile.h"
+#include "tests/harness/sanitizer.h"
+
+namespace pto::testing {
+namespace {
+
+constexpr absl::Duration kStartTimeout = absl::Seconds(60);
+// How often is looked for what cannot be waited for.
+constexpr absl::Duration kStep = absl::Milliseconds(5);
+constexpr size_t kShownLog = 16 << 10;
+
+bool CanConnect(const std::string& path) {
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
+  const bool connected =
+      connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  close(fd);
+  return connected;
+}
+
+}  // namespace
+
+bool Eventually(absl::Duration timeout, const std::function<bool()>& condition) {
+  const absl::Time deadline = absl::Now() + timeout;
+  while (!condition()) {
+    if (absl::Now() >= deadline) return false;
+    absl::SleepFor(kStep);
+  }
+  return true;
+}
+
+DaemonProcess::DaemonProcess(std::vector<std::string> flags)
+    : socket_path_(directory_.path() + "/s"),
+      address_("unix:" + socket_path_),
+      log_path_(directory_.path() + "/log"),
+      flags_(std::move(flags)),
+      api_(address_) {
+  Start();
+}
+
+DaemonProcess::~DaemonProcess() {
+  if (!checked_) {
+    if (running()) {
+      Stop();
+    } else {
+      CheckEnd(*process_->Wait(absl::ZeroDuration()));
+    }
+  }
+  if (::testing::UnitTest::GetInstance()->Failed()) {
+    const std::string log = Log();
+    const size_t from = log.size() > kShownLog ? log.size() - kShownLog : 0;
+    std::cerr << "---- log of ptod " << absl::StrJoin(flags_, " ") << "\n"
+              << log.substr(from) << "----\n";
+  }
+}
+
+void DaemonProcess::Start() {
+  Process::Options options;
+  options.command = {Runfile("daemon/ptod"), "--listen=" + address_};
+  options.command.insert(options.command.end(), flags_.begin(), flags_.end());
+  options.out = options.err = log_path_;
+  options.append = true;
+  process_ = std::make_unique<Process>(options);
+  checked_ = false;
+  if (!WaitUntilReady()) ADD_FAILURE() << "ptod does not serve:\n" << Log();
+}
+
+bool DaemonProcess::WaitUntilReady() {
+  const absl::Time deadline = absl::Now() + kStartTimeout;
+  while (!CanConnect(socket_path_)) {
+    if (absl::Now() >= deadline || process_->Wait(kStep).has_value()) return false;
+  }
+  while (running() && absl::Now() < deadline) {
+    grpc::ClientContext context;
+    context.set_wait_for_ready(true);
+    context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(5)));
+    v1::Node node;
+    if (api_.node->GetNode(&context, {}, &node).ok() && node.pid() == pid()) return true;
+  }
+  return false;
+}
+
+void DaemonProcess::Restart() {
+  ASSERT_TRUE(process_->ended()) << "stop or kill it first";
+  Start();
+}
+
+void DaemonProcess::Restart(std::vector<std::string> flags) {
+  flags_ = std::move(flags);
+  Restart();
+}
+
+void DaemonProcess::Stop(absl::Duration timeout) {
+  Signal(SIGTERM);
+  WaitForEnd(kAddressSanitizer ? 3 * timeout : timeout);
+}
+
+int DaemonProcess::WaitForEnd(absl::Duration timeout) {
+  const absl::Time deadline = absl::Now() + timeout;
+  // A daemon waits a while for its clients to take leave, and an idle gRPC channel looks for
+  // such news only when someone watches it.
+  std::thread watcher([this, deadline] {
+    const grpc_connectivity_state state = api_.channel->GetState(false);
+    if (state == GRPC_CHANNEL_READY) {
+      api_.channel->WaitForStateChange(state, absl::ToChronoTime(deadline));
+    }
+  });
+  const absl::optional<int> status = process_->Wait(timeout);
+  watcher.join();
+  if (!status.has_value()) {
+    ADD_FAILURE() << "ptod has not ended within " << timeout;
+    Kill();
+    return -1;
+  }
+  CheckEnd(*status);
+  return *status;
+}
+
+void DaemonProcess::Kill() {
+  if (running()) {
+    Signal(SIGKILL);
+    EXPECT_TRUE(process_->Wait(absl::Seconds(30)).has_value());
+  }
+  checked_ = true;
+  CheckNothingLeft();
+}
+
+void DaemonProcess::CheckEnd(int status) {
+  checked_ = true;
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
+      << "ptod ended with " << DescribeWaitStatus(status);
+  CheckNothingLeft();
+}
+
+void DaemonProcess::CheckNothingLeft() {
+  EXPECT_FALSE(process_->GroupExists()) << "ptod has left a process behind";
+  const std::string log = Log();
+  for (const char* report :
+       {"AddressSanitizer", "LeakSanitizer", "ThreadSanitizer", "runtime error:"}) {
+    EXPECT_FALSE(absl::StrContains(log, report)) << "a sanitizer has reported";
+  }
+}
+
+bool DaemonProcess::IsServing(const std::string& service) {
+  const auto stub = grpc::health::v1::Health::NewStub(api_.channel);
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + kCallTimeout));
+  grpc::health::v1::HealthCheckRequest request;
+  request.set_service(service);
+  grpc::health::v1::HealthCheckResponse response;
+  const grpc::Status status = stub->Check(&context, request, &response);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  return response.status() == grpc::health::v1::HealthCheckResponse::SERVING;
+}
+
+uint64_t DaemonProcess::ResidentBytes() const {
+  std::ifstream file(absl::StrCat("/proc/", pid(), "/statm"));
+  uint64_t total = 0;
+  uint64_t resident = 0;
+  EXPECT_TRUE(file >> total >> resident) << "ptod is not running";
+  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+size_t DaemonProcess::OpenFiles() const {
+  size_t count = 0;
+  for ([[maybe_unused]] const auto& entry :
+       std::filesystem::directory_iterator(absl::StrCat("/proc/", pid(), "/fd"))) {
+    ++count;
+  }
+  return count;
+}
+
+std::string DaemonProcess::Log() const { return ReadFile(log_path_); }
+
+}  // namespace pto::testing

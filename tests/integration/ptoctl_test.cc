@@ -1,0 +1,356 @@
+// ptoctl as a person uses it: commands, outputs and exit codes, against a real daemon.
+
+#include "tests/harness/ptoctl.h"
+
+#include <signal.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "client/job/report.pb.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/util/json_util.h"
+#include "gtest/gtest.h"
+#include "tests/harness/daemon_process.h"
+#include "tests/integration/world.h"
+
+namespace pto::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+// What a message of this type looks like as JSON; fails the test when the text is none.
+template <typename Message>
+Message FromJson(const std::string& json) {
+  Message message;
+  const auto status = google::protobuf::util::JsonStringToMessage(json, &message);
+  EXPECT_TRUE(status.ok()) << status << "\n" << json;
+  return message;
+}
+
+// The same for a list, which is the field of that name in a response.
+template <typename Message>
+Message ListFromJson(const std::string& field, const std::string& json) {
+  return FromJson<Message>(absl::StrCat("{\"", field, "\":", json, "}"));
+}
+
+std::vector<std::string> Lines(const std::string& text) {
+  return absl::StrSplit(text, '\n', absl::SkipEmpty());
+}
+
+class PtoctlTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { daemon_ = new DaemonProcess({"--sim-chips=4"}); }
+  static void TearDownTestSuite() {
+    delete daemon_;
+    daemon_ = nullptr;
+  }
+
+  static Api& api() { return daemon_->api(); }
+  static ProgramResult Ptoctl(const std::vector<std::string>& args) {
+    return RunPtoctl(daemon_->address(), args);
+  }
+  // Of a command that must go well.
+  static std::string Output(const std::vector<std::string>& args) {
+    const ProgramResult result = Ptoctl(args);
+    EXPECT_EQ(result.exit_code, 0) << args[0] << ": " << result.err;
+    return result.out;
+  }
+  static std::string Example(const std::string& name) { return Runfile("client/examples/" + name); }
+  // Writes a file beside the daemon's socket.
+  static std::string File(const std::string& name, const std::string& text) {
+    const std::string path = daemon_->directory() + "/" + name;
+    WriteFile(path, text);
+    return path;
+  }
+  static std::string SpinJob() {
+    return File("spin.json", R"({"graph": {"tasks": [
+        {"name": "forever", "kernel": "spin", "scalars": [{"i64": 3600000000}]}]}})");
+  }
+  // Submits a job without waiting; returns the run's name.
+  static std::string Detach(const std::string& job) {
+    return std::string(
+        absl::StripAsciiWhitespace(Output({"runs", "submit", job, "--detach", "-q"})));
+  }
+
+  static DaemonProcess* daemon_;
+};
+DaemonProcess* PtoctlTest::daemon_ = nullptr;
+
+// ---- looking
+
+TEST_F(PtoctlTest, ShowsTheNode) {
+  const v1::Node node = GetNode(api());
+  EXPECT_THAT(Output({"node", "info"}),
+              AllOf(HasSubstr(node.boot_id()), HasSubstr(absl::StrCat(node.pid()))));
+  EXPECT_EQ(FromJson<v1::Node>(Output({"node", "info", "-o", "json"})).boot_id(), node.boot_id());
+  EXPECT_EQ(Output({"node", "info", "-q"}), node.boot_id() + "\n");
+}
+
+TEST_F(PtoctlTest, ListsChips) {
+  const std::vector<std::string> lines = Lines(Output({"chips", "ls"}));
+  ASSERT_EQ(lines.size(), 5u);
+  EXPECT_THAT(lines[0], HasSubstr("CHIP"));
+  EXPECT_THAT(lines[4], AllOf(HasSubstr("chips/3"), HasSubstr("ACTIVE"), HasSubstr("sim")));
+  const auto list = ListFromJson<v1::ListChipsResponse>("chips", Output({"chips", "ls", "-ojson"}));
+  ASSERT_EQ(list.chips_size(), 4);
+  EXPECT_EQ(list.chips(2).aiv_cores(), 48u);
+  EXPECT_EQ(Output({"-q", "chips", "ls"}), "chips/0\nchips/1\nchips/2\nchips/3\n");
+}
+
+TEST_F(PtoctlTest, ListsKernels) {
+  EXPECT_THAT(Output({"kernels", "ls"}), AllOf(HasSubstr("matmul"), HasSubstr("spin")));
+  const auto list = ListFromJson<v1::ListKernelsResponse>(
+      "kernels", Output({"kernels", "ls", "--output", "json"}));
+  EXPECT_GE(list.kernels_size(), 10);
+}
+
+TEST_F(PtoctlTest, ListsAndRemovesSessions) {
+  const std::string kept = MakeSession(api());
+  const std::string removed = MakeSession(api());
+  EXPECT_THAT(Output({"sessions", "ls"}), AllOf(HasSubstr(kept), HasSubstr(removed)));
+  EXPECT_EQ(Output({"sessions", "rm", removed, "-q"}), removed + "\n");
+  const auto list =
+      ListFromJson<v1::ListSessionsResponse>("sessions", Output({"sessions", "ls", "-o", "json"}));
+  EXPECT_GE(list.sessions_size(), 1);
+  EXPECT_FALSE(SessionLives(api(), removed));
+  // By id, and one that is not there: the other is still removed.
+  const ProgramResult result =
+      Ptoctl({"sessions", "rm", "never-was", kept.substr(sizeof "sessions/" - 1)});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("SESSION_UNKNOWN"));
+  EXPECT_FALSE(SessionLives(api(), kept));
+}
+
+TEST_F(PtoctlTest, WritesACompletionForTheShell) {
+  EXPECT_THAT(Output({"completion", "bash"}), AllOf(HasSubstr("complete"), HasSubstr("ptoctl")));
+}
+
+// ---- jobs
+
+TEST_F(PtoctlTest, RunsAllExamples) {
+  for (const char* job : {"vector_add.json", "ffn.txtpb", "random_dag.json"}) {
+    for (const bool packed : {false, true}) {
+      std::vector<std::string> args = {"runs", "submit", Example(job), "-o", "json"};
+      if (packed) args.push_back("--packed");
+      const auto report = FromJson<job::v1::Report>(Output(args));
+      ASSERT_EQ(report.runs_size(), 1) << job;
+      EXPECT_EQ(report.runs(0).state(), v1::Run::SUCCEEDED) << job;
+      EXPECT_EQ(report.runs(0).tasks_done(), report.runs(0).tasks_total()) << job;
+      EXPECT_GE(report.checks_size(), 1) << job;
+      for (const auto& check : report.checks()) EXPECT_TRUE(check.ok()) << check.text();
+    }
+  }
+  EXPECT_THAT(Output({"runs", "submit", Example("vector_add.json")}),
+              AllOf(HasSubstr("SUCCEEDED"), HasSubstr("check c0")));
+  // Nothing is left of them.
+  EXPECT_EQ(GetChip(api(), 0).memory_used_bytes(), 0u);
+}
+
+TEST_F(PtoctlTest, RunsAJobOnOtherChipsAndOftenEnough) {
+  const auto report =
+      FromJson<job::v1::Report>(Output({"runs", "submit", Example("vector_add.json"), "--chips",
+                                        "3,3,3,3", "--repeat", "3", "-o", "json"}));
+  EXPECT_EQ(report.runs_size(), 3);
+  const std::string one_chip = File("missing.json", R"({"chips": ["7"], "graph": {"tasks": [
+      {"kernel": "noop"}]}})");
+  const ProgramResult missing = Ptoctl({"runs", "submit", one_chip});
+  EXPECT_EQ(missing.exit_code, 1);
+  EXPECT_THAT(missing.err, HasSubstr("CHIP_UNKNOWN"));
+}
+
+TEST_F(PtoctlTest, ShowsEventsAsTheyCome) {
+  const std::string out = Output({"runs", "submit", Example("ffn.txtpb"), "--watch"});
+  for (const char* text : {"QUEUED", "RUNNING", "SUCCEEDED", "layer-1", "sum", "DONE"}) {
+    EXPECT_THAT(out, HasSubstr(text));
+  }
+}
+
+TEST_F(PtoctlTest, SavesATensorForNumpy) {
+  const std::string path = daemon_->directory() + "/c1.npy";
+  Output({"runs", "submit", Example("vector_add.json"), "--out", "c1=" + path});
+  const std::string file = ReadFile(path);
+  ASSERT_GE(file.size(), 128u);
+  EXPECT_EQ(file.substr(0, 6), "\x93NUMPY");
+  EXPECT_EQ(file[6], 1);  // version 1.0
+  EXPECT_EQ(file[7], 0);
+  const size_t header =
+      static_cast<unsigned char>(file[8]) + 256 * static_cast<unsigned char>(file[9]);
+  EXPECT_EQ((10 + header) % 64, 0u);
+  const std::string text = file.substr(10, header);
+  EXPECT_THAT(text, AllOf(HasSubstr("'descr': '<f4'"), HasSubstr("'fortran_order': False"),
+                          HasSubstr("'shape': (65536,)")));
+  EXPECT_EQ(text.back(), '\n');
+  ASSERT_EQ(file.size(), 10 + header + 65536 * sizeof(float));
+  float last = 0;
+  std::memcpy(&last, file.data() + file.size() - sizeof last, sizeof last);
+  EXPECT_EQ(last, 65536.0f);
+}
+
+TEST_F(PtoctlTest, ACheckThatFailsFailsTheJob) {
+  const std::string job = File("wrong.json", R"({
+      "buffers": [{"name": "a", "dtype": "F32", "shape": [4]}],
+      "graph": {"tasks": [{"kernel": "fill", "args": ["a"], "scalars": [{"f64": 2}]}]},
+      "checks": [{"tensor": "a", "values": {"constant": 3}}]})");
+  const ProgramResult result = Ptoctl({"runs", "submit", job});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out, HasSubstr("SUCCEEDED"));
+  EXPECT_THAT(result.err, HasSubstr("CHECK_FAILED"));
+}
+
+TEST_F(PtoctlTest, AKernelThatFailsFailsTheJob) {
+  const std::string job = File("fail.json", R"({"graph": {"tasks": [
+      {"name": "culprit", "kernel": "fail", "scalars": [{"i64": 9}]}]}})");
+  const ProgramResult result = Ptoctl({"runs", "submit", job});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("KERNEL_FAILED"), HasSubstr("culprit")));
+}
+
+TEST_F(PtoctlTest, AMistakeInAJobHasItsPlace) {
+  const struct {
+    const char* text;
+    const char* place;
+  } kMistakes[] = {
+      {"{\n  \"graph\": {\n    \"tasks\": [,]\n  }\n}\n", ":3:"},
+      {"{\n  \"grpah\": {}\n}\n", ":2:"},
+      {"{\n  \"graph\": {\"tasks\": [\n    {\"kernel\": 7}\n  ]}\n}\n", ":3:"},
+      {"", ":"},
+  };
+  for (const auto& [text, place] : kMistakes) {
+    const std::string path = File("bad.json", text);
+    const ProgramResult result = Ptoctl({"runs", "submit", path});
+    EXPECT_EQ(result.exit_code, 2) << text;
+    EXPECT_THAT(result.err, HasSubstr(path + place));
+  }
+  const std::string text = File("bad.txtpb", "graph {\n  tsks { }\n}\n");
+  const ProgramResult result = Ptoctl({"runs", "submit", text});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr(text + ":2:"));
+  // What only the daemon knows is traced back to the file.
+  const std::string kernel =
+      File("kernel.json", "{\"graph\": {\"tasks\": [\n {\"kernel\": \"x\"}]}}");
+  const ProgramResult unknown = Ptoctl({"runs", "submit", kernel});
+  EXPECT_EQ(unknown.exit_code, 1);
+  EXPECT_THAT(unknown.err, AllOf(HasSubstr("KERNEL_UNKNOWN"), HasSubstr(kernel + ":2:")));
+  EXPECT_EQ(Ptoctl({"runs", "submit", "/nonexistent.json"}).exit_code, 2);
+}
+
+TEST_F(PtoctlTest, ADryRunNeedsNoDaemon) {
+  const ProgramResult result = RunPtoctl(
+      "unix:/nonexistent/socket", {"runs", "submit", Example("random_dag.json"), "--dry-run"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+}
+
+// ---- runs
+
+TEST_F(PtoctlTest, ARunCanBeFollowedAndCancelled) {
+  const std::string run = Detach(SpinJob());
+  ASSERT_THAT(run, HasSubstr("/runs/"));
+  const std::string id = run.substr(run.rfind('/') + 1);
+  EXPECT_EQ(Output({"runs", "ls", "--active", "-q"}), run + "\n");
+  EXPECT_THAT(Output({"runs", "ls"}), HasSubstr(run));
+  WaitUntilRunning(api(), run);
+  EXPECT_THAT(Output({"runs", "get", id}), HasSubstr("RUNNING"));
+  // It does not end in time.
+  const ProgramResult early = Ptoctl({"runs", "wait", run, "--timeout", "200ms"});
+  EXPECT_EQ(early.exit_code, 4);
+  EXPECT_THAT(early.err, HasSubstr("CLIENT_TIMEOUT"));
+  Output({"runs", "cancel", run, "--reason", "had enough"});
+  const ProgramResult ended = Ptoctl({"runs", "wait", run});
+  EXPECT_EQ(ended.exit_code, 1);
+  EXPECT_THAT(ended.out, HasSubstr("CANCELLED"));
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("RUN_CANCELLED"), HasSubstr("had enough")));
+  EXPECT_EQ(FromJson<v1::Run>(Output({"runs", "get", run, "-o", "json"})).state(),
+            v1::Run::CANCELLED);
+  const std::string events = Output({"runs", "events", run, "--follow"});
+  for (const char* state : {"QUEUED", "RUNNING", "CANCELLED"}) {
+    EXPECT_THAT(events, HasSubstr(state));
+  }
+  EXPECT_THAT(Output({"runs", "events", run, "--after", "1"}), Not(HasSubstr("QUEUED")));
+  for (const std::string& line : Lines(Output({"runs", "events", run, "-o", "json"}))) {
+    EXPECT_GT(FromJson<v1::Event>(line).sequence(), 0u);
+  }
+  Output({"sessions", "rm", run.substr(0, run.find("/runs/"))});
+}
+
+TEST_F(PtoctlTest, WaitsForARunThatEndsWell) {
+  const std::string run = Detach(Example("vector_add.json"));
+  EXPECT_THAT(Output({"runs", "wait", run}), HasSubstr("SUCCEEDED"));
+  Output({"sessions", "rm", run.substr(0, run.find("/runs/"))});
+}
+
+TEST_F(PtoctlTest, ARunThatIsNotThereIsAnError) {
+  for (const char* verb : {"get", "wait", "cancel", "events"}) {
+    for (const char* name : {"nope", "sessions/nope/runs/nope", "sessions/nope"}) {
+      const ProgramResult result = Ptoctl({"runs", verb, name});
+      EXPECT_EQ(result.exit_code, 1) << verb << " " << name;
+      EXPECT_THAT(result.err, HasSubstr("ptoctl: error:"));
+      EXPECT_THAT(result.out, IsEmpty());
+    }
+  }
+}
+
+TEST_F(PtoctlTest, CtrlCCancelsTheRunAndLeavesNothing) {
+  Process::Options options;
+  options.command = {Runfile("client/ptoctl/ptoctl"), "runs", "submit", SpinJob()};
+  options.environment = {{"PTOD_ADDRESS", daemon_->address()}};
+  options.out = daemon_->directory() + "/out";
+  options.err = daemon_->directory() + "/err";
+  Process process(options);
+  ASSERT_TRUE(Eventually(absl::Seconds(30), [] { return GetChip(api(), 0).busy_cores() == 1; }));
+  process.Signal(SIGINT);
+  const absl::optional<int> status = process.Wait(absl::Seconds(30));
+  ASSERT_TRUE(status.has_value());
+  EXPECT_EQ(DescribeWaitStatus(*status), "exit code 1");
+  EXPECT_THAT(ReadFile(options.err), HasSubstr("INTERRUPTED"));
+  EXPECT_TRUE(Eventually(absl::Seconds(10), [] {
+    return GetChip(api(), 0).busy_cores() == 0 && GetNode(api()).active_run_count() == 0;
+  }));
+}
+
+// ---- exit codes that are left
+
+TEST_F(PtoctlTest, AWrongCommandLineIsTwo) {
+  for (const std::vector<std::string>& args : std::vector<std::vector<std::string>>{
+           {},
+           {"chpis"},
+           {"runs"},
+           {"runs", "get"},
+           {"chips", "ls", "--colour"},
+           {"chips", "ls", "-o", "xml"},
+           {"chips", "ls", "--timeout", "soon"},
+           {"runs", "submit", Example("ffn.txtpb"), "--out", "y"},
+           {"runs", "submit", Example("ffn.txtpb"), "--chips", "a"}}) {
+    const ProgramResult result = Ptoctl(args);
+    EXPECT_EQ(result.exit_code, 2) << ::testing::PrintToString(args);
+    EXPECT_THAT(result.err, Not(IsEmpty()));
+    EXPECT_THAT(result.out, IsEmpty());
+  }
+}
+
+TEST_F(PtoctlTest, NoDaemonIsThree) {
+  for (const char* address : {"unix:/nonexistent/socket", "127.0.0.1:1"}) {
+    const ProgramResult result = Ptoctl({"chips", "ls", "--address", address, "--timeout", "2s"});
+    EXPECT_EQ(result.exit_code, 3) << result.err;
+    EXPECT_THAT(result.err, AllOf(HasSubstr("DAEMON_UNREACHABLE"), HasSubstr(address)));
+  }
+}
+
+TEST_F(PtoctlTest, ADaemonThatDoesNotAnswerIsFour) {
+  daemon_->Signal(SIGSTOP);
+  const ProgramResult result = Ptoctl({"chips", "ls", "--timeout", "300ms"});
+  daemon_->Signal(SIGCONT);
+  EXPECT_EQ(result.exit_code, 4) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("CLIENT_TIMEOUT"));
+}
+
+}  // namespace
+}  // namespace pto::testing

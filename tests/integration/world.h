@@ -1,0 +1,48 @@
+#pragma once
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "tests/harness/api.h"
+
+namespace pto::testing {
+
+// Short ways to say what most tests begin with. All fail the test when the daemon refuses.
+
+// An id that no other call of this test program has returned: the prefix and a number.
+std::string UniqueId(absl::string_view prefix);
+
+// A session of its own; returns its name.
+std::string MakeSession(Api& api, absl::Duration ttl = absl::Minutes(5));
+void DeleteSession(Api& api, const std::string& session);
+// Whether the session is still there.
+bool SessionLives(Api& api, const std::string& session);
+
+void MakeBuffer(Api& api, const std::string& session, const std::string& id, uint64_t bytes,
+                uint32_t chip = 0);
+
+// Graphs without tensors, on chip 0. Those of `Chain` wait for each other.
+v1::GraphSpec Noops(int count);
+v1::GraphSpec Chain(int count);
+v1::GraphSpec Spin(absl::Duration time, uint32_t chip = 0);
+// Fills `out` with the scalar `value`, which a launch can bind: `count` F32 of slot `out`.
+v1::GraphSpec Fill(int count, double value);
+
+v1::SubmitRunRequest SubmitRequest(const std::string& session, v1::GraphSpec graph,
+                                   const std::string& run_id = "");
+// Submits and returns the run as it then is.
+v1::Run Submit(Api& api, const std::string& session, v1::GraphSpec graph,
+               const std::string& run_id = "");
+// The run when it has ended.
+v1::Run WaitForRun(Api& api, const std::string& run);
+// The run as it is now.
+v1::Run GetRun(Api& api, const std::string& run);
+void CancelRun(Api& api, const std::string& run);
+// Waits until a task of the run has started.
+void WaitUntilRunning(Api& api, const std::string& run);
+
+v1::Node GetNode(Api& api);
+v1::Chip GetChip(Api& api, uint32_t index);
+
+}  // namespace pto::testing
