@@ -97,7 +97,10 @@ TEST(JobFileTest, SaysWhereJsonIsMalformed) {
       {"{\"buffers\": [{\"init\": {\"constant\": []}}]}", "f.json:1:36: expected a number, got an"},
       {"{\"options\": {\"timeout\": 3}}", "f.json:1:25: expected a duration such as \"1.5s\""},
       {"{\"options\": {\"labels\": {\"a\": 3}}}", "f.json:1:30: expected a string, got a number"},
+      {"{\"buffers\": [{\"shape\": [\"NaN\"]}]}", "f.json:1:25: expected an integer, got a string"},
       // These only protobuf sees.
+      {"{\"buffers\": [\n{\"shape\": [1e400]}]}", "f.json:"},
+      {"{\"buffers\": [\n{\"shape\": [1e30]}]}", "f.json:"},
       {"{\"options\":\n {\"timeout\": \"3\"}}", "f.json:2:3: near here: "},
       {"{\"buffers\": [\n{\"chip\": 5000000000}]}", "f.json:2:2: near here: "},
       {"{\"buffers\": [\n{\"init\":\n{\"zeros\": true, \"constant\": 1}}]}", "f.json:"},

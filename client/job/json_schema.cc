@@ -1,6 +1,7 @@
 #include "client/job/json_schema.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -123,8 +124,8 @@ class Checker {
       return Wrong(value, "an integer");
     }
     double number = 0;
-    if (!absl::SimpleAtod(value.text, &number) ||
-        number != static_cast<double>(static_cast<__int128>(number))) {
+    // What is whole but out of range is left to protobuf, which knows the range.
+    if (!absl::SimpleAtod(value.text, &number) || std::trunc(number) != number) {
       return Wrong(value, "an integer");
     }
     const bool is_unsigned = field.cpp_type() == FieldDescriptor::CPPTYPE_UINT32 ||
