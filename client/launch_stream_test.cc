@@ -176,7 +176,8 @@ TEST_F(LaunchStreamTest, FindsNobodyToOpenItWith) {
   Session session = CreateSession();
   daemon_.reset();
   LaunchStream stream = Open(session);
-  EXPECT_THAT(stream.Launch(Request(session)), HasReason(reason::kDaemonUnreachable));
+  // A launch alone may be on its way before the connection is known to be gone.
+  EXPECT_THAT(stream.LaunchAndWait(Request(session)), HasReason(reason::kDaemonUnreachable));
 }
 
 }  // namespace
