@@ -8,12 +8,17 @@
 #include "runtime/base/log.h"
 
 namespace pto::rpc {
+namespace {
+// For how many rounds a leader may wait for a CPU.
+constexpr int kPatientRounds = 20;
+}  // namespace
 
 PollTeam::PollTeam(TagSource& source, const Options& options)
     : source_(source),
       options_(options),
       quiet_rounds_(
-          static_cast<int>(std::max<int64_t>(1, options.quiet_after / options.stuck_after))) {
+          static_cast<int>(std::max<int64_t>(1, options.quiet_after / options.stuck_after))),
+      probes_(options.understudies + 1) {
   PTO_CHECK(options.understudies >= 0 && options.understudies < static_cast<int>(kLeaderMask),
             "the leader's number must fit its bits");
 }
@@ -35,6 +40,7 @@ void PollTeam::Join() {
 }
 
 void PollTeam::Run(int self) {
+  probes_[self] = ThreadProbe::Self();
   // Thread 0 leads first: word_ is zero.
   if (self == 0) Lead();
   while (true) {
@@ -80,26 +86,30 @@ void PollTeam::Lead() {
 bool PollTeam::Watch(int self) {
   watching_.store(true, std::memory_order_seq_cst);
   Word seen = word_.load(std::memory_order_seq_cst);
-  int quiet = 0;
+  // Of the leader, when `seen` was seen first.
+  std::chrono::nanoseconds cpu_time = CpuTimeOfLeader(seen);
+  int rounds = 0;
   while (!stopping_) {
     const bool woken = watch_changed_.WaitFor(mutex_, options_.stuck_after);
-    Word now = word_.load(std::memory_order_seq_cst);
+    const Word now = word_.load(std::memory_order_seq_cst);
     // Woken before the time is up says nothing about how long the leader has been busy.
     if (now != seen || woken) {
       seen = now;
-      quiet = 0;
+      cpu_time = CpuTimeOfLeader(seen);
+      rounds = 0;
       continue;
     }
-    if ((now & kBusy) != 0) {
-      const Word mine = ((now & ~kBusy & ~kLeaderMask) + kSequenceStep) | static_cast<Word>(self);
-      if (word_.compare_exchange_strong(now, mine, std::memory_order_acq_rel)) {
-        takeovers_.fetch_add(1, std::memory_order_relaxed);
+    ++rounds;
+    if ((seen & kBusy) != 0) {
+      const ThreadProbe& leader = probes_[seen & kLeaderMask];
+      const bool computes = leader.CpuTime() - cpu_time >= options_.stuck_after / 2;
+      if ((computes || rounds >= kPatientRounds || !leader.IsRunnable()) && TakeLead(self, seen)) {
         return true;
       }
       continue;
     }
-    if (++quiet < quiet_rounds_) continue;
-    quiet = 0;
+    if (rounds < quiet_rounds_) continue;
+    rounds = 0;
     watching_.store(false, std::memory_order_seq_cst);
     if (word_.load(std::memory_order_seq_cst) != seen) {
       watching_.store(true, std::memory_order_seq_cst);
@@ -108,6 +118,18 @@ bool PollTeam::Watch(int self) {
     while (!stopping_ && !watching_.load(std::memory_order_relaxed)) watch_changed_.Wait(mutex_);
   }
   return false;
+}
+
+std::chrono::nanoseconds PollTeam::CpuTimeOfLeader(Word word) const {
+  if ((word & kBusy) == 0) return std::chrono::nanoseconds(0);
+  return probes_[word & kLeaderMask].CpuTime();
+}
+
+bool PollTeam::TakeLead(int self, Word seen) {
+  const Word mine = ((seen & ~kBusy & ~kLeaderMask) + kSequenceStep) | static_cast<Word>(self);
+  if (!word_.compare_exchange_strong(seen, mine, std::memory_order_acq_rel)) return false;
+  takeovers_.fetch_add(1, std::memory_order_relaxed);
+  return true;
 }
 
 void PollTeam::WakeWatch() {

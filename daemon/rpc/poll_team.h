@@ -8,6 +8,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "daemon/rpc/tag.h"
+#include "daemon/rpc/thread_probe.h"
 #include "runtime/base/mutex.h"
 
 namespace pto::rpc {
@@ -18,6 +19,9 @@ namespace pto::rpc {
 // wake-up goes to the one that slept longer. But a handler that runs long would then stop every
 // other call. So when the leader has been inside one handler for `stuck_after`, an understudy
 // takes the lead, and the old leader joins the understudies when its handler returns.
+//
+// A leader that merely waits for a CPU on a busy machine keeps the lead for a while: another
+// thread would not get a CPU sooner, and changing threads costs more than it gains.
 //
 // One understudy is on watch while there is traffic; it looks every `stuck_after`. After
 // `quiet_after` without traffic it sleeps until the leader wakes it for the next tag, so an idle
@@ -60,6 +64,9 @@ class PollTeam {
   void Lead();
   // Returns true when this thread has taken the lead, false when the team stops.
   bool Watch(int self) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Zero when the leader is not in a handler.
+  std::chrono::nanoseconds CpuTimeOfLeader(Word word) const;
+  bool TakeLead(int self, Word seen);
   void WakeWatch();
 
   TagSource& source_;
@@ -77,6 +84,8 @@ class PollTeam {
   CondVar rest_changed_;
   bool watch_taken_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  // By thread. Each writes its own before it can lead, and the others read the leader's only.
+  std::vector<ThreadProbe> probes_;
   std::vector<std::thread> threads_;
 };
 

@@ -128,10 +128,10 @@ TEST(PollTeamTest, AStuckHandlerDoesNotStopTheOthers) {
   PollTeam team(queue, {});
   team.Start();
   StuckHandlers stuck(queue, 1);
-  RunQuick(queue, 100);
+  RunQuick(queue, 10);
   EXPECT_GE(team.takeovers(), 1u);
   stuck.Release();
-  RunQuick(queue, 100);
+  RunQuick(queue, 10);
   queue.Shutdown();
   team.Join();
 }
@@ -157,7 +157,7 @@ TEST(PollTeamTest, RecoversWhenAllWereStuck) {
   FunctionQueue queue;
   PollTeam team(queue, {.understudies = 1});
   team.Start();
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < 4; ++round) {
     StuckHandlers all(queue, 2);
     all.Release();
     RunQuick(queue, 10);
@@ -177,9 +177,9 @@ TEST(PollTeamTest, TheWatchWakesAfterSilence) {
                         .stuck_after = std::chrono::microseconds(200),
                         .quiet_after = std::chrono::microseconds(400)});
   team.Start();
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < 40; ++round) {
     // Not for synchronisation: only to arrive at another moment of the watch's round each time.
-    std::this_thread::sleep_for(std::chrono::microseconds(round * 7 % 900));
+    std::this_thread::sleep_for(std::chrono::microseconds(round * 53 % 900));
     StuckHandlers stuck(queue, 1);
     RunQuick(queue, 2);
     stuck.Release();

@@ -1,5 +1,6 @@
 #include "daemon/rpc/server.h"
 
+#include <algorithm>
 #include <chrono>
 #include <limits>
 #include <thread>
@@ -38,6 +39,9 @@ void SetOptions(const Server::Options& options, grpc::ServerBuilder& builder) {
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
+  // Its thread wakes at this interval for nothing; gRPC's default is 10 s.
+  builder.SetSyncServerOption(grpc::ServerBuilder::CQ_TIMEOUT_MSEC,
+                              static_cast<int>(absl::ToInt64Milliseconds(absl::Hours(1))));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -58,8 +59,9 @@ class UnaryCall final {
 
   // Only for methods registered with LongUnary, and at most once: `callback` is called when the
   // client goes away or its deadline passes before Finish, at once when that has happened
-  // already, else on the polling thread. The call must still be finished then. The callback must
-  // not own the call's pointer; it looks it up where it is kept.
+  // already, else on the polling thread; also when Finish begins at the same moment on another
+  // thread. The call must still be finished then. The callback must not own the call's pointer; it
+  // looks it up where it is kept.
   void OnCancelled(std::function<void()> callback) {
     PTO_CHECK(notices_cancel_, "OnCancelled needs LongUnary");
     on_cancelled_ = std::move(callback);
@@ -122,6 +124,17 @@ class UnaryCall final {
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
 
+  // Small messages need no memory but the call's own; large graphs get large blocks.
+  static constexpr size_t kFirstBlockBytes = 1024;
+  static constexpr size_t kLargestBlockBytes = 64 << 10;
+  google::protobuf::ArenaOptions ArenaOptions() {
+    google::protobuf::ArenaOptions options;
+    options.initial_block = first_block_;
+    options.initial_block_size = sizeof first_block_;
+    options.max_block_size = kLargestBlockBytes;
+    return options;
+  }
+
   // First, so that it goes last: the server may stop when it is gone.
   internal::Alive alive_;
   internal::UnaryMethod<Request, Response>& method_;
@@ -134,7 +147,8 @@ class UnaryCall final {
   FinishTag finish_tag_{this};
   DoneTag done_tag_{this};
   std::function<void()> on_cancelled_;
-  google::protobuf::Arena arena_;
+  alignas(std::max_align_t) char first_block_[kFirstBlockBytes];
+  google::protobuf::Arena arena_{ArenaOptions()};
   Request* const request_;
   Response* const response_;
   grpc::ServerContext context_;

@@ -93,7 +93,7 @@ TEST(FileLockTest, OnlyOneHoldsItWhileItComesAndGoes) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
-      for (int j = 0; j < 500; ++j) {
+      for (int j = 0; j < 100; ++j) {
         auto lock = FileLock::Acquire(path, "x");
         if (!lock.ok()) continue;
         EXPECT_EQ(++holders, 1);
