@@ -39,8 +39,8 @@ class Core;
 class Client {
  public:
   // Reaches the daemon and asks it who it is. `address` is `unix:/path`, `host:port`, or empty:
-  // the environment's PTOD_ADDRESS, else kDefaultAddress. Takes at most
-  // ClientOptions::connect_timeout.
+  // the environment's PTOD_ADDRESS, else ptod.sock in XDG_RUNTIME_DIR when it is there and the
+  // user is not root, else kDefaultAddress. Takes at most ClientOptions::connect_timeout.
   static absl::StatusOr<Client> Connect(absl::string_view address = "",
                                         const ClientOptions& options = {});
 

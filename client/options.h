@@ -11,7 +11,7 @@
 
 namespace pto {
 
-// Where a daemon listens that was told nothing else.
+// Where the machine's daemon listens unless it was told otherwise.
 inline constexpr absl::string_view kDefaultAddress = "unix:/run/ptod/ptod.sock";
 
 // As a call's timeout: the client's own (ClientOptions::timeout).

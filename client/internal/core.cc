@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "client/internal/default_address.h"
 #include "client/internal/duration_proto.h"
 #include "client/run_state.h"
 #include "runtime/base/error.h"

@@ -1,20 +1,9 @@
 #include "client/internal/transport.h"
 
-#include <cstdlib>
-
 #include "absl/strings/str_cat.h"
-#include "client/options.h"
 #include "runtime/base/error.h"
 
 namespace pto::internal {
-
-std::string ResolveAddress(absl::string_view given) {
-  if (!given.empty()) return std::string(given);
-  if (const char* from_env = std::getenv("PTOD_ADDRESS"); from_env != nullptr && *from_env) {
-    return from_env;
-  }
-  return std::string(kDefaultAddress);
-}
 
 absl::Status CheckAddress(absl::string_view address) {
   const size_t colon = address.rfind(':');

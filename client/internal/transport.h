@@ -16,9 +16,6 @@
 
 namespace pto::internal {
 
-// The address to use for what the caller gave: itself, else PTOD_ADDRESS, else the default.
-std::string ResolveAddress(absl::string_view given);
-
 // INVALID_ARGUMENT / FIELD_INVALID for what is neither `unix:/path` nor `host:port`.
 absl::Status CheckAddress(absl::string_view address);
 
