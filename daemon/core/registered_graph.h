@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "daemon/core/session_buffer.h"
 #include "daemon/graph/digest.h"
 #include "runtime/graph/image.h"
 
@@ -14,7 +15,7 @@ namespace pto {
 // A compiled graph that a session launches many times.
 struct RegisteredGraph {
   std::string id;
-  std::string name;
+  std::shared_ptr<const std::string> name;
   Digest digest;
   std::shared_ptr<const GraphImage> image;
   absl::Time create_time;
@@ -22,6 +23,10 @@ struct RegisteredGraph {
   // How long its last run took, in ns; 0 before the first one has ended. A graph that has shown
   // to be short is run by the thread that launches it.
   std::atomic<int64_t> last_run_ns{0};
+  // Whoever remembers the graph by its name looks at this first.
+  std::atomic<bool> removed{false};
+  // The buffers of a launch that binds none itself, found once. Guarded by the session.
+  std::shared_ptr<const BoundSlots> own_slots;
 };
 
 }  // namespace pto

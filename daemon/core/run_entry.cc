@@ -5,64 +5,51 @@
 #include "daemon/core/session.h"
 
 namespace pto {
+namespace {
 
-RunEntry::RunEntry(std::weak_ptr<Session> session, std::shared_ptr<const RunIdentity> identity,
-                   const Digest& digest, std::shared_ptr<RegisteredGraph> graph,
-                   std::vector<std::shared_ptr<SessionBuffer>> buffers, const Clock& clock)
-    : session_(std::move(session)),
-      identity_(std::move(identity)),
-      digest_(digest),
-      graph_(std::move(graph)),
-      buffers_(std::move(buffers)),
-      clock_(clock) {}
+LogEntry StateEvent(std::shared_ptr<const RunRecord> run, RunState state, absl::Time time) {
+  LogEntry entry;
+  entry.time = time;
+  entry.event = RunEvent{std::move(run), state};
+  return entry;
+}
+
+}  // namespace
+
+RunEntry::RunEntry(Options options) : options_(std::move(options)) {}
 
 void RunEntry::Attach(std::shared_ptr<Run> run) {
   MutexLock lock(mutex_);
   run_ = std::move(run);
 }
 
-RunStatus RunEntry::StatusOf(const Run& run) const {
-  RunStatus status;
-  status.identity = identity_;
-  status.state = run.state();
-  status.errors = run.errors();
-  const int64_t started = run.started_ns();
-  const int64_t ended = run.ended_ns();
-  if (started != 0) status.queue_ns = started - run.accepted_ns();
-  if (ended != 0) {
-    status.total_ns = ended - run.accepted_ns();
-    if (started != 0) status.run_ns = ended - started;
-  }
-  status.counts = run.counts();
-  return status;
+void RunEntry::SetQuiet(bool quiet) {
+  quiet_.store(quiet, std::memory_order_seq_cst);
+  if (!quiet) Tell();
 }
 
 RunStatus RunEntry::Status() const {
   // The number first: what the counts hold is at least what the events up to it tell.
   uint64_t sequence = 0;
-  if (const std::shared_ptr<Session> session = session_.lock()) {
+  if (const std::shared_ptr<Session> session = options_.session.lock()) {
     sequence = session->log().last_sequence();
   }
-  std::shared_ptr<Run> run;
-  {
-    MutexLock lock(mutex_);
-    if (final_ != nullptr) {
-      RunStatus status = *final_;
-      status.as_of_sequence = std::max(sequence, status.as_of_sequence);
-      return status;
-    }
-    run = run_;
+  const std::shared_ptr<Run> run = this->run();
+  if (run == nullptr) {
+    return StatusAt(shared_record(), end_state_, std::max(sequence, end_sequence_));
   }
-  RunStatus status = StatusOf(*run);
+  RunStatus status;
+  status.run = shared_record();
+  status.state = run->state();
+  status.counts = run->counts();
+  status.errors = run->errors();
+  if (const int64_t started = run->started_ns(); started != 0) {
+    status.queue_ns = started - run->accepted_ns();
+  }
   // The end is known to others only when it is in the log and the buffers are free.
   if (IsFinal(status.state)) status.state = RunState::kRunning;
   status.as_of_sequence = sequence;
   return status;
-}
-
-bool RunEntry::ended() const {
-  MutexLock lock(mutex_);
-  return final_ != nullptr;
 }
 
 std::shared_ptr<Run> RunEntry::run() const {
@@ -71,17 +58,15 @@ std::shared_ptr<Run> RunEntry::run() const {
 }
 
 uint64_t RunEntry::AddWaiter(Waiter waiter) {
-  std::shared_ptr<const RunStatus> ended;
   {
     MutexLock lock(mutex_);
-    if (final_ == nullptr) {
+    if (!ended()) {
       const uint64_t id = next_waiter_++;
       waiters_.emplace_back(id, std::move(waiter));
       return id;
     }
-    ended = final_;
   }
-  waiter(*ended);
+  waiter(StatusAt(shared_record(), end_state_, end_sequence_));
   return 0;
 }
 
@@ -96,63 +81,93 @@ bool RunEntry::RemoveWaiter(uint64_t id) {
   return true;
 }
 
-void RunEntry::Drain() {
-  const std::shared_ptr<Run> run = this->run();
-  if (run != nullptr) MoveRecords(*run);
+void RunEntry::Tell() {
+  if (const std::shared_ptr<Run> run = this->run()) TellNews(*run);
 }
 
-void RunEntry::OnStarted(Run& run) {
-  if (const std::shared_ptr<Session> session = session_.lock()) {
-    RunStatus status = StatusOf(run);
-    status.state = RunState::kRunning;
-    session->log().AppendRun(std::move(status), clock_.WallTime());
+void RunEntry::CollectNews(Run& run, std::vector<LogEntry>* news) {
+  std::shared_ptr<const RunRecord> record = shared_record();
+  if (!told_queued_) {
+    told_queued_ = true;
+    news->push_back(StateEvent(record, RunState::kQueued, options_.record.create_time));
+  }
+  // The start before the records: a run whose records are here has started.
+  const std::vector<TaskRecord> records = run.TakeRecords();
+  const int64_t started = run.started_ns();
+  if (!told_started_ && started != 0) {
+    told_started_ = true;
+    options_.record.queue_ns = started - run.accepted_ns();
+    news->push_back(StateEvent(record, RunState::kRunning, TimeOf(run, started)));
+  }
+  if (records.empty()) return;
+  EventLog::AddTasks(record, records, TimeOf(run, run.accepted_ns() + records.back().end_ns), news);
+}
+
+void RunEntry::TellNews(Run& run) {
+  MutexLock lock(tell_mutex_);
+  // The end has told everything.
+  if (ended()) return;
+  std::vector<LogEntry> news;
+  CollectNews(run, &news);
+  if (news.empty()) return;
+  if (const std::shared_ptr<Session> session = options_.session.lock()) {
+    session->log().Append(absl::MakeSpan(news));
   }
 }
 
+void RunEntry::OnStarted(Run& run) {
+  if (!quiet_.load(std::memory_order_seq_cst)) TellNews(run);
+}
+
 void RunEntry::OnRecords(Run& run, size_t waiting) {
+  if (quiet_.load(std::memory_order_seq_cst)) return;
   if (waiting >= Run::kRecordBatch) {
-    MoveRecords(run);
-  } else if (const std::shared_ptr<Session> session = session_.lock()) {
+    TellNews(run);
+  } else if (const std::shared_ptr<Session> session = options_.session.lock()) {
     // A watcher comes for them when it likes.
     session->log().Nudge();
   }
 }
 
-void RunEntry::MoveRecords(Run& run) {
-  MutexLock lock(drain_mutex_);
-  std::vector<TaskRecord> records = run.TakeRecords();
-  if (records.empty()) return;
-  if (const std::shared_ptr<Session> session = session_.lock()) {
-    session->log().AppendTasks(identity_, std::move(records), clock_.WallTime());
-  }
-}
-
 void RunEntry::OnFinished(Run& run) {
-  MoveRecords(run);
-  RunStatus status = StatusOf(run);
-  for (const std::shared_ptr<SessionBuffer>& buffer : buffers_) {
-    buffer->in_use.fetch_sub(1, std::memory_order_acq_rel);
+  if (options_.slots != nullptr) {
+    for (const std::shared_ptr<SessionBuffer>& buffer : options_.slots->buffers) {
+      buffer->in_use.fetch_sub(1, std::memory_order_acq_rel);
+    }
   }
   // An entry stays readable for long; the memory that the run used must not stay with it.
-  buffers_ = {};
-  if (graph_ != nullptr) {
-    graph_->last_run_ns.store(std::max<int64_t>(status.run_ns, 1), std::memory_order_relaxed);
-  }
-  const std::shared_ptr<Session> session = session_.lock();
-  if (session != nullptr) {
-    status.as_of_sequence = session->log().AppendRun(status, clock_.WallTime());
-  }
+  options_.slots.reset();
+  const std::shared_ptr<RegisteredGraph> graph = std::move(options_.graph);
+  const std::shared_ptr<Session> session = options_.session.lock();
   std::vector<std::pair<uint64_t, Waiter>> waiters;
-  auto ended = std::make_shared<const RunStatus>(std::move(status));
+  std::shared_ptr<Run> last;  // destroyed without the lock
   {
+    MutexLock tell_lock(tell_mutex_);
+    std::vector<LogEntry> news;
+    news.reserve(4);
+    CollectNews(run, &news);
+    const int64_t started = run.started_ns();
+    options_.record.counts = run.counts();
+    options_.record.errors = run.errors();
+    options_.record.total_ns = run.ended_ns() - run.accepted_ns();
+    if (started != 0) options_.record.run_ns = run.ended_ns() - started;
+    end_state_ = run.state();
+    news.push_back(StateEvent(shared_record(), end_state_, TimeOf(run, run.ended_ns())));
+    if (graph != nullptr) {
+      graph->last_run_ns.store(std::max<int64_t>(options_.record.run_ns, 1),
+                               std::memory_order_relaxed);
+    }
+    if (session != nullptr) end_sequence_ = session->log().Append(absl::MakeSpan(news));
     MutexLock lock(mutex_);
-    final_ = ended;
-    // The image and what the engine kept go now; only the status stays.
-    run_.reset();
+    ended_.store(true, std::memory_order_release);
+    // The image and what the engine kept go now; only the record stays.
+    last = std::move(run_);
     waiters.swap(waiters_);
   }
   if (session != nullptr) session->OnRunEnded(*this);
-  for (auto& [id, waiter] : waiters) waiter(*ended);
+  if (waiters.empty()) return;
+  const RunStatus status = StatusAt(shared_record(), end_state_, end_sequence_);
+  for (auto& [id, waiter] : waiters) waiter(status);
 }
 
 }  // namespace pto

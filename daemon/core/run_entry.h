@@ -1,14 +1,17 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "daemon/core/registered_graph.h"
-#include "daemon/core/run_status.h"
+#include "daemon/core/run_record.h"
 #include "daemon/core/session_buffer.h"
+#include "daemon/events/event_log.h"
 #include "daemon/graph/digest.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
@@ -25,20 +28,35 @@ class RunEntry final : public RunObserver, public std::enable_shared_from_this<R
   // Called once with the final status, from any thread; must be quick.
   using Waiter = std::function<void(const RunStatus&)>;
 
-  RunEntry(std::weak_ptr<Session> session, std::shared_ptr<const RunIdentity> identity,
-           const Digest& digest, std::shared_ptr<RegisteredGraph> graph,
-           std::vector<std::shared_ptr<SessionBuffer>> buffers, const Clock& clock);
+  struct Options {
+    std::weak_ptr<Session> session;
+    RunRecord record;                        // as far as it is known at the start
+    uint64_t number = 0;                     // rises within the session
+    uint64_t own_number = 0;                 // 0 when the client chose the id
+    Digest digest;                           // of the request that made it
+    std::shared_ptr<RegisteredGraph> graph;  // nullptr for a submitted graph
+    std::shared_ptr<const BoundSlots> slots;
+    const Clock* clock = nullptr;
+  };
 
-  const RunIdentity& identity() const { return *identity_; }
-  const std::shared_ptr<const RunIdentity>& shared_identity() const { return identity_; }
-  // Of the request that made it; 0 when the server chose the id.
-  const Digest& digest() const { return digest_; }
+  explicit RunEntry(Options options);
+
+  // Only what was known at the start, unless the run has ended.
+  const RunRecord& record() const { return options_.record; }
+  uint64_t number() const { return options_.number; }
+  uint64_t own_number() const { return options_.own_number; }
+  const Digest& digest() const { return options_.digest; }
 
   // The run to watch. Once, before it is started.
   void Attach(std::shared_ptr<Run> run);
 
+  // With this on, nothing is told of the run but its end: the thread that starts it works on it
+  // itself, so the end may come at once, with the whole story in one go. Turning it off tells
+  // what has come until then.
+  void SetQuiet(bool quiet);
+
   RunStatus Status() const;
-  bool ended() const;
+  bool ended() const { return ended_.load(std::memory_order_acquire); }
 
   // The engine's run, or nullptr when it has ended.
   std::shared_ptr<Run> run() const;
@@ -48,30 +66,40 @@ class RunEntry final : public RunObserver, public std::enable_shared_from_this<R
   // Returns true when the waiter will never be called.
   bool RemoveWaiter(uint64_t id);
 
-  // Moves the records of ended tasks to the session's event log.
-  void Drain();
+  // Tells the session's event log what is new.
+  void Tell();
 
+  std::string name() const override { return options_.record.name(); }
   void OnStarted(Run& run) override;
   void OnRecords(Run& run, size_t waiting) override;
   void OnFinished(Run& run) override;
 
  private:
-  RunStatus StatusOf(const Run& run) const;
-  void MoveRecords(Run& run);
+  std::shared_ptr<const RunRecord> shared_record() const {
+    return {shared_from_this(), &options_.record};
+  }
+  // Adds what is to be told next.
+  void CollectNews(Run& run, std::vector<LogEntry>* news)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(tell_mutex_);
+  void TellNews(Run& run);
+  absl::Time TimeOf(const Run& run, int64_t ns) const {
+    return options_.record.create_time + absl::Nanoseconds(ns - run.accepted_ns());
+  }
 
-  const std::weak_ptr<Session> session_;
-  const std::shared_ptr<const RunIdentity> identity_;
-  const Digest digest_;
-  const std::shared_ptr<RegisteredGraph> graph_;  // nullptr for a submitted graph
-  // Until the run has ended; then only OnFinished touches them, to let go.
-  std::vector<std::shared_ptr<SessionBuffer>> buffers_;
-  const Clock& clock_;
+  Options options_;
+  std::atomic<bool> quiet_{false};
+  std::atomic<bool> ended_{false};
+  // Written before `ended_`.
+  RunState end_state_ = RunState::kSucceeded;
+  uint64_t end_sequence_ = 0;
 
-  // Held while records move from the run to the log, so that they keep their order.
-  Mutex drain_mutex_;
+  // Held while news goes to the log, so that it keeps its order.
+  Mutex tell_mutex_;
+  bool told_queued_ ABSL_GUARDED_BY(tell_mutex_) = false;
+  bool told_started_ ABSL_GUARDED_BY(tell_mutex_) = false;
+
   mutable Mutex mutex_;
   std::shared_ptr<Run> run_ ABSL_GUARDED_BY(mutex_);
-  std::shared_ptr<const RunStatus> final_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_waiter_ ABSL_GUARDED_BY(mutex_) = 1;
   std::vector<std::pair<uint64_t, Waiter>> waiters_ ABSL_GUARDED_BY(mutex_);
 };

@@ -1,10 +1,6 @@
 #include "daemon/core/session.h"
 
-#include <algorithm>
-
 #include "absl/cleanup/cleanup.h"
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/graph/names.h"
 #include "runtime/base/error.h"
@@ -13,32 +9,18 @@
 namespace pto {
 namespace {
 
-// Ids that the session chooses: this and a number.
-constexpr absl::string_view kOwnRunPrefix = "r-";
-
-// How many forgotten ids are remembered as used.
-constexpr size_t kMaxUsedIds = 65'536;
-
 // A graph whose last run took no longer than this is run by the thread that launches it, which
 // costs less than waking another. No longer than twice that, should it turn out slower.
 constexpr int64_t kShortRunNs = 50'000;
-
-// Whether `id` is one that the session has chosen, when it has got as far as `next`. One that a
-// client chose first was skipped, and so has been used as well.
-bool IsOwnRunId(absl::string_view id, uint64_t next) {
-  uint64_t number = 0;
-  return absl::StartsWith(id, kOwnRunPrefix) &&
-         absl::SimpleAtoi(id.substr(kOwnRunPrefix.size()), &number) && number > 0 &&
-         number < next && id == absl::StrCat(kOwnRunPrefix, number);
-}
 
 }  // namespace
 
 Session::Session(Options options)
     : options_(std::move(options)),
-      name_(names::Session(options_.id)),
+      name_(std::make_shared<const std::string>(names::Session(options_.id))),
       create_time_(options_.clock->WallTime()),
-      log_(options_.limits->event_log_bytes) {
+      log_(options_.limits->event_log_bytes),
+      runs_(options_.limits->max_session_finished_runs) {
   Touch();
 }
 
@@ -49,7 +31,7 @@ Session::Usage Session::usage() const {
   for (const auto& [id, buffer] : buffers_) usage.device_bytes += buffer->memory->bytes();
   usage.graphs = graphs_.size();
   usage.active_runs = active_runs_.load(std::memory_order_relaxed);
-  usage.finished_runs = finished_.size();
+  usage.finished_runs = runs_.ended();
   return usage;
 }
 
@@ -70,15 +52,16 @@ void Session::End(absl::string_view why) {
   {
     MutexLock lock(mutex_);
     if (ended_.exchange(true, std::memory_order_acq_rel)) return;
+    ForgetOwnSlots();
     buffers.swap(buffers_);
     graphs.swap(graphs_);
-    for (const auto& [id, run] : runs_) runs.push_back(run.entry);
+    runs = runs_.Active();
   }
   for (const std::shared_ptr<RunEntry>& entry : runs) {
     if (const std::shared_ptr<Run> run = entry->run()) {
       options_.engine->Stop(*run, RunState::kCancelled,
-                            Error(reason::kRunCancelled, absl::StrCat("session ", name_, " ", why))
-                                .With("session", name_)
+                            Error(reason::kRunCancelled, absl::StrCat("session ", name(), " ", why))
+                                .With("session", name())
                                 .With("by", "session end"));
     }
   }
@@ -87,8 +70,8 @@ void Session::End(absl::string_view why) {
 
 absl::Status Session::CheckAlive() const {
   if (!ended()) return absl::OkStatus();
-  return Error(reason::kSessionEnded, absl::StrCat("session ", name_, " has ended"))
-      .With("session", name_);
+  return Error(reason::kSessionEnded, absl::StrCat("session ", name(), " has ended"))
+      .With("session", name());
 }
 
 // ---- buffers
@@ -145,9 +128,9 @@ absl::StatusOr<std::shared_ptr<SessionBuffer>> Session::FindBuffer(absl::string_
   PTO_RETURN_IF_ERROR(CheckAlive());
   auto it = buffers_.find(std::string(id));
   if (it == buffers_.end()) {
-    return Error(reason::kBufferUnknown, absl::StrCat("there is no buffer '", id, "' in ", name_))
+    return Error(reason::kBufferUnknown, absl::StrCat("there is no buffer '", id, "' in ", name()))
         .With("buffer", id)
-        .With("session", name_);
+        .With("session", name());
   }
   return it->second;
 }
@@ -169,6 +152,7 @@ std::shared_ptr<SessionBuffer> Session::RemoveBuffer(absl::string_view id) {
   if (it == buffers_.end()) return nullptr;
   std::shared_ptr<SessionBuffer> removed = std::move(it->second);
   buffers_.erase(it);
+  ForgetOwnSlots();
   return removed;
 }
 
@@ -200,7 +184,7 @@ absl::StatusOr<std::shared_ptr<RegisteredGraph>> Session::AddGraph(
   if (existing != nullptr) return existing;
   auto graph = std::make_shared<RegisteredGraph>();
   graph->id = std::string(id);
-  graph->name = names::ChildName(options_.id, "graphs", id);
+  graph->name = std::make_shared<const std::string>(names::ChildName(options_.id, "graphs", id));
   graph->digest = digest;
   graph->image = std::move(image);
   graph->create_time = options_.clock->WallTime();
@@ -214,30 +198,38 @@ absl::StatusOr<std::shared_ptr<RegisteredGraph>> Session::FindGraph(absl::string
   PTO_RETURN_IF_ERROR(CheckAlive());
   auto it = graphs_.find(std::string(id));
   if (it == graphs_.end()) {
-    return Error(reason::kGraphUnknown, absl::StrCat("there is no graph '", id, "' in ", name_))
+    return Error(reason::kGraphUnknown, absl::StrCat("there is no graph '", id, "' in ", name()))
         .With("graph", id)
-        .With("session", name_);
+        .With("session", name());
   }
   return it->second;
 }
 
 bool Session::RemoveGraph(absl::string_view id) {
   MutexLock lock(mutex_);
-  return graphs_.erase(std::string(id)) > 0;
+  auto it = graphs_.find(std::string(id));
+  if (it == graphs_.end()) return false;
+  it->second->removed.store(true, std::memory_order_release);
+  it->second->own_slots.reset();
+  graphs_.erase(it);
+  return true;
+}
+
+void Session::ForgetOwnSlots() {
+  for (const auto& [id, graph] : graphs_) graph->own_slots.reset();
 }
 
 // ---- runs
 
 absl::StatusOr<std::shared_ptr<RunEntry>> Session::FindForStartLocked(absl::string_view id,
                                                                       const Digest& digest) const {
-  auto it = runs_.find(std::string(id));
-  if (it != runs_.end()) {
-    if (it->second.entry->digest() == digest) return it->second.entry;
+  if (std::shared_ptr<RunEntry> entry = runs_.Find(id)) {
+    if (entry->digest() == digest) return entry;
     return Error(reason::kIdConflict, absl::StrCat("run '", id, "' exists with other contents"))
         .At("run_id")
         .With("run", id);
   }
-  if (used_ids_.contains(std::string(id)) || IsOwnRunId(id, next_own_id_)) {
+  if (runs_.IsForgotten(id)) {
     return Error(reason::kRunIdUsed, absl::StrCat("a run '", id, "' has been executed already"))
         .At("run_id")
         .With("run", id);
@@ -252,8 +244,20 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::FindForStart(absl::string_vie
   return FindForStartLocked(id, digest);
 }
 
-absl::StatusOr<std::vector<std::shared_ptr<SessionBuffer>>> Session::BindSlots(
-    const RunRequest& request, RunSpec& spec) const {
+absl::StatusOr<std::shared_ptr<const BoundSlots>> Session::FindSlots(
+    const RunRequest& request) const {
+  // Buffers keep their ids, so what was found once stays right until one is removed.
+  const bool own = request.graph != nullptr && request.bindings.empty();
+  if (own && request.graph->own_slots != nullptr) return request.graph->own_slots;
+  PTO_ASSIGN_OR_RETURN(std::shared_ptr<const BoundSlots> slots, BindSlots(request));
+  if (own && !request.graph->removed.load(std::memory_order_relaxed)) {
+    request.graph->own_slots = slots;
+  }
+  return slots;
+}
+
+absl::StatusOr<std::shared_ptr<const BoundSlots>> Session::BindSlots(
+    const RunRequest& request) const {
   const GraphImage& image = *request.image;
   std::vector<const SlotBinding*> bound(image.slots().size());
   for (size_t i = 0; i < request.bindings.size(); ++i) {
@@ -267,8 +271,8 @@ absl::StatusOr<std::vector<std::shared_ptr<SessionBuffer>>> Session::BindSlots(
     }
     bound[slot] = &binding;
   }
-  std::vector<std::shared_ptr<SessionBuffer>> buffers;
-  spec.slots.resize(bound.size());
+  auto result = std::make_shared<BoundSlots>();
+  result->slots.resize(bound.size());
   for (size_t i = 0; i < bound.size(); ++i) {
     const ImageSlot& slot = image.slots()[i];
     if (slot.chip == ImageSlot::kUnused) continue;
@@ -278,11 +282,11 @@ absl::StatusOr<std::vector<std::shared_ptr<SessionBuffer>>> Session::BindSlots(
     const uint64_t offset = bound[i] != nullptr ? bound[i]->offset_bytes : 0;
     auto it = buffers_.find(std::string(id));
     if (it == buffers_.end()) {
-      return Error(reason::kBufferUnknown, absl::StrCat("there is no buffer '", id, "' in ", name_,
+      return Error(reason::kBufferUnknown, absl::StrCat("there is no buffer '", id, "' in ", name(),
                                                         " for slot '", slot_name, "'"))
           .With("buffer", id)
           .With("slot", slot_name)
-          .With("session", name_);
+          .With("session", name());
     }
     const std::shared_ptr<MemoryBlock>& memory = it->second->memory;
     if (memory->chip() != slot.chip) {
@@ -304,10 +308,10 @@ absl::StatusOr<std::vector<std::shared_ptr<SessionBuffer>>> Session::BindSlots(
           .With("have", memory->bytes())
           .With("want", slot.min_bytes + offset);
     }
-    spec.slots[i] = {memory, offset};
-    buffers.push_back(it->second);
+    result->slots[i] = {memory, offset};
+    result->buffers.push_back(it->second);
   }
-  return buffers;
+  return result;
 }
 
 absl::StatusOr<std::shared_ptr<RunEntry>> Session::StartRun(RunRequest request) {
@@ -327,86 +331,89 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::StartRun(RunRequest request) 
                                 " runs at once"))
           .Limit("max_session_active_runs", options_.limits->max_session_active_runs, active, 1);
     }
-    RunSpec spec;
-    PTO_ASSIGN_OR_RETURN(std::vector<std::shared_ptr<SessionBuffer>> buffers,
-                         BindSlots(request, spec));
-
-    auto identity = std::make_shared<RunIdentity>();
-    const uint64_t number = next_run_number_++;
-    if (request.id.empty()) {
-      // A client may have chosen such an id itself.
-      do {
-        identity->id = absl::StrCat(kOwnRunPrefix, next_own_id_++);
-      } while (runs_.contains(identity->id) || used_ids_.contains(identity->id));
-    } else {
-      identity->id = request.id;
-    }
-    identity->name = names::ChildName(options_.id, "runs", identity->id);
-    if (request.graph != nullptr) identity->graph = request.graph->name;
-    identity->labels = std::move(request.labels);
-    identity->tasks_total = request.image->task_count();
-    identity->create_time = options_.clock->WallTime();
-
-    spec.name = identity->name;
-    spec.image = std::move(request.image);
-    spec.named_scalars = std::move(request.named_scalars);
-    spec.record_level = request.record_level;
-    spec.timeout_ns = request.timeout_ns;
-    for (const std::shared_ptr<SessionBuffer>& buffer : buffers) {
-      buffer->in_use.fetch_add(1, std::memory_order_acq_rel);
-    }
-    entry = std::make_shared<RunEntry>(weak_from_this(), std::move(identity), request.digest,
-                                       request.graph, std::move(buffers), *options_.clock);
-    spec.observer = entry;
-    run = options_.engine->Prepare(std::move(spec));
-    entry->Attach(run);
-    runs_.emplace(entry->identity().id, NumberedRun{number, entry});
-    runs_by_number_.emplace(number, entry);
+    PTO_ASSIGN_OR_RETURN(std::shared_ptr<const BoundSlots> slots, FindSlots(request));
+    entry = MakeRun(request, std::move(slots));
+    run = entry->run();
+    runs_.Add(entry);
     active_runs_.fetch_add(1, std::memory_order_acq_rel);
   }
-  log_.AppendRun(entry->Status(), entry->identity().create_time);
   int64_t help_ns = 0;
   if (request.graph != nullptr) {
     request.graph->launch_count.fetch_add(1, std::memory_order_relaxed);
     const int64_t last = request.graph->last_run_ns.load(std::memory_order_relaxed);
     if (request.help && last != 0 && last <= kShortRunNs) help_ns = 2 * kShortRunNs;
   }
+  if (help_ns > 0) {
+    entry->SetQuiet(true);
+  } else {
+    entry->Tell();
+  }
   options_.engine->Start(run, help_ns);
+  if (help_ns > 0 && !entry->ended()) entry->SetQuiet(false);
   // The session may have ended between the registration of the run and its start.
   if (ended()) {
     options_.engine->Stop(*run, RunState::kCancelled,
-                          Error(reason::kRunCancelled, absl::StrCat("session ", name_, " ended")));
+                          Error(reason::kRunCancelled, absl::StrCat("session ", name(), " ended")));
   }
+  return entry;
+}
+
+std::shared_ptr<RunEntry> Session::MakeRun(RunRequest& request,
+                                           std::shared_ptr<const BoundSlots> slots) {
+  RunEntry::Options options;
+  options.session = weak_from_this();
+  options.number = runs_.NextNumber();
+  options.record.session = name_;
+  if (request.id.empty()) {
+    RunTable::OwnId own = runs_.NextOwnId();
+    options.own_number = own.number;
+    options.record.id = std::move(own.id);
+  } else {
+    options.record.id = request.id;
+  }
+  if (request.graph != nullptr) options.record.graph = request.graph->name;
+  options.record.labels = std::move(request.labels);
+  options.record.tasks_total = request.image->task_count();
+  options.record.create_time = options_.clock->WallTime();
+  options.digest = request.digest;
+  options.graph = request.graph;
+  for (const std::shared_ptr<SessionBuffer>& buffer : slots->buffers) {
+    buffer->in_use.fetch_add(1, std::memory_order_acq_rel);
+  }
+
+  RunSpec spec;
+  spec.image = std::move(request.image);
+  spec.slots = {slots, &slots->slots};
+  spec.named_scalars = std::move(request.named_scalars);
+  spec.record_level = request.record_level;
+  spec.timeout_ns = request.timeout_ns;
+  options.slots = std::move(slots);
+  auto entry = std::make_shared<RunEntry>(std::move(options));
+  spec.observer = entry;
+  entry->Attach(options_.engine->Prepare(std::move(spec)));
   return entry;
 }
 
 absl::StatusOr<std::shared_ptr<RunEntry>> Session::FindRun(absl::string_view id) const {
   MutexLock lock(mutex_);
   PTO_RETURN_IF_ERROR(CheckAlive());
-  auto it = runs_.find(std::string(id));
-  if (it != runs_.end()) return it->second.entry;
-  if (used_ids_.contains(std::string(id)) || IsOwnRunId(id, next_own_id_)) {
+  if (std::shared_ptr<RunEntry> entry = runs_.Find(id)) return entry;
+  if (runs_.IsForgotten(id)) {
     return Error(reason::kRunExpired,
                  absl::StrCat("run '", id, "' ended and is no longer kept; the newest ",
                               options_.limits->max_session_finished_runs, " are"))
         .With("run", id)
-        .With("session", name_);
+        .With("session", name());
   }
-  return Error(reason::kRunUnknown, absl::StrCat("there is no run '", id, "' in ", name_))
+  return Error(reason::kRunUnknown, absl::StrCat("there is no run '", id, "' in ", name()))
       .With("run", id)
-      .With("session", name_);
+      .With("session", name());
 }
 
-std::vector<std::pair<uint64_t, std::shared_ptr<RunEntry>>> Session::ListRuns(
-    uint64_t before, size_t limit, bool active_only) const {
-  std::vector<std::pair<uint64_t, std::shared_ptr<RunEntry>>> result;
+std::vector<std::shared_ptr<RunEntry>> Session::ListRuns(uint64_t before, size_t limit,
+                                                         bool active_only) const {
   MutexLock lock(mutex_);
-  auto it = before == 0 ? runs_by_number_.end() : runs_by_number_.lower_bound(before);
-  while (it != runs_by_number_.begin() && result.size() < limit) {
-    --it;
-    if (!active_only || !it->second->ended()) result.emplace_back(it->first, it->second);
-  }
-  return result;
+  return runs_.List(before, limit, active_only);
 }
 
 void Session::DrainRuns() {
@@ -414,39 +421,15 @@ void Session::DrainRuns() {
   std::vector<std::shared_ptr<RunEntry>> active;
   {
     MutexLock lock(mutex_);
-    for (const auto& [id, run] : runs_) {
-      if (!run.entry->ended()) active.push_back(run.entry);
-    }
+    active = runs_.Active();
   }
-  for (const std::shared_ptr<RunEntry>& entry : active) entry->Drain();
+  for (const std::shared_ptr<RunEntry>& entry : active) entry->Tell();
 }
 
 void Session::OnRunEnded(const RunEntry& entry) {
   MutexLock lock(mutex_);
   active_runs_.fetch_sub(1, std::memory_order_acq_rel);
-  auto it = runs_.find(entry.identity().id);
-  if (it == runs_.end()) return;
-  finished_.push_back(it->second.number);
-  ForgetOldRuns();
-}
-
-void Session::ForgetOldRuns() {
-  while (finished_.size() > options_.limits->max_session_finished_runs) {
-    auto oldest = runs_by_number_.find(finished_.front());
-    const std::string& id = oldest->second->identity().id;
-    // Ids of our own are known to be used by their number.
-    if (!IsOwnRunId(id, next_own_id_)) {
-      used_ids_.insert(id);
-      used_id_order_.push_back(id);
-      if (used_id_order_.size() > kMaxUsedIds) {
-        used_ids_.erase(used_id_order_.front());
-        used_id_order_.pop_front();
-      }
-    }
-    runs_.erase(id);
-    runs_by_number_.erase(oldest);
-    finished_.pop_front();
-  }
+  runs_.OnEnded(entry);
 }
 
 }  // namespace pto

@@ -2,16 +2,13 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -19,6 +16,7 @@
 #include "daemon/core/limits.h"
 #include "daemon/core/registered_graph.h"
 #include "daemon/core/run_entry.h"
+#include "daemon/core/run_table.h"
 #include "daemon/core/session_buffer.h"
 #include "daemon/events/event_log.h"
 #include "daemon/graph/digest.h"
@@ -80,7 +78,7 @@ class Session : public std::enable_shared_from_this<Session> {
   explicit Session(Options options);
 
   const std::string& id() const { return options_.id; }
-  const std::string& name() const { return name_; }
+  const std::string& name() const { return *name_; }
   const Options& options() const { return options_; }
   absl::Time create_time() const { return create_time_; }
   EventLog& log() { return log_; }
@@ -127,35 +125,31 @@ class Session : public std::enable_shared_from_this<Session> {
   absl::StatusOr<std::shared_ptr<RunEntry>> FindForStart(absl::string_view id,
                                                          const Digest& digest) const;
   absl::StatusOr<std::shared_ptr<RunEntry>> FindRun(absl::string_view id) const;
-  // Newest first, those older than number `before` (0: from the newest). Pairs of number and
-  // entry.
-  std::vector<std::pair<uint64_t, std::shared_ptr<RunEntry>>> ListRuns(uint64_t before,
-                                                                       size_t limit,
-                                                                       bool active_only) const;
-  // Moves the records of all active runs to the log.
+  // Newest first, those older than number `before` (0: from the newest).
+  std::vector<std::shared_ptr<RunEntry>> ListRuns(uint64_t before, size_t limit,
+                                                  bool active_only) const;
+  // Has all active runs tell the log what is new.
   void DrainRuns();
   bool has_active_runs() const { return active_runs_.load(std::memory_order_acquire) > 0; }
   // Called by an entry of this session, once.
   void OnRunEnded(const RunEntry& entry);
 
  private:
-  struct NumberedRun {
-    uint64_t number = 0;
-    std::shared_ptr<RunEntry> entry;
-  };
-
   absl::Status CheckAlive() const;
   absl::StatusOr<std::shared_ptr<RunEntry>> FindForStartLocked(absl::string_view id,
                                                                const Digest& digest) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Fills `spec.slots`; returns the buffers in use.
-  absl::StatusOr<std::vector<std::shared_ptr<SessionBuffer>>> BindSlots(const RunRequest& request,
-                                                                        RunSpec& spec) const
+  absl::StatusOr<std::shared_ptr<const BoundSlots>> BindSlots(const RunRequest& request) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void ForgetOldRuns() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<std::shared_ptr<const BoundSlots>> FindSlots(const RunRequest& request) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Registered graphs keep no buffer alive that the session has given up.
+  void ForgetOwnSlots() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::shared_ptr<RunEntry> MakeRun(RunRequest& request, std::shared_ptr<const BoundSlots> slots)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
-  const std::string name_;
+  const std::shared_ptr<const std::string> name_;
   const absl::Time create_time_;
   EventLog log_;
   std::atomic<int64_t> expire_ns_{0};
@@ -168,14 +162,7 @@ class Session : public std::enable_shared_from_this<Session> {
       ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, std::shared_ptr<RegisteredGraph>> graphs_
       ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<std::string, NumberedRun> runs_ ABSL_GUARDED_BY(mutex_);
-  std::map<uint64_t, std::shared_ptr<RunEntry>> runs_by_number_ ABSL_GUARDED_BY(mutex_);
-  uint64_t next_run_number_ ABSL_GUARDED_BY(mutex_) = 1;
-  uint64_t next_own_id_ ABSL_GUARDED_BY(mutex_) = 1;
-  std::deque<uint64_t> finished_ ABSL_GUARDED_BY(mutex_);  // numbers, oldest first
-  // Ids that clients chose and whose runs are forgotten: a run is executed at most once.
-  absl::flat_hash_set<std::string> used_ids_ ABSL_GUARDED_BY(mutex_);
-  std::deque<std::string> used_id_order_ ABSL_GUARDED_BY(mutex_);
+  RunTable runs_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace pto

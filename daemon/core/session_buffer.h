@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "runtime/chip/device_memory.h"
+#include "runtime/engine/run.h"
 
 namespace pto {
 
@@ -15,6 +17,12 @@ struct SessionBuffer {
   std::shared_ptr<MemoryBlock> memory;
   // Runs that are queued or running and use it.
   std::atomic<uint32_t> in_use{0};
+};
+
+// The buffers in a graph's slots.
+struct BoundSlots {
+  RunSlots slots;
+  std::vector<std::shared_ptr<SessionBuffer>> buffers;
 };
 
 }  // namespace pto

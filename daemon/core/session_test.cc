@@ -244,8 +244,8 @@ TEST_F(SessionTest, EventsTellTheWholeStory) {
   std::vector<RunState> states;
   uint64_t tasks = 0;
   for (const LogEntry& entry : session->log().Read(0, 100)) {
-    if (const auto* status = std::get_if<std::shared_ptr<const RunStatus>>(&entry.event)) {
-      states.push_back((*status)->state);
+    if (const auto* event = std::get_if<RunEvent>(&entry.event)) {
+      states.push_back(event->state);
     } else {
       tasks += entry.count;
     }
@@ -290,11 +290,11 @@ TEST_F(SessionTest, ListsRunsNewestFirst) {
   }
   const auto newest = session->ListRuns(0, 2, false);
   ASSERT_EQ(newest.size(), 2u);
-  EXPECT_EQ(newest[0].second->identity().id, "three");
-  EXPECT_EQ(newest[1].second->identity().id, "two");
-  const auto rest = session->ListRuns(newest[1].first, 2, false);
+  EXPECT_EQ(newest[0]->record().id, "three");
+  EXPECT_EQ(newest[1]->record().id, "two");
+  const auto rest = session->ListRuns(newest[1]->number(), 2, false);
   ASSERT_EQ(rest.size(), 1u);
-  EXPECT_EQ(rest[0].second->identity().id, "one");
+  EXPECT_EQ(rest[0]->record().id, "one");
   RunAll();
   EXPECT_TRUE(session->ListRuns(0, 10, true).empty());
 }

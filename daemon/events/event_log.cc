@@ -9,6 +9,9 @@ namespace {
 // A block is sent whole, so this bounds the size of a batch too.
 constexpr size_t kMaxBlockRecords = 1024;
 
+// What a run's record and its entry take, roughly.
+constexpr uint64_t kRecordBytes = 512;
+
 // Place of the entry that holds `sequence`, or of the first one after it.
 std::deque<LogEntry>::const_iterator FindEntry(const std::deque<LogEntry>& entries,
                                                uint64_t sequence) {
@@ -21,28 +24,30 @@ std::deque<LogEntry>::const_iterator FindEntry(const std::deque<LogEntry>& entri
 
 uint64_t EventLog::BytesOf(const LogEntry& entry) {
   uint64_t bytes = sizeof(LogEntry);
-  if (const auto* run = std::get_if<std::shared_ptr<const RunStatus>>(&entry.event)) {
-    bytes += sizeof(RunStatus) + 64;
-    for (const absl::Status& error : (*run)->errors) bytes += 256 + error.message().size();
-  } else if (const auto* tasks = std::get_if<std::shared_ptr<const TaskBlock>>(&entry.event)) {
-    bytes += sizeof(TaskBlock) + 64 + (*tasks)->records.size() * sizeof(TaskRecord);
+  if (const auto* run = std::get_if<RunEvent>(&entry.event)) {
+    // The record is there as soon as its first event is, and its errors with its last.
+    if (run->state == RunState::kQueued) bytes += kRecordBytes;
+    if (IsFinal(run->state)) {
+      for (const absl::Status& error : run->run->errors) bytes += 256 + error.message().size();
+    }
+  } else if (std::holds_alternative<TaskBlock>(entry.event)) {
+    bytes += 64 + (entry.skip + entry.count) * sizeof(TaskRecord);
   }
   return bytes;
 }
 
-uint64_t EventLog::Append(LogEntry entry) {
+void EventLog::Add(LogEntry entry) {
   entry.sequence = last_sequence_.load(std::memory_order_relaxed) + 1;
   const uint64_t last = entry.last_sequence();
   const uint64_t bytes = BytesOf(entry);
-  if (std::holds_alternative<std::shared_ptr<const TaskBlock>>(entry.event)) {
-    task_blocks_.push_back(entry.sequence);
+  if (std::holds_alternative<TaskBlock>(entry.event)) {
+    task_blocks_.push_back(first_entry_ + entries_.size());
     task_bytes_ += bytes;
   }
   bytes_ += bytes;
   entries_.push_back(std::move(entry));
   last_sequence_.store(last, std::memory_order_release);
   Trim();
-  return last;
 }
 
 void EventLog::Trim() {
@@ -50,8 +55,7 @@ void EventLog::Trim() {
     // Task events are many and small news, so they go first; but a log full of old runs must
     // not push out every task event of a new one.
     if (2 * task_bytes_ >= bytes_) {
-      const auto at = FindEntry(entries_, task_blocks_.front()) - entries_.cbegin();
-      LogEntry& oldest = entries_[static_cast<size_t>(at)];
+      LogEntry& oldest = entries_[task_blocks_.front() - first_entry_];
       const uint64_t bytes = BytesOf(oldest);
       task_blocks_.pop_front();
       task_bytes_ -= bytes;
@@ -69,69 +73,70 @@ void EventLog::Trim() {
 void EventLog::ForgetFirst() {
   const LogEntry& first = entries_.front();
   const uint64_t bytes = BytesOf(first);
-  if (!task_blocks_.empty() && task_blocks_.front() == first.sequence) {
+  if (!task_blocks_.empty() && task_blocks_.front() == first_entry_) {
     task_blocks_.pop_front();
     task_bytes_ -= bytes;
   }
   forgotten_ = first.last_sequence();
   bytes_ -= bytes;
   entries_.pop_front();
+  ++first_entry_;
 }
 
-uint64_t EventLog::AppendRun(RunStatus status, absl::Time time) {
+uint64_t EventLog::Append(absl::Span<LogEntry> entries) {
+  if (entries.empty()) return last_sequence();
+  bool urgent = false;
   uint64_t last = 0;
   {
     MutexLock lock(mutex_);
-    status.as_of_sequence = last_sequence_.load(std::memory_order_relaxed) + 1;
+    for (LogEntry& entry : entries) {
+      urgent |= !std::holds_alternative<TaskBlock>(entry.event);
+      if (std::holds_alternative<SessionEnded>(entry.event)) {
+        ended_.store(true, std::memory_order_release);
+      }
+      Add(std::move(entry));
+    }
+    last = last_sequence_.load(std::memory_order_relaxed);
+  }
+  Tell(urgent);
+  return last;
+}
+
+uint64_t EventLog::AppendRun(std::shared_ptr<const RunRecord> run, RunState state,
+                             absl::Time time) {
+  LogEntry entry;
+  entry.time = time;
+  entry.event = RunEvent{std::move(run), state};
+  return Append(absl::MakeSpan(&entry, 1));
+}
+
+void EventLog::AddTasks(const std::shared_ptr<const RunRecord>& run,
+                        absl::Span<const TaskRecord> records, absl::Time time,
+                        std::vector<LogEntry>* entries) {
+  for (; !records.empty(); records.remove_prefix(std::min(records.size(), kMaxBlockRecords))) {
+    const size_t count = std::min(records.size(), kMaxBlockRecords);
+    const std::shared_ptr<TaskRecord[]> copy = std::make_shared<TaskRecord[]>(count);
+    std::copy_n(records.begin(), count, copy.get());
     LogEntry entry;
     entry.time = time;
-    entry.event = std::make_shared<const RunStatus>(std::move(status));
-    last = Append(std::move(entry));
+    entry.count = count;
+    entry.event = TaskBlock{run, copy};
+    entries->push_back(std::move(entry));
   }
-  Tell(true);
-  return last;
 }
 
-uint64_t EventLog::AppendTasks(const std::shared_ptr<const RunIdentity>& run,
-                               std::vector<TaskRecord> records, absl::Time time) {
-  if (records.empty()) return last_sequence();
-  uint64_t last = 0;
-  {
-    MutexLock lock(mutex_);
-    for (size_t first = 0; first < records.size(); first += kMaxBlockRecords) {
-      auto block = std::make_shared<TaskBlock>();
-      block->run = run;
-      if (records.size() <= kMaxBlockRecords) {
-        block->records = std::move(records);
-        records.clear();
-      } else {
-        const size_t end = std::min(records.size(), first + kMaxBlockRecords);
-        block->records.assign(records.begin() + static_cast<ptrdiff_t>(first),
-                              records.begin() + static_cast<ptrdiff_t>(end));
-      }
-      LogEntry entry;
-      entry.time = time;
-      entry.count = block->records.size();
-      entry.event = std::shared_ptr<const TaskBlock>(std::move(block));
-      last = Append(std::move(entry));
-    }
-  }
-  Tell(false);
-  return last;
+uint64_t EventLog::AppendTasks(const std::shared_ptr<const RunRecord>& run,
+                               absl::Span<const TaskRecord> records, absl::Time time) {
+  std::vector<LogEntry> entries;
+  AddTasks(run, records, time, &entries);
+  return Append(absl::MakeSpan(entries));
 }
 
 uint64_t EventLog::AppendSessionEnded(std::string why, absl::Time time) {
-  uint64_t last = 0;
-  {
-    MutexLock lock(mutex_);
-    LogEntry entry;
-    entry.time = time;
-    entry.event = std::make_shared<const SessionEnded>(SessionEnded{std::move(why)});
-    last = Append(std::move(entry));
-    ended_.store(true, std::memory_order_release);
-  }
-  Tell(true);
-  return last;
+  LogEntry entry;
+  entry.time = time;
+  entry.event = SessionEnded{std::move(why)};
+  return Append(absl::MakeSpan(&entry, 1));
 }
 
 std::vector<LogEntry> EventLog::Read(uint64_t after, uint64_t max_events) const {

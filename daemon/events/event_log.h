@@ -10,15 +10,21 @@
 
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "daemon/core/run_status.h"
+#include "daemon/core/run_record.h"
 #include "runtime/base/mutex.h"
 
 namespace pto {
 
-// Ends of tasks of one run.
+// A run has come into a state.
+struct RunEvent {
+  std::shared_ptr<const RunRecord> run;
+  RunState state = RunState::kQueued;
+};
+
+// Ends of tasks of one run: as many records as the entry's `skip` and `count` together.
 struct TaskBlock {
-  std::shared_ptr<const RunIdentity> run;
-  std::vector<TaskRecord> records;
+  std::shared_ptr<const RunRecord> run;
+  std::shared_ptr<const TaskRecord[]> records;
 };
 
 // The session itself has ended.
@@ -33,12 +39,10 @@ struct Dropped {
 
 // One entry of the log. It covers `count` sequence numbers from `sequence` on.
 struct LogEntry {
-  uint64_t sequence = 0;
+  uint64_t sequence = 0;  // given by the log
   uint64_t count = 1;
   absl::Time time;
-  std::variant<std::shared_ptr<const RunStatus>, std::shared_ptr<const TaskBlock>,
-               std::shared_ptr<const SessionEnded>, Dropped>
-      event;
+  std::variant<RunEvent, TaskBlock, SessionEnded, Dropped> event;
   // For a task block: records before this one were read earlier.
   uint64_t skip = 0;
 
@@ -62,12 +66,18 @@ class EventLog {
  public:
   explicit EventLog(uint64_t max_bytes) : max_bytes_(max_bytes) {}
 
-  // Each returns the last sequence number that it gave out. The status gets its own sequence
-  // number as `as_of_sequence`.
-  uint64_t AppendRun(RunStatus status, absl::Time time);
-  uint64_t AppendTasks(const std::shared_ptr<const RunIdentity>& run,
-                       std::vector<TaskRecord> records, absl::Time time);
+  // Takes what is to be told next, in order, at once. Returns the last sequence number that it
+  // gave out.
+  uint64_t Append(absl::Span<LogEntry> entries);
+  uint64_t AppendRun(std::shared_ptr<const RunRecord> run, RunState state, absl::Time time);
+  uint64_t AppendTasks(const std::shared_ptr<const RunRecord>& run,
+                       absl::Span<const TaskRecord> records, absl::Time time);
   uint64_t AppendSessionEnded(std::string why, absl::Time time);
+
+  // Cuts records into entries of a good size, for Append.
+  static void AddTasks(const std::shared_ptr<const RunRecord>& run,
+                       absl::Span<const TaskRecord> records, absl::Time time,
+                       std::vector<LogEntry>* entries);
 
   // Tells the watchers that there is something to be had that is not in the log yet.
   void Nudge() { Tell(false); }
@@ -87,7 +97,7 @@ class EventLog {
 
  private:
   static uint64_t BytesOf(const LogEntry& entry);
-  uint64_t Append(LogEntry entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Add(LogEntry entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Trim() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ForgetFirst() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Tell(bool urgent);
@@ -103,8 +113,9 @@ class EventLog {
   uint64_t task_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of them, in task blocks
   // Numbers up to this one are no longer in `entries_`.
   uint64_t forgotten_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Sequence numbers of entries that are task blocks, oldest first.
+  // Where in `entries_` the task blocks are, oldest first; counted from the first entry ever.
   std::deque<uint64_t> task_blocks_ ABSL_GUARDED_BY(mutex_);
+  uint64_t first_entry_ ABSL_GUARDED_BY(mutex_) = 0;  // of `entries_`, counted so
   std::vector<std::weak_ptr<EventWatcher>> watchers_ ABSL_GUARDED_BY(mutex_);
 };
 

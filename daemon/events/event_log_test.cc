@@ -12,16 +12,10 @@
 namespace pto {
 namespace {
 
-std::shared_ptr<const RunIdentity> MakeRun(const std::string& name) {
-  auto identity = std::make_shared<RunIdentity>();
-  identity->name = name;
-  return identity;
-}
-
-RunStatus MakeStatus(const std::shared_ptr<const RunIdentity>& run) {
-  RunStatus status;
-  status.identity = run;
-  return status;
+std::shared_ptr<const RunRecord> MakeRun(const std::string& id) {
+  auto run = std::make_shared<RunRecord>();
+  run->id = id;
+  return run;
 }
 
 std::vector<TaskRecord> MakeRecords(uint32_t count, uint32_t first = 0) {
@@ -56,20 +50,21 @@ TEST(EventLogTest, NumbersFromOneWithoutGaps) {
   const auto run = MakeRun("a");
   EXPECT_EQ(log.last_sequence(), 0u);
   EXPECT_TRUE(log.Read(0, 100).empty());
-  EXPECT_EQ(log.AppendRun(MakeStatus(run), absl::Now()), 1u);
+  EXPECT_EQ(log.AppendRun(run, RunState::kQueued, absl::Now()), 1u);
   EXPECT_EQ(log.AppendTasks(run, MakeRecords(3), absl::Now()), 4u);
   EXPECT_EQ(log.AppendTasks(run, {}, absl::Now()), 4u);
-  EXPECT_EQ(log.AppendRun(MakeStatus(run), absl::Now()), 5u);
+  EXPECT_EQ(log.AppendRun(run, RunState::kQueued, absl::Now()), 5u);
   EXPECT_EQ(ReadAll(log, 0, 100), 0u);
   const std::vector<LogEntry> entries = log.Read(0, 100);
   ASSERT_EQ(entries.size(), 3u);
-  EXPECT_EQ(std::get<std::shared_ptr<const RunStatus>>(entries[2].event)->as_of_sequence, 5u);
+  EXPECT_EQ(std::get<RunEvent>(entries[2].event).run, run);
+  EXPECT_EQ(entries[2].sequence, 5u);
 }
 
 TEST(EventLogTest, ResumesAnywhereAlsoInsideABlock) {
   EventLog log(1 << 20);
   const auto run = MakeRun("a");
-  log.AppendRun(MakeStatus(run), absl::Now());
+  log.AppendRun(run, RunState::kQueued, absl::Now());
   log.AppendTasks(run, MakeRecords(10), absl::Now());
   log.AppendTasks(run, MakeRecords(5, 10), absl::Now());
   for (uint64_t after = 0; after <= 16; ++after) {
@@ -88,9 +83,9 @@ TEST(EventLogTest, SplitsLargeBlocks) {
   EXPECT_EQ(log.last_sequence(), 2500u);
   uint32_t next = 0;
   for (const LogEntry& entry : log.Read(0, 10'000)) {
-    const auto& block = *std::get<std::shared_ptr<const TaskBlock>>(entry.event);
-    EXPECT_LE(block.records.size(), 1024u);
-    for (const TaskRecord& record : block.records) EXPECT_EQ(record.task, next++);
+    const auto& block = std::get<TaskBlock>(entry.event);
+    EXPECT_LE(entry.count, 1024u);
+    for (uint64_t i = 0; i < entry.count; ++i) EXPECT_EQ(block.records[i].task, next++);
   }
   EXPECT_EQ(next, 2500u);
 }
@@ -98,9 +93,9 @@ TEST(EventLogTest, SplitsLargeBlocks) {
 TEST(EventLogTest, DropsTaskEventsFirstAndSaysSo) {
   EventLog log(32 << 10);
   const auto run = MakeRun("a");
-  log.AppendRun(MakeStatus(run), absl::Now());
+  log.AppendRun(run, RunState::kQueued, absl::Now());
   for (int i = 0; i < 100; ++i) log.AppendTasks(run, MakeRecords(100), absl::Now());
-  log.AppendRun(MakeStatus(run), absl::Now());
+  log.AppendRun(run, RunState::kQueued, absl::Now());
   EXPECT_LE(log.bytes(), 32u << 10);
   const uint64_t dropped = ReadAll(log, 0, 64);
   EXPECT_GT(dropped, 5000u);
@@ -108,7 +103,7 @@ TEST(EventLogTest, DropsTaskEventsFirstAndSaysSo) {
   // Both events about the run are still there.
   int runs = 0;
   for (const LogEntry& entry : log.Read(0, 100'000)) {
-    runs += std::holds_alternative<std::shared_ptr<const RunStatus>>(entry.event) ? 1 : 0;
+    runs += std::holds_alternative<RunEvent>(entry.event) ? 1 : 0;
   }
   EXPECT_EQ(runs, 2);
 }
@@ -116,7 +111,7 @@ TEST(EventLogTest, DropsTaskEventsFirstAndSaysSo) {
 TEST(EventLogTest, StaysBoundedWithRunsAlone) {
   EventLog log(32 << 10);
   const auto run = MakeRun("a");
-  for (int i = 0; i < 10'000; ++i) log.AppendRun(MakeStatus(run), absl::Now());
+  for (int i = 0; i < 10'000; ++i) log.AppendRun(run, RunState::kQueued, absl::Now());
   EXPECT_LE(log.bytes(), 32u << 10);
   EXPECT_GT(ReadAll(log, 0, 64), 9000u);
   // One who is up to date misses nothing.
@@ -126,11 +121,23 @@ TEST(EventLogTest, StaysBoundedWithRunsAlone) {
 TEST(EventLogTest, OldRunsDoNotPushOutNewTasks) {
   EventLog log(32 << 10);
   const auto run = MakeRun("a");
-  for (int i = 0; i < 1000; ++i) log.AppendRun(MakeStatus(run), absl::Now());
+  for (int i = 0; i < 1000; ++i) log.AppendRun(run, RunState::kQueued, absl::Now());
   const uint64_t before = log.last_sequence();
   log.AppendTasks(run, MakeRecords(100), absl::Now());
   EXPECT_EQ(ReadAll(log, before, 64), 0u);
   EXPECT_LE(log.bytes(), 32u << 10);
+}
+
+// Task blocks are found again by their place also after others went before them.
+TEST(EventLogTest, DropsInOrderWhateverComesBetween) {
+  EventLog log(64 << 10);
+  const auto run = MakeRun("a");
+  for (int i = 0; i < 2000; ++i) {
+    log.AppendRun(run, i % 3 == 0 ? RunState::kQueued : RunState::kRunning, absl::Now());
+    log.AppendTasks(run, MakeRecords(1 + i % 50), absl::Now());
+    ASSERT_LE(log.bytes(), 64u << 10);
+  }
+  EXPECT_GT(ReadAll(log, 0, 64), 0u);
 }
 
 TEST(EventLogTest, TheEndIsAnEvent) {
@@ -140,7 +147,7 @@ TEST(EventLogTest, TheEndIsAnEvent) {
   EXPECT_TRUE(log.ended());
   const std::vector<LogEntry> entries = log.Read(0, 10);
   ASSERT_EQ(entries.size(), 1u);
-  EXPECT_EQ(std::get<std::shared_ptr<const SessionEnded>>(entries[0].event)->why, "it was deleted");
+  EXPECT_EQ(std::get<SessionEnded>(entries[0].event).why, "it was deleted");
 }
 
 class CountingWatcher final : public EventWatcher {
@@ -150,21 +157,37 @@ class CountingWatcher final : public EventWatcher {
   std::atomic<int> urgent_calls{0};
 };
 
+TEST(EventLogTest, TakesSeveralAtOnceInOrder) {
+  EventLog log(1 << 20);
+  const auto run = MakeRun("a");
+  auto watcher = std::make_shared<CountingWatcher>();
+  log.AddWatcher(watcher);
+  std::vector<LogEntry> story(1);
+  story[0].event = RunEvent{run, RunState::kQueued};
+  EventLog::AddTasks(run, MakeRecords(3), absl::Now(), &story);
+  story.emplace_back().event = RunEvent{run, RunState::kSucceeded};
+  EXPECT_EQ(log.Append(absl::MakeSpan(story)), 5u);
+  EXPECT_EQ(ReadAll(log, 0, 100), 0u);
+  EXPECT_EQ(std::get<RunEvent>(log.Read(4, 1)[0].event).state, RunState::kSucceeded);
+  EXPECT_EQ(watcher->urgent_calls, 1);
+  EXPECT_EQ(log.Append({}), 5u);
+}
+
 TEST(EventLogTest, TellsWatchersUntilTheyAreRemoved) {
   EventLog log(1 << 20);
   const auto run = MakeRun("a");
   auto watcher = std::make_shared<CountingWatcher>();
-  log.AppendRun(MakeStatus(run), absl::Now());
+  log.AppendRun(run, RunState::kQueued, absl::Now());
   log.AddWatcher(watcher);
   EXPECT_TRUE(log.has_watchers());
   log.AppendTasks(run, MakeRecords(1), absl::Now());
   log.Nudge();
-  log.AppendRun(MakeStatus(run), absl::Now());
+  log.AppendRun(run, RunState::kQueued, absl::Now());
   EXPECT_EQ(watcher->calls, 2);
   EXPECT_EQ(watcher->urgent_calls, 1);
   log.RemoveWatcher(watcher.get());
   EXPECT_FALSE(log.has_watchers());
-  log.AppendRun(MakeStatus(run), absl::Now());
+  log.AppendRun(run, RunState::kQueued, absl::Now());
   EXPECT_EQ(watcher->urgent_calls, 1);
 }
 
@@ -179,7 +202,7 @@ TEST(EventLogTest, ReadersKeepUpWithWriters) {
       const auto run = MakeRun(w == 0 ? "a" : "b");
       std::mt19937 random(static_cast<uint32_t>(w));
       for (int i = 0; i < 500; ++i) {
-        log.AppendRun(MakeStatus(run), absl::Now());
+        log.AppendRun(run, RunState::kQueued, absl::Now());
         log.AppendTasks(run, MakeRecords(random() % 300), absl::Now());
       }
     });

@@ -19,17 +19,17 @@ static_assert(PTO_BOOL == static_cast<int>(v1::BOOL));
 static_assert(PTO_MIX == static_cast<int>(v1::MIX));
 static_assert(PTO_NO_DEPENDENCY == static_cast<int>(v1::NO_DEPENDENCY));
 
-void TasksToProto(const TaskBlock& block, uint64_t skip, v1::TaskEvents* tasks) {
-  tasks->set_run(block.run->name);
-  const auto count = static_cast<int>(block.records.size() - skip);
-  tasks->mutable_task()->Reserve(count);
-  tasks->mutable_chip()->Reserve(count);
-  tasks->mutable_core()->Reserve(count);
-  tasks->mutable_start_ns()->Reserve(count);
-  tasks->mutable_duration_ns()->Reserve(count);
+void TasksToProto(const TaskBlock& block, uint64_t skip, uint64_t count, v1::TaskEvents* tasks) {
+  tasks->set_run(block.run->name());
+  const auto size = static_cast<int>(count);
+  tasks->mutable_task()->Reserve(size);
+  tasks->mutable_chip()->Reserve(size);
+  tasks->mutable_core()->Reserve(size);
+  tasks->mutable_start_ns()->Reserve(size);
+  tasks->mutable_duration_ns()->Reserve(size);
+  const absl::Span<const TaskRecord> records(block.records.get() + skip, count);
   bool all_done = true;
-  for (size_t i = skip; i < block.records.size(); ++i) {
-    const TaskRecord& record = block.records[i];
+  for (const TaskRecord& record : records) {
     tasks->mutable_task()->AddAlreadyReserved(record.task);
     tasks->mutable_chip()->AddAlreadyReserved(record.chip);
     tasks->mutable_core()->AddAlreadyReserved(record.core);
@@ -39,44 +39,43 @@ void TasksToProto(const TaskBlock& block, uint64_t skip, v1::TaskEvents* tasks) 
     all_done &= record.outcome == TaskOutcome::kDone;
   }
   if (all_done) return;
-  for (size_t i = skip; i < block.records.size(); ++i) {
-    tasks->add_outcome(static_cast<v1::TaskEvents::Outcome>(block.records[i].outcome));
+  for (const TaskRecord& record : records) {
+    tasks->add_outcome(static_cast<v1::TaskEvents::Outcome>(record.outcome));
   }
 }
 
 }  // namespace
 
 void ToProto(const RunStatus& status, v1::Run* run) {
-  const RunIdentity& identity = *status.identity;
-  run->set_name(identity.name);
+  const RunRecord& record = *status.run;
+  run->set_name(record.name());
   run->set_state(static_cast<v1::Run::State>(status.state));
-  run->set_graph(identity.graph);
+  if (record.graph != nullptr) run->set_graph(*record.graph);
   run->set_as_of_sequence(status.as_of_sequence);
-  run->set_tasks_total(identity.tasks_total);
+  run->set_tasks_total(record.tasks_total);
   run->set_tasks_done(status.counts.done);
   run->set_tasks_failed(status.counts.failed);
   run->set_tasks_skipped(status.counts.skipped);
   for (size_t i = 0; i < status.errors.size(); ++i) {
     *(i == 0 ? run->mutable_error() : run->add_more_errors()) = StatusToProto(status.errors[i]);
   }
-  SetTimestamp(identity.create_time, run->mutable_create_time());
+  SetTimestamp(record.create_time, run->mutable_create_time());
   const bool started = status.queue_ns != 0 || status.run_ns != 0;
   if (started) {
-    SetTimestamp(identity.create_time + absl::Nanoseconds(status.queue_ns),
+    SetTimestamp(record.create_time + absl::Nanoseconds(status.queue_ns),
                  run->mutable_start_time());
   }
   if (IsFinal(status.state)) {
-    SetTimestamp(identity.create_time + absl::Nanoseconds(status.total_ns),
-                 run->mutable_end_time());
+    SetTimestamp(record.create_time + absl::Nanoseconds(status.total_ns), run->mutable_end_time());
   }
-  for (const auto& [key, value] : identity.labels) (*run->mutable_labels())[key] = value;
+  for (const auto& [key, value] : record.labels) (*run->mutable_labels())[key] = value;
   run->set_queue_ns(status.queue_ns);
   run->set_run_ns(status.run_ns);
 }
 
 void ToProto(const RunStatus& status, uint64_t tag, v1::LaunchCompletion* completion) {
   completion->set_tag(tag);
-  completion->set_run(status.identity->name);
+  completion->set_run(status.run->name());
   completion->set_state(static_cast<v1::Run::State>(status.state));
   if (!status.errors.empty()) *completion->mutable_error() = StatusToProto(status.errors[0]);
   completion->set_queue_ns(status.queue_ns);
@@ -116,7 +115,7 @@ void ToProto(const std::string& session_id, const SessionBuffer& buffer, v1::Buf
 
 void ToProto(const RegisteredGraph& graph, v1::Graph* proto) {
   const GraphImage& image = *graph.image;
-  proto->set_name(graph.name);
+  proto->set_name(*graph.name);
   proto->set_task_count(image.task_count());
   proto->set_edge_count(image.edge_count());
   for (const ImageSlot& slot : image.slots()) {
@@ -165,10 +164,10 @@ void ToProto(const LogEntry& entry, Session& session, const std::string& boot_id
              v1::Event* proto) {
   proto->set_sequence(entry.sequence);
   SetTimestamp(entry.time, proto->mutable_time());
-  if (const auto* run = std::get_if<std::shared_ptr<const RunStatus>>(&entry.event)) {
-    ToProto(**run, proto->mutable_run());
-  } else if (const auto* tasks = std::get_if<std::shared_ptr<const TaskBlock>>(&entry.event)) {
-    TasksToProto(**tasks, entry.skip, proto->mutable_tasks());
+  if (const auto* run = std::get_if<RunEvent>(&entry.event)) {
+    ToProto(StatusAt(run->run, run->state, entry.sequence), proto->mutable_run());
+  } else if (const auto* tasks = std::get_if<TaskBlock>(&entry.event)) {
+    TasksToProto(*tasks, entry.skip, entry.count, proto->mutable_tasks());
   } else if (std::holds_alternative<Dropped>(entry.event)) {
     proto->mutable_dropped()->set_last_sequence(std::get<Dropped>(entry.event).last_sequence);
     proto->mutable_dropped()->set_count(entry.count);

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "daemon/core/registered_graph.h"
-#include "daemon/core/run_status.h"
+#include "daemon/core/run_record.h"
 #include "daemon/core/session.h"
 #include "daemon/core/session_buffer.h"
 #include "daemon/events/event_log.h"

@@ -37,7 +37,7 @@ absl::Status EventStream::Begin() {
                    absl::StrCat(request_.runs(i), " is not a run of ", request_.parent()))
           .At(path);
     }
-    runs_.insert(request_.runs(i));
+    runs_.insert(child.id);
   }
   PTO_ASSIGN_OR_RETURN(
       absl::Duration linger,
@@ -99,11 +99,9 @@ void EventStream::OnStart() {
 
 bool EventStream::Wanted(const LogEntry& entry) const {
   if (runs_.empty()) return true;
-  if (const auto* run = std::get_if<std::shared_ptr<const RunStatus>>(&entry.event)) {
-    return runs_.contains((*run)->identity->name);
-  }
-  if (const auto* tasks = std::get_if<std::shared_ptr<const TaskBlock>>(&entry.event)) {
-    return runs_.contains((*tasks)->run->name);
+  if (const auto* run = std::get_if<RunEvent>(&entry.event)) return runs_.contains(run->run->id);
+  if (const auto* tasks = std::get_if<TaskBlock>(&entry.event)) {
+    return runs_.contains(tasks->run->id);
   }
   return true;
 }

@@ -49,7 +49,7 @@ class EventStream final : public rpc::ServerStreamReactor<v1::EventBatch>,
   const v1::WatchEventsRequest request_;
   std::shared_ptr<EventStream> self_;  // until OnDone
   std::shared_ptr<Session> session_;
-  absl::flat_hash_set<std::string> runs_;  // empty means all
+  absl::flat_hash_set<std::string> runs_;  // their ids; empty means all
   int64_t linger_ns_ = 0;
   int64_t progress_ns_ = 0;
   StopList::Id stop_id_ = 0;

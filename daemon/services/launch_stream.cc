@@ -52,40 +52,51 @@ void LaunchStream::OnReadDone(bool ok) {
 
 void LaunchStream::LaunchOne() {
   const uint64_t tag = request_.tag();
+  const auto refuse = [this, tag](const absl::Status& error) {
+    Complete([&](v1::LaunchCompletion* completion) {
+      completion->set_tag(tag);
+      *completion->mutable_error() = StatusToProto(error);
+    });
+  };
   if (!request_.has_launch()) {
-    v1::LaunchCompletion completion;
-    completion.set_tag(tag);
-    *completion.mutable_error() =
-        StatusToProto(Error(reason::kFieldInvalid, "there is nothing to launch").At("launch"));
-    Complete(std::move(completion));
+    refuse(Error(reason::kFieldInvalid, "there is nothing to launch").At("launch"));
     return;
   }
-  absl::StatusOr<std::shared_ptr<RunEntry>> entry = Launch(node_, request_.launch(), &session_);
+  const absl::StatusOr<std::shared_ptr<RunEntry>> entry =
+      Launch(node_, request_.launch(), &target_);
   if (!entry.ok()) {
-    v1::LaunchCompletion completion;
-    completion.set_tag(tag);
-    *completion.mutable_error() = StatusToProto(PrefixField(entry.status(), "launch."));
-    Complete(std::move(completion));
+    refuse(PrefixField(entry.status(), "launch."));
     return;
   }
-  if (held_ != session_) {
+  if (held_ != target_.session) {
     if (held_ != nullptr) held_->DropHold();
-    held_ = session_;
+    held_ = target_.session;
     held_->AddHold();
   }
+  if ((*entry)->ended()) {
+    const RunStatus status = (*entry)->Status();
+    Complete([&](v1::LaunchCompletion* completion) { ToProto(status, tag, completion); });
+    return;
+  }
   (*entry)->AddWaiter([stream = shared_from_this(), tag](const RunStatus& status) {
-    v1::LaunchCompletion completion;
-    ToProto(status, tag, &completion);
-    stream->Complete(std::move(completion));
+    stream->Complete([&](v1::LaunchCompletion* completion) { ToProto(status, tag, completion); });
   });
 }
 
-void LaunchStream::Complete(v1::LaunchCompletion completion) {
+template <typename Fill>
+void LaunchStream::Complete(Fill fill) {
   MutexLock lock(mutex_);
   --in_flight_;
   if (finished_) return;
-  completions_.push_back(std::move(completion));
-  if (!writing_) Advance();
+  if (writing_) {
+    fill(&completions_.emplace_back());
+    return;
+  }
+  writing_message_.Clear();
+  fill(&writing_message_);
+  writing_ = true;
+  StartWrite(&writing_message_);
+  Advance();
 }
 
 void LaunchStream::Advance() {

@@ -6,6 +6,7 @@
 
 #include "daemon/core/node.h"
 #include "daemon/rpc/stream.h"
+#include "daemon/services/run_request.h"
 #include "daemon/services/stop_list.h"
 #include "pto/v1/run.grpc.pb.h"
 #include "runtime/base/mutex.h"
@@ -32,7 +33,9 @@ class LaunchStream final
   LaunchStream(Node& node, StopList& streams) : node_(node), streams_(streams) {}
 
   void LaunchOne();
-  void Complete(v1::LaunchCompletion completion);
+  // Sends a completion that `fill` writes, or queues it behind others.
+  template <typename Fill>
+  void Complete(Fill fill);
   // Does what is next: a write, a read that was held back, the end.
   void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -40,9 +43,9 @@ class LaunchStream final
   StopList& streams_;
   std::shared_ptr<LaunchStream> self_;  // until OnDone
   StopList::Id stop_id_ = 0;
-  v1::LaunchStreamRequest request_;   // only the reading side's
-  std::shared_ptr<Session> session_;  // of the last launch; only the reading side's
-  std::shared_ptr<Session> held_;     // whose lease the stream keeps
+  v1::LaunchStreamRequest request_;  // only the reading side's
+  LaunchTarget target_;              // of the last launch; only the reading side's
+  std::shared_ptr<Session> held_;    // whose lease the stream keeps
 
   Mutex mutex_;
   std::deque<v1::LaunchCompletion> completions_ ABSL_GUARDED_BY(mutex_);

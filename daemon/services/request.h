@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "daemon/core/run_status.h"
+#include "daemon/core/run_record.h"
 #include "google/protobuf/duration.pb.h"
 #include "google/protobuf/map.h"
 #include "google/protobuf/timestamp.pb.h"

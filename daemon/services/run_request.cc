@@ -103,6 +103,18 @@ absl::Status BindScalars(const v1::LaunchGraphRequest& request, const GraphImage
   return absl::OkStatus();
 }
 
+absl::Status FindLaunchTarget(Node& node, const std::string& graph, LaunchTarget* target) {
+  if (target->graph != nullptr && *target->graph->name == graph &&
+      !target->graph->removed.load(std::memory_order_acquire) && !target->session->ended()) {
+    return absl::OkStatus();
+  }
+  target->graph.reset();
+  PTO_ASSIGN_OR_RETURN(const names::Child name, names::ParseChild(graph, "graphs", "graph"));
+  PTO_ASSIGN_OR_RETURN(target->session, node.sessions().Find(name.session));
+  PTO_ASSIGN_OR_RETURN(target->graph, target->session->FindGraph(name.id));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status ParseRunOptions(const v1::RunOptions& options, absl::string_view field,
@@ -139,16 +151,13 @@ absl::StatusOr<absl::Duration> ParseWait(const google::protobuf::Duration& wait,
 }
 
 absl::StatusOr<std::shared_ptr<RunEntry>> Launch(Node& node, const v1::LaunchGraphRequest& request,
-                                                 std::shared_ptr<Session>* session) {
+                                                 LaunchTarget* target) {
   PTO_RETURN_IF_ERROR(node.CheckAccepting());
-  PTO_ASSIGN_OR_RETURN(const names::Child name,
-                       names::ParseChild(request.graph(), "graphs", "graph"));
-  if (*session == nullptr || (*session)->id() != name.session || (*session)->ended()) {
-    PTO_ASSIGN_OR_RETURN(*session, node.sessions().Find(name.session));
-  }
-  (*session)->Touch();
+  PTO_RETURN_IF_ERROR(FindLaunchTarget(node, request.graph(), target));
+  Session& session = *target->session;
+  session.Touch();
   RunRequest run;
-  PTO_ASSIGN_OR_RETURN(run.graph, (*session)->FindGraph(name.id));
+  run.graph = target->graph;
   if (!request.run_id().empty()) {
     PTO_RETURN_IF_ERROR(names::CheckId(request.run_id(), "run_id"));
     run.id = request.run_id();
@@ -157,11 +166,11 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Launch(Node& node, const v1::LaunchGra
   if (request.has_options()) {
     PTO_RETURN_IF_ERROR(ParseRunOptions(request.options(), "options", &run));
   }
-  PTO_RETURN_IF_ERROR(BindBuffers(request, name.session, &run));
+  PTO_RETURN_IF_ERROR(BindBuffers(request, session.id(), &run));
   run.image = run.graph->image;
   PTO_RETURN_IF_ERROR(BindScalars(request, *run.image, &run));
   run.help = true;
-  return (*session)->StartRun(std::move(run));
+  return session.StartRun(std::move(run));
 }
 
 }  // namespace pto

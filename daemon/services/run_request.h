@@ -22,9 +22,14 @@ absl::Status ParseRunOptions(const v1::RunOptions& options, absl::string_view fi
 absl::StatusOr<absl::Duration> ParseWait(const google::protobuf::Duration& wait,
                                          absl::string_view field);
 
-// Starts a run of a registered graph. `session` is the one that the graph's name must name when
-// it is given, else it is looked up.
+// What a launch named, found once: whoever launches many times keeps it.
+struct LaunchTarget {
+  std::shared_ptr<Session> session;
+  std::shared_ptr<RegisteredGraph> graph;
+};
+
+// Starts a run of a registered graph. `target` is that of the last launch, or empty.
 absl::StatusOr<std::shared_ptr<RunEntry>> Launch(Node& node, const v1::LaunchGraphRequest& request,
-                                                 std::shared_ptr<Session>* session);
+                                                 LaunchTarget* target);
 
 }  // namespace pto

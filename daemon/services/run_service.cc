@@ -91,8 +91,8 @@ void RunService::SubmitRun(rpc::UnaryCallPtr<v1::SubmitRunRequest, v1::Run> call
 void RunService::LaunchGraph(rpc::UnaryCallPtr<v1::LaunchGraphRequest, v1::Run> call) {
   const absl::StatusOr<absl::Duration> wait = ParseWait(call->request().wait(), "wait");
   if (!wait.ok()) return call->Finish(wait.status());
-  std::shared_ptr<Session> session;
-  const absl::StatusOr<std::shared_ptr<RunEntry>> entry = Launch(node_, call->request(), &session);
+  LaunchTarget target;
+  const absl::StatusOr<std::shared_ptr<RunEntry>> entry = Launch(node_, call->request(), &target);
   if (!entry.ok()) return call->Finish(entry.status());
   AnswerWithRun(node_, std::move(call), *entry, *wait, false);
 }
@@ -191,13 +191,14 @@ absl::Status RunService::ListRuns(const v1::ListRunsRequest& request,
   for (const std::shared_ptr<Session>& session : sessions) {
     const uint64_t from = session->id() == token_session ? before : 0;
     const size_t room = page - static_cast<size_t>(response->runs_size());
-    for (const auto& [number, entry] : session->ListRuns(from, room + 1, request.active_only())) {
+    for (const std::shared_ptr<RunEntry>& entry :
+         session->ListRuns(from, room + 1, request.active_only())) {
       if (response->runs_size() == static_cast<int>(page)) {
         response->set_next_page_token(MakePageToken(last));
         return absl::OkStatus();
       }
       ToProto(entry->Status(), response->add_runs());
-      last = absl::StrCat(session->id(), "/", number);
+      last = absl::StrCat(session->id(), "/", entry->number());
     }
   }
   return absl::OkStatus();

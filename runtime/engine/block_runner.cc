@@ -81,7 +81,7 @@ absl::Status BlockRunner::Call(const BlockTicket& ticket) {
     pto_tensor& out = tensors[i];
     out.data = nullptr;
     if (layout.extent > 0) {
-      const RunSpec::Slot& slot = run.spec_.slots[tensor.slot];
+      const RunSlot& slot = (*run.spec_.slots)[tensor.slot];
       out.data = slot.memory->data() + slot.offset_bytes +
                  static_cast<uint64_t>(tensor.offset) * kernels::DtypeSize(layout.dtype);
     }

@@ -16,6 +16,9 @@ namespace {
 // How many tasks follow each other on one core before others get their turn.
 constexpr int kMaxChain = 64;
 
+// A thread keeps no more scratch memory than for this many tasks.
+constexpr size_t kMaxKeptScratch = 4096;
+
 // More helpers than this would leave too few threads for what they are there for.
 constexpr int32_t kMaxHelpers = 1;
 
@@ -43,7 +46,7 @@ Engine::~Engine() {
   }
   {
     MutexLock lock(mutex_);
-    while (!active_.empty()) no_runs_.Wait(mutex_);
+    while (active_ != nullptr) no_runs_.Wait(mutex_);
   }
   stopping_.store(true, std::memory_order_release);
   parking_.Wake(executors_.size() + 1);
@@ -51,16 +54,12 @@ Engine::~Engine() {
 }
 
 std::shared_ptr<Run> Engine::Prepare(RunSpec spec) const {
-  return std::make_shared<Run>(std::move(spec), static_cast<uint32_t>(chips_.size()),
-                               clock_.NowNanos());
+  return std::make_shared<Run>(std::move(spec), clock_.NowNanos());
 }
 
 void Engine::Start(const std::shared_ptr<Run>& run, int64_t help_ns) {
   const GraphImage& image = run->image();
-  {
-    MutexLock lock(mutex_);
-    active_.emplace(run.get(), run);
-  }
+  AddActive(run);
   // The one more is this call's own hold: the run cannot end before all is in place.
   run->outstanding_.store(static_cast<int64_t>(image.roots().size()) + 1,
                           std::memory_order_release);
@@ -80,7 +79,9 @@ void Engine::Start(const std::shared_ptr<Run>& run, int64_t help_ns) {
     run->deadline_timer_ = id;
   }
 
-  Worker worker;
+  // Kept for the thread's next run: a short one then allocates nothing here. Nothing that is
+  // called from here starts another run.
+  thread_local Worker worker;
   worker.helps = true;
   worker.ready.assign(image.roots().begin(), image.roots().end());
   for (const uint32_t task : worker.ready) {
@@ -111,6 +112,7 @@ void Engine::Start(const std::shared_ptr<Run>& run, int64_t help_ns) {
     Push(worker, *run, false);
   }
   if (help_ns > 0) helpers_.fetch_sub(1, std::memory_order_acq_rel);
+  if (worker.group.capacity() > kMaxKeptScratch) worker = Worker();
   DropOutstanding(*run);
 }
 
@@ -133,23 +135,23 @@ void Engine::Stop(Run& run, RunState as, absl::Status error) {
   DropOutstanding(run);
 }
 
+std::vector<std::shared_ptr<Run>> Engine::ActiveIf(
+    const std::function<bool(const Run&)>& select) const {
+  std::vector<std::shared_ptr<Run>> selected;
+  MutexLock lock(mutex_);
+  for (const Run* run = active_; run != nullptr; run = run->next_) {
+    if (select(*run)) selected.push_back(run->self_);
+  }
+  return selected;
+}
+
 void Engine::StopIf(const std::function<bool(const Run&)>& select, RunState as,
                     const absl::Status& error) {
-  std::vector<std::shared_ptr<Run>> selected;
-  {
-    MutexLock lock(mutex_);
-    for (const auto& [run, owner] : active_) {
-      if (select(*run)) selected.push_back(owner);
-    }
-  }
-  for (const std::shared_ptr<Run>& run : selected) Stop(*run, as, error);
+  for (const std::shared_ptr<Run>& run : ActiveIf(select)) Stop(*run, as, error);
 }
 
 uint64_t Engine::CountIf(const std::function<bool(const Run&)>& select) const {
-  MutexLock lock(mutex_);
-  return static_cast<uint64_t>(
-      std::count_if(active_.begin(), active_.end(),
-                    [&select](const auto& entry) { return select(*entry.first); }));
+  return ActiveIf(select).size();
 }
 
 bool Engine::RunOne() {
@@ -372,12 +374,25 @@ void Engine::DropOutstanding(Run& run) {
   if (run.outstanding_.fetch_sub(1, std::memory_order_acq_rel) == 1) Finish(run);
 }
 
+void Engine::AddActive(const std::shared_ptr<Run>& run) {
+  MutexLock lock(mutex_);
+  run->self_ = run;
+  run->next_ = active_;
+  if (active_ != nullptr) active_->previous_ = run.get();
+  active_ = run.get();
+  active_count_.fetch_add(1, std::memory_order_relaxed);
+}
+
+std::shared_ptr<Run> Engine::RemoveActive(Run& run) {
+  MutexLock lock(mutex_);
+  (run.previous_ != nullptr ? run.previous_->next_ : active_) = run.next_;
+  if (run.next_ != nullptr) run.next_->previous_ = run.previous_;
+  active_count_.fetch_sub(1, std::memory_order_relaxed);
+  if (active_ == nullptr) no_runs_.NotifyAll();
+  return std::move(run.self_);
+}
+
 void Engine::Finish(Run& run) {
-  std::shared_ptr<Run> owner;
-  {
-    MutexLock lock(mutex_);
-    owner = active_.at(&run);
-  }
   TimerQueue::Id timer = 0;
   RunState state = RunState::kFailed;
   {
@@ -393,13 +408,11 @@ void Engine::Finish(Run& run) {
     run.state_.store(state, std::memory_order_release);
   }
   if (timer != 0) timers_->Cancel(timer);
-  run.FreeWorkingMemory();
+  run.spec_.slots.reset();
   if (run.spec_.observer != nullptr) run.spec_.observer->OnFinished(run);
   run.spec_.observer.reset();
   // Last, so that whoever waits for no active runs knows that all observers have been told.
-  MutexLock lock(mutex_);
-  active_.erase(&run);
-  if (active_.empty()) no_runs_.NotifyAll();
+  RemoveActive(run);
 }
 
 uint64_t Engine::ready_tasks() const {
@@ -408,15 +421,10 @@ uint64_t Engine::ready_tasks() const {
   return ready;
 }
 
-uint64_t Engine::active_runs() const {
-  MutexLock lock(mutex_);
-  return active_.size();
-}
-
 bool Engine::WaitIdle(absl::Duration timeout) {
   const auto until = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(timeout);
   MutexLock lock(mutex_);
-  while (!active_.empty()) {
+  while (active_ != nullptr) {
     const auto left = until - std::chrono::steady_clock::now();
     if (left <= std::chrono::nanoseconds(0)) return false;
     no_runs_.WaitFor(mutex_, left);

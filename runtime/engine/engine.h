@@ -7,7 +7,6 @@
 #include <thread>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "runtime/base/clock.h"
@@ -70,7 +69,7 @@ class Engine {
   // Runs one block and what follows on it. Returns false when there is nothing to run.
   bool RunOne();
 
-  uint64_t active_runs() const;
+  uint64_t active_runs() const { return active_count_.load(std::memory_order_acquire); }
   // Waits until no run is active or `timeout` has passed. Returns whether none is.
   bool WaitIdle(absl::Duration timeout);
   ChipUse chip_use(uint32_t chip) const;
@@ -111,6 +110,11 @@ class Engine {
   void Push(Worker& worker, Run& run, bool taking_one);
   void DropOutstanding(Run& run);
   void Finish(Run& run);
+  void AddActive(const std::shared_ptr<Run>& run);
+  // Returns what kept the run alive.
+  std::shared_ptr<Run> RemoveActive(Run& run);
+  // Those for which `select` is true.
+  std::vector<std::shared_ptr<Run>> ActiveIf(const std::function<bool(const Run&)>& select) const;
 
   const std::vector<Chip> chips_;
   const Clock& clock_;
@@ -119,7 +123,9 @@ class Engine {
 
   mutable Mutex mutex_;
   CondVar no_runs_;
-  absl::flat_hash_map<Run*, std::shared_ptr<Run>> active_ ABSL_GUARDED_BY(mutex_);
+  // Runs that have not ended, in no order: a list through the runs themselves.
+  Run* active_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  std::atomic<uint64_t> active_count_{0};
 
   Parking parking_;
   std::atomic<bool> stopping_{false};

@@ -45,7 +45,6 @@ class EngineTest : public ::testing::Test {
       };
     }
     RunSpec spec;
-    spec.name = "test";
     spec.image = MakeTestGraph(tasks, clusters_, std::move(body));
     spec.timeout_ns = timeout_ns;
     spec.observer = observer_;

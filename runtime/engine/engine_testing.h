@@ -38,6 +38,7 @@ std::vector<Chip> MakeTestChips(const std::vector<uint32_t>& chip_clusters);
 // Remembers what it is told, and lets a test wait for the end.
 class TestObserver final : public RunObserver {
  public:
+  std::string name() const override { return "test"; }
   void OnStarted(Run&) override { ++started; }
   void OnRecords(Run& run, size_t waiting) override;
   void OnFinished(Run& run) override;

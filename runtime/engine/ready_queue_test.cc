@@ -16,7 +16,7 @@ using ::pto::testing::TestTask;
 std::unique_ptr<pto::Run> MakeRun(const std::vector<TestTask>& tasks, uint32_t clusters) {
   RunSpec spec;
   spec.image = MakeTestGraph(tasks, {clusters}, nullptr);
-  return std::make_unique<pto::Run>(std::move(spec), 1, 0);
+  return std::make_unique<pto::Run>(std::move(spec), 0);
 }
 
 TEST(ReadyQueueTest, HandsOutAsManyBlocksAsThereAreCores) {

@@ -4,22 +4,18 @@
 
 namespace pto {
 
-Run::Run(RunSpec spec, uint32_t chip_count, int64_t accepted_ns)
-    : spec_(std::move(spec)), accepted_ns_(accepted_ns) {
+Run::Run(RunSpec spec, int64_t accepted_ns)
+    : spec_(std::move(spec)),
+      accepted_ns_(accepted_ns),
+      counters_(spec_.image->task_count()),
+      next_ready_(spec_.image->task_count()),
+      flows_(spec_.image->chips().size() * 3) {
   const GraphImage& image = *spec_.image;
-  const uint32_t count = image.task_count();
-  counters_ = std::make_unique<std::atomic<uint32_t>[]>(count);
-  for (uint32_t i = 0; i < count; ++i) {
+  for (uint32_t i = 0; i < counters_.size(); ++i) {
     counters_[i].store(image.tasks()[i].dependencies, std::memory_order_relaxed);
   }
   if (image.has_multi_block_tasks()) {
-    block_starts_ = std::make_unique<std::atomic<int64_t>[]>(count);
-  }
-  next_ready_ = std::make_unique<uint32_t[]>(count);
-  flow_of_chip_.resize(chip_count);
-  flows_.resize(image.chips().size() * 3);
-  for (size_t i = 0; i < image.chips().size(); ++i) {
-    flow_of_chip_[image.chips()[i]] = static_cast<uint32_t>(i);
+    block_starts_ = std::make_unique<std::atomic<int64_t>[]>(counters_.size());
   }
   for (Flow& flow : flows_) flow.run = this;
 }
@@ -55,15 +51,6 @@ bool Run::Hold() {
     }
   }
   return false;
-}
-
-void Run::FreeWorkingMemory() {
-  counters_.reset();
-  block_starts_.reset();
-  next_ready_.reset();
-  flows_ = {};
-  flow_of_chip_ = {};
-  spec_.slots = {};
 }
 
 size_t Run::AddRecord(const TaskRecord& record) {

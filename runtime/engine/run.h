@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/fixed_array.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "runtime/base/mutex.h"
@@ -42,6 +43,8 @@ struct TaskRecord {
 class RunObserver {
  public:
   virtual ~RunObserver() = default;
+  // What the run is called in messages and logs.
+  virtual std::string name() const = 0;
   // The first task starts.
   virtual void OnStarted(Run& run) = 0;
   // `waiting` records wait to be taken: the first one, or one batch more. A hint; none is lost
@@ -51,17 +54,19 @@ class RunObserver {
   virtual void OnFinished(Run& run) = 0;
 };
 
+// Memory of one slot of an image, and where in it the slot begins.
+struct RunSlot {
+  std::shared_ptr<MemoryBlock> memory;
+  uint64_t offset_bytes = 0;
+};
+using RunSlots = std::vector<RunSlot>;
+
 // What to execute. Everything in it lives at least as long as the run.
 struct RunSpec {
-  // For messages and logs.
-  std::string name;
   std::shared_ptr<const GraphImage> image;
-  // Memory of each slot of the image, and where in it the slot begins.
-  struct Slot {
-    std::shared_ptr<MemoryBlock> memory;
-    uint64_t offset_bytes = 0;
-  };
-  std::vector<Slot> slots;
+  // One for each of the image's; launches share what did not change. May be nullptr when the
+  // image has none.
+  std::shared_ptr<const RunSlots> slots;
   // Values of the image's named scalars; empty means the image's own.
   std::vector<uint64_t> named_scalars;
   RecordLevel record_level = RecordLevel::kAll;
@@ -80,11 +85,12 @@ class Run {
     uint64_t skipped = 0;
   };
 
-  Run(RunSpec spec, uint32_t chip_count, int64_t accepted_ns);
+  Run(RunSpec spec, int64_t accepted_ns);
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
-  const std::string& name() const { return spec_.name; }
+  // Only while it is running.
+  std::string name() const { return spec_.observer == nullptr ? "" : spec_.observer->name(); }
   const GraphImage& image() const { return *spec_.image; }
   RunState state() const { return state_.load(std::memory_order_acquire); }
   Counts counts() const;
@@ -113,7 +119,7 @@ class Run {
   static constexpr size_t kMaxErrors = 17;
 
   Flow& flow(uint32_t chip, pto_core kind) {
-    return flows_[flow_of_chip_[chip] * 3 + static_cast<uint32_t>(kind) - 1];
+    return flows_[spec_.image->place_of_chip(chip) * 3 + static_cast<uint32_t>(kind) - 1];
   }
   bool stopping() const { return stop_.load(std::memory_order_acquire); }
   void AddError(absl::Status error);
@@ -121,8 +127,6 @@ class Run {
   size_t AddRecord(const TaskRecord& record);
   // Keeps the run from ending until it is taken back from `outstanding_`. Fails when it has.
   bool Hold();
-  // Frees what only a run in progress needs. The run has ended.
-  void FreeWorkingMemory();
 
   RunSpec spec_;
   const int64_t accepted_ns_;
@@ -137,13 +141,21 @@ class Run {
   // Set once: nothing new starts. What kernels see as their cancel flag.
   std::atomic<bool> stop_{false};
 
-  std::unique_ptr<std::atomic<uint32_t>[]> counters_;
+  // The engine's list of runs that have not ended; guarded by the engine. A run in it owns
+  // itself.
+  std::shared_ptr<Run> self_;
+  Run* previous_ = nullptr;
+  Run* next_ = nullptr;
+
+  // A few tasks need no memory of their own.
+  static constexpr size_t kInline = 4;
+  absl::FixedArray<std::atomic<uint32_t>, kInline> counters_;
   // When the first block of a task started; only for graphs with tasks of several blocks.
   std::unique_ptr<std::atomic<int64_t>[]> block_starts_;
   // Ready tasks wait in lists that run through this array.
-  std::unique_ptr<uint32_t[]> next_ready_;
-  std::vector<uint32_t> flow_of_chip_;
-  std::vector<Flow> flows_;
+  absl::FixedArray<uint32_t, kInline> next_ready_;
+  // Three for each chip of the image, in its order.
+  absl::FixedArray<Flow, 3> flows_;
 
   mutable Mutex mutex_;
   std::vector<absl::Status> errors_ ABSL_GUARDED_BY(mutex_);

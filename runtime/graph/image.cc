@@ -20,6 +20,8 @@ GraphImage::GraphImage(std::vector<std::byte> bytes, std::vector<const pto_kerne
       scalar_values_(Section<uint64_t>(header().scalar_values)),
       task_names_(Section<ImageText>(header().task_names)),
       text_(Section<char>(header().text)) {
+  if (!chips_.empty()) place_of_chip_.resize(chips_.back() + 1);
+  for (uint32_t i = 0; i < chips_.size(); ++i) place_of_chip_[chips_[i]] = i;
   for (const ImageTask& task : tasks_) has_multi_block_tasks_ |= task.block_num > 1;
 }
 

@@ -102,6 +102,9 @@ class GraphImage {
   // Chips that the tasks use, rising.
   absl::Span<const uint32_t> chips() const { return chips_; }
 
+  // Place of a chip in chips(), which has it.
+  uint32_t place_of_chip(uint32_t chip) const { return place_of_chip_[chip]; }
+
   // Names and counts of what each task's kernel refers to.
   absl::Span<const ImageKernel> kernels() const { return Section<ImageKernel>(header().kernels); }
   const pto_kernel_info& kernel(uint32_t task) const { return *kernels_[tasks_[task].kernel]; }
@@ -145,6 +148,7 @@ class GraphImage {
   absl::Span<const uint64_t> scalar_values_;
   absl::Span<const ImageText> task_names_;
   absl::Span<const char> text_;
+  std::vector<uint32_t> place_of_chip_;
   bool has_multi_block_tasks_ = false;
 };
 

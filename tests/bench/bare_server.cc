@@ -296,7 +296,8 @@ class DownloadCall {
 
 absl::Status ServeBare(const std::string& address) {
   // As in the daemon, so that both allocate in the same way.
-  mallopt(M_ARENA_MAX, 2);
+  mallopt(M_ARENA_MAX, 1);
+  mallopt(M_TOP_PAD, 1 << 20);
   // Debian's Abseil looks for deadlocks at every lock, in gRPC's too, unless it is told not to.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   State state;

@@ -1,0 +1,91 @@
+// What a launch costs inside the daemon, without gRPC: with warm caches, and after other work has
+// pushed its memory and code out of them.
+#include <cstdio>
+#include <memory>
+#include <vector>
+
+#include "daemon/core/session_manager.h"
+#include "kernels/builtin_kernels.h"
+#include "runtime/graph/builder.h"
+#include "tests/bench/samples.h"
+
+namespace pto::bench {
+namespace {
+
+constexpr int kLaunches = 200'000;
+constexpr size_t kOtherWorkBytes = 3 << 20;
+
+std::shared_ptr<const GraphImage> OneNoop() {
+  GraphTarget target;
+  target.kernels = &BuiltinKernels();
+  target.chip_clusters = {24};
+  GraphBuilder builder(target);
+  TaskInput task;
+  task.kernel = builder.AddKernel("noop").value();
+  builder.AddTask(task).value();
+  return builder.Build().value();
+}
+
+class LaunchCost {
+ public:
+  LaunchCost() {
+    Chip chip;
+    chip.spec.clusters = 24;
+    chip.spec.memory_bytes = 1 << 20;
+    chip.memory = DeviceMemory::Create(0, chip.spec.memory_bytes);
+    Engine::Options engine;
+    engine.chips.push_back(std::move(chip));
+    engine.timers = &timers_;
+    engine_ = std::make_unique<Engine>(std::move(engine));
+    SessionManager::Options manager;
+    manager.limits = &limits_;
+    manager.engine = engine_.get();
+    manager.timers = &timers_;
+    manager.clock = &Clock::Real();
+    sessions_ = std::make_unique<SessionManager>(manager);
+    SessionManager::Request request;
+    request.id = "bench";
+    session_ = sessions_->Create(request).value();
+    graph_ = session_->AddGraph("noop", Digest{}, OneNoop()).value();
+  }
+
+  double Launch() {
+    const double start = Seconds();
+    RunRequest run;
+    run.graph = session_->FindGraph("noop").value();
+    run.image = run.graph->image;
+    run.help = true;
+    const std::shared_ptr<RunEntry> entry = session_->StartRun(std::move(run)).value();
+    int told = 0;
+    entry->AddWaiter([&told](const RunStatus&) { ++told; });
+    const double took = Seconds() - start;
+    while (!entry->ended()) engine_->RunOne();
+    return took;
+  }
+
+ private:
+  Limits limits_;
+  TimerQueue timers_{Clock::Real()};
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<SessionManager> sessions_;
+  std::shared_ptr<Session> session_;
+  std::shared_ptr<RegisteredGraph> graph_;
+};
+
+void Main() {
+  LaunchCost cost;
+  std::vector<double> warm;
+  for (int i = 0; i < kLaunches; ++i) warm.push_back(cost.Launch());
+  std::vector<char> other(kOtherWorkBytes);
+  std::vector<double> cold;
+  for (int i = 0; i < kLaunches / 20; ++i) {
+    for (size_t at = 0; at < other.size(); at += 64) ++other[at];
+    cold.push_back(cost.Launch());
+  }
+  std::printf("warm %.2f us, cold %.2f us (p50)\n", Median(warm) * 1e6, Median(cold) * 1e6);
+}
+
+}  // namespace
+}  // namespace pto::bench
+
+int main() { pto::bench::Main(); }
