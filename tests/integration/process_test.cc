@@ -180,24 +180,32 @@ TEST(StartTest, ANodeWithoutChipsServes) {
   EXPECT_EQ(GetNode(daemon.api()).chip_count(), 0u);
 }
 
+// Where a daemon listens that was told `127.0.0.1:0`. It serves a moment before it says so.
+std::string LoopbackAddress(const DaemonProcess& daemon) {
+  std::string address;
+  EXPECT_TRUE(Eventually([&] {
+    const std::string log = daemon.Log();
+    std::smatch match;
+    if (!std::regex_search(log, match, std::regex("127\\.0\\.0\\.1:[1-9][0-9]*"))) return false;
+    address = match[0].str();
+    return true;
+  })) << daemon.Log();
+  return address;
+}
+
 TEST(StartTest, ListensOnLoopbackToo) {
   DaemonProcess daemon({"--sim-chips=1", "--listen=127.0.0.1:0"});
-  std::smatch match;
-  const std::string log = daemon.Log();
-  ASSERT_TRUE(std::regex_search(log, match, std::regex("127\\.0\\.0\\.1:([1-9][0-9]*)"))) << log;
-  const absl::StatusOr<Client> client = Client::Connect(match[0].str());
+  const absl::StatusOr<Client> client = Client::Connect(LoopbackAddress(daemon));
   ASSERT_THAT(client, IsOk());
   EXPECT_EQ(client->node().pid(), daemon.pid());
 }
 
 TEST(StartTest, APortInUseIsNamed) {
   DaemonProcess daemon({"--sim-chips=1", "--listen=127.0.0.1:0"});
-  std::smatch match;
-  const std::string log = daemon.Log();
-  ASSERT_TRUE(std::regex_search(log, match, std::regex("127\\.0\\.0\\.1:([1-9][0-9]*)"))) << log;
-  const ProgramResult second = RunPtod({"--listen=" + match[0].str()});
+  const std::string address = LoopbackAddress(daemon);
+  const ProgramResult second = RunPtod({"--listen=" + address});
   EXPECT_EQ(second.exit_code, 1);
-  EXPECT_THAT(second.err, HasSubstr(match[0].str()));
+  EXPECT_THAT(second.err, HasSubstr(address));
 }
 
 // ---- command line and configuration
