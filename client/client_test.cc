@@ -23,6 +23,7 @@ namespace {
 using ::pto::testing::FakeDaemon;
 using ::pto::testing::HasReason;
 using ::pto::testing::IsOk;
+using ::pto::testing::kLong;
 using ::pto::testing::kSlack;
 using ::pto::testing::Stopwatch;
 using ::pto::testing::TempSocket;
@@ -161,7 +162,7 @@ TEST_F(ClientTest, FindsTheDaemonAgainAfterARestart) {
   RestartDaemon();
   // The connection may be waiting for its next try.
   absl::StatusOr<v1::Node> node = client.GetNode();
-  for (Stopwatch stopwatch; !node.ok() && stopwatch.Elapsed() < kSlack;) node = client.GetNode();
+  for (Stopwatch stopwatch; !node.ok() && stopwatch.Elapsed() < kLong;) node = client.GetNode();
   ASSERT_THAT(node, IsOk());
   EXPECT_EQ(node->boot_id(), "boot-2");
 }

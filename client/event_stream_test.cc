@@ -133,8 +133,8 @@ TEST_F(EventStreamTest, SaysThatTheDaemonIsGone) {
   EXPECT_THAT(Take(*events, 1), ElementsAre(1));
   daemon_.reset();
   Stopwatch stopwatch;
-  EXPECT_THAT(events->Next(absl::Milliseconds(300)), HasReason(reason::kDaemonUnreachable));
-  EXPECT_LT(stopwatch.Elapsed(), kSlack);
+  EXPECT_THAT(events->Next(absl::Seconds(2)), HasReason(reason::kDaemonUnreachable));
+  EXPECT_LT(stopwatch.Elapsed(), absl::Seconds(2) + kSlack);
 }
 
 TEST_F(EventStreamTest, IsRefusedForGoodByTheDaemon) {

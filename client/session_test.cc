@@ -16,6 +16,7 @@ namespace {
 
 using ::pto::testing::HasReason;
 using ::pto::testing::IsOk;
+using ::pto::testing::kLong;
 using ::pto::testing::kSlack;
 using ::pto::testing::Stopwatch;
 using ::testing::HasSubstr;
@@ -25,7 +26,7 @@ class SessionTest : public testing::ClientFixture {};
 // Until the session knows that it is lost.
 absl::Status AwaitLoss(const Session& session) {
   Stopwatch stopwatch;
-  while (session.status().ok() && stopwatch.Elapsed() < 2 * kSlack) {
+  while (session.status().ok() && stopwatch.Elapsed() < kLong) {
     absl::SleepFor(absl::Milliseconds(1));
   }
   return session.status();
@@ -134,7 +135,7 @@ TEST_F(SessionTest, ACallFindsThatTheDaemonWasRestarted) {
   RestartDaemon();
   absl::StatusOr<Buffer> buffer = session.CreateBuffer("b", 0, 8);
   // The first call can come between two tries to connect.
-  for (Stopwatch stopwatch; stopwatch.Elapsed() < kSlack &&
+  for (Stopwatch stopwatch; stopwatch.Elapsed() < kLong &&
                             ReasonOf(buffer.status()) == reason::kDaemonUnreachable.name;) {
     buffer = session.CreateBuffer("b", 0, 8);
   }

@@ -65,9 +65,6 @@ done
 
 cache=${PTOD_BAZEL_CACHE:-${HOME:-/var/tmp}/.cache/ptod-bazel}
 flags=(--disk_cache="$cache" --jobs="$(nproc)" --keep_going --noshow_loading_progress)
-# Tests with real processes and deadlines can lose a race on a machine that is busy with other
-# things. Such a test is run again, and Bazel's summary calls it FLAKY.
-test_flags=(--flaky_test_attempts=3)
 # A log keeps every line that a terminal would overwrite.
 [[ -t 2 ]] || flags+=(--curses=no --color=no --show_progress_rate_limit=20)
 
@@ -156,7 +153,7 @@ run_tests() {
     echo "no tests" && return
   fi
   rm -f "$work/events.json"
-  bazel test "${flags[@]}" "${test_flags[@]}" "$@" --build_event_json_file="$work/events.json" \
+  bazel test "${flags[@]}" "$@" --build_event_json_file="$work/events.json" \
     --target_pattern_file="$work/tests" "${bazel_arguments[@]}" || status=$?
   touch "$work/events.json"
   sed -nE '/"overallStatus":"(PASSED|FLAKY)"/s/^\{"id":\{"testSummary":\{"label":"([^"]*)".*/\1/p' \

@@ -16,6 +16,7 @@ constexpr int kMaxReceiveBytes = 64 << 20;
 // A daemon that is back is to be found soon; it is on this machine or in this rack.
 constexpr int kFirstBackoffMs = 100;
 constexpr int kLastBackoffMs = 1000;
+// The daemon cuts off clients that ping more often than every 10 s.
 constexpr int kKeepaliveMs = 30'000;
 constexpr int kKeepaliveTimeoutMs = 10'000;
 // How long a call that was cancelled may take to end.
@@ -50,6 +51,9 @@ std::shared_ptr<grpc::Channel> Open(const std::string& address, absl::Duration c
     // The kernel tells at once when a local daemon dies; a remote one may fall silent.
     args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
     args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+    // Else there are only two pings until the client sends something else, which a watcher of
+    // events never does.
+    args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   }
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), args);
 }

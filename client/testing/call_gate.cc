@@ -8,7 +8,7 @@
 namespace pto::testing {
 namespace {
 
-constexpr absl::Duration kLong = absl::Seconds(20);
+constexpr absl::Duration kLong = absl::Seconds(30);
 
 }  // namespace
 

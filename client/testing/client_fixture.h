@@ -12,8 +12,11 @@
 
 namespace pto::testing {
 
-// What a call may take beyond its timeout on a busy machine.
-inline constexpr absl::Duration kSlack = absl::Seconds(5);
+// What a call may take beyond its timeout on a busy machine. Less than the ten seconds that gRPC
+// takes when it waits for a thread of its own.
+inline constexpr absl::Duration kSlack = absl::Seconds(8);
+// How long to wait for what must come.
+inline constexpr absl::Duration kLong = absl::Seconds(30);
 
 // Measures the time since it was made.
 class Stopwatch {

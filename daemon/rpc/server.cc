@@ -1,6 +1,7 @@
 #include "daemon/rpc/server.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <limits>
 #include <thread>
@@ -8,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "grpc/grpc.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
 #include "runtime/base/error.h"
@@ -15,6 +17,9 @@
 
 namespace pto::rpc {
 namespace {
+
+// How often is looked whether the last call has gone; only while the server stops.
+constexpr auto kStep = std::chrono::milliseconds(1);
 
 // gRPC's port of a listener that could not be bound.
 constexpr int kNotBound = 0;
@@ -44,6 +49,16 @@ void SetOptions(const Server::Options& options, grpc::ServerBuilder& builder) {
                               static_cast<int>(absl::ToInt64Milliseconds(absl::Hours(1))));
 }
 
+// Keeps gRPC's threads until the process ends. Else whoever destroys the last server stops them,
+// and waits for up to ten seconds for one that polls sockets after a large transfer.
+void KeepGrpc() {
+  static const bool kept = [] {
+    grpc_init();
+    return true;
+  }();
+  (void)kept;
+}
+
 }  // namespace
 
 Server::Server(Options options) : options_(std::move(options)) {}
@@ -59,6 +74,7 @@ bool Server::Queue::Next(Tag** tag, bool* ok) {
 
 absl::Status Server::Start() {
   PTO_CHECK(queue_ == nullptr, "a server starts once");
+  KeepGrpc();
   grpc::ServerBuilder builder;
   SetOptions(options_, builder);
   std::vector<int> ports(options_.listen.size(), kNotBound);
@@ -95,8 +111,22 @@ absl::Status Server::Start() {
 
 void Server::Shutdown(absl::Time deadline) {
   if (server_ == nullptr) return;
+  // gRPC waits for every client to take leave, which an idle one does not: it looks at its
+  // connection only during calls. When no call is left there is nothing to wait for.
+  std::atomic<bool> done{false};
+  std::thread closer([this, &done] {
+    while (!done.load(std::memory_order_acquire)) {
+      if (live_.value() == 0) {
+        grpc_server_cancel_all_calls(server_->c_server());
+        return;
+      }
+      std::this_thread::sleep_for(kStep);
+    }
+  });
   // gRPC takes no infinite past.
   server_->Shutdown(absl::ToChronoTime(std::max(deadline, absl::UnixEpoch())));
+  done.store(true, std::memory_order_release);
+  closer.join();
   WaitUntilNothingLives();
   queue_->Shutdown();
   team_->Join();
@@ -104,7 +134,6 @@ void Server::Shutdown(absl::Time deadline) {
 }
 
 void Server::WaitUntilNothingLives() {
-  constexpr auto kStep = std::chrono::milliseconds(1);
   constexpr int kStepsPerWarning = 5000;
   for (int step = 1; live_.value() != 0; ++step) {
     std::this_thread::sleep_for(kStep);

@@ -1,6 +1,12 @@
 #include "daemon/rpc/server.h"
 
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <chrono>
+#include <cstring>
 #include <latch>
 #include <string>
 #include <thread>
@@ -177,6 +183,75 @@ TEST(ServerTest, CancelsAnOpenCallAtTheDeadline) {
   server.server().Shutdown(absl::Now());
   cancelled.wait();
   caller.join();
+}
+
+// A client that has connected and then does nothing, not even read.
+class SilentClient {
+ public:
+  explicit SilentClient(const std::string& path) {
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    EXPECT_EQ(connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    // The beginning of HTTP/2, and settings that change nothing.
+    const std::string hello("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", 24 + 9);
+    EXPECT_EQ(write(socket_, hello.data(), hello.size()), static_cast<ssize_t>(hello.size()));
+    // With its own settings the server shows that it knows the connection.
+    char byte = 0;
+    EXPECT_EQ(read(socket_, &byte, 1), 1);
+  }
+  ~SilentClient() { close(socket_); }
+
+ private:
+  const int socket_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+};
+
+TEST(ServerTest, DoesNotWaitForIdleClientsToTakeLeave) {
+  TestingServer server;
+  AddSay(server);
+  server.Start();
+  const SilentClient client(server.server().addresses().at(0).substr(std::strlen("unix:")));
+  const absl::Time start = absl::Now();
+  server.server().Shutdown(start + absl::Minutes(1));
+  // gRPC itself gives up after 20 s.
+  EXPECT_LT(absl::Now() - start, absl::Seconds(15));
+}
+
+// How a call ends that the server does not answer, on a connection whose client sends pings all
+// the time.
+grpc::StatusCode EndOfCallWithPings(absl::Duration min_ping_interval,
+                                    std::chrono::milliseconds timeout) {
+  Server::Options options;
+  options.min_ping_interval = min_ping_interval;
+  TestingServer server(options);
+  Call held;
+  server.server().LongUnary(&EchoService::RequestWait, server.service(), [&](Call call) {
+    auto& waiting = *call;
+    held = std::move(call);
+    waiting.OnCancelled([&] { held = nullptr; });
+  });
+  server.Start();
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  // The shortest that gRPC keeps to.
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 1000);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  auto client = Echo::NewStub(grpc::CreateCustomChannel(
+      server.server().addresses().at(0), grpc::InsecureChannelCredentials(), arguments));
+  BoundedContext context(timeout);
+  Text response;
+  return client->Wait(&context, MakeText("x"), &response).error_code();
+}
+
+TEST(ServerTest, BearsPingsAtTheIntervalThatItAllowsAndNotMoreOften) {
+  // Both at once, because it takes seconds: the fourth ping is one too many.
+  std::thread allowed([] {
+    EXPECT_EQ(EndOfCallWithPings(absl::Milliseconds(10), std::chrono::seconds(6)),
+              grpc::StatusCode::DEADLINE_EXCEEDED);
+  });
+  EXPECT_EQ(EndOfCallWithPings(absl::Minutes(1), std::chrono::minutes(1)),
+            grpc::StatusCode::UNAVAILABLE);
+  allowed.join();
 }
 
 TEST(ServerTest, StopsUnderLoad) {

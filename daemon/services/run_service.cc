@@ -31,10 +31,12 @@ constexpr absl::string_view kAllSessions = "sessions/-";
 
 void RunService::Register(rpc::Server& server) {
   server.AddService(&service_);
-  server.Unary(&Async::RequestSubmitRun, &service_,
-               [this](rpc::UnaryCallPtr<v1::SubmitRunRequest, v1::Run> call) {
-                 SubmitRun(std::move(call));
-               });
+  server.LongUnary(&Async::RequestSubmitRun, &service_,
+                   [this](rpc::UnaryCallPtr<v1::SubmitRunRequest, v1::Run> call) {
+                     SubmitRun(std::move(call));
+                   });
+  // Not LongUnary: a launch is to cost as little as can be. One that waits keeps its place until
+  // the wait is over, even when its client has gone.
   server.Unary(&Async::RequestLaunchGraph, &service_,
                [this](rpc::UnaryCallPtr<v1::LaunchGraphRequest, v1::Run> call) {
                  LaunchGraph(std::move(call));
@@ -85,7 +87,7 @@ void RunService::SubmitRun(rpc::UnaryCallPtr<v1::SubmitRunRequest, v1::Run> call
   if (!wait.ok()) return call->Finish(wait.status());
   const absl::StatusOr<std::shared_ptr<RunEntry>> entry = Submit(call->request());
   if (!entry.ok()) return call->Finish(entry.status());
-  AnswerWithRun(node_, std::move(call), *entry, *wait, false);
+  AnswerWithRun(node_, std::move(call), *entry, *wait, true);
 }
 
 void RunService::LaunchGraph(rpc::UnaryCallPtr<v1::LaunchGraphRequest, v1::Run> call) {

@@ -38,16 +38,25 @@ class RunWait final : public std::enable_shared_from_this<RunWait<Request>> {
       self->timers_.Cancel(self->timer_.load(std::memory_order_acquire));
       self->Answer(status);
     });
-    waiter_.store(waiter, std::memory_order_release);
+    // Sequentially consistent, as the mirror image in GiveUp: one of the two sees the other, and
+    // nothing is left that would keep the call until the run ends.
+    waiter_.store(waiter, std::memory_order_seq_cst);
+    if (gave_up_.load(std::memory_order_seq_cst)) LetGo();
   }
 
  private:
   // The time is up or the client has gone: answers with the run as it is.
   void GiveUp() {
-    const uint64_t waiter = waiter_.load(std::memory_order_acquire);
+    gave_up_.store(true, std::memory_order_seq_cst);
+    LetGo();
+    Answer(entry_->Status());
+  }
+
+  // Takes back what would call this object later.
+  void LetGo() {
+    const uint64_t waiter = waiter_.load(std::memory_order_seq_cst);
     if (waiter != 0) entry_->RemoveWaiter(waiter);
     timers_.Cancel(timer_.load(std::memory_order_acquire));
-    Answer(entry_->Status());
   }
 
   void Answer(const RunStatus& status) {
@@ -61,6 +70,7 @@ class RunWait final : public std::enable_shared_from_this<RunWait<Request>> {
   const std::shared_ptr<RunEntry> entry_;
   std::atomic<TimerQueue::Id> timer_{0};
   std::atomic<uint64_t> waiter_{0};
+  std::atomic<bool> gave_up_{false};
   std::atomic<bool> answered_{false};
 };
 

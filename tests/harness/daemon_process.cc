@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -26,6 +25,7 @@ namespace pto::testing {
 namespace {
 
 constexpr absl::Duration kStartTimeout = absl::Seconds(60);
+constexpr absl::Duration kEventually = absl::Seconds(30);
 // How often is looked for what cannot be waited for.
 constexpr absl::Duration kStep = absl::Milliseconds(5);
 constexpr size_t kShownLog = 16 << 10;
@@ -43,8 +43,8 @@ bool CanConnect(const std::string& path) {
 
 }  // namespace
 
-bool Eventually(absl::Duration timeout, const std::function<bool()>& condition) {
-  const absl::Time deadline = absl::Now() + timeout;
+bool Eventually(const std::function<bool()>& condition) {
+  const absl::Time deadline = absl::Now() + kEventually;
   while (!condition()) {
     if (absl::Now() >= deadline) return false;
     absl::SleepFor(kStep);
@@ -119,17 +119,7 @@ void DaemonProcess::Stop(absl::Duration timeout) {
 }
 
 int DaemonProcess::WaitForEnd(absl::Duration timeout) {
-  const absl::Time deadline = absl::Now() + timeout;
-  // A daemon waits a while for its clients to take leave, and an idle gRPC channel looks for
-  // such news only when someone watches it.
-  std::thread watcher([this, deadline] {
-    const grpc_connectivity_state state = api_.channel->GetState(false);
-    if (state == GRPC_CHANNEL_READY) {
-      api_.channel->WaitForStateChange(state, absl::ToChronoTime(deadline));
-    }
-  });
   const absl::optional<int> status = process_->Wait(timeout);
-  watcher.join();
   if (!status.has_value()) {
     ADD_FAILURE() << "ptod has not ended within " << timeout;
     Kill();
@@ -159,7 +149,7 @@ void DaemonProcess::Pause() {
     }
     return true;
   };
-  EXPECT_TRUE(Eventually(absl::Seconds(10), all_stopped));
+  EXPECT_TRUE(Eventually(all_stopped));
 }
 
 void DaemonProcess::Resume() { Signal(SIGCONT); }

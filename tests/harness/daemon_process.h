@@ -81,8 +81,8 @@ class DaemonProcess {
   bool checked_ = false;
 };
 
-// Waits until `condition` holds, looking every few milliseconds; false when it does not in time.
-// For what can only be looked at from outside, such as another process's memory.
-bool Eventually(absl::Duration timeout, const std::function<bool()>& condition);
+// Waits until `condition` holds, looking every few milliseconds; false when it does not even on a
+// busy machine. For what can only be looked at from outside, such as another process's memory.
+bool Eventually(const std::function<bool()>& condition);
 
 }  // namespace pto::testing

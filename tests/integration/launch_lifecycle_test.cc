@@ -235,7 +235,7 @@ TEST(DrainTest, ADrainingNodeFinishesWhatItHasAndTakesNothingNew) {
   const v1::Run cancelled = WaitForRun(api, longer.name());
   EXPECT_EQ(cancelled.state(), v1::Run::CANCELLED);
   EXPECT_THAT(ErrorOf(cancelled), HasReason(reason::kRunCancelled));
-  EXPECT_TRUE(Eventually(absl::Seconds(10), [&] {
+  EXPECT_TRUE(Eventually([&] {
     const auto progress = Call(*api.node, &v1::NodeService::Stub::DrainNode, drain);
     return progress.ok() && progress->active_run_count() == 0;
   }));

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <regex>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "runtime/base/status_matchers.h"
 #include "tests/harness/daemon_process.h"
 #include "tests/harness/runfile.h"
+#include "tests/harness/sanitizer.h"
 #include "tests/integration/watch.h"
 #include "tests/integration/world.h"
 
@@ -54,9 +56,7 @@ v1::Run::State StopWhileRunning(const std::string& grace, absl::Duration spin) {
   while (watch.Next(&batch)) ledger.Take(batch);
   // The stream has all there is, and then says why it ends.
   EXPECT_THAT(watch.End(), HasReason(reason::kNodeDraining));
-  const absl::Time start = absl::Now();
-  EXPECT_EQ(daemon.WaitForEnd(absl::Seconds(30)), 0);
-  EXPECT_LT(absl::Now() - start, absl::Seconds(20));
+  EXPECT_EQ(daemon.WaitForEnd(), 0);
   EXPECT_FALSE(std::filesystem::exists(daemon.socket_path()));
   return ledger.states(run.name()).back();
 }
@@ -75,10 +75,10 @@ TEST(StopTest, ASecondSignalEndsTheWait) {
   const v1::Run run = Submit(api, MakeSession(api), Spin(absl::Minutes(10)));
   WaitUntilRunning(api, run.name());
   daemon.Signal(SIGTERM);
-  ASSERT_TRUE(Eventually(absl::Seconds(20), [&] { return GetNode(api).draining(); }));
+  ASSERT_TRUE(Eventually([&] { return GetNode(api).draining(); }));
   EXPECT_TRUE(daemon.running());
   daemon.Signal(SIGINT);
-  EXPECT_EQ(daemon.WaitForEnd(absl::Seconds(30)), 0);
+  EXPECT_EQ(daemon.WaitForEnd(), 0);
 }
 
 TEST(StopTest, AnIdleDaemonStopsAtOnceThoughClientsAreConnected) {
@@ -106,6 +106,24 @@ TEST(StopTest, AnIdleDaemonStopsAtOnceThoughClientsAreConnected) {
   v1::LaunchCompletion completion;
   EXPECT_FALSE(launches->Read(&completion));
   EXPECT_EQ(launches->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+// Left to itself, gRPC can take ten seconds after a large transfer to stop its threads.
+TEST(StopTest, ADaemonThatMovedMuchDataStopsAtOnce) {
+  constexpr size_t kFloats = (kAddressSanitizer ? 64 : 256) << 18;
+  DaemonProcess daemon({"--sim-chips=1"});
+  absl::StatusOr<Client> client = Client::Connect(daemon.address());
+  ASSERT_THAT(client, IsOk());
+  absl::StatusOr<Session> session = client->CreateSession();
+  ASSERT_THAT(session, IsOk());
+  const absl::StatusOr<Buffer> buffer = session->CreateBuffer("b", 0, kFloats * sizeof(float));
+  ASSERT_THAT(buffer, IsOk());
+  std::vector<float> data(kFloats, 1.0f);
+  ASSERT_THAT(buffer->Write(data), IsOk());
+  ASSERT_THAT(buffer->Read(std::span<float>(data)), IsOk());
+  const absl::Time start = absl::Now();
+  daemon.Stop();
+  EXPECT_LT(absl::Now() - start, absl::Seconds(8));
 }
 
 // ---- sockets and locks
@@ -162,24 +180,32 @@ TEST(StartTest, ANodeWithoutChipsServes) {
   EXPECT_EQ(GetNode(daemon.api()).chip_count(), 0u);
 }
 
+// Where a daemon listens that was told `127.0.0.1:0`. It serves a moment before it says so.
+std::string LoopbackAddress(const DaemonProcess& daemon) {
+  std::string address;
+  EXPECT_TRUE(Eventually([&] {
+    const std::string log = daemon.Log();
+    std::smatch match;
+    if (!std::regex_search(log, match, std::regex("127\\.0\\.0\\.1:[1-9][0-9]*"))) return false;
+    address = match[0].str();
+    return true;
+  })) << daemon.Log();
+  return address;
+}
+
 TEST(StartTest, ListensOnLoopbackToo) {
   DaemonProcess daemon({"--sim-chips=1", "--listen=127.0.0.1:0"});
-  std::smatch match;
-  const std::string log = daemon.Log();
-  ASSERT_TRUE(std::regex_search(log, match, std::regex("127\\.0\\.0\\.1:([1-9][0-9]*)"))) << log;
-  const absl::StatusOr<Client> client = Client::Connect(match[0].str());
+  const absl::StatusOr<Client> client = Client::Connect(LoopbackAddress(daemon));
   ASSERT_THAT(client, IsOk());
   EXPECT_EQ(client->node().pid(), daemon.pid());
 }
 
 TEST(StartTest, APortInUseIsNamed) {
   DaemonProcess daemon({"--sim-chips=1", "--listen=127.0.0.1:0"});
-  std::smatch match;
-  const std::string log = daemon.Log();
-  ASSERT_TRUE(std::regex_search(log, match, std::regex("127\\.0\\.0\\.1:([1-9][0-9]*)"))) << log;
-  const ProgramResult second = RunPtod({"--listen=" + match[0].str()});
+  const std::string address = LoopbackAddress(daemon);
+  const ProgramResult second = RunPtod({"--listen=" + address});
   EXPECT_EQ(second.exit_code, 1);
-  EXPECT_THAT(second.err, HasSubstr(match[0].str()));
+  EXPECT_THAT(second.err, HasSubstr(address));
 }
 
 // ---- command line and configuration
@@ -307,7 +333,7 @@ TEST(ClientTest, ARestartEndsTheSessionAndIsSaid) {
   ASSERT_THAT(run->Wait(), IsOk());
   ASSERT_THAT(events->Next(), IsOk());
   daemon.Kill();
-  EXPECT_THAT(client->GetNode(absl::Seconds(5)), HasReason(reason::kDaemonUnreachable));
+  EXPECT_THAT(client->GetNode(), HasReason(reason::kDaemonUnreachable));
   daemon.Restart();
   absl::Status status;
   while (status.ok()) status = events->Next(absl::Seconds(20)).status();
@@ -317,7 +343,7 @@ TEST(ClientTest, ARestartEndsTheSessionAndIsSaid) {
   EXPECT_THAT(buffer->Read<float>(1), HasReason(reason::kBootIdChanged));
   EXPECT_THAT(session->status(), HasReason(reason::kBootIdChanged));
   // The client itself goes on, as soon as it tries to connect again.
-  EXPECT_TRUE(Eventually(absl::Seconds(20), [&] { return client->CreateSession().ok(); }));
+  EXPECT_TRUE(Eventually([&] { return client->CreateSession().ok(); }));
 }
 
 TEST(ClientTest, CallsReturnInTimeThoughTheDaemonDoesNotAnswer) {
@@ -326,16 +352,21 @@ TEST(ClientTest, CallsReturnInTimeThoughTheDaemonDoesNotAnswer) {
   ASSERT_THAT(client, IsOk());
   absl::StatusOr<Session> session = client->CreateSession();
   ASSERT_THAT(session, IsOk());
-  const absl::StatusOr<pto::Run> run = session->Submit(Noops(1));
-  ASSERT_THAT(run, IsOk());
-  ASSERT_THAT(run->Wait(), IsOk());
+  RunOptions until_ended;
+  until_ended.wait = absl::Seconds(60);
+  const absl::StatusOr<pto::Run> ended = session->Submit(Noops(1), until_ended);
+  ASSERT_THAT(ended, IsOk());
+  ASSERT_THAT(StatusOf(ended->snapshot()), IsOk());
+  // Knows nothing but the name, so all that it tells comes from the daemon.
+  const pto::Run run = session->GetRun(ended->name());
   absl::StatusOr<EventStream> events = session->Watch();
   ASSERT_THAT(events, IsOk());
   daemon.Pause();
   const absl::Duration timeout = absl::Milliseconds(300);
   const absl::Time start = absl::Now();
   EXPECT_THAT(client->GetNode(timeout), HasReason(reason::kClientTimeout));
-  EXPECT_THAT(run->Get(timeout), HasReason(reason::kClientTimeout));
+  EXPECT_THAT(run.Get(timeout), HasReason(reason::kClientTimeout));
+  EXPECT_THAT(run.Wait(timeout), HasReason(reason::kClientTimeout));
   EXPECT_THAT(session->Submit(Noops(1), {}, timeout), HasReason(reason::kClientTimeout));
   EXPECT_THAT(events->Next(timeout), HasReason(reason::kClientTimeout));
   ClientOptions options;
@@ -343,10 +374,13 @@ TEST(ClientTest, CallsReturnInTimeThoughTheDaemonDoesNotAnswer) {
   const absl::Status unreachable = Client::Connect(daemon.address(), options).status();
   EXPECT_TRUE(absl::IsDeadlineExceeded(unreachable) || absl::IsUnavailable(unreachable))
       << unreachable;
-  EXPECT_LT(absl::Now() - start, 6 * timeout + absl::Seconds(5));
-  daemon.Signal(SIGCONT);
+  EXPECT_LT(absl::Now() - start, 6 * timeout + absl::Seconds(20));
+  // The end of a run is final: who knows it needs no daemon.
+  EXPECT_THAT(ended->Wait(timeout), IsOk());
+  daemon.Resume();
   EXPECT_THAT(client->GetNode(), IsOk());
-  EXPECT_THAT(run->Get(), IsOk());
+  EXPECT_THAT(run.Get(), IsOk());
+  EXPECT_THAT(run.Wait(), IsOk());
   EXPECT_THAT(events->Next(), IsOk());
 }
 

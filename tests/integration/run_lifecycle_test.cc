@@ -14,6 +14,9 @@ namespace {
 using RunLifecycleTest = LifecycleTest;
 using Stub = v1::RunService::Stub;
 
+// For runs that spin ten minutes unless something ends them.
+constexpr absl::Duration kMuchLessThanItSpins = absl::Seconds(30);
+
 // Fills buffer `out` (16 bytes), then spins.
 v1::GraphSpec SpinWithBuffer() {
   v1::GraphSpec graph = Fill(4, 1.0);
@@ -93,7 +96,7 @@ TEST_F(RunLifecycleTest, ACancelledRunEndsSoonThoughItsKernelRuns) {
   EXPECT_TRUE(cancelling->state() == v1::Run::CANCELLING ||
               cancelling->state() == v1::Run::CANCELLED);
   const v1::Run ended = WaitForRun(api(), run.name());
-  EXPECT_LT(absl::Now() - start, absl::Seconds(5));
+  EXPECT_LT(absl::Now() - start, kMuchLessThanItSpins);
   EXPECT_EQ(ended.state(), v1::Run::CANCELLED);
   EXPECT_THAT(ErrorOf(ended), HasReason(reason::kRunCancelled));
   EXPECT_NE(ended.error().message().find("enough"), std::string::npos);
@@ -111,7 +114,7 @@ TEST_F(RunLifecycleTest, ARunThatTakesTooLongFails) {
   const absl::Time start = absl::Now();
   const auto run = Call(*api().run, &Stub::SubmitRun, request);
   ASSERT_THAT(run, IsOk());
-  EXPECT_LT(absl::Now() - start, absl::Seconds(10));
+  EXPECT_LT(absl::Now() - start, kMuchLessThanItSpins);
   EXPECT_EQ(run->state(), v1::Run::FAILED);
   EXPECT_THAT(ErrorOf(*run), HasReason(reason::kRunDeadline));
 }
@@ -233,8 +236,7 @@ TEST_F(RunLifecycleTest, ABufferDeletedInUseGoesWithTheRun) {
               HasReason(reason::kBufferUnknown));
   CancelRun(api(), run.name());
   WaitForRun(api(), run.name());
-  EXPECT_TRUE(
-      Eventually(absl::Seconds(10), [&] { return GetChip(api(), 0).memory_used_bytes() == 0; }));
+  EXPECT_TRUE(Eventually([&] { return GetChip(api(), 0).memory_used_bytes() == 0; }));
   EXPECT_THAT(Call(*api().buffer, &v1::BufferService::Stub::DeleteBuffers, request),
               HasReason(reason::kBufferUnknown));
   request.set_allow_missing(true);

@@ -131,8 +131,7 @@ void CancelRun(Api& api, const std::string& run) {
 }
 
 void WaitUntilRunning(Api& api, const std::string& run) {
-  EXPECT_TRUE(
-      Eventually(absl::Seconds(30), [&] { return GetRun(api, run).state() != v1::Run::QUEUED; }))
+  EXPECT_TRUE(Eventually([&] { return GetRun(api, run).state() != v1::Run::QUEUED; }))
       << run << " does not start";
 }
 
