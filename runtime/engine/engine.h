@@ -13,11 +13,12 @@
 #include "runtime/base/mutex.h"
 #include "runtime/base/timer.h"
 #include "runtime/chip/chip.h"
-#include "runtime/engine/parking.h"
-#include "runtime/engine/ready_queue.h"
 #include "runtime/engine/run.h"
+#include "runtime/engine/scheduler.h"
 
 namespace pto {
+
+class Worker;
 
 // Runs graphs on the cores of the node's chips.
 //
@@ -77,38 +78,7 @@ class Engine {
   uint32_t executors() const { return static_cast<uint32_t>(executors_.size()); }
 
  private:
-  struct ChipState {
-    explicit ChipState(uint32_t clusters) : queue(clusters) {}
-    ReadyQueue queue;
-    std::atomic<uint64_t> ended_tasks{0};
-  };
-
-  // Scratch of one thread that runs blocks, so that ending a task allocates nothing.
-  struct Worker {
-    std::vector<uint32_t> ready;
-    std::vector<uint32_t> pending;
-    std::vector<uint32_t> skipped;
-    std::vector<uint32_t> group;
-    uint32_t next_chip = 0;
-    bool helps = false;  // does not take from the queues by itself afterwards
-  };
-
   void ExecutorLoop();
-  uint64_t ready_tasks() const;
-  bool TakeAny(Worker& worker, BlockTicket* ticket);
-  bool TakeOf(Run& run, BlockTicket* ticket);
-  void RunChain(Worker& worker, BlockTicket ticket);
-  // Runs one block. Returns true with the next ticket when its core is kept for a follower.
-  bool RunBlock(Worker& worker, BlockTicket& ticket, bool may_continue);
-  void AbandonBlocks(Worker& worker, const BlockTicket& ticket);
-  void MarkStarted(Run& run, int64_t now);
-  bool EndTask(Worker& worker, BlockTicket& ticket, bool failed, int64_t start, int64_t end,
-               bool may_continue);
-  void Release(Worker& worker, Run& run, uint32_t task, bool failed);
-  void Record(Run& run, uint32_t task, TaskOutcome outcome, int32_t core, int64_t start,
-              int64_t end);
-  void Push(Worker& worker, Run& run, bool taking_one);
-  void DropOutstanding(Run& run);
   void Finish(Run& run);
   void AddActive(const std::shared_ptr<Run>& run);
   // Returns what kept the run alive.
@@ -119,7 +89,7 @@ class Engine {
   const std::vector<Chip> chips_;
   const Clock& clock_;
   TimerQueue* const timers_;
-  std::vector<std::unique_ptr<ChipState>> states_;
+  Scheduler scheduler_;
 
   mutable Mutex mutex_;
   CondVar no_runs_;
@@ -127,9 +97,10 @@ class Engine {
   Run* active_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::atomic<uint64_t> active_count_{0};
 
-  Parking parking_;
   std::atomic<bool> stopping_{false};
-  std::atomic<int32_t> helpers_{0};
+  // Belongs to the one thread that helps.
+  std::atomic<bool> helping_{false};
+  const std::unique_ptr<Worker> helper_;
   std::vector<std::thread> executors_;
 };
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <vector>
 
 #include "absl/types/span.h"
 #include "runtime/base/mutex.h"
@@ -12,11 +13,12 @@
 
 namespace pto {
 
-// One block of a task, with the core that it holds.
+// Blocks of a task, with the core on which they run one after the other.
 struct BlockTicket {
   Run* run = nullptr;
   uint32_t task = 0;
   uint32_t block = 0;
+  uint32_t block_end = 1;
   int32_t core = -1;
   pto_core kind = PTO_AIV;
   // Blocks that a stopped run never starts; they count as ended together with this one.
@@ -32,13 +34,19 @@ class ReadyQueue {
   // Adds ready tasks of a run, all for this chip.
   void Push(Run& run, uint32_t chip, absl::Span<const uint32_t> tasks);
 
-  // Takes the next block for which there is a core; of `only` when that is given. A block of a
-  // stopped run comes without a core, with all blocks of its task that had not started.
-  bool Take(Run* only, uint32_t chip, BlockTicket* ticket);
+  // Takes the next block for which there is a core; of `only` when that is given. Up to `max`
+  // blocks of that task come along, or that many tasks of one block and of the same run and kind
+  // in `more`, in order: all for the same core. A block of a stopped run comes without a core,
+  // with all blocks of its task that had not started.
+  bool Take(Run* only, uint32_t chip, uint32_t max, BlockTicket* ticket,
+            std::vector<uint32_t>* more);
 
   // Takes a core for a task that never waited in the queue, unless others wait for such a core.
   bool TakeCore(pto_core kind, int32_t* core);
   void ReleaseCore(pto_core kind, int32_t core);
+
+  // Whether tasks of other runs wait.
+  bool OthersWait(const Run& run) const;
 
   // Tasks that wait. Exact only under no change.
   uint32_t ready() const { return ready_.load(std::memory_order_acquire); }
@@ -47,8 +55,8 @@ class ReadyQueue {
  private:
   static constexpr pto_core kKinds[] = {PTO_MIX, PTO_AIC, PTO_AIV};
 
-  bool TakeFrom(Flow& flow, pto_core kind, BlockTicket* ticket)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool TakeFrom(Flow& flow, pto_core kind, uint32_t max, BlockTicket* ticket,
+                std::vector<uint32_t>* more) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PopHead(Flow& flow, pto_core kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   FlowRing& ring(pto_core kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return rings_[static_cast<size_t>(kind) - 1];

@@ -26,15 +26,16 @@ TEST(ReadyQueueTest, HandsOutAsManyBlocksAsThereAreCores) {
   queue.Push(*run, 0, {&task, 1});
   EXPECT_EQ(queue.ready(), 1u);
   BlockTicket first, second, third;
-  ASSERT_TRUE(queue.Take(nullptr, 0, &first));
-  ASSERT_TRUE(queue.Take(nullptr, 0, &second));
+  std::vector<uint32_t> more;
+  ASSERT_TRUE(queue.Take(nullptr, 0, 1, &first, &more));
+  ASSERT_TRUE(queue.Take(nullptr, 0, 1, &second, &more));
   EXPECT_EQ(first.block, 0u);
   EXPECT_EQ(second.block, 1u);
   EXPECT_NE(first.core, second.core);
-  EXPECT_FALSE(queue.Take(nullptr, 0, &third));
+  EXPECT_FALSE(queue.Take(nullptr, 0, 1, &third, &more));
   EXPECT_EQ(queue.busy_cores(), 2u);
   queue.ReleaseCore(PTO_AIC, first.core);
-  ASSERT_TRUE(queue.Take(nullptr, 0, &third));
+  ASSERT_TRUE(queue.Take(nullptr, 0, 1, &third, &more));
   EXPECT_EQ(third.block, 2u);
   EXPECT_EQ(queue.ready(), 1u);  // blocks 3 and 4 are still to come
 }
@@ -48,7 +49,8 @@ TEST(ReadyQueueTest, ServesRunsInTurn) {
   queue.Push(*b, 0, tasks);
   std::vector<pto::Run*> turns;
   BlockTicket ticket;
-  while (queue.Take(nullptr, 0, &ticket)) turns.push_back(ticket.run);
+  std::vector<uint32_t> more;
+  while (queue.Take(nullptr, 0, 1, &ticket, &more)) turns.push_back(ticket.run);
   EXPECT_EQ(turns, (std::vector<pto::Run*>{a.get(), b.get(), a.get(), b.get(), a.get(), b.get()}));
   EXPECT_EQ(queue.ready(), 0u);
 }
@@ -61,12 +63,54 @@ TEST(ReadyQueueTest, TakesOfOneRunOnly) {
   queue.Push(*a, 0, tasks);
   queue.Push(*b, 0, tasks);
   BlockTicket ticket;
-  ASSERT_TRUE(queue.Take(b.get(), 0, &ticket));
+  std::vector<uint32_t> more;
+  ASSERT_TRUE(queue.Take(b.get(), 0, 1, &ticket, &more));
   EXPECT_EQ(ticket.run, b.get());
-  ASSERT_TRUE(queue.Take(b.get(), 0, &ticket));
+  ASSERT_TRUE(queue.Take(b.get(), 0, 1, &ticket, &more));
   EXPECT_EQ(ticket.run, b.get());
-  EXPECT_FALSE(queue.Take(b.get(), 0, &ticket));
+  EXPECT_FALSE(queue.Take(b.get(), 0, 1, &ticket, &more));
   EXPECT_EQ(queue.ready(), 2u);
+}
+
+TEST(ReadyQueueTest, HandsOutSeveralForOneCore) {
+  auto run = MakeRun({{}, {}, {{}, 0, PTO_AIV, 5}, {}, {{}, 0, PTO_AIC}}, 8);
+  ReadyQueue queue(8);
+  queue.Push(*run, 0, std::vector<uint32_t>{0, 1, 2, 3, 4});
+  BlockTicket ticket;
+  std::vector<uint32_t> more = {99};
+  // The cube core's kind comes first, and has one task only.
+  ASSERT_TRUE(queue.Take(nullptr, 0, 10, &ticket, &more));
+  EXPECT_EQ(ticket.task, 4u);
+  EXPECT_TRUE(more.empty());
+  // Up to the one of several blocks.
+  ASSERT_TRUE(queue.Take(nullptr, 0, 10, &ticket, &more));
+  EXPECT_EQ(ticket.task, 0u);
+  EXPECT_EQ(more, std::vector<uint32_t>{1});
+  EXPECT_EQ(queue.ready(), 2u);
+  ASSERT_TRUE(queue.Take(nullptr, 0, 3, &ticket, &more));
+  EXPECT_EQ(ticket.task, 2u);
+  EXPECT_EQ(ticket.block, 0u);
+  EXPECT_EQ(ticket.block_end, 3u);
+  EXPECT_TRUE(more.empty());
+  ASSERT_TRUE(queue.Take(nullptr, 0, 3, &ticket, &more));
+  EXPECT_EQ(ticket.block, 3u);
+  EXPECT_EQ(ticket.block_end, 5u);
+  EXPECT_EQ(queue.ready(), 1u);
+  ASSERT_TRUE(queue.Take(nullptr, 0, 3, &ticket, &more));
+  EXPECT_EQ(ticket.task, 3u);
+  EXPECT_EQ(queue.ready(), 0u);
+}
+
+TEST(ReadyQueueTest, KnowsWhetherOthersWait) {
+  auto a = MakeRun({{}, {}}, 8);
+  auto b = MakeRun({{}}, 8);
+  ReadyQueue queue(8);
+  EXPECT_FALSE(queue.OthersWait(*a));
+  queue.Push(*a, 0, std::vector<uint32_t>{0, 1});
+  EXPECT_FALSE(queue.OthersWait(*a));
+  EXPECT_TRUE(queue.OthersWait(*b));
+  queue.Push(*b, 0, std::vector<uint32_t>{0});
+  EXPECT_TRUE(queue.OthersWait(*a));
 }
 
 TEST(ReadyQueueTest, AWaitingTaskIsNotOvertaken) {
@@ -80,7 +124,8 @@ TEST(ReadyQueueTest, AWaitingTaskIsNotOvertaken) {
   queue.ReleaseCore(PTO_AIC, 0);
   EXPECT_FALSE(queue.TakeCore(PTO_AIC, &core));
   BlockTicket ticket;
-  EXPECT_TRUE(queue.Take(nullptr, 0, &ticket));
+  std::vector<uint32_t> more;
+  EXPECT_TRUE(queue.Take(nullptr, 0, 1, &ticket, &more));
 }
 
 }  // namespace

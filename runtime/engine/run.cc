@@ -53,11 +53,12 @@ bool Run::Hold() {
   return false;
 }
 
-size_t Run::AddRecord(const TaskRecord& record) {
+size_t Run::AddRecords(absl::Span<const TaskRecord> records) {
   SpinLockHolder lock(records_lock_);
-  records_.push_back(record);
+  const size_t before = records_.size();
+  records_.insert(records_.end(), records.begin(), records.end());
   const size_t waiting = records_.size();
-  return waiting == 1 || waiting % kRecordBatch == 0 ? waiting : 0;
+  return before == 0 || before / kRecordBatch != waiting / kRecordBatch ? waiting : 0;
 }
 
 }  // namespace pto

@@ -112,6 +112,8 @@ class Run {
   friend class Engine;
   friend class ReadyQueue;
   friend class BlockRunner;
+  friend class Scheduler;
+  friend class Worker;
 
   // The counter of a task counts first the dependencies and then the blocks that are left. Its
   // highest bit says that a dependency or a block has failed.
@@ -124,7 +126,7 @@ class Run {
   bool stopping() const { return stop_.load(std::memory_order_acquire); }
   void AddError(absl::Status error);
   // Returns how many wait when the observer is to be told, else 0.
-  size_t AddRecord(const TaskRecord& record);
+  size_t AddRecords(absl::Span<const TaskRecord> records);
   // Keeps the run from ending until it is taken back from `outstanding_`. Fails when it has.
   bool Hold();
 

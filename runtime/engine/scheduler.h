@@ -1,0 +1,76 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "runtime/base/clock.h"
+#include "runtime/chip/chip.h"
+#include "runtime/engine/parking.h"
+#include "runtime/engine/ready_queue.h"
+#include "runtime/engine/run.h"
+
+namespace pto {
+
+// What is ready to run, and who sleeps until something is: the part of the engine that its
+// workers share. Thread-safe.
+class Scheduler {
+ public:
+  // Called, once for each run, when nothing of it is ready or running any more.
+  using OnRunEnded = std::function<void(Run&)>;
+
+  Scheduler(const std::vector<Chip>& chips, const Clock& clock, uint32_t executors,
+            OnRunEnded on_run_ended);
+
+  const Clock& clock() const { return clock_; }
+  Parking& parking() { return parking_; }
+  ReadyQueue& queue(uint32_t chip) { return chips_[chip]->queue; }
+  const ReadyQueue& queue(uint32_t chip) const { return chips_[chip]->queue; }
+  uint32_t chip_count() const { return static_cast<uint32_t>(chips_.size()); }
+
+  // Queues ready tasks of a run, whose `outstanding_` has counted them. `scratch` is empty
+  // before and after. Wakes who sleeps, but for one when the caller comes for one itself.
+  void Push(Run& run, absl::Span<const uint32_t> tasks, bool taking_one,
+            std::vector<uint32_t>* scratch);
+
+  // Takes the next blocks of any run, looking at the chips in turn from `*next_chip` on.
+  bool TakeAny(uint32_t max, uint32_t* next_chip, BlockTicket* ticket, std::vector<uint32_t>* more);
+  // The same of one run only.
+  bool TakeOf(Run& run, uint32_t max, BlockTicket* ticket, std::vector<uint32_t>* more);
+
+  // One thing less that keeps the run from ending. The run may be gone after this.
+  void Drop(Run& run) {
+    if (run.outstanding_.fetch_sub(1, std::memory_order_acq_rel) == 1) on_run_ended_(run);
+  }
+
+  // Tasks in all queues.
+  uint64_t ready() const;
+
+  void AddEnded(uint32_t chip, uint64_t tasks) {
+    chips_[chip]->ended.fetch_add(tasks, std::memory_order_relaxed);
+  }
+  uint64_t ended(uint32_t chip) const {
+    return chips_[chip]->ended.load(std::memory_order_relaxed);
+  }
+
+ private:
+  struct ChipState {
+    explicit ChipState(uint32_t clusters) : queue(clusters) {}
+    ReadyQueue queue;
+    std::atomic<uint64_t> ended{0};
+  };
+
+  // No more than a fair part of what waits.
+  uint32_t Share(uint32_t chip, uint32_t max) const;
+
+  const Clock& clock_;
+  const uint32_t executors_;
+  const OnRunEnded on_run_ended_;
+  std::vector<std::unique_ptr<ChipState>> chips_;
+  Parking parking_;
+};
+
+}  // namespace pto

@@ -1,0 +1,325 @@
+#include "runtime/engine/worker.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "runtime/base/ticks.h"
+#include "runtime/engine/block_runner.h"
+
+namespace pto {
+namespace {
+
+// How many short tasks are taken at once, and run before others get their turn.
+constexpr uint32_t kMaxBatch = 64;
+
+// As many as this are worth waking somebody for, however short they are.
+constexpr size_t kManyTasks = 64;
+
+// A task that takes longer is worth waking somebody for.
+constexpr double kLongMicroseconds = 5;
+
+// Records are made known at least as often as this.
+constexpr size_t kMaxRecords = 512;
+
+// A thread keeps no more scratch memory than for this many tasks.
+constexpr size_t kMaxKeptTasks = 65'536;
+
+uint64_t LongTicks() {
+  static const auto ticks = static_cast<uint64_t>(kLongMicroseconds * TicksPerMicrosecond());
+  return ticks;
+}
+
+}  // namespace
+
+bool Worker::RunAny(uint32_t max) {
+  BlockTicket ticket;
+  if (!scheduler_.TakeAny(max, &next_chip_, &ticket, &local_)) return false;
+  // Whoever queued a task for itself may have been given another one: pass the word on.
+  if (scheduler_.parking().has_sleepers() && scheduler_.ready() > 0) scheduler_.parking().Wake(1);
+  Execute(ticket);
+  return true;
+}
+
+void Worker::HelpWith(Run& run, int64_t until_ns) {
+  until_ns_ = until_ns;
+  BlockTicket ticket;
+  while (scheduler_.clock().NowNanos() < until_ns &&
+         scheduler_.TakeOf(run, kMaxBatch, &ticket, &local_)) {
+    Execute(ticket);
+  }
+  until_ns_ = 0;
+}
+
+void Worker::BeginWith(Run& run, int64_t until_ns) {
+  const GraphImage& image = run.image();
+  const absl::Span<const uint32_t> roots = image.roots();
+  const ImageTask& first = image.tasks()[roots[0]];
+  const auto kind = static_cast<pto_core>(first.core);
+  BlockTicket ticket{&run, roots[0], 0, 1, -1, kind, 0};
+  const bool alike = std::all_of(roots.begin(), roots.end(), [&](uint32_t root) {
+    const ImageTask& task = image.tasks()[root];
+    return task.chip == first.chip && task.core == first.core && task.block_num == 1;
+  });
+  if (alike && roots.size() <= kMaxBatch &&
+      scheduler_.queue(first.chip).TakeCore(kind, &ticket.core)) {
+    run.outstanding_.fetch_add(static_cast<int64_t>(roots.size()), std::memory_order_acq_rel);
+    until_ns_ = until_ns;
+    local_.assign(roots.begin() + 1, roots.end());
+    Execute(ticket);
+  } else {
+    run.outstanding_.fetch_add(static_cast<int64_t>(roots.size()), std::memory_order_acq_rel);
+    scheduler_.Push(run, roots, true, &group_);
+  }
+  HelpWith(run, until_ns);
+}
+
+void Worker::Clear(Run& run) {
+  BlockTicket ticket;
+  while (scheduler_.TakeOf(run, 1, &ticket, &local_)) Execute(ticket);
+}
+
+void Worker::Execute(const BlockTicket& ticket) {
+  ticket_ = ticket;
+  Run& run = *ticket_.run;
+  chip_ = run.image().tasks()[ticket_.task].chip;
+  if (ticket_.core < 0) {
+    Abandon(ticket_);
+    return;
+  }
+  // The first task stands for all that are here.
+  if (!local_.empty()) {
+    run.outstanding_.fetch_sub(static_cast<int64_t>(local_.size()), std::memory_order_acq_rel);
+    std::reverse(local_.begin(), local_.end());
+  }
+  if (run.stopping()) {
+    local_.clear();
+    LeaveCore();
+    ticket_.abandoned = ticket_.block_end - ticket_.block;
+    Abandon(ticket_);
+    return;
+  }
+  timed_ = run.spec_.record_level == RecordLevel::kAll;
+  long_ = false;
+  count_ = 0;
+  base_ns_ = scheduler_.clock().NowNanos();
+  base_ticks_ = last_ticks_ = Ticks();
+  if (run.started_ns() == 0) MarkStarted();
+  if (!RunBlocks()) return;
+  RunLocal();
+  Flush();
+  LeaveCore();
+  batch_ = long_ ? 1 : std::min(kMaxBatch, 2 * batch_);
+  if (local_.capacity() > kMaxKeptTasks) local_ = {};
+  scheduler_.Drop(run);
+}
+
+bool Worker::RunBlocks() {
+  Run& run = *ticket_.run;
+  const uint32_t task = ticket_.task;
+  const uint32_t blocks = ticket_.block_end - ticket_.block;
+  bool failed = false;
+  bool stopped = false;
+  for (; ticket_.block < ticket_.block_end && !stopped; ++ticket_.block) {
+    stopped = run.stopping();
+    if (stopped) break;
+    absl::Status result = BlockRunner::Call(ticket_);
+    // A kernel may have seen its cancel flag and returned early: what it says is no success.
+    stopped = run.stopping();
+    if (!stopped && !result.ok()) {
+      failed = true;
+      run.AddError(std::move(result));
+    }
+  }
+  if (run.image().tasks()[task].block_num == 1) {
+    if (!stopped) EndTask(task, failed, 0);
+    return true;
+  }
+  if (stopped) {
+    // Once these are counted, the run may end and be gone.
+    LeaveCore();
+    ticket_.abandoned = blocks;
+    Abandon(ticket_);
+    return false;
+  }
+  int64_t none = 0;
+  run.block_starts_[task].compare_exchange_strong(none, base_ns_, std::memory_order_relaxed);
+  std::atomic<uint32_t>& counter = run.counters_[task];
+  if (failed) counter.fetch_or(Run::kFailedBit, std::memory_order_relaxed);
+  const uint32_t before = counter.fetch_sub(blocks, std::memory_order_acq_rel);
+  if ((before & ~Run::kFailedBit) != blocks) {
+    LeaveCore();
+    return false;
+  }
+  EndTask(task, (before & Run::kFailedBit) != 0,
+          run.block_starts_[task].load(std::memory_order_relaxed));
+  return true;
+}
+
+void Worker::RunLocal() {
+  Run& run = *ticket_.run;
+  while (!local_.empty()) {
+    if (run.stopping()) {
+      local_.clear();
+      return;
+    }
+    if (++count_ >= kMaxBatch && ShouldYield()) {
+      GiveAway(local_.size());
+      return;
+    }
+    ticket_.task = local_.back();
+    ticket_.block = 0;
+    local_.pop_back();
+    absl::Status result = BlockRunner::Call(ticket_);
+    if (run.stopping()) {
+      local_.clear();
+      return;
+    }
+    const bool failed = !result.ok();
+    if (failed) run.AddError(std::move(result));
+    EndTask(ticket_.task, failed, 0);
+  }
+}
+
+void Worker::EndTask(uint32_t task, bool failed, int64_t start_ns) {
+  Run& run = *ticket_.run;
+  ++ended_;
+  if (failed) {
+    run.failed_.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    ++done_;
+  }
+  const bool somebody_sleeps = scheduler_.parking().has_sleepers();
+  if (timed_ || somebody_sleeps || failed) {
+    const uint64_t now = Ticks();
+    long_ = now - last_ticks_ > LongTicks();
+    AddRecord(
+        {task, failed ? TaskOutcome::kFailed : TaskOutcome::kDone, start_ns, last_ticks_, now});
+    last_ticks_ = now;
+  }
+  Release(task, failed);
+  if (!elsewhere_.empty()) {
+    run.outstanding_.fetch_add(static_cast<int64_t>(elsewhere_.size()), std::memory_order_acq_rel);
+    Flush();
+    scheduler_.Push(run, elsewhere_, false, &group_);
+    elsewhere_.clear();
+  }
+  if (somebody_sleeps) ShareSurplus();
+}
+
+void Worker::Release(uint32_t task, bool failed) {
+  Run& run = *ticket_.run;
+  const GraphImage& image = run.image();
+  const auto core = static_cast<uint8_t>(ticket_.kind);
+  // Tasks whose successors are to be told; all but the first were skipped.
+  pending_.assign(1, task);
+  while (!pending_.empty()) {
+    const uint32_t ended = pending_.back();
+    pending_.pop_back();
+    for (const uint32_t successor : image.successors(ended)) {
+      std::atomic<uint32_t>& counter = run.counters_[successor];
+      if (failed) counter.fetch_or(Run::kFailedBit, std::memory_order_relaxed);
+      const uint32_t before = counter.fetch_sub(1, std::memory_order_acq_rel);
+      if ((before & ~Run::kFailedBit) != 1) continue;
+      if ((before & Run::kFailedBit) != 0) {
+        run.skipped_.fetch_add(1, std::memory_order_relaxed);
+        const uint64_t now = Ticks();
+        AddRecord({successor, TaskOutcome::kSkipped, 0, now, now});
+        // Only failure reaches a skipped task's successors, also when `task` itself was well:
+        // one of its successors may have been poisoned from another side.
+        skipped_.push_back(successor);
+        continue;
+      }
+      const ImageTask& next = image.tasks()[successor];
+      if (next.block_num > 1) counter.store(next.block_num, std::memory_order_relaxed);
+      const bool here = next.chip == chip_ && next.core == core && next.block_num == 1;
+      (here ? local_ : elsewhere_).push_back(successor);
+    }
+    if (pending_.empty() && !skipped_.empty()) {
+      failed = true;
+      pending_.swap(skipped_);
+    }
+  }
+}
+
+void Worker::AddRecord(const PendingRecord& record) {
+  const RecordLevel level = ticket_.run->spec_.record_level;
+  if (level == RecordLevel::kNone ||
+      (level == RecordLevel::kFailed && record.outcome == TaskOutcome::kDone)) {
+    return;
+  }
+  records_.push_back(record);
+  if (records_.size() >= kMaxRecords) Flush();
+}
+
+void Worker::Flush() {
+  Run& run = *ticket_.run;
+  if (done_ > 0) run.done_.fetch_add(done_, std::memory_order_relaxed);
+  if (ended_ > 0) scheduler_.AddEnded(chip_, ended_);
+  done_ = ended_ = 0;
+  if (records_.empty()) return;
+  const int64_t now_ns = scheduler_.clock().NowNanos();
+  const uint64_t now_ticks = Ticks();
+  const TickScale scale(base_ns_, base_ticks_, now_ns, now_ticks);
+  base_ns_ = now_ns;
+  base_ticks_ = last_ticks_ = now_ticks;
+  flushed_.clear();
+  for (const PendingRecord& record : records_) {
+    const bool skipped = record.outcome == TaskOutcome::kSkipped;
+    const int64_t start =
+        record.start_ns != 0 ? record.start_ns : scale.ToNanos(record.start_ticks);
+    flushed_.push_back({record.task, skipped ? 0 : static_cast<uint32_t>(ticket_.core),
+                        run.image().tasks()[record.task].chip, record.outcome,
+                        start - run.accepted_ns(),
+                        scale.ToNanos(record.end_ticks) - run.accepted_ns()});
+  }
+  records_.clear();
+  const size_t waiting = run.AddRecords(flushed_);
+  if (waiting != 0 && run.spec_.observer != nullptr) run.spec_.observer->OnRecords(run, waiting);
+}
+
+void Worker::GiveAway(size_t count) {
+  Run& run = *ticket_.run;
+  run.outstanding_.fetch_add(static_cast<int64_t>(count), std::memory_order_acq_rel);
+  Flush();
+  scheduler_.Push(run, absl::MakeConstSpan(local_).first(count), false, &group_);
+  local_.erase(local_.begin(), local_.begin() + static_cast<ptrdiff_t>(count));
+}
+
+void Worker::ShareSurplus() {
+  if (local_.size() < 2) return;
+  if (long_) {
+    GiveAway(local_.size() - 1);
+  } else if (local_.size() >= kManyTasks) {
+    GiveAway(local_.size() / 2);
+  }
+}
+
+bool Worker::ShouldYield() {
+  count_ = 0;
+  if (until_ns_ != 0 && scheduler_.clock().NowNanos() >= until_ns_) return true;
+  return scheduler_.queue(chip_).OthersWait(*ticket_.run);
+}
+
+void Worker::Abandon(const BlockTicket& ticket) {
+  Run& run = *ticket.run;
+  if (run.image().tasks()[ticket.task].block_num > 1) {
+    const uint32_t before =
+        run.counters_[ticket.task].fetch_sub(ticket.abandoned, std::memory_order_acq_rel);
+    if ((before & ~Run::kFailedBit) != ticket.abandoned) return;
+  }
+  scheduler_.Drop(run);
+}
+
+void Worker::MarkStarted() {
+  Run& run = *ticket_.run;
+  int64_t none = 0;
+  if (!run.started_ns_.compare_exchange_strong(none, base_ns_, std::memory_order_acq_rel)) return;
+  RunState queued = RunState::kQueued;
+  run.state_.compare_exchange_strong(queued, RunState::kRunning, std::memory_order_acq_rel);
+  if (run.spec_.observer != nullptr) run.spec_.observer->OnStarted(run);
+}
+
+void Worker::LeaveCore() { scheduler_.queue(chip_).ReleaseCore(ticket_.kind, ticket_.core); }
+
+}  // namespace pto

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/engine/scheduler.h"
+
+namespace pto {
+
+// Runs blocks on one thread.
+//
+// What it takes from the queues comes with a core, and the worker stays on that core: tasks that
+// become ready for the same kind of core of the same chip are kept here and run next, without a
+// lock and with warm caches. Of such tasks it gives away what others could run: when somebody
+// sleeps and there are many of them or they take long, and when another run waits for its turn.
+//
+// What is known of the tasks it ran (counts, records) reaches the run in portions; always before
+// others can see that one of their successors is ready. Not thread-safe.
+class Worker {
+ public:
+  explicit Worker(Scheduler& scheduler) : scheduler_(scheduler) {}
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  // Takes something of any run, at most `max` blocks, and runs it and what follows on its core.
+  // Returns false when there is nothing.
+  bool RunAny(uint32_t max);
+  // The same, with as many blocks at once as their length advises.
+  bool RunAny() { return RunAny(batch_); }
+
+  // Runs what is ready of one run until there is nothing, or `until_ns`.
+  void HelpWith(Run& run, int64_t until_ns);
+  // Starts a run by working on it: its roots, which nothing has counted or queued yet.
+  void BeginWith(Run& run, int64_t until_ns);
+  // Takes all of a stopped run out of the queues.
+  void Clear(Run& run);
+
+ private:
+  struct PendingRecord {
+    uint32_t task = 0;
+    TaskOutcome outcome = TaskOutcome::kDone;
+    int64_t start_ns = 0;  // 0: by its ticks
+    uint64_t start_ticks = 0;
+    uint64_t end_ticks = 0;
+  };
+
+  // Runs the ticket's blocks, then `local_` and what joins it.
+  void Execute(const BlockTicket& ticket);
+  // Returns whether the ticket's task has ended by these blocks, which the run may not outlive
+  // otherwise.
+  bool RunBlocks();
+  // Runs the tasks in `local_` on the ticket's core until none is left here.
+  void RunLocal();
+  void EndTask(uint32_t task, bool failed, int64_t start_ns);
+  void Release(uint32_t task, bool failed);
+  void AddRecord(const PendingRecord& record);
+  // Gives the tasks at the bottom of `local_`, up to place `count`, to the queue.
+  void GiveAway(size_t count);
+  void ShareSurplus();
+  bool ShouldYield();
+  void Abandon(const BlockTicket& ticket);
+  // Makes known to the run what was held back.
+  void Flush();
+  void MarkStarted();
+  void LeaveCore();
+
+  Scheduler& scheduler_;
+  uint32_t next_chip_ = 0;
+  uint32_t batch_ = 1;
+  int64_t until_ns_ = 0;  // 0: as long as there is work
+
+  // ---- of what it runs now
+  BlockTicket ticket_;
+  uint32_t chip_ = 0;
+  uint32_t count_ = 0;  // tasks since the last look at others
+  bool timed_ = false;
+  bool long_ = false;  // the last task took long
+  // The clock and the ticks at the last flush.
+  int64_t base_ns_ = 0;
+  uint64_t base_ticks_ = 0;
+  uint64_t last_ticks_ = 0;
+  uint64_t done_ = 0;
+  uint64_t ended_ = 0;
+  std::vector<uint32_t> local_;  // ready tasks for this core; the last one is next
+  std::vector<PendingRecord> records_;
+  std::vector<TaskRecord> flushed_;
+
+  // ---- scratch, so that ending a task allocates nothing
+  std::vector<uint32_t> elsewhere_;
+  std::vector<uint32_t> pending_;
+  std::vector<uint32_t> skipped_;
+  std::vector<uint32_t> group_;
+};
+
+}  // namespace pto
