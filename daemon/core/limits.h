@@ -8,17 +8,17 @@ namespace pto {
 
 // Sizes beyond which a request is refused.
 struct Limits {
-  uint64_t max_graph_tasks = 2'000'000;
-  uint32_t max_block_tasks = 4096;
+  uint64_t max_graph_tasks = 1'048'576;
+  uint32_t max_block_tasks = 65'536;
   uint64_t max_chunk_bytes = uint64_t{2} << 20;
-  uint64_t max_buffer_bytes = uint64_t{64} << 30;
-  uint64_t max_session_buffers = 16'384;
-  uint64_t max_session_active_runs = 1024;
-  uint64_t max_session_finished_runs = 1024;
+  uint64_t max_buffer_bytes = uint64_t{16} << 30;
+  uint64_t max_session_buffers = 65'536;
+  uint64_t max_session_active_runs = 4096;
+  uint64_t max_session_finished_runs = 4096;
   uint64_t max_session_graphs = 1024;
-  uint64_t max_sessions = 4096;
+  uint64_t max_sessions = 1024;
   uint64_t event_log_bytes = uint64_t{64} << 20;
-  uint64_t max_message_bytes = uint64_t{4} << 20;
+  uint64_t max_message_bytes = uint64_t{16} << 20;
 };
 
 // How long sessions live.

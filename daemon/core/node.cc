@@ -48,6 +48,7 @@ Node::Node(Options options)
   sessions.times = options_.session_times;
   sessions.engine = engine_.get();
   sessions.timers = &timers_;
+  sessions.background = &event_timers_;
   sessions.clock = options_.clock;
   sessions_ = std::make_unique<SessionManager>(sessions);
 }

@@ -47,7 +47,9 @@ RunStatus RunEntry::Status() const {
     status.queue_ns = started - run->accepted_ns();
   }
   // The end is known to others only when it is in the log and the buffers are free.
-  if (IsFinal(status.state)) status.state = RunState::kRunning;
+  if (IsFinal(status.state)) {
+    status.state = run->stop_requested() ? RunState::kCancelling : RunState::kRunning;
+  }
   status.as_of_sequence = sequence;
   return status;
 }

@@ -86,7 +86,12 @@ class RunEntry final : public RunObserver, public std::enable_shared_from_this<R
     return options_.record.create_time + absl::Nanoseconds(ns - run.accepted_ns());
   }
 
+  friend class RunTable;
+
   Options options_;
+  // The table's list of active runs.
+  RunEntry* previous_active_ = nullptr;
+  RunEntry* next_active_ = nullptr;
   std::atomic<bool> quiet_{false};
   std::atomic<bool> ended_{false};
   // Written before `ended_`.

@@ -56,6 +56,9 @@ RunTable::OwnId RunTable::NextOwnId() {
 }
 
 void RunTable::Add(std::shared_ptr<RunEntry> entry) {
+  entry->next_active_ = active_;
+  if (active_ != nullptr) active_->previous_active_ = entry.get();
+  active_ = entry.get();
   if (entry->own_number() != 0) {
     own_.emplace(entry->own_number(), std::move(entry));
   } else {
@@ -64,7 +67,10 @@ void RunTable::Add(std::shared_ptr<RunEntry> entry) {
   }
 }
 
-void RunTable::OnEnded(const RunEntry& entry) {
+void RunTable::OnEnded(RunEntry& entry) {
+  (entry.previous_active_ != nullptr ? entry.previous_active_->next_active_ : active_) =
+      entry.next_active_;
+  if (entry.next_active_ != nullptr) entry.next_active_->previous_active_ = entry.previous_active_;
   ended_.push_back(&entry);
   while (ended_.size() > max_ended_) {
     Forget(*ended_.front());
@@ -111,9 +117,9 @@ std::vector<std::shared_ptr<RunEntry>> RunTable::List(uint64_t before, size_t li
 
 std::vector<std::shared_ptr<RunEntry>> RunTable::Active() const {
   std::vector<std::shared_ptr<RunEntry>> active;
-  ForEach([&active](const std::shared_ptr<RunEntry>& entry) {
-    if (!entry->ended()) active.push_back(entry);
-  });
+  for (RunEntry* entry = active_; entry != nullptr; entry = entry->next_active_) {
+    active.push_back(entry->shared_from_this());
+  }
   return active;
 }
 

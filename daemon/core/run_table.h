@@ -36,7 +36,7 @@ class RunTable {
 
   void Add(std::shared_ptr<RunEntry> entry);
   // Keeps it among the newest ended ones.
-  void OnEnded(const RunEntry& entry);
+  void OnEnded(RunEntry& entry);
 
   // Newest first, those older than number `before` (0: from the newest).
   std::vector<std::shared_ptr<RunEntry>> List(uint64_t before, size_t limit,
@@ -51,6 +51,7 @@ class RunTable {
   void Forget(const RunEntry& entry);
 
   const size_t max_ended_;
+  RunEntry* active_ = nullptr;  // a list through the entries
   uint64_t next_number_ = 1;
   uint64_t next_own_ = 1;
   // Runs whose id the table chose, by its number: no text to make, hash or compare.

@@ -46,12 +46,13 @@ void Session::DropHold() {
 }
 
 void Session::End(absl::string_view why) {
-  std::map<std::string, std::shared_ptr<SessionBuffer>, std::less<>> buffers;
+  BufferMap buffers;
   absl::flat_hash_map<std::string, std::shared_ptr<RegisteredGraph>> graphs;
   std::vector<std::shared_ptr<RunEntry>> runs;
   {
     MutexLock lock(mutex_);
     if (ended_.exchange(true, std::memory_order_acq_rel)) return;
+    why_ended_ = std::string(why);
     ForgetOwnSlots();
     buffers.swap(buffers_);
     graphs.swap(graphs_);
@@ -65,7 +66,18 @@ void Session::End(absl::string_view why) {
                                 .With("by", "session end"));
     }
   }
-  log_.AppendSessionEnded(std::string(why), options_.clock->WallTime());
+  TellEnd();
+}
+
+void Session::TellEnd() {
+  std::string why;
+  {
+    MutexLock lock(mutex_);
+    if (!ended() || end_told_ || active_runs_.load(std::memory_order_acquire) > 0) return;
+    end_told_ = true;
+    why = why_ended_;
+  }
+  log_.AppendSessionEnded(std::move(why), options_.clock->WallTime());
 }
 
 absl::Status Session::CheckAlive() const {
@@ -161,6 +173,11 @@ std::shared_ptr<SessionBuffer> Session::RemoveBuffer(absl::string_view id) {
 absl::StatusOr<std::shared_ptr<RegisteredGraph>> Session::FindForRegister(
     absl::string_view id, const Digest& digest) const {
   MutexLock lock(mutex_);
+  return FindForRegisterLocked(id, digest);
+}
+
+absl::StatusOr<std::shared_ptr<RegisteredGraph>> Session::FindForRegisterLocked(
+    absl::string_view id, const Digest& digest) const {
   PTO_RETURN_IF_ERROR(CheckAlive());
   auto it = graphs_.find(std::string(id));
   if (it == graphs_.end()) {
@@ -179,9 +196,6 @@ absl::StatusOr<std::shared_ptr<RegisteredGraph>> Session::FindForRegister(
 
 absl::StatusOr<std::shared_ptr<RegisteredGraph>> Session::AddGraph(
     absl::string_view id, const Digest& digest, std::shared_ptr<const GraphImage> image) {
-  // The same request may have come twice and been compiled twice; the first one stays.
-  PTO_ASSIGN_OR_RETURN(std::shared_ptr<RegisteredGraph> existing, FindForRegister(id, digest));
-  if (existing != nullptr) return existing;
   auto graph = std::make_shared<RegisteredGraph>();
   graph->id = std::string(id);
   graph->name = std::make_shared<const std::string>(names::ChildName(options_.id, "graphs", id));
@@ -189,8 +203,12 @@ absl::StatusOr<std::shared_ptr<RegisteredGraph>> Session::AddGraph(
   graph->image = std::move(image);
   graph->create_time = options_.clock->WallTime();
   MutexLock lock(mutex_);
-  PTO_RETURN_IF_ERROR(CheckAlive());
-  return graphs_.try_emplace(graph->id, graph).first->second;
+  // The same request may have come twice and been compiled twice; the first one stays.
+  PTO_ASSIGN_OR_RETURN(std::shared_ptr<RegisteredGraph> existing,
+                       FindForRegisterLocked(id, digest));
+  if (existing != nullptr) return existing;
+  graphs_.emplace(graph->id, graph);
+  return graph;
 }
 
 absl::StatusOr<std::shared_ptr<RegisteredGraph>> Session::FindGraph(absl::string_view id) const {
@@ -249,69 +267,12 @@ absl::StatusOr<std::shared_ptr<const BoundSlots>> Session::FindSlots(
   // Buffers keep their ids, so what was found once stays right until one is removed.
   const bool own = request.graph != nullptr && request.bindings.empty();
   if (own && request.graph->own_slots != nullptr) return request.graph->own_slots;
-  PTO_ASSIGN_OR_RETURN(std::shared_ptr<const BoundSlots> slots, BindSlots(request));
+  PTO_ASSIGN_OR_RETURN(std::shared_ptr<const BoundSlots> slots,
+                       BindSlots(*request.image, request.bindings, buffers_, name()));
   if (own && !request.graph->removed.load(std::memory_order_relaxed)) {
     request.graph->own_slots = slots;
   }
   return slots;
-}
-
-absl::StatusOr<std::shared_ptr<const BoundSlots>> Session::BindSlots(
-    const RunRequest& request) const {
-  const GraphImage& image = *request.image;
-  std::vector<const SlotBinding*> bound(image.slots().size());
-  for (size_t i = 0; i < request.bindings.size(); ++i) {
-    const SlotBinding& binding = request.bindings[i];
-    size_t slot = 0;
-    while (slot < bound.size() && image.text(image.slots()[slot].name) != binding.slot) ++slot;
-    if (slot == bound.size()) {
-      return Error(reason::kSlotUnknown, absl::StrCat("the graph has no slot '", binding.slot, "'"))
-          .At(absl::StrCat("buffers[", i, "].slot"))
-          .With("slot", binding.slot);
-    }
-    bound[slot] = &binding;
-  }
-  auto result = std::make_shared<BoundSlots>();
-  result->slots.resize(bound.size());
-  for (size_t i = 0; i < bound.size(); ++i) {
-    const ImageSlot& slot = image.slots()[i];
-    if (slot.chip == ImageSlot::kUnused) continue;
-    const absl::string_view slot_name = image.text(slot.name);
-    const absl::string_view id =
-        bound[i] != nullptr ? absl::string_view(bound[i]->buffer) : slot_name;
-    const uint64_t offset = bound[i] != nullptr ? bound[i]->offset_bytes : 0;
-    auto it = buffers_.find(std::string(id));
-    if (it == buffers_.end()) {
-      return Error(reason::kBufferUnknown, absl::StrCat("there is no buffer '", id, "' in ", name(),
-                                                        " for slot '", slot_name, "'"))
-          .With("buffer", id)
-          .With("slot", slot_name)
-          .With("session", name());
-    }
-    const std::shared_ptr<MemoryBlock>& memory = it->second->memory;
-    if (memory->chip() != slot.chip) {
-      return Error(reason::kBufferOnOtherChip,
-                   absl::StrCat("buffer '", id, "' is on ", names::Chip(memory->chip()),
-                                ", but its tasks are on ", names::Chip(slot.chip)))
-          .With("buffer", id)
-          .With("have", names::Chip(memory->chip()))
-          .With("want", names::Chip(slot.chip));
-    }
-    if (offset > memory->bytes() || memory->bytes() - offset < slot.min_bytes) {
-      return Error(reason::kTensorOutOfBounds,
-                   absl::StrCat("tensor ", slot.largest_tensor, " of slot '", slot_name, "' needs ",
-                                slot.min_bytes, " bytes from byte ", offset, " of buffer '", id,
-                                "', which has ", memory->bytes()))
-          .With("buffer", id)
-          .With("slot", slot_name)
-          .With("tensor", slot.largest_tensor)
-          .With("have", memory->bytes())
-          .With("want", slot.min_bytes + offset);
-    }
-    result->slots[i] = {memory, offset};
-    result->buffers.push_back(it->second);
-  }
-  return result;
 }
 
 absl::StatusOr<std::shared_ptr<RunEntry>> Session::StartRun(RunRequest request) {
@@ -426,10 +387,13 @@ void Session::DrainRuns() {
   for (const std::shared_ptr<RunEntry>& entry : active) entry->Tell();
 }
 
-void Session::OnRunEnded(const RunEntry& entry) {
-  MutexLock lock(mutex_);
-  active_runs_.fetch_sub(1, std::memory_order_acq_rel);
-  runs_.OnEnded(entry);
+void Session::OnRunEnded(RunEntry& entry) {
+  {
+    MutexLock lock(mutex_);
+    active_runs_.fetch_sub(1, std::memory_order_acq_rel);
+    runs_.OnEnded(entry);
+  }
+  if (ended()) TellEnd();
 }
 
 }  // namespace pto

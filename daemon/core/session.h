@@ -2,8 +2,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,6 +16,7 @@
 #include "daemon/core/run_entry.h"
 #include "daemon/core/run_table.h"
 #include "daemon/core/session_buffer.h"
+#include "daemon/core/slot_binder.h"
 #include "daemon/events/event_log.h"
 #include "daemon/graph/digest.h"
 #include "runtime/base/mutex.h"
@@ -29,13 +28,6 @@ struct BufferRequest {
   std::string id;
   uint32_t chip = 0;
   uint64_t bytes = 0;
-};
-
-// Puts a buffer of the session into a slot of a graph.
-struct SlotBinding {
-  std::string slot;
-  std::string buffer;
-  uint64_t offset_bytes = 0;
 };
 
 // A run to start.
@@ -93,7 +85,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void DropHold();
   bool held() const { return holds_.load(std::memory_order_acquire) > 0; }
   bool ended() const { return ended_.load(std::memory_order_acquire); }
-  // Stops its runs and gives up all that it owns. Only the first call does anything.
+  // Stops its runs and gives up all that it owns. Only the first call does anything. The log's
+  // last event comes when all runs have ended.
   void End(absl::string_view why);
 
   // ---- buffers
@@ -132,17 +125,20 @@ class Session : public std::enable_shared_from_this<Session> {
   void DrainRuns();
   bool has_active_runs() const { return active_runs_.load(std::memory_order_acquire) > 0; }
   // Called by an entry of this session, once.
-  void OnRunEnded(const RunEntry& entry);
+  void OnRunEnded(RunEntry& entry);
 
  private:
   absl::Status CheckAlive() const;
+  absl::StatusOr<std::shared_ptr<RegisteredGraph>> FindForRegisterLocked(absl::string_view id,
+                                                                         const Digest& digest) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::shared_ptr<RunEntry>> FindForStartLocked(absl::string_view id,
                                                                const Digest& digest) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<std::shared_ptr<const BoundSlots>> BindSlots(const RunRequest& request) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::shared_ptr<const BoundSlots>> FindSlots(const RunRequest& request) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Writes the last event, once, when the session has ended and no run is left.
+  void TellEnd();
   // Registered graphs keep no buffer alive that the session has given up.
   void ForgetOwnSlots() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<RunEntry> MakeRun(RunRequest& request, std::shared_ptr<const BoundSlots> slots)
@@ -158,11 +154,12 @@ class Session : public std::enable_shared_from_this<Session> {
   std::atomic<uint64_t> active_runs_{0};
 
   mutable Mutex mutex_;
-  std::map<std::string, std::shared_ptr<SessionBuffer>, std::less<>> buffers_
-      ABSL_GUARDED_BY(mutex_);
+  BufferMap buffers_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, std::shared_ptr<RegisteredGraph>> graphs_
       ABSL_GUARDED_BY(mutex_);
   RunTable runs_ ABSL_GUARDED_BY(mutex_);
+  std::string why_ended_ ABSL_GUARDED_BY(mutex_);
+  bool end_told_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace pto

@@ -130,11 +130,11 @@ absl::StatusOr<std::shared_ptr<Session>> SessionManager::Delete(absl::string_vie
 
 void SessionManager::ScheduleTrim() {
   if (trim_scheduled_.exchange(true, std::memory_order_acq_rel)) return;
-  options_.timers->Schedule(options_.clock->NowNanos() + absl::ToInt64Nanoseconds(kTrimDelay),
-                            [this] {
-                              trim_scheduled_.store(false, std::memory_order_release);
-                              malloc_trim(0);
-                            });
+  options_.background->Schedule(options_.clock->NowNanos() + absl::ToInt64Nanoseconds(kTrimDelay),
+                                [this] {
+                                  trim_scheduled_.store(false, std::memory_order_release);
+                                  malloc_trim(0);
+                                });
 }
 
 void SessionManager::EndAll(absl::string_view why) {

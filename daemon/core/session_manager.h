@@ -28,7 +28,10 @@ class SessionManager {
     const Limits* limits = nullptr;
     SessionTimes times;
     Engine* engine = nullptr;
+    // For leases.
     TimerQueue* timers = nullptr;
+    // For work that may take a while.
+    TimerQueue* background = nullptr;
     const Clock* clock = nullptr;
   };
 

@@ -44,6 +44,7 @@ class SessionTest : public ::testing::Test {
     manager.times.default_ttl = absl::Seconds(30);
     manager.engine = engine_.get();
     manager.timers = &timers_;
+    manager.background = &timers_;
     manager.clock = &clock_;
     sessions_ = std::make_unique<SessionManager>(manager);
   }
@@ -159,6 +160,90 @@ TEST_F(SessionTest, TheEndStopsRunsAndFreesMemory) {
   EXPECT_THAT(session->StartRun(FillRequest()), HasReason(reason::kSessionEnded));
   EXPECT_THAT(MakeBuffers(*session, {{"y", 0, 64}}), HasReason(reason::kSessionEnded));
   EXPECT_TRUE(session->log().ended());
+  // The last event is the session's, after that of its run.
+  const std::vector<LogEntry> events = session->log().Read(0, 100);
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_EQ(std::get<RunEvent>(events[1].event).state, RunState::kCancelled);
+  EXPECT_TRUE(std::holds_alternative<SessionEnded>(events[2].event));
+}
+
+TEST_F(SessionTest, TheLastEventWaitsForTheLastRun) {
+  const std::shared_ptr<Session> session = Create("a");
+  // As an engine whose kernel does not return at once: the run is told to stop, and ends later.
+  RunRequest request = FillRequest();
+  ASSERT_THAT(MakeBuffers(*session, {{"x", 0, 64}}), IsOk());
+  const std::shared_ptr<RunEntry> entry = session->StartRun(request).value();
+  bool ended_early = true;
+  entry->AddWaiter([&](const RunStatus&) {
+    // The run's own end is in the log; the session's follows when the run is out of the way.
+    const std::vector<LogEntry> events = session->log().Read(0, 100);
+    ended_early = std::get<RunEvent>(events[1].event).state != RunState::kCancelled;
+  });
+  ASSERT_THAT(sessions_->Delete("a", "test"), IsOk());
+  EXPECT_FALSE(ended_early);
+  EXPECT_TRUE(session->log().ended());
+}
+
+TEST_F(SessionTest, ChosenIdsAndOwnIdsDoNotMeet) {
+  const std::shared_ptr<Session> session = Create("a");
+  ASSERT_THAT(MakeBuffers(*session, {{"x", 0, 64}}), IsOk());
+  ASSERT_THAT(session->StartRun(FillRequest("r-2", 1)), IsOk());
+  EXPECT_EQ(session->StartRun(FillRequest()).value()->record().id, "r-1");
+  EXPECT_EQ(session->StartRun(FillRequest()).value()->record().id, "r-3");
+  RunAll();
+  // Only the two newest are kept; the others' ids stay used, and r-4 never was.
+  EXPECT_THAT(session->FindRun("r-3"), IsOk());
+  EXPECT_THAT(session->FindRun("r-2"), HasReason(reason::kRunExpired));
+  EXPECT_THAT(session->StartRun(FillRequest("r-2", 1)), HasReason(reason::kRunIdUsed));
+  EXPECT_THAT(session->FindRun("r-4"), HasReason(reason::kRunUnknown));
+  EXPECT_THAT(session->FindRun("r-04"), HasReason(reason::kRunUnknown));
+  EXPECT_THAT(session->StartRun(FillRequest("r-4", 1)), IsOk());
+}
+
+TEST_F(SessionTest, AHelpedRunTellsItsStoryInOneGo) {
+  const std::shared_ptr<Session> session = Create("a");
+  ASSERT_THAT(MakeBuffers(*session, {{"x", 0, 64}}), IsOk());
+  RunRequest request;
+  request.graph = session->AddGraph("g", Digest{}, FillGraph(2)).value();
+  request.image = request.graph->image;
+  request.graph->last_run_ns = 1;  // known to be short
+  request.help = true;
+  const std::shared_ptr<RunEntry> entry = session->StartRun(request).value();
+  EXPECT_TRUE(entry->ended());
+  EXPECT_EQ(entry->Status().state, RunState::kSucceeded);
+  const std::vector<LogEntry> events = session->log().Read(0, 100);
+  ASSERT_EQ(events.size(), 4u);
+  EXPECT_EQ(std::get<RunEvent>(events[0].event).state, RunState::kQueued);
+  EXPECT_EQ(std::get<RunEvent>(events[1].event).state, RunState::kRunning);
+  EXPECT_EQ(events[2].count, 2u);
+  EXPECT_EQ(std::get<RunEvent>(events[3].event).state, RunState::kSucceeded);
+}
+
+// A graph remembers its buffers, but only while they are the session's.
+TEST_F(SessionTest, AGraphForgetsBuffersThatAreRemoved) {
+  const std::shared_ptr<Session> session = Create("a");
+  ASSERT_THAT(MakeBuffers(*session, {{"x", 0, 64}}), IsOk());
+  RunRequest request;
+  request.graph = session->AddGraph("g", Digest{}, FillGraph()).value();
+  request.image = request.graph->image;
+  ASSERT_THAT(session->StartRun(request), IsOk());
+  RunAll();
+  session->RemoveBuffer("x");
+  EXPECT_EQ(engine_->chips()[0].memory->used_bytes(), 0u);
+  EXPECT_THAT(session->StartRun(request), HasReason(reason::kBufferUnknown));
+  ASSERT_THAT(MakeBuffers(*session, {{"x", 0, 128}}), IsOk());
+  ASSERT_THAT(session->StartRun(request), IsOk());
+  RunAll();
+  EXPECT_EQ(reinterpret_cast<const float*>(session->FindBuffer("x").value()->memory->data())[0],
+            2.5f);
+}
+
+TEST_F(SessionTest, ASlotIsBoundOnce) {
+  const std::shared_ptr<Session> session = Create("a");
+  ASSERT_THAT(MakeBuffers(*session, {{"x", 0, 64}, {"y", 0, 64}}), IsOk());
+  RunRequest request = FillRequest();
+  request.bindings = {{"x", "y", 0}, {"x", "x", 0}};
+  EXPECT_THAT(session->StartRun(request), HasReason(reason::kFieldInvalid));
 }
 
 TEST_F(SessionTest, BuffersComeAllOrNone) {

@@ -26,9 +26,12 @@ uint64_t EventLog::BytesOf(const LogEntry& entry) {
   uint64_t bytes = sizeof(LogEntry);
   if (const auto* run = std::get_if<RunEvent>(&entry.event)) {
     // The record is there as soon as its first event is, and its errors with its last.
-    if (run->state == RunState::kQueued) bytes += kRecordBytes;
+    if (run->state == RunState::kQueued) {
+      bytes += kRecordBytes;
+      for (const auto& [key, value] : run->run->labels) bytes += 96 + key.size() + value.size();
+    }
     if (IsFinal(run->state)) {
-      for (const absl::Status& error : run->run->errors) bytes += 256 + error.message().size();
+      for (const absl::Status& error : run->run->errors) bytes += 256 + error.ToString().size();
     }
   } else if (std::holds_alternative<TaskBlock>(entry.event)) {
     bytes += 64 + (entry.skip + entry.count) * sizeof(TaskRecord);
@@ -91,10 +94,10 @@ uint64_t EventLog::Append(absl::Span<LogEntry> entries) {
     MutexLock lock(mutex_);
     for (LogEntry& entry : entries) {
       urgent |= !std::holds_alternative<TaskBlock>(entry.event);
-      if (std::holds_alternative<SessionEnded>(entry.event)) {
-        ended_.store(true, std::memory_order_release);
-      }
+      const bool end = std::holds_alternative<SessionEnded>(entry.event);
       Add(std::move(entry));
+      // After it is there: who sees that the log has ended can read all of it.
+      if (end) ended_.store(true, std::memory_order_release);
     }
     last = last_sequence_.load(std::memory_order_relaxed);
   }

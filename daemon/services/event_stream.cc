@@ -109,7 +109,9 @@ bool EventStream::Wanted(const LogEntry& entry) const {
 void EventStream::Pump(bool show_progress) {
   session_->DrainRuns();
   MutexLock lock(mutex_);
-  if (writing_ || finished_) return;
+  if (!Idle()) return;
+  // Before the log is read: what it held when it ended is then seen below.
+  const bool log_ended = session_->log().ended();
   batch_.Clear();
   // A long stretch that the filter leaves out is skipped here, not in as many turns.
   while (batch_.events().empty()) {
@@ -122,7 +124,7 @@ void EventStream::Pump(bool show_progress) {
   }
   if (batch_.events().empty() && !show_progress) {
     if (cursor_ < session_->log().last_sequence()) return;  // it grew just now, and says so
-    if (session_->log().ended()) {
+    if (log_ended) {
       FinishLocked(absl::OkStatus());
     } else if (stopping_) {
       FinishLocked(Error(reason::kNodeDraining, "the daemon stops"));
@@ -131,23 +133,33 @@ void EventStream::Pump(bool show_progress) {
   }
   batch_.set_boot_id(node_.boot_id());
   batch_.set_through_sequence(cursor_);
-  writing_ = true;
+  SetWriting(true);
   last_sent_ns_ = node_.clock().NowNanos();
   StartWrite(&batch_);
 }
 
 void EventStream::OnWriteDone(bool ok) {
-  {
+  SetWriting(false);
+  if (!ok) {
     MutexLock lock(mutex_);
-    writing_ = false;
-    if (!ok) FinishLocked(absl::CancelledError("the client has gone"));
-    if (finished_) return;
+    FinishLocked(absl::CancelledError("the client has gone"));
+    return;
   }
   Pump(false);
 }
 
+bool EventStream::Idle() const {
+  MutexLock lock(signal_mutex_);
+  return !writing_ && !finished_;
+}
+
+void EventStream::SetWriting(bool writing) {
+  MutexLock lock(signal_mutex_);
+  writing_ = writing;
+}
+
 void EventStream::OnEvents(bool urgent) {
-  MutexLock lock(mutex_);
+  MutexLock lock(signal_mutex_);
   // A batch on its way is followed by another look anyway.
   if (writing_ || finished_) return;
   const int64_t now = node_.clock().NowNanos();
@@ -161,7 +173,7 @@ void EventStream::PumpAt(int64_t at_ns) {
     const std::shared_ptr<EventStream> stream = weak.lock();
     if (stream == nullptr) return;
     {
-      MutexLock lock(stream->mutex_);
+      MutexLock lock(stream->signal_mutex_);
       stream->pump_at_ns_ = 0;
     }
     stream->Pump(false);
@@ -172,7 +184,10 @@ void EventStream::ScheduleProgress() {
   int64_t at = 0;
   {
     MutexLock lock(mutex_);
-    if (finished_) return;
+    {
+      MutexLock signal_lock(signal_mutex_);
+      if (finished_) return;
+    }
     // A batch that does not get through must not make this turn in circles.
     at = std::max(last_sent_ns_, node_.clock().NowNanos() - progress_ns_ / 2) + progress_ns_;
   }
@@ -190,8 +205,11 @@ void EventStream::ScheduleProgress() {
 }
 
 void EventStream::FinishLocked(const absl::Status& status) {
-  if (finished_) return;
-  finished_ = true;
+  {
+    MutexLock lock(signal_mutex_);
+    if (finished_) return;
+    finished_ = true;
+  }
   Finish(status);
 }
 

@@ -41,7 +41,10 @@ class EventStream final : public rpc::ServerStreamReactor<v1::EventBatch>,
   // Looks for events and sends them, unless a batch is on its way.
   void Pump(bool show_progress);
   void FinishLocked(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void PumpAt(int64_t at_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void PumpAt(int64_t at_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(signal_mutex_);
+  // Whether a batch can be sent.
+  bool Idle() const;
+  void SetWriting(bool writing);
   void ScheduleProgress();
 
   Node& node_;
@@ -54,14 +57,18 @@ class EventStream final : public rpc::ServerStreamReactor<v1::EventBatch>,
   int64_t progress_ns_ = 0;
   StopList::Id stop_id_ = 0;
 
+  // Held while a batch is made, and while a write or the end is begun. Taken before the other.
   Mutex mutex_;
   uint64_t cursor_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
-  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  int64_t pump_at_ns_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: no timer is set
   int64_t last_sent_ns_ ABSL_GUARDED_BY(mutex_) = 0;
   v1::EventBatch batch_ ABSL_GUARDED_BY(mutex_);
+
+  // Held for a moment only: whoever appends to the log takes it, and that may be a run.
+  mutable Mutex signal_mutex_;
+  bool writing_ ABSL_GUARDED_BY(signal_mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(signal_mutex_) = false;
+  int64_t pump_at_ns_ ABSL_GUARDED_BY(signal_mutex_) = 0;  // 0: no timer is set
 };
 
 }  // namespace pto

@@ -36,17 +36,18 @@ void LaunchStream::OnStart() {
 void LaunchStream::OnReadDone(bool ok) {
   {
     MutexLock lock(mutex_);
-    reading_ = false;
-    if (!ok) {
-      reads_done_ = true;
+    if (!ok || finished_) {
+      reading_ = false;
+      reads_done_ = !ok;
       Advance();
       return;
     }
-    if (finished_) return;
     ++in_flight_;
   }
   LaunchOne();
+  // Only now: a completion of another run must not have the next launch read over this one.
   MutexLock lock(mutex_);
+  reading_ = false;
   Advance();
 }
 
@@ -62,6 +63,7 @@ void LaunchStream::LaunchOne() {
     refuse(Error(reason::kFieldInvalid, "there is nothing to launch").At("launch"));
     return;
   }
+  if (request_.launch().has_wait()) request_.mutable_launch()->clear_wait();
   const absl::StatusOr<std::shared_ptr<RunEntry>> entry =
       Launch(node_, request_.launch(), &target_);
   if (!entry.ok()) {

@@ -68,17 +68,25 @@ absl::Status BindScalars(const v1::LaunchGraphRequest& request, const GraphImage
   const absl::Span<const ImageScalar> named = image.scalar_names();
   run->named_scalars.assign(image.scalar_values().begin(),
                             image.scalar_values().begin() + static_cast<ptrdiff_t>(named.size()));
+  std::vector<bool> bound(named.size());
   for (int i = 0; i < request.scalars_size(); ++i) {
     const v1::ScalarSpec& scalar = request.scalars(i);
     const std::string path = absl::StrCat("scalars[", i, "]");
-    size_t index = 0;
-    while (index < named.size() && image.text(named[index].name) != scalar.name()) ++index;
-    if (index == named.size()) {
+    const absl::optional<uint32_t> found = image.FindScalar(scalar.name());
+    if (!found.has_value()) {
       return Error(reason::kScalarUnknown,
                    absl::StrCat("the graph has no scalar ", names::Quoted(scalar.name())))
           .At(path + ".name")
           .With("scalar", scalar.name().substr(0, 64));
     }
+    const uint32_t index = *found;
+    if (bound[index]) {
+      return Error(reason::kFieldInvalid,
+                   absl::StrCat("scalar ", names::Quoted(scalar.name()), " is bound already"))
+          .At(path + ".name")
+          .With("scalar", scalar.name());
+    }
+    bound[index] = true;
     ScalarInput input;
     switch (scalar.value().value_case()) {
       case v1::Scalar::kF64:

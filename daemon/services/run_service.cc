@@ -85,6 +85,8 @@ absl::StatusOr<std::shared_ptr<RunEntry>> RunService::Submit(const v1::SubmitRun
 void RunService::SubmitRun(rpc::UnaryCallPtr<v1::SubmitRunRequest, v1::Run> call) {
   const absl::StatusOr<absl::Duration> wait = ParseWait(call->request().wait(), "wait");
   if (!wait.ok()) return call->Finish(wait.status());
+  // How long a client waits is not part of what it asks for: it may ask again and wait longer.
+  call->mutable_request().clear_wait();
   const absl::StatusOr<std::shared_ptr<RunEntry>> entry = Submit(call->request());
   if (!entry.ok()) return call->Finish(entry.status());
   AnswerWithRun(node_, std::move(call), *entry, *wait, true);
@@ -93,6 +95,7 @@ void RunService::SubmitRun(rpc::UnaryCallPtr<v1::SubmitRunRequest, v1::Run> call
 void RunService::LaunchGraph(rpc::UnaryCallPtr<v1::LaunchGraphRequest, v1::Run> call) {
   const absl::StatusOr<absl::Duration> wait = ParseWait(call->request().wait(), "wait");
   if (!wait.ok()) return call->Finish(wait.status());
+  call->mutable_request().clear_wait();
   LaunchTarget target;
   const absl::StatusOr<std::shared_ptr<RunEntry>> entry = Launch(node_, call->request(), &target);
   if (!entry.ok()) return call->Finish(entry.status());

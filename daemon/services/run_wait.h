@@ -1,10 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "daemon/core/node.h"
 #include "daemon/core/run_entry.h"
@@ -84,6 +86,8 @@ void AnswerWithRun(Node& node, rpc::UnaryCallPtr<Request, v1::Run> call,
     call->Finish(absl::OkStatus());
     return;
   }
+  // No longer than the client: where its going is not noticed, its deadline is.
+  wait = std::min(wait, absl::FromChrono(call->context().deadline()) - absl::Now());
   std::make_shared<RunWait<Request>>(node.timers(), std::move(call), entry)
       ->Begin(node.clock().NowNanos() + absl::ToInt64Nanoseconds(wait), notices_cancel);
 }

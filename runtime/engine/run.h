@@ -99,6 +99,9 @@ class Run {
   int64_t started_ns() const { return started_ns_.load(std::memory_order_acquire); }
   int64_t ended_ns() const { return ended_ns_.load(std::memory_order_acquire); }
 
+  // Whether it was stopped before its end.
+  bool stop_requested() const { return stopping(); }
+
   // The first error and up to 16 more, in order of time. Empty while all is well.
   std::vector<absl::Status> errors() const;
 

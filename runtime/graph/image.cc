@@ -22,7 +22,21 @@ GraphImage::GraphImage(BigVector<std::byte> bytes, std::vector<const pto_kernel_
       text_(Section<char>(header().text)) {
   if (!chips_.empty()) place_of_chip_.resize(chips_.back() + 1);
   for (uint32_t i = 0; i < chips_.size(); ++i) place_of_chip_[chips_[i]] = i;
+  for (uint32_t i = 0; i < slots_.size(); ++i) slot_by_name_.emplace(text(slots_[i].name), i);
+  for (uint32_t i = 0; i < scalar_names_.size(); ++i) {
+    scalar_by_name_.emplace(text(scalar_names_[i].name), i);
+  }
   for (const ImageTask& task : tasks_) has_multi_block_tasks_ |= task.block_num > 1;
+}
+
+absl::optional<uint32_t> GraphImage::FindSlot(absl::string_view name) const {
+  const auto it = slot_by_name_.find(name);
+  return it == slot_by_name_.end() ? absl::nullopt : absl::optional<uint32_t>(it->second);
+}
+
+absl::optional<uint32_t> GraphImage::FindScalar(absl::string_view name) const {
+  const auto it = scalar_by_name_.find(name);
+  return it == scalar_by_name_.end() ? absl::nullopt : absl::optional<uint32_t>(it->second);
 }
 
 }  // namespace pto

@@ -5,7 +5,9 @@
 #include <memory>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "kernels/pto_kernel.h"
 #include "runtime/graph/big_vector.h"
@@ -118,6 +120,9 @@ class GraphImage {
   absl::Span<const ImageTensor> tensors() const { return tensors_; }
   absl::Span<const Layout> layouts() const { return layouts_; }
   absl::Span<const ImageSlot> slots() const { return slots_; }
+  // Index of the slot or the named scalar of that name, if there is one.
+  absl::optional<uint32_t> FindSlot(absl::string_view name) const;
+  absl::optional<uint32_t> FindScalar(absl::string_view name) const;
   // Names of the scalars that come first in scalar_values().
   absl::Span<const ImageScalar> scalar_names() const { return scalar_names_; }
   // Bits of all scalars, the named ones first.
@@ -150,6 +155,9 @@ class GraphImage {
   absl::Span<const ImageText> task_names_;
   absl::Span<const char> text_;
   std::vector<uint32_t> place_of_chip_;
+  // The keys are in `bytes_`.
+  absl::flat_hash_map<absl::string_view, uint32_t> slot_by_name_;
+  absl::flat_hash_map<absl::string_view, uint32_t> scalar_by_name_;
   bool has_multi_block_tasks_ = false;
 };
 

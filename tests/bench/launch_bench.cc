@@ -41,6 +41,7 @@ class LaunchCost {
     manager.limits = &limits_;
     manager.engine = engine_.get();
     manager.timers = &timers_;
+    manager.background = &timers_;
     manager.clock = &Clock::Real();
     sessions_ = std::make_unique<SessionManager>(manager);
     SessionManager::Request request;

@@ -1,0 +1,100 @@
+#include "daemon/core/slot_binder.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/graph/names.h"
+#include "runtime/base/error.h"
+#include "runtime/base/status_macros.h"
+
+namespace pto {
+namespace {
+
+// No binding.
+constexpr size_t kOwn = static_cast<size_t>(-1);
+
+// The binding of each slot, or kOwn.
+absl::StatusOr<std::vector<size_t>> BindingOfSlots(const GraphImage& image,
+                                                   absl::Span<const SlotBinding> bindings) {
+  std::vector<size_t> binding_of(image.slots().size(), kOwn);
+  for (size_t i = 0; i < bindings.size(); ++i) {
+    const std::string& name = bindings[i].slot;
+    const absl::optional<uint32_t> slot = image.FindSlot(name);
+    if (!slot.has_value()) {
+      return Error(reason::kSlotUnknown,
+                   absl::StrCat("the graph has no slot ", names::Quoted(name)))
+          .At(absl::StrCat("buffers[", i, "].slot"))
+          .With("slot", name.substr(0, 64));
+    }
+    if (binding_of[*slot] != kOwn) {
+      return Error(reason::kFieldInvalid,
+                   absl::StrCat("slot ", names::Quoted(name), " is bound by ", "buffers[",
+                                binding_of[*slot], "] already"))
+          .At(absl::StrCat("buffers[", i, "].slot"))
+          .With("slot", name);
+    }
+    binding_of[*slot] = i;
+  }
+  return binding_of;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const BoundSlots>> BindSlots(const GraphImage& image,
+                                                            absl::Span<const SlotBinding> bindings,
+                                                            const BufferMap& buffers,
+                                                            absl::string_view session_name) {
+  PTO_ASSIGN_OR_RETURN(const std::vector<size_t> binding_of, BindingOfSlots(image, bindings));
+  auto result = std::make_shared<BoundSlots>();
+  result->slots.resize(binding_of.size());
+  for (size_t i = 0; i < binding_of.size(); ++i) {
+    const ImageSlot& slot = image.slots()[i];
+    if (slot.chip == ImageSlot::kUnused) continue;
+    const bool own = binding_of[i] == kOwn;
+    const absl::string_view slot_name = image.text(slot.name);
+    const absl::string_view id =
+        own ? slot_name : absl::string_view(bindings[binding_of[i]].buffer);
+    const uint64_t offset = own ? 0 : bindings[binding_of[i]].offset_bytes;
+    // A slot that is not bound has no field to be wrong.
+    const auto at = [&](absl::string_view field) {
+      return own ? std::string() : absl::StrCat("buffers[", binding_of[i], "].", field);
+    };
+    const auto it = buffers.find(std::string(id));
+    if (it == buffers.end()) {
+      return Error(reason::kBufferUnknown,
+                   absl::StrCat("there is no buffer '", id, "' in ", session_name, " for slot '",
+                                slot_name, "'"))
+          .At(at("buffer"))
+          .With("buffer", id)
+          .With("slot", slot_name)
+          .With("session", session_name);
+    }
+    const std::shared_ptr<MemoryBlock>& memory = it->second->memory;
+    if (memory->chip() != slot.chip) {
+      return Error(reason::kBufferOnOtherChip,
+                   absl::StrCat("buffer '", id, "' is on ", names::Chip(memory->chip()),
+                                ", but its tasks are on ", names::Chip(slot.chip)))
+          .At(at("buffer"))
+          .With("buffer", id)
+          .With("have", names::Chip(memory->chip()))
+          .With("want", names::Chip(slot.chip));
+    }
+    if (offset > memory->bytes() || memory->bytes() - offset < slot.min_bytes) {
+      return Error(reason::kTensorOutOfBounds,
+                   absl::StrCat("tensor ", slot.largest_tensor, " of slot '", slot_name, "' needs ",
+                                slot.min_bytes, " bytes from byte ", offset, " of buffer '", id,
+                                "', which has ", memory->bytes()))
+          .At(at(offset == 0 ? "buffer" : "offset_bytes"))
+          .With("buffer", id)
+          .With("slot", slot_name)
+          .With("tensor", slot.largest_tensor)
+          .With("have", memory->bytes())
+          .With("want", slot.min_bytes + offset);
+    }
+    result->slots[i] = {memory, offset};
+    result->buffers.push_back(it->second);
+  }
+  return result;
+}
+
+}  // namespace pto
