@@ -24,12 +24,12 @@ packages=(
   libgrpc++-dev protobuf-compiler-grpc protobuf-compiler libprotobuf-dev libprotoc-dev
   # What gRPC is made of; release builds link it statically.
   libabsl-dev libc-ares-dev libre2-dev libssl-dev zlib1g-dev
-  # The daemon and its kernels: fibers, matrix products, systemd's notification.
-  libboost-context-dev libblis-serial-dev libsystemd-dev
-  # The command line and its JSON.
-  libcli11-dev nlohmann-json3-dev
-  # Tests and benchmarks.
-  libgtest-dev libgmock-dev libbenchmark-dev
+  # Matrix products of the kernels.
+  libblis-serial-dev
+  # The command line.
+  libcli11-dev
+  # Tests.
+  libgtest-dev libgmock-dev
   # Sanitizer builds, the thread-safety analysis, formatting and linting.
   clang-19 clang-format-19 clang-tidy-19 lld-19 libclang-rt-19-dev
   # Scripts, Bazel's Python rules, and the style check's list of files.

@@ -92,6 +92,7 @@ void AddGlobalOptions(CLI::App& app, Context& context) {
   app.add_flag("-q,--quiet", context.quiet, "Print names only");
   app.add_option("--address", context.address,
                  "Where ptod listens: unix:/path or host:port (default: $PTOD_ADDRESS, else "
+                 "$XDG_RUNTIME_DIR/ptod.sock if you are not root and it is there, else "
                  "unix:/run/ptod/ptod.sock)");
   AddDurationOption(app, "--timeout",
                     "Longest time for a call, or to wait for a run (30s for calls, no limit for "

@@ -32,7 +32,7 @@ constexpr Setting kSettings[] = {
     {"sim_chips.count", "sim-chips", "0", false, "number of simulated chips"},
     {"sim_chips.clusters", "sim-clusters", "24", true, "clusters of each simulated chip"},
     {"sim_chips.memory_bytes", "sim-memory", "16G", true, "memory of each simulated chip"},
-    {"state_dir", "state-dir", "", false, "directory for what survives a restart"},
+    {"state_dir", "state-dir", "", false, "directory that this daemon alone uses"},
     {"executor_threads", "executor-threads", "0", false,
      "threads that run kernels; 0 means one for each CPU"},
     {"log_level", "log-level", "info", true, "debug, info, warning or error"},

@@ -17,7 +17,7 @@
 namespace pto {
 
 SystemdNotifier SystemdNotifier::FromEnvironment() {
-  const char* const socket = std::getenv("NOTIFY_SOCKET");  // NOLINT: called before threads
+  const char* const socket = std::getenv("NOTIFY_SOCKET");  // NOLINT: nothing sets variables
   return SystemdNotifier(socket == nullptr ? "" : socket);
 }
 

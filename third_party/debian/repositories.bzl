@@ -77,12 +77,6 @@ def debian_repositories():
         packages = ["libgtest-dev", "libgmock-dev"],
     )
     system_repository(
-        name = "com_github_google_benchmark",
-        build_file = "@pto//third_party/debian:benchmark.BUILD",
-        links = {"include/benchmark": "/usr/include/benchmark"},
-        packages = ["libbenchmark-dev"],
-    )
-    system_repository(
         name = "blis",
         build_file = "@pto//third_party/debian:blis.BUILD",
         links = {"include/blis-serial": "/usr/include/x86_64-linux-gnu/blis-serial"},
