@@ -17,6 +17,8 @@ namespace {
 // Records refer to each other in 32 bits.
 constexpr uint64_t kMaxRecords = std::numeric_limits<uint32_t>::max();
 
+constexpr uint32_t kNoLayout = std::numeric_limits<uint32_t>::max();
+
 // Marks a reference to one of the tasks' own scalars until the number of named ones is known.
 constexpr uint32_t kOwnScalar = 1u << 31;
 
@@ -32,8 +34,9 @@ uint64_t BitsOf(T value) {
 // block at the end, when its size is known. The records must live until then.
 class ImageWriter {
  public:
-  template <typename T>
-  ImageSection Add(const std::vector<T>& records) {
+  template <typename Records>
+  ImageSection Add(const Records& records) {
+    using T = typename Records::value_type;
     static_assert(std::is_trivially_copyable_v<T>);
     const size_t begin = (size_ + 15) / 16 * 16;
     const size_t size = records.size() * sizeof(T);
@@ -42,11 +45,18 @@ class ImageWriter {
     return {begin, records.size()};
   }
 
-  std::vector<std::byte> Finish(ImageHeader header) {
-    std::vector<std::byte> bytes(size_);
+  BigVector<std::byte> Finish(ImageHeader header) {
+    BigVector<std::byte> bytes;
+    bytes.resize_uninitialized(size_);
     header.bytes = size_;
     std::memcpy(bytes.data(), &header, sizeof header);
-    for (const Part& part : parts_) std::memcpy(bytes.data() + part.begin, part.data, part.size);
+    size_t end = sizeof header;
+    for (const Part& part : parts_) {
+      std::memset(bytes.data() + end, 0, part.begin - end);
+      std::memcpy(bytes.data() + part.begin, part.data, part.size);
+      end = part.begin + part.size;
+    }
+    std::memset(bytes.data() + end, 0, size_ - end);
     return bytes;
   }
 
@@ -77,6 +87,7 @@ absl::StatusOr<uint32_t> GraphBuilder::AddKernel(absl::string_view name) {
   }
   kernel_infos_.push_back(info);
   kernels_.push_back({AddText(name), info->argument_count, info->scalar_count});
+  accepted_layouts_.emplace_back(info->argument_count, kNoLayout);
   return static_cast<uint32_t>(kernels_.size() - 1);
 }
 
@@ -95,6 +106,7 @@ absl::StatusOr<uint32_t> GraphBuilder::AddLayout(uint32_t dtype, absl::Span<cons
                                                  absl::Span<const int64_t> strides) {
   PTO_ASSIGN_OR_RETURN(Layout layout, MakeLayout(dtype, shape, strides));
   layouts_.push_back(layout);
+  if (options_.find_dependencies) footprints_.push_back(accesses_.AddFootprint(layout));
   return static_cast<uint32_t>(layouts_.size() - 1);
 }
 
@@ -123,6 +135,10 @@ absl::StatusOr<uint32_t> GraphBuilder::AddTensor(uint32_t slot, uint32_t layout,
     slots_[slot].largest_tensor = index;
   }
   tensors_.push_back({slot, layout, offset});
+  if (options_.find_dependencies) {
+    const auto element = static_cast<int64_t>(kernels::DtypeSize(layouts_[layout].dtype));
+    accesses_.AddRegion(slot, footprints_[layout], offset * element);
+  }
   return index;
 }
 
@@ -178,6 +194,32 @@ absl::Status GraphBuilder::CheckLaunch(const TaskInput& task, ImageTask& record)
   return absl::OkStatus();
 }
 
+absl::Status GraphBuilder::AskKernel(const TaskInput& task) {
+  const pto_kernel_info& info = *kernel_infos_[task.kernel];
+  if (info.check != nullptr) {
+    pto_tensor described[PTO_MAX_ARGS];
+    for (size_t i = 0; i < task.args.size(); ++i) {
+      const Layout& layout = layouts_[tensors_[task.args[i]].layout];
+      described[i].data = nullptr;
+      described[i].dtype = layout.dtype;
+      described[i].ndim = layout.ndim;
+      std::copy(layout.shape.begin(), layout.shape.end(), described[i].shape);
+      std::copy(layout.strides.begin(), layout.strides.end(), described[i].strides);
+    }
+    char message[512] = "";
+    if (info.check(described, info.argument_count, message, sizeof message) != 0) {
+      message[sizeof message - 1] = '\0';
+      return Error(reason::kArgumentInvalid,
+                   *message != '\0' ? absl::string_view(message) : "the kernel refuses its tensors")
+          .At("args")
+          .With("kernel", info.name);
+    }
+  }
+  std::vector<uint32_t>& accepted = accepted_layouts_[task.kernel];
+  for (size_t i = 0; i < accepted.size(); ++i) accepted[i] = tensors_[task.args[i]].layout;
+  return absl::OkStatus();
+}
+
 absl::Status GraphBuilder::CheckArgs(const TaskInput& task) {
   const pto_kernel_info& info = *kernel_infos_[task.kernel];
   if (task.args.size() != info.argument_count) {
@@ -189,7 +231,14 @@ absl::Status GraphBuilder::CheckArgs(const TaskInput& task) {
         .With("have", task.args.size())
         .With("want", info.argument_count);
   }
-  pto_tensor described[PTO_MAX_ARGS];
+  // Tensors may be all over the memory: fetch them side by side.
+  for (const uint32_t arg : task.args) {
+    if (arg >= tensors_.size()) break;
+    __builtin_prefetch(&tensors_[arg]);
+    if (options_.find_dependencies) accesses_.Prefetch(arg);
+  }
+  std::vector<uint32_t>& accepted = accepted_layouts_[task.kernel];
+  bool all_accepted = !accepted.empty();
   for (size_t i = 0; i < task.args.size(); ++i) {
     const auto field = [i] { return absl::StrCat("args[", i, "]"); };
     if (task.args[i] >= tensors_.size()) {
@@ -199,16 +248,18 @@ absl::Status GraphBuilder::CheckArgs(const TaskInput& task) {
           .With("tensor", task.args[i]);
     }
     const ImageTensor& tensor = tensors_[task.args[i]];
-    const Layout& layout = layouts_[tensor.layout];
-    if ((info.arguments[i].dtypes & PTO_DTYPE_BIT(layout.dtype)) == 0) {
-      return Error(reason::kDtypeUnsupported,
-                   absl::StrCat("kernel '", info.name, "' does not take ",
-                                kernels::DtypeName(layout.dtype), " as '", info.arguments[i].name,
-                                "'"))
-          .At(field())
-          .With("kernel", info.name)
-          .With("argument", info.arguments[i].name)
-          .With("dtype", kernels::DtypeName(layout.dtype));
+    if (tensor.layout != accepted[i]) {
+      all_accepted = false;
+      const uint32_t dtype = layouts_[tensor.layout].dtype;
+      if ((info.arguments[i].dtypes & PTO_DTYPE_BIT(dtype)) == 0) {
+        return Error(reason::kDtypeUnsupported,
+                     absl::StrCat("kernel '", info.name, "' does not take ",
+                                  kernels::DtypeName(dtype), " as '", info.arguments[i].name, "'"))
+            .At(field())
+            .With("kernel", info.name)
+            .With("argument", info.arguments[i].name)
+            .With("dtype", kernels::DtypeName(dtype));
+      }
     }
     ImageSlot& slot = slots_[tensor.slot];
     if (slot.chip == ImageSlot::kUnused) {
@@ -222,25 +273,9 @@ absl::Status GraphBuilder::CheckArgs(const TaskInput& task) {
           .With("have", absl::StrCat("chips/", slot.chip))
           .With("want", absl::StrCat("chips/", task.chip));
     }
-    if (info.check == nullptr) continue;
-    pto_tensor& out = described[i];
-    out.data = nullptr;
-    out.dtype = layout.dtype;
-    out.ndim = layout.ndim;
-    std::copy(layout.shape.begin(), layout.shape.end(), out.shape);
-    std::copy(layout.strides.begin(), layout.strides.end(), out.strides);
   }
-  if (info.check != nullptr) {
-    char message[512] = "";
-    if (info.check(described, info.argument_count, message, sizeof message) != 0) {
-      message[sizeof message - 1] = '\0';
-      return Error(reason::kArgumentInvalid,
-                   *message != '\0' ? absl::string_view(message) : "the kernel refuses its tensors")
-          .At("args")
-          .With("kernel", info.name);
-    }
-  }
-  args_.insert(args_.end(), task.args.begin(), task.args.end());
+  if (!all_accepted) PTO_RETURN_IF_ERROR(AskKernel(task));
+  args_.append(task.args);
   return absl::OkStatus();
 }
 
@@ -311,6 +346,11 @@ absl::Status GraphBuilder::AddScalars(const TaskInput& task) {
 
 absl::Status GraphBuilder::AddDependencies(const TaskInput& task, ImageTask& record) {
   const size_t first = dependencies_.size();
+  if (task.dependencies.size() > 1) {
+    for (const uint32_t before : task.dependencies) {
+      if (before < dependents_.size()) __builtin_prefetch(&dependents_[before], 1);
+    }
+  }
   for (size_t i = 0; i < task.dependencies.size(); ++i) {
     const uint32_t before = task.dependencies[i];
     if (before >= tasks_.size()) {
@@ -322,16 +362,48 @@ absl::Status GraphBuilder::AddDependencies(const TaskInput& task, ImageTask& rec
           .With("task", tasks_.size())
           .With("after", before);
     }
-    // A task that is named twice counts once.
-    if (last_dependent_[before] == tasks_.size()) continue;
-    last_dependent_[before] = static_cast<uint32_t>(tasks_.size());
-    dependencies_.push_back(before);
+    AddDependency(before);
   }
-  if (dependencies_.size() > kMaxRecords) {
-    return Error(reason::kGraphTooLarge, "the graph has more dependencies than can be numbered");
+  if (options_.find_dependencies) FindDependencies(task);
+  const uint64_t most = std::min(target_.max_dependencies, kMaxRecords);
+  if (dependencies_.size() > most) {
+    return Error(reason::kGraphTooLarge,
+                 absl::StrCat("a graph has at most ", most, " dependencies"))
+        .Limit("max_graph_dependencies", most, first, dependencies_.size() - first);
+  }
+  // Tensors that overlap in many ways can take long to compare, even without dependencies.
+  if (accesses_.compared() / 4 > target_.max_dependencies) {
+    return Error(reason::kGraphTooLarge, "too many tensors of the graph overlap")
+        .Limit("max_graph_dependencies", most, first, accesses_.compared() / 4)
+        .Hint("let tasks share tensors, or use tensors of the same strides");
   }
   record.dependencies = static_cast<uint32_t>(dependencies_.size() - first);
   return absl::OkStatus();
+}
+
+void GraphBuilder::FindDependencies(const TaskInput& task) {
+  const pto_kernel_info& info = *kernel_infos_[task.kernel];
+  const auto own = static_cast<uint32_t>(tasks_.size());
+  size_t fetched = 0;
+  for (size_t i = 0; i < task.args.size(); ++i) {
+    if ((task.no_dependency_args >> i & 1) != 0) continue;
+    switch (info.arguments[i].direction) {
+      case PTO_INPUT:
+        accesses_.Read(own, task.args[i], found_);
+        break;
+      case PTO_OUTPUT:
+      case PTO_INOUT:
+        accesses_.Write(own, task.args[i], found_);
+        break;
+      case PTO_NO_DEPENDENCY:
+        break;
+    }
+    for (; fetched < found_.size(); ++fetched) {
+      __builtin_prefetch(&dependents_[found_[fetched]], 1);
+    }
+  }
+  for (const uint32_t before : found_) AddDependency(before);
+  found_.clear();
 }
 
 absl::StatusOr<uint32_t> GraphBuilder::AddTask(const TaskInput& task) {
@@ -356,10 +428,12 @@ absl::StatusOr<uint32_t> GraphBuilder::AddTask(const TaskInput& task) {
   PTO_RETURN_IF_ERROR(AddDependencies(task, record));
   if (chip_used_.size() <= task.chip) chip_used_.resize(task.chip + 1);
   chip_used_[task.chip] = true;
-  task_names_.push_back(AddText(task.name));
-  has_names_ |= !task.name.empty();
+  if (!task.name.empty()) {
+    task_names_.resize(tasks_.size());
+    task_names_.push_back(AddText(task.name));
+  }
   tasks_.push_back(record);
-  last_dependent_.push_back(0);
+  dependents_.push_back({});
   return static_cast<uint32_t>(tasks_.size() - 1);
 }
 
@@ -371,9 +445,11 @@ absl::StatusOr<std::shared_ptr<const GraphImage>> GraphBuilder::Build() {
     return Error(reason::kGraphTooLarge, "the names of the graph are too long together");
   }
 
+  // Not needed any more, and nearly as large as the image.
+  accesses_ = AccessMap();
+
   // Scalars: the named ones first, then the tasks' own.
-  std::vector<uint64_t> values;
-  values.reserve(named_values_.size() + scalar_values_.size());
+  BigVector<uint64_t> values;
   for (size_t i = 0; i < named_values_.size(); ++i) {
     const auto type = static_cast<pto_scalar_type>(
         scalar_names_[i].type == 0 ? static_cast<uint32_t>(PTO_FLOAT) : scalar_names_[i].type);
@@ -387,34 +463,42 @@ absl::StatusOr<std::shared_ptr<const GraphImage>> GraphBuilder::Build() {
     }
     values.push_back(*bits);
   }
-  values.insert(values.end(), scalar_values_.begin(), scalar_values_.end());
+  values.append(absl::MakeConstSpan(scalar_values_.data(), scalar_values_.size()));
   const auto named = static_cast<uint32_t>(named_values_.size());
   for (uint32_t& ref : scalar_refs_) {
     if ((ref & kOwnScalar) != 0) ref = (ref & ~kOwnScalar) + named;
   }
 
-  // Successors in rows: count, sum, place.
-  ImageTask end;
-  tasks_.push_back(end);
-  size_t position = 0;
+  // Successors in rows: sum up how many there are, then place them.
+  tasks_.push_back(ImageTask());
   const size_t count = tasks_.size() - 1;
-  for (const uint32_t before : dependencies_) ++tasks_[before + 1].first_successor;
-  for (size_t i = 1; i <= count; ++i) tasks_[i].first_successor += tasks_[i - 1].first_successor;
-  std::vector<uint32_t> next(count);
-  for (size_t i = 0; i < count; ++i) next[i] = tasks_[i].first_successor;
-  std::vector<uint32_t> successors(dependencies_.size());
-  std::vector<uint32_t> roots;
+  uint32_t next = 0;
+  for (size_t i = 0; i < count; ++i) {
+    tasks_[i].first_successor = next;
+    next += dependents_[i].count;
+    dependents_[i].count = tasks_[i].first_successor;  // from here on the place of the next one
+  }
+  tasks_[count].first_successor = next;
+  BigVector<uint32_t> successors;
+  successors.resize_uninitialized(dependencies_.size());
+  BigVector<uint32_t> roots;
+  size_t position = 0;
   for (size_t i = 0; i < count; ++i) {
     if (tasks_[i].dependencies == 0) roots.push_back(static_cast<uint32_t>(i));
-    for (uint32_t d = 0; d < tasks_[i].dependencies; ++d) {
-      successors[next[dependencies_[position++]]++] = static_cast<uint32_t>(i);
+    for (uint32_t d = 0; d < tasks_[i].dependencies; ++d, ++position) {
+      // They may be all over the memory: fetch them ahead.
+      if (position + 32 < dependencies_.size()) {
+        __builtin_prefetch(&dependents_[dependencies_[position + 32]], 1);
+        __builtin_prefetch(&successors[dependents_[dependencies_[position + 16]].count], 1);
+      }
+      successors[dependents_[dependencies_[position]].count++] = static_cast<uint32_t>(i);
     }
   }
   std::vector<uint32_t> chips;
   for (size_t i = 0; i < chip_used_.size(); ++i) {
     if (chip_used_[i]) chips.push_back(static_cast<uint32_t>(i));
   }
-  if (!has_names_) task_names_.clear();
+  if (!task_names_.empty()) task_names_.resize(count);
 
   ImageWriter writer;
   ImageHeader header;

@@ -10,6 +10,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "kernels/registry.h"
+#include "runtime/graph/access_map.h"
+#include "runtime/graph/big_vector.h"
 #include "runtime/graph/image.h"
 
 namespace pto {
@@ -20,6 +22,9 @@ struct GraphTarget {
   // Number of clusters of each chip of the node.
   std::vector<uint32_t> chip_clusters;
   uint64_t max_tasks = 10'000'000;
+  // Of a graph: those that tasks name, and those that follow from what they read and write. The
+  // work to find these is limited too, to four comparisons of tensors for each.
+  uint64_t max_dependencies = 200'000'000;
 };
 
 // A scalar of a task: a number of its own, or one of the graph's named scalars.
@@ -41,7 +46,10 @@ struct TaskInput {
   bool require_sync_start = false;
   absl::Span<const uint32_t> args;
   absl::Span<const ScalarInput> scalars;
-  absl::Span<const uint32_t> dependencies;  // indices of earlier tasks
+  // Indices of earlier tasks, beside those that are found.
+  absl::Span<const uint32_t> dependencies;
+  // Bit i: argument i is no reason to wait for others, nor for others to wait.
+  uint32_t no_dependency_args = 0;
   absl::string_view name;
 };
 
@@ -49,9 +57,19 @@ struct TaskInput {
 // here, with the field at fault relative to the thing that is added (`args[1]`, `shape[0]`), so
 // that a caller puts its own path before it. After an error the builder is of no use.
 // Not thread-safe.
+//
+// A task depends on those that it names, and on those before it that use the same memory, by
+// the directions of the kernels' arguments: a read waits for writes, a write for both.
 class GraphBuilder {
  public:
-  explicit GraphBuilder(const GraphTarget& target) : target_(target) {}
+  struct Options {
+    // Whether dependencies are found; else there are only those that tasks name.
+    bool find_dependencies = true;
+  };
+
+  explicit GraphBuilder(const GraphTarget& target) : GraphBuilder(target, Options()) {}
+  GraphBuilder(const GraphTarget& target, const Options& options)
+      : target_(target), options_(options) {}
 
   // Each returns the new thing's index, which counts from 0.
   absl::StatusOr<uint32_t> AddKernel(absl::string_view name);
@@ -74,32 +92,54 @@ class GraphBuilder {
   absl::StatusOr<std::shared_ptr<const GraphImage>> Build();
 
  private:
+  // Those of one task.
+  struct Dependents {
+    uint32_t last = 0;  // 0, which depends on nothing, means none
+    uint32_t count = 0;
+  };
+
   ImageText AddText(absl::string_view text);
   absl::Status CheckLaunch(const TaskInput& task, ImageTask& record) const;
   absl::Status CheckArgs(const TaskInput& task);
+  // Lets the kernel look at its tensors, whose types it takes.
+  absl::Status AskKernel(const TaskInput& task);
   absl::Status AddScalars(const TaskInput& task);
   absl::Status AddDependencies(const TaskInput& task, ImageTask& record);
+  void FindDependencies(const TaskInput& task);
+  // The task that is being added waits for this one. Once, however often it is said.
+  void AddDependency(uint32_t before) {
+    const auto task = static_cast<uint32_t>(tasks_.size());
+    Dependents& dependents = dependents_[before];
+    if (dependents.last == task) return;
+    dependents.last = task;
+    ++dependents.count;
+    dependencies_.push_back(before);
+  }
 
   const GraphTarget target_;
+  const Options options_;
   std::vector<const pto_kernel_info*> kernel_infos_;
   std::vector<ImageKernel> kernels_;
+  // For each kernel, the layouts of the last tensors that it took, which need no second look.
+  std::vector<std::vector<uint32_t>> accepted_layouts_;
   std::vector<ImageSlot> slots_;
   absl::flat_hash_map<std::string, uint32_t> slot_by_name_;
   std::vector<Layout> layouts_;
-  std::vector<ImageTensor> tensors_;
-  std::vector<uint32_t> args_;
+  BigVector<ImageTensor> tensors_;
+  BigVector<uint32_t> args_;
   std::vector<ImageScalar> scalar_names_;
   std::vector<ScalarInput> named_values_;
-  std::vector<uint64_t> scalar_values_;  // of the tasks' own scalars
-  std::vector<uint32_t> scalar_refs_;    // own ones counted from kOwnScalar
-  std::vector<ImageTask> tasks_;
-  std::vector<uint32_t> dependencies_;  // of all tasks, in order
-  // For each task, the last one that depends on it; 0, which depends on nothing, means none.
-  std::vector<uint32_t> last_dependent_;
-  std::vector<ImageText> task_names_;
+  BigVector<uint64_t> scalar_values_;  // of the tasks' own scalars
+  BigVector<uint32_t> scalar_refs_;    // own ones counted from kOwnScalar
+  BigVector<ImageTask> tasks_;
+  BigVector<uint32_t> dependencies_;  // of all tasks, in order
+  BigVector<Dependents> dependents_;
+  AccessMap accesses_;                // its regions are the tensors
+  std::vector<uint32_t> footprints_;  // of the layouts
+  std::vector<uint32_t> found_;       // by the task at hand
+  BigVector<ImageText> task_names_;   // up to the last task that has one
   std::vector<char> text_;
   std::vector<bool> chip_used_;
-  bool has_names_ = false;
 };
 
 }  // namespace pto

@@ -282,6 +282,125 @@ TEST_F(BuilderTest, ADependencyNamedTwiceCountsOnce) {
   EXPECT_THAT(image->successors(0), ElementsAre(1));
 }
 
+// Tasks of `step` update one tensor; those of `axpy` write the first and read the others.
+class FoundDependenciesTest : public BuilderTest {
+ protected:
+  uint32_t Step(uint32_t tensor, std::vector<uint32_t> after = {}) {
+    const std::vector<ScalarInput> scalars = {Float(1), Integer(1)};
+    return Add(kStep, {tensor}, scalars, after, 0);
+  }
+  uint32_t Axpy(std::vector<uint32_t> args, uint32_t no_dependency_args = 0) {
+    return Add(kAxpy, args, {Float(1)}, {}, no_dependency_args);
+  }
+  uint32_t Add(uint32_t kernel, const std::vector<uint32_t>& args,
+               const std::vector<ScalarInput>& scalars, const std::vector<uint32_t>& after,
+               uint32_t no_dependency_args) {
+    TaskInput task;
+    task.kernel = kernel;
+    task.args = args;
+    task.scalars = scalars;
+    task.dependencies = after;
+    task.no_dependency_args = no_dependency_args;
+    return builder_.AddTask(task).value();
+  }
+};
+
+TEST_F(FoundDependenciesTest, FollowFromDirections) {
+  const uint32_t matrix = builder_.AddLayout(PTO_F32, {2, 3}, {}).value();
+  const uint32_t w = builder_.AddTensor(1, matrix, 0).value();
+  Step(x_);           // 0
+  Step(y_);           // 1
+  Axpy({w, x_, y_});  // 2 reads what 0 and 1 wrote
+  Axpy({w, x_, x_});  // 3 writes what 2 wrote
+  Step(x_);           // 4 writes what 2 and 3 read
+  Axpy({y_, w, w});   // 5 reads what 3 wrote, and writes what 2 read
+  const std::shared_ptr<const GraphImage> image = builder_.Build().value();
+  EXPECT_THAT(image->roots(), ElementsAre(0, 1));
+  EXPECT_THAT(image->successors(0), ElementsAre(2, 3));
+  EXPECT_THAT(image->successors(1), ElementsAre(2));
+  EXPECT_THAT(image->successors(2), ElementsAre(3, 4, 5));
+  EXPECT_THAT(image->successors(3), ElementsAre(4, 5));
+  EXPECT_THAT(image->successors(4), ElementsAre());
+}
+
+TEST_F(FoundDependenciesTest, StandBesideNamedOnes) {
+  Step(x_);
+  Step(y_, {0});
+  Step(x_, {0, 1});
+  const std::shared_ptr<const GraphImage> image = builder_.Build().value();
+  EXPECT_THAT(image->successors(0), ElementsAre(1, 2));
+  EXPECT_THAT(image->successors(1), ElementsAre(2));
+  EXPECT_EQ(image->tasks()[2].dependencies, 2u);
+}
+
+TEST_F(FoundDependenciesTest, AnArgumentCanStandAside) {
+  Step(x_);
+  Axpy({y_, x_, x_}, 1 << 1 | 1 << 2);
+  Axpy({x_, y_, y_}, 1 << 0);
+  Step(x_);
+  const std::shared_ptr<const GraphImage> image = builder_.Build().value();
+  EXPECT_THAT(image->roots(), ElementsAre(0, 1));
+  EXPECT_THAT(image->successors(0), ElementsAre(3));
+  EXPECT_THAT(image->successors(1), ElementsAre(2));
+}
+
+TEST_F(FoundDependenciesTest, OnlyNamedOnesIfWanted) {
+  GraphBuilder::Options options;
+  options.find_dependencies = false;
+  GraphBuilder builder(GraphTestTarget(), options);
+  TaskInput task;
+  task.kernel = builder.AddKernel("cube").value();
+  const uint32_t slot = builder.AddSlot("a");
+  const uint32_t layout = builder.AddLayout(PTO_F16, {4}, {}).value();
+  const uint32_t tensor = builder.AddTensor(slot, layout, 0).value();
+  task.args = absl::MakeConstSpan(&tensor, 1);
+  const uint32_t first = builder.AddTask(task).value();
+  builder.AddTask(task).value();
+  task.dependencies = absl::MakeConstSpan(&first, 1);
+  builder.AddTask(task).value();
+  EXPECT_THAT(builder.Build().value()->successors(0), ElementsAre(2));
+}
+
+TEST_F(FoundDependenciesTest, TooMany) {
+  GraphTarget target = GraphTestTarget();
+  target.max_dependencies = 3;
+  GraphBuilder builder(target);
+  TaskInput task;
+  task.kernel = builder.AddKernel("cube").value();
+  const uint32_t slot = builder.AddSlot("a");
+  const uint32_t layout = builder.AddLayout(PTO_F16, {4}, {}).value();
+  const uint32_t tensor = builder.AddTensor(slot, layout, 0).value();
+  task.args = absl::MakeConstSpan(&tensor, 1);
+  for (int i = 0; i < 4; ++i) ASSERT_THAT(builder.AddTask(task), IsOk());
+  const absl::StatusOr<uint32_t> fifth = builder.AddTask(task);
+  ASSERT_THAT(fifth, HasReason(reason::kGraphTooLarge));
+  EXPECT_EQ(GetErrorDetail(fifth.status())->quota->limit, 3u);
+}
+
+TEST_F(FoundDependenciesTest, TooManyComparisons) {
+  GraphTarget target = GraphTestTarget();
+  target.max_dependencies = 10;
+  GraphBuilder builder(target);
+  const ScalarInput alpha = Float(1);
+  TaskInput task;
+  task.kernel = builder.AddKernel("axpy").value();
+  task.scalars = absl::MakeConstSpan(&alpha, 1);
+  task.no_dependency_args = 1;
+  const uint32_t slot = builder.AddSlot("a");
+  const uint32_t layout = builder.AddLayout(PTO_F32, {100}, {}).value();
+  // Each one overlaps all before it, but nobody writes.
+  absl::Status status;
+  int64_t added = 0;
+  for (; status.ok() && added < 100; ++added) {
+    const std::vector<uint32_t> args(3, builder.AddTensor(slot, layout, added).value());
+    task.args = args;
+    status = builder.AddTask(task).status();
+  }
+  EXPECT_THAT(status, HasReason(reason::kGraphTooLarge));
+  EXPECT_GT(added, 5);
+  EXPECT_LT(added, 20);
+}
+
 TEST_F(BuilderTest, TooManyTasks) {
   GraphTarget target = GraphTestTarget();
   target.max_tasks = 2;

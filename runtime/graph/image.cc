@@ -4,7 +4,7 @@
 
 namespace pto {
 
-GraphImage::GraphImage(std::vector<std::byte> bytes, std::vector<const pto_kernel_info*> kernels)
+GraphImage::GraphImage(BigVector<std::byte> bytes, std::vector<const pto_kernel_info*> kernels)
     : bytes_(std::move(bytes)),
       kernels_(std::move(kernels)),
       tasks_(Section<ImageTask>(header().tasks)),

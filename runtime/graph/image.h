@@ -8,6 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "kernels/pto_kernel.h"
+#include "runtime/graph/big_vector.h"
 #include "runtime/graph/layout.h"
 
 namespace pto {
@@ -80,7 +81,7 @@ struct ImageHeader {
 class GraphImage {
  public:
   // Takes the bytes of a whole image, and the kernels in the order of its kernel section.
-  GraphImage(std::vector<std::byte> bytes, std::vector<const pto_kernel_info*> kernels);
+  GraphImage(BigVector<std::byte> bytes, std::vector<const pto_kernel_info*> kernels);
   GraphImage(const GraphImage&) = delete;
   GraphImage& operator=(const GraphImage&) = delete;
 
@@ -137,7 +138,7 @@ class GraphImage {
     return {reinterpret_cast<const T*>(bytes_.data() + section.begin), section.count};
   }
 
-  const std::vector<std::byte> bytes_;
+  const BigVector<std::byte> bytes_;
   const std::vector<const pto_kernel_info*> kernels_;
   absl::Span<const ImageTask> tasks_;
   absl::Span<const uint32_t> successors_, roots_, chips_, args_, scalar_refs_;

@@ -118,7 +118,8 @@ TEST(ImageTest, MeansTheSameElsewhere) {
     for (const ImageKernel& kernel : image->kernels()) {
       kernels.push_back(testing::GraphTestKernels().Find(image->text(kernel.name)));
     }
-    std::vector<std::byte> bytes(image->data().begin(), image->data().end());
+    BigVector<std::byte> bytes;
+    bytes.append(image->data());
     copy = std::make_unique<GraphImage>(std::move(bytes), std::move(kernels));
     ASSERT_NE(copy->data().data(), image->data().data());
   }

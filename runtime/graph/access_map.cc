@@ -1,0 +1,261 @@
+#include "runtime/graph/access_map.h"
+
+namespace pto {
+namespace {
+
+constexpr uint8_t kAnyReader = Region::kOneReader | Region::kManyReaders;
+constexpr uint8_t kAllChecks = Region::kReadChecks | Region::kWriteChecks;
+
+void Clear(Region& region, uint8_t flags) { region.flags &= static_cast<uint8_t>(~flags); }
+
+}  // namespace
+
+uint32_t AccessMap::AddFootprint(const Layout& layout) {
+  const auto next = static_cast<uint32_t>(table_.footprints.size());
+  const auto [known, is_new] = footprints_.try_emplace(MakeFootprint(layout), next);
+  if (is_new) table_.footprints.push_back(known->first);
+  return known->second;
+}
+
+uint32_t AccessMap::AddRegion(uint32_t space, uint32_t footprint, int64_t begin) {
+  Region region;
+  region.begin = begin;
+  region.footprint = footprint;
+  region.space = space;
+  table_.regions.push_back(region);
+  if (space >= spaces_.size()) spaces_.resize(size_t{space} + 1);
+  return static_cast<uint32_t>(table_.regions.size() - 1);
+}
+
+uint32_t AccessMap::Resolve(uint32_t region) {
+  while ((table_.regions[region].flags & Region::kForwarded) != 0) {
+    region = table_.regions[region].next;
+  }
+  return region;
+}
+
+void AccessMap::Read(uint32_t owner, uint32_t region, std::vector<uint32_t>& before) {
+  uint32_t id = Resolve(region);
+  if ((table_.regions[id].flags & (Region::kLive | Region::kReadChecks)) != Region::kLive) {
+    if (table_.footprint(table_.regions[id]).empty()) return;
+    id = Meet(owner, id, false, before);
+  }
+  Region& own = table_.regions[id];
+  Name(own.writer, owner, before);
+  // Whoever has to wait for the read waits for the owner's write anyway.
+  if (own.writer != owner + 1) AddReader(own, owner);
+}
+
+void AccessMap::Write(uint32_t owner, uint32_t region, std::vector<uint32_t>& before) {
+  uint32_t id = Resolve(region);
+  if ((table_.regions[id].flags & (Region::kLive | Region::kWriteChecks)) != Region::kLive) {
+    if (table_.footprint(table_.regions[id]).empty()) return;
+    id = Meet(owner, id, true, before);
+  }
+  Region& own = table_.regions[id];
+  // The readers wait for the writer.
+  if (!NameReaders(own, 0, owner, before)) Name(own.writer, owner, before);
+  DropReaders(own);
+  own.writer = owner + 1;
+}
+
+// Why it is enough to look when the flags say so. Of two live regions that overlap, a write of
+// one sets both flags of the other, and clears its own: all that the other one saw so far is
+// before this write, and whoever comes later waits for this write. So nothing has to be looked
+// at until the other one is used, which then looks, because of its flags, and sets those of this
+// one in turn. A read sets only the flag for writes of the other one, and leaves its own flag
+// for writes; its flag for reads goes if there is no write in the others to wait for.
+uint32_t AccessMap::Meet(uint32_t owner, uint32_t id, bool writes, std::vector<uint32_t>& before) {
+  const uint32_t same = FindOverlaps(id);
+  if (same != kNone) {
+    table_.regions[id].flags |= Region::kForwarded;
+    table_.regions[id].next = same;
+    const uint8_t checks = writes ? Region::kWriteChecks : Region::kReadChecks;
+    return (table_.regions[same].flags & checks) != 0 ? Meet(owner, same, writes, before) : same;
+  }
+  Region& own = table_.regions[id];
+  const Footprint& shape = table_.footprint(own);
+  // What is not after the own writer is before it, and so need not be named.
+  const uint32_t since = own.writer;
+  bool any_left = false, any_writer = false;
+  for (const uint32_t other_id : met_) {
+    Region& other = table_.regions[other_id];
+    const bool named = writes && NameReaders(other, since, owner, before);
+    if (other.writer > since) {
+      any_writer = true;
+      if (!named) Name(other.writer, owner, before);
+    }
+    if (writes && Covers(shape, own.begin, table_.footprint(other), other.begin)) {
+      Retire(other_id);
+      continue;
+    }
+    other.flags |= writes ? kAllChecks : static_cast<uint8_t>(Region::kWriteChecks);
+    any_left = true;
+  }
+  Clear(own, kAllChecks);
+  if (!writes && any_left) {
+    own.flags |= any_writer ? kAllChecks : static_cast<uint8_t>(Region::kWriteChecks);
+  }
+  if ((own.flags & Region::kLive) == 0) Enter(id);
+  return id;
+}
+
+uint32_t AccessMap::FindOverlaps(uint32_t id) {
+  met_.clear();
+  const Region& own = table_.regions[id];
+  const Space& space = spaces_[own.space];
+  if (space.index != nullptr) {
+    space.index->FindNear(table_, id, met_);
+  } else if (space.only != kNone && space.only != id) {
+    met_.push_back(space.only);
+  }
+  compared_ += met_.size();
+  const Footprint& shape = table_.footprint(own);
+  size_t kept = 0;
+  for (const uint32_t other_id : met_) {
+    const Region& other = table_.regions[other_id];
+    if (HasEnded(other)) {
+      Retire(other_id);
+      continue;
+    }
+    if (other.begin == own.begin && other.footprint == own.footprint) return other_id;
+    if (Overlaps(shape, own.begin, table_.footprint(other), other.begin)) {
+      met_[kept++] = other_id;
+    }
+  }
+  met_.resize(kept);
+  return kNone;
+}
+
+void AccessMap::Enter(uint32_t id) {
+  Space& space = spaces_[table_.regions[id].space];
+  ++live_;
+  if (space.index == nullptr) {
+    if (space.only == kNone) {
+      space.only = id;
+      table_.regions[id].flags |= Region::kLive;
+      return;
+    }
+    space.index = std::make_unique<RegionIndex>();
+    space.index->Insert(table_, space.only);
+    space.only = kNone;
+  }
+  space.index->Insert(table_, id);
+}
+
+void AccessMap::Retire(uint32_t id) {
+  Region& region = table_.regions[id];
+  Space& space = spaces_[region.space];
+  if (space.index != nullptr) {
+    space.index->Remove(table_, id);
+  } else {
+    space.only = kNone;
+  }
+  DropReaders(region);
+  region.writer = 0;
+  Clear(region, Region::kLive | kAllChecks);
+  --live_;
+}
+
+bool AccessMap::HasEnded(const Region& region) const {
+  if (region.writer > ended_) return false;
+  if ((region.flags & Region::kOneReader) != 0) return region.readers <= ended_;
+  return (region.flags & Region::kManyReaders) == 0 || nodes_[region.readers].reader <= ended_;
+}
+
+bool AccessMap::NameReaders(const Region& region, uint32_t since, uint32_t owner,
+                            std::vector<uint32_t>& before) const {
+  if ((region.flags & Region::kOneReader) != 0) {
+    if (region.readers <= since) return false;
+    Name(region.readers, owner, before);
+    return true;
+  }
+  if ((region.flags & Region::kManyReaders) == 0) return false;
+  bool any = false;
+  for (uint32_t node = region.readers; node != kNone; node = nodes_[node].older) {
+    const uint32_t reader = nodes_[node].reader;
+    if (reader <= since || reader <= ended_) break;
+    Name(reader, owner, before);
+    any = true;
+  }
+  return any;
+}
+
+void AccessMap::AddReader(Region& region, uint32_t owner) {
+  const auto node = [this](uint32_t reader, uint32_t older) {
+    uint32_t at = free_node_;
+    if (at == kNone) {
+      nodes_.push_back({reader, older});
+      return static_cast<uint32_t>(nodes_.size() - 1);
+    }
+    free_node_ = nodes_[at].older;
+    nodes_[at] = {reader, older};
+    return at;
+  };
+  if ((region.flags & kAnyReader) == 0) {
+    region.flags |= Region::kOneReader;
+    region.readers = owner + 1;
+  } else if ((region.flags & Region::kOneReader) != 0) {
+    if (region.readers == owner + 1) return;
+    Clear(region, Region::kOneReader);
+    region.flags |= Region::kManyReaders;
+    region.readers = node(owner + 1, node(region.readers, kNone));
+  } else {
+    region.readers = node(owner + 1, region.readers);
+  }
+  ++readers_;
+}
+
+void AccessMap::DropReaders(Region& region) {
+  if ((region.flags & Region::kOneReader) != 0) --readers_;
+  if ((region.flags & Region::kManyReaders) != 0) FreeNodes(region.readers);
+  Clear(region, kAnyReader);
+}
+
+void AccessMap::FreeNodes(uint32_t node) {
+  while (node != kNone) {
+    const uint32_t older = nodes_[node].older;
+    nodes_[node].older = free_node_;
+    free_node_ = node;
+    node = older;
+    --readers_;
+  }
+}
+
+void AccessMap::ForgetBefore(uint32_t owner) {
+  ended_ = owner;
+  // Only once there may be much to gain, so that it costs little for each access.
+  if (readers_ > 2 * readers_swept_ + table_.regions.size() + 1024) Sweep();
+}
+
+void AccessMap::Sweep() {
+  for (uint32_t id = 0; id < table_.regions.size(); ++id) {
+    Region& region = table_.regions[id];
+    if ((region.flags & Region::kLive) == 0) continue;
+    if (HasEnded(region)) {
+      Retire(id);
+    } else if ((region.flags & Region::kManyReaders) != 0) {
+      // The newest come first.
+      uint32_t* link = &region.readers;
+      while (*link != kNone && nodes_[*link].reader > ended_) link = &nodes_[*link].older;
+      const uint32_t rest = *link;
+      *link = kNone;
+      FreeNodes(rest);
+      if (region.readers == kNone) Clear(region, Region::kManyReaders);
+    }
+  }
+  readers_swept_ = readers_;
+}
+
+size_t AccessMap::bytes() const {
+  size_t bytes = table_.regions.bytes() + table_.footprints.capacity() * sizeof(Footprint) +
+                 spaces_.capacity() * sizeof(Space) + nodes_.bytes() +
+                 met_.capacity() * sizeof(uint32_t);
+  bytes += footprints_.capacity() * (sizeof(Footprint) + sizeof(uint32_t));
+  for (const Space& space : spaces_) {
+    if (space.index != nullptr) bytes += space.index->bytes();
+  }
+  return bytes;
+}
+
+}  // namespace pto

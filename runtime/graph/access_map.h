@@ -1,0 +1,113 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "runtime/graph/big_vector.h"
+#include "runtime/graph/footprint.h"
+#include "runtime/graph/layout.h"
+#include "runtime/graph/region_index.h"
+
+namespace pto {
+
+// Says what an access to memory has to wait for. Accesses come in program order; each has an
+// owner, such as a task, and touches a region, a layout at a place of a memory space. A read
+// waits for earlier writes of the same bytes (RAW), a write for earlier reads and writes (WAR,
+// WAW). Together with those that come out of other pairs, the owners that are named order all
+// accesses that need it.
+//
+// Kept for each region: its last writer, and the readers since. A write that covers another
+// region drops what is kept for that one, as whoever comes later has to wait for the write. So
+// what is kept is at most one writer for each region, and as many readers as there were since
+// the last write that covers theirs.
+//
+// A region that no other one overlaps costs the same however many there are. Those that do
+// overlap are looked for once, until one of the others is used again.
+//
+// Spaces are numbers of the caller's, best small ones; it sees to it that the same memory is
+// always the same space. Owners are numbers that must not fall, below kMaxOwner.
+// Not thread-safe.
+class AccessMap {
+ public:
+  static constexpr uint32_t kMaxOwner = 0xfffffffe;
+
+  // The number of what the layout touches; the same for layouts that touch the same bytes. The
+  // layout must come from MakeLayout.
+  uint32_t AddFootprint(const Layout& layout);
+  // Returns the new region's index, which counts from 0. `begin` is in bytes, at least 0.
+  // Regions that are the same are as good as one.
+  uint32_t AddRegion(uint32_t space, uint32_t footprint, int64_t begin);
+
+  // Fetches what is known of a region into the cache, ahead of an access.
+  void Prefetch(uint32_t region) const { __builtin_prefetch(&table_.regions[region], 1); }
+
+  // The owner reads or writes the region; a write may read too. Appends the owners that it has
+  // to wait for, never itself, but perhaps one more than once. An owner's accesses are one in
+  // the eyes of others: it does not wait between them.
+  void Read(uint32_t owner, uint32_t region, std::vector<uint32_t>& before);
+  void Write(uint32_t owner, uint32_t region, std::vector<uint32_t>& before);
+
+  // All owners below this one have ended: none is named any more, and what is kept for them
+  // goes, though not at once.
+  void ForgetBefore(uint32_t owner);
+
+  // Regions that something is kept for.
+  uint32_t live_regions() const { return live_; }
+  // Readers that are kept.
+  size_t live_readers() const { return readers_; }
+  // Pairs of regions that were looked at so far: what the work depends on, beside the accesses.
+  uint64_t compared() const { return compared_; }
+  // Memory that it holds.
+  size_t bytes() const;
+
+ private:
+  static constexpr uint32_t kNone = 0xffffffff;
+  struct Space {
+    // While there is no index: the region that is live, if any.
+    uint32_t only = kNone;
+    std::unique_ptr<RegionIndex> index;
+  };
+  struct ReaderNode {
+    uint32_t reader;  // owner + 1
+    uint32_t older;
+  };
+
+  uint32_t Resolve(uint32_t region);
+  // Looks at the regions that overlap this one, as its owner reads or writes it, and makes it
+  // live. Returns the region, or the one that stands for it from now on and is to be used.
+  uint32_t Meet(uint32_t owner, uint32_t id, bool writes, std::vector<uint32_t>& before);
+  // Fills met_ with the live regions that overlap. Returns one that is the same, or kNone.
+  uint32_t FindOverlaps(uint32_t id);
+  void Enter(uint32_t id);
+  void Retire(uint32_t id);
+  bool HasEnded(const Region& region) const;
+
+  // `who` is an owner + 1, or 0 for none.
+  void Name(uint32_t who, uint32_t owner, std::vector<uint32_t>& before) const {
+    if (who > ended_ && who != owner + 1) before.push_back(who - 1);
+  }
+  // Names the readers after `since`; returns whether there is any.
+  bool NameReaders(const Region& region, uint32_t since, uint32_t owner,
+                   std::vector<uint32_t>& before) const;
+  void AddReader(Region& region, uint32_t owner);
+  void DropReaders(Region& region);
+  void FreeNodes(uint32_t node);
+  void Sweep();
+
+  RegionTable table_;
+  absl::flat_hash_map<Footprint, uint32_t> footprints_;  // to their numbers
+  std::vector<Space> spaces_;
+  BigVector<ReaderNode> nodes_;
+  uint32_t free_node_ = kNone;
+  uint32_t ended_ = 0;  // owners below have ended
+  uint32_t live_ = 0;
+  size_t readers_ = 0;
+  size_t readers_swept_ = 0;  // left by the last sweep
+  uint64_t compared_ = 0;
+  std::vector<uint32_t> met_;  // kept so that an access costs no allocation
+};
+
+}  // namespace pto

@@ -1,0 +1,220 @@
+#include "runtime/graph/access_map.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace pto {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class AccessMapTest : public ::testing::Test {
+ protected:
+  uint32_t Add(uint32_t space, uint32_t dtype, std::vector<int64_t> shape,
+               std::vector<int64_t> strides, int64_t begin) {
+    return map_.AddRegion(space, map_.AddFootprint(MakeLayout(dtype, shape, strides).value()),
+                          begin);
+  }
+  uint32_t Range(int64_t begin, int64_t size, uint32_t space = 0) {
+    return Add(space, PTO_U8, {size}, {}, begin);
+  }
+  std::vector<uint32_t> Read(uint32_t owner, uint32_t region) {
+    std::vector<uint32_t> before;
+    map_.Read(owner, region, before);
+    return Sorted(before);
+  }
+  std::vector<uint32_t> Write(uint32_t owner, uint32_t region) {
+    std::vector<uint32_t> before;
+    map_.Write(owner, region, before);
+    return Sorted(before);
+  }
+  static std::vector<uint32_t> Sorted(std::vector<uint32_t> owners) {
+    std::sort(owners.begin(), owners.end());
+    return owners;
+  }
+
+  AccessMap map_;
+};
+
+TEST_F(AccessMapTest, ReadsAndWritesOfOneRegion) {
+  const uint32_t a = Range(0, 10);
+  EXPECT_THAT(Read(0, a), IsEmpty());
+  EXPECT_THAT(Write(1, a), ElementsAre(0));
+  EXPECT_THAT(Write(2, a), ElementsAre(1));
+  EXPECT_THAT(Read(3, a), ElementsAre(2));
+  EXPECT_THAT(Read(4, a), ElementsAre(2));
+  EXPECT_THAT(Read(5, a), ElementsAre(2));
+  // The write of 2 is before those reads.
+  EXPECT_THAT(Write(6, a), ElementsAre(3, 4, 5));
+  EXPECT_THAT(Read(7, a), ElementsAre(6));
+  EXPECT_EQ(map_.live_regions(), 1u);
+  EXPECT_EQ(map_.live_readers(), 1u);
+}
+
+TEST_F(AccessMapTest, RegionsThatOverlap) {
+  const uint32_t a = Range(0, 10), b = Range(5, 10), c = Range(12, 10);
+  EXPECT_THAT(Write(0, a), IsEmpty());
+  EXPECT_THAT(Write(1, c), IsEmpty());
+  EXPECT_THAT(Read(2, b), ElementsAre(0, 1));
+  EXPECT_THAT(Write(3, a), ElementsAre(0, 2));
+  EXPECT_THAT(Write(4, a), ElementsAre(3));
+  EXPECT_THAT(Write(5, b), ElementsAre(1, 2, 4));
+  EXPECT_THAT(Read(6, c), ElementsAre(1, 5));
+}
+
+TEST_F(AccessMapTest, SpacesAreApart) {
+  const uint32_t a = Range(0, 10, 0), b = Range(0, 10, 7);
+  EXPECT_THAT(Write(0, a), IsEmpty());
+  EXPECT_THAT(Write(1, b), IsEmpty());
+}
+
+TEST_F(AccessMapTest, AnEmptyRegionIsNoAccess) {
+  const uint32_t none = Add(0, PTO_F32, {3, 0}, {}, 4), all = Range(0, 100);
+  EXPECT_THAT(Write(0, none), IsEmpty());
+  EXPECT_THAT(Write(1, all), IsEmpty());
+  EXPECT_THAT(Write(2, none), IsEmpty());
+  EXPECT_EQ(map_.live_regions(), 1u);
+}
+
+TEST_F(AccessMapTest, TypesAreComparedByBytes) {
+  const uint32_t floats = Add(0, PTO_F32, {4}, {}, 0);
+  const uint32_t halves = Add(0, PTO_F16, {8}, {}, 0);
+  const uint32_t last = Add(0, PTO_U8, {1}, {}, 15);
+  EXPECT_THAT(Write(0, floats), IsEmpty());
+  EXPECT_THAT(Write(1, halves), ElementsAre(0));
+  EXPECT_THAT(Write(2, last), ElementsAre(1));
+  EXPECT_THAT(Read(3, floats), ElementsAre(1, 2));
+}
+
+TEST_F(AccessMapTest, AnOwnerDoesNotWaitForItself) {
+  const uint32_t a = Range(0, 10), b = Range(5, 10);
+  Write(0, a);
+  EXPECT_THAT(Read(1, a), ElementsAre(0));
+  // It waits for 0 already, as it reads what 0 wrote.
+  EXPECT_THAT(Write(1, b), IsEmpty());
+  EXPECT_THAT(Write(1, a), IsEmpty());
+  EXPECT_THAT(Read(1, b), IsEmpty());
+  EXPECT_THAT(Write(2, a), ElementsAre(1));
+}
+
+// Task 0 writes two regions that overlap. Then what happens to one is news to the other.
+TEST_F(AccessMapTest, OneOwnerOfTwoRegionsThatOverlap) {
+  const uint32_t a = Range(0, 10), b = Range(5, 10);
+  Write(0, a);
+  Write(0, b);
+  EXPECT_THAT(Read(1, b), ElementsAre(0));
+  EXPECT_THAT(Write(2, a), ElementsAre(0, 1));
+}
+
+TEST_F(AccessMapTest, AWriteThatCoversRetires) {
+  const uint32_t all = Range(0, 1000);
+  for (uint32_t i = 0; i < 10; ++i) {
+    const uint32_t part = Range(i * 100, 50);
+    Write(2 * i, part);
+    EXPECT_THAT(Read(2 * i + 1, part), ElementsAre(2 * i));
+  }
+  EXPECT_EQ(map_.live_regions(), 10u);
+  EXPECT_EQ(Write(20, all).size(), 10u);
+  EXPECT_EQ(map_.live_regions(), 1u);
+  EXPECT_EQ(map_.live_readers(), 0u);
+  EXPECT_THAT(Write(21, all), ElementsAre(20));
+}
+
+TEST_F(AccessMapTest, SameRegionsAreOne) {
+  const uint32_t a = Add(0, PTO_F32, {4, 4}, {8, 1}, 0);
+  const uint32_t b = Add(0, PTO_F32, {4, 4}, {8, 1}, 0);
+  const uint32_t c = Add(0, PTO_F16, {8, 4}, {1, 16}, 0);
+  EXPECT_THAT(Write(0, a), IsEmpty());
+  EXPECT_THAT(Read(1, b), ElementsAre(0));
+  EXPECT_THAT(Read(2, c), ElementsAre(0));
+  EXPECT_THAT(Write(3, b), ElementsAre(1, 2));
+  EXPECT_EQ(map_.live_regions(), 1u);
+  const uint64_t compared = map_.compared();
+  for (uint32_t i = 4; i < 100; ++i) {
+    EXPECT_THAT(Write(i, i % 2 == 0 ? a : c), ElementsAre(i - 1));
+  }
+  EXPECT_EQ(map_.compared(), compared);
+}
+
+// What all was set to is of no interest to a tile that was written since.
+TEST_F(AccessMapTest, AnOlderWriteOfAllIsNamedOnce) {
+  const uint32_t all = Range(0, 1000), tile = Range(100, 10);
+  Write(0, all);
+  EXPECT_THAT(Write(1, tile), ElementsAre(0));
+  EXPECT_THAT(Read(2, tile), ElementsAre(1));
+  EXPECT_THAT(Write(3, tile), ElementsAre(2));
+  EXPECT_THAT(Read(4, all), ElementsAre(0, 3));
+  EXPECT_THAT(Write(5, tile), ElementsAre(3, 4));
+}
+
+TEST_F(AccessMapTest, TilesSideBySideAreNotCompared) {
+  constexpr int64_t kSide = 100;
+  std::vector<uint32_t> tiles;
+  for (int64_t i = 0; i < kSide * kSide; ++i) {
+    tiles.push_back(Add(0, PTO_F32, {16, 16}, {kSide * 16, 1},
+                        4 * (i / kSide * 16 * kSide * 16 + i % kSide * 16)));
+  }
+  // Column tiles, whose ranges all overlap.
+  for (int64_t i = 0; i < 10'000; ++i) {
+    tiles.push_back(Add(1, PTO_F32, {64, 4}, {40'000, 1}, i * 16));
+  }
+  uint32_t task = 0;
+  for (int round = 0; round < 3; ++round) {
+    for (const uint32_t tile : tiles) {
+      EXPECT_EQ(Read(task, tile).size(), round == 0 ? 0u : 1u);
+      EXPECT_EQ(Write(task, tile).size(), 0u);
+      ++task;
+    }
+  }
+  // Only the first two of each space.
+  EXPECT_EQ(map_.compared(), 2u);
+  EXPECT_EQ(map_.live_regions(), tiles.size());
+}
+
+// The work is that of the accesses that are retired, however often all is read before.
+TEST_F(AccessMapTest, ReadsOfAllAreComparedOnce) {
+  const uint32_t all = Range(0, 40'000);
+  std::vector<uint32_t> tiles;
+  for (int64_t i = 0; i < 10'000; ++i) tiles.push_back(Range(i * 4, 4));
+  uint32_t task = 0;
+  for (const uint32_t tile : tiles) Read(task++, tile);
+  for (int i = 0; i < 10'000; ++i) EXPECT_THAT(Read(task++, all), IsEmpty());
+  for (const uint32_t tile : tiles) EXPECT_THAT(Read(task++, tile), IsEmpty());
+  EXPECT_EQ(Write(task++, all).size(), 30'000u);
+  EXPECT_LT(map_.compared(), 30'000u);
+  EXPECT_EQ(map_.live_regions(), 1u);
+  EXPECT_EQ(map_.live_readers(), 0u);
+}
+
+TEST_F(AccessMapTest, OwnersThatHaveEndedAreNotNamed) {
+  const uint32_t a = Range(0, 10), b = Range(5, 10), c = Range(0, 100);
+  Write(0, a);
+  Read(1, b);
+  Read(2, a);
+  map_.ForgetBefore(2);
+  EXPECT_THAT(Read(3, a), IsEmpty());
+  EXPECT_THAT(Write(4, c), ElementsAre(2, 3));
+  map_.ForgetBefore(5);
+  EXPECT_THAT(Write(5, a), IsEmpty());
+  EXPECT_THAT(Write(6, c), ElementsAre(5));
+}
+
+// A run without end: what is kept does not grow with what has ended.
+TEST_F(AccessMapTest, ReadersThatHaveEndedAreDropped) {
+  const uint32_t weights = Range(0, 10);
+  for (uint32_t i = 0; i < 100'000; ++i) {
+    Read(i, weights);
+    map_.ForgetBefore(i > 10 ? i - 10 : 0);
+  }
+  EXPECT_LT(map_.live_readers(), 5000u);
+  EXPECT_LT(map_.bytes(), 200'000u);
+  EXPECT_EQ(Write(100'000, weights).size(), 11u);
+}
+
+}  // namespace
+}  // namespace pto

@@ -1,0 +1,66 @@
+#include "runtime/graph/big_vector.h"
+
+#include <sys/mman.h>
+
+#include <cstdint>
+#include <new>
+
+namespace pto {
+namespace {
+
+constexpr size_t kLargePage = size_t{2} << 20;
+// Smaller ones come from the heap.
+constexpr size_t kMapped = size_t{1} << 20;
+// Addresses to grow into: as many as all records of nearly any graph need.
+constexpr size_t kRoom = size_t{1} << 30;
+
+// Addresses that begin with a large page, or null.
+void* Map(size_t bytes) {
+  const size_t all = bytes + kLargePage;
+  void* const memory = mmap(nullptr, all, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  auto* const first = static_cast<std::byte*>(memory);
+  const size_t before =
+      (kLargePage - reinterpret_cast<uintptr_t>(memory) % kLargePage) % kLargePage;
+  if (before > 0) munmap(first, before);
+  if (before < kLargePage) munmap(first + before + bytes, kLargePage - before);
+  // It works without, only slower.
+  (void)madvise(first + before, bytes, MADV_HUGEPAGE);
+  return first + before;
+}
+
+void Free(void* data, size_t capacity, bool mapped) {
+  if (mapped) {
+    munmap(data, capacity);
+  } else {
+    ::operator delete(data);
+  }
+}
+
+}  // namespace
+
+BigBlock::~BigBlock() { Free(data_, capacity_, mapped_); }
+
+void BigBlock::Reserve(size_t bytes, size_t used, bool grows) {
+  if (bytes <= capacity_) return;
+  size_t capacity = std::max<size_t>(grows ? std::max(bytes, 2 * capacity_) : bytes, 64);
+  void* data = nullptr;
+  bool mapped = false;
+  if (capacity >= kMapped) {
+    const size_t room = grows ? std::max(kRoom, 4 * bytes) : bytes;
+    const size_t rounded = (room + kLargePage - 1) / kLargePage * kLargePage;
+    data = Map(rounded);
+    mapped = data != nullptr;
+    if (mapped) capacity = rounded;
+  }
+  // Where addresses are scarce, the heap has to do.
+  if (data == nullptr) data = ::operator new(capacity);
+  if (used > 0) std::memcpy(data, data_, used);
+  Free(data_, capacity_, mapped_);
+  data_ = data;
+  capacity_ = capacity;
+  mapped_ = mapped;
+}
+
+}  // namespace pto

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <initializer_list>
+#include <type_traits>
+#include <utility>
+
+#include "absl/types/span.h"
+
+namespace pto {
+
+// Memory for one large array. Once it is large, it is a range of addresses with much room to
+// grow, of which only what is touched takes memory, in large pages where the system has them.
+// So growing neither copies nor clears anything twice, and random access is cheaper too.
+class BigBlock {
+ public:
+  BigBlock() = default;
+  BigBlock(BigBlock&& other) noexcept { swap(other); }
+  BigBlock& operator=(BigBlock&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~BigBlock();
+
+  void* data() const { return data_; }
+  // Bytes there is room for.
+  size_t capacity() const { return capacity_; }
+  // Makes room for so many bytes, and more if it `grows`; the first `used` bytes stay.
+  void Reserve(size_t bytes, size_t used, bool grows);
+
+ private:
+  void swap(BigBlock& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(capacity_, other.capacity_);
+    std::swap(mapped_, other.mapped_);
+  }
+
+  void* data_ = nullptr;
+  size_t capacity_ = 0;
+  bool mapped_ = false;
+};
+
+// Like std::vector, for plain data that may become very large.
+template <typename T>
+class BigVector {
+ public:
+  static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);
+  static_assert(alignof(T) <= alignof(std::max_align_t));
+  using value_type = T;
+
+  BigVector() = default;
+  BigVector(BigVector&& other) noexcept
+      : block_(std::move(other.block_)), size_(std::exchange(other.size_, 0)) {}
+  BigVector& operator=(BigVector&& other) noexcept {
+    block_ = std::move(other.block_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+
+  T* data() { return static_cast<T*>(block_.data()); }
+  const T* data() const { return static_cast<const T*>(block_.data()); }
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  T& operator[](size_t i) { return data()[i]; }
+  const T& operator[](size_t i) const { return data()[i]; }
+  T* begin() { return data(); }
+  T* end() { return data() + size_; }
+  const T* begin() const { return data(); }
+  const T* end() const { return data() + size_; }
+  T& back() { return data()[size_ - 1]; }
+
+  void push_back(const T& value) {
+    if ((size_ + 1) * sizeof(T) > block_.capacity()) {
+      const T copy = value;
+      Grow(size_ + 1);
+      data()[size_++] = copy;
+      return;
+    }
+    data()[size_++] = value;
+  }
+  void append(absl::Span<const T> values) {
+    const size_t size = size_ + values.size();
+    if (size * sizeof(T) > block_.capacity()) Grow(size);
+    std::copy(values.begin(), values.end(), end());
+    size_ = size;
+  }
+  void resize(size_t size) {
+    if (size * sizeof(T) > block_.capacity()) Grow(size);
+    if (size > size_) std::fill(end(), data() + size, T());
+    size_ = size;
+  }
+  // Sets the size for good; what is in the elements is not defined.
+  void resize_uninitialized(size_t size) {
+    block_.Reserve(size * sizeof(T), 0, false);
+    size_ = size;
+  }
+  void clear() { size_ = 0; }
+  // About what it takes of the machine's memory.
+  size_t bytes() const { return size_ * sizeof(T); }
+
+ private:
+  void Grow(size_t size) { block_.Reserve(size * sizeof(T), size_ * sizeof(T), true); }
+
+  BigBlock block_;
+  size_t size_ = 0;
+};
+
+}  // namespace pto

@@ -1,0 +1,47 @@
+#include "runtime/graph/cell_table.h"
+
+#include <utility>
+
+namespace pto {
+
+size_t CellTable::FindSlot(uint64_t number) const {
+  const size_t mask = slots_.size() - 1;
+  size_t at = static_cast<size_t>((number * 0x9e3779b97f4a7c15) >> 20) & mask;
+  while (slots_[at].page != kNone && slots_[at].number != number) at = (at + 1) & mask;
+  return at;
+}
+
+uint32_t CellTable::FindPage(uint64_t number) const {
+  return slots_.empty() ? kNone : slots_[FindSlot(number)].page;
+}
+
+uint32_t& CellTable::At(uint64_t cell) {
+  const uint64_t number = cell / kPageCells;
+  if (number != last_number_ || pages_.empty()) {
+    if (slots_.empty()) Grow();
+    size_t at = FindSlot(number);
+    if (slots_[at].page == kNone) {
+      if (pages_.size() >= slots_.size() / 4 * 3) {
+        Grow();
+        at = FindSlot(number);
+      }
+      slots_[at] = {number, static_cast<uint32_t>(pages_.size())};
+      pages_.push_back(Page{});
+    }
+    last_number_ = number;
+    last_page_ = slots_[at].page;
+  }
+  return pages_[last_page_][cell % kPageCells];
+}
+
+void CellTable::Grow() {
+  BigVector<Slot> old = std::exchange(slots_, {});
+  slots_.resize(old.empty() ? 8 : old.size() * 2);
+  for (const Slot& slot : old) {
+    if (slot.page != kNone) slots_[FindSlot(slot.number)] = slot;
+  }
+}
+
+size_t CellTable::bytes() const { return pages_.bytes() + slots_.bytes(); }
+
+}  // namespace pto

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/graph/big_vector.h"
+
+namespace pto {
+
+// A sparse array of 32-bit numbers, all 0 at first, with 64-bit indices. Neighbours share a
+// page, so walking along them is cheap, and a page exists once one of its cells was written.
+// Not thread-safe.
+class CellTable {
+ public:
+  uint32_t Get(uint64_t cell) const {
+    const uint64_t number = cell / kPageCells;
+    if (number != last_number_ || pages_.empty()) {
+      const uint32_t page = FindPage(number);
+      if (page == kNone) return 0;
+      last_number_ = number;
+      last_page_ = page;
+    }
+    return pages_[last_page_][cell % kPageCells];
+  }
+
+  // Valid until the next call.
+  uint32_t& At(uint64_t cell);
+
+  size_t bytes() const;
+
+ private:
+  static constexpr uint64_t kPageCells = 16;  // a cache line
+  static constexpr uint32_t kNone = 0xffffffff;
+  using Page = std::array<uint32_t, kPageCells>;
+  struct Slot {
+    uint64_t number = 0;
+    uint32_t page = kNone;
+  };
+
+  uint32_t FindPage(uint64_t number) const;
+  // Where the page is, or belongs. There must be a free slot.
+  size_t FindSlot(uint64_t number) const;
+  void Grow();
+
+  BigVector<Page> pages_;
+  BigVector<Slot> slots_;  // open addressing; a power of 2, or empty
+  // The page that was used last; it is there if any is.
+  mutable uint64_t last_number_ = 0;
+  mutable uint32_t last_page_ = 0;
+};
+
+}  // namespace pto

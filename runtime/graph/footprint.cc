@@ -1,0 +1,150 @@
+#include "runtime/graph/footprint.h"
+
+#include <algorithm>
+
+#include "kernels/dtype.h"
+
+namespace pto {
+namespace {
+
+int64_t FloorDivide(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
+int64_t CeilDivide(int64_t a, int64_t b) { return a / b + (a % b > 0 ? 1 : 0); }
+
+// Which numbers are a sum of one multiple of each stride, the multiples being within bounds.
+class BoundedSum {
+ public:
+  // By falling stride. The bounds must have low <= high.
+  void Add(int64_t stride, int64_t low, int64_t high) { terms_[count_++] = {stride, low, high}; }
+
+  // Whether `target` is such a sum, or `if_unsure` when that takes too long to find out.
+  bool Reaches(int64_t target, bool if_unsure) {
+    rest_[count_] = {0, 0, true};
+    for (uint32_t i = count_; i-- > 0;) {
+      const Term& term = terms_[i];
+      const Rest& inner = rest_[i + 1];
+      rest_[i] = {
+          inner.low + term.low * term.stride, inner.high + term.high * term.stride,
+          inner.dense && (term.low == term.high || term.stride <= inner.high - inner.low + 1)};
+    }
+    steps_ = 0;
+    const bool reached = ReachesFrom(0, target);
+    return steps_ > kMaxSteps ? if_unsure : reached;
+  }
+
+ private:
+  struct Term {
+    int64_t stride, low, high;
+  };
+  // Of the terms from here on: the least and the greatest sum, and whether all between are sums.
+  struct Rest {
+    int64_t low, high;
+    bool dense;
+  };
+  static constexpr int kMaxSteps = 512;
+
+  bool ReachesFrom(uint32_t i, int64_t target) {
+    if (target < rest_[i].low || target > rest_[i].high) return false;
+    if (rest_[i].dense) return true;
+    // What is left for the inner terms must be within their reach. Where strides are at least as
+    // long as what is inside of them, that leaves two multiples to try, at most.
+    const Term& term = terms_[i];
+    const int64_t first = std::max(term.low, CeilDivide(target - rest_[i + 1].high, term.stride));
+    const int64_t last = std::min(term.high, FloorDivide(target - rest_[i + 1].low, term.stride));
+    for (int64_t multiple = first; multiple <= last; ++multiple) {
+      if (++steps_ > kMaxSteps || ReachesFrom(i + 1, target - multiple * term.stride)) return true;
+    }
+    return false;
+  }
+
+  uint32_t count_ = 0;
+  int steps_ = 0;
+  Term terms_[2 * Footprint::kMaxDims];
+  Rest rest_[2 * Footprint::kMaxDims + 1];
+};
+
+}  // namespace
+
+Footprint MakeFootprint(const Layout& layout) {
+  Footprint footprint;
+  if (layout.extent == 0) return footprint;
+  const auto element = static_cast<int64_t>(kernels::DtypeSize(layout.dtype));
+  std::array<Footprint::Dim, Footprint::kMaxDims> dims;  // by rising stride
+  uint32_t count = 0;
+  if (element > 1) dims[count++] = {element, 1};
+  for (uint32_t i = 0; i < layout.ndim; ++i) {
+    if (layout.shape[i] == 1) continue;
+    const int64_t stride = layout.strides[i] * element;
+    uint32_t at = count++;
+    for (; at > 0 && dims[at - 1].stride > stride; --at) dims[at] = dims[at - 1];
+    dims[at] = {layout.shape[i], stride};
+  }
+  // From the inside out: a dimension whose neighbours touch or overlap only makes the one inside
+  // of it longer.
+  std::array<Footprint::Dim, Footprint::kMaxDims> merged;
+  uint32_t merged_count = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (merged_count > 0) {
+      Footprint::Dim& inner = merged[merged_count - 1];
+      const int64_t ratio = dims[i].stride / inner.stride;
+      if (dims[i].stride % inner.stride == 0 && ratio <= inner.size) {
+        inner.size += (dims[i].size - 1) * ratio;
+        continue;
+      }
+    }
+    merged[merged_count++] = dims[i];
+  }
+  footprint.ndim = merged_count;
+  footprint.extent = 1;
+  for (uint32_t i = 0; i < merged_count; ++i) {
+    footprint.dims[i] = merged[merged_count - 1 - i];
+    footprint.extent += (footprint.dims[i].size - 1) * footprint.dims[i].stride;
+  }
+  return footprint;
+}
+
+bool Overlaps(const Footprint& a, int64_t a_begin, const Footprint& b, int64_t b_begin) {
+  if (a.empty() || b.empty()) return false;
+  const int64_t distance = b_begin - a_begin;
+  if (distance >= a.extent || -distance >= b.extent) return false;
+  if (distance == 0 || (a.contiguous() && b.contiguous())) return true;
+  // A common byte is a place in `a` and one in `b` whose difference is the distance.
+  BoundedSum sum;
+  uint32_t i = 0, j = 0;
+  while (i < a.ndim || j < b.ndim) {
+    const int64_t a_stride = i < a.ndim ? a.dims[i].stride : 0;
+    const int64_t b_stride = j < b.ndim ? b.dims[j].stride : 0;
+    const int64_t stride = std::max(a_stride, b_stride);
+    const int64_t low = b_stride == stride ? 1 - b.dims[j++].size : 0;
+    const int64_t high = a_stride == stride ? a.dims[i++].size - 1 : 0;
+    sum.Add(stride, low, high);
+  }
+  return sum.Reaches(distance, true);
+}
+
+bool Covers(const Footprint& outer, int64_t outer_begin, const Footprint& inner,
+            int64_t inner_begin) {
+  if (inner.empty()) return true;
+  if (outer.empty()) return false;
+  const int64_t distance = inner_begin - outer_begin;
+  if (distance < 0 || distance + inner.extent > outer.extent) return false;
+  if (outer.contiguous()) return true;
+  // Lays the inner one along the dimensions of the outer one, and then looks for a place in it
+  // where that box fits.
+  std::array<int64_t, Footprint::kMaxDims> last{};
+  for (uint32_t i = 0; i < inner.ndim; ++i) {
+    const Footprint::Dim& dim = inner.dims[i];
+    uint32_t along = 0;
+    while (along < outer.ndim && dim.stride % outer.dims[along].stride != 0) ++along;
+    if (along == outer.ndim) return false;
+    last[along] += (dim.size - 1) * (dim.stride / outer.dims[along].stride);
+  }
+  BoundedSum sum;
+  for (uint32_t i = 0; i < outer.ndim; ++i) {
+    const int64_t room = outer.dims[i].size - 1 - last[i];
+    if (room < 0) return false;
+    sum.Add(outer.dims[i].stride, 0, room);
+  }
+  return sum.Reaches(distance, false);
+}
+
+}  // namespace pto
