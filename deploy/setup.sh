@@ -30,6 +30,8 @@ packages=(
   libcli11-dev
   # Tests.
   libgtest-dev libgmock-dev
+  # Task libraries that benchmarks compare with.
+  libtbb-dev libstarpu-dev
   # Sanitizer builds, the thread-safety analysis, formatting and linting.
   clang-19 clang-format-19 clang-tidy-19 lld-19 libclang-rt-19-dev
   # Scripts, Bazel's Python rules, and the style check's list of files.

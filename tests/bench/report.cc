@@ -57,12 +57,12 @@ std::string ToJson(const Line& line) {
 }
 
 std::string TableHeader() {
-  return absl::StrFormat("%-30s %12s %-9s %-24s %12s %7s %9s", "name", "value", "unit", "against",
+  return absl::StrFormat("%-46s %12s %-9s %-24s %12s %7s %9s", "name", "value", "unit", "against",
                          "value", "ratio", "target");
 }
 
 std::string ToTableRow(const Line& line) {
-  std::string out = absl::StrFormat("%-30s %12s %-9s", line.name, Readable(line.value), line.unit);
+  std::string out = absl::StrFormat("%-46s %12s %-9s", line.name, Readable(line.value), line.unit);
   if (line.against.empty()) return out;
   absl::StrAppendFormat(&out, " %-24s %12s %7.3f", line.against, Readable(line.against_value),
                         line.ratio());

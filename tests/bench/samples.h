@@ -27,12 +27,13 @@ inline double Percentile(std::vector<double> samples, double percent) {
 
 inline double Median(std::vector<double> samples) { return Percentile(std::move(samples), 50); }
 
-// One number for each round of a benchmark. The median over rounds is what is reported: a round
-// that the machine spent on something else does not count.
+// One number for each round of a benchmark. The median over rounds is what is reported, or the
+// lowest: a round that the machine spent on something else does not count.
 class Rounds {
  public:
   void Add(double value) { values_.push_back(value); }
   double median() const { return Median(values_); }
+  double lowest() const { return Percentile(values_, 0); }
 
  private:
   std::vector<double> values_;

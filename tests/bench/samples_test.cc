@@ -16,6 +16,13 @@ TEST(PercentileTest, IsOneOfTheSamples) {
   EXPECT_TRUE(std::isnan(Percentile({}, 50)));
 }
 
+TEST(RoundsTest, MedianAndLowest) {
+  Rounds rounds;
+  for (const double value : {3.0, 1.0, 9.0}) rounds.Add(value);
+  EXPECT_EQ(rounds.median(), 3);
+  EXPECT_EQ(rounds.lowest(), 1);
+}
+
 TEST(LatencyRoundsTest, OneBadRoundDoesNotCount) {
   LatencyRounds rounds;
   rounds.Add({1e-6, 2e-6, 3e-6});

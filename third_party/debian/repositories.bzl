@@ -88,3 +88,15 @@ def debian_repositories():
         links = {"include/CLI": "/usr/include/CLI"},
         packages = ["libcli11-dev"],
     )
+    system_repository(
+        name = "onetbb",
+        build_file = "@pto//third_party/debian:onetbb.BUILD",
+        links = {"include/oneapi": "/usr/include/oneapi"},
+        packages = ["libtbb-dev"],
+    )
+    system_repository(
+        name = "starpu",
+        build_file = "@pto//third_party/debian:starpu.BUILD",
+        links = {"include": "/usr/include/starpu/1.3"},
+        packages = ["libstarpu-dev"],
+    )
