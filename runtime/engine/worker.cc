@@ -19,6 +19,9 @@ constexpr size_t kManyTasks = 64;
 // A task that takes longer is worth waking somebody for.
 constexpr double kLongMicroseconds = 5;
 
+// When tasks are not measured for their records, one of so many is to learn its kernel's pace.
+constexpr uint32_t kMeasureOneOf = 16;
+
 // Records are made known at least as often as this.
 constexpr size_t kMaxRecords = 512;
 
@@ -118,6 +121,7 @@ bool Worker::RunBlocks() {
   Run& run = *ticket_.run;
   const uint32_t task = ticket_.task;
   const uint32_t blocks = ticket_.block_end - ticket_.block;
+  BeginTask(task);
   bool failed = false;
   bool stopped = false;
   for (; ticket_.block < ticket_.block_end && !stopped; ++ticket_.block) {
@@ -170,6 +174,7 @@ void Worker::RunLocal() {
     ticket_.task = local_.back();
     ticket_.block = 0;
     local_.pop_back();
+    BeginTask(ticket_.task);
     absl::Status result = BlockRunner::Call(ticket_);
     if (run.stopping()) {
       local_.clear();
@@ -181,6 +186,13 @@ void Worker::RunLocal() {
   }
 }
 
+void Worker::BeginTask(uint32_t task) {
+  measured_ = timed_ || count_ % kMeasureOneOf == 0 ||
+              ticket_.run->image().pace(task) == GraphImage::Pace::kUnknown;
+  // Those that are all measured begin when the one before ends.
+  if (measured_ && !timed_) last_ticks_ = Ticks();
+}
+
 void Worker::EndTask(uint32_t task, bool failed, int64_t start_ns) {
   Run& run = *ticket_.run;
   ++ended_;
@@ -189,10 +201,12 @@ void Worker::EndTask(uint32_t task, bool failed, int64_t start_ns) {
   } else {
     ++done_;
   }
-  const bool somebody_sleeps = scheduler_.parking().has_sleepers();
-  if (timed_ || somebody_sleeps || failed) {
+  if (measured_ || failed) {
     const uint64_t now = Ticks();
-    long_ = now - last_ticks_ > LongTicks();
+    if (measured_) {
+      long_ = now - last_ticks_ > LongTicks();
+      run.image().SetPace(task, long_ ? GraphImage::Pace::kLong : GraphImage::Pace::kShort);
+    }
     AddRecord(
         {task, failed ? TaskOutcome::kFailed : TaskOutcome::kDone, start_ns, last_ticks_, now});
     last_ticks_ = now;
@@ -204,7 +218,7 @@ void Worker::EndTask(uint32_t task, bool failed, int64_t start_ns) {
     scheduler_.Push(run, elsewhere_, false, &group_);
     elsewhere_.clear();
   }
-  if (somebody_sleeps) ShareSurplus();
+  if (local_.size() > 1 && scheduler_.parking().has_sleepers()) ShareSurplus();
 }
 
 void Worker::Release(uint32_t task, bool failed) {
@@ -287,8 +301,8 @@ void Worker::GiveAway(size_t count) {
 }
 
 void Worker::ShareSurplus() {
-  if (local_.size() < 2) return;
-  if (long_) {
+  // Of what takes long, or nobody knows, one is kept.
+  if (ticket_.run->image().pace(local_.front()) != GraphImage::Pace::kShort) {
     GiveAway(local_.size() - 1);
   } else if (local_.size() >= kManyTasks) {
     GiveAway(local_.size() / 2);

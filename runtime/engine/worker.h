@@ -51,6 +51,7 @@ class Worker {
   bool RunBlocks();
   // Runs the tasks in `local_` on the ticket's core until none is left here.
   void RunLocal();
+  void BeginTask(uint32_t task);
   void EndTask(uint32_t task, bool failed, int64_t start_ns);
   void Release(uint32_t task, bool failed);
   void AddRecord(const PendingRecord& record);
@@ -72,9 +73,10 @@ class Worker {
   // ---- of what it runs now
   BlockTicket ticket_;
   uint32_t chip_ = 0;
-  uint32_t count_ = 0;  // tasks since the last look at others
-  bool timed_ = false;
-  bool long_ = false;  // the last task took long
+  uint32_t count_ = 0;     // tasks since the last look at others
+  bool timed_ = false;     // all tasks are measured
+  bool measured_ = false;  // this one is
+  bool long_ = false;      // the last one that was took long
   // The clock and the ticks at the last flush.
   int64_t base_ns_ = 0;
   uint64_t base_ticks_ = 0;

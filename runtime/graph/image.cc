@@ -19,7 +19,8 @@ GraphImage::GraphImage(BigVector<std::byte> bytes, std::vector<const pto_kernel_
       scalar_names_(Section<ImageScalar>(header().scalar_names)),
       scalar_values_(Section<uint64_t>(header().scalar_values)),
       task_names_(Section<ImageText>(header().task_names)),
-      text_(Section<char>(header().text)) {
+      text_(Section<char>(header().text)),
+      paces_(std::make_unique<std::atomic<Pace>[]>(kernels_.size())) {
   if (!chips_.empty()) place_of_chip_.resize(chips_.back() + 1);
   for (uint32_t i = 0; i < chips_.size(); ++i) place_of_chip_[chips_[i]] = i;
   for (uint32_t i = 0; i < slots_.size(); ++i) slot_by_name_.emplace(text(slots_[i].name), i);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -110,6 +111,19 @@ class GraphImage {
 
   // Names and counts of what each task's kernel refers to.
   absl::Span<const ImageKernel> kernels() const { return Section<ImageKernel>(header().kernels); }
+  // What runs have learnt of a task's kernel in this graph: whether it takes so long that it is
+  // worth a thread's wake-up. Any thread may look and tell.
+  enum class Pace : uint8_t { kUnknown, kShort, kLong };
+  Pace pace(uint32_t task) const {
+    return paces_[tasks_[task].kernel].load(std::memory_order_relaxed);
+  }
+  void SetPace(uint32_t task, Pace pace) const {
+    std::atomic<Pace>& known = paces_[tasks_[task].kernel];
+    // Seldom news, and then nobody else's cache line is touched.
+    if (known.load(std::memory_order_relaxed) != pace) {
+      known.store(pace, std::memory_order_relaxed);
+    }
+  }
   const pto_kernel_info& kernel(uint32_t task) const { return *kernels_[tasks_[task].kernel]; }
   absl::Span<const uint32_t> args(uint32_t task) const {
     return args_.subspan(tasks_[task].first_arg, kernel(task).argument_count);
@@ -155,6 +169,7 @@ class GraphImage {
   absl::Span<const ImageText> task_names_;
   absl::Span<const char> text_;
   std::vector<uint32_t> place_of_chip_;
+  const std::unique_ptr<std::atomic<Pace>[]> paces_;  // of each kernel
   // The keys are in `bytes_`.
   absl::flat_hash_map<absl::string_view, uint32_t> slot_by_name_;
   absl::flat_hash_map<absl::string_view, uint32_t> scalar_by_name_;
