@@ -23,9 +23,24 @@ void RunEntry::Attach(std::shared_ptr<Run> run) {
   run_ = std::move(run);
 }
 
-void RunEntry::SetQuiet(bool quiet) {
-  quiet_.store(quiet, std::memory_order_seq_cst);
-  if (!quiet) Tell();
+void RunEntry::HoldNews() {
+  MutexLock lock(mutex_);
+  holding_.store(true, std::memory_order_seq_cst);
+}
+
+void RunEntry::ReleaseNews() {
+  bool ended = false;
+  {
+    MutexLock lock(mutex_);
+    if (!holding_.load(std::memory_order_relaxed)) return;
+    holding_.store(false, std::memory_order_seq_cst);
+    ended = this->ended();
+  }
+  if (ended) {
+    Settle();
+  } else {
+    Tell();
+  }
 }
 
 RunStatus RunEntry::Status() const {
@@ -34,10 +49,10 @@ RunStatus RunEntry::Status() const {
   if (const std::shared_ptr<Session> session = options_.session.lock()) {
     sequence = session->log().last_sequence();
   }
+  if (ended()) return StatusAt(shared_record(), end_state_, std::max(sequence, end_sequence()));
   const std::shared_ptr<Run> run = this->run();
-  if (run == nullptr) {
-    return StatusAt(shared_record(), end_state_, std::max(sequence, end_sequence_));
-  }
+  // It ended just now.
+  if (run == nullptr) return StatusAt(shared_record(), end_state_, end_sequence());
   RunStatus status;
   status.run = shared_record();
   status.state = run->state();
@@ -68,7 +83,7 @@ uint64_t RunEntry::AddWaiter(Waiter waiter) {
       return id;
     }
   }
-  waiter(StatusAt(shared_record(), end_state_, end_sequence_));
+  waiter(StatusAt(shared_record(), end_state_, end_sequence()));
   return 0;
 }
 
@@ -98,7 +113,7 @@ void RunEntry::CollectNews(Run& run, std::vector<LogEntry>* news) {
   const int64_t started = run.started_ns();
   if (!told_started_ && started != 0) {
     told_started_ = true;
-    options_.record.queue_ns = started - run.accepted_ns();
+    if (!ended()) options_.record.queue_ns = started - run.accepted_ns();
     news->push_back(StateEvent(record, RunState::kRunning, TimeOf(run, started)));
   }
   if (records.empty()) return;
@@ -118,11 +133,11 @@ void RunEntry::TellNews(Run& run) {
 }
 
 void RunEntry::OnStarted(Run& run) {
-  if (!quiet_.load(std::memory_order_seq_cst)) TellNews(run);
+  if (!holding_.load(std::memory_order_seq_cst)) TellNews(run);
 }
 
 void RunEntry::OnRecords(Run& run, size_t waiting) {
-  if (quiet_.load(std::memory_order_seq_cst)) return;
+  if (holding_.load(std::memory_order_seq_cst)) return;
   if (waiting >= Run::kRecordBatch) {
     TellNews(run);
   } else if (const std::shared_ptr<Session> session = options_.session.lock()) {
@@ -140,36 +155,54 @@ void RunEntry::OnFinished(Run& run) {
   // An entry stays readable for long; the memory that the run used must not stay with it.
   options_.slots.reset();
   const std::shared_ptr<RegisteredGraph> graph = std::move(options_.graph);
-  const std::shared_ptr<Session> session = options_.session.lock();
   std::vector<std::pair<uint64_t, Waiter>> waiters;
-  std::shared_ptr<Run> last;  // destroyed without the lock
+  bool settle = false;
   {
     MutexLock tell_lock(tell_mutex_);
-    std::vector<LogEntry> news;
-    news.reserve(4);
-    CollectNews(run, &news);
-    const int64_t started = run.started_ns();
-    options_.record.counts = run.counts();
-    options_.record.errors = run.errors();
-    options_.record.total_ns = run.ended_ns() - run.accepted_ns();
-    if (started != 0) options_.record.run_ns = run.ended_ns() - started;
-    end_state_ = run.state();
-    news.push_back(StateEvent(shared_record(), end_state_, TimeOf(run, run.ended_ns())));
-    if (graph != nullptr) {
-      graph->last_run_ns.store(std::max<int64_t>(options_.record.run_ns, 1),
-                               std::memory_order_relaxed);
+    RunRecord& record = options_.record;
+    if (const int64_t started = run.started_ns(); started != 0) {
+      record.queue_ns = started - run.accepted_ns();
+      record.run_ns = run.ended_ns() - started;
     }
-    if (session != nullptr) end_sequence_ = session->log().Append(absl::MakeSpan(news));
+    record.total_ns = run.ended_ns() - run.accepted_ns();
+    record.counts = run.counts();
+    record.errors = run.errors();
+    end_state_ = run.state();
+    if (graph != nullptr) {
+      graph->last_run_ns.store(std::max<int64_t>(record.run_ns, 1), std::memory_order_relaxed);
+    }
     MutexLock lock(mutex_);
     ended_.store(true, std::memory_order_release);
-    // The image and what the engine kept go now; only the record stays.
-    last = std::move(run_);
     waiters.swap(waiters_);
+    settle = !holding_.load(std::memory_order_relaxed) || !waiters.empty();
+  }
+  if (settle) Settle();
+  if (waiters.empty()) return;
+  const RunStatus status = StatusAt(shared_record(), end_state_, end_sequence());
+  for (auto& [id, waiter] : waiters) waiter(status);
+}
+
+void RunEntry::Settle() {
+  const std::shared_ptr<Session> session = options_.session.lock();
+  std::shared_ptr<Run> last;  // destroyed without the locks
+  {
+    MutexLock tell_lock(tell_mutex_);
+    if (settled_) return;
+    settled_ = true;
+    {
+      // The image and what the engine kept go now; only the record stays.
+      MutexLock lock(mutex_);
+      last = std::move(run_);
+    }
+    std::vector<LogEntry> news;
+    news.reserve(4);
+    CollectNews(*last, &news);
+    news.push_back(StateEvent(shared_record(), end_state_, TimeOf(*last, last->ended_ns())));
+    if (session != nullptr) {
+      end_sequence_.store(session->log().Append(absl::MakeSpan(news)), std::memory_order_release);
+    }
   }
   if (session != nullptr) session->OnRunEnded(*this);
-  if (waiters.empty()) return;
-  const RunStatus status = StatusAt(shared_record(), end_state_, end_sequence_);
-  for (auto& [id, waiter] : waiters) waiter(status);
 }
 
 }  // namespace pto

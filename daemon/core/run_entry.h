@@ -50,15 +50,16 @@ class RunEntry final : public RunObserver, public std::enable_shared_from_this<R
   // The run to watch. Once, before it is started.
   void Attach(std::shared_ptr<Run> run);
 
-  // With this on, nothing is told of the run but its end: the thread that starts it works on it
-  // itself, so the end may come at once, with the whole story in one go. Turning it off tells
-  // what has come until then.
-  void SetQuiet(bool quiet);
+  // Between these two nothing is told of the run: the thread that starts it works on it itself,
+  // so its end may come at once, and then the whole story is told in one go, when the client has
+  // its answer. Whoever calls the first calls the second; more than once does no harm.
+  void HoldNews();
+  void ReleaseNews();
 
   RunStatus Status() const;
   bool ended() const { return ended_.load(std::memory_order_acquire); }
 
-  // The engine's run, or nullptr when it has ended.
+  // The engine's run, or nullptr some time after its end.
   std::shared_ptr<Run> run() const;
 
   // Calls `waiter` when the run ends; at once, and returning 0, when it has.
@@ -75,6 +76,7 @@ class RunEntry final : public RunObserver, public std::enable_shared_from_this<R
   void OnFinished(Run& run) override;
 
  private:
+  uint64_t end_sequence() const { return end_sequence_.load(std::memory_order_acquire); }
   std::shared_ptr<const RunRecord> shared_record() const {
     return {shared_from_this(), &options_.record};
   }
@@ -82,6 +84,8 @@ class RunEntry final : public RunObserver, public std::enable_shared_from_this<R
   void CollectNews(Run& run, std::vector<LogEntry>* news)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(tell_mutex_);
   void TellNews(Run& run);
+  // Tells the rest of the story and lets go of the run, once. It has ended.
+  void Settle();
   absl::Time TimeOf(const Run& run, int64_t ns) const {
     return options_.record.create_time + absl::Nanoseconds(ns - run.accepted_ns());
   }
@@ -92,16 +96,17 @@ class RunEntry final : public RunObserver, public std::enable_shared_from_this<R
   // The table's list of active runs.
   RunEntry* previous_active_ = nullptr;
   RunEntry* next_active_ = nullptr;
-  std::atomic<bool> quiet_{false};
-  std::atomic<bool> ended_{false};
+  std::atomic<bool> holding_{false};  // written under mutex_
+  std::atomic<bool> ended_{false};    // written under mutex_
   // Written before `ended_`.
   RunState end_state_ = RunState::kSucceeded;
-  uint64_t end_sequence_ = 0;
+  std::atomic<uint64_t> end_sequence_{0};  // 0 until the end is in the log
 
   // Held while news goes to the log, so that it keeps its order.
   Mutex tell_mutex_;
   bool told_queued_ ABSL_GUARDED_BY(tell_mutex_) = false;
   bool told_started_ ABSL_GUARDED_BY(tell_mutex_) = false;
+  bool settled_ ABSL_GUARDED_BY(tell_mutex_) = false;
 
   mutable Mutex mutex_;
   std::shared_ptr<Run> run_ ABSL_GUARDED_BY(mutex_);

@@ -305,12 +305,12 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::StartRun(RunRequest request) 
     if (request.help && last != 0 && last <= kShortRunNs) help_ns = 2 * kShortRunNs;
   }
   if (help_ns > 0) {
-    entry->SetQuiet(true);
+    entry->HoldNews();
   } else {
     entry->Tell();
   }
   options_.engine->Start(run, help_ns);
-  if (help_ns > 0 && !entry->ended()) entry->SetQuiet(false);
+  if (!request.holds_news || !entry->ended()) entry->ReleaseNews();
   // The session may have ended between the registration of the run and its start.
   if (ended()) {
     options_.engine->Stop(*run, RunState::kCancelled,

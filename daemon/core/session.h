@@ -43,6 +43,9 @@ struct RunRequest {
   int64_t timeout_ns = 0;
   // Whether a short run may be done by the calling thread.
   bool help = false;
+  // Whether the caller calls ReleaseNews when its client has the answer. A run that has ended is
+  // in the session's event log, and out of its count of active runs, only then.
+  bool holds_news = false;
 };
 
 // One client's lease, and owner of all that it makes. Thread-safe.

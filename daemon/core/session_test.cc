@@ -219,6 +219,29 @@ TEST_F(SessionTest, AHelpedRunTellsItsStoryInOneGo) {
   EXPECT_EQ(std::get<RunEvent>(events[3].event).state, RunState::kSucceeded);
 }
 
+TEST_F(SessionTest, NewsCanWaitForTheAnswer) {
+  const std::shared_ptr<Session> session = Create("a");
+  ASSERT_THAT(MakeBuffers(*session, {{"x", 0, 64}}), IsOk());
+  RunRequest request;
+  request.graph = session->AddGraph("g", Digest{}, FillGraph(2)).value();
+  request.image = request.graph->image;
+  request.graph->last_run_ns = 1;  // known to be short
+  request.help = true;
+  request.holds_news = true;
+  const std::shared_ptr<RunEntry> entry = session->StartRun(request).value();
+  EXPECT_EQ(entry->Status().state, RunState::kSucceeded);
+  EXPECT_EQ(session->log().last_sequence(), 0u);
+  EXPECT_TRUE(session->has_active_runs());
+  session->DrainRuns();
+  EXPECT_EQ(session->log().last_sequence(), 0u);
+  entry->ReleaseNews();
+  EXPECT_EQ(session->log().last_sequence(), 5u);
+  EXPECT_EQ(entry->Status().as_of_sequence, 5u);
+  EXPECT_FALSE(session->has_active_runs());
+  entry->ReleaseNews();
+  EXPECT_EQ(session->log().last_sequence(), 5u);
+}
+
 // A graph remembers its buffers, but only while they are the session's.
 TEST_F(SessionTest, AGraphForgetsBuffersThatAreRemoved) {
   const std::shared_ptr<Session> session = Create("a");

@@ -65,7 +65,7 @@ void LaunchStream::LaunchOne() {
   }
   if (request_.launch().has_wait()) request_.mutable_launch()->clear_wait();
   const absl::StatusOr<std::shared_ptr<RunEntry>> entry =
-      Launch(node_, request_.launch(), &target_);
+      Launch(node_, request_.launch(), true, &target_);
   if (!entry.ok()) {
     refuse(PrefixField(entry.status(), "launch."));
     return;
@@ -78,6 +78,8 @@ void LaunchStream::LaunchOne() {
   if ((*entry)->ended()) {
     const RunStatus status = (*entry)->Status();
     Complete([&](v1::LaunchCompletion* completion) { ToProto(status, tag, completion); });
+    // After the answer is on its way: what is told to others is not what the client waits for.
+    (*entry)->ReleaseNews();
     return;
   }
   (*entry)->AddWaiter([stream = shared_from_this(), tag](const RunStatus& status) {

@@ -159,7 +159,7 @@ absl::StatusOr<absl::Duration> ParseWait(const google::protobuf::Duration& wait,
 }
 
 absl::StatusOr<std::shared_ptr<RunEntry>> Launch(Node& node, const v1::LaunchGraphRequest& request,
-                                                 LaunchTarget* target) {
+                                                 bool holds_news, LaunchTarget* target) {
   PTO_RETURN_IF_ERROR(node.CheckAccepting());
   PTO_RETURN_IF_ERROR(FindLaunchTarget(node, request.graph(), target));
   Session& session = *target->session;
@@ -178,6 +178,7 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Launch(Node& node, const v1::LaunchGra
   run.image = run.graph->image;
   PTO_RETURN_IF_ERROR(BindScalars(request, *run.image, &run));
   run.help = true;
+  run.holds_news = holds_news;
   return session.StartRun(std::move(run));
 }
 

@@ -28,8 +28,9 @@ struct LaunchTarget {
   std::shared_ptr<RegisteredGraph> graph;
 };
 
-// Starts a run of a registered graph. `target` is that of the last launch, or empty.
+// Starts a run of a registered graph. `target` is that of the last launch, or empty. With
+// `holds_news` the caller must call ReleaseNews on the run, best after its client's answer.
 absl::StatusOr<std::shared_ptr<RunEntry>> Launch(Node& node, const v1::LaunchGraphRequest& request,
-                                                 LaunchTarget* target);
+                                                 bool holds_news, LaunchTarget* target);
 
 }  // namespace pto

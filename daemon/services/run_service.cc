@@ -97,7 +97,8 @@ void RunService::LaunchGraph(rpc::UnaryCallPtr<v1::LaunchGraphRequest, v1::Run> 
   if (!wait.ok()) return call->Finish(wait.status());
   call->mutable_request().clear_wait();
   LaunchTarget target;
-  const absl::StatusOr<std::shared_ptr<RunEntry>> entry = Launch(node_, call->request(), &target);
+  const absl::StatusOr<std::shared_ptr<RunEntry>> entry =
+      Launch(node_, call->request(), false, &target);
   if (!entry.ok()) return call->Finish(entry.status());
   AnswerWithRun(node_, std::move(call), *entry, *wait, false);
 }
