@@ -37,6 +37,8 @@ class PackedStream : public rpc::ClientStreamReactor<v1::PackedGraphPart, Respon
 
   void OnReadDone(bool ok) override {
     if (!ok) {
+      // Nothing may come of a stream that did not end as it should.
+      if (this->malformed()) return this->FinishWithError(rpc::MalformedError());
       Response response;
       const absl::Status status = End(&response);
       if (status.ok()) {
