@@ -319,6 +319,56 @@ TEST_F(BadRequestTest, BytesThatAreNoMessageAreNotTheEndOfAStream) {
   ExpectHealthy();
 }
 
+TEST_F(BadRequestTest, AWriteEndsWhenItsBufferIsDeleted) {
+  v1::WriteBufferRequest write;
+  write.set_name("sessions/main/buffers/a");
+  write.set_data("first");
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + kCallTimeout));
+  v1::WriteBufferResponse response;
+  const auto writer = api().buffer->WriteBuffer(&context, &response);
+  ASSERT_TRUE(writer->Write(write));
+  // Until the daemon has it.
+  std::string seen;
+  while (seen != "first") {
+    grpc::ClientContext reading;
+    reading.set_deadline(context.deadline());
+    const auto reader = api().buffer->ReadBuffer(
+        &reading, Proto<v1::ReadBufferRequest>("name: 'sessions/main/buffers/a' limit: 5"));
+    v1::ReadBufferResponse part;
+    ASSERT_TRUE(reader->Read(&part));
+    seen = part.data();
+    ASSERT_TRUE(reader->Finish().ok());
+  }
+  ASSERT_THAT(Call(*api().buffer, &v1::BufferService::Stub::DeleteBuffers,
+                   Proto<v1::DeleteBuffersRequest>("names: 'sessions/main/buffers/a'")),
+              IsOk());
+  // What takes its place is another buffer, of the same name.
+  MakeBuffer(api(), "sessions/main", "a", 4096);
+  writer->Write(write);
+  writer->WritesDone();
+  ExpectRefused(writer->Finish(), reason::kBufferUnknown, "");
+  ExpectHealthy();
+}
+
+TEST_F(BadRequestTest, AReadEndsWhenItsBufferIsDeleted) {
+  // More than the connection holds, so that the daemon waits for us.
+  MakeBuffer(api(), "sessions/other", "large", 60 << 20);
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + kCallTimeout));
+  const auto reader = api().buffer->ReadBuffer(
+      &context, Proto<v1::ReadBufferRequest>("name: 'sessions/other/buffers/large'"));
+  v1::ReadBufferResponse part;
+  ASSERT_TRUE(reader->Read(&part));
+  ASSERT_THAT(Call(*api().buffer, &v1::BufferService::Stub::DeleteBuffers,
+                   Proto<v1::DeleteBuffersRequest>("names: 'sessions/other/buffers/large'")),
+              IsOk());
+  while (reader->Read(&part)) {
+  }
+  ExpectRefused(reader->Finish(), reason::kBufferUnknown, "");
+  ExpectHealthy();
+}
+
 TEST_F(BadRequestTest, AMessageThatIsTooLargeIsRefused) {
   v1::SubmitRunRequest request = SubmitRequest("sessions/main", Noops(1));
   request.mutable_graph()->mutable_tasks(0)->set_name(std::string(2 << 20, 'x'));
