@@ -93,12 +93,13 @@ absl::Status BufferService::ListBuffers(const v1::ListBuffersRequest& request,
                                         v1::ListBuffersResponse* response) {
   PTO_ASSIGN_OR_RETURN(const std::string id, names::ParseSession(request.parent(), "parent"));
   PTO_ASSIGN_OR_RETURN(const size_t page, PageSize(request.page_size()));
-  PTO_ASSIGN_OR_RETURN(const std::string after, ParsePageToken(request.page_token()));
+  const PageScope scope = {"ListBuffers", request.parent()};
+  PTO_ASSIGN_OR_RETURN(const std::string after, ParsePageToken(scope, request.page_token()));
   PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(id));
   std::vector<std::shared_ptr<SessionBuffer>> buffers = session->ListBuffers(after, page + 1);
   if (buffers.size() > page) {
     buffers.pop_back();
-    response->set_next_page_token(MakePageToken(buffers.back()->id));
+    response->set_next_page_token(MakePageToken(scope, buffers.back()->id));
   }
   for (const std::shared_ptr<SessionBuffer>& buffer : buffers) {
     ToProto(id, *buffer, response->add_buffers());

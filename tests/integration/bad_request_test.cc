@@ -319,6 +319,49 @@ TEST_F(BadRequestTest, BytesThatAreNoMessageAreNotTheEndOfAStream) {
   ExpectHealthy();
 }
 
+TEST_F(BadRequestTest, APageTokenIsGoodForItsOwnListOnly) {
+  const std::string buffers = "/pto.v1.BufferService/ListBuffers";
+  const std::string runs = "/pto.v1.RunService/ListRuns";
+  const std::vector<std::pair<std::string, std::string>> lists = {
+      {buffers, "parent: 'sessions/main'"},        {buffers, "parent: 'sessions/other'"},
+      {runs, "parent: 'sessions/main'"},           {runs, "parent: 'sessions/-'"},
+      {"/pto.v1.SessionService/ListSessions", ""}, {"/pto.v1.NodeService/ListChips", ""},
+      {"/pto.v1.KernelService/ListKernels", ""},
+  };
+  const auto send = [&](size_t list, const std::string& token) {
+    const auto& [path, text] = lists[list];
+    return RawCall(api().channel, path,
+                   {Serialize(FindMethod(path), absl::StrCat(text, " page_token: '", token, "'"))});
+  };
+  const auto buffer_page =
+      Call(*api().buffer, &v1::BufferService::Stub::ListBuffers,
+           Proto<v1::ListBuffersRequest>("parent: 'sessions/main' page_size: 1"));
+  ASSERT_THAT(buffer_page, IsOk());
+  const auto run_page = Call(*api().run, &v1::RunService::Stub::ListRuns,
+                             Proto<v1::ListRunsRequest>("parent: 'sessions/main' page_size: 1"));
+  ASSERT_THAT(run_page, IsOk());
+  const auto chip_page = Call(*api().node, &v1::NodeService::Stub::ListChips,
+                              Proto<v1::ListChipsRequest>("page_size: 1"));
+  ASSERT_THAT(chip_page, IsOk());
+  const std::vector<std::pair<size_t, std::string>> tokens = {
+      {0, buffer_page->next_page_token()},
+      {2, run_page->next_page_token()},
+      {5, chip_page->next_page_token()},
+  };
+  for (const auto& [own, token] : tokens) {
+    ASSERT_NE(token, "");
+    for (size_t list = 0; list < lists.size(); ++list) {
+      SCOPED_TRACE(absl::StrCat("token of ", own, " for ", list));
+      const grpc::Status status = send(list, token);
+      if (list == own) {
+        EXPECT_TRUE(status.ok()) << status.error_message();
+      } else {
+        ExpectRefused(status, reason::kPageTokenInvalid, "page_token");
+      }
+    }
+  }
+}
+
 TEST_F(BadRequestTest, AWriteEndsWhenItsBufferIsDeleted) {
   v1::WriteBufferRequest write;
   write.set_name("sessions/main/buffers/a");

@@ -64,7 +64,7 @@ std::vector<BadRequest> BadNodeRequests() {
       {"reason too long", drain, {LongText("reason", 1025)}, reason::kFieldInvalid, "reason"},
       {"token is no number",
        "/pto.v1.NodeService/ListChips",
-       {"page_token: 'cDE6eA'"},
+       {"page_token: 'cDI6TGlzdENoaXBzOjp4'"},
        reason::kPageTokenInvalid,
        "page_token"},
   };
