@@ -36,6 +36,10 @@ class Server {
     // A client that sends HTTP/2 pings more often than this is cut off. Pings are fine while no
     // call is open: event watchers keep their connection warm.
     absl::Duration min_ping_interval = absl::Seconds(10);
+    // On TCP, where a peer can vanish without a word: how often an idle connection is probed, and
+    // how long an answer may take before the connection and its calls are given up.
+    absl::Duration keepalive_interval = absl::Seconds(30);
+    absl::Duration keepalive_timeout = absl::Seconds(10);
     // Calls of one method that wait in gRPC for a client; a burst that exceeds this number waits
     // for the polling thread.
     int armed_calls = 8;
