@@ -52,14 +52,8 @@ absl::Status BufferService::CreateBuffers(const v1::CreateBuffersRequest& reques
           .At(path + "buffer_id")
           .With("buffer", spec.buffer_id());
     }
-    PTO_ASSIGN_OR_RETURN(const uint32_t chip, names::ParseChip(spec.chip(), path + "chip"));
-    if (chip >= node_.engine().chips().size()) {
-      return Error(reason::kChipUnknown,
-                   absl::StrCat("there is no ", spec.chip(), "; the node has ",
-                                node_.engine().chips().size(), " chips"))
-          .At(path + "chip")
-          .With("chip", spec.chip());
-    }
+    PTO_ASSIGN_OR_RETURN(const uint32_t chip, names::ParseChip(spec.chip(), path + "chip",
+                                                               node_.engine().chips().size()));
     if (spec.bytes() == 0) {
       return Error(reason::kFieldInvalid, "a buffer has at least one byte").At(path + "bytes");
     }

@@ -100,15 +100,7 @@ absl::Status NodeService::ListChips(const v1::ListChipsRequest& request,
 }
 
 absl::StatusOr<uint32_t> NodeService::ParseChip(const std::string& name) const {
-  PTO_ASSIGN_OR_RETURN(const uint32_t index, names::ParseChip(name, "name"));
-  if (index >= node_.engine().chips().size()) {
-    return Error(reason::kChipUnknown, absl::StrCat("there is no ", name, "; the node has ",
-                                                    node_.engine().chips().size(), " chips"))
-        .At("name")
-        .With("chip", name)
-        .With("chips", node_.engine().chips().size());
-  }
-  return index;
+  return names::ParseChip(name, "name", node_.engine().chips().size());
 }
 
 absl::Status NodeService::GetChip(const v1::GetChipRequest& request, v1::Chip* response) {
