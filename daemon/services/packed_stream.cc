@@ -31,7 +31,9 @@ template <typename Response>
 class PackedStream : public rpc::ClientStreamReactor<v1::PackedGraphPart, Response> {
  public:
   explicit PackedStream(Node& node)
-      : node_(node), decoder_(node.target(), node.limits().max_block_tasks) {}
+      : node_(node),
+        decoder_(node.target(), node.limits().max_block_tasks,
+                 {node.limits().max_graph_tensors, node.limits().max_graph_edges}) {}
 
   void OnStart() override { this->StartRead(&part_); }
 
