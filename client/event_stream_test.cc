@@ -148,6 +148,40 @@ TEST_F(EventStreamTest, IsRefusedForGoodByTheDaemon) {
   EXPECT_EQ(gate().calls("WatchEvents"), 1);
 }
 
+TEST_F(EventStreamTest, EndsWithARunWhoseLastEventWasDropped) {
+  StartDaemon();
+  Session session = CreateSession();
+  absl::StatusOr<pto::Run> run = session.Submit(v1::GraphSpec(), {});
+  ASSERT_THAT(run, IsOk());
+  daemon_->AddDroppedEvent(session.name());
+  AddEvents(session, 1);
+  absl::StatusOr<EventStream> events = session.Watch({.until_run_ends = run->name()});
+  ASSERT_THAT(events, IsOk());
+  // What is still held comes before the end.
+  EXPECT_THAT(Take(*events, 2), ElementsAre(1, 2));
+  const absl::StatusOr<absl::optional<v1::EventBatch>> end = events->Next(kSlack);
+  ASSERT_THAT(end, IsOk());
+  EXPECT_FALSE(end->has_value());
+  EXPECT_EQ(gate().calls("GetRun"), 1);
+}
+
+TEST_F(EventStreamTest, GoesOnAfterDroppedEventsWhenTheRunDoes) {
+  StartDaemon();
+  Session session = CreateSession();
+  daemon_->HoldRuns(true);
+  absl::StatusOr<pto::Run> run = session.Submit(v1::GraphSpec(), {});
+  ASSERT_THAT(run, IsOk());
+  daemon_->AddDroppedEvent(session.name());
+  absl::StatusOr<EventStream> events = session.Watch({.until_run_ends = run->name()});
+  ASSERT_THAT(events, IsOk());
+  EXPECT_THAT(Take(*events, 1), ElementsAre(1));
+  daemon_->AddRunEvent(session.name(), run->name(), v1::Run::SUCCEEDED);
+  EXPECT_THAT(Take(*events, 1), ElementsAre(2));
+  const absl::StatusOr<absl::optional<v1::EventBatch>> end = events->Next(kSlack);
+  ASSERT_THAT(end, IsOk());
+  EXPECT_FALSE(end->has_value());
+}
+
 TEST_F(EventStreamTest, IsSharedByThreads) {
   StartDaemon();
   Session session = CreateSession();

@@ -1,5 +1,6 @@
 // What a client sees when the daemon's process is stopped or killed.
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
@@ -7,6 +8,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "client/client.h"
+#include "client/internal/core.h"
 #include "client/testing/client_fixture.h"
 #include "client/testing/fake_process.h"
 #include "client/testing/temp_socket.h"
@@ -153,6 +155,32 @@ TEST_F(FaultTest, AFrozenDaemonBehindAFullConnectionDoesNotKeepUsHere) {
   buffer_.reset();
   client_.reset();
   EXPECT_LT(stopwatch.Elapsed(), absl::Seconds(2) + kSlack);
+}
+
+// As a renewal is when its client is destroyed.
+TEST_F(FaultTest, ACallBehindAFullConnectionIsGivenUpWhenTold) {
+  absl::StatusOr<std::shared_ptr<internal::Core>> core =
+      internal::Core::Connect(socket_.address(), {});
+  ASSERT_THAT(core, IsOk());
+  process_->Freeze();
+  v1::SubmitRunRequest large;
+  large.mutable_graph()->add_tasks()->set_kernel(std::string(3 << 20, 'k'));
+  EXPECT_THAT((*core)->Call("SubmitRun", (*core)->transport().run,
+                            &v1::RunService::Stub::PrepareAsyncSubmitRun, large,
+                            internal::Deadline::After(kTimeout), internal::Retry::kNever),
+              HasReason(reason::kClientTimeout));
+  std::atomic<bool> stop = false;
+  Stopwatch stopwatch;
+  std::thread renewal([&] {
+    EXPECT_THAT(
+        (*core)->Call("RenewSession", (*core)->transport().session,
+                      &v1::SessionService::Stub::PrepareAsyncRenewSession, {},
+                      internal::Deadline::After(absl::Seconds(60)), internal::Retry::kOnce, &stop),
+        HasReason(reason::kClientTimeout));
+  });
+  stop = true;
+  renewal.join();
+  EXPECT_LT(stopwatch.Elapsed(), kSlack);
 }
 
 TEST_F(FaultTest, AKilledDaemonIsUnreachable) {

@@ -37,6 +37,8 @@ Node::Options NodeOptions(const DaemonConfig& config) {
   const config::v1::LimitsConfig& limits = config.limits();
   options.limits.max_graph_tasks = limits.max_graph_tasks();
   options.limits.max_block_tasks = limits.max_block_tasks();
+  options.limits.max_graph_tensors = limits.max_graph_tensors();
+  options.limits.max_graph_edges = limits.max_graph_edges();
   options.limits.max_chunk_bytes = limits.max_chunk_bytes();
   options.limits.max_buffer_bytes = limits.max_buffer_bytes();
   options.limits.max_session_buffers = limits.max_session_buffers();

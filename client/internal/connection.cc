@@ -21,6 +21,8 @@ constexpr int kKeepaliveMs = 30'000;
 constexpr int kKeepaliveTimeoutMs = 10'000;
 // How long a call that was cancelled may take to end.
 constexpr absl::Duration kCancelTime = absl::Milliseconds(100);
+// How often a wait looks whether it is to stop.
+constexpr absl::Duration kLook = absl::Milliseconds(50);
 
 // Keeps gRPC's threads until the process ends. Else whoever closes the last connection stops
 // them, and waits for up to ten seconds for one that polls sockets after a large write.
@@ -92,8 +94,9 @@ Connection::~Connection() {
   if (!stuck.empty()) Lost::Get().Add(std::move(stuck));
 }
 
-bool Connection::AwaitClear(const Deadline& deadline) {
+bool Connection::AwaitClear(const Deadline& deadline, const std::atomic<bool>* stop) {
   while (is_stuck_.load(std::memory_order_acquire)) {
+    if (stop != nullptr && stop->load()) return false;
     std::shared_ptr<AsyncCall> first;
     {
       MutexLock lock(mutex_);
@@ -104,7 +107,8 @@ bool Connection::AwaitClear(const Deadline& deadline) {
       }
       first = stuck_.front();
     }
-    if (!first->Drain(deadline)) return false;
+    const Deadline until = stop == nullptr ? deadline : deadline.AtMost(kLook);
+    if (!first->Drain(until) && deadline.Passed()) return false;
   }
   return true;
 }

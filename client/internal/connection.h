@@ -25,8 +25,8 @@ class Connection {
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
 
   // Waits until no call is stuck: a new one would only join them. False when the deadline
-  // passed first. One load in the good case.
-  bool AwaitClear(const Deadline& deadline);
+  // passed first, or when `stop` became true. One load in the good case.
+  bool AwaitClear(const Deadline& deadline, const std::atomic<bool>* stop = nullptr);
 
   // Destroys a call that nobody waits for any more, and cancels it if need be. When it is
   // stuck it is kept until it is not. Takes a tenth of a second at most.

@@ -40,9 +40,9 @@ Deadline Core::DeadlineOf(absl::Duration timeout, absl::Duration extra) const {
   return Deadline::After(timeout == kDefaultTimeout ? options_.timeout + extra : timeout);
 }
 
-absl::StatusOr<v1::Node> Core::GetNode(const Deadline& deadline) {
+absl::StatusOr<v1::Node> Core::GetNode(const Deadline& deadline, const std::atomic<bool>* stop) {
   return Call("GetNode", transport_.node, &v1::NodeService::Stub::PrepareAsyncGetNode, {}, deadline,
-              Retry::kOnce);
+              Retry::kOnce, stop);
 }
 
 absl::StatusOr<v1::Session> Core::Renew(SessionState& session, absl::Duration timeout,
@@ -53,11 +53,11 @@ absl::StatusOr<v1::Session> Core::Renew(SessionState& session, absl::Duration ti
       Call("RenewSession", transport_.session, &v1::SessionService::Stub::PrepareAsyncRenewSession,
            request, Deadline::After(timeout), Retry::kOnce, &stop);
   if (renewed.ok() || stop.load()) return renewed;
-  return Examine(session, renewed.status(), Deadline::After(kProbeTimeout));
+  return Examine(session, renewed.status(), Deadline::After(kProbeTimeout), &stop);
 }
 
 absl::Status Core::Examine(SessionState& session, const absl::Status& error,
-                           const Deadline& deadline) {
+                           const Deadline& deadline, const std::atomic<bool>* stop) {
   const std::string reason = ReasonOf(error);
   if (reason == reason::kBootIdChanged.name) {
     session.Lose(error);
@@ -68,7 +68,7 @@ absl::Status Core::Examine(SessionState& session, const absl::Status& error,
   if (!session_gone && reason != reason::kDaemonUnreachable.name) return error;
 
   const Deadline probe = deadline.AtMost(kProbeTimeout);
-  const absl::StatusOr<v1::Node> node = GetNode(probe);
+  const absl::StatusOr<v1::Node> node = GetNode(probe, stop);
   if (!node.ok()) return error;
   if (node->boot_id() != session.boot_id()) {
     session.Lose(
@@ -85,7 +85,7 @@ absl::Status Core::Examine(SessionState& session, const absl::Status& error,
     request.set_name(session.name());
     const absl::StatusOr<v1::Session> found =
         Call("GetSession", transport_.session, &v1::SessionService::Stub::PrepareAsyncGetSession,
-             request, probe, Retry::kOnce);
+             request, probe, Retry::kOnce, stop);
     if (absl::IsNotFound(found.status())) {
       session.Lose(found.status());
       return session.status();

@@ -53,7 +53,8 @@ class Core {
   // `timeout` as a caller gave it; `extra` counts on top of the client's own.
   Deadline DeadlineOf(absl::Duration timeout, absl::Duration extra = absl::ZeroDuration()) const;
 
-  absl::StatusOr<v1::Node> GetNode(const Deadline& deadline);
+  absl::StatusOr<v1::Node> GetNode(const Deadline& deadline,
+                                   const std::atomic<bool>* stop = nullptr);
 
   // One call: `Call("GetNode", transport().node, &Stub::PrepareAsyncGetNode, request, deadline,
   // retry)`. `stop`, when given, ends the wait when it becomes true.
@@ -64,7 +65,7 @@ class Core {
                                 const Deadline& deadline, Retry retry,
                                 const std::atomic<bool>* stop = nullptr) {
     while (true) {
-      if (!wire.connection.AwaitClear(deadline)) return Timeout(rpc, deadline);
+      if (!wire.connection.AwaitClear(deadline, stop)) return Timeout(rpc, deadline);
       auto call = std::make_unique<UnaryCall<Response>>(*wire.stub, method, request, deadline);
       if (!call->Await(deadline, stop)) {
         wire.connection.Release(std::move(call));
@@ -98,8 +99,10 @@ class Core {
   }
 
   // What an error of a call on a session means: itself, or that the session is lost, which is
-  // then remembered. Asks the daemon when the error leaves that open, within the deadline.
-  absl::Status Examine(SessionState& session, const absl::Status& error, const Deadline& deadline);
+  // then remembered. Asks the daemon when the error leaves that open, within the deadline and
+  // until `stop`.
+  absl::Status Examine(SessionState& session, const absl::Status& error, const Deadline& deadline,
+                       const std::atomic<bool>* stop = nullptr);
 
   // Waits for the end of a run. `session` may be null.
   absl::StatusOr<v1::Run> WaitRun(SessionState* session, const std::string& name,

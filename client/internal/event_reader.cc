@@ -19,6 +19,7 @@ using Call = ReaderCall<v1::EventBatch>;
 constexpr absl::string_view kRpc = "WatchEvents";
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(10);
 constexpr absl::Duration kLastBackoff = absl::Seconds(1);
+constexpr absl::Duration kAskTimeout = absl::Seconds(1);
 
 // Whether another call can go on where this one broke off.
 bool IsTransient(const absl::Status& error) {
@@ -91,7 +92,7 @@ absl::StatusOr<absl::optional<v1::EventBatch>> EventReader::Read(const Deadline&
     v1::EventBatch batch;
     switch (call_->Next(deadline, batch)) {
       case Call::Result::kMessage:
-        Note(batch);
+        Note(batch, deadline);
         give_up.reset();
         if (!batch.events().empty()) return absl::make_optional(std::move(batch));
         break;
@@ -113,17 +114,42 @@ absl::StatusOr<absl::optional<v1::EventBatch>> EventReader::Read(const Deadline&
   }
 }
 
-void EventReader::Note(const v1::EventBatch& batch) {
+void EventReader::Note(const v1::EventBatch& batch, const Deadline& deadline) {
   request_.set_after_sequence(batch.through_sequence());
   backoff_ = kFirstBackoff;
   if (until_run_ends_.empty()) return;
   for (const v1::Event& event : batch.events()) {
     if (event.has_run() && event.run().name() == until_run_ends_ && IsFinal(event.run().state())) {
-      end_ = absl::OkStatus();
-      CloseCall();
+      EndWell();
       return;
     }
+    must_ask_ |= event.has_dropped() && !ended_through_.has_value();
   }
+  if (must_ask_) AskForRun(deadline);
+  // What the stream still holds comes first.
+  if (ended_through_.has_value() && batch.through_sequence() >= *ended_through_) EndWell();
+}
+
+void EventReader::AskForRun(const Deadline& deadline) {
+  v1::GetRunRequest request;
+  request.set_name(until_run_ends_);
+  const absl::StatusOr<v1::Run> run =
+      core_->Call("GetRun", core_->transport().run, &v1::RunService::Stub::PrepareAsyncGetRun,
+                  request, deadline.AtMost(kAskTimeout), Retry::kOnce);
+  if (run.ok()) {
+    must_ask_ = false;
+    if (IsFinal(run->state())) ended_through_ = run->as_of_sequence();
+  } else if (ReasonOf(run.status()) == reason::kRunExpired.name) {
+    // Ended so long ago that the daemon does not know when.
+    must_ask_ = false;
+    ended_through_ = 0;
+  }
+  // Else the next batch, which comes also when nothing happens, asks again.
+}
+
+void EventReader::EndWell() {
+  end_ = absl::OkStatus();
+  CloseCall();
 }
 
 absl::Status EventReader::Recover(const absl::Status& error, const Deadline& deadline,

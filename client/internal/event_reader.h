@@ -38,7 +38,10 @@ class EventReader {
   absl::StatusOr<absl::optional<v1::EventBatch>> Read(const Deadline& deadline);
   void CloseCall();
   // Notes where to resume, and whether this batch is the last one wanted.
-  void Note(const v1::EventBatch& batch);
+  void Note(const v1::EventBatch& batch, const Deadline& deadline);
+  // Whether the run has ended that ends the stream: its last event may be among the dropped.
+  void AskForRun(const Deadline& deadline);
+  void EndWell();
   // Decides what a broken call means. OK: reconnect; else the error to return.
   absl::Status Recover(const absl::Status& error, const Deadline& deadline,
                        const Deadline& give_up);
@@ -56,6 +59,10 @@ class EventReader {
   v1::WatchEventsRequest request_;
   std::unique_ptr<ReaderCall<v1::EventBatch>> call_;
   absl::Duration backoff_;
+  // Events were dropped, and the daemon has not said yet whether the run has ended.
+  bool must_ask_ = false;
+  // The run has ended, and the event that says so has this number or a smaller one.
+  absl::optional<uint64_t> ended_through_;
   // The end: OK means that it was a good one.
   absl::optional<absl::Status> end_;
 };

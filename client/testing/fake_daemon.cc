@@ -244,6 +244,7 @@ struct FakeDaemon::Runs final : v1::RunService::Service {
     MutexLock lock(daemon.mutex_);
     FAKE_CHECK(daemon.CheckSession(SessionOf(request->name())));
     *response = daemon.runs_[request->name()];
+    response->set_as_of_sequence(daemon.events_[SessionOf(request->name())].size());
     return Status::OK;
   }
 
@@ -394,6 +395,16 @@ void FakeDaemon::AddRunEvent(const std::string& session, const std::string& run,
   event.set_sequence(log.size());
   event.mutable_run()->set_name(run);
   event.mutable_run()->set_state(state);
+  changed_.NotifyAll();
+}
+
+void FakeDaemon::AddDroppedEvent(const std::string& session) {
+  MutexLock lock(mutex_);
+  std::vector<v1::Event>& log = events_[session];
+  v1::Event& event = log.emplace_back();
+  event.set_sequence(log.size());
+  event.mutable_dropped()->set_last_sequence(log.size());
+  event.mutable_dropped()->set_count(1);
   changed_.NotifyAll();
 }
 

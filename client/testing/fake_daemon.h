@@ -57,6 +57,8 @@ class FakeDaemon {
 
   // Appends an event to a session's log.
   void AddRunEvent(const std::string& session, const std::string& run, v1::Run::State state);
+  // Appends the notice that an event was dropped.
+  void AddDroppedEvent(const std::string& session);
   // Breaks off every event stream that is open.
   void DropEventStreams();
   // `after_sequence` of each WatchEvents call.

@@ -92,9 +92,11 @@ absl::Status CheckLimits(const LimitsConfig& limits) {
     uint64_t value;
     uint64_t most;
   } counts[] = {
-      // Indices of tasks and of buffers are 32 bits wide.
+      // Indices of tasks, tensors and buffers are 32 bits wide.
       {"limits.max_graph_tasks", limits.max_graph_tasks(), 1u << 30},
       {"limits.max_block_tasks", limits.max_block_tasks(), 1u << 30},
+      {"limits.max_graph_tensors", limits.max_graph_tensors(), 1u << 30},
+      {"limits.max_graph_edges", limits.max_graph_edges(), 1u << 30},
       {"limits.max_buffer_bytes", limits.max_buffer_bytes(), kNoBound},
       {"limits.max_session_buffers", limits.max_session_buffers(), 1u << 30},
       {"limits.max_session_active_runs", limits.max_session_active_runs(), kNoBound},

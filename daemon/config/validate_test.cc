@@ -59,6 +59,8 @@ TEST(ValidateConfigTest, NamesTheSettingThatIsWrong) {
       {"limits { max_message_bytes: 2097152 }", "limits.max_message_bytes"},
       {"limits { max_message_bytes: 2147483648 }", "limits.max_message_bytes"},
       {"limits { max_graph_tasks: 18446744073709551615 }", "limits.max_graph_tasks"},
+      {"limits { max_graph_tensors: 18446744073709551615 }", "limits.max_graph_tensors"},
+      {"limits { max_graph_edges: 1073741825 }", "limits.max_graph_edges"},
   };
   for (const auto& [text, key] : cases) {
     const absl::Status status = Validate(text);

@@ -9,6 +9,8 @@ namespace pto {
 // Sizes beyond which a request is refused.
 struct Limits {
   uint64_t max_graph_tasks = 1'048'576;
+  uint64_t max_graph_tensors = 8'388'608;
+  uint64_t max_graph_edges = 67'108'864;
   uint32_t max_block_tasks = 65'536;
   uint64_t max_chunk_bytes = uint64_t{2} << 20;
   uint64_t max_buffer_bytes = uint64_t{16} << 30;

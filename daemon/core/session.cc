@@ -58,6 +58,7 @@ void Session::End(absl::string_view why) {
     graphs.swap(graphs_);
     runs = runs_.Active();
   }
+  for (const auto& [id, buffer] : buffers) buffer->removed.store(true, std::memory_order_release);
   for (const std::shared_ptr<RunEntry>& entry : runs) {
     if (const std::shared_ptr<Run> run = entry->run()) {
       options_.engine->Stop(*run, RunState::kCancelled,
@@ -164,6 +165,7 @@ std::shared_ptr<SessionBuffer> Session::RemoveBuffer(absl::string_view id) {
   if (it == buffers_.end()) return nullptr;
   std::shared_ptr<SessionBuffer> removed = std::move(it->second);
   buffers_.erase(it);
+  removed->removed.store(true, std::memory_order_release);
   ForgetOwnSlots();
   return removed;
 }

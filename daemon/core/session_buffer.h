@@ -17,6 +17,8 @@ struct SessionBuffer {
   std::shared_ptr<MemoryBlock> memory;
   // Runs that are queued or running and use it.
   std::atomic<uint32_t> in_use{0};
+  // Deleted, or its session has ended: what still holds it must let go. Never taken back.
+  std::atomic<bool> removed{false};
 };
 
 // The buffers in a graph's slots.

@@ -27,15 +27,7 @@ absl::StatusOr<absl::string_view> ReadKernel(absl::string_view name, const Kerne
 
 absl::StatusOr<uint32_t> ReadChip(absl::string_view name, const GraphTarget& target,
                                   absl::string_view field) {
-  PTO_ASSIGN_OR_RETURN(const uint32_t chip, names::ParseChip(name, field));
-  if (chip >= target.chip_clusters.size()) {
-    return Error(reason::kChipUnknown, absl::StrCat("there is no ", names::Chip(chip),
-                                                    "; the node has ", target.chip_clusters.size()))
-        .At(field)
-        .With("chip", names::Chip(chip))
-        .With("chips", target.chip_clusters.size());
-  }
-  return chip;
+  return names::ParseChip(name, field, target.chip_clusters.size());
 }
 
 absl::StatusOr<std::string> ReadBuffer(absl::string_view name, absl::string_view session,

@@ -64,6 +64,16 @@ absl::StatusOr<uint32_t> ParseChip(absl::string_view name, absl::string_view fie
   return index;
 }
 
+absl::StatusOr<uint32_t> ParseChip(absl::string_view name, absl::string_view field, size_t chips) {
+  PTO_ASSIGN_OR_RETURN(const uint32_t index, ParseChip(name, field));
+  if (index < chips) return index;
+  return Error(reason::kChipUnknown,
+               absl::StrCat("there is no ", name, "; the node has ", chips, " chips"))
+      .At(field)
+      .With("chip", name)
+      .With("chips", chips);
+}
+
 absl::StatusOr<std::string> ParseSession(absl::string_view name, absl::string_view field) {
   absl::string_view id = name;
   if (!absl::ConsumePrefix(&id, "sessions/") || absl::StrContains(id, '/')) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -17,6 +18,8 @@ absl::Status CheckId(absl::string_view id, absl::string_view field);
 
 // `chips/3` gives 3. Only the decimal form without leading zeros is a name.
 absl::StatusOr<uint32_t> ParseChip(absl::string_view name, absl::string_view field);
+// The same on a node with `chips` of them: CHIP_UNKNOWN for one beyond.
+absl::StatusOr<uint32_t> ParseChip(absl::string_view name, absl::string_view field, size_t chips);
 
 // `sessions/s1` gives `s1`.
 absl::StatusOr<std::string> ParseSession(absl::string_view name, absl::string_view field);

@@ -42,6 +42,17 @@ TEST(NamesTest, ParsesChips) {
   EXPECT_EQ(GetErrorDetail(ParseChip("3", "tasks[1].chip").status())->field, "tasks[1].chip");
 }
 
+TEST(NamesTest, ParsesChipsOfANode) {
+  EXPECT_EQ(ParseChip("chips/1", "chip", 2).value(), 1u);
+  EXPECT_THAT(ParseChip("chip/1", "chip", 2), HasReason(reason::kNameInvalid));
+  const absl::StatusOr<uint32_t> beyond = ParseChip("chips/2", "tasks[1].chip", 2);
+  ASSERT_THAT(beyond, HasReason(reason::kChipUnknown));
+  const absl::optional<ErrorDetail> detail = GetErrorDetail(beyond.status());
+  EXPECT_EQ(detail->field, "tasks[1].chip");
+  EXPECT_THAT(detail->metadata, ::testing::UnorderedElementsAre(::testing::Pair("chip", "chips/2"),
+                                                                ::testing::Pair("chips", "2")));
+}
+
 TEST(NamesTest, ParsesSessions) {
   EXPECT_EQ(ParseSession("sessions/s1", "name").value(), "s1");
   for (const char* name :

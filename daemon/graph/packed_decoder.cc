@@ -40,6 +40,16 @@ absl::Status LengthError(absl::string_view kind, uint32_t block, absl::string_vi
       .With("want", want);
 }
 
+// For a block that would make the graph too large in a column's kind of thing.
+absl::Status TooLargeError(absl::string_view kind, uint32_t block, absl::string_view column,
+                           absl::string_view things, absl::string_view limit_name, uint64_t limit,
+                           uint64_t have, int more) {
+  return Error(reason::kGraphTooLarge, absl::StrCat("a graph has at most ", limit, " ", things))
+      .At(absl::StrCat(kind, "[block ", block, "].", column))
+      .With("block", block)
+      .Limit(limit_name, limit, have, static_cast<uint64_t>(more));
+}
+
 absl::Status OrderError(absl::string_view part, absl::string_view message) {
   return Error(reason::kStreamOrder, message).At(part);
 }
@@ -55,8 +65,9 @@ struct PackedDecoder::Columns {
   int64_t last_arg = 0;
 };
 
-PackedDecoder::PackedDecoder(const GraphTarget& target, uint32_t max_block_tasks)
-    : target_(target), max_block_tasks_(max_block_tasks), builder_(target) {}
+PackedDecoder::PackedDecoder(const GraphTarget& target, uint32_t max_block_tasks,
+                             const GraphLimits& limits)
+    : target_(target), max_block_tasks_(max_block_tasks), limits_(limits), builder_(target) {}
 
 absl::Status PackedDecoder::Add(const v1::PackedGraphPart& part) {
   if (status_.ok()) status_ = AddPart(part);
@@ -147,6 +158,10 @@ absl::Status PackedDecoder::AddTensors(const v1::TensorBlock& block) {
   if (block.offset_delta_size() != count) {
     return LengthError("tensors", number, "offset_delta", block.offset_delta_size(), count);
   }
+  if (static_cast<uint64_t>(count) + tensor_count_ > limits_.max_tensors) {
+    return TooLargeError("tensors", number, "buffer", "tensors", "max_graph_tensors",
+                         limits_.max_tensors, tensor_count_, count);
+  }
   int64_t offset = 0;
   for (int i = 0; i < count; ++i) {
     const auto row = static_cast<uint32_t>(i);
@@ -202,12 +217,12 @@ absl::Status PackedDecoder::CheckTaskBlock(const v1::TaskBlock& block) const {
   }
   const uint64_t total = uint64_t{builder_.task_count()} + static_cast<uint64_t>(count);
   if (total > target_.max_tasks) {
-    return Error(reason::kGraphTooLarge,
-                 absl::StrCat("a graph has at most ", target_.max_tasks, " tasks"))
-        .At(path("kernel"))
-        .With("block", number)
-        .Limit("max_graph_tasks", target_.max_tasks, builder_.task_count(),
-               static_cast<uint64_t>(count));
+    return TooLargeError("tasks", number, "kernel", "tasks", "max_graph_tasks", target_.max_tasks,
+                         builder_.task_count(), count);
+  }
+  if (static_cast<uint64_t>(block.dep_back_size()) + edge_count_ > limits_.max_edges) {
+    return TooLargeError("tasks", number, "dep_back", "dependencies", "max_graph_edges",
+                         limits_.max_edges, edge_count_, block.dep_back_size());
   }
   if (!block.chip().empty() && block.chip_size() != count) {
     return LengthError("tasks", number, "chip", block.chip_size(), count);
@@ -235,6 +250,7 @@ absl::Status PackedDecoder::AddTasks(const v1::TaskBlock& block) {
   PTO_RETURN_IF_ERROR(left_over("arg_delta", columns.next_arg, block.arg_delta_size()));
   PTO_RETURN_IF_ERROR(left_over("scalar", columns.next_scalar, block.scalar_size()));
   PTO_RETURN_IF_ERROR(left_over("dep_back", columns.next_dependency, block.dep_back_size()));
+  edge_count_ += static_cast<uint64_t>(block.dep_back_size());
   ++task_blocks_;
   return absl::OkStatus();
 }

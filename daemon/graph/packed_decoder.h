@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "daemon/graph/decoded_graph.h"
+#include "daemon/graph/graph_limits.h"
 #include "pto/v1/graph.pb.h"
 #include "runtime/graph/builder.h"
 
@@ -21,7 +22,8 @@ namespace pto {
 // Not thread-safe.
 class PackedDecoder {
  public:
-  PackedDecoder(const GraphTarget& target, uint32_t max_block_tasks);
+  PackedDecoder(const GraphTarget& target, uint32_t max_block_tasks,
+                const GraphLimits& limits = {});
 
   // STREAM_ORDER when the part does not belong here, else what is wrong with it.
   absl::Status Add(const v1::PackedGraphPart& part);
@@ -57,6 +59,7 @@ class PackedDecoder {
 
   const GraphTarget target_;
   const uint32_t max_block_tasks_;
+  const GraphLimits limits_;
   GraphBuilder builder_;
   absl::Status status_;
   bool has_header_ = false;
@@ -73,6 +76,7 @@ class PackedDecoder {
   uint32_t tensor_blocks_ = 0;
   uint32_t task_blocks_ = 0;
   uint32_t tensor_count_ = 0;
+  uint64_t edge_count_ = 0;
 
   // Of the task at hand; kept so that a task costs no allocation.
   uint32_t args_[PTO_MAX_ARGS] = {};

@@ -318,6 +318,35 @@ TEST(PackedDecoderTest, TooManyTasks) {
   EXPECT_EQ(GetErrorDetail(status)->quota->usage, 2u);
 }
 
+TEST(PackedDecoderTest, TooManyTensors) {
+  PackedDecoder decoder(GraphTestTarget(), kMaxBlockTasks, {.max_tensors = 7});
+  ASSERT_THAT(decoder.Add(Parse(Header())), IsOk());
+  ASSERT_THAT(decoder.Add(Parse(kTensors)), IsOk());
+  const absl::Status status = decoder.Add(Parse(kTensors));
+  ASSERT_THAT(status, HasReason(reason::kGraphTooLarge));
+  const absl::optional<ErrorDetail> detail = GetErrorDetail(status);
+  EXPECT_EQ(detail->field, "tensors[block 1].buffer");
+  EXPECT_EQ(detail->quota->limit, 7u);
+  EXPECT_EQ(detail->quota->usage, 4u);
+  EXPECT_EQ(detail->quota->requested, 4u);
+}
+
+TEST(PackedDecoderTest, TooManyEdges) {
+  PackedDecoder decoder(GraphTestTarget(), kMaxBlockTasks, {.max_edges = 3});
+  ASSERT_THAT(decoder.Add(Parse(Header())), IsOk());
+  ASSERT_THAT(
+      decoder.Add(Parse("tasks { kernel: [0, 0, 0] dep_count: [0, 1, 1] dep_back: [1, 1] }")),
+      IsOk());
+  const absl::Status status = decoder.Add(
+      Parse("tasks { first_task: 3 kernel: [0, 0] dep_count: [1, 1] dep_back: [1, 1] }"));
+  ASSERT_THAT(status, HasReason(reason::kGraphTooLarge));
+  const absl::optional<ErrorDetail> detail = GetErrorDetail(status);
+  EXPECT_EQ(detail->field, "tasks[block 1].dep_back");
+  EXPECT_EQ(detail->quota->limit, 3u);
+  EXPECT_EQ(detail->quota->usage, 2u);
+  EXPECT_EQ(detail->quota->requested, 2u);
+}
+
 TEST(PackedDecoderTest, OneLaunchIsThereByDefault) {
   const absl::StatusOr<DecodedGraph> graph =
       Decode({Chips("kernels: 'nop'"), "tasks { kernel: 0 launch: 0 }", Commit(1)});

@@ -65,20 +65,15 @@ absl::Status AddName(absl::string_view name, uint32_t index, absl::string_view l
 
 class SpecDecoder {
  public:
-  SpecDecoder(const v1::GraphSpec& spec, absl::string_view session, const GraphTarget& target)
-      : spec_(spec), session_(session), target_(target), builder_(target) {}
+  SpecDecoder(const v1::GraphSpec& spec, absl::string_view session, const GraphTarget& target,
+              const GraphLimits& limits)
+      : spec_(spec), session_(session), target_(target), limits_(limits), builder_(target) {}
 
   absl::StatusOr<DecodedGraph> Decode() {
     if (spec_.tasks().empty()) {
       return Error(reason::kGraphEmpty, "the graph has no task").At("graph.tasks");
     }
-    const auto task_count = static_cast<uint64_t>(spec_.tasks_size());
-    if (task_count > target_.max_tasks) {
-      return Error(reason::kGraphTooLarge, absl::StrCat("a graph has at most ", target_.max_tasks,
-                                                        " tasks, not ", task_count))
-          .At("graph.tasks")
-          .Limit("max_graph_tasks", target_.max_tasks, 0, task_count);
-    }
+    PTO_RETURN_IF_ERROR(CheckSize());
     PTO_RETURN_IF_ERROR(AddTensors());
     PTO_RETURN_IF_ERROR(AddScalars());
     PTO_RETURN_IF_ERROR(NameTasks());
@@ -92,6 +87,36 @@ class SpecDecoder {
   }
 
  private:
+  // Before anything is built.
+  absl::Status CheckSize() const {
+    const auto task_count = static_cast<uint64_t>(spec_.tasks_size());
+    if (task_count > target_.max_tasks) {
+      return Error(reason::kGraphTooLarge, absl::StrCat("a graph has at most ", target_.max_tasks,
+                                                        " tasks, not ", task_count))
+          .At("graph.tasks")
+          .Limit("max_graph_tasks", target_.max_tasks, 0, task_count);
+    }
+    const auto tensor_count = static_cast<uint64_t>(spec_.tensors_size());
+    if (tensor_count > limits_.max_tensors) {
+      return Error(reason::kGraphTooLarge, absl::StrCat("a graph has at most ", limits_.max_tensors,
+                                                        " tensors, not ", tensor_count))
+          .At("graph.tensors")
+          .Limit("max_graph_tensors", limits_.max_tensors, 0, tensor_count);
+    }
+    uint64_t edges = 0;
+    for (int i = 0; i < spec_.tasks_size(); ++i) {
+      const auto more = static_cast<uint64_t>(spec_.tasks(i).after_size());
+      if (more > limits_.max_edges - edges) {
+        return Error(reason::kGraphTooLarge,
+                     absl::StrCat("a graph has at most ", limits_.max_edges, " dependencies"))
+            .At(absl::StrCat("graph.tasks[", i, "].after"))
+            .Limit("max_graph_edges", limits_.max_edges, edges, more);
+      }
+      edges += more;
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status AddTensors() {
     tensors_.reserve(static_cast<size_t>(spec_.tensors_size()));
     for (int i = 0; i < spec_.tensors_size(); ++i) {
@@ -296,6 +321,7 @@ class SpecDecoder {
   const v1::GraphSpec& spec_;
   const absl::string_view session_;
   const GraphTarget& target_;
+  const GraphLimits& limits_;
   GraphBuilder builder_;
 
   // The keys are strings of the message.
@@ -316,8 +342,8 @@ class SpecDecoder {
 }  // namespace
 
 absl::StatusOr<DecodedGraph> DecodeGraphSpec(const v1::GraphSpec& spec, absl::string_view session,
-                                             const GraphTarget& target) {
-  return SpecDecoder(spec, session, target).Decode();
+                                             const GraphTarget& target, const GraphLimits& limits) {
+  return SpecDecoder(spec, session, target, limits).Decode();
 }
 
 }  // namespace pto

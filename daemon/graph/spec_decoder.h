@@ -3,6 +3,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "daemon/graph/decoded_graph.h"
+#include "daemon/graph/graph_limits.h"
 #include "pto/v1/graph.pb.h"
 #include "runtime/graph/builder.h"
 
@@ -12,6 +13,7 @@ namespace pto {
 // belongs to. Everything that can be wrong with the message is refused, with the path of the
 // field from the request on, such as `graph.tasks[3].args[1]`.
 absl::StatusOr<DecodedGraph> DecodeGraphSpec(const v1::GraphSpec& spec, absl::string_view session,
-                                             const GraphTarget& target);
+                                             const GraphTarget& target,
+                                             const GraphLimits& limits = {});
 
 }  // namespace pto

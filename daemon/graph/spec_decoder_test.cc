@@ -357,6 +357,29 @@ TEST(SpecDecoderTest, TooManyTasks) {
   EXPECT_EQ(GetErrorDetail(graph.status())->quota->requested, 2u);
 }
 
+TEST(SpecDecoderTest, TooManyTensors) {
+  const std::string text = Nop("tensors { name: 'a' dtype: F32 } tensors { name: 'b' dtype: F32 }");
+  const GraphTarget target = GraphTestTarget();
+  EXPECT_THAT(DecodeGraphSpec(Parse(text), "s1", target, {.max_tensors = 2}), IsOk());
+  const absl::StatusOr<DecodedGraph> graph =
+      DecodeGraphSpec(Parse(text), "s1", target, {.max_tensors = 1});
+  ASSERT_THAT(graph, HasReason(reason::kGraphTooLarge));
+  EXPECT_EQ(GetErrorDetail(graph.status())->field, "graph.tensors");
+  EXPECT_EQ(GetErrorDetail(graph.status())->quota->requested, 2u);
+}
+
+TEST(SpecDecoderTest, TooManyEdges) {
+  const std::string waits = "tasks { kernel: 'nop' chip: 'chips/0' after: '0' }";
+  const std::string text = Nop() + waits + waits;
+  const GraphTarget target = GraphTestTarget();
+  EXPECT_THAT(DecodeGraphSpec(Parse(text), "s1", target, {.max_edges = 2}), IsOk());
+  const absl::StatusOr<DecodedGraph> graph =
+      DecodeGraphSpec(Parse(text), "s1", target, {.max_edges = 1});
+  ASSERT_THAT(graph, HasReason(reason::kGraphTooLarge));
+  EXPECT_EQ(GetErrorDetail(graph.status())->field, "graph.tasks[2].after");
+  EXPECT_EQ(GetErrorDetail(graph.status())->quota->usage, 1u);
+}
+
 TEST(SpecDecoderTest, LongestNamesAreWell) {
   EXPECT_THAT(Decode(absl::StrCat("tensors { name: '", kLongest, "' dtype: F16 } scalars { name: '",
                                   kLongest, "' value { f64: 1 } } tasks { name: '", kLongest,

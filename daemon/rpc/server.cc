@@ -37,6 +37,20 @@ void SetOptions(const Server::Options& options, grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(
       GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
       static_cast<int>(absl::ToInt64Milliseconds(options.min_ping_interval)));
+  const bool tcp =
+      std::any_of(options.listen.begin(), options.listen.end(),
+                  [](const auto& address) { return !absl::StartsWith(address, "unix"); });
+  if (tcp) {
+    builder.AddChannelArgument(
+        GRPC_ARG_KEEPALIVE_TIME_MS,
+        static_cast<int>(absl::ToInt64Milliseconds(options.keepalive_interval)));
+    builder.AddChannelArgument(
+        GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+        static_cast<int>(absl::ToInt64Milliseconds(options.keepalive_timeout)));
+    // Else there are only two probes until we send something else, which a call that waits for
+    // its client never does.
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  }
   // Otherwise a second daemon could bind the same TCP port and take half of the connections.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // For the reflection service, the only synchronous one: more threads in more queues would

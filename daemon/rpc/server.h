@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "absl/time/time.h"
 #include "daemon/rpc/call.h"
 #include "daemon/rpc/poll_team.h"
+#include "daemon/rpc/service_access.h"
 #include "daemon/rpc/stream_method.h"
 #include "daemon/rpc/unary.h"
 #include "grpcpp/completion_queue.h"
@@ -36,6 +36,10 @@ class Server {
     // A client that sends HTTP/2 pings more often than this is cut off. Pings are fine while no
     // call is open: event watchers keep their connection warm.
     absl::Duration min_ping_interval = absl::Seconds(10);
+    // On TCP, where a peer can vanish without a word: how often an idle connection is probed, and
+    // how long an answer may take before the connection and its calls are given up.
+    absl::Duration keepalive_interval = absl::Seconds(30);
+    absl::Duration keepalive_timeout = absl::Seconds(10);
     // Calls of one method that wait in gRPC for a client; a burst that exceeds this number waits
     // for the polling thread.
     int armed_calls = 8;
@@ -55,48 +59,51 @@ class Server {
   // server.Unary(&NodeService::AsyncService::RequestGetNode, &service,
   //              [](UnaryCallPtr<GetNodeRequest, Node> call) { ... });
   template <typename Base, typename Service, typename Request, typename Response>
-  void Unary(void (Base::*request)(grpc::ServerContext*, Request*,
-                                   grpc::ServerAsyncResponseWriter<Response>*,
-                                   grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*),
+  void Unary(void (Base::*)(grpc::ServerContext*, Request*,
+                            grpc::ServerAsyncResponseWriter<Response>*, grpc::CompletionQueue*,
+                            grpc::ServerCompletionQueue*, void*),
              Service* service, std::type_identity_t<UnaryHandler<Request, Response>> handler) {
-    AddUnary<Request, Response>(Requester(request, service), std::move(handler), false);
+    AddUnary<Request, Response>(MessageRequester<Base>(service), std::move(handler), false);
   }
 
   // The same for calls that may wait long: they can use UnaryCall::OnCancelled. Costs one more
   // trip through the queue per call.
   template <typename Base, typename Service, typename Request, typename Response>
-  void LongUnary(void (Base::*request)(grpc::ServerContext*, Request*,
-                                       grpc::ServerAsyncResponseWriter<Response>*,
-                                       grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*),
+  void LongUnary(void (Base::*)(grpc::ServerContext*, Request*,
+                                grpc::ServerAsyncResponseWriter<Response>*, grpc::CompletionQueue*,
+                                grpc::ServerCompletionQueue*, void*),
                  Service* service, std::type_identity_t<UnaryHandler<Request, Response>> handler) {
-    AddUnary<Request, Response>(Requester(request, service), std::move(handler), true);
+    AddUnary<Request, Response>(MessageRequester<Base>(service), std::move(handler), true);
   }
 
   template <typename Base, typename Service, typename Request, typename Response>
-  void ServerStream(
-      void (Base::*request)(grpc::ServerContext*, Request*, grpc::ServerAsyncWriter<Response>*,
-                            grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*),
-      Service* service, std::type_identity_t<ServerStreamFactory<Request, Response>> factory) {
+  void ServerStream(void (Base::*)(grpc::ServerContext*, Request*,
+                                   grpc::ServerAsyncWriter<Response>*, grpc::CompletionQueue*,
+                                   grpc::ServerCompletionQueue*, void*),
+                    Service* service,
+                    std::type_identity_t<ServerStreamFactory<Request, Response>> factory) {
     methods_.push_back(std::make_unique<internal::ServerStreamMethod<Request, Response>>(
-        live_, Requester(request, service), std::move(factory)));
+        live_, MessageRequester<Base>(service), std::move(factory)));
   }
 
   template <typename Base, typename Service, typename Request, typename Response>
-  void ClientStream(
-      void (Base::*request)(grpc::ServerContext*, grpc::ServerAsyncReader<Response, Request>*,
-                            grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*),
-      Service* service, std::type_identity_t<ClientStreamFactory<Request, Response>> factory) {
+  void ClientStream(void (Base::*)(grpc::ServerContext*,
+                                   grpc::ServerAsyncReader<Response, Request>*,
+                                   grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*),
+                    Service* service,
+                    std::type_identity_t<ClientStreamFactory<Request, Response>> factory) {
     methods_.push_back(std::make_unique<internal::ClientStreamMethod<Request, Response>>(
-        live_, Requester(request, service), std::move(factory)));
+        live_, StreamRequester<Base>(service), std::move(factory)));
   }
 
   template <typename Base, typename Service, typename Request, typename Response>
-  void BidiStream(
-      void (Base::*request)(grpc::ServerContext*, grpc::ServerAsyncReaderWriter<Response, Request>*,
-                            grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*),
-      Service* service, std::type_identity_t<BidiStreamFactory<Request, Response>> factory) {
+  void BidiStream(void (Base::*)(grpc::ServerContext*,
+                                 grpc::ServerAsyncReaderWriter<Response, Request>*,
+                                 grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*),
+                  Service* service,
+                  std::type_identity_t<BidiStreamFactory<Request, Response>> factory) {
     methods_.push_back(std::make_unique<internal::BidiStreamMethod<Request, Response>>(
-        live_, Requester(request, service), std::move(factory)));
+        live_, StreamRequester<Base>(service), std::move(factory)));
   }
 
   // Binds the addresses and serves. Errors: LISTEN_FAILED, which names the address.
@@ -124,19 +131,21 @@ class Server {
     grpc::CompletionQueue& queue_;
   };
 
-  // Completes a generated Request function with what it needs from the server.
-  template <typename Base, typename Service, typename... Parts>
-  auto Requester(void (Base::*request)(Parts...), Service* service) {
-    return [server = this, request, service](auto*... parts_and_tag) {
-      server->RequestInto(request, service, std::make_tuple(parts_and_tag...),
-                          std::make_index_sequence<sizeof...(parts_and_tag) - 1>());
+  // Ask gRPC for a call of the method whose generated Request function `Base` declares; the
+  // registering functions above take that function only for what its type says.
+  template <typename Base, typename Service>
+  auto MessageRequester(Service* service) {
+    return [this, service](grpc::ServerContext* context, auto* message, auto* stream, void* tag) {
+      internal::ServiceAccess::RequestWithMessage(*service, internal::kMethodIndex<Service, Base>,
+                                                  context, message, stream, queue_.get(), tag);
     };
   }
-  template <typename Function, typename Service, typename Tuple, size_t... kParts>
-  void RequestInto(Function request, Service* service, const Tuple& parts_and_tag,
-                   std::index_sequence<kParts...>) {
-    (service->*request)(std::get<kParts>(parts_and_tag)..., queue_.get(), queue_.get(),
-                        std::get<sizeof...(kParts)>(parts_and_tag));
+  template <typename Base, typename Service>
+  auto StreamRequester(Service* service) {
+    return [this, service](grpc::ServerContext* context, auto* stream, void* tag) {
+      internal::ServiceAccess::RequestStream(*service, internal::kMethodIndex<Service, Base>,
+                                             context, stream, queue_.get(), tag);
+    };
   }
 
   template <typename Request, typename Response>

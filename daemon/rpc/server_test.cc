@@ -1,10 +1,13 @@
 #include "daemon/rpc/server.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <latch>
@@ -252,6 +255,37 @@ TEST(ServerTest, BearsPingsAtTheIntervalThatItAllowsAndNotMoreOften) {
   EXPECT_EQ(EndOfCallWithPings(absl::Minutes(1), std::chrono::minutes(1)),
             grpc::StatusCode::UNAVAILABLE);
   allowed.join();
+}
+
+// A peer whose kernel still takes what is sent, but who does not answer any more.
+TEST(ServerTest, GivesUpATcpPeerThatHasVanished) {
+  Server::Options options;
+  options.listen = {"127.0.0.1:0"};
+  options.keepalive_interval = absl::Milliseconds(100);
+  options.keepalive_timeout = absl::Milliseconds(100);
+  TestingServer server(options);
+  AddSay(server);
+  server.Start();
+  const std::string address = server.server().addresses()[0];
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  to.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
+  const int peer = socket(AF_INET, SOCK_STREAM, 0);
+  ASSERT_GE(peer, 0);
+  // Long, so that only a server that never gives up fails.
+  const timeval patience = {.tv_sec = 20, .tv_usec = 0};
+  ASSERT_EQ(setsockopt(peer, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
+  ASSERT_EQ(connect(peer, reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
+  // The preface of HTTP/2 and empty settings: from here on the connection is in use.
+  const std::string hello("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0", 33);
+  ASSERT_EQ(send(peer, hello.data(), hello.size(), 0), static_cast<ssize_t>(hello.size()));
+  char bytes[256];
+  ssize_t got = 0;
+  while ((got = recv(peer, bytes, sizeof bytes, 0)) > 0) {
+  }
+  EXPECT_TRUE(got == 0 || errno == ECONNRESET) << strerror(errno);
+  close(peer);
 }
 
 TEST(ServerTest, StopsUnderLoad) {

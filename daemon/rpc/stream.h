@@ -1,6 +1,7 @@
 #pragma once
 
 #include "absl/status/status.h"
+#include "daemon/rpc/incoming.h"
 #include "daemon/rpc/stream_call.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/async_stream.h"
@@ -22,7 +23,8 @@ class StreamReactor {
 
   // The call has begun: the first moment at which something can be started.
   virtual void OnStart() {}
-  // StartRead has ended. Not ok: the client has ended its half, or the call is broken.
+  // StartRead has ended. Not ok: the client has ended its half, or sent bytes that are no message
+  // (see malformed below), or the call is broken.
   virtual void OnReadDone(bool /*ok*/) {}
   // StartWrite has ended. Not ok: the call is broken.
   virtual void OnWriteDone(bool /*ok*/) {}
@@ -40,6 +42,32 @@ class StreamReactor {
 
 // Whether a message leaves at once, or may wait in gRPC's buffer for the ones that follow.
 enum class Flush { kNow, kWithNext };
+
+namespace internal {
+
+// What the two reactors that read have in common.
+template <typename Request>
+class ReadingReactor : public StreamReactor {
+ public:
+  // In OnReadDone and after it: the client has sent bytes that are no message. What it sent
+  // before is good; after it nothing can be trusted. However the reactor finishes the call, it
+  // ends with MESSAGE_INVALID.
+  bool malformed() const { return incoming_.malformed.load(std::memory_order_acquire); }
+
+ protected:
+  NextMessage<Request>* Into(Request* message) {
+    incoming_.message = message;
+    return &incoming_;
+  }
+  grpc::Status EndWith(const absl::Status& status) const {
+    return ToGrpcStatus(malformed() ? MalformedError() : status);
+  }
+
+ private:
+  NextMessage<Request> incoming_;
+};
+
+}  // namespace internal
 
 // The client sends one request, the server many responses.
 template <typename Response>
@@ -71,58 +99,62 @@ class ServerStreamReactor : public StreamReactor {
 
 // The client sends many requests, the server one response.
 template <typename Request, typename Response>
-class ClientStreamReactor : public StreamReactor {
+class ClientStreamReactor : public internal::ReadingReactor<Request> {
  public:
   // `message` stays untouched by others until OnReadDone.
   void StartRead(Request* message) {
-    stream_->Read(message, call_->Begin(internal::StreamCall::kRead));
+    stream_->Read(this->Into(message), this->call_->Begin(internal::StreamCall::kRead));
   }
   // The response is sent only with an OK status; it may be changed at once.
   void Finish(const absl::Status& status, const Response& response) {
-    stream_->Finish(response, ToGrpcStatus(status), call_->Begin(internal::StreamCall::kFinish));
+    stream_->Finish(response, this->EndWith(status),
+                    this->call_->Begin(internal::StreamCall::kFinish));
   }
   void FinishWithError(const absl::Status& status) {
-    stream_->FinishWithError(ToGrpcStatus(status), call_->Begin(internal::StreamCall::kFinish));
+    stream_->FinishWithError(this->EndWith(status),
+                             this->call_->Begin(internal::StreamCall::kFinish));
   }
 
   // For the server.
-  void Bind(internal::StreamCall* call, grpc::ServerAsyncReader<Response, Request>* stream) {
-    call_ = call;
+  void Bind(internal::StreamCall* call,
+            grpc::ServerAsyncReader<Response, internal::NextMessage<Request>>* stream) {
+    this->call_ = call;
     stream_ = stream;
   }
 
  private:
-  grpc::ServerAsyncReader<Response, Request>* stream_ = nullptr;
+  grpc::ServerAsyncReader<Response, internal::NextMessage<Request>>* stream_ = nullptr;
 };
 
 // Both send many. One read and one write may be under way at the same time.
 template <typename Request, typename Response>
-class BidiStreamReactor : public StreamReactor {
+class BidiStreamReactor : public internal::ReadingReactor<Request> {
  public:
   // See the two above.
   void StartRead(Request* message) {
-    stream_->Read(message, call_->Begin(internal::StreamCall::kRead));
+    stream_->Read(this->Into(message), this->call_->Begin(internal::StreamCall::kRead));
   }
   void StartWrite(const Response* message, Flush flush = Flush::kNow) {
-    stream_->Write(*message, call_->WriteOptions(flush == Flush::kWithNext),
-                   call_->Begin(internal::StreamCall::kWrite));
+    stream_->Write(*message, this->call_->WriteOptions(flush == Flush::kWithNext),
+                   this->call_->Begin(internal::StreamCall::kWrite));
   }
   void StartWriteAndFinish(const Response* message) {
-    stream_->WriteAndFinish(*message, grpc::WriteOptions(), grpc::Status::OK,
-                            call_->BeginLastWrite());
+    stream_->WriteAndFinish(*message, grpc::WriteOptions(), this->EndWith(absl::OkStatus()),
+                            this->call_->BeginLastWrite());
   }
   void Finish(const absl::Status& status) {
-    stream_->Finish(ToGrpcStatus(status), call_->Begin(internal::StreamCall::kFinish));
+    stream_->Finish(this->EndWith(status), this->call_->Begin(internal::StreamCall::kFinish));
   }
 
   // For the server.
-  void Bind(internal::StreamCall* call, grpc::ServerAsyncReaderWriter<Response, Request>* stream) {
-    call_ = call;
+  void Bind(internal::StreamCall* call,
+            grpc::ServerAsyncReaderWriter<Response, internal::NextMessage<Request>>* stream) {
+    this->call_ = call;
     stream_ = stream;
   }
 
  private:
-  grpc::ServerAsyncReaderWriter<Response, Request>* stream_ = nullptr;
+  grpc::ServerAsyncReaderWriter<Response, internal::NextMessage<Request>>* stream_ = nullptr;
 };
 
 }  // namespace pto::rpc

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "daemon/rpc/call.h"
+#include "daemon/rpc/incoming.h"
 #include "daemon/rpc/stream.h"
 #include "daemon/rpc/stream_call.h"
 #include "runtime/base/log.h"
@@ -27,19 +28,28 @@ namespace internal {
 // The three kinds of streaming method. Each has a Requester, which hands the parts of a new call
 // to gRPC.
 
+// Takes the place of a reactor when the request is no message.
+template <typename Response>
+class RefusingReactor final : public ServerStreamReactor<Response> {
+ public:
+  void OnStart() override { this->Finish(MalformedError()); }
+  void OnDone() override { delete this; }
+};
+
 template <typename Request, typename Response>
 class ServerStreamMethod final : public Method {
  public:
   using Stream = grpc::ServerAsyncWriter<Response>;
   using Factory = ServerStreamFactory<Request, Response>;
-  using Requester = std::function<void(grpc::ServerContext*, Request*, Stream*, void* tag)>;
+  using Requester =
+      std::function<void(grpc::ServerContext*, FirstMessage<Request>*, Stream*, void* tag)>;
 
   ServerStreamMethod(LiveCount& live, Requester requester, Factory factory)
       : Method(live), requester_(std::move(requester)), factory_(std::move(factory)) {}
 
   void Arm() override {
     auto* const call = new Call(*this);
-    requester_(&call->context(), &call->request, &call->stream, static_cast<Tag*>(call));
+    requester_(&call->context(), &call->incoming, &call->stream, static_cast<Tag*>(call));
   }
 
  private:
@@ -47,13 +57,16 @@ class ServerStreamMethod final : public Method {
     explicit Call(ServerStreamMethod& owner)
         : StreamCall(owner), method(owner), stream(&context()) {}
     StreamReactor* MakeReactor() override {
-      ServerStreamReactor<Response>* const reactor = method.factory_(request, context());
+      ServerStreamReactor<Response>* const reactor = incoming.malformed
+                                                         ? new RefusingReactor<Response>()
+                                                         : method.factory_(request, context());
       PTO_CHECK(reactor != nullptr, "a factory must return a reactor");
       reactor->Bind(this, &stream);
       return reactor;
     }
     ServerStreamMethod& method;
     Request request;
+    FirstMessage<Request> incoming{&request};
     Stream stream;
   };
 
@@ -94,11 +107,13 @@ class ReadingStreamMethod final : public Method {
 };
 
 template <typename Request, typename Response>
-using ClientStreamMethod = ReadingStreamMethod<ClientStreamReactor<Request, Response>,
-                                               grpc::ServerAsyncReader<Response, Request>>;
+using ClientStreamMethod =
+    ReadingStreamMethod<ClientStreamReactor<Request, Response>,
+                        grpc::ServerAsyncReader<Response, NextMessage<Request>>>;
 template <typename Request, typename Response>
-using BidiStreamMethod = ReadingStreamMethod<BidiStreamReactor<Request, Response>,
-                                             grpc::ServerAsyncReaderWriter<Response, Request>>;
+using BidiStreamMethod =
+    ReadingStreamMethod<BidiStreamReactor<Request, Response>,
+                        grpc::ServerAsyncReaderWriter<Response, NextMessage<Request>>>;
 
 }  // namespace internal
 }  // namespace pto::rpc

@@ -257,6 +257,27 @@ TEST_F(StreamTest, BothStream) {
   EXPECT_EQ(journal_.done, 1);
 }
 
+// The client library serialises text that is not UTF-8, and only complains in its log.
+TEST_F(StreamTest, BytesThatAreNoMessageAreNotTheEndOfAStream) {
+  for (int good = 0; good < 3; ++good) {
+    BoundedContext context;
+    auto chat = client_->Chat(&context);
+    Text answer;
+    for (int i = 0; i < good; ++i) {
+      ASSERT_TRUE(chat->Write(MakeText("x")));
+      ASSERT_TRUE(chat->Read(&answer));
+    }
+    ASSERT_TRUE(chat->Write(MakeText("\xc3\x28")));
+    EXPECT_FALSE(chat->Read(&answer));
+    const grpc::Status status = chat->Finish();
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    EXPECT_THAT(FromGrpcStatus(status), HasReason(reason::kMessageInvalid));
+  }
+  Stop();
+  EXPECT_EQ(journal_.alive, 0);
+  EXPECT_EQ(journal_.done, 3);
+}
+
 // Parrot has a read under way most of the time: it ends without OnCancel's help.
 TEST_F(StreamTest, TheClientOfABidiStreamGoes) {
   for (int i = 0; i < 30; ++i) {

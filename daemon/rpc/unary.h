@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "daemon/rpc/call.h"
+#include "daemon/rpc/incoming.h"
 #include "daemon/rpc/tag.h"
 #include "google/protobuf/arena.h"
 #include "grpcpp/server_context.h"
@@ -150,6 +151,7 @@ class UnaryCall final {
   alignas(std::max_align_t) char first_block_[kFirstBlockBytes];
   google::protobuf::Arena arena_{ArenaOptions()};
   Request* const request_;
+  internal::FirstMessage<Request> incoming_{request_};
   Response* const response_;
   grpc::ServerContext context_;
   grpc::ServerAsyncResponseWriter<Response> writer_;
@@ -168,7 +170,7 @@ class UnaryMethod final : public Method {
  public:
   using Call = UnaryCall<Request, Response>;
   // Hands a call to gRPC, which fills it and returns the tag when a client calls.
-  using Requester = std::function<void(grpc::ServerContext*, Request*,
+  using Requester = std::function<void(grpc::ServerContext*, FirstMessage<Request>*,
                                        grpc::ServerAsyncResponseWriter<Response>*, void* tag)>;
 
   UnaryMethod(LiveCount& live, Requester requester, UnaryHandler<Request, Response> handler,
@@ -180,7 +182,7 @@ class UnaryMethod final : public Method {
 
   void Arm() override {
     auto* const call = new Call(*this, notices_cancel_);
-    requester_(&call->context_, call->request_, &call->writer_,
+    requester_(&call->context_, &call->incoming_, &call->writer_,
                static_cast<Tag*>(&call->request_tag_));
   }
 
@@ -191,7 +193,11 @@ class UnaryMethod final : public Method {
       return;
     }
     const Alive until_armed(live());
-    handler_(UnaryCallPtr<Request, Response>(call));
+    if (call->incoming_.malformed) {
+      UnaryCallPtr<Request, Response>(call)->Finish(MalformedError());
+    } else {
+      handler_(UnaryCallPtr<Request, Response>(call));
+    }
     // Afterwards, because the client waits for the handler and not for this; there are others
     // armed.
     Arm();

@@ -67,6 +67,28 @@ TEST(UnaryTest, FinishesInline) {
   }
 }
 
+// The client library serialises text that is not UTF-8, and only complains in its log.
+TEST(UnaryTest, BytesThatAreNoMessageAreRefusedWithAReason) {
+  std::atomic<int> handled = 0;
+  TestingServer server;
+  server.server().Unary(&EchoService::RequestSay, server.service(), [&](Call call) {
+    ++handled;
+    call->Finish(absl::OkStatus());
+  });
+  server.Start();
+  auto client = server.Client();
+  std::string answer;
+  // More often than calls are armed.
+  for (int i = 0; i < 20; ++i) {
+    const grpc::Status status = Say(*client, "\xc3\x28", &answer);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    EXPECT_THAT(FromGrpcStatus(status), HasReason(reason::kMessageInvalid));
+  }
+  EXPECT_EQ(handled, 0);
+  EXPECT_TRUE(Say(*client, "x", &answer).ok());
+  EXPECT_EQ(handled, 1);
+}
+
 TEST(UnaryTest, FinishesLaterOnAnotherThread) {
   Shelf shelf;
   TestingServer server;

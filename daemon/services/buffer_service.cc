@@ -52,14 +52,8 @@ absl::Status BufferService::CreateBuffers(const v1::CreateBuffersRequest& reques
           .At(path + "buffer_id")
           .With("buffer", spec.buffer_id());
     }
-    PTO_ASSIGN_OR_RETURN(const uint32_t chip, names::ParseChip(spec.chip(), path + "chip"));
-    if (chip >= node_.engine().chips().size()) {
-      return Error(reason::kChipUnknown,
-                   absl::StrCat("there is no ", spec.chip(), "; the node has ",
-                                node_.engine().chips().size(), " chips"))
-          .At(path + "chip")
-          .With("chip", spec.chip());
-    }
+    PTO_ASSIGN_OR_RETURN(const uint32_t chip, names::ParseChip(spec.chip(), path + "chip",
+                                                               node_.engine().chips().size()));
     if (spec.bytes() == 0) {
       return Error(reason::kFieldInvalid, "a buffer has at least one byte").At(path + "bytes");
     }
@@ -93,12 +87,13 @@ absl::Status BufferService::ListBuffers(const v1::ListBuffersRequest& request,
                                         v1::ListBuffersResponse* response) {
   PTO_ASSIGN_OR_RETURN(const std::string id, names::ParseSession(request.parent(), "parent"));
   PTO_ASSIGN_OR_RETURN(const size_t page, PageSize(request.page_size()));
-  PTO_ASSIGN_OR_RETURN(const std::string after, ParsePageToken(request.page_token()));
+  const PageScope scope = {"ListBuffers", request.parent()};
+  PTO_ASSIGN_OR_RETURN(const std::string after, ParsePageToken(scope, request.page_token()));
   PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(id));
   std::vector<std::shared_ptr<SessionBuffer>> buffers = session->ListBuffers(after, page + 1);
   if (buffers.size() > page) {
     buffers.pop_back();
-    response->set_next_page_token(MakePageToken(buffers.back()->id));
+    response->set_next_page_token(MakePageToken(scope, buffers.back()->id));
   }
   for (const std::shared_ptr<SessionBuffer>& buffer : buffers) {
     ToProto(id, *buffer, response->add_buffers());

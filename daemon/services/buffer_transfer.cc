@@ -30,9 +30,15 @@ absl::StatusOr<Target> FindTarget(Node& node, const std::string& name) {
   return target;
 }
 
-absl::Status CheckIdle(const Target& target) {
+// Whether the transfer may go on: between two messages a run may start, or the buffer go.
+absl::Status CheckUsable(const Target& target) {
   if (target.session->ended()) {
     return Error(reason::kSessionEnded, absl::StrCat(target.session->name(), " has ended"))
+        .With("session", target.session->name());
+  }
+  if (target.buffer->removed.load(std::memory_order_acquire)) {
+    return Error(reason::kBufferUnknown, absl::StrCat(target.name, " was deleted"))
+        .With("buffer", target.buffer->id)
         .With("session", target.session->name());
   }
   const uint32_t in_use = target.buffer->in_use.load(std::memory_order_acquire);
@@ -101,7 +107,7 @@ class WriteBuffer final
           .At("data")
           .Limit("max_chunk_bytes", node_.limits().max_chunk_bytes, 0, data.size());
     }
-    PTO_RETURN_IF_ERROR(CheckIdle(target_));
+    PTO_RETURN_IF_ERROR(CheckUsable(target_));
     PTO_RETURN_IF_ERROR(CheckRange(target_, request_.offset(), data.size()));
     std::memcpy(target_.buffer->memory->data() + request_.offset(), data.data(), data.size());
     written_ += data.size();
@@ -133,7 +139,7 @@ class ReadBuffer final : public rpc::ServerStreamReactor<v1::ReadBufferResponse>
       Finish(absl::CancelledError("the client has gone"));
       return;
     }
-    const absl::Status status = CheckIdle(target_);
+    const absl::Status status = CheckUsable(target_);
     if (!status.ok()) {
       Finish(status);
       return;
@@ -152,7 +158,7 @@ class ReadBuffer final : public rpc::ServerStreamReactor<v1::ReadBufferResponse>
                            : request_.offset() < size ? size - request_.offset()
                                                       : 0;
     PTO_RETURN_IF_ERROR(CheckRange(target_, request_.offset(), limit));
-    PTO_RETURN_IF_ERROR(CheckIdle(target_));
+    PTO_RETURN_IF_ERROR(CheckUsable(target_));
     next_ = request_.offset();
     end_ = next_ + limit;
     return absl::OkStatus();

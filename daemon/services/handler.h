@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "daemon/rpc/unary.h"
+#include "runtime/base/error.h"
 
 namespace pto {
 

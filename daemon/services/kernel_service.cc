@@ -15,6 +15,8 @@ namespace {
 
 using Async = v1::KernelService::AsyncService;
 
+constexpr PageScope kScope = {"ListKernels", ""};
+
 // Refuses an upload at its beginning.
 class RefusedUpload final : public rpc::ClientStreamReactor<v1::RegisterKernelRequest, v1::Kernel> {
  public:
@@ -40,12 +42,12 @@ void KernelService::Register(rpc::Server& server) {
 absl::Status KernelService::ListKernels(const v1::ListKernelsRequest& request,
                                         v1::ListKernelsResponse* response) {
   PTO_ASSIGN_OR_RETURN(const size_t page, PageSize(request.page_size()));
-  PTO_ASSIGN_OR_RETURN(const std::string after, ParsePageToken(request.page_token()));
+  PTO_ASSIGN_OR_RETURN(const std::string after, ParsePageToken(kScope, request.page_token()));
   for (const pto_kernel_info* info : node_.kernels().List()) {
     if (info->name <= after) continue;
     if (response->kernels_size() == static_cast<int>(page)) {
       const std::string& last = response->kernels(response->kernels_size() - 1).name();
-      response->set_next_page_token(MakePageToken(last.substr(last.find('/') + 1)));
+      response->set_next_page_token(MakePageToken(kScope, last.substr(last.find('/') + 1)));
       break;
     }
     ToProto(*info, response->add_kernels());

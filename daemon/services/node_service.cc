@@ -18,6 +18,8 @@ namespace {
 
 using Async = v1::NodeService::AsyncService;
 
+constexpr PageScope kScope = {"ListChips", ""};
+
 }  // namespace
 
 void NodeService::Register(rpc::Server& server) {
@@ -85,7 +87,7 @@ void NodeService::FillChip(uint32_t index, v1::Chip* chip) const {
 absl::Status NodeService::ListChips(const v1::ListChipsRequest& request,
                                     v1::ListChipsResponse* response) {
   PTO_ASSIGN_OR_RETURN(const size_t page, PageSize(request.page_size()));
-  PTO_ASSIGN_OR_RETURN(const std::string after, ParsePageToken(request.page_token()));
+  PTO_ASSIGN_OR_RETURN(const std::string after, ParsePageToken(kScope, request.page_token()));
   uint32_t first = 0;
   if (!after.empty() && !absl::SimpleAtoi(after, &first)) {
     return Error(reason::kPageTokenInvalid, "this is not a token of ListChips").At("page_token");
@@ -93,20 +95,12 @@ absl::Status NodeService::ListChips(const v1::ListChipsRequest& request,
   const auto count = static_cast<uint32_t>(node_.engine().chips().size());
   const auto end = static_cast<uint32_t>(std::min<uint64_t>(count, uint64_t{first} + page));
   for (uint32_t i = first; i < end; ++i) FillChip(i, response->add_chips());
-  if (end < count) response->set_next_page_token(MakePageToken(absl::StrCat(end)));
+  if (end < count) response->set_next_page_token(MakePageToken(kScope, absl::StrCat(end)));
   return absl::OkStatus();
 }
 
 absl::StatusOr<uint32_t> NodeService::ParseChip(const std::string& name) const {
-  PTO_ASSIGN_OR_RETURN(const uint32_t index, names::ParseChip(name, "name"));
-  if (index >= node_.engine().chips().size()) {
-    return Error(reason::kChipUnknown, absl::StrCat("there is no ", name, "; the node has ",
-                                                    node_.engine().chips().size(), " chips"))
-        .At("name")
-        .With("chip", name)
-        .With("chips", node_.engine().chips().size());
-  }
-  return index;
+  return names::ParseChip(name, "name", node_.engine().chips().size());
 }
 
 absl::Status NodeService::GetChip(const v1::GetChipRequest& request, v1::Chip* response) {

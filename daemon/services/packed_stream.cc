@@ -31,12 +31,16 @@ template <typename Response>
 class PackedStream : public rpc::ClientStreamReactor<v1::PackedGraphPart, Response> {
  public:
   explicit PackedStream(Node& node)
-      : node_(node), decoder_(node.target(), node.limits().max_block_tasks) {}
+      : node_(node),
+        decoder_(node.target(), node.limits().max_block_tasks,
+                 {node.limits().max_graph_tensors, node.limits().max_graph_edges}) {}
 
   void OnStart() override { this->StartRead(&part_); }
 
   void OnReadDone(bool ok) override {
     if (!ok) {
+      // Nothing may come of a stream that did not end as it should.
+      if (this->malformed()) return this->FinishWithError(rpc::MalformedError());
       Response response;
       const absl::Status status = End(&response);
       if (status.ok()) {

@@ -13,7 +13,12 @@ constexpr int32_t kMaxPage = 1000;
 constexpr size_t kMaxLabels = 32;
 constexpr size_t kMaxLabelBytes = 256;
 constexpr size_t kMaxReasonBytes = 1024;
-constexpr absl::string_view kTokenPrefix = "p1:";
+constexpr size_t kMaxTokenBytes = 512;
+
+// How the text of a list's tokens begins. Names have no colons.
+std::string TokenPrefix(const PageScope& scope) {
+  return absl::StrCat("p2:", scope.method, ":", scope.parent, ":");
+}
 
 }  // namespace
 
@@ -28,18 +33,22 @@ absl::StatusOr<size_t> PageSize(int32_t page_size) {
   return page_size == 0 ? kDefaultPage : static_cast<size_t>(page_size);
 }
 
-std::string MakePageToken(absl::string_view after) {
-  return absl::WebSafeBase64Escape(absl::StrCat(kTokenPrefix, after));
+std::string MakePageToken(const PageScope& scope, absl::string_view after) {
+  return absl::WebSafeBase64Escape(absl::StrCat(TokenPrefix(scope), after));
 }
 
-absl::StatusOr<std::string> ParsePageToken(absl::string_view token) {
+absl::StatusOr<std::string> ParsePageToken(const PageScope& scope, absl::string_view token) {
   if (token.empty()) return std::string();
+  const std::string prefix = TokenPrefix(scope);
   std::string text;
-  if (!absl::WebSafeBase64Unescape(token, &text) || !absl::StartsWith(text, kTokenPrefix) ||
-      text.size() > 256) {
-    return Error(reason::kPageTokenInvalid, "this is not a page token of ptod").At("page_token");
+  if (token.size() > kMaxTokenBytes || !absl::WebSafeBase64Unescape(token, &text) ||
+      !absl::StartsWith(text, prefix)) {
+    return Error(reason::kPageTokenInvalid,
+                 absl::StrCat("this is not a page token of this ", scope.method))
+        .At("page_token")
+        .With("method", scope.method);
   }
-  return text.substr(kTokenPrefix.size());
+  return text.substr(prefix.size());
 }
 
 absl::StatusOr<absl::Duration> ParseDuration(const google::protobuf::Duration& duration,

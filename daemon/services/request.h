@@ -18,9 +18,16 @@ namespace pto {
 // 0 means 100; at most 1,000.
 absl::StatusOr<size_t> PageSize(int32_t page_size);
 
-// The token of a page that continues after the thing called `after`, and back.
-std::string MakePageToken(absl::string_view after);
-absl::StatusOr<std::string> ParsePageToken(absl::string_view token);
+// Which list a page is of: the method, and the parent where there is one.
+struct PageScope {
+  absl::string_view method;
+  absl::string_view parent;
+};
+
+// The token of a page that continues after the thing called `after`, and back. A token is good
+// only for the list that it was made for: PAGE_TOKEN_INVALID.
+std::string MakePageToken(const PageScope& scope, absl::string_view after);
+absl::StatusOr<std::string> ParsePageToken(const PageScope& scope, absl::string_view token);
 
 // FIELD_INVALID unless it is a valid duration of `least` to `most`.
 absl::StatusOr<absl::Duration> ParseDuration(const google::protobuf::Duration& duration,

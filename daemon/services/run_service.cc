@@ -171,7 +171,8 @@ absl::Status RunService::CancelRun(const v1::CancelRunRequest& request, v1::Run*
 absl::Status RunService::ListRuns(const v1::ListRunsRequest& request,
                                   v1::ListRunsResponse* response) {
   PTO_ASSIGN_OR_RETURN(const size_t page, PageSize(request.page_size()));
-  PTO_ASSIGN_OR_RETURN(const std::string token, ParsePageToken(request.page_token()));
+  const PageScope scope = {"ListRuns", request.parent()};
+  PTO_ASSIGN_OR_RETURN(const std::string token, ParsePageToken(scope, request.page_token()));
   // A token names the session and the number of the last run of the page.
   std::string token_session;
   uint64_t before = 0;
@@ -200,7 +201,7 @@ absl::Status RunService::ListRuns(const v1::ListRunsRequest& request,
     for (const std::shared_ptr<RunEntry>& entry :
          session->ListRuns(from, room + 1, request.active_only())) {
       if (response->runs_size() == static_cast<int>(page)) {
-        response->set_next_page_token(MakePageToken(last));
+        response->set_next_page_token(MakePageToken(scope, last));
         return absl::OkStatus();
       }
       ToProto(entry->Status(), response->add_runs());

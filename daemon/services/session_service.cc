@@ -19,6 +19,8 @@ namespace {
 
 using Async = v1::SessionService::AsyncService;
 
+constexpr PageScope kScope = {"ListSessions", ""};
+
 constexpr uint32_t kApiVersion = 1;
 
 }  // namespace
@@ -81,12 +83,12 @@ absl::Status SessionService::GetSession(const v1::GetSessionRequest& request,
 absl::Status SessionService::ListSessions(const v1::ListSessionsRequest& request,
                                           v1::ListSessionsResponse* response) {
   PTO_ASSIGN_OR_RETURN(const size_t page, PageSize(request.page_size()));
-  PTO_ASSIGN_OR_RETURN(const std::string after, ParsePageToken(request.page_token()));
+  PTO_ASSIGN_OR_RETURN(const std::string after, ParsePageToken(kScope, request.page_token()));
   // One more than a page tells whether there is another.
   std::vector<std::shared_ptr<Session>> sessions = node_.sessions().List(after, page + 1);
   if (sessions.size() > page) {
     sessions.pop_back();
-    response->set_next_page_token(MakePageToken(sessions.back()->id()));
+    response->set_next_page_token(MakePageToken(kScope, sessions.back()->id()));
   }
   for (const std::shared_ptr<Session>& session : sessions) {
     ToProto(*session, node_.boot_id(), response->add_sessions());

@@ -30,6 +30,12 @@ std::string Repeated(const std::string& column, int count, const std::string& va
   return text;
 }
 
+// Columns of `count` tensors that are well.
+std::string Views(int count) {
+  return absl::StrCat(Repeated("buffer", count, "0"), Repeated("layout", count, "0"),
+                      Repeated("offset_delta", count, "0"));
+}
+
 std::vector<BadRequest> BadStreams() {
   const std::string noop = Tasks("kernel: 0");
   return {
@@ -192,6 +198,17 @@ std::vector<BadRequest> BadTaskBlocks() {
         Tasks("first_task: 80 " + Repeated("kernel", 21, "0"))},
        reason::kGraphTooLarge,
        "tasks[block 1].kernel"},
+      {"too many edges in all",
+       kSubmit,
+       {Header(), Tasks("kernel: [0, 0] dep_count: [0, 150] " + Repeated("dep_back", 150, "1")),
+        Tasks("first_task: 2 kernel: 0 dep_count: 51 " + Repeated("dep_back", 51, "1"))},
+       reason::kGraphTooLarge,
+       "tasks[block 1].dep_back"},
+      {"too many tensors in all",
+       kSubmit,
+       {Header(), Tensors(Views(30)), Tensors(Views(21))},
+       reason::kGraphTooLarge,
+       "tensors[block 1].buffer"},
       {"first task wrong", kSubmit, tasks("first_task: 1 kernel: 0"), reason::kBlockInvalid,
        t + "first_task"},
       {"chips missing", kSubmit, tasks("kernel: [0, 0] chip: 0"), reason::kBlockInvalid,

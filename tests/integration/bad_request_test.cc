@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -30,6 +31,11 @@ using google::protobuf::MethodDescriptor;
 using google::protobuf::ServiceDescriptor;
 
 constexpr uint64_t kFlatBytes = 10 << 20;
+
+// Bytes that are no message of any kind, and some that are none where text comes first.
+constexpr char kBrokenVarint[] = "\xff\xff\xff\xff\xff";
+constexpr char kBrokenLength[] = "\x0a\x7fxy";
+constexpr char kNotUtf8[] = "\x0a\x02\xc3\x28";
 
 const MethodDescriptor* FindMethod(const std::string& path) {
   return DescriptorPool::generated_pool()->FindMethodByName(
@@ -74,14 +80,18 @@ void ExpectError(const v1::Status& status, const Reason& reason, const std::stri
   }
 }
 
-void ExpectRefused(const grpc::Status& status, const BadRequest& row) {
-  EXPECT_EQ(static_cast<int>(status.error_code()), static_cast<int>(row.reason.code))
+void ExpectRefused(const grpc::Status& status, const Reason& reason, const std::string& field) {
+  EXPECT_EQ(static_cast<int>(status.error_code()), static_cast<int>(reason.code))
       << status.error_message();
   EXPECT_FALSE(status.error_details().empty()) << status.error_message();
   v1::Status details;
   ASSERT_TRUE(details.ParseFromString(status.error_details()));
   EXPECT_EQ(details.message(), status.error_message());
-  ExpectError(details, row.reason, row.field);
+  ExpectError(details, reason, field);
+}
+
+void ExpectMalformed(const grpc::Status& status) {
+  ExpectRefused(status, reason::kMessageInvalid, "");
 }
 
 std::vector<BadRequest> AllBadRequests() {
@@ -150,7 +160,7 @@ class BadRequestTest : public ::testing::Test {
       ASSERT_NE(method, nullptr);
       std::vector<std::string> messages;
       for (const std::string& text : row.messages) messages.push_back(Serialize(method, text));
-      ExpectRefused(RawCall(api().channel, row.method, messages), row);
+      ExpectRefused(RawCall(api().channel, row.method, messages), row.reason, row.field);
     }
   }
 
@@ -193,16 +203,17 @@ TEST_F(BadRequestTest, EveryOneOfAThousandIsRefusedWithItsReason) {
 
 TEST(BadRequestTableTest, TheTableNamesEveryReasonOfARequest) {
   // The rest cannot be provoked by one request to this daemon: they are about load, about the
-  // end of a run, about the process or of the client library.
+  // end of a run, about the process, about bytes that are no request, or of the client library.
   const std::vector<Reason> others = {
-      reason::kInternal,      reason::kMessageTooLarge, reason::kNodeDraining,
-      reason::kChipBusy,      reason::kChipUnavailable, reason::kChipReset,
-      reason::kBufferInUse,   reason::kRunLimit,        reason::kRunCancelled,
-      reason::kRunDeadline,   reason::kKernelFailed,    reason::kKernelThrew,
-      reason::kConfigInvalid, reason::kInstanceRunning, reason::kPathUnusable,
-      reason::kListenFailed,  reason::kServiceUnknown,  reason::kDaemonUnreachable,
-      reason::kClientTimeout, reason::kStreamEnded,     reason::kJobInvalid,
-      reason::kUsage,         reason::kCheckFailed,     reason::kInterrupted,
+      reason::kInternal,          reason::kMessageInvalid, reason::kMessageTooLarge,
+      reason::kNodeDraining,      reason::kChipBusy,       reason::kChipUnavailable,
+      reason::kChipReset,         reason::kBufferInUse,    reason::kRunLimit,
+      reason::kRunCancelled,      reason::kRunDeadline,    reason::kKernelFailed,
+      reason::kKernelThrew,       reason::kConfigInvalid,  reason::kInstanceRunning,
+      reason::kPathUnusable,      reason::kListenFailed,   reason::kServiceUnknown,
+      reason::kDaemonUnreachable, reason::kClientTimeout,  reason::kStreamEnded,
+      reason::kJobInvalid,        reason::kUsage,          reason::kCheckFailed,
+      reason::kInterrupted,
   };
   const std::vector<BadRequest> rows = AllBadRequests();
   for (const Reason* listed : AllReasons()) {
@@ -259,26 +270,145 @@ TEST_F(BadRequestTest, ALaunchStreamRefusesOneByOneAndGoesOn) {
 }
 
 TEST_F(BadRequestTest, BytesThatAreNoMessageEndTheCall) {
-  // A field that ends before its length, a wrong wire type, and no UTF-8 where text belongs.
-  const std::vector<std::string> garbage = {"\xff\xff\xff\xff\xff", "\x0a\x7fxy",
-                                            std::string("\x0a\x02\xc3\x28", 4)};
   ExpectFlat(10, [&] {
     for (const MethodDescriptor* method : AllMethods()) {
+      // Refused before anything is read.
+      if (method->name() == "RegisterKernel") continue;
       SCOPED_TRACE(method->full_name());
-      if (method->input_type()->field_count() == 0) continue;
-      const bool in_band = method->client_streaming();
-      for (size_t i = 0; i < 2; ++i) {
-        const grpc::Status status = RawCall(api().channel, PathOf(method), {garbage[i]});
-        // For a stream, a message that cannot be read is the end of what it sends.
-        if (in_band) continue;
-        EXPECT_EQ(status.error_code(), grpc::StatusCode::INTERNAL) << status.error_message();
-      }
+      ExpectMalformed(RawCall(api().channel, PathOf(method), {kBrokenVarint}));
+      ExpectMalformed(RawCall(api().channel, PathOf(method), {kBrokenLength}));
       const bool text_first =
+          method->input_type()->field_count() > 0 &&
           method->input_type()->field(0)->type() == google::protobuf::FieldDescriptor::TYPE_STRING;
-      if (!text_first || in_band) continue;
-      EXPECT_FALSE(RawCall(api().channel, PathOf(method), {garbage[2]}).ok());
+      if (!text_first) continue;
+      ExpectMalformed(RawCall(api().channel, PathOf(method), {kNotUtf8}));
     }
   });
+  ExpectHealthy();
+}
+
+TEST_F(BadRequestTest, BytesThatAreNoMessageAreNotTheEndOfAStream) {
+  const std::vector<std::pair<std::string, std::vector<std::string>>> streams = {
+      {"/pto.v1.BufferService/WriteBuffer", {"name: 'sessions/main/buffers/a' data: 'x'"}},
+      {"/pto.v1.RunService/LaunchStream",
+       {"tag: 1 launch { graph: 'sessions/main/graphs/g' "
+        "buffers { slot: 'out' buffer: 'a' } }"}},
+      // Complete, but for the end.
+      {"/pto.v1.RunService/SubmitPackedRun",
+       {"header { parent: 'sessions/main' id: 'broken' kernels: 'noop' chips: 'chips/0' }",
+        "tasks { kernel: [0] }", "commit { task_count: 1 }"}},
+      {"/pto.v1.RunService/RegisterPackedGraph",
+       {"header { parent: 'sessions/main' id: 'broken' kernels: 'noop' chips: 'chips/0' }",
+        "tasks { kernel: [0] }", "commit { task_count: 1 }"}},
+  };
+  ExpectFlat(10, [&] {
+    for (const auto& [path, texts] : streams) {
+      SCOPED_TRACE(path);
+      std::vector<std::string> messages;
+      for (const std::string& text : texts) messages.push_back(Serialize(FindMethod(path), text));
+      messages.push_back(kBrokenLength);
+      ExpectMalformed(RawCall(api().channel, path, messages));
+    }
+  });
+  const auto found = Call(*api().run, &v1::RunService::Stub::GetRun,
+                          Proto<v1::GetRunRequest>("name: 'sessions/main/runs/broken'"));
+  EXPECT_THAT(found, HasReason(reason::kRunUnknown));
+  const auto removed = Call(*api().run, &v1::RunService::Stub::DeleteGraph,
+                            Proto<v1::DeleteGraphRequest>("name: 'sessions/main/graphs/broken'"));
+  EXPECT_THAT(removed, HasReason(reason::kGraphUnknown));
+  ExpectHealthy();
+}
+
+TEST_F(BadRequestTest, APageTokenIsGoodForItsOwnListOnly) {
+  const std::string buffers = "/pto.v1.BufferService/ListBuffers";
+  const std::string runs = "/pto.v1.RunService/ListRuns";
+  const std::vector<std::pair<std::string, std::string>> lists = {
+      {buffers, "parent: 'sessions/main'"},        {buffers, "parent: 'sessions/other'"},
+      {runs, "parent: 'sessions/main'"},           {runs, "parent: 'sessions/-'"},
+      {"/pto.v1.SessionService/ListSessions", ""}, {"/pto.v1.NodeService/ListChips", ""},
+      {"/pto.v1.KernelService/ListKernels", ""},
+  };
+  const auto send = [&](size_t list, const std::string& token) {
+    const auto& [path, text] = lists[list];
+    return RawCall(api().channel, path,
+                   {Serialize(FindMethod(path), absl::StrCat(text, " page_token: '", token, "'"))});
+  };
+  const auto buffer_page =
+      Call(*api().buffer, &v1::BufferService::Stub::ListBuffers,
+           Proto<v1::ListBuffersRequest>("parent: 'sessions/main' page_size: 1"));
+  ASSERT_THAT(buffer_page, IsOk());
+  const auto run_page = Call(*api().run, &v1::RunService::Stub::ListRuns,
+                             Proto<v1::ListRunsRequest>("parent: 'sessions/main' page_size: 1"));
+  ASSERT_THAT(run_page, IsOk());
+  const auto chip_page = Call(*api().node, &v1::NodeService::Stub::ListChips,
+                              Proto<v1::ListChipsRequest>("page_size: 1"));
+  ASSERT_THAT(chip_page, IsOk());
+  const std::vector<std::pair<size_t, std::string>> tokens = {
+      {0, buffer_page->next_page_token()},
+      {2, run_page->next_page_token()},
+      {5, chip_page->next_page_token()},
+  };
+  for (const auto& [own, token] : tokens) {
+    ASSERT_NE(token, "");
+    for (size_t list = 0; list < lists.size(); ++list) {
+      SCOPED_TRACE(absl::StrCat("token of ", own, " for ", list));
+      const grpc::Status status = send(list, token);
+      if (list == own) {
+        EXPECT_TRUE(status.ok()) << status.error_message();
+      } else {
+        ExpectRefused(status, reason::kPageTokenInvalid, "page_token");
+      }
+    }
+  }
+}
+
+TEST_F(BadRequestTest, AWriteEndsWhenItsBufferIsDeleted) {
+  v1::WriteBufferRequest write;
+  write.set_name("sessions/main/buffers/a");
+  write.set_data("first");
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + kCallTimeout));
+  v1::WriteBufferResponse response;
+  const auto writer = api().buffer->WriteBuffer(&context, &response);
+  ASSERT_TRUE(writer->Write(write));
+  // Until the daemon has it.
+  std::string seen;
+  while (seen != "first") {
+    grpc::ClientContext reading;
+    reading.set_deadline(context.deadline());
+    const auto reader = api().buffer->ReadBuffer(
+        &reading, Proto<v1::ReadBufferRequest>("name: 'sessions/main/buffers/a' limit: 5"));
+    v1::ReadBufferResponse part;
+    ASSERT_TRUE(reader->Read(&part));
+    seen = part.data();
+    ASSERT_TRUE(reader->Finish().ok());
+  }
+  ASSERT_THAT(Call(*api().buffer, &v1::BufferService::Stub::DeleteBuffers,
+                   Proto<v1::DeleteBuffersRequest>("names: 'sessions/main/buffers/a'")),
+              IsOk());
+  // What takes its place is another buffer, of the same name.
+  MakeBuffer(api(), "sessions/main", "a", 4096);
+  writer->Write(write);
+  writer->WritesDone();
+  ExpectRefused(writer->Finish(), reason::kBufferUnknown, "");
+  ExpectHealthy();
+}
+
+TEST_F(BadRequestTest, AReadEndsWhenItsBufferIsDeleted) {
+  // More than the connection holds, so that the daemon waits for us.
+  MakeBuffer(api(), "sessions/other", "large", 60 << 20);
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + kCallTimeout));
+  const auto reader = api().buffer->ReadBuffer(
+      &context, Proto<v1::ReadBufferRequest>("name: 'sessions/other/buffers/large'"));
+  v1::ReadBufferResponse part;
+  ASSERT_TRUE(reader->Read(&part));
+  ASSERT_THAT(Call(*api().buffer, &v1::BufferService::Stub::DeleteBuffers,
+                   Proto<v1::DeleteBuffersRequest>("names: 'sessions/other/buffers/large'")),
+              IsOk());
+  while (reader->Read(&part)) {
+  }
+  ExpectRefused(reader->Finish(), reason::kBufferUnknown, "");
   ExpectHealthy();
 }
 

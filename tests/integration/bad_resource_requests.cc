@@ -9,7 +9,8 @@ std::vector<std::string> BadRequestFlags() {
   return {"--sim-chips=2",           "--sim-memory=64M",        "--max-sessions=2",
           "--max-buffer-bytes=128M", "--max-session-graphs=1",  "--max-session-finished-runs=2",
           "--max-graph-tasks=100",   "--max-session-buffers=8", "--max-block-tasks=80",
-          "--max-chunk-bytes=64K",   "--log-level=warning",     "--max-message-bytes=1M"};
+          "--max-chunk-bytes=64K",   "--log-level=warning",     "--max-message-bytes=1M",
+          "--max-graph-tensors=50",  "--max-graph-edges=200"};
 }
 
 std::string LongText(const std::string& name, size_t size) {
@@ -64,7 +65,7 @@ std::vector<BadRequest> BadNodeRequests() {
       {"reason too long", drain, {LongText("reason", 1025)}, reason::kFieldInvalid, "reason"},
       {"token is no number",
        "/pto.v1.NodeService/ListChips",
-       {"page_token: 'cDE6eA'"},
+       {"page_token: 'cDI6TGlzdENoaXBzOjp4'"},
        reason::kPageTokenInvalid,
        "page_token"},
   };

@@ -88,7 +88,7 @@ std::vector<BadRequest> BadRunRequests() {
       {"parent ended", list, {"parent: 'sessions/gone'"}, reason::kSessionEnded, ""},
       {"token without number",
        list,
-       {"parent: 'sessions/-' page_token: 'cDE6eA'"},
+       {"parent: 'sessions/-' page_token: 'cDI6TGlzdFJ1bnM6c2Vzc2lvbnMvLTp4'"},
        reason::kPageTokenInvalid,
        "page_token"},
       {"not in this release", "/pto.v1.RunService/ExplainRun", {kept}, reason::kNotAvailable, ""},

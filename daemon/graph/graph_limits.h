@@ -1,0 +1,14 @@
+#pragma once
+
+#include <cstdint>
+
+namespace pto {
+
+// What a graph may have beside its tasks, whose number is in GraphTarget. GRAPH_TOO_LARGE beyond.
+struct GraphLimits {
+  uint64_t max_tensors = 8'388'608;
+  // Dependencies that the graph names.
+  uint64_t max_edges = 67'108'864;
+};
+
+}  // namespace pto

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <atomic>
+
+#include "absl/status/status.h"
+#include "grpcpp/impl/codegen/proto_utils.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "grpcpp/support/status.h"
+#include "runtime/base/error.h"
+
+namespace pto::rpc {
+
+// How a call ends whose client sent bytes that are not a message of the method.
+inline absl::Status MalformedError() {
+  return Error(reason::kMessageInvalid, "the bytes of a request are not a message of this method");
+}
+
+namespace internal {
+
+// Where gRPC puts the request of a call. gRPC itself would refuse bytes that it cannot parse
+// with an error that has no reason; here the call begins, and the server refuses it.
+template <typename Message>
+struct FirstMessage {
+  explicit FirstMessage(Message* to) : message(to) {}
+  Message* const message;
+  bool malformed = false;
+};
+
+// Where gRPC puts the next message of a stream. A read that fails is the end of the stream, or
+// bytes that gRPC could not parse; only here can they be told apart.
+template <typename Message>
+struct NextMessage {
+  Message* message = nullptr;
+  // Never taken back. Written by the read, looked at by whoever finishes the call.
+  std::atomic<bool> malformed{false};
+};
+
+template <typename Message>
+grpc::Status ParseInPlace(grpc::ByteBuffer* bytes, Message* message) {
+  return grpc::SerializationTraits<Message>::Deserialize(bytes, message);
+}
+
+}  // namespace internal
+}  // namespace pto::rpc
+
+namespace grpc {
+
+template <typename Message>
+class SerializationTraits<pto::rpc::internal::FirstMessage<Message>> {
+ public:
+  static Status Deserialize(ByteBuffer* bytes, pto::rpc::internal::FirstMessage<Message>* to) {
+    to->malformed = !pto::rpc::internal::ParseInPlace(bytes, to->message).ok();
+    return Status::OK;
+  }
+};
+
+template <typename Message>
+class SerializationTraits<pto::rpc::internal::NextMessage<Message>> {
+ public:
+  static Status Deserialize(ByteBuffer* bytes, pto::rpc::internal::NextMessage<Message>* to) {
+    const Status status = pto::rpc::internal::ParseInPlace(bytes, to->message);
+    if (!status.ok()) to->malformed.store(true, std::memory_order_release);
+    return status;
+  }
+};
+
+}  // namespace grpc
