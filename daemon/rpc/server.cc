@@ -80,10 +80,27 @@ Server::Server(Options options) : options_(std::move(options)) {}
 Server::~Server() { Shutdown(absl::InfinitePast()); }
 
 bool Server::Queue::Next(Tag** tag, bool* ok) {
+  using Clock = std::chrono::steady_clock;
   void* raw = nullptr;
+  while (awake_until_.load(std::memory_order_relaxed) > Clock::now().time_since_epoch().count()) {
+    // Looks once, without sleeping.
+    const grpc::CompletionQueue::NextStatus status =
+        queue_.AsyncNext(&raw, ok, gpr_time_0(GPR_CLOCK_MONOTONIC));
+    if (status == grpc::CompletionQueue::SHUTDOWN) return false;
+    if (status == grpc::CompletionQueue::GOT_EVENT) {
+      *tag = static_cast<Tag*>(raw);
+      return true;
+    }
+    std::this_thread::yield();
+  }
   if (!queue_.Next(&raw, ok)) return false;
   *tag = static_cast<Tag*>(raw);
   return true;
+}
+
+void Server::Queue::StayAwake(std::chrono::nanoseconds time) {
+  using Clock = std::chrono::steady_clock;
+  awake_until_.store((Clock::now() + time).time_since_epoch().count(), std::memory_order_relaxed);
 }
 
 absl::Status Server::Start() {

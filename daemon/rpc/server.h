@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -113,6 +115,10 @@ class Server {
   // one. Valid after Start.
   const std::vector<std::string>& addresses() const { return addresses_; }
 
+  // The next request is expected within this time: the polling thread does not sleep until then,
+  // but leaves its CPU to any other thread that wants it. For handlers whose client waits.
+  void StayAwake(std::chrono::nanoseconds time) { source_->StayAwake(time); }
+
   // Takes no new calls, waits until `deadline` for those that are open, then cancels them, and
   // returns when all are finished and gone. So what holds calls must let go of them when told
   // (OnCancel, OnCancelled) or before this is called. Not from a handler.
@@ -126,9 +132,11 @@ class Server {
    public:
     explicit Queue(grpc::CompletionQueue& queue) : queue_(queue) {}
     bool Next(Tag** tag, bool* ok) override;
+    void StayAwake(std::chrono::nanoseconds time);
 
    private:
     grpc::CompletionQueue& queue_;
+    std::atomic<std::chrono::steady_clock::rep> awake_until_{0};
   };
 
   // Ask gRPC for a call of the method whose generated Request function `Base` declares; the

@@ -15,8 +15,8 @@ constexpr uint64_t kMaxUnanswered = 8192;
 
 }  // namespace
 
-LaunchStream* LaunchStream::Make(Node& node, StopList& streams) {
-  std::shared_ptr<LaunchStream> stream(new LaunchStream(node, streams));
+LaunchStream* LaunchStream::Make(Node& node, rpc::Server& server, StopList& streams) {
+  std::shared_ptr<LaunchStream> stream(new LaunchStream(node, server, streams));
   stream->self_ = stream;
   return stream.get();
 }
@@ -44,6 +44,7 @@ void LaunchStream::OnReadDone(bool ok) {
     }
     ++in_flight_;
   }
+  rhythm_.Asked(node_.clock().NowNanos());
   LaunchOne();
   // Only now: a completion of another run must not have the next launch read over this one.
   MutexLock lock(mutex_);
@@ -78,6 +79,7 @@ void LaunchStream::LaunchOne() {
   if ((*entry)->ended()) {
     const RunStatus status = (*entry)->Status();
     Complete([&](v1::LaunchCompletion* completion) { ToProto(status, tag, completion); });
+    AwaitNext(node_, server_, rhythm_);
     // After the answer is on its way: what is told to others is not what the client waits for.
     (*entry)->ReleaseNews();
     return;

@@ -5,6 +5,8 @@
 #include <memory>
 
 #include "daemon/core/node.h"
+#include "daemon/rpc/rhythm.h"
+#include "daemon/rpc/server.h"
 #include "daemon/rpc/stream.h"
 #include "daemon/services/run_request.h"
 #include "daemon/services/stop_list.h"
@@ -21,7 +23,7 @@ class LaunchStream final
     : public rpc::BidiStreamReactor<v1::LaunchStreamRequest, v1::LaunchCompletion>,
       public std::enable_shared_from_this<LaunchStream> {
  public:
-  static LaunchStream* Make(Node& node, StopList& streams);
+  static LaunchStream* Make(Node& node, rpc::Server& server, StopList& streams);
 
   void OnStart() override;
   void OnReadDone(bool ok) override;
@@ -30,7 +32,8 @@ class LaunchStream final
   void OnDone() override;
 
  private:
-  LaunchStream(Node& node, StopList& streams) : node_(node), streams_(streams) {}
+  LaunchStream(Node& node, rpc::Server& server, StopList& streams)
+      : node_(node), server_(server), streams_(streams) {}
 
   void LaunchOne();
   // Sends a completion that `fill` writes, or queues it behind others.
@@ -40,7 +43,9 @@ class LaunchStream final
   void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Node& node_;
+  rpc::Server& server_;
   StopList& streams_;
+  rpc::Rhythm rhythm_;
   std::shared_ptr<LaunchStream> self_;  // until OnDone
   StopList::Id stop_id_ = 0;
   v1::LaunchStreamRequest request_;  // only the reading side's

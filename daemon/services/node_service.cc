@@ -43,6 +43,8 @@ absl::Status NodeService::GetNode(const v1::GetNodeRequest&, v1::Node* response)
   const Limits& limits = node_.limits();
   v1::Limits* out = response->mutable_limits();
   out->set_max_graph_tasks(limits.max_graph_tasks);
+  out->set_max_graph_tensors(limits.max_graph_tensors);
+  out->set_max_graph_edges(limits.max_graph_edges);
   out->set_max_block_tasks(limits.max_block_tasks);
   out->set_max_chunk_bytes(limits.max_chunk_bytes);
   out->set_max_buffer_bytes(limits.max_buffer_bytes);

@@ -1,5 +1,6 @@
 #include "daemon/services/run_request.h"
 
+#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -156,6 +157,12 @@ absl::Status ParseRunOptions(const v1::RunOptions& options, absl::string_view fi
 absl::StatusOr<absl::Duration> ParseWait(const google::protobuf::Duration& wait,
                                          absl::string_view field) {
   return ParseDuration(wait, field, absl::ZeroDuration(), kMaxWait);
+}
+
+void AwaitNext(Node& node, rpc::Server& server, rpc::Rhythm& rhythm) {
+  if (rhythm.Answered(node.clock().NowNanos()) && node.engine().active_runs() == 0) {
+    server.StayAwake(std::chrono::nanoseconds(rpc::Rhythm::kQuickNs));
+  }
 }
 
 absl::StatusOr<std::shared_ptr<RunEntry>> Launch(Node& node, const v1::LaunchGraphRequest& request,

@@ -8,6 +8,8 @@
 #include "absl/time/time.h"
 #include "daemon/core/node.h"
 #include "daemon/core/session.h"
+#include "daemon/rpc/rhythm.h"
+#include "daemon/rpc/server.h"
 #include "pto/v1/graph.pb.h"
 #include "pto/v1/run.pb.h"
 
@@ -32,5 +34,9 @@ struct LaunchTarget {
 // `holds_news` the caller must call ReleaseNews on the run, best after its client's answer.
 absl::StatusOr<std::shared_ptr<RunEntry>> Launch(Node& node, const v1::LaunchGraphRequest& request,
                                                  bool holds_news, LaunchTarget* target);
+
+// An answer has left: stays awake for the client's next request when it asks in quick succession
+// and no run wants the CPU.
+void AwaitNext(Node& node, rpc::Server& server, rpc::Rhythm& rhythm);
 
 }  // namespace pto

@@ -30,6 +30,7 @@ constexpr absl::string_view kAllSessions = "sessions/-";
 }  // namespace
 
 void RunService::Register(rpc::Server& server) {
+  server_ = &server;
   server.AddService(&service_);
   server.LongUnary(&Async::RequestSubmitRun, &service_,
                    [this](rpc::UnaryCallPtr<v1::SubmitRunRequest, v1::Run> call) {
@@ -56,11 +57,15 @@ void RunService::Register(rpc::Server& server) {
   server.ClientStream(&Async::RequestRegisterPackedGraph, &service_,
                       [this](const grpc::ServerContext&) { return NewPackedGraph(node_); });
   server.BidiStream(&Async::RequestLaunchStream, &service_, [this](const grpc::ServerContext&) {
-    return LaunchStream::Make(node_, streams_);
+    return LaunchStream::Make(node_, *server_, streams_);
   });
 }
 
 // ---- starting runs
+
+GraphLimits RunService::Limits() const {
+  return {node_.limits().max_graph_tensors, node_.limits().max_graph_edges};
+}
 
 absl::StatusOr<std::shared_ptr<RunEntry>> RunService::Submit(const v1::SubmitRunRequest& request) {
   PTO_RETURN_IF_ERROR(node_.CheckAccepting());
@@ -77,7 +82,8 @@ absl::StatusOr<std::shared_ptr<RunEntry>> RunService::Submit(const v1::SubmitRun
                          session->FindForStart(run.id, run.digest));
     if (before != nullptr) return before;
   }
-  PTO_ASSIGN_OR_RETURN(DecodedGraph graph, DecodeGraphSpec(request.graph(), id, node_.target()));
+  PTO_ASSIGN_OR_RETURN(DecodedGraph graph,
+                       DecodeGraphSpec(request.graph(), id, node_.target(), Limits()));
   run.image = std::move(graph.image);
   return session->StartRun(std::move(run));
 }
@@ -96,11 +102,13 @@ void RunService::LaunchGraph(rpc::UnaryCallPtr<v1::LaunchGraphRequest, v1::Run> 
   const absl::StatusOr<absl::Duration> wait = ParseWait(call->request().wait(), "wait");
   if (!wait.ok()) return call->Finish(wait.status());
   call->mutable_request().clear_wait();
+  launches_.Asked(node_.clock().NowNanos());
   LaunchTarget target;
   const absl::StatusOr<std::shared_ptr<RunEntry>> entry =
       Launch(node_, call->request(), false, &target);
   if (!entry.ok()) return call->Finish(entry.status());
   AnswerWithRun(node_, std::move(call), *entry, *wait, false);
+  if ((*entry)->ended()) AwaitNext(node_, *server_, launches_);
 }
 
 absl::Status RunService::RegisterGraph(const v1::RegisterGraphRequest& request,
@@ -113,7 +121,7 @@ absl::Status RunService::RegisterGraph(const v1::RegisterGraphRequest& request,
                        session->FindForRegister(request.graph_id(), digest));
   if (graph == nullptr) {
     PTO_ASSIGN_OR_RETURN(DecodedGraph decoded,
-                         DecodeGraphSpec(request.graph(), id, node_.target()));
+                         DecodeGraphSpec(request.graph(), id, node_.target(), Limits()));
     PTO_ASSIGN_OR_RETURN(graph,
                          session->AddGraph(request.graph_id(), digest, std::move(decoded.image)));
   }

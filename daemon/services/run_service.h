@@ -6,6 +6,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/core/node.h"
+#include "daemon/graph/spec_decoder.h"
+#include "daemon/rpc/rhythm.h"
 #include "daemon/rpc/server.h"
 #include "daemon/services/stop_list.h"
 #include "pto/v1/run.grpc.pb.h"
@@ -33,11 +35,14 @@ class RunService {
   absl::Status CancelRun(const v1::CancelRunRequest& request, v1::Run* response);
   absl::Status ListRuns(const v1::ListRunsRequest& request, v1::ListRunsResponse* response);
 
+  GraphLimits Limits() const;
   absl::StatusOr<std::shared_ptr<RunEntry>> Submit(const v1::SubmitRunRequest& request);
   absl::StatusOr<std::shared_ptr<RunEntry>> FindRun(const std::string& name);
 
   Node& node_;
+  rpc::Server* server_ = nullptr;
   StopList streams_;
+  rpc::Rhythm launches_;  // of unary ones
   v1::RunService::AsyncService service_;
 };
 
