@@ -68,7 +68,7 @@ trap 'exit 143' TERM
 started=$SECONDS
 
 step "Setting up"
-deploy/setup.sh
+deploy/setup.sh --build
 
 step "Building (the first time takes some minutes)"
 cache=${PTOD_BAZEL_CACHE:-${HOME:-/var/tmp}/.cache/ptod-bazel}

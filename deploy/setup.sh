@@ -4,11 +4,12 @@ set -euo pipefail
 
 usage() {
   cat <<'USAGE'
-Usage: deploy/setup.sh [--check]
+Usage: deploy/setup.sh [--build] [--check]
 
 Installs every Debian 12 package that building, running and testing ptod need. Does nothing
 when they are all there. Needs root, or sudo.
 
+  --build   only what building and running need
   --check   install nothing; list what is missing, and exit with 1 when something is
   --help    show this
 USAGE
@@ -28,14 +29,16 @@ packages=(
   libblis-serial-dev
   # The command line.
   libcli11-dev
-  # Tests.
+  # Scripts, Bazel's Python rules, and the style check's list of files.
+  python3 python-is-python3 git
+)
+
+test_packages=(
   libgtest-dev libgmock-dev
   # Task libraries that benchmarks compare with.
   libtbb-dev libstarpu-dev
   # Sanitizer builds, the thread-safety analysis, formatting and linting.
   clang-19 clang-format-19 clang-tidy-19 lld-19 libclang-rt-19-dev
-  # Scripts, Bazel's Python rules, and the style check's list of files.
-  python3 python-is-python3 git
 )
 
 # The interoperability test speaks to ptod from Node.js. Any Node.js from 18 on will do,
@@ -53,16 +56,21 @@ fail() {
   exit 1
 }
 
+build_only=false
 check_only=false
 for argument in "$@"; do
   case $argument in
+    --build) build_only=true ;;
     --check) check_only=true ;;
     -h | --help) usage && exit 0 ;;
     *) usage >&2 && exit 2 ;;
   esac
 done
 
-have_node || packages+=(nodejs npm)
+if ! $build_only; then
+  packages+=("${test_packages[@]}")
+  have_node || packages+=(nodejs npm)
+fi
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   fail "this is not a Debian system. ptod is built from Debian 12's packages:" \

@@ -255,6 +255,22 @@ TEST_F(EngineTest, RunsTakeTurns) {
   EXPECT_FALSE(IsFinal(large->state()));
 }
 
+// A chain that could go on for ever on its core lets others have the thread, on any chip.
+TEST_F(EngineTest, AChainLetsOthersHaveTheirTurn) {
+  std::vector<TestTask> chain(1000);
+  for (uint32_t i = 1; i < chain.size(); ++i) chain[i].after = {i - 1};
+  const auto body = [](uint32_t, const pto_context&) { return 0; };
+  std::shared_ptr<pto::Run> large = Prepare(chain, body);
+  engine_->Start(large);
+  std::shared_ptr<pto::Run> small = Prepare({{{}, 1}}, body);
+  engine_->Start(small);
+  ASSERT_TRUE(engine_->RunOne());
+  EXPECT_FALSE(IsFinal(large->state()));
+  RunAll();
+  EXPECT_EQ(large->state(), RunState::kSucceeded);
+  EXPECT_EQ(small->state(), RunState::kSucceeded);
+}
+
 TEST_F(EngineTest, ALongChainDoesNotRecurse) {
   std::vector<TestTask> tasks(200'000);
   for (uint32_t i = 1; i < tasks.size(); ++i) tasks[i].after = {i - 1};

@@ -60,6 +60,11 @@ bool Scheduler::TakeOf(Run& run, uint32_t max, BlockTicket* ticket, std::vector<
   return false;
 }
 
+bool Scheduler::OthersWait(const Run& run) const {
+  return std::any_of(chips_.begin(), chips_.end(),
+                     [&run](const auto& chip) { return chip->queue.OthersWait(run); });
+}
+
 uint64_t Scheduler::ready() const {
   uint64_t ready = 0;
   for (const auto& chip : chips_) ready += chip->queue.ready();

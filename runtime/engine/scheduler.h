@@ -46,6 +46,9 @@ class Scheduler {
     if (run.outstanding_.fetch_sub(1, std::memory_order_acq_rel) == 1) on_run_ended_(run);
   }
 
+  // Whether tasks of other runs wait, on any chip.
+  bool OthersWait(const Run& run) const;
+
   // Tasks in all queues.
   uint64_t ready() const;
 

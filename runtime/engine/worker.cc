@@ -167,7 +167,7 @@ void Worker::RunLocal() {
       local_.clear();
       return;
     }
-    if (++count_ >= kMaxBatch && ShouldYield()) {
+    if ((++count_ >= kMaxBatch || long_) && ShouldYield()) {
       GiveAway(local_.size());
       return;
     }
@@ -312,7 +312,7 @@ void Worker::ShareSurplus() {
 bool Worker::ShouldYield() {
   count_ = 0;
   if (until_ns_ != 0 && scheduler_.clock().NowNanos() >= until_ns_) return true;
-  return scheduler_.queue(chip_).OthersWait(*ticket_.run);
+  return scheduler_.OthersWait(*ticket_.run);
 }
 
 void Worker::Abandon(const BlockTicket& ticket) {
