@@ -167,7 +167,7 @@ void Worker::RunLocal() {
       local_.clear();
       return;
     }
-    if ((++count_ >= kMaxBatch || long_) && ShouldYield()) {
+    if (++count_ >= kMaxBatch && ShouldYield()) {
       GiveAway(local_.size());
       return;
     }
