@@ -6,11 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/config/effective.h"
 #include "daemon/config/settings.h"
-#include "daemon/shell/testing_directory.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
+#include "tests/harness/directory.h"
 
 namespace pto {
 namespace {

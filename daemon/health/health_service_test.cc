@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "daemon/shell/testing_directory.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/create_channel.h"
@@ -15,6 +14,7 @@
 #include "proto/status/grpc_status.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
+#include "tests/harness/directory.h"
 
 namespace pto {
 namespace {

@@ -9,11 +9,11 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/shell/testing_directory.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
+#include "tests/harness/directory.h"
 
 namespace pto {
 namespace {
