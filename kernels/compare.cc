@@ -100,6 +100,8 @@ constexpr pto_kernel_info kKernels[] = {{
     .scalars = kScalars,
     .scalar_count = std::size(kScalars),
     .requires_sync_start = 0,
+    .flags = 0,
+    .control = PTO_CONTROL_NONE,
 }};
 
 }  // namespace

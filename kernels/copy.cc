@@ -69,6 +69,8 @@ constexpr pto_kernel_info kKernels[] = {{
     .scalars = nullptr,
     .scalar_count = 0,
     .requires_sync_start = 0,
+    .flags = 0,
+    .control = PTO_CONTROL_NONE,
 }};
 
 }  // namespace

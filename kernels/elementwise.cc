@@ -182,6 +182,8 @@ constexpr pto_kernel_info BinaryInfo(const char* name, const char* description,
       .scalars = nullptr,
       .scalar_count = 0,
       .requires_sync_start = 0,
+      .flags = 0,
+      .control = PTO_CONTROL_NONE,
   };
 }
 
@@ -204,6 +206,8 @@ constexpr pto_kernel_info kKernels[] = {
         .scalars = kScaleScalars,
         .scalar_count = std::size(kScaleScalars),
         .requires_sync_start = 0,
+        .flags = 0,
+        .control = PTO_CONTROL_NONE,
     },
     {
         .struct_size = sizeof(pto_kernel_info),
@@ -217,6 +221,8 @@ constexpr pto_kernel_info kKernels[] = {
         .scalars = kAxpyScalars,
         .scalar_count = std::size(kAxpyScalars),
         .requires_sync_start = 0,
+        .flags = 0,
+        .control = PTO_CONTROL_NONE,
     },
 };
 

@@ -94,6 +94,8 @@ constexpr pto_kernel_info kKernels[] = {
         .scalars = kFillScalars,
         .scalar_count = std::size(kFillScalars),
         .requires_sync_start = 0,
+        .flags = 0,
+        .control = PTO_CONTROL_NONE,
     },
     {
         .struct_size = sizeof(pto_kernel_info),
@@ -108,6 +110,8 @@ constexpr pto_kernel_info kKernels[] = {
         .scalars = kIotaScalars,
         .scalar_count = std::size(kIotaScalars),
         .requires_sync_start = 0,
+        .flags = 0,
+        .control = PTO_CONTROL_NONE,
     },
 };
 

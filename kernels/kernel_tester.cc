@@ -208,8 +208,12 @@ bool TestTensor::GapsUntouched() const {
 RunResult RunKernel(const pto_kernel_info& info, const std::vector<TestTensor*>& tensors,
                     const std::vector<pto_scalar>& scalars, uint32_t block_count,
                     const std::function<bool()>& cancelled) {
-  const pto_kernel_api api = {sizeof(pto_kernel_api), PTO_KERNEL_ABI_VERSION, IsCancelled, WriteLog,
-                              SetError};
+  pto_kernel_api api{};
+  api.struct_size = sizeof api;
+  api.abi_version = PTO_KERNEL_ABI_VERSION;
+  api.cancelled = IsCancelled;
+  api.log = WriteLog;
+  api.set_error = SetError;
   FakeEngine engine{cancelled, ""};
   std::vector<pto_tensor> views;
   for (TestTensor* tensor : tensors) views.push_back(tensor->View());

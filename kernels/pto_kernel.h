@@ -85,9 +85,47 @@ typedef union pto_scalar {
   int64_t i64;
 } pto_scalar;
 
+/*
+ * A signal: one I32 or I64 word of device memory that is only ever changed by notify, so that
+ * whoever waits for it is woken. What a kernel writes there directly is seen late, if at all.
+ */
+typedef struct pto_signal {
+  void* address;  /* aligned to its size */
+  uint32_t dtype; /* PTO_I32 or PTO_I64 */
+} pto_signal;
+
+/* How a word compares with a value; the numbers are those of pto.v1.Comparison. */
+typedef enum pto_compare {
+  PTO_EQ = 1,
+  PTO_NE = 2,
+  PTO_GT = 3,
+  PTO_GE = 4,
+  PTO_LT = 5,
+  PTO_LE = 6
+} pto_compare;
+
+/* How notify changes a word. */
+typedef enum pto_notify_op { PTO_SET = 1, PTO_ADD = 2 } pto_notify_op;
+
+/* Whom a barrier waits for: the blocks on the same chip, or all blocks of the task. */
+typedef enum pto_scope { PTO_SCOPE_CHIP = 1, PTO_SCOPE_TASK = 2 } pto_scope;
+
+/* What the calls below return. A kernel that gets anything but PTO_OK returns it. */
+typedef enum pto_result {
+  PTO_OK = 0,
+  PTO_TIMED_OUT = -1,   /* the call's own time, or that of the task, is up */
+  PTO_CANCELLED = -2,   /* the run is to stop */
+  PTO_NOT_ALLOWED = -3, /* this kernel, or this task, must not make this call */
+  PTO_INVALID = -4,     /* an argument makes no sense */
+  PTO_BROKEN = -5       /* what was waited for can never come: a block of the task has ended */
+} pto_result;
+
+/* Names a copy that was begun by this block; 0 names none. */
+typedef uint64_t pto_event;
+
 struct pto_context;
 
-/* What a kernel can ask of the engine. */
+/* What a kernel can ask of the engine. Times are in ns; 0 means the run's limit for waits. */
 typedef struct pto_kernel_api {
   uint32_t struct_size;
   uint32_t abi_version;
@@ -97,6 +135,28 @@ typedef struct pto_kernel_api {
   void (*log)(const struct pto_context* context, pto_log_level level, const char* text);
   /* Says why the kernel is about to return an error. The text is copied. */
   void (*set_error)(const struct pto_context* context, const char* text);
+
+  /* Waits until the signal compares true. For kernels with PTO_KERNEL_WAITS or _BLOCKS. */
+  int32_t (*wait)(const struct pto_context* context, const pto_signal* signal, pto_compare compare,
+                  int64_t value, int64_t timeout);
+  /* Changes the signal, after everything that the block wrote before, and wakes who waits. */
+  int32_t (*notify)(const struct pto_context* context, const pto_signal* signal, pto_notify_op op,
+                    int64_t value);
+  /* Waits until all blocks in the scope are here. Their task must start its blocks together. */
+  int32_t (*barrier)(const struct pto_context* context, pto_scope scope);
+  /*
+   * Begins a copy between tensors of one shape and type, on whatever chips, and returns at once.
+   * `done`, unless NULL, is notified with `op` and `value` when it is over. `event`, unless NULL,
+   * names the copy for the two calls below. The tensors' memory must be that of the task's.
+   */
+  int32_t (*copy)(const struct pto_context* context, const pto_tensor* to, const pto_tensor* from,
+                  const pto_signal* done, pto_notify_op op, int64_t value, pto_event* event);
+  /* Waits for a copy of this block. For kernels with PTO_KERNEL_WAITS or _BLOCKS. */
+  int32_t (*wait_copy)(const struct pto_context* context, pto_event event, int64_t timeout);
+  /* The task ends only when the signal compares true, or the copy is over. Returns at once. */
+  int32_t (*defer)(const struct pto_context* context, const pto_signal* signal, pto_compare compare,
+                   int64_t value, int64_t timeout);
+  int32_t (*defer_copy)(const struct pto_context* context, pto_event event, int64_t timeout);
 } pto_kernel_api;
 
 /* What one block of a task gets. */
@@ -113,6 +173,16 @@ typedef struct pto_context {
   const pto_scalar* scalars;
   const pto_kernel_api* api;
   void* engine; /* the engine's own */
+  /*
+   * A task over several chips has a member on each, with tensors of its own; other tasks have
+   * one member. members[m] are the tensors of member m, tensor_count of them.
+   */
+  uint32_t member_index;
+  uint32_t member_count;
+  const pto_tensor* const* members;
+  /* Which core of a cluster: 0 the cube core, 1 and 2 the vector cores. 0 but for PTO_MIX. */
+  uint32_t lane;
+  uint32_t reserved;
 } pto_context;
 
 typedef int32_t (*pto_kernel_function)(const pto_context* context);
@@ -136,6 +206,24 @@ typedef struct pto_scalar_info {
   pto_scalar_type type;
 } pto_scalar_info;
 
+/* What the engine has to know of a kernel's code. */
+typedef enum pto_kernel_flags {
+  /* It calls wait, wait_copy or barrier: it gets a stack of its own, and its thread is free
+     for others meanwhile. It must not keep thread-local state across such a call. */
+  PTO_KERNEL_WAITS = 1,
+  /* It blocks in code of others: it gets a thread of its own while it runs. */
+  PTO_KERNEL_BLOCKS = 2
+} pto_kernel_flags;
+
+/* What the engine does itself, without a kernel function and without a core. */
+typedef enum pto_control {
+  PTO_CONTROL_NONE = 0,
+  PTO_CONTROL_JOIN = 1,   /* nothing */
+  PTO_CONTROL_NOTIFY = 2, /* tensors: signal; scalars: op, value */
+  PTO_CONTROL_WAIT = 3,   /* tensors: signal [, token]; scalars: compare, value, timeout */
+  PTO_CONTROL_COPY = 4    /* tensors: to, from */
+} pto_control;
+
 /* What a kernel is. All strings and arrays live as long as the kernel. */
 typedef struct pto_kernel_info {
   uint32_t struct_size;
@@ -149,6 +237,8 @@ typedef struct pto_kernel_info {
   const pto_scalar_info* scalars;
   uint32_t scalar_count;
   uint32_t requires_sync_start; /* 0 or 1 */
+  uint32_t flags;               /* pto_kernel_flags */
+  uint32_t control;             /* pto_control; then there is no function */
 } pto_kernel_info;
 
 #ifdef __cplusplus

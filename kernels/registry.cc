@@ -95,7 +95,17 @@ absl::Status CheckInfo(const pto_kernel_info& info) {
   }
   PTO_RETURN_IF_ERROR(CheckName("name", info.name));
   if (info.description == nullptr) return Malformed("description", "is missing");
-  if (info.function == nullptr) return Malformed("function", "is missing");
+  if (info.control > PTO_CONTROL_COPY) {
+    return Malformed("control", absl::StrCat("there is no control ", info.control));
+  }
+  const bool control = info.control != PTO_CONTROL_NONE;
+  if (control != (info.function == nullptr)) {
+    return Malformed("function",
+                     control ? "is there, though the engine does this itself" : "is missing");
+  }
+  if ((info.flags & ~(PTO_KERNEL_WAITS | PTO_KERNEL_BLOCKS)) != 0) {
+    return Malformed("flags", absl::StrCat("0x", absl::Hex(info.flags), " is not a set of flags"));
+  }
   if (info.default_core < PTO_AIC || info.default_core > PTO_MIX) {
     return Malformed("default_core", absl::StrCat("there is no kind of core ", info.default_core));
   }

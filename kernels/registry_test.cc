@@ -37,6 +37,8 @@ pto_kernel_info Valid(const char* name = "scale_2") {
       .scalars = kScalars,
       .scalar_count = 2,
       .requires_sync_start = 1,
+      .flags = 0,
+      .control = PTO_CONTROL_NONE,
   };
 }
 

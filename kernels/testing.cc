@@ -53,6 +53,8 @@ constexpr pto_kernel_info kKernels[] = {
         .scalars = nullptr,
         .scalar_count = 0,
         .requires_sync_start = 0,
+        .flags = 0,
+        .control = PTO_CONTROL_NONE,
     },
     {
         .struct_size = sizeof(pto_kernel_info),
@@ -67,6 +69,8 @@ constexpr pto_kernel_info kKernels[] = {
         .scalars = kSpinScalars,
         .scalar_count = std::size(kSpinScalars),
         .requires_sync_start = 0,
+        .flags = 0,
+        .control = PTO_CONTROL_NONE,
     },
     {
         .struct_size = sizeof(pto_kernel_info),
@@ -80,6 +84,8 @@ constexpr pto_kernel_info kKernels[] = {
         .scalars = kFailScalars,
         .scalar_count = std::size(kFailScalars),
         .requires_sync_start = 0,
+        .flags = 0,
+        .control = PTO_CONTROL_NONE,
     },
 };
 

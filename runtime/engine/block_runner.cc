@@ -42,8 +42,17 @@ void SetError(const pto_context* context, const char* text) {
   StateOf(context).error = text == nullptr ? "" : text;
 }
 
-constexpr pto_kernel_api kApi = {sizeof(pto_kernel_api), PTO_KERNEL_ABI_VERSION, &Cancelled,
-                                 &LogLine, &SetError};
+constexpr pto_kernel_api MakeApi() {
+  pto_kernel_api api{};
+  api.struct_size = sizeof api;
+  api.abi_version = PTO_KERNEL_ABI_VERSION;
+  api.cancelled = &Cancelled;
+  api.log = &LogLine;
+  api.set_error = &SetError;
+  return api;
+}
+
+constexpr pto_kernel_api kApi = MakeApi();
 
 absl::Status Failure(const Reason& reason, const BlockTicket& ticket, absl::string_view what,
                      absl::string_view text) {

@@ -28,7 +28,9 @@ const KernelRegistry& TestKernels() {
                                         0,
                                         kScalars,
                                         1,
-                                        0};
+                                        0,
+                                        0,
+                                        PTO_CONTROL_NONE};
   static const KernelRegistry* registry = [] {
     auto* kernels = new KernelRegistry;
     PTO_CHECK(kernels->Add(kInfo).ok(), "the test kernel is refused");

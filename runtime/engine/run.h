@@ -18,10 +18,14 @@
 
 namespace pto {
 
+class Account;
 class Run;
 
 enum class RunState { kQueued = 1, kRunning, kCancelling, kSucceeded, kFailed, kCancelled };
 inline bool IsFinal(RunState state) { return state >= RunState::kSucceeded; }
+
+// Ready tasks of a higher class go first.
+enum class Priority : uint8_t { kLow, kNormal, kHigh };
 
 // Which ends of tasks a run keeps records of.
 enum class RecordLevel { kNone, kFailed, kAll };
@@ -70,8 +74,17 @@ struct RunSpec {
   // Values of the image's named scalars; empty means the image's own.
   std::vector<uint64_t> named_scalars;
   RecordLevel record_level = RecordLevel::kAll;
-  // From acceptance; 0 means no limit.
+  // From acceptance to the end; 0 means no limit.
   int64_t timeout_ns = 0;
+  // From acceptance to the start of the first task; 0 means no limit.
+  int64_t queue_timeout_ns = 0;
+  // From the start of a task to its end, for tasks without a time of their own; 0: no limit.
+  int64_t task_timeout_ns = 0;
+  // For waits without a time of their own; 0 means no limit.
+  int64_t wait_timeout_ns = 0;
+  Priority priority = Priority::kNormal;
+  // Whose share of the chips it uses; nullptr: one that all such runs share.
+  std::shared_ptr<Account> account;
   std::shared_ptr<RunObserver> observer;
 };
 

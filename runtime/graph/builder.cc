@@ -11,6 +11,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/graph/image_writer.h"
+#include "runtime/graph/launch_check.h"
 
 namespace pto {
 namespace {
@@ -111,56 +112,12 @@ uint32_t GraphBuilder::AddScalar(absl::string_view name, const ScalarInput& valu
   return static_cast<uint32_t>(scalar_names_.size() - 1);
 }
 
-absl::Status GraphBuilder::CheckLaunch(const TaskInput& task, ImageTask& record) const {
-  if (task.chip >= target_.chip_clusters.size()) {
-    return Error(reason::kChipUnknown,
-                 absl::StrCat("there is no chip ", task.chip, "; the node has ",
-                              target_.chip_clusters.size()))
-        .At("chip")
-        .With("chip", task.chip)
-        .With("chips", target_.chip_clusters.size());
-  }
-  const pto_kernel_info& info = *kernel_infos_[task.kernel];
-  // Before it is cut to the record's eight bits, where 258 would look like AIV.
-  if (task.core > PTO_MIX) {
-    return Error(reason::kLaunchInvalid, absl::StrCat("core kind ", task.core, " is not known"))
-        .At("launch.core")
-        .With("core", task.core)
-        .Hint("name AIC, AIV or MIX");
-  }
-  record.chip = static_cast<uint16_t>(task.chip);
-  record.core =
-      static_cast<uint8_t>(task.core == 0 ? static_cast<uint32_t>(info.default_core) : task.core);
-  record.block_num = task.block_num == 0 ? 1 : task.block_num;
-  // The word that counts a task's blocks keeps its highest bit for failure.
-  if (record.block_num > (1u << 30)) {
-    return Error(reason::kLaunchInvalid,
-                 absl::StrCat("a task has at most ", 1u << 30, " blocks, not ", record.block_num))
-        .At("launch.block_num")
-        .With("have", record.block_num)
-        .With("want", 1u << 30);
-  }
-  if (info.requires_sync_start != 0 && !task.require_sync_start) {
-    return Error(reason::kLaunchInvalid,
-                 absl::StrCat("kernel '", info.name, "' works only when its blocks start together"))
-        .At("launch.require_sync_start")
-        .With("kernel", info.name)
-        .Hint("set launch.require_sync_start");
-  }
-  if (task.require_sync_start && record.block_num > 1) {
-    return Error(reason::kNotAvailable, "starting blocks together is not in this release")
-        .At("launch.require_sync_start")
-        .With("block_num", record.block_num);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status GraphBuilder::AskKernel(const TaskInput& task) {
-  const pto_kernel_info& info = *kernel_infos_[task.kernel];
+absl::Status GraphBuilder::AskKernel(uint32_t kernel, absl::Span<const uint32_t> args) {
+  const pto_kernel_info& info = *kernel_infos_[kernel];
   if (info.check != nullptr) {
     pto_tensor described[PTO_MAX_ARGS];
-    for (size_t i = 0; i < task.args.size(); ++i) {
-      const Layout& layout = layouts_[tensors_[task.args[i]].layout];
+    for (size_t i = 0; i < args.size(); ++i) {
+      const Layout& layout = layouts_[tensors_[args[i]].layout];
       described[i].data = nullptr;
       described[i].dtype = layout.dtype;
       described[i].ndim = layout.ndim;
@@ -176,67 +133,149 @@ absl::Status GraphBuilder::AskKernel(const TaskInput& task) {
           .With("kernel", info.name);
     }
   }
-  std::vector<uint32_t>& accepted = accepted_layouts_[task.kernel];
-  for (size_t i = 0; i < accepted.size(); ++i) accepted[i] = tensors_[task.args[i]].layout;
+  std::vector<uint32_t>& accepted = accepted_layouts_[kernel];
+  for (size_t i = 0; i < accepted.size(); ++i) accepted[i] = tensors_[args[i]].layout;
   return absl::OkStatus();
 }
 
-absl::Status GraphBuilder::CheckArgs(const TaskInput& task) {
-  const pto_kernel_info& info = *kernel_infos_[task.kernel];
-  if (task.args.size() != info.argument_count) {
+absl::Status GraphBuilder::CheckArgs(uint32_t kernel, absl::Span<const uint32_t> args) {
+  const pto_kernel_info& info = *kernel_infos_[kernel];
+  if (args.size() != info.argument_count) {
     return Error(reason::kArgumentCount,
                  absl::StrCat("kernel '", info.name, "' takes ", info.argument_count,
-                              " tensors, not ", task.args.size()))
+                              " tensors, not ", args.size()))
         .At("args")
         .With("kernel", info.name)
-        .With("have", task.args.size())
+        .With("have", args.size())
         .With("want", info.argument_count);
   }
   // Tensors may be all over the memory: fetch them side by side.
-  for (const uint32_t arg : task.args) {
+  for (const uint32_t arg : args) {
     if (arg >= tensors_.size()) break;
     __builtin_prefetch(&tensors_[arg]);
     if (options_.find_dependencies) accesses_.Prefetch(arg);
   }
-  std::vector<uint32_t>& accepted = accepted_layouts_[task.kernel];
+  std::vector<uint32_t>& accepted = accepted_layouts_[kernel];
   bool all_accepted = !accepted.empty();
-  for (size_t i = 0; i < task.args.size(); ++i) {
+  for (size_t i = 0; i < args.size(); ++i) {
     const auto field = [i] { return absl::StrCat("args[", i, "]"); };
-    if (task.args[i] >= tensors_.size()) {
+    if (args[i] >= tensors_.size()) {
       return Error(reason::kTensorUnknown,
-                   absl::StrCat("there is no tensor ", task.args[i], ", only ", tensors_.size()))
+                   absl::StrCat("there is no tensor ", args[i], ", only ", tensors_.size()))
           .At(field())
-          .With("tensor", task.args[i]);
+          .With("tensor", args[i]);
     }
-    const ImageTensor& tensor = tensors_[task.args[i]];
-    if (tensor.layout != accepted[i]) {
-      all_accepted = false;
-      const uint32_t dtype = layouts_[tensor.layout].dtype;
-      if ((info.arguments[i].dtypes & PTO_DTYPE_BIT(dtype)) == 0) {
-        return Error(reason::kDtypeUnsupported,
-                     absl::StrCat("kernel '", info.name, "' does not take ",
-                                  kernels::DtypeName(dtype), " as '", info.arguments[i].name, "'"))
-            .At(field())
-            .With("kernel", info.name)
-            .With("argument", info.arguments[i].name)
-            .With("dtype", kernels::DtypeName(dtype));
-      }
+    const ImageTensor& tensor = tensors_[args[i]];
+    if (tensor.layout == accepted[i]) continue;
+    all_accepted = false;
+    const uint32_t dtype = layouts_[tensor.layout].dtype;
+    if ((info.arguments[i].dtypes & PTO_DTYPE_BIT(dtype)) == 0) {
+      return Error(reason::kDtypeUnsupported,
+                   absl::StrCat("kernel '", info.name, "' does not take ",
+                                kernels::DtypeName(dtype), " as '", info.arguments[i].name, "'"))
+          .At(field())
+          .With("kernel", info.name)
+          .With("argument", info.arguments[i].name)
+          .With("dtype", kernels::DtypeName(dtype));
     }
-    ImageSlot& slot = slots_[tensor.slot];
-    if (slot.chip == ImageSlot::kUnused) {
-      slot.chip = task.chip;
-    } else if (slot.chip != task.chip) {
+  }
+  return all_accepted ? absl::OkStatus() : AskKernel(kernel, args);
+}
+
+absl::Status GraphBuilder::PlaceArgs(const pto_kernel_info& info, uint32_t chip,
+                                     absl::Span<const uint32_t> args) {
+  for (size_t i = 0; i < args.size(); ++i) {
+    ImageSlot& slot = slots_[tensors_[args[i]].slot];
+    if (slot.chip == chip) continue;
+    if (info.control != PTO_CONTROL_NONE) {
+      // The engine reaches all chips.
+      if (slot.chip == ImageSlot::kUnused) slot.chip = ImageSlot::kAnyChip;
+    } else if (slot.chip == ImageSlot::kUnused || slot.chip == ImageSlot::kAnyChip) {
+      slot.chip = chip;
+    } else {
       return Error(reason::kBufferOnOtherChip,
                    absl::StrCat("buffer '",
                                 absl::string_view(text_.data() + slot.name.begin, slot.name.size),
-                                "' is used on chips/", slot.chip, " and on chips/", task.chip))
-          .At(field())
+                                "' is used on chips/", slot.chip, " and on chips/", chip))
+          .At(absl::StrCat("args[", i, "]"))
           .With("have", absl::StrCat("chips/", slot.chip))
-          .With("want", absl::StrCat("chips/", task.chip));
+          .With("want", absl::StrCat("chips/", chip));
     }
   }
-  if (!all_accepted) PTO_RETURN_IF_ERROR(AskKernel(task));
-  args_.append(task.args);
+  return absl::OkStatus();
+}
+
+absl::Status GraphBuilder::AddArgs(const TaskInput& task) {
+  const pto_kernel_info& info = *kernel_infos_[task.kernel];
+  const auto add = [&](uint32_t chip, absl::Span<const uint32_t> args) -> absl::Status {
+    PTO_RETURN_IF_ERROR(CheckArgs(task.kernel, args));
+    for (const uint32_t kernel : task.vector_kernels) PTO_RETURN_IF_ERROR(CheckArgs(kernel, args));
+    PTO_RETURN_IF_ERROR(PlaceArgs(info, chip, args));
+    args_.append(args);
+    return absl::OkStatus();
+  };
+  if (task.members.empty()) return add(task.chip, task.args);
+  for (size_t i = 0; i < task.members.size(); ++i) {
+    absl::Status added = add(task.members[i].chip, task.members[i].args);
+    if (!added.ok()) return PrefixField(added, absl::StrCat("members[", i, "]"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GraphBuilder::AddDetail(const TaskInput& task, ImageTask& record) {
+  if (task.members.empty() && task.vector_kernels.empty() && !task.predicate.has_value() &&
+      task.timeout_ns == 0 && task.no_dependency_args == 0) {
+    return absl::OkStatus();
+  }
+  record.traits |= kTaskHasDetail;
+  ImageDetail detail;
+  detail.task = static_cast<uint32_t>(tasks_.size());
+  detail.no_dependency_args = task.no_dependency_args;
+  detail.timeout_ns = task.timeout_ns;
+  detail.first_member = static_cast<uint32_t>(members_.size());
+  if (task.members.empty()) members_.push_back(task.chip);
+  for (const TaskInput::Member& member : task.members) members_.push_back(member.chip);
+  detail.member_count = static_cast<uint32_t>(members_.size()) - detail.first_member;
+  std::copy(task.vector_kernels.begin(), task.vector_kernels.end(), detail.vector_kernels);
+  if (task.timeout_ns != 0) record.traits |= kTaskTimed;
+  if (!task.vector_kernels.empty()) record.traits |= kTaskMixed;
+  if (task.predicate.has_value()) {
+    const PredicateInput& predicate = *task.predicate;
+    const auto at = [](absl::string_view field) { return absl::StrCat("predicate.", field); };
+    if (predicate.tensor >= tensors_.size()) {
+      return Error(reason::kTensorUnknown, absl::StrCat("there is no tensor ", predicate.tensor,
+                                                        ", only ", tensors_.size()))
+          .At(at("tensor"))
+          .With("tensor", predicate.tensor);
+    }
+    const Layout& layout = layouts_[tensors_[predicate.tensor].layout];
+    if (layout.extent != 1) {
+      return Error(reason::kArgumentInvalid,
+                   absl::StrCat("a predicate looks at one element, not at ", ShapeText(layout)))
+          .At(at("tensor"))
+          .With("have", ShapeText(layout))
+          .With("want", 1);
+    }
+    if (layout.dtype < PTO_I8) {
+      return Error(reason::kDtypeUnsupported,
+                   absl::StrCat("a predicate looks at an integer, not at ",
+                                kernels::DtypeName(layout.dtype)))
+          .At(at("tensor"))
+          .With("dtype", kernels::DtypeName(layout.dtype));
+    }
+    if (predicate.compare < PTO_EQ || predicate.compare > PTO_LE) {
+      return Error(reason::kFieldInvalid,
+                   absl::StrCat("comparison ", predicate.compare, " is not known"))
+          .At(at("compare"));
+    }
+    PTO_RETURN_IF_ERROR(
+        PlaceArgs(*kernel_infos_[task.kernel], record.chip, {&predicate.tensor, 1}));
+    record.traits |= kTaskPredicated;
+    detail.predicate_tensor = predicate.tensor;
+    detail.predicate_compare = predicate.compare;
+    detail.predicate_value = predicate.value;
+  }
+  details_.push_back(detail);
   return absl::OkStatus();
 }
 
@@ -343,26 +382,37 @@ absl::Status GraphBuilder::AddDependencies(const TaskInput& task, ImageTask& rec
 }
 
 void GraphBuilder::FindDependencies(const TaskInput& task) {
-  const pto_kernel_info& info = *kernel_infos_[task.kernel];
   const auto own = static_cast<uint32_t>(tasks_.size());
   size_t fetched = 0;
-  for (size_t i = 0; i < task.args.size(); ++i) {
-    if ((task.no_dependency_args >> i & 1) != 0) continue;
-    switch (info.arguments[i].direction) {
-      case PTO_INPUT:
-        accesses_.Read(own, task.args[i], found_);
-        break;
-      case PTO_OUTPUT:
-      case PTO_INOUT:
-        accesses_.Write(own, task.args[i], found_);
-        break;
-      case PTO_NO_DEPENDENCY:
-        break;
+  const auto find = [&](uint32_t kernel, absl::Span<const uint32_t> args) {
+    const pto_kernel_info& info = *kernel_infos_[kernel];
+    for (size_t i = 0; i < args.size(); ++i) {
+      if ((task.no_dependency_args >> i & 1) != 0) continue;
+      switch (info.arguments[i].direction) {
+        case PTO_INPUT:
+          accesses_.Read(own, args[i], found_);
+          break;
+        case PTO_OUTPUT:
+        case PTO_INOUT:
+          accesses_.Write(own, args[i], found_);
+          break;
+        case PTO_NO_DEPENDENCY:
+          break;
+      }
+      for (; fetched < found_.size(); ++fetched) {
+        __builtin_prefetch(&dependents_[found_[fetched]], 1);
+      }
     }
-    for (; fetched < found_.size(); ++fetched) {
-      __builtin_prefetch(&dependents_[found_[fetched]], 1);
-    }
+  };
+  if (task.members.empty()) {
+    find(task.kernel, task.args);
+    for (const uint32_t kernel : task.vector_kernels) find(kernel, task.args);
   }
+  for (const TaskInput::Member& member : task.members) {
+    find(task.kernel, member.args);
+    for (const uint32_t kernel : task.vector_kernels) find(kernel, member.args);
+  }
+  if (task.predicate.has_value()) accesses_.Read(own, task.predicate->tensor, found_);
   for (const uint32_t before : found_) AddDependency(before);
   found_.clear();
 }
@@ -383,12 +433,13 @@ absl::StatusOr<uint32_t> GraphBuilder::AddTask(const TaskInput& task) {
   record.kernel = task.kernel;
   record.first_arg = static_cast<uint32_t>(args_.size());
   record.first_scalar = static_cast<uint32_t>(scalar_refs_.size());
-  PTO_RETURN_IF_ERROR(CheckLaunch(task, record));
-  PTO_RETURN_IF_ERROR(CheckArgs(task));
+  PTO_RETURN_IF_ERROR(CheckLaunch(target_, kernel_infos_, task, record));
+  PTO_RETURN_IF_ERROR(AddArgs(task));
   PTO_RETURN_IF_ERROR(AddScalars(task));
+  PTO_RETURN_IF_ERROR(AddDetail(task, record));
   PTO_RETURN_IF_ERROR(AddDependencies(task, record));
-  if (chip_used_.size() <= task.chip) chip_used_.resize(task.chip + 1);
-  chip_used_[task.chip] = true;
+  chip_used_[record.chip] = true;
+  for (const TaskInput::Member& member : task.members) chip_used_[member.chip] = true;
   if (!task.name.empty()) {
     task_names_.resize(tasks_.size());
     task_names_.push_back(AddText(task.name));
@@ -477,6 +528,8 @@ absl::StatusOr<std::shared_ptr<const GraphImage>> GraphBuilder::Build() {
   header.chips = writer.Add(chips);
   header.task_names = writer.Add(task_names_);
   header.text = writer.Add(text_);
+  header.details = writer.Add(details_);
+  header.members = writer.Add(members_);
   return std::make_shared<const GraphImage>(writer.Finish(header), std::move(kernel_infos_));
 }
 

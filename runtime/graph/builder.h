@@ -13,45 +13,9 @@
 #include "runtime/graph/access_map.h"
 #include "runtime/graph/big_vector.h"
 #include "runtime/graph/image.h"
+#include "runtime/graph/task_input.h"
 
 namespace pto {
-
-// What a graph is compiled for.
-struct GraphTarget {
-  const KernelRegistry* kernels = nullptr;
-  // Number of clusters of each chip of the node.
-  std::vector<uint32_t> chip_clusters;
-  uint64_t max_tasks = 10'000'000;
-  // Of a graph: those that tasks name, and those that follow from what they read and write. The
-  // work to find these is limited too, to four comparisons of tensors for each.
-  uint64_t max_dependencies = 200'000'000;
-};
-
-// A scalar of a task: a number of its own, or one of the graph's named scalars.
-struct ScalarInput {
-  enum class Kind { kFloat, kInteger, kBits, kNamed };
-  Kind kind = Kind::kFloat;
-  double f64 = 0;
-  int64_t i64 = 0;
-  uint64_t bits = 0;   // already as the kernel's signature says
-  uint32_t named = 0;  // index from AddScalar
-};
-
-// One task, with indices that the builder gave out.
-struct TaskInput {
-  uint32_t kernel = 0;
-  uint32_t chip = 0;
-  uint32_t core = 0;       // pto_core; 0 means the kernel's default
-  uint32_t block_num = 0;  // 0 means 1
-  bool require_sync_start = false;
-  absl::Span<const uint32_t> args;
-  absl::Span<const ScalarInput> scalars;
-  // Indices of earlier tasks, beside those that are found.
-  absl::Span<const uint32_t> dependencies;
-  // Bit i: argument i is no reason to wait for others, nor for others to wait.
-  uint32_t no_dependency_args = 0;
-  absl::string_view name;
-};
 
 // Compiles a graph, task by task in program order. Everything that can be wrong is refused
 // here, with the field at fault relative to the thing that is added (`args[1]`, `shape[0]`), so
@@ -69,7 +33,7 @@ class GraphBuilder {
 
   explicit GraphBuilder(const GraphTarget& target) : GraphBuilder(target, Options()) {}
   GraphBuilder(const GraphTarget& target, const Options& options)
-      : target_(target), options_(options) {}
+      : target_(target), options_(options), chip_used_(target.chip_clusters.size()) {}
 
   // Each returns the new thing's index, which counts from 0.
   absl::StatusOr<uint32_t> AddKernel(absl::string_view name);
@@ -99,10 +63,14 @@ class GraphBuilder {
   };
 
   ImageText AddText(absl::string_view text);
-  absl::Status CheckLaunch(const TaskInput& task, ImageTask& record) const;
-  absl::Status CheckArgs(const TaskInput& task);
+  absl::Status AddArgs(const TaskInput& task);
+  absl::Status CheckArgs(uint32_t kernel, absl::Span<const uint32_t> args);
   // Lets the kernel look at its tensors, whose types it takes.
-  absl::Status AskKernel(const TaskInput& task);
+  absl::Status AskKernel(uint32_t kernel, absl::Span<const uint32_t> args);
+  // Says which chip the tensors' memory is on.
+  absl::Status PlaceArgs(const pto_kernel_info& info, uint32_t chip,
+                         absl::Span<const uint32_t> args);
+  absl::Status AddDetail(const TaskInput& task, ImageTask& record);
   absl::Status AddScalars(const TaskInput& task);
   absl::Status AddDependencies(const TaskInput& task, ImageTask& record);
   void FindDependencies(const TaskInput& task);
@@ -132,6 +100,8 @@ class GraphBuilder {
   BigVector<uint64_t> scalar_values_;  // of the tasks' own scalars
   BigVector<uint32_t> scalar_refs_;    // own ones counted from kOwnScalar
   BigVector<ImageTask> tasks_;
+  std::vector<ImageDetail> details_;
+  std::vector<uint32_t> members_;
   BigVector<uint32_t> dependencies_;  // of all tasks, in order
   BigVector<Dependents> dependents_;
   AccessMap accesses_;                // its regions are the tensors

@@ -129,9 +129,12 @@ TEST_F(BuilderTest, Launches) {
   task.core = PTO_AIC;
   task.block_num = (1u << 30) + 1;
   ExpectRefused(task, reason::kLaunchInvalid, "launch.block_num");
-  task.block_num = 2;
+  task.block_num = 25;
+  EXPECT_THAT(builder_.AddTask(task), IsOk());
   task.require_sync_start = true;
-  ExpectRefused(task, reason::kNotAvailable, "launch.require_sync_start");
+  ExpectRefused(task, reason::kLaunchInvalid, "launch.block_num");
+  task.block_num = 24;
+  EXPECT_THAT(builder_.AddTask(task), IsOk());
   task.block_num = 1;
   EXPECT_THAT(builder_.AddTask(task), IsOk());
   task.kernel = kGang;

@@ -32,14 +32,14 @@ constexpr pto_argument_info kCubeArguments[] = {{"data", PTO_INOUT, PTO_DTYPE_BI
 
 constexpr uint32_t kSize = sizeof(pto_kernel_info);
 constexpr pto_kernel_info kInfos[] = {
-    {kSize, "nop", "Does nothing.", &DoNothing, nullptr, PTO_AIV, nullptr, 0, nullptr, 0, 0},
+    {kSize, "nop", "Does nothing.", &DoNothing, nullptr, PTO_AIV, nullptr, 0, nullptr, 0, 0, 0, 0},
     {kSize, "axpy", "Like y + alpha x.", &DoNothing, &CheckSameShape, PTO_AIV, kAxpyArguments, 3,
-     kAxpyScalars, 1, 0},
+     kAxpyScalars, 1, 0, 0, 0},
     {kSize, "step", "Like data += rate * count.", &DoNothing, nullptr, PTO_MIX, kStepArguments, 1,
-     kStepScalars, 2, 0},
+     kStepScalars, 2, 0, 0, 0},
     {kSize, "cube", "On a cube core.", &DoNothing, nullptr, PTO_AIC, kCubeArguments, 1, nullptr, 0,
-     0},
-    {kSize, "gang", "All at once.", &DoNothing, nullptr, PTO_AIV, nullptr, 0, nullptr, 0, 1},
+     0, 0, 0},
+    {kSize, "gang", "All at once.", &DoNothing, nullptr, PTO_AIV, nullptr, 0, nullptr, 0, 1, 0, 0},
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "runtime/graph/image.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace pto {
@@ -13,6 +14,8 @@ GraphImage::GraphImage(BigVector<std::byte> bytes, std::vector<const pto_kernel_
       chips_(Section<uint32_t>(header().chips)),
       args_(Section<uint32_t>(header().args)),
       scalar_refs_(Section<uint32_t>(header().scalar_refs)),
+      members_(Section<uint32_t>(header().members)),
+      details_(Section<ImageDetail>(header().details)),
       tensors_(Section<ImageTensor>(header().tensors)),
       layouts_(Section<Layout>(header().layouts)),
       slots_(Section<ImageSlot>(header().slots)),
@@ -28,6 +31,13 @@ GraphImage::GraphImage(BigVector<std::byte> bytes, std::vector<const pto_kernel_
     scalar_by_name_.emplace(text(scalar_names_[i].name), i);
   }
   for (const ImageTask& task : tasks_) has_multi_block_tasks_ |= task.block_num > 1;
+  for (const ImageDetail& detail : details_) has_multi_block_tasks_ |= detail.member_count > 1;
+}
+
+const ImageDetail* GraphImage::FindDetail(uint32_t task) const {
+  return std::lower_bound(
+      details_.begin(), details_.end(), task,
+      [](const ImageDetail& detail, uint32_t wanted) { return detail.task < wanted; });
 }
 
 absl::optional<uint32_t> GraphImage::FindSlot(absl::string_view name) const {

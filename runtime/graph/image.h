@@ -33,9 +33,10 @@ struct ImageKernel {
 
 // A buffer that a launch can bind.
 struct ImageSlot {
-  static constexpr uint32_t kUnused = 0xffffffff;
+  static constexpr uint32_t kUnused = 0xffffffff;   // no task uses it
+  static constexpr uint32_t kAnyChip = 0xfffffffe;  // only copies and signals do
   ImageText name;
-  uint32_t chip = kUnused;      // kUnused when no task uses it
+  uint32_t chip = kUnused;
   uint32_t largest_tensor = 0;  // the one that needs min_bytes
   uint64_t min_bytes = 0;
 };
@@ -53,16 +54,50 @@ struct ImageScalar {
   uint32_t reserved = 0;
 };
 
+// What sets a task apart from a plain one, whose blocks each call a kernel as soon as there is a
+// core. Bits.
+enum TaskTrait : uint8_t {
+  kTaskWaits = 1,        // a kernel of it has PTO_KERNEL_WAITS
+  kTaskBlocks = 2,       // a kernel of it has PTO_KERNEL_BLOCKS
+  kTaskGang = 4,         // all blocks, on all its chips, start together
+  kTaskControl = 8,      // the engine does it itself, without a core
+  kTaskPredicated = 16,  // its detail has a predicate
+  kTaskTimed = 32,       // its detail has a time of its own
+  kTaskMixed = 64,       // its detail has kernels for the vector cores
+  kTaskHasDetail = 128,  // there is an ImageDetail
+};
+
 struct ImageTask {
   uint32_t kernel = 0;
   uint32_t first_arg = 0;        // into args; as many as the kernel has
   uint32_t first_scalar = 0;     // into scalar_refs; as many as the kernel has
   uint32_t first_successor = 0;  // into successors; up to that of the next task
   uint32_t dependencies = 0;     // tasks that must end before
-  uint32_t block_num = 1;
-  uint16_t chip = 0;
-  uint8_t core = 0;  // pto_core
-  uint8_t reserved = 0;
+  uint32_t block_num = 1;        // on each chip
+  uint16_t chip = 0;             // the first, when there are several
+  uint8_t core = 0;              // pto_core
+  uint8_t traits = 0;            // TaskTrait
+
+  bool plain() const { return (traits & ~kTaskHasDetail) == 0; }
+};
+
+// What only few tasks have. In order of their tasks.
+struct ImageDetail {
+  static constexpr uint32_t kNone = 0xffffffff;
+  uint32_t task = 0;
+  uint32_t no_dependency_args = 0;  // bit i: argument i makes no dependency, of all members
+  // Of a task over several chips: how many, and where their numbers are in `members`. The
+  // arguments of one member follow those of the one before.
+  uint32_t first_member = 0;
+  uint32_t member_count = 1;
+  // Of a PTO_MIX task: what the vector cores run beside the task's kernel on the cube core, with
+  // the same arguments. kNone: nothing. Without any, the kernel has the cluster for itself.
+  uint32_t vector_kernels[2] = {kNone, kNone};
+  // The task is done without being run unless this tensor's one element compares true.
+  uint32_t predicate_tensor = kNone;
+  uint32_t predicate_compare = 0;  // pto_compare
+  int64_t predicate_value = 0;
+  int64_t timeout_ns = 0;  // from its start to its end; 0 means the run's limit for tasks
 };
 
 // Number and place of the records of one kind.
@@ -76,7 +111,7 @@ struct ImageHeader {
   uint64_t magic = kMagic;
   uint64_t bytes = 0;
   ImageSection kernels, slots, layouts, tensors, args, scalar_names, scalar_values, scalar_refs,
-      tasks, successors, roots, chips, task_names, text;
+      tasks, successors, roots, chips, task_names, text, details, members;
 };
 
 // A compiled graph: one block of flat arrays, never changed after it was built, so any number
@@ -125,8 +160,26 @@ class GraphImage {
     }
   }
   const pto_kernel_info& kernel(uint32_t task) const { return *kernels_[tasks_[task].kernel]; }
-  absl::Span<const uint32_t> args(uint32_t task) const {
-    return args_.subspan(tasks_[task].first_arg, kernel(task).argument_count);
+  // By index in kernels().
+  const pto_kernel_info& kernel_info(uint32_t index) const { return *kernels_[index]; }
+  // Those of one member, when the task has several.
+  absl::Span<const uint32_t> args(uint32_t task, uint32_t member = 0) const {
+    const uint32_t count = kernel(task).argument_count;
+    return args_.subspan(tasks_[task].first_arg + member * count, count);
+  }
+  // What the task has beyond others; nullptr for most.
+  const ImageDetail* detail(uint32_t task) const {
+    return (tasks_[task].traits & kTaskHasDetail) == 0 ? nullptr : FindDetail(task);
+  }
+  absl::Span<const ImageDetail> details() const { return details_; }
+  // Chips of a task, in order of its members.
+  absl::Span<const uint32_t> members(const ImageDetail& detail) const {
+    return members_.subspan(detail.first_member, detail.member_count);
+  }
+  // Blocks of a task on all its chips.
+  uint32_t blocks(uint32_t task) const {
+    const ImageDetail* const detail = this->detail(task);
+    return tasks_[task].block_num * (detail == nullptr ? 1 : detail->member_count);
   }
   absl::Span<const uint32_t> scalar_refs(uint32_t task) const {
     return scalar_refs_.subspan(tasks_[task].first_scalar, kernel(task).scalar_count);
@@ -152,6 +205,7 @@ class GraphImage {
 
  private:
   const ImageHeader& header() const { return *reinterpret_cast<const ImageHeader*>(bytes_.data()); }
+  const ImageDetail* FindDetail(uint32_t task) const;
   template <typename T>
   absl::Span<const T> Section(const ImageSection& section) const {
     return {reinterpret_cast<const T*>(bytes_.data() + section.begin), section.count};
@@ -160,7 +214,8 @@ class GraphImage {
   const BigVector<std::byte> bytes_;
   const std::vector<const pto_kernel_info*> kernels_;
   absl::Span<const ImageTask> tasks_;
-  absl::Span<const uint32_t> successors_, roots_, chips_, args_, scalar_refs_;
+  absl::Span<const uint32_t> successors_, roots_, chips_, args_, scalar_refs_, members_;
+  absl::Span<const ImageDetail> details_;
   absl::Span<const ImageTensor> tensors_;
   absl::Span<const Layout> layouts_;
   absl::Span<const ImageSlot> slots_;

@@ -46,7 +46,9 @@ constexpr pto_kernel_info WithArguments(const char* name, uint32_t count) {
           count,
           nullptr,
           0,
-          0};
+          0,
+          0,
+          PTO_CONTROL_NONE};
 }
 
 constexpr pto_kernel_info kNoTensor = WithArguments("no_tensor", 0);
