@@ -133,7 +133,7 @@ TEST_F(GangStressTest, SyncStartStress) {
     for (int i = 0; i < 2; ++i) tasks.push_back(Blocks(PTO_AIV, c / 3, true));
     tasks.push_back(Blocks(PTO_AIV, c / 6, false));
   }
-  Launch({c}, tasks, 10'000);
+  Launch({c}, tasks, 6'000);
 }
 
 // Many tasks that are no gangs, and a few gangs among them.
@@ -143,7 +143,7 @@ TEST_F(GangStressTest, Starvation) {
     for (int i = 0; i < 9; ++i) tasks.push_back(Blocks(PTO_MIX, 4, false));
     tasks.push_back(Blocks(PTO_MIX, 6, true));
   }
-  Launch({8}, tasks, 10'000);
+  Launch({8}, tasks, 4'000);
 }
 
 // What a graph of random groups over overlapping chips needs.
@@ -176,7 +176,7 @@ std::vector<TestTask> RandomGroups(const std::vector<uint32_t>& clusters, uint32
 TEST_F(GangStressTest, OverlappingGroups) {
   const std::vector<uint32_t> clusters = {3, 4, 2, 5};
   for (uint32_t seed = 0; seed < 5; ++seed) {
-    Launch(clusters, RandomGroups(clusters, seed), 10'000);
+    Launch(clusters, RandomGroups(clusters, seed), 12'000);
   }
 }
 
