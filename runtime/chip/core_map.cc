@@ -51,6 +51,24 @@ int32_t CoreMap::Acquire(pto_core kind) {
   return cluster;
 }
 
+uint32_t CoreMap::TakeParts(uint32_t cluster) {
+  const uint32_t parts = FreeParts(cluster);
+  if ((parts & 1) != 0) free_aic_.Remove(cluster);
+  if ((parts & 2) != 0) free_aiv_.Remove(2 * cluster);
+  if ((parts & 4) != 0) free_aiv_.Remove(2 * cluster + 1);
+  free_clusters_.Remove(cluster);
+  busy_ += static_cast<uint32_t>(std::popcount(parts));
+  return parts;
+}
+
+void CoreMap::ReturnParts(uint32_t cluster, uint32_t parts) {
+  if ((parts & 1) != 0) free_aic_.Add(cluster);
+  if ((parts & 2) != 0) free_aiv_.Add(2 * cluster);
+  if ((parts & 4) != 0) free_aiv_.Add(2 * cluster + 1);
+  busy_ -= static_cast<uint32_t>(std::popcount(parts));
+  UpdateCluster(cluster);
+}
+
 void CoreMap::Release(pto_core kind, int32_t core) {
   if (kind == PTO_AIV) {
     const uint32_t aiv = static_cast<uint32_t>(core) - clusters_;

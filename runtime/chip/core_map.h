@@ -18,6 +18,18 @@ class CoreMap {
   int32_t Acquire(pto_core kind);
   void Release(pto_core kind, int32_t core);
 
+  // Parts of a cluster, as bits: its cube core and its vector cores.
+  static constexpr uint32_t kWholeCluster = 7;
+  // Which of its parts are free.
+  uint32_t FreeParts(uint32_t cluster) const {
+    return (free_aic_.Has(cluster) ? 1u : 0u) | (free_aiv_.Has(2 * cluster) ? 2u : 0u) |
+           (free_aiv_.Has(2 * cluster + 1) ? 4u : 0u);
+  }
+  // Takes what is free of a cluster, to have all of it one day. Returns the parts. A cluster of
+  // which all parts were taken is like one from Acquire(PTO_MIX).
+  uint32_t TakeParts(uint32_t cluster);
+  void ReturnParts(uint32_t cluster, uint32_t parts);
+
   uint32_t clusters() const { return clusters_; }
   uint32_t busy() const { return busy_; }
 

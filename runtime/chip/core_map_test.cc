@@ -108,6 +108,28 @@ TEST_P(CoreMapTest, AClusterNeedsAllThreeOfItsCores) {
   EXPECT_EQ(map.Acquire(PTO_MIX), last);
 }
 
+TEST_P(CoreMapTest, AClusterCanBeCollectedInParts) {
+  CoreMap map(GetParam());
+  const auto n = static_cast<int32_t>(GetParam());
+  ASSERT_EQ(map.Acquire(PTO_AIV), n);  // of cluster 0
+  EXPECT_EQ(map.FreeParts(0), 5u);
+  EXPECT_EQ(map.TakeParts(0), 5u);
+  EXPECT_EQ(map.FreeParts(0), 0u);
+  EXPECT_EQ(map.busy(), 3u);
+  // What was collected is nobody else's.
+  EXPECT_NE(map.Acquire(PTO_AIC), 0);
+  EXPECT_NE(map.Acquire(PTO_AIV), n + 1);
+  map.Release(PTO_AIV, n);
+  EXPECT_EQ(map.TakeParts(0), 2u);
+  map.Release(PTO_MIX, 0);
+  EXPECT_EQ(map.FreeParts(0), CoreMap::kWholeCluster);
+  EXPECT_EQ(map.TakeParts(0), CoreMap::kWholeCluster);
+  map.ReturnParts(0, 3);
+  EXPECT_EQ(map.FreeParts(0), 3u);
+  map.ReturnParts(0, 4);
+  EXPECT_EQ(map.Acquire(PTO_MIX), 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(Clusters, CoreMapTest, ::testing::Values(1, 24, 36, 64, 65, 100));
 
 }  // namespace

@@ -3,7 +3,9 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "runtime/engine/ready_queue.h"
+#include "absl/types/span.h"
+#include "runtime/engine/block_ticket.h"
+#include "runtime/engine/run.h"
 
 namespace pto {
 
@@ -12,6 +14,9 @@ namespace pto {
 class BlockRunner {
  public:
   static absl::Status Call(const BlockTicket& ticket);
+
+ private:
+  static void LayOut(const Run& run, absl::Span<const uint32_t> args, pto_tensor* tensors);
 };
 
 }  // namespace pto

@@ -15,7 +15,8 @@ Engine::Engine(Options options)
     : chips_(std::move(options.chips)),
       clock_(*options.clock),
       timers_(options.timers),
-      scheduler_(chips_, clock_, options.executors, [this](Run& run) { Finish(run); }),
+      scheduler_(chips_, clock_, options.executors, options.trace,
+                 [this](Run& run) { Finish(run); }),
       helper_(std::make_unique<Worker>(scheduler_)) {
   for (uint32_t i = 0; i < options.executors; ++i) {
     executors_.emplace_back([this, i] {
@@ -67,8 +68,8 @@ void Engine::Start(const std::shared_ptr<Run>& run, int64_t help_ns) {
   }
 
   for (const uint32_t task : image.roots()) {
-    if (image.tasks()[task].block_num > 1) {
-      run->counters_[task].store(image.tasks()[task].block_num, std::memory_order_relaxed);
+    if (!image.tasks()[task].one_call()) {
+      run->counters_[task].store(image.calls(task), std::memory_order_relaxed);
     }
   }
   // One helper at a time: more would leave too few threads for what they are there for.
@@ -99,6 +100,8 @@ void Engine::Stop(Run& run, RunState as, absl::Status error) {
   }
   // Tasks in the queues are taken back here, however busy the executors are.
   Worker(scheduler_).Clear(run);
+  // Cores that its blocks had been given are free.
+  scheduler_.parking().Wake(scheduler_.ready());
   scheduler_.Drop(run);
 }
 
@@ -187,7 +190,7 @@ bool Engine::WaitIdle(absl::Duration timeout) {
 
 Engine::ChipUse Engine::chip_use(uint32_t chip) const {
   const ReadyQueue& queue = scheduler_.queue(chip);
-  return {queue.busy_cores(), queue.ready(), scheduler_.ended(chip)};
+  return {queue.busy_cores(), scheduler_.waiting(chip), scheduler_.ended(chip)};
 }
 
 }  // namespace pto

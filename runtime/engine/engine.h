@@ -33,6 +33,8 @@ class Engine {
     // Fires the deadlines of runs. Must outlive the engine.
     TimerQueue* timers = nullptr;
     uint32_t executors = 0;
+    // Sees where and when blocks start; for tests. Must outlive the engine.
+    PlacementTrace* trace = nullptr;
   };
 
   struct ChipUse {

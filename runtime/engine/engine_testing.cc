@@ -61,6 +61,12 @@ std::shared_ptr<const GraphImage> MakeTestGraph(const std::vector<TestTask>& tas
     task.block_num = tasks[i].block_num;
     task.scalars = absl::MakeConstSpan(&scalar, 1);
     task.dependencies = tasks[i].after;
+    task.require_sync_start = tasks[i].sync_start;
+    std::vector<TaskInput::Member> members;
+    for (const uint32_t chip : tasks[i].members) members.push_back({chip, {}});
+    task.members = members;
+    const std::vector<uint32_t> vector_kernels(tasks[i].vector_kernels, kernel);
+    task.vector_kernels = vector_kernels;
     builder.AddTask(task).value();
   }
   return builder.Build().value();

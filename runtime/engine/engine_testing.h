@@ -20,6 +20,9 @@ struct TestTask {
   uint32_t chip = 0;
   pto_core core = PTO_AIV;
   uint32_t block_num = 1;
+  bool sync_start = false;
+  std::vector<uint32_t> members = {};  // chips, in place of `chip`
+  uint32_t vector_kernels = 0;         // how many lanes beside that of the cube core
 };
 
 // Runs in place of a kernel; gets the index of the task and the kernel's own context. Returns

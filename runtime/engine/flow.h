@@ -5,16 +5,18 @@
 namespace pto {
 
 class Run;
+struct Share;
 
 // The ready tasks of one run for one kind of core of one chip, in order. A list through the
-// run's own array, so that queueing a task allocates nothing; and a node in the ring of flows
-// that a ReadyQueue serves in turn. Guarded by that queue's lock.
+// run's own array, so that queueing a task allocates nothing; and a node in the ring of flows of
+// one account, which are served in turn. Guarded by the lock of the chip's ReadyQueue.
 struct Flow {
   static constexpr uint32_t kNone = 0xffffffff;
   Run* run = nullptr;
   uint32_t head = kNone;
   uint32_t tail = kNone;
   uint32_t head_block = 0;  // next block of the head task to hand out
+  Share* share = nullptr;   // of the run's account; only while there are tasks
   Flow* previous = nullptr;
   Flow* next = nullptr;
 

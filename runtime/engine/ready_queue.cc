@@ -1,19 +1,36 @@
 #include "runtime/engine/ready_queue.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace pto {
+namespace {
 
-void ReadyQueue::Push(Run& run, uint32_t chip, absl::Span<const uint32_t> tasks) {
+// The lines of a class and of those above it.
+uint32_t LinesFrom(Priority priority) { return (1u << (LineOf(priority, PTO_AIV) + 1)) - 1; }
+
+// The lines of one kind, of all classes.
+uint32_t LinesOf(pto_core kind) { return 0b001'001'001u << static_cast<uint32_t>(kind) % 3; }
+
+}  // namespace
+
+ReadyQueue::ReadyQueue(uint32_t chip, uint32_t clusters, const Clock& clock, PlacementTrace* trace)
+    : chip_(chip),
+      trace_(trace),
+      cores_(clusters),
+      shares_(3 * clusters, clock),
+      lanes_left_(clusters) {}
+
+void ReadyQueue::Push(Run& run, absl::Span<const uint32_t> tasks) {
   MutexLock lock(mutex_);
   for (const uint32_t task : tasks) {
     const auto kind = static_cast<pto_core>(run.image().tasks()[task].core);
-    Flow& flow = run.flow(chip, kind);
+    Flow& flow = run.flow(chip_, kind);
     run.next_ready_[task] = Flow::kNone;
     if (flow.empty()) {
       flow.head = flow.tail = task;
       flow.head_block = 0;
-      ring(kind).Add(flow);
+      shares_.Add(flow, run.account(), LineOf(run.priority(), kind));
     } else {
       run.next_ready_[flow.tail] = task;
       flow.tail = task;
@@ -22,55 +39,130 @@ void ReadyQueue::Push(Run& run, uint32_t chip, absl::Span<const uint32_t> tasks)
   ready_.fetch_add(static_cast<uint32_t>(tasks.size()), std::memory_order_release);
 }
 
-void ReadyQueue::PopHead(Flow& flow, pto_core kind) {
+void ReadyQueue::PopHead(Flow& flow, Line line) {
   flow.head = flow.run->next_ready_[flow.head];
   flow.head_block = 0;
-  if (flow.empty()) ring(kind).Remove(flow);
+  if (flow.empty()) shares_.Remove(flow, line);
 }
 
-bool ReadyQueue::TakeFrom(Flow& flow, pto_core kind, uint32_t max, BlockTicket* ticket,
+int32_t ReadyQueue::AcquireFor(Line line) {
+  const int32_t core = cores_.Acquire(KindOf(line));
+  if (core >= 0 || reservation_ == nullptr || reservation_->complete() ||
+      line / 3 >= LineOf(reservation_->run().priority(), PTO_MIX) / 3) {
+    return core;
+  }
+  reservation_->GiveBack(cores_);
+  return cores_.Acquire(KindOf(line));
+}
+
+void ReadyQueue::AddLanes(BlockTicket ticket, uint32_t first, std::deque<BlockTicket>* tickets) {
+  const int32_t cluster = ticket.core;
+  const uint32_t lanes = ticket.run->image().lanes(ticket.task);
+  lanes_left_[static_cast<uint32_t>(cluster)] = static_cast<uint8_t>(std::popcount(lanes));
+  for (uint32_t lane = first; lane < 3; ++lane) {
+    if ((lanes >> lane & 1) == 0) continue;
+    ticket.lane = lane;
+    ticket.core = lane == 0 ? cluster
+                            : static_cast<int32_t>(cores_.clusters()) + 2 * cluster +
+                                  static_cast<int32_t>(lane) - 1;
+    tickets->push_back(ticket);
+  }
+}
+
+bool ReadyQueue::TakeFrom(Flow& flow, Line line, uint32_t max, BlockTicket* ticket,
                           std::vector<uint32_t>* more) {
   Run& run = *flow.run;
   const GraphImage& image = run.image();
-  const uint32_t block_num = image.tasks()[flow.head].block_num;
+  const ImageTask& task = image.tasks()[flow.head];
+  const uint32_t block_num = task.block_num;
+  *ticket = {};
+  ticket->run = &run;
+  ticket->task = flow.head;
+  ticket->block = flow.head_block;
+  ticket->kind = KindOf(line);
+  ticket->chip = chip_;
   if (run.stopping()) {
-    *ticket = {&run, flow.head, flow.head_block, block_num, -1, kind, block_num - flow.head_block};
-    PopHead(flow, kind);
+    ticket->block_end = block_num;
+    ticket->abandoned = (block_num - flow.head_block) *
+                        static_cast<uint32_t>(std::popcount(image.lanes(flow.head)));
+    PopHead(flow, line);
     ready_.fetch_sub(1, std::memory_order_release);
     return true;
   }
-  const int32_t core = cores_.Acquire(kind);
-  if (core < 0) return false;
-  const uint32_t block_end = flow.head_block + std::min(max, block_num - flow.head_block);
-  *ticket = {&run, flow.head, flow.head_block, block_end, core, kind, 0};
-  flow.head_block = block_end;
-  if (block_end < block_num) return true;
-  PopHead(flow, kind);
-  while (block_num == 1 && !flow.empty() && more->size() + 1 < max &&
-         image.tasks()[flow.head].block_num == 1) {
-    more->push_back(flow.head);
-    PopHead(flow, kind);
+  ticket->core = AcquireFor(line);
+  if (ticket->core < 0) return false;
+  shares_.Take(*flow.share, static_cast<uint32_t>(ticket->core), ticket->kind);
+  // What is not plain may wait for other blocks of its task: each gets a core of its own.
+  if (!task.plain()) max = 1;
+  ticket->block_end = flow.head_block + std::min(max, block_num - flow.head_block);
+  flow.head_block = ticket->block_end;
+  uint32_t ended = 0;
+  if (ticket->block_end == block_num) {
+    PopHead(flow, line);
+    ended = 1;
+    while (block_num == 1 && !flow.empty() && ended < max &&
+           image.tasks()[flow.head].block_num == 1 && image.tasks()[flow.head].plain()) {
+      more->push_back(flow.head);
+      PopHead(flow, line);
+      ++ended;
+    }
   }
-  ready_.fetch_sub(static_cast<uint32_t>(more->size()) + 1, std::memory_order_release);
+  CountTurn(line, ticket->block_end - ticket->block + static_cast<uint32_t>(more->size()));
+  if ((task.traits & kTaskMixed) != 0) {
+    const size_t before = placed_.size();
+    AddLanes(*ticket, 1, &placed_);
+    ready_.fetch_add(static_cast<uint32_t>(placed_.size() - before), std::memory_order_release);
+  }
+  if (ended > 0) ready_.fetch_sub(ended, std::memory_order_release);
+  if (trace_ != nullptr) {
+    BlockTicket placed = *ticket;
+    trace_->OnPlaced(placed);
+    for (const uint32_t other : *more) {
+      placed.task = other;
+      trace_->OnPlaced(placed);
+    }
+  }
   return true;
 }
 
-bool ReadyQueue::Take(Run* only, uint32_t chip, uint32_t max, BlockTicket* ticket,
-                      std::vector<uint32_t>* more) {
+bool ReadyQueue::TakePlaced(const Run* only, BlockTicket* ticket) {
+  const auto it = only == nullptr
+                      ? placed_.begin()
+                      : std::find_if(placed_.begin(), placed_.end(),
+                                     [only](const BlockTicket& t) { return t.run == only; });
+  if (it == placed_.end()) return false;
+  *ticket = *it;
+  placed_.erase(it);
+  ready_.fetch_sub(1, std::memory_order_release);
+  return true;
+}
+
+bool ReadyQueue::Take(Run* only, uint32_t max, BlockTicket* ticket, std::vector<uint32_t>* more) {
   more->clear();
   if (ready() == 0) return false;
   MutexLock lock(mutex_);
-  for (const pto_core kind : kKinds) {
-    if (only != nullptr) {
-      Flow& flow = only->flow(chip, kind);
-      if (!flow.empty() && TakeFrom(flow, kind, max, ticket, more)) return true;
-      continue;
+  if (!placed_.empty() && TakePlaced(only, ticket)) return true;
+  uint32_t lines = shares_.lines();
+  if (only != nullptr) lines &= LinesFrom(only->priority());
+  while (lines != 0) {
+    const auto line = static_cast<Line>(std::countr_zero(lines));
+    lines &= lines - 1;
+    Flow* flow = nullptr;
+    if (only == nullptr) {
+      flow = &shares_.Next(line);
+    } else {
+      const bool stopping = only->stopping();
+      if (line / 3 != LineOf(only->priority(), PTO_MIX) / 3) {
+        // Whoever helps with a run does not help it past others.
+        if (stopping) continue;
+        return false;
+      }
+      flow = &only->flow(chip_, KindOf(line));
+      if (flow->empty() || (!stopping && !shares_.IsNext(*flow, line))) continue;
     }
-    if (ring(kind).empty()) continue;
-    Flow* flow = ring(kind).current();
-    // Turn first: taking the last task removes the flow from the ring.
-    ring(kind).Rotate();
-    if (TakeFrom(*flow, kind, max, ticket, more)) return true;
+    if (!TakeFrom(*flow, line, max, ticket, more)) continue;
+    if (reservation_ != nullptr) Collect();
+    return true;
   }
   return false;
 }
@@ -78,29 +170,118 @@ bool ReadyQueue::Take(Run* only, uint32_t chip, uint32_t max, BlockTicket* ticke
 bool ReadyQueue::OthersWait(const Run& run) const {
   if (ready() == 0) return false;
   MutexLock lock(mutex_);
-  for (const FlowRing& ring : rings_) {
-    if (ring.empty()) continue;
-    const Flow* flow = ring.current();
-    if (flow->run != &run || flow->next->run != &run) return true;
-  }
-  return false;
+  return !placed_.empty() || shares_.OthersWait(run, LinesFrom(run.priority()));
 }
 
-bool ReadyQueue::TakeCore(pto_core kind, int32_t* core) {
+bool ReadyQueue::TakeCore(Run& run, pto_core kind, int32_t* core) {
   MutexLock lock(mutex_);
-  if (!ring(kind).empty()) return false;
+  if ((shares_.lines() & LinesOf(kind)) != 0) return false;
   *core = cores_.Acquire(kind);
-  return *core >= 0;
+  if (*core < 0) return false;
+  shares_.Take(shares_.Of(run.account()), static_cast<uint32_t>(*core), kind);
+  return true;
 }
 
 void ReadyQueue::ReleaseCore(pto_core kind, int32_t core) {
   MutexLock lock(mutex_);
+  const auto clusters = static_cast<int32_t>(cores_.clusters());
+  if (kind == PTO_MIX) {
+    if (core >= clusters) core = (core - clusters) / 2;
+    uint8_t& lanes = lanes_left_[static_cast<uint32_t>(core)];
+    if (lanes > 0 && --lanes > 0) return;
+  }
+  shares_.Return(static_cast<uint32_t>(core));
   cores_.Release(kind, core);
+  if (reservation_ != nullptr) Collect();
+}
+
+void ReadyQueue::CountTurn(Line line, uint32_t blocks) {
+  owed_[line] -= std::min(owed_[line], blocks);
+  // A cluster may never be free while single cores are busy all the time: then gangs do not wait
+  // for it either.
+  const Line clusters = line / 3 * 3;
+  if (line != clusters) owed_[clusters] -= std::min(owed_[clusters], blocks);
+}
+
+bool ReadyQueue::OthersGoFirst() const {
+  const Line clusters = LineOf(reservation_->run().priority(), PTO_MIX);
+  for (uint32_t lines = shares_.lines(); lines != 0; lines &= lines - 1) {
+    const auto line = static_cast<Line>(std::countr_zero(lines));
+    if (line >= clusters + 3) break;
+    if ((Overlapping(reservation_->kind()) & KindBit(KindOf(line))) == 0) continue;
+    if (line < clusters || owed_[line] > 0) return true;
+  }
+  return false;
+}
+
+void ReadyQueue::Collect() {
+  if (reservation_->complete() || OthersGoFirst() || !reservation_->Collect(cores_)) return;
+  wanted_.store(0, std::memory_order_relaxed);
+  news_.store(true, std::memory_order_release);
+}
+
+bool ReadyQueue::SetReservation(Reservation* reservation) {
+  MutexLock lock(mutex_);
+  if (reservation_ != nullptr) reservation_->GiveBack(cores_);
+  reservation_ = reservation;
+  if (reservation_ == nullptr) {
+    wanted_.store(0, std::memory_order_relaxed);
+    return false;
+  }
+  wanted_.store(Overlapping(reservation_->kind()) |
+                    static_cast<uint32_t>(reservation_->run().priority()) << 3,
+                std::memory_order_relaxed);
+  Collect();
+  return reservation_->complete();
+}
+
+bool ReadyQueue::ReservationComplete() const {
+  MutexLock lock(mutex_);
+  return reservation_ != nullptr && reservation_->complete();
+}
+
+void ReadyQueue::Prepare() {
+  MutexLock lock(mutex_);
+  Run& run = reservation_->run();
+  BlockTicket ticket;
+  ticket.run = &run;
+  ticket.task = reservation_->task();
+  ticket.kind = reservation_->kind();
+  ticket.chip = chip_;
+  ticket.member = reservation_->member();
+  const bool mixed = (run.image().tasks()[ticket.task].traits & kTaskMixed) != 0;
+  Share& share = shares_.Of(run.account());
+  for (const int32_t core : reservation_->cores()) {
+    shares_.Take(share, static_cast<uint32_t>(core), ticket.kind);
+    ticket.block_end = ticket.block + 1;
+    ticket.core = core;
+    if (mixed) {
+      AddLanes(ticket, 0, &prepared_);
+    } else {
+      prepared_.push_back(ticket);
+    }
+    if (trace_ != nullptr) trace_->OnPlaced(ticket);
+    ++ticket.block;
+  }
+}
+
+uint32_t ReadyQueue::Publish() {
+  MutexLock lock(mutex_);
+  const auto calls = static_cast<uint32_t>(prepared_.size());
+  placed_.insert(placed_.end(), prepared_.begin(), prepared_.end());
+  prepared_.clear();
+  ready_.fetch_add(calls, std::memory_order_release);
+  reservation_ = nullptr;
+  for (Line line = 0; line < kLineCount; ++line) {
+    const bool waits = (shares_.lines() >> line & 1) != 0;
+    owed_[line] = waits ? cores_.Capacity(KindOf(line)) : 0;
+  }
+  return calls;
 }
 
 uint32_t ReadyQueue::busy_cores() const {
   MutexLock lock(mutex_);
-  return cores_.busy();
+  return cores_.busy() - (reservation_ == nullptr ? 0 : reservation_->held());
 }
 
 }  // namespace pto

@@ -21,21 +21,21 @@ std::unique_ptr<pto::Run> MakeRun(const std::vector<TestTask>& tasks, uint32_t c
 
 TEST(ReadyQueueTest, HandsOutAsManyBlocksAsThereAreCores) {
   auto run = MakeRun({{{}, 0, PTO_AIC, 5}}, 2);
-  ReadyQueue queue(2);
+  ReadyQueue queue(0, 2, Clock::Real());
   const uint32_t task = 0;
-  queue.Push(*run, 0, {&task, 1});
+  queue.Push(*run, {&task, 1});
   EXPECT_EQ(queue.ready(), 1u);
   BlockTicket first, second, third;
   std::vector<uint32_t> more;
-  ASSERT_TRUE(queue.Take(nullptr, 0, 1, &first, &more));
-  ASSERT_TRUE(queue.Take(nullptr, 0, 1, &second, &more));
+  ASSERT_TRUE(queue.Take(nullptr, 1, &first, &more));
+  ASSERT_TRUE(queue.Take(nullptr, 1, &second, &more));
   EXPECT_EQ(first.block, 0u);
   EXPECT_EQ(second.block, 1u);
   EXPECT_NE(first.core, second.core);
-  EXPECT_FALSE(queue.Take(nullptr, 0, 1, &third, &more));
+  EXPECT_FALSE(queue.Take(nullptr, 1, &third, &more));
   EXPECT_EQ(queue.busy_cores(), 2u);
   queue.ReleaseCore(PTO_AIC, first.core);
-  ASSERT_TRUE(queue.Take(nullptr, 0, 1, &third, &more));
+  ASSERT_TRUE(queue.Take(nullptr, 1, &third, &more));
   EXPECT_EQ(third.block, 2u);
   EXPECT_EQ(queue.ready(), 1u);  // blocks 3 and 4 are still to come
 }
@@ -43,14 +43,14 @@ TEST(ReadyQueueTest, HandsOutAsManyBlocksAsThereAreCores) {
 TEST(ReadyQueueTest, ServesRunsInTurn) {
   auto a = MakeRun({{}, {}, {}}, 8);
   auto b = MakeRun({{}, {}, {}}, 8);
-  ReadyQueue queue(8);
+  ReadyQueue queue(0, 8, Clock::Real());
   const std::vector<uint32_t> tasks = {0, 1, 2};
-  queue.Push(*a, 0, tasks);
-  queue.Push(*b, 0, tasks);
+  queue.Push(*a, tasks);
+  queue.Push(*b, tasks);
   std::vector<pto::Run*> turns;
   BlockTicket ticket;
   std::vector<uint32_t> more;
-  while (queue.Take(nullptr, 0, 1, &ticket, &more)) turns.push_back(ticket.run);
+  while (queue.Take(nullptr, 1, &ticket, &more)) turns.push_back(ticket.run);
   EXPECT_EQ(turns, (std::vector<pto::Run*>{a.get(), b.get(), a.get(), b.get(), a.get(), b.get()}));
   EXPECT_EQ(queue.ready(), 0u);
 }
@@ -58,45 +58,45 @@ TEST(ReadyQueueTest, ServesRunsInTurn) {
 TEST(ReadyQueueTest, TakesOfOneRunOnly) {
   auto a = MakeRun({{}, {}}, 8);
   auto b = MakeRun({{}, {}}, 8);
-  ReadyQueue queue(8);
+  ReadyQueue queue(0, 8, Clock::Real());
   const std::vector<uint32_t> tasks = {0, 1};
-  queue.Push(*a, 0, tasks);
-  queue.Push(*b, 0, tasks);
+  queue.Push(*a, tasks);
+  queue.Push(*b, tasks);
   BlockTicket ticket;
   std::vector<uint32_t> more;
-  ASSERT_TRUE(queue.Take(b.get(), 0, 1, &ticket, &more));
+  ASSERT_TRUE(queue.Take(b.get(), 1, &ticket, &more));
   EXPECT_EQ(ticket.run, b.get());
-  ASSERT_TRUE(queue.Take(b.get(), 0, 1, &ticket, &more));
+  ASSERT_TRUE(queue.Take(b.get(), 1, &ticket, &more));
   EXPECT_EQ(ticket.run, b.get());
-  EXPECT_FALSE(queue.Take(b.get(), 0, 1, &ticket, &more));
+  EXPECT_FALSE(queue.Take(b.get(), 1, &ticket, &more));
   EXPECT_EQ(queue.ready(), 2u);
 }
 
 TEST(ReadyQueueTest, HandsOutSeveralForOneCore) {
   auto run = MakeRun({{}, {}, {{}, 0, PTO_AIV, 5}, {}, {{}, 0, PTO_AIC}}, 8);
-  ReadyQueue queue(8);
-  queue.Push(*run, 0, std::vector<uint32_t>{0, 1, 2, 3, 4});
+  ReadyQueue queue(0, 8, Clock::Real());
+  queue.Push(*run, std::vector<uint32_t>{0, 1, 2, 3, 4});
   BlockTicket ticket;
   std::vector<uint32_t> more = {99};
   // The cube core's kind comes first, and has one task only.
-  ASSERT_TRUE(queue.Take(nullptr, 0, 10, &ticket, &more));
+  ASSERT_TRUE(queue.Take(nullptr, 10, &ticket, &more));
   EXPECT_EQ(ticket.task, 4u);
   EXPECT_TRUE(more.empty());
   // Up to the one of several blocks.
-  ASSERT_TRUE(queue.Take(nullptr, 0, 10, &ticket, &more));
+  ASSERT_TRUE(queue.Take(nullptr, 10, &ticket, &more));
   EXPECT_EQ(ticket.task, 0u);
   EXPECT_EQ(more, std::vector<uint32_t>{1});
   EXPECT_EQ(queue.ready(), 2u);
-  ASSERT_TRUE(queue.Take(nullptr, 0, 3, &ticket, &more));
+  ASSERT_TRUE(queue.Take(nullptr, 3, &ticket, &more));
   EXPECT_EQ(ticket.task, 2u);
   EXPECT_EQ(ticket.block, 0u);
   EXPECT_EQ(ticket.block_end, 3u);
   EXPECT_TRUE(more.empty());
-  ASSERT_TRUE(queue.Take(nullptr, 0, 3, &ticket, &more));
+  ASSERT_TRUE(queue.Take(nullptr, 3, &ticket, &more));
   EXPECT_EQ(ticket.block, 3u);
   EXPECT_EQ(ticket.block_end, 5u);
   EXPECT_EQ(queue.ready(), 1u);
-  ASSERT_TRUE(queue.Take(nullptr, 0, 3, &ticket, &more));
+  ASSERT_TRUE(queue.Take(nullptr, 3, &ticket, &more));
   EXPECT_EQ(ticket.task, 3u);
   EXPECT_EQ(queue.ready(), 0u);
 }
@@ -104,28 +104,28 @@ TEST(ReadyQueueTest, HandsOutSeveralForOneCore) {
 TEST(ReadyQueueTest, KnowsWhetherOthersWait) {
   auto a = MakeRun({{}, {}}, 8);
   auto b = MakeRun({{}}, 8);
-  ReadyQueue queue(8);
+  ReadyQueue queue(0, 8, Clock::Real());
   EXPECT_FALSE(queue.OthersWait(*a));
-  queue.Push(*a, 0, std::vector<uint32_t>{0, 1});
+  queue.Push(*a, std::vector<uint32_t>{0, 1});
   EXPECT_FALSE(queue.OthersWait(*a));
   EXPECT_TRUE(queue.OthersWait(*b));
-  queue.Push(*b, 0, std::vector<uint32_t>{0});
+  queue.Push(*b, std::vector<uint32_t>{0});
   EXPECT_TRUE(queue.OthersWait(*a));
 }
 
 TEST(ReadyQueueTest, AWaitingTaskIsNotOvertaken) {
   auto run = MakeRun({{{}, 0, PTO_AIC}, {{}, 0, PTO_AIC}}, 1);
-  ReadyQueue queue(1);
+  ReadyQueue queue(0, 1, Clock::Real());
   const uint32_t task = 0;
   int32_t core = -1;
-  ASSERT_TRUE(queue.TakeCore(PTO_AIC, &core));
-  EXPECT_FALSE(queue.TakeCore(PTO_AIC, &core));
-  queue.Push(*run, 0, {&task, 1});
+  ASSERT_TRUE(queue.TakeCore(*run, PTO_AIC, &core));
+  EXPECT_FALSE(queue.TakeCore(*run, PTO_AIC, &core));
+  queue.Push(*run, {&task, 1});
   queue.ReleaseCore(PTO_AIC, 0);
-  EXPECT_FALSE(queue.TakeCore(PTO_AIC, &core));
+  EXPECT_FALSE(queue.TakeCore(*run, PTO_AIC, &core));
   BlockTicket ticket;
   std::vector<uint32_t> more;
-  EXPECT_TRUE(queue.Take(nullptr, 0, 1, &ticket, &more));
+  EXPECT_TRUE(queue.Take(nullptr, 1, &ticket, &more));
 }
 
 }  // namespace

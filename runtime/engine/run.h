@@ -13,19 +13,17 @@
 #include "runtime/base/spin_lock.h"
 #include "runtime/base/timer.h"
 #include "runtime/chip/device_memory.h"
+#include "runtime/engine/account.h"
 #include "runtime/engine/flow.h"
+#include "runtime/engine/share_table.h"
 #include "runtime/graph/image.h"
 
 namespace pto {
 
-class Account;
 class Run;
 
 enum class RunState { kQueued = 1, kRunning, kCancelling, kSucceeded, kFailed, kCancelled };
 inline bool IsFinal(RunState state) { return state >= RunState::kSucceeded; }
-
-// Ready tasks of a higher class go first.
-enum class Priority : uint8_t { kLow, kNormal, kHigh };
 
 // Which ends of tasks a run keeps records of.
 enum class RecordLevel { kNone, kFailed, kAll };
@@ -111,6 +109,9 @@ class Run {
   int64_t accepted_ns() const { return accepted_ns_; }
   int64_t started_ns() const { return started_ns_.load(std::memory_order_acquire); }
   int64_t ended_ns() const { return ended_ns_.load(std::memory_order_acquire); }
+
+  Priority priority() const { return spec_.priority; }
+  const std::shared_ptr<Account>& account() const { return spec_.account; }
 
   // Whether it was stopped before its end.
   bool stop_requested() const { return stopping(); }

@@ -6,11 +6,34 @@
 namespace pto {
 
 Scheduler::Scheduler(const std::vector<Chip>& chips, const Clock& clock, uint32_t executors,
-                     OnRunEnded on_run_ended)
-    : clock_(clock), executors_(executors), on_run_ended_(std::move(on_run_ended)) {
+                     PlacementTrace* trace, OnRunEnded on_run_ended)
+    : clock_(clock), executors_(executors), trace_(trace), on_run_ended_(std::move(on_run_ended)) {
+  std::vector<ReadyQueue*> queues;
   for (const Chip& chip : chips) {
-    chips_.push_back(std::make_unique<ChipState>(chip.spec.clusters));
+    chips_.push_back(std::make_unique<ChipState>(chip, clock, trace));
+    queues.push_back(&chips_.back()->queue);
   }
+  gangs_ = std::make_unique<GangBook>(std::move(queues));
+}
+
+uint64_t Scheduler::PushGangs(Run& run, absl::Span<const uint32_t> tasks,
+                              std::vector<uint32_t>* rest) {
+  uint64_t calls = 0;
+  for (const uint32_t task : tasks) {
+    if ((run.image().tasks()[task].traits & kTaskGang) == 0) {
+      rest->push_back(task);
+      continue;
+    }
+    calls += gangs_->Add(run, task);
+    // Whoever stops the run has looked for its gangs before this one came, or finds it.
+    uint32_t removed = 0;
+    uint64_t ready = 0;
+    if (run.stopping() && gangs_->Remove(run, &removed, &ready)) {
+      calls += ready;
+      Drop(run);
+    }
+  }
+  return calls;
 }
 
 void Scheduler::Push(Run& run, absl::Span<const uint32_t> tasks, bool taking_one,
@@ -18,10 +41,19 @@ void Scheduler::Push(Run& run, absl::Span<const uint32_t> tasks, bool taking_one
   if (tasks.empty()) return;
   const GraphImage& image = run.image();
   uint64_t blocks = 0;
+  if ((image.traits() & kTaskGang) != 0) {
+    std::vector<uint32_t> rest;
+    blocks = PushGangs(run, tasks, &rest);
+    if (rest.size() < tasks.size()) {
+      parking_.Wake(blocks);
+      Push(run, rest, taking_one, scratch);
+      return;
+    }
+  }
   if (image.chips().size() == 1) {
     blocks = tasks.size();
     for (const uint32_t task : tasks) blocks += image.tasks()[task].block_num - 1;
-    queue(image.chips()[0]).Push(run, image.chips()[0], tasks);
+    queue(image.chips()[0]).Push(run, tasks);
   } else {
     // One chip after the other; few of them have any.
     for (const uint32_t chip : image.chips()) {
@@ -31,7 +63,7 @@ void Scheduler::Push(Run& run, absl::Span<const uint32_t> tasks, bool taking_one
         blocks += image.tasks()[task].block_num;
       }
       if (scratch->empty()) continue;
-      queue(chip).Push(run, chip, *scratch);
+      queue(chip).Push(run, *scratch);
       scratch->clear();
     }
   }
@@ -46,7 +78,8 @@ bool Scheduler::TakeAny(uint32_t max, uint32_t* next_chip, BlockTicket* ticket,
                         std::vector<uint32_t>* more) {
   for (uint32_t i = 0; i < chip_count(); ++i) {
     const uint32_t chip = (*next_chip + i) % chip_count();
-    if (!queue(chip).Take(nullptr, chip, Share(chip, max), ticket, more)) continue;
+    if (!queue(chip).Take(nullptr, Share(chip, max), ticket, more)) continue;
+    SeeToGangs(chip);
     *next_chip = (chip + 1) % chip_count();
     return true;
   }
@@ -55,9 +88,21 @@ bool Scheduler::TakeAny(uint32_t max, uint32_t* next_chip, BlockTicket* ticket,
 
 bool Scheduler::TakeOf(Run& run, uint32_t max, BlockTicket* ticket, std::vector<uint32_t>* more) {
   for (const uint32_t chip : run.image().chips()) {
-    if (queue(chip).Take(&run, chip, Share(chip, max), ticket, more)) return true;
+    if (!queue(chip).Take(&run, Share(chip, max), ticket, more)) continue;
+    SeeToGangs(chip);
+    return true;
   }
-  return false;
+  uint64_t ready = 0;
+  if (!run.stopping() || !gangs_->Remove(run, &ticket->task, &ready)) return false;
+  const uint32_t task = ticket->task;
+  *ticket = {};
+  ticket->run = &run;
+  ticket->task = task;
+  ticket->chip = run.image().tasks()[task].chip;
+  ticket->abandoned = run.image().calls(task);
+  // What it had reserved is for others.
+  parking_.Wake(executors_);
+  return true;
 }
 
 bool Scheduler::OthersWait(const Run& run) const {

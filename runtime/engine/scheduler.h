@@ -9,6 +9,7 @@
 #include "absl/types/span.h"
 #include "runtime/base/clock.h"
 #include "runtime/chip/chip.h"
+#include "runtime/engine/gang_book.h"
 #include "runtime/engine/parking.h"
 #include "runtime/engine/ready_queue.h"
 #include "runtime/engine/run.h"
@@ -22,11 +23,13 @@ class Scheduler {
   // Called, once for each run, when nothing of it is ready or running any more.
   using OnRunEnded = std::function<void(Run&)>;
 
+  // `trace` may be nullptr.
   Scheduler(const std::vector<Chip>& chips, const Clock& clock, uint32_t executors,
-            OnRunEnded on_run_ended);
+            PlacementTrace* trace, OnRunEnded on_run_ended);
 
   const Clock& clock() const { return clock_; }
   Parking& parking() { return parking_; }
+  PlacementTrace* trace() const { return trace_; }
   ReadyQueue& queue(uint32_t chip) { return chips_[chip]->queue; }
   const ReadyQueue& queue(uint32_t chip) const { return chips_[chip]->queue; }
   uint32_t chip_count() const { return static_cast<uint32_t>(chips_.size()); }
@@ -38,8 +41,14 @@ class Scheduler {
 
   // Takes the next blocks of any run, looking at the chips in turn from `*next_chip` on.
   bool TakeAny(uint32_t max, uint32_t* next_chip, BlockTicket* ticket, std::vector<uint32_t>* more);
-  // The same of one run only.
+  // The same of one run only. Of a stopped run all that waits, gangs too.
   bool TakeOf(Run& run, uint32_t max, BlockTicket* ticket, std::vector<uint32_t>* more);
+
+  // Gives a ticket's core back. Whoever does so looks for something to do next, or wakes others.
+  void ReleaseCore(const BlockTicket& ticket) {
+    queue(ticket.chip).ReleaseCore(ticket.kind, ticket.core);
+    SeeToGangs(ticket.chip);
+  }
 
   // One thing less that keeps the run from ending. The run may be gone after this.
   void Drop(Run& run) {
@@ -49,8 +58,15 @@ class Scheduler {
   // Whether tasks of other runs wait, on any chip.
   bool OthersWait(const Run& run) const;
 
-  // Tasks in all queues.
+  // Whether a gang waits for cores of this kind that tasks of `run` must not keep.
+  bool GangWaits(const Run& run, uint32_t chip, pto_core kind) const {
+    return queue(chip).GangWaits(run.priority(), kind);
+  }
+
+  // Tasks in all queues that somebody could run now if there are cores.
   uint64_t ready() const;
+  // Those and the gangs that wait on a chip.
+  uint64_t waiting(uint32_t chip) const { return queue(chip).ready() + gangs_->waiting(chip); }
 
   void AddEnded(uint32_t chip, uint64_t tasks) {
     chips_[chip]->ended.fetch_add(tasks, std::memory_order_relaxed);
@@ -61,18 +77,29 @@ class Scheduler {
 
  private:
   struct ChipState {
-    explicit ChipState(uint32_t clusters) : queue(clusters) {}
+    ChipState(const Chip& chip, const Clock& clock, PlacementTrace* trace)
+        : queue(chip.index, chip.spec.clusters, clock, trace) {}
     ReadyQueue queue;
     std::atomic<uint64_t> ended{0};
   };
+
+  // Queues the gangs among the tasks, and collects the others in `rest`. Returns how many calls
+  // of kernels became ready.
+  uint64_t PushGangs(Run& run, absl::Span<const uint32_t> tasks, std::vector<uint32_t>* rest);
+  // Places gangs that have got what they waited for on this chip.
+  void SeeToGangs(uint32_t chip) {
+    if (queue(chip).TakeNews()) parking_.Wake(gangs_->Advance(chip));
+  }
 
   // No more than a fair part of what waits.
   uint32_t Share(uint32_t chip, uint32_t max) const;
 
   const Clock& clock_;
   const uint32_t executors_;
+  PlacementTrace* const trace_;
   const OnRunEnded on_run_ended_;
   std::vector<std::unique_ptr<ChipState>> chips_;
+  std::unique_ptr<GangBook> gangs_;
   Parking parking_;
 };
 

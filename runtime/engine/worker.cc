@@ -59,13 +59,17 @@ void Worker::BeginWith(Run& run, int64_t until_ns) {
   const absl::Span<const uint32_t> roots = image.roots();
   const ImageTask& first = image.tasks()[roots[0]];
   const auto kind = static_cast<pto_core>(first.core);
-  BlockTicket ticket{&run, roots[0], 0, 1, -1, kind, 0};
+  BlockTicket ticket;
+  ticket.run = &run;
+  ticket.task = roots[0];
+  ticket.kind = kind;
+  ticket.chip = first.chip;
   const bool alike = std::all_of(roots.begin(), roots.end(), [&](uint32_t root) {
     const ImageTask& task = image.tasks()[root];
-    return task.chip == first.chip && task.core == first.core && task.block_num == 1;
+    return task.chip == first.chip && task.core == first.core && task.one_call();
   });
   if (alike && roots.size() <= kMaxBatch &&
-      scheduler_.queue(first.chip).TakeCore(kind, &ticket.core)) {
+      scheduler_.queue(first.chip).TakeCore(run, kind, &ticket.core)) {
     run.outstanding_.fetch_add(static_cast<int64_t>(roots.size()), std::memory_order_acq_rel);
     until_ns_ = until_ns;
     local_.assign(roots.begin() + 1, roots.end());
@@ -85,7 +89,7 @@ void Worker::Clear(Run& run) {
 void Worker::Execute(const BlockTicket& ticket) {
   ticket_ = ticket;
   Run& run = *ticket_.run;
-  chip_ = run.image().tasks()[ticket_.task].chip;
+  chip_ = ticket_.chip;
   if (ticket_.core < 0) {
     Abandon(ticket_);
     return;
@@ -127,6 +131,7 @@ bool Worker::RunBlocks() {
   for (; ticket_.block < ticket_.block_end && !stopped; ++ticket_.block) {
     stopped = run.stopping();
     if (stopped) break;
+    if (scheduler_.trace() != nullptr) scheduler_.trace()->OnStart(ticket_);
     absl::Status result = BlockRunner::Call(ticket_);
     // A kernel may have seen its cancel flag and returned early: what it says is no success.
     stopped = run.stopping();
@@ -135,7 +140,7 @@ bool Worker::RunBlocks() {
       run.AddError(std::move(result));
     }
   }
-  if (run.image().tasks()[task].block_num == 1) {
+  if (run.image().tasks()[task].one_call()) {
     if (!stopped) EndTask(task, failed, 0);
     return true;
   }
@@ -167,7 +172,7 @@ void Worker::RunLocal() {
       local_.clear();
       return;
     }
-    if (++count_ >= kMaxBatch && ShouldYield()) {
+    if (ShouldYield()) {
       GiveAway(local_.size());
       return;
     }
@@ -175,6 +180,7 @@ void Worker::RunLocal() {
     ticket_.block = 0;
     local_.pop_back();
     BeginTask(ticket_.task);
+    if (scheduler_.trace() != nullptr) scheduler_.trace()->OnStart(ticket_);
     absl::Status result = BlockRunner::Call(ticket_);
     if (run.stopping()) {
       local_.clear();
@@ -245,8 +251,8 @@ void Worker::Release(uint32_t task, bool failed) {
         continue;
       }
       const ImageTask& next = image.tasks()[successor];
-      if (next.block_num > 1) counter.store(next.block_num, std::memory_order_relaxed);
-      const bool here = next.chip == chip_ && next.core == core && next.block_num == 1;
+      if (!next.one_call()) counter.store(image.calls(successor), std::memory_order_relaxed);
+      const bool here = next.chip == chip_ && next.core == core && next.one_call();
       (here ? local_ : elsewhere_).push_back(successor);
     }
     if (pending_.empty() && !skipped_.empty()) {
@@ -310,6 +316,10 @@ void Worker::ShareSurplus() {
 }
 
 bool Worker::ShouldYield() {
+  // A gang waits for the core itself, so no task more is run on it.
+  if (scheduler_.GangWaits(*ticket_.run, chip_, ticket_.kind)) return true;
+  // Others wait for their turn: for that of a few short tasks, or of one long one.
+  if (++count_ < kMaxBatch && !long_) return false;
   count_ = 0;
   if (until_ns_ != 0 && scheduler_.clock().NowNanos() >= until_ns_) return true;
   return scheduler_.OthersWait(*ticket_.run);
@@ -317,7 +327,7 @@ bool Worker::ShouldYield() {
 
 void Worker::Abandon(const BlockTicket& ticket) {
   Run& run = *ticket.run;
-  if (run.image().tasks()[ticket.task].block_num > 1) {
+  if (!run.image().tasks()[ticket.task].one_call()) {
     const uint32_t before =
         run.counters_[ticket.task].fetch_sub(ticket.abandoned, std::memory_order_acq_rel);
     if ((before & ~Run::kFailedBit) != ticket.abandoned) return;
@@ -334,6 +344,6 @@ void Worker::MarkStarted() {
   if (run.spec_.observer != nullptr) run.spec_.observer->OnStarted(run);
 }
 
-void Worker::LeaveCore() { scheduler_.queue(chip_).ReleaseCore(ticket_.kind, ticket_.core); }
+void Worker::LeaveCore() { scheduler_.ReleaseCore(ticket_); }
 
 }  // namespace pto

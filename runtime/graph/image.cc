@@ -30,8 +30,10 @@ GraphImage::GraphImage(BigVector<std::byte> bytes, std::vector<const pto_kernel_
   for (uint32_t i = 0; i < scalar_names_.size(); ++i) {
     scalar_by_name_.emplace(text(scalar_names_[i].name), i);
   }
-  for (const ImageTask& task : tasks_) has_multi_block_tasks_ |= task.block_num > 1;
-  for (const ImageDetail& detail : details_) has_multi_block_tasks_ |= detail.member_count > 1;
+  for (const ImageTask& task : tasks_) {
+    has_multi_block_tasks_ |= !task.one_call();
+    traits_ |= task.traits;
+  }
 }
 
 const ImageDetail* GraphImage::FindDetail(uint32_t task) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -79,6 +80,8 @@ struct ImageTask {
   uint8_t traits = 0;            // TaskTrait
 
   bool plain() const { return (traits & ~kTaskHasDetail) == 0; }
+  // Whether it is one call of a kernel. Others end when the last of their calls has ended.
+  bool one_call() const { return block_num == 1 && (traits & (kTaskGang | kTaskMixed)) == 0; }
 };
 
 // What only few tasks have. In order of their tasks.
@@ -125,7 +128,10 @@ class GraphImage {
 
   uint32_t task_count() const { return static_cast<uint32_t>(header().tasks.count - 1); }
   uint64_t edge_count() const { return header().successors.count; }
+  // Whether tasks have several calls.
   bool has_multi_block_tasks() const { return has_multi_block_tasks_; }
+  // The traits of all tasks together.
+  uint8_t traits() const { return traits_; }
   size_t bytes() const { return bytes_.size(); }
   // All of it; an image made of a copy means the same.
   absl::Span<const std::byte> data() const { return bytes_; }
@@ -181,6 +187,17 @@ class GraphImage {
     const ImageDetail* const detail = this->detail(task);
     return tasks_[task].block_num * (detail == nullptr ? 1 : detail->member_count);
   }
+  // Which cores of a cluster a block of the task calls a kernel on, as bits: see pto_context.lane.
+  uint32_t lanes(uint32_t task) const {
+    if ((tasks_[task].traits & kTaskMixed) == 0) return 1;
+    const ImageDetail& detail = *this->detail(task);
+    return 1 | (detail.vector_kernels[0] != ImageDetail::kNone ? 2u : 0u) |
+           (detail.vector_kernels[1] != ImageDetail::kNone ? 4u : 0u);
+  }
+  // Calls of kernels that make up a task: all lanes of all blocks on all chips.
+  uint32_t calls(uint32_t task) const {
+    return blocks(task) * static_cast<uint32_t>(std::popcount(lanes(task)));
+  }
   absl::Span<const uint32_t> scalar_refs(uint32_t task) const {
     return scalar_refs_.subspan(tasks_[task].first_scalar, kernel(task).scalar_count);
   }
@@ -229,6 +246,7 @@ class GraphImage {
   absl::flat_hash_map<absl::string_view, uint32_t> slot_by_name_;
   absl::flat_hash_map<absl::string_view, uint32_t> scalar_by_name_;
   bool has_multi_block_tasks_ = false;
+  uint8_t traits_ = 0;
 };
 
 }  // namespace pto

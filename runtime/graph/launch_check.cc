@@ -11,7 +11,7 @@ namespace pto {
 namespace {
 
 // The word that counts a task's blocks keeps its highest bit for failure.
-constexpr uint64_t kMaxBlocks = 1u << 30;
+constexpr uint64_t kMaxBlocks = 1u << 29;
 
 absl::Status CheckChip(const GraphTarget& target, uint32_t chip, absl::string_view field) {
   if (chip < target.chip_clusters.size()) return absl::OkStatus();

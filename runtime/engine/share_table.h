@@ -1,0 +1,102 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "kernels/pto_kernel.h"
+#include "runtime/base/clock.h"
+#include "runtime/engine/account.h"
+#include "runtime/engine/flow.h"
+
+namespace pto {
+
+// Ready tasks of a higher class go first.
+enum class Priority : uint8_t { kLow, kNormal, kHigh };
+
+// Where tasks of one class wait for one kind of core. A line with a smaller number is served
+// first: higher classes before lower ones, then clusters before single cores.
+using Line = uint32_t;
+inline constexpr Line kLineCount = 9;
+inline Line LineOf(Priority priority, pto_core kind) {
+  return (2 - static_cast<uint32_t>(priority)) * 3 + static_cast<uint32_t>(kind) % 3;
+}
+inline pto_core KindOf(Line line) {
+  return line % 3 == 0 ? PTO_MIX : static_cast<pto_core>(line % 3);
+}
+
+// What one account has ready on one chip, and what it has used of it.
+struct Share {
+  std::shared_ptr<Account> account;  // nullptr: the one for all that have none
+  double weight = 1;
+  double used_ns = 0;          // time of cores, by weight
+  double typical_ns = 10'000;  // for which it keeps a core, of late
+  uint32_t flows = 0;          // with ready tasks
+  uint32_t cores = 0;          // that it holds; a cluster counts as one
+  std::array<FlowRing, kLineCount> rings;
+};
+
+// Whose turn it is on one chip. Accounts with ready tasks are served by weighted fair queueing on
+// the time for which they hold cores: next is the one that has used least for its weight. What
+// it is given counts at once as it usually takes, and in the end as it took. An account that
+// comes back from a pause has used as much as the one that was served last: it has saved up
+// nothing. The runs of one account take turns.
+//
+// Times are only taken while there is more than one account, so one alone pays nothing for this.
+// Not thread-safe: its owner locks.
+class ShareTable {
+ public:
+  // `cores` is one more than the largest number of a core.
+  ShareTable(uint32_t cores, const Clock& clock) : clock_(clock), uses_(cores) {}
+
+  // A flow has got its first ready task, or has none left.
+  void Add(Flow& flow, const std::shared_ptr<Account>& account, Line line);
+  void Remove(Flow& flow, Line line);
+
+  // Bit i: something waits in line i.
+  uint32_t lines() const { return lines_; }
+  // The flow whose turn it is in a line that is not empty. The turn passes on to the next.
+  Flow& Next(Line line);
+  // Whether the flow's account is the one whose turn it is.
+  bool IsNext(const Flow& flow, Line line) const { return flow.share == Least(line); }
+  // Whether other runs wait in one of these lines.
+  bool OthersWait(const Run& run, uint32_t lines) const;
+
+  // A core, or for PTO_MIX a cluster, is given to an account, or comes back.
+  void Take(Share& share, uint32_t core, pto_core kind);
+  void Return(uint32_t core);
+  // The account's share, which is made if need be. Stays only while the account has flows or
+  // cores.
+  Share& Of(const std::shared_ptr<Account>& account);
+
+  size_t size() const { return shares_.size(); }
+
+ private:
+  struct Use {
+    Share* share = nullptr;
+    bool timed = false;
+    double cores = 1;
+    double expected_ns = 0;
+    int64_t since_ns = 0;
+  };
+
+  Share* Least(Line line) const;
+  Share& Create(const std::shared_ptr<Account>& account);
+  // Forgets all of whom nothing has to be known.
+  void Sweep();
+  // Whether nothing would change if the account came as a new one.
+  bool Forgettable(const Share& share) const;
+
+  const Clock& clock_;
+  std::vector<Use> uses_;  // by core
+  uint32_t lines_ = 0;
+  std::array<std::vector<Share*>, kLineCount> waiting_;
+  absl::flat_hash_map<const Account*, std::unique_ptr<Share>> shares_;
+  Share* last_ = nullptr;     // found last
+  double least_used_ns_ = 0;  // of whoever was served last
+  uint32_t active_ = 0;       // shares with flows or cores
+};
+
+}  // namespace pto
