@@ -6,9 +6,6 @@
 namespace pto {
 namespace {
 
-// A block is sent whole, so this bounds the size of a batch too.
-constexpr size_t kMaxBlockRecords = 1024;
-
 // What a run's record and its entry take, roughly.
 constexpr uint64_t kRecordBytes = 512;
 
@@ -114,24 +111,20 @@ uint64_t EventLog::AppendRun(std::shared_ptr<const RunRecord> run, RunState stat
 }
 
 void EventLog::AddTasks(const std::shared_ptr<const RunRecord>& run,
-                        absl::Span<const TaskRecord> records, absl::Time time,
-                        std::vector<LogEntry>* entries) {
-  for (; !records.empty(); records.remove_prefix(std::min(records.size(), kMaxBlockRecords))) {
-    const size_t count = std::min(records.size(), kMaxBlockRecords);
-    const std::shared_ptr<TaskRecord[]> copy = std::make_shared<TaskRecord[]>(count);
-    std::copy_n(records.begin(), count, copy.get());
+                        std::vector<RecordBlock> blocks, std::vector<LogEntry>* entries) {
+  for (RecordBlock& block : blocks) {
     LogEntry entry;
-    entry.time = time;
-    entry.count = count;
-    entry.event = TaskBlock{run, copy};
+    entry.time = run->create_time + absl::Nanoseconds(block.records[block.count - 1].end_ns);
+    entry.count = block.count;
+    entry.event = TaskBlock{run, std::move(block.records)};
     entries->push_back(std::move(entry));
   }
 }
 
 uint64_t EventLog::AppendTasks(const std::shared_ptr<const RunRecord>& run,
-                               absl::Span<const TaskRecord> records, absl::Time time) {
+                               std::vector<RecordBlock> blocks) {
   std::vector<LogEntry> entries;
-  AddTasks(run, records, time, &entries);
+  AddTasks(run, std::move(blocks), &entries);
   return Append(absl::MakeSpan(entries));
 }
 

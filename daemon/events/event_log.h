@@ -71,12 +71,12 @@ class EventLog {
   uint64_t Append(absl::Span<LogEntry> entries);
   uint64_t AppendRun(std::shared_ptr<const RunRecord> run, RunState state, absl::Time time);
   uint64_t AppendTasks(const std::shared_ptr<const RunRecord>& run,
-                       absl::Span<const TaskRecord> records, absl::Time time);
+                       std::vector<RecordBlock> blocks);
   uint64_t AppendSessionEnded(std::string why, absl::Time time);
 
-  // Cuts records into entries of a good size, for Append.
-  static void AddTasks(const std::shared_ptr<const RunRecord>& run,
-                       absl::Span<const TaskRecord> records, absl::Time time,
+  // Makes entries of blocks of a run, for Append. A block is sent whole, so its size bounds that
+  // of a batch.
+  static void AddTasks(const std::shared_ptr<const RunRecord>& run, std::vector<RecordBlock> blocks,
                        std::vector<LogEntry>* entries);
 
   // Tells the watchers that there is something to be had that is not in the log yet.

@@ -18,10 +18,15 @@ std::shared_ptr<const RunRecord> MakeRun(const std::string& id) {
   return run;
 }
 
-std::vector<TaskRecord> MakeRecords(uint32_t count, uint32_t first = 0) {
+std::vector<RecordBlock> MakeRecords(uint32_t count, uint32_t first = 0) {
   std::vector<TaskRecord> records(count);
-  for (uint32_t i = 0; i < count; ++i) records[i].task = first + i;
-  return records;
+  for (uint32_t i = 0; i < count; ++i) {
+    records[i].task = first + i;
+    records[i].end_ns = first + i;
+  }
+  RecordBlocks blocks;
+  blocks.Add(records);
+  return blocks.Take();
 }
 
 // Reads everything after `after` and checks that the numbers have no gap and no repetition.
@@ -51,8 +56,8 @@ TEST(EventLogTest, NumbersFromOneWithoutGaps) {
   EXPECT_EQ(log.last_sequence(), 0u);
   EXPECT_TRUE(log.Read(0, 100).empty());
   EXPECT_EQ(log.AppendRun(run, RunState::kQueued, absl::Now()), 1u);
-  EXPECT_EQ(log.AppendTasks(run, MakeRecords(3), absl::Now()), 4u);
-  EXPECT_EQ(log.AppendTasks(run, {}, absl::Now()), 4u);
+  EXPECT_EQ(log.AppendTasks(run, MakeRecords(3)), 4u);
+  EXPECT_EQ(log.AppendTasks(run, {}), 4u);
   EXPECT_EQ(log.AppendRun(run, RunState::kQueued, absl::Now()), 5u);
   EXPECT_EQ(ReadAll(log, 0, 100), 0u);
   const std::vector<LogEntry> entries = log.Read(0, 100);
@@ -65,8 +70,8 @@ TEST(EventLogTest, ResumesAnywhereAlsoInsideABlock) {
   EventLog log(1 << 20);
   const auto run = MakeRun("a");
   log.AppendRun(run, RunState::kQueued, absl::Now());
-  log.AppendTasks(run, MakeRecords(10), absl::Now());
-  log.AppendTasks(run, MakeRecords(5, 10), absl::Now());
+  log.AppendTasks(run, MakeRecords(10));
+  log.AppendTasks(run, MakeRecords(5, 10));
   for (uint64_t after = 0; after <= 16; ++after) {
     for (const uint64_t batch : {1, 4, 100}) EXPECT_EQ(ReadAll(log, after, batch), 0u);
   }
@@ -77,15 +82,16 @@ TEST(EventLogTest, ResumesAnywhereAlsoInsideABlock) {
   EXPECT_EQ(entries[0].count, 7u);
 }
 
-TEST(EventLogTest, SplitsLargeBlocks) {
+TEST(EventLogTest, KeepsBlocksAndTheirTimes) {
   EventLog log(1 << 20);
-  log.AppendTasks(MakeRun("a"), MakeRecords(2500), absl::Now());
+  log.AppendTasks(MakeRun("a"), MakeRecords(2500));
   EXPECT_EQ(log.last_sequence(), 2500u);
   uint32_t next = 0;
   for (const LogEntry& entry : log.Read(0, 10'000)) {
     const auto& block = std::get<TaskBlock>(entry.event);
     EXPECT_LE(entry.count, 1024u);
     for (uint64_t i = 0; i < entry.count; ++i) EXPECT_EQ(block.records[i].task, next++);
+    EXPECT_EQ(entry.time, block.run->create_time + absl::Nanoseconds(next - 1));
   }
   EXPECT_EQ(next, 2500u);
 }
@@ -94,7 +100,7 @@ TEST(EventLogTest, DropsTaskEventsFirstAndSaysSo) {
   EventLog log(32 << 10);
   const auto run = MakeRun("a");
   log.AppendRun(run, RunState::kQueued, absl::Now());
-  for (int i = 0; i < 100; ++i) log.AppendTasks(run, MakeRecords(100), absl::Now());
+  for (int i = 0; i < 100; ++i) log.AppendTasks(run, MakeRecords(100));
   log.AppendRun(run, RunState::kQueued, absl::Now());
   EXPECT_LE(log.bytes(), 32u << 10);
   const uint64_t dropped = ReadAll(log, 0, 64);
@@ -123,7 +129,7 @@ TEST(EventLogTest, OldRunsDoNotPushOutNewTasks) {
   const auto run = MakeRun("a");
   for (int i = 0; i < 1000; ++i) log.AppendRun(run, RunState::kQueued, absl::Now());
   const uint64_t before = log.last_sequence();
-  log.AppendTasks(run, MakeRecords(100), absl::Now());
+  log.AppendTasks(run, MakeRecords(100));
   EXPECT_EQ(ReadAll(log, before, 64), 0u);
   EXPECT_LE(log.bytes(), 32u << 10);
 }
@@ -134,7 +140,7 @@ TEST(EventLogTest, DropsInOrderWhateverComesBetween) {
   const auto run = MakeRun("a");
   for (int i = 0; i < 2000; ++i) {
     log.AppendRun(run, i % 3 == 0 ? RunState::kQueued : RunState::kRunning, absl::Now());
-    log.AppendTasks(run, MakeRecords(1 + i % 50), absl::Now());
+    log.AppendTasks(run, MakeRecords(1 + i % 50));
     ASSERT_LE(log.bytes(), 64u << 10);
   }
   EXPECT_GT(ReadAll(log, 0, 64), 0u);
@@ -164,7 +170,7 @@ TEST(EventLogTest, TakesSeveralAtOnceInOrder) {
   log.AddWatcher(watcher);
   std::vector<LogEntry> story(1);
   story[0].event = RunEvent{run, RunState::kQueued};
-  EventLog::AddTasks(run, MakeRecords(3), absl::Now(), &story);
+  EventLog::AddTasks(run, MakeRecords(3), &story);
   story.emplace_back().event = RunEvent{run, RunState::kSucceeded};
   EXPECT_EQ(log.Append(absl::MakeSpan(story)), 5u);
   EXPECT_EQ(ReadAll(log, 0, 100), 0u);
@@ -180,7 +186,7 @@ TEST(EventLogTest, TellsWatchersUntilTheyAreRemoved) {
   log.AppendRun(run, RunState::kQueued, absl::Now());
   log.AddWatcher(watcher);
   EXPECT_TRUE(log.has_watchers());
-  log.AppendTasks(run, MakeRecords(1), absl::Now());
+  log.AppendTasks(run, MakeRecords(1));
   log.Nudge();
   log.AppendRun(run, RunState::kQueued, absl::Now());
   EXPECT_EQ(watcher->calls, 2);
@@ -203,7 +209,7 @@ TEST(EventLogTest, ReadersKeepUpWithWriters) {
       std::mt19937 random(static_cast<uint32_t>(w));
       for (int i = 0; i < 500; ++i) {
         log.AppendRun(run, RunState::kQueued, absl::Now());
-        log.AppendTasks(run, MakeRecords(random() % 300), absl::Now());
+        log.AppendTasks(run, MakeRecords(random() % 300));
       }
     });
   }

@@ -6,6 +6,7 @@
 
 #include "daemon/graph/names.h"
 #include "daemon/services/request.h"
+#include "daemon/services/task_columns.h"
 #include "proto/status/status_proto.h"
 
 namespace pto {
@@ -18,31 +19,6 @@ static_assert(static_cast<int>(TaskOutcome::kSkipped) == v1::TaskEvents::SKIPPED
 static_assert(PTO_BOOL == static_cast<int>(v1::BOOL));
 static_assert(PTO_MIX == static_cast<int>(v1::MIX));
 static_assert(PTO_NO_DEPENDENCY == static_cast<int>(v1::NO_DEPENDENCY));
-
-void TasksToProto(const TaskBlock& block, uint64_t skip, uint64_t count, v1::TaskEvents* tasks) {
-  tasks->set_run(block.run->name());
-  const auto size = static_cast<int>(count);
-  tasks->mutable_task()->Reserve(size);
-  tasks->mutable_chip()->Reserve(size);
-  tasks->mutable_core()->Reserve(size);
-  tasks->mutable_start_ns()->Reserve(size);
-  tasks->mutable_duration_ns()->Reserve(size);
-  const absl::Span<const TaskRecord> records(block.records.get() + skip, count);
-  bool all_done = true;
-  for (const TaskRecord& record : records) {
-    tasks->mutable_task()->AddAlreadyReserved(record.task);
-    tasks->mutable_chip()->AddAlreadyReserved(record.chip);
-    tasks->mutable_core()->AddAlreadyReserved(record.core);
-    tasks->mutable_start_ns()->AddAlreadyReserved(static_cast<uint64_t>(record.start_ns));
-    tasks->mutable_duration_ns()->AddAlreadyReserved(
-        static_cast<uint64_t>(record.end_ns - record.start_ns));
-    all_done &= record.outcome == TaskOutcome::kDone;
-  }
-  if (all_done) return;
-  for (const TaskRecord& record : records) {
-    tasks->add_outcome(static_cast<v1::TaskEvents::Outcome>(record.outcome));
-  }
-}
 
 }  // namespace
 
@@ -167,7 +143,8 @@ void ToProto(const LogEntry& entry, Session& session, const std::string& boot_id
   if (const auto* run = std::get_if<RunEvent>(&entry.event)) {
     ToProto(StatusAt(run->run, run->state, entry.sequence), proto->mutable_run());
   } else if (const auto* tasks = std::get_if<TaskBlock>(&entry.event)) {
-    TasksToProto(*tasks, entry.skip, entry.count, proto->mutable_tasks());
+    proto->mutable_tasks()->set_run(tasks->run->name());
+    AddTaskColumns({tasks->records.get() + entry.skip, entry.count}, proto->mutable_tasks());
   } else if (std::holds_alternative<Dropped>(entry.event)) {
     proto->mutable_dropped()->set_last_sequence(std::get<Dropped>(entry.event).last_sequence);
     proto->mutable_dropped()->set_count(entry.count);

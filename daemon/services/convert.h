@@ -23,7 +23,7 @@ void ToProto(Session& session, const std::string& boot_id, v1::Session* proto);
 void ToProto(const std::string& session_id, const SessionBuffer& buffer, v1::Buffer* proto);
 void ToProto(const RegisteredGraph& graph, v1::Graph* proto);
 void ToProto(const pto_kernel_info& info, v1::Kernel* proto);
-// The event of an entry of the log of `session`.
+// The event of an entry of the log of `session`, to be sent: see task_columns.h.
 void ToProto(const LogEntry& entry, Session& session, const std::string& boot_id, v1::Event* proto);
 
 }  // namespace pto

@@ -85,9 +85,11 @@ std::vector<Chip> MakeTestChips(const std::vector<uint32_t>& chip_clusters) {
 }
 
 void TestObserver::OnRecords(Run& run, size_t) {
-  std::vector<TaskRecord> taken = run.TakeRecords();
+  const std::vector<RecordBlock> taken = run.TakeRecords();
   MutexLock lock(mutex_);
-  records_.insert(records_.end(), taken.begin(), taken.end());
+  for (const RecordBlock& block : taken) {
+    records_.insert(records_.end(), block.records.get(), block.records.get() + block.count);
+  }
 }
 
 void TestObserver::OnFinished(Run& run) {

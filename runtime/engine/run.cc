@@ -30,13 +30,6 @@ std::vector<absl::Status> Run::errors() const {
   return errors_;
 }
 
-std::vector<TaskRecord> Run::TakeRecords() {
-  std::vector<TaskRecord> taken;
-  SpinLockHolder lock(records_lock_);
-  taken.swap(records_);
-  return taken;
-}
-
 void Run::AddError(absl::Status error) {
   MutexLock lock(mutex_);
   if (errors_.size() < kMaxErrors) errors_.push_back(std::move(error));
@@ -51,14 +44,6 @@ bool Run::Hold() {
     }
   }
   return false;
-}
-
-size_t Run::AddRecords(absl::Span<const TaskRecord> records) {
-  SpinLockHolder lock(records_lock_);
-  const size_t before = records_.size();
-  records_.insert(records_.end(), records.begin(), records.end());
-  const size_t waiting = records_.size();
-  return before == 0 || before / kRecordBatch != waiting / kRecordBatch ? waiting : 0;
 }
 
 }  // namespace pto

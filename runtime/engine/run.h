@@ -8,13 +8,12 @@
 
 #include "absl/container/fixed_array.h"
 #include "absl/status/status.h"
-#include "absl/types/span.h"
 #include "runtime/base/mutex.h"
-#include "runtime/base/spin_lock.h"
 #include "runtime/base/timer.h"
 #include "runtime/chip/device_memory.h"
 #include "runtime/engine/account.h"
 #include "runtime/engine/flow.h"
+#include "runtime/engine/record_block.h"
 #include "runtime/engine/share_table.h"
 #include "runtime/graph/image.h"
 
@@ -27,18 +26,6 @@ inline bool IsFinal(RunState state) { return state >= RunState::kSucceeded; }
 
 // Which ends of tasks a run keeps records of.
 enum class RecordLevel { kNone, kFailed, kAll };
-
-enum class TaskOutcome : uint8_t { kDone = 1, kFailed, kSkipped };
-
-// How and when one task ended. Times are in ns after the run was accepted.
-struct TaskRecord {
-  uint32_t task = 0;
-  uint32_t core = 0;
-  uint16_t chip = 0;
-  TaskOutcome outcome = TaskOutcome::kDone;
-  int64_t start_ns = 0;
-  int64_t end_ns = 0;
-};
 
 // Is told what becomes of a run. Called from engine threads, without locks held, and never
 // after OnFinished has returned. Must not block.
@@ -120,10 +107,10 @@ class Run {
   std::vector<absl::Status> errors() const;
 
   // This many records at once are worth a call of OnRecords.
-  static constexpr size_t kRecordBatch = 1024;
+  static constexpr size_t kRecordBatch = RecordBlocks::kMaxBlock;
 
   // Takes the records that have come since the last time, in order of the tasks' ends.
-  std::vector<TaskRecord> TakeRecords();
+  std::vector<RecordBlock> TakeRecords() { return records_.Take(); }
 
  private:
   friend class Engine;
@@ -142,8 +129,6 @@ class Run {
   }
   bool stopping() const { return stop_.load(std::memory_order_acquire); }
   void AddError(absl::Status error);
-  // Returns how many wait when the observer is to be told, else 0.
-  size_t AddRecords(absl::Span<const TaskRecord> records);
   // Keeps the run from ending until it is taken back from `outstanding_`. Fails when it has.
   bool Hold();
 
@@ -182,8 +167,7 @@ class Run {
   RunState stop_state_ ABSL_GUARDED_BY(mutex_) = RunState::kCancelled;
   TimerQueue::Id deadline_timer_ ABSL_GUARDED_BY(mutex_) = 0;
 
-  SpinLock records_lock_;
-  std::vector<TaskRecord> records_;  // guarded by records_lock_
+  RecordBlocks records_;
 };
 
 }  // namespace pto

@@ -22,9 +22,6 @@ constexpr double kLongMicroseconds = 5;
 // When tasks are not measured for their records, one of so many is to learn its kernel's pace.
 constexpr uint32_t kMeasureOneOf = 16;
 
-// Records are made known at least as often as this.
-constexpr size_t kMaxRecords = 512;
-
 // A thread keeps no more scratch memory than for this many tasks.
 constexpr size_t kMaxKeptTasks = 65'536;
 
@@ -109,8 +106,8 @@ void Worker::Execute(const BlockTicket& ticket) {
   timed_ = run.spec_.record_level == RecordLevel::kAll;
   long_ = false;
   count_ = 0;
-  base_ns_ = scheduler_.clock().NowNanos();
-  base_ticks_ = last_ticks_ = Ticks();
+  last_ticks_ = Ticks();
+  recorder_.Begin(scheduler_.clock().NowNanos(), last_ticks_);
   if (run.started_ns() == 0) MarkStarted();
   if (!RunBlocks()) return;
   RunLocal();
@@ -152,7 +149,8 @@ bool Worker::RunBlocks() {
     return false;
   }
   int64_t none = 0;
-  run.block_starts_[task].compare_exchange_strong(none, base_ns_, std::memory_order_relaxed);
+  run.block_starts_[task].compare_exchange_strong(none, recorder_.base_ns(),
+                                                  std::memory_order_relaxed);
   std::atomic<uint32_t>& counter = run.counters_[task];
   if (failed) counter.fetch_or(Run::kFailedBit, std::memory_order_relaxed);
   const uint32_t before = counter.fetch_sub(blocks, std::memory_order_acq_rel);
@@ -213,8 +211,9 @@ void Worker::EndTask(uint32_t task, bool failed, int64_t start_ns) {
       long_ = now - last_ticks_ > LongTicks();
       run.image().SetPace(task, long_ ? GraphImage::Pace::kLong : GraphImage::Pace::kShort);
     }
-    AddRecord(
-        {task, failed ? TaskOutcome::kFailed : TaskOutcome::kDone, start_ns, last_ticks_, now});
+    AddRecord(task, static_cast<uint32_t>(ticket_.core),
+              failed ? TaskOutcome::kFailed : TaskOutcome::kDone,
+              {last_ticks_, now, start_ns != 0 ? start_ns - run.accepted_ns() : -1});
     last_ticks_ = now;
   }
   Release(task, failed);
@@ -244,7 +243,7 @@ void Worker::Release(uint32_t task, bool failed) {
       if ((before & Run::kFailedBit) != 0) {
         run.skipped_.fetch_add(1, std::memory_order_relaxed);
         const uint64_t now = Ticks();
-        AddRecord({successor, TaskOutcome::kSkipped, 0, now, now});
+        AddRecord(successor, 0, TaskOutcome::kSkipped, {now, now});
         // Only failure reaches a skipped task's successors, also when `task` itself was well:
         // one of its successors may have been poisoned from another side.
         skipped_.push_back(successor);
@@ -262,14 +261,16 @@ void Worker::Release(uint32_t task, bool failed) {
   }
 }
 
-void Worker::AddRecord(const PendingRecord& record) {
-  const RecordLevel level = ticket_.run->spec_.record_level;
+void Worker::AddRecord(uint32_t task, uint32_t core, TaskOutcome outcome,
+                       const TaskRecorder::Stretch& stretch) {
+  const Run& run = *ticket_.run;
+  const RecordLevel level = run.spec_.record_level;
   if (level == RecordLevel::kNone ||
-      (level == RecordLevel::kFailed && record.outcome == TaskOutcome::kDone)) {
+      (level == RecordLevel::kFailed && outcome == TaskOutcome::kDone)) {
     return;
   }
-  records_.push_back(record);
-  if (records_.size() >= kMaxRecords) Flush();
+  recorder_.Add(task, run.image().tasks()[task].chip, core, outcome, stretch);
+  if (recorder_.full()) Flush();
 }
 
 void Worker::Flush() {
@@ -277,24 +278,10 @@ void Worker::Flush() {
   if (done_ > 0) run.done_.fetch_add(done_, std::memory_order_relaxed);
   if (ended_ > 0) scheduler_.AddEnded(chip_, ended_);
   done_ = ended_ = 0;
-  if (records_.empty()) return;
-  const int64_t now_ns = scheduler_.clock().NowNanos();
-  const uint64_t now_ticks = Ticks();
-  const TickScale scale(base_ns_, base_ticks_, now_ns, now_ticks);
-  base_ns_ = now_ns;
-  base_ticks_ = last_ticks_ = now_ticks;
-  flushed_.clear();
-  for (const PendingRecord& record : records_) {
-    const bool skipped = record.outcome == TaskOutcome::kSkipped;
-    const int64_t start =
-        record.start_ns != 0 ? record.start_ns : scale.ToNanos(record.start_ticks);
-    flushed_.push_back({record.task, skipped ? 0 : static_cast<uint32_t>(ticket_.core),
-                        run.image().tasks()[record.task].chip, record.outcome,
-                        start - run.accepted_ns(),
-                        scale.ToNanos(record.end_ticks) - run.accepted_ns()});
-  }
-  records_.clear();
-  const size_t waiting = run.AddRecords(flushed_);
+  if (recorder_.empty()) return;
+  last_ticks_ = Ticks();
+  const size_t waiting = run.records_.Add(
+      recorder_.Finish(scheduler_.clock().NowNanos(), last_ticks_, run.accepted_ns()));
   if (waiting != 0 && run.spec_.observer != nullptr) run.spec_.observer->OnRecords(run, waiting);
 }
 
@@ -338,7 +325,8 @@ void Worker::Abandon(const BlockTicket& ticket) {
 void Worker::MarkStarted() {
   Run& run = *ticket_.run;
   int64_t none = 0;
-  if (!run.started_ns_.compare_exchange_strong(none, base_ns_, std::memory_order_acq_rel)) return;
+  const int64_t now = recorder_.base_ns();
+  if (!run.started_ns_.compare_exchange_strong(none, now, std::memory_order_acq_rel)) return;
   RunState queued = RunState::kQueued;
   run.state_.compare_exchange_strong(queued, RunState::kRunning, std::memory_order_acq_rel);
   if (run.spec_.observer != nullptr) run.spec_.observer->OnStarted(run);

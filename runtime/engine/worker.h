@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "runtime/engine/scheduler.h"
+#include "runtime/engine/task_recorder.h"
 
 namespace pto {
 
@@ -36,14 +37,6 @@ class Worker {
   void Clear(Run& run);
 
  private:
-  struct PendingRecord {
-    uint32_t task = 0;
-    TaskOutcome outcome = TaskOutcome::kDone;
-    int64_t start_ns = 0;  // 0: by its ticks
-    uint64_t start_ticks = 0;
-    uint64_t end_ticks = 0;
-  };
-
   // Runs the ticket's blocks, then `local_` and what joins it.
   void Execute(const BlockTicket& ticket);
   // Returns whether the ticket's task has ended by these blocks, which the run may not outlive
@@ -54,7 +47,8 @@ class Worker {
   void BeginTask(uint32_t task);
   void EndTask(uint32_t task, bool failed, int64_t start_ns);
   void Release(uint32_t task, bool failed);
-  void AddRecord(const PendingRecord& record);
+  void AddRecord(uint32_t task, uint32_t core, TaskOutcome outcome,
+                 const TaskRecorder::Stretch& stretch);
   // Gives the tasks at the bottom of `local_`, up to place `count`, to the queue.
   void GiveAway(size_t count);
   void ShareSurplus();
@@ -77,15 +71,11 @@ class Worker {
   bool timed_ = false;     // all tasks are measured
   bool measured_ = false;  // this one is
   bool long_ = false;      // the last one that was took long
-  // The clock and the ticks at the last flush.
-  int64_t base_ns_ = 0;
-  uint64_t base_ticks_ = 0;
   uint64_t last_ticks_ = 0;
   uint64_t done_ = 0;
   uint64_t ended_ = 0;
   std::vector<uint32_t> local_;  // ready tasks for this core; the last one is next
-  std::vector<PendingRecord> records_;
-  std::vector<TaskRecord> flushed_;
+  TaskRecorder recorder_;        // its stretches reach from one flush to the next
 
   // ---- scratch, so that ending a task allocates nothing
   std::vector<uint32_t> elsewhere_;
