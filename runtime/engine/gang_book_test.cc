@@ -240,7 +240,7 @@ TEST_F(GangBookTest, TasksOfAHigherClassGetBackWhatIsReserved) {
   pto::Run& low = MakeRun({Plain(PTO_AIC), Gang(PTO_AIC, 4), Plain(PTO_AIC)}, Priority::kLow);
   pto::Run& high = MakeRun({Plain(PTO_AIC, 2)}, Priority::kHigh);
   Push(low, 0);
-  BlockTicket busy, ticket;
+  BlockTicket busy;
   ASSERT_TRUE(Take(0, &busy));
   EXPECT_EQ(book_->Add(low, 1), 0u);
   Push(low, 2);
@@ -339,6 +339,22 @@ TEST_F(GangBookTest, RunsWithManyGangsDoNotKeepOthersWaiting) {
   }
   EXPECT_EQ(order.size(), 14u);
   EXPECT_LE(order.rfind('f'), 7u) << order;
+}
+
+TEST_F(GangBookTest, AccountsGetGangsByWeight) {
+  const std::vector<TestTask> gangs(40, Gang(PTO_AIC, 3));
+  pto::Run& light = MakeRun(gangs, Priority::kNormal, std::make_shared<Account>("light", 1));
+  pto::Run& heavy = MakeRun(gangs, Priority::kNormal, std::make_shared<Account>("heavy", 3));
+  for (uint32_t task = 0; task < gangs.size(); ++task) book_->Add(light, task);
+  for (uint32_t task = 0; task < gangs.size(); ++task) book_->Add(heavy, task);
+  uint32_t of_heavy = 0;
+  for (int placed = 0; placed < 40; ++placed) {
+    const std::vector<BlockTicket> tickets = TakeAll(0);
+    ASSERT_EQ(tickets.size(), 3u);
+    of_heavy += tickets[0].run == &heavy ? 1 : 0;
+    ReleaseAll(tickets);
+  }
+  EXPECT_NEAR(of_heavy, 30, 2);
 }
 
 TEST_F(GangBookTest, LanesOfAClusterAreHandedOutTogether) {

@@ -13,8 +13,10 @@ namespace {
 using ::pto::testing::MakeTestGraph;
 using ::pto::testing::TestTask;
 
-std::unique_ptr<pto::Run> MakeRun(const std::vector<TestTask>& tasks, uint32_t clusters) {
+std::unique_ptr<pto::Run> MakeRun(const std::vector<TestTask>& tasks, uint32_t clusters,
+                                  Priority priority = Priority::kNormal) {
   RunSpec spec;
+  spec.priority = priority;
   spec.image = MakeTestGraph(tasks, {clusters}, nullptr);
   return std::make_unique<pto::Run>(std::move(spec), 0);
 }
@@ -99,6 +101,26 @@ TEST(ReadyQueueTest, HandsOutSeveralForOneCore) {
   ASSERT_TRUE(queue.Take(nullptr, 3, &ticket, &more));
   EXPECT_EQ(ticket.task, 3u);
   EXPECT_EQ(queue.ready(), 0u);
+}
+
+TEST(ReadyQueueTest, AHigherClassGoesFirst) {
+  auto low = MakeRun({{}, {{}, 0, PTO_MIX}}, 8, Priority::kLow);
+  auto high = MakeRun({{}, {}}, 8, Priority::kHigh);
+  ReadyQueue queue(0, 8, Clock::Real());
+  queue.Push(*low, std::vector<uint32_t>{0, 1});
+  queue.Push(*high, std::vector<uint32_t>{0, 1});
+  EXPECT_TRUE(queue.OthersWait(*low));
+  EXPECT_FALSE(queue.OthersWait(*high));
+  BlockTicket ticket;
+  std::vector<uint32_t> more;
+  // Whoever helps with the lower run has to wait as well.
+  EXPECT_FALSE(queue.Take(low.get(), 1, &ticket, &more));
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(queue.Take(nullptr, 1, &ticket, &more));
+    EXPECT_EQ(ticket.run, high.get());
+  }
+  ASSERT_TRUE(queue.Take(low.get(), 1, &ticket, &more));
+  EXPECT_EQ(ticket.run, low.get());
 }
 
 TEST(ReadyQueueTest, KnowsWhetherOthersWait) {

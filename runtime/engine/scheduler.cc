@@ -41,14 +41,14 @@ void Scheduler::Push(Run& run, absl::Span<const uint32_t> tasks, bool taking_one
   if (tasks.empty()) return;
   const GraphImage& image = run.image();
   uint64_t blocks = 0;
-  if ((image.traits() & kTaskGang) != 0) {
+  const auto is_gang = [&image](uint32_t task) {
+    return (image.tasks()[task].traits & kTaskGang) != 0;
+  };
+  if ((image.traits() & kTaskGang) != 0 && std::any_of(tasks.begin(), tasks.end(), is_gang)) {
     std::vector<uint32_t> rest;
-    blocks = PushGangs(run, tasks, &rest);
-    if (rest.size() < tasks.size()) {
-      parking_.Wake(blocks);
-      Push(run, rest, taking_one, scratch);
-      return;
-    }
+    parking_.Wake(PushGangs(run, tasks, &rest));
+    Push(run, rest, taking_one, scratch);
+    return;
   }
   if (image.chips().size() == 1) {
     blocks = tasks.size();
