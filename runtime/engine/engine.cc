@@ -45,10 +45,9 @@ std::shared_ptr<Run> Engine::Prepare(RunSpec spec) const {
   return std::make_shared<Run>(std::move(spec), clock_.NowNanos());
 }
 
-void Engine::Start(const std::shared_ptr<Run>& run, int64_t help_ns) {
-  const GraphImage& image = run->image();
+void Engine::Accept(const std::shared_ptr<Run>& run) {
   AddActive(run);
-  // This call's own hold: the run cannot end before all is in place.
+  // Belongs to whoever sets `begun_`: the run cannot end before all is in place.
   run->outstanding_.store(1, std::memory_order_release);
   if (run->spec_.timeout_ns > 0 && timers_ != nullptr) {
     const int64_t timeout = run->spec_.timeout_ns;
@@ -65,7 +64,11 @@ void Engine::Start(const std::shared_ptr<Run>& run, int64_t help_ns) {
     MutexLock lock(run->mutex_);
     run->deadline_timer_ = id;
   }
+}
 
+void Engine::Begin(const std::shared_ptr<Run>& run, int64_t help_ns) {
+  if (run->begun_.exchange(true, std::memory_order_acq_rel)) return;
+  const GraphImage& image = run->image();
   for (const uint32_t task : image.roots()) {
     if (image.tasks()[task].block_num > 1) {
       run->counters_[task].store(image.tasks()[task].block_num, std::memory_order_relaxed);
@@ -99,6 +102,8 @@ void Engine::Stop(Run& run, RunState as, absl::Status error) {
   }
   // Tasks in the queues are taken back here, however busy the executors are.
   Worker(scheduler_).Clear(run);
+  // A run that has not begun never will, and there is nothing else to wait for.
+  if (!run.begun_.exchange(true, std::memory_order_acq_rel)) scheduler_.Drop(run);
   scheduler_.Drop(run);
 }
 
