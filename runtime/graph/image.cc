@@ -32,6 +32,7 @@ GraphImage::GraphImage(BigVector<std::byte> bytes, std::vector<const pto_kernel_
   }
   for (const ImageTask& task : tasks_) has_multi_block_tasks_ |= task.block_num > 1;
   for (const ImageDetail& detail : details_) has_multi_block_tasks_ |= detail.member_count > 1;
+  slot_uses_ = FindSlotUses(*this);
 }
 
 const ImageDetail* GraphImage::FindDetail(uint32_t task) const {
