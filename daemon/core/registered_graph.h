@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "daemon/core/aliased_images.h"
 #include "daemon/core/session_buffer.h"
 #include "daemon/graph/digest.h"
 #include "runtime/graph/image.h"
@@ -27,6 +28,8 @@ struct RegisteredGraph {
   std::atomic<bool> removed{false};
   // The buffers of a launch that binds none itself, found once. Guarded by the session.
   std::shared_ptr<const BoundSlots> own_slots;
+  // For launches whose slots overlap. Guarded by the session.
+  AliasedImages aliased;
 };
 
 }  // namespace pto

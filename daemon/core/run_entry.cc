@@ -167,7 +167,7 @@ void RunEntry::OnFinished(Run& run) {
     record.counts = run.counts();
     record.errors = run.errors();
     end_state_ = run.state();
-    if (graph != nullptr) {
+    if (graph != nullptr && run.started_ns() != 0) {
       graph->last_run_ns.store(std::max<int64_t>(record.run_ns, 1), std::memory_order_relaxed);
     }
     MutexLock lock(mutex_);
@@ -176,9 +176,23 @@ void RunEntry::OnFinished(Run& run) {
     settle = !holding_.load(std::memory_order_relaxed) || !waiters.empty();
   }
   if (settle) Settle();
-  if (waiters.empty()) return;
-  const RunStatus status = StatusAt(shared_record(), end_state_, end_sequence());
-  for (auto& [id, waiter] : waiters) waiter(status);
+  if (!waiters.empty()) {
+    const RunStatus status = StatusAt(shared_record(), end_state_, end_sequence());
+    for (auto& [id, waiter] : waiters) waiter(status);
+  }
+  // Last, so that the end of a run that waited for this one is told after this one's.
+  End();
+}
+
+void RunEntry::OnTurn() {
+  if (const std::shared_ptr<Run> run = this->run()) options_.engine->Begin(run);
+}
+
+void RunEntry::OnPassedLate() {
+  // Without its session nobody looks at the buffers' queues any more.
+  if (const std::shared_ptr<Session> session = options_.session.lock()) {
+    session->OnPassedLate(*this);
+  }
 }
 
 void RunEntry::Settle() {

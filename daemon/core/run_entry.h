@@ -10,6 +10,7 @@
 
 #include "daemon/core/registered_graph.h"
 #include "daemon/core/run_record.h"
+#include "daemon/core/run_turn.h"
 #include "daemon/core/session_buffer.h"
 #include "daemon/events/event_log.h"
 #include "daemon/graph/digest.h"
@@ -23,7 +24,9 @@ class Session;
 
 // A run as its session knows it: from its acceptance until it is forgotten. Writes the run's
 // events and tells those who wait for its end. Thread-safe.
-class RunEntry final : public RunObserver, public std::enable_shared_from_this<RunEntry> {
+class RunEntry final : public RunObserver,
+                       public RunTurn,
+                       public std::enable_shared_from_this<RunEntry> {
  public:
   // Called once with the final status, from any thread; must be quick.
   using Waiter = std::function<void(const RunStatus&)>;
@@ -36,6 +39,7 @@ class RunEntry final : public RunObserver, public std::enable_shared_from_this<R
     Digest digest;                           // of the request that made it
     std::shared_ptr<RegisteredGraph> graph;  // nullptr for a submitted graph
     std::shared_ptr<const BoundSlots> slots;
+    Engine* engine = nullptr;
     const Clock* clock = nullptr;
   };
 
@@ -74,6 +78,10 @@ class RunEntry final : public RunObserver, public std::enable_shared_from_this<R
   void OnStarted(Run& run) override;
   void OnRecords(Run& run, size_t waiting) override;
   void OnFinished(Run& run) override;
+
+ protected:
+  void OnTurn() override;
+  void OnPassedLate() override;
 
  private:
   uint64_t end_sequence() const { return end_sequence_.load(std::memory_order_acquire); }

@@ -5,6 +5,8 @@
 #include "daemon/graph/names.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/graph/realias.h"
+#include "runtime/graph/task_input.h"
 
 namespace pto {
 namespace {
@@ -277,41 +279,83 @@ absl::StatusOr<std::shared_ptr<const BoundSlots>> Session::FindSlots(
   return slots;
 }
 
+std::shared_ptr<const GraphImage> Session::FindImage(const RunRequest& request,
+                                                     const SlotPlaces& aliases,
+                                                     const AliasedImage& found) {
+  if (aliases.empty()) return request.image;
+  if (request.graph != nullptr) {
+    if (std::shared_ptr<const GraphImage> known = request.graph->aliased.Find(aliases)) {
+      return known;
+    }
+  }
+  if (found.image == nullptr || found.places != aliases) return nullptr;
+  if (request.graph != nullptr) request.graph->aliased.Add(found);
+  return found.image;
+}
+
+absl::StatusOr<std::shared_ptr<RunEntry>> Session::AddRun(RunRequest& request, AliasedImage* found,
+                                                          bool* is_new) {
+  MutexLock lock(mutex_);
+  PTO_RETURN_IF_ERROR(CheckAlive());
+  *is_new = false;
+  if (!request.id.empty()) {
+    PTO_ASSIGN_OR_RETURN(std::shared_ptr<RunEntry> before,
+                         FindForStartLocked(request.id, request.digest));
+    if (before != nullptr) return before;
+  }
+  const uint64_t active = active_runs_.load(std::memory_order_relaxed);
+  if (active >= options_.limits->max_session_active_runs) {
+    return Error(reason::kRunLimit,
+                 absl::StrCat("a session has at most ", options_.limits->max_session_active_runs,
+                              " runs at once"))
+        .Limit("max_session_active_runs", options_.limits->max_session_active_runs, active, 1);
+  }
+  PTO_ASSIGN_OR_RETURN(std::shared_ptr<const BoundSlots> slots, FindSlots(request));
+  std::shared_ptr<const GraphImage> image = FindImage(request, slots->aliases, *found);
+  if (image == nullptr) {
+    *found = {slots->aliases, nullptr};
+    return nullptr;
+  }
+  *is_new = true;
+  std::shared_ptr<const RunAccesses> accesses = slots->accesses;
+  std::shared_ptr<RunEntry> entry = MakeRun(request, std::move(image), std::move(slots));
+  RunTurn::Enter(entry, std::move(accesses));
+  runs_.Add(entry);
+  active_runs_.fetch_add(1, std::memory_order_acq_rel);
+  return entry;
+}
+
 absl::StatusOr<std::shared_ptr<RunEntry>> Session::StartRun(RunRequest request) {
   std::shared_ptr<RunEntry> entry;
-  std::shared_ptr<Run> run;
-  {
-    MutexLock lock(mutex_);
-    PTO_RETURN_IF_ERROR(CheckAlive());
-    if (!request.id.empty()) {
-      PTO_ASSIGN_OR_RETURN(entry, FindForStartLocked(request.id, request.digest));
-      if (entry != nullptr) return entry;
-    }
-    const uint64_t active = active_runs_.load(std::memory_order_relaxed);
-    if (active >= options_.limits->max_session_active_runs) {
-      return Error(reason::kRunLimit,
-                   absl::StrCat("a session has at most ", options_.limits->max_session_active_runs,
-                                " runs at once"))
-          .Limit("max_session_active_runs", options_.limits->max_session_active_runs, active, 1);
-    }
-    PTO_ASSIGN_OR_RETURN(std::shared_ptr<const BoundSlots> slots, FindSlots(request));
-    entry = MakeRun(request, std::move(slots));
-    run = entry->run();
-    runs_.Add(entry);
-    active_runs_.fetch_add(1, std::memory_order_acq_rel);
+  bool is_new = false;
+  AliasedImage found;
+  while (true) {
+    PTO_ASSIGN_OR_RETURN(entry, AddRun(request, &found, &is_new));
+    if (entry != nullptr) break;
+    // Without the lock, as it can take as long as compiling the graph did.
+    PTO_ASSIGN_OR_RETURN(found.image,
+                         Realias(*request.image, found.places, GraphTarget().max_dependencies));
   }
+  if (!is_new) return entry;
+  const std::shared_ptr<Run> run = entry->run();
   int64_t help_ns = 0;
   if (request.graph != nullptr) {
     request.graph->launch_count.fetch_add(1, std::memory_order_relaxed);
     const int64_t last = request.graph->last_run_ns.load(std::memory_order_relaxed);
     if (request.help && last != 0 && last <= kShortRunNs) help_ns = 2 * kShortRunNs;
   }
-  if (help_ns > 0) {
+  options_.engine->Accept(run);
+  // One that waits for others is begun by whoever ends the last of them.
+  const bool has_turn = entry->Arrive();
+  if (help_ns > 0 && has_turn) {
     entry->HoldNews();
   } else {
     entry->Tell();
   }
-  options_.engine->Start(run, help_ns);
+  if (has_turn) {
+    options_.engine->Begin(run, help_ns);
+    entry->Begun();
+  }
   if (!request.holds_news || !entry->ended()) entry->ReleaseNews();
   // The session may have ended between the registration of the run and its start.
   if (ended()) {
@@ -322,6 +366,7 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::StartRun(RunRequest request) 
 }
 
 std::shared_ptr<RunEntry> Session::MakeRun(RunRequest& request,
+                                           std::shared_ptr<const GraphImage> image,
                                            std::shared_ptr<const BoundSlots> slots) {
   RunEntry::Options options;
   options.session = weak_from_this();
@@ -336,16 +381,17 @@ std::shared_ptr<RunEntry> Session::MakeRun(RunRequest& request,
   }
   if (request.graph != nullptr) options.record.graph = request.graph->name;
   options.record.labels = std::move(request.labels);
-  options.record.tasks_total = request.image->task_count();
+  options.record.tasks_total = image->task_count();
   options.record.create_time = options_.clock->WallTime();
   options.digest = request.digest;
   options.graph = request.graph;
+  options.engine = options_.engine;
   for (const std::shared_ptr<SessionBuffer>& buffer : slots->buffers) {
     buffer->in_use.fetch_add(1, std::memory_order_acq_rel);
   }
 
   RunSpec spec;
-  spec.image = std::move(request.image);
+  spec.image = std::move(image);
   spec.slots = {slots, &slots->slots};
   spec.named_scalars = std::move(request.named_scalars);
   spec.record_level = request.record_level;
@@ -393,9 +439,15 @@ void Session::OnRunEnded(RunEntry& entry) {
   {
     MutexLock lock(mutex_);
     active_runs_.fetch_sub(1, std::memory_order_acq_rel);
+    entry.Leave();
     runs_.OnEnded(entry);
   }
   if (ended()) TellEnd();
+}
+
+void Session::OnPassedLate(RunEntry& entry) {
+  MutexLock lock(mutex_);
+  entry.Leave();
 }
 
 }  // namespace pto

@@ -129,6 +129,8 @@ class Session : public std::enable_shared_from_this<Session> {
   bool has_active_runs() const { return active_runs_.load(std::memory_order_acquire) > 0; }
   // Called by an entry of this session, once.
   void OnRunEnded(RunEntry& entry);
+  // Called by an entry of this session when the turn of its run came after the run's end.
+  void OnPassedLate(RunEntry& entry);
 
  private:
   absl::Status CheckAlive() const;
@@ -144,7 +146,17 @@ class Session : public std::enable_shared_from_this<Session> {
   void TellEnd();
   // Registered graphs keep no buffer alive that the session has given up.
   void ForgetOwnSlots() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::shared_ptr<RunEntry> MakeRun(RunRequest& request, std::shared_ptr<const BoundSlots> slots)
+  // The image for slots that overlap like this, or nullptr when it is not known: it is not kept
+  // and `found` is another.
+  static std::shared_ptr<const GraphImage> FindImage(const RunRequest& request,
+                                                     const SlotPlaces& aliases,
+                                                     const AliasedImage& found);
+  // Adds a run that has not begun, or returns the one that the same request started before. When
+  // it needs an image that is not known, it returns nullptr and says in `found` for which places.
+  absl::StatusOr<std::shared_ptr<RunEntry>> AddRun(RunRequest& request, AliasedImage* found,
+                                                   bool* is_new);
+  std::shared_ptr<RunEntry> MakeRun(RunRequest& request, std::shared_ptr<const GraphImage> image,
+                                    std::shared_ptr<const BoundSlots> slots)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;

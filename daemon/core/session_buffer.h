@@ -6,8 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "daemon/core/run_turn.h"
 #include "runtime/chip/device_memory.h"
 #include "runtime/engine/run.h"
+#include "runtime/graph/alias.h"
 
 namespace pto {
 
@@ -15,6 +17,8 @@ namespace pto {
 struct SessionBuffer {
   std::string id;
   std::shared_ptr<MemoryBlock> memory;
+  // Puts the runs that use it in order. Guarded by the session.
+  const std::shared_ptr<BufferQueue> queue = std::make_shared<BufferQueue>();
   // Runs that are queued or running and use it.
   std::atomic<uint32_t> in_use{0};
   // Deleted, or its session has ended: what still holds it must let go. Never taken back.
@@ -25,6 +29,10 @@ struct SessionBuffer {
 struct BoundSlots {
   RunSlots slots;
   std::vector<std::shared_ptr<SessionBuffer>> buffers;
+  // What a run does with them. Holds none of their memory.
+  std::shared_ptr<const RunAccesses> accesses;
+  // How the slots overlap, when the graph's image has not all dependencies that come of it.
+  SlotPlaces aliases;
 };
 
 }  // namespace pto

@@ -1,5 +1,6 @@
 #include "daemon/core/slot_binder.h"
 
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -38,6 +39,20 @@ absl::StatusOr<std::vector<size_t>> BindingOfSlots(const GraphImage& image,
   return binding_of;
 }
 
+void AddAccesses(const SlotUse& use, uint64_t offset, const std::shared_ptr<BufferQueue>& queue,
+                 RunAccesses* accesses) {
+  if (!use.written.empty()) accesses->push_back({queue, use.written.From(offset), true});
+  // A write waits for all that a read waits for.
+  if (!use.written.Covers(use.read)) accesses->push_back({queue, use.read.From(offset), false});
+}
+
+SlotPlaces FindAliases(const GraphImage& image, const RunSlots& slots) {
+  std::vector<SlotMemory> memories;
+  memories.reserve(slots.size());
+  for (const RunSlot& slot : slots) memories.push_back({slot.memory.get(), slot.offset_bytes});
+  return FindAliases(image, memories);
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const BoundSlots>> BindSlots(const GraphImage& image,
@@ -46,6 +61,7 @@ absl::StatusOr<std::shared_ptr<const BoundSlots>> BindSlots(const GraphImage& im
                                                             absl::string_view session_name) {
   PTO_ASSIGN_OR_RETURN(const std::vector<size_t> binding_of, BindingOfSlots(image, bindings));
   auto result = std::make_shared<BoundSlots>();
+  auto accesses = std::make_shared<RunAccesses>();
   result->slots.resize(binding_of.size());
   for (size_t i = 0; i < binding_of.size(); ++i) {
     const ImageSlot& slot = image.slots()[i];
@@ -70,7 +86,7 @@ absl::StatusOr<std::shared_ptr<const BoundSlots>> BindSlots(const GraphImage& im
           .With("session", session_name);
     }
     const std::shared_ptr<MemoryBlock>& memory = it->second->memory;
-    if (memory->chip() != slot.chip) {
+    if (memory->chip() != slot.chip && slot.chip != ImageSlot::kAnyChip) {
       return Error(reason::kBufferOnOtherChip,
                    absl::StrCat("buffer '", id, "' is on ", names::Chip(memory->chip()),
                                 ", but its tasks are on ", names::Chip(slot.chip)))
@@ -93,7 +109,10 @@ absl::StatusOr<std::shared_ptr<const BoundSlots>> BindSlots(const GraphImage& im
     }
     result->slots[i] = {memory, offset};
     result->buffers.push_back(it->second);
+    AddAccesses(image.slot_uses()[i], offset, it->second->queue, accesses.get());
   }
+  result->accesses = std::move(accesses);
+  if (image.finds_dependencies()) result->aliases = FindAliases(image, result->slots);
   return result;
 }
 

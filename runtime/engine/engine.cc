@@ -46,10 +46,9 @@ std::shared_ptr<Run> Engine::Prepare(RunSpec spec) const {
   return std::make_shared<Run>(std::move(spec), clock_.NowNanos());
 }
 
-void Engine::Start(const std::shared_ptr<Run>& run, int64_t help_ns) {
-  const GraphImage& image = run->image();
+void Engine::Accept(const std::shared_ptr<Run>& run) {
   AddActive(run);
-  // This call's own hold: the run cannot end before all is in place.
+  // Belongs to whoever sets `begun_`: the run cannot end before all is in place.
   run->outstanding_.store(1, std::memory_order_release);
   if (run->spec_.timeout_ns > 0 && timers_ != nullptr) {
     const int64_t timeout = run->spec_.timeout_ns;
@@ -66,7 +65,11 @@ void Engine::Start(const std::shared_ptr<Run>& run, int64_t help_ns) {
     MutexLock lock(run->mutex_);
     run->deadline_timer_ = id;
   }
+}
 
+void Engine::Begin(const std::shared_ptr<Run>& run, int64_t help_ns) {
+  if (run->begun_.exchange(true, std::memory_order_acq_rel)) return;
+  const GraphImage& image = run->image();
   for (const uint32_t task : image.roots()) {
     if (!image.tasks()[task].one_call()) {
       run->counters_[task].store(image.calls(task), std::memory_order_relaxed);
@@ -102,6 +105,8 @@ void Engine::Stop(Run& run, RunState as, absl::Status error) {
   Worker(scheduler_).Clear(run);
   // Cores that its blocks had been given are free.
   scheduler_.parking().Wake(scheduler_.ready());
+  // A run that has not begun never will, and there is nothing else to wait for.
+  if (!run.begun_.exchange(true, std::memory_order_acq_rel)) scheduler_.Drop(run);
   scheduler_.Drop(run);
 }
 

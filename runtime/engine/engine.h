@@ -53,9 +53,18 @@ class Engine {
   // each of the image's, on the right chip.
   std::shared_ptr<Run> Prepare(RunSpec spec) const;
 
-  // Begins a run. With `help_ns` > 0 the calling thread works on the run itself, for about that
-  // long: a short run then ends before this returns, and no thread had to be woken for it.
-  void Start(const std::shared_ptr<Run>& run, int64_t help_ns = 0);
+  // Takes a run on without beginning it: its deadlines count, and it can be stopped, which ends
+  // it at once. Somebody must call Begin sooner or later, also when it was stopped.
+  void Accept(const std::shared_ptr<Run>& run);
+  // Begins a run that was accepted, unless it was stopped. With `help_ns` > 0 the calling thread
+  // works on the run itself, for about that long: a short run then ends before this returns, and
+  // no thread had to be woken for it.
+  void Begin(const std::shared_ptr<Run>& run, int64_t help_ns = 0);
+  // Both at once.
+  void Start(const std::shared_ptr<Run>& run, int64_t help_ns = 0) {
+    Accept(run);
+    Begin(run, help_ns);
+  }
 
   // Stops a run: what has not started never does, kernels see their cancel flag. It ends as
   // `as` (kCancelled or kFailed) with `error`, unless it has ended: a kernel that returns after

@@ -87,6 +87,44 @@ TEST_F(EngineTest, HelpingFinishesWithoutExecutors) {
   EXPECT_EQ(order_.size(), 6u);
 }
 
+TEST_F(EngineTest, AnAcceptedRunWaitsForItsBeginning) {
+  std::shared_ptr<pto::Run> run = Prepare({{}, {{0}}});
+  engine_->Accept(run);
+  EXPECT_EQ(engine_->active_runs(), 1u);
+  RunAll();
+  EXPECT_EQ(run->state(), RunState::kQueued);
+  EXPECT_TRUE(order_.empty());
+  engine_->Begin(run);
+  RunAll();
+  EXPECT_EQ(run->state(), RunState::kSucceeded);
+  EXPECT_EQ(order_.size(), 2u);
+}
+
+TEST_F(EngineTest, AnAcceptedRunEndsAtOnceWhenItIsStopped) {
+  std::shared_ptr<pto::Run> run = Prepare({{}});
+  engine_->Accept(run);
+  engine_->Stop(*run, RunState::kCancelled, absl::CancelledError("enough"));
+  EXPECT_EQ(run->state(), RunState::kCancelled);
+  EXPECT_EQ(observer_->finished, 1);
+  EXPECT_EQ(engine_->active_runs(), 0u);
+  engine_->Begin(run, kLong);
+  RunAll();
+  EXPECT_TRUE(order_.empty());
+  EXPECT_EQ(observer_->finished, 1);
+}
+
+TEST_F(EngineTest, AnAcceptedRunsTimeIsUpBeforeItBegins) {
+  std::shared_ptr<pto::Run> run = Prepare({{}}, nullptr, 1'000'000);
+  engine_->Accept(run);
+  clock_.Advance(absl::Milliseconds(2));
+  timers_.RunDue();
+  EXPECT_EQ(run->state(), RunState::kFailed);
+  EXPECT_THAT(run->errors()[0], HasReason(reason::kRunDeadline));
+  engine_->Begin(run);
+  RunAll();
+  EXPECT_TRUE(order_.empty());
+}
+
 TEST_F(EngineTest, BlocksGetTheirIndexAndACoreOfTheirKind) {
   std::set<uint32_t> blocks;
   std::shared_ptr<pto::Run> run =

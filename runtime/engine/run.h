@@ -144,6 +144,8 @@ class Run {
   std::atomic<uint64_t> skipped_{0};
   // Set once: nothing new starts. What kernels see as their cancel flag.
   std::atomic<bool> stop_{false};
+  // Set once, by its beginning or by the stop of a run that has not begun.
+  std::atomic<bool> begun_{false};
 
   // The engine's list of runs that have not ended; guarded by the engine. A run in it owns
   // itself.

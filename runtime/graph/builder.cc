@@ -514,6 +514,7 @@ absl::StatusOr<std::shared_ptr<const GraphImage>> GraphBuilder::Build() {
 
   ImageWriter writer;
   ImageHeader header;
+  if (options_.find_dependencies) header.flags |= ImageHeader::kFindsDependencies;
   header.kernels = writer.Add(kernels_);
   header.slots = writer.Add(slots_);
   header.layouts = writer.Add(layouts_);

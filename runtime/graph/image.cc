@@ -34,6 +34,7 @@ GraphImage::GraphImage(BigVector<std::byte> bytes, std::vector<const pto_kernel_
     has_multi_block_tasks_ |= !task.one_call();
     traits_ |= task.traits;
   }
+  slot_uses_ = FindSlotUses(*this);
 }
 
 const ImageDetail* GraphImage::FindDetail(uint32_t task) const {

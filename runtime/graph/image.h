@@ -14,6 +14,7 @@
 #include "kernels/pto_kernel.h"
 #include "runtime/graph/big_vector.h"
 #include "runtime/graph/layout.h"
+#include "runtime/graph/slot_use.h"
 
 namespace pto {
 
@@ -111,8 +112,10 @@ struct ImageSection {
 
 struct ImageHeader {
   static constexpr uint64_t kMagic = 0x314547414d494f54;  // "TOIMAGE1"
+  static constexpr uint64_t kFindsDependencies = 1;
   uint64_t magic = kMagic;
   uint64_t bytes = 0;
+  uint64_t flags = 0;
   ImageSection kernels, slots, layouts, tensors, args, scalar_names, scalar_values, scalar_refs,
       tasks, successors, roots, chips, task_names, text, details, members;
 };
@@ -128,6 +131,10 @@ class GraphImage {
 
   uint32_t task_count() const { return static_cast<uint32_t>(header().tasks.count - 1); }
   uint64_t edge_count() const { return header().successors.count; }
+  // Whether tasks depend on each other by what they do with memory, beside what they name.
+  bool finds_dependencies() const {
+    return (header().flags & ImageHeader::kFindsDependencies) != 0;
+  }
   // Whether tasks have several calls.
   bool has_multi_block_tasks() const { return has_multi_block_tasks_; }
   // The traits of all tasks together.
@@ -204,6 +211,8 @@ class GraphImage {
   absl::Span<const ImageTensor> tensors() const { return tensors_; }
   absl::Span<const Layout> layouts() const { return layouts_; }
   absl::Span<const ImageSlot> slots() const { return slots_; }
+  // What is done with each slot.
+  absl::Span<const SlotUse> slot_uses() const { return slot_uses_; }
   // Index of the slot or the named scalar of that name, if there is one.
   absl::optional<uint32_t> FindSlot(absl::string_view name) const;
   absl::optional<uint32_t> FindScalar(absl::string_view name) const;
@@ -241,6 +250,7 @@ class GraphImage {
   absl::Span<const ImageText> task_names_;
   absl::Span<const char> text_;
   std::vector<uint32_t> place_of_chip_;
+  std::vector<SlotUse> slot_uses_;
   const std::unique_ptr<std::atomic<Pace>[]> paces_;  // of each kernel
   // The keys are in `bytes_`.
   absl::flat_hash_map<absl::string_view, uint32_t> slot_by_name_;

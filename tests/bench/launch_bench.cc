@@ -26,6 +26,26 @@ std::shared_ptr<const GraphImage> OneNoop() {
   return builder.Build().value();
 }
 
+// Adds one buffer to another, which a launch after the next has to wait for.
+std::shared_ptr<const GraphImage> OneAxpy() {
+  GraphTarget target;
+  target.kernels = &BuiltinKernels();
+  target.chip_clusters = {24};
+  GraphBuilder builder(target);
+  const uint32_t layout = builder.AddLayout(PTO_F32, {4}, {}).value();
+  std::vector<uint32_t> args;
+  for (const char* slot : {"x", "y"}) {
+    args.push_back(builder.AddTensor(builder.AddSlot(slot), layout, 0).value());
+  }
+  const ScalarInput alpha;
+  TaskInput task;
+  task.kernel = builder.AddKernel("axpy").value();
+  task.args = args;
+  task.scalars = absl::MakeConstSpan(&alpha, 1);
+  builder.AddTask(task).value();
+  return builder.Build().value();
+}
+
 class LaunchCost {
  public:
   LaunchCost() {
@@ -47,15 +67,20 @@ class LaunchCost {
     SessionManager::Request request;
     request.id = "bench";
     session_ = sessions_->Create(request).value();
-    graph_ = session_->AddGraph("noop", Digest{}, OneNoop()).value();
+    session_->AddGraph("noop", Digest{}, OneNoop()).value();
+    session_->AddGraph("axpy", Digest{}, OneAxpy()).value();
+    const std::vector<BufferRequest> buffers = {{"x", 0, 64}, {"y", 0, 64}};
+    session_->CreateBuffers(buffers).value();
   }
 
-  double Launch() {
+  // With `binds` the launch says which buffers it wants.
+  double Launch(const char* graph, bool binds) {
     const double start = Seconds();
     RunRequest run;
-    run.graph = session_->FindGraph("noop").value();
+    run.graph = session_->FindGraph(graph).value();
     run.image = run.graph->image;
     run.help = true;
+    if (binds) run.bindings = {{"x", "y", 0}, {"y", "x", 0}};
     const std::shared_ptr<RunEntry> entry = session_->StartRun(std::move(run)).value();
     int told = 0;
     entry->AddWaiter([&told](const RunStatus&) { ++told; });
@@ -70,20 +95,26 @@ class LaunchCost {
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<SessionManager> sessions_;
   std::shared_ptr<Session> session_;
-  std::shared_ptr<RegisteredGraph> graph_;
 };
 
-void Main() {
-  LaunchCost cost;
+void Measure(LaunchCost& cost, const char* label, const char* graph, bool binds) {
   std::vector<double> warm;
-  for (int i = 0; i < kLaunches; ++i) warm.push_back(cost.Launch());
+  for (int i = 0; i < kLaunches; ++i) warm.push_back(cost.Launch(graph, binds));
   std::vector<char> other(kOtherWorkBytes);
   std::vector<double> cold;
   for (int i = 0; i < kLaunches / 20; ++i) {
     for (size_t at = 0; at < other.size(); at += 64) ++other[at];
-    cold.push_back(cost.Launch());
+    cold.push_back(cost.Launch(graph, binds));
   }
-  std::printf("warm %.2f us, cold %.2f us (p50)\n", Median(warm) * 1e6, Median(cold) * 1e6);
+  std::printf("%-12s warm %.2f us, cold %.2f us (p50)\n", label, Median(warm) * 1e6,
+              Median(cold) * 1e6);
+}
+
+void Main() {
+  LaunchCost cost;
+  Measure(cost, "no buffers", "noop", false);
+  Measure(cost, "two buffers", "axpy", false);
+  Measure(cost, "two bound", "axpy", true);
 }
 
 }  // namespace

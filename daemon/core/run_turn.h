@@ -1,0 +1,109 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "runtime/base/spin_lock.h"
+#include "runtime/graph/slot_use.h"
+
+namespace pto {
+
+class RunTurn;
+
+// What a run does with a part of a buffer, as long as its turn has not passed. A link of its
+// buffer's list.
+struct ActiveAccess {
+  RunTurn* turn = nullptr;
+  ByteRange bytes;
+  ActiveAccess* previous = nullptr;  // nullptr while it is in no list
+  ActiveAccess* next = nullptr;
+};
+
+// Who reads and who writes one buffer. The session's lock guards it.
+class BufferQueue {
+ public:
+  BufferQueue();
+  BufferQueue(const BufferQueue&) = delete;
+  BufferQueue& operator=(const BufferQueue&) = delete;
+
+ private:
+  friend class RunTurn;
+  // Each is a ring of which this is no part but the beginning.
+  ActiveAccess reads_, writes_;
+};
+
+// A part of a buffer that a run reads, or writes and perhaps reads.
+struct BufferAccess {
+  std::shared_ptr<BufferQueue> queue;
+  ByteRange bytes;
+  bool writes = false;
+};
+using RunAccesses = std::vector<BufferAccess>;
+
+// Puts the runs of a session in order, by the rules that hold for the tasks of a graph: a run
+// that reads waits for earlier ones that write the same bytes, one that writes for both.
+//
+// A turn comes when all turns before it that it must not overtake have passed. It passes when it
+// has come and its run has ended: also a run that is stopped while it waits keeps its place, so
+// that those behind it stay behind those before it. So a turn has to wait only for the last
+// writer of a byte and the readers since; a write takes over from all accesses that it covers.
+class RunTurn {
+ public:
+  RunTurn() = default;
+  virtual ~RunTurn() = default;
+  RunTurn(const RunTurn&) = delete;
+  RunTurn& operator=(const RunTurn&) = delete;
+
+  // ---- under the lock that guards the buffers' queues
+  // Takes its place. Once, before all else.
+  static void Enter(const std::shared_ptr<RunTurn>& turn,
+                    std::shared_ptr<const RunAccesses> accesses);
+  // The run has ended: whoever enters from now on need not wait for it. When its turn has not
+  // come, nothing happens until OnPassedLate.
+  void Leave();
+
+  // ---- from any thread, without that lock
+  // The run can begin. Returns whether its turn has come: then the caller begins the run and
+  // calls Begun. Else OnTurn is called when it comes.
+  bool Arrive();
+  void Begun();
+  // The run has ended, begun or not. Calls OnTurn of those whose turn has come by this, one after
+  // the other, however many end without having begun.
+  void End();
+
+ protected:
+  // The turn has come: begins the run unless it has ended. Must not wait for it.
+  virtual void OnTurn() = 0;
+  // The run had ended when its turn came: Leave is to be called once more.
+  virtual void OnPassedLate() = 0;
+
+ private:
+  using Turns = std::vector<std::shared_ptr<RunTurn>>;
+
+  static void WaitForOverlapping(const std::shared_ptr<RunTurn>& turn, ActiveAccess& ring,
+                                 const BufferAccess& access);
+  static void WaitFor(const std::shared_ptr<RunTurn>& turn, RunTurn& before);
+  void Pass();
+  // Appends those whose turn has come by this.
+  void PassOn(Turns* come);
+
+  // ---- guarded by the queues' lock
+  std::shared_ptr<const RunAccesses> accesses_;
+  absl::InlinedVector<ActiveAccess, 2> active_;
+  const RunTurn* last_behind_ = nullptr;
+
+  // Turns that have not passed, and one for Arrive.
+  std::atomic<uint32_t> waits_{1};
+  std::atomic<bool> came_{false};
+  // The turn's coming, with what its OnTurn does, and the run's end.
+  std::atomic<uint32_t> left_until_passed_{2};
+
+  SpinLock lock_;
+  bool passed_ = false;  // guarded by lock_
+  Turns behind_;         // guarded by lock_
+};
+
+}  // namespace pto

@@ -1,0 +1,226 @@
+#include "runtime/graph/open_graph.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/dtype.h"
+#include "runtime/base/error.h"
+#include "runtime/base/status_macros.h"
+
+namespace pto {
+namespace {
+
+absl::Status UnknownError(const Reason& reason, absl::string_view what, uint32_t index,
+                          size_t count) {
+  return Error(reason, absl::StrCat("there is no ", what, " ", index, ", only ", count))
+      .At(what)
+      .With("have", count)
+      .With("want", index);
+}
+
+// Dependencies are found here, over all segments.
+std::unique_ptr<GraphBuilder> NewPart(const GraphTarget& target) {
+  return std::make_unique<GraphBuilder>(target, GraphBuilder::Options{.find_dependencies = false});
+}
+
+}  // namespace
+
+OpenGraph::OpenGraph(const GraphTarget& target) : target_(target), part_(NewPart(target)) {}
+
+absl::StatusOr<uint32_t> OpenGraph::AddKernel(absl::string_view name) {
+  const pto_kernel_info* info = target_.kernels->Find(name);
+  if (info == nullptr) {
+    return Error(reason::kKernelUnknown, absl::StrCat("there is no kernel '", name, "'"))
+        .At("kernel")
+        .With("kernel", name);
+  }
+  kernels_.push_back(info);
+  kernel_places_.Add();
+  return static_cast<uint32_t>(kernels_.size() - 1);
+}
+
+uint32_t OpenGraph::AddSlot(absl::string_view name) {
+  const auto known = std::find(slots_.begin(), slots_.end(), name);
+  if (known != slots_.end()) return static_cast<uint32_t>(known - slots_.begin());
+  slots_.emplace_back(name);
+  slot_places_.Add();
+  return static_cast<uint32_t>(slots_.size() - 1);
+}
+
+absl::StatusOr<uint32_t> OpenGraph::AddLayout(uint32_t dtype, absl::Span<const int64_t> shape,
+                                              absl::Span<const int64_t> strides) {
+  PTO_ASSIGN_OR_RETURN(const Layout layout, MakeLayout(dtype, shape, strides));
+  layouts_.push_back(layout);
+  footprints_.push_back(accesses_.AddFootprint(layout));
+  layout_places_.Add();
+  return static_cast<uint32_t>(layouts_.size() - 1);
+}
+
+absl::StatusOr<uint32_t> OpenGraph::AddTensor(uint32_t slot, uint32_t layout, int64_t offset) {
+  if (slot >= slots_.size()) {
+    return UnknownError(reason::kTensorInvalid, "buffer", slot, slots_.size());
+  }
+  if (layout >= layouts_.size()) {
+    return UnknownError(reason::kTensorInvalid, "layout", layout, layouts_.size());
+  }
+  PTO_RETURN_IF_ERROR(BytesNeeded(layouts_[layout], offset).status());
+  tensors_.push_back({slot, layout, offset});
+  tensor_places_.Add();
+  const auto element = static_cast<int64_t>(kernels::DtypeSize(layouts_[layout].dtype));
+  accesses_.AddRegion(slot, footprints_[layout], offset * element);
+  return static_cast<uint32_t>(tensors_.size() - 1);
+}
+
+absl::StatusOr<uint32_t> OpenGraph::PlaceKernel(uint32_t kernel) {
+  if (kernel >= kernels_.size()) {
+    return UnknownError(reason::kKernelUnknown, "kernel", kernel, kernels_.size());
+  }
+  if (kernel_places_.of[kernel] == kNone) {
+    PTO_ASSIGN_OR_RETURN(const uint32_t place, part_->AddKernel(kernels_[kernel]->name));
+    kernel_places_.Set(kernel, place);
+  }
+  return kernel_places_.of[kernel];
+}
+
+absl::StatusOr<uint32_t> OpenGraph::PlaceTensor(uint32_t tensor) {
+  if (tensor >= tensors_.size()) {
+    return UnknownError(reason::kTensorUnknown, "tensor", tensor, tensors_.size());
+  }
+  if (tensor_places_.of[tensor] != kNone) return tensor_places_.of[tensor];
+  const ImageTensor& record = tensors_[tensor];
+  if (slot_places_.of[record.slot] == kNone) {
+    slot_places_.Set(record.slot, part_->AddSlot(slots_[record.slot]));
+  }
+  if (layout_places_.of[record.layout] == kNone) {
+    const Layout& layout = layouts_[record.layout];
+    PTO_ASSIGN_OR_RETURN(
+        const uint32_t place,
+        part_->AddLayout(layout.dtype, absl::MakeConstSpan(layout.shape).first(layout.ndim),
+                         absl::MakeConstSpan(layout.strides).first(layout.ndim)));
+    layout_places_.Set(record.layout, place);
+  }
+  PTO_ASSIGN_OR_RETURN(const uint32_t place,
+                       part_->AddTensor(slot_places_.of[record.slot],
+                                        layout_places_.of[record.layout], record.offset));
+  tensor_places_.Set(tensor, place);
+  return place;
+}
+
+absl::Status OpenGraph::PlaceArgs(absl::Span<const uint32_t> args, std::vector<uint32_t>* placed) {
+  for (size_t i = 0; i < args.size(); ++i) {
+    const absl::StatusOr<uint32_t> place = PlaceTensor(args[i]);
+    if (!place.ok()) return PrefixField(place.status(), absl::StrCat("args[", i, "]."));
+    placed->push_back(*place);
+  }
+  return absl::OkStatus();
+}
+
+void OpenGraph::FindOf(uint32_t kernel, const TaskInput& task, absl::Span<const uint32_t> args) {
+  const pto_kernel_info& info = *kernels_[kernel];
+  // Otherwise the part refuses the task.
+  if (args.size() != info.argument_count) return;
+  for (size_t i = 0; i < args.size(); ++i) {
+    if ((task.no_dependency_args >> i & 1) != 0) continue;
+    if (info.arguments[i].direction == PTO_INPUT) {
+      accesses_.Read(next_task_, args[i], found_);
+    } else if (info.arguments[i].direction != PTO_NO_DEPENDENCY) {
+      accesses_.Write(next_task_, args[i], found_);
+    }
+  }
+}
+
+void OpenGraph::FindDependencies(const TaskInput& task) {
+  found_.assign(task.dependencies.begin(), task.dependencies.end());
+  const auto find = [&](absl::Span<const uint32_t> args) {
+    FindOf(task.kernel, task, args);
+    for (const uint32_t kernel : task.vector_kernels) FindOf(kernel, task, args);
+  };
+  if (task.members.empty()) find(task.args);
+  for (const TaskInput::Member& member : task.members) find(member.args);
+  if (task.predicate.has_value()) accesses_.Read(next_task_, task.predicate->tensor, found_);
+  std::sort(found_.begin(), found_.end());
+  found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
+  dependencies_.clear();
+  for (const uint32_t before : found_) {
+    if (before >= first_task_) {
+      dependencies_.push_back(before - first_task_);
+    } else if (before >= ended_) {
+      links_.push_back({next_task_ - first_task_, before});
+    }
+  }
+}
+
+absl::Status OpenGraph::CheckDependencies(const TaskInput& task) const {
+  for (size_t i = 0; i < task.dependencies.size(); ++i) {
+    if (task.dependencies[i] < next_task_) continue;
+    return Error(reason::kDependencyCycle,
+                 absl::StrCat("task ", next_task_, " waits for task ", task.dependencies[i],
+                              ", which is not before it"))
+        .At(absl::StrCat("after[", i, "]"))
+        .With("task", next_task_)
+        .With("after", task.dependencies[i]);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint32_t> OpenGraph::AddTask(const TaskInput& task) {
+  if (next_task_ >= AccessMap::kMaxOwner) {
+    return Error(reason::kGraphTooLarge, "the graph has more tasks than can be numbered");
+  }
+  PTO_RETURN_IF_ERROR(CheckDependencies(task));
+  TaskInput placed = task;
+  PTO_ASSIGN_OR_RETURN(placed.kernel, PlaceKernel(task.kernel));
+  vector_kernels_.clear();
+  for (const uint32_t kernel : task.vector_kernels) {
+    PTO_ASSIGN_OR_RETURN(const uint32_t place, PlaceKernel(kernel));
+    vector_kernels_.push_back(place);
+  }
+  placed.vector_kernels = vector_kernels_;
+  args_.clear();
+  PTO_RETURN_IF_ERROR(PlaceArgs(task.args, &args_));
+  for (size_t i = 0; i < task.members.size(); ++i) {
+    absl::Status status = PlaceArgs(task.members[i].args, &args_);
+    if (!status.ok()) return PrefixField(status, absl::StrCat("members[", i, "]."));
+  }
+  // Only now: the list does not move any more.
+  placed.args = absl::MakeConstSpan(args_).first(task.args.size());
+  members_.clear();
+  size_t next = task.args.size();
+  for (const TaskInput::Member& member : task.members) {
+    members_.push_back({member.chip, absl::MakeConstSpan(args_).subspan(next, member.args.size())});
+    next += member.args.size();
+  }
+  placed.members = members_;
+  if (task.predicate.has_value()) {
+    const absl::StatusOr<uint32_t> place = PlaceTensor(task.predicate->tensor);
+    if (!place.ok()) return PrefixField(place.status(), "predicate.");
+    placed.predicate->tensor = *place;
+  }
+  FindDependencies(task);
+  placed.dependencies = dependencies_;
+  PTO_RETURN_IF_ERROR(part_->AddTask(placed).status());
+  return next_task_++;
+}
+
+absl::StatusOr<GraphSegment> OpenGraph::Cut() {
+  GraphSegment segment;
+  PTO_ASSIGN_OR_RETURN(segment.image, part_->Build());
+  segment.first_task = first_task_;
+  segment.slots = slot_places_.used;  // in the order in which the part got them
+  segment.links = std::move(links_);
+  links_.clear();
+  for (Places* places : {&kernel_places_, &slot_places_, &layout_places_, &tensor_places_}) {
+    places->Clear();
+  }
+  part_ = NewPart(target_);
+  first_task_ = next_task_;
+  return segment;
+}
+
+void OpenGraph::ForgetBefore(uint32_t task) {
+  ended_ = std::max(ended_, std::min(task, first_task_));
+  accesses_.ForgetBefore(ended_);
+}
+
+}  // namespace pto
