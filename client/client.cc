@@ -1,11 +1,13 @@
 #include "client/client.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "client/internal/core.h"
 #include "client/internal/duration_proto.h"
+#include "client/internal/graph_structure.h"
 #include "client/internal/random_id.h"
 #include "runtime/base/status_macros.h"
 
@@ -59,6 +61,7 @@ absl::StatusOr<Session> Client::CreateSession(const SessionOptions& options,
   request.set_session_id(options.id.empty() ? internal::RandomId("s-") : options.id);
   if (options.ttl != absl::ZeroDuration()) internal::ToProto(options.ttl, *request.mutable_ttl());
   request.mutable_labels()->insert(options.labels.begin(), options.labels.end());
+  request.set_weight(options.weight);
   request.set_api_min(1);
   request.set_api_max(1);
   PTO_ASSIGN_OR_RETURN(v1::Session session,
@@ -160,6 +163,38 @@ absl::StatusOr<v1::Kernel> Client::GetKernel(absl::string_view name, absl::Durat
   return core_->Call("GetKernel", core_->transport().kernel,
                      &v1::KernelService::Stub::PrepareAsyncGetKernel, request,
                      core_->DeadlineOf(timeout), Retry::kOnce);
+}
+
+absl::StatusOr<v1::Graph> Client::GetGraph(absl::string_view name, absl::Duration timeout) {
+  v1::GetGraphRequest request;
+  request.set_name(std::string(name));
+  return core_->Call("GetGraph", core_->transport().run,
+                     &v1::RunService::Stub::PrepareAsyncGetGraph, request,
+                     core_->DeadlineOf(timeout), Retry::kOnce);
+}
+
+absl::StatusOr<v1::Graph> Client::GetGraphStructure(absl::string_view name, uint64_t max_tasks,
+                                                    absl::Duration timeout) {
+  if (max_tasks == 0) max_tasks = std::numeric_limits<uint64_t>::max();
+  constexpr uint64_t kPage = 10'000;
+  const Deadline deadline = core_->DeadlineOf(timeout);
+  v1::GetGraphRequest request;
+  request.set_name(std::string(name));
+  request.set_view(v1::STRUCTURE);
+  v1::GraphStructure all;
+  while (true) {
+    const uint64_t have = static_cast<uint64_t>(all.kernel_size());
+    request.set_first_task(have);
+    request.set_max_tasks(static_cast<uint32_t>(std::min(kPage, max_tasks - have)));
+    PTO_ASSIGN_OR_RETURN(v1::Graph graph, core_->Call("GetGraph", core_->transport().run,
+                                                      &v1::RunService::Stub::PrepareAsyncGetGraph,
+                                                      request, deadline, Retry::kOnce));
+    internal::AppendStructure(graph.structure(), &all);
+    const auto now = static_cast<uint64_t>(all.kernel_size());
+    if (now < max_tasks && now < graph.task_count() && now > have) continue;
+    *graph.mutable_structure() = std::move(all);
+    return graph;
+  }
 }
 
 absl::StatusOr<std::vector<v1::Run>> Client::ListRuns(absl::string_view session, bool active_only,

@@ -87,6 +87,13 @@ class Client {
   absl::StatusOr<v1::Kernel> GetKernel(absl::string_view name,
                                        absl::Duration timeout = kDefaultTimeout);
 
+  absl::StatusOr<v1::Graph> GetGraph(absl::string_view name,
+                                     absl::Duration timeout = kDefaultTimeout);
+  // The same with its structure, in full columns: of at most so many of its first tasks, or of
+  // all when that is zero.
+  absl::StatusOr<v1::Graph> GetGraphStructure(absl::string_view name, uint64_t max_tasks = 0,
+                                              absl::Duration timeout = kDefaultTimeout);
+
   // `session` is a full name, or `sessions/-` for all. At most `limit` runs, newest first; zero
   // means all.
   absl::StatusOr<std::vector<v1::Run>> ListRuns(absl::string_view session = "sessions/-",

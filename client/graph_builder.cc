@@ -4,13 +4,19 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "client/internal/duration_proto.h"
+#include "client/internal/graph_names.h"
 #include "client/tensor_bytes.h"
 #include "runtime/base/error.h"
 
 namespace pto {
 namespace {
 
-constexpr size_t kMaxNameBytes = 255;
+using internal::IsName;
+using internal::NameError;
+using internal::TaskPath;
+using internal::TensorPath;
+
 constexpr size_t kMaxDims = 5;
 
 // What is wrong with a view by itself; an empty string when nothing is.
@@ -56,114 +62,7 @@ uint64_t ViewEnd(v1::DType dtype, absl::Span<const int64_t> shape,
   return __builtin_mul_overflow(elements, ElementBytes(dtype), &bytes) ? kTooLarge : bytes;
 }
 
-std::string TensorPath(size_t index) { return absl::StrCat("graph.tensors[", index, "]"); }
-std::string TaskPath(size_t index) { return absl::StrCat("graph.tasks[", index, "]"); }
-
-absl::Status NameError(absl::string_view name, bool repeated, const std::string& path) {
-  if (repeated) {
-    return Error(reason::kFieldInvalid, absl::StrCat("the name '", name, "' is used twice"))
-        .At(path);
-  }
-  return Error(reason::kFieldInvalid,
-               absl::StrCat("a name has 1 to ", kMaxNameBytes, " bytes, not ", name.size()))
-      .At(path);
-}
-
-bool IsName(absl::string_view name) { return !name.empty() && name.size() <= kMaxNameBytes; }
-
 }  // namespace
-
-// ---- TaskRef
-
-TaskRef& TaskRef::Name(absl::string_view name) {
-  if (!graph_->IsLast(*this, "Name")) return *this;
-  const std::string path = TaskPath(index_) + ".name";
-  if (!IsName(name)) {
-    graph_->Fail(NameError(name, /*repeated=*/false, path));
-  } else if (!graph_->task_name_set_.emplace(name).second) {
-    graph_->Fail(
-        Error(reason::kTaskNameDuplicate, absl::StrCat("two tasks have the name '", name, "'"))
-            .At(path)
-            .With("task", name));
-  } else {
-    graph_->task_names_[index_] = std::string(name);
-  }
-  return *this;
-}
-
-TaskRef& TaskRef::AddFloat(double value) {
-  if (graph_->IsLast(*this, "Scalar")) {
-    graph_->scalars_.push_back({GraphBuilder::ScalarKind::kFloat, std::bit_cast<uint64_t>(value)});
-  }
-  return *this;
-}
-
-TaskRef& TaskRef::AddInteger(int64_t value) {
-  if (graph_->IsLast(*this, "Scalar")) {
-    graph_->scalars_.push_back(
-        {GraphBuilder::ScalarKind::kInteger, std::bit_cast<uint64_t>(value)});
-  }
-  return *this;
-}
-
-TaskRef& TaskRef::Scalar(ScalarRef scalar) {
-  if (!graph_->IsLast(*this, "Scalar")) return *this;
-  if (scalar.graph_ != graph_) {
-    graph_->Fail(Error(reason::kScalarUnknown, "the scalar belongs to another graph")
-                     .At(TaskPath(index_) + ".scalars"));
-  }
-  graph_->scalars_.push_back({GraphBuilder::ScalarKind::kRef, scalar.index_});
-  return *this;
-}
-
-TaskRef& TaskRef::Blocks(uint32_t count) {
-  if (!graph_->IsLast(*this, "Blocks")) return *this;
-  if (count == 0) {
-    graph_->Fail(Error(reason::kLaunchInvalid, "a task has at least one block")
-                     .At(TaskPath(index_) + ".launch.block_num"));
-  }
-  GraphBuilder::LaunchRow row = graph_->launches_[graph_->tasks_.back().launch];
-  row.blocks = count;
-  graph_->tasks_.back().launch = graph_->InternLaunch(row);
-  return *this;
-}
-
-TaskRef& TaskRef::Core(v1::Core core) {
-  if (!graph_->IsLast(*this, "Core")) return *this;
-  GraphBuilder::LaunchRow row = graph_->launches_[graph_->tasks_.back().launch];
-  row.core = core;
-  graph_->tasks_.back().launch = graph_->InternLaunch(row);
-  return *this;
-}
-
-TaskRef& TaskRef::SyncStart() {
-  if (!graph_->IsLast(*this, "SyncStart")) return *this;
-  GraphBuilder::LaunchRow row = graph_->launches_[graph_->tasks_.back().launch];
-  row.sync_start = true;
-  graph_->tasks_.back().launch = graph_->InternLaunch(row);
-  return *this;
-}
-
-TaskRef& TaskRef::After(const TaskRef& task) {
-  if (!graph_->IsLast(*this, "After")) return *this;
-  if (task.graph_ != graph_) {
-    graph_->Fail(Error(reason::kDependencyUnknown, "the task to wait for is in another graph")
-                     .At(TaskPath(index_) + ".after"));
-  } else if (task.index_ >= index_) {
-    graph_->Fail(Error(reason::kDependencyCycle, "a task cannot wait for itself")
-                     .At(TaskPath(index_) + ".after"));
-  } else {
-    graph_->deps_.push_back(task.index_);
-  }
-  return *this;
-}
-
-TaskRef& TaskRef::After(std::initializer_list<TaskRef> tasks) {
-  for (const TaskRef& task : tasks) After(task);
-  return *this;
-}
-
-// ---- GraphBuilder
 
 GraphBuilder::GraphBuilder() { InternLaunch(LaunchRow()); }
 
@@ -260,35 +159,6 @@ ScalarRef GraphBuilder::AddScalar(absl::string_view name, ScalarRow value) {
   return ScalarRef(this, static_cast<uint32_t>(index));
 }
 
-TaskRef GraphBuilder::Task(absl::string_view kernel, uint32_t chip,
-                           absl::Span<const TensorRef> args) {
-  const size_t index = tasks_.size();
-  if (kernel.empty()) {
-    Fail(Error(reason::kFieldInvalid, "a task needs a kernel").At(TaskPath(index) + ".kernel"));
-  }
-  const auto [chip_row, is_new] = chip_index_.emplace(chip, static_cast<uint32_t>(chips_.size()));
-  if (is_new) chips_.push_back(chip);
-  tasks_.push_back({kernels_.Intern(kernel), chip_row->second, /*launch=*/0, args_.size(),
-                    scalars_.size(), deps_.size()});
-  for (size_t i = 0; i < args.size(); ++i) {
-    const TensorRef& arg = args[i];
-    if (arg.graph_ != this) {
-      Fail(Error(reason::kTensorUnknown, "the tensor belongs to another graph")
-               .At(absl::StrCat(TaskPath(index), ".args[", i, "]")));
-      continue;
-    }
-    const TensorRow& tensor = tensors_[arg.index_];
-    if (tensor.chip >= 0 && tensor.chip != chip) {
-      Fail(Error(reason::kBufferOnOtherChip, absl::StrCat("tensor '", tensor.name, "' is on chip ",
-                                                          tensor.chip, ", the task on chip ", chip))
-               .At(absl::StrCat(TaskPath(index), ".args[", i, "]"))
-               .With("tensor", tensor.name));
-    }
-    args_.push_back(arg.index_);
-  }
-  return TaskRef(this, static_cast<uint32_t>(index));
-}
-
 GraphBuilder::Rows GraphBuilder::RowsOf(uint64_t task) const {
   const TaskRow& row = tasks_[task];
   const bool is_last = task + 1 == tasks_.size();
@@ -298,6 +168,27 @@ GraphBuilder::Rows GraphBuilder::RowsOf(uint64_t task) const {
   return {absl::MakeSpan(args_).subspan(row.first_arg, end_arg - row.first_arg),
           absl::MakeSpan(scalars_).subspan(row.first_scalar, end_scalar - row.first_scalar),
           absl::MakeSpan(deps_).subspan(row.first_dep, end_dep - row.first_dep)};
+}
+
+const GraphBuilder::ExtraRow* GraphBuilder::ExtraOf(uint64_t task) const {
+  if (extras_.empty()) return nullptr;
+  const auto it = extras_.find(task);
+  return it == extras_.end() ? nullptr : &it->second;
+}
+
+void GraphBuilder::AddExtra(const ExtraRow& row, v1::TaskSpec& task) const {
+  for (const MemberRow& in : row.members) {
+    v1::TaskMember& member = *task.add_members();
+    member.set_chip(absl::StrCat("chips/", chips_[in.chip]));
+    for (uint32_t arg : in.args) member.add_args(tensors_[arg].name);
+  }
+  for (uint32_t arg = 0; arg < 32; ++arg) {
+    if ((row.no_dependency_mask >> arg & 1) != 0) task.add_no_dependency_args(arg);
+  }
+  if (!row.predicate.has_value()) return;
+  task.mutable_predicate()->set_tensor(tensors_[row.predicate->tensor].name);
+  task.mutable_predicate()->set_compare(row.predicate->compare);
+  task.mutable_predicate()->set_value(row.predicate->value);
 }
 
 absl::Status GraphBuilder::Check() const {
@@ -327,12 +218,17 @@ v1::LaunchSpec GraphBuilder::ToLaunch(const LaunchRow& row) {
   launch.set_core(row.core);
   launch.set_block_num(row.blocks);
   launch.set_require_sync_start(row.sync_start);
+  for (const std::string& kernel : row.vector_kernels) launch.add_vector_kernels(kernel);
+  if (row.timeout != absl::ZeroDuration()) {
+    internal::ToProto(row.timeout, *launch.mutable_timeout());
+  }
   return launch;
 }
 
 absl::StatusOr<v1::GraphSpec> GraphBuilder::Build() const {
   if (absl::Status wrong = Check(); !wrong.ok()) return wrong;
   v1::GraphSpec graph;
+  graph.set_explicit_dependencies_only(explicit_dependencies_only_);
   for (const TensorRow& row : tensors_) {
     v1::TensorSpec& tensor = *graph.add_tensors();
     tensor.set_name(row.name);
@@ -353,7 +249,8 @@ absl::StatusOr<v1::GraphSpec> GraphBuilder::Build() const {
     v1::TaskSpec& task = *graph.add_tasks();
     if (const auto it = task_names_.find(i); it != task_names_.end()) task.set_name(it->second);
     task.set_kernel(kernels_.list()[tasks_[i].kernel]);
-    task.set_chip(absl::StrCat("chips/", chips_[tasks_[i].chip]));
+    if (const ExtraRow* extra = ExtraOf(i); extra != nullptr) AddExtra(*extra, task);
+    if (task.members().empty()) task.set_chip(absl::StrCat("chips/", chips_[tasks_[i].chip]));
     for (uint32_t arg : rows.args) task.add_args(tensors_[arg].name);
     for (const ScalarRow& scalar : rows.scalars) *task.add_scalars() = ToScalar(scalar);
     if (tasks_[i].launch != 0) *task.mutable_launch() = ToLaunch(launches_[tasks_[i].launch]);

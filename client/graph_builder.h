@@ -12,6 +12,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "client/buffer.h"
 #include "client/tensor.h"
@@ -26,6 +28,7 @@ class GraphBuilder;
 class TensorRef {
  private:
   friend class GraphBuilder;
+  friend class TaskRef;
   TensorRef(const GraphBuilder* graph, uint32_t index) : graph_(graph), index_(index) {}
   const GraphBuilder* graph_;
   uint32_t index_;
@@ -39,6 +42,12 @@ class ScalarRef {
   ScalarRef(const GraphBuilder* graph, uint32_t index) : graph_(graph), index_(index) {}
   const GraphBuilder* graph_;
   uint32_t index_;
+};
+
+// The part of a task on one of its chips.
+struct GroupMember {
+  uint32_t chip = 0;
+  std::vector<TensorRef> args = {};
 };
 
 // A task of a graph that is being built. Its methods describe the task further; they must be
@@ -64,6 +73,19 @@ class TaskRef {
   TaskRef& Core(v1::Core core);
   // All blocks start together, or none.
   TaskRef& SyncStart();
+  // What the vector cores of each cluster run, with the same arguments, beside the task's kernel
+  // on the cube core. Up to two; for v1::MIX.
+  TaskRef& VectorKernels(absl::Span<const std::string> kernels);
+  TaskRef& VectorKernels(std::initializer_list<std::string> kernels) {
+    return VectorKernels(absl::Span<const std::string>(kernels.begin(), kernels.size()));
+  }
+  // Longest time from its start to its end. Zero: the run's limit for tasks.
+  TaskRef& Timeout(absl::Duration timeout);
+  // The task is passed over, and those after it go on, unless the tensor's one element, an
+  // integer, compares true when its turn comes.
+  TaskRef& If(TensorRef tensor, v1::Comparison compare, int64_t value);
+  // The argument at this position is no reason to wait for others, nor for others to wait.
+  TaskRef& NoDependency(uint32_t arg);
   // An earlier task that must end well before this one starts.
   TaskRef& After(const TaskRef& task);
   TaskRef& After(std::initializer_list<TaskRef> tasks);
@@ -125,6 +147,30 @@ class GraphBuilder {
     return Task(kernel, chip, absl::Span<const TensorRef>(args.begin(), args.size()));
   }
 
+  // One step over several chips, which starts on all of them at once.
+  TaskRef Group(absl::string_view kernel, absl::Span<const GroupMember> members);
+  TaskRef Group(absl::string_view kernel, std::initializer_list<GroupMember> members) {
+    return Group(kernel, absl::Span<const GroupMember>(members.begin(), members.size()));
+  }
+
+  // ---- steps that need no core, and reach the buffers of all chips
+  // Does nothing, after these tasks: something to wait for in place of all of them.
+  TaskRef Join(std::initializer_list<TaskRef> tasks = {});
+  // Changes a signal, a tensor of one I32 or I64, and wakes who waits for it. A signal makes no
+  // dependency: say with After what must come before.
+  TaskRef Notify(TensorRef signal, int64_t value, v1::NotifyOp op = v1::SET);
+  // Ends when the signal compares true, or fails when the timeout has passed; zero means the
+  // run's limit for waits. Tasks that must wait say so with After, or by reading the token.
+  TaskRef WaitFor(TensorRef signal, v1::Comparison compare, int64_t value,
+                  absl::Duration timeout = {});
+  TaskRef WaitFor(TensorRef signal, TensorRef token, v1::Comparison compare, int64_t value,
+                  absl::Duration timeout = {});
+  // Copies between tensors of one shape and type, on whatever chips.
+  TaskRef Copy(TensorRef to, TensorRef from);
+
+  // Tasks wait only for those that After names; the daemon looks for no others.
+  void ExplicitDependenciesOnly() { explicit_dependencies_only_ = true; }
+
   uint64_t task_count() const { return tasks_.size(); }
 
   // OK, or the first mistake.
@@ -173,11 +219,29 @@ class GraphBuilder {
     v1::Core core = v1::CORE_UNSPECIFIED;
     uint32_t blocks = 1;
     bool sync_start = false;
+    std::vector<std::string> vector_kernels = {};
+    absl::Duration timeout = {};
     bool operator==(const LaunchRow&) const = default;
     template <typename H>
     friend H AbslHashValue(H h, const LaunchRow& row) {
-      return H::combine(std::move(h), static_cast<int>(row.core), row.blocks, row.sync_start);
+      return H::combine(std::move(h), static_cast<int>(row.core), row.blocks, row.sync_start,
+                        row.vector_kernels, row.timeout);
     }
+  };
+  struct MemberRow {
+    uint32_t chip = 0;  // index into chips_
+    std::vector<uint32_t> args;
+  };
+  struct PredicateRow {
+    uint32_t tensor = 0;
+    v1::Comparison compare = v1::COMPARISON_UNSPECIFIED;
+    int64_t value = 0;
+  };
+  // What only few tasks have.
+  struct ExtraRow {
+    std::vector<MemberRow> members;
+    uint32_t no_dependency_mask = 0;
+    absl::optional<PredicateRow> predicate;
   };
 
   // What belongs to one task.
@@ -207,6 +271,19 @@ class GraphBuilder {
   uint32_t InternLayout(v1::DType dtype, absl::Span<const int64_t> shape,
                         absl::Span<const int64_t> strides);
   uint32_t InternLaunch(const LaunchRow& row);
+  uint32_t InternChip(uint32_t chip);
+  // Of the last task.
+  template <typename F>
+  void ChangeLaunch(const F& change) {
+    LaunchRow row = launches_[tasks_.back().launch];
+    change(row);
+    tasks_.back().launch = InternLaunch(row);
+  }
+  // `path` ends with a dot.
+  void AddArgs(absl::Span<const TensorRef> args, uint32_t chip, bool any_chip,
+               const std::string& path, std::vector<uint32_t>& out);
+  const ExtraRow* ExtraOf(uint64_t task) const;
+  void AddExtra(const ExtraRow& row, v1::TaskSpec& task) const;
   Rows RowsOf(uint64_t task) const;
   absl::Status Check() const;
   v1::Scalar ToScalar(const ScalarRow& row) const;
@@ -214,6 +291,7 @@ class GraphBuilder {
   v1::PackedHeader PackHeader() const;
   v1::TensorBlock PackTensors(uint64_t begin, uint64_t end) const;
   v1::TaskBlock PackTasks(uint64_t begin, uint64_t end) const;
+  static void PackExtra(const ExtraRow& row, v1::TaskExtra& extra);
 
   absl::Status status_;
 
@@ -236,6 +314,8 @@ class GraphBuilder {
   std::vector<uint32_t> args_;
   std::vector<ScalarRow> scalars_;
   std::vector<uint32_t> deps_;
+  absl::flat_hash_map<uint64_t, ExtraRow> extras_;  // by task
+  bool explicit_dependencies_only_ = false;
 };
 
 }  // namespace pto

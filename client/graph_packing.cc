@@ -37,6 +37,7 @@ absl::StatusOr<std::vector<v1::PackedGraphPart>> GraphBuilder::BuildPacked(
 
 v1::PackedHeader GraphBuilder::PackHeader() const {
   v1::PackedHeader header;
+  header.set_explicit_dependencies_only(explicit_dependencies_only_);
   for (const std::string& kernel : kernels_.list()) header.add_kernels(kernel);
   for (uint32_t chip : chips_) header.add_chips(absl::StrCat("chips/", chip));
   for (const std::string& slot : slots_.list()) header.add_buffers(slot);
@@ -56,6 +57,19 @@ v1::TensorBlock GraphBuilder::PackTensors(uint64_t begin, uint64_t end) const {
     before = row.offset;
   }
   return block;
+}
+
+void GraphBuilder::PackExtra(const ExtraRow& row, v1::TaskExtra& extra) {
+  for (const MemberRow& in : row.members) {
+    v1::PackedMember& member = *extra.add_members();
+    member.set_chip(in.chip);
+    member.mutable_args()->Add(in.args.begin(), in.args.end());
+  }
+  extra.set_no_dependency_mask(row.no_dependency_mask);
+  if (!row.predicate.has_value()) return;
+  extra.mutable_predicate()->set_tensor(row.predicate->tensor);
+  extra.mutable_predicate()->set_compare(row.predicate->compare);
+  extra.mutable_predicate()->set_value(row.predicate->value);
 }
 
 v1::TaskBlock GraphBuilder::PackTasks(uint64_t begin, uint64_t end) const {
@@ -79,6 +93,11 @@ v1::TaskBlock GraphBuilder::PackTasks(uint64_t begin, uint64_t end) const {
       before = arg;
     }
     for (const ScalarRow& scalar : rows.scalars) block.add_scalar(scalar.bits);
+    if (const ExtraRow* extra = ExtraOf(i); extra != nullptr) {
+      v1::TaskExtra& packed = *block.add_extras();
+      packed.set_row(static_cast<uint32_t>(i - begin));
+      PackExtra(*extra, packed);
+    }
   }
   // A column that says nothing is left out.
   if (!other_chip) block.clear_chip();

@@ -31,6 +31,8 @@ struct SessionOptions {
   absl::Duration ttl = {};
   // For people and lists.
   std::map<std::string, std::string> labels = {};
+  // Share of a chip that other sessions want too, in proportion to theirs: 1 to 1,000. Zero: 1.
+  uint32_t weight = 0;
 };
 
 // How a graph is run: for submitted and for launched graphs.
@@ -40,6 +42,13 @@ struct RunOptions {
   std::string run_id = {};
   // Longest time from acceptance to end; the run then fails with RUN_DEADLINE. Zero: no limit.
   absl::Duration timeout = {};
+  // The same from acceptance to the first task's start (QUEUE_DEADLINE), from a task's start to
+  // its end (TASK_DEADLINE), and for one wait of a task (WAIT_DEADLINE).
+  absl::Duration queue_timeout = {};
+  absl::Duration task_timeout = {};
+  absl::Duration wait_timeout = {};
+  // Whose ready tasks go first.
+  v1::Priority priority = v1::PRIORITY_UNSPECIFIED;
   // Which events the run writes.
   v1::EventLevel event_level = v1::EVENT_LEVEL_UNSPECIFIED;
   // For people and lists.

@@ -31,6 +31,10 @@ TEST_F(RunTest, CarriesItsOptions) {
   Session session = CreateSession({.id = "s"});
   absl::StatusOr<pto::Run> run = Submit(session, {.run_id = "r",
                                                   .timeout = absl::Milliseconds(1500),
+                                                  .queue_timeout = absl::Nanoseconds(1),
+                                                  .task_timeout = absl::Nanoseconds(2),
+                                                  .wait_timeout = absl::Nanoseconds(3),
+                                                  .priority = v1::HIGH,
                                                   .event_level = v1::RUN_ONLY,
                                                   .labels = {{"k", "v"}},
                                                   .wait = absl::Seconds(2)});
@@ -40,6 +44,10 @@ TEST_F(RunTest, CarriesItsOptions) {
   EXPECT_EQ(sent.graph().tasks(0).kernel(), "add");
   EXPECT_EQ(sent.options().timeout().seconds(), 1);
   EXPECT_EQ(sent.options().timeout().nanos(), 500'000'000);
+  EXPECT_EQ(sent.options().queue_timeout().nanos(), 1);
+  EXPECT_EQ(sent.options().task_timeout().nanos(), 2);
+  EXPECT_EQ(sent.options().wait_timeout().nanos(), 3);
+  EXPECT_EQ(sent.options().priority(), v1::HIGH);
   EXPECT_EQ(sent.options().event_level(), v1::RUN_ONLY);
   EXPECT_EQ(sent.options().labels().at("k"), "v");
   EXPECT_EQ(sent.wait().seconds(), 2);

@@ -26,9 +26,18 @@ constexpr absl::Duration kEndQuietlyTimeout = absl::Seconds(2);
 
 v1::RunOptions ToProto(const RunOptions& options) {
   v1::RunOptions proto;
-  if (options.timeout != absl::ZeroDuration()) {
-    internal::ToProto(options.timeout, *proto.mutable_timeout());
+  const absl::Duration zero = absl::ZeroDuration();
+  if (options.timeout != zero) internal::ToProto(options.timeout, *proto.mutable_timeout());
+  if (options.queue_timeout != zero) {
+    internal::ToProto(options.queue_timeout, *proto.mutable_queue_timeout());
   }
+  if (options.task_timeout != zero) {
+    internal::ToProto(options.task_timeout, *proto.mutable_task_timeout());
+  }
+  if (options.wait_timeout != zero) {
+    internal::ToProto(options.wait_timeout, *proto.mutable_wait_timeout());
+  }
+  proto.set_priority(options.priority);
   proto.set_event_level(options.event_level);
   proto.mutable_labels()->insert(options.labels.begin(), options.labels.end());
   return proto;

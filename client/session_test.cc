@@ -36,10 +36,11 @@ TEST_F(SessionTest, IsDeletedWithTheObject) {
   StartDaemon();
   std::string name;
   {
-    Session session = CreateSession({.id = "s1", .labels = {{"who", "me"}}});
+    Session session = CreateSession({.id = "s1", .labels = {{"who", "me"}}, .weight = 5});
     name = session.name();
     EXPECT_EQ(name, "sessions/s1");
     EXPECT_EQ(session.info().labels().at("who"), "me");
+    EXPECT_EQ(session.info().weight(), 5u);
     EXPECT_TRUE(daemon_->HasSession(name));
     Session moved = std::move(session);
     EXPECT_TRUE(daemon_->HasSession(name));

@@ -65,11 +65,12 @@ absl::Status RunNetwork() {
 
   const pto::TensorRef p1 = graph.Tensor(product_1), p2 = graph.Tensor(product_2);
   const pto::TensorRef h = graph.Tensor(hidden), hh = graph.Tensor(squared);
-  pto::TaskRef last = graph.Task("matmul", 0, {graph.Tensor(x), graph.Tensor(weights_1), p1});
-  last = graph.Task("add", 0, {p1, graph.Tensor(bias_1), h}).After(last);
-  last = graph.Task("mul", 0, {h, h, hh}).After(last);
-  last = graph.Task("matmul", 0, {hh, graph.Tensor(weights_2), p2}).After(last);
-  graph.Task("add", 0, {p2, graph.Tensor(bias_2), graph.Tensor(y)}).After(last);
+  // The daemon finds their order from what they read and write.
+  graph.Task("matmul", 0, {graph.Tensor(x), graph.Tensor(weights_1), p1});
+  graph.Task("add", 0, {p1, graph.Tensor(bias_1), h});
+  graph.Task("mul", 0, {h, h, hh});
+  graph.Task("matmul", 0, {hh, graph.Tensor(weights_2), p2});
+  graph.Task("add", 0, {p2, graph.Tensor(bias_2), graph.Tensor(y)});
   PTO_RETURN_IF_ERROR(session.Register("ffn", graph).status());
 
   for (int batch = 0; batch < kBatches; ++batch) {

@@ -66,15 +66,14 @@ std::vector<RandomStep> MakeRandomDag(uint64_t seed, int steps, uint32_t chips) 
         step.inputs = {pick(), pick()};
         break;
     }
-    for (int input : step.inputs) {
-      if (input >= 0) step.after.push_back(input);
-    }
     // An edge without data, often to another chip.
     if (i > 0 && random.Below(4) == 0) {
-      step.after.push_back(i - 1 - random.Below(std::min(i, kReach)));
+      const int before = i - 1 - random.Below(std::min(i, kReach));
+      const auto& inputs = step.inputs;
+      if (std::find(inputs.begin(), inputs.end(), before) == inputs.end()) {
+        step.after.push_back(before);
+      }
     }
-    std::sort(step.after.begin(), step.after.end());
-    step.after.erase(std::unique(step.after.begin(), step.after.end()), step.after.end());
     earlier.push_back(i);
     dag.push_back(std::move(step));
   }

@@ -16,7 +16,8 @@ struct RandomStep {
   uint32_t chip = 0;
   // Steps whose tensors it reads, all on the same chip; -1 means the chip's input.
   std::vector<int> inputs;
-  // Earlier steps of any chip that must end first: those it reads, and some others.
+  // Earlier steps of any chip that must end first, beside those that it reads: these the daemon
+  // finds by itself.
   std::vector<int> after;
   // Of `scale`.
   double factor = 0;

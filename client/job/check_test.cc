@@ -2,7 +2,9 @@
 
 #include <cmath>
 #include <limits>
+#include <tuple>
 
+#include "absl/strings/str_cat.h"
 #include "client/job/replay.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -128,6 +130,37 @@ TEST(ReplayTest, KnowsTheKernels) {
   EXPECT_THAT(
       ReplayOf(R"({"kernel": "compare", "args": ["a", "b", "n"], "scalars": [{"f64": 0.6}]})", "n"),
       ElementsAre(1));
+}
+
+TEST(ReplayTest, KnowsWhatNeedsNoCore) {
+  EXPECT_THAT(ReplayOf(R"({"kernel": "copy_async", "args": ["c", "a"]}, {"kernel": "join"})", "c"),
+              ElementsAre(1, 2, 3, 4));
+  const std::string notify =
+      R"({"kernel": "notify", "args": ["n"], "scalars": [{"op": "SET"}, {"i64": 5}]},
+         {"kernel": "notify", "args": ["n"], "scalars": [{"op": "ADD"}, {"i64": -2}]},
+         {"kernel": "wait", "args": ["n"],
+          "scalars": [{"compare": "GE"}, {"i64": 100}, {"i64": 0}]})";
+  EXPECT_THAT(ReplayOf(notify, "n"), ElementsAre(3));
+}
+
+TEST(ReplayTest, FollowsPredicatesAndMembers) {
+  const auto fill_if = [](const std::string& compare, int value) {
+    return absl::StrCat(R"({"kernel": "fill", "args": ["n"], "scalars": [{"i64": 7}]},
+                           {"kernel": "fill", "args": ["c"], "scalars": [{"f64": 1}],
+                            "predicate": {"tensor": "n", "compare": ")",
+                        compare, R"(", "value": )", value, "}}");
+  };
+  const std::tuple<const char*, int, bool> cases[] = {
+      {"EQ", 7, true}, {"EQ", 8, false}, {"NE", 8, true}, {"NE", 7, false},
+      {"GT", 6, true}, {"GT", 7, false}, {"GE", 7, true}, {"GE", 8, false},
+      {"LT", 8, true}, {"LT", 7, false}, {"LE", 7, true}, {"LE", 6, false}};
+  for (const auto& [compare, value, runs] : cases) {
+    EXPECT_EQ(ReplayOf(fill_if(compare, value), "c")[0], runs ? 1 : 0) << compare << value;
+  }
+  EXPECT_THAT(ReplayOf(R"({"kernel": "fill", "scalars": [{"f64": 2}],
+                           "members": [{"args": ["top"]}, {"args": ["n"]}]})",
+                       "c"),
+              ElementsAre(2, 2, 0, 0));
 }
 
 TEST(ReplayTest, TreatsIntegersAsKernelsDo) {

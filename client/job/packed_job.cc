@@ -20,6 +20,10 @@ std::vector<int64_t> List(const google::protobuf::RepeatedField<int64_t>& field)
 
 absl::Status AddScalar(const pto::v1::Scalar& scalar, ScalarType::Type type,
                        const std::string& path, TaskRef* task) {
+  if (scalar.has_compare() || scalar.has_op()) {
+    task->Scalar(scalar.has_op() ? int64_t{scalar.op()} : int64_t{scalar.compare()});
+    return absl::OkStatus();
+  }
   if (type == ScalarType::INTEGER) {
     if (scalar.has_f64() && scalar.f64() != std::nearbyint(scalar.f64())) {
       return Error(reason::kScalarInvalid, "expected an integer").At(path);
@@ -29,6 +33,58 @@ absl::Status AddScalar(const pto::v1::Scalar& scalar, ScalarType::Type type,
     task->Scalar(scalar.has_i64() ? static_cast<double>(scalar.i64()) : scalar.f64());
   }
   return absl::OkStatus();
+}
+
+using Tensors = absl::flat_hash_map<std::string, TensorRef>;
+
+absl::StatusOr<uint32_t> ChipIndex(const std::string& chip, const std::string& path) {
+  uint32_t index = 0;
+  if (absl::SimpleAtoi(absl::StripPrefix(chip, "chips/"), &index)) return index;
+  return Error(reason::kNameInvalid, "expected chips/0 or the like").At(path + ".chip");
+}
+
+std::vector<TensorRef> List(const google::protobuf::RepeatedPtrField<std::string>& names,
+                            const Tensors& tensors) {
+  std::vector<TensorRef> list;
+  for (const std::string& name : names) list.push_back(tensors.at(name));
+  return list;
+}
+
+absl::StatusOr<TaskRef> AddTask(const pto::v1::TaskSpec& spec, const Tensors& tensors,
+                                const std::string& path, GraphBuilder* builder) {
+  if (spec.members().empty()) {
+    const absl::StatusOr<uint32_t> chip = ChipIndex(spec.chip(), path);
+    if (!chip.ok()) return chip.status();
+    return builder->Task(spec.kernel(), *chip, List(spec.args(), tensors));
+  }
+  std::vector<GroupMember> members;
+  for (int i = 0; i < spec.members_size(); ++i) {
+    const absl::StatusOr<uint32_t> chip =
+        ChipIndex(spec.members(i).chip(), absl::StrCat(path, ".members[", i, "]"));
+    if (!chip.ok()) return chip.status();
+    members.push_back({*chip, List(spec.members(i).args(), tensors)});
+  }
+  return builder->Group(spec.kernel(), members);
+}
+
+void Describe(const pto::v1::TaskSpec& spec, const Tensors& tensors, TaskRef& task) {
+  const pto::v1::LaunchSpec& launch = spec.launch();
+  if (launch.block_num() > 0) task.Blocks(launch.block_num());
+  if (launch.core() != pto::v1::CORE_UNSPECIFIED) task.Core(launch.core());
+  if (launch.require_sync_start()) task.SyncStart();
+  if (!launch.vector_kernels().empty()) {
+    task.VectorKernels(
+        std::vector<std::string>(launch.vector_kernels().begin(), launch.vector_kernels().end()));
+  }
+  if (launch.has_timeout()) {
+    task.Timeout(absl::Seconds(launch.timeout().seconds()) +
+                 absl::Nanoseconds(launch.timeout().nanos()));
+  }
+  for (const uint32_t arg : spec.no_dependency_args()) task.NoDependency(arg);
+  if (spec.has_predicate()) {
+    const pto::v1::Predicate& predicate = spec.predicate();
+    task.If(tensors.at(predicate.tensor()), predicate.compare(), predicate.value());
+  }
 }
 
 }  // namespace
@@ -43,7 +99,8 @@ absl::Status FillBuilder(const pto::v1::GraphSpec& graph, absl::Span<const pto::
   for (const pto::v1::ScalarSpec& scalar : graph.scalars()) {
     scalars[scalar.name()] = scalar.value();
   }
-  absl::flat_hash_map<std::string, TensorRef> tensors;
+  if (graph.explicit_dependencies_only()) builder->ExplicitDependenciesOnly();
+  Tensors tensors;
   for (const pto::v1::TensorSpec& tensor : graph.tensors()) {
     tensors.emplace(tensor.name(),
                     builder->Tensor(tensor.name(), tensor.buffer(), tensor.dtype(),
@@ -65,14 +122,9 @@ absl::Status FillBuilder(const pto::v1::GraphSpec& graph, absl::Span<const pto::
                                 " scalars, got ", spec.scalars_size()))
           .At(path + ".scalars");
     }
-    std::vector<TensorRef> args;
-    for (const std::string& arg : spec.args()) args.push_back(tensors.at(arg));
-    uint32_t chip = 0;
-    if (!absl::SimpleAtoi(absl::StripPrefix(spec.chip(), "chips/"), &chip)) {
-      return Error(reason::kNameInvalid, absl::StrCat("expected chips/0 or the like"))
-          .At(path + ".chip");
-    }
-    TaskRef task = builder->Task(spec.kernel(), chip, args);
+    absl::StatusOr<TaskRef> added = AddTask(spec, tensors, path, builder);
+    if (!added.ok()) return added.status();
+    TaskRef task = *added;
     if (!spec.name().empty()) task.Name(spec.name());
     for (int s = 0; s < spec.scalars_size(); ++s) {
       pto::v1::Scalar scalar = spec.scalars(s);
@@ -81,9 +133,7 @@ absl::Status FillBuilder(const pto::v1::GraphSpec& graph, absl::Span<const pto::
                                      absl::StrCat(path, ".scalars[", s, "]"), &task);
       if (!added.ok()) return added;
     }
-    if (spec.launch().block_num() > 0) task.Blocks(spec.launch().block_num());
-    if (spec.launch().core() != pto::v1::CORE_UNSPECIFIED) task.Core(spec.launch().core());
-    if (spec.launch().require_sync_start()) task.SyncStart();
+    Describe(spec, tensors, task);
     for (const std::string& after : spec.after()) {
       const auto named = task_index.find(after);
       int index = 0;

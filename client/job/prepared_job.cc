@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "client/control_kernels.h"
 #include "client/job/chip_list.h"
 #include "client/job/initial_values.h"
 #include "client/job/nearest.h"
@@ -235,39 +236,66 @@ class Preparer {
     return absl::OkStatus();
   }
 
-  // Puts the task on a chip of the node and sees that its arguments live there.
+  // Puts the task, or each of its members, on a chip of the node and sees that the arguments live
+  // there.
   absl::Status TaskChip(const std::string& path, pto::v1::TaskSpec* task) {
+    if (!task->members().empty()) {
+      if (!task->chip().empty() || !task->args().empty()) {
+        return Fault(path + (task->chip().empty() ? ".args" : ".chip"),
+                     "a task with members has its chips and arguments there");
+      }
+      for (int m = 0; m < task->members_size(); ++m) {
+        pto::v1::TaskMember& member = *task->mutable_members(m);
+        PTO_RETURN_IF_ERROR(Place(absl::StrCat(path, ".members[", m, "]"), member.args(),
+                                  /*any_chip=*/false, member.mutable_chip()));
+      }
+    } else {
+      PTO_RETURN_IF_ERROR(
+          Place(path, task->args(), IsControlKernel(task->kernel()), task->mutable_chip()));
+    }
+    if (!task->has_predicate()) return absl::OkStatus();
+    return UseView(task->predicate().tensor(), path + ".predicate.tensor").status();
+  }
+
+  // `chip` becomes that of the node. Without one, the first argument decides.
+  absl::Status Place(const std::string& path,
+                     const google::protobuf::RepeatedPtrField<std::string>& args, bool any_chip,
+                     std::string* chip) {
     uint32_t position = 0;
     bool given = false;
-    if (!task->chip().empty()) {
-      absl::string_view number = task->chip();
+    if (!chip->empty()) {
+      absl::string_view number = *chip;
       if (!absl::ConsumePrefix(&number, "chips/") || !absl::SimpleAtoi(number, &position)) {
         return Fault(path + ".chip",
-                     absl::StrCat("expected chips/0 or the like, got '", task->chip(), "'"));
+                     absl::StrCat("expected chips/0 or the like, got '", *chip, "'"));
       }
       PTO_RETURN_IF_ERROR(CheckPosition(position, path + ".chip"));
       given = true;
     }
-    for (int a = 0; a < task->args_size(); ++a) {
+    for (int a = 0; a < args.size(); ++a) {
       const std::string arg_path = absl::StrCat(path, ".args[", a, "]");
-      const auto found = out_.views.find(task->args(a));
-      if (found == out_.views.end()) {
-        return Fault(arg_path, NoSuch("tensor or buffer", task->args(a), out_.views));
-      }
-      const PreparedBuffer& buffer = out_.buffers[found->second.buffer];
-      if (!given) position = buffer.position;
+      PTO_ASSIGN_OR_RETURN(const PreparedBuffer* const buffer, UseView(args[a], arg_path));
+      if (!given) position = buffer->position;
       given = true;
-      if (buffer.position != position) {
-        return Fault(arg_path, absl::StrCat("'", task->args(a), "' is on chip position ",
-                                            buffer.position, ", the task on ", position,
+      if (buffer->position != position && !any_chip) {
+        return Fault(arg_path, absl::StrCat("'", args[a], "' is on chip position ",
+                                            buffer->position, ", the task on ", position,
                                             "; a task uses buffers of its own chip"));
       }
-      if (implied_.erase(task->args(a)) > 0) {
-        *out_.graph.add_tensors() = WholeBuffer(found->second.buffer);
-      }
     }
-    task->set_chip(absl::StrCat("chips/", out_.chips[position]));
+    *chip = absl::StrCat("chips/", out_.chips[position]);
     return absl::OkStatus();
+  }
+
+  // The buffer of a tensor that a task names. One that stands for a whole buffer goes on the wire
+  // from now on.
+  absl::StatusOr<const PreparedBuffer*> UseView(const std::string& name, const std::string& path) {
+    const auto found = out_.views.find(name);
+    if (found == out_.views.end()) {
+      return Fault(path, NoSuch("tensor or buffer", name, out_.views));
+    }
+    if (implied_.erase(name) > 0) *out_.graph.add_tensors() = WholeBuffer(found->second.buffer);
+    return &out_.buffers[found->second.buffer];
   }
 
   absl::Status CheckView(const std::string& name, const std::string& path) {

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <string>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -148,6 +149,49 @@ TEST(PreparedJobTest, SaysWhereTheJobIsWrong) {
   }
 }
 
+// Members, predicates, and tasks that reach all chips.
+constexpr char kDetails[] = R"({"chips": ["2-3"],
+"buffers": [{"name": "a", "dtype": "F32"}, {"name": "b", "chip": 1, "dtype": "F32"},
+ {"name": "flag", "chip": 1, "dtype": "I32"}],
+"graph": {"tasks": [
+ {"kernel": "fill", "scalars": [{"i64": 1}], "members": [{"args": ["b"]}, {"chip": "chips/0", "args": ["a"]}]},
+ {"kernel": "copy_async", "args": ["b", "a"], "predicate": {"tensor": "flag", "compare": "EQ"}},
+ {"kernel": "join"}]}})";
+
+TEST(PreparedJobTest, PlacesMembersAndPredicates) {
+  absl::StatusOr<PreparedJob> job = Prepare(kDetails);
+  ASSERT_THAT(job, testing::IsOk());
+  EXPECT_EQ(job->graph.tasks(0).chip(), "");
+  EXPECT_EQ(job->graph.tasks(0).members(0).chip(), "chips/3");
+  EXPECT_EQ(job->graph.tasks(0).members(1).chip(), "chips/2");
+  EXPECT_EQ(job->graph.tasks(1).chip(), "chips/3");
+  EXPECT_EQ(job->graph.tasks(2).chip(), "chips/2");
+  // All three buffers stand for tensors.
+  ASSERT_EQ(job->graph.tensors_size(), 3);
+  EXPECT_EQ(job->graph.tensors(2).name(), "flag");
+}
+
+TEST(PreparedJobTest, SaysWhereDetailsAreWrong) {
+  const std::tuple<const char*, const char*, const char*, const char*> cases[] = {
+      {"\"chips/0\"", "\"chips/9\"", "graph.tasks[0].members[1].chip", "expected a position"},
+      {"\"chips/0\"", "\"chips/1\"", "graph.tasks[0].members[1].args[0]", "of its own chip"},
+      {"[\"a\"]}]", "[\"x\"]}]", "graph.tasks[0].members[1].args[0]", "no tensor or buffer 'x'"},
+      {"\"members\"", "\"args\": [\"a\"], \"members\"", "graph.tasks[0].args", "with members"},
+      {"\"members\"", "\"chip\": \"chips/0\", \"members\"", "graph.tasks[0].chip", "with members"},
+      {"\"tensor\": \"flag\"", "\"tensor\": \"flog\"", "graph.tasks[1].predicate.tensor",
+       "expected 'flag'?"},
+      {"\"EQ\"", "\"SAME\"", "graph.tasks[1].predicate.compare", "SAME"},
+  };
+  for (const auto& [from, to, field, message] : cases) {
+    const std::string text = absl::StrReplaceAll(kDetails, {{from, to}});
+    ASSERT_NE(text, kDetails) << from;
+    const absl::Status status = Prepare(text).status();
+    ASSERT_THAT(status, testing::HasReason(reason::kJobInvalid)) << to;
+    EXPECT_EQ(GetErrorDetail(status)->field, field) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(message));
+  }
+}
+
 TEST(PreparedJobTest, WantsATask) {
   EXPECT_THAT(std::string(Prepare("{}").status().message()),
               HasSubstr("f.json:1:1: expected at least one task"));
@@ -162,6 +206,14 @@ TEST(PreparedJobTest, RefusesToReplayWhatItDoesNotKnow) {
       {R"({"kernel": "copy", "args": ["a", "b"]})", "expected arguments of one size"},
       {R"({"kernel": "matmul", "args": ["a", "a", "a"]})", "expected matrices of M x K"},
       {R"({"kernel": "reduce_sum", "args": ["a", "a"]})", "expected one element for the result"},
+      {R"({"kernel": "noop", "launch": {"core": "MIX", "vector_kernels": ["noop"]}})",
+       "kernels for the vector cores"},
+      {R"({"kernel": "noop", "predicate": {"tensor": "a", "compare": "EQ"}})",
+       "expected one element, got 4"},
+      {R"({"kernel": "notify", "args": ["a"], "scalars": [{"op": "ADD"}, {"i64": 1}]})",
+       "expected one element for the signal"},
+      {R"({"kernel": "fill", "scalars": [{"i64": 1}], "members": [{"args": ["a", "a"]}]})",
+       "fill takes 1 arguments, got 2"},
   };
   for (const auto& [task, message] : cases) {
     const absl::Status status =

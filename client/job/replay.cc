@@ -124,6 +124,16 @@ constexpr Kernel kKernels[] = {
     {"reduce_sum", 2, 0, false, [](const Operands& x, const Scalars&) { x[1].Set(0, Sum(x[0])); }},
     {"compare", 3, 1, false,
      [](const Operands& x, const Scalars& s) { x[2].Set(0, Mismatches(x[0], x[1], s[0])); }},
+    // In program order there is nothing to wait for.
+    {"join", 0, 0, false, [](const Operands&, const Scalars&) {}},
+    {"wait", 1, 3, false, [](const Operands&, const Scalars&) {}},
+    {"wait_token", 2, 3, false, [](const Operands&, const Scalars&) {}},
+    {"notify", 1, 2, false,
+     [](const Operands& x, const Scalars& s) {
+       x[0].Set(0, s[0] == static_cast<double>(pto::v1::ADD) ? x[0].Get(0) + s[1] : s[1]);
+     }},
+    {"copy_async", 2, 0, true,
+     [](const Operands& x, const Scalars&) { Each(x[0], [&](int64_t i) { return x[1].Get(i); }); }},
 };
 
 const Kernel* Find(absl::string_view name) {
@@ -156,6 +166,10 @@ std::string ShapeFault(const Kernel& kernel, const std::vector<const View*>& vie
   if (kernel.name == "compare" && views[0]->size() != views[1]->size()) {
     return "expected two tensors of one size";
   }
+  if ((kernel.name == "notify" || kernel.name == "wait" || kernel.name == "wait_token") &&
+      views[0]->size() != 1) {
+    return absl::StrCat("expected one element for the signal, got ", ShapeText(views[0]->shape()));
+  }
   if ((kernel.name == "compare" || kernel.name == "reduce_sum") && views.back()->size() != 1) {
     return absl::StrCat("expected one element for the result, got ",
                         ShapeText(views.back()->shape()));
@@ -177,12 +191,76 @@ absl::StatusOr<Scalars> ScalarsOf(const PreparedJob& job, const pto::v1::TaskSpe
       scalars.push_back(scalar.f64());
     } else if (scalar.has_i64()) {
       scalars.push_back(static_cast<double>(scalar.i64()));
+    } else if (scalar.has_compare()) {
+      scalars.push_back(scalar.compare());
+    } else if (scalar.has_op()) {
+      scalars.push_back(scalar.op());
     } else {
       return job.file.places.Fault(absl::StrCat(path, ".scalars[", i, "]"),
                                    "expected f64, i64, or ref to a scalar of the graph");
     }
   }
   return scalars;
+}
+
+using Names = google::protobuf::RepeatedPtrField<std::string>;
+
+// Calls `f` with the arguments of the task, or of each of its members, and where they stand.
+template <typename F>
+absl::Status ForEachMember(const pto::v1::TaskSpec& task, const std::string& path, const F& f) {
+  if (task.members().empty()) return f(task.args(), path + ".args");
+  for (int i = 0; i < task.members_size(); ++i) {
+    PTO_RETURN_IF_ERROR(f(task.members(i).args(), absl::StrCat(path, ".members[", i, "].args")));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckArgs(const PreparedJob& job, const Kernel& kernel, const Names& args,
+                       const std::string& path) {
+  if (static_cast<size_t>(args.size()) != kernel.args) {
+    return job.file.places.Fault(
+        path, absl::StrCat(kernel.name, " takes ", kernel.args, " arguments, got ", args.size()));
+  }
+  std::vector<const View*> views;
+  for (const std::string& arg : args) views.push_back(&job.views.at(arg).view);
+  const std::string fault = ShapeFault(kernel, views);
+  return fault.empty() ? absl::OkStatus() : job.file.places.Fault(path, fault);
+}
+
+absl::Status CheckPredicate(const PreparedJob& job, const pto::v1::Predicate& predicate,
+                            const std::string& path) {
+  const View& view = job.views.at(predicate.tensor()).view;
+  if (view.size() != 1) {
+    return job.file.places.Fault(
+        path + ".tensor", absl::StrCat("expected one element, got ", ShapeText(view.shape())));
+  }
+  if (predicate.compare() == pto::v1::COMPARISON_UNSPECIFIED) {
+    return job.file.places.Fault(path + ".compare", "expected a comparison such as GE");
+  }
+  return absl::OkStatus();
+}
+
+bool Holds(const PreparedJob& job, const pto::v1::Predicate& predicate,
+           const std::vector<std::string>& memory) {
+  const NamedView& named = job.views.at(predicate.tensor());
+  const double left = named.view.Get(memory[named.buffer], 0);
+  const auto right = static_cast<double>(predicate.value());
+  switch (predicate.compare()) {
+    case pto::v1::EQ:
+      return left == right;
+    case pto::v1::NE:
+      return left != right;
+    case pto::v1::GT:
+      return left > right;
+    case pto::v1::GE:
+      return left >= right;
+    case pto::v1::LT:
+      return left < right;
+    case pto::v1::LE:
+      return left <= right;
+    default:
+      return false;
+  }
 }
 
 }  // namespace
@@ -198,10 +276,10 @@ absl::Status CheckReplay(const PreparedJob& job) {
           absl::StrCat("a check by replay is not possible: the client does not know the kernel '",
                        task.kernel(), "'"));
     }
-    if (static_cast<size_t>(task.args_size()) != kernel->args) {
+    if (!task.launch().vector_kernels().empty()) {
       return job.file.places.Fault(
-          path + ".args", absl::StrCat(kernel->name, " takes ", kernel->args, " arguments, got ",
-                                       task.args_size()));
+          path + ".launch.vector_kernels",
+          "a check by replay is not possible with kernels for the vector cores");
     }
     PTO_ASSIGN_OR_RETURN(const Scalars scalars, ScalarsOf(job, task, path));
     if (scalars.size() != kernel->scalars) {
@@ -209,10 +287,13 @@ absl::Status CheckReplay(const PreparedJob& job) {
           path + ".scalars",
           absl::StrCat(kernel->name, " takes ", kernel->scalars, " scalars, got ", scalars.size()));
     }
-    std::vector<const View*> views;
-    for (const std::string& arg : task.args()) views.push_back(&job.views.at(arg).view);
-    const std::string fault = ShapeFault(*kernel, views);
-    if (!fault.empty()) return job.file.places.Fault(path + ".args", fault);
+    const auto check = [&](const Names& args, const std::string& where) {
+      return CheckArgs(job, *kernel, args, where);
+    };
+    PTO_RETURN_IF_ERROR(ForEachMember(task, path, check));
+    if (task.has_predicate()) {
+      PTO_RETURN_IF_ERROR(CheckPredicate(job, task.predicate(), path + ".predicate"));
+    }
   }
   return absl::OkStatus();
 }
@@ -223,14 +304,19 @@ absl::StatusOr<std::vector<std::string>> Replay(const PreparedJob& job) {
   for (const PreparedBuffer& buffer : job.buffers) memory.push_back(buffer.initial.bytes);
   for (int i = 0; i < job.graph.tasks_size(); ++i) {
     const pto::v1::TaskSpec& task = job.graph.tasks(i);
-    Operands operands;
-    for (const std::string& arg : task.args()) {
-      const NamedView& named = job.views.at(arg);
-      operands.emplace_back(&named.view, &memory[named.buffer]);
-    }
-    PTO_ASSIGN_OR_RETURN(const Scalars scalars,
-                         ScalarsOf(job, task, absl::StrCat("graph.tasks[", i, "]")));
-    Find(task.kernel())->run(operands, scalars);
+    const std::string path = absl::StrCat("graph.tasks[", i, "]");
+    if (task.has_predicate() && !Holds(job, task.predicate(), memory)) continue;
+    PTO_ASSIGN_OR_RETURN(const Scalars scalars, ScalarsOf(job, task, path));
+    const auto run = [&](const Names& args, const std::string&) -> absl::Status {
+      Operands operands;
+      for (const std::string& arg : args) {
+        const NamedView& named = job.views.at(arg);
+        operands.emplace_back(&named.view, &memory[named.buffer]);
+      }
+      Find(task.kernel())->run(operands, scalars);
+      return absl::OkStatus();
+    };
+    PTO_RETURN_IF_ERROR(ForEachMember(task, path, run));
   }
   return memory;
 }

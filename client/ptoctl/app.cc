@@ -151,6 +151,7 @@ int Main(const std::vector<std::string>& args, std::ostream& out, std::ostream& 
   AddChipsCommand(app, context);
   AddSessionsCommand(app, context);
   AddKernelsCommand(app, context);
+  AddGraphsCommand(app, context);
   AddRunsCommand(app, context);
   AddCompletionCommand(app, context);
   FallThrough(app);

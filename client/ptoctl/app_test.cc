@@ -48,6 +48,8 @@ TEST(AppTest, HelpIsEverywhere) {
                                                           {"sessions", "rm"},
                                                           {"kernels"},
                                                           {"kernels", "ls"},
+                                                          {"graphs"},
+                                                          {"graphs", "dot"},
                                                           {"runs"},
                                                           {"runs", "submit"},
                                                           {"runs", "ls"},

@@ -14,6 +14,7 @@ void AddNodeCommand(CLI::App& app, Context& context);
 void AddChipsCommand(CLI::App& app, Context& context);
 void AddSessionsCommand(CLI::App& app, Context& context);
 void AddKernelsCommand(CLI::App& app, Context& context);
+void AddGraphsCommand(CLI::App& app, Context& context);
 void AddRunsCommand(CLI::App& app, Context& context);
 void AddCompletionCommand(CLI::App& app, Context& context);
 

@@ -31,6 +31,7 @@ absl::Status JobRunner::Run() {
   SessionOptions session_options;
   session_options.labels["job"] = BaseName(job_.file.places.file());
   if (options_.detach) session_options.ttl = options_.ttl;
+  session_options.weight = options_.weight;
   PTO_ASSIGN_OR_RETURN(Session session, client_.CreateSession(session_options));
   report_.set_session(session.name());
   const absl::Status status = RunIn(session);
@@ -84,8 +85,15 @@ absl::Status JobRunner::Upload(const std::vector<Buffer>& buffers, bool first) {
 absl::StatusOr<pto::Run> JobRunner::Submit(Session& session) {
   const v1::RunOptions& wanted = job_.file.job.options();
   pto::RunOptions options;
-  options.timeout =
-      absl::Seconds(wanted.timeout().seconds()) + absl::Nanoseconds(wanted.timeout().nanos());
+  const auto time = [](const google::protobuf::Duration& duration) {
+    return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
+  };
+  options.timeout = time(wanted.timeout());
+  options.queue_timeout = time(wanted.queue_timeout());
+  options.task_timeout = time(wanted.task_timeout());
+  options.wait_timeout = time(wanted.wait_timeout());
+  options.priority =
+      options_.priority == v1::PRIORITY_UNSPECIFIED ? wanted.priority() : options_.priority;
   options.event_level = wanted.event_level();
   options.labels.insert(wanted.labels().begin(), wanted.labels().end());
   if (!options_.packed) return session.Submit(job_.graph, options);

@@ -28,6 +28,10 @@ struct SubmitOptions {
   bool packed = false;
   // Runs, one after the other, each from the job's first contents.
   uint32_t repeat = 1;
+  // In place of the job's, unless it is unspecified.
+  v1::Priority priority = v1::PRIORITY_UNSPECIFIED;
+  // Of the session that the job runs in; 0 means the daemon's default.
+  uint32_t weight = 0;
   // How long a detached session lives when nobody uses it.
   absl::Duration ttl = absl::Hours(1);
 };

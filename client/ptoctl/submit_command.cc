@@ -1,3 +1,4 @@
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -90,6 +91,15 @@ void AddSubmitCommand(CLI::App& runs, Context& context) {
   submit->add_flag("--packed", options->submit.packed, "Send the graph in columns");
   submit->add_option("--repeat", options->submit.repeat, "Run so often, each from the start")
       ->check(CLI::Range(1, 1000000));
+  submit->add_option("--priority", options->submit.priority, "low, normal or high, not the job's")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, v1::Priority>{
+              {"low", v1::LOW}, {"normal", v1::NORMAL}, {"high", v1::HIGH}},
+          CLI::ignore_case));
+  submit
+      ->add_option("--weight", options->submit.weight,
+                   "Share of chips that other sessions want too; 1 if not said")
+      ->check(CLI::Range(1, 1000));
   CLI::Option* detach = submit->add_flag("--detach,-d", options->submit.detach,
                                          "Do not wait; keep the session for --ttl");
   detach->excludes("--watch")->excludes("--out")->excludes("--repeat");

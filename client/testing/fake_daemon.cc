@@ -73,6 +73,7 @@ struct FakeDaemon::Sessions final : v1::SessionService::Service {
     session.set_boot_id(daemon.options_.boot_id);
     internal::ToProto(daemon.options_.ttl, *session.mutable_ttl());
     *session.mutable_labels() = request->labels();
+    session.set_weight(request->weight());
     *response = session;
     return Status::OK;
   }

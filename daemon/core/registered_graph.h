@@ -24,6 +24,8 @@ struct RegisteredGraph {
   // How long its last run took, in ns; 0 before the first one has ended. A graph that has shown
   // to be short is run by the thread that launches it.
   std::atomic<int64_t> last_run_ns{0};
+  // The longest time that a task of it has for itself, in ns; -1 while nobody has looked.
+  std::atomic<int64_t> longest_task_ns{-1};
   // Whoever remembers the graph by its name looks at this first.
   std::atomic<bool> removed{false};
   // The buffers of a launch that binds none itself, found once. Guarded by the session.

@@ -396,6 +396,10 @@ std::shared_ptr<RunEntry> Session::MakeRun(RunRequest& request,
   spec.named_scalars = std::move(request.named_scalars);
   spec.record_level = request.record_level;
   spec.timeout_ns = request.timeout_ns;
+  spec.queue_timeout_ns = request.queue_timeout_ns;
+  spec.task_timeout_ns = request.task_timeout_ns;
+  spec.wait_timeout_ns = request.wait_timeout_ns;
+  spec.priority = request.priority;
   options.slots = std::move(slots);
   auto entry = std::make_shared<RunEntry>(std::move(options));
   spec.observer = entry;

@@ -40,7 +40,12 @@ struct RunRequest {
   std::vector<SlotBinding> bindings;
   std::vector<uint64_t> named_scalars;  // empty means the image's own
   RecordLevel record_level = RecordLevel::kAll;
+  // As in RunSpec.
   int64_t timeout_ns = 0;
+  int64_t queue_timeout_ns = 0;
+  int64_t task_timeout_ns = 0;
+  int64_t wait_timeout_ns = 0;
+  Priority priority = Priority::kNormal;
   // Whether a short run may be done by the calling thread.
   bool help = false;
   // Whether the caller calls ReleaseNews when its client has the answer. A run that has ended is
@@ -57,6 +62,8 @@ class Session : public std::enable_shared_from_this<Session> {
     Digest digest;
     uint32_t api_version = 1;
     absl::Duration ttl;
+    // Its share of a chip that others want too, in proportion to theirs.
+    uint32_t weight = 1;
     const Limits* limits = nullptr;
     Engine* engine = nullptr;
     const Clock* clock = nullptr;

@@ -53,6 +53,7 @@ absl::StatusOr<std::shared_ptr<Session>> SessionManager::Create(Request request)
     options.ttl = request.ttl == absl::ZeroDuration()
                       ? options_.times.default_ttl
                       : std::clamp(request.ttl, options_.times.min_ttl, options_.times.max_ttl);
+    options.weight = request.weight;
     options.limits = options_.limits;
     options.engine = options_.engine;
     options.clock = options_.clock;

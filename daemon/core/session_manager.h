@@ -39,6 +39,7 @@ class SessionManager {
     std::string id;
     Labels labels;
     absl::Duration ttl;  // 0 means the default
+    uint32_t weight = 1;
     uint32_t api_version = 1;
     Digest digest;
   };

@@ -86,7 +86,7 @@ absl::StatusOr<std::shared_ptr<const BoundSlots>> BindSlots(const GraphImage& im
           .With("session", session_name);
     }
     const std::shared_ptr<MemoryBlock>& memory = it->second->memory;
-    if (memory->chip() != slot.chip && slot.chip != ImageSlot::kAnyChip) {
+    if (slot.chip != ImageSlot::kAnyChip && memory->chip() != slot.chip) {
       return Error(reason::kBufferOnOtherChip,
                    absl::StrCat("buffer '", id, "' is on ", names::Chip(memory->chip()),
                                 ", but its tasks are on ", names::Chip(slot.chip)))

@@ -8,10 +8,12 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "daemon/graph/packed_decoder.h"
 #include "daemon/graph/spec_decoder.h"
 #include "gmock/gmock.h"
@@ -28,7 +30,7 @@ using ::pto::testing::IsOk;
 using ::testing::ElementsAreArray;
 
 constexpr uint32_t kBlockTasks = 65536;
-const char* const kKernels[] = {"nop", "axpy", "step"};
+const char* const kKernels[] = {"nop", "axpy", "step", "copy_async"};
 
 // A graph that belongs to neither form.
 struct Plan {
@@ -40,6 +42,10 @@ struct Plan {
     uint32_t kernel, chip, launch;
     std::vector<uint32_t> args, after;
     std::vector<uint64_t> scalars;
+    // Beyond the columns. With members, chip and args stay empty.
+    std::vector<std::pair<uint32_t, std::vector<uint32_t>>> members = {};
+    uint32_t no_dependency_mask = 0;
+    absl::optional<PredicateInput> predicate = {};
   };
   uint32_t chips = 1;
   uint32_t buffers = 1;  // buffer b is on the chip b % chips
@@ -47,6 +53,7 @@ struct Plan {
   std::vector<v1::LaunchSpec> launches;
   std::vector<Tensor> tensors;
   std::vector<Task> tasks;
+  bool explicit_dependencies_only = false;
 };
 
 uint64_t BitsOf(double value) {
@@ -76,17 +83,26 @@ Plan RandomPlan(std::mt19937_64& random, uint32_t task_count) {
     }
     plan.layouts.push_back(layout);
   }
-  for (uint64_t i = random() % 4; i > 0; --i) {
+  // The first one says nothing, for tasks that take no other.
+  const uint64_t launch_count = random() % 4;
+  if (launch_count > 0) plan.launches.emplace_back();
+  for (uint64_t i = launch_count; i > 0; --i) {
     v1::LaunchSpec launch;
     launch.set_core(static_cast<v1::Core>(random() % 4));
     launch.set_block_num(random() % 4);
-    launch.set_require_sync_start(launch.block_num() < 2 && random() % 2 == 0);
+    launch.set_require_sync_start(random() % 2 == 0);
+    if (random() % 3 == 0) launch.mutable_timeout()->set_nanos(static_cast<int>(random() % 1000));
     plan.launches.push_back(launch);
   }
+  plan.explicit_dependencies_only = random() % 4 == 0;
   for (uint32_t i = 0; i < plan.buffers * layout_count; ++i) {
     plan.tensors.push_back({i % plan.buffers, static_cast<uint32_t>(random() % layout_count),
                             static_cast<int64_t>(random() % 1000)});
   }
+  // A word on each chip, for predicates; not for other tasks.
+  const auto data_tensors = static_cast<uint32_t>(plan.tensors.size());
+  plan.layouts.emplace_back().set_dtype(v1::I32);
+  for (uint32_t i = 0; i < plan.chips; ++i) plan.tensors.push_back({i, layout_count, 2000});
   for (uint32_t i = 0; i < task_count; ++i) {
     Plan::Task task{
         static_cast<uint32_t>(random() % 3),
@@ -96,15 +112,36 @@ Plan RandomPlan(std::mt19937_64& random, uint32_t task_count) {
         {},
         {}};
     // A tensor of the task's chip: buffers follow each other in the list of tensors.
-    const auto per_chip = static_cast<uint32_t>(plan.tensors.size()) / plan.chips;
-    const uint32_t tensor = static_cast<uint32_t>(random() % per_chip) * plan.chips + task.chip;
-    if (task.kernel == 1) {
+    const auto tensor_on = [&](uint32_t chip) {
+      return static_cast<uint32_t>(random() % (data_tensors / plan.chips)) * plan.chips + chip;
+    };
+    const uint32_t tensor = tensor_on(task.chip);
+    if (random() % 8 == 0) {
+      task.predicate =
+          PredicateInput{data_tensors + task.chip, static_cast<uint32_t>(1 + random() % 6),
+                         static_cast<int64_t>(random())};
+    }
+    if (random() % 8 == 0) {
+      task.kernel = 2;
+      task.scalars = {BitsOf(-1.5), random()};
+      task.members.push_back({task.chip, {tensor}});
+      const uint32_t other = (task.chip + 1) % plan.chips;
+      if (other != task.chip) task.members.push_back({other, {tensor_on(other)}});
+      task.chip = 0;
+      task.launch = 0;
+    } else if (random() % 8 == 0) {
+      // From wherever to wherever, but of one shape.
+      task.kernel = 3;
+      task.args = {tensor, tensor};
+      task.launch = 0;
+    } else if (task.kernel == 1) {
       task.args = {tensor, tensor, tensor};
       task.scalars = {BitsOf(static_cast<double>(random() % 1000) / 8)};
     } else if (task.kernel == 2) {
       task.args = {tensor};
       task.scalars = {BitsOf(-1.5), random()};
     }
+    if (!task.args.empty() && random() % 4 == 0) task.no_dependency_mask = 1;
     for (uint64_t d = i == 0 ? 0 : random() % 4; d > 0; --d) {
       task.after.push_back(static_cast<uint32_t>(random() % i));
     }
@@ -115,6 +152,7 @@ Plan RandomPlan(std::mt19937_64& random, uint32_t task_count) {
 
 v1::GraphSpec ToSpec(const Plan& plan) {
   v1::GraphSpec spec;
+  spec.set_explicit_dependencies_only(plan.explicit_dependencies_only);
   for (size_t i = 0; i < plan.tensors.size(); ++i) {
     const v1::Layout& layout = plan.layouts[plan.tensors[i].layout];
     v1::TensorSpec* tensor = spec.add_tensors();
@@ -130,7 +168,21 @@ v1::GraphSpec ToSpec(const Plan& plan) {
     const auto index = static_cast<uint32_t>(spec.tasks_size() - 1);
     if (index % 3 != 0) task->set_name(absl::StrCat("task ", index));
     task->set_kernel(kKernels[in.kernel]);
-    task->set_chip(absl::StrCat("chips/", in.chip));
+    if (in.members.empty()) task->set_chip(absl::StrCat("chips/", in.chip));
+    for (const auto& [chip, args] : in.members) {
+      v1::TaskMember* member = task->add_members();
+      member->set_chip(absl::StrCat("chips/", chip));
+      for (const uint32_t arg : args) member->add_args(absl::StrCat("tensor ", arg));
+    }
+    for (uint32_t arg = 0; arg < 32; ++arg) {
+      if ((in.no_dependency_mask >> arg & 1) != 0) task->add_no_dependency_args(arg);
+    }
+    if (in.predicate.has_value()) {
+      v1::Predicate* predicate = task->mutable_predicate();
+      predicate->set_tensor(absl::StrCat("tensor ", in.predicate->tensor));
+      predicate->set_compare(static_cast<v1::Comparison>(in.predicate->compare));
+      predicate->set_value(in.predicate->value);
+    }
     if (!plan.launches.empty()) *task->mutable_launch() = plan.launches[in.launch];
     for (const uint32_t arg : in.args) task->add_args(absl::StrCat("tensor ", arg));
     for (const uint32_t before : in.after) {
@@ -147,11 +199,26 @@ v1::GraphSpec ToSpec(const Plan& plan) {
   return spec;
 }
 
+void AddExtra(const Plan::Task& task, uint32_t row, v1::TaskExtra& extra) {
+  extra.set_row(row);
+  for (const auto& [chip, args] : task.members) {
+    v1::PackedMember* member = extra.add_members();
+    member->set_chip(chip);
+    for (const uint32_t arg : args) member->add_args(arg);
+  }
+  extra.set_no_dependency_mask(task.no_dependency_mask);
+  if (!task.predicate.has_value()) return;
+  extra.mutable_predicate()->set_tensor(task.predicate->tensor);
+  extra.mutable_predicate()->set_compare(static_cast<v1::Comparison>(task.predicate->compare));
+  extra.mutable_predicate()->set_value(task.predicate->value);
+}
+
 // Blocks of `block` tasks and tensors each.
 std::vector<v1::PackedGraphPart> ToPacked(const Plan& plan, size_t block) {
   std::vector<v1::PackedGraphPart> parts(1);
   v1::PackedHeader& header = *parts[0].mutable_header();
   header.set_parent("sessions/s1");
+  header.set_explicit_dependencies_only(plan.explicit_dependencies_only);
   for (const char* kernel : kKernels) header.add_kernels(kernel);
   for (uint32_t i = 0; i < plan.chips; ++i) header.add_chips(absl::StrCat("chips/", i));
   for (uint32_t i = 0; i < plan.buffers; ++i) header.add_buffers(absl::StrCat("b", i));
@@ -186,6 +253,9 @@ std::vector<v1::PackedGraphPart> ToPacked(const Plan& plan, size_t block) {
       last = arg;
     }
     for (const uint64_t bits : task.scalars) out.add_scalar(bits);
+    if (!task.members.empty() || task.no_dependency_mask != 0 || task.predicate.has_value()) {
+      AddExtra(task, static_cast<uint32_t>(out.kernel_size() - 1), *out.add_extras());
+    }
   }
   parts.emplace_back().mutable_commit()->set_task_count(plan.tasks.size());
   return parts;
@@ -201,6 +271,21 @@ absl::StatusOr<DecodedGraph> DecodePacked(const std::vector<v1::PackedGraphPart>
   return decoder.Finish();
 }
 
+void ExpectSame(const GraphImage& one, const ImageDetail* a, const GraphImage& two,
+                const ImageDetail* b) {
+  ASSERT_EQ(a == nullptr, b == nullptr);
+  if (a == nullptr) return;
+  ASSERT_THAT(one.members(*a), ElementsAreArray(two.members(*b)));
+  for (uint32_t m = 0; m < a->member_count; ++m) {
+    ASSERT_THAT(one.args(a->task, m), ElementsAreArray(two.args(b->task, m)));
+  }
+  ASSERT_EQ(a->no_dependency_args, b->no_dependency_args);
+  ASSERT_EQ(a->predicate_tensor, b->predicate_tensor);
+  ASSERT_EQ(a->predicate_compare, b->predicate_compare);
+  ASSERT_EQ(a->predicate_value, b->predicate_value);
+  ASSERT_EQ(a->timeout_ns, b->timeout_ns);
+}
+
 void ExpectSame(const GraphImage& one, const GraphImage& two) {
   ASSERT_EQ(one.task_count(), two.task_count());
   ASSERT_EQ(one.edge_count(), two.edge_count());
@@ -212,6 +297,8 @@ void ExpectSame(const GraphImage& one, const GraphImage& two) {
     ASSERT_EQ(a.chip, b.chip);
     ASSERT_EQ(a.core, b.core);
     ASSERT_EQ(a.block_num, b.block_num);
+    ASSERT_EQ(a.traits, b.traits);
+    ASSERT_NO_FATAL_FAILURE(ExpectSame(one, one.detail(i), two, two.detail(i)));
     ASSERT_EQ(a.dependencies, b.dependencies);
     ASSERT_THAT(one.successors(i), ElementsAreArray(two.successors(i)));
     ASSERT_THAT(one.args(i), ElementsAreArray(two.args(i)));
@@ -236,7 +323,8 @@ void ExpectSame(const GraphImage& one, const GraphImage& two) {
 
 TEST(BothFormsTest, MeanTheSame) {
   std::mt19937_64 random(42);
-  const GraphTarget target = GraphTestTarget({24, 1, 36});
+  const GraphTarget target = GraphTestTarget({24, 4, 36});
+  int groups = 0;
   for (int round = 0; round < 200; ++round) {
     const Plan plan = RandomPlan(random, 1 + random() % 60);
     const absl::StatusOr<DecodedGraph> spec = DecodeGraphSpec(ToSpec(plan), "s1", target);
@@ -246,7 +334,9 @@ TEST(BothFormsTest, MeanTheSame) {
     ASSERT_THAT(packed, IsOk());
     ASSERT_EQ(packed->image->task_count(), plan.tasks.size());
     ASSERT_NO_FATAL_FAILURE(ExpectSame(*spec->image, *packed->image)) << "round " << round;
+    for (const ImageDetail& detail : spec->image->details()) groups += detail.member_count > 1;
   }
+  EXPECT_GT(groups, 10);
 }
 
 // Changes some bytes of a message; false when what comes out is no message any more.

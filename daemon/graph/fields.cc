@@ -3,6 +3,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "daemon/graph/duration.h"
 #include "daemon/graph/names.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
@@ -64,14 +65,54 @@ absl::StatusOr<Layout> ReadLayout(v1::DType dtype,
                     absl::MakeConstSpan(strides.data(), strides.size()));
 }
 
-void ReadLaunch(const v1::LaunchSpec& launch, TaskInput& task) {
+absl::Status ReadLaunch(const v1::LaunchSpec& launch, TaskInput& task) {
   task.core = static_cast<uint32_t>(launch.core());
   task.block_num = launch.block_num();
   task.require_sync_start = launch.require_sync_start();
+  if (launch.has_timeout()) {
+    PTO_ASSIGN_OR_RETURN(task.timeout_ns, ParseTimeout(launch.timeout(), "timeout"));
+  }
+  return absl::OkStatus();
 }
 
-absl::Status Relocate(const absl::Status& status, absl::string_view field,
-                      std::initializer_list<std::pair<absl::string_view, std::string>> metadata) {
+absl::Status ReadNumber(const v1::Scalar& scalar, ScalarInput& out) {
+  const auto integer = [&](int64_t value) {
+    out.kind = ScalarInput::Kind::kInteger;
+    out.i64 = value;
+    return absl::OkStatus();
+  };
+  const auto unknown = [](absl::string_view what, int number, absl::string_view field) {
+    return Error(reason::kScalarInvalid, number == 0
+                                             ? absl::StrCat("the ", what, " is missing")
+                                             : absl::StrCat(what, " ", number, " is not known"))
+        .At(field)
+        .With("have", number);
+  };
+  switch (scalar.value_case()) {
+    case v1::Scalar::kF64:
+      out.kind = ScalarInput::Kind::kFloat;
+      out.f64 = scalar.f64();
+      return absl::OkStatus();
+    case v1::Scalar::kI64:
+      return integer(scalar.i64());
+    case v1::Scalar::kCompare:
+      if (scalar.compare() == 0 || !v1::Comparison_IsValid(scalar.compare())) {
+        return unknown("comparison", scalar.compare(), "compare").Hint("name one such as GE");
+      }
+      return integer(scalar.compare());
+    case v1::Scalar::kOp:
+      if (scalar.op() == 0 || !v1::NotifyOp_IsValid(scalar.op())) {
+        return unknown("operation", scalar.op(), "op").Hint("name SET or ADD");
+      }
+      return integer(scalar.op());
+    case v1::Scalar::kRef:
+    case v1::Scalar::VALUE_NOT_SET:
+      break;
+  }
+  return Error(reason::kScalarInvalid, "a scalar needs a value").Hint("set f64 or i64");
+}
+
+absl::Status Relocate(const absl::Status& status, absl::string_view field, ErrorMetadata metadata) {
   const absl::optional<ErrorDetail> detail = GetErrorDetail(status);
   const Reason* reason = detail.has_value() ? FindReason(detail->reason) : nullptr;
   if (reason == nullptr) return status;
@@ -84,6 +125,11 @@ absl::Status Relocate(const absl::Status& status, absl::string_view field,
     error.Limit(quota.name, quota.limit, quota.usage, quota.requested);
   }
   return error;
+}
+
+absl::Status Annotate(const absl::Status& status, ErrorMetadata metadata) {
+  const absl::optional<ErrorDetail> detail = GetErrorDetail(status);
+  return detail.has_value() ? Relocate(status, detail->field, metadata) : status;
 }
 
 }  // namespace pto

@@ -34,11 +34,20 @@ absl::StatusOr<Layout> ReadLayout(v1::DType dtype,
                                   const google::protobuf::RepeatedField<int64_t>& shape,
                                   const google::protobuf::RepeatedField<int64_t>& strides);
 
-// Copies a launch spec into a task. What is wrong with it, the builder says.
-void ReadLaunch(const v1::LaunchSpec& launch, TaskInput& task);
+// Copies a launch spec into a task, but for the kernels of the vector cores. FIELD_INVALID at
+// `timeout`; what else is wrong with it, the builder says.
+absl::Status ReadLaunch(const v1::LaunchSpec& launch, TaskInput& task);
+
+// The number that a scalar stands for. SCALAR_INVALID when there is none, also for a reference to
+// a named one, and at `compare` or `op` when it is not known.
+absl::Status ReadNumber(const v1::Scalar& scalar, ScalarInput& out);
+
+using ErrorMetadata = std::initializer_list<std::pair<absl::string_view, std::string>>;
 
 // The same error, but at `field`, and with more metadata.
-absl::Status Relocate(const absl::Status& status, absl::string_view field,
-                      std::initializer_list<std::pair<absl::string_view, std::string>> metadata);
+absl::Status Relocate(const absl::Status& status, absl::string_view field, ErrorMetadata metadata);
+
+// The same error with more metadata.
+absl::Status Annotate(const absl::Status& status, ErrorMetadata metadata);
 
 }  // namespace pto

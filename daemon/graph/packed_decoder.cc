@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -62,12 +63,15 @@ struct PackedDecoder::Columns {
   int next_arg = 0;
   int next_scalar = 0;
   int next_dependency = 0;
+  int next_extra = 0;
   int64_t last_arg = 0;
 };
 
 PackedDecoder::PackedDecoder(const GraphTarget& target, uint32_t max_block_tasks,
                              const GraphLimits& limits)
-    : target_(target), max_block_tasks_(max_block_tasks), limits_(limits), builder_(target) {}
+    : target_(target), max_block_tasks_(max_block_tasks), limits_(limits) {
+  builder_.emplace(target);
+}
 
 absl::Status PackedDecoder::Add(const v1::PackedGraphPart& part) {
   if (status_.ok()) status_ = AddPart(part);
@@ -103,10 +107,13 @@ absl::Status PackedDecoder::AddHeader(const v1::PackedHeader& header) {
   const auto field = [](absl::string_view list, int i) {
     return absl::StrCat("header.", list, "[", i, "]");
   };
+  if (header.explicit_dependencies_only()) {
+    builder_.emplace(target_, GraphBuilder::Options{.find_dependencies = false});
+  }
   for (int i = 0; i < header.kernels_size(); ++i) {
     PTO_ASSIGN_OR_RETURN(const absl::string_view id,
                          ReadKernel(header.kernels(i), *target_.kernels, field("kernels", i)));
-    PTO_ASSIGN_OR_RETURN(const uint32_t kernel, builder_.AddKernel(id));
+    PTO_ASSIGN_OR_RETURN(const uint32_t kernel, builder_->AddKernel(id));
     kernels_.push_back(kernel);
   }
   if (header.chips().empty()) {
@@ -120,7 +127,7 @@ absl::Status PackedDecoder::AddHeader(const v1::PackedHeader& header) {
   for (int i = 0; i < header.buffers_size(); ++i) {
     PTO_ASSIGN_OR_RETURN(const std::string id,
                          ReadBuffer(header.buffers(i), session_, field("buffers", i)));
-    slots_.push_back(builder_.AddSlot(id));
+    slots_.push_back(builder_->AddSlot(id));
   }
   for (int i = 0; i < header.layouts_size(); ++i) {
     const v1::Layout& in = header.layouts(i);
@@ -128,24 +135,43 @@ absl::Status PackedDecoder::AddHeader(const v1::PackedHeader& header) {
     if (!layout.ok()) return PrefixField(layout.status(), field("layouts", i) + ".");
     // One for one, so that indices stay what they are.
     PTO_RETURN_IF_ERROR(builder_
-                            .AddLayout(layout->dtype,
-                                       absl::MakeConstSpan(layout->shape).first(layout->ndim),
-                                       absl::MakeConstSpan(layout->strides).first(layout->ndim))
+                            ->AddLayout(layout->dtype,
+                                        absl::MakeConstSpan(layout->shape).first(layout->ndim),
+                                        absl::MakeConstSpan(layout->strides).first(layout->ndim))
                             .status());
   }
-  launches_.resize(header.launches().empty() ? 1 : static_cast<size_t>(header.launches_size()));
-  for (int i = 0; i < header.launches_size(); ++i) {
-    ReadLaunch(header.launches(i), launches_[static_cast<size_t>(i)]);
-    if (!v1::Core_IsValid(header.launches(i).core())) {
-      return Error(reason::kLaunchInvalid,
-                   absl::StrCat("core kind ", static_cast<int>(header.launches(i).core()),
-                                " is not known"))
-          .At(field("launches", i) + ".core")
-          .Hint("name AIC, AIV or MIX");
-    }
-  }
+  PTO_RETURN_IF_ERROR(AddLaunches(header));
   header_ = header;
   has_header_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status PackedDecoder::AddLaunches(const v1::PackedHeader& header) {
+  const size_t count = header.launches().empty() ? 1 : static_cast<size_t>(header.launches_size());
+  launches_.resize(count);
+  vector_kernels_.resize(count);
+  for (int i = 0; i < header.launches_size(); ++i) {
+    const v1::LaunchSpec& launch = header.launches(i);
+    TaskInput& task = launches_[static_cast<size_t>(i)];
+    const std::string path = absl::StrCat("header.launches[", i, "].");
+    absl::Status status = ReadLaunch(launch, task);
+    if (!status.ok()) return PrefixField(status, path);
+    if (!v1::Core_IsValid(launch.core())) {
+      return Error(reason::kLaunchInvalid,
+                   absl::StrCat("core kind ", static_cast<int>(launch.core()), " is not known"))
+          .At(path + "core")
+          .Hint("name AIC, AIV or MIX");
+    }
+    std::vector<uint32_t>& kernels = vector_kernels_[static_cast<size_t>(i)];
+    for (int k = 0; k < launch.vector_kernels_size(); ++k) {
+      PTO_ASSIGN_OR_RETURN(const absl::string_view id,
+                           ReadKernel(launch.vector_kernels(k), *target_.kernels,
+                                      absl::StrCat(path, "vector_kernels[", k, "]")));
+      PTO_ASSIGN_OR_RETURN(const uint32_t kernel, builder_->AddKernel(id));
+      kernels.push_back(kernel);
+    }
+    task.vector_kernels = kernels;
+  }
   return absl::OkStatus();
 }
 
@@ -180,7 +206,7 @@ absl::Status PackedDecoder::AddTensors(const v1::TensorBlock& block) {
       return BlockError("tensors", number, "offset_delta", row, row,
                         "the offset is beyond 64 bits");
     }
-    const absl::StatusOr<uint32_t> index = builder_.AddTensor(slots_[buffer], layout, offset);
+    const absl::StatusOr<uint32_t> index = builder_->AddTensor(slots_[buffer], layout, offset);
     if (!index.ok()) {
       return Relocate(index.status(), BlockPath("tensors", number, "offset_delta", row),
                       {{"block", absl::StrCat(number)}, {"row", absl::StrCat(row)}});
@@ -205,20 +231,20 @@ absl::Status PackedDecoder::CheckTaskBlock(const v1::TaskBlock& block) const {
         .Limit("max_block_tasks", max_block_tasks_, 0, static_cast<uint64_t>(count))
         .Hint("send more blocks of fewer tasks");
   }
-  if (block.first_task() != builder_.task_count()) {
+  if (block.first_task() != builder_->task_count()) {
     return Error(reason::kBlockInvalid,
                  absl::StrCat("the block begins with task ", block.first_task(), ", but ",
-                              builder_.task_count(), " came before"))
+                              builder_->task_count(), " came before"))
         .At(path("first_task"))
         .With("block", number)
         .With("row", 0)
         .With("have", block.first_task())
-        .With("want", builder_.task_count());
+        .With("want", builder_->task_count());
   }
-  const uint64_t total = uint64_t{builder_.task_count()} + static_cast<uint64_t>(count);
+  const uint64_t total = uint64_t{builder_->task_count()} + static_cast<uint64_t>(count);
   if (total > target_.max_tasks) {
     return TooLargeError("tasks", number, "kernel", "tasks", "max_graph_tasks", target_.max_tasks,
-                         builder_.task_count(), count);
+                         builder_->task_count(), count);
   }
   if (static_cast<uint64_t>(block.dep_back_size()) + edge_count_ > limits_.max_edges) {
     return TooLargeError("tasks", number, "dep_back", "dependencies", "max_graph_edges",
@@ -232,6 +258,10 @@ absl::Status PackedDecoder::CheckTaskBlock(const v1::TaskBlock& block) const {
   }
   if (!block.dep_count().empty() && block.dep_count_size() != count) {
     return LengthError("tasks", number, "dep_count", block.dep_count_size(), count);
+  }
+  absl::Status rows = ExtraReader::CheckRows(block, static_cast<uint32_t>(count));
+  if (!rows.ok()) {
+    return Annotate(PrefixField(rows, path("")), {{"block", absl::StrCat(number)}});
   }
   return absl::OkStatus();
 }
@@ -273,17 +303,38 @@ absl::Status PackedDecoder::AddTask(Columns& columns, uint32_t row) {
   task.kernel = kernels_[kernel];
   task.chip = chips_[chip];
   const auto first_arg = static_cast<uint32_t>(columns.next_arg);
-  PTO_RETURN_IF_ERROR(ReadArgs(columns, row, task));
+  PTO_RETURN_IF_ERROR(ReadExtra(columns, row, task));
+  if (task.members.empty()) {
+    PTO_RETURN_IF_ERROR(ReadArgs(columns, row, task));
+  } else if (chip != 0) {
+    return BlockError("tasks", columns.number, "chip", row, row,
+                      "the chips of a task with members are there; here it has 0");
+  }
   PTO_RETURN_IF_ERROR(ReadScalars(columns, row, task));
   PTO_RETURN_IF_ERROR(ReadDependencies(columns, row, task));
-  const absl::StatusOr<uint32_t> index = builder_.AddTask(task);
+  const absl::StatusOr<uint32_t> index = builder_->AddTask(task);
   if (!index.ok()) return Locate(index.status(), columns, row, first_arg, launch);
   return absl::OkStatus();
 }
 
+absl::Status PackedDecoder::ReadExtra(Columns& columns, uint32_t row, TaskInput& task) {
+  const int next = columns.next_extra;
+  if (next == columns.block.extras_size() || columns.block.extras(next).row() != row) {
+    return absl::OkStatus();
+  }
+  ++columns.next_extra;
+  const absl::Status status = extra_.Read(columns.block.extras(next), builder_->kernel(task.kernel),
+                                          chips_, tensor_count_, task);
+  if (status.ok()) return status;
+  return Annotate(
+      PrefixField(status,
+                  BlockPath("tasks", columns.number, "extras", static_cast<size_t>(next)) + "."),
+      {{"block", absl::StrCat(columns.number)}, {"row", absl::StrCat(row)}});
+}
+
 absl::Status PackedDecoder::ReadArgs(Columns& columns, uint32_t row, TaskInput& task) {
   const v1::TaskBlock& block = columns.block;
-  const auto count = static_cast<int>(builder_.kernel(task.kernel).argument_count);
+  const auto count = static_cast<int>(builder_->kernel(task.kernel).argument_count);
   if (count > block.arg_delta_size() - columns.next_arg) {
     return BlockError("tasks", columns.number, "arg_delta",
                       static_cast<size_t>(block.arg_delta_size()), row,
@@ -310,7 +361,7 @@ absl::Status PackedDecoder::ReadArgs(Columns& columns, uint32_t row, TaskInput& 
 
 absl::Status PackedDecoder::ReadScalars(Columns& columns, uint32_t row, TaskInput& task) {
   const v1::TaskBlock& block = columns.block;
-  const auto count = static_cast<int>(builder_.kernel(task.kernel).scalar_count);
+  const auto count = static_cast<int>(builder_->kernel(task.kernel).scalar_count);
   if (count > block.scalar_size() - columns.next_scalar) {
     return BlockError("tasks", columns.number, "scalar", static_cast<size_t>(block.scalar_size()),
                       row, absl::StrCat("the column ends before the scalars of row ", row));
@@ -332,7 +383,7 @@ absl::Status PackedDecoder::ReadDependencies(Columns& columns, uint32_t row, Tas
         absl::StrCat("row ", row, " has ", count, " dependencies, but dep_back has ",
                      block.dep_back_size() - columns.next_dependency, " values left"));
   }
-  const uint32_t own = builder_.task_count();
+  const uint32_t own = builder_->task_count();
   dependencies_.clear();
   for (uint32_t i = 0; i < count; ++i) {
     const int position = columns.next_dependency++;
@@ -364,22 +415,26 @@ absl::Status PackedDecoder::Locate(const absl::Status& status, const Columns& co
       (void)absl::SimpleAtoi(field, &arg);
     }
     path = BlockPath("tasks", columns.number, "arg_delta", first_arg + arg);
+  } else if (absl::StartsWith(field, "members") || absl::StartsWith(field, "predicate")) {
+    path = absl::StrCat(
+        BlockPath("tasks", columns.number, "extras", static_cast<size_t>(columns.next_extra - 1)),
+        ".", field);
   }
   return Relocate(status, path,
                   {{"block", absl::StrCat(columns.number)},
                    {"row", absl::StrCat(row)},
-                   {"task", absl::StrCat(builder_.task_count())}});
+                   {"task", absl::StrCat(builder_->task_count())}});
 }
 
 absl::Status PackedDecoder::AddCommit(const v1::PackedCommit& commit) {
-  if (commit.task_count() != builder_.task_count()) {
+  if (commit.task_count() != builder_->task_count()) {
     return Error(reason::kBlockInvalid,
                  absl::StrCat("the commit counts ", commit.task_count(), " tasks, but ",
-                              builder_.task_count(), " came"))
+                              builder_->task_count(), " came"))
         .At("commit.task_count")
         .With("block", task_blocks_)
         .With("row", 0)
-        .With("have", builder_.task_count())
+        .With("have", builder_->task_count())
         .With("want", commit.task_count());
   }
   has_commit_ = true;
@@ -390,7 +445,7 @@ absl::StatusOr<DecodedGraph> PackedDecoder::Finish() {
   PTO_RETURN_IF_ERROR(status_);
   if (!has_header_) return Error(reason::kStreamEmpty, "the stream has no header").At("header");
   if (!has_commit_) return Error(reason::kStreamEmpty, "the stream has no commit").At("commit");
-  PTO_ASSIGN_OR_RETURN(std::shared_ptr<const GraphImage> image, builder_.Build());
+  PTO_ASSIGN_OR_RETURN(std::shared_ptr<const GraphImage> image, builder_->Build());
   return DecodedGraph{std::move(image)};
 }
 

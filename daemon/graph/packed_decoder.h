@@ -7,7 +7,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
 #include "daemon/graph/decoded_graph.h"
+#include "daemon/graph/extra_reader.h"
 #include "daemon/graph/graph_limits.h"
 #include "pto/v1/graph.pb.h"
 #include "runtime/graph/builder.h"
@@ -44,12 +46,15 @@ class PackedDecoder {
 
   absl::Status AddPart(const v1::PackedGraphPart& part);
   absl::Status AddHeader(const v1::PackedHeader& header);
+  absl::Status AddLaunches(const v1::PackedHeader& header);
   absl::Status AddTensors(const v1::TensorBlock& block);
   absl::Status AddTasks(const v1::TaskBlock& block);
   absl::Status AddCommit(const v1::PackedCommit& commit);
 
   absl::Status CheckTaskBlock(const v1::TaskBlock& block) const;
   absl::Status AddTask(Columns& columns, uint32_t row);
+  // Reads the row's extra, if it has one.
+  absl::Status ReadExtra(Columns& columns, uint32_t row, TaskInput& task);
   absl::Status ReadArgs(Columns& columns, uint32_t row, TaskInput& task);
   absl::Status ReadScalars(Columns& columns, uint32_t row, TaskInput& task);
   absl::Status ReadDependencies(Columns& columns, uint32_t row, TaskInput& task);
@@ -60,7 +65,8 @@ class PackedDecoder {
   const GraphTarget target_;
   const uint32_t max_block_tasks_;
   const GraphLimits limits_;
-  GraphBuilder builder_;
+  // Made anew by a header that has options for it.
+  absl::optional<GraphBuilder> builder_;
   absl::Status status_;
   bool has_header_ = false;
   bool has_commit_ = false;
@@ -71,7 +77,8 @@ class PackedDecoder {
   std::vector<uint32_t> kernels_;
   std::vector<uint32_t> chips_;
   std::vector<uint32_t> slots_;
-  std::vector<TaskInput> launches_;  // only what a launch spec says
+  std::vector<TaskInput> launches_;                    // only what a launch spec says
+  std::vector<std::vector<uint32_t>> vector_kernels_;  // of the launches
 
   uint32_t tensor_blocks_ = 0;
   uint32_t task_blocks_ = 0;
@@ -82,6 +89,7 @@ class PackedDecoder {
   uint32_t args_[PTO_MAX_ARGS] = {};
   ScalarInput scalars_[PTO_MAX_SCALARS];
   std::vector<uint32_t> dependencies_;
+  ExtraReader extra_;
 };
 
 }  // namespace pto

@@ -196,10 +196,30 @@ INSTANTIATE_TEST_SUITE_P(
             &reason::kLaunchInvalid,
             "header.launches[1].core"},
         Bad{{Chips("launches { core: 258 }")}, &reason::kLaunchInvalid, "header.launches[0].core"},
-        Bad{{Header("launches { block_num: 2 require_sync_start: true }"),
+        Bad{{Header("launches { block_num: 49 require_sync_start: true }"),
              "tasks { kernel: 0 launch: 2 }"},
-            &reason::kNotAvailable,
-            "header.launches[2].require_sync_start"},
+            &reason::kLaunchInvalid,
+            "header.launches[2].block_num"},
+        Bad{{Chips("launches { } launches { timeout { seconds: -1 } }")},
+            &reason::kFieldInvalid,
+            "header.launches[1].timeout"},
+        Bad{{Chips("launches { timeout { seconds: 315576000001 } }")},
+            &reason::kFieldInvalid,
+            "header.launches[0].timeout"},
+        Bad{{Chips("launches { core: MIX vector_kernels: ['nop', 'none'] }")},
+            &reason::kKernelUnknown,
+            "header.launches[0].vector_kernels[1]"},
+        Bad{{Chips("launches { core: MIX vector_kernels: '' }")},
+            &reason::kFieldInvalid,
+            "header.launches[0].vector_kernels[0]"},
+        Bad{{Header("launches { core: AIC vector_kernels: 'nop' }"),
+             "tasks { kernel: 0 launch: 2 }"},
+            &reason::kLaunchInvalid,
+            "header.launches[2].vector_kernels"},
+        Bad{{Header("launches { core: MIX vector_kernels: ['nop', 'cube'] }"),
+             "tasks { kernel: 0 launch: 2 }"},
+            &reason::kLaunchInvalid,
+            "header.launches[2].vector_kernels[1]"},
         Bad{{Header("launches { block_num: 4000000000 }"), "tasks { kernel: 0 launch: 2 }"},
             &reason::kLaunchInvalid,
             "header.launches[2].block_num"},
@@ -294,6 +314,93 @@ INSTANTIATE_TEST_SUITE_P(
             &reason::kBlockInvalid,
             "tasks[block 0].arg_delta[0]"}}));
 
+// Two tasks, the second of which has what `extra` says. Tensor 2 is the one that `cube` takes.
+Bad BadExtra(const std::string& kernels, const std::string& extra, const Reason& reason,
+             const std::string& field) {
+  return BadTasks(kernels + " extras { row: 1 " + extra + " }", reason, "extras[0]." + field);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Extras, BadStreamTest,
+    ::testing::ValuesIn(std::vector<Bad>{
+        BadTasks("kernel: [0, 0] extras { row: 2 }", reason::kBlockInvalid, "extras[0].row"),
+        BadTasks("extras { }", reason::kBlockInvalid, "extras[0].row"),
+        BadTasks("kernel: [0, 0] extras { row: 1 } extras { row: 0 }", reason::kBlockInvalid,
+                 "extras[1].row"),
+        BadTasks("kernel: [0, 0] extras { row: 1 } extras { row: 1 }", reason::kBlockInvalid,
+                 "extras[1].row"),
+        BadTasks("kernel: [0, 0] extras { row: 1 } extras { row: 4294967295 }",
+                 reason::kBlockInvalid, "extras[1].row"),
+        // Predicates.
+        BadExtra("kernel: [0, 0]", "predicate { tensor: 4 compare: EQ }", reason::kBlockInvalid,
+                 "predicate.tensor"),
+        BadExtra("kernel: [0, 0]", "predicate { compare: EQ }", reason::kArgumentInvalid,
+                 "predicate.tensor"),
+        // Arguments without dependencies.
+        BadExtra("kernel: [0, 0]", "no_dependency_mask: 1", reason::kBlockInvalid,
+                 "no_dependency_mask"),
+        BadExtra("kernel: [0, 3] arg_delta: 2", "no_dependency_mask: 3", reason::kBlockInvalid,
+                 "no_dependency_mask"),
+        // Members.
+        BadExtra("kernel: [0, 3]", "members { chip: 2 args: 2 }", reason::kBlockInvalid,
+                 "members[0].chip"),
+        BadExtra("kernel: [0, 3]", "members { args: 2 } members { chip: 1 args: 4 }",
+                 reason::kBlockInvalid, "members[1].args[0]"),
+        BadExtra("kernel: [0, 3]", "members { args: 2 } members { args: 2 }",
+                 reason::kLaunchInvalid, "members[1].chip"),
+        BadExtra("kernel: [0, 3]", "members { args: 2 } members { chip: 1 }",
+                 reason::kArgumentCount, "members[1].args"),
+        BadExtra("kernel: [0, 3]", "members { args: 2 } members { chip: 1 args: 2 }",
+                 reason::kBufferOnOtherChip, "members[1].args[0]"),
+        BadExtra("kernel: [0, 3]", "members { args: 0 }", reason::kDtypeUnsupported,
+                 "members[0].args[0]"),
+        BadTasks("kernel: [0, 0] chip: [0, 1] extras { row: 1 members { } }", reason::kBlockInvalid,
+                 "chip[1]"),
+        // The arguments are where the members are.
+        BadTasks("kernel: [0, 3] arg_delta: 2 extras { row: 1 members { args: 2 } }",
+                 reason::kBlockInvalid, "arg_delta[0]"),
+        Bad{{Header("kernels: 'join'"), "tasks { kernel: 5 extras { members { } } }"},
+            &reason::kLaunchInvalid,
+            "tasks[block 0].extras[0].members"}}));
+
+TEST(PackedDecoderTest, DecodesExtras) {
+  const absl::StatusOr<DecodedGraph> graph =
+      Decode({Header("layouts { dtype: I32 } buffers: 'w' kernels: 'notify' "
+                     "launches { core: MIX timeout { nanos: 9 } vector_kernels: ['nop', 'nop'] }"),
+              kTensors, "tensors { buffer: [0, 2] layout: [1, 3] offset_delta: [20, -20] }",
+              "tasks { kernel: [0, 3, 0] launch: [2, 0, 0] extras { row: 1 "
+              "members { chip: 1 args: 4 } members { args: 2 } no_dependency_mask: 1 } "
+              "extras { row: 2 predicate { tensor: 5 compare: LT value: 8 } } }",
+              "tasks { first_task: 3 kernel: 5 arg_delta: 5 scalar: [1, 7] }", Commit(4)});
+  ASSERT_THAT(graph, IsOk());
+  const GraphImage& image = *graph->image;
+  ASSERT_NE(image.detail(0), nullptr);
+  EXPECT_EQ(image.detail(0)->timeout_ns, 9);
+  EXPECT_STREQ(image.kernel_info(image.detail(0)->vector_kernels[1]).name, "nop");
+  ASSERT_NE(image.detail(1), nullptr);
+  EXPECT_THAT(image.members(*image.detail(1)), ElementsAre(0, 1));
+  EXPECT_THAT(image.args(1, 0), ElementsAre(4));
+  EXPECT_THAT(image.args(1, 1), ElementsAre(2));
+  EXPECT_EQ(image.detail(1)->no_dependency_args, 1u);
+  ASSERT_NE(image.detail(2), nullptr);
+  EXPECT_EQ(image.detail(2)->predicate_tensor, 5u);
+  EXPECT_EQ(image.detail(2)->predicate_compare, static_cast<uint32_t>(PTO_LT));
+  EXPECT_EQ(image.detail(2)->predicate_value, 8);
+  EXPECT_EQ(image.tasks()[3].traits, kTaskControl);
+  EXPECT_THAT(image.args(3), ElementsAre(5));
+}
+
+TEST(PackedDecoderTest, OnlyNamedDependenciesIfWanted) {
+  const std::string tasks =
+      "tasks { kernel: [3, 3, 0] arg_delta: [2, 0] dep_count: [0, 0, 1] "
+      "dep_back: 2 }";
+  EXPECT_THAT(Decode({Header(), kTensors, tasks, Commit(3)})->image->successors(0),
+              ElementsAre(1, 2));
+  EXPECT_THAT(Decode({Header("explicit_dependencies_only: true"), kTensors, tasks, Commit(3)})
+                  ->image->successors(0),
+              ElementsAre(2));
+}
+
 TEST(PackedDecoderTest, ErrorsSayBlockAndRow) {
   const Bad bad = BadTasks("kernel: [3, 3] arg_delta: [2, -3]", reason::kBlockInvalid, "");
   const absl::StatusOr<DecodedGraph> graph = Decode(bad.parts);
@@ -304,6 +411,9 @@ TEST(PackedDecoderTest, ErrorsSayBlockAndRow) {
   const absl::StatusOr<DecodedGraph> other = Decode(built.parts);
   EXPECT_THAT(GetErrorDetail(other.status())->metadata,
               ::testing::IsSupersetOf({Pair("block", "2"), Pair("row", "1"), Pair("task", "5")}));
+  const Bad extra = BadExtra("kernel: [0, 0]", "no_dependency_mask: 1", reason::kBlockInvalid, "");
+  EXPECT_THAT(GetErrorDetail(Decode(extra.parts).status())->metadata,
+              ::testing::IsSupersetOf({Pair("block", "2"), Pair("row", "1")}));
 }
 
 TEST(PackedDecoderTest, TooManyTasks) {

@@ -67,7 +67,11 @@ class SpecDecoder {
  public:
   SpecDecoder(const v1::GraphSpec& spec, absl::string_view session, const GraphTarget& target,
               const GraphLimits& limits)
-      : spec_(spec), session_(session), target_(target), limits_(limits), builder_(target) {}
+      : spec_(spec),
+        session_(session),
+        target_(target),
+        limits_(limits),
+        builder_(target, {.find_dependencies = !spec.explicit_dependencies_only()}) {}
 
   absl::StatusOr<DecodedGraph> Decode() {
     if (spec_.tasks().empty()) {
@@ -170,30 +174,16 @@ class SpecDecoder {
   }
 
   absl::Status ReadScalar(const v1::Scalar& scalar, ScalarInput& out) const {
-    switch (scalar.value_case()) {
-      case v1::Scalar::kF64:
-        out.kind = ScalarInput::Kind::kFloat;
-        out.f64 = scalar.f64();
-        return absl::OkStatus();
-      case v1::Scalar::kI64:
-        out.kind = ScalarInput::Kind::kInteger;
-        out.i64 = scalar.i64();
-        return absl::OkStatus();
-      case v1::Scalar::kRef: {
-        const auto found = scalars_.find(scalar.ref());
-        if (found == scalars_.end()) {
-          return Error(reason::kScalarUnknown,
-                       absl::StrCat("the graph has no scalar ", names::Quoted(scalar.ref())))
-              .At("ref");
-        }
-        out.kind = ScalarInput::Kind::kNamed;
-        out.named = found->second;
-        return absl::OkStatus();
-      }
-      case v1::Scalar::VALUE_NOT_SET:
-        break;
+    if (scalar.value_case() != v1::Scalar::kRef) return ReadNumber(scalar, out);
+    const auto found = scalars_.find(scalar.ref());
+    if (found == scalars_.end()) {
+      return Error(reason::kScalarUnknown,
+                   absl::StrCat("the graph has no scalar ", names::Quoted(scalar.ref())))
+          .At("ref");
     }
-    return Error(reason::kScalarInvalid, "a scalar needs a value").Hint("set f64 or i64");
+    out.kind = ScalarInput::Kind::kNamed;
+    out.named = found->second;
+    return absl::OkStatus();
   }
 
   // All names before the first task, so that a task that waits for a later one is told so.
@@ -220,21 +210,16 @@ class SpecDecoder {
     const v1::TaskSpec& spec = spec_.tasks(static_cast<int>(index));
     TaskInput task;
     task.name = spec.name();
-    PTO_ASSIGN_OR_RETURN(task.kernel, KernelOf(spec));
-    PTO_ASSIGN_OR_RETURN(task.chip, ChipOf(spec));
-    ReadLaunch(spec.launch(), task);
-
+    PTO_ASSIGN_OR_RETURN(task.kernel, KernelOf(spec.kernel(), "kernel"));
+    PTO_RETURN_IF_ERROR(AddLaunch(spec.launch(), task));
     args_.clear();
-    for (int i = 0; i < spec.args_size(); ++i) {
-      const auto found = tensors_.find(spec.args(i));
-      if (found == tensors_.end()) {
-        return Error(reason::kTensorUnknown,
-                     absl::StrCat("the graph has no tensor ", names::Quoted(spec.args(i))))
-            .At(absl::StrCat("args[", i, "]"));
-      }
-      args_.push_back(found->second);
+    if (spec.members().empty()) {
+      PTO_RETURN_IF_ERROR(AddChip(spec, task));
+      PTO_RETURN_IF_ERROR(AddArgs(spec.args(), "args"));
+      task.args = args_;
+    } else {
+      PTO_RETURN_IF_ERROR(AddMembers(spec, task));
     }
-    task.args = args_;
 
     values_.resize(static_cast<size_t>(spec.scalars_size()));
     for (int i = 0; i < spec.scalars_size(); ++i) {
@@ -250,14 +235,103 @@ class SpecDecoder {
       after_.push_back(*before);
     }
     task.dependencies = after_;
+    PTO_RETURN_IF_ERROR(AddNoDependency(spec, task));
+    if (spec.has_predicate()) {
+      PTO_ASSIGN_OR_RETURN(const uint32_t tensor,
+                           TensorOf(spec.predicate().tensor(), "predicate.tensor"));
+      task.predicate = {tensor, static_cast<uint32_t>(spec.predicate().compare()),
+                        spec.predicate().value()};
+    }
     return builder_.AddTask(task).status();
   }
 
-  absl::StatusOr<uint32_t> KernelOf(const v1::TaskSpec& spec) {
-    const auto known = kernels_.find(spec.kernel());
+  absl::Status AddLaunch(const v1::LaunchSpec& launch, TaskInput& task) {
+    absl::Status status = ReadLaunch(launch, task);
+    if (!status.ok()) return PrefixField(status, "launch.");
+    vector_kernels_.clear();
+    for (int i = 0; i < launch.vector_kernels_size(); ++i) {
+      PTO_ASSIGN_OR_RETURN(
+          const uint32_t kernel,
+          KernelOf(launch.vector_kernels(i), absl::StrCat("launch.vector_kernels[", i, "]")));
+      vector_kernels_.push_back(kernel);
+    }
+    task.vector_kernels = vector_kernels_;
+    return absl::OkStatus();
+  }
+
+  absl::Status AddChip(const v1::TaskSpec& spec, TaskInput& task) {
+    // What needs no core is nowhere.
+    if (spec.chip().empty() && builder_.kernel(task.kernel).control != PTO_CONTROL_NONE) {
+      return absl::OkStatus();
+    }
+    PTO_ASSIGN_OR_RETURN(task.chip, ChipOf(spec.chip(), "chip"));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<uint32_t> TensorOf(absl::string_view name, absl::string_view field) const {
+    const auto found = tensors_.find(name);
+    if (found != tensors_.end()) return found->second;
+    return Error(reason::kTensorUnknown,
+                 absl::StrCat("the graph has no tensor ", names::Quoted(name)))
+        .At(field);
+  }
+
+  absl::Status AddArgs(const google::protobuf::RepeatedPtrField<std::string>& args,
+                       absl::string_view path) {
+    for (int i = 0; i < args.size(); ++i) {
+      const auto found = tensors_.find(args[i]);
+      if (found == tensors_.end())
+        return TensorOf(args[i], absl::StrCat(path, "[", i, "]")).status();
+      args_.push_back(found->second);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddMembers(const v1::TaskSpec& spec, TaskInput& task) {
+    if (!spec.chip().empty() || !spec.args().empty()) {
+      return Error(reason::kFieldInvalid, "a task with members has its chips and arguments there")
+          .At(spec.chip().empty() ? "args" : "chip");
+    }
+    members_.clear();
+    for (int i = 0; i < spec.members_size(); ++i) {
+      const v1::TaskMember& member = spec.members(i);
+      const std::string path = absl::StrCat("members[", i, "]");
+      PTO_ASSIGN_OR_RETURN(const uint32_t chip, ChipOf(member.chip(), path + ".chip"));
+      PTO_RETURN_IF_ERROR(AddArgs(member.args(), path + ".args"));
+      members_.push_back({chip, {}});
+    }
+    // Only now do the arguments stay where they are.
+    size_t first = 0;
+    for (int i = 0; i < spec.members_size(); ++i) {
+      const auto count = static_cast<size_t>(spec.members(i).args_size());
+      members_[static_cast<size_t>(i)].args = absl::MakeConstSpan(args_).subspan(first, count);
+      first += count;
+    }
+    task.members = members_;
+    return absl::OkStatus();
+  }
+
+  absl::Status AddNoDependency(const v1::TaskSpec& spec, TaskInput& task) const {
+    const uint32_t count = builder_.kernel(task.kernel).argument_count;
+    for (int i = 0; i < spec.no_dependency_args_size(); ++i) {
+      const uint32_t arg = spec.no_dependency_args(i);
+      if (arg >= count) {
+        return Error(reason::kFieldInvalid,
+                     absl::StrCat("there is no argument ", arg, "; kernel '",
+                                  builder_.kernel(task.kernel).name, "' takes ", count))
+            .At(absl::StrCat("no_dependency_args[", i, "]"))
+            .With("have", arg)
+            .With("want", count);
+      }
+      task.no_dependency_args |= 1u << arg;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<uint32_t> KernelOf(const std::string& name, absl::string_view field) {
+    const auto known = kernels_.find(name);
     if (known != kernels_.end()) return known->second;
-    PTO_ASSIGN_OR_RETURN(const absl::string_view id,
-                         ReadKernel(spec.kernel(), *target_.kernels, "kernel"));
+    PTO_ASSIGN_OR_RETURN(const absl::string_view id, ReadKernel(name, *target_.kernels, field));
     // The other spelling of the same kernel may be known.
     auto found = kernels_.find(id);
     if (found == kernels_.end()) {
@@ -265,15 +339,15 @@ class SpecDecoder {
       found = kernels_.emplace(id, index).first;
     }
     const uint32_t index = found->second;
-    kernels_.emplace(spec.kernel(), index);
+    kernels_.emplace(name, index);
     return index;
   }
 
-  absl::StatusOr<uint32_t> ChipOf(const v1::TaskSpec& spec) {
-    const auto known = chips_.find(spec.chip());
+  absl::StatusOr<uint32_t> ChipOf(const std::string& name, absl::string_view field) {
+    const auto known = chips_.find(name);
     if (known != chips_.end()) return known->second;
-    PTO_ASSIGN_OR_RETURN(const uint32_t chip, ReadChip(spec.chip(), target_, "chip"));
-    chips_.emplace(spec.chip(), chip);
+    PTO_ASSIGN_OR_RETURN(const uint32_t chip, ReadChip(name, target_, field));
+    chips_.emplace(name, chip);
     return chip;
   }
 
@@ -313,9 +387,7 @@ class SpecDecoder {
   absl::Status InTask(const absl::Status& status, int index) const {
     absl::Status placed = PrefixField(status, absl::StrCat("graph.tasks[", index, "]."));
     const std::string& name = spec_.tasks(index).name();
-    const absl::optional<ErrorDetail> detail = GetErrorDetail(placed);
-    if (name.empty() || !detail.has_value()) return placed;
-    return Relocate(placed, detail->field, {{"task_name", name}});
+    return name.empty() ? placed : Annotate(placed, {{"task_name", name}});
   }
 
   const v1::GraphSpec& spec_;
@@ -335,6 +407,8 @@ class SpecDecoder {
 
   // Of the task at hand; kept so that a task costs no allocation.
   std::vector<uint32_t> args_;
+  std::vector<TaskInput::Member> members_;
+  std::vector<uint32_t> vector_kernels_;
   std::vector<ScalarInput> values_;
   std::vector<uint32_t> after_;
 };

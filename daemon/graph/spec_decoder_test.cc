@@ -310,10 +310,161 @@ INSTANTIATE_TEST_SUITE_P(
             "graph.tasks[1].launch.core"},
         Bad{Task("kernel: 'nop' chip: 'chips/0' launch { block_num: 4294967295 }"),
             &reason::kLaunchInvalid, "graph.tasks[1].launch.block_num"},
-        Bad{Task("kernel: 'nop' chip: 'chips/0' launch { block_num: 2 require_sync_start: true }"),
-            &reason::kNotAvailable, "graph.tasks[1].launch.require_sync_start"},
+        Bad{Task("kernel: 'nop' chip: 'chips/0' launch { block_num: 49 require_sync_start: true }"),
+            &reason::kLaunchInvalid, "graph.tasks[1].launch.block_num"},
         Bad{Task("kernel: 'gang' chip: 'chips/0'"), &reason::kLaunchInvalid,
             "graph.tasks[1].launch.require_sync_start"}}));
+
+// A task of the kernel `nop`, which takes no argument, with these fields.
+Bad BadNop(const std::string& fields, const Reason& reason, const std::string& field) {
+  return {Task("kernel: 'nop' chip: 'chips/0' " + fields), &reason, "graph.tasks[1]." + field};
+}
+
+// A task of the kernel `cube`, over the chips, with tensors h0 and h1.
+Bad BadGroup(const std::string& fields, const Reason& reason, const std::string& field) {
+  return {
+      "tensors { name: 'h0' dtype: F16 } tensors { name: 'h1' dtype: F16 } "
+      "tasks { kernel: 'cube' " +
+          fields + " }",
+      &reason, "graph.tasks[0]." + field};
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Details, BadSpecTest,
+    ::testing::ValuesIn(std::vector<Bad>{
+        // Times.
+        BadNop("launch { timeout { seconds: -1 } }", reason::kFieldInvalid, "launch.timeout"),
+        BadNop("launch { timeout { nanos: -1 } }", reason::kFieldInvalid, "launch.timeout"),
+        BadNop("launch { timeout { seconds: 1 nanos: -1 } }", reason::kFieldInvalid,
+               "launch.timeout"),
+        BadNop("launch { timeout { nanos: 1000000000 } }", reason::kFieldInvalid, "launch.timeout"),
+        BadNop("launch { timeout { seconds: 9223372036854775807 } }", reason::kFieldInvalid,
+               "launch.timeout"),
+        // Kernels of the vector cores.
+        BadNop("launch { core: MIX vector_kernels: 'none' }", reason::kKernelUnknown,
+               "launch.vector_kernels[0]"),
+        BadNop("launch { core: MIX vector_kernels: ['nop', ''] }", reason::kFieldInvalid,
+               "launch.vector_kernels[1]"),
+        BadNop("launch { core: MIX vector_kernels: ['nop', 'nop', 'nop'] }", reason::kLaunchInvalid,
+               "launch.vector_kernels"),
+        BadNop("launch { core: AIV vector_kernels: 'nop' }", reason::kLaunchInvalid,
+               "launch.vector_kernels"),
+        BadNop("launch { core: MIX vector_kernels: ['nop', 'cube'] }", reason::kLaunchInvalid,
+               "launch.vector_kernels[1]"),
+        // Arguments without dependencies.
+        BadNop("no_dependency_args: 0", reason::kFieldInvalid, "no_dependency_args[0]"),
+        BadGroup("chip: 'chips/0' args: 'h0' no_dependency_args: [0, 1]", reason::kFieldInvalid,
+                 "no_dependency_args[1]"),
+        BadGroup("chip: 'chips/0' args: 'h0' no_dependency_args: 4294967295", reason::kFieldInvalid,
+                 "no_dependency_args[0]"),
+        // Predicates.
+        BadNop("predicate { compare: EQ }", reason::kTensorUnknown, "predicate.tensor"),
+        BadNop("predicate { tensor: 'none' compare: EQ }", reason::kTensorUnknown,
+               "predicate.tensor"),
+        BadNop("predicate { tensor: 'x' compare: EQ }", reason::kArgumentInvalid,
+               "predicate.tensor"),
+        BadGroup("chip: 'chips/0' args: 'h0' predicate { tensor: 'h0' compare: EQ }",
+                 reason::kDtypeUnsupported, "predicate.tensor"),
+        Bad{"tensors { name: 'w' dtype: I32 } " + Nop("tasks { kernel: 'nop' chip: 'chips/0' "
+                                                      "predicate { tensor: 'w' } }"),
+            &reason::kFieldInvalid, "graph.tasks[1].predicate.compare"},
+        Bad{"tensors { name: 'w' dtype: I32 } " + Nop("tasks { kernel: 'nop' chip: 'chips/0' "
+                                                      "predicate { tensor: 'w' compare: -1 } }"),
+            &reason::kFieldInvalid, "graph.tasks[1].predicate.compare"},
+        // Members.
+        BadGroup("chip: 'chips/0' members { chip: 'chips/0' args: 'h0' }", reason::kFieldInvalid,
+                 "chip"),
+        BadGroup("args: 'h0' members { chip: 'chips/0' args: 'h0' }", reason::kFieldInvalid,
+                 "args"),
+        BadGroup("members { args: 'h0' }", reason::kNameInvalid, "members[0].chip"),
+        BadGroup("members { chip: 'chips/0' args: 'h0' } members { chip: 'chips/2' args: 'h1' }",
+                 reason::kChipUnknown, "members[1].chip"),
+        BadGroup("members { chip: 'chips/0' args: 'h0' } members { chip: 'chips/0' args: 'h1' }",
+                 reason::kLaunchInvalid, "members[1].chip"),
+        BadGroup("members { chip: 'chips/0' args: 'h0' } members { chip: 'chips/1' args: 'h2' }",
+                 reason::kTensorUnknown, "members[1].args[0]"),
+        BadGroup("members { chip: 'chips/0' args: 'h0' } members { chip: 'chips/1' }",
+                 reason::kArgumentCount, "members[1].args"),
+        BadGroup("members { chip: 'chips/0' args: 'h0' } members { chip: 'chips/1' args: 'h0' }",
+                 reason::kBufferOnOtherChip, "members[1].args[0]"),
+        BadGroup("launch { block_num: 25 } members { chip: 'chips/0' args: 'h0' } "
+                 "members { chip: 'chips/1' args: 'h1' }",
+                 reason::kLaunchInvalid, "launch.block_num"),
+        Bad{Nop("tasks { kernel: 'join' members { chip: 'chips/0' } }"), &reason::kLaunchInvalid,
+            "graph.tasks[1].members"},
+        // A chip may be missing only where no core is needed.
+        Bad{Nop("tasks { kernel: 'nop' }"), &reason::kNameInvalid, "graph.tasks[1].chip"},
+        Bad{Nop("tasks { kernel: 'join' chip: 'chips/2' }"), &reason::kChipUnknown,
+            "graph.tasks[1].chip"},
+        Bad{Nop("tasks { kernel: 'join' launch { block_num: 2 } }"), &reason::kLaunchInvalid,
+            "graph.tasks[1].launch.block_num"},
+        // Words for numbers.
+        Bad{Step("scalars { compare: COMPARISON_UNSPECIFIED } scalars { i64: 1 }"),
+            &reason::kScalarInvalid, "graph.tasks[1].scalars[0].compare"},
+        Bad{Step("scalars { f64: 1 } scalars { compare: 7 }"), &reason::kScalarInvalid,
+            "graph.tasks[1].scalars[1].compare"},
+        Bad{Step("scalars { f64: 1 } scalars { op: -1 }"), &reason::kScalarInvalid,
+            "graph.tasks[1].scalars[1].op"},
+        Bad{Nop("scalars { name: 's' value { op: NOTIFY_OP_UNSPECIFIED } }"),
+            &reason::kScalarInvalid, "graph.scalars[0].value.op"}}));
+
+TEST(SpecDecoderTest, DecodesDetails) {
+  const absl::StatusOr<DecodedGraph> graph = Decode(R"(
+    tensors { name: "h0" dtype: F16 } tensors { name: "h1" dtype: F16 }
+    tensors { name: "word" dtype: I64 } tensors { name: "token" dtype: U8 }
+    tensors { name: "data" dtype: F32 shape: 4 }
+    tasks {
+      kernel: "cube" launch { block_num: 4 timeout { seconds: 2 nanos: 5 } }
+      members { chip: "chips/1" args: "h1" } members { chip: "chips/0" args: "h0" }
+    }
+    tasks {
+      kernel: "step" chip: "chips/0" args: "data" scalars { f64: 1 } scalars { i64: 2 }
+      launch { core: MIX block_num: 24 require_sync_start: true vector_kernels: "kernels/step" }
+      predicate { tensor: "token" compare: NE value: -3 }
+    }
+    tasks { kernel: "notify" args: "word" scalars { op: ADD } scalars { i64: 2 } }
+    tasks {
+      kernel: "wait_token" args: ["word", "token"]
+      scalars { compare: GE } scalars { i64: 2 } scalars { i64: 0 }
+    }
+    tasks {
+      kernel: "step" chip: "chips/0" args: "data" scalars { f64: 1 } scalars { i64: 2 }
+      no_dependency_args: [0, 0]
+    })");
+  ASSERT_THAT(graph, IsOk());
+  const GraphImage& image = *graph->image;
+  ASSERT_NE(image.detail(0), nullptr);
+  EXPECT_THAT(image.members(*image.detail(0)), ElementsAre(1, 0));
+  EXPECT_THAT(image.args(0, 0), ElementsAre(1));
+  EXPECT_THAT(image.args(0, 1), ElementsAre(0));
+  EXPECT_EQ(image.detail(0)->timeout_ns, 2'000'000'005);
+  EXPECT_EQ(image.tasks()[1].traits, kTaskGang | kTaskMixed | kTaskPredicated | kTaskHasDetail);
+  ASSERT_NE(image.detail(1), nullptr);
+  EXPECT_EQ(image.detail(1)->vector_kernels[0], image.tasks()[1].kernel);
+  EXPECT_EQ(image.detail(1)->predicate_tensor, 3u);
+  EXPECT_EQ(image.detail(1)->predicate_compare, static_cast<uint32_t>(PTO_NE));
+  EXPECT_EQ(image.detail(1)->predicate_value, -3);
+  EXPECT_EQ(image.tasks()[2].traits, kTaskControl);
+  EXPECT_EQ(image.tasks()[2].chip, 0);
+  EXPECT_EQ(image.scalar_values()[image.scalar_refs(2)[0]], uint64_t{PTO_ADD});
+  EXPECT_EQ(image.scalar_values()[image.scalar_refs(3)[0]], uint64_t{PTO_GE});
+  EXPECT_EQ(image.slots()[2].chip, uint32_t{ImageSlot::kAnyChip});
+  // The token was read before it was written; task 4 waits for nobody.
+  EXPECT_THAT(image.successors(1), ElementsAre(3));
+  EXPECT_EQ(image.detail(4)->no_dependency_args, 1u);
+  EXPECT_EQ(image.tasks()[4].dependencies, 0u);
+}
+
+TEST(SpecDecoderTest, OnlyNamedDependenciesIfWanted) {
+  const std::string steps =
+      std::string(kX) +
+      "tasks { kernel: 'step' chip: 'chips/0' args: 'x' scalars { f64: 1 } scalars { i64: 1 } }"
+      "tasks { kernel: 'step' chip: 'chips/0' args: 'x' scalars { f64: 1 } scalars { i64: 1 } }"
+      "tasks { kernel: 'nop' chip: 'chips/0' after: '0' }";
+  EXPECT_THAT(Decode(steps)->image->successors(0), ElementsAre(1, 2));
+  EXPECT_THAT(Decode(steps + "explicit_dependencies_only: true")->image->successors(0),
+              ElementsAre(2));
+}
 
 std::string After(const std::string& after) {
   return Task("name: 'a' kernel: 'nop' chip: 'chips/0' after: '0' after: '" + after + "'") +

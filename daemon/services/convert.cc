@@ -19,6 +19,8 @@ static_assert(static_cast<int>(TaskOutcome::kSkipped) == v1::TaskEvents::SKIPPED
 static_assert(PTO_BOOL == static_cast<int>(v1::BOOL));
 static_assert(PTO_MIX == static_cast<int>(v1::MIX));
 static_assert(PTO_NO_DEPENDENCY == static_cast<int>(v1::NO_DEPENDENCY));
+static_assert(PTO_EQ == static_cast<int>(v1::EQ) && PTO_LE == static_cast<int>(v1::LE));
+static_assert(PTO_SET == static_cast<int>(v1::SET) && PTO_ADD == static_cast<int>(v1::ADD));
 
 }  // namespace
 
@@ -70,6 +72,7 @@ void ToProto(Session& session, const std::string& boot_id, v1::Session* proto) {
     (*proto->mutable_labels())[key] = value;
   }
   proto->set_api_version(session.options().api_version);
+  proto->set_weight(session.options().weight);
   proto->set_boot_id(boot_id);
   const Session::Usage usage = session.usage();
   v1::Session::Usage* out = proto->mutable_usage();
@@ -98,7 +101,7 @@ void ToProto(const RegisteredGraph& graph, v1::Graph* proto) {
     if (slot.chip == ImageSlot::kUnused) continue;
     v1::Graph::Slot* out = proto->add_slots();
     out->set_name(std::string(image.text(slot.name)));
-    out->set_chip(names::Chip(slot.chip));
+    if (slot.chip != ImageSlot::kAnyChip) out->set_chip(names::Chip(slot.chip));
     out->set_min_bytes(slot.min_bytes);
   }
   std::vector<std::string> scalars;
@@ -134,6 +137,9 @@ void ToProto(const pto_kernel_info& info, v1::Kernel* proto) {
     out->set_type(static_cast<v1::Kernel::ScalarParameter::Type>(info.scalars[i].type));
   }
   proto->set_requires_sync_start(info.requires_sync_start != 0);
+  proto->set_waits((info.flags & PTO_KERNEL_WAITS) != 0);
+  proto->set_blocks((info.flags & PTO_KERNEL_BLOCKS) != 0);
+  proto->set_control(info.control != PTO_CONTROL_NONE);
 }
 
 void ToProto(const LogEntry& entry, Session& session, const std::string& boot_id,

@@ -108,6 +108,7 @@ class PackedRun final : public PackedStream<v1::Run> {
     request_.id = header().id();
     request_.digest = digest;
     request_.image = std::move(image);
+    PTO_RETURN_IF_ERROR(CheckTaskTimes(request_, "header.options"));
     const absl::StatusOr<std::shared_ptr<RunEntry>> entry = session->StartRun(std::move(request_));
     if (!entry.ok()) return InHeader(entry.status());
     ToProto((*entry)->Status(), response);

@@ -51,27 +51,6 @@ absl::StatusOr<std::string> ParsePageToken(const PageScope& scope, absl::string_
   return text.substr(prefix.size());
 }
 
-absl::StatusOr<absl::Duration> ParseDuration(const google::protobuf::Duration& duration,
-                                             absl::string_view field, absl::Duration least,
-                                             absl::Duration most) {
-  const bool well_formed = duration.nanos() > -1'000'000'000 && duration.nanos() < 1'000'000'000 &&
-                           !(duration.seconds() > 0 && duration.nanos() < 0) &&
-                           !(duration.seconds() < 0 && duration.nanos() > 0);
-  const absl::Duration value =
-      absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
-  if (!well_formed || value < least || value > most) {
-    return Error(reason::kFieldInvalid,
-                 absl::StrCat("a duration of ", absl::FormatDuration(least), " to ",
-                              absl::FormatDuration(most), " is expected, not ",
-                              absl::FormatDuration(value)))
-        .At(field)
-        .With("have", absl::FormatDuration(value))
-        .With("least", absl::FormatDuration(least))
-        .With("most", absl::FormatDuration(most));
-  }
-  return value;
-}
-
 absl::StatusOr<Labels> ParseLabels(const google::protobuf::Map<std::string, std::string>& labels,
                                    absl::string_view field) {
   if (labels.size() > kMaxLabels) {

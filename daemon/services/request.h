@@ -8,6 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "daemon/core/run_record.h"
+#include "daemon/graph/duration.h"
 #include "google/protobuf/duration.pb.h"
 #include "google/protobuf/map.h"
 #include "google/protobuf/timestamp.pb.h"
@@ -28,11 +29,6 @@ struct PageScope {
 // only for the list that it was made for: PAGE_TOKEN_INVALID.
 std::string MakePageToken(const PageScope& scope, absl::string_view after);
 absl::StatusOr<std::string> ParsePageToken(const PageScope& scope, absl::string_view token);
-
-// FIELD_INVALID unless it is a valid duration of `least` to `most`.
-absl::StatusOr<absl::Duration> ParseDuration(const google::protobuf::Duration& duration,
-                                             absl::string_view field, absl::Duration least,
-                                             absl::Duration most);
 
 // At most 32, keys and values of at most 256 bytes.
 absl::StatusOr<Labels> ParseLabels(const google::protobuf::Map<std::string, std::string>& labels,

@@ -1,5 +1,6 @@
 #include "daemon/services/run_request.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 #include <vector>
@@ -7,6 +8,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/graph/digest.h"
+#include "daemon/graph/duration.h"
+#include "daemon/graph/fields.h"
 #include "daemon/graph/names.h"
 #include "daemon/services/request.h"
 #include "runtime/base/error.h"
@@ -17,7 +20,6 @@ namespace pto {
 namespace {
 
 constexpr absl::Duration kMaxWait = absl::Hours(1);
-constexpr absl::Duration kMaxTimeout = absl::Hours(24 * 365);
 constexpr uint64_t kBindingAlignment = 64;
 
 // An id, or the full name of a buffer of this session.
@@ -88,21 +90,15 @@ absl::Status BindScalars(const v1::LaunchGraphRequest& request, const GraphImage
           .With("scalar", scalar.name());
     }
     bound[index] = true;
-    ScalarInput input;
-    switch (scalar.value().value_case()) {
-      case v1::Scalar::kF64:
-        input.kind = ScalarInput::Kind::kFloat;
-        input.f64 = scalar.value().f64();
-        break;
-      case v1::Scalar::kI64:
-        input.kind = ScalarInput::Kind::kInteger;
-        input.i64 = scalar.value().i64();
-        break;
-      default:
-        return Error(reason::kScalarInvalid, "a launch binds a scalar to a number")
-            .At(path + ".value")
-            .With("scalar", scalar.name());
+    if (scalar.value().value_case() == v1::Scalar::kRef ||
+        scalar.value().value_case() == v1::Scalar::VALUE_NOT_SET) {
+      return Error(reason::kScalarInvalid, "a launch binds a scalar to a number")
+          .At(path + ".value")
+          .With("scalar", scalar.name());
     }
+    ScalarInput input;
+    absl::Status number = ReadNumber(scalar.value(), input);
+    if (!number.ok()) return PrefixField(number, path + ".value.");
     const auto type =
         named[index].type == 0 ? PTO_FLOAT : static_cast<pto_scalar_type>(named[index].type);
     absl::StatusOr<uint64_t> bits = GraphBuilder::ScalarBits(input, {scalar.name().c_str(), type});
@@ -110,6 +106,57 @@ absl::Status BindScalars(const v1::LaunchGraphRequest& request, const GraphImage
     run->named_scalars[index] = *bits;
   }
   return absl::OkStatus();
+}
+
+// One limit in time that is part of another; 0 means none.
+struct Times {
+  absl::string_view inner_field;
+  int64_t inner_ns;
+  absl::string_view outer_field;
+  int64_t outer_ns;
+};
+
+absl::Status CheckTimes(const Times& times, absl::string_view field) {
+  if (times.outer_ns == 0 || times.inner_ns <= times.outer_ns) return absl::OkStatus();
+  const std::string inner = absl::FormatDuration(absl::Nanoseconds(times.inner_ns));
+  const std::string outer = absl::FormatDuration(absl::Nanoseconds(times.outer_ns));
+  return Error(reason::kFieldInvalid,
+               absl::StrCat(times.inner_field, " (", inner, ") is longer than ", times.outer_field,
+                            " (", outer, "), which ends first"))
+      .At(absl::StrCat(field, ".", times.inner_field))
+      .With(times.inner_field, inner)
+      .With(times.outer_field, outer)
+      .Hint(absl::StrCat("shorten ", times.inner_field, ", or give ", times.outer_field, " more"));
+}
+
+absl::Status ParseTimeouts(const v1::RunOptions& options, absl::string_view field,
+                           RunRequest* request) {
+  // Most launches have none, and are to cost as little as can be.
+  const auto parse = [&](const google::protobuf::Duration& duration, absl::string_view name,
+                         int64_t* out) -> absl::Status {
+    if (duration.seconds() == 0 && duration.nanos() == 0) return absl::OkStatus();
+    PTO_ASSIGN_OR_RETURN(*out, ParseTimeout(duration, absl::StrCat(field, ".", name)));
+    return absl::OkStatus();
+  };
+  RunRequest& run = *request;
+  PTO_RETURN_IF_ERROR(parse(options.timeout(), "timeout", &run.timeout_ns));
+  PTO_RETURN_IF_ERROR(parse(options.queue_timeout(), "queue_timeout", &run.queue_timeout_ns));
+  PTO_RETURN_IF_ERROR(parse(options.task_timeout(), "task_timeout", &run.task_timeout_ns));
+  PTO_RETURN_IF_ERROR(parse(options.wait_timeout(), "wait_timeout", &run.wait_timeout_ns));
+  for (const Times& times :
+       {Times{"queue_timeout", run.queue_timeout_ns, "timeout", run.timeout_ns},
+        Times{"task_timeout", run.task_timeout_ns, "timeout", run.timeout_ns},
+        Times{"wait_timeout", run.wait_timeout_ns, "task_timeout", run.task_timeout_ns},
+        Times{"wait_timeout", run.wait_timeout_ns, "timeout", run.timeout_ns}}) {
+    PTO_RETURN_IF_ERROR(CheckTimes(times, field));
+  }
+  return absl::OkStatus();
+}
+
+int64_t LongestTask(const GraphImage& image) {
+  int64_t longest = 0;
+  for (const ImageDetail& detail : image.details()) longest = std::max(longest, detail.timeout_ns);
+  return longest;
 }
 
 absl::Status FindLaunchTarget(Node& node, const std::string& graph, LaunchTarget* target) {
@@ -128,10 +175,24 @@ absl::Status FindLaunchTarget(Node& node, const std::string& graph, LaunchTarget
 
 absl::Status ParseRunOptions(const v1::RunOptions& options, absl::string_view field,
                              RunRequest* request) {
-  PTO_ASSIGN_OR_RETURN(const absl::Duration timeout,
-                       ParseDuration(options.timeout(), absl::StrCat(field, ".timeout"),
-                                     absl::ZeroDuration(), kMaxTimeout));
-  request->timeout_ns = absl::ToInt64Nanoseconds(timeout);
+  PTO_RETURN_IF_ERROR(ParseTimeouts(options, field, request));
+  switch (options.priority()) {
+    case v1::LOW:
+      request->priority = Priority::kLow;
+      break;
+    case v1::PRIORITY_UNSPECIFIED:
+    case v1::NORMAL:
+      request->priority = Priority::kNormal;
+      break;
+    case v1::HIGH:
+      request->priority = Priority::kHigh;
+      break;
+    default:
+      return Error(reason::kFieldInvalid,
+                   absl::StrCat("priority ", options.priority(), " is not known"))
+          .At(absl::StrCat(field, ".priority"))
+          .With("have", options.priority());
+  }
   switch (options.event_level()) {
     case v1::EVENT_LEVEL_UNSPECIFIED:
     case v1::TASK_ENDED:
@@ -152,6 +213,28 @@ absl::Status ParseRunOptions(const v1::RunOptions& options, absl::string_view fi
   PTO_ASSIGN_OR_RETURN(request->labels,
                        ParseLabels(options.labels(), absl::StrCat(field, ".labels")));
   return absl::OkStatus();
+}
+
+absl::Status CheckTaskTimes(const RunRequest& request, absl::string_view field) {
+  if (request.timeout_ns == 0 || request.image->details().empty()) return absl::OkStatus();
+  int64_t longest = -1;
+  if (request.graph != nullptr) {
+    longest = request.graph->longest_task_ns.load(std::memory_order_relaxed);
+  }
+  if (longest < 0) longest = LongestTask(*request.image);
+  // A launch must not cost more with every task of its graph.
+  if (request.graph != nullptr) {
+    request.graph->longest_task_ns.store(longest, std::memory_order_relaxed);
+  }
+  if (longest <= request.timeout_ns) return absl::OkStatus();
+  const std::string task = absl::FormatDuration(absl::Nanoseconds(longest));
+  const std::string run = absl::FormatDuration(absl::Nanoseconds(request.timeout_ns));
+  return Error(reason::kFieldInvalid, absl::StrCat("a task of the graph has a launch.timeout of ",
+                                                   task, ", but the run only ", run))
+      .At(absl::StrCat(field, ".timeout"))
+      .With("launch.timeout", task)
+      .With("timeout", run)
+      .Hint("shorten launch.timeout, or give timeout more");
 }
 
 absl::StatusOr<absl::Duration> ParseWait(const google::protobuf::Duration& wait,
@@ -183,6 +266,7 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Launch(Node& node, const v1::LaunchGra
   }
   PTO_RETURN_IF_ERROR(BindBuffers(request, session.id(), &run));
   run.image = run.graph->image;
+  PTO_RETURN_IF_ERROR(CheckTaskTimes(run, "options"));
   PTO_RETURN_IF_ERROR(BindScalars(request, *run.image, &run));
   run.help = true;
   run.holds_news = holds_news;

@@ -16,9 +16,14 @@
 // From the requests of RunService to what a session starts.
 namespace pto {
 
-// Fills labels, level and timeout. `field` is the path of the options.
+// Fills labels, level, priority and timeouts, which are checked against each other. `field` is
+// the path of the options.
 absl::Status ParseRunOptions(const v1::RunOptions& options, absl::string_view field,
                              RunRequest* request);
+
+// Refuses a run that has less time than a task of it may take: FIELD_INVALID. `field` is the path
+// of the options.
+absl::Status CheckTaskTimes(const RunRequest& request, absl::string_view field);
 
 // How long a reply may be held: 0 to one hour.
 absl::StatusOr<absl::Duration> ParseWait(const google::protobuf::Duration& wait,

@@ -9,6 +9,7 @@
 #include "daemon/graph/digest.h"
 #include "daemon/graph/names.h"
 #include "daemon/graph/spec_decoder.h"
+#include "daemon/graph/structure.h"
 #include "daemon/services/convert.h"
 #include "daemon/services/handler.h"
 #include "daemon/services/launch_stream.h"
@@ -46,6 +47,7 @@ void RunService::Register(rpc::Server& server) {
       &Async::RequestWaitRun, &service_,
       [this](rpc::UnaryCallPtr<v1::WaitRunRequest, v1::Run> call) { WaitRun(std::move(call)); });
   server.Unary(&Async::RequestRegisterGraph, &service_, Handler(this, &RunService::RegisterGraph));
+  server.Unary(&Async::RequestGetGraph, &service_, Handler(this, &RunService::GetGraph));
   server.Unary(&Async::RequestDeleteGraph, &service_, Handler(this, &RunService::DeleteGraph));
   server.Unary(&Async::RequestGetRun, &service_, Handler(this, &RunService::GetRun));
   server.Unary(&Async::RequestCancelRun, &service_, Handler(this, &RunService::CancelRun));
@@ -85,6 +87,7 @@ absl::StatusOr<std::shared_ptr<RunEntry>> RunService::Submit(const v1::SubmitRun
   PTO_ASSIGN_OR_RETURN(DecodedGraph graph,
                        DecodeGraphSpec(request.graph(), id, node_.target(), Limits()));
   run.image = std::move(graph.image);
+  PTO_RETURN_IF_ERROR(CheckTaskTimes(run, "options"));
   return session->StartRun(std::move(run));
 }
 
@@ -127,6 +130,25 @@ absl::Status RunService::RegisterGraph(const v1::RegisterGraphRequest& request,
   }
   ToProto(*graph, response);
   return absl::OkStatus();
+}
+
+absl::Status RunService::GetGraph(const v1::GetGraphRequest& request, v1::Graph* response) {
+  PTO_ASSIGN_OR_RETURN(const names::Child child,
+                       names::ParseChild(request.name(), "graphs", "name"));
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(child.session));
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<RegisteredGraph> graph, session->FindGraph(child.id));
+  ToProto(*graph, response);
+  switch (request.view()) {
+    case v1::GRAPH_VIEW_UNSPECIFIED:
+    case v1::BASIC:
+      return absl::OkStatus();
+    case v1::STRUCTURE:
+      return DescribeStructure(*graph->image, request, response->mutable_structure());
+    default:
+      return Error(reason::kFieldInvalid, absl::StrCat("view ", request.view(), " is not known"))
+          .At("view")
+          .With("have", request.view());
+  }
 }
 
 absl::Status RunService::DeleteGraph(const v1::DeleteGraphRequest& request,

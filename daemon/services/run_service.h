@@ -29,6 +29,7 @@ class RunService {
   void LaunchGraph(rpc::UnaryCallPtr<v1::LaunchGraphRequest, v1::Run> call);
   void WaitRun(rpc::UnaryCallPtr<v1::WaitRunRequest, v1::Run> call);
   absl::Status RegisterGraph(const v1::RegisterGraphRequest& request, v1::Graph* response);
+  absl::Status GetGraph(const v1::GetGraphRequest& request, v1::Graph* response);
   absl::Status DeleteGraph(const v1::DeleteGraphRequest& request,
                            v1::DeleteGraphResponse* response);
   absl::Status GetRun(const v1::GetRunRequest& request, v1::Run* response);

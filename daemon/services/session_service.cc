@@ -22,6 +22,7 @@ using Async = v1::SessionService::AsyncService;
 constexpr PageScope kScope = {"ListSessions", ""};
 
 constexpr uint32_t kApiVersion = 1;
+constexpr uint32_t kMaxWeight = 1000;
 
 }  // namespace
 
@@ -47,6 +48,14 @@ absl::Status SessionService::CreateSession(const v1::CreateSessionRequest& reque
   PTO_ASSIGN_OR_RETURN(
       create.ttl, ParseDuration(request.ttl(), "ttl", absl::ZeroDuration(), absl::Hours(24 * 365)));
   PTO_ASSIGN_OR_RETURN(create.labels, ParseLabels(request.labels(), "labels"));
+  if (request.weight() > kMaxWeight) {
+    return Error(reason::kFieldInvalid,
+                 absl::StrCat("a weight is 1 to ", kMaxWeight, ", not ", request.weight()))
+        .At("weight")
+        .With("have", request.weight())
+        .With("want", kMaxWeight);
+  }
+  if (request.weight() != 0) create.weight = request.weight();
   if (request.api_min() > kApiVersion ||
       (request.api_max() != 0 && request.api_max() < kApiVersion)) {
     return Error(reason::kApiVersionUnsupported,

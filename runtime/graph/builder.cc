@@ -182,27 +182,25 @@ absl::Status GraphBuilder::CheckArgs(uint32_t kernel, absl::Span<const uint32_t>
   return all_accepted ? absl::OkStatus() : AskKernel(kernel, args);
 }
 
-absl::Status GraphBuilder::PlaceArgs(const pto_kernel_info& info, uint32_t chip,
-                                     absl::Span<const uint32_t> args) {
-  for (size_t i = 0; i < args.size(); ++i) {
-    ImageSlot& slot = slots_[tensors_[args[i]].slot];
-    if (slot.chip == chip) continue;
-    if (info.control != PTO_CONTROL_NONE) {
-      // The engine reaches all chips.
-      if (slot.chip == ImageSlot::kUnused) slot.chip = ImageSlot::kAnyChip;
-    } else if (slot.chip == ImageSlot::kUnused || slot.chip == ImageSlot::kAnyChip) {
-      slot.chip = chip;
-    } else {
-      return Error(reason::kBufferOnOtherChip,
-                   absl::StrCat("buffer '",
-                                absl::string_view(text_.data() + slot.name.begin, slot.name.size),
-                                "' is used on chips/", slot.chip, " and on chips/", chip))
-          .At(absl::StrCat("args[", i, "]"))
-          .With("have", absl::StrCat("chips/", slot.chip))
-          .With("want", absl::StrCat("chips/", chip));
-    }
+absl::Status GraphBuilder::PlaceTensor(const pto_kernel_info& info, uint32_t chip,
+                                       uint32_t tensor) {
+  ImageSlot& slot = slots_[tensors_[tensor].slot];
+  if (slot.chip == chip) return absl::OkStatus();
+  if (info.control != PTO_CONTROL_NONE) {
+    // The engine reaches all chips.
+    if (slot.chip == ImageSlot::kUnused) slot.chip = ImageSlot::kAnyChip;
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
+  if (slot.chip == ImageSlot::kUnused || slot.chip == ImageSlot::kAnyChip) {
+    slot.chip = chip;
+    return absl::OkStatus();
+  }
+  return Error(reason::kBufferOnOtherChip,
+               absl::StrCat("buffer '",
+                            absl::string_view(text_.data() + slot.name.begin, slot.name.size),
+                            "' is used on chips/", slot.chip, " and on chips/", chip))
+      .With("have", absl::StrCat("chips/", slot.chip))
+      .With("want", absl::StrCat("chips/", chip));
 }
 
 absl::Status GraphBuilder::AddArgs(const TaskInput& task) {
@@ -210,14 +208,17 @@ absl::Status GraphBuilder::AddArgs(const TaskInput& task) {
   const auto add = [&](uint32_t chip, absl::Span<const uint32_t> args) -> absl::Status {
     PTO_RETURN_IF_ERROR(CheckArgs(task.kernel, args));
     for (const uint32_t kernel : task.vector_kernels) PTO_RETURN_IF_ERROR(CheckArgs(kernel, args));
-    PTO_RETURN_IF_ERROR(PlaceArgs(info, chip, args));
+    for (size_t i = 0; i < args.size(); ++i) {
+      absl::Status placed = PlaceTensor(info, chip, args[i]);
+      if (!placed.ok()) return PrefixField(placed, absl::StrCat("args[", i, "]"));
+    }
     args_.append(args);
     return absl::OkStatus();
   };
   if (task.members.empty()) return add(task.chip, task.args);
   for (size_t i = 0; i < task.members.size(); ++i) {
     absl::Status added = add(task.members[i].chip, task.members[i].args);
-    if (!added.ok()) return PrefixField(added, absl::StrCat("members[", i, "]"));
+    if (!added.ok()) return PrefixField(added, absl::StrCat("members[", i, "]."));
   }
   return absl::OkStatus();
 }
@@ -268,8 +269,8 @@ absl::Status GraphBuilder::AddDetail(const TaskInput& task, ImageTask& record) {
                    absl::StrCat("comparison ", predicate.compare, " is not known"))
           .At(at("compare"));
     }
-    PTO_RETURN_IF_ERROR(
-        PlaceArgs(*kernel_infos_[task.kernel], record.chip, {&predicate.tensor, 1}));
+    absl::Status placed = PlaceTensor(*kernel_infos_[task.kernel], record.chip, predicate.tensor);
+    if (!placed.ok()) return PrefixField(placed, at("tensor"));
     record.traits |= kTaskPredicated;
     detail.predicate_tensor = predicate.tensor;
     detail.predicate_compare = predicate.compare;
@@ -322,6 +323,10 @@ absl::Status GraphBuilder::AddScalars(const TaskInput& task) {
     if (scalar.kind != ScalarInput::Kind::kNamed) {
       absl::StatusOr<uint64_t> bits = ScalarBits(scalar, info.scalars[i]);
       if (!bits.ok()) return PrefixField(bits.status(), field());
+      if (info.control != PTO_CONTROL_NONE) {
+        absl::Status known = CheckControlScalar(info, i, static_cast<int64_t>(*bits));
+        if (!known.ok()) return PrefixField(known, field());
+      }
       scalar_refs_.push_back(kOwnScalar | static_cast<uint32_t>(scalar_values_.size()));
       scalar_values_.push_back(*bits);
       continue;

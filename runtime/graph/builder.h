@@ -67,9 +67,8 @@ class GraphBuilder {
   absl::Status CheckArgs(uint32_t kernel, absl::Span<const uint32_t> args);
   // Lets the kernel look at its tensors, whose types it takes.
   absl::Status AskKernel(uint32_t kernel, absl::Span<const uint32_t> args);
-  // Says which chip the tensors' memory is on.
-  absl::Status PlaceArgs(const pto_kernel_info& info, uint32_t chip,
-                         absl::Span<const uint32_t> args);
+  // Says which chip the tensor's memory is on. An error has no field.
+  absl::Status PlaceTensor(const pto_kernel_info& info, uint32_t chip, uint32_t tensor);
   absl::Status AddDetail(const TaskInput& task, ImageTask& record);
   absl::Status AddScalars(const TaskInput& task);
   absl::Status AddDependencies(const TaskInput& task, ImageTask& record);

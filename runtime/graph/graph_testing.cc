@@ -30,6 +30,18 @@ constexpr pto_argument_info kStepArguments[] = {{"data", PTO_INOUT, PTO_DTYPE_AL
 constexpr pto_scalar_info kStepScalars[] = {{"rate", PTO_FLOAT}, {"count", PTO_INTEGER}};
 constexpr pto_argument_info kCubeArguments[] = {{"data", PTO_INOUT, PTO_DTYPE_BIT(PTO_F16)}};
 
+constexpr pto_scalar_info kTwistScalars[] = {{"count", PTO_INTEGER}, {"rate", PTO_FLOAT}};
+
+// Like those of kernels/control.cc.
+constexpr uint32_t kWords = PTO_DTYPE_BIT(PTO_I32) | PTO_DTYPE_BIT(PTO_I64);
+constexpr pto_argument_info kSignalArguments[] = {{"signal", PTO_NO_DEPENDENCY, kWords},
+                                                  {"token", PTO_OUTPUT, PTO_DTYPE_ALL}};
+constexpr pto_scalar_info kNotifyScalars[] = {{"op", PTO_INTEGER}, {"value", PTO_INTEGER}};
+constexpr pto_scalar_info kWaitScalars[] = {
+    {"compare", PTO_INTEGER}, {"value", PTO_INTEGER}, {"timeout", PTO_INTEGER}};
+constexpr pto_argument_info kCopyArguments[] = {{"to", PTO_OUTPUT, PTO_DTYPE_ALL},
+                                                {"from", PTO_INPUT, PTO_DTYPE_ALL}};
+
 constexpr uint32_t kSize = sizeof(pto_kernel_info);
 constexpr pto_kernel_info kInfos[] = {
     {kSize, "nop", "Does nothing.", &DoNothing, nullptr, PTO_AIV, nullptr, 0, nullptr, 0, 0, 0, 0},
@@ -40,6 +52,22 @@ constexpr pto_kernel_info kInfos[] = {
     {kSize, "cube", "On a cube core.", &DoNothing, nullptr, PTO_AIC, kCubeArguments, 1, nullptr, 0,
      0, 0, 0},
     {kSize, "gang", "All at once.", &DoNothing, nullptr, PTO_AIV, nullptr, 0, nullptr, 0, 1, 0, 0},
+    {kSize, "twist", "Like step, with its scalars the other way round.", &DoNothing, nullptr,
+     PTO_AIV, kStepArguments, 1, kTwistScalars, 2, 0, 0, 0},
+    {kSize, "waiter", "May wait.", &DoNothing, nullptr, PTO_AIV, nullptr, 0, nullptr, 0, 0,
+     PTO_KERNEL_WAITS, 0},
+    {kSize, "blocker", "May block.", &DoNothing, nullptr, PTO_AIV, nullptr, 0, nullptr, 0, 0,
+     PTO_KERNEL_BLOCKS, 0},
+    {kSize, "join", "Does nothing.", nullptr, nullptr, PTO_AIV, nullptr, 0, nullptr, 0, 0, 0,
+     PTO_CONTROL_JOIN},
+    {kSize, "notify", "Changes a signal.", nullptr, nullptr, PTO_AIV, kSignalArguments, 1,
+     kNotifyScalars, 2, 0, 0, PTO_CONTROL_NOTIFY},
+    {kSize, "wait", "Waits for a signal.", nullptr, nullptr, PTO_AIV, kSignalArguments, 1,
+     kWaitScalars, 3, 0, 0, PTO_CONTROL_WAIT},
+    {kSize, "wait_token", "Waits for a signal, and writes a token.", nullptr, nullptr, PTO_AIV,
+     kSignalArguments, 2, kWaitScalars, 3, 0, 0, PTO_CONTROL_WAIT},
+    {kSize, "copy_async", "Copies between any two chips.", nullptr, &CheckSameShape, PTO_AIV,
+     kCopyArguments, 2, nullptr, 0, 0, 0, PTO_CONTROL_COPY},
 };
 
 }  // namespace

@@ -15,6 +15,9 @@ namespace pto::testing {
 //   step   data, any type; scalars rate, FLOAT, and count, INTEGER
 //   cube   one argument, F16, on AIC
 //   gang   no argument; its blocks have to start together
+//   twist  as step, with its scalars the other way round, on AIV
+//   waiter, blocker   no argument; declared to wait, and to block
+//   join, notify, wait, wait_token, copy_async   as the built-in ones, done without a core
 const KernelRegistry& GraphTestKernels();
 
 // A node with those kernels and with chips of so many clusters.

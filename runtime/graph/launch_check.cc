@@ -42,12 +42,22 @@ absl::Status CheckControl(const pto_kernel_info& info, const TaskInput& task) {
   if (task.core != 0) field = "launch.core";
   if (task.block_num > 1) field = "launch.block_num";
   if (task.require_sync_start) field = "launch.require_sync_start";
+  if (!task.vector_kernels.empty()) field = "launch.vector_kernels";
   if (!task.members.empty()) field = "members";
   if (field == nullptr) return absl::OkStatus();
   return Error(reason::kLaunchInvalid, absl::StrCat("'", info.name, "' needs no core"))
       .At(field)
       .With("kernel", info.name)
       .Hint("leave launch and members out");
+}
+
+// Whether what is meant for one kernel can be given to the other. Tensors are looked at later.
+bool TakesTheSame(const pto_kernel_info& cube, const pto_kernel_info& vector) {
+  return vector.control == PTO_CONTROL_NONE && vector.argument_count == cube.argument_count &&
+         std::equal(
+             vector.scalars, vector.scalars + vector.scalar_count, cube.scalars,
+             cube.scalars + cube.scalar_count,
+             [](const pto_scalar_info& a, const pto_scalar_info& b) { return a.type == b.type; });
 }
 
 absl::Status CheckVectorKernels(absl::Span<const pto_kernel_info* const> kernels,
@@ -71,8 +81,7 @@ absl::Status CheckVectorKernels(absl::Span<const pto_kernel_info* const> kernels
           .With("kernel", task.vector_kernels[i]);
     }
     const pto_kernel_info& vector = *kernels[task.vector_kernels[i]];
-    if (vector.control != PTO_CONTROL_NONE || vector.scalar_count != cube.scalar_count ||
-        vector.argument_count != cube.argument_count) {
+    if (!TakesTheSame(cube, vector)) {
       return Error(reason::kLaunchInvalid,
                    absl::StrCat("kernel '", vector.name, "' takes other arguments than '",
                                 cube.name, "', which runs beside it"))
@@ -160,6 +169,23 @@ absl::Status CheckLaunch(const GraphTarget& target,
     PTO_RETURN_IF_ERROR(CheckTogether(target, member.chip, record));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckControlScalar(const pto_kernel_info& kernel, size_t scalar, int64_t value) {
+  const char* wrong = nullptr;
+  if (kernel.control == PTO_CONTROL_NOTIFY && scalar == 0) {
+    if (value < PTO_SET || value > PTO_ADD) wrong = "is no way to change a signal";
+  } else if (kernel.control == PTO_CONTROL_WAIT && scalar == 0) {
+    if (value < PTO_EQ || value > PTO_LE) wrong = "is no comparison";
+  } else if (kernel.control == PTO_CONTROL_WAIT && scalar == 2) {
+    if (value < 0) wrong = "is no time to wait";
+  }
+  if (wrong == nullptr) return absl::OkStatus();
+  return Error(reason::kScalarInvalid,
+               absl::StrCat("scalar '", kernel.scalars[scalar].name, "' of '", kernel.name,
+                            "': ", value, " ", wrong))
+      .With("scalar", kernel.scalars[scalar].name)
+      .With("have", value);
 }
 
 }  // namespace pto

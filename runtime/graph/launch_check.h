@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "kernels/pto_kernel.h"
@@ -13,5 +16,9 @@ namespace pto {
 absl::Status CheckLaunch(const GraphTarget& target,
                          absl::Span<const pto_kernel_info* const> kernels, const TaskInput& task,
                          ImageTask& record);
+
+// Checks the value of a scalar of a kernel that the engine does itself: how to compare, how to
+// change, how long to wait. SCALAR_INVALID.
+absl::Status CheckControlScalar(const pto_kernel_info& kernel, size_t scalar, int64_t value);
 
 }  // namespace pto

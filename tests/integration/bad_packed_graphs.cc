@@ -245,9 +245,9 @@ std::vector<BadRequest> BadTaskBlocks() {
        reason::kBlockInvalid, t + "dep_back[0]"},
       {"blocks together",
        kSubmit,
-       {Header("launches { block_num: 2 require_sync_start: true }"), Tasks("kernel: 0")},
-       reason::kNotAvailable,
-       "header.launches[0].require_sync_start"},
+       {Header("launches { block_num: 49 require_sync_start: true }"), Tasks("kernel: 0")},
+       reason::kLaunchInvalid,
+       "header.launches[0].block_num"},
   };
 }
 

@@ -5,9 +5,11 @@
 #include <signal.h>
 
 #include <cstring>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -16,6 +18,7 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/util/json_util.h"
 #include "gtest/gtest.h"
+#include "runtime/base/status_matchers.h"
 #include "tests/harness/daemon_process.h"
 #include "tests/integration/world.h"
 
@@ -23,6 +26,7 @@ namespace pto::testing {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -134,6 +138,58 @@ TEST_F(PtoctlTest, WritesACompletionForTheShell) {
   EXPECT_THAT(Output({"completion", "bash"}), AllOf(HasSubstr("complete"), HasSubstr("ptoctl")));
 }
 
+// ---- graphs
+
+// The arrows of a drawing, each as it stands there.
+std::set<std::string> Arrows(const std::string& dot) {
+  std::set<std::string> arrows;
+  for (const std::string& line : Lines(dot)) {
+    if (absl::StrContains(line, "->")) {
+      arrows.insert(std::string(absl::StripAsciiWhitespace(line)));
+    }
+  }
+  return arrows;
+}
+
+TEST_F(PtoctlTest, DrawsWhatTheDaemonFinds) {
+  const std::string dot = Output({"graphs", "dot", Example("ffn.txtpb")});
+  // No task of the file says what it waits for.
+  EXPECT_THAT(Arrows(dot),
+              ElementsAre("t0 -> t1;", "t1 -> t2;", "t2 -> t3;", "t3 -> t4;", "t4 -> t5;"));
+  EXPECT_THAT(dot, AllOf(HasSubstr("digraph"), HasSubstr("layer-1\\nmatmul x4"),
+                         HasSubstr("cluster_chip0")));
+  EXPECT_THAT(Arrows(Output({"graphs", "dot", Example("vector_add.json")})), IsEmpty());
+  // Nothing is left of them.
+  EXPECT_THAT(Output({"sessions", "ls", "-q"}), Not(HasSubstr("ffn")));
+}
+
+TEST_F(PtoctlTest, DrawsTheFirstTasksOfALargeGraph) {
+  const ProgramResult result =
+      Ptoctl({"graphs", "dot", Example("random_dag.json"), "--max-tasks", "20"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("t19 ["), Not(HasSubstr("t20"))));
+  EXPECT_THAT(result.out, HasSubstr("and 980 more tasks"));
+  EXPECT_THAT(result.err, HasSubstr("the graph has 1000 tasks; the first 20 are drawn"));
+}
+
+TEST_F(PtoctlTest, DrawsARegisteredGraph) {
+  const std::string session = MakeSession(api());
+  v1::RegisterGraphRequest request;
+  request.set_parent(session);
+  request.set_graph_id("chain");
+  *request.mutable_graph() = Chain(25'000);
+  ASSERT_THAT(Call(*api().run, &v1::RunService::Stub::RegisterGraph, request), IsOk());
+  // More than a page.
+  const std::string dot =
+      Output({"graphs", "dot", session + "/graphs/chain", "--max-tasks", "30000"});
+  EXPECT_EQ(Arrows(dot).size(), 24'999u);
+  const ProgramResult unknown = Ptoctl({"graphs", "dot", session + "/graphs/nope"});
+  EXPECT_EQ(unknown.exit_code, 1);
+  EXPECT_THAT(unknown.err, HasSubstr("GRAPH_UNKNOWN"));
+  EXPECT_EQ(Ptoctl({"graphs", "dot", "/nonexistent.json"}).exit_code, 2);
+  DeleteSession(api(), session);
+}
+
 // ---- jobs
 
 TEST_F(PtoctlTest, RunsAllExamples) {
@@ -155,6 +211,24 @@ TEST_F(PtoctlTest, RunsAllExamples) {
   EXPECT_EQ(GetChip(api(), 0).memory_used_bytes(), 0u);
 }
 
+TEST_F(PtoctlTest, RunsTasksThatWaitCopyAndArePassedOver) {
+  v1::GetKernelRequest request;
+  request.set_name("kernels/copy_async");
+  if (!Call(*api().kernel, &v1::KernelService::Stub::GetKernel, request).ok()) {
+    GTEST_SKIP() << "the daemon has no kernels that need no core";
+  }
+  for (const bool packed : {false, true}) {
+    std::vector<std::string> args = {"runs", "submit", Example("signals.txtpb"), "-o", "json"};
+    if (packed) args.push_back("--packed");
+    const auto report = FromJson<job::v1::Report>(Output(args));
+    ASSERT_EQ(report.runs_size(), 1);
+    EXPECT_EQ(report.runs(0).state(), v1::Run::SUCCEEDED);
+    EXPECT_EQ(report.runs(0).tasks_done(), 8u);
+    EXPECT_EQ(report.checks_size(), 3);
+    for (const auto& check : report.checks()) EXPECT_TRUE(check.ok()) << check.text();
+  }
+}
+
 TEST_F(PtoctlTest, RunsAJobOnOtherChipsAndOftenEnough) {
   const auto report =
       FromJson<job::v1::Report>(Output({"runs", "submit", Example("vector_add.json"), "--chips",
@@ -165,6 +239,17 @@ TEST_F(PtoctlTest, RunsAJobOnOtherChipsAndOftenEnough) {
   const ProgramResult missing = Ptoctl({"runs", "submit", one_chip});
   EXPECT_EQ(missing.exit_code, 1);
   EXPECT_THAT(missing.err, HasSubstr("CHIP_UNKNOWN"));
+}
+
+TEST_F(PtoctlTest, SharesAsItIsTold) {
+  Output({"runs", "submit", Example("ffn.txtpb"), "--priority", "low", "--weight", "1000"});
+  const std::string run = Detach(SpinJob());
+  v1::GetSessionRequest request;
+  request.set_name(run.substr(0, run.find("/runs/")));
+  const auto plain = Call(*api().session, &v1::SessionService::Stub::GetSession, request);
+  ASSERT_THAT(plain, IsOk());
+  EXPECT_EQ(plain->weight(), 1u);
+  Output({"sessions", "rm", request.name()});
 }
 
 TEST_F(PtoctlTest, ShowsEventsAsTheyCome) {
@@ -327,6 +412,10 @@ TEST_F(PtoctlTest, AWrongCommandLineIsTwo) {
            {"chips", "ls", "--colour"},
            {"chips", "ls", "-o", "xml"},
            {"chips", "ls", "--timeout", "soon"},
+           {"graphs", "dot"},
+           {"graphs", "dot", Example("ffn.txtpb"), "--max-tasks", "0"},
+           {"runs", "submit", Example("ffn.txtpb"), "--priority", "most"},
+           {"runs", "submit", Example("ffn.txtpb"), "--weight", "1001"},
            {"runs", "submit", Example("ffn.txtpb"), "--out", "y"},
            {"runs", "submit", Example("ffn.txtpb"), "--chips", "a"}}) {
     const ProgramResult result = Ptoctl(args);

@@ -69,10 +69,12 @@ TEST_F(SessionLifecycleTest, CreationCanBeRepeated) {
   v1::CreateSessionRequest request;
   request.set_session_id(UniqueId("again"));
   (*request.mutable_labels())["team"] = "a";
+  request.set_weight(7);
   const auto first = Call(Sessions(api()), &v1::SessionService::Stub::CreateSession, request);
   ASSERT_THAT(first, IsOk());
   EXPECT_EQ(first->boot_id(), GetNode(api()).boot_id());
   EXPECT_EQ(first->labels().at("team"), "a");
+  EXPECT_EQ(first->weight(), 7u);
   const auto second = Call(Sessions(api()), &v1::SessionService::Stub::CreateSession, request);
   ASSERT_THAT(second, IsOk());
   EXPECT_EQ(second->name(), first->name());

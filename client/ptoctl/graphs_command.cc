@@ -1,0 +1,83 @@
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "client/job/job_file.h"
+#include "client/job/prepared_job.h"
+#include "client/ptoctl/commands.h"
+#include "client/ptoctl/dot.h"
+#include "runtime/base/status_macros.h"
+
+namespace pto::ptoctl {
+namespace {
+
+// The id of a graph that lives only as long as the command.
+constexpr char kGraphId[] = "dot";
+
+struct DotOptions {
+  std::string graph;
+  uint64_t max_tasks = 1000;
+};
+
+// Compiles the graph of a job file in a session of its own. Its buffers are not needed.
+absl::StatusOr<v1::Graph> Compile(Client& client, const job::PreparedJob& job, uint64_t max_tasks) {
+  PTO_ASSIGN_OR_RETURN(Session session, client.CreateSession());
+  PTO_ASSIGN_OR_RETURN(const v1::Graph graph, session.Register(kGraphId, job.graph));
+  PTO_ASSIGN_OR_RETURN(v1::Graph compiled, client.GetGraphStructure(graph.name(), max_tasks));
+  PTO_RETURN_IF_ERROR(session.Close());
+  // The name of the session would say nothing.
+  compiled.set_name(job.file.places.file());
+  return compiled;
+}
+
+absl::Status Dot(Context& context, const DotOptions& options) {
+  v1::Graph graph;
+  std::vector<v1::Kernel> kernels;
+  if (absl::StartsWith(options.graph, "sessions/")) {
+    PTO_ASSIGN_OR_RETURN(Client client, context.Connect());
+    PTO_ASSIGN_OR_RETURN(graph, client.GetGraphStructure(options.graph, options.max_tasks));
+    PTO_ASSIGN_OR_RETURN(kernels, client.ListKernels());
+  } else {
+    PTO_ASSIGN_OR_RETURN(job::JobFile file, job::LoadJobFile(options.graph));
+    PTO_ASSIGN_OR_RETURN(const job::PreparedJob job, job::PrepareJob(std::move(file)));
+    context.places = job.file.places;
+    PTO_ASSIGN_OR_RETURN(Client client, context.Connect());
+    PTO_ASSIGN_OR_RETURN(graph, Compile(client, job, options.max_tasks));
+    PTO_ASSIGN_OR_RETURN(kernels, client.ListKernels());
+  }
+  context.out << FormatDot(graph, kernels);
+  const auto drawn = static_cast<uint64_t>(graph.structure().kernel_size());
+  if (drawn < graph.task_count()) {
+    context.err << "ptoctl: note: the graph has " << graph.task_count() << " tasks; the first "
+                << drawn << " are drawn (--max-tasks)\n";
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddGraphsCommand(CLI::App& app, Context& context) {
+  CLI::App* graphs = app.add_subcommand("graphs", "Graphs as the daemon compiles them");
+  graphs->require_subcommand(1);
+  CLI::App* dot = graphs->add_subcommand(
+      "dot", "Draw a graph for Graphviz, with the dependencies that the daemon finds");
+  auto options = std::make_shared<DotOptions>();
+  dot->add_option("FILE", options->graph,
+                  "Job file, or the name of a registered graph, sessions/s1/graphs/g1")
+      ->required();
+  dot->add_option("--max-tasks", options->max_tasks, "Draw at most so many; 1000 if not said")
+      ->check(CLI::Range(1, 10'000'000));
+  dot->footer(
+      "Examples:\n  ptoctl graphs dot client/examples/ffn.txtpb | dot -Tsvg > ffn.svg\n"
+      "  ptoctl graphs dot sessions/s1/graphs/g1 --max-tasks 50");
+  dot->callback([&context, options] {
+    context.action = [&context, options] { return Dot(context, *options); };
+  });
+}
+
+}  // namespace pto::ptoctl

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "kernels/pto_kernel.h"
+#include "pto/v1/graph.pb.h"
+#include "runtime/graph/task_input.h"
+
+namespace pto {
+
+// Reads what few tasks of a packed block have beyond its columns. Not thread-safe.
+class ExtraReader {
+ public:
+  // The rows must rise and be among `rows`: BLOCK_INVALID at `extras[i].row`.
+  static absl::Status CheckRows(const v1::TaskBlock& block, uint32_t rows);
+
+  // Fills a task of this kernel, which refers to what the reader keeps until the next call.
+  // `chips` leads from the header's indices to the builder's. BLOCK_INVALID at a field such as
+  // `members[1].chip`.
+  absl::Status Read(const v1::TaskExtra& extra, const pto_kernel_info& kernel,
+                    absl::Span<const uint32_t> chips, uint32_t tensor_count, TaskInput& task);
+
+ private:
+  absl::Status ReadMembers(const v1::TaskExtra& extra, absl::Span<const uint32_t> chips,
+                           uint32_t tensor_count);
+
+  std::vector<TaskInput::Member> members_;
+};
+
+}  // namespace pto
