@@ -16,6 +16,7 @@
 #include "runtime/base/status_macros.h"
 #include "tests/bench/bare_server.h"
 #include "tests/bench/event_rate.h"
+#include "tests/bench/large_graph.h"
 #include "tests/bench/latency.h"
 #include "tests/bench/report.h"
 #include "tests/bench/run_rate.h"
@@ -41,7 +42,7 @@ struct Flags {
 };
 
 absl::Status Measure(const Flags& flags, const std::string& self, Report& report) {
-  const std::string ptod = flags.ptod.empty() ? FindPtod(self) : flags.ptod;
+  const std::string ptod = flags.ptod.empty() ? FindProgram(self, "daemon/ptod") : flags.ptod;
   if (ptod.empty()) return absl::NotFoundError("ptod was not found; say where with --ptod");
   Effort effort = flags.quick ? Effort::Quick() : Effort();
   if (flags.rounds > 0) effort.rounds = effort.long_rounds = flags.rounds;
@@ -62,6 +63,11 @@ absl::Status Measure(const Flags& flags, const std::string& self, Report& report
   if (wanted("rate")) PTO_RETURN_IF_ERROR(MeasureRunRate(*servers, effort, report));
   if (wanted("events")) PTO_RETURN_IF_ERROR(MeasureEventRate(*servers, effort, report));
   if (wanted("transfer")) PTO_RETURN_IF_ERROR(MeasureTransferRate(*servers, effort, report));
+  if (wanted("graph")) {
+    const std::string alone = FindProgram(self, "tests/bench/graph_alone");
+    if (alone.empty()) return absl::NotFoundError("graph_alone was not found beside this program");
+    PTO_RETURN_IF_ERROR(MeasureLargeGraph(*servers, alone, effort, report));
+  }
   return absl::OkStatus();
 }
 
@@ -79,7 +85,7 @@ int Main(int argc, char** argv) {
                "a second or two, to see that everything works; targets do not count");
   app.add_option("--ptod", flags.ptod, "the daemon's program")->type_name("PATH");
   app.add_option("--only", flags.only, "one part")
-      ->check(CLI::IsMember({"latency", "rate", "events", "transfer"}));
+      ->check(CLI::IsMember({"latency", "rate", "events", "transfer", "graph"}));
   app.add_option("--placement", flags.placement,
                  "CPUs of client and servers when latency is measured (default apart)")
       ->check(CLI::IsMember({"free", "apart", "together"}));

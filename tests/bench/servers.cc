@@ -45,16 +45,16 @@ bool IsProgram(const std::string& path) { return access(path.c_str(), X_OK) == 0
 
 }  // namespace
 
-std::string FindPtod(const std::string& self) {
-  constexpr absl::string_view kInRunfiles = "/pto/daemon/ptod";
+std::string FindProgram(const std::string& self, absl::string_view program) {
+  const std::string in_runfiles = absl::StrCat("/pto/", program);
   std::vector<std::string> places;
   if (const char* runfiles = std::getenv("RUNFILES_DIR"); runfiles != nullptr) {
-    places.push_back(absl::StrCat(runfiles, kInRunfiles));
+    places.push_back(absl::StrCat(runfiles, in_runfiles));
   }
-  places.push_back(absl::StrCat(self, ".runfiles", kInRunfiles));
-  places.push_back(absl::StrCat(self.substr(0, self.rfind('/')), "/../../daemon/ptod"));
-  places.push_back("daemon/ptod");
-  places.push_back("bazel-bin/daemon/ptod");
+  places.push_back(absl::StrCat(self, ".runfiles", in_runfiles));
+  places.push_back(absl::StrCat(self.substr(0, self.rfind('/')), "/../../", program));
+  places.emplace_back(program);
+  places.push_back(absl::StrCat("bazel-bin/", program));
   for (const std::string& place : places) {
     if (IsProgram(place)) return place;
   }

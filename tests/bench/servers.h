@@ -30,6 +30,7 @@ struct Effort {
   int pipelined_runs = 5000;
   uint64_t event_tasks = 100'000;
   uint64_t transfer_bytes = uint64_t{256} << 20;
+  uint64_t large_graph_tasks = 1'000'000;
 
   // Only shows that everything works.
   static Effort Quick() {
@@ -38,7 +39,8 @@ struct Effort {
             .calls = 50,
             .pipelined_runs = 200,
             .event_tasks = 20'000,
-            .transfer_bytes = uint64_t{8} << 20};
+            .transfer_bytes = uint64_t{8} << 20,
+            .large_graph_tasks = 10'000};
   }
 };
 
@@ -96,9 +98,9 @@ absl::StatusOr<std::string> RegisterOneTask(Session& session);
 // `--bare-server=ADDRESS` makes a benchmark serve as the bare peer.
 inline constexpr absl::string_view kBareServerFlag = "--bare-server=";
 
-// Where ptod is when nobody says: in the program's runfiles, or beside it in Bazel's output.
-// Empty when it is in none of these places.
-std::string FindPtod(const std::string& self);
+// Where a program such as `daemon/ptod` is when nobody says: in the runfiles of this one, or
+// beside it in Bazel's output. Empty when it is in none of these places.
+std::string FindProgram(const std::string& self, absl::string_view program);
 
 // An error of a call of either server.
 absl::Status CallError(absl::string_view what, const grpc::Status& status);
