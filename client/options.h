@@ -43,7 +43,7 @@ struct RunOptions {
   // Longest time from acceptance to end; the run then fails with RUN_DEADLINE. Zero: no limit.
   absl::Duration timeout = {};
   // The same from acceptance to the first task's start (QUEUE_DEADLINE), from a task's start to
-  // its end (TASK_DEADLINE), and for one wait of a task (WAIT_DEADLINE).
+  // its end (TASK_DEADLINE), and for one wait of a task (WAIT_TIMEOUT).
   absl::Duration queue_timeout = {};
   absl::Duration task_timeout = {};
   absl::Duration wait_timeout = {};
