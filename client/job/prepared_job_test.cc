@@ -180,7 +180,7 @@ TEST(PreparedJobTest, SaysWhereDetailsAreWrong) {
       {"\"members\"", "\"chip\": \"chips/0\", \"members\"", "graph.tasks[0].chip", "with members"},
       {"\"tensor\": \"flag\"", "\"tensor\": \"flog\"", "graph.tasks[1].predicate.tensor",
        "expected 'flag'?"},
-      {"\"EQ\"", "\"SAME\"", "graph.tasks[1].predicate.compare", "SAME"},
+      {"\"EQ\"", "\"SAME\"", "", "expected one of EQ, NE, GT, GE, LT, LE"},
   };
   for (const auto& [from, to, field, message] : cases) {
     const std::string text = absl::StrReplaceAll(kDetails, {{from, to}});

@@ -136,9 +136,9 @@ TEST_F(LaunchCheckTest, MembersStartTogether) {
   ExpectRefused(task, reason::kLaunchInvalid, "members[2].chip");
   // All blocks are counted.
   members[2].chip = 0;
-  task.block_num = (1u << 30) / 3 + 1;
-  ExpectRefused(task, reason::kLaunchInvalid, "launch.block_num", std::to_string((1 << 30) + 2),
-                std::to_string(1 << 30));
+  task.block_num = (1u << 29) / 3 + 1;
+  ExpectRefused(task, reason::kLaunchInvalid, "launch.block_num", std::to_string((1 << 29) + 1),
+                std::to_string(1 << 29));
 }
 
 TEST_F(LaunchCheckTest, OneMemberIsAnOrdinaryTask) {

@@ -131,7 +131,8 @@ std::vector<BadRequest> BadSpecDetails() {
        "scalars[0].value.compare"},
       {"kept with a bad member",
        kRegister,
-       {"graph_id: 'g2' " + WithTask("kernel: 'noop' members { chip: 'chips/9' }")},
+       {"parent: 'sessions/other' graph_id: 'g2' "
+        "graph { tasks { kernel: 'noop' members { chip: 'chips/9' } } }"},
        reason::kChipUnknown,
        "graph.tasks[0].members[0].chip"},
   };
