@@ -20,6 +20,7 @@ constexpr int64_t kShortRunNs = 50'000;
 Session::Session(Options options)
     : options_(std::move(options)),
       name_(std::make_shared<const std::string>(names::Session(options_.id))),
+      account_(std::make_shared<Account>(*name_, options_.weight)),
       create_time_(options_.clock->WallTime()),
       log_(options_.limits->event_log_bytes),
       runs_(options_.limits->max_session_finished_runs) {
@@ -400,6 +401,7 @@ std::shared_ptr<RunEntry> Session::MakeRun(RunRequest& request,
   spec.task_timeout_ns = request.task_timeout_ns;
   spec.wait_timeout_ns = request.wait_timeout_ns;
   spec.priority = request.priority;
+  spec.account = account_;
   options.slots = std::move(slots);
   auto entry = std::make_shared<RunEntry>(std::move(options));
   spec.observer = entry;

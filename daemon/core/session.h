@@ -20,6 +20,7 @@
 #include "daemon/events/event_log.h"
 #include "daemon/graph/digest.h"
 #include "runtime/base/mutex.h"
+#include "runtime/engine/account.h"
 #include "runtime/engine/engine.h"
 
 namespace pto {
@@ -168,6 +169,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
   const Options options_;
   const std::shared_ptr<const std::string> name_;
+  const std::shared_ptr<Account> account_;  // its share of the chips
   const absl::Time create_time_;
   EventLog log_;
   std::atomic<int64_t> expire_ns_{0};
