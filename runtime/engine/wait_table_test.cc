@@ -61,8 +61,12 @@ TEST_F(WaitTableTest, AllComparisons) {
     int64_t want;
     int64_t then;
   };
-  for (const Case& c : {Case{PTO_EQ, 6, 6}, {PTO_NE, 5, 4}, {PTO_GT, 5, 6}, {PTO_GE, 6, 6},
-                        {PTO_LT, 5, 4}, {PTO_LE, 4, 4}}) {
+  for (const Case& c : {Case{PTO_EQ, 6, 6},
+                        {PTO_NE, 5, 4},
+                        {PTO_GT, 5, 6},
+                        {PTO_GE, 6, 6},
+                        {PTO_LT, 5, 4},
+                        {PTO_LE, 4, 4}}) {
     word_ = 5;
     TestWaiter waiter(signal_, c.compare, c.want);
     EXPECT_TRUE(Add(waiter)) << CompareText(c.compare);
@@ -117,8 +121,10 @@ TEST_F(WaitTableTest, NoWakeUpIsLost) {
     }
     std::atomic<bool> ended_{false};
   };
-  constexpr int kRounds = 20'000;
+  constexpr int kRounds = 2000;
   int64_t words[2] = {0, 0};
+  // Kept to the end: the one that wakes it may still touch it.
+  std::vector<std::unique_ptr<Flag>> flags[2];
   std::vector<std::thread> threads;
   for (int self = 0; self < 2; ++self) {
     threads.emplace_back([&, self] {
@@ -126,10 +132,9 @@ TEST_F(WaitTableTest, NoWakeUpIsLost) {
       const SignalWord other{&words[1 - self], PTO_I64};
       for (int round = 1; round <= kRounds; ++round) {
         table_.Notify(own, PTO_ADD, 1);
-        // On the heap: the one that wakes it may still touch it.
-        auto flag = std::make_shared<Flag>(other, PTO_GE, round);
-        if (table_.Add(*flag, table_.NewKey(*flag), [] {})) flag->Wait();
-        static_cast<void>(flag);
+        flags[self].push_back(std::make_unique<Flag>(other, PTO_GE, round));
+        Flag& flag = *flags[self].back();
+        if (table_.Add(flag, table_.NewKey(flag), [] {})) flag.Wait();
       }
     });
   }
