@@ -21,25 +21,28 @@ using ::pto::testing::SlowTask;
 
 TEST(EngineWaitTest, AKernelThatWaitsLetsOthersRun) {
   SlowEngine node({1});
-  std::vector<uint32_t> order;
-  const KernelBody body = [&](uint32_t task, const pto_context& context) {
+  const KernelBody waits = [&](uint32_t, const pto_context& context) {
     const pto_signal signal = node.signal(0);
-    if (task == 0) {
-      EXPECT_EQ(context.api->wait(&context, &signal, PTO_GE, 2, 0), PTO_OK);
-      EXPECT_EQ(*node.word(0), 2);
-    } else {
-      EXPECT_EQ(node.engine->chip_use(0).busy_cores, 2u);  // a core stays with who waits
-      EXPECT_EQ(context.api->notify(&context, &signal, PTO_ADD, 1), PTO_OK);
-    }
-    order.push_back(task);
+    EXPECT_EQ(context.api->wait(&context, &signal, PTO_GE, 2, 0), PTO_OK);
+    EXPECT_EQ(*node.word(0), 2);
     return 0;
   };
-  std::shared_ptr<pto::Run> run = node.Start({{.kernel = "waits"}, {}, {.after = {1}}}, body);
+  std::shared_ptr<pto::Run> waiting = node.Start({{.kernel = "waits"}}, waits);
+  const auto observer = node.observer;
   node.RunAll();
-  EXPECT_EQ(run->state(), RunState::kSucceeded);
-  EXPECT_EQ(order, (std::vector<uint32_t>{1, 2, 0}));
-  EXPECT_EQ(run->counts().done, 3u);
-  EXPECT_EQ(node.observer->records().size(), 3u);
+  EXPECT_EQ(waiting->state(), RunState::kRunning);
+  const KernelBody notifies = [&](uint32_t, const pto_context& context) {
+    EXPECT_EQ(node.engine->chip_use(0).busy_cores, 2u);  // a core stays with who waits
+    EXPECT_EQ(waiting->state(), RunState::kRunning);
+    const pto_signal signal = node.signal(0);
+    return context.api->notify(&context, &signal, PTO_ADD, 1);
+  };
+  std::shared_ptr<pto::Run> other = node.Start({{}, {.after = {0}}}, notifies);
+  node.RunAll();
+  EXPECT_EQ(other->state(), RunState::kSucceeded);
+  EXPECT_EQ(waiting->state(), RunState::kSucceeded);
+  EXPECT_EQ(waiting->counts().done, 1u);
+  EXPECT_EQ(observer->records().size(), 1u);
   node.ExpectClean();
 }
 
@@ -170,23 +173,26 @@ TEST(EngineWaitTest, TheEngineEndsWhileKernelsWait) {
 
 TEST(EngineWaitTest, BlockingKernelsHoldNoExecutor) {
   SlowEngine node({24}, 1);
-  constexpr uint32_t kBlocks = 48;
   std::atomic<uint32_t> here{0};
-  const KernelBody body = [&](uint32_t task, const pto_context& context) {
+  const KernelBody blocks = [&](uint32_t task, const pto_context& context) {
+    if (task == 1) return 0;
     const pto_signal signal = node.signal(0);
-    if (task == 2) return 0;
-    if (task == 1) {
-      while (here < kBlocks - 1) std::this_thread::yield();
-      return context.api->notify(&context, &signal, PTO_SET, 1);
-    }
     ++here;
     return context.api->wait(&context, &signal, PTO_EQ, 1, 0);
   };
-  std::shared_ptr<pto::Run> run =
-      node.Start({{.kernel = "blocks", .block_num = kBlocks - 1}, {}, {.after = {0}}}, body);
+  std::shared_ptr<pto::Run> blocked =
+      node.Start({{.kernel = "blocks", .block_num = 40}, {.after = {0}}}, blocks);
+  const auto observer = node.observer;
+  while (here < 40) std::this_thread::yield();
+  const KernelBody nothing = [](uint32_t, const pto_context&) { return 0; };
+  std::shared_ptr<pto::Run> other = node.Start({{}, {.kernel = "blocks"}}, nothing);
   node.observer->WaitFinished();
-  EXPECT_EQ(run->state(), RunState::kSucceeded);
-  EXPECT_EQ(run->counts().done, 3u);
+  EXPECT_EQ(other->state(), RunState::kSucceeded);
+  EXPECT_EQ(blocked->state(), RunState::kRunning);
+  node.Notify(0, PTO_SET, 1);
+  observer->WaitFinished();
+  EXPECT_EQ(blocked->state(), RunState::kSucceeded);
+  EXPECT_EQ(blocked->counts().done, 2u);
 }
 
 // A ring of fibers that wake each other, over two executors: nothing is lost, all are resumed.
