@@ -27,10 +27,10 @@ BlockEnd CallKernel(const pto_kernel_info& kernel, const pto_context& context, B
   try {
     const int32_t code = kernel.function(&context);
     if (code == 0) return BlockEnd::kDone;
-    *error = code == PTO_TIMED_OUT && !state.failure.ok()
-                 ? std::move(state.failure)
+    *error = code == PTO_TIMED_OUT && !state.rare().failure.ok()
+                 ? std::move(state.rare().failure)
                  : TaskData::BlockError(reason::kKernelFailed, ticket,
-                                        absl::StrCat("returned ", code), state.error);
+                                        absl::StrCat("returned ", code), state.rare().error);
   } catch (const std::exception& thrown) {
     *error = TaskData::BlockError(reason::kKernelThrew, ticket, "threw", thrown.what());
   } catch (...) {

@@ -31,9 +31,20 @@ struct BlockState {
   // Whether the task's counter counts this call. Else the task ends with it, unless `deferred`.
   bool counted = false;
   bool deferred = false;
-  std::string error;
-  absl::Status failure;  // of a call below that failed last, to say more than its code does
-  std::vector<std::shared_ptr<AsyncCopy>> copies;
+
+  // What most blocks never need.
+  struct Rare {
+    std::string error;     // what the kernel says itself
+    absl::Status failure;  // of the last wait that failed, which says more than its code does
+    std::vector<std::shared_ptr<AsyncCopy>> copies;
+  };
+  Rare& rare() {
+    if (rare_ == nullptr) rare_ = std::make_unique<Rare>();
+    return *rare_;
+  }
+
+ private:
+  std::unique_ptr<Rare> rare_;
 };
 
 }  // namespace pto

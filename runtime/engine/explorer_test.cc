@@ -24,10 +24,10 @@ constexpr uint64_t kSchedules = 2000;
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 constexpr uint64_t kSchedules = 2000;
 #else
-constexpr uint64_t kSchedules = 25'000;
+constexpr uint64_t kSchedules = 21'000;
 #endif
 #else
-constexpr uint64_t kSchedules = 25'000;
+constexpr uint64_t kSchedules = 21'000;
 #endif
 
 // What a scenario may contain.

@@ -47,7 +47,7 @@ class Fiber {
   void SwitchOut(bool last);
 
   std::byte* const mapping_;
-  std::byte* const stack_;  // its lowest address
+  [[maybe_unused]] std::byte* const stack_;  // its lowest address
   void* inside_ = nullptr;
   void* outside_ = nullptr;
   Body body_ = nullptr;
@@ -57,11 +57,11 @@ class Fiber {
   Exceptions exceptions_;
 
   // ---- for the sanitizers
-  void* fake_stack_ = nullptr;
-  const void* outside_stack_ = nullptr;
-  size_t outside_bytes_ = 0;
-  void* tsan_inside_ = nullptr;
-  void* tsan_outside_ = nullptr;
+  [[maybe_unused]] void* fake_stack_ = nullptr;
+  [[maybe_unused]] const void* outside_stack_ = nullptr;
+  [[maybe_unused]] size_t outside_bytes_ = 0;
+  [[maybe_unused]] void* tsan_inside_ = nullptr;
+  [[maybe_unused]] void* tsan_outside_ = nullptr;
 };
 
 }  // namespace pto

@@ -15,7 +15,7 @@ namespace {
 
 int32_t Refuse(BlockState& state, pto_result result, absl::string_view text) {
   // What the kernel says itself is better.
-  if (state.error.empty()) state.error = std::string(text);
+  if (state.rare().error.empty()) state.rare().error = std::string(text);
   return result;
 }
 
@@ -47,7 +47,7 @@ int32_t WaitFor(BlockState& state, const SignalWord& signal, pto_compare compare
     case WaitEnd::kHolds:
       return PTO_OK;
     case WaitEnd::kTimedOut:
-      state.failure = waiter.TimedOut();
+      state.rare().failure = waiter.TimedOut();
       return PTO_TIMED_OUT;
     case WaitEnd::kCancelled:
       break;
@@ -74,7 +74,7 @@ void KernelApi::Log(const pto_context* context, pto_log_level level, const char*
 }
 
 void KernelApi::SetError(const pto_context* context, const char* text) {
-  BlockState::Of(context).error = text == nullptr ? "" : text;
+  BlockState::Of(context).rare().error = text == nullptr ? "" : text;
 }
 
 int32_t KernelApi::Wait(const pto_context* context, const pto_signal* signal, pto_compare compare,
@@ -124,7 +124,7 @@ int32_t KernelApi::Meet(const pto_context* context, pto_scope scope) {
       WaitFor(state, barrier.signal(), PTO_GE, arrival.meeting, nullptr, /*timeout=*/0);
   if (result == PTO_OK) return barrier.Met(arrival.meeting) ? PTO_OK : broken();
   if (result == PTO_TIMED_OUT) {
-    state.failure = TaskData::BlockError(
+    state.rare().failure = TaskData::BlockError(
         reason::kWaitTimeout, *state.ticket, "waited too long",
         absl::StrCat(barrier.arrived(), " of ", barrier.expected(), " came to the barrier"));
   }
@@ -152,18 +152,18 @@ int32_t KernelApi::Copy(const pto_context* context, const pto_tensor* to, const 
   std::shared_ptr<AsyncCopy> copy =
       AsyncCopy::Begin(*state.services, *state.run, *to, *from, notice);
   if (event == nullptr) return PTO_OK;
-  state.copies.push_back(std::move(copy));
-  *event = state.copies.size();
+  state.rare().copies.push_back(std::move(copy));
+  *event = state.rare().copies.size();
   return PTO_OK;
 }
 
 int32_t KernelApi::WaitCopy(const pto_context* context, pto_event event, int64_t timeout) {
   BlockState& state = BlockState::Of(context);
-  if (event == 0 || event > state.copies.size() || timeout < 0) {
+  if (event == 0 || event > state.rare().copies.size() || timeout < 0) {
     return Refuse(state, PTO_INVALID, absl::StrCat("the block began no copy ", event));
   }
   if (state.host == nullptr) return NotAllowed(state, "wait_copy");
-  std::shared_ptr<AsyncCopy> copy = state.copies[event - 1];
+  std::shared_ptr<AsyncCopy> copy = state.rare().copies[event - 1];
   const SignalWord done = copy->done();
   return WaitFor(state, done, PTO_EQ, 1, std::move(copy), timeout);
 }
@@ -194,10 +194,10 @@ int32_t KernelApi::Defer(const pto_context* context, const pto_signal* signal, p
 
 int32_t KernelApi::DeferCopy(const pto_context* context, pto_event event, int64_t timeout) {
   BlockState& state = BlockState::Of(context);
-  if (event == 0 || event > state.copies.size() || timeout < 0) {
+  if (event == 0 || event > state.rare().copies.size() || timeout < 0) {
     return Refuse(state, PTO_INVALID, absl::StrCat("the block began no copy ", event));
   }
-  std::shared_ptr<AsyncCopy> copy = state.copies[event - 1];
+  std::shared_ptr<AsyncCopy> copy = state.rare().copies[event - 1];
   const SignalWord done = copy->done();
   if (done.Load() == 1) return PTO_OK;
   BeginDeferring(state, state.run->counters_[state.ticket->task]);

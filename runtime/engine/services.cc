@@ -11,7 +11,8 @@ LongTask& Services::BeginLong(Run& run, uint32_t task) {
     entry.start_ns = clock().NowNanos();
     entry.timeout_ns = detail != nullptr && detail->timeout_ns != 0 ? detail->timeout_ns
                                                                     : run.spec_.task_timeout_ns;
-    if (entry.timeout_ns > 0 && timers_ != nullptr) {
+    if (entry.timeout_ns > 0 && entry.timeout_ns < INT64_MAX - entry.start_ns &&
+        timers_ != nullptr) {
       entry.timer = timers_->Schedule(entry.start_ns + entry.timeout_ns,
                                       [this, weak = run.weak_from_this(), task] {
                                         if (auto late = weak.lock()) Expire(*late, task);

@@ -27,9 +27,17 @@ bool TaskWaiter::Begin(int64_t timeout_ns, const LongTask* long_task) {
   WaitTable& waits = services_.waits();
   const WaitTable::Key key = key_;
   const bool entered = waits.Add(*this, key, [&] {
-    if (timeout_ns_ > 0 && timers != nullptr) {
-      timer_ = timers->Schedule(services_.clock().NowNanos() + timeout_ns_,
-                                [&waits, key] { waits.End(key, WaitEnd::kTimedOut); });
+    const int64_t now = services_.clock().NowNanos();
+    // A time beyond the end of the clock never comes.
+    if (timeout_ns_ > 0 && timeout_ns_ < INT64_MAX - now && timers != nullptr) {
+      timer_ = timers->Schedule(now + timeout_ns_,
+                                [&services = services_, weak = run.weak_from_this(), key] {
+                                  // The run, and the engine with it, stay until all is done.
+                                  const std::shared_ptr<Run> late = weak.lock();
+                                  if (late == nullptr || !late->Hold()) return;
+                                  services.waits().End(key, WaitEnd::kTimedOut);
+                                  services.scheduler().Drop(*late);
+                                });
     }
     run.long_tasks_.Add(*this);
   });
