@@ -27,6 +27,8 @@ packages=(
   libabsl-dev libc-ares-dev libre2-dev libssl-dev zlib1g-dev
   # Matrix products of the kernels.
   libblis-serial-dev
+  # Stacks of kernels that wait.
+  libboost-context-dev
   # The command line.
   libcli11-dev
   # Scripts, Bazel's Python rules, and the style check's list of files.

@@ -6,6 +6,7 @@
 // The built-in kernels by family. The infos live as long as the program.
 namespace pto::kernels {
 
+absl::Span<const pto_kernel_info> ControlKernels();      // join, notify, wait, …, copy_async
 absl::Span<const pto_kernel_info> CopyKernels();         // copy
 absl::Span<const pto_kernel_info> CompareKernels();      // compare
 absl::Span<const pto_kernel_info> ElementwiseKernels();  // add, sub, mul, scale, axpy

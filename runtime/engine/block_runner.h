@@ -1,22 +1,29 @@
 #pragma once
 
-#include <cstdint>
-
 #include "absl/status/status.h"
-#include "absl/types/span.h"
+#include "runtime/engine/block_host.h"
 #include "runtime/engine/block_ticket.h"
-#include "runtime/engine/run.h"
+#include "runtime/engine/long_tasks.h"
 
 namespace pto {
 
-// Calls the kernel of one block: lays out its tensors and scalars, and turns what it returns,
-// or throws, into a status.
+class Services;
+
+// How a call of a kernel ended. kDeferred: its task is counted, and goes on without it; the call
+// itself may have failed.
+enum class BlockEnd { kDone, kFailed, kDeferred };
+
+// Calls the kernel of one block: lays out its tensors and scalars, and turns what it returns, or
+// throws, into a status.
 class BlockRunner {
  public:
-  static absl::Status Call(const BlockTicket& ticket);
+  // Of a plain task.
+  static BlockEnd Call(Services& services, const BlockTicket& ticket, absl::Status* error);
 
- private:
-  static void LayOut(const Run& run, absl::Span<const uint32_t> args, pto_tensor* tensors);
+  // Of any other, whose counter counts the call. `host` is nullptr when it must not wait, and
+  // `long_task` when the task is none.
+  static BlockEnd CallSlow(Services& services, const BlockTicket& ticket, BlockHost* host,
+                           LongTask* long_task, absl::Status* error);
 };
 
 }  // namespace pto

@@ -8,16 +8,26 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/error.h"
+#include "runtime/engine/fiber_lane.h"
+#include "runtime/engine/services.h"
 #include "runtime/engine/worker.h"
 
 namespace pto {
+namespace {
+
+std::string TimeText(int64_t ns) { return absl::FormatDuration(absl::Nanoseconds(ns)); }
+
+}  // namespace
+
 Engine::Engine(Options options)
     : chips_(std::move(options.chips)),
       clock_(*options.clock),
       timers_(options.timers),
       scheduler_(chips_, clock_, options.executors, options.trace,
                  [this](Run& run) { Finish(run); }),
-      helper_(std::make_unique<Worker>(scheduler_)) {
+      services_(std::make_unique<Services>(scheduler_, timers_)),
+      step_lane_(std::make_unique<FiberLane>(scheduler_.parking())),
+      helper_(std::make_unique<Worker>(*services_)) {
   for (uint32_t i = 0; i < options.executors; ++i) {
     executors_.emplace_back([this, i] {
       pthread_setname_np(pthread_self(), absl::StrCat("executor-", i).substr(0, 15).c_str());
@@ -29,13 +39,12 @@ Engine::Engine(Options options)
 Engine::~Engine() {
   StopIf([](const Run&) { return true; }, RunState::kCancelled,
          Error(reason::kRunCancelled, "the engine stops"));
-  if (executors_.empty()) {
-    while (RunOne()) {
-    }
-  }
-  {
+  while (true) {
+    if (executors_.empty() && RunOne()) continue;
     MutexLock lock(mutex_);
-    while (active_ != nullptr) no_runs_.Wait(mutex_);
+    if (active_ == nullptr) break;
+    // Without executors, what kernels on threads of their own leave behind is for this one.
+    no_runs_.WaitFor(mutex_, std::chrono::milliseconds(executors_.empty() ? 1 : 1000));
   }
   stopping_.store(true, std::memory_order_release);
   scheduler_.parking().Wake(executors_.size() + 1);
@@ -50,20 +59,8 @@ void Engine::Accept(const std::shared_ptr<Run>& run) {
   AddActive(run);
   // Belongs to whoever sets `begun_`: the run cannot end before all is in place.
   run->outstanding_.store(1, std::memory_order_release);
-  if (run->spec_.timeout_ns > 0 && timers_ != nullptr) {
-    const int64_t timeout = run->spec_.timeout_ns;
-    const TimerQueue::Id id = timers_->Schedule(
-        run->accepted_ns() + timeout, [this, weak = std::weak_ptr<Run>(run), timeout] {
-          if (std::shared_ptr<Run> late = weak.lock()) {
-            Stop(*late, RunState::kFailed,
-                 Error(reason::kRunDeadline,
-                       absl::StrCat("the run's time of ",
-                                    absl::FormatDuration(absl::Nanoseconds(timeout)), " is up"))
-                     .With("timeout", absl::FormatDuration(absl::Nanoseconds(timeout))));
-          }
-        });
-    MutexLock lock(run->mutex_);
-    run->deadline_timer_ = id;
+  if (timers_ != nullptr && (run->spec_.timeout_ns > 0 || run->spec_.queue_timeout_ns > 0)) {
+    SetDeadlines(run);
   }
 }
 
@@ -82,12 +79,35 @@ void Engine::Begin(const std::shared_ptr<Run>& run, int64_t help_ns) {
     // What is left, of this run or of one that waited for a core used here, is the executors'.
     scheduler_.parking().Wake(scheduler_.ready());
   } else {
-    run->outstanding_.fetch_add(static_cast<int64_t>(image.roots().size()),
-                                std::memory_order_acq_rel);
-    std::vector<uint32_t> scratch;
-    scheduler_.Push(*run, image.roots(), false, &scratch);
+    Worker(*services_).Begin(*run, false);
   }
   scheduler_.Drop(*run);
+}
+
+void Engine::SetDeadlines(const std::shared_ptr<Run>& run) {
+  const auto stop_at = [&](int64_t after_ns, bool if_queued, const absl::Status& error) {
+    if (after_ns == 0) return TimerQueue::Id{0};
+    return timers_->Schedule(run->accepted_ns() + after_ns,
+                             [this, weak = std::weak_ptr<Run>(run), if_queued, error] {
+                               std::shared_ptr<Run> late = weak.lock();
+                               if (late == nullptr || (if_queued && late->started_ns() != 0))
+                                 return;
+                               Stop(*late, RunState::kFailed, error);
+                             });
+  };
+  const std::string all = TimeText(run->spec_.timeout_ns);
+  const TimerQueue::Id deadline =
+      stop_at(run->spec_.timeout_ns, false,
+              Error(reason::kRunDeadline, absl::StrCat("the run's time of ", all, " is up"))
+                  .With("timeout", all));
+  const std::string queued = TimeText(run->spec_.queue_timeout_ns);
+  const TimerQueue::Id queue = stop_at(
+      run->spec_.queue_timeout_ns, true,
+      Error(reason::kQueueDeadline, absl::StrCat("no task of the run has started in ", queued))
+          .With("timeout", queued));
+  MutexLock lock(run->mutex_);
+  run->deadline_timer_ = deadline;
+  run->queue_timer_ = queue;
 }
 
 void Engine::Stop(Run& run, RunState as, absl::Status error) {
@@ -102,7 +122,7 @@ void Engine::Stop(Run& run, RunState as, absl::Status error) {
     }
   }
   // Tasks in the queues are taken back here, however busy the executors are.
-  Worker(scheduler_).Clear(run);
+  Worker(*services_).Clear(run);
   // Cores that its blocks had been given are free.
   scheduler_.parking().Wake(scheduler_.ready());
   // A run that has not begun never will, and there is nothing else to wait for.
@@ -129,10 +149,47 @@ uint64_t Engine::CountIf(const std::function<bool(const Run&)>& select) const {
   return ActiveIf(select).size();
 }
 
-bool Engine::RunOne() { return Worker(scheduler_).RunAny(1); }
+bool Engine::RunOne() { return Worker(*services_, step_lane_.get()).RunAny(1); }
+
+bool Engine::Step(const Chooser& choose) {
+  Worker worker(*services_, step_lane_.get());
+  std::vector<uint32_t> chips;
+  for (uint32_t chip = 0; chip < chips_.size(); ++chip) {
+    if (scheduler_.queue(chip).ready() > 0) chips.push_back(chip);
+  }
+  while (true) {
+    const size_t fibers = step_lane_->runnable();
+    const size_t errands = services_->errands().size();
+    const size_t count = chips.size() + fibers + errands;
+    if (count == 0) return false;
+    size_t chosen = choose(count);
+    if (chosen < fibers) return worker.RunFiber(chosen);
+    chosen -= fibers;
+    if (chosen < errands) return worker.RunErrand(chosen);
+    chosen -= errands;
+    if (worker.RunBlockOf(chips[chosen])) return true;
+    // There is no core for it.
+    chips.erase(chips.begin() + static_cast<ptrdiff_t>(chosen));
+  }
+}
+
+absl::Status Engine::Notify(void* address, pto_dtype dtype, pto_notify_op op, int64_t value) {
+  const SignalWord signal{address, static_cast<uint32_t>(dtype)};
+  if (!signal.valid()) {
+    return Error(reason::kArgumentInvalid, "a signal is an aligned word of type I32 or I64");
+  }
+  if (!IsNotifyOp(op)) {
+    return Error(reason::kArgumentInvalid, absl::StrCat("there is no notify op ", op));
+  }
+  services_->waits().Notify(signal, op, value);
+  return absl::OkStatus();
+}
+
+size_t Engine::waiting() const { return services_->waits().size(); }
 
 void Engine::ExecutorLoop() {
-  Worker worker(scheduler_);
+  FiberLane lane(scheduler_.parking());
+  Worker worker(*services_, &lane);
   while (true) {
     const uint64_t parking_ticket = scheduler_.parking().Ticket();
     if (worker.RunAny()) continue;
@@ -160,11 +217,13 @@ std::shared_ptr<Run> Engine::RemoveActive(Run& run) {
 }
 
 void Engine::Finish(Run& run) {
-  TimerQueue::Id timer = 0;
+  std::vector<TimerQueue::Id> timers = run.long_tasks_.Clear();
   RunState state = RunState::kFailed;
   {
     MutexLock lock(run.mutex_);
-    timer = run.deadline_timer_;
+    for (const TimerQueue::Id timer : {run.deadline_timer_, run.queue_timer_}) {
+      if (timer != 0) timers.push_back(timer);
+    }
     if (run.done_.load(std::memory_order_relaxed) == run.image().task_count()) {
       state = RunState::kSucceeded;
       run.errors_.clear();
@@ -174,7 +233,7 @@ void Engine::Finish(Run& run) {
     run.ended_ns_.store(clock_.NowNanos(), std::memory_order_release);
     run.state_.store(state, std::memory_order_release);
   }
-  if (timer != 0) timers_->Cancel(timer);
+  for (const TimerQueue::Id timer : timers) timers_->Cancel(timer);
   run.spec_.slots.reset();
   if (run.spec_.observer != nullptr) run.spec_.observer->OnFinished(run);
   run.spec_.observer.reset();

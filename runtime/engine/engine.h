@@ -18,6 +18,8 @@
 
 namespace pto {
 
+class FiberLane;
+class Services;
 class Worker;
 
 // Runs graphs on the cores of the node's chips.
@@ -78,8 +80,21 @@ class Engine {
   // How many of the runs that have not ended `select` is true for.
   uint64_t CountIf(const std::function<bool(const Run&)>& select) const;
 
-  // Runs one block and what follows on it. Returns false when there is nothing to run.
+  // Runs one block and what follows on it, goes on with one that waited, or does something that
+  // needs no core. Returns false when there is nothing to run. Always called by the same thread.
   bool RunOne();
+
+  // Gets how many things could happen next, and returns which of them shall, counted from 0.
+  using Chooser = std::function<size_t(size_t count)>;
+  // The same, but the caller chooses: a block of one of the chips, one of those that waited, or
+  // one of what needs no core. For tests, so that a seed can stand for an order of events.
+  bool Step(const Chooser& choose);
+
+  // Changes a signal, one word of device memory, and lets those go on that waited for it.
+  absl::Status Notify(void* address, pto_dtype dtype, pto_notify_op op, int64_t value);
+
+  // Waits of kernels and tasks for signals, copies and barriers. Exact only under no change.
+  size_t waiting() const;
 
   uint64_t active_runs() const { return active_count_.load(std::memory_order_acquire); }
   // Waits until no run is active or `timeout` has passed. Returns whether none is.
@@ -90,6 +105,7 @@ class Engine {
 
  private:
   void ExecutorLoop();
+  void SetDeadlines(const std::shared_ptr<Run>& run);
   void Finish(Run& run);
   void AddActive(const std::shared_ptr<Run>& run);
   // Returns what kept the run alive.
@@ -101,6 +117,9 @@ class Engine {
   const Clock& clock_;
   TimerQueue* const timers_;
   Scheduler scheduler_;
+  const std::unique_ptr<Services> services_;
+  // For whoever calls RunOne.
+  const std::unique_ptr<FiberLane> step_lane_;
 
   mutable Mutex mutex_;
   CondVar no_runs_;

@@ -93,7 +93,7 @@ bool ReadyQueue::TakeFrom(Flow& flow, Line line, uint32_t max, BlockTicket* tick
   if (ticket->core < 0) return false;
   shares_.Take(*flow.share, static_cast<uint32_t>(ticket->core), ticket->kind);
   // What is not plain may wait for other blocks of its task: each gets a core of its own.
-  if (!task.plain()) max = 1;
+  if (run.IsSlow(flow.head)) max = 1;
   ticket->block_end = flow.head_block + std::min(max, block_num - flow.head_block);
   flow.head_block = ticket->block_end;
   uint32_t ended = 0;
@@ -101,7 +101,7 @@ bool ReadyQueue::TakeFrom(Flow& flow, Line line, uint32_t max, BlockTicket* tick
     PopHead(flow, line);
     ended = 1;
     while (block_num == 1 && !flow.empty() && ended < max &&
-           image.tasks()[flow.head].block_num == 1 && image.tasks()[flow.head].plain()) {
+           image.tasks()[flow.head].block_num == 1 && !run.IsSlow(flow.head)) {
       more->push_back(flow.head);
       PopHead(flow, line);
       ++ended;
@@ -128,8 +128,9 @@ bool ReadyQueue::TakeFrom(Flow& flow, Line line, uint32_t max, BlockTicket* tick
 bool ReadyQueue::TakePlaced(const Run* only, BlockTicket* ticket) {
   const auto it = only == nullptr
                       ? placed_.begin()
-                      : std::find_if(placed_.begin(), placed_.end(),
-                                     [only](const BlockTicket& t) { return t.run == only; });
+                      : std::find_if(placed_.begin(), placed_.end(), [only](const BlockTicket& t) {
+                          return t.run == only && (only->stopping() || !only->NeedsFiber(t.task));
+                        });
   if (it == placed_.end()) return false;
   *ticket = *it;
   placed_.erase(it);
@@ -158,7 +159,8 @@ bool ReadyQueue::Take(Run* only, uint32_t max, BlockTicket* ticket, std::vector<
         return false;
       }
       flow = &only->flow(chip_, KindOf(line));
-      if (flow->empty() || (!stopping && !shares_.IsNext(*flow, line))) continue;
+      if (flow->empty()) continue;
+      if (!stopping && (!shares_.IsNext(*flow, line) || only->NeedsFiber(flow->head))) continue;
     }
     if (!TakeFrom(*flow, line, max, ticket, more)) continue;
     if (reservation_ != nullptr) Collect();

@@ -33,7 +33,8 @@ class ReadyQueue {
   // Adds ready tasks of a run, all for this chip and none of them a gang.
   void Push(Run& run, absl::Span<const uint32_t> tasks);
 
-  // Takes the next block for which there is a core; of `only` when that is given. First those of
+  // Takes the next block for which there is a core; of `only` when that is given, and then none
+  // that needs a fiber, since whoever asks for one run may be gone before it ends. First those of
   // gangs that were placed and of clusters that were begun. Of plain tasks up to `max` blocks come
   // along, or that many tasks of one block and of the same run and kind in `more`, in order: all
   // for the same core. A block of a stopped run comes without a core, with all blocks of its task

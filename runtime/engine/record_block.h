@@ -10,7 +10,8 @@
 
 namespace pto {
 
-enum class TaskOutcome : uint8_t { kDone = 1, kFailed, kSkipped };
+// kPassedOver: its predicate did not hold, so it counts as done without having been run.
+enum class TaskOutcome : uint8_t { kDone = 1, kFailed, kSkipped, kPassedOver };
 
 // How and when one task ended. Times are in ns after the run was accepted.
 // Nothing is initialised: blocks are made for thousands of them, which are all written anyway.

@@ -22,7 +22,7 @@ Run::Run(RunSpec spec, int64_t accepted_ns)
 
 Run::Counts Run::counts() const {
   return {done_.load(std::memory_order_relaxed), failed_.load(std::memory_order_relaxed),
-          skipped_.load(std::memory_order_relaxed)};
+          skipped_.load(std::memory_order_relaxed), passed_over_.load(std::memory_order_relaxed)};
 }
 
 std::vector<absl::Status> Run::errors() const {

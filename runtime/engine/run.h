@@ -13,6 +13,7 @@
 #include "runtime/chip/device_memory.h"
 #include "runtime/engine/account.h"
 #include "runtime/engine/flow.h"
+#include "runtime/engine/long_tasks.h"
 #include "runtime/engine/record_block.h"
 #include "runtime/engine/share_table.h"
 #include "runtime/graph/image.h"
@@ -75,12 +76,13 @@ struct RunSpec {
 
 // One execution of a graph. Made by Engine::Prepare, then shared between the engine and whoever
 // asked for it. All public methods are thread-safe.
-class Run {
+class Run : public std::enable_shared_from_this<Run> {
  public:
   struct Counts {
     uint64_t done = 0;
     uint64_t failed = 0;
     uint64_t skipped = 0;
+    uint64_t passed_over = 0;  // of those that are done
   };
 
   Run(RunSpec spec, int64_t accepted_ns);
@@ -113,19 +115,34 @@ class Run {
   std::vector<RecordBlock> TakeRecords() { return records_.Take(); }
 
  private:
-  friend class Engine;
-  friend class ReadyQueue;
+  friend class AsyncCopy;
   friend class BlockRunner;
+  friend class Condition;
+  friend class Engine;
+  friend class KernelApi;
+  friend class ReadyQueue;
   friend class Scheduler;
+  friend class Services;
+  friend class TaskData;
+  friend class TaskWaiter;
   friend class Worker;
 
-  // The counter of a task counts first the dependencies and then the blocks that are left. Its
-  // highest bit says that a dependency or a block has failed.
+  // The counter of a task counts first the dependencies and then the calls and the conditions that
+  // are left; of a plain task of one call only while it has conditions. Its highest bit says that
+  // one of them has failed.
   static constexpr uint32_t kFailedBit = 1u << 31;
   static constexpr size_t kMaxErrors = 17;
 
   Flow& flow(uint32_t chip, pto_core kind) {
     return flows_[spec_.image->place_of_chip(chip) * 3 + static_cast<uint32_t>(kind) - 1];
+  }
+  // Whether a task is more than calls of plain kernels, here where all may have a deadline.
+  bool IsSlow(uint32_t task) const {
+    return !spec_.image->tasks()[task].plain() || spec_.task_timeout_ns > 0;
+  }
+  // Whether its blocks run on fibers, which only executors have.
+  bool NeedsFiber(uint32_t task) const {
+    return (spec_.image->tasks()[task].traits & (kTaskWaits | kTaskBlocks)) == kTaskWaits;
   }
   bool stopping() const { return stop_.load(std::memory_order_acquire); }
   void AddError(absl::Status error);
@@ -142,6 +159,7 @@ class Run {
   std::atomic<uint64_t> done_{0};
   std::atomic<uint64_t> failed_{0};
   std::atomic<uint64_t> skipped_{0};
+  std::atomic<uint64_t> passed_over_{0};
   // Set once: nothing new starts. What kernels see as their cancel flag.
   std::atomic<bool> stop_{false};
   // Set once, by its beginning or by the stop of a run that has not begun.
@@ -168,6 +186,9 @@ class Run {
   // What the run ends as when it was stopped.
   RunState stop_state_ ABSL_GUARDED_BY(mutex_) = RunState::kCancelled;
   TimerQueue::Id deadline_timer_ ABSL_GUARDED_BY(mutex_) = 0;
+  TimerQueue::Id queue_timer_ ABSL_GUARDED_BY(mutex_) = 0;
+
+  LongTasks long_tasks_;
 
   RecordBlocks records_;
 };

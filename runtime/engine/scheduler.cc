@@ -78,12 +78,18 @@ bool Scheduler::TakeAny(uint32_t max, uint32_t* next_chip, BlockTicket* ticket,
                         std::vector<uint32_t>* more) {
   for (uint32_t i = 0; i < chip_count(); ++i) {
     const uint32_t chip = (*next_chip + i) % chip_count();
-    if (!queue(chip).Take(nullptr, Share(chip, max), ticket, more)) continue;
-    SeeToGangs(chip);
+    if (!TakeFrom(chip, max, ticket, more)) continue;
     *next_chip = (chip + 1) % chip_count();
     return true;
   }
   return false;
+}
+
+bool Scheduler::TakeFrom(uint32_t chip, uint32_t max, BlockTicket* ticket,
+                         std::vector<uint32_t>* more) {
+  if (!queue(chip).Take(nullptr, Share(chip, max), ticket, more)) return false;
+  SeeToGangs(chip);
+  return true;
 }
 
 bool Scheduler::TakeOf(Run& run, uint32_t max, BlockTicket* ticket, std::vector<uint32_t>* more) {

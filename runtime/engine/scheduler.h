@@ -41,6 +41,8 @@ class Scheduler {
 
   // Takes the next blocks of any run, looking at the chips in turn from `*next_chip` on.
   bool TakeAny(uint32_t max, uint32_t* next_chip, BlockTicket* ticket, std::vector<uint32_t>* more);
+  // The same of one chip only.
+  bool TakeFrom(uint32_t chip, uint32_t max, BlockTicket* ticket, std::vector<uint32_t>* more);
   // The same of one run only. Of a stopped run all that waits, gangs too.
   bool TakeOf(Run& run, uint32_t max, BlockTicket* ticket, std::vector<uint32_t>* more);
 

@@ -33,20 +33,41 @@ uint64_t LongTicks() {
 }  // namespace
 
 bool Worker::RunAny(uint32_t max) {
-  BlockTicket ticket;
-  if (!scheduler_.TakeAny(max, &next_chip_, &ticket, &local_)) return false;
-  // Whoever queued a task for itself may have been given another one: pass the word on.
-  if (scheduler_.parking().has_sleepers() && scheduler_.ready() > 0) scheduler_.parking().Wake(1);
-  Execute(ticket);
-  return true;
+  // None of the three may keep the others waiting.
+  for (uint32_t i = 0; i < 3; ++i) {
+    switch (turn_++ % 3) {
+      case 0:
+        if (RunFiber()) return true;
+        break;
+      case 1:
+        if (RunErrand()) return true;
+        break;
+      default: {
+        BlockTicket ticket;
+        if (!scheduler_.TakeAny(max, &next_chip_, &ticket, &local_)) break;
+        // Whoever queued a task for itself may have been given another one: pass the word on.
+        if (scheduler_.parking().has_sleepers() && scheduler_.ready() > 0) {
+          scheduler_.parking().Wake(1);
+        }
+        Execute(ticket);
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 void Worker::HelpWith(Run& run, int64_t until_ns) {
   until_ns_ = until_ns;
   BlockTicket ticket;
-  while (scheduler_.clock().NowNanos() < until_ns &&
-         scheduler_.TakeOf(run, kMaxBatch, &ticket, &local_)) {
-    Execute(ticket);
+  while (scheduler_.clock().NowNanos() < until_ns) {
+    if (scheduler_.TakeOf(run, kMaxBatch, &ticket, &local_)) {
+      Execute(ticket);
+    } else if (Errand* const errand = services_.errands().TakeOf(run)) {
+      errand->Do(*this);
+    } else {
+      break;
+    }
   }
   until_ns_ = 0;
 }
@@ -63,7 +84,8 @@ void Worker::BeginWith(Run& run, int64_t until_ns) {
   ticket.chip = first.chip;
   const bool alike = std::all_of(roots.begin(), roots.end(), [&](uint32_t root) {
     const ImageTask& task = image.tasks()[root];
-    return task.chip == first.chip && task.core == first.core && task.one_call();
+    return task.chip == first.chip && task.core == first.core && task.one_call() &&
+           !run.IsSlow(root);
   });
   if (alike && roots.size() <= kMaxBatch &&
       scheduler_.queue(first.chip).TakeCore(run, kind, &ticket.core)) {
@@ -72,8 +94,7 @@ void Worker::BeginWith(Run& run, int64_t until_ns) {
     local_.assign(roots.begin() + 1, roots.end());
     Execute(ticket);
   } else {
-    run.outstanding_.fetch_add(static_cast<int64_t>(roots.size()), std::memory_order_acq_rel);
-    scheduler_.Push(run, roots, true, &group_);
+    Begin(run, true);
   }
   HelpWith(run, until_ns);
 }
@@ -81,6 +102,8 @@ void Worker::BeginWith(Run& run, int64_t until_ns) {
 void Worker::Clear(Run& run) {
   BlockTicket ticket;
   while (scheduler_.TakeOf(run, 1, &ticket, &local_)) Execute(ticket);
+  services_.CancelWaits(run);
+  for (Errand* const errand : services_.errands().TakeAllOf(run)) errand->Do(*this);
 }
 
 void Worker::Execute(const BlockTicket& ticket) {
@@ -103,17 +126,33 @@ void Worker::Execute(const BlockTicket& ticket) {
     Abandon(ticket_);
     return;
   }
+  BeginStretch(ticket);
+  if (run.IsSlow(ticket_.task)) {
+    ExecuteSlow();
+    return;
+  }
+  if (!RunBlocks()) return;
+  RunLocal();
+  batch_ = long_ ? 1 : std::min(kMaxBatch, 2 * batch_);
+  EndStay();
+}
+
+void Worker::BeginStretch(const BlockTicket& ticket) {
+  ticket_ = ticket;
+  Run& run = *ticket_.run;
+  chip_ = ticket_.chip;
   timed_ = run.spec_.record_level == RecordLevel::kAll;
   long_ = false;
   count_ = 0;
   last_ticks_ = Ticks();
   recorder_.Begin(scheduler_.clock().NowNanos(), last_ticks_);
   if (run.started_ns() == 0) MarkStarted();
-  if (!RunBlocks()) return;
-  RunLocal();
+}
+
+void Worker::EndStay() {
+  Run& run = *ticket_.run;
   Flush();
   LeaveCore();
-  batch_ = long_ ? 1 : std::min(kMaxBatch, 2 * batch_);
   if (local_.capacity() > kMaxKeptTasks) local_ = {};
   scheduler_.Drop(run);
 }
@@ -129,13 +168,18 @@ bool Worker::RunBlocks() {
     stopped = run.stopping();
     if (stopped) break;
     if (scheduler_.trace() != nullptr) scheduler_.trace()->OnStart(ticket_);
-    absl::Status result = BlockRunner::Call(ticket_);
+    absl::Status error;
+    const BlockEnd end = BlockRunner::Call(services_, ticket_, &error);
     // A kernel may have seen its cancel flag and returned early: what it says is no success.
     stopped = run.stopping();
-    if (!stopped && !result.ok()) {
-      failed = true;
-      run.AddError(std::move(result));
+    if (end == BlockEnd::kDone) continue;
+    if (end == BlockEnd::kDeferred) {
+      EndDeferred(std::move(error));
+      return true;
     }
+    if (stopped) break;
+    failed = true;
+    run.AddError(std::move(error));
   }
   if (run.image().tasks()[task].one_call()) {
     if (!stopped) EndTask(task, failed, 0);
@@ -179,14 +223,18 @@ void Worker::RunLocal() {
     local_.pop_back();
     BeginTask(ticket_.task);
     if (scheduler_.trace() != nullptr) scheduler_.trace()->OnStart(ticket_);
-    absl::Status result = BlockRunner::Call(ticket_);
+    absl::Status error;
+    const BlockEnd end = BlockRunner::Call(services_, ticket_, &error);
+    if (end == BlockEnd::kDeferred) {
+      EndDeferred(std::move(error));
+      continue;
+    }
     if (run.stopping()) {
       local_.clear();
       return;
     }
-    const bool failed = !result.ok();
-    if (failed) run.AddError(std::move(result));
-    EndTask(ticket_.task, failed, 0);
+    if (end == BlockEnd::kFailed) run.AddError(std::move(error));
+    EndTask(ticket_.task, end == BlockEnd::kFailed, 0);
   }
 }
 
@@ -217,6 +265,7 @@ void Worker::EndTask(uint32_t task, bool failed, int64_t start_ns) {
     last_ticks_ = now;
   }
   Release(task, failed);
+  if (!special_.empty()) SortSpecial();
   if (!elsewhere_.empty()) {
     run.outstanding_.fetch_add(static_cast<int64_t>(elsewhere_.size()), std::memory_order_acq_rel);
     Flush();
@@ -230,6 +279,8 @@ void Worker::Release(uint32_t task, bool failed) {
   Run& run = *ticket_.run;
   const GraphImage& image = run.image();
   const auto core = static_cast<uint8_t>(ticket_.kind);
+  // In a run whose tasks all have a deadline none is plain.
+  const uint8_t traits = run.spec_.task_timeout_ns > 0 ? kTaskTimed : 0;
   // Tasks whose successors are to be told; all but the first were skipped.
   pending_.assign(1, task);
   while (!pending_.empty()) {
@@ -250,8 +301,12 @@ void Worker::Release(uint32_t task, bool failed) {
         continue;
       }
       const ImageTask& next = image.tasks()[successor];
-      if (!next.one_call()) counter.store(image.calls(successor), std::memory_order_relaxed);
-      const bool here = next.chip == chip_ && next.core == core && next.one_call();
+      if (((next.traits | traits) & ~kTaskHasDetail) != 0) {
+        special_.push_back(successor);
+        continue;
+      }
+      if (next.block_num > 1) counter.store(next.block_num, std::memory_order_relaxed);
+      const bool here = next.chip == chip_ && next.core == core && next.block_num == 1;
       (here ? local_ : elsewhere_).push_back(successor);
     }
     if (pending_.empty() && !skipped_.empty()) {
@@ -309,12 +364,13 @@ bool Worker::ShouldYield() {
   if (++count_ < kMaxBatch && !long_) return false;
   count_ = 0;
   if (until_ns_ != 0 && scheduler_.clock().NowNanos() >= until_ns_) return true;
+  if (services_.errands().size() > 0 || (lane_ != nullptr && lane_->runnable() > 0)) return true;
   return scheduler_.OthersWait(*ticket_.run);
 }
 
 void Worker::Abandon(const BlockTicket& ticket) {
   Run& run = *ticket.run;
-  if (!run.image().tasks()[ticket.task].one_call()) {
+  if (run.image().tasks()[ticket.task].block_num > 1 || run.IsSlow(ticket.task)) {
     const uint32_t before =
         run.counters_[ticket.task].fetch_sub(ticket.abandoned, std::memory_order_acq_rel);
     if ((before & ~Run::kFailedBit) != ticket.abandoned) return;

@@ -3,7 +3,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "runtime/engine/block_runner.h"
+#include "runtime/engine/fiber_lane.h"
 #include "runtime/engine/scheduler.h"
+#include "runtime/engine/services.h"
 #include "runtime/engine/task_recorder.h"
 
 namespace pto {
@@ -15,16 +19,21 @@ namespace pto {
 // lock and with warm caches. Of such tasks it gives away what others could run: when somebody
 // sleeps and there are many of them or they take long, and when another run waits for its turn.
 //
+// Tasks that are more than calls of plain kernels take the slow lane (worker_slow.cc): fibers,
+// which this worker alone goes on with, threads of their own, and errands.
+//
 // What is known of the tasks it ran (counts, records) reaches the run in portions; always before
 // others can see that one of their successors is ready. Not thread-safe.
 class Worker {
  public:
-  explicit Worker(Scheduler& scheduler) : scheduler_(scheduler) {}
+  // Without a lane for them it never begins fibers.
+  explicit Worker(Services& services, FiberLane* lane = nullptr)
+      : services_(services), scheduler_(services.scheduler()), lane_(lane) {}
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // Takes something of any run, at most `max` blocks, and runs it and what follows on its core.
-  // Returns false when there is nothing.
+  // Takes something of any run, at most `max` blocks, and runs it and what follows on its core; or
+  // goes on with a fiber, or does an errand. Returns false when there is nothing.
   bool RunAny(uint32_t max);
   // The same, with as many blocks at once as their length advises.
   bool RunAny() { return RunAny(batch_); }
@@ -35,6 +44,19 @@ class Worker {
   void BeginWith(Run& run, int64_t until_ns);
   // Takes all of a stopped run out of the queues.
   void Clear(Run& run);
+  // Makes the roots of a run ready. See Scheduler::Push.
+  void Begin(Run& run, bool taking_one);
+
+  // ---- one thing at a time, for those who choose themselves
+  bool RunBlockOf(uint32_t chip);
+  bool RunFiber(size_t place = 0);
+  bool RunErrand(size_t place = 0);
+
+  // ---- for errands
+  // Does a task that needs no core.
+  void BeginControl(Run& run, uint32_t task);
+  // Ends a task that has no core, after its last condition.
+  void EndDetached(Run& run, uint32_t task);
 
  private:
   // Runs the ticket's blocks, then `local_` and what joins it.
@@ -44,6 +66,10 @@ class Worker {
   bool RunBlocks();
   // Runs the tasks in `local_` on the ticket's core until none is left here.
   void RunLocal();
+  // What follows the last task on a core.
+  void EndStay();
+  // A plain task whose only call has ended, and that may go on without it.
+  void EndDeferred(absl::Status error);
   void BeginTask(uint32_t task);
   void EndTask(uint32_t task, bool failed, int64_t start_ns);
   void Release(uint32_t task, bool failed);
@@ -59,7 +85,30 @@ class Worker {
   void MarkStarted();
   void LeaveCore();
 
+  // ---- the slow lane
+  // The counters that say what has ended start anew.
+  void BeginStretch(const BlockTicket& ticket);
+  // Sees to the tasks in `special_`, which have become ready, and to those that follow them.
+  void SortSpecial();
+  void PassOver(uint32_t task);
+  void ExecuteSlow();
+  // What its deadline and its barriers are kept in; nullptr when it has none.
+  LongTask* BeginLong(const BlockTicket& ticket);
+  static BlockEnd CallSlow(Services& services, const BlockTicket& ticket, BlockHost* host,
+                           LongTask* long_task, absl::Status* error);
+  void RunOnFiber();
+  void GoOn(FiberBlock& block);
+  void RunOnThread(const BlockTicket& ticket);
+  // One call has ended. With `stay` what follows is run on its core.
+  void EndCall(const BlockTicket& ticket, BlockEnd end, absl::Status error, int64_t start_ns,
+               bool stay);
+  void EndSlow(uint32_t task, bool failed, int64_t start_ns);
+  absl::Status Control(Run& run, uint32_t task);
+
+  Services& services_;
   Scheduler& scheduler_;
+  FiberLane* const lane_;
+  uint32_t turn_ = 0;  // which kind of work is looked for first
   uint32_t next_chip_ = 0;
   uint32_t batch_ = 1;
   int64_t until_ns_ = 0;  // 0: as long as there is work
@@ -79,6 +128,7 @@ class Worker {
 
   // ---- scratch, so that ending a task allocates nothing
   std::vector<uint32_t> elsewhere_;
+  std::vector<uint32_t> special_;  // ready tasks of the slow lane
   std::vector<uint32_t> pending_;
   std::vector<uint32_t> skipped_;
   std::vector<uint32_t> group_;

@@ -83,6 +83,12 @@ def debian_repositories():
         packages = ["libblis-serial-dev"],
     )
     system_repository(
+        name = "boost_context",
+        build_file = "@pto//third_party/debian:boost_context.BUILD",
+        links = {"include/boost/context": "/usr/include/boost/context"},
+        packages = ["libboost-context-dev"],
+    )
+    system_repository(
         name = "cli11",
         build_file = "@pto//third_party/debian:cli11.BUILD",
         links = {"include/CLI": "/usr/include/CLI"},

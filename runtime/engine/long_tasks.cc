@@ -1,0 +1,78 @@
+#include "runtime/engine/long_tasks.h"
+
+#include <utility>
+
+namespace pto {
+
+LongTask& LongTasks::Begin(uint32_t task, const std::function<void(LongTask&)>& fill) {
+  MutexLock lock(mutex_);
+  std::unique_ptr<LongTask>& entry = tasks_[task];
+  if (entry == nullptr) {
+    entry = std::make_unique<LongTask>();
+    fill(*entry);
+  }
+  return *entry;
+}
+
+LongTask* LongTasks::Find(uint32_t task) {
+  MutexLock lock(mutex_);
+  const auto found = tasks_.find(task);
+  return found == tasks_.end() ? nullptr : found->second.get();
+}
+
+std::unique_ptr<LongTask> LongTasks::End(uint32_t task) {
+  MutexLock lock(mutex_);
+  const auto found = tasks_.find(task);
+  if (found == tasks_.end()) return nullptr;
+  std::unique_ptr<LongTask> entry = std::move(found->second);
+  tasks_.erase(found);
+  return entry;
+}
+
+bool LongTasks::MarkLate(uint32_t task) {
+  MutexLock lock(mutex_);
+  const auto found = tasks_.find(task);
+  if (found == tasks_.end()) return false;
+  for (const TaskWaiterLink* waiter = first_; waiter != nullptr; waiter = waiter->next_) {
+    if (waiter->task_ != task) continue;
+    found->second->late_for = waiter->Describe();
+    break;
+  }
+  found->second->late.store(true, std::memory_order_release);
+  return true;
+}
+
+std::vector<TimerQueue::Id> LongTasks::Clear() {
+  std::vector<TimerQueue::Id> timers;
+  MutexLock lock(mutex_);
+  for (const auto& [task, entry] : tasks_) {
+    if (entry->timer != 0) timers.push_back(entry->timer);
+  }
+  tasks_.clear();
+  return timers;
+}
+
+void LongTasks::Add(TaskWaiterLink& waiter) {
+  MutexLock lock(mutex_);
+  waiter.previous_ = last_;
+  waiter.next_ = nullptr;
+  (last_ != nullptr ? last_->next_ : first_) = &waiter;
+  last_ = &waiter;
+}
+
+void LongTasks::Remove(TaskWaiterLink& waiter) {
+  MutexLock lock(mutex_);
+  (waiter.previous_ != nullptr ? waiter.previous_->next_ : first_) = waiter.next_;
+  (waiter.next_ != nullptr ? waiter.next_->previous_ : last_) = waiter.previous_;
+}
+
+std::vector<WaitTable::Key> LongTasks::Waits(uint32_t task) const {
+  std::vector<WaitTable::Key> keys;
+  MutexLock lock(mutex_);
+  for (const TaskWaiterLink* waiter = first_; waiter != nullptr; waiter = waiter->next_) {
+    if (task == kAllTasks || waiter->task_ == task) keys.push_back(waiter->key_);
+  }
+  return keys;
+}
+
+}  // namespace pto

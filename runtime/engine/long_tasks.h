@@ -1,0 +1,82 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "runtime/base/mutex.h"
+#include "runtime/base/timer.h"
+#include "runtime/engine/barrier.h"
+#include "runtime/engine/wait_table.h"
+
+namespace pto {
+
+// What is kept of a task from its start to its end, when that is more than its counter: it has a
+// deadline, its blocks meet, or it ends later than its last block.
+struct LongTask {
+  int64_t start_ns = 0;
+  int64_t timeout_ns = 0;
+  TimerQueue::Id timer = 0;
+  // Set when its time is up: its kernels are to return.
+  std::atomic<bool> late{false};
+  // What a block of it waited for at that time. Written before `late`.
+  std::string late_for;
+  // The first is for all blocks, the others for those of each member. Empty when they do not meet.
+  std::deque<Barrier> barriers;
+};
+
+// Part of a list of waits that a run, or a task of it, can end.
+class TaskWaiterLink {
+ public:
+  uint32_t task() const { return task_; }
+  const WaitTable::Key& key() const { return key_; }
+
+ protected:
+  explicit TaskWaiterLink(uint32_t task) : task_(task) {}
+  ~TaskWaiterLink() = default;
+  // Says what is waited for, and what is there now.
+  virtual std::string Describe() const = 0;
+
+  WaitTable::Key key_;
+
+ private:
+  friend class LongTasks;
+  const uint32_t task_;
+  TaskWaiterLink* previous_ = nullptr;
+  TaskWaiterLink* next_ = nullptr;
+};
+
+// The long tasks of one run, and all that is waited for in it. Thread-safe.
+class LongTasks {
+ public:
+  static constexpr uint32_t kAllTasks = 0xffffffff;
+
+  // The task's entry; `fill` is called with it when it is new.
+  LongTask& Begin(uint32_t task, const std::function<void(LongTask&)>& fill);
+  // Returns nullptr when there is none.
+  LongTask* Find(uint32_t task);
+  // Takes the entry out, if there is one.
+  std::unique_ptr<LongTask> End(uint32_t task);
+  // Says that the task's time is up. Returns false when it has ended.
+  bool MarkLate(uint32_t task);
+  // Drops all entries. Returns their timers.
+  std::vector<TimerQueue::Id> Clear();
+
+  void Add(TaskWaiterLink& waiter);
+  void Remove(TaskWaiterLink& waiter);
+  // Of what is waited for now by one task, or by all.
+  std::vector<WaitTable::Key> Waits(uint32_t task) const;
+
+ private:
+  mutable Mutex mutex_;
+  absl::flat_hash_map<uint32_t, std::unique_ptr<LongTask>> tasks_ ABSL_GUARDED_BY(mutex_);
+  TaskWaiterLink* first_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  TaskWaiterLink* last_ ABSL_GUARDED_BY(mutex_) = nullptr;
+};
+
+}  // namespace pto

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+#include "kernels/pto_kernel.h"
+
+namespace pto {
+
+// One word of device memory that is changed and read atomically.
+struct SignalWord {
+  void* address = nullptr;
+  uint32_t dtype = 0;  // PTO_I32 or PTO_I64
+
+  // Whether there is such a word at all.
+  bool valid() const {
+    const uint64_t bytes = dtype == PTO_I32 ? 4 : dtype == PTO_I64 ? 8 : 0;
+    return bytes != 0 && address != nullptr && reinterpret_cast<uintptr_t>(address) % bytes == 0;
+  }
+  // Both are part of one order over all words and over who waits: see WaitTable.
+  int64_t Load() const {
+    if (dtype == PTO_I32) return std::atomic_ref(*static_cast<int32_t*>(address)).load();
+    return std::atomic_ref(*static_cast<int64_t*>(address)).load();
+  }
+  // Adding wraps around.
+  void Change(pto_notify_op op, int64_t value) const {
+    if (dtype == PTO_I32) {
+      std::atomic_ref word(*static_cast<int32_t*>(address));
+      const auto cut = static_cast<int32_t>(value);
+      op == PTO_ADD ? static_cast<void>(word.fetch_add(cut)) : word.store(cut);
+    } else {
+      std::atomic_ref word(*static_cast<int64_t*>(address));
+      op == PTO_ADD ? static_cast<void>(word.fetch_add(value)) : word.store(value);
+    }
+  }
+};
+
+inline bool IsComparison(int64_t compare) { return compare >= PTO_EQ && compare <= PTO_LE; }
+inline bool IsNotifyOp(int64_t op) { return op == PTO_SET || op == PTO_ADD; }
+
+template <typename T>
+bool Compares(pto_compare compare, T have, T want) {
+  switch (compare) {
+    case PTO_EQ:
+      return have == want;
+    case PTO_NE:
+      return have != want;
+    case PTO_GT:
+      return have > want;
+    case PTO_GE:
+      return have >= want;
+    case PTO_LT:
+      return have < want;
+    case PTO_LE:
+      return have <= want;
+  }
+  return false;
+}
+
+// "==" and so on, for messages.
+inline absl::string_view CompareText(pto_compare compare) {
+  constexpr absl::string_view kTexts[] = {"?", "==", "!=", ">", ">=", "<", "<="};
+  return IsComparison(compare) ? kTexts[compare] : kTexts[0];
+}
+
+}  // namespace pto

@@ -1,0 +1,147 @@
+#include "runtime/engine/task_data.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/strided.h"
+#include "runtime/engine/signal_word.h"
+
+namespace pto {
+namespace {
+
+// "task 3 'name': ".
+std::string Subject(const GraphImage& image, uint32_t task) {
+  const absl::string_view name = image.task_name(task);
+  std::string subject = absl::StrCat("task ", task);
+  if (!name.empty()) absl::StrAppend(&subject, " '", name, "'");
+  return absl::StrCat(subject, ": ");
+}
+
+// Bytes from a view's first element to behind its last.
+uint64_t Extent(const pto_tensor& tensor) {
+  if (kernels::ElementCount(tensor) == 0) return 0;
+  int64_t last = 0;
+  for (uint32_t d = 0; d < tensor.ndim; ++d) last += (tensor.shape[d] - 1) * tensor.strides[d];
+  return (static_cast<uint64_t>(last) + 1) * kernels::DtypeSize(tensor.dtype);
+}
+
+// Calls `use(tensor)` for the tensors of all members until it returns true.
+template <typename Use>
+bool AnyTensor(const GraphImage& image, uint32_t task, Use use) {
+  const ImageDetail* const detail = image.detail(task);
+  const uint32_t members = detail == nullptr ? 1 : detail->member_count;
+  for (uint32_t member = 0; member < members; ++member) {
+    const absl::Span<const uint32_t> args = image.args(task, member);
+    if (std::any_of(args.begin(), args.end(), use)) return true;
+  }
+  return false;
+}
+
+template <typename T>
+bool ElementCompares(const void* data, pto_compare compare, int64_t want) {
+  const T have = __atomic_load_n(static_cast<const T*>(data), __ATOMIC_RELAXED);
+  if constexpr (sizeof(T) == 8 && T(-1) > T(0)) {
+    // All negative numbers are smaller than what is in the word.
+    if (want < 0) return compare == PTO_NE || compare == PTO_GT || compare == PTO_GE;
+    return Compares(compare, have, static_cast<T>(want));
+  } else {
+    return Compares(compare, static_cast<int64_t>(have), want);
+  }
+}
+
+}  // namespace
+
+bool TaskData::Owns(const Run& run, uint32_t task, const pto_tensor& tensor) {
+  const uint64_t bytes = Extent(tensor);
+  if (bytes == 0) return true;
+  const auto begin = reinterpret_cast<uintptr_t>(tensor.data);
+  return AnyTensor(run.image(), task, [&](uint32_t arg) {
+    const RunSlot& slot = (*run.spec_.slots)[run.image().tensors()[arg].slot];
+    if (slot.memory == nullptr) return false;
+    const auto first = reinterpret_cast<uintptr_t>(slot.memory->data());
+    return begin >= first && begin - first <= slot.memory->bytes() &&
+           bytes <= slot.memory->bytes() - (begin - first);
+  });
+}
+
+bool TaskData::PredicateHolds(const Run& run, uint32_t task) {
+  const ImageDetail* const detail = run.image().detail(task);
+  if (detail == nullptr || detail->predicate_tensor == ImageDetail::kNone) return true;
+  pto_tensor tensor;
+  Fill(run, detail->predicate_tensor, tensor);
+  const auto compare = static_cast<pto_compare>(detail->predicate_compare);
+  const int64_t want = detail->predicate_value;
+  switch (tensor.dtype) {
+    case PTO_I8:
+      return ElementCompares<int8_t>(tensor.data, compare, want);
+    case PTO_I16:
+      return ElementCompares<int16_t>(tensor.data, compare, want);
+    case PTO_I32:
+      return ElementCompares<int32_t>(tensor.data, compare, want);
+    case PTO_I64:
+      return ElementCompares<int64_t>(tensor.data, compare, want);
+    case PTO_U8:
+    case PTO_BOOL:
+      return ElementCompares<uint8_t>(tensor.data, compare, want);
+    case PTO_U16:
+      return ElementCompares<uint16_t>(tensor.data, compare, want);
+    case PTO_U32:
+      return ElementCompares<uint32_t>(tensor.data, compare, want);
+    case PTO_U64:
+      return ElementCompares<uint64_t>(tensor.data, compare, want);
+    default:
+      return true;
+  }
+}
+
+std::string TaskData::NameOf(const Run& run, uint32_t task, const void* address) {
+  const GraphImage& image = run.image();
+  std::string name;
+  const bool found = AnyTensor(image, task, [&](uint32_t arg) {
+    pto_tensor tensor;
+    Fill(run, arg, tensor);
+    const auto at = reinterpret_cast<uintptr_t>(address);
+    const auto begin = reinterpret_cast<uintptr_t>(tensor.data);
+    if (tensor.data == nullptr || at < begin || at - begin >= Extent(tensor)) return false;
+    const ImageTensor& record = image.tensors()[arg];
+    name = absl::StrCat(
+        "'", image.text(image.slots()[record.slot].name), "'[",
+        static_cast<uint64_t>(record.offset) + (at - begin) / kernels::DtypeSize(tensor.dtype),
+        "]");
+    return true;
+  });
+  return found ? name : "memory that is not the task's";
+}
+
+Error TaskData::BlockError(const Reason& reason, const BlockTicket& ticket, absl::string_view what,
+                           absl::string_view text) {
+  const GraphImage& image = ticket.run->image();
+  const uint32_t chip = Chip(image, ticket.task, ticket.member);
+  const ImageDetail* const detail = ticket.lane == 0 ? nullptr : image.detail(ticket.task);
+  const absl::string_view kernel =
+      detail == nullptr ? image.kernel(ticket.task).name
+                        : image.kernel_info(detail->vector_kernels[ticket.lane - 1]).name;
+  std::string message = absl::StrCat(
+      Subject(image, ticket.task), "kernel '", kernel, "' ", what, " in block ", ticket.block,
+      " of ", image.tasks()[ticket.task].block_num, " on chips/", chip, " core ", ticket.core);
+  if (!text.empty()) absl::StrAppend(&message, ": ", text);
+  return Error(reason, message)
+      .With("task", ticket.task)
+      .With("task_name", image.task_name(ticket.task))
+      .With("kernel", kernel)
+      .With("block", ticket.block)
+      .With("chip", absl::StrCat("chips/", chip))
+      .With("core", ticket.core);
+}
+
+Error TaskData::TaskError(const Reason& reason, const Run& run, uint32_t task,
+                          absl::string_view text) {
+  const GraphImage& image = run.image();
+  return Error(reason, absl::StrCat(Subject(image, task), text))
+      .With("task", task)
+      .With("task_name", image.task_name(task))
+      .With("kernel", image.kernel(task).name)
+      .With("chip", absl::StrCat("chips/", image.tasks()[task].chip));
+}
+
+}  // namespace pto

@@ -1,0 +1,122 @@
+#include "runtime/engine/task_waiter.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "runtime/base/error.h"
+#include "runtime/engine/task_data.h"
+#include "runtime/engine/worker.h"
+
+namespace pto {
+
+TaskWaiter::TaskWaiter(Services& services, const BlockTicket& ticket, const SignalWord& signal,
+                       pto_compare compare, int64_t value, std::shared_ptr<AsyncCopy> copy)
+    : Waiter(signal, compare, value),
+      TaskWaiterLink(ticket.task),
+      services_(services),
+      ticket_(ticket),
+      copy_(std::move(copy)) {
+  key_ = services.waits().NewKey(*this);
+}
+
+bool TaskWaiter::Begin(int64_t timeout_ns, const LongTask* long_task) {
+  Run& run = *ticket_.run;
+  TimerQueue* const timers = services_.timers();
+  timeout_ns_ = timeout_ns > 0 ? timeout_ns : run.spec_.wait_timeout_ns;
+  WaitTable& waits = services_.waits();
+  const WaitTable::Key key = key_;
+  const bool entered = waits.Add(*this, key, [&] {
+    const int64_t now = services_.clock().NowNanos();
+    // A time beyond the end of the clock never comes.
+    if (timeout_ns_ > 0 && timeout_ns_ < INT64_MAX - now && timers != nullptr) {
+      timer_ = timers->Schedule(now + timeout_ns_,
+                                [&services = services_, weak = run.weak_from_this(), key] {
+                                  // The run, and the engine with it, stay until all is done.
+                                  const std::shared_ptr<Run> late = weak.lock();
+                                  if (late == nullptr || !late->Hold()) return;
+                                  services.waits().End(key, WaitEnd::kTimedOut);
+                                  services.scheduler().Drop(*late);
+                                });
+    }
+    run.long_tasks_.Add(*this);
+  });
+  if (!entered) return false;
+  // From here on this may be gone. Whoever stops the run, or the task, says so before it looks
+  // for waits: either it finds this one, or it is seen here.
+  if (run.stopping()) {
+    waits.End(key, WaitEnd::kCancelled);
+  } else if (long_task != nullptr && long_task->late.load(std::memory_order_acquire)) {
+    waits.End(key, WaitEnd::kTimedOut);
+  }
+  return true;
+}
+
+void TaskWaiter::OnEnd(WaitEnd end) {
+  ticket_.run->long_tasks_.Remove(*this);
+  if (timer_ != 0) services_.timers()->Cancel(timer_);
+  OnDone(end);
+}
+
+std::string TaskWaiter::Describe() const {
+  const std::string what =
+      copy_ != nullptr
+          ? copy_->Describe()
+          : absl::StrCat(TaskData::NameOf(*ticket_.run, ticket_.task, signal().address), " ",
+                         CompareText(compare()), " ", value(), ", had ", signal().Load());
+  return absl::StrCat("block ", ticket_.block, " waited for ", what);
+}
+
+absl::Status TaskWaiter::TimedOut() const {
+  const Run& run = *ticket_.run;
+  const std::string time = absl::FormatDuration(absl::Nanoseconds(timeout_ns_));
+  Error error = TaskData::TaskError(reason::kWaitTimeout, run, ticket_.task,
+                                    absl::StrCat(Describe(), " after ", time));
+  error.With("block", ticket_.block).With("timeout", time);
+  if (copy_ == nullptr) {
+    error.With("signal", TaskData::NameOf(run, ticket_.task, signal().address))
+        .With("have", signal().Load())
+        .With("want", absl::StrCat(CompareText(compare()), " ", value()));
+  }
+  return error;
+}
+
+void Condition::Add(Services& services, const BlockTicket& ticket, const SignalWord& signal,
+                    pto_compare compare, int64_t value, std::shared_ptr<AsyncCopy> copy,
+                    int64_t timeout_ns, const LongTask* long_task) {
+  std::atomic<uint32_t>& counter = ticket.run->counters_[ticket.task];
+  counter.fetch_add(1, std::memory_order_relaxed);
+  auto* const condition = new Condition(services, ticket, signal, compare, value, std::move(copy));
+  if (condition->Begin(timeout_ns, long_task)) return;
+  counter.fetch_sub(1, std::memory_order_acq_rel);
+  delete condition;
+}
+
+void Condition::OnDone(WaitEnd end) {
+  Run& run = *ticket_.run;
+  std::atomic<uint32_t>& counter = run.counters_[ticket_.task];
+  if (end == WaitEnd::kTimedOut && !run.stopping()) {
+    // When the task's own time is up, the task says so.
+    const LongTask* const long_task = run.long_tasks_.Find(ticket_.task);
+    if (long_task == nullptr || !long_task->late.load(std::memory_order_acquire)) {
+      run.AddError(TimedOut());
+    }
+    counter.fetch_or(Run::kFailedBit, std::memory_order_relaxed);
+  }
+  const uint32_t before = counter.fetch_sub(1, std::memory_order_acq_rel);
+  if ((before & ~Run::kFailedBit) == 1) {
+    services_.errands().Push(*new TaskErrand(run, ticket_.task, TaskErrand::Kind::kEnd));
+  }
+  delete this;
+}
+
+void TaskErrand::Do(Worker& worker) {
+  if (kind_ == Kind::kBegin) {
+    worker.BeginControl(run(), task_);
+  } else {
+    worker.EndDetached(run(), task_);
+  }
+  delete this;
+}
+
+}  // namespace pto
