@@ -52,6 +52,7 @@ class ReadyQueue {
   // this class must not keep it waiting.
   bool GangWaits(Priority priority, pto_core kind) const {
     const uint32_t wanted = wanted_.load(std::memory_order_relaxed);
+    if (wanted == 0) return false;
     return (wanted & KindBit(kind)) != 0 && static_cast<uint32_t>(priority) <= wanted >> 3;
   }
 
@@ -109,8 +110,9 @@ class ReadyQueue {
   // Lanes of each cluster that have not ended; 0: it is held as a whole.
   std::vector<uint8_t> lanes_left_ ABSL_GUARDED_BY(mutex_);
   std::atomic<uint32_t> ready_{0};
-  // What the gang waits for: its overlapping kinds, and its class above them.
-  std::atomic<uint32_t> wanted_{0};
+  // What the gang waits for: its overlapping kinds, and its class above them. Workers look at it
+  // after every task, so what changes more often stays away from it.
+  alignas(64) std::atomic<uint32_t> wanted_{0};
   std::atomic<bool> news_{false};
 };
 

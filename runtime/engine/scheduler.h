@@ -60,11 +60,6 @@ class Scheduler {
   // Whether tasks of other runs wait, on any chip.
   bool OthersWait(const Run& run) const;
 
-  // Whether a gang waits for cores of this kind that tasks of `run` must not keep.
-  bool GangWaits(const Run& run, uint32_t chip, pto_core kind) const {
-    return queue(chip).GangWaits(run.priority(), kind);
-  }
-
   // Tasks in all queues that somebody could run now if there are cores.
   uint64_t ready() const;
   // Those and the gangs that wait on a chip.

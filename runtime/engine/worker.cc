@@ -110,6 +110,7 @@ void Worker::Execute(const BlockTicket& ticket) {
   ticket_ = ticket;
   Run& run = *ticket_.run;
   chip_ = ticket_.chip;
+  queue_ = &scheduler_.queue(chip_);
   if (ticket_.core < 0) {
     Abandon(ticket_);
     return;
@@ -214,7 +215,7 @@ void Worker::RunLocal() {
       local_.clear();
       return;
     }
-    if (ShouldYield()) {
+    if ((++count_ >= kMaxBatch || long_ || GangWaits()) && ShouldYield()) {
       GiveAway(local_.size());
       return;
     }
@@ -359,9 +360,7 @@ void Worker::ShareSurplus() {
 
 bool Worker::ShouldYield() {
   // A gang waits for the core itself, so no task more is run on it.
-  if (scheduler_.GangWaits(*ticket_.run, chip_, ticket_.kind)) return true;
-  // Others wait for their turn: for that of a few short tasks, or of one long one.
-  if (++count_ < kMaxBatch && !long_) return false;
+  if (GangWaits()) return true;
   count_ = 0;
   if (until_ns_ != 0 && scheduler_.clock().NowNanos() >= until_ns_) return true;
   if (services_.errands().size() > 0 || (lane_ != nullptr && lane_->runnable() > 0)) return true;

@@ -78,7 +78,10 @@ class Worker {
   // Gives the tasks at the bottom of `local_`, up to place `count`, to the queue.
   void GiveAway(size_t count);
   void ShareSurplus();
+  // Whether others wait for the core or the thread; asked after a few short tasks or a long one.
   bool ShouldYield();
+  // Whether a gang waits for the core.
+  bool GangWaits() const { return queue_->GangWaits(ticket_.run->priority(), ticket_.kind); }
   void Abandon(const BlockTicket& ticket);
   // Makes known to the run what was held back.
   void Flush();
@@ -116,10 +119,11 @@ class Worker {
   // ---- of what it runs now
   BlockTicket ticket_;
   uint32_t chip_ = 0;
-  uint32_t count_ = 0;     // tasks since the last look at others
-  bool timed_ = false;     // all tasks are measured
-  bool measured_ = false;  // this one is
-  bool long_ = false;      // the last one that was took long
+  const ReadyQueue* queue_ = nullptr;  // of that chip
+  uint32_t count_ = 0;                 // tasks since the last look at others
+  bool timed_ = false;                 // all tasks are measured
+  bool measured_ = false;              // this one is
+  bool long_ = false;                  // the last one that was took long
   uint64_t last_ticks_ = 0;
   uint64_t done_ = 0;
   uint64_t ended_ = 0;
