@@ -177,7 +177,7 @@ TEST_F(RunOrderTest, SlotsThatOverlapMakeDependencies) {
   EXPECT_EQ(image_for(100, 132), overlapping);
   EXPECT_EQ(image_for(64, 0), request.image.get());
   for (uint64_t i = 0; i < AliasedImages::kMax; ++i) {
-    EXPECT_EQ(image_for(0, i)->edge_count(), 1u);
+    EXPECT_EQ(image_for(0, 4 * i)->edge_count(), 1u);
   }
   EXPECT_EQ(request.graph->aliased.size(), AliasedImages::kMax);
   // A graph that is submitted once has no place to keep it.
