@@ -43,7 +43,7 @@ TEST(TaskColumnsTest, NumbersOfEveryLength) {
   for (int bit = 0; bit < 63; ++bit) {
     for (const int64_t around : {-1, 0, 1}) {
       const int64_t value = (int64_t{1} << bit) + around;
-      records.push_back({static_cast<uint32_t>(value), static_cast<uint32_t>(value * 3),
+      records.push_back({static_cast<uint32_t>(value), static_cast<uint32_t>(value) * 3,
                          static_cast<uint16_t>(value), TaskOutcome::kDone, value / 2, value});
     }
   }
