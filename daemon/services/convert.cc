@@ -16,6 +16,7 @@ namespace {
 static_assert(static_cast<int>(RunState::kCancelled) == v1::Run::CANCELLED);
 static_assert(static_cast<int>(RunState::kQueued) == v1::Run::QUEUED);
 static_assert(static_cast<int>(TaskOutcome::kSkipped) == v1::TaskEvents::SKIPPED);
+static_assert(static_cast<int>(TaskOutcome::kPassedOver) == v1::TaskEvents::PASSED_OVER);
 static_assert(PTO_BOOL == static_cast<int>(v1::BOOL));
 static_assert(PTO_MIX == static_cast<int>(v1::MIX));
 static_assert(PTO_NO_DEPENDENCY == static_cast<int>(v1::NO_DEPENDENCY));

@@ -110,11 +110,14 @@ TEST_F(EngineControlTest, TheRunsLimitForWaitsHoldsForThoseWithoutOne) {
   EXPECT_THAT(run->errors()[0], HasReason(reason::kWaitTimeout));
 }
 
+// The builder refuses them in a graph; a launch may bind others.
 TEST_F(EngineControlTest, ScalarsThatMakeNoSenseFailTheTask) {
-  std::shared_ptr<pto::Run> run = node_.Start({{.kernel = "notify", .scalars = {3, 0}},
-                                               {.kernel = "wait", .scalars = {0, 0, 0}},
-                                               {.kernel = "wait", .scalars = {PTO_EQ, 1, -1}}},
-                                              body_);
+  RunSpec spec;
+  spec.named_scalars = {3, 0, 0, 0, 0, PTO_EQ, 1, static_cast<uint64_t>(-1)};
+  std::shared_ptr<pto::Run> run = node_.Start({{.kernel = "notify", .scalars = {PTO_SET, 0}},
+                                               {.kernel = "wait", .scalars = {PTO_EQ, 0, 0}},
+                                               {.kernel = "wait", .scalars = {PTO_EQ, 1, 0}}},
+                                              body_, spec);
   node_.RunAll();
   EXPECT_EQ(run->state(), RunState::kFailed);
   ASSERT_EQ(run->errors().size(), 3u);

@@ -78,6 +78,7 @@ std::shared_ptr<const GraphImage> MakeGraph(const std::vector<SlowTask>& tasks,
     const uint32_t layout = builder.AddLayout(PTO_I64, {count}, {}).value();
     return builder.AddTensor(chip, layout, first).value();
   };
+  uint32_t names = 0;
   for (size_t i = 0; i < tasks.size(); ++i) {
     const SlowTask& task = tasks[i];
     TaskInput input;
@@ -93,7 +94,12 @@ std::shared_ptr<const GraphImage> MakeGraph(const std::vector<SlowTask>& tasks,
     } else {
       if (info.argument_count > 0) args.push_back(tensor(task.word, 1));
       if (info.argument_count > 1) args.push_back(tensor(SlowEngine::kWords - 1, 1));
-      for (const int64_t scalar : task.scalars) scalars.push_back(Integer(scalar));
+      // By name, so that a run can have other values.
+      for (const int64_t scalar : task.scalars) {
+        scalars.emplace_back();
+        scalars.back().kind = ScalarInput::Kind::kNamed;
+        scalars.back().named = builder.AddScalar(absl::StrCat("scalar", names++), Integer(scalar));
+      }
     }
     input.args = args;
     input.scalars = scalars;

@@ -100,6 +100,7 @@ void Worker::PassOver(uint32_t task) {
   Run& run = *ticket_.run;
   ++ended_;
   ++done_;
+  run.passed_over_.fetch_add(1, std::memory_order_relaxed);
   if (run.spec_.record_level == RecordLevel::kAll) {
     const uint64_t now = Ticks();
     AddRecord(task, 0, TaskOutcome::kPassedOver, {now, now});
