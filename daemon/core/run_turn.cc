@@ -63,11 +63,15 @@ void RunTurn::WaitFor(const std::shared_ptr<RunTurn>& turn, RunTurn& before) {
   before.behind_.push_back(turn);
 }
 
-void RunTurn::Leave() {
-  if (!came_.load(std::memory_order_acquire)) return;
+bool RunTurn::Leave() {
+  if (!came_.load(std::memory_order_acquire)) {
+    left_early_ = true;
+    return false;
+  }
   for (ActiveAccess& access : active_) Unlink(access);
   active_.clear();
   accesses_.reset();
+  return true;
 }
 
 bool RunTurn::Arrive() {
@@ -76,13 +80,9 @@ bool RunTurn::Arrive() {
   return true;
 }
 
-void RunTurn::Begun() {
-  if (left_until_passed_.fetch_sub(1, std::memory_order_acq_rel) == 1) Pass();
-}
+void RunTurn::Begun() { PassWhenBoth(); }
 
-void RunTurn::End() {
-  if (left_until_passed_.fetch_sub(1, std::memory_order_acq_rel) == 1) Pass();
-}
+void RunTurn::End() { PassWhenBoth(); }
 
 void RunTurn::PassOn(Turns* come) {
   Turns behind;
@@ -98,16 +98,18 @@ void RunTurn::PassOn(Turns* come) {
   }
 }
 
-void RunTurn::Pass() {
+void RunTurn::PassWhenBoth() {
+  if (left_until_passed_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   Turns come;
   PassOn(&come);
+  if (left_early_) OnPassedLate();
   for (size_t i = 0; i < come.size(); ++i) {
     const std::shared_ptr<RunTurn> turn = std::move(come[i]);
     turn->OnTurn();
     // While OnTurn is not done the turn cannot pass, so this never calls itself.
     if (turn->left_until_passed_.fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
     turn->PassOn(&come);
-    turn->OnPassedLate();
+    if (turn->left_early_) turn->OnPassedLate();
   }
 }
 

@@ -61,9 +61,9 @@ class RunTurn {
   // Takes its place. Once, before all else.
   static void Enter(const std::shared_ptr<RunTurn>& turn,
                     std::shared_ptr<const RunAccesses> accesses);
-  // The run has ended: whoever enters from now on need not wait for it. When its turn has not
-  // come, nothing happens until OnPassedLate.
-  void Leave();
+  // The run has ended: whoever enters from now on need not wait for it. Returns false when its
+  // turn has not come: then it keeps its place until OnPassedLate.
+  bool Leave();
 
   // ---- from any thread, without that lock
   // The run can begin. Returns whether its turn has come: then the caller begins the run and
@@ -77,7 +77,7 @@ class RunTurn {
  protected:
   // The turn has come: begins the run unless it has ended. Must not wait for it.
   virtual void OnTurn() = 0;
-  // The run had ended when its turn came: Leave is to be called once more.
+  // Leave came before the turn, and the turn has passed now: it is to be called once more.
   virtual void OnPassedLate() = 0;
 
  private:
@@ -86,7 +86,8 @@ class RunTurn {
   static void WaitForOverlapping(const std::shared_ptr<RunTurn>& turn, ActiveAccess& ring,
                                  const BufferAccess& access);
   static void WaitFor(const std::shared_ptr<RunTurn>& turn, RunTurn& before);
-  void Pass();
+  // One of the two things has happened that a turn needs to pass.
+  void PassWhenBoth();
   // Appends those whose turn has come by this.
   void PassOn(Turns* come);
 
@@ -94,6 +95,7 @@ class RunTurn {
   std::shared_ptr<const RunAccesses> accesses_;
   absl::InlinedVector<ActiveAccess, 2> active_;
   const RunTurn* last_behind_ = nullptr;
+  bool left_early_ = false;  // written before the run's end is counted below
 
   // Turns that have not passed, and one for Arrive.
   std::atomic<uint32_t> waits_{1};

@@ -82,6 +82,43 @@ TEST_F(RunTurnTest, AReadWaitsForAWrite) {
   EXPECT_EQ(read->late, 0);
 }
 
+TEST_F(RunTurnTest, ARunThatEndsBeforeItArrivesLeavesNothing) {
+  {
+    auto stopped = std::make_shared<TestTurn>(mutex_);
+    {
+      MutexLock lock(mutex_);
+      RunTurn::Enter(stopped,
+                     std::make_shared<const RunAccesses>(RunAccesses{{x_, {0, 10}, true}}));
+    }
+    stopped->EndRun();
+    stopped->Start();
+    EXPECT_EQ(stopped->late, 1);
+  }
+  // Were the stopped one still in the buffer's list, this would look at freed memory.
+  EXPECT_TRUE(Read(0, 10)->begun);
+}
+
+TEST_F(RunTurnTest, ARunThatLeavesBeforeAndEndsAfterItsTurnCameLeavesNothing) {
+  const TurnPtr before = Write(0, 10);
+  {
+    auto stopped = std::make_shared<TestTurn>(mutex_);
+    {
+      MutexLock lock(mutex_);
+      RunTurn::Enter(stopped,
+                     std::make_shared<const RunAccesses>(RunAccesses{{x_, {5, 15}, true}}));
+    }
+    stopped->Start();
+    {
+      MutexLock lock(mutex_);
+      EXPECT_FALSE(stopped->Leave());
+    }
+    before->EndRun();
+    stopped->End();
+    EXPECT_EQ(stopped->late, 1);
+  }
+  EXPECT_TRUE(Read(0, 20)->begun);
+}
+
 TEST_F(RunTurnTest, AWriteWaitsForReadsAndWrites) {
   const TurnPtr one = Read(0, 10), two = Read(5, 15);
   EXPECT_TRUE(one->begun);

@@ -304,7 +304,8 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::AddRun(RunRequest& request, A
                          FindForStartLocked(request.id, request.digest));
     if (before != nullptr) return before;
   }
-  const uint64_t active = active_runs_.load(std::memory_order_relaxed);
+  // Runs that were stopped while they waited for others keep their place, and so count.
+  const uint64_t active = active_runs_.load(std::memory_order_relaxed) + late_turns_;
   if (active >= options_.limits->max_session_active_runs) {
     return Error(reason::kRunLimit,
                  absl::StrCat("a session has at most ", options_.limits->max_session_active_runs,
@@ -445,7 +446,7 @@ void Session::OnRunEnded(RunEntry& entry) {
   {
     MutexLock lock(mutex_);
     active_runs_.fetch_sub(1, std::memory_order_acq_rel);
-    entry.Leave();
+    if (!entry.Leave()) ++late_turns_;
     runs_.OnEnded(entry);
   }
   if (ended()) TellEnd();
@@ -453,6 +454,7 @@ void Session::OnRunEnded(RunEntry& entry) {
 
 void Session::OnPassedLate(RunEntry& entry) {
   MutexLock lock(mutex_);
+  --late_turns_;
   entry.Leave();
 }
 

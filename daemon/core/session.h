@@ -181,6 +181,8 @@ class Session : public std::enable_shared_from_this<Session> {
   BufferMap buffers_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, std::shared_ptr<RegisteredGraph>> graphs_
       ABSL_GUARDED_BY(mutex_);
+  // Runs that have ended before their turn came.
+  uint64_t late_turns_ ABSL_GUARDED_BY(mutex_) = 0;
   RunTable runs_ ABSL_GUARDED_BY(mutex_);
   std::string why_ended_ ABSL_GUARDED_BY(mutex_);
   bool end_told_ ABSL_GUARDED_BY(mutex_) = false;

@@ -1,5 +1,6 @@
 #include "daemon/core/slot_binder.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -44,6 +45,33 @@ void AddAccesses(const SlotUse& use, uint64_t offset, const std::shared_ptr<Buff
   if (!use.written.empty()) accesses->push_back({queue, use.written.From(offset), true});
   // A write waits for all that a read waits for.
   if (!use.written.Covers(use.read)) accesses->push_back({queue, use.read.From(offset), false});
+}
+
+// A run looks at every range of a buffer that others use: many ranges become one.
+constexpr size_t kMaxRanges = 8;
+
+void MergeAccesses(RunAccesses* accesses) {
+  if (accesses->size() <= kMaxRanges) return;
+  const auto key = [](const BufferAccess& access) {
+    return std::make_pair(access.queue.get(), access.writes);
+  };
+  std::stable_sort(accesses->begin(), accesses->end(),
+                   [&](const auto& a, const auto& b) { return key(a) < key(b); });
+  RunAccesses merged;
+  for (auto first = accesses->begin(); first != accesses->end();) {
+    const auto last = std::find_if(first, accesses->end(), [&](const BufferAccess& other) {
+      return key(other) != key(*first);
+    });
+    if (static_cast<size_t>(last - first) <= kMaxRanges) {
+      merged.insert(merged.end(), first, last);
+    } else {
+      BufferAccess hull = *first;
+      for (auto other = first; other != last; ++other) hull.bytes.Extend(other->bytes);
+      merged.push_back(std::move(hull));
+    }
+    first = last;
+  }
+  *accesses = std::move(merged);
 }
 
 SlotPlaces FindAliases(const GraphImage& image, const RunSlots& slots) {
@@ -111,6 +139,7 @@ absl::StatusOr<std::shared_ptr<const BoundSlots>> BindSlots(const GraphImage& im
     result->buffers.push_back(it->second);
     AddAccesses(image.slot_uses()[i], offset, it->second->queue, accesses.get());
   }
+  MergeAccesses(accesses.get());
   result->accesses = std::move(accesses);
   if (image.finds_dependencies()) result->aliases = FindAliases(image, result->slots);
   return result;
