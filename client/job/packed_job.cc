@@ -18,12 +18,11 @@ std::vector<int64_t> List(const google::protobuf::RepeatedField<int64_t>& field)
   return {field.begin(), field.end()};
 }
 
-absl::Status AddScalar(const pto::v1::Scalar& scalar, ScalarType::Type type,
-                       const std::string& path, TaskRef* task) {
-  if (scalar.has_compare() || scalar.has_op()) {
-    task->Scalar(scalar.has_op() ? int64_t{scalar.op()} : int64_t{scalar.compare()});
-    return absl::OkStatus();
-  }
+absl::Status AddScalar(pto::v1::Scalar scalar, ScalarType::Type type, const std::string& path,
+                       TaskRef* task) {
+  // Words stand for numbers, also where a kernel takes a float.
+  if (scalar.has_compare()) scalar.set_i64(scalar.compare());
+  if (scalar.has_op()) scalar.set_i64(scalar.op());
   if (type == ScalarType::INTEGER) {
     if (scalar.has_f64() && scalar.f64() != std::nearbyint(scalar.f64())) {
       return Error(reason::kScalarInvalid, "expected an integer").At(path);

@@ -28,6 +28,15 @@ Error BlockError(absl::string_view kind, uint32_t block, absl::string_view colum
   return error;
 }
 
+// The number in `[3]`; 0 for anything else.
+uint32_t IndexIn(absl::string_view field) {
+  uint32_t index = 0;
+  if (absl::ConsumePrefix(&field, "[") && absl::ConsumeSuffix(&field, "]")) {
+    (void)absl::SimpleAtoi(field, &index);
+  }
+  return index;
+}
+
 // For a column that has another length than the others; `row` is the first that lacks a value,
 // or that there is one value too many for.
 absl::Status LengthError(absl::string_view kind, uint32_t block, absl::string_view column, int have,
@@ -148,6 +157,13 @@ absl::Status PackedDecoder::AddHeader(const v1::PackedHeader& header) {
 
 absl::Status PackedDecoder::AddLaunches(const v1::PackedHeader& header) {
   const size_t count = header.launches().empty() ? 1 : static_cast<size_t>(header.launches_size());
+  // An empty one is two bytes of the message and a hundred times that here.
+  if (count > max_block_tasks_) {
+    return Error(reason::kGraphTooLarge,
+                 absl::StrCat("a graph has at most ", max_block_tasks_, " kinds of launch"))
+        .At("header.launches")
+        .Limit("max_block_tasks", max_block_tasks_, 0, count);
+  }
   launches_.resize(count);
   vector_kernels_.resize(count);
   for (int i = 0; i < header.launches_size(); ++i) {
@@ -161,6 +177,12 @@ absl::Status PackedDecoder::AddLaunches(const v1::PackedHeader& header) {
                    absl::StrCat("core kind ", static_cast<int>(launch.core()), " is not known"))
           .At(path + "core")
           .Hint("name AIC, AIV or MIX");
+    }
+    if (launch.vector_kernels_size() > 2) {
+      return Error(reason::kLaunchInvalid, "a cluster has two vector cores")
+          .At(path + "vector_kernels")
+          .With("have", launch.vector_kernels_size())
+          .With("want", 2);
     }
     std::vector<uint32_t>& kernels = vector_kernels_[static_cast<size_t>(i)];
     for (int k = 0; k < launch.vector_kernels_size(); ++k) {
@@ -410,11 +432,13 @@ absl::Status PackedDecoder::Locate(const absl::Status& status, const Columns& co
     path = header_.launches().empty() ? BlockPath("tasks", columns.number, "launch", row)
                                       : absl::StrCat("header.launches[", launch, "].", field);
   } else if (absl::ConsumePrefix(&field, "args")) {
-    uint32_t arg = 0;
-    if (absl::ConsumePrefix(&field, "[") && absl::ConsumeSuffix(&field, "]")) {
-      (void)absl::SimpleAtoi(field, &arg);
-    }
-    path = BlockPath("tasks", columns.number, "arg_delta", first_arg + arg);
+    path = BlockPath("tasks", columns.number, "arg_delta", first_arg + IndexIn(field));
+  } else if (absl::ConsumePrefix(&field, "scalars")) {
+    // All scalars of the task have been read by now.
+    const uint32_t count =
+        builder_->kernel(kernels_[columns.block.kernel(static_cast<int>(row))]).scalar_count;
+    const auto next = static_cast<uint32_t>(columns.next_scalar);
+    path = BlockPath("tasks", columns.number, "scalar", next - count + IndexIn(field));
   } else if (absl::StartsWith(field, "members") || absl::StartsWith(field, "predicate")) {
     path = absl::StrCat(
         BlockPath("tasks", columns.number, "extras", static_cast<size_t>(columns.next_extra - 1)),

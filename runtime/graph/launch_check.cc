@@ -104,7 +104,7 @@ absl::Status CheckTogether(const GraphTarget& target, uint32_t chip, const Image
       .With("chip", absl::StrCat("chips/", chip))
       .With("have", capacity)
       .With("want", record.block_num)
-      .Hint("use fewer blocks, or let them run in waves without require_sync_start");
+      .Hint("use fewer blocks; without members and require_sync_start they run in waves");
 }
 
 }  // namespace

@@ -93,8 +93,8 @@ absl::StatusOr<double> ThroughDaemon(Servers& servers, Session& session,
     for (const v1::Event& event : batch.events()) {
       if (event.tasks().run() == run_name) seen += event.tasks().task_size();
       if (event.run().name() != run_name) continue;
-      if (event.run().state() == v1::Run::FAILED) PTO_RETURN_IF_ERROR(CheckSucceeded(event.run()));
-      ended = event.run().state() == v1::Run::SUCCEEDED;
+      ended = event.run().state() >= v1::Run::SUCCEEDED;
+      if (ended) PTO_RETURN_IF_ERROR(CheckSucceeded(event.run()));
     }
   }
   const double took = Seconds() - start;
