@@ -56,9 +56,10 @@ std::shared_ptr<Run> Engine::Prepare(RunSpec spec) const {
 }
 
 void Engine::Accept(const std::shared_ptr<Run>& run) {
-  AddActive(run);
-  // Belongs to whoever sets `begun_`: the run cannot end before all is in place.
+  // Belongs to whoever sets `begun_`: the run cannot end before all is in place. Before others can
+  // find the run, so that it can be stopped from then on.
   run->outstanding_.store(1, std::memory_order_release);
+  AddActive(run);
   if (timers_ != nullptr && (run->spec_.timeout_ns > 0 || run->spec_.queue_timeout_ns > 0)) {
     SetDeadlines(run);
   }
@@ -115,7 +116,9 @@ void Engine::Stop(Run& run, RunState as, absl::Status error) {
   {
     MutexLock lock(run.mutex_);
     if (!run.stop_.load(std::memory_order_relaxed)) {
-      if (run.errors_.size() < Run::kMaxErrors) run.errors_.push_back(std::move(error));
+      // Why it was stopped is more than one error of many.
+      if (run.errors_.size() >= Run::kMaxErrors) run.errors_.pop_back();
+      run.errors_.push_back(std::move(error));
       run.stop_state_ = as;
       run.stop_.store(true, std::memory_order_release);
       run.state_.store(RunState::kCancelling, std::memory_order_release);

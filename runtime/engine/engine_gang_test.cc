@@ -141,6 +141,23 @@ TEST_F(EngineGangTest, OneBadBlockFailsTheGroupOnce) {
   EXPECT_NE(run->errors()[0].message().find("chips/0"), absl::string_view::npos);
 }
 
+TEST_F(EngineGangTest, WhatFollowsAGroupIsNoMemberOfIt) {
+  TestTask here, there;
+  here.after = there.after = {0};
+  there.chip = 1;
+  std::shared_ptr<pto::Run> run =
+      Start({Group(1), here, there}, [](uint32_t task, const pto_context& context) {
+        if (task == 0) return 0;
+        EXPECT_EQ(context.member_index, 0u);
+        EXPECT_EQ(context.member_count, 1u);
+        return 5;
+      });
+  RunAll();
+  EXPECT_EQ(run->state(), RunState::kFailed);
+  EXPECT_EQ(run->counts().failed, 2u);
+  EXPECT_EQ(busy(), 0u);
+}
+
 TEST_F(EngineGangTest, LanesShareACluster) {
   TestTask mixed;
   mixed.core = PTO_MIX;

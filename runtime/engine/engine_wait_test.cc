@@ -195,6 +195,19 @@ TEST(EngineWaitTest, BlockingKernelsHoldNoExecutor) {
   EXPECT_EQ(blocked->counts().done, 2u);
 }
 
+TEST(EngineWaitTest, BlockingKernelsRunInWaves) {
+  SlowEngine node({1}, 1);
+  std::atomic<uint32_t> calls{0};
+  const KernelBody body = [&](uint32_t, const pto_context&) {
+    ++calls;
+    return 0;
+  };
+  std::shared_ptr<pto::Run> run = node.Start({{.kernel = "blocks", .block_num = 50}}, body);
+  node.observer->WaitFinished();
+  EXPECT_EQ(run->state(), RunState::kSucceeded);
+  EXPECT_EQ(calls, 50u);
+}
+
 // A ring of fibers that wake each other, over two executors: nothing is lost, all are resumed.
 TEST(EngineWaitTest, ManyFibersOverFewExecutors) {
   SlowEngine node({24}, 2);

@@ -16,6 +16,7 @@ uint32_t LinesOf(pto_core kind) { return 0b001'001'001u << static_cast<uint32_t>
 
 ReadyQueue::ReadyQueue(uint32_t chip, uint32_t clusters, const Clock& clock, PlacementTrace* trace)
     : chip_(chip),
+      clusters_(static_cast<int32_t>(clusters)),
       trace_(trace),
       cores_(clusters),
       shares_(3 * clusters, clock),
@@ -186,9 +187,8 @@ bool ReadyQueue::TakeCore(Run& run, pto_core kind, int32_t* core) {
 
 void ReadyQueue::ReleaseCore(pto_core kind, int32_t core) {
   MutexLock lock(mutex_);
-  const auto clusters = static_cast<int32_t>(cores_.clusters());
   if (kind == PTO_MIX) {
-    if (core >= clusters) core = (core - clusters) / 2;
+    core = ClusterOf(core);
     uint8_t& lanes = lanes_left_[static_cast<uint32_t>(core)];
     if (lanes > 0 && --lanes > 0) return;
   }

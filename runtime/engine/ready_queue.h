@@ -46,6 +46,9 @@ class ReadyQueue {
   // A cluster is free when this was called for each of the block's lanes.
   void ReleaseCore(pto_core kind, int32_t core);
 
+  // The number of the cluster that a core belongs to, or that is given by its own number.
+  int32_t ClusterOf(int32_t core) const { return core < clusters_ ? core : (core - clusters_) / 2; }
+
   // Whether tasks of other runs wait that do not have to give way to those of `run`.
   bool OthersWait(const Run& run) const;
   // Whether a gang waits here for a core of this kind, or for what it is part of, and tasks of
@@ -97,6 +100,7 @@ class ReadyQueue {
   void CountTurn(Line line, uint32_t blocks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const uint32_t chip_;
+  const int32_t clusters_;
   PlacementTrace* const trace_;
 
   mutable Mutex mutex_;

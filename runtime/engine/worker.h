@@ -97,6 +97,8 @@ class Worker {
   void ExecuteSlow();
   // What its deadline and its barriers are kept in; nullptr when it has none.
   LongTask* BeginLong(const BlockTicket& ticket);
+  // For a block of the task that comes to no barrier any more.
+  static void BreakBarriers(Services& services, LongTask& long_task);
   static BlockEnd CallSlow(Services& services, const BlockTicket& ticket, BlockHost* host,
                            LongTask* long_task, absl::Status* error);
   void RunOnFiber();

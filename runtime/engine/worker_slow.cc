@@ -98,6 +98,7 @@ void Worker::SortSpecial() {
 
 void Worker::PassOver(uint32_t task) {
   Run& run = *ticket_.run;
+  if (run.started_ns() == 0) MarkStarted();
   ++ended_;
   ++done_;
   run.passed_over_.fetch_add(1, std::memory_order_relaxed);
@@ -117,6 +118,10 @@ LongTask* Worker::BeginLong(const BlockTicket& ticket) {
   return &services_.BeginLong(run, ticket.task);
 }
 
+void Worker::BreakBarriers(Services& services, LongTask& long_task) {
+  for (Barrier& barrier : long_task.barriers) barrier.Break(services.waits());
+}
+
 BlockEnd Worker::CallSlow(Services& services, const BlockTicket& ticket, BlockHost* host,
                           LongTask* long_task, absl::Status* error) {
   if (services.scheduler().trace() != nullptr) services.scheduler().trace()->OnStart(ticket);
@@ -125,10 +130,7 @@ BlockEnd Worker::CallSlow(Services& services, const BlockTicket& ticket, BlockHo
     return BlockEnd::kFailed;
   }
   const BlockEnd end = BlockRunner::CallSlow(services, ticket, host, long_task, error);
-  if (long_task != nullptr) {
-    // This block comes to no barrier any more.
-    for (Barrier& barrier : long_task->barriers) barrier.Break(services.waits());
-  }
+  if (long_task != nullptr) BreakBarriers(services, *long_task);
   return end;
 }
 
@@ -157,6 +159,7 @@ void Worker::ExecuteSlow() {
 void Worker::RunOnFiber() {
   FiberBlock* const block = lane_->New();
   if (block == nullptr) {
+    if (LongTask* const long_task = BeginLong(ticket_)) BreakBarriers(services_, *long_task);
     EndCall(ticket_, BlockEnd::kFailed,
             TaskData::BlockError(reason::kStacksExhausted, ticket_, "got no stack", ""),
             recorder_.base_ns(), true);
@@ -214,9 +217,14 @@ void Worker::EndCall(const BlockTicket& ticket, BlockEnd end, absl::Status error
     counter.fetch_or(Run::kFailedBit, std::memory_order_relaxed);
   }
   const uint32_t before = counter.fetch_sub(1, std::memory_order_acq_rel);
+  // Whoever comes to a thread of its own does not look for work when it leaves a core.
+  const auto wake = [&] {
+    if (!stay && scheduler_.ready() > 0) scheduler_.parking().Wake(1);
+  };
   if ((before & ~Run::kFailedBit) != 1) {
     // Others end it. The run may be gone.
     LeaveCore();
+    wake();
     return;
   }
   if (!run.stopping()) {
@@ -225,14 +233,17 @@ void Worker::EndCall(const BlockTicket& ticket, BlockEnd end, absl::Status error
     }
     EndSlow(task, (before & Run::kFailedBit) != 0, start_ns);
     if (stay) {
+      // What follows has the core for itself.
+      ticket_.core = ticket_.kind == PTO_MIX ? queue_->ClusterOf(ticket_.core) : ticket_.core;
+      ticket_.member = ticket_.lane = 0;
+      ticket_.block_end = 1;
       RunLocal();
     } else if (!local_.empty()) {
       GiveAway(local_.size());
     }
   }
   EndStay();
-  // Whoever comes to a thread of its own does not look for work when it leaves a core.
-  if (!stay && scheduler_.ready() > 0) scheduler_.parking().Wake(1);
+  wake();
 }
 
 void Worker::EndDeferred(absl::Status error) {
@@ -299,7 +310,7 @@ void Worker::BeginControl(Run& run, uint32_t task) {
 absl::Status Worker::Control(Run& run, uint32_t task) {
   const BlockTicket ticket = Nowhere(run, task);
   if (run.started_ns() == 0) BeginStretch(ticket);
-  pto_tensor tensors[2];
+  pto_tensor tensors[2] = {};
   const absl::Span<const uint32_t> args = run.image().args(task);
   for (size_t i = 0; i < args.size() && i < 2; ++i) TaskData::Fill(run, args[i], tensors[i]);
   pto_scalar scalars[PTO_MAX_SCALARS] = {};

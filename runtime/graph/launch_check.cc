@@ -160,7 +160,9 @@ absl::Status CheckLaunch(const GraphTarget& target,
         .With("kernel", info.name)
         .Hint("set launch.require_sync_start");
   }
-  if (task.members.size() < 2 && (!task.require_sync_start || record.block_num == 1)) {
+  // A cluster's cores start together, too.
+  const bool one = record.block_num == 1 && task.vector_kernels.empty();
+  if (task.members.size() < 2 && (!task.require_sync_start || one)) {
     return absl::OkStatus();
   }
   record.traits |= kTaskGang;
