@@ -93,7 +93,7 @@ TEST(EngineWaitTest, NonsenseIsInvalid) {
     EXPECT_EQ(api.wait(&context, &good, PTO_EQ, 1, -1), PTO_INVALID);
     EXPECT_EQ(api.notify(&context, &odd, PTO_SET, 1), PTO_INVALID);
     EXPECT_EQ(api.notify(&context, &good, static_cast<pto_notify_op>(3), 1), PTO_INVALID);
-    EXPECT_EQ(api.barrier(&context, static_cast<pto_scope>(9)), PTO_INVALID);
+    EXPECT_EQ(api.barrier(&context, static_cast<pto_scope>(3)), PTO_INVALID);
     EXPECT_EQ(api.wait_copy(&context, 1, 0), PTO_INVALID);
     EXPECT_EQ(api.defer(&context, &odd, PTO_EQ, 1, 0), PTO_INVALID);
     EXPECT_EQ(api.defer_copy(&context, 0, 0), PTO_INVALID);

@@ -18,9 +18,9 @@ class TestErrand final : public Errand {
 class ErrandQueueTest : public ::testing::Test {
  protected:
   // Only compared, never looked at.
-  alignas(pto::Run) char places_[2 * alignof(pto::Run)];
+  alignas(pto::Run) char places_[2 * sizeof(pto::Run)];
   pto::Run& a_ = *reinterpret_cast<pto::Run*>(&places_[0]);
-  pto::Run& b_ = *reinterpret_cast<pto::Run*>(&places_[alignof(pto::Run)]);
+  pto::Run& b_ = *reinterpret_cast<pto::Run*>(&places_[sizeof(pto::Run)]);
   Parking parking_;
   ErrandQueue queue_{parking_};
 };
