@@ -110,7 +110,6 @@ void Worker::Execute(const BlockTicket& ticket) {
   ticket_ = ticket;
   Run& run = *ticket_.run;
   chip_ = ticket_.chip;
-  queue_ = &scheduler_.queue(chip_);
   if (ticket_.core < 0) {
     Abandon(ticket_);
     return;
@@ -142,6 +141,7 @@ void Worker::BeginStretch(const BlockTicket& ticket) {
   ticket_ = ticket;
   Run& run = *ticket_.run;
   chip_ = ticket_.chip;
+  queue_ = &scheduler_.queue(chip_);
   timed_ = run.spec_.record_level == RecordLevel::kAll;
   long_ = false;
   count_ = 0;
