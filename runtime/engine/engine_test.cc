@@ -285,7 +285,7 @@ TEST_F(EngineTest, RunsTakeTurns) {
   // Independent tasks 0 to 4 of one run, then one run of a single task.
   std::shared_ptr<pto::Run> large = Prepare({{}, {}, {}, {}, {}}, body);
   engine_->Start(large);
-  std::shared_ptr<pto::Run> small = Prepare({{}, {{0}}}, body);
+  std::shared_ptr<pto::Run> small = Prepare({{}}, body);
   engine_->Start(small);
   ASSERT_TRUE(engine_->RunOne());
   ASSERT_TRUE(engine_->RunOne());
