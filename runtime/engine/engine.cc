@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/error.h"
 #include "runtime/engine/fiber_lane.h"
+#include "runtime/engine/run_linker.h"
 #include "runtime/engine/services.h"
 #include "runtime/engine/worker.h"
 
@@ -55,10 +56,16 @@ std::shared_ptr<Run> Engine::Prepare(RunSpec spec) const {
   return std::make_shared<Run>(std::move(spec), clock_.NowNanos());
 }
 
+std::shared_ptr<Run> Engine::PrepareLinked(RunSpec spec) const {
+  std::shared_ptr<Run> run = Prepare(std::move(spec));
+  RunLinker::Open(*run);
+  return run;
+}
+
 void Engine::Accept(const std::shared_ptr<Run>& run) {
   // Belongs to whoever sets `begun_`: the run cannot end before all is in place. Before others can
   // find the run, so that it can be stopped from then on.
-  run->outstanding_.store(1, std::memory_order_release);
+  if (run->links_ == nullptr) run->outstanding_.store(1, std::memory_order_release);
   AddActive(run);
   if (timers_ != nullptr && (run->spec_.timeout_ns > 0 || run->spec_.queue_timeout_ns > 0)) {
     SetDeadlines(run);
@@ -67,11 +74,9 @@ void Engine::Accept(const std::shared_ptr<Run>& run) {
 
 void Engine::Begin(const std::shared_ptr<Run>& run, int64_t help_ns) {
   if (run->begun_.exchange(true, std::memory_order_acq_rel)) return;
-  const GraphImage& image = run->image();
-  for (const uint32_t task : image.roots()) {
-    if (!image.tasks()[task].one_call()) {
-      run->counters_[task].store(image.calls(task), std::memory_order_relaxed);
-    }
+  if (run->links_ != nullptr) {
+    BeginLinked(run);
+    return;
   }
   // One helper at a time: more would leave too few threads for what they are there for.
   if (help_ns > 0 && !helping_.exchange(true, std::memory_order_acq_rel)) {
@@ -80,7 +85,7 @@ void Engine::Begin(const std::shared_ptr<Run>& run, int64_t help_ns) {
     // What is left, of this run or of one that waited for a core used here, is the executors'.
     scheduler_.parking().Wake(scheduler_.ready());
   } else {
-    Worker(*services_).Begin(*run, false);
+    Worker(*services_).BeginTasks(*run, run->image().roots(), false);
   }
   scheduler_.Drop(*run);
 }
@@ -109,6 +114,12 @@ void Engine::SetDeadlines(const std::shared_ptr<Run>& run) {
   MutexLock lock(run->mutex_);
   run->deadline_timer_ = deadline;
   run->queue_timer_ = queue;
+}
+
+void Engine::BeginLinked(const std::shared_ptr<Run>& run) {
+  Worker(*services_).BeginTasks(*run, RunLinker::FreeRoots(*run), false);
+  RunLinker(*services_).BeginHeld(run);
+  scheduler_.Drop(*run);
 }
 
 void Engine::Stop(Run& run, RunState as, absl::Status error) {
@@ -238,6 +249,10 @@ void Engine::Finish(Run& run) {
   }
   for (const TimerQueue::Id timer : timers) timers_->Cancel(timer);
   run.spec_.slots.reset();
+  // Whoever waits for tasks that never ran must not wait for ever.
+  if (run.links_ != nullptr && state != RunState::kSucceeded) {
+    RunLinker(*services_).ReleaseRest(run);
+  }
   if (run.spec_.observer != nullptr) run.spec_.observer->OnFinished(run);
   run.spec_.observer.reset();
   // Last, so that whoever waits for no active runs knows that all observers have been told.

@@ -55,6 +55,10 @@ class Engine {
   // each of the image's, on the right chip.
   std::shared_ptr<Run> Prepare(RunSpec spec) const;
 
+  // The same, for a run whose tasks wait for those of others, and others' for them. RunLinker
+  // says for which, before it is accepted.
+  std::shared_ptr<Run> PrepareLinked(RunSpec spec) const;
+
   // Takes a run on without beginning it: its deadlines count, and it can be stopped, which ends
   // it at once. Somebody must call Begin sooner or later, also when it was stopped.
   void Accept(const std::shared_ptr<Run>& run);
@@ -107,6 +111,7 @@ class Engine {
   void ExecutorLoop();
   void SetDeadlines(const std::shared_ptr<Run>& run);
   void Finish(Run& run);
+  void BeginLinked(const std::shared_ptr<Run>& run);
   void AddActive(const std::shared_ptr<Run>& run);
   // Returns what kept the run alive.
   std::shared_ptr<Run> RemoveActive(Run& run);

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "runtime/engine/task_links.h"
+
 namespace pto {
 
 Run::Run(RunSpec spec, int64_t accepted_ns)
@@ -19,6 +21,8 @@ Run::Run(RunSpec spec, int64_t accepted_ns)
   }
   for (Flow& flow : flows_) flow.run = this;
 }
+
+Run::~Run() = default;
 
 Run::Counts Run::counts() const {
   return {done_.load(std::memory_order_relaxed), failed_.load(std::memory_order_relaxed),

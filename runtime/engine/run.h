@@ -21,6 +21,7 @@
 namespace pto {
 
 class Run;
+class TaskLinks;
 
 enum class RunState { kQueued = 1, kRunning, kCancelling, kSucceeded, kFailed, kCancelled };
 inline bool IsFinal(RunState state) { return state >= RunState::kSucceeded; }
@@ -86,6 +87,7 @@ class Run : public std::enable_shared_from_this<Run> {
   };
 
   Run(RunSpec spec, int64_t accepted_ns);
+  ~Run();
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
@@ -121,6 +123,7 @@ class Run : public std::enable_shared_from_this<Run> {
   friend class Engine;
   friend class KernelApi;
   friend class ReadyQueue;
+  friend class RunLinker;
   friend class Scheduler;
   friend class Services;
   friend class TaskData;
@@ -170,6 +173,11 @@ class Run : public std::enable_shared_from_this<Run> {
   std::shared_ptr<Run> self_;
   Run* previous_ = nullptr;
   Run* next_ = nullptr;
+
+  // Who waits for its tasks outside of it; nullptr for most runs, where nobody can.
+  std::unique_ptr<TaskLinks> links_;
+  // Roots that wait for tasks of other runs, rising. Their counters count the beginning too.
+  std::vector<uint32_t> held_roots_;
 
   // A few tasks need no memory of their own.
   static constexpr size_t kInline = 4;

@@ -42,7 +42,9 @@ constexpr pto_kernel_info kBodies[] = {BodyKernel("plain", 0),
                                        BodyKernel("waits", PTO_KERNEL_WAITS),
                                        BodyKernel("blocks", PTO_KERNEL_BLOCKS)};
 
-const KernelRegistry& Kernels() {
+}  // namespace
+
+const KernelRegistry& SlowKernels() {
   static const KernelRegistry* const registry = [] {
     auto* kernels = new KernelRegistry;
     for (absl::Span<const pto_kernel_info> family :
@@ -56,6 +58,8 @@ const KernelRegistry& Kernels() {
   return *registry;
 }
 
+namespace {
+
 ScalarInput Integer(int64_t value) {
   ScalarInput scalar;
   scalar.kind = ScalarInput::Kind::kInteger;
@@ -67,7 +71,7 @@ std::shared_ptr<const GraphImage> MakeGraph(const std::vector<SlowTask>& tasks,
                                             const std::vector<uint32_t>& clusters,
                                             const KernelBody* body) {
   GraphTarget target;
-  target.kernels = &Kernels();
+  target.kernels = &SlowKernels();
   target.chip_clusters = clusters;
   GraphBuilder builder(target, GraphBuilder::Options{.find_dependencies = false});
   // One for each chip; all are the same memory.
@@ -138,7 +142,7 @@ std::shared_ptr<Run> SlowEngine::Start(const std::vector<SlowTask>& tasks, const
                                        const RunSpec& options) {
   RunSpec spec = options;
   spec.image = MakeGraph(tasks, clusters, &body);
-  spec.slots = std::make_shared<RunSlots>(RunSlots(clusters.size(), RunSlot{memory_, 0}));
+  spec.slots = slots();
   observer = std::make_shared<TestObserver>();
   spec.observer = observer;
   std::shared_ptr<Run> run = engine->Prepare(std::move(spec));
@@ -152,6 +156,10 @@ void SlowEngine::Cancel(Run& run) {
 
 int64_t* SlowEngine::word(uint32_t index) {
   return reinterpret_cast<int64_t*>(memory_->data()) + index;
+}
+
+std::shared_ptr<const RunSlots> SlowEngine::slots() const {
+  return std::make_shared<const RunSlots>(clusters.size(), RunSlot{memory_, 0});
 }
 
 pto_tensor SlowEngine::words(uint32_t first, int64_t count) {

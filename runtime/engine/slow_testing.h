@@ -14,6 +14,10 @@
 
 namespace pto::testing {
 
+// "plain", "waits" and "blocks", which call a body, and those of kernels/control.cc. Each body
+// kernel takes a tensor of words, and as scalars the task's number and the body's address.
+const KernelRegistry& SlowKernels();
+
 // A task of a test graph whose tasks wait, notify, copy and so on.
 struct SlowTask {
   // "plain", "waits" and "blocks" call the body; the others are those of kernels/control.cc.
@@ -58,6 +62,8 @@ class SlowEngine {
 
   int64_t* word(uint32_t index);
   pto_signal signal(uint32_t index) { return {word(index), PTO_I64}; }
+  // The words, as the one slot of a graph for a single chip.
+  std::shared_ptr<const RunSlots> slots() const;
   // A tensor of so many words.
   pto_tensor words(uint32_t first, int64_t count);
   // From outside.

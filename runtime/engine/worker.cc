@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "runtime/base/ticks.h"
 #include "runtime/engine/block_runner.h"
+#include "runtime/engine/run_linker.h"
 
 namespace pto {
 namespace {
@@ -94,7 +95,7 @@ void Worker::BeginWith(Run& run, int64_t until_ns) {
     local_.assign(roots.begin() + 1, roots.end());
     Execute(ticket);
   } else {
-    Begin(run, true);
+    BeginTasks(run, roots, true);
   }
   HelpWith(run, until_ns);
 }
@@ -269,13 +270,25 @@ void Worker::EndTask(uint32_t task, bool failed, int64_t start_ns) {
   }
   Release(task, failed);
   if (!special_.empty()) SortSpecial();
-  if (!elsewhere_.empty()) {
-    run.outstanding_.fetch_add(static_cast<int64_t>(elsewhere_.size()), std::memory_order_acq_rel);
-    Flush();
-    scheduler_.Push(run, elsewhere_, false, &group_);
-    elsewhere_.clear();
-  }
+  if (!elsewhere_.empty()) PushElsewhere();
+  if (!linked_.empty()) ReleaseLinked();
   if (local_.size() > 1 && scheduler_.parking().has_sleepers()) ShareSurplus();
+}
+
+void Worker::PushElsewhere() {
+  Run& run = *ticket_.run;
+  run.outstanding_.fetch_add(static_cast<int64_t>(elsewhere_.size()), std::memory_order_acq_rel);
+  Flush();
+  scheduler_.Push(run, elsewhere_, false, &group_);
+  elsewhere_.clear();
+}
+
+void Worker::ReleaseLinked() {
+  Flush();
+  for (const auto& [ended, failed] : linked_) {
+    RunLinker(services_).Release(*ticket_.run, ended, failed);
+  }
+  linked_.clear();
 }
 
 void Worker::Release(uint32_t task, bool failed) {
@@ -312,6 +325,7 @@ void Worker::Release(uint32_t task, bool failed) {
       const bool here = next.chip == chip_ && next.core == core && next.block_num == 1;
       (here ? local_ : elsewhere_).push_back(successor);
     }
+    if (run.links_ != nullptr) linked_.emplace_back(ended, failed);
     if (pending_.empty() && !skipped_.empty()) {
       failed = true;
       pending_.swap(skipped_);

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "runtime/engine/block_runner.h"
 #include "runtime/engine/fiber_lane.h"
 #include "runtime/engine/scheduler.h"
@@ -44,8 +46,9 @@ class Worker {
   void BeginWith(Run& run, int64_t until_ns);
   // Takes all of a stopped run out of the queues.
   void Clear(Run& run);
-  // Makes the roots of a run ready. See Scheduler::Push.
-  void Begin(Run& run, bool taking_one);
+  // Makes tasks ready that wait for nothing any more, of a run that somebody keeps from ending.
+  // See Scheduler::Push. Not while it runs something else.
+  void BeginTasks(Run& run, absl::Span<const uint32_t> tasks, bool taking_one);
 
   // ---- one thing at a time, for those who choose themselves
   bool RunBlockOf(uint32_t chip);
@@ -73,6 +76,10 @@ class Worker {
   void BeginTask(uint32_t task);
   void EndTask(uint32_t task, bool failed, int64_t start_ns);
   void Release(uint32_t task, bool failed);
+  // Queues what has become ready for other cores.
+  void PushElsewhere();
+  // Tells tasks of other runs what they waited for.
+  void ReleaseLinked();
   void AddRecord(uint32_t task, uint32_t core, TaskOutcome outcome,
                  const TaskRecorder::Stretch& stretch);
   // Gives the tasks at the bottom of `local_`, up to place `count`, to the queue.
@@ -138,6 +145,7 @@ class Worker {
   std::vector<uint32_t> pending_;
   std::vector<uint32_t> skipped_;
   std::vector<uint32_t> group_;
+  std::vector<std::pair<uint32_t, bool>> linked_;  // ended tasks that others may wait for
 };
 
 }  // namespace pto

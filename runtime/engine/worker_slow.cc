@@ -49,24 +49,28 @@ bool Worker::RunErrand(size_t place) {
   return true;
 }
 
-void Worker::Begin(Run& run, bool taking_one) {
+void Worker::BeginTasks(Run& run, absl::Span<const uint32_t> tasks, bool taking_one) {
+  if (tasks.empty()) return;
   const GraphImage& image = run.image();
-  const absl::Span<const uint32_t> roots = image.roots();
+  if (image.has_multi_block_tasks()) {
+    for (const uint32_t task : tasks) {
+      if (image.tasks()[task].one_call()) continue;
+      run.counters_[task].store(image.calls(task), std::memory_order_relaxed);
+    }
+  }
   if ((image.traits() & ~kTaskHasDetail) == 0 && run.spec_.task_timeout_ns == 0) {
-    run.outstanding_.fetch_add(static_cast<int64_t>(roots.size()), std::memory_order_acq_rel);
-    scheduler_.Push(run, roots, taking_one, &group_);
+    run.outstanding_.fetch_add(static_cast<int64_t>(tasks.size()), std::memory_order_acq_rel);
+    scheduler_.Push(run, tasks, taking_one, &group_);
     return;
   }
-  ticket_ = Nowhere(run, roots[0]);
+  ticket_ = Nowhere(run, tasks[0]);
   chip_ = ticket_.chip;
   last_ticks_ = Ticks();
   recorder_.Begin(scheduler_.clock().NowNanos(), last_ticks_);
-  for (const uint32_t root : roots) (run.IsSlow(root) ? special_ : elsewhere_).push_back(root);
+  for (const uint32_t task : tasks) (run.IsSlow(task) ? special_ : elsewhere_).push_back(task);
   SortSpecial();
-  run.outstanding_.fetch_add(static_cast<int64_t>(elsewhere_.size()), std::memory_order_acq_rel);
-  Flush();
-  scheduler_.Push(run, elsewhere_, false, &group_);
-  elsewhere_.clear();
+  PushElsewhere();
+  if (!linked_.empty()) ReleaseLinked();
 }
 
 void Worker::SortSpecial() {

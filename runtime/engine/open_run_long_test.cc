@@ -1,0 +1,121 @@
+// An open run of millions of tasks, whose memory depends on how many of them have not ended.
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "kernels/registry.h"
+#include "runtime/engine/engine_testing.h"
+#include "runtime/engine/open_run.h"
+#include "runtime/engine/open_run_testing.h"
+
+namespace pto {
+namespace {
+
+using ::pto::testing::OpenRunWatcher;
+
+// What is not optimised, or checked while it runs, takes much longer for each.
+#ifdef NDEBUG
+constexpr uint32_t kTasks = 10'000'000;
+#else
+constexpr uint32_t kTasks = 1'000'000;
+#endif
+constexpr uint32_t kOfSegment = 1000;
+constexpr uint32_t kCells = 64;
+constexpr uint64_t kMaxLive = 20'000;
+constexpr int64_t kMaxGrowth = 8 << 20;
+
+int32_t Nothing(const pto_context*) { return 0; }
+
+const KernelRegistry& Kernels() {
+  static const KernelRegistry* const kernels = [] {
+    static const pto_argument_info arguments[] = {{"from", PTO_INPUT, PTO_DTYPE_ALL},
+                                                  {"to", PTO_INOUT, PTO_DTYPE_ALL}};
+    static const pto_kernel_info info = {sizeof(pto_kernel_info),
+                                         "nothing",
+                                         "Does nothing.",
+                                         &Nothing,
+                                         nullptr,
+                                         PTO_AIV,
+                                         arguments,
+                                         2,
+                                         nullptr,
+                                         0,
+                                         0,
+                                         0,
+                                         0};
+    auto* registry = new KernelRegistry;
+    EXPECT_TRUE(registry->Add(info).ok());
+    return registry;
+  }();
+  return *kernels;
+}
+
+int64_t ResidentBytes() {
+  std::ifstream file("/proc/self/statm");
+  int64_t total = 0;
+  int64_t resident = 0;
+  file >> total >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+TEST(OpenRunLongTest, MemoryDoesNotGrowWithTheTasksThatHaveEnded) {
+  Engine::Options options;
+  options.chips = testing::MakeTestChips({2});
+  options.executors = 2;
+  Engine engine(std::move(options));
+  const std::shared_ptr<MemoryBlock> memory =
+      engine.chips()[0].memory->Allocate(kCells * sizeof(uint64_t)).value();
+  const auto slots = std::make_shared<const RunSlots>(RunSlots{{memory, 0}});
+  const auto watcher = std::make_shared<OpenRunWatcher>();
+  OpenRun::Options run_options;
+  run_options.engine = &engine;
+  run_options.observer = watcher;
+  run_options.record_level = RecordLevel::kFailed;
+  const std::shared_ptr<OpenRun> run = OpenRun::Make(run_options);
+
+  GraphTarget target;
+  target.kernels = &Kernels();
+  target.chip_clusters = {2};
+  OpenGraph graph(target);
+  TaskInput task;
+  task.kernel = graph.AddKernel("nothing").value();
+  const uint32_t slot = graph.AddSlot("cells");
+  const uint32_t layout = graph.AddLayout(PTO_U64, {}, {}).value();
+  std::vector<uint32_t> cells;
+  for (uint32_t i = 0; i < kCells; ++i) {
+    cells.push_back(graph.AddTensor(slot, layout, i).value());
+  }
+
+  int64_t first = 0;  // when all is warm
+  int64_t most = 0;
+  for (uint32_t i = 0; i < kTasks; ++i) {
+    const uint32_t args[] = {cells[(i * 7 + 3) % kCells], cells[i % kCells]};
+    task.args = args;
+    ASSERT_TRUE(graph.AddTask(task).ok());
+    if (graph.uncut_tasks() < kOfSegment) continue;
+    run->Append(graph.Cut().value(), slots);
+    watcher->WaitUntil([&] { return run->live_tasks() < kMaxLive; });
+    graph.ForgetBefore(run->ended_before());
+    if (i < kTasks / 10) {
+      first = std::max(first, ResidentBytes());
+    } else {
+      most = std::max(most, ResidentBytes());
+    }
+  }
+  run->Close();
+  watcher->WaitFinished();
+  EXPECT_EQ(run->state(), RunState::kSucceeded);
+  EXPECT_EQ(run->counts().done, kTasks);
+  EXPECT_LT(most - first, kMaxGrowth);
+  RecordProperty("resident_kib", static_cast<int>(most >> 10));
+  RecordProperty("growth_kib", static_cast<int>((most - first) >> 10));
+}
+
+}  // namespace
+}  // namespace pto

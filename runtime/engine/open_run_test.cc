@@ -1,0 +1,212 @@
+#include "runtime/engine/open_run.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/registry.h"
+#include "runtime/engine/engine_testing.h"
+#include "runtime/engine/open_run_testing.h"
+
+namespace pto {
+namespace {
+
+using ::pto::testing::OpenRunWatcher;
+
+constexpr uint32_t kCells = 16;
+constexpr uint64_t kMaxLive = 4096;
+
+uint64_t& Cell(const pto_context* context, uint32_t index) {
+  return *static_cast<uint64_t*>(context->tensors[index].data);
+}
+int32_t Step(const pto_context* context) {
+  Cell(context, 0) = Cell(context, 0) * 3 + 1;
+  return 0;
+}
+int32_t Mix(const pto_context* context) {
+  Cell(context, 1) = Cell(context, 1) * 5 + Cell(context, 0);
+  return 0;
+}
+int32_t Fail(const pto_context*) { return 1; }
+
+const KernelRegistry& Kernels() {
+  static const KernelRegistry* const kernels = [] {
+    static const pto_argument_info one[] = {{"data", PTO_INOUT, PTO_DTYPE_ALL}};
+    static const pto_argument_info two[] = {{"from", PTO_INPUT, PTO_DTYPE_ALL},
+                                            {"to", PTO_INOUT, PTO_DTYPE_ALL}};
+    constexpr uint32_t kSize = sizeof(pto_kernel_info);
+    static const pto_kernel_info infos[] = {
+        {kSize, "step", "3x + 1.", &Step, nullptr, PTO_AIV, one, 1, nullptr, 0, 0, 0, 0},
+        {kSize, "mix", "5x + y.", &Mix, nullptr, PTO_AIV, two, 2, nullptr, 0, 0, 0, 0},
+        {kSize, "bad", "Fails.", &Fail, nullptr, PTO_AIV, one, 1, nullptr, 0, 0, 0, 0}};
+    auto* registry = new KernelRegistry;
+    for (const pto_kernel_info& info : infos) EXPECT_TRUE(registry->Add(info).ok());
+    return registry;
+  }();
+  return *kernels;
+}
+
+class OpenRunTest : public ::testing::Test {
+ protected:
+  enum Kernel : uint32_t { kStep, kMix, kBad };
+
+  explicit OpenRunTest(uint32_t executors = 2) : graph_(Target()) {
+    Engine::Options options;
+    options.chips = testing::MakeTestChips({2});
+    options.executors = executors;
+    engine_ = std::make_unique<Engine>(std::move(options));
+    memory_ = engine_->chips()[0].memory->Allocate(kCells * sizeof(uint64_t)).value();
+    slots_ = std::make_shared<const RunSlots>(RunSlots{{memory_, 0}});
+    OpenRun::Options run;
+    run.engine = engine_.get();
+    run.observer = watcher_;
+    run.record_level = level_;
+    run_ = OpenRun::Make(run);
+    for (const char* name : {"step", "mix", "bad"}) graph_.AddKernel(name).value();
+    const uint32_t slot = graph_.AddSlot("cells");
+    const uint32_t layout = graph_.AddLayout(PTO_U64, {}, {}).value();
+    for (uint32_t i = 0; i < kCells; ++i) graph_.AddTensor(slot, layout, i).value();
+  }
+
+  static GraphTarget Target() {
+    GraphTarget target;
+    target.kernels = &Kernels();
+    target.chip_clusters = {2};
+    return target;
+  }
+
+  void Add(Kernel kernel, std::vector<uint32_t> args) {
+    TaskInput task;
+    task.kernel = kernel;
+    task.args = args;
+    graph_.AddTask(task).value();
+  }
+  void Cut() {
+    run_->Append(graph_.Cut().value(), slots_);
+    graph_.ForgetBefore(run_->ended_before());
+  }
+  uint64_t* cells() { return reinterpret_cast<uint64_t*>(memory_->data()); }
+
+  RecordLevel level_ = RecordLevel::kAll;
+  OpenGraph graph_;
+  const std::shared_ptr<OpenRunWatcher> watcher_ = std::make_shared<OpenRunWatcher>();
+  std::unique_ptr<Engine> engine_;
+  std::shared_ptr<MemoryBlock> memory_;
+  std::shared_ptr<const RunSlots> slots_;
+  std::shared_ptr<OpenRun> run_;
+};
+
+class OpenRunByHandTest : public OpenRunTest {
+ protected:
+  OpenRunByHandTest() : OpenRunTest(0) {}
+  void RunAll() {
+    while (engine_->RunOne()) {
+    }
+  }
+};
+
+TEST_F(OpenRunByHandTest, TasksStartAsTheyArriveAndWaitForEarlierSegments) {
+  EXPECT_EQ(run_->state(), RunState::kQueued);
+  Add(kStep, {0});
+  Cut();
+  Add(kMix, {0, 1});
+  Add(kStep, {2});
+  Cut();
+  EXPECT_EQ(run_->live_tasks(), 3u);
+  EXPECT_EQ(engine_->chip_use(0).ready_tasks, 2u);  // not the one that waits
+  RunAll();
+  EXPECT_EQ(cells()[0], 1u);
+  EXPECT_EQ(cells()[1], 1u);
+  EXPECT_EQ(cells()[2], 1u);
+  EXPECT_EQ(run_->live_tasks(), 0u);
+  EXPECT_EQ(run_->kept_segments(), 0u);
+  EXPECT_EQ(run_->ended_before(), 3u);
+  EXPECT_EQ(run_->state(), RunState::kRunning);
+  run_->Close();
+  EXPECT_EQ(run_->state(), RunState::kSucceeded);
+  EXPECT_EQ(watcher_->finished(), 1);
+  EXPECT_EQ(run_->counts().done, 3u);
+}
+
+TEST_F(OpenRunByHandTest, AFailureReachesLaterSegmentsWheneverTheyCome) {
+  Add(kBad, {0});
+  Add(kStep, {3});
+  Cut();
+  Add(kMix, {0, 1});  // waits for the bad one when it fails
+  Add(kMix, {1, 2});
+  Add(kStep, {3});
+  Cut();
+  RunAll();
+  Add(kStep, {2});  // comes when all is over
+  Add(kStep, {4});
+  Cut();
+  RunAll();
+  run_->Close();
+  EXPECT_EQ(run_->state(), RunState::kFailed);
+  EXPECT_EQ(run_->counts().failed, 1u);
+  EXPECT_EQ(run_->counts().skipped, 3u);
+  EXPECT_EQ(run_->counts().done, 3u);
+  EXPECT_EQ(run_->errors().size(), 1u);
+  using Outcome = std::pair<uint32_t, TaskOutcome>;
+  EXPECT_EQ(watcher_->outcomes(), (std::vector<Outcome>{{0, TaskOutcome::kFailed},
+                                                        {1, TaskOutcome::kDone},
+                                                        {2, TaskOutcome::kSkipped},
+                                                        {3, TaskOutcome::kSkipped},
+                                                        {4, TaskOutcome::kDone},
+                                                        {5, TaskOutcome::kSkipped},
+                                                        {6, TaskOutcome::kDone}}));
+}
+
+TEST_F(OpenRunByHandTest, StoppingEndsAllSegments) {
+  for (int i = 0; i < 20'000; ++i) {
+    Add(kStep, {0});
+    Cut();
+  }
+  run_->Stop(RunState::kCancelled, absl::CancelledError("enough"));
+  RunAll();
+  EXPECT_EQ(run_->state(), RunState::kCancelled);
+  EXPECT_EQ(run_->live_tasks(), 0u);
+  EXPECT_EQ(run_->errors().size(), 1u);
+  EXPECT_EQ(watcher_->finished(), 1);
+  EXPECT_EQ(engine_->active_runs(), 0u);
+}
+
+// What executors make of it is what one after the other makes of it.
+TEST_F(OpenRunTest, RandomTasksGiveWhatTheProgramSays) {
+  constexpr uint32_t kTasks = 50'000;
+  std::minstd_rand random(7);
+  std::vector<uint64_t> expected(kCells);
+  size_t most_segments = 0;
+  for (uint32_t i = 0; i < kTasks; ++i) {
+    const auto a = static_cast<uint32_t>(random() % kCells);
+    const auto b = static_cast<uint32_t>(random() % kCells);
+    if (a == b || random() % 3 == 0) {
+      Add(kStep, {a});
+      expected[a] = expected[a] * 3 + 1;
+    } else {
+      Add(kMix, {a, b});
+      expected[b] = expected[b] * 5 + expected[a];
+    }
+    if (random() % 20 != 0) continue;
+    Cut();
+    most_segments = std::max(most_segments, run_->kept_segments());
+    watcher_->WaitUntil([&] { return run_->live_tasks() < kMaxLive; });
+  }
+  if (graph_.uncut_tasks() > 0) Cut();
+  run_->Close();
+  watcher_->WaitFinished();
+  EXPECT_EQ(run_->state(), RunState::kSucceeded);
+  EXPECT_EQ(run_->counts().done, kTasks);
+  EXPECT_EQ(std::vector<uint64_t>(cells(), cells() + kCells), expected);
+  EXPECT_EQ(watcher_->outcomes().size(), kTasks);
+  EXPECT_EQ(run_->kept_segments(), 0u);
+  EXPECT_LE(most_segments, kMaxLive);
+}
+
+}  // namespace
+}  // namespace pto
