@@ -145,7 +145,9 @@ void OpenRun::Stop(RunState as, absl::Status error) {
   {
     MutexLock lock(mutex_);
     if (stopped_ || IsFinal(state_)) return;
-    if (errors_.size() < kMaxErrors) errors_.push_back(error);
+    // Why it was stopped is more than one error of many.
+    if (errors_.size() >= kMaxErrors) errors_.pop_back();
+    errors_.push_back(error);
     stopped_ = true;
     stop_state_ = as;
     for (const Segment& segment : segments_) {
