@@ -1,5 +1,7 @@
 #include "runtime/engine/engine_testing.h"
 
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "runtime/base/log.h"
@@ -82,6 +84,15 @@ std::vector<Chip> MakeTestChips(const std::vector<uint32_t>& chip_clusters) {
     chips.push_back(std::move(chip));
   }
   return chips;
+}
+
+uint32_t CoresLeftBusy(const Engine& engine, uint32_t chip) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (engine.executors() > 0 && engine.chip_use(chip).busy_cores > 0 &&
+         std::chrono::steady_clock::now() < until) {
+    std::this_thread::yield();
+  }
+  return engine.chip_use(chip).busy_cores;
 }
 
 void TestObserver::OnRecords(Run& run, size_t) {

@@ -38,6 +38,10 @@ std::shared_ptr<const GraphImage> MakeTestGraph(const std::vector<TestTask>& tas
 
 std::vector<Chip> MakeTestChips(const std::vector<uint32_t>& chip_clusters);
 
+// How many cores of a chip stay busy when its runs have ended. Whoever did not make the last call
+// of a run gives its core back a moment later, which this waits for, though not for ever.
+uint32_t CoresLeftBusy(const Engine& engine, uint32_t chip);
+
 // Remembers what it is told, and lets a test wait for the end.
 class TestObserver final : public RunObserver {
  public:

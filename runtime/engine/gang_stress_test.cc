@@ -94,7 +94,7 @@ class GangStressTest : public ::testing::Test {
     EXPECT_LE(recorder.longest_wait(), 1u);
     EXPECT_TRUE(engine->WaitIdle(absl::Minutes(1)));
     for (uint32_t chip = 0; chip < clusters.size(); ++chip) {
-      EXPECT_EQ(engine->chip_use(chip).busy_cores, 0u);
+      EXPECT_EQ(testing::CoresLeftBusy(*engine, chip), 0u);
       EXPECT_EQ(engine->chip_use(chip).ready_tasks, 0u);
     }
   }

@@ -180,7 +180,7 @@ void SlowEngine::ExpectClean() {
   EXPECT_EQ(engine->active_runs(), 0u);
   EXPECT_EQ(engine->waiting(), 0u);
   for (uint32_t chip = 0; chip < clusters.size(); ++chip) {
-    EXPECT_EQ(engine->chip_use(chip).busy_cores, 0u) << "chip " << chip;
+    EXPECT_EQ(CoresLeftBusy(*engine, chip), 0u) << "chip " << chip;
     EXPECT_EQ(engine->chip_use(chip).ready_tasks, 0u) << "chip " << chip;
   }
   if (timers.RunDue() != -1) ADD_FAILURE() << "a timer is left";
