@@ -55,8 +55,8 @@ void MergeAccesses(RunAccesses* accesses) {
   const auto key = [](const BufferAccess& access) {
     return std::make_pair(access.queue.get(), access.writes);
   };
-  std::stable_sort(accesses->begin(), accesses->end(),
-                   [&](const auto& a, const auto& b) { return key(a) < key(b); });
+  std::sort(accesses->begin(), accesses->end(),
+            [&](const auto& a, const auto& b) { return key(a) < key(b); });
   RunAccesses merged;
   for (auto first = accesses->begin(); first != accesses->end();) {
     const auto last = std::find_if(first, accesses->end(), [&](const BufferAccess& other) {
