@@ -39,7 +39,7 @@ std::vector<BadRequest> BadGraphs();
 std::vector<BadRequest> BadPackedGraphs();
 // Members, predicates, times and options, in both forms of a graph.
 std::vector<BadRequest> BadDetails();
-// Of kernels that need no core; for a daemon that has them.
+// Of kernels that need no core.
 std::vector<BadRequest> BadControlTasks();
 
 // The graph `g`: fills slot `out` (1,024 F32) with the float `value`, then spins for the integer

@@ -212,11 +212,6 @@ TEST_F(PtoctlTest, RunsAllExamples) {
 }
 
 TEST_F(PtoctlTest, RunsTasksThatWaitCopyAndArePassedOver) {
-  v1::GetKernelRequest request;
-  request.set_name("kernels/copy_async");
-  if (!Call(*api().kernel, &v1::KernelService::Stub::GetKernel, request).ok()) {
-    GTEST_SKIP() << "the daemon has no kernels that need no core";
-  }
   for (const bool packed : {false, true}) {
     std::vector<std::string> args = {"runs", "submit", Example("signals.txtpb"), "-o", "json"};
     if (packed) args.push_back("--packed");
