@@ -152,8 +152,8 @@ TEST(BuiltinKernelsTest, AreAllThere) {
   std::vector<std::string> names;
   for (const pto_kernel_info* info : BuiltinKernels().List()) names.push_back(info->name);
   EXPECT_THAT(names, ElementsAre("add", "axpy", "compare", "copy", "copy_async", "fail", "fill",
-                                 "iota", "join", "matmul", "mul", "noop", "notify", "reduce_sum",
-                                 "scale", "spin", "sub", "wait", "wait_token"));
+                                 "hold", "iota", "join", "matmul", "mul", "noop", "notify",
+                                 "reduce_sum", "scale", "spin", "sub", "wait", "wait_token"));
 }
 
 TEST(BuiltinKernelsTest, DescriptionsAreSentences) {

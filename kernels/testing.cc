@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <limits>
@@ -7,12 +8,17 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/block.h"
 #include "kernels/builtin.h"
+#include "kernels/check.h"
 
 namespace pto::kernels {
 namespace {
 
 constexpr pto_scalar_info kSpinScalars[] = {{"microseconds", PTO_INTEGER}};
 constexpr pto_scalar_info kFailScalars[] = {{"code", PTO_INTEGER}};
+
+constexpr pto_argument_info kHoldArguments[] = {
+    {"signal", PTO_NO_DEPENDENCY, PTO_DTYPE_BIT(PTO_I32) | PTO_DTYPE_BIT(PTO_I64)}};
+constexpr pto_scalar_info kHoldScalars[] = {{"value", PTO_INTEGER}};
 
 int32_t Noop(const pto_context*) { return 0; }
 
@@ -38,6 +44,18 @@ int32_t FailOnPurpose(const pto_context* context) {
   // Not a plain cast, by which 2^32 would become success.
   return static_cast<int32_t>(std::clamp<int64_t>(code, std::numeric_limits<int32_t>::min(),
                                                   std::numeric_limits<int32_t>::max()));
+}
+
+int32_t Hold(const pto_context* context) {
+  const pto_signal signal = {context->tensors[0].data, context->tensors[0].dtype};
+  return context->api->wait(context, &signal, PTO_GE, context->scalars[0].i64, 0);
+}
+
+int32_t CheckHold(const pto_tensor* tensors, uint32_t tensor_count, char* message,
+                  size_t message_size) {
+  const Check check{"hold", kHoldArguments, tensors, tensor_count, message, message_size};
+  if (int32_t refused = check.Count()) return refused;
+  return check.OneElement(0);
 }
 
 constexpr pto_kernel_info kKernels[] = {
@@ -85,6 +103,21 @@ constexpr pto_kernel_info kKernels[] = {
         .scalar_count = std::size(kFailScalars),
         .requires_sync_start = 0,
         .flags = 0,
+        .control = PTO_CONTROL_NONE,
+    },
+    {
+        .struct_size = sizeof(pto_kernel_info),
+        .name = "hold",
+        .description = "Keeps each block's core, asleep, until signal is at least value.",
+        .function = Hold,
+        .check = CheckHold,
+        .default_core = PTO_AIV,
+        .arguments = kHoldArguments,
+        .argument_count = std::size(kHoldArguments),
+        .scalars = kHoldScalars,
+        .scalar_count = std::size(kHoldScalars),
+        .requires_sync_start = 0,
+        .flags = PTO_KERNEL_WAITS,
         .control = PTO_CONTROL_NONE,
     },
 };

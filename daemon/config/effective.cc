@@ -10,6 +10,18 @@ namespace {
 
 using config::v1::DaemonConfig;
 
+// What follows from the profile of the simulated chips, where nobody said otherwise.
+void ApplyProfile(EffectiveConfig& effective) {
+  constexpr uint32_t kA5Clusters = 36;
+  if (effective.config.sim_chips().profile() != "a5") return;
+  for (size_t i = 0; i < effective.origins.size(); ++i) {
+    if (absl::string_view(AllSettings()[i].key) == "sim_chips.clusters" &&
+        effective.origins[i] == Origin::kDefault) {
+      effective.config.mutable_sim_chips()->set_clusters(kA5Clusters);
+    }
+  }
+}
+
 absl::string_view NameOf(Origin origin) {
   switch (origin) {
     case Origin::kDefault:
@@ -49,6 +61,7 @@ absl::StatusOr<EffectiveConfig> MakeEffective(const DaemonConfig& file, const Fl
       effective.origins.push_back(has_flag ? Origin::kFlag : Origin::kDefault);
     }
   }
+  ApplyProfile(effective);
   return effective;
 }
 

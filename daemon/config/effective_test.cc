@@ -54,6 +54,16 @@ TEST(EffectiveConfigTest, FlagsWinOverTheFile) {
   EXPECT_EQ(config.drain_grace().seconds(), 5);
 }
 
+TEST(EffectiveConfigTest, TheProfileSaysHowManyClustersUnlessSomebodyDoes) {
+  const Setting* const profile = Find("sim_chips.profile");
+  EXPECT_EQ(Make("", {{profile, "a5"}}).config.sim_chips().clusters(), 36u);
+  EXPECT_EQ(Make("sim_chips { profile: 'a5' }", {}).config.sim_chips().clusters(), 36u);
+  EXPECT_EQ(Make("sim_chips { clusters: 8 }", {{profile, "a5"}}).config.sim_chips().clusters(), 8u);
+  EXPECT_EQ(
+      Make("", {{profile, "a5"}, {Find("sim_chips.clusters"), "24"}}).config.sim_chips().clusters(),
+      24u);
+}
+
 TEST(EffectiveConfigTest, AFlagCanSwitchOffWhatTheFileSays) {
   const DaemonConfig config =
       Make(
@@ -75,7 +85,8 @@ TEST(PrintConfigTest, SaysWhereValuesComeFrom) {
       PrintConfig(Make("sim_chips { count: 2 clusters: 8 }", {{Find("sim_chips.count"), "4"}}));
   EXPECT_THAT(text, HasSubstr("listen: \"unix:/default\"  # default\n"));
   EXPECT_THAT(text, HasSubstr("sim_chips {\n  count: 4  # flag\n  clusters: 8  # file\n"
-                              "  memory_bytes: 17179869184  # default\n}\n"));
+                              "  memory_bytes: 17179869184  # default\n"
+                              "  profile: \"a2a3\"  # default\n}\n"));
 }
 
 TEST(PrintConfigTest, CanBeUsedAsAFile) {

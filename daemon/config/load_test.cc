@@ -56,7 +56,7 @@ TEST(LoadConfigTest, PointsAtTheMistake) {
             "drain_grace, session, limits");
   EXPECT_THAT(Refusal("sim_chips {\n  chips: 4\n}\n"), StartsWith("ptod.conf:2:3: "));
   EXPECT_THAT(Refusal("sim_chips { chips: 4 }"),
-              HasSubstr("expected one of count, clusters, memory_bytes"));
+              HasSubstr("expected one of count, clusters, memory_bytes, profile"));
   EXPECT_THAT(Refusal("sim_chips { count: many }"), StartsWith("ptod.conf:1:20: "));
   EXPECT_THAT(Refusal("sim_chips { count: many }"), HasSubstr("Expected integer"));
   EXPECT_THAT(Refusal("sim_chips { count: -1 }"), StartsWith("ptod.conf:1:20: "));

@@ -124,6 +124,10 @@ absl::Status ValidateConfig(const DaemonConfig& config) {
   PTO_RETURN_IF_ERROR(CheckRange("sim_chips.clusters", chips.clusters(), 1, 1024));
   PTO_RETURN_IF_ERROR(
       CheckBytes("sim_chips.memory_bytes", chips.memory_bytes(), 1 << 20, uint64_t{16} << 40));
+  if (chips.profile() != "a2a3" && chips.profile() != "a5") {
+    return Wrong("sim_chips.profile",
+                 absl::StrCat("expected a2a3 or a5, not '", chips.profile(), "'"));
+  }
   PTO_RETURN_IF_ERROR(CheckRange("executor_threads", config.executor_threads(), 0, 1024));
   LogLevel level;
   if (!ParseLogLevel(config.log_level(), &level)) {

@@ -45,6 +45,7 @@ TEST(ValidateConfigTest, NamesTheSettingThatIsWrong) {
       {"listen: 'unix:/a' listen: 'unix:/a'", "listen"},
       {"sim_chips { count: 257 }", "sim_chips.count"},
       {"sim_chips { clusters: 1025 }", "sim_chips.clusters"},
+      {"sim_chips { profile: 'a6' }", "sim_chips.profile"},
       {"sim_chips { memory_bytes: 1000 }", "sim_chips.memory_bytes"},
       {"executor_threads: 1025", "executor_threads"},
       {"log_level: 'loud'", "log_level"},

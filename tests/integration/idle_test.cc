@@ -1,0 +1,85 @@
+// What a daemon costs in which everything waits.
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "gtest/gtest.h"
+#include "tests/harness/daemon_process.h"
+#include "tests/harness/sanitizer.h"
+#include "tests/integration/world.h"
+
+namespace pto::testing {
+namespace {
+
+constexpr uint32_t kChips = 16;
+constexpr uint32_t kVectorBlocks = 48;  // all vector cores of a chip
+constexpr uint32_t kCubeBlocks = 24;    // and all its cube cores
+
+// CPU time of all threads of a process.
+absl::Duration CpuTime(pid_t pid) {
+  absl::Duration total;
+  for (const auto& thread :
+       std::filesystem::directory_iterator(absl::StrCat("/proc/", pid, "/task"))) {
+    std::ifstream file(thread.path() / "schedstat");
+    int64_t nanoseconds = 0;
+    if (file >> nanoseconds) total += absl::Nanoseconds(nanoseconds);
+  }
+  return total;
+}
+
+// On each chip, all cores held by blocks that wait for the chip's signal.
+v1::GraphSpec HoldAllCores() {
+  v1::GraphSpec graph;
+  for (uint32_t chip = 0; chip < kChips; ++chip) {
+    v1::TensorSpec& signal = *graph.add_tensors();
+    signal.set_name(absl::StrCat("signal", chip));
+    signal.set_dtype(v1::I64);
+    for (const v1::Core core : {v1::AIV, v1::AIC}) {
+      v1::TaskSpec& task = *graph.add_tasks();
+      task.set_kernel("hold");
+      task.set_chip(absl::StrCat("chips/", chip));
+      task.add_args(signal.name());
+      task.add_scalars()->set_i64(1);
+      task.mutable_launch()->set_core(core);
+      task.mutable_launch()->set_block_num(core == v1::AIV ? kVectorBlocks : kCubeBlocks);
+    }
+  }
+  return graph;
+}
+
+TEST(IdleTest, ADaemonWithAThousandWaitingFibersTakesNoCpu) {
+  DaemonProcess daemon({absl::StrCat("--sim-chips=", kChips)});
+  Api& api = daemon.api();
+  const std::string session = MakeSession(api);
+  for (uint32_t chip = 0; chip < kChips; ++chip) {
+    MakeBuffer(api, session, absl::StrCat("signal", chip), 8, chip);
+  }
+  const v1::Run run = Submit(api, session, HoldAllCores());
+  ASSERT_TRUE(Eventually([&] {
+    uint32_t busy = 0;
+    for (uint32_t chip = 0; chip < kChips; ++chip) busy += GetChip(api, chip).busy_cores();
+    return busy == kChips * (kVectorBlocks + kCubeBlocks);
+  }));
+
+  // Not to wait for something, but to see how little happens in it.
+  const absl::Duration window = absl::Seconds(3);
+  const absl::Duration before = CpuTime(daemon.pid());
+  std::this_thread::sleep_for(absl::ToChronoMilliseconds(window));
+  const absl::Duration used = CpuTime(daemon.pid()) - before;
+  RecordProperty("cpu", absl::FormatDuration(used));
+  std::printf("%u waiting fibers: %s of CPU in %s\n", kChips * (kVectorBlocks + kCubeBlocks),
+              absl::FormatDuration(used).c_str(), absl::FormatDuration(window).c_str());
+  EXPECT_LT(used, window / (kAddressSanitizer ? 10 : 100));
+
+  EXPECT_EQ(GetRun(api, run.name()).state(), v1::Run::RUNNING);
+  CancelRun(api, run.name());
+  EXPECT_EQ(WaitForRun(api, run.name()).state(), v1::Run::CANCELLED);
+}
+
+}  // namespace
+}  // namespace pto::testing
