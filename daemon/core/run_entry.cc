@@ -109,14 +109,14 @@ void RunEntry::CollectNews(Run& run, std::vector<LogEntry>* news) {
     news->push_back(StateEvent(record, RunState::kQueued, options_.record.create_time));
   }
   // The start before the records: a run whose records are here has started.
-  std::vector<RecordBlock> blocks = run.TakeRecords();
+  const std::vector<RecordBlock> blocks = run.TakeRecords();
   const int64_t started = run.started_ns();
   if (!told_started_ && started != 0) {
     told_started_ = true;
     if (!ended()) options_.record.queue_ns = started - run.accepted_ns();
     news->push_back(StateEvent(record, RunState::kRunning, TimeOf(run, started)));
   }
-  EventLog::AddTasks(record, std::move(blocks), news);
+  EventLog::AddTasks(record, blocks, news);
 }
 
 void RunEntry::TellNews(Run& run) {

@@ -30,8 +30,8 @@ uint64_t EventLog::BytesOf(const LogEntry& entry) {
     if (IsFinal(run->state)) {
       for (const absl::Status& error : run->run->errors) bytes += 256 + error.ToString().size();
     }
-  } else if (std::holds_alternative<TaskBlock>(entry.event)) {
-    bytes += 64 + (entry.skip + entry.count) * sizeof(TaskRecord);
+  } else if (const auto* tasks = std::get_if<TaskBlock>(&entry.event)) {
+    bytes += 64 + tasks->tasks.bytes();
   }
   return bytes;
 }
@@ -111,20 +111,20 @@ uint64_t EventLog::AppendRun(std::shared_ptr<const RunRecord> run, RunState stat
 }
 
 void EventLog::AddTasks(const std::shared_ptr<const RunRecord>& run,
-                        std::vector<RecordBlock> blocks, std::vector<LogEntry>* entries) {
-  for (RecordBlock& block : blocks) {
+                        absl::Span<const RecordBlock> blocks, std::vector<LogEntry>* entries) {
+  for (const RecordBlock& block : blocks) {
     LogEntry entry;
     entry.time = run->create_time + absl::Nanoseconds(block.records[block.count - 1].end_ns);
     entry.count = block.count;
-    entry.event = TaskBlock{run, std::move(block.records)};
+    entry.event = TaskBlock{run, PackedTasks({block.records.get(), block.count})};
     entries->push_back(std::move(entry));
   }
 }
 
 uint64_t EventLog::AppendTasks(const std::shared_ptr<const RunRecord>& run,
-                               std::vector<RecordBlock> blocks) {
+                               absl::Span<const RecordBlock> blocks) {
   std::vector<LogEntry> entries;
-  AddTasks(run, std::move(blocks), &entries);
+  AddTasks(run, blocks, &entries);
   return Append(absl::MakeSpan(entries));
 }
 

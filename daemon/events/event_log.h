@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "daemon/core/run_record.h"
+#include "daemon/events/packed_tasks.h"
 #include "runtime/base/mutex.h"
 
 namespace pto {
@@ -21,10 +22,10 @@ struct RunEvent {
   RunState state = RunState::kQueued;
 };
 
-// Ends of tasks of one run: as many records as the entry's `skip` and `count` together.
+// Ends of tasks of one run: as many as the entry's `skip` and `count` together.
 struct TaskBlock {
   std::shared_ptr<const RunRecord> run;
-  std::shared_ptr<const TaskRecord[]> records;
+  PackedTasks tasks;
 };
 
 // The session itself has ended.
@@ -43,7 +44,7 @@ struct LogEntry {
   uint64_t count = 1;
   absl::Time time;
   std::variant<RunEvent, TaskBlock, SessionEnded, Dropped> event;
-  // For a task block: records before this one were read earlier.
+  // For a task block: so many of its tasks were read earlier.
   uint64_t skip = 0;
 
   uint64_t last_sequence() const { return sequence + count - 1; }
@@ -71,13 +72,13 @@ class EventLog {
   uint64_t Append(absl::Span<LogEntry> entries);
   uint64_t AppendRun(std::shared_ptr<const RunRecord> run, RunState state, absl::Time time);
   uint64_t AppendTasks(const std::shared_ptr<const RunRecord>& run,
-                       std::vector<RecordBlock> blocks);
+                       absl::Span<const RecordBlock> blocks);
   uint64_t AppendSessionEnded(std::string why, absl::Time time);
 
   // Makes entries of blocks of a run, for Append. A block is sent whole, so its size bounds that
   // of a batch.
-  static void AddTasks(const std::shared_ptr<const RunRecord>& run, std::vector<RecordBlock> blocks,
-                       std::vector<LogEntry>* entries);
+  static void AddTasks(const std::shared_ptr<const RunRecord>& run,
+                       absl::Span<const RecordBlock> blocks, std::vector<LogEntry>* entries);
 
   // Tells the watchers that there is something to be had that is not in the log yet.
   void Nudge() { Tell(false); }

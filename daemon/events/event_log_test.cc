@@ -90,7 +90,12 @@ TEST(EventLogTest, KeepsBlocksAndTheirTimes) {
   for (const LogEntry& entry : log.Read(0, 10'000)) {
     const auto& block = std::get<TaskBlock>(entry.event);
     EXPECT_LE(entry.count, 1024u);
-    for (uint64_t i = 0; i < entry.count; ++i) EXPECT_EQ(block.records[i].task, next++);
+    std::vector<TaskRecord> same(entry.count);
+    for (TaskRecord& record : same) {
+      record.task = next;
+      record.end_ns = next++;
+    }
+    EXPECT_EQ(block.tasks.Get(PackedTasks::kTask, 0), PackedTasks(same).Get(PackedTasks::kTask, 0));
     EXPECT_EQ(entry.time, block.run->create_time + absl::Nanoseconds(next - 1));
   }
   EXPECT_EQ(next, 2500u);

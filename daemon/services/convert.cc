@@ -151,7 +151,7 @@ void ToProto(const LogEntry& entry, Session& session, const std::string& boot_id
     ToProto(StatusAt(run->run, run->state, entry.sequence), proto->mutable_run());
   } else if (const auto* tasks = std::get_if<TaskBlock>(&entry.event)) {
     proto->mutable_tasks()->set_run(tasks->run->name());
-    AddTaskColumns({tasks->records.get() + entry.skip, entry.count}, proto->mutable_tasks());
+    AddTaskColumns(tasks->tasks, entry.skip, proto->mutable_tasks());
   } else if (std::holds_alternative<Dropped>(entry.event)) {
     proto->mutable_dropped()->set_last_sequence(std::get<Dropped>(entry.event).last_sequence);
     proto->mutable_dropped()->set_count(entry.count);

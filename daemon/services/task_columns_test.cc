@@ -10,10 +10,10 @@ namespace pto {
 namespace {
 
 // What a client gets.
-v1::TaskEvents SentAndParsed(const std::vector<TaskRecord>& records) {
+v1::TaskEvents SentAndParsed(const std::vector<TaskRecord>& records, uint64_t skip = 0) {
   v1::TaskEvents sent;
   sent.set_run("sessions/s/runs/r");
-  AddTaskColumns(records, &sent);
+  AddTaskColumns(PackedTasks(records), skip, &sent);
   v1::TaskEvents parsed;
   EXPECT_TRUE(parsed.ParseFromString(sent.SerializeAsString()));
   EXPECT_EQ(parsed.GetReflection()->GetUnknownFields(parsed).field_count(), 0);
@@ -65,6 +65,16 @@ TEST(TaskColumnsTest, OutcomesWhenNotAllWentWell) {
   EXPECT_EQ(tasks.outcome(0), v1::TaskEvents::DONE);
   EXPECT_EQ(tasks.outcome(1), v1::TaskEvents::FAILED);
   EXPECT_EQ(tasks.outcome(2), v1::TaskEvents::SKIPPED);
+}
+
+TEST(TaskColumnsTest, TheRestOfABlock) {
+  const std::vector<TaskRecord> records = {{0, 24, 1, TaskOutcome::kDone, 10, 20},
+                                           {300, 25, 1, TaskOutcome::kFailed, 200, 300},
+                                           {2, 0, 2, TaskOutcome::kSkipped, 30, 30}};
+  const v1::TaskEvents tasks = SentAndParsed(records, 1);
+  ExpectSame({records[1], records[2]}, tasks);
+  ASSERT_EQ(tasks.outcome_size(), 2);
+  EXPECT_EQ(tasks.outcome(1), v1::TaskEvents::SKIPPED);
 }
 
 }  // namespace

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "runtime/engine/record_block.h"
+
+namespace pto {
+
+// Ends of tasks as they are kept and as they travel: in columns, each number as a varint. They are
+// packed once, however many watch; and memory that is new to the process costs more than the
+// packing does, so a third of the bytes is also the faster way to keep them.
+//
+// Immutable. Copies share the bytes.
+class PackedTasks {
+ public:
+  enum Column : uint8_t { kTask, kOutcome, kChip, kCore, kStartNs, kDurationNs };
+  static constexpr size_t kColumns = kDurationNs + 1;
+
+  PackedTasks() = default;
+  explicit PackedTasks(absl::Span<const TaskRecord> records);
+
+  // The numbers of all tasks but the first `skip`. No outcomes mean that all went well.
+  absl::string_view Get(Column column, uint64_t skip) const;
+
+  size_t bytes() const { return ends_[kColumns - 1]; }
+
+ private:
+  std::shared_ptr<const char[]> data_;
+  std::array<uint32_t, kColumns> ends_ = {};  // of the columns, which follow each other
+};
+
+}  // namespace pto
