@@ -9,8 +9,11 @@ namespace pto {
 namespace {
 
 constexpr size_t kLargePage = size_t{2} << 20;
-// Smaller ones come from the heap.
+// Those that stay smaller come from the heap, where they take no more than they need.
 constexpr size_t kMapped = size_t{1} << 20;
+// Those that grow leave the heap sooner: there they would touch new pages each time that they
+// move, and a large page costs no more than some hundred small ones.
+constexpr size_t kGrowsMapped = size_t{256} << 10;
 // Addresses to grow into: as many as all records of nearly any graph need.
 constexpr size_t kRoom = size_t{1} << 30;
 
@@ -30,6 +33,8 @@ void* Map(size_t bytes) {
   return first + before;
 }
 
+size_t RoundUp(size_t bytes) { return (bytes + kLargePage - 1) / kLargePage * kLargePage; }
+
 void Free(void* data, size_t capacity, bool mapped) {
   if (mapped) {
     munmap(data, capacity);
@@ -47,9 +52,8 @@ void BigBlock::Reserve(size_t bytes, size_t used, bool grows) {
   size_t capacity = std::max<size_t>(grows ? std::max(bytes, 2 * capacity_) : bytes, 64);
   void* data = nullptr;
   bool mapped = false;
-  if (capacity >= kMapped) {
-    const size_t room = grows ? std::max(kRoom, 4 * bytes) : bytes;
-    const size_t rounded = (room + kLargePage - 1) / kLargePage * kLargePage;
+  if (capacity >= (grows ? kGrowsMapped : kMapped)) {
+    const size_t rounded = RoundUp(grows ? std::max(kRoom, 4 * bytes) : bytes);
     data = Map(rounded);
     mapped = data != nullptr;
     if (mapped) capacity = rounded;
@@ -61,6 +65,21 @@ void BigBlock::Reserve(size_t bytes, size_t used, bool grows) {
   data_ = data;
   capacity_ = capacity;
   mapped_ = mapped;
+}
+
+void BigBlock::Shrink(size_t used) {
+  if (mapped_ && used >= kMapped) {
+    const size_t kept = RoundUp(used);
+    if (kept < capacity_) munmap(static_cast<std::byte*>(data_) + kept, capacity_ - kept);
+    capacity_ = kept;
+    return;
+  }
+  // A few bytes less are not worth a copy.
+  if (!mapped_ && capacity_ - used <= capacity_ / 8) return;
+  BigBlock exact;
+  exact.Reserve(used, 0, false);
+  if (used > 0) std::memcpy(exact.data_, data_, used);
+  swap(exact);
 }
 
 }  // namespace pto

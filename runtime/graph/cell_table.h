@@ -25,7 +25,11 @@ class CellTable {
   }
 
   // Valid until the next call.
-  uint32_t& At(uint64_t cell);
+  uint32_t& At(uint64_t cell) {
+    const uint64_t number = cell / kPageCells;
+    if (number != last_number_ || pages_.empty()) UsePage(number);
+    return pages_[last_page_][cell % kPageCells];
+  }
 
   size_t bytes() const;
 
@@ -39,6 +43,8 @@ class CellTable {
   };
 
   uint32_t FindPage(uint64_t number) const;
+  // Makes it the page that was used last, and if need be makes it.
+  void UsePage(uint64_t number);
   // Where the page is, or belongs. There must be a free slot.
   size_t FindSlot(uint64_t number) const;
   void Grow();

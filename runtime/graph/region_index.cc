@@ -156,18 +156,12 @@ void RegionIndex::Insert(RegionTable& table, uint32_t id) {
     last_found_ = kNone;
     FindBox(frame, table, region, box);
   }
+  if (groups_.empty() && frame.levels == 1) tiling_ = region.footprint;
   region.group = GroupOf(frame_index, box);
   Group& group = groups_[region.group];
-  uint32_t& head = group.heads.At(CellOf(group, frame, box));
-  region.next = head;
-  head = id + 1;
-  region.flags |= Region::kLive;
-  if ((region.flags & Region::kListed) == 0) {
-    region.flags |= Region::kListed;
-    group.listed.push_back(id);
-  }
-  ++group.live;
-  ++size_;
+  const uint64_t cell = CellOf(group, frame, box);
+  if (groups_.size() > 1 || !group.inside[0]) tiling_ = kNone;
+  Link(group, group.heads.At(cell), region, id);
 }
 
 void RegionIndex::Remove(RegionTable& table, uint32_t id) {
