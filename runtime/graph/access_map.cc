@@ -27,6 +27,13 @@ uint32_t AccessMap::Prepare(uint32_t owner, uint32_t region, bool writes,
                             std::vector<uint32_t>& before) {
   const uint32_t id = Resolve(region);
   const Region& own = table_.regions[id];
+  if ((own.flags & Region::kLive) == 0) {
+    RegionIndex* const index = spaces_[own.space].index.get();
+    if (index != nullptr && index->InsertAlone(table_, id)) {
+      ++live_;
+      return id;
+    }
+  }
   const uint8_t checks = writes ? Region::kWriteChecks : Region::kReadChecks;
   if ((own.flags & (Region::kLive | checks)) == Region::kLive) return id;
   return table_.footprint(own).empty() ? kNone : Meet(owner, id, writes, before);

@@ -108,21 +108,13 @@ class AccessMap {
 
   static constexpr uint8_t kAnyReader = Region::kOneReader | Region::kManyReaders;
 
-  // Whether an access concerns only what is kept for this region itself; enters it if there is
-  // nothing else where it is.
-  bool IsReady(uint32_t id, uint8_t checks) {
-    const Region& region = table_.regions[id];
-    const auto flags =
-        static_cast<uint8_t>(region.flags & (Region::kLive | Region::kForwarded | checks));
-    if (flags == Region::kLive) return true;
-    if (flags != 0) return false;
-    RegionIndex* const index = spaces_[region.space].index.get();
-    if (index == nullptr || !index->InsertAlone(table_, id)) return false;
-    ++live_;
-    return true;
+  // Whether an access concerns only what is kept for this region itself.
+  bool IsReady(uint32_t id, uint8_t checks) const {
+    const uint8_t flags = table_.regions[id].flags;
+    return (flags & (Region::kLive | Region::kForwarded | checks)) == Region::kLive;
   }
-  // The region that stands for this one, after it has met those that overlap it; kNone if it is
-  // empty.
+  // Makes a region ready. Returns the one that stands for it, after that has met those that
+  // overlap it, or kNone if it is empty.
   uint32_t Prepare(uint32_t owner, uint32_t region, bool writes, std::vector<uint32_t>& before);
   uint32_t Resolve(uint32_t region);
   // Looks at the regions that overlap this one, as its owner reads or writes it, and makes it

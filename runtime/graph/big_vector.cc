@@ -17,20 +17,33 @@ constexpr size_t kGrowsMapped = size_t{256} << 10;
 // Addresses to grow into: as many as all records of nearly any graph need.
 constexpr size_t kRoom = size_t{1} << 30;
 
+void* Addresses(size_t bytes) {
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return memory == MAP_FAILED ? nullptr : memory;
+}
+
+size_t BeyondLargePage(const void* memory) {
+  return reinterpret_cast<uintptr_t>(memory) % kLargePage;
+}
+
 // Addresses that begin with a large page, or null.
 void* Map(size_t bytes) {
-  const size_t all = bytes + kLargePage;
-  void* const memory = mmap(nullptr, all, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) return nullptr;
-  auto* const first = static_cast<std::byte*>(memory);
-  const size_t before =
-      (kLargePage - reinterpret_cast<uintptr_t>(memory) % kLargePage) % kLargePage;
-  if (before > 0) munmap(first, before);
-  if (before < kLargePage) munmap(first + before + bytes, kLargePage - before);
+  void* memory = Addresses(bytes);
+  // Newer kernels see to it that they do.
+  if (memory != nullptr && BeyondLargePage(memory) != 0) {
+    munmap(memory, bytes);
+    memory = Addresses(bytes + kLargePage);
+    if (memory == nullptr) return nullptr;
+    auto* const first = static_cast<std::byte*>(memory);
+    const size_t before = (kLargePage - BeyondLargePage(memory)) % kLargePage;
+    if (before > 0) munmap(first, before);
+    if (before < kLargePage) munmap(first + before + bytes, kLargePage - before);
+    memory = first + before;
+  }
   // It works without, only slower.
-  (void)madvise(first + before, bytes, MADV_HUGEPAGE);
-  return first + before;
+  if (memory != nullptr) (void)madvise(memory, bytes, MADV_HUGEPAGE);
+  return memory;
 }
 
 size_t RoundUp(size_t bytes) { return (bytes + kLargePage - 1) / kLargePage * kLargePage; }

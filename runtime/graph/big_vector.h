@@ -98,12 +98,16 @@ class BigVector {
     block_.Reserve(size * sizeof(T), 0, false);
     size_ = size;
   }
-  // Makes it longer; what is in the new elements is not defined.
-  void extend_uninitialized(size_t count) {
+  // Makes it longer; what is in the new elements, of which it returns the first, is not defined.
+  T* extend_uninitialized(size_t count) {
     const size_t size = size_ + count;
     if (size * sizeof(T) > block_.capacity()) Grow(size);
+    T* const first = end();
     size_ = size;
+    return first;
   }
+  // Takes the last ones away.
+  void drop(size_t count) { size_ -= count; }
   // For one that does not grow any more.
   void shrink_to_fit() { block_.Shrink(size_ * sizeof(T)); }
   void clear() { size_ = 0; }

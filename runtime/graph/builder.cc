@@ -179,10 +179,9 @@ inline absl::Status GraphBuilder::AddDependencies(const TaskInput& task, ImageTa
       found_.assign(task.dependencies.begin(), task.dependencies.end());
     }
     FindDependencies(task);
-    record.dependencies = dependencies_.AddTask(found_);
-  } else {
-    record.dependencies = dependencies_.AddTask(task.dependencies);
   }
+  record.dependencies = dependencies_.AddTask(
+      options_.find_dependencies ? absl::MakeConstSpan(found_) : task.dependencies);
   // Tensors that overlap in many ways can take long to compare, even without dependencies.
   if (dependencies_.size() > max_dependencies_ ||
       accesses_.compared() / 4 > target_.max_dependencies) {
@@ -192,7 +191,7 @@ inline absl::Status GraphBuilder::AddDependencies(const TaskInput& task, ImageTa
 }
 
 absl::StatusOr<uint32_t> GraphBuilder::AddTask(const TaskInput& task) {
-  ImageTask record;
+  ImageTask& record = image_.AddTask();
   if (!AddUsual(task, record)) {
     PTO_RETURN_IF_ERROR(AddUnusual(task, record));
   } else if (!task.scalars.empty() || kernels_[task.kernel].scalar_count > 0) {
@@ -203,7 +202,6 @@ absl::StatusOr<uint32_t> GraphBuilder::AddTask(const TaskInput& task) {
     task_names_.resize(task_count_);
     task_names_.push_back(text_.Add(task.name));
   }
-  image_.AddTask(record);
   return task_count_++;
 }
 
@@ -227,7 +225,7 @@ absl::StatusOr<std::shared_ptr<const GraphImage>> GraphBuilder::Build() {
   ImageHeader header;
   header.flags = flags_;
   if (options_.find_dependencies) header.flags |= ImageHeader::kFindsDependencies;
-  image_.AddTask(ImageTask());
+  image_.AddTask() = ImageTask();
   header.tasks = image_.TasksSection();
   dependencies_.Write(image_, header);
   PTO_RETURN_IF_ERROR(scalars_.Write(text_, image_, header));

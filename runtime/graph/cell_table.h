@@ -31,10 +31,20 @@ class CellTable {
     return pages_[last_page_][cell % kPageCells];
   }
 
+  // Calls `visit(number)` for all that are not 0, in any order.
+  template <typename Visit>
+  void ForEach(Visit visit) const {
+    for (const Page& page : pages_) {
+      for (const uint32_t number : page) {
+        if (number != 0) visit(number);
+      }
+    }
+  }
+
   size_t bytes() const;
 
  private:
-  static constexpr uint64_t kPageCells = 16;  // a cache line
+  static constexpr uint64_t kPageCells = 64;
   static constexpr uint32_t kNone = 0xffffffff;
   using Page = std::array<uint32_t, kPageCells>;
   struct Slot {

@@ -17,19 +17,20 @@ class DependencyTable {
   // Adds the next task, which waits for these earlier ones, and returns how many there are: each
   // counts once, however often it is named.
   uint32_t AddTask(absl::Span<const uint32_t> before) {
-    const size_t first = before_.size();
-    before_.extend_uninitialized(before.size());
-    uint32_t* const own = before_.data() + first;
-    for (size_t i = 0; i < before.size(); ++i) own[i] = before[i];
-    size_t count = before.size();
-    if (count > 1) {
-      count = RemoveRepeated(own, count);
-      before_.resize(first + count);
+    const auto task = static_cast<uint32_t>(tasks_.size());
+    uint32_t* const own = before_.extend_uninitialized(before.size());
+    uint32_t count = 0;
+    for (const uint32_t earlier : before) {
+      Task& known = tasks_[earlier];
+      if (known.last_successor == task) continue;
+      known.last_successor = task;
+      ++known.successors;
+      own[count++] = earlier;
     }
-    for (size_t i = 0; i < count; ++i) ++successors_[own[i]];
-    successors_.push_back(0);
+    before_.drop(before.size() - count);
+    tasks_.push_back({});
     roots_ += count == 0 ? 1 : 0;
-    return static_cast<uint32_t>(count);
+    return count;
   }
 
   // Of all tasks so far.
@@ -40,12 +41,14 @@ class DependencyTable {
   void Write(ImageWriter& writer, ImageHeader& header);
 
  private:
-  // Returns how many are left, in front.
-  static size_t RemoveRepeated(uint32_t* tasks, size_t count);
+  struct Task {
+    uint32_t last_successor = 0;  // 0, which waits for nothing, means none
+    uint32_t successors = 0;      // how many
+  };
 
-  BigVector<uint32_t> before_;      // of all tasks, in order
-  BigVector<uint32_t> successors_;  // how many each task has
-  size_t roots_ = 0;                // tasks that wait for none
+  BigVector<uint32_t> before_;  // of all tasks, in order
+  BigVector<Task> tasks_;
+  size_t roots_ = 0;  // tasks that wait for none
 };
 
 }  // namespace pto

@@ -18,8 +18,10 @@ class ImageWriter {
  public:
   ImageWriter() { bytes_.resize(kTasksBegin); }
 
-  // Before anything else is added.
-  void AddTask(const ImageTask& task) { bytes_.append(AsBytes(&task, 1)); }
+  // Adds a task, to be filled in. Before anything else is added. Valid until then.
+  ImageTask& AddTask() {
+    return *reinterpret_cast<ImageTask*>(bytes_.extend_uninitialized(sizeof(ImageTask)));
+  }
   // Valid until something is added.
   ImageTask* tasks() { return reinterpret_cast<ImageTask*>(bytes_.data() + kTasksBegin); }
   // Ends the tasks that came one by one.

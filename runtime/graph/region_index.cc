@@ -211,7 +211,7 @@ void RegionIndex::FindInGroup(RegionTable& table, Group& group, const Frame& fra
     first_cell = first_cell * static_cast<uint64_t>(group.cells[i]) + first[i];
     const uint64_t cells = last[i] - first[i] + 1;
     // Fewer regions than cells: better go through the regions.
-    if (cells > group.listed.size() || (count *= cells) > group.listed.size()) {
+    if (cells > group.live || (count *= cells) > group.live) {
       return FindListed(table, group, id, found);
     }
   }
@@ -235,6 +235,14 @@ void RegionIndex::FindInGroup(RegionTable& table, Group& group, const Frame& fra
 
 void RegionIndex::FindListed(RegionTable& table, Group& group, uint32_t id,
                              std::vector<uint32_t>& found) {
+  if (!group.has_list) {
+    group.has_list = true;
+    group.heads.ForEach([&](uint32_t link) {
+      for (; link != 0; link = table.regions[link - 1].next) {
+        List(group, table.regions[link - 1], link - 1);
+      }
+    });
+  }
   const int64_t begin = table.regions[id].begin;
   const int64_t end = begin + table.footprint(table.regions[id]).extent;
   size_t kept = 0;

@@ -17,7 +17,7 @@ namespace pto {
 struct Region {
   enum Flag : uint8_t {
     kLive = 1 << 0,         // in the index of its space
-    kListed = 1 << 1,       // in the list of its group; may stay so after it left the index
+    kListed = 1 << 1,       // in the list of its group, if it has one, or was until it left
     kReadChecks = 1 << 2,   // a read has to look at other regions
     kWriteChecks = 1 << 3,  // a write has to look at other regions
     kForwarded = 1 << 4,    // is the same as the region `next`, which stands for it
@@ -117,8 +117,10 @@ class RegionIndex {
     std::array<Divider, kMaxLevels> dividers;
     std::array<bool, kMaxLevels> inside{};  // whether no box so far crosses the end of a cell
     uint32_t live = 0;
-    BigVector<uint32_t> listed;
     CellTable heads;
+    // All that are live, and perhaps others. Only once a search has needed it.
+    bool has_list = false;
+    BigVector<uint32_t> listed;
   };
 
   uint32_t FrameOf(const RegionTable& table, uint32_t footprint);
@@ -131,12 +133,14 @@ class RegionIndex {
     region.next = head;
     head = id + 1;
     region.flags |= Region::kLive;
-    if ((region.flags & Region::kListed) == 0) {
-      region.flags |= Region::kListed;
-      group.listed.push_back(id);
-    }
+    if (group.has_list) List(group, region, id);
     ++group.live;
     ++size_;
+  }
+  static void List(Group& group, Region& region, uint32_t id) {
+    if ((region.flags & Region::kListed) != 0) return;
+    region.flags |= Region::kListed;
+    group.listed.push_back(id);
   }
   static void FindInGroup(RegionTable& table, Group& group, const Frame& frame, const Box& box,
                           uint32_t id, std::vector<uint32_t>& found);

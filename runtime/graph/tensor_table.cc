@@ -71,8 +71,8 @@ void TensorTable::AddKernel(const pto_kernel_info& info) {
   for (uint32_t i = 0; i < info.argument_count; ++i) {
     const uint32_t direction = info.arguments[i].direction;
     Arg arg;
-    arg.reads = direction == PTO_INPUT;
-    arg.writes = direction == PTO_OUTPUT || direction == PTO_INOUT;
+    arg.used = direction != PTO_NO_DEPENDENCY;
+    arg.writes = direction != PTO_INPUT;
     args_of_kernels_.push_back(arg);
   }
 }
@@ -187,7 +187,7 @@ absl::Status TensorTable::AddRead(uint32_t kernel, uint32_t chip, uint32_t tenso
                                   const TextTable& text) {
   PTO_RETURN_IF_ERROR(Place(*kernels_[kernel].info, chip, tensor, text));
   Arg read;
-  read.reads = true;
+  read.used = true;
   read.size = sizes_[tensors_[tensor].layout];
   Use(tensors_[tensor], read);
   return absl::OkStatus();

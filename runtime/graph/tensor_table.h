@@ -78,7 +78,7 @@ class TensorTable {
   // An argument of a kernel, and the tensor that it took last.
   struct Arg {
     uint32_t layout = kNoLayout;
-    bool reads = false;
+    bool used = false;  // so that it makes dependencies
     bool writes = false;
     Size size;
   };
@@ -94,12 +94,10 @@ class TensorTable {
   absl::Status Place(const pto_kernel_info& info, uint32_t chip, uint32_t tensor,
                      const TextTable& text);
   void Use(const ImageTensor& tensor, const Arg& arg) {
-    if (arg.size.extent == 0) return;
+    if (!arg.used || arg.size.extent == 0) return;
     const uint64_t begin = static_cast<uint64_t>(tensor.offset) * arg.size.element;
-    const ByteRange bytes = {begin, begin + arg.size.extent};
     SlotUse& use = uses_[tensor.slot];
-    if (arg.reads) use.read.Extend(bytes);
-    if (arg.writes) use.written.Extend(bytes);
+    (arg.writes ? use.written : use.read).Extend({begin, begin + arg.size.extent});
   }
 
   std::vector<Kernel> kernels_;
