@@ -98,16 +98,13 @@ class BigVector {
     block_.Reserve(size * sizeof(T), 0, false);
     size_ = size;
   }
-  // Makes it longer; what is in the new elements, of which it returns the first, is not defined.
-  T* extend_uninitialized(size_t count) {
-    const size_t size = size_ + count;
-    if (size * sizeof(T) > block_.capacity()) Grow(size);
-    T* const first = end();
-    size_ = size;
-    return first;
+  // Room for so many more behind the last, for the caller to fill in and then to keep.
+  T* next(size_t count) {
+    if ((size_ + count) * sizeof(T) > block_.capacity()) Grow(size_ + count);
+    return end();
   }
-  // Takes the last ones away.
-  void drop(size_t count) { size_ -= count; }
+  // Keeps the first ones of those that next() made room for.
+  void keep(size_t count) { size_ += count; }
   // For one that does not grow any more.
   void shrink_to_fit() { block_.Shrink(size_ * sizeof(T)); }
   void clear() { size_ = 0; }

@@ -191,7 +191,7 @@ inline absl::Status GraphBuilder::AddDependencies(const TaskInput& task, ImageTa
 }
 
 absl::StatusOr<uint32_t> GraphBuilder::AddTask(const TaskInput& task) {
-  ImageTask& record = image_.AddTask();
+  ImageTask& record = image_.NextTask();
   if (!AddUsual(task, record)) {
     PTO_RETURN_IF_ERROR(AddUnusual(task, record));
   } else if (!task.scalars.empty() || kernels_[task.kernel].scalar_count > 0) {
@@ -202,6 +202,7 @@ absl::StatusOr<uint32_t> GraphBuilder::AddTask(const TaskInput& task) {
     task_names_.resize(task_count_);
     task_names_.push_back(text_.Add(task.name));
   }
+  image_.KeepTask();
   return task_count_++;
 }
 
@@ -225,7 +226,8 @@ absl::StatusOr<std::shared_ptr<const GraphImage>> GraphBuilder::Build() {
   ImageHeader header;
   header.flags = flags_;
   if (options_.find_dependencies) header.flags |= ImageHeader::kFindsDependencies;
-  image_.AddTask() = ImageTask();
+  image_.NextTask() = ImageTask();
+  image_.KeepTask();
   header.tasks = image_.TasksSection();
   dependencies_.Write(image_, header);
   PTO_RETURN_IF_ERROR(scalars_.Write(text_, image_, header));

@@ -18,7 +18,7 @@ class DependencyTable {
   // counts once, however often it is named.
   uint32_t AddTask(absl::Span<const uint32_t> before) {
     const auto task = static_cast<uint32_t>(tasks_.size());
-    uint32_t* const own = before_.extend_uninitialized(before.size());
+    uint32_t* const own = before_.next(before.size());
     uint32_t count = 0;
     for (const uint32_t earlier : before) {
       Task& known = tasks_[earlier];
@@ -27,7 +27,7 @@ class DependencyTable {
       ++known.successors;
       own[count++] = earlier;
     }
-    before_.drop(before.size() - count);
+    before_.keep(count);
     tasks_.push_back({});
     roots_ += count == 0 ? 1 : 0;
     return count;

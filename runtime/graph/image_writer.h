@@ -18,10 +18,9 @@ class ImageWriter {
  public:
   ImageWriter() { bytes_.resize(kTasksBegin); }
 
-  // Adds a task, to be filled in. Before anything else is added. Valid until then.
-  ImageTask& AddTask() {
-    return *reinterpret_cast<ImageTask*>(bytes_.extend_uninitialized(sizeof(ImageTask)));
-  }
+  // The next task, to be filled in and then kept. Before anything else is added.
+  ImageTask& NextTask() { return *reinterpret_cast<ImageTask*>(bytes_.next(sizeof(ImageTask))); }
+  void KeepTask() { bytes_.keep(sizeof(ImageTask)); }
   // Valid until something is added.
   ImageTask* tasks() { return reinterpret_cast<ImageTask*>(bytes_.data() + kTasksBegin); }
   // Ends the tasks that came one by one.
@@ -41,7 +40,8 @@ class ImageWriter {
   ImageSection AddRoom(size_t count) {
     Align();
     const ImageSection section{bytes_.size(), count};
-    bytes_.extend_uninitialized(count * sizeof(T));
+    bytes_.next(count * sizeof(T));
+    bytes_.keep(count * sizeof(T));
     return section;
   }
   // Valid until something is added.
