@@ -3,7 +3,6 @@
 namespace pto {
 namespace {
 
-constexpr uint8_t kAnyReader = Region::kOneReader | Region::kManyReaders;
 constexpr uint8_t kAllChecks = Region::kReadChecks | Region::kWriteChecks;
 
 void Clear(Region& region, uint8_t flags) { region.flags &= static_cast<uint8_t>(~flags); }
@@ -17,16 +16,6 @@ uint32_t AccessMap::AddFootprint(const Layout& layout) {
   return known->second;
 }
 
-uint32_t AccessMap::AddRegion(uint32_t space, uint32_t footprint, int64_t begin) {
-  Region region;
-  region.begin = begin;
-  region.footprint = footprint;
-  region.space = space;
-  table_.regions.push_back(region);
-  if (space >= spaces_.size()) spaces_.resize(size_t{space} + 1);
-  return static_cast<uint32_t>(table_.regions.size() - 1);
-}
-
 uint32_t AccessMap::Resolve(uint32_t region) {
   while ((table_.regions[region].flags & Region::kForwarded) != 0) {
     region = table_.regions[region].next;
@@ -34,29 +23,20 @@ uint32_t AccessMap::Resolve(uint32_t region) {
   return region;
 }
 
-void AccessMap::Read(uint32_t owner, uint32_t region, std::vector<uint32_t>& before) {
-  uint32_t id = Resolve(region);
-  if ((table_.regions[id].flags & (Region::kLive | Region::kReadChecks)) != Region::kLive) {
-    if (table_.footprint(table_.regions[id]).empty()) return;
-    id = Meet(owner, id, false, before);
+uint32_t AccessMap::Prepare(uint32_t owner, uint32_t region, bool writes,
+                            std::vector<uint32_t>& before) {
+  const uint32_t id = Resolve(region);
+  const Region& own = table_.regions[id];
+  if ((own.flags & Region::kLive) == 0) {
+    RegionIndex* const index = spaces_[own.space].index.get();
+    if (index != nullptr && index->InsertAlone(table_, id)) {
+      ++live_;
+      return id;
+    }
   }
-  Region& own = table_.regions[id];
-  Name(own.writer, owner, before);
-  // Whoever has to wait for the read waits for the owner's write anyway.
-  if (own.writer != owner + 1) AddReader(own, owner);
-}
-
-void AccessMap::Write(uint32_t owner, uint32_t region, std::vector<uint32_t>& before) {
-  uint32_t id = Resolve(region);
-  if ((table_.regions[id].flags & (Region::kLive | Region::kWriteChecks)) != Region::kLive) {
-    if (table_.footprint(table_.regions[id]).empty()) return;
-    id = Meet(owner, id, true, before);
-  }
-  Region& own = table_.regions[id];
-  // The readers wait for the writer.
-  if (!NameReaders(own, 0, owner, before)) Name(own.writer, owner, before);
-  DropReaders(own);
-  own.writer = owner + 1;
+  const uint8_t checks = writes ? Region::kWriteChecks : Region::kReadChecks;
+  if ((own.flags & (Region::kLive | checks)) == Region::kLive) return id;
+  return table_.footprint(own).empty() ? kNone : Meet(owner, id, writes, before);
 }
 
 // Why it is enough to look when the flags say so. Of two live regions that overlap, a write of
@@ -181,9 +161,9 @@ bool AccessMap::NameReaders(const Region& region, uint32_t since, uint32_t owner
   return any;
 }
 
-void AccessMap::AddReader(Region& region, uint32_t owner) {
+void AccessMap::AddAnotherReader(Region& region, uint32_t owner) {
   const auto node = [this](uint32_t reader, uint32_t older) {
-    uint32_t at = free_node_;
+    const uint32_t at = free_node_;
     if (at == kNone) {
       nodes_.push_back({reader, older});
       return static_cast<uint32_t>(nodes_.size() - 1);
@@ -192,17 +172,13 @@ void AccessMap::AddReader(Region& region, uint32_t owner) {
     nodes_[at] = {reader, older};
     return at;
   };
-  if ((region.flags & kAnyReader) == 0) {
-    region.flags |= Region::kOneReader;
-    region.readers = owner + 1;
-  } else if ((region.flags & Region::kOneReader) != 0) {
+  if ((region.flags & Region::kOneReader) != 0) {
     if (region.readers == owner + 1) return;
     Clear(region, Region::kOneReader);
     region.flags |= Region::kManyReaders;
-    region.readers = node(owner + 1, node(region.readers, kNone));
-  } else {
-    region.readers = node(owner + 1, region.readers);
+    region.readers = node(region.readers, kNone);
   }
+  region.readers = node(owner + 1, region.readers);
   ++readers_;
 }
 

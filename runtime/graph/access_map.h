@@ -39,7 +39,15 @@ class AccessMap {
   uint32_t AddFootprint(const Layout& layout);
   // Returns the new region's index, which counts from 0. `begin` is in bytes, at least 0.
   // Regions that are the same are as good as one.
-  uint32_t AddRegion(uint32_t space, uint32_t footprint, int64_t begin);
+  uint32_t AddRegion(uint32_t space, uint32_t footprint, int64_t begin) {
+    Region region;
+    region.begin = begin;
+    region.footprint = footprint;
+    region.space = space;
+    table_.regions.push_back(region);
+    if (space >= spaces_.size()) spaces_.resize(size_t{space} + 1);
+    return static_cast<uint32_t>(table_.regions.size() - 1);
+  }
 
   // Fetches what is known of a region into the cache, ahead of an access.
   void Prefetch(uint32_t region) const { __builtin_prefetch(&table_.regions[region], 1); }
@@ -47,8 +55,31 @@ class AccessMap {
   // The owner reads or writes the region; a write may read too. Appends the owners that it has
   // to wait for, never itself, but perhaps one more than once. An owner's accesses are one in
   // the eyes of others: it does not wait between them.
-  void Read(uint32_t owner, uint32_t region, std::vector<uint32_t>& before);
-  void Write(uint32_t owner, uint32_t region, std::vector<uint32_t>& before);
+  void Read(uint32_t owner, uint32_t region, std::vector<uint32_t>& before) {
+    if (!IsReady(region, Region::kReadChecks)) {
+      region = Prepare(owner, region, false, before);
+      if (region == kNone) return;
+    }
+    Region& own = table_.regions[region];
+    Name(own.writer, owner, before);
+    // Whoever has to wait for the read waits for the owner's write anyway.
+    if (own.writer != owner + 1) AddReader(own, owner);
+  }
+  void Write(uint32_t owner, uint32_t region, std::vector<uint32_t>& before) {
+    if (!IsReady(region, Region::kWriteChecks)) {
+      region = Prepare(owner, region, true, before);
+      if (region == kNone) return;
+    }
+    Region& own = table_.regions[region];
+    if ((own.flags & kAnyReader) == 0) {
+      Name(own.writer, owner, before);
+    } else {
+      // The readers wait for the writer.
+      if (!NameReaders(own, 0, owner, before)) Name(own.writer, owner, before);
+      DropReaders(own);
+    }
+    own.writer = owner + 1;
+  }
 
   // All owners below this one have ended: none is named any more, and what is kept for them
   // goes, though not at once.
@@ -75,6 +106,16 @@ class AccessMap {
     uint32_t older;
   };
 
+  static constexpr uint8_t kAnyReader = Region::kOneReader | Region::kManyReaders;
+
+  // Whether an access concerns only what is kept for this region itself.
+  bool IsReady(uint32_t id, uint8_t checks) const {
+    const uint8_t flags = table_.regions[id].flags;
+    return (flags & (Region::kLive | Region::kForwarded | checks)) == Region::kLive;
+  }
+  // Makes a region ready. Returns the one that stands for it, after that has met those that
+  // overlap it, or kNone if it is empty.
+  uint32_t Prepare(uint32_t owner, uint32_t region, bool writes, std::vector<uint32_t>& before);
   uint32_t Resolve(uint32_t region);
   // Looks at the regions that overlap this one, as its owner reads or writes it, and makes it
   // live. Returns the region, or the one that stands for it from now on and is to be used.
@@ -92,7 +133,16 @@ class AccessMap {
   // Names the readers after `since`; returns whether there is any.
   bool NameReaders(const Region& region, uint32_t since, uint32_t owner,
                    std::vector<uint32_t>& before) const;
-  void AddReader(Region& region, uint32_t owner);
+  void AddReader(Region& region, uint32_t owner) {
+    if ((region.flags & kAnyReader) == 0) {
+      region.flags |= Region::kOneReader;
+      region.readers = owner + 1;
+      ++readers_;
+    } else {
+      AddAnotherReader(region, owner);
+    }
+  }
+  void AddAnotherReader(Region& region, uint32_t owner);
   void DropReaders(Region& region);
   void FreeNodes(uint32_t node);
   void Sweep();

@@ -29,6 +29,8 @@ class BigBlock {
   size_t capacity() const { return capacity_; }
   // Makes room for so many bytes, and more if it `grows`; the first `used` bytes stay.
   void Reserve(size_t bytes, size_t used, bool grows);
+  // Gives back what is not used, as far as that is worth the work; it may move.
+  void Shrink(size_t used);
 
  private:
   void swap(BigBlock& other) noexcept {
@@ -83,7 +85,7 @@ class BigVector {
   void append(absl::Span<const T> values) {
     const size_t size = size_ + values.size();
     if (size * sizeof(T) > block_.capacity()) Grow(size);
-    std::copy(values.begin(), values.end(), end());
+    if (!values.empty()) std::memcpy(end(), values.data(), values.size() * sizeof(T));
     size_ = size;
   }
   void resize(size_t size) {
@@ -96,6 +98,15 @@ class BigVector {
     block_.Reserve(size * sizeof(T), 0, false);
     size_ = size;
   }
+  // Room for so many more behind the last, for the caller to fill in and then to keep.
+  T* next(size_t count) {
+    if ((size_ + count) * sizeof(T) > block_.capacity()) Grow(size_ + count);
+    return end();
+  }
+  // Keeps the first ones of those that next() made room for.
+  void keep(size_t count) { size_ += count; }
+  // For one that does not grow any more.
+  void shrink_to_fit() { block_.Shrink(size_ * sizeof(T)); }
   void clear() { size_ = 0; }
   // About what it takes of the machine's memory.
   size_t bytes() const { return size_ * sizeof(T); }

@@ -57,6 +57,29 @@ TEST(BigVectorTest, Appends) {
   EXPECT_EQ(vector.bytes(), 12'000u);
 }
 
+TEST(BigVectorTest, KeepsWhatIsFilledIn) {
+  BigVector<uint32_t> vector;
+  vector.push_back(1);
+  uint32_t* const next = vector.next(100);
+  for (uint32_t i = 0; i < 100; ++i) next[i] = i;
+  EXPECT_EQ(vector.size(), 1u);
+  vector.keep(3);
+  ASSERT_EQ(vector.size(), 4u);
+  EXPECT_EQ(vector[0], 1u);
+  EXPECT_EQ(vector[3], 2u);
+}
+
+TEST(BigVectorTest, ShrinksWithWhatIsInIt) {
+  // On the heap; just beyond it, where it has to go back; and on pages of its own.
+  for (const uint32_t size : {0u, 1u, 1'000u, 100'000u, 1'000'000u}) {
+    BigVector<uint32_t> vector;
+    for (uint32_t i = 0; i < size; ++i) vector.push_back(i);
+    vector.shrink_to_fit();
+    ASSERT_EQ(vector.size(), size);
+    for (uint32_t i = 0; i < size; ++i) ASSERT_EQ(vector[i], i);
+  }
+}
+
 TEST(BigVectorTest, Moves) {
   BigVector<uint32_t> a;
   a.push_back(1);

@@ -1,19 +1,25 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <memory>
-#include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "kernels/registry.h"
 #include "runtime/graph/access_map.h"
 #include "runtime/graph/big_vector.h"
+#include "runtime/graph/dependency_table.h"
+#include "runtime/graph/detail_table.h"
 #include "runtime/graph/image.h"
+#include "runtime/graph/image_writer.h"
+#include "runtime/graph/scalar_table.h"
 #include "runtime/graph/task_input.h"
+#include "runtime/graph/tensor_table.h"
+#include "runtime/graph/text_table.h"
 
 namespace pto {
 
@@ -24,6 +30,9 @@ namespace pto {
 //
 // A task depends on those that it names, and on those before it that use the same memory, by
 // the directions of the kernels' arguments: a read waits for writes, a write for both.
+//
+// A task that is launched like the one before of the same kernel, with tensors of the same
+// layouts, needs no second look at all that; see AddUsual.
 class GraphBuilder {
  public:
   struct Options {
@@ -33,82 +42,82 @@ class GraphBuilder {
 
   explicit GraphBuilder(const GraphTarget& target) : GraphBuilder(target, Options()) {}
   GraphBuilder(const GraphTarget& target, const Options& options)
-      : target_(target), options_(options), chip_used_(target.chip_clusters.size()) {}
+      : target_(target),
+        options_(options),
+        max_dependencies_(std::min(target.max_dependencies, kMaxRecords)),
+        chip_used_(target.chip_clusters.size()) {}
 
   // Each returns the new thing's index, which counts from 0.
   absl::StatusOr<uint32_t> AddKernel(absl::string_view name);
-  uint32_t AddSlot(absl::string_view name);
+  uint32_t AddSlot(absl::string_view name) { return tensors_.AddSlot(name, text_); }
   absl::StatusOr<uint32_t> AddLayout(uint32_t dtype, absl::Span<const int64_t> shape,
                                      absl::Span<const int64_t> strides);
   absl::StatusOr<uint32_t> AddTensor(uint32_t slot, uint32_t layout, int64_t offset);
-  uint32_t AddScalar(absl::string_view name, const ScalarInput& value);
+  uint32_t AddScalar(absl::string_view name, const ScalarInput& value) {
+    return scalars_.AddNamed(text_.Add(name), value);
+  }
   absl::StatusOr<uint32_t> AddTask(const TaskInput& task);
 
-  uint32_t task_count() const { return static_cast<uint32_t>(tasks_.size()); }
+  uint32_t task_count() const { return task_count_; }
   const pto_kernel_info& kernel(uint32_t index) const { return *kernel_infos_[index]; }
   uint32_t kernel_count() const { return static_cast<uint32_t>(kernel_infos_.size()); }
 
   // The bits that a kernel gets for a number. Errors are SCALAR_INVALID.
   static absl::StatusOr<uint64_t> ScalarBits(const ScalarInput& scalar,
-                                             const pto_scalar_info& info);
+                                             const pto_scalar_info& info) {
+    return ScalarTable::Bits(scalar, info);
+  }
 
   // Lays out the image. Call once, at the end.
   absl::StatusOr<std::shared_ptr<const GraphImage>> Build();
 
  private:
-  // Those of one task.
-  struct Dependents {
-    uint32_t last = 0;  // 0, which depends on nothing, means none
-    uint32_t count = 0;
+  // How a kernel's last task without detail was launched, and what its record came to.
+  struct Launch {
+    uint32_t chip = 0;
+    uint32_t core = 0;
+    uint32_t block_num = 0;
+    bool require_sync_start = false;
+    bool known = false;
+    ImageTask record;
   };
 
-  ImageText AddText(absl::string_view text);
+  // Adds what is in a task beside its scalars and dependencies, if it is like one before. Returns
+  // false if it is not: then the other function has to look at all but the dependencies.
+  bool AddUsual(const TaskInput& task, ImageTask& record);
+  absl::Status AddUnusual(const TaskInput& task, ImageTask& record);
   absl::Status AddArgs(const TaskInput& task);
-  absl::Status CheckArgs(uint32_t kernel, absl::Span<const uint32_t> args);
-  // Lets the kernel look at its tensors, whose types it takes.
-  absl::Status AskKernel(uint32_t kernel, absl::Span<const uint32_t> args);
-  // Says which chip the tensor's memory is on. An error has no field.
-  absl::Status PlaceTensor(const pto_kernel_info& info, uint32_t chip, uint32_t tensor);
-  absl::Status AddDetail(const TaskInput& task, ImageTask& record);
-  absl::Status AddScalars(const TaskInput& task);
   absl::Status AddDependencies(const TaskInput& task, ImageTask& record);
+  // What is wrong with them. One is no earlier task.
+  absl::Status LaterTaskError(absl::Span<const uint32_t> dependencies) const;
+  // There are too many, of them or of comparisons. So many there were before the task at hand.
+  absl::Status DependencyCountError(uint64_t before) const;
   void FindDependencies(const TaskInput& task);
-  // The task that is being added waits for this one. Once, however often it is said.
-  void AddDependency(uint32_t before) {
-    const auto task = static_cast<uint32_t>(tasks_.size());
-    Dependents& dependents = dependents_[before];
-    if (dependents.last == task) return;
-    dependents.last = task;
-    ++dependents.count;
-    dependencies_.push_back(before);
-  }
+  void FindWithDetail(const TaskInput& task);
+  void FindInArgs(uint32_t kernel, absl::Span<const uint32_t> args, uint32_t no_dependency_args);
+
+  // Records refer to each other in 32 bits.
+  static constexpr uint64_t kMaxRecords = std::numeric_limits<uint32_t>::max();
 
   const GraphTarget target_;
   const Options options_;
+  const uint64_t max_dependencies_;
   std::vector<const pto_kernel_info*> kernel_infos_;
   std::vector<ImageKernel> kernels_;
-  // For each kernel, the layouts of the last tensors that it took, which need no second look.
-  std::vector<std::vector<uint32_t>> accepted_layouts_;
-  std::vector<ImageSlot> slots_;
-  absl::flat_hash_map<std::string, uint32_t> slot_by_name_;
-  std::vector<Layout> layouts_;
-  BigVector<ImageTensor> tensors_;
-  BigVector<uint32_t> args_;
-  std::vector<ImageScalar> scalar_names_;
-  std::vector<ScalarInput> named_values_;
-  BigVector<uint64_t> scalar_values_;  // of the tasks' own scalars
-  BigVector<uint32_t> scalar_refs_;    // own ones counted from kOwnScalar
-  BigVector<ImageTask> tasks_;
-  std::vector<ImageDetail> details_;
-  std::vector<uint32_t> members_;
-  BigVector<uint32_t> dependencies_;  // of all tasks, in order
-  BigVector<Dependents> dependents_;
+  std::vector<Launch> launches_;  // of the kernels
+  TextTable text_;
+  TensorTable tensors_;
+  ScalarTable scalars_;
+  DetailTable details_;
+  DependencyTable dependencies_;
   AccessMap accesses_;                // its regions are the tensors
   std::vector<uint32_t> footprints_;  // of the layouts
   std::vector<uint32_t> found_;       // by the task at hand
   BigVector<ImageText> task_names_;   // up to the last task that has one
-  std::vector<char> text_;
   std::vector<bool> chip_used_;
+  ImageWriter image_;  // has the tasks
+  uint32_t task_count_ = 0;
+  uint64_t flags_ = 0;  // of the image's header
 };
 
 }  // namespace pto

@@ -15,23 +15,19 @@ uint32_t CellTable::FindPage(uint64_t number) const {
   return slots_.empty() ? kNone : slots_[FindSlot(number)].page;
 }
 
-uint32_t& CellTable::At(uint64_t cell) {
-  const uint64_t number = cell / kPageCells;
-  if (number != last_number_ || pages_.empty()) {
-    if (slots_.empty()) Grow();
-    size_t at = FindSlot(number);
-    if (slots_[at].page == kNone) {
-      if (pages_.size() >= slots_.size() / 4 * 3) {
-        Grow();
-        at = FindSlot(number);
-      }
-      slots_[at] = {number, static_cast<uint32_t>(pages_.size())};
-      pages_.push_back(Page{});
+void CellTable::UsePage(uint64_t number) {
+  if (slots_.empty()) Grow();
+  size_t at = FindSlot(number);
+  if (slots_[at].page == kNone) {
+    if (pages_.size() >= slots_.size() / 4 * 3) {
+      Grow();
+      at = FindSlot(number);
     }
-    last_number_ = number;
-    last_page_ = slots_[at].page;
+    slots_[at] = {number, static_cast<uint32_t>(pages_.size())};
+    pages_.push_back(Page{});
   }
-  return pages_[last_page_][cell % kPageCells];
+  last_number_ = number;
+  last_page_ = slots_[at].page;
 }
 
 void CellTable::Grow() {

@@ -25,12 +25,26 @@ class CellTable {
   }
 
   // Valid until the next call.
-  uint32_t& At(uint64_t cell);
+  uint32_t& At(uint64_t cell) {
+    const uint64_t number = cell / kPageCells;
+    if (number != last_number_ || pages_.empty()) UsePage(number);
+    return pages_[last_page_][cell % kPageCells];
+  }
+
+  // Calls `visit(number)` for all that are not 0, in any order.
+  template <typename Visit>
+  void ForEach(Visit visit) const {
+    for (const Page& page : pages_) {
+      for (const uint32_t number : page) {
+        if (number != 0) visit(number);
+      }
+    }
+  }
 
   size_t bytes() const;
 
  private:
-  static constexpr uint64_t kPageCells = 16;  // a cache line
+  static constexpr uint64_t kPageCells = 64;
   static constexpr uint32_t kNone = 0xffffffff;
   using Page = std::array<uint32_t, kPageCells>;
   struct Slot {
@@ -39,6 +53,8 @@ class CellTable {
   };
 
   uint32_t FindPage(uint64_t number) const;
+  // Makes it the page that was used last, and if need be makes it.
+  void UsePage(uint64_t number);
   // Where the page is, or belongs. There must be a free slot.
   size_t FindSlot(uint64_t number) const;
   void Grow();

@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <random>
 #include <unordered_map>
+#include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace pto {
@@ -16,8 +18,8 @@ TEST(CellTableTest, CellsAreZeroAtFirst) {
   table.At(3) = 7;
   EXPECT_EQ(table.Get(3), 7u);
   EXPECT_EQ(table.Get(2), 0u);
-  EXPECT_EQ(table.Get(19), 0u);
-  EXPECT_EQ(table.At(19), 0u);
+  EXPECT_EQ(table.Get(99), 0u);
+  EXPECT_EQ(table.At(99), 0u);
   EXPECT_EQ(table.Get(3), 7u);
 }
 
@@ -34,6 +36,17 @@ TEST(CellTableTest, LikeAMap) {
     ASSERT_EQ(table.Get(other), found == map.end() ? 0 : found->second);
   }
   for (const auto& [cell, value] : map) ASSERT_EQ(table.Get(cell), value);
+}
+
+TEST(CellTableTest, VisitsAllThatAreNotZero) {
+  CellTable table;
+  table.At(5) = 1;
+  table.At(6) = 2;
+  table.At(5'000) = 3;
+  table.At(6) = 0;
+  std::vector<uint32_t> visited;
+  table.ForEach([&visited](uint32_t number) { visited.push_back(number); });
+  EXPECT_THAT(visited, ::testing::UnorderedElementsAre(1, 3));
 }
 
 TEST(CellTableTest, NeighboursShareMemory) {

@@ -19,6 +19,7 @@ GraphImage::GraphImage(BigVector<std::byte> bytes, std::vector<const pto_kernel_
       tensors_(Section<ImageTensor>(header().tensors)),
       layouts_(Section<Layout>(header().layouts)),
       slots_(Section<ImageSlot>(header().slots)),
+      slot_uses_(Section<SlotUse>(header().slot_uses)),
       scalar_names_(Section<ImageScalar>(header().scalar_names)),
       scalar_values_(Section<uint64_t>(header().scalar_values)),
       task_names_(Section<ImageText>(header().task_names)),
@@ -30,11 +31,6 @@ GraphImage::GraphImage(BigVector<std::byte> bytes, std::vector<const pto_kernel_
   for (uint32_t i = 0; i < scalar_names_.size(); ++i) {
     scalar_by_name_.emplace(text(scalar_names_[i].name), i);
   }
-  for (const ImageTask& task : tasks_) {
-    has_multi_block_tasks_ |= !task.one_call();
-    traits_ |= task.traits;
-  }
-  slot_uses_ = FindSlotUses(*this);
 }
 
 const ImageDetail* GraphImage::FindDetail(uint32_t task) const {

@@ -112,12 +112,15 @@ struct ImageSection {
 
 struct ImageHeader {
   static constexpr uint64_t kMagic = 0x314547414d494f54;  // "TOIMAGE1"
+  // Bits of `flags`, and where the traits of all tasks together begin in it.
   static constexpr uint64_t kFindsDependencies = 1;
+  static constexpr uint64_t kHasMultiBlockTasks = 2;
+  static constexpr uint32_t kTraitsShift = 8;
   uint64_t magic = kMagic;
   uint64_t bytes = 0;
   uint64_t flags = 0;
   ImageSection kernels, slots, layouts, tensors, args, scalar_names, scalar_values, scalar_refs,
-      tasks, successors, roots, chips, task_names, text, details, members;
+      tasks, successors, roots, chips, task_names, text, details, members, slot_uses;
 };
 
 // A compiled graph: one block of flat arrays, never changed after it was built, so any number
@@ -136,9 +139,13 @@ class GraphImage {
     return (header().flags & ImageHeader::kFindsDependencies) != 0;
   }
   // Whether tasks have several calls.
-  bool has_multi_block_tasks() const { return has_multi_block_tasks_; }
+  bool has_multi_block_tasks() const {
+    return (header().flags & ImageHeader::kHasMultiBlockTasks) != 0;
+  }
   // The traits of all tasks together.
-  uint8_t traits() const { return traits_; }
+  uint8_t traits() const {
+    return static_cast<uint8_t>(header().flags >> ImageHeader::kTraitsShift);
+  }
   size_t bytes() const { return bytes_.size(); }
   // All of it; an image made of a copy means the same.
   absl::Span<const std::byte> data() const { return bytes_; }
@@ -245,18 +252,16 @@ class GraphImage {
   absl::Span<const ImageTensor> tensors_;
   absl::Span<const Layout> layouts_;
   absl::Span<const ImageSlot> slots_;
+  absl::Span<const SlotUse> slot_uses_;
   absl::Span<const ImageScalar> scalar_names_;
   absl::Span<const uint64_t> scalar_values_;
   absl::Span<const ImageText> task_names_;
   absl::Span<const char> text_;
   std::vector<uint32_t> place_of_chip_;
-  std::vector<SlotUse> slot_uses_;
   const std::unique_ptr<std::atomic<Pace>[]> paces_;  // of each kernel
   // The keys are in `bytes_`.
   absl::flat_hash_map<absl::string_view, uint32_t> slot_by_name_;
   absl::flat_hash_map<absl::string_view, uint32_t> scalar_by_name_;
-  bool has_multi_block_tasks_ = false;
-  uint8_t traits_ = 0;
 };
 
 }  // namespace pto

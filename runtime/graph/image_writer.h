@@ -1,53 +1,76 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <type_traits>
-#include <vector>
+#include <utility>
 
+#include "absl/types/span.h"
 #include "runtime/graph/big_vector.h"
 #include "runtime/graph/image.h"
 
 namespace pto {
 
-// Lays out sections one after another, each aligned for any record, and copies them into one
-// block at the end, when its size is known. The records must live until then.
+// Lays out the sections of an image one after another, each aligned for any record. The tasks,
+// which are the most, can come one by one before all else; they are where they belong at once.
 class ImageWriter {
  public:
-  template <typename Records>
-  ImageSection Add(const Records& records) {
-    using T = typename Records::value_type;
-    static_assert(std::is_trivially_copyable_v<T>);
-    const size_t begin = (size_ + 15) / 16 * 16;
-    const size_t size = records.size() * sizeof(T);
-    if (size > 0) parts_.push_back({begin, records.data(), size});
-    size_ = begin + size;
-    return {begin, records.size()};
+  ImageWriter() { bytes_.resize(kTasksBegin); }
+
+  // The next task, to be filled in and then kept. Before anything else is added.
+  ImageTask& NextTask() { return *reinterpret_cast<ImageTask*>(bytes_.next(sizeof(ImageTask))); }
+  void KeepTask() { bytes_.keep(sizeof(ImageTask)); }
+  // Valid until something is added.
+  ImageTask* tasks() { return reinterpret_cast<ImageTask*>(bytes_.data() + kTasksBegin); }
+  // Ends the tasks that came one by one.
+  ImageSection TasksSection() const {
+    return {kTasksBegin, (bytes_.size() - kTasksBegin) / sizeof(ImageTask)};
   }
 
+  template <typename Records>
+  ImageSection Add(const Records& records) {
+    Align();
+    const ImageSection section{bytes_.size(), records.size()};
+    bytes_.append(AsBytes(records.data(), records.size()));
+    return section;
+  }
+  // Room for records that are written later.
+  template <typename T>
+  ImageSection AddRoom(size_t count) {
+    Align();
+    const ImageSection section{bytes_.size(), count};
+    bytes_.next(count * sizeof(T));
+    bytes_.keep(count * sizeof(T));
+    return section;
+  }
+  // Valid until something is added.
+  template <typename T>
+  T* records(const ImageSection& section) {
+    return reinterpret_cast<T*>(bytes_.data() + section.begin);
+  }
+
+  // The image. Nothing can be added any more.
   BigVector<std::byte> Finish(ImageHeader header) {
-    BigVector<std::byte> bytes;
-    bytes.resize_uninitialized(size_);
-    header.bytes = size_;
-    std::memcpy(bytes.data(), &header, sizeof header);
-    size_t end = sizeof header;
-    for (const Part& part : parts_) {
-      std::memset(bytes.data() + end, 0, part.begin - end);
-      std::memcpy(bytes.data() + part.begin, part.data, part.size);
-      end = part.begin + part.size;
-    }
-    std::memset(bytes.data() + end, 0, size_ - end);
-    return bytes;
+    header.bytes = bytes_.size();
+    std::memcpy(bytes_.data(), &header, sizeof header);
+    bytes_.shrink_to_fit();
+    return std::move(bytes_);
   }
 
  private:
-  struct Part {
-    size_t begin;
-    const void* data;
-    size_t size;
-  };
-  size_t size_ = sizeof(ImageHeader);
-  std::vector<Part> parts_;
+  static constexpr size_t kAlignment = 16;
+  static constexpr size_t kTasksBegin =
+      (sizeof(ImageHeader) + kAlignment - 1) / kAlignment * kAlignment;
+
+  template <typename T>
+  static absl::Span<const std::byte> AsBytes(const T* records, size_t count) {
+    static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= kAlignment);
+    return {reinterpret_cast<const std::byte*>(records), count * sizeof(T)};
+  }
+  void Align() { bytes_.resize((bytes_.size() + kAlignment - 1) / kAlignment * kAlignment); }
+
+  BigVector<std::byte> bytes_;
 };
 
 }  // namespace pto

@@ -5,12 +5,6 @@
 #include "runtime/base/error.h"
 
 namespace pto {
-namespace {
-
-// Far below what int64 holds, so that sums of products cannot overflow unnoticed either.
-constexpr int64_t kMaxElements = int64_t{1} << 56;
-
-}  // namespace
 
 absl::StatusOr<Layout> MakeLayout(uint32_t dtype, absl::Span<const int64_t> shape,
                                   absl::Span<const int64_t> strides) {
@@ -78,7 +72,7 @@ absl::StatusOr<Layout> MakeLayout(uint32_t dtype, absl::Span<const int64_t> shap
 }
 
 absl::StatusOr<uint64_t> BytesNeeded(const Layout& layout, int64_t offset) {
-  if (offset < 0 || offset > kMaxElements) {
+  if (!IsOffset(offset)) {
     return Error(reason::kTensorInvalid, absl::StrCat("an offset of ", offset, " is not possible"))
         .At("offset")
         .With("have", offset);

@@ -27,6 +27,13 @@ struct Layout {
 absl::StatusOr<Layout> MakeLayout(uint32_t dtype, absl::Span<const int64_t> shape,
                                   absl::Span<const int64_t> strides);
 
+// Elements that a tensor has at most, and its largest offset. Far below what int64 holds, so that
+// sums of products cannot overflow unnoticed either.
+inline constexpr int64_t kMaxElements = int64_t{1} << 56;
+
+// Whether a tensor can be at that offset.
+inline bool IsOffset(int64_t offset) { return offset >= 0 && offset <= kMaxElements; }
+
 // Bytes that a buffer must have to hold the layout at `offset` (in elements). 0 for an empty
 // tensor. Errors are TENSOR_INVALID at `offset`.
 absl::StatusOr<uint64_t> BytesNeeded(const Layout& layout, int64_t offset);

@@ -132,6 +132,7 @@ std::shared_ptr<const GraphImage> WithEdges(const GraphImage& image, const BigVe
   header.flags = old.flags;
   header.kernels = writer.Add(image.kernels());
   header.slots = writer.Add(image.slots());
+  header.slot_uses = writer.Add(image.slot_uses());
   header.layouts = writer.Add(image.layouts());
   header.tensors = writer.Add(image.tensors());
   header.args = writer.Add(Records<uint32_t>(image, old.args));

@@ -156,18 +156,12 @@ void RegionIndex::Insert(RegionTable& table, uint32_t id) {
     last_found_ = kNone;
     FindBox(frame, table, region, box);
   }
+  if (groups_.empty() && frame.levels == 1) tiling_ = region.footprint;
   region.group = GroupOf(frame_index, box);
   Group& group = groups_[region.group];
-  uint32_t& head = group.heads.At(CellOf(group, frame, box));
-  region.next = head;
-  head = id + 1;
-  region.flags |= Region::kLive;
-  if ((region.flags & Region::kListed) == 0) {
-    region.flags |= Region::kListed;
-    group.listed.push_back(id);
-  }
-  ++group.live;
-  ++size_;
+  const uint64_t cell = CellOf(group, frame, box);
+  if (groups_.size() > 1 || !group.inside[0]) tiling_ = kNone;
+  Link(group, group.heads.At(cell), region, id);
 }
 
 void RegionIndex::Remove(RegionTable& table, uint32_t id) {
@@ -217,7 +211,7 @@ void RegionIndex::FindInGroup(RegionTable& table, Group& group, const Frame& fra
     first_cell = first_cell * static_cast<uint64_t>(group.cells[i]) + first[i];
     const uint64_t cells = last[i] - first[i] + 1;
     // Fewer regions than cells: better go through the regions.
-    if (cells > group.listed.size() || (count *= cells) > group.listed.size()) {
+    if (cells > group.live || (count *= cells) > group.live) {
       return FindListed(table, group, id, found);
     }
   }
@@ -241,6 +235,14 @@ void RegionIndex::FindInGroup(RegionTable& table, Group& group, const Frame& fra
 
 void RegionIndex::FindListed(RegionTable& table, Group& group, uint32_t id,
                              std::vector<uint32_t>& found) {
+  if (!group.has_list) {
+    group.has_list = true;
+    group.heads.ForEach([&](uint32_t link) {
+      for (; link != 0; link = table.regions[link - 1].next) {
+        List(group, table.regions[link - 1], link - 1);
+      }
+    });
+  }
   const int64_t begin = table.regions[id].begin;
   const int64_t end = begin + table.footprint(table.regions[id]).extent;
   size_t kept = 0;

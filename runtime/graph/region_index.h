@@ -17,7 +17,7 @@ namespace pto {
 struct Region {
   enum Flag : uint8_t {
     kLive = 1 << 0,         // in the index of its space
-    kListed = 1 << 1,       // in the list of its group; may stay so after it left the index
+    kListed = 1 << 1,       // in the list of its group, if it has one, or was until it left
     kReadChecks = 1 << 2,   // a read has to look at other regions
     kWriteChecks = 1 << 3,  // a write has to look at other regions
     kForwarded = 1 << 4,    // is the same as the region `next`, which stands for it
@@ -56,6 +56,21 @@ class RegionIndex {
  public:
   // The region must not be in the index.
   void Insert(RegionTable& table, uint32_t id);
+  // Inserts the region if it is easy to see that no other one in the index overlaps it: all are
+  // as long as it and side by side, as the rows of a matrix or the blocks of a buffer are.
+  // Otherwise returns false. The region must not be in the index.
+  bool InsertAlone(RegionTable& table, uint32_t id) {
+    Region& region = table.regions[id];
+    if (region.footprint != tiling_) return false;
+    Group& group = groups_.front();
+    const auto begin = static_cast<uint64_t>(region.begin + group.shift[0]);
+    const uint64_t cell = group.dividers[0].Quotient(begin);
+    if (cell * group.dividers[0].divisor() != begin) return false;
+    uint32_t& head = group.heads.At(cell);
+    if (head != 0) return false;
+    Link(group, head, region, id);
+    return true;
+  }
   // The region must be in the index.
   void Remove(RegionTable& table, uint32_t id);
 
@@ -102,8 +117,10 @@ class RegionIndex {
     std::array<Divider, kMaxLevels> dividers;
     std::array<bool, kMaxLevels> inside{};  // whether no box so far crosses the end of a cell
     uint32_t live = 0;
-    BigVector<uint32_t> listed;
     CellTable heads;
+    // All that are live, and perhaps others. Only once a search has needed it.
+    bool has_list = false;
+    BigVector<uint32_t> listed;
   };
 
   uint32_t FrameOf(const RegionTable& table, uint32_t footprint);
@@ -111,6 +128,20 @@ class RegionIndex {
   uint8_t GroupOf(uint32_t frame, const Box& box);
   // Where a box of the group begins. Takes note of whether it ends there too.
   static uint64_t CellOf(Group& group, const Frame& frame, const Box& box);
+  // Puts the region into a cell of its group.
+  void Link(Group& group, uint32_t& head, Region& region, uint32_t id) {
+    region.next = head;
+    head = id + 1;
+    region.flags |= Region::kLive;
+    if (group.has_list) List(group, region, id);
+    ++group.live;
+    ++size_;
+  }
+  static void List(Group& group, Region& region, uint32_t id) {
+    if ((region.flags & Region::kListed) != 0) return;
+    region.flags |= Region::kListed;
+    group.listed.push_back(id);
+  }
   static void FindInGroup(RegionTable& table, Group& group, const Frame& frame, const Box& box,
                           uint32_t id, std::vector<uint32_t>& found);
   static void FindInCell(const RegionTable& table, const Group& group, uint64_t cell, uint32_t id,
@@ -121,6 +152,8 @@ class RegionIndex {
   std::vector<Frame> frames_;
   std::vector<Group> groups_;
   uint32_t size_ = 0;
+  // The footprint of all regions, as long as all are plain ranges that fill a cell each.
+  uint32_t tiling_ = kNone;
   // The frame of the footprint asked for last.
   uint32_t last_footprint_ = kNone;
   uint32_t last_frame_ = 0;

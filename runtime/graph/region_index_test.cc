@@ -102,6 +102,44 @@ TEST_F(RegionIndexTest, TilesOfAGridAreFarApart) {
   EXPECT_EQ(index_.size(), 1603u);
 }
 
+TEST_F(RegionIndexTest, BlocksSideBySideAreInsertedAlone) {
+  const uint32_t block = AddFootprint({16}, {});
+  index_.Insert(table_, AddRegion(block, 32));
+  EXPECT_TRUE(index_.InsertAlone(table_, AddRegion(block, 48)));
+  EXPECT_TRUE(index_.InsertAlone(table_, AddRegion(block, 1600)));
+  EXPECT_EQ(index_.size(), 3u);
+  // There is one already, or half of one, or it is of another kind.
+  EXPECT_FALSE(index_.InsertAlone(table_, AddRegion(block, 48)));
+  EXPECT_FALSE(index_.InsertAlone(table_, AddRegion(block, 56)));
+  EXPECT_FALSE(index_.InsertAlone(table_, AddRegion(AddFootprint({8}, {}), 64)));
+  EXPECT_EQ(index_.size(), 3u);
+  // All are found, those of a list too.
+  const uint32_t all = AddRegion(AddFootprint({2000}, {}), 0);
+  EXPECT_EQ(Near(all), (std::vector<uint32_t>{0, 1, 2}));
+  index_.Remove(table_, 1);
+  EXPECT_EQ(Near(all), (std::vector<uint32_t>{0, 2}));
+  EXPECT_TRUE(index_.InsertAlone(table_, 3));
+  EXPECT_EQ(Near(all), (std::vector<uint32_t>{0, 2, 3}));
+}
+
+TEST_F(RegionIndexTest, NothingIsInsertedAloneBesideOtherKinds) {
+  const uint32_t block = AddFootprint({16}, {});
+  index_.Insert(table_, AddRegion(block, 0));
+  const uint32_t across = AddRegion(block, 24);
+  index_.Insert(table_, across);
+  EXPECT_FALSE(index_.InsertAlone(table_, AddRegion(block, 32)));
+  RegionIndex other;
+  std::swap(other, index_);
+  for (const uint32_t id : {0u, across}) other.Remove(table_, id);
+  index_.Insert(table_, 0);
+  index_.Insert(table_, AddRegion(AddFootprint({8}, {}), 64));
+  EXPECT_FALSE(index_.InsertAlone(table_, AddRegion(block, 64)));
+  RegionIndex strided;
+  std::swap(strided, index_);
+  index_.Insert(table_, AddRegion(AddFootprint({4, 4}, {16, 1}), 0));
+  EXPECT_FALSE(index_.InsertAlone(table_, AddRegion(block, 64)));
+}
+
 TEST_F(RegionIndexTest, TilesOfAVolumeAreFarApart) {
   const uint32_t tile = AddFootprint({2, 3, 4}, {12 * 16, 16, 1});
   for (int64_t x = 0; x < 8; x += 2) {

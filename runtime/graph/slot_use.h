@@ -3,11 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <vector>
 
 namespace pto {
-
-class GraphImage;
 
 // Bytes from the first to behind the last; empty at first.
 struct ByteRange {
@@ -34,8 +31,5 @@ struct SlotUse {
   ByteRange read;
   ByteRange written;
 };
-
-// Of all slots of the image, in order.
-std::vector<SlotUse> FindSlotUses(const GraphImage& image);
 
 }  // namespace pto
