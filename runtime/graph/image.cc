@@ -1,6 +1,7 @@
 #include "runtime/graph/image.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace pto {
@@ -30,10 +31,14 @@ GraphImage::GraphImage(BigVector<std::byte> bytes, std::vector<const pto_kernel_
   for (uint32_t i = 0; i < scalar_names_.size(); ++i) {
     scalar_by_name_.emplace(text(scalar_names_[i].name), i);
   }
+  uint32_t cores = 0;  // kinds, as bits
   for (const ImageTask& task : tasks_) {
     has_multi_block_tasks_ |= !task.one_call();
     traits_ |= task.traits;
+    cores |= 1u << task.core;
   }
+  alike_ = !has_multi_block_tasks_ && (traits_ & ~kTaskHasDetail) == 0 && chips_.size() == 1 &&
+           std::has_single_bit(cores & ~1u);  // the last record is no task and has none
   slot_uses_ = FindSlotUses(*this);
 }
 

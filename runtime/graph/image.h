@@ -137,6 +137,8 @@ class GraphImage {
   }
   // Whether tasks have several calls.
   bool has_multi_block_tasks() const { return has_multi_block_tasks_; }
+  // Whether each task is one call of a plain kernel, all for the same kind of core of one chip.
+  bool alike() const { return alike_; }
   // The traits of all tasks together.
   uint8_t traits() const { return traits_; }
   size_t bytes() const { return bytes_.size(); }
@@ -149,6 +151,8 @@ class GraphImage {
     const uint32_t begin = tasks_[task].first_successor;
     return successors_.subspan(begin, tasks_[task + 1].first_successor - begin);
   }
+  // Those of all tasks: see ImageTask.
+  absl::Span<const uint32_t> all_successors() const { return successors_; }
   // Tasks that depend on nothing.
   absl::Span<const uint32_t> roots() const { return roots_; }
   // Chips that the tasks use, rising.
@@ -256,6 +260,7 @@ class GraphImage {
   absl::flat_hash_map<absl::string_view, uint32_t> slot_by_name_;
   absl::flat_hash_map<absl::string_view, uint32_t> scalar_by_name_;
   bool has_multi_block_tasks_ = false;
+  bool alike_ = false;
   uint8_t traits_ = 0;
 };
 
