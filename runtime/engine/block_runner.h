@@ -3,25 +3,19 @@
 #include "absl/status/status.h"
 #include "runtime/engine/block_host.h"
 #include "runtime/engine/block_ticket.h"
+#include "runtime/engine/kernel_call.h"
 #include "runtime/engine/long_tasks.h"
 
 namespace pto {
 
 class Services;
 
-// How a call of a kernel ended. kDeferred: its task is counted, and goes on without it; the call
-// itself may have failed.
-enum class BlockEnd { kDone, kFailed, kDeferred };
-
 // Calls the kernel of one block: lays out its tensors and scalars, and turns what it returns, or
 // throws, into a status.
 class BlockRunner {
  public:
-  // Of a plain task.
-  static BlockEnd Call(Services& services, const BlockTicket& ticket, absl::Status* error);
-
-  // Of any other, whose counter counts the call. `host` is nullptr when it must not wait, and
-  // `long_task` when the task is none.
+  // Of a task that is not plain (see PlainCalls) and whose counter counts the call. `host` is
+  // nullptr when it must not wait, and `long_task` when the task is none.
   static BlockEnd CallSlow(Services& services, const BlockTicket& ticket, BlockHost* host,
                            LongTask* long_task, absl::Status* error);
 };

@@ -43,6 +43,15 @@ struct BlockState {
     return *rare_;
   }
 
+  // Of a plain task's: whether its kernel has asked for nothing that must be undone before the
+  // state serves for another call; and to do so.
+  bool is_new() const { return rare_ == nullptr && long_task == nullptr; }
+  void Renew() {
+    rare_.reset();
+    long_task = nullptr;
+    counted = deferred = false;
+  }
+
  private:
   std::unique_ptr<Rare> rare_;
 };

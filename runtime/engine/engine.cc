@@ -85,7 +85,7 @@ void Engine::Begin(const std::shared_ptr<Run>& run, int64_t help_ns) {
     // What is left, of this run or of one that waited for a core used here, is the executors'.
     scheduler_.parking().Wake(scheduler_.ready());
   } else {
-    Worker(*services_).BeginTasks(*run, run->image().roots(), false);
+    Worker(*services_).BeginRoots(*run, false);
   }
   scheduler_.Drop(*run);
 }

@@ -2,25 +2,32 @@
 
 #include <cstdint>
 
+#include "absl/types/span.h"
+
 namespace pto {
 
 class Run;
 struct Share;
 
-// The ready tasks of one run for one kind of core of one chip, in order. A list through the
-// run's own array, so that queueing a task allocates nothing; and a node in the ring of flows of
-// one account, which are served in turn. Guarded by the lock of the chip's ReadyQueue.
+// The ready tasks of one run for one kind of core of one chip, in order. Those that are ready from
+// the beginning may be a part of the image, so that queueing many takes no time; the others are a
+// list through the run's own array, so that queueing a task allocates nothing. And a node in the
+// ring of flows of one account, which are served in turn. Guarded by the lock of the chip's
+// ReadyQueue.
 struct Flow {
   static constexpr uint32_t kNone = 0xffffffff;
   Run* run = nullptr;
-  uint32_t head = kNone;
+  absl::Span<const uint32_t> roots;  // before the list; plain tasks of one block
+  uint32_t head = kNone;             // of the list
   uint32_t tail = kNone;
-  uint32_t head_block = 0;  // next block of the head task to hand out
-  Share* share = nullptr;   // of the run's account; only while there are tasks
+  uint32_t first_block = 0;  // next block of the first task to hand out
+  Share* share = nullptr;    // of the run's account; only while there are tasks
   Flow* previous = nullptr;
   Flow* next = nullptr;
 
-  bool empty() const { return head == kNone; }
+  bool empty() const { return head == kNone && roots.empty(); }
+  // When it is not empty.
+  uint32_t first() const { return roots.empty() ? head : roots.front(); }
 };
 
 // Flows that have something to hand out, served in turn.

@@ -29,20 +29,33 @@ void ReadyQueue::Push(Run& run, absl::Span<const uint32_t> tasks) {
     Flow& flow = run.flow(chip_, kind);
     run.next_ready_[task] = Flow::kNone;
     if (flow.empty()) {
-      flow.head = flow.tail = task;
-      flow.head_block = 0;
+      flow.first_block = 0;
       shares_.Add(flow, run.account(), LineOf(run.priority(), kind));
-    } else {
-      run.next_ready_[flow.tail] = task;
-      flow.tail = task;
     }
+    (flow.head == Flow::kNone ? flow.head : run.next_ready_[flow.tail]) = task;
+    flow.tail = task;
   }
   ready_.fetch_add(static_cast<uint32_t>(tasks.size()), std::memory_order_release);
 }
 
-void ReadyQueue::PopHead(Flow& flow, Line line) {
-  flow.head = flow.run->next_ready_[flow.head];
-  flow.head_block = 0;
+void ReadyQueue::PushRoots(Run& run) {
+  const absl::Span<const uint32_t> roots = run.image().roots();
+  const auto kind = static_cast<pto_core>(run.image().tasks()[roots[0]].core);
+  MutexLock lock(mutex_);
+  Flow& flow = run.flow(chip_, kind);
+  flow.roots = roots;
+  flow.first_block = 0;
+  shares_.Add(flow, run.account(), LineOf(run.priority(), kind));
+  ready_.fetch_add(static_cast<uint32_t>(roots.size()), std::memory_order_release);
+}
+
+void ReadyQueue::PopFirst(Flow& flow, Line line) {
+  if (!flow.roots.empty()) {
+    flow.roots.remove_prefix(1);
+  } else {
+    flow.head = flow.run->next_ready_[flow.head];
+  }
+  flow.first_block = 0;
   if (flow.empty()) shares_.Remove(flow, line);
 }
 
@@ -74,19 +87,20 @@ bool ReadyQueue::TakeFrom(Flow& flow, Line line, uint32_t max, BlockTicket* tick
                           std::vector<uint32_t>* more) {
   Run& run = *flow.run;
   const GraphImage& image = run.image();
-  const ImageTask& task = image.tasks()[flow.head];
+  const uint32_t first = flow.first();
+  const ImageTask& task = image.tasks()[first];
   const uint32_t block_num = task.block_num;
   *ticket = {};
   ticket->run = &run;
-  ticket->task = flow.head;
-  ticket->block = flow.head_block;
+  ticket->task = first;
+  ticket->block = flow.first_block;
   ticket->kind = KindOf(line);
   ticket->chip = chip_;
   if (run.stopping()) {
     ticket->block_end = block_num;
-    ticket->abandoned = (block_num - flow.head_block) *
-                        static_cast<uint32_t>(std::popcount(image.lanes(flow.head)));
-    PopHead(flow, line);
+    ticket->abandoned =
+        (block_num - flow.first_block) * static_cast<uint32_t>(std::popcount(image.lanes(first)));
+    PopFirst(flow, line);
     ready_.fetch_sub(1, std::memory_order_release);
     return true;
   }
@@ -94,17 +108,24 @@ bool ReadyQueue::TakeFrom(Flow& flow, Line line, uint32_t max, BlockTicket* tick
   if (ticket->core < 0) return false;
   shares_.Take(*flow.share, static_cast<uint32_t>(ticket->core), ticket->kind);
   // What is not plain may wait for other blocks of its task: each gets a core of its own.
-  if (run.IsSlow(flow.head)) max = 1;
-  ticket->block_end = flow.head_block + std::min(max, block_num - flow.head_block);
-  flow.head_block = ticket->block_end;
+  if (run.IsSlow(first)) max = 1;
+  ticket->block_end = flow.first_block + std::min(max, block_num - flow.first_block);
+  flow.first_block = ticket->block_end;
   uint32_t ended = 0;
   if (ticket->block_end == block_num) {
-    PopHead(flow, line);
-    ended = 1;
+    if (flow.roots.size() > 1 && max > 1) {
+      // All of them could follow, but for the last one, by which the flow may become empty.
+      const size_t count = std::min<size_t>(max, flow.roots.size()) - 1;
+      more->assign(flow.roots.begin() + 1, flow.roots.begin() + 1 + count);
+      flow.roots.remove_prefix(count);
+      ended = static_cast<uint32_t>(count);
+    }
+    PopFirst(flow, line);
+    ++ended;
     while (block_num == 1 && !flow.empty() && ended < max &&
-           image.tasks()[flow.head].block_num == 1 && !run.IsSlow(flow.head)) {
-      more->push_back(flow.head);
-      PopHead(flow, line);
+           image.tasks()[flow.first()].block_num == 1 && !run.IsSlow(flow.first())) {
+      more->push_back(flow.first());
+      PopFirst(flow, line);
       ++ended;
     }
   }
@@ -161,7 +182,7 @@ bool ReadyQueue::Take(Run* only, uint32_t max, BlockTicket* ticket, std::vector<
       }
       flow = &only->flow(chip_, KindOf(line));
       if (flow->empty()) continue;
-      if (!stopping && (!shares_.IsNext(*flow, line) || only->NeedsFiber(flow->head))) continue;
+      if (!stopping && (!shares_.IsNext(*flow, line) || only->NeedsFiber(flow->first()))) continue;
     }
     if (!TakeFrom(*flow, line, max, ticket, more)) continue;
     if (reservation_ != nullptr) Collect();

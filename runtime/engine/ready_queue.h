@@ -33,6 +33,9 @@ class ReadyQueue {
   // Adds ready tasks of a run, all for this chip and none of them a gang.
   void Push(Run& run, absl::Span<const uint32_t> tasks);
 
+  // Adds all roots of a run whose tasks are alike (GraphImage::alike), for this chip.
+  void PushRoots(Run& run);
+
   // Takes the next block for which there is a core; of `only` when that is given, and then none
   // that needs a fiber, since whoever asks for one run may be gone before it ends. First those of
   // gangs that were placed and of clusters that were begun. Of plain tasks up to `max` blocks come
@@ -89,7 +92,7 @@ class ReadyQueue {
   bool TakePlaced(const Run* only, BlockTicket* ticket) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool TakeFrom(Flow& flow, Line line, uint32_t max, BlockTicket* ticket,
                 std::vector<uint32_t>* more) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void PopHead(Flow& flow, Line line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void PopFirst(Flow& flow, Line line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   int32_t AcquireFor(Line line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Makes tickets for the lanes of a block that has a cluster, from lane `first` on.
   void AddLanes(BlockTicket ticket, uint32_t first, std::deque<BlockTicket>* tickets)

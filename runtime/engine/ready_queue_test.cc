@@ -42,6 +42,30 @@ TEST(ReadyQueueTest, HandsOutAsManyBlocksAsThereAreCores) {
   EXPECT_EQ(queue.ready(), 1u);  // blocks 3 and 4 are still to come
 }
 
+TEST(ReadyQueueTest, RootsComeInPortionsAndBeforeWhatIsQueuedLater) {
+  auto run = MakeRun({{}, {}, {}, {}, {}, {{0}}, {{0}}}, 8);
+  ReadyQueue queue(0, 8, Clock::Real());
+  ASSERT_TRUE(run->image().alike());
+  queue.PushRoots(*run);
+  EXPECT_EQ(queue.ready(), 5u);
+  BlockTicket ticket;
+  std::vector<uint32_t> more;
+  ASSERT_TRUE(queue.Take(nullptr, 3, &ticket, &more));
+  EXPECT_EQ(ticket.task, 0u);
+  EXPECT_EQ(more, (std::vector<uint32_t>{1, 2}));
+  EXPECT_EQ(queue.ready(), 2u);
+  const std::vector<uint32_t> later = {5, 6};
+  queue.Push(*run, later);
+  ASSERT_TRUE(queue.Take(nullptr, 1, &ticket, &more));
+  EXPECT_EQ(ticket.task, 3u);
+  EXPECT_TRUE(more.empty());
+  ASSERT_TRUE(queue.Take(nullptr, 10, &ticket, &more));
+  EXPECT_EQ(ticket.task, 4u);
+  EXPECT_EQ(more, later);
+  EXPECT_EQ(queue.ready(), 0u);
+  EXPECT_FALSE(queue.Take(nullptr, 10, &ticket, &more));
+}
+
 TEST(ReadyQueueTest, ServesRunsInTurn) {
   auto a = MakeRun({{}, {}, {}}, 8);
   auto b = MakeRun({{}, {}, {}}, 8);

@@ -13,11 +13,8 @@ Run::Run(RunSpec spec, int64_t accepted_ns)
       next_ready_(spec_.image->task_count()),
       flows_(spec_.image->chips().size() * 3) {
   const GraphImage& image = *spec_.image;
-  for (uint32_t i = 0; i < counters_.size(); ++i) {
-    counters_[i].store(image.tasks()[i].dependencies, std::memory_order_relaxed);
-  }
   if (image.has_multi_block_tasks()) {
-    block_starts_ = std::make_unique<std::atomic<int64_t>[]>(counters_.size());
+    block_starts_ = std::make_unique<std::atomic<int64_t>[]>(image.task_count());
   }
   for (Flow& flow : flows_) flow.run = this;
 }

@@ -16,6 +16,7 @@
 #include "runtime/engine/long_tasks.h"
 #include "runtime/engine/record_block.h"
 #include "runtime/engine/share_table.h"
+#include "runtime/engine/task_counters.h"
 #include "runtime/graph/image.h"
 
 namespace pto {
@@ -122,6 +123,7 @@ class Run : public std::enable_shared_from_this<Run> {
   friend class Condition;
   friend class Engine;
   friend class KernelApi;
+  friend class PlainCalls;
   friend class ReadyQueue;
   friend class RunLinker;
   friend class Scheduler;
@@ -130,9 +132,9 @@ class Run : public std::enable_shared_from_this<Run> {
   friend class TaskWaiter;
   friend class Worker;
 
-  // The counter of a task counts first the dependencies and then the calls and the conditions that
-  // are left; of a plain task of one call only while it has conditions. Its highest bit says that
-  // one of them has failed.
+  // The counter of a task counts first the dependencies that it has met (MetDependencies), and then
+  // the calls and the conditions that are left; of a plain task of one call only while it has
+  // conditions. Of the latter, the highest bit says that one of them has failed.
   static constexpr uint32_t kFailedBit = 1u << 31;
   static constexpr size_t kMaxErrors = 17;
 
@@ -146,6 +148,9 @@ class Run : public std::enable_shared_from_this<Run> {
   // Whether its blocks run on fibers, which only executors have.
   bool NeedsFiber(uint32_t task) const {
     return (spec_.image->tasks()[task].traits & (kTaskWaits | kTaskBlocks)) == kTaskWaits;
+  }
+  MetDependencies met(uint32_t task) {
+    return MetDependencies(counters_[task], spec_.image->tasks()[task].dependencies);
   }
   bool stopping() const { return stop_.load(std::memory_order_acquire); }
   void AddError(absl::Status error);
@@ -179,13 +184,11 @@ class Run : public std::enable_shared_from_this<Run> {
   // Roots that wait for tasks of other runs, rising. Their counters count the beginning too.
   std::vector<uint32_t> held_roots_;
 
-  // A few tasks need no memory of their own.
-  static constexpr size_t kInline = 4;
-  absl::FixedArray<std::atomic<uint32_t>, kInline> counters_;
+  TaskCounters counters_;
   // When the first block of a task started; only for graphs with tasks of several blocks.
   std::unique_ptr<std::atomic<int64_t>[]> block_starts_;
-  // Ready tasks wait in lists that run through this array.
-  absl::FixedArray<uint32_t, kInline> next_ready_;
+  // Ready tasks wait in lists that run through this array. A few need no memory of their own.
+  absl::FixedArray<uint32_t, 4> next_ready_;
   // Three for each chip of the image, in its order.
   absl::FixedArray<Flow, 3> flows_;
 

@@ -24,21 +24,18 @@ void RunLinker::Open(Run& run) {
 
 void RunLinker::Link(const std::shared_ptr<Run>& run, uint32_t task, Run& before,
                      uint32_t before_task) {
-  std::atomic<uint32_t>& counter = run->counters_[task];
+  MetDependencies met = run->met(task);
   if (run->image().tasks()[task].dependencies == 0 &&
       (run->held_roots_.empty() || run->held_roots_.back() != task)) {
     run->held_roots_.push_back(task);
-    counter.fetch_add(1, std::memory_order_relaxed);  // for the beginning
+    met.Expect();  // for the beginning
   }
-  counter.fetch_add(1, std::memory_order_relaxed);
+  met.Expect();
   run->outstanding_.fetch_add(1, std::memory_order_acq_rel);
   const TaskLinks::End end = before.links_->Add(before_task, {run, task});
   if (end == TaskLinks::End::kNone) return;
   // It cannot become ready, as the run has not begun.
-  if (end == TaskLinks::End::kFailed) {
-    counter.fetch_or(Run::kFailedBit, std::memory_order_relaxed);
-  }
-  counter.fetch_sub(1, std::memory_order_acq_rel);
+  met.Take(end == TaskLinks::End::kFailed);
   run->outstanding_.fetch_sub(1, std::memory_order_acq_rel);
 }
 
@@ -87,11 +84,9 @@ void RunLinker::Do(std::vector<Step> steps) {
 
 void RunLinker::DoOne(const Step& step, std::vector<Step>* more) {
   Run& run = *step.run;
-  std::atomic<uint32_t>& counter = run.counters_[step.task];
-  if (step.failed) counter.fetch_or(Run::kFailedBit, std::memory_order_relaxed);
-  const uint32_t before = counter.fetch_sub(1, std::memory_order_acq_rel);
-  if ((before & ~Run::kFailedBit) != 1) return;
-  if ((before & Run::kFailedBit) != 0) {
+  const MetDependencies::State state = run.met(step.task).Add(step.failed);
+  if (state == MetDependencies::State::kWaits) return;
+  if (state == MetDependencies::State::kPoisoned) {
     Skip(run, step.task, more);
     return;
   }
@@ -114,10 +109,9 @@ void RunLinker::Skip(Run& run, uint32_t task, std::vector<Step>* more) {
     record.start_ns = record.end_ns = now;
     records.push_back(record);
     for (const uint32_t successor : run.image().successors(own)) {
-      std::atomic<uint32_t>& counter = run.counters_[successor];
-      counter.fetch_or(Run::kFailedBit, std::memory_order_relaxed);
-      const uint32_t before = counter.fetch_sub(1, std::memory_order_acq_rel);
-      if ((before & ~Run::kFailedBit) == 1) skipped.push_back(successor);
+      if (run.met(successor).Add(true) == MetDependencies::State::kPoisoned) {
+        skipped.push_back(successor);
+      }
     }
     for (TaskLinks::Waiter& waiter : run.links_->Close(own, TaskLinks::End::kFailed)) {
       more->push_back({std::move(waiter.run), waiter.task, true});

@@ -70,6 +70,11 @@ void Scheduler::Push(Run& run, absl::Span<const uint32_t> tasks, bool taking_one
   parking_.Wake(taking_one ? blocks - 1 : blocks);
 }
 
+void Scheduler::PushRoots(Run& run, bool taking_one) {
+  queue(run.image().chips()[0]).PushRoots(run);
+  parking_.Wake(run.image().roots().size() - (taking_one ? 1 : 0));
+}
+
 uint32_t Scheduler::Share(uint32_t chip, uint32_t max) const {
   return std::clamp<uint32_t>(queue(chip).ready() / (executors_ + 1), 1, max);
 }

@@ -39,6 +39,9 @@ class Scheduler {
   void Push(Run& run, absl::Span<const uint32_t> tasks, bool taking_one,
             std::vector<uint32_t>* scratch);
 
+  // The same for all roots of a run whose tasks are alike (GraphImage::alike).
+  void PushRoots(Run& run, bool taking_one);
+
   // Takes the next blocks of any run, looking at the chips in turn from `*next_chip` on.
   bool TakeAny(uint32_t max, uint32_t* next_chip, BlockTicket* ticket, std::vector<uint32_t>* more);
   // The same of one chip only.

@@ -34,6 +34,12 @@ class TaskData {
     std::memcpy(out.strides, layout.strides.data(), sizeof out.strides);
   }
 
+  // All tensors of a member of a task; there is room for them.
+  static void FillTensors(const Run& run, uint32_t task, uint32_t member, pto_tensor* out) {
+    const absl::Span<const uint32_t> args = run.image().args(task, member);
+    for (size_t i = 0; i < args.size(); ++i) Fill(run, args[i], out[i]);
+  }
+
   // All scalars of a task; there is room for PTO_MAX_SCALARS.
   static void FillScalars(const Run& run, uint32_t task, pto_scalar* out) {
     const GraphImage& image = run.image();

@@ -11,25 +11,23 @@
 namespace pto {
 namespace {
 
-// How many short tasks are taken at once, and run before others get their turn.
-constexpr uint32_t kMaxBatch = 64;
+// How many short tasks are taken at once. What others wait for in between is given back.
+constexpr uint32_t kMaxBatch = 512;
 
-// As many as this are worth waking somebody for, however short they are.
-constexpr size_t kManyTasks = 64;
+// Runs with few tasks to begin with are begun by whoever helps with them.
+constexpr size_t kFewRoots = 64;
 
-// A task that takes longer is worth waking somebody for.
-constexpr double kLongMicroseconds = 5;
+// Somebody is woken for work that takes longer than that does. Less would only carry the run's
+// state from one CPU's caches to another's and back.
+constexpr double kWorthWakingMicroseconds = 50;
 
-// When tasks are not measured for their records, one of so many is to learn its kernel's pace.
-constexpr uint32_t kMeasureOneOf = 16;
+uint64_t WorthWakingTicks() {
+  static const auto ticks = static_cast<uint64_t>(kWorthWakingMicroseconds * TicksPerMicrosecond());
+  return ticks;
+}
 
 // A thread keeps no more scratch memory than for this many tasks.
 constexpr size_t kMaxKeptTasks = 65'536;
-
-uint64_t LongTicks() {
-  static const auto ticks = static_cast<uint64_t>(kLongMicroseconds * TicksPerMicrosecond());
-  return ticks;
-}
 
 }  // namespace
 
@@ -74,6 +72,7 @@ void Worker::HelpWith(Run& run, int64_t until_ns) {
 }
 
 void Worker::BeginWith(Run& run, int64_t until_ns) {
+  holds_ = 1;
   const GraphImage& image = run.image();
   const absl::Span<const uint32_t> roots = image.roots();
   const ImageTask& first = image.tasks()[roots[0]];
@@ -83,21 +82,22 @@ void Worker::BeginWith(Run& run, int64_t until_ns) {
   ticket.task = roots[0];
   ticket.kind = kind;
   ticket.chip = first.chip;
-  const bool alike = std::all_of(roots.begin(), roots.end(), [&](uint32_t root) {
+  const auto alike = [&](uint32_t root) {
     const ImageTask& task = image.tasks()[root];
     return task.chip == first.chip && task.core == first.core && task.one_call() &&
            !run.IsSlow(root);
-  });
-  if (alike && roots.size() <= kMaxBatch &&
+  };
+  if (roots.size() <= kFewRoots && std::all_of(roots.begin(), roots.end(), alike) &&
       scheduler_.queue(first.chip).TakeCore(run, kind, &ticket.core)) {
     run.outstanding_.fetch_add(static_cast<int64_t>(roots.size()), std::memory_order_acq_rel);
     until_ns_ = until_ns;
     local_.assign(roots.begin() + 1, roots.end());
     Execute(ticket);
   } else {
-    BeginTasks(run, roots, true);
+    BeginRoots(run, true);
   }
   HelpWith(run, until_ns);
+  holds_ = 0;
 }
 
 void Worker::Clear(Run& run) {
@@ -132,8 +132,13 @@ void Worker::Execute(const BlockTicket& ticket) {
     ExecuteSlow();
     return;
   }
-  if (!RunBlocks()) return;
-  RunLocal();
+  if (run.image().tasks()[ticket_.task].one_call()) {
+    local_.push_back(ticket_.task);
+    RunPlain();
+  } else {
+    if (!RunBlocks()) return;
+    RunLocal();
+  }
   batch_ = long_ ? 1 : std::min(kMaxBatch, 2 * batch_);
   EndStay();
 }
@@ -144,7 +149,7 @@ void Worker::BeginStretch(const BlockTicket& ticket) {
   chip_ = ticket_.chip;
   queue_ = &scheduler_.queue(chip_);
   timed_ = run.spec_.record_level == RecordLevel::kAll;
-  long_ = false;
+  long_ = alone_ = false;
   count_ = 0;
   last_ticks_ = Ticks();
   recorder_.Begin(scheduler_.clock().NowNanos(), last_ticks_);
@@ -159,96 +164,6 @@ void Worker::EndStay() {
   scheduler_.Drop(run);
 }
 
-bool Worker::RunBlocks() {
-  Run& run = *ticket_.run;
-  const uint32_t task = ticket_.task;
-  const uint32_t blocks = ticket_.block_end - ticket_.block;
-  BeginTask(task);
-  bool failed = false;
-  bool stopped = false;
-  for (; ticket_.block < ticket_.block_end && !stopped; ++ticket_.block) {
-    stopped = run.stopping();
-    if (stopped) break;
-    if (scheduler_.trace() != nullptr) scheduler_.trace()->OnStart(ticket_);
-    absl::Status error;
-    const BlockEnd end = BlockRunner::Call(services_, ticket_, &error);
-    // A kernel may have seen its cancel flag and returned early: what it says is no success.
-    stopped = run.stopping();
-    if (end == BlockEnd::kDone) continue;
-    if (end == BlockEnd::kDeferred) {
-      EndDeferred(std::move(error));
-      return true;
-    }
-    if (stopped) break;
-    failed = true;
-    run.AddError(std::move(error));
-  }
-  if (run.image().tasks()[task].one_call()) {
-    if (!stopped) EndTask(task, failed, 0);
-    return true;
-  }
-  if (stopped) {
-    // Once these are counted, the run may end and be gone.
-    LeaveCore();
-    ticket_.abandoned = blocks;
-    Abandon(ticket_);
-    return false;
-  }
-  int64_t none = 0;
-  run.block_starts_[task].compare_exchange_strong(none, recorder_.base_ns(),
-                                                  std::memory_order_relaxed);
-  std::atomic<uint32_t>& counter = run.counters_[task];
-  if (failed) counter.fetch_or(Run::kFailedBit, std::memory_order_relaxed);
-  const uint32_t before = counter.fetch_sub(blocks, std::memory_order_acq_rel);
-  if ((before & ~Run::kFailedBit) != blocks) {
-    LeaveCore();
-    return false;
-  }
-  EndTask(task, (before & Run::kFailedBit) != 0,
-          run.block_starts_[task].load(std::memory_order_relaxed));
-  return true;
-}
-
-void Worker::RunLocal() {
-  Run& run = *ticket_.run;
-  while (!local_.empty()) {
-    if (run.stopping()) {
-      local_.clear();
-      return;
-    }
-    if ((++count_ >= kMaxBatch || long_ || GangWaits()) && ShouldYield()) {
-      GiveAway(local_.size());
-      return;
-    }
-    ticket_.task = local_.back();
-    ticket_.block = 0;
-    local_.pop_back();
-    BeginTask(ticket_.task);
-    if (scheduler_.trace() != nullptr) scheduler_.trace()->OnStart(ticket_);
-    absl::Status error;
-    const BlockEnd end = BlockRunner::Call(services_, ticket_, &error);
-    if (end == BlockEnd::kDeferred) {
-      EndDeferred(std::move(error));
-      // The next one begins now.
-      if (timed_) last_ticks_ = Ticks();
-      continue;
-    }
-    if (run.stopping()) {
-      local_.clear();
-      return;
-    }
-    if (end == BlockEnd::kFailed) run.AddError(std::move(error));
-    EndTask(ticket_.task, end == BlockEnd::kFailed, 0);
-  }
-}
-
-void Worker::BeginTask(uint32_t task) {
-  measured_ = timed_ || count_ % kMeasureOneOf == 0 ||
-              ticket_.run->image().pace(task) == GraphImage::Pace::kUnknown;
-  // Those that are all measured begin when the one before ends.
-  if (measured_ && !timed_) last_ticks_ = Ticks();
-}
-
 void Worker::EndTask(uint32_t task, bool failed, int64_t start_ns) {
   Run& run = *ticket_.run;
   ++ended_;
@@ -257,26 +172,21 @@ void Worker::EndTask(uint32_t task, bool failed, int64_t start_ns) {
   } else {
     ++done_;
   }
-  if (measured_ || failed) {
-    const uint64_t now = Ticks();
-    if (measured_) {
-      long_ = now - last_ticks_ > LongTicks();
-      run.image().SetPace(task, long_ ? GraphImage::Pace::kLong : GraphImage::Pace::kShort);
-    }
-    AddRecord(task, static_cast<uint32_t>(ticket_.core),
-              failed ? TaskOutcome::kFailed : TaskOutcome::kDone,
-              {last_ticks_, now, start_ns != 0 ? start_ns - run.accepted_ns() : -1});
-    last_ticks_ = now;
-  }
+  if (measured_ || failed) NoteEnd(task, failed, start_ns);
   Release(task, failed);
+  SeeToReleased();
+  if (local_.size() > 1 && scheduler_.parking().has_sleepers()) ShareSurplus();
+}
+
+void Worker::SeeToReleased() {
   if (!special_.empty()) SortSpecial();
   if (!elsewhere_.empty()) PushElsewhere();
   if (!linked_.empty()) ReleaseLinked();
-  if (local_.size() > 1 && scheduler_.parking().has_sleepers()) ShareSurplus();
 }
 
 void Worker::PushElsewhere() {
   Run& run = *ticket_.run;
+  alone_ = false;
   run.outstanding_.fetch_add(static_cast<int64_t>(elsewhere_.size()), std::memory_order_acq_rel);
   Flush();
   scheduler_.Push(run, elsewhere_, false, &group_);
@@ -292,44 +202,49 @@ void Worker::ReleaseLinked() {
 }
 
 void Worker::Release(uint32_t task, bool failed) {
+  const size_t first = local_.size();
+  Tell(task, failed);
+  SkipPoisoned();
+  // The first in the order of the graph is run first: it is nearest in memory.
+  std::reverse(local_.begin() + static_cast<ptrdiff_t>(first), local_.end());
+}
+
+void Worker::Tell(uint32_t ended, bool failed) {
   Run& run = *ticket_.run;
-  const GraphImage& image = run.image();
-  const auto core = static_cast<uint8_t>(ticket_.kind);
-  // In a run whose tasks all have a deadline none is plain.
-  const uint8_t traits = run.spec_.task_timeout_ns > 0 ? kTaskTimed : 0;
-  // Tasks whose successors are to be told; all but the first were skipped.
-  pending_.assign(1, task);
-  while (!pending_.empty()) {
-    const uint32_t ended = pending_.back();
-    pending_.pop_back();
-    for (const uint32_t successor : image.successors(ended)) {
-      std::atomic<uint32_t>& counter = run.counters_[successor];
-      if (failed) counter.fetch_or(Run::kFailedBit, std::memory_order_relaxed);
-      const uint32_t before = counter.fetch_sub(1, std::memory_order_acq_rel);
-      if ((before & ~Run::kFailedBit) != 1) continue;
-      if ((before & Run::kFailedBit) != 0) {
-        run.skipped_.fetch_add(1, std::memory_order_relaxed);
-        const uint64_t now = Ticks();
-        AddRecord(successor, 0, TaskOutcome::kSkipped, {now, now});
-        // Only failure reaches a skipped task's successors, also when `task` itself was well:
-        // one of its successors may have been poisoned from another side.
-        skipped_.push_back(successor);
-        continue;
-      }
-      const ImageTask& next = image.tasks()[successor];
-      if (((next.traits | traits) & ~kTaskHasDetail) != 0) {
-        special_.push_back(successor);
-        continue;
-      }
-      if (next.block_num > 1) counter.store(next.block_num, std::memory_order_relaxed);
-      const bool here = next.chip == chip_ && next.core == core && next.block_num == 1;
-      (here ? local_ : elsewhere_).push_back(successor);
-    }
-    if (run.links_ != nullptr) linked_.emplace_back(ended, failed);
-    if (pending_.empty() && !skipped_.empty()) {
-      failed = true;
-      pending_.swap(skipped_);
-    }
+  for (const uint32_t successor : run.image().successors(ended)) {
+    const MetDependencies::State state = run.met(successor).Add(failed);
+    if (state != MetDependencies::State::kWaits) SortOut(successor, state);
+  }
+  if (run.links_ != nullptr) linked_.emplace_back(ended, failed);
+}
+
+void Worker::SortOut(uint32_t task, MetDependencies::State state) {
+  Run& run = *ticket_.run;
+  if (state == MetDependencies::State::kPoisoned) {
+    run.skipped_.fetch_add(1, std::memory_order_relaxed);
+    const uint64_t now = Ticks();
+    AddRecord(task, 0, TaskOutcome::kSkipped, {now, now});
+    skipped_.push_back(task);
+    return;
+  }
+  if (run.IsSlow(task)) {
+    special_.push_back(task);
+    return;
+  }
+  const ImageTask& ready = run.image().tasks()[task];
+  if (ready.block_num > 1) {
+    run.counters_[task].store(ready.block_num, std::memory_order_relaxed);
+  }
+  (IsForThisCore(ready) ? local_ : elsewhere_).push_back(task);
+}
+
+void Worker::SkipPoisoned() {
+  // Only failure reaches a skipped task's successors, also when the task that has ended was well:
+  // one of its successors may have been poisoned from another side.
+  while (!skipped_.empty()) {
+    const uint32_t skipped = skipped_.back();
+    skipped_.pop_back();
+    Tell(skipped, true);
   }
 }
 
@@ -359,6 +274,7 @@ void Worker::Flush() {
 
 void Worker::GiveAway(size_t count) {
   Run& run = *ticket_.run;
+  alone_ = false;
   run.outstanding_.fetch_add(static_cast<int64_t>(count), std::memory_order_acq_rel);
   Flush();
   scheduler_.Push(run, absl::MakeConstSpan(local_).first(count), false, &group_);
@@ -369,7 +285,7 @@ void Worker::ShareSurplus() {
   // Of what takes long, or nobody knows, one is kept.
   if (ticket_.run->image().pace(local_.front()) != GraphImage::Pace::kShort) {
     GiveAway(local_.size() - 1);
-  } else if (local_.size() >= kManyTasks) {
+  } else if (local_.size() * typical_ticks_ >= WorthWakingTicks()) {
     GiveAway(local_.size() / 2);
   }
 }

@@ -18,8 +18,8 @@ namespace pto {
 //
 // What it takes from the queues comes with a core, and the worker stays on that core: tasks that
 // become ready for the same kind of core of the same chip are kept here and run next, without a
-// lock and with warm caches. Of such tasks it gives away what others could run: when somebody
-// sleeps and there are many of them or they take long, and when another run waits for its turn.
+// lock and with warm caches (worker_plain.cc). Of such tasks it gives away what others could run:
+// when somebody sleeps and they are worth waking it, and when another run waits for its turn.
 //
 // Tasks that are more than calls of plain kernels take the slow lane (worker_slow.cc): fibers,
 // which this worker alone goes on with, threads of their own, and errands.
@@ -46,6 +46,8 @@ class Worker {
   void BeginWith(Run& run, int64_t until_ns);
   // Takes all of a stopped run out of the queues.
   void Clear(Run& run);
+  // Makes the roots of a run ready. As BeginTasks.
+  void BeginRoots(Run& run, bool taking_one);
   // Makes tasks ready that wait for nothing any more, of a run that somebody keeps from ending.
   // See Scheduler::Push. Not while it runs something else.
   void BeginTasks(Run& run, absl::Span<const uint32_t> tasks, bool taking_one);
@@ -62,20 +64,51 @@ class Worker {
   void EndDetached(Run& run, uint32_t task);
 
  private:
+  // How many short tasks are run before others get their turn.
+  static constexpr uint32_t kTurn = 64;
+  // Of short tasks, when not all are measured for their records, one of so many is to learn its
+  // kernel's pace.
+  static constexpr uint32_t kMeasureOneOf = 16;
+
   // Runs the ticket's blocks, then `local_` and what joins it.
   void Execute(const BlockTicket& ticket);
   // Returns whether the ticket's task has ended by these blocks, which the run may not outlive
   // otherwise.
   bool RunBlocks();
-  // Runs the tasks in `local_` on the ticket's core until none is left here.
+  // Runs the tasks in `local_` on the ticket's core, after another one, until none is left here.
   void RunLocal();
+  // The same, and at least one of them. There is one.
+  void RunPlain();
+  uint32_t PopLocal() {
+    const uint32_t task = local_.back();
+    local_.pop_back();
+    return task;
+  }
+  struct PlainGraph;
+  // A plain task of one call has ended well. Returns the one to run next, if it made any ready.
+  uint32_t ReleasePlain(const PlainGraph& graph, uint32_t task);
+  // Whether no other thread can reach the run's tasks until this one gives some away.
+  bool IsAlone() const;
   // What follows the last task on a core.
   void EndStay();
   // A plain task whose only call has ended, and that may go on without it.
   void EndDeferred(absl::Status error);
   void BeginTask(uint32_t task);
   void EndTask(uint32_t task, bool failed, int64_t start_ns);
+  // Learns how long it took, and records it.
+  void NoteEnd(uint32_t task, bool failed, int64_t start_ns);
+  // Tells a task's successors that it has ended, and theirs if they cannot run. Those that have
+  // become ready are in `local_`, `elsewhere_` and `special_`, for SeeToReleased.
   void Release(uint32_t task, bool failed);
+  void Tell(uint32_t ended, bool failed);
+  // Puts a task where it belongs that waits for nothing any more.
+  void SortOut(uint32_t task, MetDependencies::State state);
+  void SkipPoisoned();
+  void SeeToReleased();
+  bool IsForThisCore(const ImageTask& task) const {
+    return task.block_num == 1 && task.chip == chip_ &&
+           task.core == static_cast<uint8_t>(ticket_.kind) && task.plain();
+  }
   // Queues what has become ready for other cores.
   void PushElsewhere();
   // Tells tasks of other runs what they waited for.
@@ -85,6 +118,9 @@ class Worker {
   // Gives the tasks at the bottom of `local_`, up to place `count`, to the queue.
   void GiveAway(size_t count);
   void ShareSurplus();
+  // Whether the next task must not follow at once. Counts the one before.
+  bool TurnEnds() { return (++count_ >= kTurn || long_ || GangWaits()) && CheckTurn(); }
+  bool CheckTurn();
   // Whether others wait for the core or the thread; asked after a few short tasks or a long one.
   bool ShouldYield();
   // Whether a gang waits for the core.
@@ -124,6 +160,7 @@ class Worker {
   uint32_t next_chip_ = 0;
   uint32_t batch_ = 1;
   int64_t until_ns_ = 0;  // 0: as long as there is work
+  int64_t holds_ = 0;     // what whoever called it has added to the run's `outstanding_`
 
   // ---- of what it runs now
   BlockTicket ticket_;
@@ -133,7 +170,9 @@ class Worker {
   bool timed_ = false;                 // all tasks are measured
   bool measured_ = false;              // this one is
   bool long_ = false;                  // the last one that was took long
+  bool alone_ = false;                 // see IsAlone
   uint64_t last_ticks_ = 0;
+  uint64_t typical_ticks_ = 0;  // that a task takes which is measured, of late
   uint64_t done_ = 0;
   uint64_t ended_ = 0;
   std::vector<uint32_t> local_;  // ready tasks for this core; the last one is next
@@ -142,7 +181,6 @@ class Worker {
   // ---- scratch, so that ending a task allocates nothing
   std::vector<uint32_t> elsewhere_;
   std::vector<uint32_t> special_;  // ready tasks of the slow lane
-  std::vector<uint32_t> pending_;
   std::vector<uint32_t> skipped_;
   std::vector<uint32_t> group_;
   std::vector<std::pair<uint32_t, bool>> linked_;  // ended tasks that others may wait for

@@ -49,6 +49,16 @@ bool Worker::RunErrand(size_t place) {
   return true;
 }
 
+void Worker::BeginRoots(Run& run, bool taking_one) {
+  const absl::Span<const uint32_t> roots = run.image().roots();
+  if (!run.image().alike() || run.spec_.task_timeout_ns > 0) {
+    BeginTasks(run, roots, taking_one);
+    return;
+  }
+  run.outstanding_.fetch_add(static_cast<int64_t>(roots.size()), std::memory_order_acq_rel);
+  scheduler_.PushRoots(run, taking_one);
+}
+
 void Worker::BeginTasks(Run& run, absl::Span<const uint32_t> tasks, bool taking_one) {
   if (tasks.empty()) return;
   const GraphImage& image = run.image();
@@ -91,6 +101,7 @@ void Worker::SortSpecial() {
     }
   }
   if (errands > 0) {
+    alone_ = false;
     run.outstanding_.fetch_add(static_cast<int64_t>(errands), std::memory_order_acq_rel);
     Flush();
     for (size_t i = 0; i < errands; ++i) {
@@ -255,6 +266,7 @@ void Worker::EndDeferred(absl::Status error) {
   const uint32_t task = ticket_.task;
   std::atomic<uint32_t>& counter = run.counters_[task];
   // It now keeps the run by itself: what stood for it goes on with other tasks.
+  alone_ = false;
   run.outstanding_.fetch_add(1, std::memory_order_acq_rel);
   if (!error.ok() && !run.stopping()) {
     run.AddError(std::move(error));

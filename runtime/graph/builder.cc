@@ -77,6 +77,7 @@ absl::Status GraphBuilder::AddUnusual(const TaskInput& task, ImageTask& record) 
   chip_used_[record.chip] = true;
   for (const TaskInput::Member& member : task.members) chip_used_[member.chip] = true;
   flags_ |= uint64_t{record.traits} << ImageHeader::kTraitsShift;
+  flags_ |= uint64_t{1} << (ImageHeader::kCoresShift + record.core);
   if (!record.one_call()) flags_ |= ImageHeader::kHasMultiBlockTasks;
   if (DetailTable::IsWithout(task)) {
     launches_[task.kernel] = {task.chip, task.core, task.block_num, task.require_sync_start,

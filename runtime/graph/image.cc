@@ -1,6 +1,7 @@
 #include "runtime/graph/image.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace pto {
@@ -31,6 +32,9 @@ GraphImage::GraphImage(BigVector<std::byte> bytes, std::vector<const pto_kernel_
   for (uint32_t i = 0; i < scalar_names_.size(); ++i) {
     scalar_by_name_.emplace(text(scalar_names_[i].name), i);
   }
+  const auto cores = static_cast<uint8_t>(header().flags >> ImageHeader::kCoresShift);
+  alike_ = !has_multi_block_tasks() && (traits() & ~kTaskHasDetail) == 0 && chips_.size() == 1 &&
+           std::has_single_bit(cores);
 }
 
 const ImageDetail* GraphImage::FindDetail(uint32_t task) const {

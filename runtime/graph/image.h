@@ -116,6 +116,8 @@ struct ImageHeader {
   static constexpr uint64_t kFindsDependencies = 1;
   static constexpr uint64_t kHasMultiBlockTasks = 2;
   static constexpr uint32_t kTraitsShift = 8;
+  // Where the kinds of core that tasks use begin, a bit for each.
+  static constexpr uint32_t kCoresShift = 16;
   uint64_t magic = kMagic;
   uint64_t bytes = 0;
   uint64_t flags = 0;
@@ -142,6 +144,8 @@ class GraphImage {
   bool has_multi_block_tasks() const {
     return (header().flags & ImageHeader::kHasMultiBlockTasks) != 0;
   }
+  // Whether each task is one call of a plain kernel, all for the same kind of core of one chip.
+  bool alike() const { return alike_; }
   // The traits of all tasks together.
   uint8_t traits() const {
     return static_cast<uint8_t>(header().flags >> ImageHeader::kTraitsShift);
@@ -156,6 +160,8 @@ class GraphImage {
     const uint32_t begin = tasks_[task].first_successor;
     return successors_.subspan(begin, tasks_[task + 1].first_successor - begin);
   }
+  // Those of all tasks: see ImageTask.
+  absl::Span<const uint32_t> all_successors() const { return successors_; }
   // Tasks that depend on nothing.
   absl::Span<const uint32_t> roots() const { return roots_; }
   // Chips that the tasks use, rising.
@@ -262,6 +268,7 @@ class GraphImage {
   // The keys are in `bytes_`.
   absl::flat_hash_map<absl::string_view, uint32_t> slot_by_name_;
   absl::flat_hash_map<absl::string_view, uint32_t> scalar_by_name_;
+  bool alike_ = false;
 };
 
 }  // namespace pto

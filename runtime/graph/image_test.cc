@@ -110,6 +110,29 @@ void ExpectMeaning(const GraphImage& image) {
 
 TEST(ImageTest, SaysWhatWasBuilt) { ExpectMeaning(*MakeImage()); }
 
+TEST(ImageTest, SaysWhetherAllTasksAreAlike) {
+  const auto alike = [](const std::vector<TaskInput>& tasks) {
+    GraphBuilder builder(testing::GraphTestTarget());
+    const uint32_t nop = builder.AddKernel("nop").value();
+    for (TaskInput task : tasks) {
+      task.kernel = nop;
+      builder.AddTask(task).value();
+    }
+    return (*builder.Build())->alike();
+  };
+  TaskInput plain, cube, blocks, other_chip;
+  cube.core = PTO_AIC;
+  blocks.block_num = 2;
+  other_chip.chip = 1;
+  EXPECT_TRUE(alike({plain}));
+  EXPECT_TRUE(alike({plain, plain}));
+  EXPECT_TRUE(alike({cube, cube}));
+  EXPECT_TRUE(alike({other_chip, other_chip}));
+  EXPECT_FALSE(alike({plain, cube}));
+  EXPECT_FALSE(alike({plain, blocks}));
+  EXPECT_FALSE(alike({plain, other_chip}));
+}
+
 TEST(ImageTest, MeansTheSameElsewhere) {
   std::unique_ptr<GraphImage> copy;
   {
