@@ -97,7 +97,9 @@ TEST_F(StreamedRunTest, ItIsARunOfItsSession) {
   EXPECT_EQ(told, 1);
   EXPECT_EQ(session_->usage().active_runs, 0u);
   EXPECT_EQ(session_->FindRun("o").value(), open.run);
-  EXPECT_THAT(session_->StartOpenRun({.id = "o"}), HasReason(reason::kRunIdUsed));
+  RunTerms again;
+  again.id = "o";
+  EXPECT_THAT(session_->StartOpenRun(again), HasReason(reason::kRunIdUsed));
 }
 
 TEST_F(StreamedRunTest, BlocksAndRunsWaitForEachOther) {

@@ -110,7 +110,9 @@ TEST_F(OpenRunTest, DependenciesReachOverBlocks) {
   const TensorRef y = Floats(run, sum);
   for (int i = 0; i < 100; ++i) {
     run.graph().Task("axpy", 0, {x, y}).Scalar(1.0).Blocks(1 + i % 3);
-    if (i % 7 == 0) ASSERT_THAT(run.Flush(), IsOk());
+    if (i % 7 == 0) {
+      ASSERT_THAT(run.Flush(), IsOk());
+    }
   }
   const absl::StatusOr<v1::Run> ended = run.Finish();
   ASSERT_THAT(ended, IsOk());
@@ -155,7 +157,9 @@ TEST_F(OpenRunTest, EventsTellOfEveryTask) {
   EventStream events = *session_.GetRun(run.name()).Events();
   for (int i = 0; i < 5000; ++i) {
     run.graph().Task("noop", 0, {});
-    if (i % 10 == 9) ASSERT_THAT(run.Flush(), IsOk());
+    if (i % 10 == 9) {
+      ASSERT_THAT(run.Flush(), IsOk());
+    }
   }
   ASSERT_THAT(run.Finish(), IsOk());
   std::vector<bool> seen(5000);
