@@ -71,7 +71,7 @@ void GraphBuilder::Fail(absl::Status status) {
 }
 
 bool GraphBuilder::IsLast(const TaskRef& task, absl::string_view what) {
-  if (task.index_ + 1 == tasks_.size()) return true;
+  if (task.index_ + 1 == task_count()) return true;
   Fail(Error(reason::kFieldInvalid,
              absl::StrCat(what, " of a task must be said before the next task is added"))
            .At(TaskPath(task.index_)));

@@ -18,6 +18,7 @@
 #include "client/buffer.h"
 #include "client/tensor.h"
 #include "pto/v1/graph.pb.h"
+#include "pto/v1/run.pb.h"
 #include "pto/v1/tensor.pb.h"
 
 namespace pto {
@@ -171,7 +172,8 @@ class GraphBuilder {
   // Tasks wait only for those that After names; the daemon looks for no others.
   void ExplicitDependenciesOnly() { explicit_dependencies_only_ = true; }
 
-  uint64_t task_count() const { return tasks_.size(); }
+  // Of an open run: those that were sent, too.
+  uint64_t task_count() const { return first_task_ + tasks_.size(); }
 
   // OK, or the first mistake.
   const absl::Status& status() const { return status_; }
@@ -186,6 +188,7 @@ class GraphBuilder {
       uint32_t max_block_tasks = 4096) const;
 
  private:
+  friend class OpenRun;
   friend class TaskRef;
 
   struct TensorRow {
@@ -288,7 +291,12 @@ class GraphBuilder {
   absl::Status Check() const;
   v1::Scalar ToScalar(const ScalarRow& row) const;
   static v1::LaunchSpec ToLaunch(const LaunchRow& row);
+  absl::Status CheckPackable() const;
   v1::PackedHeader PackHeader() const;
+  // For an open run: takes out the tasks, as blocks of at most so many rows with what the builder
+  // has got since the last time. References to the tasks stay valid.
+  absl::StatusOr<std::vector<v1::StreamRunBlock>> TakeBlocks(uint32_t max_block_tasks);
+  void PackLists(v1::StreamRunBlock& block);
   v1::TensorBlock PackTensors(uint64_t begin, uint64_t end) const;
   v1::TaskBlock PackTasks(uint64_t begin, uint64_t end) const;
   static void PackExtra(const ExtraRow& row, v1::TaskExtra& extra);
@@ -315,6 +323,16 @@ class GraphBuilder {
   std::vector<ScalarRow> scalars_;
   std::vector<uint32_t> deps_;
   absl::flat_hash_map<uint64_t, ExtraRow> extras_;  // by task
+  // Tasks, and what else, an open run has sent; tasks_ begins there.
+  uint64_t first_task_ = 0;
+  struct Sent {
+    size_t kernels = 0;
+    size_t chips = 0;
+    size_t slots = 0;
+    size_t layouts = 0;
+    size_t launches = 0;
+    size_t tensors = 0;
+  } sent_;
   bool explicit_dependencies_only_ = false;
 };
 

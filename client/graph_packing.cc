@@ -11,14 +11,7 @@ namespace pto {
 absl::StatusOr<std::vector<v1::PackedGraphPart>> GraphBuilder::BuildPacked(
     uint32_t max_block_tasks) const {
   if (absl::Status wrong = Check(); !wrong.ok()) return wrong;
-  for (uint64_t i = 0; i < tasks_.size(); ++i) {
-    for (const ScalarRow& scalar : RowsOf(i).scalars) {
-      if (scalar.kind != ScalarKind::kRef) continue;
-      return Error(reason::kScalarInvalid, "a packed graph cannot refer to scalars by name")
-          .At(absl::StrCat("graph.tasks[", i, "].scalars"))
-          .Hint("give the value itself, or send the graph with its names");
-    }
-  }
+  if (absl::Status wrong = CheckPackable(); !wrong.ok()) return wrong;
   const uint64_t rows = std::max<uint32_t>(1, max_block_tasks);
   std::vector<v1::PackedGraphPart> parts;
   parts.reserve(2 + (tensors_.size() + rows - 1) / rows + (tasks_.size() + rows - 1) / rows);
@@ -33,6 +26,65 @@ absl::StatusOr<std::vector<v1::PackedGraphPart>> GraphBuilder::BuildPacked(
   }
   parts.emplace_back().mutable_commit()->set_task_count(tasks_.size());
   return parts;
+}
+
+absl::Status GraphBuilder::CheckPackable() const {
+  for (uint64_t i = 0; i < tasks_.size(); ++i) {
+    for (const ScalarRow& scalar : RowsOf(i).scalars) {
+      if (scalar.kind != ScalarKind::kRef) continue;
+      return Error(reason::kScalarInvalid, "a packed graph cannot refer to scalars by name")
+          .At(absl::StrCat("graph.tasks[", first_task_ + i, "].scalars"))
+          .Hint("give the value itself, or send the graph with its names");
+    }
+  }
+  return absl::OkStatus();
+}
+
+void GraphBuilder::PackLists(v1::StreamRunBlock& block) {
+  for (; sent_.kernels < kernels_.list().size(); ++sent_.kernels) {
+    block.add_kernels(kernels_.list()[sent_.kernels]);
+  }
+  for (; sent_.chips < chips_.size(); ++sent_.chips) {
+    block.add_chips(absl::StrCat("chips/", chips_[sent_.chips]));
+  }
+  for (; sent_.slots < slots_.list().size(); ++sent_.slots) {
+    block.add_buffers(slots_.list()[sent_.slots]);
+  }
+  for (; sent_.layouts < layouts_.size(); ++sent_.layouts) {
+    *block.add_layouts() = layouts_[sent_.layouts];
+  }
+  for (; sent_.launches < launches_.size(); ++sent_.launches) {
+    *block.add_launches() = ToLaunch(launches_[sent_.launches]);
+  }
+}
+
+absl::StatusOr<std::vector<v1::StreamRunBlock>> GraphBuilder::TakeBlocks(
+    uint32_t max_block_tasks) {
+  if (!status_.ok()) return status_;
+  if (absl::Status wrong = CheckPackable(); !wrong.ok()) return wrong;
+  const uint64_t rows = std::max<uint32_t>(1, max_block_tasks);
+  std::vector<v1::StreamRunBlock> blocks;
+  // Tensors first, in messages of their own when there are many.
+  while (sent_.tensors < tensors_.size()) {
+    const uint64_t end = std::min<uint64_t>(sent_.tensors + rows, tensors_.size());
+    PackLists(blocks.emplace_back());
+    *blocks.back().mutable_tensors() = PackTensors(sent_.tensors, end);
+    sent_.tensors = end;
+  }
+  for (uint64_t begin = 0; begin < tasks_.size(); begin += rows) {
+    if (begin > 0 || blocks.empty()) PackLists(blocks.emplace_back());
+    *blocks.back().mutable_tasks() =
+        PackTasks(begin, std::min<uint64_t>(begin + rows, tasks_.size()));
+  }
+  first_task_ += tasks_.size();
+  tasks_.clear();
+  task_names_.clear();
+  task_name_set_.clear();
+  args_.clear();
+  scalars_.clear();
+  deps_.clear();
+  extras_.clear();
+  return blocks;
 }
 
 v1::PackedHeader GraphBuilder::PackHeader() const {
@@ -74,7 +126,7 @@ void GraphBuilder::PackExtra(const ExtraRow& row, v1::TaskExtra& extra) {
 
 v1::TaskBlock GraphBuilder::PackTasks(uint64_t begin, uint64_t end) const {
   v1::TaskBlock block;
-  block.set_first_task(begin);
+  block.set_first_task(first_task_ + begin);
   bool other_chip = false;
   bool other_launch = false;
   int64_t before = 0;
@@ -87,13 +139,15 @@ v1::TaskBlock GraphBuilder::PackTasks(uint64_t begin, uint64_t end) const {
     block.add_dep_count(static_cast<uint32_t>(rows.deps.size()));
     other_chip |= row.chip != 0;
     other_launch |= row.launch != 0;
-    for (uint32_t dep : rows.deps) block.add_dep_back(static_cast<uint32_t>(i - dep));
+    for (uint32_t dep : rows.deps) {
+      block.add_dep_back(static_cast<uint32_t>(first_task_ + i - dep));
+    }
     for (uint32_t arg : rows.args) {
       block.add_arg_delta(static_cast<int64_t>(arg) - before);
       before = arg;
     }
     for (const ScalarRow& scalar : rows.scalars) block.add_scalar(scalar.bits);
-    if (const ExtraRow* extra = ExtraOf(i); extra != nullptr) {
+    if (const ExtraRow* extra = ExtraOf(first_task_ + i); extra != nullptr) {
       v1::TaskExtra& packed = *block.add_extras();
       packed.set_row(static_cast<uint32_t>(i - begin));
       PackExtra(*extra, packed);

@@ -179,7 +179,7 @@ void GraphBuilder::AddArgs(absl::Span<const TensorRef> args, uint32_t chip, bool
 
 TaskRef GraphBuilder::Task(absl::string_view kernel, uint32_t chip,
                            absl::Span<const TensorRef> args) {
-  const size_t index = tasks_.size();
+  const size_t index = task_count();
   if (kernel.empty()) {
     Fail(Error(reason::kFieldInvalid, "a task needs a kernel").At(TaskPath(index) + ".kernel"));
   }
@@ -190,7 +190,7 @@ TaskRef GraphBuilder::Task(absl::string_view kernel, uint32_t chip,
 }
 
 TaskRef GraphBuilder::Group(absl::string_view kernel, absl::Span<const GroupMember> members) {
-  const size_t index = tasks_.size();
+  const size_t index = task_count();
   if (members.empty()) {
     Fail(Error(reason::kLaunchInvalid, "a group has at least one member")
              .At(TaskPath(index) + ".members"));

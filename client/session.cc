@@ -13,6 +13,7 @@
 #include "client/internal/launch_pipe.h"
 #include "client/internal/packed_call.h"
 #include "client/internal/random_id.h"
+#include "client/internal/run_pipe.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
@@ -279,6 +280,17 @@ absl::StatusOr<LaunchStream> Session::OpenLaunchStream() {
       new internal::LaunchPipe(core_, state_)));
 }
 
+absl::StatusOr<OpenRun> Session::BeginOpenRun(const RunOptions& options) {
+  PTO_RETURN_IF_ERROR(state_->status());
+  v1::StreamRunHeader header;
+  header.set_parent(name());
+  header.set_run_id(options.run_id.empty() ? internal::RandomId("o-") : options.run_id);
+  *header.mutable_options() = ToProto(options);
+  return OpenRun(std::unique_ptr<internal::RunPipe, internal::RunPipeCloser>(
+                     new internal::RunPipe(core_, state_)),
+                 std::move(header), BlockTasks());
+}
+
 Run Session::GetRun(absl::string_view id) const {
   v1::Run run;
   run.set_name(Child("runs", id));
@@ -292,14 +304,17 @@ absl::StatusOr<EventStream> Session::Watch(const WatchOptions& options) {
 
 absl::StatusOr<std::vector<v1::PackedGraphPart>> Session::Pack(const GraphBuilder& graph,
                                                                absl::string_view id) const {
-  constexpr uint32_t kBlockTasks = 4096;
-  const uint32_t limit = core_->node().limits().max_block_tasks();
-  PTO_ASSIGN_OR_RETURN(std::vector<v1::PackedGraphPart> parts,
-                       graph.BuildPacked(limit == 0 ? kBlockTasks : std::min(limit, kBlockTasks)));
+  PTO_ASSIGN_OR_RETURN(std::vector<v1::PackedGraphPart> parts, graph.BuildPacked(BlockTasks()));
   v1::PackedHeader& header = *parts.front().mutable_header();
   header.set_parent(name());
   header.set_id(std::string(id));
   return parts;
+}
+
+uint32_t Session::BlockTasks() const {
+  constexpr uint32_t kBlockTasks = 4096;
+  const uint32_t limit = core_->node().limits().max_block_tasks();
+  return limit == 0 ? kBlockTasks : std::min(limit, kBlockTasks);
 }
 
 internal::Deadline Session::Budget(absl::Duration timeout, absl::Duration wait) const {

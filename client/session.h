@@ -15,6 +15,7 @@
 #include "client/event_stream.h"
 #include "client/graph_builder.h"
 #include "client/launch_stream.h"
+#include "client/open_run.h"
 #include "client/options.h"
 #include "client/run.h"
 #include "client/tensor.h"
@@ -122,6 +123,11 @@ class Session {
   // A stream for many launches: the way of least latency. Does not wait for the daemon.
   absl::StatusOr<LaunchStream> OpenLaunchStream();
 
+  // Begins an open run: tasks start as they are sent, and there may be any number of them. Does
+  // not wait for the daemon. Without an id the run gets a random one; `options.wait` has no
+  // effect.
+  absl::StatusOr<OpenRun> BeginOpenRun(const RunOptions& options = {});
+
   // A run of the session, by id or full name. Asks nothing of the daemon.
   Run GetRun(absl::string_view id) const;
 
@@ -139,6 +145,8 @@ class Session {
   std::string Child(absl::string_view kind, absl::string_view id) const;
   absl::StatusOr<std::vector<v1::PackedGraphPart>> Pack(const GraphBuilder& graph,
                                                         absl::string_view id) const;
+  // Tasks in one block of columns.
+  uint32_t BlockTasks() const;
   // The deadline of a call that the daemon holds for `wait`.
   internal::Deadline Budget(absl::Duration timeout, absl::Duration wait) const;
 

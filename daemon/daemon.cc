@@ -44,6 +44,7 @@ Node::Options NodeOptions(const DaemonConfig& config) {
   options.limits.max_session_buffers = limits.max_session_buffers();
   options.limits.max_session_active_runs = limits.max_session_active_runs();
   options.limits.max_session_finished_runs = limits.max_session_finished_runs();
+  options.limits.max_session_live_tasks = limits.max_session_live_tasks();
   options.limits.max_session_graphs = limits.max_session_graphs();
   options.limits.max_sessions = limits.max_sessions();
   options.limits.event_log_bytes = limits.event_log_bytes();

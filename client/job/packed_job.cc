@@ -88,30 +88,34 @@ void Describe(const pto::v1::TaskSpec& spec, const Tensors& tensors, TaskRef& ta
 
 }  // namespace
 
-absl::Status FillBuilder(const pto::v1::GraphSpec& graph, absl::Span<const pto::v1::Kernel> kernels,
-                         GraphBuilder* builder) {
-  absl::flat_hash_map<std::string, const pto::v1::Kernel*> signatures;
+GraphFiller::GraphFiller(const pto::v1::GraphSpec& graph,
+                         absl::Span<const pto::v1::Kernel> kernels, GraphBuilder* builder)
+    : graph_(graph), builder_(builder) {
   for (const pto::v1::Kernel& kernel : kernels) {
-    signatures[absl::StripPrefix(kernel.name(), "kernels/")] = &kernel;
+    signatures_[absl::StripPrefix(kernel.name(), "kernels/")] = &kernel;
   }
-  absl::flat_hash_map<std::string, pto::v1::Scalar> scalars;
   for (const pto::v1::ScalarSpec& scalar : graph.scalars()) {
-    scalars[scalar.name()] = scalar.value();
+    scalars_[scalar.name()] = scalar.value();
   }
   if (graph.explicit_dependencies_only()) builder->ExplicitDependenciesOnly();
-  Tensors tensors;
-  for (const pto::v1::TensorSpec& tensor : graph.tensors()) {
-    tensors.emplace(tensor.name(),
-                    builder->Tensor(tensor.name(), tensor.buffer(), tensor.dtype(),
-                                    List(tensor.shape()), List(tensor.strides()), tensor.offset()));
+}
+
+void GraphFiller::AddTensors() {
+  for (const pto::v1::TensorSpec& tensor : graph_.tensors()) {
+    tensors_.emplace(tensor.name(), builder_->Tensor(tensor.name(), tensor.buffer(), tensor.dtype(),
+                                                     List(tensor.shape()), List(tensor.strides()),
+                                                     tensor.offset()));
   }
+}
+
+absl::Status GraphFiller::AddTasks(bool with_names) {
   std::vector<TaskRef> tasks;
   absl::flat_hash_map<std::string, int> task_index;
-  for (int i = 0; i < graph.tasks_size(); ++i) {
-    const pto::v1::TaskSpec& spec = graph.tasks(i);
+  for (int i = 0; i < graph_.tasks_size(); ++i) {
+    const pto::v1::TaskSpec& spec = graph_.tasks(i);
     const std::string path = absl::StrCat("graph.tasks[", i, "]");
-    const auto signature = signatures.find(absl::StripPrefix(spec.kernel(), "kernels/"));
-    if (signature == signatures.end()) {
+    const auto signature = signatures_.find(absl::StripPrefix(spec.kernel(), "kernels/"));
+    if (signature == signatures_.end()) {
       return Error(reason::kKernelUnknown, absl::StrCat("there is no kernel '", spec.kernel(), "'"))
           .At(path + ".kernel");
     }
@@ -121,18 +125,18 @@ absl::Status FillBuilder(const pto::v1::GraphSpec& graph, absl::Span<const pto::
                                 " scalars, got ", spec.scalars_size()))
           .At(path + ".scalars");
     }
-    absl::StatusOr<TaskRef> added = AddTask(spec, tensors, path, builder);
+    absl::StatusOr<TaskRef> added = AddTask(spec, tensors_, path, builder_);
     if (!added.ok()) return added.status();
     TaskRef task = *added;
-    if (!spec.name().empty()) task.Name(spec.name());
+    if (with_names && !spec.name().empty()) task.Name(spec.name());
     for (int s = 0; s < spec.scalars_size(); ++s) {
       pto::v1::Scalar scalar = spec.scalars(s);
-      if (scalar.has_ref()) scalar = scalars[scalar.ref()];
+      if (scalar.has_ref()) scalar = scalars_[scalar.ref()];
       absl::Status added = AddScalar(scalar, signature->second->scalars(s).type(),
                                      absl::StrCat(path, ".scalars[", s, "]"), &task);
       if (!added.ok()) return added;
     }
-    Describe(spec, tensors, task);
+    Describe(spec, tensors_, task);
     for (const std::string& after : spec.after()) {
       const auto named = task_index.find(after);
       int index = 0;
@@ -148,7 +152,14 @@ absl::Status FillBuilder(const pto::v1::GraphSpec& graph, absl::Span<const pto::
     tasks.push_back(task);
     if (!spec.name().empty()) task_index[spec.name()] = i;
   }
-  return builder->status();
+  return builder_->status();
+}
+
+absl::Status FillBuilder(const pto::v1::GraphSpec& graph, absl::Span<const pto::v1::Kernel> kernels,
+                         GraphBuilder* builder) {
+  GraphFiller filler(graph, kernels, builder);
+  filler.AddTensors();
+  return filler.AddTasks(true);
 }
 
 }  // namespace pto::job

@@ -52,6 +52,7 @@ TEST(AppTest, HelpIsEverywhere) {
                                                           {"graphs", "dot"},
                                                           {"runs"},
                                                           {"runs", "submit"},
+                                                          {"runs", "stream"},
                                                           {"runs", "ls"},
                                                           {"runs", "get"},
                                                           {"runs", "wait"},

@@ -18,8 +18,9 @@ void AddGraphsCommand(CLI::App& app, Context& context);
 void AddRunsCommand(CLI::App& app, Context& context);
 void AddCompletionCommand(CLI::App& app, Context& context);
 
-// Two verbs of `runs` with files of their own.
+// Verbs of `runs` with files of their own.
 void AddSubmitCommand(CLI::App& runs, Context& context);
+void AddStreamCommand(CLI::App& runs, Context& context);
 void AddEventsCommand(CLI::App& runs, Context& context);
 
 }  // namespace pto::ptoctl

@@ -19,6 +19,9 @@ namespace {
 // How often a Ctrl-C is looked for and the progress line is renewed.
 constexpr absl::Duration kSlice = absl::Milliseconds(200);
 
+// Tasks that are sent at once to an open run, at least.
+constexpr uint64_t kStreamBlock = 4096;
+
 std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 bool IsTimeout(const absl::Status& status) {
@@ -55,12 +58,18 @@ absl::Status JobRunner::RunIn(Session& session) {
   }
   for (uint32_t i = 0; i < options_.repeat; ++i) {
     PTO_RETURN_IF_ERROR(Upload(buffers, i == 0));
-    PTO_ASSIGN_OR_RETURN(const pto::Run run, Submit(session));
-    if (options_.detach) {
-      *report_.add_runs() = run.snapshot();
-      return absl::OkStatus();
+    if (options_.stream_rounds > 0) {
+      PTO_ASSIGN_OR_RETURN(v1::Run ended, Stream(session));
+      *report_.add_runs() = std::move(ended);
+    } else {
+      PTO_ASSIGN_OR_RETURN(const pto::Run run, Submit(session));
+      if (options_.detach) {
+        *report_.add_runs() = run.snapshot();
+        return absl::OkStatus();
+      }
+      PTO_ASSIGN_OR_RETURN(v1::Run ended, Await(run));
+      *report_.add_runs() = std::move(ended);
     }
-    PTO_ASSIGN_OR_RETURN(*report_.add_runs(), Await(run));
     PTO_RETURN_IF_ERROR(StatusOf(*report_.runs().rbegin()));
     PTO_ASSIGN_OR_RETURN(const std::vector<std::string> memory, Download(buffers));
     if (i + 1 == options_.repeat) {
@@ -82,7 +91,7 @@ absl::Status JobRunner::Upload(const std::vector<Buffer>& buffers, bool first) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<pto::Run> JobRunner::Submit(Session& session) {
+pto::RunOptions JobRunner::Options() const {
   const v1::RunOptions& wanted = job_.file.job.options();
   pto::RunOptions options;
   const auto time = [](const google::protobuf::Duration& duration) {
@@ -96,6 +105,54 @@ absl::StatusOr<pto::Run> JobRunner::Submit(Session& session) {
       options_.priority == v1::PRIORITY_UNSPECIFIED ? wanted.priority() : options_.priority;
   options.event_level = wanted.event_level();
   options.labels.insert(wanted.labels().begin(), wanted.labels().end());
+  return options;
+}
+
+absl::StatusOr<v1::Run> JobRunner::Stream(Session& session) {
+  PTO_ASSIGN_OR_RETURN(const std::vector<v1::Kernel> kernels, client_.ListKernels());
+  PTO_ASSIGN_OR_RETURN(OpenRun run, session.BeginOpenRun(Options()));
+  const pto::Run handle = session.GetRun(run.name());
+  job::GraphFiller filler(job_.graph, kernels, &run.graph());
+  filler.AddTensors();
+  ProgressLine progress(context_.err, context_.err_is_terminal && !context_.quiet);
+  const absl::Time deadline = absl::Now() + context_.WaitTimeout();
+  uint64_t sent = 0;
+  for (uint64_t round = 0;;) {
+    while (round < options_.stream_rounds && run.graph().task_count() - sent < kStreamBlock) {
+      PTO_RETURN_IF_ERROR(filler.AddTasks(false));
+      ++round;
+    }
+    if (interrupt_.seen()) {
+      progress.Clear();
+      return Cancel(handle);
+    }
+    const absl::Duration slice = std::min(kSlice, deadline - absl::Now());
+    if (slice <= absl::ZeroDuration()) {
+      return Error(reason::kClientTimeout, "the run has not ended in time, and was cancelled")
+          .Hint("raise --timeout");
+    }
+    if (round < options_.stream_rounds) {
+      const absl::Status flushed = run.Flush(slice);
+      if (flushed.ok()) {
+        sent = run.graph().task_count();
+        continue;
+      }
+      // Held back: the daemon has enough to do.
+      if (!IsTimeout(flushed)) return flushed;
+    } else {
+      absl::StatusOr<v1::Run> ended = run.Finish(slice);
+      if (ended.ok() || !IsTimeout(ended.status())) return ended;
+    }
+    // It may not be there yet.
+    if (const absl::StatusOr<v1::Run> now = handle.Get(); now.ok()) {
+      progress.Update(now->tasks_done(), options_.stream_rounds *
+                                             static_cast<uint64_t>(job_.graph.tasks_size()));
+    }
+  }
+}
+
+absl::StatusOr<pto::Run> JobRunner::Submit(Session& session) {
+  const pto::RunOptions options = Options();
   if (!options_.packed) return session.Submit(job_.graph, options);
   PTO_ASSIGN_OR_RETURN(const std::vector<v1::Kernel> kernels, client_.ListKernels());
   GraphBuilder builder;

@@ -28,6 +28,8 @@ struct SubmitOptions {
   bool packed = false;
   // Runs, one after the other, each from the job's first contents.
   uint32_t repeat = 1;
+  // Send the tasks in blocks to one open run, all of them so often; 0 means no open run.
+  uint64_t stream_rounds = 0;
   // In place of the job's, unless it is unspecified.
   v1::Priority priority = v1::PRIORITY_UNSPECIFIED;
   // Of the session that the job runs in; 0 means the daemon's default.
@@ -52,7 +54,10 @@ class JobRunner {
  private:
   absl::Status RunIn(Session& session);
   absl::Status Upload(const std::vector<Buffer>& buffers, bool first);
+  pto::RunOptions Options() const;
   absl::StatusOr<pto::Run> Submit(Session& session);
+  // Feeds an open run until it has all its tasks and has ended.
+  absl::StatusOr<v1::Run> Stream(Session& session);
   absl::StatusOr<v1::Run> Await(const pto::Run& run);
   absl::Status Cancel(const pto::Run& run);
   absl::StatusOr<std::vector<std::string>> Download(const std::vector<Buffer>& buffers);

@@ -79,6 +79,7 @@ void AddRunsCommand(CLI::App& app, Context& context) {
   CLI::App* runs = app.add_subcommand("runs", "Graphs being executed, and those that were");
   runs->require_subcommand(1);
   AddSubmitCommand(*runs, context);
+  AddStreamCommand(*runs, context);
 
   CLI::App* ls = runs->add_subcommand("ls", "List runs, newest first");
   auto list = std::make_shared<ListOptions>();

@@ -1,3 +1,5 @@
+#include <iostream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
@@ -52,8 +54,18 @@ absl::Status AddOutputs(const std::vector<std::string>& outs, job::v1::Job* job)
   return absl::OkStatus();
 }
 
+// A file, or with `-` what comes on standard input: text protobuf, or JSON when it begins so.
+absl::StatusOr<job::JobFile> Load(const std::string& path) {
+  if (path != "-") return job::LoadJobFile(path);
+  const std::string text((std::istreambuf_iterator<char>(std::cin)),
+                         std::istreambuf_iterator<char>());
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  const bool json = first != std::string::npos && text[first] == '{';
+  return job::ParseJob(json ? "stdin.json" : "stdin.txtpb", text);
+}
+
 absl::Status Submit(Context& context, const CommandOptions& options) {
-  PTO_ASSIGN_OR_RETURN(job::JobFile file, job::LoadJobFile(options.file));
+  PTO_ASSIGN_OR_RETURN(job::JobFile file, Load(options.file));
   std::vector<uint32_t> chips;
   if (!options.chips.empty()) {
     absl::StatusOr<std::vector<uint32_t>> parsed = job::ParseChipList(options.chips);
@@ -77,6 +89,35 @@ absl::Status Submit(Context& context, const CommandOptions& options) {
 }
 
 }  // namespace
+
+void AddStreamCommand(CLI::App& runs, Context& context) {
+  CLI::App* stream = runs.add_subcommand(
+      "stream", "Feed the tasks of a job file to one open run, while the first ones run");
+  auto options = std::make_shared<CommandOptions>();
+  options->submit.stream_rounds = 1;
+  stream
+      ->add_option("FILE", options->file,
+                   "Job: .json, or .txtpb .textproto .pbtxt; - for standard input")
+      ->required();
+  stream
+      ->add_option("--repeat", options->submit.stream_rounds,
+                   "Send the tasks so often, in one run; checks then see the last contents")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 32));
+  stream->add_option("--out", options->outs, "Save a tensor: NAME=FILE.npy; may be repeated")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  stream->add_option("--chips", options->chips, "Chips to use instead of the job's, as 0-3,6");
+  stream->footer(
+      "Tasks start as they arrive, and are forgotten when they have ended; when the daemon has\n"
+      "enough of them, this command waits. Fails when the run fails or a check does not hold.\n"
+      "Ctrl-C cancels the run.\n\nExamples:\n"
+      "  ptoctl runs stream vector_add.json\n"
+      "  ptoctl runs stream vector_add.json --repeat 100000\n"
+      "  generate-job | ptoctl runs stream -");
+  stream->callback([&context, options] {
+    context.action = [&context, options] { return Submit(context, *options); };
+  });
+}
 
 void AddSubmitCommand(CLI::App& runs, Context& context) {
   CLI::App* submit =

@@ -196,6 +196,22 @@ struct FakeDaemon::Runs final : v1::RunService::Service {
     return Status::OK;
   }
 
+  // A run that has all its tasks has ended; one without a commit is not there.
+  Status StreamRun(ServerContext* context, grpc::ServerReader<v1::StreamRunRequest>* reader,
+                   v1::Run* response) override {
+    FAKE_ENTER(StreamRun);
+    std::vector<v1::StreamRunRequest> parts;
+    v1::StreamRunRequest part;
+    while (reader->Read(&part)) parts.push_back(part);
+    if (parts.empty() || !parts.back().has_commit()) return Status::CANCELLED;
+    MutexLock lock(daemon.mutex_);
+    daemon.streamed_ = std::move(parts);
+    const v1::StreamRunHeader& header = daemon.streamed_.front().header();
+    FAKE_CHECK(daemon.CheckSession(header.parent()));
+    *response = daemon.StartRun(header.parent(), header.run_id());
+    return Status::OK;
+  }
+
   Status RegisterGraph(ServerContext* context, const v1::RegisterGraphRequest* request,
                        v1::Graph* response) override {
     FAKE_ENTER(RegisterGraph);
@@ -365,6 +381,11 @@ bool FakeDaemon::HasSession(const std::string& name) const {
 std::vector<uint64_t> FakeDaemon::chunk_sizes() const {
   MutexLock lock(mutex_);
   return chunk_sizes_;
+}
+
+std::vector<v1::StreamRunRequest> FakeDaemon::streamed() const {
+  MutexLock lock(mutex_);
+  return streamed_;
 }
 
 std::vector<v1::PackedGraphPart> FakeDaemon::packed() const {

@@ -51,6 +51,8 @@ class FakeDaemon {
   // What the last SubmitPackedRun or RegisterPackedGraph sent.
   std::vector<v1::PackedGraphPart> packed() const;
   v1::SubmitRunRequest submitted() const;
+  // What the last StreamRun sent.
+  std::vector<v1::StreamRunRequest> streamed() const;
 
   // While true, runs stay RUNNING and launches of a stream are not completed.
   void HoldRuns(bool hold);
@@ -92,6 +94,7 @@ class FakeDaemon {
   std::vector<uint64_t> watched_after_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint64_t> chunk_sizes_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::PackedGraphPart> packed_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::StreamRunRequest> streamed_ ABSL_GUARDED_BY(mutex_);
   v1::SubmitRunRequest submitted_ ABSL_GUARDED_BY(mutex_);
   int next_run_ ABSL_GUARDED_BY(mutex_) = 1;
 

@@ -58,6 +58,8 @@ constexpr Setting kSettings[] = {
      "runs of one session that are queued or running at once"},
     {"limits.max_session_finished_runs", "max-session-finished-runs", "4096", true,
      "finished runs that one session keeps readable"},
+    {"limits.max_session_live_tasks", "max-session-live-tasks", "131072", true,
+     "tasks of a session's open runs that have not ended before more are read"},
     {"limits.max_session_graphs", "max-session-graphs", "1024", true,
      "registered graphs in one session"},
     {"limits.max_sessions", "max-sessions", "1024", true, "sessions of the node"},

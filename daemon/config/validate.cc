@@ -101,6 +101,7 @@ absl::Status CheckLimits(const LimitsConfig& limits) {
       {"limits.max_session_buffers", limits.max_session_buffers(), 1u << 30},
       {"limits.max_session_active_runs", limits.max_session_active_runs(), kNoBound},
       {"limits.max_session_finished_runs", limits.max_session_finished_runs(), kNoBound},
+      {"limits.max_session_live_tasks", limits.max_session_live_tasks(), 1u << 30},
       {"limits.max_session_graphs", limits.max_session_graphs(), kNoBound},
       {"limits.max_sessions", limits.max_sessions(), kNoBound},
   };

@@ -37,7 +37,7 @@ class RunOrderTest : public SessionTest {
   uint64_t Begun() const { return engine_->chip_use(0).ready_tasks; }
   static RunState StateOf(const std::shared_ptr<RunEntry>& entry) { return entry->Status().state; }
   void Cancel(const std::shared_ptr<RunEntry>& entry) {
-    engine_->Stop(*entry->run(), RunState::kCancelled, Error(reason::kRunCancelled, "a test"));
+    entry->Stop(RunState::kCancelled, Error(reason::kRunCancelled, "a test"));
   }
 
   std::shared_ptr<Session> session_;
@@ -164,7 +164,8 @@ TEST_F(RunOrderTest, SlotsThatOverlapMakeDependencies) {
   std::vector<std::shared_ptr<pto::Run>> runs;
   const auto image_for = [&](uint64_t p, uint64_t q) {
     request.bindings = {{"p", "y", p}, {"q", "y", q}};
-    runs.push_back(session_->StartRun(request).value()->run());
+    runs.push_back(
+        std::static_pointer_cast<ImageRun>(session_->StartRun(request).value())->run());
     RunAll();
     EXPECT_EQ(runs.back()->state(), RunState::kSucceeded);
     return &runs.back()->image();

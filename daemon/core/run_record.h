@@ -23,7 +23,9 @@ struct RunRecord {
   std::string id;                              // {r}
   std::shared_ptr<const std::string> graph;    // its name; nullptr for a submitted graph
   Labels labels;
-  uint64_t tasks_total = 0;
+  // Whether its tasks come while it runs.
+  bool open = false;
+  uint64_t tasks_total = 0;  // of an open run: as `counts`
   absl::Time create_time;
 
   // Written before the event that tells of the start, and not read without it.
@@ -43,6 +45,8 @@ struct RunStatus {
   std::shared_ptr<const RunRecord> run;
   RunState state = RunState::kQueued;
   uint64_t as_of_sequence = 0;
+  bool open = false;         // more tasks may come
+  uint64_t tasks_total = 0;  // of an open run: so far, or 0 when that is not known
   Run::Counts counts;
   std::vector<absl::Status> errors;
   int64_t queue_ns = 0;  // 0 while it has not started
@@ -55,6 +59,8 @@ inline RunStatus StatusAt(std::shared_ptr<const RunRecord> run, RunState state, 
   RunStatus status;
   status.state = state;
   status.as_of_sequence = sequence;
+  status.open = run->open && !IsFinal(state);
+  if (!status.open) status.tasks_total = run->tasks_total;
   if (state != RunState::kQueued) status.queue_ns = run->queue_ns;
   if (IsFinal(state)) {
     status.counts = run->counts;

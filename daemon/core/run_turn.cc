@@ -45,7 +45,7 @@ void RunTurn::WaitForOverlapping(const std::shared_ptr<RunTurn>& turn, ActiveAcc
                                  const BufferAccess& access) {
   for (ActiveAccess* other = ring.next; other != &ring;) {
     ActiveAccess* const next = other->next;
-    if (other->turn != turn.get() && other->bytes.Overlaps(access.bytes)) {
+    if (turn->WaitsFor(*other->turn) && other->bytes.Overlaps(access.bytes)) {
       WaitFor(turn, *other->turn);
       if (access.writes && access.bytes.Covers(other->bytes)) Unlink(*other);
     }

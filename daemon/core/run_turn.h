@@ -53,6 +53,8 @@ using RunAccesses = std::vector<BufferAccess>;
 class RunTurn {
  public:
   RunTurn() = default;
+  // Turns of one group do not wait for each other.
+  explicit RunTurn(const void* group) : group_(group) {}
   virtual ~RunTurn() = default;
   RunTurn(const RunTurn&) = delete;
   RunTurn& operator=(const RunTurn&) = delete;
@@ -90,6 +92,12 @@ class RunTurn {
   void PassWhenBoth();
   // Appends those whose turn has come by this.
   void PassOn(Turns* come);
+
+  bool WaitsFor(const RunTurn& other) const {
+    return this != &other && (group_ == nullptr || group_ != other.group_);
+  }
+
+  const void* const group_ = nullptr;
 
   // ---- guarded by the queues' lock
   std::shared_ptr<const RunAccesses> accesses_;

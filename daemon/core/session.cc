@@ -21,6 +21,7 @@ Session::Session(Options options)
     : options_(std::move(options)),
       name_(std::make_shared<const std::string>(names::Session(options_.id))),
       account_(std::make_shared<Account>(*name_, options_.weight)),
+      open_tasks_(std::make_shared<TaskBudget>(options_.limits->max_session_live_tasks)),
       create_time_(options_.clock->WallTime()),
       log_(options_.limits->event_log_bytes),
       runs_(options_.limits->max_session_finished_runs) {
@@ -62,14 +63,11 @@ void Session::End(absl::string_view why) {
     runs = runs_.Active();
   }
   for (const auto& [id, buffer] : buffers) buffer->removed.store(true, std::memory_order_release);
-  for (const std::shared_ptr<RunEntry>& entry : runs) {
-    if (const std::shared_ptr<Run> run = entry->run()) {
-      options_.engine->Stop(*run, RunState::kCancelled,
-                            Error(reason::kRunCancelled, absl::StrCat("session ", name(), " ", why))
-                                .With("session", name())
-                                .With("by", "session end"));
-    }
-  }
+  const absl::Status error =
+      Error(reason::kRunCancelled, absl::StrCat("session ", name(), " ", why))
+          .With("session", name())
+          .With("by", "session end");
+  for (const std::shared_ptr<RunEntry>& entry : runs) entry->Stop(RunState::kCancelled, error);
   TellEnd();
 }
 
@@ -294,51 +292,51 @@ std::shared_ptr<const GraphImage> Session::FindImage(const RunRequest& request,
   return found.image;
 }
 
+absl::Status Session::CheckRunLimit() const {
+  // Runs that were stopped while they waited for others keep their place, and so count.
+  const uint64_t active = active_runs_.load(std::memory_order_relaxed) + late_turns_;
+  if (active < options_.limits->max_session_active_runs) return absl::OkStatus();
+  return Error(reason::kRunLimit,
+               absl::StrCat("a session has at most ", options_.limits->max_session_active_runs,
+                            " runs at once"))
+      .Limit("max_session_active_runs", options_.limits->max_session_active_runs, active, 1);
+}
+
 absl::StatusOr<std::shared_ptr<RunEntry>> Session::AddRun(RunRequest& request, AliasedImage* found,
-                                                          bool* is_new) {
+                                                          std::shared_ptr<ImageRun>* is_new) {
   MutexLock lock(mutex_);
   PTO_RETURN_IF_ERROR(CheckAlive());
-  *is_new = false;
   if (!request.id.empty()) {
     PTO_ASSIGN_OR_RETURN(std::shared_ptr<RunEntry> before,
                          FindForStartLocked(request.id, request.digest));
     if (before != nullptr) return before;
   }
-  // Runs that were stopped while they waited for others keep their place, and so count.
-  const uint64_t active = active_runs_.load(std::memory_order_relaxed) + late_turns_;
-  if (active >= options_.limits->max_session_active_runs) {
-    return Error(reason::kRunLimit,
-                 absl::StrCat("a session has at most ", options_.limits->max_session_active_runs,
-                              " runs at once"))
-        .Limit("max_session_active_runs", options_.limits->max_session_active_runs, active, 1);
-  }
+  PTO_RETURN_IF_ERROR(CheckRunLimit());
   PTO_ASSIGN_OR_RETURN(std::shared_ptr<const BoundSlots> slots, FindSlots(request));
   std::shared_ptr<const GraphImage> image = FindImage(request, slots->aliases, *found);
   if (image == nullptr) {
     *found = {slots->aliases, nullptr};
     return nullptr;
   }
-  *is_new = true;
   std::shared_ptr<const RunAccesses> accesses = slots->accesses;
-  std::shared_ptr<RunEntry> entry = MakeRun(request, std::move(image), std::move(slots));
-  RunTurn::Enter(entry, std::move(accesses));
-  runs_.Add(entry);
+  *is_new = MakeRun(request, std::move(image), std::move(slots));
+  RunTurn::Enter(*is_new, std::move(accesses));
+  runs_.Add(*is_new);
   active_runs_.fetch_add(1, std::memory_order_acq_rel);
-  return entry;
+  return *is_new;
 }
 
 absl::StatusOr<std::shared_ptr<RunEntry>> Session::StartRun(RunRequest request) {
-  std::shared_ptr<RunEntry> entry;
-  bool is_new = false;
+  std::shared_ptr<ImageRun> entry;
   AliasedImage found;
   while (true) {
-    PTO_ASSIGN_OR_RETURN(entry, AddRun(request, &found, &is_new));
+    PTO_ASSIGN_OR_RETURN(std::shared_ptr<RunEntry> any, AddRun(request, &found, &entry));
     if (entry != nullptr) break;
+    if (any != nullptr) return any;
     // Without the lock, as it can take as long as compiling the graph did.
     PTO_ASSIGN_OR_RETURN(found.image,
                          Realias(*request.image, found.places, GraphTarget().max_dependencies));
   }
-  if (!is_new) return entry;
   const std::shared_ptr<Run> run = entry->run();
   int64_t help_ns = 0;
   if (request.graph != nullptr) {
@@ -360,34 +358,38 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::StartRun(RunRequest request) 
   }
   if (!request.holds_news || !entry->ended()) entry->ReleaseNews();
   // The session may have ended between the registration of the run and its start.
-  if (ended()) {
-    options_.engine->Stop(*run, RunState::kCancelled,
-                          Error(reason::kRunCancelled, absl::StrCat("session ", name(), " ended")));
-  }
+  if (ended()) options_.engine->Stop(*run, RunState::kCancelled, EndedError());
   return entry;
 }
 
-std::shared_ptr<RunEntry> Session::MakeRun(RunRequest& request,
-                                           std::shared_ptr<const GraphImage> image,
-                                           std::shared_ptr<const BoundSlots> slots) {
+absl::Status Session::EndedError() const {
+  return Error(reason::kRunCancelled, absl::StrCat("session ", name(), " ended"));
+}
+
+RunEntry::Options Session::DescribeRun(RunTerms& terms) {
   RunEntry::Options options;
   options.session = weak_from_this();
   options.number = runs_.NextNumber();
   options.record.session = name_;
-  if (request.id.empty()) {
+  if (terms.id.empty()) {
     RunTable::OwnId own = runs_.NextOwnId();
     options.own_number = own.number;
     options.record.id = std::move(own.id);
   } else {
-    options.record.id = request.id;
+    options.record.id = terms.id;
   }
-  if (request.graph != nullptr) options.record.graph = request.graph->name;
-  options.record.labels = std::move(request.labels);
-  options.record.tasks_total = image->task_count();
+  options.record.labels = std::move(terms.labels);
   options.record.create_time = options_.clock->WallTime();
+  return options;
+}
+
+std::shared_ptr<ImageRun> Session::MakeRun(RunRequest& request,
+                                           std::shared_ptr<const GraphImage> image,
+                                           std::shared_ptr<const BoundSlots> slots) {
+  RunEntry::Options options = DescribeRun(request);
+  if (request.graph != nullptr) options.record.graph = request.graph->name;
+  options.record.tasks_total = image->task_count();
   options.digest = request.digest;
-  options.graph = request.graph;
-  options.engine = options_.engine;
   for (const std::shared_ptr<SessionBuffer>& buffer : slots->buffers) {
     buffer->in_use.fetch_add(1, std::memory_order_acq_rel);
   }
@@ -403,8 +405,8 @@ std::shared_ptr<RunEntry> Session::MakeRun(RunRequest& request,
   spec.wait_timeout_ns = request.wait_timeout_ns;
   spec.priority = request.priority;
   spec.account = account_;
-  options.slots = std::move(slots);
-  auto entry = std::make_shared<RunEntry>(std::move(options));
+  auto entry = std::make_shared<ImageRun>(
+      std::move(options), ImageRun::Parts{request.graph, std::move(slots), options_.engine});
   spec.observer = entry;
   entry->Attach(options_.engine->Prepare(std::move(spec)));
   return entry;
@@ -452,10 +454,10 @@ void Session::OnRunEnded(RunEntry& entry) {
   if (ended()) TellEnd();
 }
 
-void Session::OnPassedLate(RunEntry& entry) {
+void Session::OnPassedLate(RunTurn& turn) {
   MutexLock lock(mutex_);
   --late_turns_;
-  entry.Leave();
+  turn.Leave();
 }
 
 }  // namespace pto

@@ -11,12 +11,15 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "daemon/core/image_run.h"
 #include "daemon/core/limits.h"
 #include "daemon/core/registered_graph.h"
 #include "daemon/core/run_entry.h"
 #include "daemon/core/run_table.h"
 #include "daemon/core/session_buffer.h"
 #include "daemon/core/slot_binder.h"
+#include "daemon/core/streamed_run.h"
+#include "daemon/core/task_budget.h"
 #include "daemon/events/event_log.h"
 #include "daemon/graph/digest.h"
 #include "runtime/base/mutex.h"
@@ -31,15 +34,10 @@ struct BufferRequest {
   uint64_t bytes = 0;
 };
 
-// A run to start.
-struct RunRequest {
+// How to do a run, whatever its tasks.
+struct RunTerms {
   std::string id;  // empty lets the session choose
-  Digest digest;   // of the request's content; matters only with an id
   Labels labels;
-  std::shared_ptr<const GraphImage> image;
-  std::shared_ptr<RegisteredGraph> graph;  // nullptr for a submitted graph
-  std::vector<SlotBinding> bindings;
-  std::vector<uint64_t> named_scalars;  // empty means the image's own
   RecordLevel record_level = RecordLevel::kAll;
   // As in RunSpec.
   int64_t timeout_ns = 0;
@@ -47,6 +45,15 @@ struct RunRequest {
   int64_t task_timeout_ns = 0;
   int64_t wait_timeout_ns = 0;
   Priority priority = Priority::kNormal;
+};
+
+// A run of a compiled graph, to start.
+struct RunRequest : RunTerms {
+  Digest digest;  // of the request's content; matters only with an id
+  std::shared_ptr<const GraphImage> image;
+  std::shared_ptr<RegisteredGraph> graph;  // nullptr for a submitted graph
+  std::vector<SlotBinding> bindings;
+  std::vector<uint64_t> named_scalars;  // empty means the image's own
   // Whether a short run may be done by the calling thread.
   bool help = false;
   // Whether the caller calls ReleaseNews when its client has the answer. A run that has ended is
@@ -67,6 +74,8 @@ class Session : public std::enable_shared_from_this<Session> {
     uint32_t weight = 1;
     const Limits* limits = nullptr;
     Engine* engine = nullptr;
+    // For the deadlines of open runs.
+    TimerQueue* timers = nullptr;
     const Clock* clock = nullptr;
   };
 
@@ -137,8 +146,17 @@ class Session : public std::enable_shared_from_this<Session> {
   bool has_active_runs() const { return active_runs_.load(std::memory_order_acquire) > 0; }
   // Called by an entry of this session, once.
   void OnRunEnded(RunEntry& entry);
-  // Called by an entry of this session when the turn of its run came after the run's end.
-  void OnPassedLate(RunEntry& entry);
+  // Called by a turn of this session that came after the end of what has it.
+  void OnPassedLate(RunTurn& turn);
+
+  // ---- open runs
+  // Begins a run that has no tasks yet, under an id that was never used: RUN_ID_USED.
+  absl::StatusOr<std::shared_ptr<StreamedRun>> StartOpenRun(RunTerms terms);
+  // Finds the buffers of a block of an open run, and gives the block its place among the runs.
+  absl::StatusOr<std::shared_ptr<const BoundSlots>> EnterBlock(
+      const GraphImage& image, const std::shared_ptr<BlockTurn>& turn);
+  // The block has ended.
+  void LeaveBlock(BlockTurn& turn);
 
  private:
   absl::Status CheckAlive() const;
@@ -150,6 +168,9 @@ class Session : public std::enable_shared_from_this<Session> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::shared_ptr<const BoundSlots>> FindSlots(const RunRequest& request) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // RUN_LIMIT when there is no room for one more.
+  absl::Status CheckRunLimit() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status EndedError() const;
   // Writes the last event, once, when the session has ended and no run is left.
   void TellEnd();
   // Registered graphs keep no buffer alive that the session has given up.
@@ -162,14 +183,17 @@ class Session : public std::enable_shared_from_this<Session> {
   // Adds a run that has not begun, or returns the one that the same request started before. When
   // it needs an image that is not known, it returns nullptr and says in `found` for which places.
   absl::StatusOr<std::shared_ptr<RunEntry>> AddRun(RunRequest& request, AliasedImage* found,
-                                                   bool* is_new);
-  std::shared_ptr<RunEntry> MakeRun(RunRequest& request, std::shared_ptr<const GraphImage> image,
+                                                   std::shared_ptr<ImageRun>* is_new);
+  // Id, labels and the like.
+  RunEntry::Options DescribeRun(RunTerms& terms) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::shared_ptr<ImageRun> MakeRun(RunRequest& request, std::shared_ptr<const GraphImage> image,
                                     std::shared_ptr<const BoundSlots> slots)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
   const std::shared_ptr<const std::string> name_;
   const std::shared_ptr<Account> account_;  // its share of the chips
+  const std::shared_ptr<TaskBudget> open_tasks_;
   const absl::Time create_time_;
   EventLog log_;
   std::atomic<int64_t> expire_ns_{0};

@@ -56,6 +56,7 @@ absl::StatusOr<std::shared_ptr<Session>> SessionManager::Create(Request request)
     options.weight = request.weight;
     options.limits = options_.limits;
     options.engine = options_.engine;
+    options.timers = options_.timers;
     options.clock = options_.clock;
     session = std::make_shared<Session>(std::move(options));
     sessions_.emplace(session->id(), session);

@@ -1,12 +1,8 @@
 #include "daemon/graph/packed_decoder.h"
 
-#include <cstddef>
 #include <utility>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "daemon/graph/fields.h"
 #include "daemon/graph/names.h"
 #include "runtime/base/error.h"
@@ -15,71 +11,20 @@
 namespace pto {
 namespace {
 
-// A path such as `tasks[block 2].dep_back[17]`.
-std::string BlockPath(absl::string_view kind, uint32_t block, absl::string_view column,
-                      size_t index) {
-  return absl::StrCat(kind, "[block ", block, "].", column, "[", index, "]");
-}
-
-Error BlockError(absl::string_view kind, uint32_t block, absl::string_view column, size_t index,
-                 uint32_t row, absl::string_view message) {
-  Error error(reason::kBlockInvalid, message);
-  error.At(BlockPath(kind, block, column, index)).With("block", block).With("row", row);
-  return error;
-}
-
-// The number in `[3]`; 0 for anything else.
-uint32_t IndexIn(absl::string_view field) {
-  uint32_t index = 0;
-  if (absl::ConsumePrefix(&field, "[") && absl::ConsumeSuffix(&field, "]")) {
-    (void)absl::SimpleAtoi(field, &index);
-  }
-  return index;
-}
-
-// For a column that has another length than the others; `row` is the first that lacks a value,
-// or that there is one value too many for.
-absl::Status LengthError(absl::string_view kind, uint32_t block, absl::string_view column, int have,
-                         int want) {
-  return Error(reason::kBlockInvalid,
-               absl::StrCat("the column has ", have, " values for ", want, " rows"))
-      .At(absl::StrCat(kind, "[block ", block, "].", column))
-      .With("block", block)
-      .With("row", have < want ? have : want)
-      .With("have", have)
-      .With("want", want);
-}
-
-// For a block that would make the graph too large in a column's kind of thing.
-absl::Status TooLargeError(absl::string_view kind, uint32_t block, absl::string_view column,
-                           absl::string_view things, absl::string_view limit_name, uint64_t limit,
-                           uint64_t have, int more) {
-  return Error(reason::kGraphTooLarge, absl::StrCat("a graph has at most ", limit, " ", things))
-      .At(absl::StrCat(kind, "[block ", block, "].", column))
-      .With("block", block)
-      .Limit(limit_name, limit, have, static_cast<uint64_t>(more));
-}
-
 absl::Status OrderError(absl::string_view part, absl::string_view message) {
   return Error(reason::kStreamOrder, message).At(part);
 }
 
 }  // namespace
 
-struct PackedDecoder::Columns {
-  const v1::TaskBlock& block;
-  uint32_t number;  // of the block
-  int next_arg = 0;
-  int next_scalar = 0;
-  int next_dependency = 0;
-  int next_extra = 0;
-  int64_t last_arg = 0;
-};
-
 PackedDecoder::PackedDecoder(const GraphTarget& target, uint32_t max_block_tasks,
                              const GraphLimits& limits)
-    : target_(target), max_block_tasks_(max_block_tasks), limits_(limits) {
+    : target_(target),
+      reader_(target, {.max_block_tasks = max_block_tasks,
+                       .max_tasks = target.max_tasks,
+                       .limits = limits}) {
   builder_.emplace(target);
+  reader_.Use(&*builder_);
 }
 
 absl::Status PackedDecoder::Add(const v1::PackedGraphPart& part) {
@@ -95,10 +40,10 @@ absl::Status PackedDecoder::AddPart(const v1::PackedGraphPart& part) {
       return AddHeader(part.header());
     case v1::PackedGraphPart::kTensors:
       if (!has_header_) return OrderError("tensors", "a block came before the header");
-      return AddTensors(part.tensors());
+      return reader_.AddTensors(part.tensors(), tensor_blocks_++);
     case v1::PackedGraphPart::kTasks:
       if (!has_header_) return OrderError("tasks", "a block came before the header");
-      return AddTasks(part.tasks());
+      return reader_.AddTasks(part.tasks(), task_blocks_++);
     case v1::PackedGraphPart::kCommit:
       if (!has_header_) return OrderError("commit", "the commit came before the header");
       return AddCommit(part.commit());
@@ -113,341 +58,26 @@ absl::Status PackedDecoder::AddPart(const v1::PackedGraphPart& part) {
 absl::Status PackedDecoder::AddHeader(const v1::PackedHeader& header) {
   PTO_ASSIGN_OR_RETURN(session_, names::ParseSession(header.parent(), "header.parent"));
   if (!header.id().empty()) PTO_RETURN_IF_ERROR(names::CheckId(header.id(), "header.id"));
-  const auto field = [](absl::string_view list, int i) {
-    return absl::StrCat("header.", list, "[", i, "]");
-  };
   if (header.explicit_dependencies_only()) {
     builder_.emplace(target_, GraphBuilder::Options{.find_dependencies = false});
+    reader_.Use(&*builder_);
   }
-  for (int i = 0; i < header.kernels_size(); ++i) {
-    PTO_ASSIGN_OR_RETURN(const absl::string_view id,
-                         ReadKernel(header.kernels(i), *target_.kernels, field("kernels", i)));
-    PTO_ASSIGN_OR_RETURN(const uint32_t kernel, builder_->AddKernel(id));
-    kernels_.push_back(kernel);
-  }
+  PTO_RETURN_IF_ERROR(reader_.AddKernels(header.kernels(), "header.kernels"));
   if (header.chips().empty()) {
     return Error(reason::kFieldInvalid, "at least one chip is needed").At("header.chips");
   }
-  for (int i = 0; i < header.chips_size(); ++i) {
-    PTO_ASSIGN_OR_RETURN(const uint32_t chip,
-                         ReadChip(header.chips(i), target_, field("chips", i)));
-    chips_.push_back(chip);
-  }
+  PTO_RETURN_IF_ERROR(reader_.AddChips(header.chips(), "header.chips"));
   for (int i = 0; i < header.buffers_size(); ++i) {
     PTO_ASSIGN_OR_RETURN(const std::string id,
-                         ReadBuffer(header.buffers(i), session_, field("buffers", i)));
-    slots_.push_back(builder_->AddSlot(id));
+                         ReadBuffer(header.buffers(i), session_,
+                                    absl::StrCat("header.buffers[", i, "]")));
+    reader_.AddSlot(builder_->AddSlot(id));
   }
-  for (int i = 0; i < header.layouts_size(); ++i) {
-    const v1::Layout& in = header.layouts(i);
-    const absl::StatusOr<Layout> layout = ReadLayout(in.dtype(), in.shape(), in.strides());
-    if (!layout.ok()) return PrefixField(layout.status(), field("layouts", i) + ".");
-    // One for one, so that indices stay what they are.
-    PTO_RETURN_IF_ERROR(builder_
-                            ->AddLayout(layout->dtype,
-                                        absl::MakeConstSpan(layout->shape).first(layout->ndim),
-                                        absl::MakeConstSpan(layout->strides).first(layout->ndim))
-                            .status());
-  }
-  PTO_RETURN_IF_ERROR(AddLaunches(header));
+  PTO_RETURN_IF_ERROR(reader_.AddLayouts(header.layouts(), "header.layouts"));
+  PTO_RETURN_IF_ERROR(reader_.AddLaunches(header.launches(), "header.launches"));
   header_ = header;
   has_header_ = true;
   return absl::OkStatus();
-}
-
-absl::Status PackedDecoder::AddLaunches(const v1::PackedHeader& header) {
-  const size_t count = header.launches().empty() ? 1 : static_cast<size_t>(header.launches_size());
-  // An empty one is two bytes of the message and a hundred times that here.
-  if (count > max_block_tasks_) {
-    return Error(reason::kGraphTooLarge,
-                 absl::StrCat("a graph has at most ", max_block_tasks_, " kinds of launch"))
-        .At("header.launches")
-        .Limit("max_block_tasks", max_block_tasks_, 0, count);
-  }
-  launches_.resize(count);
-  vector_kernels_.resize(count);
-  for (int i = 0; i < header.launches_size(); ++i) {
-    const v1::LaunchSpec& launch = header.launches(i);
-    TaskInput& task = launches_[static_cast<size_t>(i)];
-    const std::string path = absl::StrCat("header.launches[", i, "].");
-    absl::Status status = ReadLaunch(launch, task);
-    if (!status.ok()) return PrefixField(status, path);
-    if (!v1::Core_IsValid(launch.core())) {
-      return Error(reason::kLaunchInvalid,
-                   absl::StrCat("core kind ", static_cast<int>(launch.core()), " is not known"))
-          .At(path + "core")
-          .Hint("name AIC, AIV or MIX");
-    }
-    if (launch.vector_kernels_size() > 2) {
-      return Error(reason::kLaunchInvalid, "a cluster has two vector cores")
-          .At(path + "vector_kernels")
-          .With("have", launch.vector_kernels_size())
-          .With("want", 2);
-    }
-    std::vector<uint32_t>& kernels = vector_kernels_[static_cast<size_t>(i)];
-    for (int k = 0; k < launch.vector_kernels_size(); ++k) {
-      PTO_ASSIGN_OR_RETURN(const absl::string_view id,
-                           ReadKernel(launch.vector_kernels(k), *target_.kernels,
-                                      absl::StrCat(path, "vector_kernels[", k, "]")));
-      PTO_ASSIGN_OR_RETURN(const uint32_t kernel, builder_->AddKernel(id));
-      kernels.push_back(kernel);
-    }
-    task.vector_kernels = kernels;
-  }
-  return absl::OkStatus();
-}
-
-absl::Status PackedDecoder::AddTensors(const v1::TensorBlock& block) {
-  const uint32_t number = tensor_blocks_++;
-  const int count = block.buffer_size();
-  if (block.layout_size() != count) {
-    return LengthError("tensors", number, "layout", block.layout_size(), count);
-  }
-  if (block.offset_delta_size() != count) {
-    return LengthError("tensors", number, "offset_delta", block.offset_delta_size(), count);
-  }
-  if (static_cast<uint64_t>(count) + tensor_count_ > limits_.max_tensors) {
-    return TooLargeError("tensors", number, "buffer", "tensors", "max_graph_tensors",
-                         limits_.max_tensors, tensor_count_, count);
-  }
-  int64_t offset = 0;
-  for (int i = 0; i < count; ++i) {
-    const auto row = static_cast<uint32_t>(i);
-    const uint32_t buffer = block.buffer(i);
-    if (buffer >= slots_.size()) {
-      return BlockError("tensors", number, "buffer", row, row,
-                        absl::StrCat("there is no buffer ", buffer, ", only ", slots_.size()));
-    }
-    const uint32_t layout = block.layout(i);
-    if (layout >= static_cast<uint32_t>(header_.layouts_size())) {
-      return BlockError(
-          "tensors", number, "layout", row, row,
-          absl::StrCat("there is no layout ", layout, ", only ", header_.layouts_size()));
-    }
-    if (__builtin_add_overflow(offset, block.offset_delta(i), &offset)) {
-      return BlockError("tensors", number, "offset_delta", row, row,
-                        "the offset is beyond 64 bits");
-    }
-    const absl::StatusOr<uint32_t> index = builder_->AddTensor(slots_[buffer], layout, offset);
-    if (!index.ok()) {
-      return Relocate(index.status(), BlockPath("tensors", number, "offset_delta", row),
-                      {{"block", absl::StrCat(number)}, {"row", absl::StrCat(row)}});
-    }
-    tensor_count_ = *index + 1;
-  }
-  return absl::OkStatus();
-}
-
-absl::Status PackedDecoder::CheckTaskBlock(const v1::TaskBlock& block) const {
-  const uint32_t number = task_blocks_;
-  const int count = block.kernel_size();
-  const auto path = [&](absl::string_view field) {
-    return absl::StrCat("tasks[block ", number, "].", field);
-  };
-  if (static_cast<uint32_t>(count) > max_block_tasks_) {
-    return Error(reason::kBlockInvalid,
-                 absl::StrCat("a block has at most ", max_block_tasks_, " tasks, not ", count))
-        .At(path("kernel"))
-        .With("block", number)
-        .With("row", max_block_tasks_)
-        .Limit("max_block_tasks", max_block_tasks_, 0, static_cast<uint64_t>(count))
-        .Hint("send more blocks of fewer tasks");
-  }
-  if (block.first_task() != builder_->task_count()) {
-    return Error(reason::kBlockInvalid,
-                 absl::StrCat("the block begins with task ", block.first_task(), ", but ",
-                              builder_->task_count(), " came before"))
-        .At(path("first_task"))
-        .With("block", number)
-        .With("row", 0)
-        .With("have", block.first_task())
-        .With("want", builder_->task_count());
-  }
-  const uint64_t total = uint64_t{builder_->task_count()} + static_cast<uint64_t>(count);
-  if (total > target_.max_tasks) {
-    return TooLargeError("tasks", number, "kernel", "tasks", "max_graph_tasks", target_.max_tasks,
-                         builder_->task_count(), count);
-  }
-  if (static_cast<uint64_t>(block.dep_back_size()) + edge_count_ > limits_.max_edges) {
-    return TooLargeError("tasks", number, "dep_back", "dependencies", "max_graph_edges",
-                         limits_.max_edges, edge_count_, block.dep_back_size());
-  }
-  if (!block.chip().empty() && block.chip_size() != count) {
-    return LengthError("tasks", number, "chip", block.chip_size(), count);
-  }
-  if (!block.launch().empty() && block.launch_size() != count) {
-    return LengthError("tasks", number, "launch", block.launch_size(), count);
-  }
-  if (!block.dep_count().empty() && block.dep_count_size() != count) {
-    return LengthError("tasks", number, "dep_count", block.dep_count_size(), count);
-  }
-  absl::Status rows = ExtraReader::CheckRows(block, static_cast<uint32_t>(count));
-  if (!rows.ok()) {
-    return Annotate(PrefixField(rows, path("")), {{"block", absl::StrCat(number)}});
-  }
-  return absl::OkStatus();
-}
-
-absl::Status PackedDecoder::AddTasks(const v1::TaskBlock& block) {
-  PTO_RETURN_IF_ERROR(CheckTaskBlock(block));
-  Columns columns{block, task_blocks_};
-  const auto count = static_cast<uint32_t>(block.kernel_size());
-  for (uint32_t row = 0; row < count; ++row) PTO_RETURN_IF_ERROR(AddTask(columns, row));
-
-  const auto left_over = [&](absl::string_view column, int used, int size) -> absl::Status {
-    if (used == size) return absl::OkStatus();
-    return BlockError("tasks", columns.number, column, static_cast<size_t>(used), count,
-                      absl::StrCat("the tasks of the block use ", used, " of ", size, " values"));
-  };
-  PTO_RETURN_IF_ERROR(left_over("arg_delta", columns.next_arg, block.arg_delta_size()));
-  PTO_RETURN_IF_ERROR(left_over("scalar", columns.next_scalar, block.scalar_size()));
-  PTO_RETURN_IF_ERROR(left_over("dep_back", columns.next_dependency, block.dep_back_size()));
-  edge_count_ += static_cast<uint64_t>(block.dep_back_size());
-  ++task_blocks_;
-  return absl::OkStatus();
-}
-
-absl::Status PackedDecoder::AddTask(Columns& columns, uint32_t row) {
-  const v1::TaskBlock& block = columns.block;
-  const auto i = static_cast<int>(row);
-  const auto no_such = [&](absl::string_view column, uint32_t index, size_t size) {
-    return BlockError("tasks", columns.number, column, row, row,
-                      absl::StrCat("there is no ", column, " ", index, ", only ", size));
-  };
-  const uint32_t kernel = block.kernel(i);
-  if (kernel >= kernels_.size()) return no_such("kernel", kernel, kernels_.size());
-  const uint32_t chip = block.chip().empty() ? 0 : block.chip(i);
-  if (chip >= chips_.size()) return no_such("chip", chip, chips_.size());
-  const uint32_t launch = block.launch().empty() ? 0 : block.launch(i);
-  if (launch >= launches_.size()) return no_such("launch", launch, launches_.size());
-
-  TaskInput task = launches_[launch];
-  task.kernel = kernels_[kernel];
-  task.chip = chips_[chip];
-  const auto first_arg = static_cast<uint32_t>(columns.next_arg);
-  PTO_RETURN_IF_ERROR(ReadExtra(columns, row, task));
-  if (task.members.empty()) {
-    PTO_RETURN_IF_ERROR(ReadArgs(columns, row, task));
-  } else if (chip != 0) {
-    return BlockError("tasks", columns.number, "chip", row, row,
-                      "the chips of a task with members are there; here it has 0");
-  }
-  PTO_RETURN_IF_ERROR(ReadScalars(columns, row, task));
-  PTO_RETURN_IF_ERROR(ReadDependencies(columns, row, task));
-  const absl::StatusOr<uint32_t> index = builder_->AddTask(task);
-  if (!index.ok()) return Locate(index.status(), columns, row, first_arg, launch);
-  return absl::OkStatus();
-}
-
-absl::Status PackedDecoder::ReadExtra(Columns& columns, uint32_t row, TaskInput& task) {
-  const int next = columns.next_extra;
-  if (next == columns.block.extras_size() || columns.block.extras(next).row() != row) {
-    return absl::OkStatus();
-  }
-  ++columns.next_extra;
-  const absl::Status status = extra_.Read(columns.block.extras(next), builder_->kernel(task.kernel),
-                                          chips_, tensor_count_, task);
-  if (status.ok()) return status;
-  return Annotate(
-      PrefixField(status,
-                  BlockPath("tasks", columns.number, "extras", static_cast<size_t>(next)) + "."),
-      {{"block", absl::StrCat(columns.number)}, {"row", absl::StrCat(row)}});
-}
-
-absl::Status PackedDecoder::ReadArgs(Columns& columns, uint32_t row, TaskInput& task) {
-  const v1::TaskBlock& block = columns.block;
-  const auto count = static_cast<int>(builder_->kernel(task.kernel).argument_count);
-  if (count > block.arg_delta_size() - columns.next_arg) {
-    return BlockError("tasks", columns.number, "arg_delta",
-                      static_cast<size_t>(block.arg_delta_size()), row,
-                      absl::StrCat("the column ends before the arguments of row ", row));
-  }
-  for (int i = 0; i < count; ++i) {
-    const int position = columns.next_arg++;
-    const auto wrong = [&](absl::string_view message) {
-      return BlockError("tasks", columns.number, "arg_delta", static_cast<size_t>(position), row,
-                        message);
-    };
-    if (__builtin_add_overflow(columns.last_arg, block.arg_delta(position), &columns.last_arg)) {
-      return wrong("the tensor's index is beyond 64 bits");
-    }
-    if (columns.last_arg < 0 || columns.last_arg >= int64_t{tensor_count_}) {
-      return wrong(
-          absl::StrCat("there is no tensor ", columns.last_arg, " yet, only ", tensor_count_));
-    }
-    args_[i] = static_cast<uint32_t>(columns.last_arg);
-  }
-  task.args = absl::MakeConstSpan(args_, static_cast<size_t>(count));
-  return absl::OkStatus();
-}
-
-absl::Status PackedDecoder::ReadScalars(Columns& columns, uint32_t row, TaskInput& task) {
-  const v1::TaskBlock& block = columns.block;
-  const auto count = static_cast<int>(builder_->kernel(task.kernel).scalar_count);
-  if (count > block.scalar_size() - columns.next_scalar) {
-    return BlockError("tasks", columns.number, "scalar", static_cast<size_t>(block.scalar_size()),
-                      row, absl::StrCat("the column ends before the scalars of row ", row));
-  }
-  for (int i = 0; i < count; ++i) {
-    scalars_[i].kind = ScalarInput::Kind::kBits;
-    scalars_[i].bits = block.scalar(columns.next_scalar++);
-  }
-  task.scalars = absl::MakeConstSpan(scalars_, static_cast<size_t>(count));
-  return absl::OkStatus();
-}
-
-absl::Status PackedDecoder::ReadDependencies(Columns& columns, uint32_t row, TaskInput& task) {
-  const v1::TaskBlock& block = columns.block;
-  const uint32_t count = block.dep_count().empty() ? 0 : block.dep_count(static_cast<int>(row));
-  if (count > static_cast<uint32_t>(block.dep_back_size() - columns.next_dependency)) {
-    return BlockError(
-        "tasks", columns.number, "dep_count", row, row,
-        absl::StrCat("row ", row, " has ", count, " dependencies, but dep_back has ",
-                     block.dep_back_size() - columns.next_dependency, " values left"));
-  }
-  const uint32_t own = builder_->task_count();
-  dependencies_.clear();
-  for (uint32_t i = 0; i < count; ++i) {
-    const int position = columns.next_dependency++;
-    const uint32_t back = block.dep_back(position);
-    if (back == 0 || back > own) {
-      return BlockError("tasks", columns.number, "dep_back", static_cast<size_t>(position), row,
-                        back == 0
-                            ? absl::StrCat("task ", own, " waits for itself")
-                            : absl::StrCat("task ", own, " has no task ", back, " before it"));
-    }
-    dependencies_.push_back(own - back);
-  }
-  task.dependencies = dependencies_;
-  return absl::OkStatus();
-}
-
-absl::Status PackedDecoder::Locate(const absl::Status& status, const Columns& columns, uint32_t row,
-                                   uint32_t first_arg, uint32_t launch) const {
-  const absl::optional<ErrorDetail> detail = GetErrorDetail(status);
-  if (!detail.has_value()) return status;
-  std::string path = BlockPath("tasks", columns.number, "kernel", row);
-  absl::string_view field = detail->field;
-  if (absl::ConsumePrefix(&field, "launch.")) {
-    path = header_.launches().empty() ? BlockPath("tasks", columns.number, "launch", row)
-                                      : absl::StrCat("header.launches[", launch, "].", field);
-  } else if (absl::ConsumePrefix(&field, "args")) {
-    path = BlockPath("tasks", columns.number, "arg_delta", first_arg + IndexIn(field));
-  } else if (absl::ConsumePrefix(&field, "scalars")) {
-    // All scalars of the task have been read by now.
-    const uint32_t count =
-        builder_->kernel(kernels_[columns.block.kernel(static_cast<int>(row))]).scalar_count;
-    const auto next = static_cast<uint32_t>(columns.next_scalar);
-    path = BlockPath("tasks", columns.number, "scalar", next - count + IndexIn(field));
-  } else if (absl::StartsWith(field, "members") || absl::StartsWith(field, "predicate")) {
-    path = absl::StrCat(
-        BlockPath("tasks", columns.number, "extras", static_cast<size_t>(columns.next_extra - 1)),
-        ".", field);
-  }
-  return Relocate(status, path,
-                  {{"block", absl::StrCat(columns.number)},
-                   {"row", absl::StrCat(row)},
-                   {"task", absl::StrCat(builder_->task_count())}});
 }
 
 absl::Status PackedDecoder::AddCommit(const v1::PackedCommit& commit) {

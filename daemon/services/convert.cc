@@ -31,7 +31,7 @@ void ToProto(const RunStatus& status, v1::Run* run) {
   run->set_state(static_cast<v1::Run::State>(status.state));
   if (record.graph != nullptr) run->set_graph(*record.graph);
   run->set_as_of_sequence(status.as_of_sequence);
-  run->set_tasks_total(record.tasks_total);
+  run->set_tasks_total(status.tasks_total);
   run->set_tasks_done(status.counts.done);
   run->set_tasks_failed(status.counts.failed);
   run->set_tasks_skipped(status.counts.skipped);
@@ -50,6 +50,7 @@ void ToProto(const RunStatus& status, v1::Run* run) {
   for (const auto& [key, value] : record.labels) (*run->mutable_labels())[key] = value;
   run->set_queue_ns(status.queue_ns);
   run->set_run_ns(status.run_ns);
+  run->set_open(status.open);
 }
 
 void ToProto(const RunStatus& status, uint64_t tag, v1::LaunchCompletion* completion) {

@@ -43,6 +43,7 @@ absl::Status NodeService::GetNode(const v1::GetNodeRequest&, v1::Node* response)
   response->add_capabilities("gangs");
   response->add_capabilities("signals");
   response->add_capabilities("predicates");
+  response->add_capabilities("open-runs");
   const Limits& limits = node_.limits();
   v1::Limits* out = response->mutable_limits();
   out->set_max_graph_tasks(limits.max_graph_tasks);
@@ -54,6 +55,7 @@ absl::Status NodeService::GetNode(const v1::GetNodeRequest&, v1::Node* response)
   out->set_max_session_buffers(limits.max_session_buffers);
   out->set_max_session_active_runs(limits.max_session_active_runs);
   out->set_max_session_finished_runs(limits.max_session_finished_runs);
+  out->set_max_session_live_tasks(limits.max_session_live_tasks);
   out->set_max_session_graphs(limits.max_session_graphs);
   out->set_max_sessions(limits.max_sessions);
   out->set_event_log_bytes(limits.event_log_bytes);

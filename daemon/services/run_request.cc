@@ -130,7 +130,7 @@ absl::Status CheckTimes(const Times& times, absl::string_view field) {
 }
 
 absl::Status ParseTimeouts(const v1::RunOptions& options, absl::string_view field,
-                           RunRequest* request) {
+                           RunTerms* terms) {
   // Most launches have none, and are to cost as little as can be.
   const auto parse = [&](const google::protobuf::Duration& duration, absl::string_view name,
                          int64_t* out) -> absl::Status {
@@ -138,7 +138,7 @@ absl::Status ParseTimeouts(const v1::RunOptions& options, absl::string_view fiel
     PTO_ASSIGN_OR_RETURN(*out, ParseTimeout(duration, absl::StrCat(field, ".", name)));
     return absl::OkStatus();
   };
-  RunRequest& run = *request;
+  RunTerms& run = *terms;
   PTO_RETURN_IF_ERROR(parse(options.timeout(), "timeout", &run.timeout_ns));
   PTO_RETURN_IF_ERROR(parse(options.queue_timeout(), "queue_timeout", &run.queue_timeout_ns));
   PTO_RETURN_IF_ERROR(parse(options.task_timeout(), "task_timeout", &run.task_timeout_ns));
@@ -174,18 +174,18 @@ absl::Status FindLaunchTarget(Node& node, const std::string& graph, LaunchTarget
 }  // namespace
 
 absl::Status ParseRunOptions(const v1::RunOptions& options, absl::string_view field,
-                             RunRequest* request) {
-  PTO_RETURN_IF_ERROR(ParseTimeouts(options, field, request));
+                             RunTerms* terms) {
+  PTO_RETURN_IF_ERROR(ParseTimeouts(options, field, terms));
   switch (options.priority()) {
     case v1::LOW:
-      request->priority = Priority::kLow;
+      terms->priority = Priority::kLow;
       break;
     case v1::PRIORITY_UNSPECIFIED:
     case v1::NORMAL:
-      request->priority = Priority::kNormal;
+      terms->priority = Priority::kNormal;
       break;
     case v1::HIGH:
-      request->priority = Priority::kHigh;
+      terms->priority = Priority::kHigh;
       break;
     default:
       return Error(reason::kFieldInvalid,
@@ -196,13 +196,13 @@ absl::Status ParseRunOptions(const v1::RunOptions& options, absl::string_view fi
   switch (options.event_level()) {
     case v1::EVENT_LEVEL_UNSPECIFIED:
     case v1::TASK_ENDED:
-      request->record_level = RecordLevel::kAll;
+      terms->record_level = RecordLevel::kAll;
       break;
     case v1::TASK_FAILED:
-      request->record_level = RecordLevel::kFailed;
+      terms->record_level = RecordLevel::kFailed;
       break;
     case v1::RUN_ONLY:
-      request->record_level = RecordLevel::kNone;
+      terms->record_level = RecordLevel::kNone;
       break;
     default:
       return Error(reason::kFieldInvalid,
@@ -210,7 +210,7 @@ absl::Status ParseRunOptions(const v1::RunOptions& options, absl::string_view fi
           .At(absl::StrCat(field, ".event_level"))
           .With("have", options.event_level());
   }
-  PTO_ASSIGN_OR_RETURN(request->labels,
+  PTO_ASSIGN_OR_RETURN(terms->labels,
                        ParseLabels(options.labels(), absl::StrCat(field, ".labels")));
   return absl::OkStatus();
 }

@@ -19,7 +19,7 @@ namespace pto {
 // Fills labels, level, priority and timeouts, which are checked against each other. `field` is
 // the path of the options.
 absl::Status ParseRunOptions(const v1::RunOptions& options, absl::string_view field,
-                             RunRequest* request);
+                             RunTerms* terms);
 
 // Refuses a run that has less time than a task of it may take: FIELD_INVALID. `field` is the path
 // of the options.

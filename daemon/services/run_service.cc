@@ -17,6 +17,7 @@
 #include "daemon/services/request.h"
 #include "daemon/services/run_request.h"
 #include "daemon/services/run_wait.h"
+#include "daemon/services/stream_run.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
@@ -58,6 +59,9 @@ void RunService::Register(rpc::Server& server) {
                       [this](const grpc::ServerContext&) { return NewPackedRun(node_); });
   server.ClientStream(&Async::RequestRegisterPackedGraph, &service_,
                       [this](const grpc::ServerContext&) { return NewPackedGraph(node_); });
+  server.ClientStream(&Async::RequestStreamRun, &service_, [this](const grpc::ServerContext&) {
+    return StreamRun::Make(node_, streams_);
+  });
   server.BidiStream(&Async::RequestLaunchStream, &service_, [this](const grpc::ServerContext&) {
     return LaunchStream::Make(node_, *server_, streams_);
   });
@@ -186,14 +190,12 @@ void RunService::WaitRun(rpc::UnaryCallPtr<v1::WaitRunRequest, v1::Run> call) {
 absl::Status RunService::CancelRun(const v1::CancelRunRequest& request, v1::Run* response) {
   PTO_RETURN_IF_ERROR(CheckReasonText(request.reason()));
   PTO_ASSIGN_OR_RETURN(const std::shared_ptr<RunEntry> entry, FindRun(request.name()));
-  if (const std::shared_ptr<Run> run = entry->run()) {
-    node_.engine().Stop(*run, RunState::kCancelled,
-                        Error(reason::kRunCancelled,
-                              absl::StrCat("the run was cancelled on request",
-                                           request.reason().empty() ? "" : ": ", request.reason()))
-                            .With("by", "CancelRun")
-                            .With("why", request.reason()));
-  }
+  entry->Stop(RunState::kCancelled,
+              Error(reason::kRunCancelled,
+                    absl::StrCat("the run was cancelled on request",
+                                 request.reason().empty() ? "" : ": ", request.reason()))
+                  .With("by", "CancelRun")
+                  .With("why", request.reason()));
   ToProto(entry->Status(), response);
   return absl::OkStatus();
 }

@@ -21,7 +21,8 @@ class RunService {
 
   void Register(rpc::Server& server);
 
-  // Ends all launch streams once their runs are done. For a daemon that stops.
+  // Ends all streams: of launches once their runs are done, of open runs with them. For a daemon
+  // that stops.
   void StopStreams() { streams_.StopAll(); }
 
  private:

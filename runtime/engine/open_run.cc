@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/types/span.h"
 #include "runtime/engine/run_linker.h"
 
 namespace pto {
@@ -13,31 +14,25 @@ class OpenRun::SegmentObserver final : public RunObserver {
       : owner_(std::move(owner)), first_task_(first_task) {}
 
   std::string name() const override { return owner_->options_.observer->name(); }
-  void OnStarted(Run&) override {}
-  void OnRecords(Run& run, size_t) override { Tell(run); }
-  void OnFinished(Run& run) override {
-    Tell(run);
-    owner_->OnSegmentEnded(first_task_, run);
+  void OnStarted(Run& run) override { owner_->OnStarted(run); }
+  void OnRecords(Run& run, size_t waiting) override {
+    owner_->OnRecords(first_task_, run, waiting);
   }
+  void OnFinished(Run& run) override { owner_->OnSegmentEnded(first_task_, run); }
 
  private:
-  void Tell(Run& run) {
-    for (const RecordBlock& block : run.TakeRecords()) {
-      const absl::Span<TaskRecord> records(block.records.get(), block.count);
-      for (TaskRecord& record : records) record.task += first_task_;
-      owner_->options_.observer->OnRecords(records);
-    }
-  }
-
   const std::shared_ptr<OpenRun> owner_;
   const uint32_t first_task_;
 };
+
+OpenRun::OpenRun(Options options)
+    : options_(std::move(options)), accepted_ns_(options_.clock->NowNanos()) {}
 
 std::shared_ptr<OpenRun> OpenRun::Make(Options options) {
   return std::shared_ptr<OpenRun>(new OpenRun(std::move(options)));
 }
 
-void OpenRun::Append(const GraphSegment& segment, std::shared_ptr<const RunSlots> slots) {
+bool OpenRun::Append(const GraphSegment& segment, std::shared_ptr<const RunSlots> slots) {
   RunSpec spec;
   spec.image = segment.image;
   spec.slots = std::move(slots);
@@ -50,11 +45,10 @@ void OpenRun::Append(const GraphSegment& segment, std::shared_ptr<const RunSlots
   const std::shared_ptr<Run> run = options_.engine->PrepareLinked(std::move(spec));
   {
     MutexLock lock(mutex_);
-    if (stopped_) return;
-    segments_.push_back({segment.first_task, run, false, false});
+    if (stopped_) return false;
+    segments_[segment.first_task].run = run;
     next_task_ = segment.first_task + segment.image->task_count();
     live_tasks_ += segment.image->task_count();
-    if (state_ == RunState::kQueued) state_ = RunState::kRunning;
   }
   for (const GraphSegment::Link& link : segment.links) {
     uint32_t before_task = 0;
@@ -65,8 +59,9 @@ void OpenRun::Append(const GraphSegment& segment, std::shared_ptr<const RunSlots
   bool stopped = false;
   RunState as = RunState::kCancelled;
   {
+    // It is there: it cannot end before it begins or is stopped.
     MutexLock lock(mutex_);
-    segments_.back().accepted = true;
+    segments_[segment.first_task].accepted = true;
     stopped = stopped_;
     as = stop_state_;
   }
@@ -75,58 +70,134 @@ void OpenRun::Append(const GraphSegment& segment, std::shared_ptr<const RunSlots
   } else {
     options_.engine->Begin(run);
   }
+  return true;
 }
 
 std::shared_ptr<Run> OpenRun::FindRun(uint32_t task, uint32_t* own) const {
   MutexLock lock(mutex_);
-  auto it = std::upper_bound(
-      segments_.begin(), segments_.end(), task,
-      [](uint32_t number, const Segment& segment) { return number < segment.first_task; });
+  auto it = segments_.upper_bound(task);
   if (it == segments_.begin()) return nullptr;
   --it;
-  *own = task - it->first_task;
-  return it->run;
+  *own = task - it->first;
+  // Those between two that are kept have ended well.
+  return *own < it->second.run->image().task_count() ? it->second.run : nullptr;
+}
+
+void OpenRun::OnStarted(Run& run) {
+  {
+    MutexLock lock(mutex_);
+    if (started_ns_ != 0) return;
+    started_ns_ = run.started_ns();
+    if (state_ == RunState::kQueued) state_ = RunState::kRunning;
+  }
+  options_.observer->OnStarted();
+}
+
+size_t OpenRun::Gather(uint32_t first_task, Run& run) {
+  const int64_t later = run.accepted_ns() - accepted_ns_;
+  size_t waiting = 0;
+  for (const RecordBlock& block : run.TakeRecords()) {
+    const absl::Span<TaskRecord> records(block.records.get(), block.count);
+    for (TaskRecord& record : records) {
+      record.task += first_task;
+      record.start_ns += later;
+      record.end_ns += later;
+    }
+    waiting = std::max(waiting, records_.Add(records));
+  }
+  return waiting;
+}
+
+void OpenRun::OnRecords(uint32_t first_task, Run& run, size_t waiting) {
+  if (waiting >= Run::kRecordBatch) {
+    waiting = Gather(first_task, run);
+  } else {
+    MutexLock lock(mutex_);
+    // Whoever was told of the first comes for all.
+    if (!recorded_.empty()) waiting = 0;
+    recorded_.push_back({first_task, run.weak_from_this()});
+  }
+  if (waiting != 0) options_.observer->OnRecords(waiting);
+}
+
+std::vector<RecordBlock> OpenRun::TakeRecords() {
+  std::vector<Recorded> recorded;
+  {
+    MutexLock lock(mutex_);
+    recorded.swap(recorded_);
+  }
+  for (const Recorded& segment : recorded) {
+    if (const std::shared_ptr<Run> run = segment.run.lock()) Gather(segment.first_task, *run);
+  }
+  return records_.Take();
+}
+
+void OpenRun::AddCounts(const Run& run, Run::Counts* counts) const {
+  const Run::Counts more = run.counts();
+  counts->done += more.done;
+  counts->failed += more.failed;
+  counts->skipped += more.skipped;
+  counts->passed_over += more.passed_over;
 }
 
 void OpenRun::OnSegmentEnded(uint32_t first_task, Run& run) {
+  const size_t waiting = Gather(first_task, run);
+  if (waiting != 0) options_.observer->OnRecords(waiting);
   std::shared_ptr<Run> last;  // destroyed without the lock
+  std::vector<std::shared_ptr<Run>> others;
+  std::vector<absl::Status> errors = run.errors();
+  const absl::Status error = errors.empty() ? absl::Status() : errors.back();
   bool ended = false;
   {
     MutexLock lock(mutex_);
-    const auto it = std::lower_bound(
-        segments_.begin(), segments_.end(), first_task,
-        [](const Segment& segment, uint32_t number) { return segment.first_task < number; });
-    it->ended = true;
-    if (run.state() == RunState::kSucceeded) last = std::move(it->run);
-    const Run::Counts counts = run.counts();
-    counts_.done += counts.done;
-    counts_.failed += counts.failed;
-    counts_.skipped += counts.skipped;
-    counts_.passed_over += counts.passed_over;
-    for (absl::Status& error : run.errors()) {
-      if (errors_.size() < kMaxErrors && !stopped_) errors_.push_back(std::move(error));
-    }
+    const auto it = segments_.find(first_task);
+    AddCounts(run, &counts_);
     live_tasks_ -= run.image().task_count();
-    while (!segments_.empty() && segments_.front().ended && segments_.front().run == nullptr) {
-      segments_.pop_front();
+    if (run.state() == RunState::kSucceeded) {
+      last = std::move(it->second.run);
+      segments_.erase(it);
+    } else {
+      it->second.ended = true;
+      failed_segment_tasks_ += run.image().task_count();
+      for (absl::Status& one : errors) {
+        if (errors_.size() < kMaxErrors && !stopped_) errors_.push_back(std::move(one));
+      }
+      // Whoever stops one segment, as the reset of a chip does, means the run.
+      if (run.stop_requested() && !stopped_) others = StopLocked(run.state());
     }
+    ++telling_;
+  }
+  for (const std::shared_ptr<Run>& other : others) {
+    options_.engine->Stop(*other, run.state(), error);
+  }
+  options_.observer->OnSegmentEnded(first_task);
+  {
+    MutexLock lock(mutex_);
+    --telling_;
     ended = EndLocked();
   }
-  if (ended) {
-    options_.observer->OnFinished();
-  } else {
-    options_.observer->OnRoom();
-  }
+  if (ended) Finish();
 }
 
 bool OpenRun::EndLocked() {
-  if (!(closed_ || stopped_) || live_tasks_ > 0 || IsFinal(state_)) return false;
+  if (!(closed_ || stopped_) || live_tasks_ > 0 || telling_ > 0 || IsFinal(state_)) return false;
   if (stopped_) {
     state_ = stop_state_;
   } else {
     state_ = counts_.done == next_task_ ? RunState::kSucceeded : RunState::kFailed;
   }
+  ended_ns_ = options_.clock->NowNanos();
   return true;
+}
+
+void OpenRun::Finish() {
+  std::map<uint32_t, Segment> failed;  // destroyed without the lock
+  {
+    MutexLock lock(mutex_);
+    failed.swap(segments_);
+  }
+  options_.observer->OnFinished();
+  options_.observer.reset();
 }
 
 void OpenRun::Close() {
@@ -136,7 +207,18 @@ void OpenRun::Close() {
     closed_ = true;
     ended = EndLocked();
   }
-  if (ended) options_.observer->OnFinished();
+  if (ended) Finish();
+}
+
+std::vector<std::shared_ptr<Run>> OpenRun::StopLocked(RunState as) {
+  std::vector<std::shared_ptr<Run>> runs;
+  stopped_ = true;
+  stop_state_ = as;
+  state_ = RunState::kCancelling;
+  for (const auto& [first, segment] : segments_) {
+    if (segment.accepted && !segment.ended) runs.push_back(segment.run);
+  }
+  return runs;
 }
 
 void OpenRun::Stop(RunState as, absl::Status error) {
@@ -148,15 +230,11 @@ void OpenRun::Stop(RunState as, absl::Status error) {
     // Why it was stopped is more than one error of many.
     if (errors_.size() >= kMaxErrors) errors_.pop_back();
     errors_.push_back(error);
-    stopped_ = true;
-    stop_state_ = as;
-    for (const Segment& segment : segments_) {
-      if (segment.accepted && !segment.ended) runs.push_back(segment.run);
-    }
+    runs = StopLocked(as);
     ended = EndLocked();
   }
   for (const std::shared_ptr<Run>& run : runs) options_.engine->Stop(*run, as, error);
-  if (ended) options_.observer->OnFinished();
+  if (ended) Finish();
 }
 
 RunState OpenRun::state() const {
@@ -166,7 +244,11 @@ RunState OpenRun::state() const {
 
 Run::Counts OpenRun::counts() const {
   MutexLock lock(mutex_);
-  return counts_;
+  Run::Counts counts = counts_;
+  for (const auto& [first, segment] : segments_) {
+    if (!segment.ended) AddCounts(*segment.run, &counts);
+  }
+  return counts;
 }
 
 std::vector<absl::Status> OpenRun::errors() const {
@@ -174,9 +256,29 @@ std::vector<absl::Status> OpenRun::errors() const {
   return errors_;
 }
 
+int64_t OpenRun::started_ns() const {
+  MutexLock lock(mutex_);
+  return started_ns_;
+}
+
+int64_t OpenRun::ended_ns() const {
+  MutexLock lock(mutex_);
+  return ended_ns_;
+}
+
+uint32_t OpenRun::tasks() const {
+  MutexLock lock(mutex_);
+  return next_task_;
+}
+
 uint64_t OpenRun::live_tasks() const {
   MutexLock lock(mutex_);
   return live_tasks_;
+}
+
+uint64_t OpenRun::failed_segment_tasks() const {
+  MutexLock lock(mutex_);
+  return failed_segment_tasks_;
 }
 
 size_t OpenRun::kept_segments() const {
@@ -186,7 +288,7 @@ size_t OpenRun::kept_segments() const {
 
 uint32_t OpenRun::ended_before() const {
   MutexLock lock(mutex_);
-  return segments_.empty() ? next_task_ : segments_.front().first_task;
+  return segments_.empty() ? next_task_ : segments_.begin()->first;
 }
 
 }  // namespace pto

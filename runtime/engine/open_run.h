@@ -1,17 +1,17 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/types/span.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
 #include "runtime/engine/account.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/record_block.h"
 #include "runtime/engine/run.h"
 #include "runtime/graph/open_graph.h"
 
@@ -23,27 +23,32 @@ class OpenRunObserver {
  public:
   virtual ~OpenRunObserver() = default;
   virtual std::string name() const = 0;
-  // Ends of tasks, with their numbers in the whole graph.
-  virtual void OnRecords(absl::Span<const TaskRecord> records) = 0;
-  // A segment has ended: there may be room for more tasks.
-  virtual void OnRoom() = 0;
-  // The run was closed or stopped, and all its tasks have ended.
+  // The first task starts.
+  virtual void OnStarted() {}
+  // `waiting` records wait to be taken: the first one, or one batch more. A hint; none is lost
+  // without it.
+  virtual void OnRecords(size_t waiting) = 0;
+  // The segment that begins with this task has ended: there may be room for more.
+  virtual void OnSegmentEnded(uint32_t first_task) = 0;
+  // The run was closed or stopped, and all its tasks have ended; all segments were told before.
   virtual void OnFinished() = 0;
 };
 
 // The execution of a graph that grows. Each segment of an OpenGraph is an engine's run of its
 // own, which begins at once; its tasks wait for tasks of earlier segments by links (RunLinker).
 // When a segment has ended well nothing of it is kept but its counts; those with failed tasks
-// stay, so that later consumers are skipped. So memory depends on the tasks that have not ended;
-// who appends holds back when live_tasks() is too many, until OnRoom, and tells the OpenGraph by
-// ForgetBefore(ended_before()) what it need not remember.
+// stay, so that later consumers are skipped. So memory depends on the tasks that have not ended,
+// and on the segments that failed; who appends holds back when live_tasks() is too many, until
+// OnSegmentEnded, and tells the OpenGraph by ForgetBefore(ended_before()) what it need not
+// remember.
 //
-// Append, Close: one thread at a time, the one that fills the OpenGraph. All else: thread-safe.
+// Append, Close: one thread at a time. All else: thread-safe.
 class OpenRun : public std::enable_shared_from_this<OpenRun> {
  public:
   struct Options {
     Engine* engine = nullptr;
-    std::shared_ptr<OpenRunObserver> observer;
+    const Clock* clock = &Clock::Real();
+    std::shared_ptr<OpenRunObserver> observer;  // until the run has ended
     RecordLevel record_level = RecordLevel::kAll;
     // As in RunSpec, for all segments. A limit for the whole run is its owner's, who stops it.
     int64_t task_timeout_ns = 0;
@@ -54,52 +59,85 @@ class OpenRun : public std::enable_shared_from_this<OpenRun> {
 
   static std::shared_ptr<OpenRun> Make(Options options);
 
-  // Begins a segment; `slots` are those of its image. Does nothing when the run was stopped.
-  void Append(const GraphSegment& segment, std::shared_ptr<const RunSlots> slots);
+  // Begins a segment; `slots` are those of its image. Returns false, and does nothing, when the
+  // run was stopped.
+  bool Append(const GraphSegment& segment, std::shared_ptr<const RunSlots> slots);
   // There are no more segments: the run ends with its last task.
   void Close();
   // Stops all that has not ended; the run ends as `as` with `error`, unless it has ended.
   void Stop(RunState as, absl::Status error);
 
-  // kQueued before the first segment, then kRunning, then how it ended.
+  // kQueued before the first task starts, then kRunning, perhaps kCancelling, then how it ended.
   RunState state() const;
   Run::Counts counts() const;
   // The first error and up to 16 more.
   std::vector<absl::Status> errors() const;
+  // Times of the clock; 0 while they have not come.
+  int64_t accepted_ns() const { return accepted_ns_; }
+  int64_t started_ns() const;
+  int64_t ended_ns() const;
+  // Tasks that were appended.
+  uint32_t tasks() const;
   // Tasks that were appended and whose segments have not ended.
   uint64_t live_tasks() const;
+  // Tasks of the segments that are kept because some of them failed.
+  uint64_t failed_segment_tasks() const;
   // Segments that are kept.
   size_t kept_segments() const;
   // All tasks below this one have ended well.
   uint32_t ended_before() const;
 
+  // Takes the records that have come since the last time, with the tasks' numbers in the whole
+  // graph and times after the run's acceptance.
+  std::vector<RecordBlock> TakeRecords();
+
  private:
   static constexpr size_t kMaxErrors = 17;
   class SegmentObserver;
   struct Segment {
-    uint32_t first_task = 0;
-    std::shared_ptr<Run> run;  // nullptr when it has ended well
+    std::shared_ptr<Run> run;
     bool accepted = false;
-    bool ended = false;
+    bool ended = false;  // not well: else it is not kept
+  };
+  // A run that has records, unless it has ended.
+  struct Recorded {
+    uint32_t first_task = 0;
+    std::weak_ptr<Run> run;
   };
 
-  explicit OpenRun(Options options) : options_(std::move(options)) {}
+  explicit OpenRun(Options options);
   // The run of the segment that has the task, and the task's number in it; nullptr when it has
   // ended well.
   std::shared_ptr<Run> FindRun(uint32_t task, uint32_t* own) const;
+  void OnStarted(Run& run);
+  void OnRecords(uint32_t first_task, Run& run, size_t waiting);
   void OnSegmentEnded(uint32_t first_task, Run& run);
+  // Moves what has come of the segment's records to the run's. As RecordBlocks::Add.
+  size_t Gather(uint32_t first_task, Run& run);
+  void AddCounts(const Run& run, Run::Counts* counts) const;
+  // What has to be stopped, now that the run is.
+  std::vector<std::shared_ptr<Run>> StopLocked(RunState as) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether the run has ended by what happened just now.
   bool EndLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Finish();
 
-  const Options options_;
+  Options options_;  // the observer goes at the end
+  const int64_t accepted_ns_;
+  RecordBlocks records_;
   mutable Mutex mutex_;
-  std::deque<Segment> segments_ ABSL_GUARDED_BY(mutex_);  // oldest first
+  std::map<uint32_t, Segment> segments_ ABSL_GUARDED_BY(mutex_);  // by their first tasks
+  std::vector<Recorded> recorded_ ABSL_GUARDED_BY(mutex_);
   uint32_t next_task_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t live_tasks_ ABSL_GUARDED_BY(mutex_) = 0;
-  Run::Counts counts_ ABSL_GUARDED_BY(mutex_);
+  uint64_t failed_segment_tasks_ ABSL_GUARDED_BY(mutex_) = 0;
+  Run::Counts counts_ ABSL_GUARDED_BY(mutex_);  // of the segments that have ended
   std::vector<absl::Status> errors_ ABSL_GUARDED_BY(mutex_);
+  int64_t started_ns_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t ended_ns_ ABSL_GUARDED_BY(mutex_) = 0;
   RunState state_ ABSL_GUARDED_BY(mutex_) = RunState::kQueued;
   RunState stop_state_ ABSL_GUARDED_BY(mutex_) = RunState::kCancelled;
+  // Ends of segments that the observer is being told of.
+  uint32_t telling_ ABSL_GUARDED_BY(mutex_) = 0;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
 };

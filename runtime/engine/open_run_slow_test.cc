@@ -103,12 +103,18 @@ class OpenRunSlowTest : public ::testing::Test {
   // The tasks that ended, as the records say.
   std::vector<uint32_t> Ended() {
     std::vector<uint32_t> tasks;
-    for (const auto& [task, outcome] : watcher_->outcomes()) tasks.push_back(task);
+    for (const auto& [task, outcome] : Outcomes()) tasks.push_back(task);
     return tasks;
+  }
+  std::vector<std::pair<uint32_t, TaskOutcome>> Outcomes() {
+    for (const auto& outcome : testing::TakeOutcomes(*run_)) outcomes_.push_back(outcome);
+    std::sort(outcomes_.begin(), outcomes_.end());
+    return outcomes_;
   }
 
   KernelBody body_ = [](uint32_t, const pto_context&) { return 0; };
   SlowEngine node_;
+  std::vector<std::pair<uint32_t, TaskOutcome>> outcomes_;
   std::unique_ptr<OpenGraph> graph_;
   std::map<std::string, uint32_t> kernels_;
   uint32_t all_ = 0;
@@ -202,7 +208,7 @@ TEST_F(OpenRunSlowTest, SpecialTasksWaitForEarlierSegmentsAndAreWaitedFor) {
   EXPECT_EQ(run_->state(), RunState::kSucceeded);
   EXPECT_EQ(run_->counts().done, 6u);
   EXPECT_EQ(run_->kept_segments(), 0u);
-  const std::vector<std::pair<uint32_t, TaskOutcome>> outcomes = watcher_->outcomes();
+  const std::vector<std::pair<uint32_t, TaskOutcome>> outcomes = Outcomes();
   ASSERT_EQ(outcomes.size(), 6u);
   EXPECT_EQ(outcomes[passed].second, TaskOutcome::kPassedOver);
   EXPECT_EQ(outcomes[last].second, TaskOutcome::kDone);
@@ -310,7 +316,7 @@ TEST_F(OpenRunSlowRoundsTest, RoundsOfAllKindsEndInOrder) {
   EXPECT_EQ(run_->state(), RunState::kSucceeded);
   EXPECT_EQ(run_->counts().done, kRounds * kOfRound);
   EXPECT_EQ(out_of_order_, 0u);
-  EXPECT_EQ(watcher_->outcomes().size(), kRounds * kOfRound);
+  EXPECT_EQ(testing::TakeOutcomes(*run_).size(), kRounds * kOfRound);
   EXPECT_TRUE(node_.engine->WaitIdle(absl::Seconds(10)));
   node_.ExpectClean();
 }

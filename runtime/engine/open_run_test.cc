@@ -133,6 +133,41 @@ TEST_F(OpenRunByHandTest, TasksStartAsTheyArriveAndWaitForEarlierSegments) {
   EXPECT_EQ(run_->counts().done, 3u);
 }
 
+TEST_F(OpenRunByHandTest, RecordsOfSegmentsComeTogether) {
+  for (uint32_t i = 0; i < 10; ++i) {
+    Add(kStep, {i});
+    Cut();
+  }
+  RunAll();
+  // Not one call for each.
+  EXPECT_LE(watcher_->records_told(), 2);
+  const std::vector<RecordBlock> blocks = run_->TakeRecords();
+  ASSERT_EQ(blocks.size(), 1u);
+  EXPECT_EQ(blocks[0].count, 10u);
+  for (uint32_t i = 0; i < 10; ++i) {
+    Add(kStep, {i});
+    Cut();
+  }
+  RunAll();
+  EXPECT_EQ(testing::TakeOutcomes(*run_).front().first, 10u);
+  run_->Close();
+}
+
+TEST_F(OpenRunByHandTest, AStoppedSegmentStopsTheRun) {
+  Add(kStep, {0});
+  Cut();
+  Add(kStep, {1});
+  Cut();
+  engine_->StopIf([first = true](const auto&) mutable { return std::exchange(first, false); },
+                  RunState::kFailed, absl::AbortedError("a reset"));
+  EXPECT_EQ(run_->state(), RunState::kFailed);
+  EXPECT_EQ(watcher_->finished(), 1);
+  ASSERT_FALSE(run_->errors().empty());
+  EXPECT_EQ(run_->errors()[0], absl::AbortedError("a reset"));
+  Add(kStep, {2});
+  EXPECT_FALSE(run_->Append(graph_.Cut().value(), slots_));
+}
+
 TEST_F(OpenRunByHandTest, AFailureReachesLaterSegmentsWheneverTheyCome) {
   Add(kBad, {0});
   Add(kStep, {3});
@@ -153,7 +188,7 @@ TEST_F(OpenRunByHandTest, AFailureReachesLaterSegmentsWheneverTheyCome) {
   EXPECT_EQ(run_->counts().done, 3u);
   EXPECT_EQ(run_->errors().size(), 1u);
   using Outcome = std::pair<uint32_t, TaskOutcome>;
-  EXPECT_EQ(watcher_->outcomes(), (std::vector<Outcome>{{0, TaskOutcome::kFailed},
+  EXPECT_EQ(testing::TakeOutcomes(*run_), (std::vector<Outcome>{{0, TaskOutcome::kFailed},
                                                         {1, TaskOutcome::kDone},
                                                         {2, TaskOutcome::kSkipped},
                                                         {3, TaskOutcome::kSkipped},
@@ -203,7 +238,7 @@ TEST_F(OpenRunTest, RandomTasksGiveWhatTheProgramSays) {
   EXPECT_EQ(run_->state(), RunState::kSucceeded);
   EXPECT_EQ(run_->counts().done, kTasks);
   EXPECT_EQ(std::vector<uint64_t>(cells(), cells() + kCells), expected);
-  EXPECT_EQ(watcher_->outcomes().size(), kTasks);
+  EXPECT_EQ(testing::TakeOutcomes(*run_).size(), kTasks);
   EXPECT_EQ(run_->kept_segments(), 0u);
   EXPECT_LE(most_segments, kMaxLive);
 }

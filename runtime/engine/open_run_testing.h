@@ -1,12 +1,12 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/types/span.h"
 #include "runtime/base/mutex.h"
 #include "runtime/engine/open_run.h"
 
@@ -16,11 +16,8 @@ namespace pto::testing {
 class OpenRunWatcher final : public OpenRunObserver {
  public:
   std::string name() const override { return "test"; }
-  void OnRecords(absl::Span<const TaskRecord> records) override {
-    MutexLock lock(mutex_);
-    for (const TaskRecord& record : records) outcomes_.push_back({record.task, record.outcome});
-  }
-  void OnRoom() override {
+  void OnRecords(size_t) override { records_told_.fetch_add(1, std::memory_order_relaxed); }
+  void OnSegmentEnded(uint32_t) override {
     MutexLock lock(mutex_);
     changed_.NotifyAll();
   }
@@ -45,17 +42,26 @@ class OpenRunWatcher final : public OpenRunObserver {
     MutexLock lock(mutex_);
     return finished_;
   }
-  std::vector<std::pair<uint32_t, TaskOutcome>> outcomes() {
-    MutexLock lock(mutex_);
-    std::sort(outcomes_.begin(), outcomes_.end());
-    return outcomes_;
-  }
+  // How often it was told that there are records.
+  int records_told() const { return records_told_.load(std::memory_order_relaxed); }
 
  private:
   Mutex mutex_;
   CondVar changed_;
   int finished_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::vector<std::pair<uint32_t, TaskOutcome>> outcomes_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<int> records_told_{0};
 };
+
+// The tasks whose records wait, and how they ended, in order.
+inline std::vector<std::pair<uint32_t, TaskOutcome>> TakeOutcomes(OpenRun& run) {
+  std::vector<std::pair<uint32_t, TaskOutcome>> outcomes;
+  for (const RecordBlock& block : run.TakeRecords()) {
+    for (size_t i = 0; i < block.count; ++i) {
+      outcomes.emplace_back(block.records[i].task, block.records[i].outcome);
+    }
+  }
+  std::sort(outcomes.begin(), outcomes.end());
+  return outcomes;
+}
 
 }  // namespace pto::testing

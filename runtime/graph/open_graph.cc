@@ -19,14 +19,21 @@ absl::Status UnknownError(const Reason& reason, absl::string_view what, uint32_t
       .With("want", index);
 }
 
-// Dependencies are found here, over all segments.
-std::unique_ptr<GraphBuilder> NewPart(const GraphTarget& target) {
-  return std::make_unique<GraphBuilder>(target, GraphBuilder::Options{.find_dependencies = false});
+absl::Status TooManyError(absl::string_view message, uint64_t limit, uint64_t have,
+                          uint64_t more) {
+  return Error(reason::kGraphTooLarge, message).Limit("max_graph_dependencies", limit, have, more);
 }
 
 }  // namespace
 
-OpenGraph::OpenGraph(const GraphTarget& target) : target_(target), part_(NewPart(target)) {}
+OpenGraph::OpenGraph(const GraphTarget& target, const Options& options)
+    : target_(target), options_(options), part_(NewPart()) {}
+
+std::unique_ptr<GraphBuilder> OpenGraph::NewPart() const {
+  // Dependencies are found here, over all segments.
+  return std::make_unique<GraphBuilder>(target_,
+                                        GraphBuilder::Options{.find_dependencies = false});
+}
 
 absl::StatusOr<uint32_t> OpenGraph::AddKernel(absl::string_view name) {
   const pto_kernel_info* info = target_.kernels->Find(name);
@@ -40,19 +47,21 @@ absl::StatusOr<uint32_t> OpenGraph::AddKernel(absl::string_view name) {
   return static_cast<uint32_t>(kernels_.size() - 1);
 }
 
-uint32_t OpenGraph::AddSlot(absl::string_view name) {
-  const auto known = std::find(slots_.begin(), slots_.end(), name);
-  if (known != slots_.end()) return static_cast<uint32_t>(known - slots_.begin());
-  slots_.emplace_back(name);
-  slot_places_.Add();
-  return static_cast<uint32_t>(slots_.size() - 1);
+uint32_t OpenGraph::AddSlot(absl::string_view name, const SlotMemory& memory) {
+  const auto [it, is_new] =
+      slot_by_name_.try_emplace(std::string(name), static_cast<uint32_t>(slots_.size()));
+  if (is_new) {
+    slots_.push_back({std::string(name), memory});
+    slot_places_.Add();
+  }
+  return it->second;
 }
 
 absl::StatusOr<uint32_t> OpenGraph::AddLayout(uint32_t dtype, absl::Span<const int64_t> shape,
                                               absl::Span<const int64_t> strides) {
   PTO_ASSIGN_OR_RETURN(const Layout layout, MakeLayout(dtype, shape, strides));
   layouts_.push_back(layout);
-  footprints_.push_back(accesses_.AddFootprint(layout));
+  if (options_.find_dependencies) footprints_.push_back(accesses_.AddFootprint(layout));
   layout_places_.Add();
   return static_cast<uint32_t>(layouts_.size() - 1);
 }
@@ -64,17 +73,31 @@ absl::StatusOr<uint32_t> OpenGraph::AddTensor(uint32_t slot, uint32_t layout, in
   if (layout >= layouts_.size()) {
     return UnknownError(reason::kTensorInvalid, "layout", layout, layouts_.size());
   }
-  PTO_RETURN_IF_ERROR(BytesNeeded(layouts_[layout], offset).status());
+  PTO_ASSIGN_OR_RETURN(const uint64_t bytes, BytesNeeded(layouts_[layout], offset));
+  if (bytes > slots_[slot].memory.bytes) {
+    return Error(reason::kTensorOutOfBounds,
+                 absl::StrCat("tensor ", tensors_.size(), " needs ", bytes, " bytes of buffer '",
+                              slots_[slot].name, "', which has ", slots_[slot].memory.bytes))
+        .At("offset")
+        .With("buffer", slots_[slot].name)
+        .With("tensor", tensors_.size())
+        .With("have", slots_[slot].memory.bytes)
+        .With("want", bytes);
+  }
   tensors_.push_back({slot, layout, offset});
   tensor_places_.Add();
-  const auto element = static_cast<int64_t>(kernels::DtypeSize(layouts_[layout].dtype));
-  accesses_.AddRegion(slot, footprints_[layout], offset * element);
+  if (options_.find_dependencies) {
+    const auto element = static_cast<int64_t>(kernels::DtypeSize(layouts_[layout].dtype));
+    accesses_.AddRegion(slot, footprints_[layout], offset * element);
+  }
   return static_cast<uint32_t>(tensors_.size() - 1);
 }
 
 absl::StatusOr<uint32_t> OpenGraph::PlaceKernel(uint32_t kernel) {
   if (kernel >= kernels_.size()) {
-    return UnknownError(reason::kKernelUnknown, "kernel", kernel, kernels_.size());
+    return Error(reason::kKernelUnknown,
+                 absl::StrCat("there is no kernel ", kernel, ", only ", kernels_.size()))
+        .With("kernel", kernel);
   }
   if (kernel_places_.of[kernel] == kNone) {
     PTO_ASSIGN_OR_RETURN(const uint32_t place, part_->AddKernel(kernels_[kernel]->name));
@@ -85,12 +108,15 @@ absl::StatusOr<uint32_t> OpenGraph::PlaceKernel(uint32_t kernel) {
 
 absl::StatusOr<uint32_t> OpenGraph::PlaceTensor(uint32_t tensor) {
   if (tensor >= tensors_.size()) {
-    return UnknownError(reason::kTensorUnknown, "tensor", tensor, tensors_.size());
+    // The field is the caller's, as in GraphBuilder.
+    return Error(reason::kTensorUnknown,
+                 absl::StrCat("there is no tensor ", tensor, ", only ", tensors_.size()))
+        .With("tensor", tensor);
   }
   if (tensor_places_.of[tensor] != kNone) return tensor_places_.of[tensor];
   const ImageTensor& record = tensors_[tensor];
   if (slot_places_.of[record.slot] == kNone) {
-    slot_places_.Set(record.slot, part_->AddSlot(slots_[record.slot]));
+    slot_places_.Set(record.slot, part_->AddSlot(slots_[record.slot].name));
   }
   if (layout_places_.of[record.layout] == kNone) {
     const Layout& layout = layouts_[record.layout];
@@ -110,7 +136,7 @@ absl::StatusOr<uint32_t> OpenGraph::PlaceTensor(uint32_t tensor) {
 absl::Status OpenGraph::PlaceArgs(absl::Span<const uint32_t> args, std::vector<uint32_t>* placed) {
   for (size_t i = 0; i < args.size(); ++i) {
     const absl::StatusOr<uint32_t> place = PlaceTensor(args[i]);
-    if (!place.ok()) return PrefixField(place.status(), absl::StrCat("args[", i, "]."));
+    if (!place.ok()) return PrefixField(place.status(), absl::StrCat("args[", i, "]"));
     placed->push_back(*place);
   }
   return absl::OkStatus();
@@ -130,15 +156,17 @@ void OpenGraph::FindOf(uint32_t kernel, const TaskInput& task, absl::Span<const 
   }
 }
 
-void OpenGraph::FindDependencies(const TaskInput& task) {
+absl::Status OpenGraph::FindDependencies(const TaskInput& task) {
   found_.assign(task.dependencies.begin(), task.dependencies.end());
-  const auto find = [&](absl::Span<const uint32_t> args) {
-    FindOf(task.kernel, task, args);
-    for (const uint32_t kernel : task.vector_kernels) FindOf(kernel, task, args);
-  };
-  if (task.members.empty()) find(task.args);
-  for (const TaskInput::Member& member : task.members) find(member.args);
-  if (task.predicate.has_value()) accesses_.Read(next_task_, task.predicate->tensor, found_);
+  if (options_.find_dependencies) {
+    const auto find = [&](absl::Span<const uint32_t> args) {
+      FindOf(task.kernel, task, args);
+      for (const uint32_t kernel : task.vector_kernels) FindOf(kernel, task, args);
+    };
+    if (task.members.empty()) find(task.args);
+    for (const TaskInput::Member& member : task.members) find(member.args);
+    if (task.predicate.has_value()) accesses_.Read(next_task_, task.predicate->tensor, found_);
+  }
   std::sort(found_.begin(), found_.end());
   found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
   dependencies_.clear();
@@ -149,6 +177,58 @@ void OpenGraph::FindDependencies(const TaskInput& task) {
       links_.push_back({next_task_ - first_task_, before});
     }
   }
+  const uint64_t had = part_dependencies_;
+  part_dependencies_ += found_.size();
+  if (part_dependencies_ > target_.max_dependencies) {
+    return TooManyError(
+        absl::StrCat("a graph has at most ", target_.max_dependencies, " dependencies at once"),
+        target_.max_dependencies, had, found_.size());
+  }
+  const uint64_t compared = (accesses_.compared() - part_compared_) / 4;
+  if (compared > target_.max_dependencies) {
+    return TooManyError("too many tensors of the graph overlap", target_.max_dependencies, had,
+                        compared);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OpenGraph::CheckChip(const pto_kernel_info& info, uint32_t chip, uint32_t tensor) {
+  Slot& slot = slots_[tensors_[tensor].slot];
+  uint32_t& known = slot.memory.chip;
+  if (known == chip) return absl::OkStatus();
+  if (info.control != PTO_CONTROL_NONE) return absl::OkStatus();
+  if (known == ImageSlot::kUnused) {
+    known = chip;
+    return absl::OkStatus();
+  }
+  return Error(reason::kBufferOnOtherChip,
+               absl::StrCat("buffer '", slot.name, "' is on chips/", known, ", the task on chips/",
+                            chip))
+      .With("have", absl::StrCat("chips/", known))
+      .With("want", absl::StrCat("chips/", chip));
+}
+
+absl::Status OpenGraph::CheckChips(const TaskInput& task) {
+  const pto_kernel_info& info = *kernels_[task.kernel];
+  const auto check = [&](uint32_t chip, absl::Span<const uint32_t> args) -> absl::Status {
+    for (size_t i = 0; i < args.size(); ++i) {
+      absl::Status fits = CheckChip(info, chip, args[i]);
+      if (!fits.ok()) return PrefixField(fits, absl::StrCat("args[", i, "]"));
+    }
+    return absl::OkStatus();
+  };
+  uint32_t first_chip = task.chip;
+  if (task.members.empty()) {
+    PTO_RETURN_IF_ERROR(check(task.chip, task.args));
+  } else {
+    first_chip = task.members[0].chip;
+  }
+  for (size_t i = 0; i < task.members.size(); ++i) {
+    absl::Status fits = check(task.members[i].chip, task.members[i].args);
+    if (!fits.ok()) return PrefixField(fits, absl::StrCat("members[", i, "]."));
+  }
+  if (!task.predicate.has_value()) return absl::OkStatus();
+  return PrefixField(CheckChip(info, first_chip, task.predicate->tensor), "predicate.tensor");
 }
 
 absl::Status OpenGraph::CheckDependencies(const TaskInput& task) const {
@@ -170,11 +250,16 @@ absl::StatusOr<uint32_t> OpenGraph::AddTask(const TaskInput& task) {
   }
   PTO_RETURN_IF_ERROR(CheckDependencies(task));
   TaskInput placed = task;
-  PTO_ASSIGN_OR_RETURN(placed.kernel, PlaceKernel(task.kernel));
+  const absl::StatusOr<uint32_t> own_kernel = PlaceKernel(task.kernel);
+  if (!own_kernel.ok()) return PrefixField(own_kernel.status(), "kernel");
+  placed.kernel = *own_kernel;
   vector_kernels_.clear();
-  for (const uint32_t kernel : task.vector_kernels) {
-    PTO_ASSIGN_OR_RETURN(const uint32_t place, PlaceKernel(kernel));
-    vector_kernels_.push_back(place);
+  for (size_t i = 0; i < task.vector_kernels.size(); ++i) {
+    const absl::StatusOr<uint32_t> place = PlaceKernel(task.vector_kernels[i]);
+    if (!place.ok()) {
+      return PrefixField(place.status(), absl::StrCat("launch.vector_kernels[", i, "]"));
+    }
+    vector_kernels_.push_back(*place);
   }
   placed.vector_kernels = vector_kernels_;
   args_.clear();
@@ -194,12 +279,13 @@ absl::StatusOr<uint32_t> OpenGraph::AddTask(const TaskInput& task) {
   placed.members = members_;
   if (task.predicate.has_value()) {
     const absl::StatusOr<uint32_t> place = PlaceTensor(task.predicate->tensor);
-    if (!place.ok()) return PrefixField(place.status(), "predicate.");
+    if (!place.ok()) return PrefixField(place.status(), "predicate.tensor");
     placed.predicate->tensor = *place;
   }
-  FindDependencies(task);
+  PTO_RETURN_IF_ERROR(FindDependencies(task));
   placed.dependencies = dependencies_;
   PTO_RETURN_IF_ERROR(part_->AddTask(placed).status());
+  PTO_RETURN_IF_ERROR(CheckChips(task));
   return next_task_++;
 }
 
@@ -213,7 +299,9 @@ absl::StatusOr<GraphSegment> OpenGraph::Cut() {
   for (Places* places : {&kernel_places_, &slot_places_, &layout_places_, &tensor_places_}) {
     places->Clear();
   }
-  part_ = NewPart(target_);
+  part_ = NewPart();
+  part_dependencies_ = 0;
+  part_compared_ = accesses_.compared();
   first_task_ = next_task_;
   return segment;
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -39,15 +40,27 @@ struct GraphSegment {
 // how far all tasks have ended, so that what is kept depends on the tasks that have not. A task
 // that has failed must not be forgotten as long as its failure is to reach later ones.
 //
-// Everything that can be wrong is refused as by a GraphBuilder; after an error the graph is of no
-// use. Not thread-safe.
+// Everything that can be wrong is refused as by a GraphBuilder, with the same fields; what is
+// limited there for a graph is limited here for a segment. After an error the graph is of no use.
+// Not thread-safe.
 class OpenGraph {
  public:
-  explicit OpenGraph(const GraphTarget& target);
+  using Options = GraphBuilder::Options;
+  // What is known of the memory of a slot.
+  struct SlotMemory {
+    // ImageSlot::kUnused lets the first task that needs a chip decide.
+    uint32_t chip = ImageSlot::kUnused;
+    uint64_t bytes = ~uint64_t{0};
+  };
+
+  explicit OpenGraph(const GraphTarget& target) : OpenGraph(target, Options()) {}
+  OpenGraph(const GraphTarget& target, const Options& options);
 
   // Each returns the new thing's index, which counts from 0.
   absl::StatusOr<uint32_t> AddKernel(absl::string_view name);
-  uint32_t AddSlot(absl::string_view name);
+  // A slot that is known by this name stays what it is.
+  uint32_t AddSlot(absl::string_view name) { return AddSlot(name, SlotMemory()); }
+  uint32_t AddSlot(absl::string_view name, const SlotMemory& memory);
   absl::StatusOr<uint32_t> AddLayout(uint32_t dtype, absl::Span<const int64_t> shape,
                                      absl::Span<const int64_t> strides);
   absl::StatusOr<uint32_t> AddTensor(uint32_t slot, uint32_t layout, int64_t offset);
@@ -58,6 +71,7 @@ class OpenGraph {
   // What was added since the last cut; there must be a task.
   absl::StatusOr<GraphSegment> Cut();
   uint32_t task_count() const { return next_task_; }
+  const pto_kernel_info& kernel(uint32_t index) const { return *kernels_[index]; }
   uint32_t uncut_tasks() const { return next_task_ - first_task_; }
 
   // All tasks below have ended.
@@ -87,13 +101,24 @@ class OpenGraph {
   absl::StatusOr<uint32_t> PlaceTensor(uint32_t tensor);
   // Appends the places of the tensors.
   absl::Status PlaceArgs(absl::Span<const uint32_t> args, std::vector<uint32_t>* placed);
-  void FindDependencies(const TaskInput& task);
+  absl::Status FindDependencies(const TaskInput& task);
   void FindOf(uint32_t kernel, const TaskInput& task, absl::Span<const uint32_t> args);
   absl::Status CheckDependencies(const TaskInput& task) const;
+  // Sees to it that a slot is on one chip, over all segments. The part has taken the task.
+  absl::Status CheckChips(const TaskInput& task);
+  absl::Status CheckChip(const pto_kernel_info& info, uint32_t chip, uint32_t tensor);
+  std::unique_ptr<GraphBuilder> NewPart() const;
+
+  struct Slot {
+    std::string name;
+    SlotMemory memory;
+  };
 
   const GraphTarget target_;
+  const Options options_;
   std::vector<const pto_kernel_info*> kernels_;
-  std::vector<std::string> slots_;
+  std::vector<Slot> slots_;
+  absl::flat_hash_map<std::string, uint32_t> slot_by_name_;
   std::vector<Layout> layouts_;
   std::vector<uint32_t> footprints_;  // of the layouts
   std::vector<ImageTensor> tensors_;
@@ -102,7 +127,9 @@ class OpenGraph {
   std::unique_ptr<GraphBuilder> part_;
   Places kernel_places_, slot_places_, layout_places_, tensor_places_;
   std::vector<GraphSegment::Link> links_;
-  uint32_t first_task_ = 0;  // of the part
+  uint64_t part_dependencies_ = 0;  // links among them
+  uint64_t part_compared_ = 0;      // what the map had compared when the part began
+  uint32_t first_task_ = 0;         // of the part
   uint32_t next_task_ = 0;
   uint32_t ended_ = 0;  // tasks below have
 

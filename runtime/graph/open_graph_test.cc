@@ -101,6 +101,102 @@ TEST_F(OpenGraphTest, BadTasksAreRefused) {
   EXPECT_THAT(graph_.Cut(), HasReason(reason::kGraphEmpty));
 }
 
+TEST_F(OpenGraphTest, ErrorsNameTheFieldsOfABuilder) {
+  const auto field_of = [&](const TaskInput& task) {
+    OpenGraph graph(GraphTestTarget());
+    graph.AddKernel("axpy").value();
+    return GetErrorDetail(graph.AddTask(task).status())->field;
+  };
+  TaskInput task;
+  task.kernel = 7;
+  EXPECT_EQ(field_of(task), "kernel");
+  task.kernel = 0;
+  const uint32_t vector_kernels[] = {9};
+  task.vector_kernels = vector_kernels;
+  EXPECT_EQ(field_of(task), "launch.vector_kernels[0]");
+  task.vector_kernels = {};
+  const uint32_t args[] = {3};
+  task.args = args;
+  EXPECT_EQ(field_of(task), "args[0]");
+  task.args = {};
+  const TaskInput::Member members[] = {{0, args}};
+  task.members = members;
+  EXPECT_EQ(field_of(task), "members[0].args[0]");
+  task.members = {};
+  task.predicate = PredicateInput{5, PTO_EQ, 0};
+  EXPECT_EQ(field_of(task), "predicate.tensor");
+}
+
+TEST_F(OpenGraphTest, ABufferIsOnOneChipOverAllSegments) {
+  Axpy(0, 4, 8).value();
+  graph_.Cut().value();
+  const uint32_t args[] = {tensors_[0], tensors_[4], tensors_[8]};
+  const ScalarInput alpha;
+  TaskInput task;
+  task.kernel = axpy_;
+  task.chip = 1;
+  task.args = args;
+  task.scalars = absl::MakeConstSpan(&alpha, 1);
+  const absl::Status other = graph_.AddTask(task).status();
+  EXPECT_THAT(other, HasReason(reason::kBufferOnOtherChip));
+  EXPECT_EQ(GetErrorDetail(other)->field, "args[0]");
+}
+
+TEST_F(OpenGraphTest, WhatIsKnownOfABufferIsHeldAgainstItsTensorsAndTasks) {
+  const uint32_t layout = graph_.AddLayout(PTO_F32, {4}, {}).value();
+  const uint32_t slot = graph_.AddSlot("known", {.chip = 1, .bytes = 32});
+  EXPECT_EQ(graph_.AddSlot("known"), slot);
+  const uint32_t tensor = graph_.AddTensor(slot, layout, 4).value();
+  EXPECT_THAT(graph_.AddTensor(slot, layout, 5), HasReason(reason::kTensorOutOfBounds));
+  const uint32_t args[] = {tensor, tensor, tensor};
+  const ScalarInput alpha;
+  TaskInput task;
+  task.kernel = axpy_;
+  task.args = args;
+  task.scalars = absl::MakeConstSpan(&alpha, 1);
+  task.chip = 1;
+  EXPECT_EQ(graph_.AddTask(task).value(), 0u);
+  task.chip = 0;
+  EXPECT_THAT(graph_.AddTask(task), HasReason(reason::kBufferOnOtherChip));
+}
+
+TEST_F(OpenGraphTest, DependenciesOfASegmentAreLimited) {
+  GraphTarget target = GraphTestTarget();
+  target.max_dependencies = 3;
+  OpenGraph graph(target);
+  TaskInput task;
+  task.kernel = graph.AddKernel("join").value();
+  graph.AddTask(task).value();
+  graph.AddTask(task).value();
+  const uint32_t after[] = {0, 1};
+  task.dependencies = after;
+  graph.AddTask(task).value();
+  graph.Cut().value();
+  // Those of the segment before do not count any more, but links do.
+  graph.AddTask(task).value();
+  EXPECT_THAT(graph.AddTask(task), HasReason(reason::kGraphTooLarge));
+}
+
+TEST_F(OpenGraphTest, OnlyExplicitDependenciesOnRequest) {
+  OpenGraph graph(GraphTestTarget(), {.find_dependencies = false});
+  const uint32_t layout = graph.AddLayout(PTO_F32, {4}, {}).value();
+  const uint32_t tensor = graph.AddTensor(graph.AddSlot("data"), layout, 0).value();
+  const uint32_t args[] = {tensor, tensor, tensor};
+  const ScalarInput alpha;
+  TaskInput task;
+  task.kernel = graph.AddKernel("axpy").value();
+  task.args = args;
+  task.scalars = absl::MakeConstSpan(&alpha, 1);
+  graph.AddTask(task).value();
+  graph.AddTask(task).value();
+  const uint32_t after[] = {1};
+  task.dependencies = after;
+  graph.AddTask(task).value();
+  const GraphSegment segment = graph.Cut().value();
+  EXPECT_THAT(segment.image->successors(0), IsEmpty());
+  EXPECT_THAT(segment.image->successors(1), ElementsAre(2));
+}
+
 // Many tasks on few tensors: what is kept depends on how many have not ended.
 TEST_F(OpenGraphTest, WhatIsKeptIsBounded) {
   size_t most = 0;

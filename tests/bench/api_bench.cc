@@ -18,6 +18,7 @@
 #include "tests/bench/event_rate.h"
 #include "tests/bench/large_graph.h"
 #include "tests/bench/latency.h"
+#include "tests/bench/open_rate.h"
 #include "tests/bench/report.h"
 #include "tests/bench/run_rate.h"
 #include "tests/bench/servers.h"
@@ -63,6 +64,7 @@ absl::Status Measure(const Flags& flags, const std::string& self, Report& report
   if (wanted("rate")) PTO_RETURN_IF_ERROR(MeasureRunRate(*servers, effort, report));
   if (wanted("events")) PTO_RETURN_IF_ERROR(MeasureEventRate(*servers, effort, report));
   if (wanted("transfer")) PTO_RETURN_IF_ERROR(MeasureTransferRate(*servers, effort, report));
+  if (wanted("open")) PTO_RETURN_IF_ERROR(MeasureOpenRate(*servers, effort, report));
   if (wanted("graph")) {
     const std::string alone = FindProgram(self, "tests/bench/graph_alone");
     if (alone.empty()) return absl::NotFoundError("graph_alone was not found beside this program");
@@ -85,7 +87,7 @@ int Main(int argc, char** argv) {
                "a second or two, to see that everything works; targets do not count");
   app.add_option("--ptod", flags.ptod, "the daemon's program")->type_name("PATH");
   app.add_option("--only", flags.only, "one part")
-      ->check(CLI::IsMember({"latency", "rate", "events", "transfer", "graph"}));
+      ->check(CLI::IsMember({"latency", "rate", "events", "transfer", "graph", "open"}));
   app.add_option("--placement", flags.placement,
                  "CPUs of client and servers when latency is measured (default apart)")
       ->check(CLI::IsMember({"free", "apart", "together"}));

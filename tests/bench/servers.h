@@ -31,6 +31,7 @@ struct Effort {
   uint64_t event_tasks = 100'000;
   uint64_t transfer_bytes = uint64_t{256} << 20;
   uint64_t large_graph_tasks = 1'000'000;
+  uint64_t open_run_tasks = 10'000'000;
 
   // Only shows that everything works.
   static Effort Quick() {
@@ -40,7 +41,8 @@ struct Effort {
             .pipelined_runs = 200,
             .event_tasks = 20'000,
             .transfer_bytes = uint64_t{8} << 20,
-            .large_graph_tasks = 10'000};
+            .large_graph_tasks = 10'000,
+            .open_run_tasks = 400'000};
   }
 };
 
@@ -59,6 +61,8 @@ class Servers {
   absl::Status Place(Placement placement) {
     return bench::Place(placement, {daemon_process_.pid(), bare_process_.pid()});
   }
+
+  pid_t daemon_pid() const { return daemon_process_.pid(); }
 
   // Reaches the daemon.
   Client& client() { return client_; }

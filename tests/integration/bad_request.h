@@ -35,6 +35,8 @@ std::vector<BadRequest> BadDomainRequests();
 std::vector<BadRequest> BadEventRequests();
 std::vector<BadRequest> BadRunRequests();
 std::vector<BadRequest> BadLaunchRequests();
+// Before the run begins; what is wrong later ends it, once for each id.
+std::vector<BadRequest> BadOpenRuns();
 std::vector<BadRequest> BadGraphs();
 std::vector<BadRequest> BadPackedGraphs();
 // Members, predicates, times and options, in both forms of a graph.

@@ -99,7 +99,7 @@ std::vector<BadRequest> AllBadRequests() {
   for (const auto& rows :
        {BadNodeRequests(), BadSessionRequests(), BadBufferRequests(), BadKernelRequests(),
         BadDomainRequests(), BadEventRequests(), BadRunRequests(), BadLaunchRequests(), BadGraphs(),
-        BadPackedGraphs(), BadDetails()}) {
+        BadPackedGraphs(), BadDetails(), BadOpenRuns()}) {
     all.insert(all.end(), rows.begin(), rows.end());
   }
   return all;
@@ -216,7 +216,7 @@ TEST(BadRequestTableTest, TheTableNamesEveryReasonOfARequest) {
       reason::kInstanceRunning, reason::kPathUnusable,      reason::kListenFailed,
       reason::kServiceUnknown,  reason::kDaemonUnreachable, reason::kClientTimeout,
       reason::kStreamEnded,     reason::kJobInvalid,        reason::kUsage,
-      reason::kCheckFailed,     reason::kInterrupted,
+      reason::kCheckFailed,     reason::kInterrupted,       reason::kStreamBroken,
   };
   const std::vector<BadRequest> rows = AllBadRequests();
   for (const Reason* listed : AllReasons()) {

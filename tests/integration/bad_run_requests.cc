@@ -61,6 +61,55 @@ std::vector<BadRequest> BadEventRequests() {
   };
 }
 
+std::vector<BadRequest> BadOpenRuns() {
+  const std::string stream = "/pto.v1.RunService/StreamRun";
+  const auto header = [](const std::string& rest) {
+    return absl::StrCat("header { parent: 'sessions/main' run_id: 'open' ", rest, " }");
+  };
+  return {
+      {"nothing", stream, {}, reason::kStreamEmpty, "header"},
+      {"empty part", stream, {""}, reason::kFieldInvalid, "part"},
+      {"block first", stream, {"block { kernels: 'noop' }"}, reason::kStreamOrder, "block"},
+      {"commit first", stream, {"commit { }"}, reason::kStreamOrder, "commit"},
+      {"no parent", stream, {"header { run_id: 'open' }"}, reason::kNameInvalid, "header.parent"},
+      {"no id", stream, {"header { parent: 'sessions/main' }"}, reason::kIdInvalid, "header.run_id"},
+      {"session unknown",
+       stream,
+       {"header { parent: 'sessions/nope' run_id: 'open' }"},
+       reason::kSessionUnknown,
+       ""},
+      {"session ended",
+       stream,
+       {"header { parent: 'sessions/gone' run_id: 'open' }"},
+       reason::kSessionEnded,
+       ""},
+      {"id of a run",
+       stream,
+       {"header { parent: 'sessions/main' run_id: 'kept-1' }"},
+       reason::kRunIdUsed,
+       "header.run_id"},
+      {"id of a forgotten run",
+       stream,
+       {"header { parent: 'sessions/main' run_id: 'old' }"},
+       reason::kRunIdUsed,
+       "header.run_id"},
+      {"negative wait", stream, {header("wait { seconds: -1 }")}, reason::kFieldInvalid,
+       "header.wait"},
+      {"wait too long", stream, {header("wait { seconds: 3601 }")}, reason::kFieldInvalid,
+       "header.wait"},
+      {"negative timeout",
+       stream,
+       {header("options { timeout { seconds: -1 } }")},
+       reason::kFieldInvalid,
+       "header.options.timeout"},
+      {"level unknown",
+       stream,
+       {header("options { event_level: 77 }")},
+       reason::kFieldInvalid,
+       "header.options.event_level"},
+  };
+}
+
 std::vector<BadRequest> BadRunRequests() {
   const std::string get = "/pto.v1.RunService/GetRun";
   const std::string wait = "/pto.v1.RunService/WaitRun";

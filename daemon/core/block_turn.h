@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "daemon/core/run_turn.h"
+
+namespace pto {
+
+// The place of one block of an open run among the runs of its session. The blocks of one run do
+// not wait for each other: their tasks do, where they have to.
+class BlockTurn final : public RunTurn {
+ public:
+  // `run` stands for the run, and is only compared. Both functions are called at most once.
+  BlockTurn(const void* run, std::function<void()> on_turn, std::function<void(RunTurn&)> on_late)
+      : RunTurn(run), on_turn_(std::move(on_turn)), on_late_(std::move(on_late)) {}
+
+ protected:
+  void OnTurn() override { on_turn_(); }
+  void OnPassedLate() override { on_late_(*this); }
+
+ private:
+  const std::function<void()> on_turn_;
+  const std::function<void(RunTurn&)> on_late_;
+};
+
+}  // namespace pto

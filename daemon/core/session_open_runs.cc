@@ -1,0 +1,64 @@
+// The part of a session that has to do with open runs.
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/core/session.h"
+#include "runtime/base/error.h"
+#include "runtime/base/status_macros.h"
+
+namespace pto {
+
+absl::StatusOr<std::shared_ptr<StreamedRun>> Session::StartOpenRun(RunTerms terms) {
+  std::shared_ptr<StreamedRun> entry;
+  {
+    MutexLock lock(mutex_);
+    PTO_RETURN_IF_ERROR(CheckAlive());
+    // What it executes is not known yet, so no other request is the same.
+    if (runs_.Find(terms.id) != nullptr || runs_.IsForgotten(terms.id)) {
+      return Error(reason::kRunIdUsed, absl::StrCat("there is or was a run '", terms.id, "'"))
+          .At("run_id")
+          .With("run", terms.id);
+    }
+    PTO_RETURN_IF_ERROR(CheckRunLimit());
+    StreamedRun::Parts parts;
+    parts.run.engine = options_.engine;
+    parts.run.clock = options_.clock;
+    parts.run.record_level = terms.record_level;
+    parts.run.task_timeout_ns = terms.task_timeout_ns;
+    parts.run.wait_timeout_ns = terms.wait_timeout_ns;
+    parts.run.priority = terms.priority;
+    parts.run.account = account_;
+    parts.budget = open_tasks_;
+    parts.timers = options_.timers;
+    parts.timeout_ns = terms.timeout_ns;
+    parts.queue_timeout_ns = terms.queue_timeout_ns;
+    RunEntry::Options options = DescribeRun(terms);
+    options.record.open = true;
+    entry = std::make_shared<StreamedRun>(std::move(options), std::move(parts));
+    entry->Prepare();
+    runs_.Add(entry);
+    active_runs_.fetch_add(1, std::memory_order_acq_rel);
+  }
+  entry->Begin();
+  // The session may have ended between the registration of the run and its beginning.
+  if (ended()) entry->Stop(RunState::kCancelled, EndedError());
+  return entry;
+}
+
+absl::StatusOr<std::shared_ptr<const BoundSlots>> Session::EnterBlock(
+    const GraphImage& image, const std::shared_ptr<BlockTurn>& turn) {
+  MutexLock lock(mutex_);
+  PTO_RETURN_IF_ERROR(CheckAlive());
+  PTO_ASSIGN_OR_RETURN(std::shared_ptr<const BoundSlots> slots,
+                       BindSlots(image, {}, buffers_, name()));
+  RunTurn::Enter(turn, slots->accesses);
+  return slots;
+}
+
+void Session::LeaveBlock(BlockTurn& turn) {
+  MutexLock lock(mutex_);
+  if (!turn.Leave()) ++late_turns_;
+}
+
+}  // namespace pto

@@ -1,0 +1,119 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/optional.h"
+#include "daemon/core/block_turn.h"
+#include "daemon/core/run_entry.h"
+#include "daemon/core/session_buffer.h"
+#include "daemon/core/task_budget.h"
+#include "runtime/base/timer.h"
+#include "runtime/engine/open_run.h"
+
+namespace pto {
+
+// An open run: its tasks come in blocks while the first ones run already. Each block takes its
+// place among the session's runs when it comes. While one waits for its turn no other is taken,
+// so that blocks begin in their order. Append and Close are called by one thread at a time, and
+// only when there is room; the rest is thread-safe.
+class StreamedRun final : public RunEntry, public OpenRunObserver {
+ public:
+  struct Parts {
+    OpenRun::Options run;  // without the observer
+    std::shared_ptr<TaskBudget> budget;
+    TimerQueue* timers = nullptr;
+    // As in RunSpec.
+    int64_t timeout_ns = 0;
+    int64_t queue_timeout_ns = 0;
+  };
+
+  StreamedRun(Options options, Parts parts);
+
+  // Once, before others can see it.
+  void Prepare();
+  // Tells that it is there, and sets its deadlines. Once, before its first block.
+  void Begin();
+  // Takes a block. What is wrong with its buffers is an error, and the block is not taken.
+  absl::Status Append(GraphSegment segment);
+  // No more blocks come.
+  void Close();
+
+  // Returns true when a block can be taken, or when the run has ended. Else `on_room` is called
+  // once when that may be so: the budget has room again or no task of the run is live, so that
+  // no run waits for room that only others can make.
+  bool AwaitRoom(std::function<void()> on_room);
+
+  // All tasks below this one have ended well.
+  uint32_t ended_before() const { return run_->ended_before(); }
+  // Tasks that are remembered because tasks of their blocks failed.
+  uint64_t failed_block_tasks() const { return run_->failed_segment_tasks(); }
+
+  RunStatus Status() const override;
+  void Stop(RunState as, const absl::Status& error) override;
+  void Tell() override;
+
+  std::string name() const override { return record().name(); }
+  void OnStarted() override;
+  void OnRecords(size_t waiting) override;
+  void OnSegmentEnded(uint32_t first_task) override;
+  void OnFinished() override;
+
+ protected:
+  // Its blocks have turns; the run as a whole waits for nobody.
+  void OnTurn() override {}
+  void OnPassedLate() override {}
+
+ private:
+  struct Block {
+    std::shared_ptr<BlockTurn> turn;
+    std::vector<std::shared_ptr<SessionBuffer>> buffers;
+    uint64_t tasks = 0;
+  };
+  // A block whose turn has not come.
+  struct Waiting {
+    GraphSegment segment;
+    std::shared_ptr<const RunSlots> slots;
+  };
+
+  void SetDeadlines();
+  void OnBlockTurn();
+  // Takes a block out, if it is there, and lets go of all that it held.
+  void EndBlock(uint32_t first_task);
+  // Calls who waits for room.
+  void TellRoom();
+  // The buffer is in use while a block of the run uses it, and counts once.
+  void Hold(const std::vector<std::shared_ptr<SessionBuffer>>& buffers)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(block_mutex_);
+  void CollectNews(std::vector<LogEntry>* news) ABSL_EXCLUSIVE_LOCKS_REQUIRED(tell_mutex_);
+  void TellNews();
+  absl::Time TimeOf(int64_t ns) const {
+    return record().create_time + absl::Nanoseconds(ns - run_->accepted_ns());
+  }
+
+  const Parts parts_;
+  std::shared_ptr<OpenRun> run_;  // set by Prepare
+
+  // Held while news goes to the log, so that it keeps its order.
+  Mutex tell_mutex_;
+  bool told_queued_ ABSL_GUARDED_BY(tell_mutex_) = false;
+  bool told_started_ ABSL_GUARDED_BY(tell_mutex_) = false;
+
+  Mutex block_mutex_;
+  std::map<uint32_t, Block> blocks_ ABSL_GUARDED_BY(block_mutex_);  // by their first tasks
+  absl::optional<Waiting> waiting_ ABSL_GUARDED_BY(block_mutex_);
+  // A block waits for its turn, or is being begun.
+  bool busy_ ABSL_GUARDED_BY(block_mutex_) = false;
+  uint64_t live_tasks_ ABSL_GUARDED_BY(block_mutex_) = 0;
+  std::map<SessionBuffer*, uint64_t> buffer_uses_ ABSL_GUARDED_BY(block_mutex_);  // in blocks
+  std::function<void()> on_room_ ABSL_GUARDED_BY(block_mutex_);
+  bool stopped_ ABSL_GUARDED_BY(block_mutex_) = false;
+  std::vector<TimerQueue::Id> deadlines_ ABSL_GUARDED_BY(block_mutex_);
+};
+
+}  // namespace pto

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <utility>
+
+#include "runtime/base/mutex.h"
+
+namespace pto {
+
+// How many tasks of a session's open runs have come and not ended. It refuses nothing: who wants
+// to bring more looks whether it is full, and waits. Thread-safe.
+class TaskBudget {
+ public:
+  explicit TaskBudget(uint64_t limit) : limit_(limit) {}
+
+  uint64_t limit() const { return limit_; }
+  uint64_t taken() const {
+    MutexLock lock(mutex_);
+    return taken_;
+  }
+
+  void Take(uint64_t tasks) {
+    MutexLock lock(mutex_);
+    taken_ += tasks;
+  }
+
+  // Calls all who wait when there is room.
+  void GiveBack(uint64_t tasks) {
+    std::map<const void*, std::function<void()>> waiters;
+    {
+      MutexLock lock(mutex_);
+      taken_ -= tasks;
+      if (taken_ < limit_) waiters.swap(waiters_);
+    }
+    for (auto& [who, waiter] : waiters) waiter();
+  }
+
+  // Returns true when there is room. Else `waiter` is called once when there may be; one for each
+  // `who`.
+  bool AwaitRoom(const void* who, std::function<void()> waiter) {
+    std::function<void()> before;  // destroyed without the lock
+    MutexLock lock(mutex_);
+    if (taken_ < limit_) return true;
+    before = std::exchange(waiters_[who], std::move(waiter));
+    return false;
+  }
+
+ private:
+  const uint64_t limit_;
+  mutable Mutex mutex_;
+  uint64_t taken_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<const void*, std::function<void()>> waiters_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace pto

@@ -1,0 +1,299 @@
+#include "daemon/services/stream_run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/graph/fields.h"
+#include "daemon/graph/names.h"
+#include "daemon/services/convert.h"
+#include "daemon/services/run_request.h"
+#include "runtime/base/error.h"
+#include "runtime/base/status_macros.h"
+
+namespace pto {
+namespace {
+
+absl::Status OrderError(absl::string_view part, absl::string_view message) {
+  return Error(reason::kStreamOrder, message).At(part);
+}
+
+}  // namespace
+
+StreamRun* StreamRun::Make(Node& node, StopList& streams) {
+  std::shared_ptr<StreamRun> stream(new StreamRun(node, streams));
+  stream->self_ = stream;
+  return stream.get();
+}
+
+void StreamRun::OnStart() {
+  stop_id_ = streams_.Add([weak = weak_from_this()] {
+    const std::shared_ptr<StreamRun> stream = weak.lock();
+    if (stream == nullptr) return;
+    std::shared_ptr<StreamedRun> run;
+    {
+      MutexLock lock(stream->mutex_);
+      run = stream->run_;
+    }
+    if (run == nullptr) {
+      stream->AnswerWithError(Error(reason::kNodeDraining, "the daemon stops"));
+    } else {
+      run->Stop(RunState::kCancelled,
+                Error(reason::kRunCancelled, "the daemon stops").With("by", "stop"));
+    }
+  });
+  ReadNext();
+}
+
+// ---- reading
+
+void StreamRun::ReadNext() {
+  std::shared_ptr<StreamedRun> run;
+  {
+    MutexLock lock(mutex_);
+    if (finished_ || reading_ || committed_) return;
+    run = run_;
+  }
+  if (run != nullptr && !run->AwaitRoom([weak = weak_from_this()] {
+        if (const std::shared_ptr<StreamRun> stream = weak.lock()) stream->ReadNext();
+      })) {
+    return;
+  }
+  MutexLock lock(mutex_);
+  if (finished_ || reading_ || committed_) return;
+  reading_ = true;
+  StartRead(&request_);
+}
+
+void StreamRun::OnReadDone(bool ok) {
+  {
+    MutexLock lock(mutex_);
+    if (finished_) return;
+  }
+  if (!ok) {
+    OnReadsEnded();
+    return;
+  }
+  const absl::Status taken = Take(request_);
+  {
+    // Only now: the message is not needed any more.
+    MutexLock lock(mutex_);
+    reading_ = false;
+  }
+  if (!taken.ok()) {
+    Fail(RunState::kFailed, taken);
+    return;
+  }
+  ReadNext();
+}
+
+void StreamRun::OnReadsEnded() {
+  if (malformed()) {
+    Fail(RunState::kFailed, rpc::MalformedError());
+  } else if (decoder_.has_value()) {
+    // Whether the client has ended its half or has gone cannot be told apart.
+    Fail(RunState::kCancelled, Error(reason::kStreamBroken, "the stream ended without a commit")
+                                   .With("tasks", decoder_->tasks()));
+  } else {
+    Fail(RunState::kFailed, Error(reason::kStreamEmpty, "the stream has no header").At("header"));
+  }
+}
+
+absl::Status StreamRun::Take(const v1::StreamRunRequest& request) {
+  switch (request.part_case()) {
+    case v1::StreamRunRequest::kHeader:
+      if (decoder_.has_value()) return OrderError("header", "a second header came");
+      return TakeHeader(request.header());
+    case v1::StreamRunRequest::kBlock:
+      if (!decoder_.has_value()) return OrderError("block", "a block came before the header");
+      return TakeBlock(request.block());
+    case v1::StreamRunRequest::kCommit:
+      if (!decoder_.has_value()) return OrderError("commit", "the commit came before the header");
+      return TakeCommit(request.commit());
+    case v1::StreamRunRequest::PART_NOT_SET:
+      break;
+  }
+  return Error(reason::kFieldInvalid, "a part is empty")
+      .At("part")
+      .Hint("set header, block or commit");
+}
+
+absl::Status StreamRun::TakeHeader(const v1::StreamRunHeader& header) {
+  PTO_RETURN_IF_ERROR(node_.CheckAccepting());
+  PTO_ASSIGN_OR_RETURN(const std::string id, names::ParseSession(header.parent(), "header.parent"));
+  PTO_RETURN_IF_ERROR(names::CheckId(header.run_id(), "header.run_id"));
+  RunTerms terms;
+  PTO_RETURN_IF_ERROR(ParseRunOptions(header.options(), "header.options", &terms));
+  terms.id = header.run_id();
+  if (header.has_wait()) {
+    PTO_ASSIGN_OR_RETURN(wait_, ParseWait(header.wait(), "header.wait"));
+  }
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(id));
+  OpenDecoder::Options options;
+  options.session = id;
+  options.max_block_tasks = node_.limits().max_block_tasks;
+  options.limits = {node_.limits().max_graph_tensors, node_.limits().max_graph_edges};
+  options.find_dependencies = !header.explicit_dependencies_only();
+  options.run_timeout_ns = terms.timeout_ns;
+  options.find_buffer = [weak = std::weak_ptr<Session>(session)](
+                            absl::string_view buffer) -> absl::StatusOr<OpenGraph::SlotMemory> {
+    const std::shared_ptr<Session> owner = weak.lock();
+    if (owner == nullptr) return Error(reason::kSessionEnded, "the session has ended");
+    PTO_ASSIGN_OR_RETURN(const std::shared_ptr<SessionBuffer> found, owner->FindBuffer(buffer));
+    return OpenGraph::SlotMemory{found->memory->chip(), found->memory->bytes()};
+  };
+  absl::StatusOr<std::shared_ptr<StreamedRun>> run = session->StartOpenRun(std::move(terms));
+  if (!run.ok()) return PrefixField(run.status(), "header.");
+  decoder_.emplace(node_.target(), std::move(options));
+  session_ = session;
+  session_->AddHold();
+  {
+    MutexLock lock(mutex_);
+    run_ = *run;
+  }
+  (*run)->AddWaiter(
+      [stream = shared_from_this()](const RunStatus& status) { stream->OnRunEnded(status); });
+  return absl::OkStatus();
+}
+
+absl::Status StreamRun::TakeBlock(const v1::StreamRunBlock& block) {
+  std::shared_ptr<StreamedRun> run;
+  {
+    MutexLock lock(mutex_);
+    run = run_;
+  }
+  decoder_->ForgetBefore(run->ended_before());
+  const uint32_t number = decoder_->blocks();
+  PTO_ASSIGN_OR_RETURN(absl::optional<GraphSegment> segment, decoder_->Add(block));
+  if (!segment.has_value()) return absl::OkStatus();
+  const absl::Status appended = run->Append(*std::move(segment));
+  if (!appended.ok()) {
+    // A buffer that was there is there no more, or is another.
+    return Relocate(appended, absl::StrCat("blocks[", number, "].tasks"),
+                    {{"block", absl::StrCat(number)}});
+  }
+  CheckFailures();
+  return absl::OkStatus();
+}
+
+void StreamRun::CheckFailures() {
+  std::shared_ptr<StreamedRun> run;
+  {
+    MutexLock lock(mutex_);
+    run = run_;
+  }
+  const uint64_t kept = run->failed_block_tasks();
+  if (kept == 0) return;
+  const uint64_t limit = node_.limits().max_session_live_tasks;
+  const uint64_t have = std::max<uint64_t>(kept, decoder_->live_readers() / 4);
+  if (have <= limit) return;
+  run->Stop(RunState::kFailed,
+            Error(reason::kGraphTooLarge, "too many tasks have failed to remember them all")
+                .Limit("max_session_live_tasks", limit, have, 0)
+                .Hint("see the first error"));
+}
+
+absl::Status StreamRun::TakeCommit(const v1::PackedCommit& commit) {
+  if (commit.task_count() != decoder_->tasks()) {
+    return Error(reason::kBlockInvalid,
+                 absl::StrCat("the commit counts ", commit.task_count(), " tasks, but ",
+                              decoder_->tasks(), " came"))
+        .At("commit.task_count")
+        .With("block", decoder_->blocks())
+        .With("have", decoder_->tasks())
+        .With("want", commit.task_count());
+  }
+  std::shared_ptr<StreamedRun> run;
+  {
+    MutexLock lock(mutex_);
+    committed_ = true;
+    run = run_;
+  }
+  run->Close();
+  if (!wait_.has_value()) return absl::OkStatus();
+  if (*wait_ == absl::ZeroDuration()) {
+    Answer(run->Status());
+    return absl::OkStatus();
+  }
+  const TimerQueue::Id timer = node_.timers().Schedule(
+      node_.clock().NowNanos() + absl::ToInt64Nanoseconds(*wait_), [weak = weak_from_this(), run] {
+        if (const std::shared_ptr<StreamRun> stream = weak.lock()) stream->Answer(run->Status());
+      });
+  MutexLock lock(mutex_);
+  wait_timer_ = timer;
+  return absl::OkStatus();
+}
+
+// ---- the end
+
+void StreamRun::Fail(RunState as, const absl::Status& error) {
+  std::shared_ptr<StreamedRun> run;
+  {
+    MutexLock lock(mutex_);
+    if (!error_.has_value()) error_ = error;
+    run = run_;
+  }
+  if (run == nullptr) {
+    AnswerWithError(error);
+  } else {
+    run->Stop(as, error);
+  }
+}
+
+void StreamRun::OnRunEnded(const RunStatus& status) {
+  absl::optional<absl::Status> error;
+  {
+    MutexLock lock(mutex_);
+    error = error_;
+  }
+  if (error.has_value()) {
+    AnswerWithError(*error);
+  } else {
+    Answer(status);
+  }
+}
+
+void StreamRun::Answer(const RunStatus& status) {
+  v1::Run response;
+  ToProto(status, &response);
+  MutexLock lock(mutex_);
+  if (std::exchange(finished_, true)) return;
+  Finish(absl::OkStatus(), response);
+}
+
+void StreamRun::AnswerWithError(const absl::Status& error) {
+  MutexLock lock(mutex_);
+  if (std::exchange(finished_, true)) return;
+  FinishWithError(error);
+}
+
+void StreamRun::OnCancel() {
+  std::shared_ptr<StreamedRun> run;
+  bool committed = false;
+  {
+    MutexLock lock(mutex_);
+    run = run_;
+    committed = committed_;
+  }
+  // Nobody reads it.
+  AnswerWithError(absl::CancelledError("the client has gone"));
+  if (run != nullptr && !committed) {
+    run->Stop(RunState::kCancelled,
+              Error(reason::kStreamBroken, "the client has gone before the commit")
+                  .With("by", "StreamRun"));
+  }
+}
+
+void StreamRun::OnDone() {
+  streams_.Remove(stop_id_);
+  TimerQueue::Id timer = 0;
+  {
+    MutexLock lock(mutex_);
+    timer = wait_timer_;
+  }
+  if (timer != 0) node_.timers().Cancel(timer);
+  if (session_ != nullptr) session_->DropHold();
+  const std::shared_ptr<StreamRun> last = std::move(self_);
+}
+
+}  // namespace pto

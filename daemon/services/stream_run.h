@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "daemon/core/node.h"
+#include "daemon/core/session.h"
+#include "daemon/graph/open_decoder.h"
+#include "daemon/rpc/server.h"
+#include "daemon/rpc/stream.h"
+#include "daemon/services/stop_list.h"
+#include "pto/v1/run.grpc.pb.h"
+#include "runtime/base/mutex.h"
+
+namespace pto {
+
+// One StreamRun call: a header that begins an open run, blocks of its tasks, a commit. It reads
+// the next block only when there is room for it; until then HTTP/2's flow control holds the
+// client back. The call and the run end each other: a stream that breaks off before its commit
+// stops the run, and the end of the run answers the call.
+//
+// Owns itself until OnDone; the run may hold it longer.
+class StreamRun final : public rpc::ClientStreamReactor<v1::StreamRunRequest, v1::Run>,
+                        public std::enable_shared_from_this<StreamRun> {
+ public:
+  static StreamRun* Make(Node& node, StopList& streams);
+
+  void OnStart() override;
+  void OnReadDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+
+ private:
+  StreamRun(Node& node, StopList& streams) : node_(node), streams_(streams) {}
+
+  // ---- the reading side's
+  absl::Status Take(const v1::StreamRunRequest& request);
+  absl::Status TakeHeader(const v1::StreamRunHeader& header);
+  absl::Status TakeBlock(const v1::StreamRunBlock& block);
+  absl::Status TakeCommit(const v1::PackedCommit& commit);
+  // What the stream's end means.
+  void OnReadsEnded();
+  // Stops a run of which too much has failed to remember it all.
+  void CheckFailures();
+
+  // ---- any thread
+  // Reads on when there is room, or when there is some.
+  void ReadNext();
+  // Something is wrong: stops the run, whose end answers the call with the error.
+  void Fail(RunState as, const absl::Status& error);
+  void OnRunEnded(const RunStatus& status);
+  void Answer(const RunStatus& status);
+  void AnswerWithError(const absl::Status& error);
+
+  Node& node_;
+  StopList& streams_;
+  std::shared_ptr<StreamRun> self_;  // until OnDone
+  StopList::Id stop_id_ = 0;
+
+  // The reading side's.
+  v1::StreamRunRequest request_;
+  absl::optional<OpenDecoder> decoder_;
+  absl::optional<absl::Duration> wait_;  // none: until the run has ended
+  std::shared_ptr<Session> session_;     // whose lease the stream keeps
+
+  Mutex mutex_;
+  std::shared_ptr<StreamedRun> run_ ABSL_GUARDED_BY(mutex_);
+  absl::optional<absl::Status> error_ ABSL_GUARDED_BY(mutex_);
+  TimerQueue::Id wait_timer_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool reading_ ABSL_GUARDED_BY(mutex_) = false;
+  bool committed_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace pto

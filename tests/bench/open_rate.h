@@ -1,0 +1,12 @@
+#pragma once
+
+#include "absl/status/status.h"
+#include "tests/bench/report.h"
+#include "tests/bench/servers.h"
+
+namespace pto::bench {
+
+// Ten million tasks through one open run, and what the daemon's memory does meanwhile.
+absl::Status MeasureOpenRate(Servers& servers, const Effort& effort, Report& report);
+
+}  // namespace pto::bench
