@@ -21,8 +21,10 @@ void FillTensors(const Run& run, absl::Span<const uint32_t> args, pto_tensor* ou
   for (size_t i = 0; i < args.size(); ++i) TaskData::Fill(run, args[i], out[i]);
 }
 
-BlockEnd CallKernel(const pto_kernel_info& kernel, const pto_context& context, BlockState& state,
-                    absl::Status* error) {
+}  // namespace
+
+BlockEnd BlockRunner::CallKernel(const pto_kernel_info& kernel, const pto_context& context,
+                                 BlockState& state, absl::Status* error) {
   const BlockTicket& ticket = *state.ticket;
   try {
     const int32_t code = kernel.function(&context);
@@ -38,8 +40,6 @@ BlockEnd CallKernel(const pto_kernel_info& kernel, const pto_context& context, B
   }
   return BlockEnd::kFailed;
 }
-
-}  // namespace
 
 BlockEnd BlockRunner::Call(Services& services, const BlockTicket& ticket, absl::Status* error) {
   Run& run = *ticket.run;

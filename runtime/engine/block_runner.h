@@ -8,6 +8,7 @@
 namespace pto {
 
 class Services;
+struct BlockState;
 
 // How a call of a kernel ended. kDeferred: its task is counted, and goes on without it; the call
 // itself may have failed.
@@ -24,6 +25,10 @@ class BlockRunner {
   // `long_task` when the task is none.
   static BlockEnd CallSlow(Services& services, const BlockTicket& ticket, BlockHost* host,
                            LongTask* long_task, absl::Status* error);
+
+  // The call itself, with all laid out.
+  static BlockEnd CallKernel(const pto_kernel_info& kernel, const pto_context& context,
+                             BlockState& state, absl::Status* error);
 };
 
 }  // namespace pto

@@ -121,6 +121,7 @@ class Run : public std::enable_shared_from_this<Run> {
   friend class BlockRunner;
   friend class Condition;
   friend class Engine;
+  friend class JointTask;
   friend class KernelApi;
   friend class ReadyQueue;
   friend class RunLinker;

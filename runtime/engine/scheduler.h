@@ -39,6 +39,12 @@ class Scheduler {
   void Push(Run& run, absl::Span<const uint32_t> tasks, bool taking_one,
             std::vector<uint32_t>* scratch);
 
+  // Takes all cores for a gang at once, if nobody waits for any of them: a core for each block of
+  // each member, in that order.
+  bool TakeGang(Run& run, uint32_t task, std::vector<BlockPlace>* places);
+  void SetOnPhased(GangBook::OnPhased on_phased) { gangs_->SetOnPhased(std::move(on_phased)); }
+  uint32_t executors() const { return executors_; }
+
   // Takes the next blocks of any run, looking at the chips in turn from `*next_chip` on.
   bool TakeAny(uint32_t max, uint32_t* next_chip, BlockTicket* ticket, std::vector<uint32_t>* more);
   // The same of one chip only.

@@ -116,14 +116,7 @@ absl::Status GraphBuilder::AskKernel(uint32_t kernel, absl::Span<const uint32_t>
   const pto_kernel_info& info = *kernel_infos_[kernel];
   if (info.check != nullptr) {
     pto_tensor described[PTO_MAX_ARGS];
-    for (size_t i = 0; i < args.size(); ++i) {
-      const Layout& layout = layouts_[tensors_[args[i]].layout];
-      described[i].data = nullptr;
-      described[i].dtype = layout.dtype;
-      described[i].ndim = layout.ndim;
-      std::copy(layout.shape.begin(), layout.shape.end(), described[i].shape);
-      std::copy(layout.strides.begin(), layout.strides.end(), described[i].strides);
-    }
+    for (size_t i = 0; i < args.size(); ++i) described[i] = Described(args[i]);
     char message[512] = "";
     if (info.check(described, info.argument_count, message, sizeof message) != 0) {
       message[sizeof message - 1] = '\0';
@@ -441,6 +434,9 @@ absl::StatusOr<uint32_t> GraphBuilder::AddTask(const TaskInput& task) {
   PTO_RETURN_IF_ERROR(CheckLaunch(target_, kernel_infos_, task, record));
   PTO_RETURN_IF_ERROR(AddArgs(task));
   PTO_RETURN_IF_ERROR(AddScalars(task));
+  if (kernel_infos_[task.kernel]->plan != nullptr) {
+    PTO_RETURN_IF_ERROR(CheckPlan(task, record));
+  }
   PTO_RETURN_IF_ERROR(AddDetail(task, record));
   PTO_RETURN_IF_ERROR(AddDependencies(task, record));
   chip_used_[record.chip] = true;

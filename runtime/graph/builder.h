@@ -66,6 +66,10 @@ class GraphBuilder {
   absl::Status AddArgs(const TaskInput& task);
   absl::Status CheckArgs(uint32_t kernel, absl::Span<const uint32_t> args);
   // Lets the kernel look at its tensors, whose types it takes.
+  // What a kernel is shown of a tensor before it runs.
+  pto_tensor Described(uint32_t tensor) const;
+  // Asks a kernel that works in phases whether all members fit together.
+  absl::Status CheckPlan(const TaskInput& task, const ImageTask& record);
   absl::Status AskKernel(uint32_t kernel, absl::Span<const uint32_t> args);
   // Says which chip the tensor's memory is on. An error has no field.
   absl::Status PlaceTensor(const pto_kernel_info& info, uint32_t chip, uint32_t tensor);
