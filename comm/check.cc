@@ -64,8 +64,9 @@ absl::StatusOr<WindowSpec> CheckWindow(const pto_comm_window_options* options, u
   if (spec.id == ~uint64_t{0}) return Invalid(absl::StrCat(spec.id, " is no window id"));
   spec.bytes = options->bytes;
   spec.signal_count = options->signal_count;
-  spec.scratch_bytes =
-      options->scratch_bytes == 0 ? WindowLayout::kDefaultScratch : options->scratch_bytes;
+  spec.scratch_bytes = options->scratch_bytes == 0
+                           ? WindowLayout::kDefaultScratch
+                           : std::max(options->scratch_bytes, WindowLayout::kLeastScratch);
   const auto wrong = [&](absl::AlphaNum what) {
     return Invalid(absl::StrCat("window ", spec.id, ": ", what.Piece()));
   };

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <numeric>
 #include <random>
 #include <utility>
@@ -190,11 +189,8 @@ Job::~Job() {
 
 void Job::Abort(absl::string_view why) {
   RankSlot& slot = layout_->slots[spec_.rank];
-  uint32_t here = RankSlot::kHere;
-  if (!slot.state.compare_exchange_strong(here, RankSlot::kAborting)) return;
-  const size_t length = std::min(why.size(), RankSlot::kTextBytes - 1);
-  std::memcpy(slot.text, why.data(), length);
-  slot.text[length] = '\0';
+  slot.abort.Set(RankSlot::kAborted,
+                 RankLost(absl::StrCat(DescribeRank(spec_.rank), " aborted: ", why)));
   slot.state.store(RankSlot::kAborted);
 }
 
@@ -203,21 +199,18 @@ bool Job::HasLeft(uint32_t rank) const {
 }
 
 absl::Status Job::CheckRanks(absl::Span<const uint32_t> ranks, RankSet needed) const {
-  for (uint32_t i = 0; i < ranks.size(); ++i) {
-    const uint32_t rank = ranks[i];
+  for (const uint32_t rank : ranks) {
     const RankSlot& slot = layout_->slots[rank];
     const uint32_t state = slot.state.load();
-    if (state == RankSlot::kAborted) {
-      const absl::string_view text(slot.text, strnlen(slot.text, RankSlot::kTextBytes));
-      return RankLost(absl::StrCat(DescribeRank(rank), " aborted: ", text));
-    }
-    if (state == RankSlot::kLeft) {
-      if ((needed & Only(i)) == 0) continue;
-      return RankLost(absl::StrCat(DescribeRank(rank), " has left"));
-    }
-    if (rank != spec_.rank && !store_->Alive(slot.identity.load())) {
+    if (state == RankSlot::kAborted) PTO_RETURN_IF_ERROR(slot.abort.Get(RankSlot::kAborted));
+    if (state == RankSlot::kHere && rank != spec_.rank && !store_->Alive(slot.identity.load())) {
       return RankLost(absl::StrCat(DescribeRank(rank), " has died"));
     }
+  }
+  // Only then, since others may have left because of the one that died.
+  for (uint32_t i = 0; i < ranks.size(); ++i) {
+    if ((needed & Only(i)) == 0 || !HasLeft(ranks[i])) continue;
+    return RankLost(absl::StrCat(DescribeRank(ranks[i]), " has left"));
   }
   return absl::OkStatus();
 }
@@ -242,9 +235,19 @@ std::string Job::WindowName(uint64_t id) const {
   return absl::StrCat(spec_.name, "@", absl::Hex(layout_->nonce, absl::kZeroPad16), "@w", id);
 }
 
-void Job::SetWindowFailed(uint64_t id) {
-  layout_->slots[spec_.rank].failed_window.store(id + 1);
+void Job::FailWindow(uint64_t id, const absl::Status& error) {
+  const uint32_t place = failed_windows_.fetch_add(1) % RankSlot::kFailures;
+  layout_->slots[spec_.rank].failed_windows[place].Set(id + 1, error);
   layout_->bell.Ring();
+}
+
+absl::Status Job::WindowFailure(uint64_t id) const {
+  for (uint32_t rank = 0; rank < spec_.size; ++rank) {
+    for (const SharedError& failure : layout_->slots[rank].failed_windows) {
+      PTO_RETURN_IF_ERROR(failure.Get(id + 1));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<Window>> Job::CreateWindow(const WindowSpec& spec,

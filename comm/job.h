@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -42,11 +43,9 @@ class Job final : public Communicator {
   std::string WindowName(uint64_t id) const;
   // Rung when a window has been made.
   Bell& bell() const { return layout_->bell; }
-  // Says that this rank could not make a window, and asks whether another one could not.
-  void SetWindowFailed(uint64_t id);
-  bool WindowFailed(uint32_t rank, uint64_t id) const {
-    return layout_->slots[rank].failed_window.load() == id + 1;
-  }
+  // Lets the making of this window fail at all ranks; and the error of a rank that did so, else OK.
+  void FailWindow(uint64_t id, const absl::Status& error);
+  absl::Status WindowFailure(uint64_t id) const;
 
  private:
   Job(std::shared_ptr<SegmentStore> store, const JoinSpec& spec);
@@ -68,6 +67,7 @@ class Job final : public Communicator {
   std::unique_ptr<Segment> segment_;
   JobLayout* layout_ = nullptr;
   bool joined_ = false;
+  std::atomic<uint32_t> failed_windows_{0};
 };
 
 // "rank 1" or "ranks 1, 4 and 5".

@@ -7,18 +7,20 @@
 #include "comm/bell.h"
 #include "comm/pto_comm.h"
 #include "comm/segment_store.h"
+#include "comm/shared_error.h"
 
 namespace pto::comm {
 
 // One rank's place in a job.
 struct alignas(64) RankSlot {
-  enum State : uint32_t { kHere = 0, kLeft = 1, kAborting = 2, kAborted = 3 };
-  static constexpr size_t kTextBytes = 96;
+  enum State : uint32_t { kHere = 0, kLeft = 1, kAborted = 2 };
 
-  std::atomic<uint64_t> identity;       // who holds this rank; 0 for nobody
-  std::atomic<uint64_t> failed_window;  // 1 + id of the last one that this rank could not make
+  std::atomic<uint64_t> identity;  // who holds this rank; 0 for nobody
   std::atomic<uint32_t> state;
-  char text[kTextBytes];  // why it aborted; readable once state is kAborted
+  SharedError abort;  // about kAborted
+  // About 1 + id of each of the last windows that this rank did not get.
+  static constexpr uint32_t kFailures = 4;
+  SharedError failed_windows[kFailures];
 };
 
 // The memory in which the ranks of a job meet.

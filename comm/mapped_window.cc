@@ -47,15 +47,28 @@ MappedWindow::MappedWindow(Job& job, const WindowSpec& spec)
 absl::StatusOr<std::unique_ptr<Window>> MappedWindow::Create(Job& job, const WindowSpec& spec,
                                                              int64_t deadline) {
   std::unique_ptr<MappedWindow> window(new MappedWindow(job, spec));
-  PTO_RETURN_IF_ERROR(window->Attach(deadline));
-  PTO_RETURN_IF_ERROR(window->AwaitAttached(deadline));
-  return {std::move(window)};
+  absl::Status status = window->Attach(deadline);
+  if (status.ok()) status = window->AwaitAttached(deadline);
+  if (status.ok()) return {std::move(window)};
+  // When it fails at one member, it fails at all.
+  job.FailWindow(spec.id, status);
+  if (window->segment_ != nullptr) {
+    WindowHeader& header = *window->header_;
+    uint32_t none = 0;
+    if (header.refused.compare_exchange_strong(none, 1)) {
+      header.refused_by.Set(WindowHeader::kRefused, status);
+    }
+    header.bell.Ring();
+    job.store().Remove(job.WindowName(spec.id), *window->segment_);
+  }
+  return status;
 }
 
 std::string MappedWindow::Name() const { return absl::StrCat("window ", spec_.id); }
 
 absl::Status MappedWindow::Attach(int64_t deadline) {
   const std::string name = job_.WindowName(spec_.id);
+  PTO_RETURN_IF_ERROR(job_.WindowFailure(spec_.id));
   absl::StatusOr<std::unique_ptr<Segment>> segment = absl::NotFoundError("");
   if (spec_.index == 0) {
     segment = job_.store().Publish(name, layout_.total, [&](std::byte* data) {
@@ -70,14 +83,16 @@ absl::Status MappedWindow::Attach(int64_t deadline) {
       std::copy(spec_.ranks.begin(), spec_.ranks.end(), header->ranks);
     });
     job_.bell().Ring();
-    // Another member believes that it is the first: it has made the window already.
-    if (absl::IsAlreadyExists(segment.status())) segment = job_.store().Open(name);
-    if (!segment.ok()) job_.SetWindowFailed(spec_.id);
-  } else {
+  }
+  // A first member that finds it made already will see below that another one takes itself for
+  // the first.
+  if (spec_.index != 0 || absl::IsAlreadyExists(segment.status())) {
+    absl::Status failure;
     absl::Status status = Await(
         [&] {
           segment = job_.store().Open(name);
-          return !absl::IsNotFound(segment.status()) || job_.WindowFailed(spec_.ranks[0], spec_.id);
+          failure = job_.WindowFailure(spec_.id);
+          return !absl::IsNotFound(segment.status()) || !failure.ok();
         },
         job_.bell(), Patience{.spins = 0, .yield_nanos = 0}, deadline,
         [&] { return CheckMembers(AllOf(count())); });
@@ -86,21 +101,13 @@ absl::Status MappedWindow::Attach(int64_t deadline) {
                                    " in time; rank ", job_.rank(), " waited for it"));
     }
     PTO_RETURN_IF_ERROR(status);
-    if (absl::IsNotFound(segment.status())) {
-      return NoMemory(absl::StrCat("rank ", spec_.ranks[0], " could not make ", Name(), " of ",
-                                   layout_.total, " bytes"));
-    }
+    PTO_RETURN_IF_ERROR(failure);
   }
   PTO_RETURN_IF_ERROR(segment.status());
   PTO_RETURN_IF_ERROR(CheckPrefix(name, **segment, SegmentPrefix::kWindow, sizeof(WindowHeader)));
   segment_ = *std::move(segment);
   header_ = reinterpret_cast<WindowHeader*>(segment_->data());
-  absl::Status same = CheckSame();
-  if (!same.ok()) {
-    Refuse(same);
-    header_ = nullptr;
-  }
-  return same;
+  return CheckSame();
 }
 
 absl::Status MappedWindow::CheckSame() const {
@@ -134,30 +141,10 @@ bool MappedWindow::Close() {
   return true;
 }
 
-void MappedWindow::Refuse(const absl::Status& error) {
-  if (!Close()) return;
-  uint32_t none = WindowHeader::kNone;
-  if (header_->refusal.compare_exchange_strong(none, WindowHeader::kWriting)) {
-    header_->refusal_code = static_cast<uint32_t>(error.code());
-    const size_t length = std::min(error.message().size(), WindowHeader::kTextBytes - 1);
-    std::memcpy(header_->refusal_text, error.message().data(), length);
-    header_->refusal.store(WindowHeader::kRefused);
-  }
-  header_->bell.Ring();
-  job_.store().Remove(job_.WindowName(spec_.id), *segment_);
-}
-
-absl::Status MappedWindow::RefusalOf() const {
-  if (header_->refusal.load() != WindowHeader::kRefused) return absl::OkStatus();
-  const auto code = static_cast<absl::StatusCode>(header_->refusal_code);
-  return absl::Status(code,
-                      absl::string_view(header_->refusal_text,
-                                        strnlen(header_->refusal_text, WindowHeader::kTextBytes)));
-}
-
 absl::Status MappedWindow::AwaitAttached(int64_t deadline) {
   const uint32_t all = count();
   words(index()).state.store(MemberWords::kAttached);
+  attached_ = true;
   uint32_t attached = header_->attached.load();
   while ((attached & WindowHeader::kClosed) == 0 &&
          !header_->attached.compare_exchange_weak(attached, attached + 1)) {
@@ -174,10 +161,13 @@ absl::Status MappedWindow::AwaitAttached(int64_t deadline) {
     }
     return set;
   };
-  // A refusal is an end too, and no reason to wait for the next look at the members.
+  absl::Status failure;
   absl::Status status = Await(
       [&] {
-        return header_->attached.load() == all || header_->refusal.load() == WindowHeader::kRefused;
+        if (header_->attached.load() == all) return true;
+        failure = header_->refused_by.Get(WindowHeader::kRefused);
+        if (failure.ok()) failure = job_.WindowFailure(spec_.id);
+        return !failure.ok();
       },
       header_->bell, patience_, deadline, [&] { return CheckMembers(absent()); });
   if (absl::IsDeadlineExceeded(status)) {
@@ -186,14 +176,13 @@ absl::Status MappedWindow::AwaitAttached(int64_t deadline) {
   }
   // Either all have it or none has.
   if (!Close()) return absl::OkStatus();
-  if (status.ok()) status = RefusalOf();
+  if (status.ok()) status = failure;
   if (status.ok()) status = RankLost(absl::StrCat("a member of ", Name(), " gave up"));
-  Refuse(status);
   return status;
 }
 
 MappedWindow::~MappedWindow() {
-  if (header_ != nullptr) words(index()).state.store(MemberWords::kLeft);
+  if (attached_) words(index()).state.store(MemberWords::kLeft);
 }
 
 absl::Status MappedWindow::CheckMembers(RankSet needed) const {

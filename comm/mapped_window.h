@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -48,6 +50,11 @@ class MappedWindow final : public Window {
   MemberWords& words(uint32_t peer) const { return header_->members[peer]; }
   WindowHeader& header() const { return *header_; }
   const Patience& patience() const { return patience_; }
+  // A step of the collectives that this member has seen all others reach.
+  uint64_t all_reached() const { return all_reached_; }
+  void set_all_reached(uint64_t step) { all_reached_ = std::max(all_reached_, step); }
+  // Whether this member has failed in a collective before; from now on it has.
+  bool ExchangeFailed() { return std::exchange(failed_, true); }
   // An error when a member has died or aborted, or has left although it is `needed`.
   absl::Status CheckMembers(RankSet needed) const;
   std::string List(RankSet members) const { return ListRanks(spec_.ranks, members); }
@@ -61,9 +68,6 @@ class MappedWindow final : public Window {
   absl::Status AwaitAttached(int64_t deadline);
   // Keeps all from getting the window; false when all have it by now.
   bool Close();
-  // Lets all members fail with this error, unless one has done so before.
-  void Refuse(const absl::Status& error);
-  absl::Status RefusalOf() const;
 
   std::byte* scratch(uint32_t peer) const {
     return segment_->data() + layout_.scratch + peer * layout_.scratch_stride;
@@ -79,6 +83,9 @@ class MappedWindow final : public Window {
   const Patience patience_;
   std::unique_ptr<Segment> segment_;
   WindowHeader* header_ = nullptr;
+  bool attached_ = false;
+  uint64_t all_reached_ = 0;
+  bool failed_ = false;
 };
 
 }  // namespace pto::comm

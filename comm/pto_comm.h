@@ -83,7 +83,7 @@ int pto_comm_destroy(pto_comm* comm);
 
 /*
  * Says that this rank cannot go on: every wait of a peer that involves it fails with RANK_LOST and
- * this text (cut to 95 bytes), now and later. The handle is still to be destroyed.
+ * this text (of about 200 bytes), now and later. The handle is still to be destroyed.
  */
 int pto_comm_abort(pto_comm* comm, const char* why);
 
@@ -110,7 +110,7 @@ typedef struct pto_comm_window_options {
   uint64_t id;
   uint64_t bytes;         /* of each member; may be 0 */
   uint32_t signal_count;  /* words of each member, 0 .. PTO_COMM_MAX_SIGNALS */
-  uint32_t scratch_bytes; /* of each member, for collectives; 0 for 256 KiB */
+  uint32_t scratch_bytes; /* of each member, for collectives; 0: 256 KiB; at least 64 */
 } pto_comm_window_options;
 
 /*

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "comm/collectives.h"
+
 #define CHECK(condition)                                            \
   do {                                                              \
     if (!(condition)) {                                             \

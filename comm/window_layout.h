@@ -8,6 +8,7 @@
 #include "comm/bell.h"
 #include "comm/pto_comm.h"
 #include "comm/segment_store.h"
+#include "comm/shared_error.h"
 
 namespace pto::comm {
 
@@ -51,8 +52,8 @@ struct alignas(64) MemberWords {
 // What a window's segment begins with.
 struct WindowHeader {
   static constexpr uint32_t kClosed = 0x80000000;
-  static constexpr size_t kTextBytes = 256;
-  enum Refusal : uint32_t { kNone = 0, kWriting = 1, kRefused = 2 };
+  static constexpr uint64_t kRefused = 1;
+  static constexpr uint64_t kBroken = 1;
 
   SegmentPrefix prefix;
   uint64_t id;
@@ -64,10 +65,12 @@ struct WindowHeader {
 
   alignas(64) std::atomic<uint32_t> attached;  // members that have mapped it; or kClosed
   Bell bell;
-  std::atomic<uint32_t> refusal;
-  uint32_t refusal_code;  // of absl::Status; valid with kRefused, as the text is
-  char refusal_text[kTextBytes];
-  alignas(64) std::atomic<uint32_t> broken;  // 1 + number of the member that failed in a collective
+  // The first member that cannot have the window says why, and all others fail with that.
+  std::atomic<uint32_t> refused;
+  SharedError refused_by;  // about kRefused
+  // The first member that fails in a collective says why, and all others fail with that.
+  alignas(64) std::atomic<uint32_t> broken;
+  SharedError broken_by;  // about kBroken
   BarrierCell barrier;
   MemberWords members[PTO_COMM_MAX_RANKS];
 };
@@ -76,8 +79,9 @@ struct WindowHeader {
 struct WindowLayout {
   static constexpr size_t kPage = 4096;
   static constexpr uint32_t kDefaultScratch = 256 * 1024;
+  static constexpr uint32_t kLeastScratch = 64 * 1024;
   // Of the scratch: a short message for each call, beside what long messages are staged in.
-  static constexpr size_t kInlineBytes = 4096;
+  static constexpr size_t kInlineBytes = 16384;
   static constexpr size_t kInlineTotal = kInlineBytes * MemberWords::kCalls;
 
   size_t signals, signal_stride;
