@@ -12,9 +12,9 @@ const KernelRegistry& BuiltinKernels() {
   static const KernelRegistry* const registry = [] {
     auto* built = new KernelRegistry;
     for (absl::Span<const pto_kernel_info> family :
-         {kernels::ControlKernels(), kernels::CopyKernels(), kernels::CompareKernels(),
-          kernels::ElementwiseKernels(), kernels::FillKernels(), kernels::MatmulKernels(),
-          kernels::ReduceKernels(), kernels::TestingKernels()}) {
+         {kernels::CollectiveKernels(), kernels::ControlKernels(), kernels::CopyKernels(),
+          kernels::CompareKernels(), kernels::ElementwiseKernels(), kernels::FillKernels(),
+          kernels::MatmulKernels(), kernels::ReduceKernels(), kernels::TestingKernels()}) {
       for (const pto_kernel_info& info : family) {
         const absl::Status status = built->Add(info);
         if (status.ok()) continue;

@@ -7,6 +7,7 @@
 namespace pto::kernels {
 
 absl::Span<const pto_kernel_info> ControlKernels();      // join, notify, wait, …, copy_async
+absl::Span<const pto_kernel_info> CollectiveKernels();   // all_reduce, broadcast, …, barrier
 absl::Span<const pto_kernel_info> CopyKernels();         // copy
 absl::Span<const pto_kernel_info> CompareKernels();      // compare
 absl::Span<const pto_kernel_info> ElementwiseKernels();  // add, sub, mul, scale, axpy

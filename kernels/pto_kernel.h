@@ -21,6 +21,14 @@ extern "C" {
 #endif
 
 #define PTO_KERNEL_ABI_VERSION 1u
+
+/* What was added to a struct later, so that what was written before still compiles. */
+#ifdef __cplusplus
+#define PTO_OPTIONAL = nullptr
+#else
+#define PTO_OPTIONAL
+#endif
+
 #define PTO_MAX_DIMS 5
 #define PTO_MAX_ARGS 32
 #define PTO_MAX_SCALARS 16
@@ -182,7 +190,11 @@ typedef struct pto_context {
   const pto_tensor* const* members;
   /* Which core of a cluster: 0 the cube core, 1 and 2 the vector cores. 0 but for PTO_MIX. */
   uint32_t lane;
+  /* Of a kernel with a plan: which phase of how many this call belongs to, and the workspace. */
+  uint32_t phase;
+  uint32_t phase_count;
   uint32_t reserved;
+  void* workspace;
 } pto_context;
 
 typedef int32_t (*pto_kernel_function)(const pto_context* context);
@@ -194,6 +206,38 @@ typedef int32_t (*pto_kernel_function)(const pto_context* context);
  */
 typedef int32_t (*pto_check_function)(const pto_tensor* tensors, uint32_t tensor_count,
                                       char* message, size_t message_size);
+
+/*
+ * A kernel with a plan works in phases. The engine calls it for every block on every chip in
+ * phase 0, and, when all of these calls have returned, in phase 1, and so on. Its blocks have
+ * their cores from the first phase to the end of the last; they need no barrier, and no stack to
+ * wait on. Between phases everything that blocks wrote is visible to all.
+ */
+typedef struct pto_launch {
+  uint32_t struct_size;
+  uint32_t member_count;
+  uint32_t block_count; /* of each member */
+  uint32_t tensor_count;
+  uint32_t scalar_count;
+  uint32_t reserved;
+  const pto_tensor* const* members; /* as in pto_context; `data` is NULL in a check */
+  const pto_scalar* scalars;
+} pto_launch;
+
+typedef struct pto_plan {
+  uint32_t struct_size;
+  uint32_t phases;          /* 1 unless the kernel says more */
+  uint64_t workspace_bytes; /* memory that all blocks share until the task ends; 0: none */
+  uint64_t phase_bytes;     /* about how much a phase reads and writes, on all chips together */
+} pto_plan;
+
+/*
+ * Looks at all of a task at once: before the graph is accepted, and again when the task starts,
+ * since a launch may bind other scalars. Returns 0, or writes what is wrong to `message` and
+ * returns something else.
+ */
+typedef int32_t (*pto_plan_function)(const pto_launch* launch, pto_plan* plan, char* message,
+                                     size_t message_size);
 
 typedef struct pto_argument_info {
   const char* name;
@@ -239,6 +283,8 @@ typedef struct pto_kernel_info {
   uint32_t requires_sync_start; /* 0 or 1 */
   uint32_t flags;               /* pto_kernel_flags */
   uint32_t control;             /* pto_control; then there is no function */
+  /* NULL: it has no phases. In C++ that is also what an initialiser means that leaves it out. */
+  pto_plan_function plan PTO_OPTIONAL;
 } pto_kernel_info;
 
 #ifdef __cplusplus

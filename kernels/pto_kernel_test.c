@@ -30,6 +30,13 @@ SAME(offsetof(pto_context, member_index), 64);
 SAME(offsetof(pto_context, member_count), 68);
 SAME(offsetof(pto_context, members), 72);
 SAME(offsetof(pto_context, lane), 80);
+SAME(offsetof(pto_context, phase), 84);
+SAME(offsetof(pto_context, phase_count), 88);
+SAME(offsetof(pto_context, workspace), 96);
+SAME(offsetof(pto_launch, members), 24);
+SAME(offsetof(pto_launch, scalars), 32);
+SAME(offsetof(pto_plan, workspace_bytes), 8);
+SAME(offsetof(pto_plan, phase_bytes), 16);
 SAME(sizeof(pto_signal), 16);
 SAME(sizeof(pto_argument_info), 16);
 SAME(sizeof(pto_scalar_info), 16);
@@ -45,5 +52,6 @@ SAME(offsetof(pto_kernel_info, scalar_count), 72);
 SAME(offsetof(pto_kernel_info, requires_sync_start), 76);
 SAME(offsetof(pto_kernel_info, flags), 80);
 SAME(offsetof(pto_kernel_info, control), 84);
+SAME(offsetof(pto_kernel_info, plan), 88);
 
 int main(void) { return 0; }

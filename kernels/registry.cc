@@ -106,6 +106,9 @@ absl::Status CheckInfo(const pto_kernel_info& info) {
   if ((info.flags & ~(PTO_KERNEL_WAITS | PTO_KERNEL_BLOCKS)) != 0) {
     return Malformed("flags", absl::StrCat("0x", absl::Hex(info.flags), " is not a set of flags"));
   }
+  if (info.plan != nullptr && (control || info.flags != 0)) {
+    return Malformed("plan", "a kernel that works in phases neither waits nor blocks");
+  }
   if (info.default_core < PTO_AIC || info.default_core > PTO_MIX) {
     return Malformed("default_core", absl::StrCat("there is no kind of core ", info.default_core));
   }

@@ -151,9 +151,11 @@ TEST(KernelRegistryTest, TakesAsManyArgumentsAndScalarsAsTheLimits) {
 TEST(BuiltinKernelsTest, AreAllThere) {
   std::vector<std::string> names;
   for (const pto_kernel_info* info : BuiltinKernels().List()) names.push_back(info->name);
-  EXPECT_THAT(names, ElementsAre("add", "axpy", "compare", "copy", "copy_async", "fail", "fill",
-                                 "hold", "iota", "join", "matmul", "mul", "noop", "notify",
-                                 "reduce_sum", "scale", "spin", "sub", "wait", "wait_token"));
+  EXPECT_THAT(names, ElementsAre("add", "all_gather", "all_reduce", "all_to_all", "all_to_all_v",
+                                 "axpy", "barrier", "broadcast", "compare", "copy", "copy_async",
+                                 "fail", "fill", "gather", "hold", "iota", "join", "matmul", "mul", "noop",
+                                 "notify", "reduce", "reduce_scatter", "reduce_sum", "scale",
+                                 "scatter", "send_recv", "spin", "sub", "wait", "wait_token"));
 }
 
 TEST(BuiltinKernelsTest, DescriptionsAreSentences) {

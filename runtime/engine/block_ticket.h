@@ -21,6 +21,16 @@ struct BlockTicket {
   uint32_t chip = 0;
   uint32_t member = 0;  // which of the task's chips that is
   uint32_t lane = 0;    // which core of its cluster: see pto_context
+  uint32_t phase = 0;   // of a kernel that works in phases
+  uint32_t phase_count = 0;
+};
+
+// Where one block of a gang is to run.
+struct BlockPlace {
+  uint32_t chip = 0;
+  uint32_t member = 0;
+  uint32_t block = 0;
+  int32_t core = -1;
 };
 
 // Sees where blocks are placed and when they start, for tests. Called from engine threads, also

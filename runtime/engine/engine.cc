@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/error.h"
 #include "runtime/engine/fiber_lane.h"
+#include "runtime/engine/joint_task.h"
 #include "runtime/engine/run_linker.h"
 #include "runtime/engine/services.h"
 #include "runtime/engine/worker.h"
@@ -29,6 +30,9 @@ Engine::Engine(Options options)
       services_(std::make_unique<Services>(scheduler_, timers_)),
       step_lane_(std::make_unique<FiberLane>(scheduler_.parking())),
       helper_(std::make_unique<Worker>(*services_)) {
+  scheduler_.SetOnPhased([this](Run& run, uint32_t task, std::vector<BlockPlace> places) {
+    services_->errands().Push(*new JointTask(run, task, std::move(places)));
+  });
   for (uint32_t i = 0; i < options.executors; ++i) {
     executors_.emplace_back([this, i] {
       pthread_setname_np(pthread_self(), absl::StrCat("executor-", i).substr(0, 15).c_str());

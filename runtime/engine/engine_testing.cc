@@ -1,6 +1,8 @@
 #include "runtime/engine/engine_testing.h"
 
+#include <array>
 #include <chrono>
+#include <cstddef>
 #include <thread>
 #include <utility>
 
@@ -12,6 +14,14 @@ namespace {
 KernelBody& Body() {
   static KernelBody body;
   return body;
+}
+
+int32_t PlanBody(const pto_launch* launch, pto_plan* plan, char*, size_t) {
+  // Phases and bytes are in the scalars behind the task's index.
+  plan->phases = static_cast<uint32_t>(launch->scalars[1].i64);
+  plan->phase_bytes = static_cast<uint64_t>(launch->scalars[2].i64);
+  plan->workspace_bytes = 64;
+  return 0;
 }
 
 int32_t CallBody(const pto_context* context) {
@@ -33,9 +43,20 @@ const KernelRegistry& TestKernels() {
                                         0,
                                         0,
                                         PTO_CONTROL_NONE};
+  static const pto_scalar_info kPhasedScalars[] = {
+      {"task", PTO_INTEGER}, {"phases", PTO_INTEGER}, {"bytes", PTO_INTEGER}};
+  static const pto_kernel_info kPhased = [] {
+    pto_kernel_info info = kInfo;
+    info.name = "phased";
+    info.scalars = kPhasedScalars;
+    info.scalar_count = 3;
+    info.plan = &PlanBody;
+    return info;
+  }();
   static const KernelRegistry* registry = [] {
     auto* kernels = new KernelRegistry;
     PTO_CHECK(kernels->Add(kInfo).ok(), "the test kernel is refused");
+    PTO_CHECK(kernels->Add(kPhased).ok(), "the test kernel is refused");
     return kernels;
   }();
   return *registry;
@@ -52,16 +73,19 @@ std::shared_ptr<const GraphImage> MakeTestGraph(const std::vector<TestTask>& tas
   target.chip_clusters = chip_clusters;
   GraphBuilder builder(target);
   const uint32_t kernel = builder.AddKernel("body").value();
+  const uint32_t phased = builder.AddKernel("phased").value();
   for (size_t i = 0; i < tasks.size(); ++i) {
-    ScalarInput scalar;
-    scalar.kind = ScalarInput::Kind::kInteger;
-    scalar.i64 = static_cast<int64_t>(i);
+    std::array<ScalarInput, 3> scalars;
+    for (ScalarInput& scalar : scalars) scalar.kind = ScalarInput::Kind::kInteger;
+    scalars[0].i64 = static_cast<int64_t>(i);
+    scalars[1].i64 = tasks[i].phases;
+    scalars[2].i64 = tasks[i].phase_bytes;
     TaskInput task;
-    task.kernel = kernel;
+    task.kernel = tasks[i].phases > 0 ? phased : kernel;
     task.chip = tasks[i].chip;
     task.core = tasks[i].core;
     task.block_num = tasks[i].block_num;
-    task.scalars = absl::MakeConstSpan(&scalar, 1);
+    task.scalars = absl::MakeConstSpan(scalars.data(), tasks[i].phases > 0 ? 3 : 1);
     task.dependencies = tasks[i].after;
     task.require_sync_start = tasks[i].sync_start;
     std::vector<TaskInput::Member> members;

@@ -23,6 +23,8 @@ struct TestTask {
   bool sync_start = false;
   std::vector<uint32_t> members = {};  // chips, in place of `chip`
   uint32_t vector_kernels = 0;         // how many lanes beside that of the cube core
+  uint32_t phases = 0;                 // 0: a kernel without a plan
+  int64_t phase_bytes = 0;
 };
 
 // Runs in place of a kernel; gets the index of the task and the kernel's own context. Returns

@@ -102,7 +102,13 @@ uint64_t GangBook::Place(Gang* gang) {
     full.pop_back();
     double& placed = placed_tag_[static_cast<size_t>(next.run->priority())];
     placed = std::max(placed, next.tag);
-    for (const Gang::Member& member : next.members) queues_[member.chip]->Prepare();
+    const bool phased = next.run->image().kernel(next.task).plan != nullptr;
+    std::vector<BlockPlace> places;
+    if (phased) {
+      places = PlacesOf(next);
+    } else {
+      for (const Gang::Member& member : next.members) queues_[member.chip]->Prepare();
+    }
     const std::list<Gang> taken = TakeOut(next);
     // Once its blocks are handed out, the run may end and be gone.
     for (const Gang::Member& member : next.members) ready += queues_[member.chip]->Publish();
@@ -111,8 +117,19 @@ uint64_t GangBook::Place(Gang* gang) {
       chips_[member.chip].turn = nullptr;
       if (Gang* placeable = GiveTurn(member.chip)) full.push_back(placeable);
     }
+    if (phased) on_phased_(*next.run, next.task, std::move(places));
   }
   return ready;
+}
+
+std::vector<BlockPlace> GangBook::PlacesOf(const Gang& gang) {
+  std::vector<BlockPlace> places;
+  for (uint32_t m = 0; m < gang.members.size(); ++m) {
+    const uint32_t chip = gang.members[m].chip;
+    uint32_t block = 0;
+    for (const int32_t core : queues_[chip]->Assign()) places.push_back({chip, m, block++, core});
+  }
+  return places;
 }
 
 std::list<GangBook::Gang> GangBook::TakeOut(Gang& gang) {

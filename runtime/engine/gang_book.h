@@ -3,8 +3,10 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -43,8 +45,13 @@ namespace pto {
 // Thread-safe. Its lock is taken before those of the queues.
 class GangBook {
  public:
+  // Takes a gang that has all its cores, in place of its queues, when its kernel works in phases.
+  using OnPhased = std::function<void(Run& run, uint32_t task, std::vector<BlockPlace> places)>;
+
   // `queues`: of all chips, by index. They must outlive the book.
   explicit GangBook(std::vector<ReadyQueue*> queues);
+  // Before the first gang with such a kernel.
+  void SetOnPhased(OnPhased on_phased) { on_phased_ = std::move(on_phased); }
 
   // These return how many calls of kernels have become ready by it.
   // Adds a ready gang.
@@ -102,7 +109,11 @@ class GangBook {
   // Takes a gang out of the order and returns it. It may still have turns, which GiveTurn ends.
   std::list<Gang> TakeOut(Gang& gang) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // Its cores, chip by chip.
+  std::vector<BlockPlace> PlacesOf(const Gang& gang);
+
   const std::vector<ReadyQueue*> queues_;
+  OnPhased on_phased_;
   Mutex mutex_;
   std::vector<ChipGangs> chips_;
   absl::flat_hash_map<const Run*, RunGangs> runs_ ABSL_GUARDED_BY(mutex_);

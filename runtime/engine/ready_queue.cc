@@ -206,6 +206,23 @@ bool ReadyQueue::TakeCore(Run& run, pto_core kind, int32_t* core) {
   return true;
 }
 
+bool ReadyQueue::TakeCores(Run& run, pto_core kind, uint32_t blocks, std::vector<int32_t>* cores) {
+  MutexLock lock(mutex_);
+  cores->clear();
+  if (shares_.lines() != 0 || reservation_ != nullptr) return false;
+  while (cores->size() < blocks) {
+    const int32_t core = cores_.Acquire(kind);
+    if (core < 0) {
+      for (const int32_t taken : *cores) cores_.Release(kind, taken);
+      return false;
+    }
+    cores->push_back(core);
+  }
+  Share& share = shares_.Of(run.account());
+  for (const int32_t core : *cores) shares_.Take(share, static_cast<uint32_t>(core), kind);
+  return true;
+}
+
 void ReadyQueue::ReleaseCore(pto_core kind, int32_t core) {
   MutexLock lock(mutex_);
   if (kind == PTO_MIX) {
@@ -286,6 +303,25 @@ void ReadyQueue::Prepare() {
     if (trace_ != nullptr) trace_->OnPlaced(ticket);
     ++ticket.block;
   }
+}
+
+std::vector<int32_t> ReadyQueue::Assign() {
+  MutexLock lock(mutex_);
+  BlockTicket ticket;
+  ticket.run = &reservation_->run();
+  ticket.task = reservation_->task();
+  ticket.kind = reservation_->kind();
+  ticket.chip = chip_;
+  ticket.member = reservation_->member();
+  Share& share = shares_.Of(ticket.run->account());
+  for (const int32_t core : reservation_->cores()) {
+    shares_.Take(share, static_cast<uint32_t>(core), ticket.kind);
+    ticket.core = core;
+    ticket.block_end = ticket.block + 1;
+    if (trace_ != nullptr) trace_->OnPlaced(ticket);
+    ++ticket.block;
+  }
+  return reservation_->cores();
 }
 
 uint32_t ReadyQueue::Publish() {

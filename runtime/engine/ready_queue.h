@@ -62,6 +62,9 @@ class ReadyQueue {
     return (wanted & KindBit(kind)) != 0 && static_cast<uint32_t>(priority) <= wanted >> 3;
   }
 
+  // Takes cores for the blocks of a member of a gang, if nobody else waits for them. All or none.
+  bool TakeCores(Run& run, pto_core kind, uint32_t blocks, std::vector<int32_t>* cores);
+
   // ---- for GangBook
   // Lets a gang reserve cores; nullptr: none. What another one has reserved is given back. Returns
   // whether it has all at once. The reservation must live until it is replaced or published.
@@ -71,6 +74,8 @@ class ReadyQueue {
   // chips of the gang, makes them ready. Publish returns how many calls of kernels that are.
   void Prepare();
   uint32_t Publish();
+  // The same as Prepare, for a task whose cores somebody keeps together: says which they are.
+  std::vector<int32_t> Assign();
   // Whether a reservation has become complete since the last time this was asked.
   bool TakeNews() {
     return news_.load(std::memory_order_relaxed) &&

@@ -122,6 +122,7 @@ class Run : public std::enable_shared_from_this<Run> {
   friend class BlockRunner;
   friend class Condition;
   friend class Engine;
+  friend class JointTask;
   friend class KernelApi;
   friend class PlainCalls;
   friend class ReadyQueue;

@@ -75,6 +75,28 @@ void Scheduler::PushRoots(Run& run, bool taking_one) {
   parking_.Wake(run.image().roots().size() - (taking_one ? 1 : 0));
 }
 
+bool Scheduler::TakeGang(Run& run, uint32_t task, std::vector<BlockPlace>* places) {
+  if (!gangs_->empty()) return false;
+  const GraphImage& image = run.image();
+  const ImageTask& spec = image.tasks()[task];
+  const auto kind = static_cast<pto_core>(spec.core);
+  const ImageDetail* const detail = image.detail(task);
+  const uint32_t own_chip = spec.chip;
+  const absl::Span<const uint32_t> chips =
+      detail == nullptr ? absl::MakeConstSpan(&own_chip, 1) : image.members(*detail);
+  places->reserve(chips.size() * spec.block_num);
+  std::vector<int32_t> cores;
+  for (uint32_t m = 0; m < chips.size(); ++m) {
+    if (!queue(chips[m]).TakeCores(run, kind, spec.block_num, &cores)) {
+      for (const BlockPlace& place : *places) queue(place.chip).ReleaseCore(kind, place.core);
+      places->clear();
+      return false;
+    }
+    for (uint32_t b = 0; b < cores.size(); ++b) places->push_back({chips[m], m, b, cores[b]});
+  }
+  return true;
+}
+
 uint32_t Scheduler::Share(uint32_t chip, uint32_t max) const {
   return std::clamp<uint32_t>(queue(chip).ready() / (executors_ + 1), 1, max);
 }

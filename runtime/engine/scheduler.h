@@ -41,6 +41,11 @@ class Scheduler {
 
   // The same for all roots of a run whose tasks are alike (GraphImage::alike).
   void PushRoots(Run& run, bool taking_one);
+  // Takes all cores for a gang at once, if nobody waits for any of them: a core for each block of
+  // each member, in that order.
+  bool TakeGang(Run& run, uint32_t task, std::vector<BlockPlace>* places);
+  void SetOnPhased(GangBook::OnPhased on_phased) { gangs_->SetOnPhased(std::move(on_phased)); }
+  uint32_t executors() const { return executors_; }
 
   // Takes the next blocks of any run, looking at the chips in turn from `*next_chip` on.
   bool TakeAny(uint32_t max, uint32_t* next_chip, BlockTicket* ticket, std::vector<uint32_t>* more);

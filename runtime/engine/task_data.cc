@@ -124,8 +124,15 @@ Error TaskData::BlockError(const Reason& reason, const BlockTicket& ticket, absl
   std::string message = absl::StrCat(
       Subject(image, ticket.task), "kernel '", kernel, "' ", what, " in block ", ticket.block,
       " of ", image.tasks()[ticket.task].block_num, " on chips/", chip, " core ", ticket.core);
+  const uint32_t members = image.blocks(ticket.task) / image.tasks()[ticket.task].block_num;
+  if (members > 1) absl::StrAppend(&message, ", rank ", ticket.member, " of ", members);
+  if (ticket.phase_count > 0) {
+    absl::StrAppend(&message, ", phase ", ticket.phase, " of ", ticket.phase_count);
+  }
   if (!text.empty()) absl::StrAppend(&message, ": ", text);
   return Error(reason, message)
+      .With("rank", ticket.member)
+      .With("phase", ticket.phase)
       .With("task", ticket.task)
       .With("task_name", image.task_name(ticket.task))
       .With("kernel", kernel)

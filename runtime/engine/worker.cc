@@ -31,15 +31,15 @@ constexpr size_t kMaxKeptTasks = 65'536;
 
 }  // namespace
 
-bool Worker::RunAny(uint32_t max) {
+bool Worker::RunNext(uint32_t max) {
   // None of the three may keep the others waiting.
   for (uint32_t i = 0; i < 3; ++i) {
     switch (turn_++ % 3) {
       case 0:
-        if (RunFiber()) return true;
+        if (TakeFiber(0)) return true;
         break;
       case 1:
-        if (RunErrand()) return true;
+        if (TakeErrand(0)) return true;
         break;
       default: {
         BlockTicket ticket;

@@ -8,6 +8,7 @@
 #include "absl/types/span.h"
 #include "runtime/engine/block_runner.h"
 #include "runtime/engine/fiber_lane.h"
+#include "runtime/engine/joint_task.h"
 #include "runtime/engine/scheduler.h"
 #include "runtime/engine/services.h"
 #include "runtime/engine/task_recorder.h"
@@ -36,7 +37,11 @@ class Worker {
 
   // Takes something of any run, at most `max` blocks, and runs it and what follows on its core; or
   // goes on with a fiber, or does an errand. Returns false when there is nothing.
-  bool RunAny(uint32_t max);
+  bool RunAny(uint32_t max) {
+    const bool found = RunNext(max);
+    RunJoints();
+    return found;
+  }
   // The same, with as many blocks at once as their length advises.
   bool RunAny() { return RunAny(batch_); }
 
@@ -58,6 +63,10 @@ class Worker {
   bool RunErrand(size_t place = 0);
 
   // ---- for errands
+  // Does a task that works in phases, alone or with others.
+  void RunJoint(JointTask& joint);
+  // Makes calls of one that others have begun.
+  void HelpJoint(JointTask& joint);
   // Does a task that needs no core.
   void BeginControl(Run& run, uint32_t task);
   // Ends a task that has no core, after its last condition.
@@ -70,6 +79,9 @@ class Worker {
   // kernel's pace.
   static constexpr uint32_t kMeasureOneOf = 16;
 
+  bool RunNext(uint32_t max);
+  bool TakeFiber(size_t place);
+  bool TakeErrand(size_t place);
   // Runs the ticket's blocks, then `local_` and what joins it.
   void Execute(const BlockTicket& ticket);
   // Returns whether the ticket's task has ended by these blocks, which the run may not outlive
@@ -153,6 +165,16 @@ class Worker {
   void EndSlow(uint32_t task, bool failed, int64_t start_ns);
   absl::Status Control(Run& run, uint32_t task);
 
+  // ---- tasks in phases (worker_joint.cc)
+  // Takes the cores for a ready task, if they are free.
+  bool BeginJoint(uint32_t task);
+  // Does those that are kept here, and those that follow them.
+  void RunJoints();
+  // Makes calls until there is none left to make.
+  void Drive(JointTask& joint);
+  void AskForHelp(JointTask& joint);
+  void EndJoint(JointTask& joint, bool failed);
+
   Services& services_;
   Scheduler& scheduler_;
   FiberLane* const lane_;
@@ -177,6 +199,8 @@ class Worker {
   uint64_t ended_ = 0;
   std::vector<uint32_t> local_;  // ready tasks for this core; the last one is next
   TaskRecorder recorder_;        // its stretches reach from one flush to the next
+
+  JointTask* joint_ = nullptr;  // has its cores and is next, when there is nothing else here
 
   // ---- scratch, so that ending a task allocates nothing
   std::vector<uint32_t> elsewhere_;

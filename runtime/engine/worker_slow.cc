@@ -32,17 +32,30 @@ bool Worker::RunBlockOf(uint32_t chip) {
   BlockTicket ticket;
   if (!scheduler_.TakeFrom(chip, 1, &ticket, &local_)) return false;
   Execute(ticket);
+  RunJoints();
   return true;
 }
 
 bool Worker::RunFiber(size_t place) {
+  const bool found = TakeFiber(place);
+  RunJoints();
+  return found;
+}
+
+bool Worker::RunErrand(size_t place) {
+  const bool found = TakeErrand(place);
+  RunJoints();
+  return found;
+}
+
+bool Worker::TakeFiber(size_t place) {
   FiberBlock* const block = lane_ == nullptr ? nullptr : lane_->Take(place);
   if (block == nullptr) return false;
   GoOn(*block);
   return true;
 }
 
-bool Worker::RunErrand(size_t place) {
+bool Worker::TakeErrand(size_t place) {
   Errand* const errand = services_.errands().Take(place);
   if (errand == nullptr) return false;
   errand->Do(*this);
@@ -96,6 +109,8 @@ void Worker::SortSpecial() {
       PassOver(task);
     } else if ((traits & kTaskControl) != 0) {
       special_[errands++] = task;
+    } else if (image.kernel(task).plan != nullptr && BeginJoint(task)) {
+      continue;
     } else {
       elsewhere_.push_back(task);
     }

@@ -73,13 +73,15 @@ absl::Status GraphBuilder::AddUnusual(const TaskInput& task, ImageTask& record) 
   PTO_RETURN_IF_ERROR(CheckLaunch(target_, kernel_infos_, task, record));
   PTO_RETURN_IF_ERROR(AddArgs(task));
   PTO_RETURN_IF_ERROR(scalars_.AddTask(*kernel_infos_[task.kernel], task.scalars, text_));
+  const bool phased = kernel_infos_[task.kernel]->plan != nullptr;
+  if (phased) PTO_RETURN_IF_ERROR(CheckPlan(task, record));
   PTO_RETURN_IF_ERROR(details_.AddTask(task_count_, task, tensors_, text_, record));
   chip_used_[record.chip] = true;
   for (const TaskInput::Member& member : task.members) chip_used_[member.chip] = true;
   flags_ |= uint64_t{record.traits} << ImageHeader::kTraitsShift;
   flags_ |= uint64_t{1} << (ImageHeader::kCoresShift + record.core);
   if (!record.one_call()) flags_ |= ImageHeader::kHasMultiBlockTasks;
-  if (DetailTable::IsWithout(task)) {
+  if (DetailTable::IsWithout(task) && !phased) {
     launches_[task.kernel] = {task.chip, task.core, task.block_num, task.require_sync_start,
                               true,      record};
   }

@@ -87,6 +87,8 @@ class GraphBuilder {
   bool AddUsual(const TaskInput& task, ImageTask& record);
   absl::Status AddUnusual(const TaskInput& task, ImageTask& record);
   absl::Status AddArgs(const TaskInput& task);
+  // Asks a kernel that works in phases whether all members fit together.
+  absl::Status CheckPlan(const TaskInput& task, const ImageTask& record) const;
   absl::Status AddDependencies(const TaskInput& task, ImageTask& record);
   // What is wrong with them. One is no earlier task.
   absl::Status LaterTaskError(absl::Span<const uint32_t> dependencies) const;

@@ -145,11 +145,19 @@ absl::Status CheckLaunch(const GraphTarget& target,
     return CheckControl(info, task);
   }
   PTO_RETURN_IF_ERROR(CheckVectorKernels(kernels, task, record));
+  bool phased = info.plan != nullptr;
   uint32_t flags = info.flags;
   bool requires_sync_start = info.requires_sync_start != 0;
   for (const uint32_t kernel : task.vector_kernels) {
     flags |= kernels[kernel]->flags;
+    phased |= kernels[kernel]->plan != nullptr;
     requires_sync_start |= kernels[kernel]->requires_sync_start != 0;
+  }
+  if (phased && !task.vector_kernels.empty()) {
+    return Error(reason::kLaunchInvalid,
+                 "a kernel that works in phases does not run beside others in a cluster")
+        .At("launch.vector_kernels")
+        .With("kernel", info.name);
   }
   if ((flags & PTO_KERNEL_WAITS) != 0) record.traits |= kTaskWaits;
   if ((flags & PTO_KERNEL_BLOCKS) != 0) record.traits |= kTaskBlocks;
@@ -162,7 +170,7 @@ absl::Status CheckLaunch(const GraphTarget& target,
   }
   // A cluster's cores start together, too.
   const bool one = record.block_num == 1 && task.vector_kernels.empty();
-  if (task.members.size() < 2 && (!task.require_sync_start || one)) {
+  if (!phased && task.members.size() < 2 && (!task.require_sync_start || one)) {
     return absl::OkStatus();
   }
   record.traits |= kTaskGang;

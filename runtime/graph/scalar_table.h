@@ -25,6 +25,8 @@ class ScalarTable {
   static absl::StatusOr<uint64_t> Bits(const ScalarInput& scalar, const pto_scalar_info& info);
 
   uint32_t AddNamed(ImageText name, const ScalarInput& value);
+  // What a named one is unless a launch binds it.
+  const ScalarInput& named(uint32_t index) const { return named_values_[index]; }
   // The scalars of one task.
   absl::Status AddTask(const pto_kernel_info& info, absl::Span<const ScalarInput> scalars,
                        const TextTable& text);

@@ -77,18 +77,22 @@ void TensorTable::AddKernel(const pto_kernel_info& info) {
   }
 }
 
+pto_tensor TensorTable::Described(uint32_t tensor) const {
+  const Layout& layout = layouts_[tensors_[tensor].layout];
+  pto_tensor described;
+  described.data = nullptr;
+  described.dtype = layout.dtype;
+  described.ndim = layout.ndim;
+  std::copy(layout.shape.begin(), layout.shape.end(), described.shape);
+  std::copy(layout.strides.begin(), layout.strides.end(), described.strides);
+  return described;
+}
+
 absl::Status TensorTable::AskKernel(const Kernel& kernel, absl::Span<const uint32_t> args) {
   const pto_kernel_info& info = *kernel.info;
   if (info.check != nullptr) {
     pto_tensor described[PTO_MAX_ARGS];
-    for (size_t i = 0; i < args.size(); ++i) {
-      const Layout& layout = layouts_[tensors_[args[i]].layout];
-      described[i].data = nullptr;
-      described[i].dtype = layout.dtype;
-      described[i].ndim = layout.ndim;
-      std::copy(layout.shape.begin(), layout.shape.end(), described[i].shape);
-      std::copy(layout.strides.begin(), layout.strides.end(), described[i].strides);
-    }
+    for (size_t i = 0; i < args.size(); ++i) described[i] = Described(args[i]);
     char message[512] = "";
     if (info.check(described, info.argument_count, message, sizeof message) != 0) {
       message[sizeof message - 1] = '\0';

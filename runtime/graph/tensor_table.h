@@ -33,6 +33,8 @@ class TensorTable {
   size_t tensor_count() const { return tensors_.size(); }
   const ImageTensor& tensor(uint32_t index) const { return tensors_[index]; }
   const Layout& layout(uint32_t index) const { return layouts_[index]; }
+  // What a kernel is shown of a tensor before it runs.
+  pto_tensor Described(uint32_t tensor) const;
   // Where the tensor is in its slot.
   int64_t FirstByte(uint32_t tensor) const {
     return tensors_[tensor].offset * static_cast<int64_t>(sizes_[tensors_[tensor].layout].element);

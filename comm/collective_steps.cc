@@ -1,0 +1,137 @@
+#include "comm/collective_steps.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "comm/status.h"
+#include "kernels/dtype.h"
+#include "runtime/base/status_macros.h"
+
+namespace pto::comm {
+namespace {
+
+const char* KindName(uint32_t kind) {
+  constexpr const char* kNames[] = {"?",          "broadcast",      "all_reduce",
+                                    "all_gather", "reduce_scatter", "all_to_all"};
+  return kind < std::size(kNames) ? kNames[kind] : "?";
+}
+
+const char* OpName(uint32_t op) {
+  constexpr const char* kNames[] = {"", "SUM", "PROD", "MAX", "MIN"};
+  return op < std::size(kNames) ? kNames[op] : "?";
+}
+
+std::string Describe(const CollectiveCall& call) {
+  std::string text = absl::StrCat(KindName(call.kind), " of ", call.count);
+  if (call.dtype == 0) {
+    absl::StrAppend(&text, " bytes");
+  } else {
+    absl::StrAppend(&text, " ", kernels::DtypeName(call.dtype), " ", OpName(call.op));
+  }
+  if (call.kind == static_cast<uint32_t>(CollectiveKind::kBroadcast)) {
+    absl::StrAppend(&text, " from member ", call.root);
+  }
+  return text;
+}
+
+}  // namespace
+
+CollectiveSteps::CollectiveSteps(MappedWindow& window, const CollectiveCall& call, int64_t deadline)
+    : window_(window),
+      call_(call),
+      deadline_(deadline),
+      entry_(window.words(window.index()).step.load(std::memory_order_relaxed) + 1),
+      step_(entry_ - 1) {}
+
+absl::Status CollectiveSteps::Finish(const absl::Status& status) {
+  if (status.ok()) return status;
+  if (window_.ExchangeFailed()) {
+    return Broken(absl::StrCat("a collective failed here before: ", status.message()));
+  }
+  WindowHeader& header = window_.header();
+  uint32_t whole = 0;
+  if (header.broken.compare_exchange_strong(whole, 1)) {
+    header.broken_by.Set(WindowHeader::kBroken, status);
+  }
+  return status;
+}
+
+absl::StatusOr<std::byte*> CollectiveSteps::InlineSlot() {
+  if (window_.header().broken.load(std::memory_order_relaxed) != 0) {
+    PTO_RETURN_IF_ERROR(window_.header().broken_by.Get(WindowHeader::kBroken));
+  }
+  // The slot was used that many steps ago; who has gone one further has read it.
+  if (entry_ >= MemberWords::kCalls) {
+    const uint64_t free_at = entry_ - MemberWords::kCalls + 1;
+    if (window_.all_reached() < free_at) {
+      for (uint32_t peer = 0; peer < count(); ++peer) {
+        PTO_RETURN_IF_ERROR(AwaitStep(peer, free_at));
+      }
+      window_.set_all_reached(free_at);
+    }
+  }
+  return window_.inline_slot(me(), entry_);
+}
+
+void CollectiveSteps::Enter() {
+  window_.words(me()).calls[entry_ % MemberWords::kCalls].call = call_;
+  Publish();
+}
+
+const CollectiveCall& CollectiveSteps::CallOf(uint32_t peer) const {
+  return window_.words(peer).calls[entry_ % MemberWords::kCalls].call;
+}
+
+absl::Status CollectiveSteps::AwaitCall(uint32_t peer) {
+  PTO_RETURN_IF_ERROR(AwaitStep(peer, entry_));
+  const CollectiveCall& its = CallOf(peer);
+  if (its.Matches(call_)) return absl::OkStatus();
+  return Mismatch(absl::StrCat("rank ", window_.spec().ranks[me()], " calls ", Describe(call_),
+                               "; rank ", window_.spec().ranks[peer], " calls ", Describe(its)));
+}
+
+absl::Status CollectiveSteps::AwaitCalls() {
+  for (uint32_t i = 1; i < count(); ++i) {
+    PTO_RETURN_IF_ERROR(AwaitCall((me() + i) % count()));
+  }
+  window_.set_all_reached(entry_);
+  return absl::OkStatus();
+}
+
+void CollectiveSteps::Publish() {
+  MemberWords& words = window_.words(me());
+  words.step.exchange(++step_);
+  words.step_bell.Ring();
+}
+
+absl::Status CollectiveSteps::Await(uint32_t peer, int64_t ahead) {
+  return AwaitStep(peer, step_ + static_cast<uint64_t>(ahead));
+}
+
+absl::Status CollectiveSteps::AwaitAll(int64_t ahead) {
+  const uint64_t step = step_ + static_cast<uint64_t>(ahead);
+  for (uint32_t i = 1; i < count(); ++i) {
+    PTO_RETURN_IF_ERROR(AwaitStep((me() + i) % count(), step));
+  }
+  window_.set_all_reached(step);
+  return absl::OkStatus();
+}
+
+absl::Status CollectiveSteps::AwaitStep(uint32_t peer, uint64_t step) {
+  if (peer == me()) return absl::OkStatus();
+  MemberWords& words = window_.words(peer);
+  const auto trouble = [&]() -> absl::Status {
+    PTO_RETURN_IF_ERROR(window_.CheckMembers(Only(peer)));
+    return window_.header().broken_by.Get(WindowHeader::kBroken);
+  };
+  absl::Status status =
+      pto::comm::Await([&] { return words.step.load(std::memory_order_acquire) >= step; },
+                       words.step_bell, window_.patience(), deadline_, trouble);
+  if (!absl::IsDeadlineExceeded(status) || !status.message().empty()) return status;
+  return TimedOut(absl::StrCat("rank ", window_.spec().ranks[peer], " is at step ",
+                               words.step.load(), ", not ", step, ", of the collectives in ",
+                               window_.Name(), "; rank ", window_.spec().ranks[me()],
+                               " waited for it in ", Describe(call_)));
+}
+
+}  // namespace pto::comm

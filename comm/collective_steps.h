@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "comm/collectives.h"
+#include "comm/mapped_window.h"
+#include "comm/window_layout.h"
+
+namespace pto::comm {
+
+enum class CollectiveKind : uint32_t {
+  kBroadcast = 1,
+  kAllReduce,
+  kAllGather,
+  kReduceScatter,
+  kAllToAll,
+};
+
+// One member's way through one collective. Every member has a count of steps in the window, which
+// grows for ever: what a step has written may be read by whoever has seen the count, until the
+// writer goes on after having seen all others two steps further. So nothing is cleared, and
+// a collective costs as many rounds of waiting as it has steps.
+//
+// All members go through the same number of steps, which follows from what they all know: their
+// arguments and each other's calls.
+class CollectiveSteps {
+ public:
+  CollectiveSteps(MappedWindow& window, const CollectiveCall& call, int64_t deadline);
+
+  // Ends the collective: lets all members know of an error. Returns it.
+  absl::Status Finish(const absl::Status& status);
+
+  // Waits until this member's inline slot for the first step is free, and returns it.
+  absl::StatusOr<std::byte*> InlineSlot();
+  // The first step: tells everyone what this member calls. Whatever is in the inline slot goes
+  // along.
+  void Enter();
+  // Waits for a member, or all, to enter too, and checks that they call the same.
+  absl::Status AwaitCall(uint32_t peer);
+  absl::Status AwaitCalls();
+  // What a member sent along, once its call was awaited.
+  const std::byte* InlineOf(uint32_t peer) const { return window_.inline_slot(peer, entry_); }
+  const CollectiveCall& CallOf(uint32_t peer) const;
+
+  // One step further.
+  void Publish();
+  // Waits until a member, or all, are as far as this one, plus `ahead`, which may be negative.
+  absl::Status Await(uint32_t peer, int64_t ahead = 0);
+  absl::Status AwaitAll(int64_t ahead = 0);
+  absl::Status PublishAndAwaitAll() {
+    Publish();
+    return AwaitAll();
+  }
+
+  MappedWindow& window() const { return window_; }
+  uint32_t me() const { return window_.index(); }
+  uint32_t count() const { return window_.count(); }
+  const CollectiveCall& call() const { return call_; }
+  // Steps since Enter, which is 0.
+  uint64_t step() const { return step_ - entry_; }
+
+ private:
+  absl::Status AwaitStep(uint32_t peer, uint64_t step);
+
+  MappedWindow& window_;
+  const CollectiveCall call_;
+  const int64_t deadline_;
+  const uint64_t entry_;  // the number of the first step
+  uint64_t step_;         // the last one published
+};
+
+// The five; `window` has more than one member, and arguments are in range.
+absl::Status Broadcast(CollectiveSteps& steps, void* buffer);
+absl::Status AllReduce(CollectiveSteps& steps, const void* input, void* output);
+absl::Status AllGather(CollectiveSteps& steps, const void* input, void* output);
+absl::Status ReduceScatter(CollectiveSteps& steps, const void* input, void* output);
+absl::Status AllToAll(CollectiveSteps& steps, const void* input, void* output);
+
+}  // namespace pto::comm

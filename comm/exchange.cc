@@ -1,0 +1,101 @@
+#include <algorithm>
+#include <cstring>
+
+#include "absl/functional/function_ref.h"
+#include "comm/collective_steps.h"
+#include "comm/long_copy.h"
+#include "comm/reduce.h"
+#include "kernels/dtype.h"
+#include "runtime/base/status_macros.h"
+
+// The collectives in which each member only reads others' inputs and writes its own output.
+namespace pto::comm {
+namespace {
+
+// What such a collective does with a piece of every block of this member. `from(i)` is where member
+// i's input for this member has the piece; `start` is the piece's place in a block.
+using Consume = absl::FunctionRef<void(absl::FunctionRef<const std::byte*(uint32_t)> from,
+                                       size_t start, size_t bytes)>;
+
+// `blocks` is how many blocks of `bytes` each input has: one for everybody, or one for each member.
+absl::Status Exchange(CollectiveSteps& steps, const std::byte* input, uint32_t blocks, size_t bytes,
+                      Consume consume) {
+  MappedWindow& window = steps.window();
+  const uint32_t mine = blocks == 1 ? 0 : steps.me();  // the block that this member wants
+  const bool small = blocks * bytes <= WindowLayout::kInlineBytes;
+  PTO_ASSIGN_OR_RETURN(std::byte * slot, steps.InlineSlot());
+  if (small) std::memcpy(slot, input, blocks * bytes);
+  steps.Enter();
+  PTO_RETURN_IF_ERROR(steps.AwaitCalls());
+  if (small) {
+    consume([&](uint32_t i) { return steps.InlineOf(i) + mine * bytes; }, 0, bytes);
+    return absl::OkStatus();
+  }
+  bool in_window = true;
+  for (uint32_t i = 0; i < steps.count(); ++i) {
+    in_window = in_window && steps.CallOf(i).input != CollectiveCall::kPrivate;
+  }
+  if (in_window) {
+    consume([&](uint32_t i) { return window.data(i) + steps.CallOf(i).input + mine * bytes; }, 0,
+            bytes);
+    // Until then others read this member's input.
+    return steps.PublishAndAwaitAll();
+  }
+  // In pieces through two halves of the scratch: while one is read, the other is filled.
+  const size_t half = window.staging_bytes() / 2;
+  const size_t piece = half / blocks / 64 * 64;
+  for (size_t k = 0, done = 0; done < bytes; ++k, done += piece) {
+    const size_t length = std::min(piece, bytes - done);
+    for (uint32_t block = 0; block < blocks; ++block) {
+      std::memcpy(window.staging(steps.me()) + k % 2 * half + block * piece,
+                  input + block * bytes + done, length);
+    }
+    PTO_RETURN_IF_ERROR(steps.PublishAndAwaitAll());
+    consume([&](uint32_t i) { return window.staging(i) + k % 2 * half + mine * piece; }, done,
+            length);
+  }
+  return absl::OkStatus();
+}
+
+// Member i's block becomes block i of the output.
+absl::Status Gather(CollectiveSteps& steps, const void* input, uint32_t blocks, void* output) {
+  auto* out = static_cast<std::byte*>(output);
+  const size_t bytes = steps.call().count;
+  const bool stream = bytes * steps.count() * steps.count() >= kStreamBytes;
+  return Exchange(
+      steps, static_cast<const std::byte*>(input), blocks, bytes,
+      [&](absl::FunctionRef<const std::byte*(uint32_t)> from, size_t start, size_t length) {
+        for (uint32_t i = 0; i < steps.count(); ++i) {
+          // Not all members begin with the same one.
+          const uint32_t peer = (steps.me() + i) % steps.count();
+          std::byte* to = out + peer * bytes + start;
+          if (to != from(peer)) LongCopy(to, from(peer), length, stream);
+        }
+      });
+}
+
+}  // namespace
+
+absl::Status AllGather(CollectiveSteps& steps, const void* input, void* output) {
+  return Gather(steps, input, 1, output);
+}
+
+absl::Status AllToAll(CollectiveSteps& steps, const void* input, void* output) {
+  return Gather(steps, input, steps.count(), output);
+}
+
+absl::Status ReduceScatter(CollectiveSteps& steps, const void* input, void* output) {
+  auto* out = static_cast<std::byte*>(output);
+  const CollectiveCall& call = steps.call();
+  const size_t size = kernels::DtypeSize(call.dtype);
+  return Exchange(
+      steps, static_cast<const std::byte*>(input), steps.count(), call.count * size,
+      [&](absl::FunctionRef<const std::byte*(uint32_t)> from, size_t start, size_t length) {
+        const void* inputs[PTO_COMM_MAX_RANKS];
+        for (uint32_t i = 0; i < steps.count(); ++i) inputs[i] = from(i);
+        Reduce(out + start, absl::MakeConstSpan(inputs, steps.count()), length / size, call.dtype,
+               static_cast<pto_comm_reduce>(call.op));
+      });
+}
+
+}  // namespace pto::comm

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "comm/backend.h"
+#include "comm/job_layout.h"
+#include "comm/segment_store.h"
+#include "comm/waiting.h"
+
+namespace pto::comm {
+
+// One rank's membership in a job whose ranks share memory: the communicator of the "local" and the
+// "shm" backend. Thread-safe.
+class Job final : public Communicator {
+ public:
+  // Waits until all ranks have come. `store` outlives the job.
+  static absl::StatusOr<std::unique_ptr<Communicator>> Join(std::shared_ptr<SegmentStore> store,
+                                                            const JoinSpec& spec);
+  ~Job() override;
+
+  absl::StatusOr<std::unique_ptr<Window>> CreateWindow(const WindowSpec& spec,
+                                                       int64_t deadline) override;
+  absl::Status Barrier(int64_t deadline) override;
+  void Abort(absl::string_view why) override;
+
+  // An error when one of these ranks, given by their numbers in the job, has died or aborted, or
+  // has left although it is one of the `needed`, given by their places in `ranks`.
+  absl::Status CheckRanks(absl::Span<const uint32_t> ranks, RankSet needed) const;
+  bool HasLeft(uint32_t rank) const;
+
+  SegmentStore& store() const { return *store_; }
+  uint32_t rank() const { return spec_.rank; }
+  // "rank 3 (pid 4711)"
+  std::string DescribeRank(uint32_t rank) const;
+  // The name of a window's segment.
+  std::string WindowName(uint64_t id) const;
+  // Rung when a window has been made.
+  Bell& bell() const { return layout_->bell; }
+  // Lets the making of this window fail at all ranks; and the error of a rank that did so, else OK.
+  void FailWindow(uint64_t id, const absl::Status& error);
+  absl::Status WindowFailure(uint64_t id) const;
+
+ private:
+  Job(std::shared_ptr<SegmentStore> store, const JoinSpec& spec);
+
+  // Makes the segment or opens the one that is there; true with one that can be joined.
+  absl::StatusOr<bool> Attach();
+  absl::StatusOr<bool> TakeSlot();
+  absl::Status AwaitAll();
+  // Takes this rank's arrival back, and on `close` keeps all others out for ever; false when all
+  // have come by now.
+  bool Withdraw(bool close);
+  // An error when a rank that has come is dead.
+  absl::Status CheckPresent() const;
+
+  const std::shared_ptr<SegmentStore> store_;
+  const JoinSpec spec_;
+  const uint64_t identity_;
+  const Patience patience_;
+  std::unique_ptr<Segment> segment_;
+  JobLayout* layout_ = nullptr;
+  bool joined_ = false;
+  std::atomic<uint32_t> failed_windows_{0};
+};
+
+// "rank 1" or "ranks 1, 4 and 5".
+std::string ListRanks(absl::Span<const uint32_t> ranks, RankSet set);
+
+}  // namespace pto::comm

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "comm/barrier_cell.h"
+#include "comm/bell.h"
+#include "comm/pto_comm.h"
+#include "comm/segment_store.h"
+#include "comm/shared_error.h"
+
+namespace pto::comm {
+
+// One rank's place in a job.
+struct alignas(64) RankSlot {
+  enum State : uint32_t { kHere = 0, kLeft = 1, kAborted = 2 };
+
+  std::atomic<uint64_t> identity;  // who holds this rank; 0 for nobody
+  std::atomic<uint32_t> state;
+  SharedError abort;  // about kAborted
+  // About 1 + id of each of the last windows that this rank did not get.
+  static constexpr uint32_t kFailures = 4;
+  SharedError failed_windows[kFailures];
+};
+
+// The memory in which the ranks of a job meet.
+struct JobLayout {
+  // In `present`: nobody can join any more, since the job never came about.
+  static constexpr uint32_t kClosed = 0x80000000;
+
+  SegmentPrefix prefix;
+  uint64_t generation;
+  uint64_t nonce;  // tells this job from others of the same name and generation
+  uint32_t size;
+  uint32_t creator_rank;
+
+  alignas(64) std::atomic<uint32_t> present;  // ranks that have come; `size` means complete
+  Bell bell;                                  // rung by joins and by new windows
+  BarrierCell barrier;
+  RankSlot slots[PTO_COMM_MAX_RANKS];
+};
+
+}  // namespace pto::comm

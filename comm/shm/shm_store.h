@@ -1,0 +1,37 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "comm/backend.h"
+#include "comm/segment_store.h"
+
+namespace pto::comm {
+
+// Segments that the processes of one user share: files in a directory on a file system in memory,
+// called ptod@<uid>@<name>. A file gets its name only when it is complete, and loses it under a
+// lock, by whoever has made sure that the name still is that file's.
+class ShmStore final : public SegmentStore {
+ public:
+  explicit ShmStore(absl::string_view directory);
+
+  absl::StatusOr<std::unique_ptr<Segment>> Publish(
+      absl::string_view name, size_t bytes, absl::FunctionRef<void(std::byte*)> fill) override;
+  absl::StatusOr<std::unique_ptr<Segment>> Open(absl::string_view name) override;
+  void Remove(absl::string_view name, const Segment& segment) override;
+  void Sweep() override;
+  uint64_t Identity() const override;
+  bool Alive(uint64_t identity) const override;
+  std::string Describe(uint64_t identity) const override;
+
+ private:
+  std::string PathOf(absl::string_view name) const;
+
+  const std::string directory_;
+  const std::string prefix_;  // of file names: this user's
+};
+
+// The "shm" backend.
+absl::StatusOr<std::unique_ptr<Communicator>> JoinShm(const JoinSpec& spec);
+
+}  // namespace pto::comm

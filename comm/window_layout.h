@@ -1,0 +1,107 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "comm/barrier_cell.h"
+#include "comm/bell.h"
+#include "comm/pto_comm.h"
+#include "comm/segment_store.h"
+#include "comm/shared_error.h"
+
+namespace pto::comm {
+
+// What a member says of the collective that it has entered.
+struct CollectiveCall {
+  static constexpr uint64_t kPrivate = ~uint64_t{0};
+
+  uint32_t kind;
+  uint32_t dtype;
+  uint32_t op;
+  uint32_t root;
+  uint64_t count;   // elements, or bytes where there is no type
+  uint64_t input;   // offset of the input in this member's bytes; kPrivate when not there
+  uint64_t output;  // the same for the output
+  uint64_t reserved;
+
+  bool Matches(const CollectiveCall& other) const {
+    return kind == other.kind && dtype == other.dtype && op == other.op && root == other.root &&
+           count == other.count;
+  }
+};
+static_assert(sizeof(CollectiveCall) <= 64);
+
+// One member's words in a window. What peers poll has a cache line of its own.
+struct alignas(64) MemberWords {
+  enum State : uint32_t { kAbsent = 0, kAttached = 1, kLeft = 2 };
+  // How far a member can be ahead of another in collectives that do not make it wait.
+  static constexpr uint32_t kCalls = 4;
+
+  std::atomic<uint32_t> state;
+  alignas(64) Bell signal_bell;
+  // Steps of collectives that this member has done; grows for ever.
+  alignas(64) std::atomic<uint64_t> step;
+  Bell step_bell;
+  struct alignas(64) Call {
+    CollectiveCall call;
+  };
+  Call calls[kCalls];  // of step s in s % kCalls
+};
+
+// What a window's segment begins with.
+struct WindowHeader {
+  static constexpr uint32_t kClosed = 0x80000000;
+  static constexpr uint64_t kRefused = 1;
+  static constexpr uint64_t kBroken = 1;
+
+  SegmentPrefix prefix;
+  uint64_t id;
+  uint64_t bytes;
+  uint32_t signal_count;
+  uint32_t scratch_bytes;
+  uint32_t rank_count;
+  uint32_t ranks[PTO_COMM_MAX_RANKS];
+
+  alignas(64) std::atomic<uint32_t> attached;  // members that have mapped it; or kClosed
+  Bell bell;
+  // The first member that cannot have the window says why, and all others fail with that.
+  std::atomic<uint32_t> refused;
+  SharedError refused_by;  // about kRefused
+  // The first member that fails in a collective says why, and all others fail with that.
+  alignas(64) std::atomic<uint32_t> broken;
+  SharedError broken_by;  // about kBroken
+  BarrierCell barrier;
+  MemberWords members[PTO_COMM_MAX_RANKS];
+};
+
+// Where things are in a window's segment: the header, all signals, all scratch, all bytes.
+struct WindowLayout {
+  static constexpr size_t kPage = 4096;
+  static constexpr uint32_t kDefaultScratch = 256 * 1024;
+  static constexpr uint32_t kLeastScratch = 64 * 1024;
+  // Of the scratch: a short message for each call, beside what long messages are staged in.
+  static constexpr size_t kInlineBytes = 16384;
+  static constexpr size_t kInlineTotal = kInlineBytes * MemberWords::kCalls;
+
+  size_t signals, signal_stride;
+  size_t scratch, scratch_stride;
+  size_t data, data_stride;
+  size_t total;
+
+  static WindowLayout For(uint32_t ranks, uint64_t bytes, uint32_t signal_count,
+                          uint32_t scratch_bytes) {
+    WindowLayout layout;
+    const auto pages = [](size_t n) { return (n + kPage - 1) / kPage * kPage; };
+    layout.signals = pages(sizeof(WindowHeader));
+    layout.signal_stride = (signal_count * sizeof(int64_t) + 63) / 64 * 64;
+    layout.scratch = pages(layout.signals + ranks * layout.signal_stride);
+    layout.scratch_stride = kInlineTotal + pages(scratch_bytes);
+    layout.data = layout.scratch + ranks * layout.scratch_stride;
+    layout.data_stride = pages(bytes);
+    layout.total = layout.data + ranks * layout.data_stride;
+    return layout;
+  }
+};
+
+}  // namespace pto::comm

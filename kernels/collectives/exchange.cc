@@ -1,0 +1,252 @@
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/collectives/kernels.h"
+#include "kernels/collectives/launch_check.h"
+#include "kernels/collectives/transfer.h"
+
+// Every rank has something else for each of the others.
+namespace pto::kernels::collectives {
+namespace {
+
+constexpr uint32_t kCounts = PTO_DTYPE_BIT(PTO_I64);
+constexpr pto_argument_info kArguments[] = {{"in", PTO_INPUT, kMovable},
+                                            {"out", PTO_OUTPUT, kMovable}};
+constexpr pto_argument_info kVariableArguments[] = {{"in", PTO_INPUT, kMovable},
+                                                    {"send_counts", PTO_INPUT, kCounts},
+                                                    {"out", PTO_OUTPUT, kMovable},
+                                                    {"recv_counts", PTO_INPUT, kCounts}};
+constexpr uint32_t kIn = 0;
+constexpr uint32_t kOut = 1;
+constexpr uint32_t kSendCounts = 1;
+constexpr uint32_t kVariableOut = 2;
+constexpr uint32_t kRecvCounts = 3;
+
+void Swap(std::byte* a, std::byte* b, int64_t bytes) {
+  std::byte tile[4096];
+  for (int64_t at = 0; at < bytes; at += sizeof tile) {
+    const auto length = static_cast<size_t>(std::min<int64_t>(sizeof tile, bytes - at));
+    std::memcpy(tile, a + at, length);
+    std::memcpy(a + at, b + at, length);
+    std::memcpy(b + at, tile, length);
+  }
+}
+
+// What ranks i and j have for each other, elements [begin, end) of it. A rank that works in place
+// must give before it takes.
+void Exchange(const Call& call, uint32_t i, uint32_t j, int64_t count, int64_t begin, int64_t end) {
+  const bool i_in_place = call.at(i, kIn) == call.at(i, kOut);
+  const bool j_in_place = call.at(j, kIn) == call.at(j, kOut);
+  if (i == j && i_in_place) return;
+  const auto give = [&](uint32_t from, uint32_t to) {
+    std::byte* const out = call.at(to, kOut, from * count + begin);
+    call.Copy(call.at(from, kIn, to * count + begin), {&out, 1}, end - begin, false);
+  };
+  if (i_in_place && j_in_place) {
+    Swap(call.at(i, kOut, j * count + begin), call.at(j, kOut, i * count + begin),
+         (end - begin) * call.element_bytes());
+    return;
+  }
+  if (j_in_place) std::swap(i, j);
+  give(i, j);
+  if (i != j) give(j, i);
+}
+
+// Pair number `index` of those with i <= j, row by row.
+void PairAt(int64_t index, uint32_t ranks, uint32_t* i, uint32_t* j) {
+  *i = 0;
+  while (index >= ranks - *i) index -= ranks - (*i)++;
+  *j = *i + static_cast<uint32_t>(index);
+}
+
+int32_t AllToAll(const pto_context* context) {
+  const Call call(context);
+  const uint32_t ranks = call.ranks();
+  const int64_t count = call.count(0, kIn) / ranks;
+  bool in_place = false;
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    in_place |= call.at(rank, kIn) == call.at(rank, kOut);
+  }
+  if (in_place) {
+    const int64_t pairs = int64_t{ranks} * (ranks + 1) / 2;
+    ForParts(call.ShareOf(pairs * count, 4), count, [&](uint32_t pair, int64_t begin, int64_t end) {
+      uint32_t i = 0;
+      uint32_t j = 0;
+      PairAt(pair, ranks, &i, &j);
+      Exchange(call, i, j, count, begin, end);
+    });
+    return 0;
+  }
+  const int64_t total = count * ranks * ranks;
+  const bool stream = call.IsLong(total);
+  ForParts(call.ShareOf(total, 2), count, [&](uint32_t part, int64_t begin, int64_t end) {
+    const uint32_t to = part / ranks;
+    const uint32_t from = part % ranks;
+    std::byte* const out = call.at(to, kOut, from * count + begin);
+    call.Copy(call.at(from, kIn, to * count + begin), {&out, 1}, end - begin, stream);
+  });
+  return 0;
+}
+
+int64_t Sum(const int64_t* counts, uint32_t ranks) {
+  int64_t sum = 0;
+  for (uint32_t rank = 0; rank < ranks; ++rank) sum += counts[rank];
+  return sum;
+}
+
+// Where the elements of each rank that are sent begin: in its own tensor, or put aside.
+struct Sources {
+  explicit Sources(const Call& call) {
+    for (uint32_t rank = 0; rank < call.ranks(); ++rank) {
+      at[rank] =
+          call.phases() == 1 ? call.at(rank, kIn) : call.workspace() + total * call.element_bytes();
+      first[rank] = total;
+      total += Sum(call.counts(rank, kSendCounts), call.ranks());
+    }
+  }
+  std::array<std::byte*, kMaxRanks> at;
+  std::array<int64_t, kMaxRanks> first;
+  int64_t total = 0;
+};
+
+void PutAside(const Call& call, const Sources& sources, Share share) {
+  for (uint32_t rank = 0; rank < call.ranks(); ++rank) {
+    const int64_t end = rank + 1 < call.ranks() ? sources.first[rank + 1] : sources.total;
+    const int64_t from = std::max(share.begin, sources.first[rank]);
+    const int64_t to = std::min(share.end, end);
+    if (from >= to) continue;
+    std::byte* const out = call.workspace() + from * call.element_bytes();
+    call.Copy(call.at(rank, kIn, from - sources.first[rank]), {&out, 1}, to - from, false);
+  }
+}
+
+int32_t AllToAllV(const pto_context* context) {
+  const Call call(context);
+  const uint32_t ranks = call.ranks();
+  const Sources sources(call);
+  const Share share = call.ShareOf(sources.total, 2);
+  if (share.begin == share.end) return 0;
+  if (call.phase() + 1 < call.phases()) {
+    PutAside(call, sources, share);
+    return 0;
+  }
+  const bool stream = call.IsLong(sources.total);
+  // Elements of all outputs in their order, of which this call moves a part.
+  int64_t at = 0;
+  std::array<int64_t, kMaxRanks> sent = {};
+  for (uint32_t to = 0; to < ranks && at < share.end; ++to) {
+    int64_t received = 0;
+    for (uint32_t from = 0; from < ranks; ++from) {
+      const int64_t count = call.counts(to, kRecvCounts)[from];
+      const int64_t begin = std::max(share.begin, at);
+      const int64_t end = std::min(share.end, at + count);
+      if (begin < end) {
+        std::byte* const out = call.at(to, kVariableOut, received + (begin - at));
+        call.Copy(sources.at[from] + (sent[from] + (begin - at)) * call.element_bytes(), {&out, 1},
+                  end - begin, stream);
+      }
+      at += count;
+      received += count;
+      sent[from] += count;
+    }
+  }
+  return 0;
+}
+
+int32_t PlanAllToAll(const pto_launch* launch, pto_plan* plan, char* message, size_t size);
+int32_t PlanAllToAllV(const pto_launch* launch, pto_plan* plan, char* message, size_t size);
+
+constexpr pto_kernel_info kKernels[] = {
+    Collective("all_to_all",
+               "Copies part j of rank i's in to part i of rank j's out, for all i and j; out may "
+               "be in.",
+               AllToAll, PlanAllToAll, kArguments, {}),
+    Collective("all_to_all_v",
+               "The same with parts of any size: each rank sends send_counts[j] elements to rank "
+               "j and gets recv_counts[i] from rank i, packed one after the other.",
+               AllToAllV, PlanAllToAllV, kVariableArguments, {}),
+};
+
+int32_t PlanAllToAll(const pto_launch* launch, pto_plan* plan, char* message, size_t size) {
+  const LaunchCheck check(kKernels[0], launch, message, size);
+  if (int32_t refused = check.RankCount()) return refused;
+  if (int32_t refused = check.AllAlike(kIn)) return refused;
+  const int64_t count = check.count(0, kIn);
+  if (count % check.ranks() != 0) {
+    return check.Refuse(
+        absl::StrCat(count, " elements do not make ", check.ranks(), " equal parts"));
+  }
+  if (int32_t refused = check.AllHave(kOut, count)) return refused;
+  if (int32_t refused = check.AllInPlaceOrApart(kIn, kOut)) return refused;
+  plan->phase_bytes = 2 * check.bytes(kIn) * check.ranks();
+  return 0;
+}
+
+// That what each rank says it sends is what the other one says it gets, and has room.
+int32_t CheckCounts(const LaunchCheck& check) {
+  const auto counts = [&](uint32_t rank, uint32_t argument) {
+    return reinterpret_cast<const int64_t*>(check.data(rank, argument));
+  };
+  for (uint32_t from = 0; from < check.ranks(); ++from) {
+    // Sums are checked with every step, so that none can overflow.
+    int64_t sent = 0;
+    int64_t received = 0;
+    for (uint32_t to = 0; to < check.ranks(); ++to) {
+      const int64_t sends = counts(from, kSendCounts)[to];
+      const int64_t expects = counts(to, kRecvCounts)[from];
+      if (sends < 0 || sends > check.count(from, kIn) - sent) {
+        return check.Refuse(absl::StrCat("rank ", from, " sends ", sends, " elements to rank ", to,
+                                         " after ", sent, ", and has ", check.count(from, kIn)));
+      }
+      if (sends != expects) {
+        return check.Refuse(absl::StrCat("rank ", from, " sends ", sends, " elements to rank ", to,
+                                         ", which expects ", expects));
+      }
+      sent += sends;
+      const int64_t gets = counts(from, kRecvCounts)[to];
+      if (gets < 0 || gets > check.count(from, kVariableOut) - received) {
+        return check.Refuse(absl::StrCat("rank ", from, " expects ", gets, " elements from rank ",
+                                         to, " after ", received, ", and has room for ",
+                                         check.count(from, kVariableOut)));
+      }
+      received += gets;
+    }
+  }
+  return 0;
+}
+
+int32_t PlanAllToAllV(const pto_launch* launch, pto_plan* plan, char* message, size_t size) {
+  const LaunchCheck check(kKernels[1], launch, message, size);
+  if (int32_t refused = check.RankCount()) return refused;
+  bool known = true;
+  bool in_place = false;
+  uint64_t bytes = 0;
+  for (uint32_t rank = 0; rank < check.ranks(); ++rank) {
+    if (int32_t refused = check.Fits(rank, kIn)) return refused;
+    if (int32_t refused = check.Fits(rank, kVariableOut)) return refused;
+    for (const uint32_t counts : {kSendCounts, kRecvCounts}) {
+      if (int32_t refused = check.HasCounts(rank, counts)) return refused;
+      known &= check.data(rank, counts) != nullptr;
+    }
+    if (int32_t refused = check.InPlaceOrApart(rank, kIn, kVariableOut, 0)) return refused;
+    in_place |=
+        check.data(rank, kIn) != nullptr && check.data(rank, kIn) == check.data(rank, kVariableOut);
+    bytes += static_cast<uint64_t>(check.count(rank, kIn)) * check.element_bytes();
+  }
+  plan->phase_bytes = 2 * bytes;
+  if (!known) return 0;
+  if (int32_t refused = CheckCounts(check)) return refused;
+  if (in_place) {
+    plan->phases = 2;
+    plan->workspace_bytes = bytes;
+  }
+  return 0;
+}
+
+}  // namespace
+
+absl::Span<const pto_kernel_info> ExchangeKernels() { return kKernels; }
+
+}  // namespace pto::kernels::collectives

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "kernels/pto_kernel.h"
+
+// The collectives by file. A task that runs one has a rank on each of its chips, in the order of
+// its members; all ranks have the same scalars, and tensors of their own. In and out of a rank may
+// be the same memory where that has a meaning, and must else be apart. The infos live as long as
+// the program.
+namespace pto::kernels::collectives {
+
+absl::Span<const pto_kernel_info> AllReduceKernels();
+absl::Span<const pto_kernel_info> ReduceKernels();    // reduce, reduce_scatter
+absl::Span<const pto_kernel_info> SpreadKernels();    // broadcast, all_gather
+absl::Span<const pto_kernel_info> PartKernels();      // scatter, gather, send_recv, barrier
+absl::Span<const pto_kernel_info> ExchangeKernels();  // all_to_all, all_to_all_v
+
+// Every element type; and those that can be reduced.
+inline constexpr uint32_t kMovable = PTO_DTYPE_ALL;
+inline constexpr uint32_t kReducible = PTO_DTYPE_ALL & ~PTO_DTYPE_BIT(PTO_BOOL);
+
+// The numbers of all_reduce's algorithms.
+enum Algorithm : int64_t { kAuto = 0, kOneShot = 1, kTwoShot = 2, kRing = 3, kBidirectional = 4 };
+
+// A collective in the form of the registry.
+constexpr pto_kernel_info Collective(const char* name, const char* description,
+                                     pto_kernel_function function, pto_plan_function plan,
+                                     absl::Span<const pto_argument_info> arguments,
+                                     absl::Span<const pto_scalar_info> scalars) {
+  return {
+      .struct_size = sizeof(pto_kernel_info),
+      .name = name,
+      .description = description,
+      .function = function,
+      .check = nullptr,
+      .default_core = PTO_AIV,
+      .arguments = arguments.data(),
+      .argument_count = static_cast<uint32_t>(arguments.size()),
+      .scalars = scalars.data(),
+      .scalar_count = static_cast<uint32_t>(scalars.size()),
+      .requires_sync_start = 0,
+      .flags = 0,
+      .control = PTO_CONTROL_NONE,
+      .plan = plan,
+  };
+}
+
+}  // namespace pto::kernels::collectives

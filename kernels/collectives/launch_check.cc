@@ -1,0 +1,148 @@
+#include "kernels/collectives/launch_check.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "kernels/check.h"
+#include "kernels/dtype.h"
+#include "kernels/strided.h"
+
+namespace pto::kernels::collectives {
+namespace {
+
+bool IsDense(const pto_tensor& tensor) {
+  int64_t next = 1;
+  for (uint32_t d = tensor.ndim; d-- > 0;) {
+    if (tensor.shape[d] != 1 && tensor.strides[d] != next) return false;
+    next *= tensor.shape[d];
+  }
+  return true;
+}
+
+}  // namespace
+
+int64_t LaunchCheck::count(uint32_t rank, uint32_t argument) const {
+  return ElementCount(tensor(rank, argument));
+}
+
+uint64_t LaunchCheck::element_bytes() const { return DtypeSize(tensor(0, 0).dtype); }
+
+uint64_t LaunchCheck::bytes(uint32_t argument) const {
+  return static_cast<uint64_t>(count(0, argument)) * element_bytes();
+}
+
+int32_t LaunchCheck::Refuse(absl::string_view text) const {
+  if (message_ != nullptr && message_size_ > 0) {
+    const std::string full = absl::StrCat(kernel_.name, ": ", text);
+    const size_t length = std::min(full.size(), message_size_ - 1);
+    std::memcpy(message_, full.data(), length);
+    message_[length] = '\0';
+  }
+  return 1;
+}
+
+int32_t LaunchCheck::RankCount() const {
+  if (ranks() <= kMaxRanks) return 0;
+  return Refuse(absl::StrCat("works with at most ", kMaxRanks, " ranks, not ", ranks()));
+}
+
+int32_t LaunchCheck::IsRank(uint32_t index) const {
+  if (scalar(index) >= 0 && scalar(index) < ranks()) return 0;
+  return Refuse(absl::StrCat(kernel_.scalars[index].name, " is ", scalar(index), ", and there are ",
+                             ranks(), " ranks"));
+}
+
+int32_t LaunchCheck::IsOneOf(uint32_t index, int64_t first, int64_t last) const {
+  if (scalar(index) >= first && scalar(index) <= last) return 0;
+  return Refuse(absl::StrCat(kernel_.scalars[index].name, " is ", scalar(index), ", not ", first,
+                             " to ", last));
+}
+
+int32_t LaunchCheck::Fits(uint32_t rank, uint32_t argument) const {
+  const pto_tensor& own = tensor(rank, argument);
+  const pto_tensor& first = tensor(0, 0);
+  if (own.dtype != first.dtype) {
+    return Refuse(absl::StrCat("rank ", rank, " has ", DtypeName(own.dtype), " in ",
+                               kernel_.arguments[argument].name, ", rank 0 has ",
+                               DtypeName(first.dtype), " in ", kernel_.arguments[0].name));
+  }
+  return CheckDense(rank, argument);
+}
+
+int32_t LaunchCheck::CheckDense(uint32_t rank, uint32_t argument) const {
+  const pto_tensor& own = tensor(rank, argument);
+  if (IsDense(own) || ElementCount(own) == 0) return 0;
+  return Refuse(absl::StrCat("rank ", rank, " has ", kernel_.arguments[argument].name, " ",
+                             ShapeText(own), " with strides [",
+                             absl::StrJoin(absl::MakeConstSpan(own.strides, own.ndim), ","),
+                             "], which is not dense"));
+}
+
+int32_t LaunchCheck::Has(uint32_t rank, uint32_t argument, int64_t want) const {
+  if (const int32_t refused = Fits(rank, argument)) return refused;
+  const int64_t have = count(rank, argument);
+  if (have == want) return 0;
+  return Refuse(absl::StrCat("rank ", rank, " has ", have, " elements in ",
+                             kernel_.arguments[argument].name, ", not ", want));
+}
+
+int32_t LaunchCheck::AllAlike(uint32_t argument) const {
+  const int64_t want = count(0, argument);
+  for (uint32_t rank = 0; rank < ranks(); ++rank) {
+    if (const int32_t refused = Fits(rank, argument)) return refused;
+    const int64_t have = count(rank, argument);
+    if (have == want) continue;
+    return Refuse(absl::StrCat("rank ", rank, " has ", have, " elements in ",
+                               kernel_.arguments[argument].name, ", rank 0 has ", want));
+  }
+  return 0;
+}
+
+int32_t LaunchCheck::AllHave(uint32_t argument, int64_t want) const {
+  for (uint32_t rank = 0; rank < ranks(); ++rank) {
+    if (const int32_t refused = Has(rank, argument, want)) return refused;
+  }
+  return 0;
+}
+
+int32_t LaunchCheck::HasCounts(uint32_t rank, uint32_t argument) const {
+  const int64_t have = count(rank, argument);
+  if (have != ranks()) {
+    return Refuse(absl::StrCat("rank ", rank, " has ", have, " elements in ",
+                               kernel_.arguments[argument].name, ", and there are ", ranks(),
+                               " ranks"));
+  }
+  return CheckDense(rank, argument);
+}
+
+int32_t LaunchCheck::InPlaceOrApart(uint32_t rank, uint32_t in, uint32_t out,
+                                    int64_t offset) const {
+  const std::byte* const from = data(rank, in);
+  const std::byte* const to = data(rank, out);
+  // Before the launch nobody knows where they are.
+  if (from == nullptr || to == nullptr) return 0;
+  const auto element = static_cast<int64_t>(element_bytes());
+  if (from + count(rank, in) * element <= to || to + count(rank, out) * element <= from) return 0;
+  if (from == to + offset * element) return 0;
+  const absl::string_view in_name = kernel_.arguments[in].name;
+  const absl::string_view out_name = kernel_.arguments[out].name;
+  return Refuse(absl::StrCat("rank ", rank, ": ", in_name, " and ", out_name, " overlap, and ",
+                             in_name, " does not begin ",
+                             offset == 0
+                                 ? absl::StrCat("where ", out_name, " does")
+                                 : absl::StrCat(std::abs(offset), " elements ",
+                                                offset < 0 ? "before " : "into ", out_name)));
+}
+
+int32_t LaunchCheck::AllInPlaceOrApart(uint32_t in, uint32_t out) const {
+  for (uint32_t rank = 0; rank < ranks(); ++rank) {
+    if (const int32_t refused = InPlaceOrApart(rank, in, out, 0)) return refused;
+  }
+  return 0;
+}
+
+}  // namespace pto::kernels::collectives

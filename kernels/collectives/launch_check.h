@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "kernels/pto_kernel.h"
+
+namespace pto::kernels::collectives {
+
+inline constexpr uint32_t kMaxRanks = 64;
+
+// For the plans of collectives: looks at the tensors of all ranks, and says who does not fit. Each
+// check returns 0, or writes what is wrong to the message and returns what the plan is to return.
+class LaunchCheck {
+ public:
+  LaunchCheck(const pto_kernel_info& kernel, const pto_launch* launch, char* message,
+              size_t message_size)
+      : kernel_(kernel), launch_(*launch), message_(message), message_size_(message_size) {}
+
+  uint32_t ranks() const { return launch_.member_count; }
+  const pto_tensor& tensor(uint32_t rank, uint32_t argument) const {
+    return launch_.members[rank][argument];
+  }
+  int64_t scalar(uint32_t index) const { return launch_.scalars[index].i64; }
+  int64_t count(uint32_t rank, uint32_t argument) const;
+  // Of an element of rank 0's first tensor.
+  uint64_t element_bytes() const;
+  // Of all elements of an argument of rank 0.
+  uint64_t bytes(uint32_t argument) const;
+  // Where the tensor lies; nullptr when that is not known yet, or nothing is there.
+  const std::byte* data(uint32_t rank, uint32_t argument) const {
+    return static_cast<const std::byte*>(tensor(rank, argument).data);
+  }
+
+  // "kernel: text", cut to what fits.
+  int32_t Refuse(absl::string_view text) const;
+
+  // That there are no more ranks than collectives take.
+  int32_t RankCount() const;
+  // That a scalar names one of the ranks.
+  int32_t IsRank(uint32_t scalar) const;
+  // That a scalar is 1 to `last`.
+  int32_t IsOneOf(uint32_t scalar, int64_t first, int64_t last) const;
+  int32_t IsReduceOp(uint32_t scalar) const { return IsOneOf(scalar, 1, 4); }
+
+  // That the tensor is dense and has elements of the type of rank 0's first one.
+  int32_t Fits(uint32_t rank, uint32_t argument) const;
+  // And that there are so many.
+  int32_t Has(uint32_t rank, uint32_t argument, int64_t count) const;
+  // That the argument of each rank has as many elements as that of rank 0, all of one type.
+  int32_t AllAlike(uint32_t argument) const;
+  // That the argument of each rank has so many elements.
+  int32_t AllHave(uint32_t argument, int64_t count) const;
+  // That the tensor is dense, of I64, and has an element for each rank.
+  int32_t HasCounts(uint32_t rank, uint32_t argument) const;
+  // That a rank's in and out share no memory, unless in begins `offset` elements into out (with a
+  // negative one, out into in).
+  int32_t InPlaceOrApart(uint32_t rank, uint32_t in, uint32_t out, int64_t offset) const;
+  // The same for all ranks, with offset 0.
+  int32_t AllInPlaceOrApart(uint32_t in, uint32_t out) const;
+
+ private:
+  int32_t CheckDense(uint32_t rank, uint32_t argument) const;
+
+  const pto_kernel_info& kernel_;
+  const pto_launch& launch_;
+  char* const message_;
+  const size_t message_size_;
+};
+
+}  // namespace pto::kernels::collectives

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/pto_kernel.h"
+
+// For tests of kernels that work in phases, without an engine.
+namespace pto::kernels::collectives {
+
+// The arguments of one rank.
+using RankTensors = std::vector<pto_tensor>;
+
+// A dense view of so many elements.
+pto_tensor DenseTensor(uint32_t dtype, int64_t count, void* data);
+
+struct PhaseResult {
+  std::string refused;  // what the plan said; empty when it accepted
+  pto_plan plan = {};
+  int32_t code = 0;  // of the first call that failed
+};
+
+// Asks for the plan, and makes all calls of all phases one after the other, those of the last rank
+// and block first.
+PhaseResult RunPhases(const pto_kernel_info& kernel, const std::vector<RankTensors>& ranks,
+                      const std::vector<int64_t>& scalars, uint32_t block_count = 1);
+
+}  // namespace pto::kernels::collectives

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/collectives/transfer.h"
+
+namespace pto::kernels::collectives {
+
+// all_reduce by passing parts on from rank to rank: in the first half of the phases each rank adds
+// its own to what its neighbour has so far, in the second half it takes over what is complete. Only
+// neighbours read each other. F16 and BF16 travel as F32 in the workspace until they are complete.
+//
+// Bidirectional: one half of the elements goes the other way round.
+void RingPhase(const Call& call, bool bidirectional);
+
+inline uint32_t RingPhases(uint32_t ranks) { return ranks == 1 ? 1 : 2 * (ranks - 1); }
+uint64_t RingWorkspace(uint32_t ranks, uint32_t dtype, int64_t count);
+
+}  // namespace pto::kernels::collectives

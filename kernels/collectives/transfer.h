@@ -1,0 +1,87 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "kernels/block.h"
+#include "kernels/pto_kernel.h"
+
+// What collectives are made of: the part of the work that one call does, copies and reductions from
+// some ranks to some ranks. What goes to several ranks is read once, in pieces that stay in the
+// nearest cache.
+namespace pto::kernels::collectives {
+
+// Part `index` of `parts` of `total` elements. All begin at a multiple of `unit`, and differ by no
+// more than that.
+inline Share PartOf(int64_t total, int64_t parts, int64_t index, int64_t unit) {
+  const int64_t units = (total + unit - 1) / unit;
+  const int64_t each = units / parts;
+  const int64_t rest = units % parts;
+  const int64_t begin = index * each + std::min(index, rest);
+  const int64_t end = begin + each + (index < rest ? 1 : 0);
+  return {std::min(begin * unit, total), std::min(end * unit, total)};
+}
+
+// What one call of a collective sees.
+class Call {
+ public:
+  explicit Call(const pto_context* context);
+
+  uint32_t ranks() const { return context_->member_count; }
+  uint32_t rank() const { return context_->member_index; }
+  uint32_t phase() const { return context_->phase; }
+  uint32_t phases() const { return context_->phase_count; }
+  uint32_t dtype() const { return dtype_; }
+  int64_t element_bytes() const { return element_bytes_; }
+  int64_t scalar(uint32_t index) const { return context_->scalars[index].i64; }
+  std::byte* workspace() const { return static_cast<std::byte*>(context_->workspace); }
+  int64_t count(uint32_t rank, uint32_t argument) const;
+  const int64_t* counts(uint32_t rank, uint32_t argument) const {
+    return static_cast<const int64_t*>(context_->members[rank][argument].data);
+  }
+  // Element `first` of a rank's tensor.
+  std::byte* at(uint32_t rank, uint32_t argument, int64_t first = 0) const {
+    return static_cast<std::byte*>(context_->members[rank][argument].data) + first * element_bytes_;
+  }
+
+  // This call's part of `total` elements, each of which stands for `weight` that are moved. All of
+  // them are the first call's when there are too few for more.
+  Share ShareOf(int64_t total, int64_t weight) const;
+  // This block's part of what its rank does, [begin, end).
+  Share BlockPart(Share all) const;
+  // Elements that fill a cache line.
+  int64_t line() const { return std::max<int64_t>(64 / element_bytes_, 1); }
+
+  // Copies elements to each of `to`, but not onto themselves. `stream`: past the caches.
+  void Copy(const std::byte* from, absl::Span<std::byte* const> to, int64_t count,
+            bool stream) const;
+  // Reduces elements in the order of `from`, and writes the result to each of `to`, which may be
+  // among `from`. `op` counts as the scalar does.
+  void Reduce(absl::Span<const std::byte* const> from, absl::Span<std::byte* const> to,
+              int64_t count, int64_t op, bool stream) const;
+
+  // Whether outputs of so many elements, on all ranks together, should go past the caches.
+  bool IsLong(int64_t elements) const;
+
+ private:
+  const pto_context* const context_;
+  const uint32_t dtype_;
+  const int64_t element_bytes_;
+};
+
+// Goes through [begin, end) of parts of `size` elements each that lie one after the other in
+// thought: calls `use(part, from, to)` with elements [from, to) of that part.
+template <typename Use>
+void ForParts(Share share, int64_t size, Use use) {
+  for (int64_t at = share.begin; at < share.end;) {
+    const int64_t part = at / size;
+    const int64_t from = at % size;
+    const int64_t to = std::min(size, from + (share.end - at));
+    use(static_cast<uint32_t>(part), from, to);
+    at += to - from;
+  }
+}
+
+}  // namespace pto::kernels::collectives

@@ -1,0 +1,203 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <set>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/error.h"
+#include "runtime/base/status_matchers.h"
+#include "runtime/engine/engine.h"
+#include "runtime/engine/engine_testing.h"
+
+namespace pto {
+namespace {
+
+using ::pto::testing::CoresLeftBusy;
+using ::pto::testing::HasReason;
+using ::pto::testing::KernelBody;
+using ::pto::testing::MakeTestChips;
+using ::pto::testing::MakeTestGraph;
+using ::pto::testing::TestTask;
+
+constexpr int64_t kMuch = 1 << 30;  // bytes that are worth a second thread
+
+// Tasks whose kernels work in phases.
+class EngineJointTest : public ::testing::Test {
+ protected:
+  void MakeEngine(uint32_t executors) {
+    Engine::Options options;
+    options.chips = MakeTestChips(clusters_);
+    options.timers = &timers_;
+    options.executors = executors;
+    engine_ = std::make_unique<Engine>(std::move(options));
+  }
+  std::shared_ptr<pto::Run> Start(const std::vector<TestTask>& tasks, KernelBody body,
+                                  int64_t task_timeout_ns = 0) {
+    RunSpec spec;
+    spec.image = MakeTestGraph(tasks, clusters_, std::move(body));
+    spec.task_timeout_ns = task_timeout_ns;
+    std::shared_ptr<pto::Run> run = engine_->Prepare(std::move(spec));
+    engine_->Start(run);
+    return run;
+  }
+  void Finish() {
+    if (engine_->executors() == 0) {
+      while (engine_->RunOne()) {
+      }
+    }
+    ASSERT_TRUE(engine_->WaitIdle(absl::Seconds(60)));
+    for (uint32_t chip = 0; chip < clusters_.size(); ++chip) {
+      EXPECT_EQ(CoresLeftBusy(*engine_, chip), 0u);
+    }
+  }
+
+  const std::vector<uint32_t> clusters_ = {2, 3, 2};
+  TimerQueue timers_{Clock::Real()};
+  std::unique_ptr<Engine> engine_;
+};
+
+TestTask Phased(uint32_t phases, std::vector<uint32_t> members, uint32_t blocks = 1,
+                int64_t bytes = 0) {
+  TestTask task;
+  task.phases = phases;
+  task.phase_bytes = bytes;
+  task.block_num = blocks;
+  task.members = std::move(members);
+  return task;
+}
+
+TEST_F(EngineJointTest, EveryBlockIsCalledOnceInEachPhaseAndPhasesDoNotMix) {
+  MakeEngine(0);
+  std::set<std::tuple<uint32_t, uint32_t, uint32_t>> calls;
+  uint32_t in_order = 0;
+  std::shared_ptr<pto::Run> run =
+      Start({Phased(3, {2, 0}, 2)}, [&](uint32_t, const pto_context& context) {
+        EXPECT_EQ(calls.size() / 4, context.phase);
+        EXPECT_EQ(context.phase_count, 3u);
+        EXPECT_EQ(context.member_count, 2u);
+        EXPECT_EQ(context.chip, context.member_index == 0 ? 2u : 0u);
+        EXPECT_NE(context.workspace, nullptr);
+        calls.insert({context.phase, context.member_index, context.block_index});
+        ++in_order;
+        return 0;
+      });
+  Finish();
+  EXPECT_EQ(run->state(), RunState::kSucceeded);
+  EXPECT_EQ(calls.size(), 12u);
+  EXPECT_EQ(in_order, 12u);
+}
+
+TEST_F(EngineJointTest, OneBlockOnOneChipHasPhasesToo) {
+  MakeEngine(0);
+  std::vector<uint32_t> phases;
+  Start({Phased(2, {})}, [&](uint32_t, const pto_context& context) {
+    phases.push_back(context.phase);
+    return 0;
+  });
+  Finish();
+  EXPECT_EQ(phases, (std::vector<uint32_t>{0, 1}));
+}
+
+TEST_F(EngineJointTest, ManyThreadsKeepPhasesApart) {
+  MakeEngine(3);
+  constexpr uint32_t kTasks = 200;
+  constexpr uint32_t kPhases = 5;
+  std::vector<TestTask> tasks;
+  for (uint32_t i = 0; i < kTasks; ++i) {
+    TestTask task = Phased(kPhases, {0, 1, 2}, 2, kMuch);
+    if (i % 3 != 0) task.after = {i - 1};
+    tasks.push_back(task);
+  }
+  // Calls that have ended of each task.
+  std::vector<std::atomic<uint32_t>> ended(kTasks);
+  std::atomic<uint32_t> wrong{0};
+  std::shared_ptr<pto::Run> run = Start(tasks, [&](uint32_t task, const pto_context& context) {
+    const uint32_t before = ended[task].load(std::memory_order_acquire);
+    if (before < 6 * context.phase || before >= 6 * (context.phase + 1)) ++wrong;
+    ended[task].fetch_add(1, std::memory_order_acq_rel);
+    return 0;
+  });
+  Finish();
+  EXPECT_EQ(run->state(), RunState::kSucceeded);
+  EXPECT_EQ(wrong.load(), 0u);
+  for (const auto& count : ended) EXPECT_EQ(count.load(), 6 * kPhases);
+}
+
+TEST_F(EngineJointTest, FullWidthTasksWaitForEachOthersCores) {
+  MakeEngine(2);
+  std::vector<TestTask> tasks;
+  for (uint32_t i = 0; i < 300; ++i) {
+    tasks.push_back(i % 3 == 0 ? Phased(2, {0, 1}, 4) : Phased(2, {1, 2}, i % 4 + 1));
+  }
+  std::atomic<uint32_t> calls{0};
+  std::shared_ptr<pto::Run> run = Start(tasks, [&](uint32_t, const pto_context&) {
+    ++calls;
+    return 0;
+  });
+  Finish();
+  EXPECT_EQ(run->state(), RunState::kSucceeded);
+  uint32_t expected = 0;
+  for (const TestTask& task : tasks) expected += 4 * task.block_num;
+  EXPECT_EQ(calls.load(), expected);
+}
+
+TEST_F(EngineJointTest, AFailedCallEndsTheTaskBeforeItsNextPhase) {
+  MakeEngine(0);
+  uint32_t last_phase = 0;
+  uint32_t others = 0;
+  TestTask after;
+  after.after = {0};
+  std::shared_ptr<pto::Run> run =
+      Start({Phased(4, {0, 1}), after}, [&](uint32_t task, const pto_context& context) {
+        if (task == 1) ++others;
+        last_phase = context.phase;
+        return context.phase == 1 && context.member_index == 0 ? 7 : 0;
+      });
+  Finish();
+  EXPECT_EQ(run->state(), RunState::kFailed);
+  EXPECT_EQ(last_phase, 1u);
+  EXPECT_EQ(others, 0u);
+  ASSERT_EQ(run->errors().size(), 1u);
+  EXPECT_THAT(run->errors()[0], HasReason(reason::kKernelFailed));
+  EXPECT_NE(run->errors()[0].message().find("phase 1 of 4"), std::string::npos) << run->errors()[0];
+}
+
+TEST_F(EngineJointTest, ACancelledRunLeavesNoCoreBehind) {
+  MakeEngine(2);
+  std::atomic<bool> entered{false};
+  std::atomic<bool> stopped{false};
+  std::vector<TestTask> tasks(50, Phased(3, {0, 1, 2}, 4, kMuch));
+  std::shared_ptr<pto::Run> run = Start(tasks, [&](uint32_t, const pto_context& context) {
+    entered = true;
+    while (context.api->cancelled(&context) == 0) {
+    }
+    stopped = true;
+    return 1;
+  });
+  while (!entered) {
+  }
+  engine_->Stop(*run, RunState::kCancelled, Error(reason::kRunCancelled, "by the test"));
+  Finish();
+  EXPECT_TRUE(stopped);
+  EXPECT_EQ(run->state(), RunState::kCancelled);
+}
+
+TEST_F(EngineJointTest, ATaskWhoseTimeIsUpSaysSo) {
+  MakeEngine(1);
+  std::shared_ptr<pto::Run> run = Start(
+      {Phased(2, {0, 1})},
+      [&](uint32_t, const pto_context& context) {
+        while (context.api->cancelled(&context) == 0) timers_.RunDue();
+        return 1;
+      },
+      /*task_timeout_ns=*/5'000'000);
+  Finish();
+  EXPECT_EQ(run->state(), RunState::kFailed);
+  EXPECT_THAT(run->errors().at(0), HasReason(reason::kTaskDeadline));
+}
+
+}  // namespace
+}  // namespace pto

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "kernels/pto_kernel.h"
+#include "runtime/engine/block_runner.h"
+#include "runtime/engine/block_ticket.h"
+#include "runtime/engine/errand.h"
+#include "runtime/engine/long_tasks.h"
+#include "runtime/engine/run.h"
+
+namespace pto {
+
+class Services;
+
+// A task whose kernel has a plan, from the moment it has all its cores to its end.
+//
+// Its blocks need not run at the same time: between two phases all of them have returned. So one
+// thread can do the whole task, call by call, without a stack for each block and without waking
+// anybody; and when there is much to do, others claim calls of the same phase. Whoever makes the
+// last call of a phase opens the next one, or ends the task.
+//
+// Owned by those who work on it, each of whom calls Leave once. As an errand it is the first of
+// them.
+class JointTask final : public Errand {
+ public:
+  // With a core for each block of each member, in that order.
+  JointTask(Run& run, uint32_t task, std::vector<BlockPlace> places)
+      : Errand(run), task_(task), places_(std::move(places)) {}
+
+  void Do(Worker& worker) override;
+
+  using Errand::run;
+  uint32_t task() const { return task_; }
+  const std::vector<BlockPlace>& places() const { return places_; }
+  BlockTicket TicketOf(const BlockPlace& place) const;
+
+  // Lays out what the calls get, and asks the kernel for its plan. Before anything else.
+  absl::Status Prepare(LongTask* long_task);
+
+  // A call that nobody else makes, of the phase that is open.
+  bool Claim(uint32_t* call);
+  // Makes it, unless the task has failed already or is to stop.
+  void Make(Services& services, uint32_t call);
+  // Says that it has returned. True for the last one of the phase.
+  bool Made() { return made_.fetch_add(1, std::memory_order_acq_rel) + 1 == calls(); }
+  // After the last call of a phase: opens the next one. False when there is none, or no need.
+  bool OpenNext();
+  bool has_more_phases() const {
+    return phase(cursor_.load(std::memory_order_acquire)) + 1 < plan_.phases;
+  }
+  bool has_unclaimed() const {
+    return static_cast<uint32_t>(cursor_.load(std::memory_order_acquire)) < places_.size();
+  }
+
+  uint32_t calls() const { return static_cast<uint32_t>(places_.size()); }
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+  // Whether more threads than one are worth their wake-up.
+  bool worth_sharing() const { return places_.size() > 1 && plan_.phase_bytes >= kSharedBytes; }
+
+  // Others than the first who work on it or are asked to.
+  std::atomic<uint32_t> helpers{0};
+  int64_t start_ns = 0;
+
+  void Join() { users_.fetch_add(1, std::memory_order_relaxed); }
+  void Leave() {
+    if (users_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+
+ private:
+  // As long as a thread needs to wake up, another one copies about this much.
+  static constexpr uint64_t kSharedBytes = 256 << 10;
+
+  ~JointTask() override = default;
+  static uint32_t phase(uint64_t cursor) { return static_cast<uint32_t>(cursor >> 32); }
+  bool stopping() const;
+
+  const uint32_t task_;
+  const std::vector<BlockPlace> places_;
+  LongTask* long_task_ = nullptr;
+  std::vector<pto_tensor> tensors_;
+  std::vector<const pto_tensor*> members_;
+  pto_scalar scalars_[PTO_MAX_SCALARS];
+  pto_plan plan_ = {};
+  std::unique_ptr<std::byte[]> workspace_;
+  // The phase that is open, and how many of its calls are claimed below it.
+  std::atomic<uint64_t> cursor_{0};
+  std::atomic<uint32_t> made_{0};
+  std::atomic<bool> failed_{false};
+  std::atomic<uint32_t> users_{1};
+};
+
+// Asks one more thread to work on a joint task.
+class JointHelp final : public Errand {
+ public:
+  // Keeps the run from ending, and the task from being forgotten.
+  explicit JointHelp(JointTask& joint);
+  void Do(Worker& worker) override;
+
+ private:
+  JointTask& joint_;
+};
+
+}  // namespace pto

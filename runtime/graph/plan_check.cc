@@ -1,0 +1,30 @@
+#include "runtime/graph/plan_check.h"
+
+namespace pto {
+
+bool MakePlan(const pto_kernel_info& kernel, absl::Span<const pto_tensor* const> members,
+              uint32_t block_count, const pto_scalar* scalars, pto_plan* plan,
+              std::string* refused) {
+  pto_launch launch = {};
+  launch.struct_size = sizeof launch;
+  launch.member_count = static_cast<uint32_t>(members.size());
+  launch.block_count = block_count;
+  launch.tensor_count = kernel.argument_count;
+  launch.scalar_count = kernel.scalar_count;
+  launch.members = members.data();
+  launch.scalars = scalars;
+  *plan = {};
+  plan->struct_size = sizeof *plan;
+  plan->phases = 1;
+  char message[512] = "";
+  if (kernel.plan(&launch, plan, message, sizeof message) == 0) {
+    if (plan->phases > 0) return true;
+    *refused = "the kernel plans no phase";
+    return false;
+  }
+  message[sizeof message - 1] = '\0';
+  *refused = *message != '\0' ? message : "the kernel refuses its tensors";
+  return false;
+}
+
+}  // namespace pto
