@@ -65,10 +65,12 @@ PackedTasks::PackedTasks(absl::Span<const TaskRecord> records) {
   put_small(kChip, [](const TaskRecord& r) { return uint32_t{r.chip}; });
   put_small(kCore, [](const TaskRecord& r) { return r.core; });
   put(kStartNs, [](const TaskRecord& r) { return static_cast<uint64_t>(r.start_ns); });
-  put(kDurationNs, [](const TaskRecord& r) { return static_cast<uint64_t>(r.end_ns - r.start_ns); });
+  put(kDurationNs,
+      [](const TaskRecord& r) { return static_cast<uint64_t>(r.end_ns - r.start_ns); });
   void* const kept = std::realloc(room, bytes());
-  data_ = std::shared_ptr<const char[]>(static_cast<char*>(kept != nullptr ? kept : room),
-                                        [](const char* data) { std::free(const_cast<char*>(data)); });
+  data_ =
+      std::shared_ptr<const char[]>(static_cast<char*>(kept != nullptr ? kept : room),
+                                    [](const char* data) { std::free(const_cast<char*>(data)); });
 }
 
 absl::string_view PackedTasks::Get(Column column, uint64_t skip) const {

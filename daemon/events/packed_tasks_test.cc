@@ -72,7 +72,10 @@ TEST(PackedTasksTest, LeavesOutTheFirst) {
 TEST(PackedTasksTest, TheLongestThereIs) {
   const TaskRecord longest = {std::numeric_limits<uint32_t>::max(),
                               std::numeric_limits<uint32_t>::max(),
-                              std::numeric_limits<uint16_t>::max(), TaskOutcome::kFailed, -1, -2};
+                              std::numeric_limits<uint16_t>::max(),
+                              TaskOutcome::kFailed,
+                              -1,
+                              -2};
   const std::vector<TaskRecord> records(RecordBlocks::kMaxBlock, longest);
   ExpectSame(records, PackedTasks(records), 0);
 }
