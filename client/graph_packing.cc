@@ -58,8 +58,7 @@ void GraphBuilder::PackLists(v1::StreamRunBlock& block) {
   }
 }
 
-absl::StatusOr<std::vector<v1::StreamRunBlock>> GraphBuilder::TakeBlocks(
-    uint32_t max_block_tasks) {
+absl::StatusOr<std::vector<v1::StreamRunBlock>> GraphBuilder::TakeBlocks(uint32_t max_block_tasks) {
   if (!status_.ok()) return status_;
   if (absl::Status wrong = CheckPackable(); !wrong.ok()) return wrong;
   const uint64_t rows = std::max<uint32_t>(1, max_block_tasks);

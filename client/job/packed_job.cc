@@ -88,8 +88,8 @@ void Describe(const pto::v1::TaskSpec& spec, const Tensors& tensors, TaskRef& ta
 
 }  // namespace
 
-GraphFiller::GraphFiller(const pto::v1::GraphSpec& graph,
-                         absl::Span<const pto::v1::Kernel> kernels, GraphBuilder* builder)
+GraphFiller::GraphFiller(const pto::v1::GraphSpec& graph, absl::Span<const pto::v1::Kernel> kernels,
+                         GraphBuilder* builder)
     : graph_(graph), builder_(builder) {
   for (const pto::v1::Kernel& kernel : kernels) {
     signatures_[absl::StripPrefix(kernel.name(), "kernels/")] = &kernel;

@@ -145,8 +145,8 @@ absl::StatusOr<v1::Run> JobRunner::Stream(Session& session) {
     }
     // It may not be there yet.
     if (const absl::StatusOr<v1::Run> now = handle.Get(); now.ok()) {
-      progress.Update(now->tasks_done(), options_.stream_rounds *
-                                             static_cast<uint64_t>(job_.graph.tasks_size()));
+      progress.Update(now->tasks_done(),
+                      options_.stream_rounds * static_cast<uint64_t>(job_.graph.tasks_size()));
     }
   }
 }

@@ -164,8 +164,7 @@ TEST_F(RunOrderTest, SlotsThatOverlapMakeDependencies) {
   std::vector<std::shared_ptr<pto::Run>> runs;
   const auto image_for = [&](uint64_t p, uint64_t q) {
     request.bindings = {{"p", "y", p}, {"q", "y", q}};
-    runs.push_back(
-        std::static_pointer_cast<ImageRun>(session_->StartRun(request).value())->run());
+    runs.push_back(std::static_pointer_cast<ImageRun>(session_->StartRun(request).value())->run());
     RunAll();
     EXPECT_EQ(runs.back()->state(), RunState::kSucceeded);
     return &runs.back()->image();

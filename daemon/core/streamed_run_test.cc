@@ -58,8 +58,7 @@ class StreamedRunTest : public SessionTest {
     open.fill = open.graph->AddKernel("fill").value();
     const uint32_t layout = open.graph->AddLayout(PTO_F32, {16}, {}).value();
     for (const char* name : {"x", "y"}) {
-      open.tensors.push_back(
-          open.graph->AddTensor(open.graph->AddSlot(name), layout, 0).value());
+      open.tensors.push_back(open.graph->AddTensor(open.graph->AddSlot(name), layout, 0).value());
     }
     return open;
   }

@@ -66,8 +66,7 @@ absl::Status BlockReader<Builder>::BlockError(absl::string_view kind, uint32_t b
 // or that there is one value too many for.
 template <typename Builder>
 absl::Status BlockReader<Builder>::LengthError(absl::string_view kind, uint32_t block,
-                                               absl::string_view column, int have,
-                                               int want) const {
+                                               absl::string_view column, int have, int want) const {
   return Error(reason::kBlockInvalid,
                absl::StrCat("the column has ", have, " values for ", want, " rows"))
       .At(Path(kind, block, column))
@@ -80,8 +79,7 @@ absl::Status BlockReader<Builder>::LengthError(absl::string_view kind, uint32_t 
 // For a block that would make the graph too large in a column's kind of thing.
 template <typename Builder>
 absl::Status BlockReader<Builder>::TooLargeError(absl::string_view kind, uint32_t block,
-                                                 absl::string_view column,
-                                                 absl::string_view things,
+                                                 absl::string_view column, absl::string_view things,
                                                  absl::string_view limit_name, uint64_t limit,
                                                  uint64_t have, int more) const {
   return Error(reason::kGraphTooLarge, absl::StrCat("a graph has at most ", limit, " ", things))
@@ -138,8 +136,8 @@ absl::Status BlockReader<Builder>::AddLaunches(
   // An empty one is two bytes of the message and a hundred times that here.
   const size_t count = launches_.size() + static_cast<size_t>(launches.size());
   if (count > options_.max_block_tasks) {
-    return Error(reason::kGraphTooLarge, absl::StrCat("a graph has at most ",
-                                                      options_.max_block_tasks, " kinds of launch"))
+    return Error(reason::kGraphTooLarge,
+                 absl::StrCat("a graph has at most ", options_.max_block_tasks, " kinds of launch"))
         .At(list)
         .Limit("max_block_tasks", options_.max_block_tasks, 0, count);
   }
@@ -202,9 +200,8 @@ absl::Status BlockReader<Builder>::AddTensors(const v1::TensorBlock& block, uint
     }
     const uint32_t layout = block.layout(i);
     if (layout >= layout_count_) {
-      return BlockError(
-          "tensors", number, "layout", row, row,
-          absl::StrCat("there is no layout ", layout, ", only ", layout_count_));
+      return BlockError("tensors", number, "layout", row, row,
+                        absl::StrCat("there is no layout ", layout, ", only ", layout_count_));
     }
     if (__builtin_add_overflow(offset, block.offset_delta(i), &offset)) {
       return BlockError("tensors", number, "offset_delta", row, row,
@@ -222,14 +219,13 @@ absl::Status BlockReader<Builder>::AddTensors(const v1::TensorBlock& block, uint
 
 template <typename Builder>
 absl::Status BlockReader<Builder>::CheckTaskBlock(const v1::TaskBlock& block,
-                                                 uint32_t number) const {
+                                                  uint32_t number) const {
   const int count = block.kernel_size();
-  const auto path = [&](absl::string_view field) {
-    return Path("tasks", number, field);
-  };
+  const auto path = [&](absl::string_view field) { return Path("tasks", number, field); };
   if (static_cast<uint32_t>(count) > options_.max_block_tasks) {
     return Error(reason::kBlockInvalid,
-                 absl::StrCat("a block has at most ", options_.max_block_tasks, " tasks, not ", count))
+                 absl::StrCat("a block has at most ", options_.max_block_tasks, " tasks, not ",
+                              count))
         .At(path("kernel"))
         .With("block", number)
         .With("row", options_.max_block_tasks)
@@ -385,7 +381,8 @@ absl::Status BlockReader<Builder>::ReadScalars(Columns& columns, uint32_t row, T
 }
 
 template <typename Builder>
-absl::Status BlockReader<Builder>::ReadDependencies(Columns& columns, uint32_t row, TaskInput& task) {
+absl::Status BlockReader<Builder>::ReadDependencies(Columns& columns, uint32_t row,
+                                                    TaskInput& task) {
   const v1::TaskBlock& block = columns.block;
   const uint32_t count = block.dep_count().empty() ? 0 : block.dep_count(static_cast<int>(row));
   if (count > static_cast<uint32_t>(block.dep_back_size() - columns.next_dependency)) {
@@ -412,8 +409,8 @@ absl::Status BlockReader<Builder>::ReadDependencies(Columns& columns, uint32_t r
 }
 
 template <typename Builder>
-absl::Status BlockReader<Builder>::Locate(const absl::Status& status, const Columns& columns, uint32_t row,
-                                   uint32_t first_arg, uint32_t launch) const {
+absl::Status BlockReader<Builder>::Locate(const absl::Status& status, const Columns& columns,
+                                          uint32_t row, uint32_t first_arg, uint32_t launch) const {
   const absl::optional<ErrorDetail> detail = GetErrorDetail(status);
   if (!detail.has_value()) return status;
   std::string path = BlockPath("tasks", columns.number, "kernel", row);

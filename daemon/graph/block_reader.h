@@ -75,8 +75,8 @@ class BlockReader {
   absl::Status LengthError(absl::string_view kind, uint32_t block, absl::string_view column,
                            int have, int want) const;
   absl::Status TooLargeError(absl::string_view kind, uint32_t block, absl::string_view column,
-                             absl::string_view things, absl::string_view limit_name,
-                             uint64_t limit, uint64_t have, int more) const;
+                             absl::string_view things, absl::string_view limit_name, uint64_t limit,
+                             uint64_t have, int more) const;
 
   absl::Status CheckTaskBlock(const v1::TaskBlock& block, uint32_t number) const;
   absl::Status AddTask(Columns& columns, uint32_t row);
@@ -97,8 +97,8 @@ class BlockReader {
   std::vector<uint32_t> kernels_;
   std::vector<uint32_t> chips_;
   std::vector<uint32_t> slots_;
-  uint32_t layout_count_ = 0;           // one for one
-  std::vector<TaskInput> launches_;     // only what a launch spec says; none: one, all defaults
+  uint32_t layout_count_ = 0;        // one for one
+  std::vector<TaskInput> launches_;  // only what a launch spec says; none: one, all defaults
   std::vector<std::vector<uint32_t>> vector_kernels_;  // of the launches
   std::vector<std::string> launch_paths_;
 

@@ -51,8 +51,7 @@ class OpenDecoderTest : public ::testing::Test {
     OpenDecoder::Options options;
     options.session = "s";
     options.max_block_tasks = 4;
-    options.find_buffer =
-        [](absl::string_view id) -> absl::StatusOr<OpenGraph::SlotMemory> {
+    options.find_buffer = [](absl::string_view id) -> absl::StatusOr<OpenGraph::SlotMemory> {
       if (id == "x") return OpenGraph::SlotMemory{0, 64};
       if (id == "far") return OpenGraph::SlotMemory{1, 64};
       return Error(reason::kBufferUnknown, "not there");
@@ -91,8 +90,8 @@ TEST_F(OpenDecoderTest, ABlockNeedsNoTasks) {
 TEST_F(OpenDecoderTest, WhatHasEndedIsNotWaitedFor) {
   ASSERT_TRUE(decoder_.Add(Block(kFirst)).ok());
   decoder_.ForgetBefore(1);
-  const auto second = decoder_.Add(Block(
-      "tasks { first_task: 1 kernel: 0 arg_delta: 0 scalar: 0 dep_count: 1 dep_back: 1 }"));
+  const auto second = decoder_.Add(
+      Block("tasks { first_task: 1 kernel: 0 arg_delta: 0 scalar: 0 dep_count: 1 dep_back: 1 }"));
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_THAT((*second)->links, IsEmpty());
 }

@@ -20,9 +20,9 @@ absl::Status OrderError(absl::string_view part, absl::string_view message) {
 PackedDecoder::PackedDecoder(const GraphTarget& target, uint32_t max_block_tasks,
                              const GraphLimits& limits)
     : target_(target),
-      reader_(target, {.max_block_tasks = max_block_tasks,
-                       .max_tasks = target.max_tasks,
-                       .limits = limits}) {
+      reader_(
+          target,
+          {.max_block_tasks = max_block_tasks, .max_tasks = target.max_tasks, .limits = limits}) {
   builder_.emplace(target);
   reader_.Use(&*builder_);
 }
@@ -68,9 +68,8 @@ absl::Status PackedDecoder::AddHeader(const v1::PackedHeader& header) {
   }
   PTO_RETURN_IF_ERROR(reader_.AddChips(header.chips(), "header.chips"));
   for (int i = 0; i < header.buffers_size(); ++i) {
-    PTO_ASSIGN_OR_RETURN(const std::string id,
-                         ReadBuffer(header.buffers(i), session_,
-                                    absl::StrCat("header.buffers[", i, "]")));
+    PTO_ASSIGN_OR_RETURN(const std::string id, ReadBuffer(header.buffers(i), session_,
+                                                          absl::StrCat("header.buffers[", i, "]")));
     reader_.AddSlot(builder_->AddSlot(id));
   }
   PTO_RETURN_IF_ERROR(reader_.AddLayouts(header.layouts(), "header.layouts"));

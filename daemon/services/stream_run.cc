@@ -195,9 +195,8 @@ void StreamRun::CheckFailures() {
 
 absl::Status StreamRun::TakeCommit(const v1::PackedCommit& commit) {
   if (commit.task_count() != decoder_->tasks()) {
-    return Error(reason::kBlockInvalid,
-                 absl::StrCat("the commit counts ", commit.task_count(), " tasks, but ",
-                              decoder_->tasks(), " came"))
+    return Error(reason::kBlockInvalid, absl::StrCat("the commit counts ", commit.task_count(),
+                                                     " tasks, but ", decoder_->tasks(), " came"))
         .At("commit.task_count")
         .With("block", decoder_->blocks())
         .With("have", decoder_->tasks())

@@ -189,12 +189,12 @@ TEST_F(OpenRunByHandTest, AFailureReachesLaterSegmentsWheneverTheyCome) {
   EXPECT_EQ(run_->errors().size(), 1u);
   using Outcome = std::pair<uint32_t, TaskOutcome>;
   EXPECT_EQ(testing::TakeOutcomes(*run_), (std::vector<Outcome>{{0, TaskOutcome::kFailed},
-                                                        {1, TaskOutcome::kDone},
-                                                        {2, TaskOutcome::kSkipped},
-                                                        {3, TaskOutcome::kSkipped},
-                                                        {4, TaskOutcome::kDone},
-                                                        {5, TaskOutcome::kSkipped},
-                                                        {6, TaskOutcome::kDone}}));
+                                                                {1, TaskOutcome::kDone},
+                                                                {2, TaskOutcome::kSkipped},
+                                                                {3, TaskOutcome::kSkipped},
+                                                                {4, TaskOutcome::kDone},
+                                                                {5, TaskOutcome::kSkipped},
+                                                                {6, TaskOutcome::kDone}}));
 }
 
 TEST_F(OpenRunByHandTest, StoppingEndsAllSegments) {

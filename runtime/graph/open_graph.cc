@@ -19,8 +19,7 @@ absl::Status UnknownError(const Reason& reason, absl::string_view what, uint32_t
       .With("want", index);
 }
 
-absl::Status TooManyError(absl::string_view message, uint64_t limit, uint64_t have,
-                          uint64_t more) {
+absl::Status TooManyError(absl::string_view message, uint64_t limit, uint64_t have, uint64_t more) {
   return Error(reason::kGraphTooLarge, message).Limit("max_graph_dependencies", limit, have, more);
 }
 
@@ -31,8 +30,7 @@ OpenGraph::OpenGraph(const GraphTarget& target, const Options& options)
 
 std::unique_ptr<GraphBuilder> OpenGraph::NewPart() const {
   // Dependencies are found here, over all segments.
-  return std::make_unique<GraphBuilder>(target_,
-                                        GraphBuilder::Options{.find_dependencies = false});
+  return std::make_unique<GraphBuilder>(target_, GraphBuilder::Options{.find_dependencies = false});
 }
 
 absl::StatusOr<uint32_t> OpenGraph::AddKernel(absl::string_view name) {
@@ -201,9 +199,8 @@ absl::Status OpenGraph::CheckChip(const pto_kernel_info& info, uint32_t chip, ui
     known = chip;
     return absl::OkStatus();
   }
-  return Error(reason::kBufferOnOtherChip,
-               absl::StrCat("buffer '", slot.name, "' is on chips/", known, ", the task on chips/",
-                            chip))
+  return Error(reason::kBufferOnOtherChip, absl::StrCat("buffer '", slot.name, "' is on chips/",
+                                                        known, ", the task on chips/", chip))
       .With("have", absl::StrCat("chips/", known))
       .With("want", absl::StrCat("chips/", chip));
 }

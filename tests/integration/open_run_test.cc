@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <iostream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -27,8 +28,8 @@ constexpr uint64_t kBudget = 1000;
 class OpenRunTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    daemon_ = new DaemonProcess(
-        {"--sim-chips=2", "--session-min-ttl=10ms", absl::StrCat("--max-session-live-tasks=", kBudget)});
+    daemon_ = new DaemonProcess({"--sim-chips=2", "--session-min-ttl=10ms",
+                                 absl::StrCat("--max-session-live-tasks=", kBudget)});
   }
   static void TearDownTestSuite() {
     delete daemon_;
@@ -46,9 +47,7 @@ class OpenRunTest : public ::testing::Test {
   static TensorRef Floats(OpenRun& run, const Tensor<float>& tensor) {
     return run.graph().Tensor(tensor);
   }
-  TensorRef SignalIn(GraphBuilder& graph) {
-    return graph.Tensor("signal", *signal_, v1::I64, {});
-  }
+  TensorRef SignalIn(GraphBuilder& graph) { return graph.Tensor("signal", *signal_, v1::I64, {}); }
   // Lets tasks go on that wait for the signal.
   void SendSignal() {
     GraphBuilder graph;
@@ -70,9 +69,7 @@ class OpenRunTest : public ::testing::Test {
     std::unique_ptr<grpc::ClientWriter<v1::StreamRunRequest>> writer;
     std::string run;
 
-    bool Send(const std::string& part) {
-      return writer->Write(Proto<v1::StreamRunRequest>(part));
-    }
+    bool Send(const std::string& part) { return writer->Write(Proto<v1::StreamRunRequest>(part)); }
     absl::StatusOr<v1::Run> End() {
       writer->WritesDone();
       const grpc::Status status = writer->Finish();
@@ -86,8 +83,8 @@ class OpenRunTest : public ::testing::Test {
     stream->writer = api().run->StreamRun(&stream->context, &stream->response);
     const std::string id = UniqueId("raw");
     stream->run = absl::StrCat(session_.name(), "/runs/", id);
-    EXPECT_TRUE(stream->Send(absl::StrCat("header { parent: '", session_.name(), "' run_id: '", id,
-                                          "' ", header, "}")));
+    EXPECT_TRUE(stream->Send(
+        absl::StrCat("header { parent: '", session_.name(), "' run_id: '", id, "' ", header, "}")));
     return stream;
   }
 
@@ -182,8 +179,8 @@ TEST_F(OpenRunTest, EventsTellOfEveryTask) {
   }
   EXPECT_EQ(std::count(seen.begin(), seen.end(), true), 5000);
   EXPECT_LT(batches, 2500u);  // not one for each task
-  EXPECT_EQ(states, (std::vector<v1::Run::State>{v1::Run::QUEUED, v1::Run::RUNNING,
-                                                 v1::Run::SUCCEEDED}));
+  EXPECT_EQ(states,
+            (std::vector<v1::Run::State>{v1::Run::QUEUED, v1::Run::RUNNING, v1::Run::SUCCEEDED}));
 }
 
 TEST_F(OpenRunTest, AFailureReachesLaterBlocksAndNothingElse) {
@@ -216,8 +213,9 @@ TEST_F(OpenRunTest, ABadBlockEndsTheRunWithItsError) {
       tasks { kernel: 0 arg_delta: 0 scalar: 4 scalar: 77 scalar: 0 } })"));
   WaitUntilRunning(api(), stream->run);
   EXPECT_EQ(InUse(*signal_), 1u);
-  stream->Send("block { tasks { first_task: 1 kernel: 1 kernel: 1 dep_count: 0 dep_count: 1 "
-               "dep_back: 3 } }");
+  stream->Send(
+      "block { tasks { first_task: 1 kernel: 1 kernel: 1 dep_count: 0 dep_count: 1 "
+      "dep_back: 3 } }");
   const absl::StatusOr<v1::Run> ended = stream->End();
   ASSERT_THAT(ended, HasReason(reason::kBlockInvalid));
   const ErrorDetail detail = *GetErrorDetail(ended.status());
@@ -257,7 +255,8 @@ TEST_F(OpenRunTest, WrongStreamsAreRefused) {
       {{"block { buffers: 'no-such' }"}, reason::kBufferUnknown, "blocks[0].buffers[0]"},
       {{"block { buffers: 'signal' layouts { dtype: I64 shape: 9 } "
         "tensors { buffer: 0 layout: 0 offset_delta: 0 } }"},
-       reason::kTensorOutOfBounds, "blocks[0].tensors.offset_delta[0]"},
+       reason::kTensorOutOfBounds,
+       "blocks[0].tensors.offset_delta[0]"},
   };
   for (const auto& wrong : cases) {
     const auto stream = Open();
@@ -338,16 +337,16 @@ TEST_F(OpenRunTest, AKilledClientTakesItsRunWithIt) {
   const std::string job = daemon().directory() + "/endless.txtpb";
   WriteFile(job, R"(buffers { name: "x" dtype: F32 shape: 16 }
                     graph { tasks { kernel: "fill" args: "x" scalars { f64: 1 } } })");
-  auto ptoctl = std::make_unique<Process>(
-      Process::Options{.command = {Runfile("client/ptoctl/ptoctl"), "runs", "stream", job,
-                                   "--repeat", "4000000000"},
-                       .environment = {{"PTOD_ADDRESS", daemon().address()}},
-                       .out = daemon().directory() + "/out",
-                       .err = daemon().directory() + "/err"});
+  auto ptoctl = std::make_unique<Process>(Process::Options{
+      .command = {Runfile("client/ptoctl/ptoctl"), "runs", "stream", job, "--repeat", "4000000000"},
+      .environment = {{"PTOD_ADDRESS", daemon().address()}},
+      .out = daemon().directory() + "/out",
+      .err = daemon().directory() + "/err"});
   const auto find = [&] {
     v1::ListRunsRequest request;
     request.set_parent("sessions/-");
-    for (const v1::Run& run : Call(*api().run, &Stub::ListRuns, request)->runs()) {
+    const v1::ListRunsResponse list = *Call(*api().run, &Stub::ListRuns, request);
+    for (const v1::Run& run : list.runs()) {
       if (run.tasks_done() > 10'000 && run.open()) return run.name();
     }
     return std::string();
@@ -384,6 +383,8 @@ TEST_F(OpenRunTest, TooManyLiveTasksHoldTheClientBack) {
   EXPECT_LE(held.tasks_total(), kBudget + 4096);
   EXPECT_EQ(held.tasks_done(), 0u);
   EXPECT_LT(daemon().ResidentBytes(), resident + (64 << 20));
+  std::cout << run.graph().task_count() << " tasks sent or waiting, " << held.tasks_total()
+            << " taken; the daemon has " << (daemon().ResidentBytes() >> 20) << " MiB\n";
   // Another run of the session is not kept from its first tasks.
   OpenRun other = Begin();
   other.graph().Notify(SignalIn(other.graph()), 1);
