@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <numeric>
 #include <random>
 #include <utility>
@@ -198,7 +199,7 @@ bool Job::HasLeft(uint32_t rank) const {
   return layout_->slots[rank].state.load() == RankSlot::kLeft;
 }
 
-absl::Status Job::CheckRanks(absl::Span<const uint32_t> ranks, RankSet needed) const {
+absl::Status Job::CheckAlive(absl::Span<const uint32_t> ranks) const {
   for (const uint32_t rank : ranks) {
     const RankSlot& slot = layout_->slots[rank];
     const uint32_t state = slot.state.load();
@@ -207,12 +208,16 @@ absl::Status Job::CheckRanks(absl::Span<const uint32_t> ranks, RankSet needed) c
       return RankLost(absl::StrCat(DescribeRank(rank), " has died"));
     }
   }
-  // Only then, since others may have left because of the one that died.
-  for (uint32_t i = 0; i < ranks.size(); ++i) {
-    if ((needed & Only(i)) == 0 || !HasLeft(ranks[i])) continue;
-    return RankLost(absl::StrCat(DescribeRank(ranks[i]), " has left"));
-  }
   return absl::OkStatus();
+}
+
+absl::Status Job::LeftError(absl::Span<const uint32_t> ranks, RankSet left,
+                            absl::string_view what) const {
+  if (left == 0) return absl::OkStatus();
+  if ((left & (left - 1)) != 0) {
+    return RankLost(absl::StrCat(ListRanks(ranks, left), " have left ", what));
+  }
+  return RankLost(absl::StrCat(DescribeRank(ranks[std::countr_zero(left)]), " has left ", what));
 }
 
 absl::Status Job::Barrier(int64_t deadline) {
@@ -220,7 +225,15 @@ absl::Status Job::Barrier(int64_t deadline) {
   RankSet missing = 0;
   absl::Status status = layout_->barrier.Pass(
       spec_.rank, spec_.size, patience_, deadline,
-      [&](RankSet absent) { return CheckRanks(ranks, absent); }, &missing);
+      [&](RankSet absent) -> absl::Status {
+        PTO_RETURN_IF_ERROR(CheckAlive(ranks));
+        RankSet left = 0;
+        for (const uint32_t rank : ranks) {
+          if (HasLeft(rank)) left |= Only(rank);
+        }
+        return LeftError(ranks, absent & left, absl::StrCat("job '", spec_.name, "'"));
+      },
+      &missing);
   if (!absl::IsDeadlineExceeded(status)) return status;
   return TimedOut(absl::StrCat(ListRanks(ranks, missing), " of job '", spec_.name,
                                "' did not come to the barrier in time"));

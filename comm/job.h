@@ -30,9 +30,13 @@ class Job final : public Communicator {
   absl::Status Barrier(int64_t deadline) override;
   void Abort(absl::string_view why) override;
 
-  // An error when one of these ranks, given by their numbers in the job, has died or aborted, or
-  // has left although it is one of the `needed`, given by their places in `ranks`.
-  absl::Status CheckRanks(absl::Span<const uint32_t> ranks, RankSet needed) const;
+  // An error when one of these ranks has died or aborted. To be asked before LeftError: others may
+  // have left because of the one that died.
+  absl::Status CheckAlive(absl::Span<const uint32_t> ranks) const;
+  // The error that says which of these ranks have left `what`; OK when that is none. All are named,
+  // since one of them was the first, and the others' reason to leave.
+  absl::Status LeftError(absl::Span<const uint32_t> ranks, RankSet left,
+                         absl::string_view what) const;
   bool HasLeft(uint32_t rank) const;
 
   SegmentStore& store() const { return *store_; }

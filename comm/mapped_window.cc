@@ -185,14 +185,20 @@ MappedWindow::~MappedWindow() {
   if (attached_) words(index()).state.store(MemberWords::kLeft);
 }
 
-absl::Status MappedWindow::CheckMembers(RankSet needed) const {
-  PTO_RETURN_IF_ERROR(job_.CheckRanks(spec_.ranks, needed));
-  if (header_ == nullptr) return absl::OkStatus();
+RankSet MappedWindow::Left() const {
+  RankSet left = 0;
   for (uint32_t i = 0; i < count(); ++i) {
-    if ((needed & Only(i)) == 0 || words(i).state.load() != MemberWords::kLeft) continue;
-    return RankLost(absl::StrCat(job_.DescribeRank(spec_.ranks[i]), " has left ", Name()));
+    const bool window = header_ != nullptr && words(i).state.load() == MemberWords::kLeft;
+    if (window || job_.HasLeft(spec_.ranks[i])) left |= Only(i);
   }
-  return absl::OkStatus();
+  return left;
+}
+
+absl::Status MappedWindow::CheckMembers(RankSet needed) const {
+  PTO_RETURN_IF_ERROR(job_.CheckAlive(spec_.ranks));
+  const RankSet left = Left();
+  if ((left & needed) == 0) return absl::OkStatus();
+  return job_.LeftError(spec_.ranks, left, Name());
 }
 
 absl::Status MappedWindow::Put(uint32_t peer, uint64_t offset, const void* from, uint64_t bytes) {
@@ -226,14 +232,10 @@ absl::Status MappedWindow::Wait(uint32_t signal_index, pto_compare compare, int6
   // Any member may be the one that notifies, so it takes all of them to leave.
   const auto trouble = [&]() -> absl::Status {
     PTO_RETURN_IF_ERROR(CheckMembers(0));
-    for (uint32_t i = 0; i < count(); ++i) {
-      const bool here =
-          words(i).state.load() != MemberWords::kLeft && !job_.HasLeft(spec_.ranks[i]);
-      if (i != index() && here) return absl::OkStatus();
-    }
-    if (count() == 1) return absl::OkStatus();
-    return RankLost(absl::StrCat("all other members have left ", Name(), ", as ",
-                                 List(AllOf(count()) & ~Only(index())), " did"));
+    const RankSet others = AllOf(count()) & ~Only(index());
+    if (others == 0 || (Left() & others) != others) return absl::OkStatus();
+    return RankLost(
+        absl::StrCat("all other members have left ", Name(), ", as ", List(others), " did"));
   };
   absl::Status status = Await(ready, words(index()).signal_bell, patience_, deadline, trouble);
   if (!absl::IsDeadlineExceeded(status)) return status;

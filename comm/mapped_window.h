@@ -66,6 +66,8 @@ class MappedWindow final : public Window {
   absl::Status Attach(int64_t deadline);
   absl::Status CheckSame() const;
   absl::Status AwaitAttached(int64_t deadline);
+  // The members that have left the window, or the whole job.
+  RankSet Left() const;
   // Keeps all from getting the window; false when all have it by now.
   bool Close();
 

@@ -110,7 +110,7 @@ typedef struct pto_comm_window_options {
   uint64_t id;
   uint64_t bytes;         /* of each member; may be 0 */
   uint32_t signal_count;  /* words of each member, 0 .. PTO_COMM_MAX_SIGNALS */
-  uint32_t scratch_bytes; /* of each member, for collectives; 0: 256 KiB; at least 64 */
+  uint32_t scratch_bytes; /* of each member, for collectives; 0: 1 MiB; at least 64 KiB */
 } pto_comm_window_options;
 
 /*

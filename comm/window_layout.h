@@ -78,7 +78,7 @@ struct WindowHeader {
 // Where things are in a window's segment: the header, all signals, all scratch, all bytes.
 struct WindowLayout {
   static constexpr size_t kPage = 4096;
-  static constexpr uint32_t kDefaultScratch = 256 * 1024;
+  static constexpr uint32_t kDefaultScratch = 1024 * 1024;
   static constexpr uint32_t kLeastScratch = 64 * 1024;
   // Of the scratch: a short message for each call, beside what long messages are staged in.
   static constexpr size_t kInlineBytes = 16384;

@@ -142,6 +142,8 @@ pto_comm_window* Rank::MakeWindow(uint64_t id, uint64_t bytes, uint32_t signals,
   options.id = id;
   options.bytes = bytes;
   options.signal_count = signals;
+  // As little as there can be, so that collectives take many pieces.
+  options.scratch_bytes = 1;
   pto_comm_window* window = nullptr;
   EXPECT_EQ(pto_comm_window_create(comm_, &options, pto_comm_deadline_after(kLong), &window),
             PTO_COMM_OK)

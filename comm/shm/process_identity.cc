@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -65,6 +66,11 @@ uint64_t OwnIdentity() {
   const pid_t pid = getpid();
   const absl::optional<ProcessStat> stat = ReadStat(pid);
   return MakeIdentity(pid, stat ? stat->start : 0);
+}
+
+uint64_t PidNamespace() {
+  struct stat file;
+  return stat("/proc/self/ns/pid", &file) == 0 ? file.st_ino : 0;
 }
 
 bool IsProcessAlive(uint64_t identity) {

@@ -93,7 +93,7 @@ absl::Status Reserve(int fd, absl::string_view path, size_t bytes) {
 
 ShmStore::ShmStore(absl::string_view directory)
     : directory_(directory.empty() ? "/dev/shm" : directory),
-      prefix_(absl::StrCat("ptod@", geteuid(), "@")) {}
+      prefix_(absl::StrCat("ptod@", geteuid(), "@", PidNamespace(), "@")) {}
 
 std::string ShmStore::PathOf(absl::string_view name) const {
   return absl::StrCat(directory_, "/", prefix_, name);

@@ -9,8 +9,9 @@
 namespace pto::comm {
 
 // Segments that the processes of one user share: files in a directory on a file system in memory,
-// called ptod@<uid>@<name>. A file gets its name only when it is complete, and loses it under a
-// lock, by whoever has made sure that the name still is that file's.
+// called ptod@<uid>@<pid namespace>@<name>; in another namespace pids mean nothing, so nobody could
+// tell who is alive. A file gets its name only when it is complete, and loses it under a lock, by
+// whoever has made sure that the name still is that file's.
 class ShmStore final : public SegmentStore {
  public:
   explicit ShmStore(absl::string_view directory);
@@ -28,7 +29,7 @@ class ShmStore final : public SegmentStore {
   std::string PathOf(absl::string_view name) const;
 
   const std::string directory_;
-  const std::string prefix_;  // of file names: this user's
+  const std::string prefix_;  // of file names: this user's in this pid namespace
 };
 
 // The "shm" backend.
