@@ -26,6 +26,21 @@ uint64_t FloatToBfloat(float value) {
   return below % 2 == 0 ? below : below + 1;
 }
 
+// Calls `use` with a number as large as an element.
+template <typename Use>
+void WithSize(uint32_t dtype, Use use) {
+  switch (DtypeSize(dtype)) {
+    case 1:
+      return use(uint8_t{});
+    case 2:
+      return use(uint16_t{});
+    case 4:
+      return use(uint32_t{});
+    default:
+      return use(uint64_t{});
+  }
+}
+
 template <typename T>
 T Combine(int64_t op, T a, T b) {
   switch (op) {
@@ -96,21 +111,25 @@ void PlainAllToAllV(std::vector<PlainRank>* ranks) {
 }  // namespace
 
 Elements LoadElements(uint32_t dtype, const std::byte* from, int64_t count) {
-  const size_t bytes = DtypeSize(dtype);
   Elements elements(static_cast<size_t>(count));
-  for (uint64_t& element : elements) {
-    std::memcpy(&element, from, bytes);
-    from += bytes;
-  }
+  const auto load = [&](auto type) {
+    for (uint64_t& element : elements) {
+      std::memcpy(&element, from, sizeof type);
+      from += sizeof type;
+    }
+  };
+  WithSize(dtype, load);
   return elements;
 }
 
 void StoreElements(uint32_t dtype, const Elements& elements, std::byte* to) {
-  const size_t bytes = DtypeSize(dtype);
-  for (const uint64_t element : elements) {
-    std::memcpy(to, &element, bytes);
-    to += bytes;
-  }
+  const auto store = [&](auto type) {
+    for (const uint64_t element : elements) {
+      std::memcpy(to, &element, sizeof type);
+      to += sizeof type;
+    }
+  };
+  WithSize(dtype, store);
 }
 
 bool IsFloating(uint32_t dtype) { return dtype >= PTO_F32 && dtype <= PTO_F64; }

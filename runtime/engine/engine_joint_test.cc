@@ -20,6 +20,7 @@ using ::pto::testing::HasReason;
 using ::pto::testing::KernelBody;
 using ::pto::testing::MakeTestChips;
 using ::pto::testing::MakeTestGraph;
+using ::pto::testing::TestObserver;
 using ::pto::testing::TestTask;
 
 constexpr int64_t kMuch = 1 << 30;  // bytes that are worth a second thread
@@ -124,6 +125,23 @@ TEST_F(EngineJointTest, ManyThreadsKeepPhasesApart) {
   EXPECT_EQ(run->state(), RunState::kSucceeded);
   EXPECT_EQ(wrong.load(), 0u);
   for (const auto& count : ended) EXPECT_EQ(count.load(), 6 * kPhases);
+}
+
+TEST_F(EngineJointTest, ARunWhoseLastTaskIsSharedEndsOnce) {
+  // Whoever began the task may still ask for help when others have done all of it.
+  MakeEngine(3);
+  RunSpec spec;
+  spec.image = MakeTestGraph({Phased(3, {0, 1, 2}, 1, kMuch)}, clusters_,
+                             [](uint32_t, const pto_context&) { return 0; });
+  for (int round = 0; round < 300; ++round) {
+    std::vector<std::shared_ptr<TestObserver>> observers;
+    for (int i = 0; i < 8; ++i) {
+      spec.observer = observers.emplace_back(std::make_shared<TestObserver>());
+      engine_->Start(engine_->Prepare(spec));
+    }
+    Finish();
+    for (const auto& observer : observers) ASSERT_EQ(observer->finished.load(), 1);
+  }
 }
 
 TEST_F(EngineJointTest, FullWidthTasksWaitForEachOthersCores) {

@@ -66,9 +66,17 @@ void Worker::RunJoint(JointTask& joint) {
       scheduler_.trace()->OnStart(joint.TicketOf(place));
     }
   }
-  if (joint.worth_sharing()) AskForHelp(joint);
+  if (!joint.worth_sharing()) {
+    Drive(joint);
+    joint.Leave();
+    return;
+  }
+  // Others may end the task, and with it the run, while this one still asks for more of them.
+  run.outstanding_.fetch_add(1, std::memory_order_acq_rel);
+  AskForHelp(joint);
   Drive(joint);
   joint.Leave();
+  scheduler_.Drop(run);
 }
 
 void Worker::AskForHelp(JointTask& joint) {

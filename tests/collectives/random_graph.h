@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/collectives/reference.h"
+#include "runtime/engine/run.h"
+#include "runtime/graph/builder.h"
+
+namespace pto::testing {
+
+// A graph of random collectives on random chips, and what the chips' memory must hold after it.
+// Everything follows from the seed.
+//
+// Some collectives read what an earlier one wrote; the rest have nothing to do with each other and
+// may run at the same time, on the same chips.
+class RandomGraph {
+ public:
+  struct Options {
+    uint32_t chips = 16;
+    uint32_t cases = 25;
+    uint32_t max_blocks = 3;
+  };
+
+  RandomGraph(uint64_t seed, const Options& options);
+
+  // The graph, or what the builder says to it.
+  absl::StatusOr<std::shared_ptr<const GraphImage>> Build() { return builder_.Build(); }
+  const std::string& refused() const { return refused_; }
+
+  // What each chip's slot, in this order, holds at the beginning.
+  const std::vector<std::vector<std::byte>>& initial() const { return initial_; }
+  // What is wrong with what it holds at the end; empty when nothing is.
+  std::string Compare(const std::vector<const std::byte*>& memory) const;
+
+ private:
+  // Elements in the memory of a chip.
+  struct Area {
+    uint32_t chip = 0;
+    uint32_t dtype = 0;
+    uint64_t offset = 0;  // in elements
+    int64_t count = 0;
+  };
+  // What is true only up to rounding.
+  struct Rounded {
+    Area area;
+    std::vector<double> tolerance;
+    size_t number = 0;  // of the case
+  };
+  // A collective, as it is being made up.
+  struct Case {
+    std::string kernel;
+    uint32_t dtype = 0;
+    std::vector<uint32_t> chips;
+    std::vector<int64_t> scalars;
+    std::vector<Area> in;
+    std::vector<Area> out;
+    std::vector<Area> send_counts;
+    std::vector<Area> recv_counts;
+    uint32_t depth = 0;
+    bool exact = true;
+  };
+
+  uint64_t Random(uint64_t below) { return random_() % below; }
+  bool Chance(uint32_t percent) { return Random(100) < percent; }
+
+  void AddCase();
+  Case Choose();
+  // Other collectives may go on with what it left.
+  bool Continue(const Case& before, Case* next);
+  void Place(Case* next, bool reuse_in, int64_t count);
+  void PlaceCounts(Case* next, int64_t count);
+  Area NewArea(uint32_t chip, uint32_t dtype, int64_t count);
+  void FillNumbers(const Area& area);
+  // The reference's turn.
+  void Expect(const Case& done);
+  absl::Status AddTask(const Case& added);
+  uint32_t Tensor(const Area& area);
+
+  const Options options_;
+  std::mt19937_64 random_;
+  GraphBuilder builder_;
+  std::vector<uint32_t> slots_;
+  std::vector<std::vector<std::byte>> initial_;
+  std::vector<std::vector<std::byte>> expected_;
+  std::vector<Rounded> rounded_;
+  std::vector<Case> done_;
+  std::string refused_;
+};
+
+}  // namespace pto::testing
