@@ -11,9 +11,6 @@
 namespace pto {
 namespace {
 
-// How many short tasks are taken at once. What others wait for in between is given back.
-constexpr uint32_t kMaxBatch = 512;
-
 // Runs with few tasks to begin with are begun by whoever helps with them.
 constexpr size_t kFewRoots = 64;
 
@@ -60,7 +57,7 @@ void Worker::HelpWith(Run& run, int64_t until_ns) {
   until_ns_ = until_ns;
   BlockTicket ticket;
   while (scheduler_.clock().NowNanos() < until_ns) {
-    if (scheduler_.TakeOf(run, kMaxBatch, &ticket, &local_)) {
+    if (scheduler_.TakeOf(run, MaxBatch(), &ticket, &local_)) {
       Execute(ticket);
     } else if (Errand* const errand = services_.errands().TakeOf(run)) {
       errand->Do(*this);
@@ -139,6 +136,7 @@ void Worker::Execute(const BlockTicket& ticket) {
     if (!RunBlocks()) return;
     RunLocal();
   }
+  if (crowded_) crowded_ = scheduler_.OthersWait(run);
   batch_ = long_ ? 1 : std::min(kMaxBatch, 2 * batch_);
   EndStay();
 }

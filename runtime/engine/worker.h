@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -43,7 +44,7 @@ class Worker {
     return found;
   }
   // The same, with as many blocks at once as their length advises.
-  bool RunAny() { return RunAny(batch_); }
+  bool RunAny() { return RunAny(std::min(batch_, MaxBatch())); }
 
   // Runs what is ready of one run until there is nothing, or `until_ns`.
   void HelpWith(Run& run, int64_t until_ns);
@@ -75,10 +76,14 @@ class Worker {
  private:
   // How many short tasks are run before others get their turn.
   static constexpr uint32_t kTurn = 64;
+  // How many are taken at once while nobody else waits for a turn.
+  static constexpr uint32_t kMaxBatch = 512;
   // Of short tasks, when not all are measured for their records, one of so many is to learn its
   // kernel's pace.
   static constexpr uint32_t kMeasureOneOf = 16;
 
+  // No more than will be run before others get their turn.
+  uint32_t MaxBatch() const { return crowded_ ? kTurn : kMaxBatch; }
   bool RunNext(uint32_t max);
   bool TakeFiber(size_t place);
   bool TakeErrand(size_t place);
@@ -181,6 +186,7 @@ class Worker {
   uint32_t turn_ = 0;  // which kind of work is looked for first
   uint32_t next_chip_ = 0;
   uint32_t batch_ = 1;
+  bool crowded_ = false;  // others waited when it last looked
   int64_t until_ns_ = 0;  // 0: as long as there is work
   int64_t holds_ = 0;     // what whoever called it has added to the run's `outstanding_`
 

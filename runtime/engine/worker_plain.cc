@@ -221,7 +221,8 @@ void Worker::NoteEnd(uint32_t task, bool failed, int64_t start_ns) {
 }
 
 bool Worker::CheckTurn() {
-  if (ShouldYield()) return true;
+  crowded_ = ShouldYield();
+  if (crowded_) return true;
   // Others may have had parts of the run, and have them no more.
   alone_ = IsAlone();
   return false;
