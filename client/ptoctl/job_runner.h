@@ -51,6 +51,8 @@ class JobRunner {
 
  private:
   absl::Status RunIn(Session& session);
+  // In order of the job's.
+  absl::StatusOr<std::vector<Buffer>> CreateBuffers(Session& session);
   absl::Status Upload(const std::vector<Buffer>& buffers, bool first);
   absl::StatusOr<pto::Run> Submit(Session& session);
   absl::StatusOr<v1::Run> Await(const pto::Run& run);

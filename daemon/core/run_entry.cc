@@ -151,6 +151,9 @@ void RunEntry::OnFinished(Run& run) {
       buffer->in_use.fetch_sub(1, std::memory_order_acq_rel);
     }
   }
+  // Before anybody knows of the end, so that whoever does sees a domain that is revoked by it.
+  DomainUses::Revoked revoked;
+  if (options_.domains != nullptr) revoked = options_.domains->Leave(number(), run, name());
   // An entry stays readable for long; the memory that the run used must not stay with it.
   options_.slots.reset();
   const std::shared_ptr<RegisteredGraph> graph = std::move(options_.graph);
@@ -180,12 +183,17 @@ void RunEntry::OnFinished(Run& run) {
     const RunStatus status = StatusAt(shared_record(), end_state_, end_sequence());
     for (auto& [id, waiter] : waiters) waiter(status);
   }
+  // Before those that waited for this one could begin.
+  if (options_.domains != nullptr) options_.domains->Stop(revoked);
   // Last, so that the end of a run that waited for this one is told after this one's.
   End();
 }
 
 void RunEntry::OnTurn() {
-  if (const std::shared_ptr<Run> run = this->run()) options_.engine->Begin(run);
+  const std::shared_ptr<Run> run = this->run();
+  if (run == nullptr) return;
+  BeginUse();
+  options_.engine->Begin(run);
 }
 
 void RunEntry::OnPassedLate() {

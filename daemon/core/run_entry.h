@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/core/domain_uses.h"
 #include "daemon/core/registered_graph.h"
 #include "daemon/core/run_record.h"
 #include "daemon/core/run_turn.h"
@@ -39,6 +40,7 @@ class RunEntry final : public RunObserver,
     Digest digest;                           // of the request that made it
     std::shared_ptr<RegisteredGraph> graph;  // nullptr for a submitted graph
     std::shared_ptr<const BoundSlots> slots;
+    std::shared_ptr<const DomainUses> domains;  // nullptr when it uses none
     Engine* engine = nullptr;
     const Clock* clock = nullptr;
   };
@@ -53,6 +55,15 @@ class RunEntry final : public RunObserver,
 
   // The run to watch. Once, before it is started.
   void Attach(std::shared_ptr<Run> run);
+
+  // Its turn has come, and it begins next.
+  void BeginUse() const {
+    if (options_.domains != nullptr) options_.domains->BeginUse(number());
+  }
+  // Why a domain that it uses cannot be used any more; OK while all can.
+  absl::Status CheckDomains() const {
+    return options_.domains == nullptr ? absl::OkStatus() : options_.domains->CheckUsable();
+  }
 
   // Between these two nothing is told of the run: the thread that starts it works on it itself,
   // so its end may come at once, and then the whole story is told in one go, when the client has

@@ -40,6 +40,7 @@ absl::Status NodeService::GetNode(const v1::GetNodeRequest&, v1::Node* response)
   response->add_capabilities("sim");
   response->add_capabilities("launch-stream");
   response->add_capabilities("packed-graphs");
+  response->add_capabilities("domains");
   const Limits& limits = node_.limits();
   v1::Limits* out = response->mutable_limits();
   out->set_max_graph_tasks(limits.max_graph_tasks);
