@@ -39,7 +39,9 @@ Buffer::Buffer(std::shared_ptr<internal::Core> core,
       bytes_(bytes) {}
 
 absl::string_view Buffer::id() const {
-  return absl::string_view(name_).substr(name_.rfind('/') + 1);
+  const absl::string_view name = name_;
+  const size_t domains = name.find("/domains/");
+  return name.substr(domains != absl::string_view::npos ? domains + 1 : name.rfind('/') + 1);
 }
 
 absl::Status Buffer::CheckRange(uint64_t offset, uint64_t count, uint64_t element_bytes) const {

@@ -22,8 +22,9 @@ class Core;
 class SessionState;
 }  // namespace internal
 
-// A handle of memory on a chip. Copies mean the same memory; the memory lives until it is
-// deleted or its session ends. Made by Session. Thread-safe.
+// A handle of memory on a chip: a buffer of a session, or of a window of a domain. Copies mean the
+// same memory; the memory lives until it is deleted or its session ends. Made by Session.
+// Thread-safe.
 //
 // Bytes travel in chunks on the connection for bulk data, so that they do not hold up control
 // calls. A transfer without a timeout of its own gets one second for each 256 MiB on top of the
@@ -37,7 +38,8 @@ class Buffer {
 
   // `sessions/{session}/buffers/{id}`.
   const std::string& name() const { return name_; }
-  // The last part of the name: what a graph calls the buffer.
+  // What a graph calls the buffer: the last part of the name, or for one of a domain's window all
+  // that follows the session.
   absl::string_view id() const;
   uint32_t chip() const { return chip_; }
   uint64_t bytes() const { return bytes_; }
@@ -78,6 +80,7 @@ class Buffer {
   absl::Status Delete(absl::Duration timeout = kDefaultTimeout) const;
 
  private:
+  friend class Domain;
   friend class Session;
   Buffer(std::shared_ptr<internal::Core> core, std::shared_ptr<internal::SessionState> session,
          std::string name, uint32_t chip, uint64_t bytes);

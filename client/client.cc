@@ -151,6 +151,16 @@ absl::StatusOr<std::vector<v1::Buffer>> Client::ListBuffers(absl::string_view se
                  core_->DeadlineOf(timeout));
 }
 
+absl::StatusOr<std::vector<v1::Domain>> Client::ListDomains(absl::string_view session,
+                                                            absl::Duration timeout) {
+  v1::ListDomainsRequest request;
+  request.set_parent(std::string(session));
+  return ListAll(*core_, "ListDomains", core_->transport().domain,
+                 &v1::DomainService::Stub::PrepareAsyncListDomains,
+                 &v1::ListDomainsResponse::mutable_domains, std::move(request), 0,
+                 core_->DeadlineOf(timeout));
+}
+
 absl::StatusOr<std::vector<v1::Kernel>> Client::ListKernels(absl::Duration timeout) {
   return ListAll(*core_, "ListKernels", core_->transport().kernel,
                  &v1::KernelService::Stub::PrepareAsyncListKernels,

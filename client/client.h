@@ -12,6 +12,7 @@
 #include "client/options.h"
 #include "client/session.h"
 #include "pto/v1/buffer.pb.h"
+#include "pto/v1/domain.pb.h"
 #include "pto/v1/kernel.pb.h"
 #include "pto/v1/node.pb.h"
 #include "pto/v1/run.pb.h"
@@ -81,6 +82,9 @@ class Client {
                                             absl::Duration timeout = kDefaultTimeout);
 
   absl::StatusOr<std::vector<v1::Buffer>> ListBuffers(absl::string_view session,
+                                                      absl::Duration timeout = kDefaultTimeout);
+
+  absl::StatusOr<std::vector<v1::Domain>> ListDomains(absl::string_view session,
                                                       absl::Duration timeout = kDefaultTimeout);
 
   absl::StatusOr<std::vector<v1::Kernel>> ListKernels(absl::Duration timeout = kDefaultTimeout);

@@ -117,6 +117,7 @@ void Session::Detach() {
 }
 
 std::string Session::Child(absl::string_view kind, absl::string_view id) const {
+  if (absl::StartsWith(id, "domains/")) return absl::StrCat(name(), "/", id);
   if (absl::StrContains(id, "/")) return std::string(id);
   return absl::StrCat(name(), "/", kind, "/", id);
 }
@@ -174,6 +175,41 @@ absl::Status Session::DeleteBuffers(absl::Span<const Buffer> buffers, absl::Dura
                &v1::BufferService::Stub::PrepareAsyncDeleteBuffers, request,
                core_->DeadlineOf(timeout), Retry::kNever)
       .status();
+}
+
+absl::StatusOr<Domain> Session::CreateDomain(const DomainSpec& spec, absl::Duration timeout) {
+  v1::CreateDomainRequest request;
+  request.set_domain_id(spec.id.empty() ? internal::RandomId("d-") : spec.id);
+  for (const uint32_t chip : spec.chips) request.add_chips(absl::StrCat("chips/", chip));
+  request.set_window_bytes(spec.window_bytes);
+  for (const WindowBufferSpec& spec_buffer : spec.buffers) {
+    v1::WindowBuffer& buffer = *request.add_buffers();
+    buffer.set_name(spec_buffer.name);
+    buffer.set_dtype(spec_buffer.dtype);
+    buffer.set_count(spec_buffer.count);
+  }
+  request.set_signal_count(spec.signal_count);
+  return CreateDomain(std::move(request), timeout);
+}
+
+absl::StatusOr<Domain> Session::CreateDomain(v1::CreateDomainRequest request,
+                                             absl::Duration timeout) {
+  request.set_parent(name());
+  PTO_ASSIGN_OR_RETURN(v1::Domain domain,
+                       core_->CallOn(*state_, "CreateDomain", core_->transport().domain,
+                                     &v1::DomainService::Stub::PrepareAsyncCreateDomain, request,
+                                     core_->DeadlineOf(timeout), Retry::kOnce));
+  return Domain(core_, state_, std::move(domain));
+}
+
+absl::StatusOr<Domain> Session::GetDomain(absl::string_view id, absl::Duration timeout) {
+  v1::GetDomainRequest request;
+  request.set_name(Child("domains", id));
+  PTO_ASSIGN_OR_RETURN(v1::Domain domain,
+                       core_->CallOn(*state_, "GetDomain", core_->transport().domain,
+                                     &v1::DomainService::Stub::PrepareAsyncGetDomain, request,
+                                     core_->DeadlineOf(timeout), Retry::kOnce));
+  return Domain(core_, state_, std::move(domain));
 }
 
 absl::StatusOr<Run> Session::Submit(const v1::GraphSpec& graph, const RunOptions& options,

@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "client/buffer.h"
+#include "client/domain.h"
 #include "client/dtype_of.h"
 #include "client/event_stream.h"
 #include "client/graph_builder.h"
@@ -77,10 +78,19 @@ class Session {
   // All of them or none, in the order of `specs`.
   absl::StatusOr<std::vector<Buffer>> CreateBuffers(absl::Span<const BufferSpec> specs,
                                                     absl::Duration timeout = kDefaultTimeout);
-  // A buffer of the session that exists, by id or full name.
+  // A buffer of the session or of a window that exists, by id or by any of its names.
   absl::StatusOr<Buffer> GetBuffer(absl::string_view id, absl::Duration timeout = kDefaultTimeout);
   absl::Status DeleteBuffers(absl::Span<const Buffer> buffers,
                              absl::Duration timeout = kDefaultTimeout);
+
+  // Windows on all its chips, zeroed, or none.
+  absl::StatusOr<Domain> CreateDomain(const DomainSpec& spec,
+                                      absl::Duration timeout = kDefaultTimeout);
+  // The same as the request says; its parent is always this session.
+  absl::StatusOr<Domain> CreateDomain(v1::CreateDomainRequest request,
+                                      absl::Duration timeout = kDefaultTimeout);
+  // A domain of the session that exists, by id or full name.
+  absl::StatusOr<Domain> GetDomain(absl::string_view id, absl::Duration timeout = kDefaultTimeout);
 
   // A buffer of just the size of a contiguous tensor. T is one of DTypeOf.
   template <typename T>

@@ -63,6 +63,7 @@ Daemon::Daemon(const DaemonConfig& config)
       session_service_(node_),
       buffer_service_(node_),
       kernel_service_(node_),
+      domain_service_(node_),
       run_service_(node_),
       event_service_(node_) {}
 
@@ -101,8 +102,9 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const DaemonConfig& config
   daemon->event_service_.Register(server);
 
   HealthService& health = daemon->health_;
-  for (const absl::string_view name : {"", "pto.v1.NodeService", "pto.v1.BufferService",
-                                       "pto.v1.KernelService", "pto.v1.EventService"}) {
+  for (const absl::string_view name :
+       {"", "pto.v1.NodeService", "pto.v1.BufferService", "pto.v1.KernelService",
+        "pto.v1.DomainService", "pto.v1.EventService"}) {
     health.SetServing(name, true);
   }
   for (const absl::string_view name : kWorkServices) health.SetServing(name, true);

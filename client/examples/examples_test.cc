@@ -50,7 +50,7 @@ TEST_P(JobFileExample, ChecksItsOwnResult) {
 
 INSTANTIATE_TEST_SUITE_P(All, JobFileExample,
                          ::testing::Values("vector_add.json", "ffn.txtpb", "random_dag.json",
-                                           "signals.txtpb"));
+                                           "signals.txtpb", "domain_notify.txtpb"));
 
 TEST(RandomDagTest, JobFileIsWhatTheProgramWrites) {
   const std::string written = job::ReadFile("client/examples/random_dag.json").value();

@@ -24,6 +24,7 @@ Transport::Transport(const std::string& address, absl::Duration connect_timeout)
       session(control_),
       kernel(control_),
       buffer(control_),
+      domain(control_),
       run(control_),
       event(events_),
       bulk_buffer(bulk_),

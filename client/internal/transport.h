@@ -8,6 +8,7 @@
 #include "absl/time/time.h"
 #include "client/internal/connection.h"
 #include "pto/v1/buffer.grpc.pb.h"
+#include "pto/v1/domain.grpc.pb.h"
 #include "pto/v1/event.grpc.pb.h"
 #include "pto/v1/kernel.grpc.pb.h"
 #include "pto/v1/node.grpc.pb.h"
@@ -46,6 +47,7 @@ class Transport {
   const Wire<v1::SessionService> session;
   const Wire<v1::KernelService> kernel;
   const Wire<v1::BufferService> buffer;
+  const Wire<v1::DomainService> domain;
   const Wire<v1::RunService> run;
   // Events.
   const Wire<v1::EventService> event;

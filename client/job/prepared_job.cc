@@ -3,12 +3,13 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "client/control_kernels.h"
 #include "client/job/chip_list.h"
+#include "client/job/domain_windows.h"
+#include "client/job/ids.h"
 #include "client/job/initial_values.h"
 #include "client/job/nearest.h"
 #include "client/job/npy.h"
@@ -21,17 +22,6 @@ namespace pto::job {
 namespace {
 
 constexpr int kMaxDims = 5;
-
-bool IsId(absl::string_view id) {
-  if (id.empty() || id.size() > 63 || !absl::ascii_islower(static_cast<unsigned char>(id[0]))) {
-    return false;
-  }
-  for (char c : id) {
-    const auto u = static_cast<unsigned char>(c);
-    if (!absl::ascii_islower(u) && !absl::ascii_isdigit(u) && c != '-') return false;
-  }
-  return true;
-}
 
 std::string FolderOf(const std::string& path) {
   const size_t slash = path.rfind('/');
@@ -48,6 +38,7 @@ class Preparer {
   absl::StatusOr<PreparedJob> Run(absl::Span<const uint32_t> chips) {
     PTO_RETURN_IF_ERROR(Chips(chips));
     PTO_RETURN_IF_ERROR(Buffers());
+    PTO_RETURN_IF_ERROR(Domains());
     PTO_RETURN_IF_ERROR(Tensors());
     PTO_RETURN_IF_ERROR(Tasks());
     PTO_RETURN_IF_ERROR(Outputs());
@@ -90,11 +81,7 @@ class Preparer {
     for (int i = 0; i < job().buffers_size(); ++i) {
       const v1::BufferInit& buffer = job().buffers(i);
       const std::string path = absl::StrCat("buffers[", i, "]");
-      if (!IsId(buffer.name())) {
-        return Fault(path + ".name",
-                     absl::StrCat("expected 1 to 63 of a-z 0-9 - starting with a letter, got '",
-                                  buffer.name(), "'"));
-      }
+      if (!IsId(buffer.name())) return Fault(path + ".name", NoId(buffer.name()));
       if (!buffer_index_.emplace(buffer.name(), i).second) {
         return Fault(path + ".name", absl::StrCat("a second buffer '", buffer.name(), "'"));
       }
@@ -104,6 +91,21 @@ class Preparer {
       prepared.position = buffer.chip();
       prepared.chip = out_.chips[buffer.chip()];
       PTO_RETURN_IF_ERROR(Contents(buffer, path, &prepared));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Domains() {
+    PTO_ASSIGN_OR_RETURN(DomainWindows windows, FindWindows(out_.file, out_.chips));
+    out_.domains = std::move(windows.domains);
+    for (WindowPart& part : windows.parts) {
+      buffer_index_.emplace(part.contents.name(), out_.buffers.size());
+      PreparedBuffer& prepared = out_.buffers.emplace_back();
+      prepared.name = part.contents.name();
+      prepared.position = part.contents.chip();
+      prepared.chip = out_.chips[part.contents.chip()];
+      prepared.window = std::move(part.place);
+      PTO_RETURN_IF_ERROR(Contents(part.contents, part.path, &prepared));
     }
     return absl::OkStatus();
   }

@@ -6,11 +6,14 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "client/job/job_file.h"
 #include "client/job/reference.h"
 #include "client/job/values.h"
 #include "client/job/view.h"
+#include "client/job/window_place.h"
+#include "pto/v1/domain.pb.h"
 #include "pto/v1/graph.pb.h"
 
 namespace pto::job {
@@ -25,6 +28,8 @@ struct PreparedBuffer {
   Array initial;
   // Whether that is what a new buffer holds anyway.
   bool zeros = false;
+  // Of one that is created with its domain.
+  absl::optional<WindowPlace> window;
 };
 
 // What a name in `outputs` and `checks` stands for.
@@ -41,6 +46,9 @@ struct PreparedJob {
   std::string folder;
   // Chips of the node by position.
   std::vector<uint32_t> chips;
+  // With `parent` left empty.
+  std::vector<pto::v1::CreateDomainRequest> domains;
+  // Those of the session first, then those of the domains.
   std::vector<PreparedBuffer> buffers;
   // For the wire: chips of the node, all tensors spelled out. Tasks and the tensors of the
   // file keep their index, so that an error's field can be found in the file.

@@ -150,6 +150,7 @@ int Main(const std::vector<std::string>& args, std::ostream& out, std::ostream& 
   AddNodeCommand(app, context);
   AddChipsCommand(app, context);
   AddSessionsCommand(app, context);
+  AddDomainsCommand(app, context);
   AddKernelsCommand(app, context);
   AddGraphsCommand(app, context);
   AddRunsCommand(app, context);

@@ -13,6 +13,7 @@ namespace pto::ptoctl {
 void AddNodeCommand(CLI::App& app, Context& context);
 void AddChipsCommand(CLI::App& app, Context& context);
 void AddSessionsCommand(CLI::App& app, Context& context);
+void AddDomainsCommand(CLI::App& app, Context& context);
 void AddKernelsCommand(CLI::App& app, Context& context);
 void AddGraphsCommand(CLI::App& app, Context& context);
 void AddRunsCommand(CLI::App& app, Context& context);

@@ -48,14 +48,7 @@ absl::Status JobRunner::Run() {
 }
 
 absl::Status JobRunner::RunIn(Session& session) {
-  std::vector<BufferSpec> specs;
-  for (const job::PreparedBuffer& buffer : job_.buffers) {
-    specs.push_back({buffer.name, buffer.chip, buffer.initial.bytes.size()});
-  }
-  std::vector<Buffer> buffers;
-  if (!specs.empty()) {
-    PTO_ASSIGN_OR_RETURN(buffers, session.CreateBuffers(specs));
-  }
+  PTO_ASSIGN_OR_RETURN(const std::vector<Buffer> buffers, CreateBuffers(session));
   for (uint32_t i = 0; i < options_.repeat; ++i) {
     PTO_RETURN_IF_ERROR(Upload(buffers, i == 0));
     if (options_.stream_rounds > 0) {
@@ -80,10 +73,38 @@ absl::Status JobRunner::RunIn(Session& session) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<Buffer>> JobRunner::CreateBuffers(Session& session) {
+  std::vector<BufferSpec> specs;
+  for (const job::PreparedBuffer& buffer : job_.buffers) {
+    if (buffer.window.has_value()) continue;
+    specs.push_back({buffer.name, buffer.chip, buffer.initial.bytes.size()});
+  }
+  std::vector<Buffer> buffers;
+  if (!specs.empty()) {
+    PTO_ASSIGN_OR_RETURN(buffers, session.CreateBuffers(specs));
+  }
+  std::vector<Domain> domains;
+  for (const v1::CreateDomainRequest& request : job_.domains) {
+    PTO_ASSIGN_OR_RETURN(Domain domain, session.CreateDomain(request));
+    domains.push_back(std::move(domain));
+  }
+  for (const job::PreparedBuffer& buffer : job_.buffers) {
+    if (!buffer.window.has_value()) continue;
+    const job::WindowPlace& place = *buffer.window;
+    const Domain& domain = domains[place.domain];
+    PTO_ASSIGN_OR_RETURN(Buffer window, place.signals() ? domain.Signals(place.rank)
+                                                        : domain.Window(place.rank, place.buffer));
+    buffers.push_back(std::move(window));
+  }
+  return buffers;
+}
+
 absl::Status JobRunner::Upload(const std::vector<Buffer>& buffers, bool first) {
   for (size_t i = 0; i < buffers.size(); ++i) {
     // A new buffer is zeroed already.
     if (first && job_.buffers[i].zeros) continue;
+    // Signals are zero whenever a run begins.
+    if (job_.buffers[i].window.has_value() && job_.buffers[i].window->signals()) continue;
     if (interrupt_.seen()) return Error(reason::kInterrupted, "interrupted before the run");
     PTO_RETURN_IF_ERROR(
         buffers[i].Write(Buffer::Bytes(std::as_bytes(std::span(job_.buffers[i].initial.bytes)))));

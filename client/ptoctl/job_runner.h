@@ -53,6 +53,8 @@ class JobRunner {
 
  private:
   absl::Status RunIn(Session& session);
+  // In order of the job's.
+  absl::StatusOr<std::vector<Buffer>> CreateBuffers(Session& session);
   absl::Status Upload(const std::vector<Buffer>& buffers, bool first);
   pto::RunOptions Options() const;
   absl::StatusOr<pto::Run> Submit(Session& session);

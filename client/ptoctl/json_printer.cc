@@ -40,6 +40,13 @@ void JsonPrinter::Node(const v1::Node& node) { PrintObject(node, out_); }
 void JsonPrinter::Chips(absl::Span<const v1::Chip> chips) { PrintArray(chips, out_); }
 void JsonPrinter::Sessions(absl::Span<const v1::Session> sessions) { PrintArray(sessions, out_); }
 void JsonPrinter::Kernels(absl::Span<const v1::Kernel> kernels) { PrintArray(kernels, out_); }
+void JsonPrinter::Domains(absl::Span<const v1::Domain> domains) { PrintArray(domains, out_); }
+void JsonPrinter::Domain(const v1::Domain& domain) { PrintObject(domain, out_); }
+void JsonPrinter::Signals(const v1::Domain& /*domain*/, uint32_t /*first*/,
+                          absl::Span<const v1::ReadSignalsResponse> ranks) {
+  PrintArray(ranks, out_);
+}
+void JsonPrinter::Notified(const v1::NotifyResponse& response) { PrintObject(response, out_); }
 void JsonPrinter::Runs(absl::Span<const v1::Run> runs) { PrintArray(runs, out_); }
 void JsonPrinter::Run(const v1::Run& run) { PrintObject(run, out_); }
 

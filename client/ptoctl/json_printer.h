@@ -18,6 +18,11 @@ class JsonPrinter : public Printer {
   void Chips(absl::Span<const v1::Chip> chips) override;
   void Sessions(absl::Span<const v1::Session> sessions) override;
   void Kernels(absl::Span<const v1::Kernel> kernels) override;
+  void Domains(absl::Span<const v1::Domain> domains) override;
+  void Domain(const v1::Domain& domain) override;
+  void Signals(const v1::Domain& domain, uint32_t first,
+               absl::Span<const v1::ReadSignalsResponse> ranks) override;
+  void Notified(const v1::NotifyResponse& response) override;
   void Runs(absl::Span<const v1::Run> runs) override;
   void Run(const v1::Run& run) override;
   void Event(const v1::Event& event, const v1::GraphSpec* graph) override;

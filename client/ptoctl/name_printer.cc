@@ -14,6 +14,17 @@ void NamePrinter::Node(const v1::Node& node) { out_ << node.boot_id() << '\n'; }
 void NamePrinter::Chips(absl::Span<const v1::Chip> chips) { PrintNames(chips, out_); }
 void NamePrinter::Sessions(absl::Span<const v1::Session> sessions) { PrintNames(sessions, out_); }
 void NamePrinter::Kernels(absl::Span<const v1::Kernel> kernels) { PrintNames(kernels, out_); }
+void NamePrinter::Domains(absl::Span<const v1::Domain> domains) { PrintNames(domains, out_); }
+void NamePrinter::Domain(const v1::Domain& domain) { out_ << domain.name() << '\n'; }
+void NamePrinter::Signals(const v1::Domain& /*domain*/, uint32_t /*first*/,
+                          absl::Span<const v1::ReadSignalsResponse> ranks) {
+  for (const v1::ReadSignalsResponse& rank : ranks) {
+    for (const uint64_t value : rank.values()) out_ << static_cast<int64_t>(value) << '\n';
+  }
+}
+void NamePrinter::Notified(const v1::NotifyResponse& response) {
+  out_ << static_cast<int64_t>(response.value()) << '\n';
+}
 void NamePrinter::Runs(absl::Span<const v1::Run> runs) { PrintNames(runs, out_); }
 void NamePrinter::Run(const v1::Run& run) { out_ << run.name() << '\n'; }
 

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/types/span.h"
 #include "client/job/report.pb.h"
+#include "pto/v1/domain.pb.h"
 #include "pto/v1/event.pb.h"
 #include "pto/v1/graph.pb.h"
 #include "pto/v1/kernel.pb.h"
@@ -24,6 +26,14 @@ class Printer {
   virtual void Chips(absl::Span<const v1::Chip> chips) = 0;
   virtual void Sessions(absl::Span<const v1::Session> sessions) = 0;
   virtual void Kernels(absl::Span<const v1::Kernel> kernels) = 0;
+  virtual void Domains(absl::Span<const v1::Domain> domains) = 0;
+  // One domain with all that is known.
+  virtual void Domain(const v1::Domain& domain) = 0;
+  // The signals of the domain's ranks from `first` on.
+  virtual void Signals(const v1::Domain& domain, uint32_t first,
+                       absl::Span<const v1::ReadSignalsResponse> ranks) = 0;
+  // A signal after a change.
+  virtual void Notified(const v1::NotifyResponse& response) = 0;
   virtual void Runs(absl::Span<const v1::Run> runs) = 0;
   // One run with all that is known.
   virtual void Run(const v1::Run& run) = 0;

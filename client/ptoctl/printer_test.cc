@@ -102,6 +102,30 @@ TEST(TablePrinterTest, Kernels) {
             "axpy    AIV   (x in, y inout; alpha)  y += alpha x\n");
 }
 
+TEST(TablePrinterTest, Domains) {
+  const auto domain = Parse<v1::Domain>(R"(name: "sessions/s1/domains/d1" state: REVOKED
+      chips: ["chips/2", "chips/0"] window_bytes: 4096
+      buffers { name: "x" dtype: F32 count: 16 } signal_count: 2 epoch: 7
+      error { message: "gone" })");
+  EXPECT_EQ(Table([&](Printer& p) { p.Domains({domain}); }),
+            "DOMAIN                  STATE    CHIPS  WINDOW  BUFFERS  SIGNALS  EPOCH  ERROR\n"
+            "sessions/s1/domains/d1  REVOKED  2,0    4 KiB   1        2        7      gone\n");
+  EXPECT_EQ(Table([&](Printer& p) { p.Domain(domain); }),
+            "domain:    sessions/s1/domains/d1\n"
+            "state:     REVOKED\n"
+            "chips:     2,0\n"
+            "window:    4 KiB\n"
+            "buffer:    x F32 x 16\n"
+            "signals:   2\n"
+            "epoch:     7\n"
+            "error:     gone\n");
+  const auto signals = Parse<v1::ReadSignalsResponse>("values: [3, 18446744073709551615]");
+  EXPECT_EQ(Table([&](Printer& p) { p.Signals(domain, 1, {signals}); }),
+            "RANK  CHIP     SIGNALS\n"
+            "1     chips/0  3 -1\n");
+  EXPECT_EQ(Table([&](Printer& p) { p.Notified(Parse<v1::NotifyResponse>("value: 5")); }), "5\n");
+}
+
 TEST(TablePrinterTest, Runs) {
   EXPECT_EQ(Table([](Printer& p) { p.Runs({FailedRun()}); }),
             "RUN                  STATE   TASKS  AGE     TIME    ERROR\n"

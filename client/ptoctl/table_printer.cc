@@ -56,6 +56,15 @@ std::string Signature(const v1::Kernel& kernel) {
                       absl::StrJoin(scalars, ", "), ")");
 }
 
+// `0,2,1`, in order of rank.
+std::string ChipsText(const v1::Domain& domain) {
+  std::vector<absl::string_view> chips;
+  for (const std::string& chip : domain.chips()) {
+    chips.push_back(absl::StripPrefix(chip, "chips/"));
+  }
+  return absl::StrJoin(chips, ",");
+}
+
 std::string Progress(const v1::Run& run) {
   return absl::StrCat(run.tasks_done(), "/", run.tasks_total());
 }
@@ -128,6 +137,50 @@ void TablePrinter::Kernels(absl::Span<const v1::Kernel> kernels) {
                v1::Core_Name(kernel.default_core()), Signature(kernel), kernel.description()});
   }
   out_ << table.Format();
+}
+
+void TablePrinter::Domains(absl::Span<const v1::Domain> domains) {
+  Table table({"DOMAIN", "STATE", "CHIPS", "WINDOW", "BUFFERS", "SIGNALS", "EPOCH", "ERROR"});
+  for (const v1::Domain& domain : domains) {
+    table.Add({domain.name(), v1::Domain::State_Name(domain.state()), ChipsText(domain),
+               BytesText(domain.window_bytes()), absl::StrCat(domain.buffers_size()),
+               absl::StrCat(domain.signal_count()), absl::StrCat(domain.epoch()),
+               domain.has_error() ? domain.error().message() : ""});
+  }
+  out_ << table.Format();
+}
+
+void TablePrinter::Domain(const v1::Domain& domain) {
+  const auto line = [this](absl::string_view key, absl::string_view value) {
+    if (!value.empty()) out_ << absl::StrFormat("%-10s %s\n", absl::StrCat(key, ":"), value);
+  };
+  line("domain", domain.name());
+  line("state", v1::Domain::State_Name(domain.state()));
+  line("chips", ChipsText(domain));
+  line("window", BytesText(domain.window_bytes()));
+  for (const v1::WindowBuffer& buffer : domain.buffers()) {
+    line("buffer",
+         absl::StrCat(buffer.name(), " ", v1::DType_Name(buffer.dtype()), " x ", buffer.count()));
+  }
+  line("signals", absl::StrCat(domain.signal_count()));
+  line("epoch", absl::StrCat(domain.epoch()));
+  if (domain.has_error()) line("error", domain.error().message());
+}
+
+void TablePrinter::Signals(const v1::Domain& domain, uint32_t first,
+                           absl::Span<const v1::ReadSignalsResponse> ranks) {
+  Table table({"RANK", "CHIP", "SIGNALS"});
+  for (const v1::ReadSignalsResponse& rank : ranks) {
+    const std::vector<int64_t> values(rank.values().begin(), rank.values().end());
+    table.Add(
+        {absl::StrCat(first), domain.chips(static_cast<int>(first)), absl::StrJoin(values, " ")});
+    ++first;
+  }
+  out_ << table.Format();
+}
+
+void TablePrinter::Notified(const v1::NotifyResponse& response) {
+  out_ << static_cast<int64_t>(response.value()) << '\n';
 }
 
 void TablePrinter::Runs(absl::Span<const v1::Run> runs) {

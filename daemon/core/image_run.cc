@@ -123,6 +123,9 @@ void ImageRun::OnFinished(Run& run) {
       buffer->in_use.fetch_sub(1, std::memory_order_acq_rel);
     }
   }
+  // Before anybody knows of the end, so that whoever does sees a domain that is revoked by it.
+  DomainUses::Revoked revoked;
+  if (parts_.domains != nullptr) revoked = parts_.domains->Leave(number(), run, name());
   // An entry stays readable for long; the memory that the run used must not stay with it.
   parts_.slots.reset();
   const std::shared_ptr<RegisteredGraph> graph = std::move(parts_.graph);
@@ -150,12 +153,17 @@ void ImageRun::OnFinished(Run& run) {
     const RunStatus status = FinalStatus();
     for (const auto& [id, waiter] : waiters) waiter(status);
   }
+  // Before those that waited for this one could begin.
+  if (parts_.domains != nullptr) parts_.domains->Stop(revoked);
   // Last, so that the end of a run that waited for this one is told after this one's.
   End();
 }
 
 void ImageRun::OnTurn() {
-  if (const std::shared_ptr<Run> run = this->run()) parts_.engine->Begin(run);
+  const std::shared_ptr<Run> run = this->run();
+  if (run == nullptr) return;
+  BeginUse();
+  parts_.engine->Begin(run);
 }
 
 void ImageRun::OnPassedLate() {

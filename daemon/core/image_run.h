@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/core/domain_uses.h"
 #include "daemon/core/registered_graph.h"
 #include "daemon/core/run_entry.h"
 #include "daemon/core/session_buffer.h"
@@ -19,6 +20,7 @@ class ImageRun final : public RunEntry, public RunObserver {
   struct Parts {
     std::shared_ptr<RegisteredGraph> graph;  // nullptr for a submitted graph
     std::shared_ptr<const BoundSlots> slots;
+    std::shared_ptr<const DomainUses> domains;  // nullptr when it uses none
     Engine* engine = nullptr;
   };
 
@@ -26,6 +28,15 @@ class ImageRun final : public RunEntry, public RunObserver {
 
   // The run to watch. Once, before it is started.
   void Attach(std::shared_ptr<Run> run);
+
+  // Its turn has come, and it begins next.
+  void BeginUse() const {
+    if (parts_.domains != nullptr) parts_.domains->BeginUse(number());
+  }
+  // Why a domain that it uses cannot be used any more; OK while all can.
+  absl::Status CheckDomains() const {
+    return parts_.domains == nullptr ? absl::OkStatus() : parts_.domains->CheckUsable();
+  }
 
   // Between this and ReleaseNews nothing is told of the run: the thread that starts it works on
   // it itself, so its end may come at once, and then the whole story is told in one go, when the

@@ -2,7 +2,9 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/core/domain_uses.h"
 #include "daemon/graph/names.h"
+#include "daemon/graph/window_name.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/graph/realias.h"
@@ -24,6 +26,7 @@ Session::Session(Options options)
       open_tasks_(std::make_shared<TaskBudget>(options_.limits->max_session_live_tasks)),
       create_time_(options_.clock->WallTime()),
       log_(options_.limits->event_log_bytes),
+      domains_(*name_, options_.limits->max_buffer_bytes, *options_.engine),
       runs_(options_.limits->max_session_finished_runs) {
   Touch();
 }
@@ -33,6 +36,7 @@ Session::Usage Session::usage() const {
   Usage usage;
   usage.buffers = buffers_.size();
   for (const auto& [id, buffer] : buffers_) usage.device_bytes += buffer->memory->bytes();
+  usage.device_bytes += domains_.device_bytes();
   usage.graphs = graphs_.size();
   usage.active_runs = active_runs_.load(std::memory_order_relaxed);
   usage.finished_runs = runs_.ended();
@@ -63,6 +67,7 @@ void Session::End(absl::string_view why) {
     runs = runs_.Active();
   }
   for (const auto& [id, buffer] : buffers) buffer->removed.store(true, std::memory_order_release);
+  domains_.Close();
   const absl::Status error =
       Error(reason::kRunCancelled, absl::StrCat("session ", name(), " ", why))
           .With("session", name())
@@ -140,6 +145,11 @@ absl::StatusOr<std::vector<std::shared_ptr<SessionBuffer>>> Session::CreateBuffe
 absl::StatusOr<std::shared_ptr<SessionBuffer>> Session::FindBuffer(absl::string_view id) const {
   MutexLock lock(mutex_);
   PTO_RETURN_IF_ERROR(CheckAlive());
+  if (names::IsWindow(id)) {
+    PTO_ASSIGN_OR_RETURN(const names::Window window, names::ParseWindow(id, "name"));
+    PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Domain> domain, domains_.Find(window.domain));
+    return domain->Find(window);
+  }
   auto it = buffers_.find(std::string(id));
   if (it == buffers_.end()) {
     return Error(reason::kBufferUnknown, absl::StrCat("there is no buffer '", id, "' in ", name()))
@@ -169,6 +179,12 @@ std::shared_ptr<SessionBuffer> Session::RemoveBuffer(absl::string_view id) {
   removed->removed.store(true, std::memory_order_release);
   ForgetOwnSlots();
   return removed;
+}
+
+std::shared_ptr<Domain> Session::RemoveDomain(absl::string_view id) {
+  MutexLock lock(mutex_);
+  ForgetOwnSlots();
+  return domains_.Remove(id);
 }
 
 // ---- graphs
@@ -271,7 +287,7 @@ absl::StatusOr<std::shared_ptr<const BoundSlots>> Session::FindSlots(
   const bool own = request.graph != nullptr && request.bindings.empty();
   if (own && request.graph->own_slots != nullptr) return request.graph->own_slots;
   PTO_ASSIGN_OR_RETURN(std::shared_ptr<const BoundSlots> slots,
-                       BindSlots(*request.image, request.bindings, buffers_, name()));
+                       BindSlots(*request.image, request.bindings, buffers_, name(), &domains_));
   if (own && !request.graph->removed.load(std::memory_order_relaxed)) {
     request.graph->own_slots = slots;
   }
@@ -313,6 +329,7 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::AddRun(RunRequest& request, A
   }
   PTO_RETURN_IF_ERROR(CheckRunLimit());
   PTO_ASSIGN_OR_RETURN(std::shared_ptr<const BoundSlots> slots, FindSlots(request));
+  if (slots->domains != nullptr) PTO_RETURN_IF_ERROR(slots->domains->CheckUsable());
   std::shared_ptr<const GraphImage> image = FindImage(request, slots->aliases, *found);
   if (image == nullptr) {
     *found = {slots->aliases, nullptr};
@@ -353,12 +370,17 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::StartRun(RunRequest request) 
     entry->Tell();
   }
   if (has_turn) {
+    entry->BeginUse();
     options_.engine->Begin(run, help_ns);
     entry->Begun();
   }
   if (!request.holds_news || !entry->ended()) entry->ReleaseNews();
   // The session may have ended between the registration of the run and its start.
   if (ended()) options_.engine->Stop(*run, RunState::kCancelled, EndedError());
+  // The same for its domains.
+  if (const absl::Status revoked = entry->CheckDomains(); !revoked.ok()) {
+    options_.engine->Stop(*run, RunState::kFailed, revoked);
+  }
   return entry;
 }
 
@@ -405,10 +427,13 @@ std::shared_ptr<ImageRun> Session::MakeRun(RunRequest& request,
   spec.wait_timeout_ns = request.wait_timeout_ns;
   spec.priority = request.priority;
   spec.account = account_;
+  const std::shared_ptr<const DomainUses> domains = slots->domains;
   auto entry = std::make_shared<ImageRun>(
-      std::move(options), ImageRun::Parts{request.graph, std::move(slots), options_.engine});
+      std::move(options), ImageRun::Parts{request.graph, std::move(slots), domains, options_.engine});
   spec.observer = entry;
-  entry->Attach(options_.engine->Prepare(std::move(spec)));
+  const std::shared_ptr<Run> run = options_.engine->Prepare(std::move(spec));
+  if (domains != nullptr) domains->Enter(entry->number(), run);
+  entry->Attach(run);
   return entry;
 }
 

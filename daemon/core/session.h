@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "daemon/core/domain_table.h"
 #include "daemon/core/image_run.h"
 #include "daemon/core/limits.h"
 #include "daemon/core/registered_graph.h"
@@ -113,12 +114,18 @@ class Session : public std::enable_shared_from_this<Session> {
   // All or none.
   absl::StatusOr<std::vector<std::shared_ptr<SessionBuffer>>> CreateBuffers(
       absl::Span<const BufferRequest> requests);
+  // Also one of a window, by its name without the session's.
   absl::StatusOr<std::shared_ptr<SessionBuffer>> FindBuffer(absl::string_view id) const;
   // In order of id, after `after`.
   std::vector<std::shared_ptr<SessionBuffer>> ListBuffers(absl::string_view after,
                                                           size_t limit) const;
   // Returns the buffer that is no longer the session's, or nullptr when there is none.
   std::shared_ptr<SessionBuffer> RemoveBuffer(absl::string_view id);
+
+  // ---- domains
+  DomainTable& domains() { return domains_; }
+  // As DomainTable::Remove, and no graph keeps its memory any more.
+  std::shared_ptr<Domain> RemoveDomain(absl::string_view id);
 
   // ---- graphs
   // The graph of that id when there is one with the same digest, nullptr when there is none;
@@ -200,6 +207,8 @@ class Session : public std::enable_shared_from_this<Session> {
   std::atomic<int32_t> holds_{0};
   std::atomic<bool> ended_{false};
   std::atomic<uint64_t> active_runs_{0};
+
+  DomainTable domains_;
 
   mutable Mutex mutex_;
   BufferMap buffers_ ABSL_GUARDED_BY(mutex_);

@@ -13,9 +13,12 @@
 
 namespace pto {
 
-// A buffer of a session. Its memory lives as long as anything uses it.
+class DomainUses;
+
+// A buffer of a session, or of a window of one of its domains. Its memory lives as long as anything
+// uses it.
 struct SessionBuffer {
-  std::string id;
+  std::string id;  // in a window: its name without the session's
   std::shared_ptr<MemoryBlock> memory;
   // Puts the runs that use it in order. Guarded by the session.
   const std::shared_ptr<BufferQueue> queue = std::make_shared<BufferQueue>();
@@ -23,6 +26,8 @@ struct SessionBuffer {
   std::atomic<uint32_t> in_use{0};
   // Deleted, or its session has ended: what still holds it must let go. Never taken back.
   std::atomic<bool> removed{false};
+  // Whether these are the signals of a rank, which clients change by notifying only.
+  bool signals = false;
 };
 
 // The buffers in a graph's slots.
@@ -33,6 +38,8 @@ struct BoundSlots {
   std::shared_ptr<const RunAccesses> accesses;
   // How the slots overlap, when the graph's image has not all dependencies that come of it.
   SlotPlaces aliases;
+  // The domains whose buffers or signals are among them; nullptr when there are none.
+  std::shared_ptr<const DomainUses> domains;
 };
 
 }  // namespace pto

@@ -5,7 +5,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/core/domain_table.h"
+#include "daemon/core/domain_uses.h"
 #include "daemon/graph/names.h"
+#include "daemon/graph/window_name.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
@@ -81,15 +84,28 @@ SlotPlaces FindAliases(const GraphImage& image, const RunSlots& slots) {
   return FindAliases(image, memories);
 }
 
+// The domain's part of that name, which the run is noted to use.
+absl::StatusOr<std::shared_ptr<SessionBuffer>> FindInDomain(absl::string_view name,
+                                                            const DomainTable& domains,
+                                                            DomainUses* uses) {
+  PTO_ASSIGN_OR_RETURN(const names::Window window, names::ParseWindow(name, ""));
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Domain> domain, domains.Find(window.domain));
+  PTO_ASSIGN_OR_RETURN(std::shared_ptr<SessionBuffer> buffer, domain->Find(window));
+  uses->Add(domain, window.signals());
+  return buffer;
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const BoundSlots>> BindSlots(const GraphImage& image,
                                                             absl::Span<const SlotBinding> bindings,
                                                             const BufferMap& buffers,
-                                                            absl::string_view session_name) {
+                                                            absl::string_view session_name,
+                                                            const DomainTable* domains) {
   PTO_ASSIGN_OR_RETURN(const std::vector<size_t> binding_of, BindingOfSlots(image, bindings));
   auto result = std::make_shared<BoundSlots>();
   auto accesses = std::make_shared<RunAccesses>();
+  std::shared_ptr<DomainUses> uses;
   result->slots.resize(binding_of.size());
   for (size_t i = 0; i < binding_of.size(); ++i) {
     const ImageSlot& slot = image.slots()[i];
@@ -103,8 +119,15 @@ absl::StatusOr<std::shared_ptr<const BoundSlots>> BindSlots(const GraphImage& im
     const auto at = [&](absl::string_view field) {
       return own ? std::string() : absl::StrCat("buffers[", binding_of[i], "].", field);
     };
-    const auto it = buffers.find(std::string(id));
-    if (it == buffers.end()) {
+    std::shared_ptr<SessionBuffer> buffer;
+    if (domains != nullptr && names::IsWindow(id)) {
+      if (uses == nullptr) uses = std::make_shared<DomainUses>();
+      absl::StatusOr<std::shared_ptr<SessionBuffer>> found = FindInDomain(id, *domains, uses.get());
+      if (!found.ok()) return PrefixField(found.status(), at("buffer"));
+      buffer = *std::move(found);
+    } else if (const auto it = buffers.find(std::string(id)); it != buffers.end()) {
+      buffer = it->second;
+    } else {
       return Error(reason::kBufferUnknown,
                    absl::StrCat("there is no buffer '", id, "' in ", session_name, " for slot '",
                                 slot_name, "'"))
@@ -113,7 +136,7 @@ absl::StatusOr<std::shared_ptr<const BoundSlots>> BindSlots(const GraphImage& im
           .With("slot", slot_name)
           .With("session", session_name);
     }
-    const std::shared_ptr<MemoryBlock>& memory = it->second->memory;
+    const std::shared_ptr<MemoryBlock>& memory = buffer->memory;
     if (slot.chip != ImageSlot::kAnyChip && memory->chip() != slot.chip) {
       return Error(reason::kBufferOnOtherChip,
                    absl::StrCat("buffer '", id, "' is on ", names::Chip(memory->chip()),
@@ -136,8 +159,12 @@ absl::StatusOr<std::shared_ptr<const BoundSlots>> BindSlots(const GraphImage& im
           .With("want", slot.min_bytes + offset);
     }
     result->slots[i] = {memory, offset};
-    result->buffers.push_back(it->second);
-    AddAccesses(image.slot_uses()[i], offset, it->second->queue, accesses.get());
+    AddAccesses(image.slot_uses()[i], offset, buffer->queue, accesses.get());
+    result->buffers.push_back(std::move(buffer));
+  }
+  if (uses != nullptr) {
+    uses->AddAccesses(accesses.get());
+    result->domains = std::move(uses);
   }
   MergeAccesses(accesses.get());
   result->accesses = std::move(accesses);

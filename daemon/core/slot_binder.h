@@ -13,6 +13,8 @@
 
 namespace pto {
 
+class DomainTable;
+
 // Puts a buffer of the session into a slot of a graph.
 struct SlotBinding {
   std::string slot;
@@ -24,10 +26,12 @@ struct SlotBinding {
 using BufferMap = std::map<std::string, std::shared_ptr<SessionBuffer>, std::less<>>;
 
 // Finds the buffer of each slot: the one that is bound to it, else the one that has its name.
-// Everything that does not fit is refused, with the binding at fault as `buffers[i]`.
+// Names of windows are looked up in `domains`; nullptr: there are none. Everything that does not
+// fit is refused, with the binding at fault as `buffers[i]`.
 absl::StatusOr<std::shared_ptr<const BoundSlots>> BindSlots(const GraphImage& image,
                                                             absl::Span<const SlotBinding> bindings,
                                                             const BufferMap& buffers,
-                                                            absl::string_view session_name);
+                                                            absl::string_view session_name,
+                                                            const DomainTable* domains = nullptr);
 
 }  // namespace pto

@@ -1,10 +1,10 @@
 #include "daemon/graph/fields.h"
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "daemon/graph/duration.h"
 #include "daemon/graph/names.h"
+#include "daemon/graph/window_name.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
@@ -33,20 +33,7 @@ absl::StatusOr<uint32_t> ReadChip(absl::string_view name, const GraphTarget& tar
 
 absl::StatusOr<std::string> ReadBuffer(absl::string_view name, absl::string_view session,
                                        absl::string_view field) {
-  if (!absl::StrContains(name, '/')) {
-    PTO_RETURN_IF_ERROR(names::CheckId(name, field));
-    return std::string(name);
-  }
-  PTO_ASSIGN_OR_RETURN(names::Child child, names::ParseChild(name, "buffers", field));
-  if (child.session != session) {
-    return Error(reason::kSessionMismatch,
-                 absl::StrCat("the buffer is of ", names::Session(child.session),
-                              ", but the graph is of ", names::Session(session)))
-        .At(field)
-        .With("have", names::Session(child.session))
-        .With("want", names::Session(session));
-  }
-  return std::move(child.id);
+  return names::ParseOwnBuffer(name, session, field);
 }
 
 absl::StatusOr<Layout> ReadLayout(v1::DType dtype,

@@ -24,7 +24,7 @@ absl::StatusOr<absl::string_view> ReadKernel(absl::string_view name, const Kerne
 absl::StatusOr<uint32_t> ReadChip(absl::string_view name, const GraphTarget& target,
                                   absl::string_view field);
 
-// The id in a buffer's name, which is the id itself or `sessions/{session}/buffers/{id}`.
+// What the slot of a buffer is called, by one of its names: see names::ParseOwnBuffer.
 // ID_INVALID, NAME_INVALID, or SESSION_MISMATCH when it is of another session.
 absl::StatusOr<std::string> ReadBuffer(absl::string_view name, absl::string_view session,
                                        absl::string_view field);

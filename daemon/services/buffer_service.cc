@@ -5,6 +5,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/graph/names.h"
+#include "daemon/graph/window_name.h"
 #include "daemon/services/buffer_transfer.h"
 #include "daemon/services/convert.h"
 #include "daemon/services/handler.h"
@@ -75,8 +76,7 @@ absl::Status BufferService::CreateBuffers(const v1::CreateBuffersRequest& reques
 }
 
 absl::Status BufferService::GetBuffer(const v1::GetBufferRequest& request, v1::Buffer* response) {
-  PTO_ASSIGN_OR_RETURN(const names::Child child,
-                       names::ParseChild(request.name(), "buffers", "name"));
+  PTO_ASSIGN_OR_RETURN(const names::Child child, names::ParseAnyBuffer(request.name(), "name"));
   PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(child.session));
   PTO_ASSIGN_OR_RETURN(const std::shared_ptr<SessionBuffer> buffer, session->FindBuffer(child.id));
   ToProto(child.session, *buffer, response);

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/graph/names.h"
+#include "daemon/graph/window_name.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
@@ -22,7 +23,7 @@ struct Target {
 };
 
 absl::StatusOr<Target> FindTarget(Node& node, const std::string& name) {
-  PTO_ASSIGN_OR_RETURN(const names::Child child, names::ParseChild(name, "buffers", "name"));
+  PTO_ASSIGN_OR_RETURN(const names::Child child, names::ParseAnyBuffer(name, "name"));
   Target target;
   PTO_ASSIGN_OR_RETURN(target.session, node.sessions().Use(child.session));
   PTO_ASSIGN_OR_RETURN(target.buffer, target.session->FindBuffer(child.id));
@@ -93,6 +94,13 @@ class WriteBuffer final
   absl::Status Write() {
     if (target_.buffer == nullptr) {
       PTO_ASSIGN_OR_RETURN(target_, FindTarget(node_, request_.name()));
+      if (target_.buffer->signals) {
+        return Error(reason::kFieldInvalid,
+                     absl::StrCat(target_.name, " are signals, which only Notify changes"))
+            .At("name")
+            .With("buffer", target_.name)
+            .Hint("call DomainService.Notify");
+      }
     } else if (!request_.name().empty() && request_.name() != target_.name) {
       return Error(reason::kFieldInvalid,
                    absl::StrCat("a stream writes one buffer, ", target_.name, ", not ",

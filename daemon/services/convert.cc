@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "daemon/graph/names.h"
+#include "daemon/graph/window_name.h"
 #include "daemon/services/request.h"
 #include "daemon/services/task_columns.h"
 #include "proto/status/status_proto.h"
@@ -88,7 +89,7 @@ void ToProto(Session& session, const std::string& boot_id, v1::Session* proto) {
 }
 
 void ToProto(const std::string& session_id, const SessionBuffer& buffer, v1::Buffer* proto) {
-  proto->set_name(names::ChildName(session_id, "buffers", buffer.id));
+  proto->set_name(names::AnyBufferName(session_id, buffer.id));
   proto->set_chip(names::Chip(buffer.memory->chip()));
   proto->set_bytes(buffer.memory->bytes());
   proto->set_in_use(buffer.in_use.load(std::memory_order_acquire));

@@ -1,32 +1,159 @@
 #include "daemon/services/domain_service.h"
 
+#include <utility>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
+#include "daemon/graph/names.h"
 #include "daemon/services/handler.h"
+#include "daemon/services/request.h"
+#include "proto/status/status_proto.h"
 #include "runtime/base/error.h"
+#include "runtime/base/status_macros.h"
 
 namespace pto {
 namespace {
 
 using Async = v1::DomainService::AsyncService;
 
+static_assert(static_cast<int>(v1::NotifyRequest::SET) == PTO_SET);
+static_assert(static_cast<int>(v1::NotifyRequest::ADD) == PTO_ADD);
+
+void ToProto(const Domain& domain, v1::Domain* proto) {
+  proto->set_name(domain.name());
+  const absl::Status error = domain.error();
+  proto->set_state(error.ok() ? v1::Domain::ACTIVE : v1::Domain::REVOKED);
+  if (!error.ok()) *proto->mutable_error() = StatusToProto(error);
+  const DomainSpec& spec = domain.spec();
+  for (const uint32_t chip : spec.chips) proto->add_chips(names::Chip(chip));
+  proto->set_window_bytes(spec.window_bytes);
+  for (const WindowBufferSpec& buffer : spec.buffers) {
+    v1::WindowBuffer* out = proto->add_buffers();
+    out->set_name(buffer.name);
+    out->set_dtype(static_cast<v1::DType>(buffer.dtype));
+    out->set_count(buffer.count);
+  }
+  proto->set_signal_count(spec.signal_count);
+  proto->set_epoch(domain.epoch());
+}
+
 }  // namespace
 
 void DomainService::Register(rpc::Server& server) {
   server.AddService(&service_);
-  server.Unary(&Async::RequestCreateDomain, &service_,
-               NotAvailable<v1::CreateDomainRequest, v1::Domain>("CreateDomain"));
-  server.Unary(&Async::RequestGetDomain, &service_,
-               NotAvailable<v1::GetDomainRequest, v1::Domain>("GetDomain"));
-  server.Unary(&Async::RequestListDomains, &service_,
-               NotAvailable<v1::ListDomainsRequest, v1::ListDomainsResponse>("ListDomains"));
-  server.Unary(&Async::RequestRevokeDomain, &service_,
-               NotAvailable<v1::RevokeDomainRequest, v1::Domain>("RevokeDomain"));
-  server.Unary(&Async::RequestDeleteDomain, &service_,
-               NotAvailable<v1::DeleteDomainRequest, v1::Domain>("DeleteDomain"));
-  server.Unary(&Async::RequestNotify, &service_,
-               NotAvailable<v1::NotifyRequest, v1::NotifyResponse>("Notify"));
-  server.Unary(&Async::RequestReadSignals, &service_,
-               NotAvailable<v1::ReadSignalsRequest, v1::ReadSignalsResponse>("ReadSignals"));
+  server.Unary(&Async::RequestCreateDomain, &service_, Handler(this, &DomainService::CreateDomain));
+  server.Unary(&Async::RequestGetDomain, &service_, Handler(this, &DomainService::GetDomain));
+  server.Unary(&Async::RequestListDomains, &service_, Handler(this, &DomainService::ListDomains));
+  server.Unary(&Async::RequestRevokeDomain, &service_, Handler(this, &DomainService::RevokeDomain));
+  server.Unary(&Async::RequestDeleteDomain, &service_, Handler(this, &DomainService::DeleteDomain));
+  server.Unary(&Async::RequestNotify, &service_, Handler(this, &DomainService::Notify));
+  server.Unary(&Async::RequestReadSignals, &service_, Handler(this, &DomainService::ReadSignals));
+}
+
+absl::StatusOr<std::shared_ptr<Domain>> DomainService::FindDomain(const std::string& name) {
+  PTO_ASSIGN_OR_RETURN(const names::Child child, names::ParseChild(name, "domains", "name"));
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(child.session));
+  return session->domains().Find(child.id);
+}
+
+absl::Status DomainService::CreateDomain(const v1::CreateDomainRequest& request,
+                                         v1::Domain* response) {
+  PTO_ASSIGN_OR_RETURN(const std::string id, names::ParseSession(request.parent(), "parent"));
+  PTO_RETURN_IF_ERROR(names::CheckId(request.domain_id(), "domain_id"));
+  DomainSpec spec;
+  for (int i = 0; i < request.chips_size(); ++i) {
+    PTO_ASSIGN_OR_RETURN(const uint32_t chip,
+                         names::ParseChip(request.chips(i), absl::StrCat("chips[", i, "]"),
+                                          node_.engine().chips().size()));
+    spec.chips.push_back(chip);
+  }
+  spec.window_bytes = request.window_bytes();
+  for (const v1::WindowBuffer& buffer : request.buffers()) {
+    spec.buffers.push_back({buffer.name(), static_cast<uint32_t>(buffer.dtype()), buffer.count()});
+  }
+  spec.signal_count = request.signal_count();
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(id));
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Domain> domain,
+                       session->domains().Create(request.domain_id(), std::move(spec)));
+  ToProto(*domain, response);
+  return absl::OkStatus();
+}
+
+absl::Status DomainService::GetDomain(const v1::GetDomainRequest& request, v1::Domain* response) {
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Domain> domain, FindDomain(request.name()));
+  ToProto(*domain, response);
+  return absl::OkStatus();
+}
+
+absl::Status DomainService::ListDomains(const v1::ListDomainsRequest& request,
+                                        v1::ListDomainsResponse* response) {
+  PTO_ASSIGN_OR_RETURN(const std::string id, names::ParseSession(request.parent(), "parent"));
+  PTO_ASSIGN_OR_RETURN(const size_t page, PageSize(request.page_size()));
+  const PageScope scope = {"ListDomains", request.parent()};
+  PTO_ASSIGN_OR_RETURN(const std::string after, ParsePageToken(scope, request.page_token()));
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(id));
+  std::vector<std::shared_ptr<Domain>> domains = session->domains().List(after, page + 1);
+  if (domains.size() > page) {
+    domains.pop_back();
+    response->set_next_page_token(MakePageToken(scope, domains.back()->id()));
+  }
+  for (const std::shared_ptr<Domain>& domain : domains) {
+    ToProto(*domain, response->add_domains());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DomainService::RevokeDomain(const v1::RevokeDomainRequest& request,
+                                         v1::Domain* response) {
+  PTO_RETURN_IF_ERROR(CheckReasonText(request.reason()));
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Domain> domain, FindDomain(request.name()));
+  domain->Revoke(request.reason());
+  ToProto(*domain, response);
+  return absl::OkStatus();
+}
+
+absl::Status DomainService::DeleteDomain(const v1::DeleteDomainRequest& request,
+                                         v1::Domain* response) {
+  PTO_ASSIGN_OR_RETURN(const names::Child child,
+                       names::ParseChild(request.name(), "domains", "name"));
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(child.session));
+  const std::shared_ptr<Domain> removed = session->RemoveDomain(child.id);
+  if (removed != nullptr) {
+    ToProto(*removed, response);
+    return absl::OkStatus();
+  }
+  if (!request.allow_missing()) return session->domains().Find(child.id).status();
+  response->set_name(request.name());
+  return absl::OkStatus();
+}
+
+absl::Status DomainService::Notify(const v1::NotifyRequest& request, v1::NotifyResponse* response) {
+  if (request.operation() != v1::NotifyRequest::SET &&
+      request.operation() != v1::NotifyRequest::ADD) {
+    return Error(reason::kFieldInvalid,
+                 request.operation() == 0
+                     ? std::string("the operation is missing")
+                     : absl::StrCat("operation ", request.operation(), " is not known"))
+        .At("operation")
+        .With("have", request.operation())
+        .Hint("name SET or ADD");
+  }
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Domain> domain, FindDomain(request.name()));
+  PTO_ASSIGN_OR_RETURN(const uint64_t value,
+                       domain->Notify(request.rank(), request.signal(),
+                                      static_cast<pto_notify_op>(request.operation()),
+                                      static_cast<int64_t>(request.value())));
+  response->set_value(value);
+  return absl::OkStatus();
+}
+
+absl::Status DomainService::ReadSignals(const v1::ReadSignalsRequest& request,
+                                        v1::ReadSignalsResponse* response) {
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Domain> domain, FindDomain(request.name()));
+  PTO_ASSIGN_OR_RETURN(const std::vector<uint64_t> values,
+                       domain->ReadSignals(request.rank(), request.first(), request.count()));
+  response->mutable_values()->Add(values.begin(), values.end());
+  return absl::OkStatus();
 }
 
 }  // namespace pto

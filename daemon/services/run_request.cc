@@ -11,6 +11,7 @@
 #include "daemon/graph/duration.h"
 #include "daemon/graph/fields.h"
 #include "daemon/graph/names.h"
+#include "daemon/graph/window_name.h"
 #include "daemon/services/request.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
@@ -22,24 +23,6 @@ namespace {
 constexpr absl::Duration kMaxWait = absl::Hours(1);
 constexpr uint64_t kBindingAlignment = 64;
 
-// An id, or the full name of a buffer of this session.
-absl::StatusOr<std::string> ParseBuffer(const std::string& text, const std::string& session,
-                                        absl::string_view field) {
-  if (text.find('/') == std::string::npos) {
-    PTO_RETURN_IF_ERROR(names::CheckId(text, field));
-    return text;
-  }
-  PTO_ASSIGN_OR_RETURN(names::Child child, names::ParseChild(text, "buffers", field));
-  if (child.session != session) {
-    return Error(reason::kSessionMismatch,
-                 absl::StrCat(text, " is not a buffer of session '", session, "'"))
-        .At(field)
-        .With("have", child.session)
-        .With("want", session);
-  }
-  return std::move(child.id);
-}
-
 absl::Status BindBuffers(const v1::LaunchGraphRequest& request, const std::string& session,
                          RunRequest* run) {
   for (int i = 0; i < request.buffers_size(); ++i) {
@@ -49,9 +32,10 @@ absl::Status BindBuffers(const v1::LaunchGraphRequest& request, const std::strin
     // The name of a slot is not always the id of a buffer: it may be known at launch only.
     out.slot = binding.slot();
     if (out.slot.empty() || absl::StartsWith(out.slot, "sessions/")) {
-      PTO_ASSIGN_OR_RETURN(out.slot, ParseBuffer(binding.slot(), session, path + "slot"));
+      PTO_ASSIGN_OR_RETURN(out.slot, names::ParseOwnBuffer(binding.slot(), session, path + "slot"));
     }
-    PTO_ASSIGN_OR_RETURN(out.buffer, ParseBuffer(binding.buffer(), session, path + "buffer"));
+    PTO_ASSIGN_OR_RETURN(out.buffer,
+                         names::ParseOwnBuffer(binding.buffer(), session, path + "buffer"));
     if (binding.offset_bytes() % kBindingAlignment != 0) {
       return Error(reason::kFieldInvalid,
                    absl::StrCat("an offset is a multiple of ", kBindingAlignment, ", not ",

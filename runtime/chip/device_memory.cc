@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/error.h"
+#include "runtime/base/log.h"
 
 namespace pto {
 namespace {
@@ -21,10 +22,22 @@ uint64_t RoundUp(uint64_t bytes) {
 
 }  // namespace
 
-MemoryBlock::MemoryBlock(std::shared_ptr<DeviceMemory> owner, std::byte* data, uint64_t bytes)
-    : owner_(std::move(owner)), data_(data), bytes_(bytes) {}
+MemoryBlock::MemoryBlock(std::shared_ptr<DeviceMemory> owner, std::shared_ptr<MemoryBlock> whole,
+                         std::byte* data, uint64_t bytes)
+    : owner_(std::move(owner)), whole_(std::move(whole)), data_(data), bytes_(bytes) {}
+
+std::shared_ptr<MemoryBlock> MemoryBlock::Part(std::shared_ptr<MemoryBlock> whole, uint64_t offset,
+                                               uint64_t bytes) {
+  PTO_CHECK(offset <= whole->bytes() && bytes <= whole->bytes() - offset,
+            "a part lies within its block");
+  std::shared_ptr<DeviceMemory> owner = whole->owner_;
+  std::byte* const data = whole->data() + offset;
+  return std::shared_ptr<MemoryBlock>(
+      new MemoryBlock(std::move(owner), std::move(whole), data, bytes));
+}
 
 MemoryBlock::~MemoryBlock() {
+  if (whole_ != nullptr) return;
   munmap(data_, RoundUp(bytes_));
   owner_->used_bytes_.fetch_sub(RoundUp(bytes_), std::memory_order_relaxed);
 }
@@ -57,7 +70,7 @@ absl::StatusOr<std::shared_ptr<MemoryBlock>> DeviceMemory::Allocate(uint64_t byt
     return refuse(absl::StrCat("the host refuses: ", std::strerror(error)));
   }
   return std::shared_ptr<MemoryBlock>(
-      new MemoryBlock(shared_from_this(), static_cast<std::byte*>(data), bytes));
+      new MemoryBlock(shared_from_this(), nullptr, static_cast<std::byte*>(data), bytes));
 }
 
 }  // namespace pto

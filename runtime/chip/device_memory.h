@@ -15,6 +15,10 @@ class DeviceMemory;
 // running kernel uses stays.
 class MemoryBlock {
  public:
+  // A part of a block, which it keeps alive. It must lie within; parts of one block that do not
+  // overlap are to others as good as blocks of their own.
+  static std::shared_ptr<MemoryBlock> Part(std::shared_ptr<MemoryBlock> whole, uint64_t offset,
+                                           uint64_t bytes);
   ~MemoryBlock();
   MemoryBlock(const MemoryBlock&) = delete;
   MemoryBlock& operator=(const MemoryBlock&) = delete;
@@ -25,9 +29,11 @@ class MemoryBlock {
 
  private:
   friend class DeviceMemory;
-  MemoryBlock(std::shared_ptr<DeviceMemory> owner, std::byte* data, uint64_t bytes);
+  MemoryBlock(std::shared_ptr<DeviceMemory> owner, std::shared_ptr<MemoryBlock> whole,
+              std::byte* data, uint64_t bytes);
 
   const std::shared_ptr<DeviceMemory> owner_;
+  const std::shared_ptr<MemoryBlock> whole_;  // of a part; nullptr otherwise
   std::byte* const data_;
   const uint64_t bytes_;
 };

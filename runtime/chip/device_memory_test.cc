@@ -102,6 +102,20 @@ TEST(DeviceMemoryTest, StaysWhileAnyoneHoldsIt) {
   EXPECT_TRUE(watch.expired());
 }
 
+TEST(DeviceMemoryTest, APartKeepsTheWholeAndCostsNothing) {
+  const std::shared_ptr<DeviceMemory> memory = DeviceMemory::Create(3, 8 * kPage);
+  std::shared_ptr<MemoryBlock> whole = memory->Allocate(2 * kPage).value();
+  std::shared_ptr<MemoryBlock> part = MemoryBlock::Part(whole, kPage, kPage);
+  EXPECT_EQ(part->data(), whole->data() + kPage);
+  EXPECT_EQ(part->bytes(), kPage);
+  EXPECT_EQ(part->chip(), 3u);
+  whole.reset();
+  EXPECT_EQ(memory->used_bytes(), 2 * kPage);
+  part->data()[kPage - 1] = std::byte{1};
+  part.reset();
+  EXPECT_EQ(memory->used_bytes(), 0u);
+}
+
 TEST(DeviceMemoryTest, ThreadsNeverExceedTheLimit) {
   const std::shared_ptr<DeviceMemory> memory = DeviceMemory::Create(0, 8 * kPage);
   std::vector<std::thread> threads;

@@ -67,9 +67,6 @@ std::shared_ptr<Run> Engine::PrepareLinked(RunSpec spec) const {
 }
 
 void Engine::Accept(const std::shared_ptr<Run>& run) {
-  // Belongs to whoever sets `begun_`: the run cannot end before all is in place. Before others can
-  // find the run, so that it can be stopped from then on.
-  if (run->links_ == nullptr) run->outstanding_.store(1, std::memory_order_release);
   AddActive(run);
   if (timers_ != nullptr && (run->spec_.timeout_ns > 0 || run->spec_.queue_timeout_ns > 0)) {
     SetDeadlines(run);
@@ -218,6 +215,9 @@ void Engine::ExecutorLoop() {
 
 void Engine::AddActive(const std::shared_ptr<Run>& run) {
   MutexLock lock(mutex_);
+  // Belongs to whoever sets `begun_`: the run cannot end before all is in place. From then on it
+  // can be stopped, also by those who have not found it here: its end waits for this lock.
+  if (run->links_ == nullptr) run->outstanding_.store(1, std::memory_order_release);
   run->self_ = run;
   run->next_ = active_;
   if (active_ != nullptr) active_->previous_ = run.get();

@@ -11,8 +11,9 @@ namespace pto::testing {
 //
 // Where: a node with two chips and the flags of BadRequestFlags; session `main` with buffers `a`
 // and `b` (4 KiB, chip 0), `far` (4 KiB, chip 1), as many more as fit, graph `g`, and runs
-// `old` (no longer kept), `kept-1` and `kept-2`; session `other` with buffer `x`; session `gone`,
-// which has ended. No further session fits.
+// `old` (no longer kept), `kept-1` and `kept-2`; domains `d` (ranks on chips 1 and 0, buffer `x` of
+// 16 F32, 4 signals) and `dead`, the same but revoked; session `other` with buffer `x`; session
+// `gone`, which has ended. No further session fits.
 struct BadRequest {
   // What is wrong with it.
   std::string what;
@@ -47,6 +48,9 @@ std::vector<BadRequest> BadControlTasks();
 // The graph `g`: fills slot `out` (1,024 F32) with the float `value`, then spins for the integer
 // `us`.
 std::string LaunchableGraph();
+
+// What the domains `d` and `dead` are.
+std::string GoodDomain();
 
 // A list of what every method with pages refuses.
 std::vector<BadRequest> BadPages(const std::string& method, const std::string& rest);

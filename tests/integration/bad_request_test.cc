@@ -143,6 +143,15 @@ class BadRequestTest : public ::testing::Test {
     for (int i = 0; i < 5; ++i) {
       MakeBuffer(api(), "sessions/main", absl::StrCat("more-", i), 4096);
     }
+    for (const char* id : {"d", "dead"}) {
+      ASSERT_THAT(Call(*api().domain, &v1::DomainService::Stub::CreateDomain,
+                       Proto<v1::CreateDomainRequest>(absl::StrCat(
+                           "parent: 'sessions/main' domain_id: '", id, "' ", GoodDomain()))),
+                  IsOk());
+    }
+    ASSERT_THAT(Call(*api().domain, &v1::DomainService::Stub::RevokeDomain,
+                     Proto<v1::RevokeDomainRequest>("name: 'sessions/main/domains/dead'")),
+                IsOk());
     for (const char* id : {"old", "kept-1", "kept-2"}) {
       const v1::Run run = Submit(api(), "sessions/main", Noops(1), id);
       ASSERT_EQ(WaitForRun(api(), run.name()).state(), v1::Run::SUCCEEDED);
@@ -217,6 +226,7 @@ TEST(BadRequestTableTest, TheTableNamesEveryReasonOfARequest) {
       reason::kServiceUnknown,  reason::kDaemonUnreachable, reason::kClientTimeout,
       reason::kStreamEnded,     reason::kJobInvalid,        reason::kUsage,
       reason::kCheckFailed,     reason::kInterrupted,       reason::kStreamBroken,
+      reason::kDomainLimit,
   };
   const std::vector<BadRequest> rows = AllBadRequests();
   for (const Reason* listed : AllReasons()) {

@@ -1,4 +1,4 @@
-// Bad requests to the services that keep things: node, sessions, buffers, kernels, domains.
+// Bad requests to the services that keep things: node, sessions, buffers, kernels.
 
 #include "absl/strings/str_cat.h"
 #include "tests/integration/bad_request.h"
@@ -350,16 +350,6 @@ std::vector<BadRequest> BadKernelRequests() {
        ""},
   };
   for (BadRequest& row : BadPages("/pto.v1.KernelService/ListKernels", "")) rows.push_back(row);
-  return rows;
-}
-
-std::vector<BadRequest> BadDomainRequests() {
-  std::vector<BadRequest> rows;
-  for (const char* method : {"CreateDomain", "GetDomain", "ListDomains", "RevokeDomain",
-                             "DeleteDomain", "Notify", "ReadSignals"}) {
-    rows.push_back(
-        {"any", absl::StrCat("/pto.v1.DomainService/", method), {""}, reason::kNotAvailable, ""});
-  }
   return rows;
 }
 

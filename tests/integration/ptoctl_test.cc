@@ -224,6 +224,54 @@ TEST_F(PtoctlTest, RunsTasksThatWaitCopyAndArePassedOver) {
   }
 }
 
+TEST_F(PtoctlTest, RunsAJobInADomainAgainAndAgain) {
+  for (const bool packed : {false, true}) {
+    std::vector<std::string> args = {
+        "runs", "submit", Example("domain_notify.txtpb"), "--repeat", "20", "-o", "json"};
+    if (packed) args.push_back("--packed");
+    const auto report = FromJson<job::v1::Report>(Output(args));
+    ASSERT_EQ(report.runs_size(), 20);
+    for (const v1::Run& run : report.runs()) EXPECT_EQ(run.state(), v1::Run::SUCCEEDED);
+    EXPECT_EQ(report.checks_size(), 2);
+    for (const auto& check : report.checks()) EXPECT_TRUE(check.ok()) << check.text();
+  }
+}
+
+TEST_F(PtoctlTest, KeepsDomains) {
+  const std::string session = MakeSession(api());
+  const auto made = FromJson<v1::Domain>(
+      Output({"domains", "create", "cli", "--session", session, "--chips", "2,0", "--buffer",
+              "x:F32:16", "--buffer", "y:I64:1", "--signals", "2", "-o", "json"}));
+  EXPECT_EQ(made.name(), session + "/domains/cli");
+  EXPECT_THAT(made.chips(), ElementsAre("chips/2", "chips/0"));
+  EXPECT_EQ(made.buffers_size(), 2);
+  EXPECT_EQ(Output({"domains", "ls", "--session", session, "-q"}), made.name() + "\n");
+  EXPECT_THAT(Output({"domains", "ls"}), HasSubstr(made.name()));
+  EXPECT_THAT(Output({"domains", "show", "cli"}),
+              AllOf(HasSubstr("ACTIVE"), HasSubstr("x F32 x 16")));
+  EXPECT_EQ(Output({"domains", "notify", "cli", "1", "0", "5"}), "5\n");
+  EXPECT_EQ(Output({"domains", "notify", made.name(), "1", "0", "2", "--add"}), "7\n");
+  EXPECT_EQ(Output({"domains", "signals", "cli", "--rank", "1", "-q"}), "7\n0\n");
+  EXPECT_THAT(Output({"domains", "signals", "cli"}), HasSubstr("1     chips/0  7 0\n"));
+  EXPECT_THAT(Output({"domains", "revoke", "cli", "--reason", "test over"}),
+              AllOf(HasSubstr("REVOKED"), HasSubstr("test over")));
+  const ProgramResult refused = Ptoctl({"domains", "notify", "cli", "1", "0", "5"});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("DOMAIN_REVOKED"));
+  EXPECT_EQ(Output({"domains", "rm", "cli", "-q"}), made.name() + "\n");
+  const ProgramResult gone = Ptoctl({"domains", "show", "cli"});
+  EXPECT_EQ(gone.exit_code, 1);
+  EXPECT_THAT(gone.err, HasSubstr("there is no domain 'cli'"));
+  for (const char* buffer : {"x", "x:F32", "x:F31:4", "x:F32:many"}) {
+    EXPECT_EQ(Ptoctl({"domains", "create", "cli", "--session", session, "--chips", "0", "--buffer",
+                      buffer})
+                  .exit_code,
+              2)
+        << buffer;
+  }
+  DeleteSession(api(), session);
+}
+
 TEST_F(PtoctlTest, RunsAJobOnOtherChipsAndOftenEnough) {
   const auto report =
       FromJson<job::v1::Report>(Output({"runs", "submit", Example("vector_add.json"), "--chips",

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "daemon/core/domain.h"
+
+namespace pto {
+
+// The domains that a run uses, and what it must tell them. Not changed any more when a run has
+// it; then any thread may use it.
+class DomainUses {
+ public:
+  void Add(const std::shared_ptr<Domain>& domain, bool uses_signals);
+
+  // Adds what keeps those apart that use the same signals.
+  void AddAccesses(RunAccesses* accesses) const;
+
+  // DOMAIN_REVOKED when one is.
+  absl::Status CheckUsable() const;
+  // As in Domain, for each.
+  void Enter(uint64_t number, const std::shared_ptr<Run>& run) const;
+  void BeginUse(uint64_t number) const;
+
+  // What is left to do when a run has left its domains.
+  using Revoked = std::vector<Domain::Revoked>;
+  Revoked Leave(uint64_t number, const Run& run, absl::string_view run_name) const;
+  void Stop(const Revoked& revoked) const;
+
+ private:
+  struct Use {
+    std::shared_ptr<Domain> domain;
+    bool uses_signals = false;
+  };
+  std::vector<Use> uses_;
+};
+
+}  // namespace pto
