@@ -153,7 +153,8 @@ TEST(BuiltinKernelsTest, AreAllThere) {
   for (const pto_kernel_info* info : BuiltinKernels().List()) names.push_back(info->name);
   EXPECT_THAT(names, ElementsAre("add", "axpy", "compare", "copy", "copy_async", "fail", "fill",
                                  "iota", "join", "matmul", "mul", "noop", "notify", "reduce_sum",
-                                 "scale", "spin", "sub", "wait", "wait_token"));
+                                 "scale", "scale_rows", "spin", "sub", "sum_rows", "take_rows",
+                                 "wait", "wait_token"));
 }
 
 TEST(BuiltinKernelsTest, DescriptionsAreSentences) {
