@@ -16,6 +16,7 @@ void AddSessionsCommand(CLI::App& app, Context& context);
 void AddKernelsCommand(CLI::App& app, Context& context);
 void AddGraphsCommand(CLI::App& app, Context& context);
 void AddRunsCommand(CLI::App& app, Context& context);
+void AddScenariosCommand(CLI::App& app, Context& context);
 void AddCompletionCommand(CLI::App& app, Context& context);
 
 // Two verbs of `runs` with files of their own.

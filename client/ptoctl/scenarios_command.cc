@@ -7,11 +7,10 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "client/examples/scenarios/scenario.h"
+#include "client/job/chip_list.h"
 #include "client/ptoctl/commands.h"
 #include "runtime/base/status_macros.h"
 
@@ -27,27 +26,13 @@ struct RunScenarioOptions {
   int64_t size = 0;
 };
 
-// "0-3,8" as numbers.
-absl::StatusOr<std::vector<uint32_t>> ParseChips(const std::string& text) {
-  std::vector<uint32_t> chips;
-  for (absl::string_view part : absl::StrSplit(text, ',')) {
-    const std::vector<absl::string_view> ends = absl::StrSplit(part, '-');
-    uint32_t first = 0;
-    uint32_t last = 0;
-    const bool fine = ends.size() <= 2 && absl::SimpleAtoi(ends.front(), &first) &&
-                      absl::SimpleAtoi(ends.back(), &last) && first <= last && last < 1024;
-    if (!fine) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--chips: '", part, "' is neither a chip nor a range such as 0-3"));
-    }
-    for (uint32_t chip = first; chip <= last; ++chip) chips.push_back(chip);
-  }
+// A rank is one chip, so none comes twice.
+absl::StatusOr<std::vector<uint32_t>> DistinctChips(const std::string& text) {
+  PTO_ASSIGN_OR_RETURN(const std::vector<uint32_t> chips, job::ParseChipList(text));
   std::vector<uint32_t> sorted = chips;
   std::sort(sorted.begin(), sorted.end());
-  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) {
-    return absl::InvalidArgumentError(absl::StrCat("--chips: ", text, " names a chip twice"));
-  }
-  return chips;
+  if (std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end()) return chips;
+  return absl::InvalidArgumentError(absl::StrCat("--chips: ", text, " names a chip twice"));
 }
 
 absl::StatusOr<std::vector<const Scenario*>> Select(const std::vector<std::string>& names) {
@@ -89,7 +74,7 @@ absl::Status RunScenarios(Context& context, const RunScenarioOptions& options) {
     PTO_ASSIGN_OR_RETURN(const std::vector<v1::Chip> all, client.ListChips());
     for (uint32_t i = 0; i < all.size(); ++i) chips.push_back(i);
   } else {
-    PTO_ASSIGN_OR_RETURN(chips, ParseChips(options.chips));
+    PTO_ASSIGN_OR_RETURN(chips, DistinctChips(options.chips));
   }
   int failed = 0;
   int skipped = 0;

@@ -10,7 +10,6 @@
 #include "gtest/gtest.h"
 #include "runtime/base/status_matchers.h"
 #include "tests/harness/daemon_process.h"
-#include "tests/harness/ptoctl.h"
 #include "tests/harness/sanitizer.h"
 
 namespace pto::testing {
@@ -55,7 +54,8 @@ TEST_F(ScenariosTest, RepeatedInOneDomainTheyStayRight) {
   for (const Scenario& scenario : AllScenarios()) {
     // Those that move megabytes, or begin something else each time, a little less often.
     const std::string name = scenario.name;
-    const bool heavy = name == "moe_ep" || name == "message_stream" || name == "multi_chip_dispatch";
+    const bool heavy =
+        name == "moe_ep" || name == "message_stream" || name == "multi_chip_dispatch";
     const uint32_t count = std::clamp(4u, scenario.min_chips, scenario.max_chips);
     EXPECT_THAT(scenario.run(client_, OnChips(count, heavy ? kRepeat / 50 : kRepeat)), IsOk())
         << scenario.name;

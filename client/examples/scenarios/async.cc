@@ -45,8 +45,8 @@ absl::Status CheckResults(const Domain& domain, double (*want)(uint32_t rank, si
   for (uint32_t r = 0; r < 2; ++r) {
     PTO_ASSIGN_OR_RETURN(const std::vector<float> result,
                          WindowOf(domain, r, "result").Read<float>(kCount));
-    PTO_RETURN_IF_ERROR(Expect(absl::StrCat("result of rank ", r), result,
-                               [&](size_t i) { return want(r, i); }, 1e-5));
+    PTO_RETURN_IF_ERROR(Expect(
+        absl::StrCat("result of rank ", r), result, [&](size_t i) { return want(r, i); }, 1e-5));
   }
   return absl::OkStatus();
 }
@@ -87,9 +87,9 @@ absl::Status AsyncCompletion(Client& client, const Options& options) {
       [](GraphBuilder& graph, const Domain& domain, uint32_t rank, uint32_t chip) {
         const TensorRef out = Matrix(graph, domain, rank, "out");
         graph.Copy(out, Matrix(graph, domain, Other(rank), "in"));
-        graph.Task("add", chip,
-                   {out, Matrix(graph, domain, rank, "ones"),
-                    Matrix(graph, domain, rank, "result")});
+        graph.Task(
+            "add", chip,
+            {out, Matrix(graph, domain, rank, "ones"), Matrix(graph, domain, rank, "result")});
       },
       [](uint32_t rank, size_t i) { return In(Other(rank), i) + 1; });
 }
@@ -116,12 +116,10 @@ absl::Status DeferredNotify(Client& client, const Options& options) {
       [](GraphBuilder& graph, const Domain& domain, uint32_t rank, uint32_t chip) {
         // The mailbox is not an argument of the consumer's wait, and no edge leads from the copy
         // to it: only the signal says that the data is there.
-        const TaskRef sent =
-            graph.Copy(Matrix(graph, domain, Other(rank), "mailbox"),
-                       Matrix(graph, domain, rank, "in"));
+        const TaskRef sent = graph.Copy(Matrix(graph, domain, Other(rank), "mailbox"),
+                                        Matrix(graph, domain, rank, "in"));
         graph.Notify(WindowSignal(graph, domain, Other(rank), 0), 1, v1::ADD).After(sent);
-        const TaskRef arrived =
-            graph.WaitFor(WindowSignal(graph, domain, rank, 0), v1::GE, 1);
+        const TaskRef arrived = graph.WaitFor(WindowSignal(graph, domain, rank, 0), v1::GE, 1);
         graph
             .Task("copy", chip,
                   {Matrix(graph, domain, rank, "mailbox"), Matrix(graph, domain, rank, "result")})

@@ -56,9 +56,9 @@ absl::Status RunCollective(Scene& scene, const Collective& what) {
         for (uint32_t r = 0; r < scene.ranks(); ++r) {
           PTO_ASSIGN_OR_RETURN(const std::vector<float> out,
                                WindowOf(domain, r, "out").Read<float>(wrong.size()));
-          PTO_RETURN_IF_ERROR(Expect(absl::StrCat("out of rank ", r), out,
-                                     [&](size_t i) { return what.out(r, i); },
-                                     /*tolerance=*/1e-3));
+          PTO_RETURN_IF_ERROR(Expect(
+              absl::StrCat("out of rank ", r), out, [&](size_t i) { return what.out(r, i); },
+              /*tolerance=*/1e-3));
         }
         return absl::OkStatus();
       }));
@@ -77,15 +77,10 @@ absl::Status AllReduce(Client& client, const Options& options, int64_t algorithm
   PTO_ASSIGN_OR_RETURN(Scene scene, Scene::Create(client, options));
   const double ranks = scene.ranks();
   const int64_t count = SizeOr(options, 256);
-  return RunCollective(scene, {"all_reduce",
-                               {kSum, algorithm, 0},
-                               count,
-                               count,
-                               Ramp,
-                               [=](uint32_t, size_t i) {
-                                 return ranks * static_cast<double>(i) +
-                                        100 * ranks * (ranks - 1) / 2;
-                               }});
+  return RunCollective(
+      scene, {"all_reduce", {kSum, algorithm, 0}, count, count, Ramp, [=](uint32_t, size_t i) {
+                return ranks * static_cast<double>(i) + 100 * ranks * (ranks - 1) / 2;
+              }});
 }
 
 }  // namespace
@@ -109,31 +104,23 @@ absl::Status AllReduceBidirectionalRing(Client& client, const Options& options) 
 absl::Status AllGather(Client& client, const Options& options) {
   PTO_ASSIGN_OR_RETURN(Scene scene, Scene::Create(client, options));
   const int64_t count = SizeOr(options, 64);
-  return RunCollective(scene, {"all_gather",
-                               {},
-                               count,
-                               count * scene.ranks(),
-                               Ramp,
-                               [=](uint32_t, size_t i) {
-                                 const auto each = static_cast<size_t>(count);
-                                 return Ramp(static_cast<uint32_t>(i / each), i % each);
-                               }});
+  return RunCollective(
+      scene, {"all_gather", {}, count, count * scene.ranks(), Ramp, [=](uint32_t, size_t i) {
+                const auto each = static_cast<size_t>(count);
+                return Ramp(static_cast<uint32_t>(i / each), i % each);
+              }});
 }
 
 absl::Status ReduceScatter(Client& client, const Options& options) {
   PTO_ASSIGN_OR_RETURN(Scene scene, Scene::Create(client, options));
   const double ranks = scene.ranks();
   const int64_t count = SizeOr(options, 64);
-  return RunCollective(scene, {"reduce_scatter",
-                               {kSum},
-                               count * scene.ranks(),
-                               count,
-                               Ramp,
-                               [=](uint32_t rank, size_t i) {
-                                 return ranks * static_cast<double>(rank * count) +
-                                        ranks * static_cast<double>(i) +
-                                        100 * ranks * (ranks - 1) / 2;
-                               }});
+  return RunCollective(
+      scene,
+      {"reduce_scatter", {kSum}, count * scene.ranks(), count, Ramp, [=](uint32_t rank, size_t i) {
+         return ranks * static_cast<double>(rank * count) + ranks * static_cast<double>(i) +
+                100 * ranks * (ranks - 1) / 2;
+       }});
 }
 
 absl::Status Broadcast(Client& client, const Options& options) {
@@ -141,12 +128,9 @@ absl::Status Broadcast(Client& client, const Options& options) {
   const int64_t count = SizeOr(options, 64);
   for (uint32_t root = 0; root < scene.ranks(); ++root) {
     PTO_RETURN_IF_ERROR(
-        RunCollective(scene, {"broadcast",
-                              {root},
-                              count,
-                              count,
-                              Ramp,
-                              [=](uint32_t, size_t i) { return Ramp(root, i); }}));
+        RunCollective(scene, {"broadcast", {root}, count, count, Ramp, [=](uint32_t, size_t i) {
+                                return Ramp(root, i);
+                              }}));
   }
   return absl::OkStatus();
 }
@@ -157,16 +141,13 @@ absl::Status AllToAll(Client& client, const Options& options) {
   const auto element = [=](uint32_t from, uint32_t to, size_t i) {
     return 1000.0 * from + 100.0 * to + static_cast<double>(i % static_cast<size_t>(count));
   };
-  const auto part = [=](size_t i) {
-    return static_cast<uint32_t>(i / static_cast<size_t>(count));
-  };
-  return RunCollective(
-      scene, {"all_to_all",
-              {},
-              count * scene.ranks(),
-              count * scene.ranks(),
-              [=](uint32_t rank, size_t i) { return element(rank, part(i), i); },
-              [=](uint32_t rank, size_t i) { return element(part(i), rank, i); }});
+  const auto part = [=](size_t i) { return static_cast<uint32_t>(i / static_cast<size_t>(count)); };
+  return RunCollective(scene, {"all_to_all",
+                               {},
+                               count * scene.ranks(),
+                               count * scene.ranks(),
+                               [=](uint32_t rank, size_t i) { return element(rank, part(i), i); },
+                               [=](uint32_t rank, size_t i) { return element(part(i), rank, i); }});
 }
 
 }  // namespace pto::scenarios

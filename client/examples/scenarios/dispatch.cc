@@ -21,8 +21,8 @@ absl::Status MultiChipDispatch(Client& client, const Options& options) {
   const TensorRef all = WindowTensor(graph, domain, 0, "all", v1::F32, {kCount});
   std::vector<TensorRef> sums;
   for (uint32_t r = 0; r < scene.ranks(); ++r) {
-    PTO_RETURN_IF_ERROR(WindowOf(domain, r, "a").Write(
-        std::vector<float>(kCount, static_cast<float>(r))));
+    PTO_RETURN_IF_ERROR(
+        WindowOf(domain, r, "a").Write(std::vector<float>(kCount, static_cast<float>(r))));
     PTO_RETURN_IF_ERROR(WindowOf(domain, r, "b").Write(std::vector<float>(kCount, 0.5f)));
     sums.push_back(WindowTensor(graph, domain, r, "sum", v1::F32, {kCount}));
     graph.Task("add", scene.chip(r),
@@ -38,8 +38,7 @@ absl::Status MultiChipDispatch(Client& client, const Options& options) {
   }
   const double ranks = scene.ranks();
   return scene.RunGraph(
-      graph,
-      [&] { return WindowOf(domain, 0, "a").Write(std::vector<float>(kCount, 0)); },
+      graph, [&] { return WindowOf(domain, 0, "a").Write(std::vector<float>(kCount, 0)); },
       [&]() -> absl::Status {
         PTO_ASSIGN_OR_RETURN(const std::vector<float> sum,
                              WindowOf(domain, 0, "all").Read<float>(kCount));
@@ -75,8 +74,7 @@ absl::Status GroupReservation(Client& client, const Options& options) {
       [&]() -> absl::Status {
         for (const Group& group : groups) {
           for (const uint32_t r : group.ranks) {
-            PTO_RETURN_IF_ERROR(
-                WindowOf(domain, r, group.name).Write(std::vector<float>(48, -1)));
+            PTO_RETURN_IF_ERROR(WindowOf(domain, r, group.name).Write(std::vector<float>(48, -1)));
           }
         }
         return absl::OkStatus();
@@ -101,8 +99,7 @@ absl::Status PredicatedDispatch(Client& client, const Options& options) {
                                                                       {"out", v1::F32, kTasks}}));
   GraphBuilder graph;
   // The numbers that decide are written by a task of the same graph: 0, 1, 2, …
-  graph.Task("iota", scene.chip(0),
-             {WindowTensor(graph, domain, 0, "flags", v1::I32, {kTasks})})
+  graph.Task("iota", scene.chip(0), {WindowTensor(graph, domain, 0, "flags", v1::I32, {kTasks})})
       .Scalar(0.0)
       .Scalar(1.0);
   graph.Task("fill", scene.chip(0), {WindowTensor(graph, domain, 0, "out", v1::F32, {kTasks})})
@@ -118,9 +115,8 @@ absl::Status PredicatedDispatch(Client& client, const Options& options) {
       [&]() -> absl::Status {
         PTO_ASSIGN_OR_RETURN(const std::vector<float> out,
                              WindowOf(domain, 0, "out").Read<float>(kTasks));
-        return Expect("out", out, [](size_t i) {
-          return i >= kTasks / 2 ? static_cast<double>(i) : 0.0;
-        });
+        return Expect("out", out,
+                      [](size_t i) { return i >= kTasks / 2 ? static_cast<double>(i) : 0.0; });
       });
 }
 

@@ -31,9 +31,9 @@ class AffineDomain {
       std::vector<float> x(kCount);
       for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(X(places[r], i));
       PTO_RETURN_IF_ERROR(WindowOf(domain, r, "x").Write(x));
-      PTO_RETURN_IF_ERROR(WindowOf(domain, r, "bias")
-                              .Write(std::vector<float>(kCount, static_cast<float>(
-                                                                    Bias(places[r])))));
+      PTO_RETURN_IF_ERROR(
+          WindowOf(domain, r, "bias")
+              .Write(std::vector<float>(kCount, static_cast<float>(Bias(places[r])))));
     }
     return AffineDomain(std::move(domain), std::move(places));
   }
@@ -56,13 +56,14 @@ class AffineDomain {
     for (uint32_t r = 0; r < places_.size(); ++r) {
       PTO_ASSIGN_OR_RETURN(const std::vector<float> y,
                            WindowOf(domain_, r, "y").Read<float>(kCount));
-      PTO_RETURN_IF_ERROR(Expect(absl::StrCat(domain_.id(), ": y of rank ", r), y,
-                                 [&](size_t i) {
-                                   double sum = 0;
-                                   for (const uint32_t place : places_) sum += X(place, i);
-                                   return Scale(places_[r]) * sum + Bias(places_[r]);
-                                 },
-                                 1e-3));
+      PTO_RETURN_IF_ERROR(Expect(
+          absl::StrCat(domain_.id(), ": y of rank ", r), y,
+          [&](size_t i) {
+            double sum = 0;
+            for (const uint32_t place : places_) sum += X(place, i);
+            return Scale(places_[r]) * sum + Bias(places_[r]);
+          },
+          1e-3));
     }
     return absl::OkStatus();
   }

@@ -36,11 +36,10 @@ std::vector<float> Weights(uint32_t rank) {
 
 absl::Status FfnTensorParallel(Client& client, const Options& options) {
   PTO_ASSIGN_OR_RETURN(Scene scene, Scene::Create(client, options));
-  PTO_ASSIGN_OR_RETURN(const Domain domain,
-                       scene.MakeDomain("tp", {{"x", v1::F32, kCount},
-                                               {"w", v1::F32, kCount},
-                                               {"partial", v1::F32, kCount},
-                                               {"y", v1::F32, kCount}}));
+  PTO_ASSIGN_OR_RETURN(const Domain domain, scene.MakeDomain("tp", {{"x", v1::F32, kCount},
+                                                                    {"w", v1::F32, kCount},
+                                                                    {"partial", v1::F32, kCount},
+                                                                    {"y", v1::F32, kCount}}));
   GraphBuilder graph;
   std::vector<GroupMember> members;
   std::vector<double> golden(kCount);
@@ -71,8 +70,8 @@ absl::Status FfnTensorParallel(Client& client, const Options& options) {
         for (uint32_t r = 0; r < scene.ranks(); ++r) {
           PTO_ASSIGN_OR_RETURN(const std::vector<float> y,
                                WindowOf(domain, r, "y").Read<float>(kCount));
-          PTO_RETURN_IF_ERROR(Expect(absl::StrCat("y of rank ", r), y,
-                                     [&](size_t i) { return golden[i]; }, 1e-4));
+          PTO_RETURN_IF_ERROR(
+              Expect(absl::StrCat("y of rank ", r), y, [&](size_t i) { return golden[i]; }, 1e-4));
         }
         return absl::OkStatus();
       });

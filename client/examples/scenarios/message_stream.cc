@@ -51,8 +51,9 @@ absl::Status Converse(Scene& scene) {
   for (int round = 0; round < kMessages; ++round) {
     PTO_ASSIGN_OR_RETURN(const std::vector<float> answer,
                          answers[static_cast<size_t>(round)].Read());
-    PTO_RETURN_IF_ERROR(Expect(absl::StrCat("answer ", round), answer,
-                               [&](size_t i) { return Message(round, i) + 7; }, 1e-5));
+    PTO_RETURN_IF_ERROR(Expect(
+        absl::StrCat("answer ", round), answer, [&](size_t i) { return Message(round, i) + 7; },
+        1e-5));
   }
   for (const std::vector<Tensor<float>>* list : {&messages, &answers}) {
     for (const Tensor<float>& tensor : *list) PTO_RETURN_IF_ERROR(tensor.buffer().Delete());

@@ -61,19 +61,18 @@ absl::Status MoeDispatch(Client& client, const Options& options) {
     PTO_RETURN_IF_ERROR(WindowOf(domain, r, "order").Write(order));
     PTO_RETURN_IF_ERROR(WindowOf(domain, r, "by-expert").Write(by_expert));
 
-    graph.Task("take_rows", scene.chip(r),
-               {matrix(graph, r, "tokens"),
-                WindowTensor(graph, domain, r, "order", v1::I32, {tokens}),
-                matrix(graph, r, "packed")});
+    graph.Task(
+        "take_rows", scene.chip(r),
+        {matrix(graph, r, "tokens"), WindowTensor(graph, domain, r, "order", v1::I32, {tokens}),
+         matrix(graph, r, "packed")});
   }
   const int64_t part = kExpertsPerRank * kWidth;
   for (uint32_t from = 0; from < ranks; ++from) {
     for (uint32_t to = 0; to < ranks; ++to) {
-      const TaskRef sent =
-          graph.Copy(WindowTensor(graph, domain, to, "received", v1::F32,
-                                  {kExpertsPerRank, kWidth}, from * part),
-                     WindowTensor(graph, domain, from, "packed", v1::F32,
-                                  {kExpertsPerRank, kWidth}, to * part));
+      const TaskRef sent = graph.Copy(WindowTensor(graph, domain, to, "received", v1::F32,
+                                                   {kExpertsPerRank, kWidth}, from * part),
+                                      WindowTensor(graph, domain, from, "packed", v1::F32,
+                                                   {kExpertsPerRank, kWidth}, to * part));
       if (from != to) graph.Notify(WindowSignal(graph, domain, to, 0), 1, v1::ADD).After(sent);
     }
   }

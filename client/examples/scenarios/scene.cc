@@ -57,8 +57,8 @@ Buffer WindowOf(const Domain& domain, uint32_t rank, absl::string_view buffer) {
 TensorRef WindowTensor(GraphBuilder& graph, const Domain& domain, uint32_t rank,
                        absl::string_view buffer, v1::DType dtype, absl::Span<const int64_t> shape,
                        int64_t offset) {
-  return graph.Tensor(UniqueName(absl::StrCat(buffer, "@", rank)),
-                      WindowOf(domain, rank, buffer), dtype, shape, {}, offset);
+  return graph.Tensor(UniqueName(absl::StrCat(buffer, "@", rank)), WindowOf(domain, rank, buffer),
+                      dtype, shape, {}, offset);
 }
 
 TensorRef WindowSignal(GraphBuilder& graph, const Domain& domain, uint32_t rank, uint32_t signal) {

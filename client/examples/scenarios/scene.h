@@ -52,8 +52,8 @@ std::string UniqueName(absl::string_view stem);
 Buffer WindowOf(const Domain& domain, uint32_t rank, absl::string_view buffer);
 // A dense view of one.
 TensorRef WindowTensor(GraphBuilder& graph, const Domain& domain, uint32_t rank,
-                       absl::string_view buffer, v1::DType dtype,
-                       absl::Span<const int64_t> shape, int64_t offset = 0);
+                       absl::string_view buffer, v1::DType dtype, absl::Span<const int64_t> shape,
+                       int64_t offset = 0);
 // One of a rank's signals.
 TensorRef WindowSignal(GraphBuilder& graph, const Domain& domain, uint32_t rank, uint32_t signal);
 

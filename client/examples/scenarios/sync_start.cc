@@ -41,22 +41,20 @@ absl::Status RunBlocks(Client& client, const Options& options,
     lines += task.count;
   }
   const auto floats = static_cast<uint64_t>(lines * kLine);
-  PTO_ASSIGN_OR_RETURN(const Domain domain,
-                       scene.MakeDomain("chip", {{"lines", v1::F32, floats}}));
+  PTO_ASSIGN_OR_RETURN(const Domain domain, scene.MakeDomain("chip", {{"lines", v1::F32, floats}}));
   const Buffer buffer = WindowOf(domain, 0, "lines");
   GraphBuilder graph;
   int64_t line = 0;
   for (const Blocks& task : tasks) {
     const int64_t count = task.count;
-    TaskRef added =
-        graph
-            .Task("iota", scene.chip(0),
-                  {graph.Tensor(UniqueName("lines"), buffer, v1::F32, {count}, {kLine},
-                                line * kLine)})
-            .Scalar(0.0)
-            .Scalar(1.0)
-            .Blocks(task.count)
-            .Core(task.core);
+    TaskRef added = graph
+                        .Task("iota", scene.chip(0),
+                              {graph.Tensor(UniqueName("lines"), buffer, v1::F32, {count}, {kLine},
+                                            line * kLine)})
+                        .Scalar(0.0)
+                        .Scalar(1.0)
+                        .Blocks(task.count)
+                        .Core(task.core);
     if (task.sync_start) added.SyncStart();
     line += count;
   }
@@ -96,9 +94,9 @@ absl::Status SyncStartVector(Client& client, const Options& options) {
 
 absl::Status SyncStartEdge(Client& client, const Options& options) {
   return RunBlocks(client, options, [](uint32_t c) {
-    return std::vector<Blocks>{{v1::MIX, 1, true},     {v1::MIX, c / 3, true},
+    return std::vector<Blocks>{{v1::MIX, 1, true},         {v1::MIX, c / 3, true},
                                {v1::MIX, c / 3 + 1, true}, {v1::MIX, c - 1, true},
-                               {v1::MIX, c, true},     {v1::MIX, c, false}};
+                               {v1::MIX, c, true},         {v1::MIX, c, false}};
   });
 }
 
