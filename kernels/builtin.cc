@@ -14,7 +14,8 @@ const KernelRegistry& BuiltinKernels() {
     for (absl::Span<const pto_kernel_info> family :
          {kernels::CollectiveKernels(), kernels::ControlKernels(), kernels::CopyKernels(),
           kernels::CompareKernels(), kernels::ElementwiseKernels(), kernels::FillKernels(),
-          kernels::MatmulKernels(), kernels::ReduceKernels(), kernels::TestingKernels()}) {
+          kernels::MatmulKernels(), kernels::ReduceKernels(), kernels::RowKernels(),
+          kernels::TestingKernels()}) {
       for (const pto_kernel_info& info : family) {
         const absl::Status status = built->Add(info);
         if (status.ok()) continue;

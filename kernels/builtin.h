@@ -14,6 +14,7 @@ absl::Span<const pto_kernel_info> ElementwiseKernels();  // add, sub, mul, scale
 absl::Span<const pto_kernel_info> FillKernels();         // fill, iota
 absl::Span<const pto_kernel_info> MatmulKernels();       // matmul
 absl::Span<const pto_kernel_info> ReduceKernels();       // reduce_sum
+absl::Span<const pto_kernel_info> RowKernels();          // take_rows, scale_rows, sum_rows
 absl::Span<const pto_kernel_info> TestingKernels();      // noop, spin, fail
 
 }  // namespace pto::kernels

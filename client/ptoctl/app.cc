@@ -154,6 +154,7 @@ int Main(const std::vector<std::string>& args, std::ostream& out, std::ostream& 
   AddKernelsCommand(app, context);
   AddGraphsCommand(app, context);
   AddRunsCommand(app, context);
+  AddScenariosCommand(app, context);
   AddCompletionCommand(app, context);
   FallThrough(app);
   app.footer(

@@ -17,6 +17,7 @@ void AddDomainsCommand(CLI::App& app, Context& context);
 void AddKernelsCommand(CLI::App& app, Context& context);
 void AddGraphsCommand(CLI::App& app, Context& context);
 void AddRunsCommand(CLI::App& app, Context& context);
+void AddScenariosCommand(CLI::App& app, Context& context);
 void AddCompletionCommand(CLI::App& app, Context& context);
 
 // Verbs of `runs` with files of their own.

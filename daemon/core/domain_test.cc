@@ -86,7 +86,7 @@ class DomainTest : public SessionTest {
   }
   static RunState StateOf(const std::shared_ptr<RunEntry>& entry) { return entry->Status().state; }
   void Cancel(const std::shared_ptr<RunEntry>& entry) {
-    engine_->Stop(*entry->run(), RunState::kCancelled, Error(reason::kRunCancelled, "a test"));
+    entry->Stop(RunState::kCancelled, Error(reason::kRunCancelled, "a test"));
     RunAll();
   }
   uint64_t UsedBytes() const {

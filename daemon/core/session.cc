@@ -429,7 +429,8 @@ std::shared_ptr<ImageRun> Session::MakeRun(RunRequest& request,
   spec.account = account_;
   const std::shared_ptr<const DomainUses> domains = slots->domains;
   auto entry = std::make_shared<ImageRun>(
-      std::move(options), ImageRun::Parts{request.graph, std::move(slots), domains, options_.engine});
+      std::move(options),
+      ImageRun::Parts{request.graph, std::move(slots), domains, options_.engine});
   spec.observer = entry;
   const std::shared_ptr<Run> run = options_.engine->Prepare(std::move(spec));
   if (domains != nullptr) domains->Enter(entry->number(), run);

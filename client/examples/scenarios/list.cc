@@ -1,0 +1,60 @@
+#include "client/examples/scenarios/list.h"
+
+namespace pto::scenarios {
+namespace {
+
+constexpr uint32_t kMany = 64;
+
+constexpr Scenario kScenarios[] = {
+    {"allreduce", "sum over all ranks, by the algorithm that the daemon picks", 1, kMany,
+     AllReduceAuto},
+    {"allreduce_one_shot", "the same, where every rank reads all others", 1, kMany,
+     AllReduceOneShot},
+    {"allreduce_two_shot", "the same, by parts that are then gathered", 1, kMany, AllReduceTwoShot},
+    {"allreduce_ring", "the same, from neighbour to neighbour", 1, kMany, AllReduceRing},
+    {"allreduce_bidirectional_ring", "the same, both ways round at once", 1, kMany,
+     AllReduceBidirectionalRing},
+    {"allgather", "everyone's numbers to everyone", 1, kMany, AllGather},
+    {"reduce_scatter", "sums, of which each rank gets its part", 1, kMany, ReduceScatter},
+    {"broadcast", "from every rank in turn to all others", 1, kMany, Broadcast},
+    {"all_to_all", "a part of every rank's numbers to every other", 1, kMany, AllToAll},
+    {"ffn_tp", "matrix products on each rank and their sum; the daemon finds the order", 2, kMany,
+     FfnTensorParallel},
+    {"moe_dispatch", "tokens to experts by asynchronous copies and notifications", 2, 8,
+     MoeDispatch},
+    {"moe_ep", "tokens to six experts each and back, 128 of 4,096 numbers per rank", 2, 8,
+     MoeExpertParallel},
+    {"async_completion", "a task that ends when its copy from the peer has", 2, 2, AsyncCompletion},
+    {"async_notify", "producer, notification, a wait with a token, consumer", 2, 2, AsyncNotify},
+    {"deferred_notify", "what was written before a notification is there after it", 2, 2,
+     DeferredNotify},
+    {"dual_domain_overlap", "two domains that share a chip, at the same time", 3, 3,
+     DualDomainOverlap},
+    {"domain_rank_map", "other ranks in other domains, and none where a chip is no member", 3, 3,
+     DomainRankMap},
+    {"multi_chip_dispatch", "work on several chips and a task that waits for all", 2, kMany,
+     MultiChipDispatch},
+    {"group_reservation", "tasks over several chips that want the same ones", 3, 3,
+     GroupReservation},
+    {"predicated_dispatch", "tasks that run only if a number says so", 1, 1, PredicatedDispatch},
+    {"sync_start", "clusters whose blocks start together", 1, 1, SyncStart},
+    {"sync_start_aiv", "the same on vector cores", 1, 1, SyncStartVector},
+    {"sync_start_edge", "one block, a third of the chip, all but one and all", 1, 1, SyncStartEdge},
+    {"sync_start_stress", "54 tasks of all kinds that want the chip at once", 1, 1,
+     SyncStartStress},
+    {"starvation", "few tasks that start together among many that do not", 1, 1, Starvation},
+    {"message_stream", "a run that the client feeds while it runs", 1, 1, MessageStream},
+};
+
+}  // namespace
+
+absl::Span<const Scenario> AllScenarios() { return kScenarios; }
+
+const Scenario* FindScenario(absl::string_view name) {
+  for (const Scenario& scenario : kScenarios) {
+    if (scenario.name == name) return &scenario;
+  }
+  return nullptr;
+}
+
+}  // namespace pto::scenarios

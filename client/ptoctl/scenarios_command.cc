@@ -1,0 +1,138 @@
+#include <algorithm>
+#include <cstdint>
+#include <iomanip>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/examples/scenarios/scenario.h"
+#include "client/job/chip_list.h"
+#include "client/ptoctl/commands.h"
+#include "runtime/base/status_macros.h"
+
+namespace pto::ptoctl {
+namespace {
+
+using scenarios::Scenario;
+
+struct RunScenarioOptions {
+  std::vector<std::string> names;
+  std::string chips;
+  int repeat = 1;
+  int64_t size = 0;
+};
+
+// A rank is one chip, so none comes twice.
+absl::StatusOr<std::vector<uint32_t>> DistinctChips(const std::string& text) {
+  PTO_ASSIGN_OR_RETURN(const std::vector<uint32_t> chips, job::ParseChipList(text));
+  std::vector<uint32_t> sorted = chips;
+  std::sort(sorted.begin(), sorted.end());
+  if (std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end()) return chips;
+  return absl::InvalidArgumentError(absl::StrCat("--chips: ", text, " names a chip twice"));
+}
+
+absl::StatusOr<std::vector<const Scenario*>> Select(const std::vector<std::string>& names) {
+  std::vector<const Scenario*> selected;
+  for (const std::string& name : names) {
+    if (name == "all") {
+      for (const Scenario& scenario : scenarios::AllScenarios()) selected.push_back(&scenario);
+      continue;
+    }
+    const Scenario* const found = scenarios::FindScenario(name);
+    if (found == nullptr) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("there is no scenario '", name, "'; see ptoctl scenarios ls"));
+    }
+    selected.push_back(found);
+  }
+  return selected;
+}
+
+std::string ChipsText(const Scenario& scenario) {
+  if (scenario.min_chips == scenario.max_chips) return absl::StrCat(scenario.min_chips);
+  return absl::StrCat(scenario.min_chips, "-", scenario.max_chips);
+}
+
+absl::Status List(Context& context) {
+  context.out << std::left << std::setw(30) << "NAME" << std::setw(7) << "CHIPS" << "WHAT\n";
+  for (const Scenario& scenario : scenarios::AllScenarios()) {
+    context.out << std::setw(30) << scenario.name << std::setw(7) << ChipsText(scenario)
+                << scenario.summary << "\n";
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunScenarios(Context& context, const RunScenarioOptions& options) {
+  PTO_ASSIGN_OR_RETURN(const std::vector<const Scenario*> selected, Select(options.names));
+  PTO_ASSIGN_OR_RETURN(Client client, context.Connect());
+  std::vector<uint32_t> chips;
+  if (options.chips.empty()) {
+    PTO_ASSIGN_OR_RETURN(const std::vector<v1::Chip> all, client.ListChips());
+    for (uint32_t i = 0; i < all.size(); ++i) chips.push_back(i);
+  } else {
+    PTO_ASSIGN_OR_RETURN(chips, DistinctChips(options.chips));
+  }
+  int failed = 0;
+  int skipped = 0;
+  for (const Scenario* scenario : selected) {
+    context.out << std::left << std::setw(30) << scenario->name << std::flush;
+    if (chips.size() < scenario->min_chips) {
+      context.out << "skipped: needs " << scenario->min_chips << " chips, there are "
+                  << chips.size() << "\n";
+      ++skipped;
+      continue;
+    }
+    scenarios::Options given;
+    given.chips = chips;
+    given.chips.resize(std::min<size_t>(chips.size(), scenario->max_chips));
+    given.repeat = options.repeat;
+    given.size = options.size;
+    const absl::Time start = absl::Now();
+    const absl::Status status = scenario->run(client, given);
+    const absl::Duration took = absl::Now() - start;
+    if (status.ok()) {
+      context.out << "ok, " << given.chips.size() << " chips, "
+                  << absl::FormatDuration(absl::Trunc(took, absl::Milliseconds(1))) << "\n";
+    } else {
+      context.out << "FAILED: " << status.message() << "\n";
+      ++failed;
+    }
+  }
+  const size_t ran = selected.size() - static_cast<size_t>(skipped);
+  context.out << ran - static_cast<size_t>(failed) << " of " << ran << " scenarios passed";
+  if (skipped > 0) context.out << ", " << skipped << " skipped";
+  context.out << "\n";
+  if (failed == 0) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(failed, " scenarios failed"));
+}
+
+}  // namespace
+
+void AddScenariosCommand(CLI::App& app, Context& context) {
+  CLI::App* scenarios =
+      app.add_subcommand("scenarios", "Distributed programs that check their own results");
+  scenarios->require_subcommand(1);
+  CLI::App* list = scenarios->add_subcommand("ls", "List them");
+  list->callback([&context] { context.action = [&context] { return List(context); }; });
+
+  CLI::App* run = scenarios->add_subcommand("run", "Run some of them, or all");
+  auto options = std::make_shared<RunScenarioOptions>();
+  run->add_option("NAME", options->names, "Names, or all")->required();
+  run->add_option("--chips", options->chips, "Chips to use, such as 0-3 or 0,2; all if not said");
+  run->add_option("--repeat", options->repeat, "Run the same graph so often, in one domain")
+      ->check(CLI::Range(1, 1'000'000));
+  run->add_option("--size", options->size, "Elements on each rank, for the collectives")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 28));
+  run->footer(
+      "Examples:\n  ptoctl scenarios run all --chips 0-7\n"
+      "  ptoctl scenarios run allreduce_ring --repeat 1000 --size 4096");
+  run->callback([&context, options] {
+    context.action = [&context, options] { return RunScenarios(context, *options); };
+  });
+}
+
+}  // namespace pto::ptoctl

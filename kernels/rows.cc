@@ -1,0 +1,217 @@
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/block.h"
+#include "kernels/builtin.h"
+#include "kernels/check.h"
+#include "kernels/dtype.h"
+#include "kernels/tile.h"
+
+// Matrices whose rows are picked, weighed and added up by index: what routing of tokens to experts
+// is made of.
+namespace pto::kernels {
+namespace {
+
+constexpr uint32_t kFloats =
+    PTO_DTYPE_BIT(PTO_F32) | PTO_DTYPE_BIT(PTO_F16) | PTO_DTYPE_BIT(PTO_BF16);
+constexpr uint32_t kIndices = PTO_DTYPE_BIT(PTO_I32);
+constexpr pto_argument_info kTakeArguments[] = {{"in", PTO_INPUT, PTO_DTYPE_ALL},
+                                                {"index", PTO_INPUT, kIndices},
+                                                {"out", PTO_OUTPUT, PTO_DTYPE_ALL}};
+constexpr pto_argument_info kScaleArguments[] = {{"in", PTO_INPUT, kFloats},
+                                                 {"weight", PTO_INPUT, PTO_DTYPE_BIT(PTO_F32)},
+                                                 {"out", PTO_OUTPUT, kFloats}};
+constexpr pto_argument_info kSumArguments[] = {
+    {"in", PTO_INPUT, kFloats}, {"index", PTO_INPUT, kIndices}, {"out", PTO_OUTPUT, kFloats}};
+
+// Elements of a row that are worked on at a time.
+constexpr int64_t kTile = 256;
+
+template <typename T>
+T* Row(const pto_tensor& matrix, int64_t row) {
+  return static_cast<T*>(matrix.data) + row * matrix.strides[0];
+}
+
+int64_t Width(const pto_tensor& matrix) { return matrix.shape[1]; }
+
+// The element of a tensor of indices, which must name a row of `in`; -1 when it does not.
+int64_t IndexAt(const pto_tensor& index, int64_t offset, const pto_tensor& in) {
+  const int64_t row = static_cast<const int32_t*>(index.data)[offset];
+  return row >= 0 && row < in.shape[0] ? row : -1;
+}
+
+int32_t WrongIndex(const pto_context* context, int64_t offset) {
+  const pto_tensor& index = context->tensors[1];
+  return Fail(context,
+              absl::StrCat("index ", static_cast<const int32_t*>(index.data)[offset],
+                           " names none of the ", context->tensors[0].shape[0], " rows of in"));
+}
+
+int32_t TakeRows(const pto_context* context) {
+  const pto_tensor& in = context->tensors[0];
+  const pto_tensor& index = context->tensors[1];
+  const pto_tensor& out = context->tensors[2];
+  const size_t element = DtypeSize(in.dtype);
+  const auto bytes = static_cast<size_t>(Width(in)) * element;
+  const Share share = BlockShare(context, out.shape[0]);
+  for (int64_t i = share.begin; i < share.end; ++i) {
+    const int64_t row = IndexAt(index, i * index.strides[0], in);
+    if (row < 0) return WrongIndex(context, i * index.strides[0]);
+    if (bytes == 0) continue;
+    std::memcpy(
+        static_cast<std::byte*>(out.data) + static_cast<size_t>(i * out.strides[0]) * element,
+        static_cast<const std::byte*>(in.data) + static_cast<size_t>(row * in.strides[0]) * element,
+        bytes);
+  }
+  return 0;
+}
+
+// Calls `use(first, count)` for pieces of a row.
+template <typename Use>
+void ForTiles(int64_t width, Use use) {
+  for (int64_t at = 0; at < width; at += kTile) use(at, std::min(kTile, width - at));
+}
+
+void Store(const float* from, int64_t count, float* to) {
+  std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
+}
+void Store(const float* from, int64_t count, F16* to) { StoreTile(from, count, to, 1); }
+void Store(const float* from, int64_t count, BF16* to) { StoreTile(from, count, to, 1); }
+
+template <typename Visit>
+int32_t WithFloatType(const pto_context* context, Visit visit) {
+  switch (context->tensors[0].dtype) {
+    case PTO_F16:
+      return visit(F16{});
+    case PTO_BF16:
+      return visit(BF16{});
+    default:
+      return visit(float{});
+  }
+}
+
+int32_t ScaleRows(const pto_context* context) {
+  return WithFloatType(context, [context](auto type) {
+    using T = decltype(type);
+    const pto_tensor& in = context->tensors[0];
+    const pto_tensor& weight = context->tensors[1];
+    const pto_tensor& out = context->tensors[2];
+    const Share share = BlockShare(context, out.shape[0]);
+    float tile[kTile];
+    for (int64_t i = share.begin; i < share.end; ++i) {
+      const float factor = static_cast<const float*>(weight.data)[i * weight.strides[0]];
+      ForTiles(Width(in), [&](int64_t at, int64_t count) {
+        LoadTile(Row<const T>(in, i) + at, 1, count, tile);
+        for (int64_t j = 0; j < count; ++j) tile[j] *= factor;
+        Store(tile, count, Row<T>(out, i) + at);
+      });
+    }
+    return 0;
+  });
+}
+
+int32_t SumRows(const pto_context* context) {
+  return WithFloatType(context, [context](auto type) -> int32_t {
+    using T = decltype(type);
+    const pto_tensor& in = context->tensors[0];
+    const pto_tensor& index = context->tensors[1];
+    const pto_tensor& out = context->tensors[2];
+    const int64_t terms = index.shape[1];
+    std::vector<int64_t> rows(static_cast<size_t>(terms));
+    float sum[kTile];
+    float tile[kTile];
+    const Share share = BlockShare(context, out.shape[0]);
+    for (int64_t i = share.begin; i < share.end; ++i) {
+      for (int64_t k = 0; k < terms; ++k) {
+        const int64_t offset = i * index.strides[0] + k * index.strides[1];
+        rows[static_cast<size_t>(k)] = IndexAt(index, offset, in);
+        if (rows[static_cast<size_t>(k)] < 0) return WrongIndex(context, offset);
+      }
+      ForTiles(Width(in), [&](int64_t at, int64_t count) {
+        std::memset(sum, 0, sizeof sum);
+        for (const int64_t row : rows) {
+          LoadTile(Row<const T>(in, row) + at, 1, count, tile);
+          for (int64_t j = 0; j < count; ++j) sum[j] += tile[j];
+        }
+        Store(sum, count, Row<T>(out, i) + at);
+      });
+    }
+    return 0;
+  });
+}
+
+// That in and out are matrices of one type and width, whose rows lie in one piece.
+int32_t CheckMatrices(const Check& check, uint32_t index_dims) {
+  if (int32_t refused = check.Count()) return refused;
+  const pto_tensor& in = check.tensors[0];
+  const pto_tensor& index = check.tensors[1];
+  const pto_tensor& out = check.tensors[2];
+  if (in.ndim != 2 || out.ndim != 2 || in.dtype != out.dtype || Width(in) != Width(out)) {
+    return check.Refuse(absl::StrCat(check.Describe(0), ", ", check.Describe(2),
+                                     "; expected matrices of one type and width"));
+  }
+  if ((Width(in) > 1 && (in.strides[1] != 1 || out.strides[1] != 1))) {
+    return check.Refuse("the rows of in and out must lie in one piece");
+  }
+  if (index.ndim != index_dims || index.shape[0] != out.shape[0]) {
+    return check.Refuse(absl::StrCat(check.Describe(1), ", ", check.Describe(2),
+                                     "; expected as many as out has rows, in ", index_dims,
+                                     " dimensions"));
+  }
+  return 0;
+}
+
+int32_t CheckTake(const pto_tensor* tensors, uint32_t count, char* message, size_t size) {
+  return CheckMatrices(Check{"take_rows", kTakeArguments, tensors, count, message, size}, 1);
+}
+
+int32_t CheckScale(const pto_tensor* tensors, uint32_t count, char* message, size_t size) {
+  const Check check{"scale_rows", kScaleArguments, tensors, count, message, size};
+  if (int32_t refused = CheckMatrices(check, 1)) return refused;
+  if (tensors[0].shape[0] == tensors[2].shape[0]) return 0;
+  return check.Refuse(
+      absl::StrCat(check.Describe(0), ", ", check.Describe(2), "; expected as many rows"));
+}
+
+int32_t CheckSum(const pto_tensor* tensors, uint32_t count, char* message, size_t size) {
+  return CheckMatrices(Check{"sum_rows", kSumArguments, tensors, count, message, size}, 2);
+}
+
+constexpr pto_kernel_info Kernel(const char* name, const char* description,
+                                 pto_kernel_function function, pto_check_function check,
+                                 const pto_argument_info* arguments) {
+  return {
+      .struct_size = sizeof(pto_kernel_info),
+      .name = name,
+      .description = description,
+      .function = function,
+      .check = check,
+      .default_core = PTO_AIV,
+      .arguments = arguments,
+      .argument_count = 3,
+      .scalars = nullptr,
+      .scalar_count = 0,
+      .requires_sync_start = 0,
+      .flags = 0,
+      .control = PTO_CONTROL_NONE,
+  };
+}
+
+constexpr pto_kernel_info kKernels[] = {
+    Kernel("take_rows", "Row i of out is row index[i] of in.", TakeRows, CheckTake, kTakeArguments),
+    Kernel("scale_rows", "Row i of out is row i of in, times weight[i].", ScaleRows, CheckScale,
+           kScaleArguments),
+    Kernel("sum_rows", "Row i of out is the sum of rows index[i,0], index[i,1], … of in.", SumRows,
+           CheckSum, kSumArguments),
+};
+
+}  // namespace
+
+absl::Span<const pto_kernel_info> RowKernels() { return kKernels; }
+
+}  // namespace pto::kernels
