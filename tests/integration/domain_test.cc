@@ -251,7 +251,7 @@ TEST_F(DomainTest, ARunThatDoesNotSucceedRevokesOnlyWhatItTouched) {
   EXPECT_THAT(StatusOf(bystander.Wait().value()), IsOk());
   // One that failed on buffers alone left no signals half way.
   GraphBuilder graph;
-  graph.Task("fail", 0, {});
+  graph.Task("fail", 0, {}).Scalar(1);
   graph.Task("fill", 0, {Whole(graph, other, 0, "x")}).Scalar(1.0);
   const absl::StatusOr<pto::Run> fails = session_.Submit(graph);
   ASSERT_THAT(fails, IsOk());
