@@ -37,8 +37,8 @@ packages=(
 
 test_packages=(
   libgtest-dev libgmock-dev
-  # Task libraries that benchmarks compare with.
-  libtbb-dev libstarpu-dev
+  # Task libraries and MPIs that benchmarks compare with.
+  libtbb-dev libstarpu-dev libopenmpi-dev openmpi-bin libmpich-dev mpich
   # Sanitizer builds, the thread-safety analysis, formatting and linting.
   clang-19 clang-format-19 clang-tidy-19 lld-19 libclang-rt-19-dev
 )

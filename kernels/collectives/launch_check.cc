@@ -8,33 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "kernels/check.h"
-#include "kernels/dtype.h"
-#include "kernels/strided.h"
 
 namespace pto::kernels::collectives {
-namespace {
-
-bool IsDense(const pto_tensor& tensor) {
-  int64_t next = 1;
-  for (uint32_t d = tensor.ndim; d-- > 0;) {
-    if (tensor.shape[d] != 1 && tensor.strides[d] != next) return false;
-    next *= tensor.shape[d];
-  }
-  return true;
-}
-
-}  // namespace
-
-int64_t LaunchCheck::count(uint32_t rank, uint32_t argument) const {
-  return ElementCount(tensor(rank, argument));
-}
-
-uint64_t LaunchCheck::element_bytes() const { return DtypeSize(tensor(0, 0).dtype); }
-
-uint64_t LaunchCheck::bytes(uint32_t argument) const {
-  return static_cast<uint64_t>(count(0, argument)) * element_bytes();
-}
-
 int32_t LaunchCheck::Refuse(absl::string_view text) const {
   if (message_ != nullptr && message_size_ > 0) {
     const std::string full = absl::StrCat(kernel_.name, ": ", text);
@@ -62,20 +37,15 @@ int32_t LaunchCheck::IsOneOf(uint32_t index, int64_t first, int64_t last) const 
                              " to ", last));
 }
 
-int32_t LaunchCheck::Fits(uint32_t rank, uint32_t argument) const {
-  const pto_tensor& own = tensor(rank, argument);
-  const pto_tensor& first = tensor(0, 0);
-  if (own.dtype != first.dtype) {
-    return Refuse(absl::StrCat("rank ", rank, " has ", DtypeName(own.dtype), " in ",
-                               kernel_.arguments[argument].name, ", rank 0 has ",
-                               DtypeName(first.dtype), " in ", kernel_.arguments[0].name));
-  }
-  return CheckDense(rank, argument);
+int32_t LaunchCheck::RefuseType(uint32_t rank, uint32_t argument) const {
+  return Refuse(absl::StrCat("rank ", rank, " has ", DtypeName(tensor(rank, argument).dtype),
+                             " in ", kernel_.arguments[argument].name, ", rank 0 has ",
+                             DtypeName(tensor(0, 0).dtype), " in ", kernel_.arguments[0].name));
 }
 
-int32_t LaunchCheck::CheckDense(uint32_t rank, uint32_t argument) const {
+int32_t LaunchCheck::RefuseGaps(uint32_t rank, uint32_t argument) const {
   const pto_tensor& own = tensor(rank, argument);
-  if (IsDense(own) || ElementCount(own) == 0) return 0;
+  if (ElementCount(own) == 0) return 0;
   return Refuse(absl::StrCat("rank ", rank, " has ", kernel_.arguments[argument].name, " ",
                              ShapeText(own), " with strides [",
                              absl::StrJoin(absl::MakeConstSpan(own.strides, own.ndim), ","),

@@ -5,7 +5,9 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "kernels/dtype.h"
 #include "kernels/pto_kernel.h"
+#include "kernels/strided.h"
 
 namespace pto::kernels::collectives {
 
@@ -24,11 +26,15 @@ class LaunchCheck {
     return launch_.members[rank][argument];
   }
   int64_t scalar(uint32_t index) const { return launch_.scalars[index].i64; }
-  int64_t count(uint32_t rank, uint32_t argument) const;
+  int64_t count(uint32_t rank, uint32_t argument) const {
+    return ElementCount(tensor(rank, argument));
+  }
   // Of an element of rank 0's first tensor.
-  uint64_t element_bytes() const;
+  uint64_t element_bytes() const { return DtypeSize(tensor(0, 0).dtype); }
   // Of all elements of an argument of rank 0.
-  uint64_t bytes(uint32_t argument) const;
+  uint64_t bytes(uint32_t argument) const {
+    return static_cast<uint64_t>(count(0, argument)) * element_bytes();
+  }
   // Where the tensor lies; nullptr when that is not known yet, or nothing is there.
   const std::byte* data(uint32_t rank, uint32_t argument) const {
     return static_cast<const std::byte*>(tensor(rank, argument).data);
@@ -40,13 +46,17 @@ class LaunchCheck {
   // That there are no more ranks than collectives take.
   int32_t RankCount() const;
   // That a scalar names one of the ranks.
-  int32_t IsRank(uint32_t scalar) const;
-  // That a scalar is 1 to `last`.
-  int32_t IsOneOf(uint32_t scalar, int64_t first, int64_t last) const;
-  int32_t IsReduceOp(uint32_t scalar) const { return IsOneOf(scalar, 1, 4); }
+  int32_t IsRank(uint32_t index) const;
+  // That a scalar is `first` to `last`.
+  int32_t IsOneOf(uint32_t index, int64_t first, int64_t last) const;
+  int32_t IsReduceOp(uint32_t index) const { return IsOneOf(index, 1, 4); }
 
   // That the tensor is dense and has elements of the type of rank 0's first one.
-  int32_t Fits(uint32_t rank, uint32_t argument) const;
+  int32_t Fits(uint32_t rank, uint32_t argument) const {
+    const pto_tensor& own = tensor(rank, argument);
+    return own.dtype == tensor(0, 0).dtype ? CheckDense(rank, argument)
+                                           : RefuseType(rank, argument);
+  }
   // And that there are so many.
   int32_t Has(uint32_t rank, uint32_t argument, int64_t count) const;
   // That the argument of each rank has as many elements as that of rank 0, all of one type.
@@ -62,7 +72,19 @@ class LaunchCheck {
   int32_t AllInPlaceOrApart(uint32_t in, uint32_t out) const;
 
  private:
-  int32_t CheckDense(uint32_t rank, uint32_t argument) const;
+  static bool IsDense(const pto_tensor& tensor) {
+    int64_t next = 1;
+    for (uint32_t d = tensor.ndim; d-- > 0;) {
+      if (tensor.shape[d] != 1 && tensor.strides[d] != next) return false;
+      next *= tensor.shape[d];
+    }
+    return true;
+  }
+  int32_t CheckDense(uint32_t rank, uint32_t argument) const {
+    return IsDense(tensor(rank, argument)) ? 0 : RefuseGaps(rank, argument);
+  }
+  int32_t RefuseType(uint32_t rank, uint32_t argument) const;
+  int32_t RefuseGaps(uint32_t rank, uint32_t argument) const;
 
   const pto_kernel_info& kernel_;
   const pto_launch& launch_;

@@ -28,10 +28,12 @@ class Errand {
 
  protected:
   Run& run() const { return *run_; }
+  // Only while it is not queued.
+  void set_run(Run& run) { run_ = &run; }
 
  private:
   friend class ErrandQueue;
-  Run* const run_;
+  Run* run_;
   Errand* previous_ = nullptr;
   Errand* next_ = nullptr;
 };

@@ -16,6 +16,22 @@ namespace pto {
 
 void JointTask::Do(Worker& worker) { worker.RunJoint(*this); }
 
+void JointTask::Renew(Run& next, uint32_t task) {
+  set_run(next);
+  task_ = task;
+  places_.clear();
+  long_task_ = nullptr;
+  if (workspace_bytes_ > kKeptBytes) {
+    workspace_.reset();
+    workspace_bytes_ = 0;
+  }
+  cursor_.store(0, std::memory_order_relaxed);
+  made_.store(0, std::memory_order_relaxed);
+  failed_.store(false, std::memory_order_relaxed);
+  users_.store(1, std::memory_order_relaxed);
+  helpers.store(0, std::memory_order_relaxed);
+}
+
 BlockTicket JointTask::TicketOf(const BlockPlace& place) const {
   BlockTicket ticket;
   ticket.run = &run();
@@ -36,7 +52,7 @@ absl::Status JointTask::Prepare(LongTask* long_task) {
   const ImageDetail* const detail = image.detail(task_);
   const uint32_t member_count = detail == nullptr ? 1 : detail->member_count;
   tensors_.resize(size_t{member_count} * kernel.argument_count);
-  members_.reserve(member_count);
+  members_.clear();
   for (uint32_t member = 0; member < member_count; ++member) {
     pto_tensor* const own = tensors_.data() + size_t{member} * kernel.argument_count;
     const absl::Span<const uint32_t> args = image.args(task_, member);
@@ -48,7 +64,8 @@ absl::Status JointTask::Prepare(LongTask* long_task) {
   if (!MakePlan(kernel, members_, image.tasks()[task_].block_num, scalars_, &plan_, &refused)) {
     return TaskData::TaskError(reason::kArgumentInvalid, run(), task_, refused);
   }
-  if (plan_.workspace_bytes > 0) {
+  if (plan_.workspace_bytes > workspace_bytes_) {
+    workspace_bytes_ = 0;
     workspace_.reset(new (std::nothrow) std::byte[plan_.workspace_bytes]);
     if (workspace_ == nullptr) {
       return TaskData::TaskError(
@@ -56,6 +73,7 @@ absl::Status JointTask::Prepare(LongTask* long_task) {
                  absl::StrCat("there are no ", plan_.workspace_bytes, " bytes for its workspace"))
           .With("want", plan_.workspace_bytes);
     }
+    workspace_bytes_ = plan_.workspace_bytes;
   }
   return absl::OkStatus();
 }
@@ -75,15 +93,33 @@ bool JointTask::stopping() const {
          (long_task_ != nullptr && long_task_->late.load(std::memory_order_acquire));
 }
 
-void JointTask::Make(Services& services, uint32_t call) {
-  if (failed_.load(std::memory_order_relaxed) || stopping()) {
-    failed_.store(true, std::memory_order_release);
-    return;
-  }
+pto_context JointTask::MakeContext() const {
   const GraphImage& image = run().image();
   const pto_kernel_info& kernel = image.kernel(task_);
-  BlockTicket ticket = TicketOf(places_[call]);
-  ticket.phase = phase(cursor_.load(std::memory_order_relaxed));
+  pto_context context = {};
+  context.struct_size = sizeof context;
+  context.block_count = image.tasks()[task_].block_num;
+  context.core_kind = image.tasks()[task_].core;
+  context.tensor_count = kernel.argument_count;
+  context.scalar_count = kernel.scalar_count;
+  context.scalars = scalars_;
+  context.api = &KernelApi::kTable;
+  context.member_count = static_cast<uint32_t>(members_.size());
+  context.members = members_.data();
+  context.phase_count = plan_.phases;
+  context.workspace = plan_.workspace_bytes == 0 ? nullptr : workspace_.get();
+  return context;
+}
+
+bool JointTask::MakeCall(Services& services, const BlockPlace& place, uint32_t phase,
+                         BlockTicket& ticket, pto_context& context) {
+  if (stopping()) return false;
+  ticket.block = place.block;
+  ticket.block_end = place.block + 1;
+  ticket.core = place.core;
+  ticket.chip = place.chip;
+  ticket.member = place.member;
+  ticket.phase = phase;
   ticket.phase_count = plan_.phases;
   BlockState state;
   state.services = &services;
@@ -92,30 +128,41 @@ void JointTask::Make(Services& services, uint32_t call) {
   state.stop = &run().stop_;
   state.long_task = long_task_;
   state.counted = true;
-  pto_context context = {};
-  context.struct_size = sizeof context;
-  context.block_index = ticket.block;
-  context.block_count = image.tasks()[task_].block_num;
-  context.chip = ticket.chip;
-  context.core = static_cast<uint32_t>(ticket.core);
-  context.core_kind = ticket.kind;
-  context.tensor_count = kernel.argument_count;
-  context.scalar_count = kernel.scalar_count;
-  context.tensors = members_[ticket.member];
-  context.scalars = scalars_;
-  context.api = &KernelApi::kTable;
+  context.block_index = place.block;
+  context.chip = place.chip;
+  context.core = static_cast<uint32_t>(place.core);
+  context.tensors = members_[place.member];
   context.engine = &state;
-  context.member_index = ticket.member;
-  context.member_count = static_cast<uint32_t>(members_.size());
-  context.members = members_.data();
-  context.phase = ticket.phase;
-  context.phase_count = ticket.phase_count;
-  context.workspace = workspace_.get();
+  context.member_index = place.member;
+  context.phase = phase;
   absl::Status error;
-  if (CallKernel(kernel, context, state, &error) == BlockEnd::kDone) return;
-  failed_.store(true, std::memory_order_release);
+  const pto_kernel_info& kernel = run().image().kernel(task_);
+  if (CallKernel(kernel, context, state, &error) == BlockEnd::kDone) return true;
   // What a kernel says that saw its cancel flag is no news.
   if (!stopping()) run().AddError(std::move(error));
+  return false;
+}
+
+void JointTask::MakeAll(Services& services) {
+  BlockTicket ticket = TicketOf(places_[0]);
+  pto_context context = MakeContext();
+  for (uint32_t phase = 0; phase < plan_.phases; ++phase) {
+    bool good = true;
+    for (const BlockPlace& place : places_) {
+      good = good && MakeCall(services, place, phase, ticket, context);
+    }
+    if (good) continue;
+    failed_.store(true, std::memory_order_relaxed);
+    return;
+  }
+}
+
+void JointTask::Make(Services& services, uint32_t call) {
+  BlockTicket ticket = TicketOf(places_[call]);
+  pto_context context = MakeContext();
+  const uint32_t open = phase(cursor_.load(std::memory_order_relaxed));
+  if (!failed() && MakeCall(services, places_[call], open, ticket, context)) return;
+  failed_.store(true, std::memory_order_release);
 }
 
 bool JointTask::OpenNext() {

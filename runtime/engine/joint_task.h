@@ -27,23 +27,32 @@ class Services;
 // last call of a phase opens the next one, or ends the task.
 //
 // Owned by those who work on it, each of whom calls Leave once. As an errand it is the first of
-// them.
+// them. One that is over can be used for another task, with the memory that it has.
 class JointTask final : public Errand {
  public:
   // With a core for each block of each member, in that order.
   JointTask(Run& run, uint32_t task, std::vector<BlockPlace> places)
       : Errand(run), task_(task), places_(std::move(places)) {}
+  ~JointTask() override = default;
+
+  // For another task, which has no cores yet.
+  void Renew(Run& run, uint32_t task);
 
   void Do(Worker& worker) override;
 
   using Errand::run;
   uint32_t task() const { return task_; }
   const std::vector<BlockPlace>& places() const { return places_; }
+  std::vector<BlockPlace>* mutable_places() { return &places_; }
   BlockTicket TicketOf(const BlockPlace& place) const;
 
   // Lays out what the calls get, and asks the kernel for its plan. Before anything else.
   absl::Status Prepare(LongTask* long_task);
 
+  // Makes all calls of all phases. For one that works on it alone.
+  void MakeAll(Services& services);
+
+  // ---- for several who work on it
   // A call that nobody else makes, of the phase that is open.
   bool Claim(uint32_t* call);
   // Makes it, unless the task has failed already or is to stop.
@@ -66,29 +75,37 @@ class JointTask final : public Errand {
 
   // Others than the first who work on it or are asked to.
   std::atomic<uint32_t> helpers{0};
+  // When it began: on the clock, if others work on it too.
   int64_t start_ns = 0;
 
   void Join() { users_.fetch_add(1, std::memory_order_relaxed); }
-  void Leave() {
-    if (users_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
-  }
+  // Returns whether nobody is left: it is the caller's then.
+  bool Leave() { return users_.fetch_sub(1, std::memory_order_acq_rel) == 1; }
 
  private:
   // As long as a thread needs to wake up, another one copies about this much.
   static constexpr uint64_t kSharedBytes = 256 << 10;
+  // No more workspace than this is kept for the next task.
+  static constexpr uint64_t kKeptBytes = 256 << 10;
 
-  ~JointTask() override = default;
+  // What a call gets, but for what differs from one to the next.
+  pto_context MakeContext() const;
+  // Makes one call. Returns whether it went well.
+  bool MakeCall(Services& services, const BlockPlace& place, uint32_t phase, BlockTicket& ticket,
+                pto_context& context);
+
   static uint32_t phase(uint64_t cursor) { return static_cast<uint32_t>(cursor >> 32); }
   bool stopping() const;
 
-  const uint32_t task_;
-  const std::vector<BlockPlace> places_;
+  uint32_t task_;
+  std::vector<BlockPlace> places_;
   LongTask* long_task_ = nullptr;
   std::vector<pto_tensor> tensors_;
   std::vector<const pto_tensor*> members_;
   pto_scalar scalars_[PTO_MAX_SCALARS];
   pto_plan plan_ = {};
   std::unique_ptr<std::byte[]> workspace_;
+  uint64_t workspace_bytes_ = 0;
   // The phase that is open, and how many of its calls are claimed below it.
   std::atomic<uint64_t> cursor_{0};
   std::atomic<uint32_t> made_{0};

@@ -8,6 +8,7 @@ LongTask& LongTasks::Begin(uint32_t task, const std::function<void(LongTask&)>& 
   MutexLock lock(mutex_);
   std::unique_ptr<LongTask>& entry = tasks_[task];
   if (entry == nullptr) {
+    used_.store(true, std::memory_order_relaxed);
     entry = std::make_unique<LongTask>();
     fill(*entry);
   }
@@ -21,6 +22,8 @@ LongTask* LongTasks::Find(uint32_t task) {
 }
 
 std::unique_ptr<LongTask> LongTasks::End(uint32_t task) {
+  // A task's entry is made before its end.
+  if (!used_.load(std::memory_order_relaxed)) return nullptr;
   MutexLock lock(mutex_);
   const auto found = tasks_.find(task);
   if (found == tasks_.end()) return nullptr;

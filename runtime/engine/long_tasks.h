@@ -75,6 +75,8 @@ class LongTasks {
  private:
   mutable Mutex mutex_;
   absl::flat_hash_map<uint32_t, std::unique_ptr<LongTask>> tasks_ ABSL_GUARDED_BY(mutex_);
+  // Set with the first entry: most runs never have one.
+  std::atomic<bool> used_{false};
   TaskWaiterLink* first_ ABSL_GUARDED_BY(mutex_) = nullptr;
   TaskWaiterLink* last_ ABSL_GUARDED_BY(mutex_) = nullptr;
 };

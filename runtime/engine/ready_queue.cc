@@ -206,20 +206,25 @@ bool ReadyQueue::TakeCore(Run& run, pto_core kind, int32_t* core) {
   return true;
 }
 
-bool ReadyQueue::TakeCores(Run& run, pto_core kind, uint32_t blocks, std::vector<int32_t>* cores) {
+bool ReadyQueue::TakeCores(Run& run, pto_core kind, uint32_t member, uint32_t blocks,
+                           std::vector<BlockPlace>* places) {
   MutexLock lock(mutex_);
-  cores->clear();
   if (shares_.lines() != 0 || reservation_ != nullptr) return false;
-  while (cores->size() < blocks) {
+  const size_t before = places->size();
+  for (uint32_t block = 0; block < blocks; ++block) {
     const int32_t core = cores_.Acquire(kind);
     if (core < 0) {
-      for (const int32_t taken : *cores) cores_.Release(kind, taken);
+      for (; places->size() > before; places->pop_back()) {
+        cores_.Release(kind, places->back().core);
+      }
       return false;
     }
-    cores->push_back(core);
+    places->push_back({chip_, member, block, core});
   }
   Share& share = shares_.Of(run.account());
-  for (const int32_t core : *cores) shares_.Take(share, static_cast<uint32_t>(core), kind);
+  for (size_t i = before; i < places->size(); ++i) {
+    shares_.Take(share, static_cast<uint32_t>((*places)[i].core), kind);
+  }
   return true;
 }
 

@@ -63,7 +63,8 @@ class ReadyQueue {
   }
 
   // Takes cores for the blocks of a member of a gang, if nobody else waits for them. All or none.
-  bool TakeCores(Run& run, pto_core kind, uint32_t blocks, std::vector<int32_t>* cores);
+  bool TakeCores(Run& run, pto_core kind, uint32_t member, uint32_t blocks,
+                 std::vector<BlockPlace>* places);
 
   // ---- for GangBook
   // Lets a gang reserve cores; nullptr: none. What another one has reserved is given back. Returns

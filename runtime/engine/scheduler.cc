@@ -85,14 +85,11 @@ bool Scheduler::TakeGang(Run& run, uint32_t task, std::vector<BlockPlace>* place
   const absl::Span<const uint32_t> chips =
       detail == nullptr ? absl::MakeConstSpan(&own_chip, 1) : image.members(*detail);
   places->reserve(chips.size() * spec.block_num);
-  std::vector<int32_t> cores;
   for (uint32_t m = 0; m < chips.size(); ++m) {
-    if (!queue(chips[m]).TakeCores(run, kind, spec.block_num, &cores)) {
-      for (const BlockPlace& place : *places) queue(place.chip).ReleaseCore(kind, place.core);
-      places->clear();
-      return false;
-    }
-    for (uint32_t b = 0; b < cores.size(); ++b) places->push_back({chips[m], m, b, cores[b]});
+    if (queue(chips[m]).TakeCores(run, kind, m, spec.block_num, places)) continue;
+    for (const BlockPlace& place : *places) queue(place.chip).ReleaseCore(kind, place.core);
+    places->clear();
+    return false;
   }
   return true;
 }

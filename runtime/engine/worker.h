@@ -33,6 +33,7 @@ class Worker {
   // Without a lane for them it never begins fibers.
   explicit Worker(Services& services, FiberLane* lane = nullptr)
       : services_(services), scheduler_(services.scheduler()), lane_(lane) {}
+  ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
@@ -64,7 +65,7 @@ class Worker {
   bool RunErrand(size_t place = 0);
 
   // ---- for errands
-  // Does a task that works in phases, alone or with others.
+  // Does a task that works in phases, alone or with others, and those that follow from it.
   void RunJoint(JointTask& joint);
   // Makes calls of one that others have begun.
   void HelpJoint(JointTask& joint);
@@ -174,11 +175,21 @@ class Worker {
   // Takes the cores for a ready task, if they are free.
   bool BeginJoint(uint32_t task);
   // Does those that are kept here, and those that follow them.
-  void RunJoints();
+  void RunJoints() {
+    while (joint_ != nullptr) RunJoint(*std::exchange(joint_, nullptr));
+  }
+  // Does one task, and sees to what follows. The caller keeps the run from ending.
+  void DoJoint(JointTask& joint);
+  // Does a large one with others, who may end it.
+  void ShareJoint(JointTask& joint);
   // Makes calls until there is none left to make.
   void Drive(JointTask& joint);
   void AskForHelp(JointTask& joint);
-  void EndJoint(JointTask& joint, bool failed);
+  void EndJoint(JointTask& joint, bool failed, int64_t start_ns);
+  // The next one of the same run, if it is here and nobody else has to be let go first.
+  JointTask* NextJoint(const Run& run, uint32_t done);
+  JointTask* NewJoint(Run& run, uint32_t task);
+  void LeaveJoint(JointTask& joint);
 
   Services& services_;
   Scheduler& scheduler_;
@@ -207,6 +218,7 @@ class Worker {
   TaskRecorder recorder_;        // its stretches reach from one flush to the next
 
   JointTask* joint_ = nullptr;  // has its cores and is next, when there is nothing else here
+  std::vector<JointTask*> spare_joints_;
 
   // ---- scratch, so that ending a task allocates nothing
   std::vector<uint32_t> elsewhere_;

@@ -15,13 +15,42 @@ namespace {
 // its wake-up takes.
 constexpr double kPatienceMicroseconds = 20;
 
+// How many that are over are kept for the next ones.
+constexpr size_t kSpareJoints = 4;
+
+// After so many tasks in a row others get their turn.
+constexpr uint32_t kJointsInARow = 64;
+
 }  // namespace
+
+Worker::~Worker() {
+  for (const JointTask* const joint : spare_joints_) delete joint;
+}
+
+JointTask* Worker::NewJoint(Run& run, uint32_t task) {
+  if (spare_joints_.empty()) return new JointTask(run, task, {});
+  JointTask* const joint = spare_joints_.back();
+  spare_joints_.pop_back();
+  joint->Renew(run, task);
+  return joint;
+}
+
+void Worker::LeaveJoint(JointTask& joint) {
+  if (!joint.Leave()) return;
+  if (spare_joints_.size() < kSpareJoints) {
+    spare_joints_.push_back(&joint);
+  } else {
+    delete &joint;
+  }
+}
 
 bool Worker::BeginJoint(uint32_t task) {
   Run& run = *ticket_.run;
-  std::vector<BlockPlace> places;
-  if (!scheduler_.TakeGang(run, task, &places)) return false;
-  auto* const joint = new JointTask(run, task, std::move(places));
+  JointTask* const joint = NewJoint(run, task);
+  if (!scheduler_.TakeGang(run, task, joint->mutable_places())) {
+    LeaveJoint(*joint);
+    return false;
+  }
   if (scheduler_.trace() != nullptr) {
     for (const BlockPlace& place : joint->places()) {
       scheduler_.trace()->OnPlaced(joint->TicketOf(place));
@@ -38,27 +67,53 @@ bool Worker::BeginJoint(uint32_t task) {
   return true;
 }
 
-void Worker::RunJoints() {
-  while (joint_ != nullptr) RunJoint(*std::exchange(joint_, nullptr));
+void Worker::RunJoint(JointTask& first) {
+  Run& run = first.run();
+  // Others may end a task, and with it the run, while this one still needs it.
+  run.outstanding_.fetch_add(1, std::memory_order_acq_rel);
+  // All that follow from each other here are one stretch: a clock is read only at its ends.
+  BeginStretch(first.TicketOf(first.places()[0]));
+  uint32_t done = 0;
+  for (JointTask* joint = &first; joint != nullptr; joint = NextJoint(run, ++done)) {
+    DoJoint(*joint);
+    LeaveJoint(*joint);
+  }
+  Flush();
+  scheduler_.Drop(run);
 }
 
-void Worker::RunJoint(JointTask& joint) {
+JointTask* Worker::NextJoint(const Run& run, uint32_t done) {
+  if (joint_ == nullptr || &joint_->run() != &run) return nullptr;
+  JointTask* const joint = std::exchange(joint_, nullptr);
+  if (done % kJointsInARow != 0 ||
+      (services_.errands().size() == 0 && lane_->runnable() == 0 && !scheduler_.OthersWait(run))) {
+    return joint;
+  }
+  Flush();
+  services_.errands().Push(*joint);
+  return nullptr;
+}
+
+void Worker::DoJoint(JointTask& joint) {
   Run& run = joint.run();
   const uint32_t task = joint.task();
+  ticket_ = joint.TicketOf(joint.places()[0]);
+  if (ticket_.chip != chip_) {
+    Flush();
+    chip_ = ticket_.chip;
+    queue_ = &scheduler_.queue(chip_);
+  }
+  last_ticks_ = Ticks();
   if (run.stopping()) {
-    EndJoint(joint, true);
-    joint.Leave();
+    EndJoint(joint, true, 0);
     return;
   }
-  BeginStretch(joint.TicketOf(joint.places()[0]));
-  joint.start_ns = recorder_.base_ns();
   const bool timed =
       (run.image().tasks()[task].traits & kTaskTimed) != 0 || run.spec_.task_timeout_ns > 0;
   absl::Status prepared = joint.Prepare(timed ? &services_.BeginLong(run, task) : nullptr);
   if (!prepared.ok()) {
     run.AddError(std::move(prepared));
-    EndJoint(joint, true);
-    joint.Leave();
+    EndJoint(joint, true, 0);
     return;
   }
   if (scheduler_.trace() != nullptr) {
@@ -66,17 +121,21 @@ void Worker::RunJoint(JointTask& joint) {
       scheduler_.trace()->OnStart(joint.TicketOf(place));
     }
   }
-  if (!joint.worth_sharing()) {
-    Drive(joint);
-    joint.Leave();
-    return;
+  if (joint.worth_sharing()) {
+    ShareJoint(joint);
+  } else {
+    joint.MakeAll(services_);
+    EndJoint(joint, joint.failed(), 0);
   }
-  // Others may end the task, and with it the run, while this one still asks for more of them.
-  run.outstanding_.fetch_add(1, std::memory_order_acq_rel);
+}
+
+void Worker::ShareJoint(JointTask& joint) {
+  // What was done before is to be known before others end this one.
+  Flush();
+  BeginStretch(joint.TicketOf(joint.places()[0]));
+  joint.start_ns = recorder_.base_ns();
   AskForHelp(joint);
   Drive(joint);
-  joint.Leave();
-  scheduler_.Drop(run);
 }
 
 void Worker::AskForHelp(JointTask& joint) {
@@ -92,7 +151,7 @@ void Worker::HelpJoint(JointTask& joint) {
   Run& run = joint.run();
   Drive(joint);
   joint.helpers.fetch_sub(1, std::memory_order_relaxed);
-  joint.Leave();
+  LeaveJoint(joint);
   scheduler_.Drop(run);
 }
 
@@ -103,10 +162,12 @@ void Worker::Drive(JointTask& joint) {
       joint.Make(services_, call);
       if (!joint.Made()) continue;
       if (!joint.OpenNext()) {
-        EndJoint(joint, joint.failed());
+        BeginStretch(joint.TicketOf(joint.places()[0]));
+        EndJoint(joint, joint.failed(), joint.start_ns);
+        Flush();
         return;
       }
-      if (joint.worth_sharing()) AskForHelp(joint);
+      AskForHelp(joint);
       continue;
     }
     if (!joint.has_more_phases()) return;
@@ -119,21 +180,25 @@ void Worker::Drive(JointTask& joint) {
   }
 }
 
-void Worker::EndJoint(JointTask& joint, bool failed) {
+void Worker::EndJoint(JointTask& joint, bool failed, int64_t start_ns) {
   Run& run = joint.run();
   const uint32_t task = joint.task();
+  ticket_.task = task;
   // Before what follows, which may need them.
-  for (const BlockPlace& place : joint.places()) scheduler_.ReleaseCore(joint.TicketOf(place));
-  BlockTicket ticket = joint.TicketOf(joint.places()[0]);
-  ticket.kind = static_cast<pto_core>(0);  // nothing that follows is for a core that it still has
-  BeginStretch(ticket);
+  BlockTicket held = ticket_;
+  for (const BlockPlace& place : joint.places()) {
+    held.chip = place.chip;
+    held.core = place.core;
+    scheduler_.ReleaseCore(held);
+  }
+  ticket_.kind = static_cast<pto_core>(0);  // nothing that follows is for a core that it still has
   std::atomic<uint32_t>& counter = run.counters_[task];
   if (failed) counter.fetch_or(Run::kFailedBit, std::memory_order_relaxed);
   const uint32_t before = counter.fetch_sub(joint.calls(), std::memory_order_acq_rel);
   // It may have conditions, which then end it.
   if ((before & ~Run::kFailedBit) != joint.calls()) return;
-  if (!run.stopping()) EndSlow(task, (before & Run::kFailedBit) != 0, joint.start_ns);
-  Flush();
+  if (!run.stopping()) EndSlow(task, (before & Run::kFailedBit) != 0, start_ns);
+  // Whoever comes here keeps the run itself.
   scheduler_.Drop(run);
 }
 

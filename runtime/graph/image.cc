@@ -38,6 +38,8 @@ GraphImage::GraphImage(BigVector<std::byte> bytes, std::vector<const pto_kernel_
 }
 
 const ImageDetail* GraphImage::FindDetail(uint32_t task) const {
+  // Where all tasks up to this one have one, nothing has to be searched.
+  if (task < details_.size() && details_[task].task == task) return &details_[task];
   return std::lower_bound(
       details_.begin(), details_.end(), task,
       [](const ImageDetail& detail, uint32_t wanted) { return detail.task < wanted; });

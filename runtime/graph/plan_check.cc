@@ -16,7 +16,8 @@ bool MakePlan(const pto_kernel_info& kernel, absl::Span<const pto_tensor* const>
   *plan = {};
   plan->struct_size = sizeof *plan;
   plan->phases = 1;
-  char message[512] = "";
+  char message[512];
+  message[0] = '\0';
   if (kernel.plan(&launch, plan, message, sizeof message) == 0) {
     if (plan->phases > 0) return true;
     *refused = "the kernel plans no phase";

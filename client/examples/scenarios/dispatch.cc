@@ -93,7 +93,7 @@ absl::Status GroupReservation(Client& client, const Options& options) {
 }
 
 absl::Status PredicatedDispatch(Client& client, const Options& options) {
-  constexpr int64_t kTasks = 16;
+  static constexpr int64_t kTasks = 16;
   PTO_ASSIGN_OR_RETURN(Scene scene, Scene::Create(client, options));
   PTO_ASSIGN_OR_RETURN(const Domain domain, scene.MakeDomain("chip", {{"flags", v1::I32, kTasks},
                                                                       {"out", v1::F32, kTasks}}));
@@ -116,7 +116,9 @@ absl::Status PredicatedDispatch(Client& client, const Options& options) {
         PTO_ASSIGN_OR_RETURN(const std::vector<float> out,
                              WindowOf(domain, 0, "out").Read<float>(kTasks));
         return Expect("out", out,
-                      [](size_t i) { return i >= kTasks / 2 ? static_cast<double>(i) : 0.0; });
+                      [](size_t i) {
+                        return i >= static_cast<size_t>(kTasks / 2) ? static_cast<double>(i) : 0.0;
+                      });
       });
 }
 

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "runtime/engine/engine.h"
+#include "tests/bench/collectives/case.h"
+
+namespace pto::bench {
+
+// Collectives in the engine: a graph of many of them, with two executors and a chip for each rank.
+class EngineSide {
+ public:
+  explicit EngineSide(uint32_t ranks);
+
+  // Microseconds for each, where each comes after the one before, since they use the same tensors.
+  // Takes about so long.
+  absl::StatusOr<double> Chain(const Case& measured, double seconds);
+  // The same where each has tensors of its own, and nothing to wait for.
+  absl::StatusOr<double> Independent(const Case& measured, double seconds);
+
+ private:
+  using Image = std::shared_ptr<const GraphImage>;
+
+  absl::StatusOr<double> Measure(const Case& measured, bool chain, double seconds);
+  absl::StatusOr<Image> Build(const Case& measured, bool chain, uint32_t count) const;
+  // Seconds that one run of the graph takes.
+  absl::StatusOr<double> Execute(const Image& image);
+
+  const uint32_t ranks_;
+  TimerQueue timers_{Clock::Real()};
+  std::unique_ptr<Engine> engine_;
+  std::shared_ptr<RunSlots> slots_;
+};
+
+}  // namespace pto::bench

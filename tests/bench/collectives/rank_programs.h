@@ -1,0 +1,38 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tests/bench/child_process.h"
+#include "tests/bench/collectives/case.h"
+
+namespace pto::bench {
+
+// Programs whose processes are ranks: ours over pto_comm, and one for each MPI that is installed,
+// which is compiled here. See rank_loop.h.
+class RankPrograms {
+ public:
+  // By name: "comm", and with `with_mpi` "openmpi" and "mpich" as far as they are there.
+  static absl::StatusOr<RankPrograms> Make(bool with_mpi);
+
+  const std::vector<std::string>& names() const { return names_; }
+
+  // Microseconds for each of the cases, which all have the same number of ranks; about `budget_ms`
+  // are spent on each. By the cases' arguments.
+  absl::StatusOr<std::map<std::string, double>> Run(const std::string& name,
+                                                    const std::vector<Case>& cases,
+                                                    int budget_ms) const;
+
+ private:
+  explicit RankPrograms(TemporaryDirectory directory) : directory_(std::move(directory)) {}
+
+  std::string Command(const std::string& name, uint32_t ranks) const;
+
+  TemporaryDirectory directory_;
+  std::vector<std::string> names_;
+};
+
+}  // namespace pto::bench
