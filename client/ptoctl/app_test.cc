@@ -175,11 +175,11 @@ TEST(AppTest, CompletionIsAScriptThatBashTakes) {
   EXPECT_EQ(result.code, 0);
   const std::string path = TempFile("completion.bash", result.out);
   EXPECT_EQ(std::system(absl::StrCat("bash -n ", path).c_str()), 0);
-  // Completes `ptoctl runs s` and `ptoctl -o json se`, options, and formats.
+  // Completes `ptoctl runs su` and `ptoctl -o json se`, options, and formats.
   const std::string script = absl::StrCat("source ", path, R"sh(
       compopt() { :; }
       try() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); _ptoctl; echo "${COMPREPLY[*]}"; }
-      [[ "$(try ptoctl runs s)" == submit ]] || exit 11
+      [[ "$(try ptoctl runs su)" == submit ]] || exit 11
       [[ "$(try ptoctl -o json se)" == sessions ]] || exit 12
       [[ "$(try ptoctl runs submit x.json --wa)" == --watch ]] || exit 13
       [[ "$(try ptoctl chips ls -o j)" == json ]] || exit 14

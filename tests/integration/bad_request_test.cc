@@ -216,17 +216,17 @@ TEST(BadRequestTableTest, TheTableNamesEveryReasonOfARequest) {
   // The rest cannot be provoked by one request to this daemon: they are about load, about the
   // end of a run, about the process, about bytes that are no request, or of the client library.
   const std::vector<Reason> others = {
-      reason::kInternal,        reason::kMessageInvalid,    reason::kMessageTooLarge,
-      reason::kNodeDraining,    reason::kChipBusy,          reason::kChipUnavailable,
-      reason::kChipReset,       reason::kBufferInUse,       reason::kRunLimit,
-      reason::kRunCancelled,    reason::kRunDeadline,       reason::kKernelFailed,
-      reason::kQueueDeadline,   reason::kTaskDeadline,      reason::kWaitTimeout,
-      reason::kStacksExhausted, reason::kKernelThrew,       reason::kConfigInvalid,
-      reason::kInstanceRunning, reason::kPathUnusable,      reason::kListenFailed,
-      reason::kServiceUnknown,  reason::kDaemonUnreachable, reason::kClientTimeout,
-      reason::kStreamEnded,     reason::kJobInvalid,        reason::kUsage,
-      reason::kCheckFailed,     reason::kInterrupted,       reason::kStreamBroken,
-      reason::kDomainLimit,
+      reason::kInternal,        reason::kMessageInvalid,     reason::kMessageTooLarge,
+      reason::kNodeDraining,    reason::kChipBusy,           reason::kChipUnavailable,
+      reason::kChipReset,       reason::kBufferInUse,        reason::kRunLimit,
+      reason::kRunCancelled,    reason::kRunDeadline,        reason::kKernelFailed,
+      reason::kQueueDeadline,   reason::kTaskDeadline,       reason::kWaitTimeout,
+      reason::kStacksExhausted, reason::kKernelThrew,        reason::kConfigInvalid,
+      reason::kInstanceRunning, reason::kPathUnusable,       reason::kListenFailed,
+      reason::kServiceUnknown,  reason::kDaemonUnreachable,  reason::kClientTimeout,
+      reason::kStreamEnded,     reason::kJobInvalid,         reason::kUsage,
+      reason::kCheckFailed,     reason::kInterrupted,        reason::kStreamBroken,
+      reason::kDomainLimit,     reason::kWorkspaceExhausted,
   };
   const std::vector<BadRequest> rows = AllBadRequests();
   for (const Reason* listed : AllReasons()) {

@@ -104,7 +104,8 @@ TEST_F(RunLifecycleTest, ACancelledRunEndsSoonThoughItsKernelRuns) {
   const auto again = Call(*api().run, &Stub::CancelRun, request);
   ASSERT_THAT(again, IsOk());
   EXPECT_EQ(again->state(), v1::Run::CANCELLED);
-  EXPECT_EQ(GetChip(api(), 0).busy_cores(), 0u);
+  // A run of a session that has just been deleted may still be about to give its core back.
+  EXPECT_TRUE(Eventually([&] { return GetChip(api(), 0).busy_cores() == 0; }));
 }
 
 TEST_F(RunLifecycleTest, ARunThatTakesTooLongFails) {

@@ -115,10 +115,9 @@ absl::Status PredicatedDispatch(Client& client, const Options& options) {
       [&]() -> absl::Status {
         PTO_ASSIGN_OR_RETURN(const std::vector<float> out,
                              WindowOf(domain, 0, "out").Read<float>(kTasks));
-        return Expect("out", out,
-                      [](size_t i) {
-                        return i >= static_cast<size_t>(kTasks / 2) ? static_cast<double>(i) : 0.0;
-                      });
+        return Expect("out", out, [](size_t i) {
+          return i >= static_cast<size_t>(kTasks / 2) ? static_cast<double>(i) : 0.0;
+        });
       });
 }
 

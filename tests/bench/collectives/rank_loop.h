@@ -54,7 +54,7 @@ static int rank_main(struct rank_io* io, int argc, char** argv) {
     rank_time(io, op, bytes, 1);
     double best = rank_time(io, op, bytes, 1);
     /* Short ones need more to be timed at all; long ones are bounded by the budget. */
-    if (best < 1e-3) best = rank_time(io, op, bytes, 20);
+    if (rank_agree(io, best < 1e-3)) best = rank_time(io, op, bytes, 20);
     const double wanted = budget / 4 / best;
     const long calls = rank_agree(io, wanted < 1 ? 1 : wanted > 50000 ? 50000 : (long)wanted);
     const long rounds = rank_agree(io, best > budget ? 1 : 4);
