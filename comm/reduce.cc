@@ -9,7 +9,8 @@
 
 // Elements do not depend on each other, also where the output is one of the inputs.
 #if defined(__clang__)
-#define PTO_EACH_ALONE _Pragma("clang loop vectorize(assume_safety)")
+// It finds that out itself, and complains where it is told and cannot make use of it.
+#define PTO_EACH_ALONE
 #else
 #define PTO_EACH_ALONE _Pragma("GCC ivdep")
 #endif
