@@ -217,5 +217,58 @@ TEST_F(EngineJointTest, ATaskWhoseTimeIsUpSaysSo) {
   EXPECT_THAT(run->errors().at(0), HasReason(reason::kTaskDeadline));
 }
 
+// Plain tasks and joint ones whose ends meet in one task: none of them may be forgotten.
+TEST_F(EngineJointTest, WhoWaitsForBothKindsIsTold) {
+  MakeEngine(2);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<TestTask> tasks;
+    for (uint32_t i = 0; i < 20; ++i) {
+      const uint32_t first = 4 * i;
+      TestTask begin;
+      if (i > 0) begin.after = {first - 1};
+      TestTask plain;
+      plain.after = {first};
+      TestTask joint = Phased(2, {0, 1});
+      joint.after = {first};
+      TestTask both;
+      both.after = {first + 1, first + 2};
+      tasks.insert(tasks.end(), {begin, plain, joint, both});
+    }
+    RunSpec spec;
+    spec.image = MakeTestGraph(tasks, clusters_, [](uint32_t, const pto_context&) { return 0; });
+    std::shared_ptr<pto::Run> run = engine_->Prepare(std::move(spec));
+    // With and without the help of the thread that begins it.
+    engine_->Start(run, round % 2 == 0 ? 1'000'000'000 : 0);
+    ASSERT_TRUE(engine_->WaitIdle(absl::Seconds(60)));
+    ASSERT_EQ(run->state(), RunState::kSucceeded) << run->counts().done << ", round " << round;
+  }
+  Finish();
+}
+
+// Collectives that take the same chips in other orders give way to each other.
+TEST_F(EngineJointTest, RunsThatWantTheSameChipsAllEnd) {
+  MakeEngine(3);
+  std::vector<TestTask> tasks;
+  for (uint32_t i = 0; i < 40; ++i) {
+    TestTask task = i % 2 == 0 ? Phased(1, {0, 1, 2}, 4) : Phased(1, {2, 1, 0}, 4);
+    if (i >= 4) task.after = {i - 4};
+    tasks.push_back(task);
+  }
+  const std::shared_ptr<const GraphImage> image =
+      MakeTestGraph(tasks, clusters_, [](uint32_t, const pto_context&) { return 0; });
+  for (int round = 0; round < 100; ++round) {
+    std::vector<std::shared_ptr<pto::Run>> runs;
+    for (int i = 0; i < 4; ++i) {
+      RunSpec spec;
+      spec.image = image;
+      runs.push_back(engine_->Prepare(std::move(spec)));
+      engine_->Start(runs.back());
+    }
+    ASSERT_TRUE(engine_->WaitIdle(absl::Seconds(60))) << "round " << round;
+    for (const auto& run : runs) ASSERT_EQ(run->state(), RunState::kSucceeded);
+  }
+  Finish();
+}
+
 }  // namespace
 }  // namespace pto

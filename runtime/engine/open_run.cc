@@ -59,9 +59,10 @@ bool OpenRun::Append(const GraphSegment& segment, std::shared_ptr<const RunSlots
   bool stopped = false;
   RunState as = RunState::kCancelled;
   {
-    // It is there: it cannot end before it begins or is stopped.
+    // Once it is accepted it can be stopped, and then the whole run may have ended.
     MutexLock lock(mutex_);
-    segments_[segment.first_task].accepted = true;
+    const auto accepted = segments_.find(segment.first_task);
+    if (accepted != segments_.end()) accepted->second.accepted = true;
     stopped = stopped_;
     as = stop_state_;
   }

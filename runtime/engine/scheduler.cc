@@ -88,6 +88,9 @@ bool Scheduler::TakeGang(Run& run, uint32_t task, std::vector<BlockPlace>* place
   for (uint32_t m = 0; m < chips.size(); ++m) {
     if (queue(chips[m]).TakeCores(run, kind, m, spec.block_num, places)) continue;
     for (const BlockPlace& place : *places) queue(place.chip).ReleaseCore(kind, place.core);
+    // Others may have come for them meanwhile, in vain.
+    for (const BlockPlace& place : *places) SeeToGangs(place.chip);
+    if (!places->empty()) parking_.Wake(ready());
     places->clear();
     return false;
   }

@@ -56,6 +56,8 @@ bool Worker::BeginJoint(uint32_t task) {
       scheduler_.trace()->OnPlaced(joint->TicketOf(place));
     }
   }
+  // From here on others may have part of the run.
+  alone_ = false;
   run.outstanding_.fetch_add(1, std::memory_order_acq_rel);
   // An executor without other work keeps one for itself, and wakes nobody for it.
   if (lane_ != nullptr && joint_ == nullptr && local_.empty()) {

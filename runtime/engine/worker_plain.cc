@@ -153,6 +153,11 @@ void Worker::RunPlain() {
       GiveAway(local_.size());
       return;
     }
+    if (joint_ != nullptr) [[unlikely]] {
+      // There is other work here after all, so the task that has its cores is for others.
+      Flush();
+      services_.errands().Push(*std::exchange(joint_, nullptr));
+    }
     task = next;
   }
 }
