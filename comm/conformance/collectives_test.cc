@@ -297,7 +297,7 @@ TEST_P(CollectivesTest, ChecksItsArguments) {
     EXPECT_EQ(pto_comm_all_reduce(window, values, values, 4, PTO_BOOL, PTO_COMM_SUM, Soon()),
               PTO_COMM_INVALID);
     EXPECT_EQ(pto_comm_all_reduce(window, values, values, 4, PTO_F32,
-                                  static_cast<pto_comm_reduce>(9), Soon()),
+                                  static_cast<pto_comm_reduce>(5), Soon()),
               PTO_COMM_INVALID);
     EXPECT_EQ(pto_comm_all_reduce(window, reinterpret_cast<char*>(values) + 1, values, 2, PTO_F32,
                                   PTO_COMM_SUM, Soon()),
