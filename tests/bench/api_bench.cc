@@ -46,7 +46,9 @@ absl::Status Measure(const Flags& flags, const std::string& self, Report& report
   const std::string ptod = flags.ptod.empty() ? FindProgram(self, "daemon/ptod") : flags.ptod;
   if (ptod.empty()) return absl::NotFoundError("ptod was not found; say where with --ptod");
   Effort effort = flags.quick ? Effort::Quick() : Effort();
-  if (flags.rounds > 0) effort.rounds = effort.long_rounds = flags.rounds;
+  if (flags.rounds > 0) {
+    effort.rounds = effort.long_rounds = effort.event_rounds = flags.rounds;
+  }
   PTO_ASSIGN_OR_RETURN(const std::unique_ptr<Servers> servers, Servers::Start(ptod, self));
   const auto wanted = [&flags](const char* part) {
     return flags.only.empty() || flags.only == part;

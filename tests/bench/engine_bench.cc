@@ -58,13 +58,13 @@ absl::Status MeasureRelaunches(const Selection& selection, const Effort& effort,
     std::unique_ptr<RegisteredGraph> registered;
     for (int i = 0; i < effort.rounds; ++i) {
       registered.reset();
-      cold_start();
+      cold_start(graph.size());
       PTO_ASSIGN_OR_RETURN(registered, RegisterGraph(graph));
       compile.Add(registered->compile_seconds());
     }
     Rounds relaunch;
     for (int i = 0; i < effort.relaunches; ++i) {
-      cold_start();
+      cold_start(graph.size());
       PTO_ASSIGN_OR_RETURN(const double seconds, registered->Relaunch());
       relaunch.Add(seconds);
     }

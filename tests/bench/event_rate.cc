@@ -195,7 +195,7 @@ absl::Status MeasureEventRate(Servers& servers, const Effort& effort, Report& re
   PTO_RETURN_IF_ERROR(bench.Prepare());
   Rounds live, bare_live, later, bare_later, tasks, batches;
   // The first round warms up.
-  for (int round = -1; round < effort.rounds; ++round) {
+  for (int round = -1; round < effort.event_rounds; ++round) {
     v1::Run run;
     PTO_ASSIGN_OR_RETURN(const Arrivals live_arrivals, bench.Live(&run));
     PTO_ASSIGN_OR_RETURN(const Arrivals bare_live_arrivals, bench.Bare(live_arrivals));

@@ -24,6 +24,8 @@ struct Effort {
   // Alternating rounds of ours and of the bare peer, for short calls and for long transfers.
   int rounds = 10;
   int long_rounds = 5;
+  // A run of so few milliseconds that only many of them say something.
+  int event_rounds = 40;
   // Calls in a round.
   int calls = 1000;
   // Runs in a round with many in flight.
@@ -37,6 +39,7 @@ struct Effort {
   static Effort Quick() {
     return {.rounds = 2,
             .long_rounds = 2,
+            .event_rounds = 2,
             .calls = 50,
             .pipelined_runs = 200,
             .event_tasks = 20'000,

@@ -1,6 +1,7 @@
 #include "tests/bench/engine/measure.h"
 
 #include <malloc.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -15,6 +16,9 @@ namespace {
 // More than the caches of a CPU hold.
 constexpr size_t kOtherBytes = size_t{96} << 20;
 constexpr size_t kCacheLine = 64;
+constexpr size_t kSmallPage = 4096;
+// More than any contender takes.
+constexpr size_t kBytesPerTask = 640;
 
 double Above(uint64_t value, uint64_t base) {
   return value > base ? static_cast<double>(value - base) : 0;
@@ -57,12 +61,23 @@ struct Samples {
   }
 };
 
+// Memory that was just freed is what the system hands out next.
+void TouchAndFree(size_t bytes) {
+  void* const memory =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return;
+  (void)madvise(memory, bytes, MADV_HUGEPAGE);
+  for (size_t at = 0; at < bytes; at += kSmallPage) static_cast<volatile char*>(memory)[at] = 1;
+  munmap(memory, bytes);
+}
+
 }  // namespace
 
 ColdStart::ColdStart() : other_(kOtherBytes) {}
 
-void ColdStart::operator()() {
+void ColdStart::operator()(size_t tasks) {
   malloc_trim(0);
+  TouchAndFree(tasks * kBytesPerTask);
   for (size_t at = 0; at < other_.size(); at += kCacheLine) ++other_[at];
 }
 
@@ -74,7 +89,7 @@ absl::StatusOr<Costs> Measure(const TaskGraph& graph, const std::vector<Entry>& 
   for (int round = 0; round < rounds; ++round) {
     for (const Entry& entry : entries) {
       if (round >= entry.rounds) continue;
-      cold_start();
+      cold_start(graph.size());
       PTO_RETURN_IF_ERROR(samples[entry.contender].Add(graph, *entry.scheduler));
     }
   }

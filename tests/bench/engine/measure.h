@@ -37,7 +37,10 @@ class ColdStart {
  public:
   ColdStart();
   // Gives free memory back to the system too, so that no round lives on what another one left.
-  void operator()();
+  // Then sees to it that the system has as much as a graph of so many tasks will want: a virtual
+  // machine returns what was free for some seconds to its host, and gets it back page by page at
+  // more than a microsecond each, which whoever comes first would pay.
+  void operator()(size_t tasks);
 
  private:
   std::vector<char> other_;
