@@ -32,10 +32,31 @@ void PlainCalls::SetKernel(uint32_t kernel) {
   context_.tensor_count = kernel_->argument_count;
   context_.scalar_count = kernel_->scalar_count;
   has_data_ = kernel_->argument_count > 0 || kernel_->scalar_count > 0;
+  for (uint32_t i = 0; i < kernel_->argument_count; ++i) laid_out_[i].layout = kNothing;
+}
+
+inline void PlainCalls::FillTensor(uint32_t tensor, uint32_t argument) {
+  const ImageTensor& record = ticket_.run->image().tensors()[tensor];
+  LaidOut& laid_out = laid_out_[argument];
+  if (record.layout != laid_out.layout || record.slot != laid_out.slot) [[unlikely]] {
+    TaskData::Fill(*ticket_.run, tensor, tensors_[argument]);
+    laid_out.layout = record.layout;
+    laid_out.slot = record.slot;
+    laid_out.element_bytes = kernels::DtypeSize(tensors_[argument].dtype);
+    auto* const data = static_cast<std::byte*>(tensors_[argument].data);
+    laid_out.start = data == nullptr
+                         ? nullptr
+                         : data - static_cast<uint64_t>(record.offset) * laid_out.element_bytes;
+    return;
+  }
+  if (laid_out.start == nullptr) return;
+  tensors_[argument].data =
+      laid_out.start + static_cast<uint64_t>(record.offset) * laid_out.element_bytes;
 }
 
 void PlainCalls::FillData() {
-  TaskData::FillTensors(*ticket_.run, ticket_.task, 0, tensors_);
+  const absl::Span<const uint32_t> args = ticket_.run->image().args(ticket_.task);
+  for (uint32_t i = 0; i < args.size(); ++i) FillTensor(args[i], i);
   TaskData::FillScalars(*ticket_.run, ticket_.task, scalars_);
 }
 

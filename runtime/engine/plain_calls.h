@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/status/status.h"
@@ -36,6 +37,7 @@ class PlainCalls {
  private:
   void SetKernel(uint32_t kernel);
   void FillData();
+  void FillTensor(uint32_t tensor, uint32_t argument);
   // Makes the state as new after a call that has used it, and returns how that ended.
   BlockEnd Renew(BlockEnd end);
 
@@ -49,6 +51,16 @@ class PlainCalls {
   const pto_tensor* const members_[1] = {tensors_};
   pto_scalar scalars_[PTO_MAX_SCALARS];
   pto_tensor tensors_[PTO_MAX_ARGS];
+  // What is laid out in tensors_: most tasks take tensors like those of the one before, elsewhere
+  // in the same memory. Only what the kernel has arguments for has a value.
+  struct LaidOut {
+    uint32_t layout;  // kNothing at first
+    uint32_t slot;
+    std::byte* start;  // of the slot; nullptr when there is nothing to point to
+    uint64_t element_bytes;
+  };
+  static constexpr uint32_t kNothing = 0xffffffff;
+  LaidOut laid_out_[PTO_MAX_ARGS];
 };
 
 }  // namespace pto

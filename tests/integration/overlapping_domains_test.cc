@@ -30,27 +30,29 @@ TensorRef Window(GraphBuilder& graph, const Domain& domain, uint32_t rank, const
 }
 
 // Rank r puts in number * (r + 1), and what all of them give is added to every rank's total. A
-// signal goes around, and rank 0 adds only when it is back: a stale one would let it go too soon.
+// signal goes to the next rank, and rank 0 counts a lap only when its own is there: a stale one
+// would come too soon, and make two.
 void Describe(GraphBuilder& graph, const Domain& domain, const std::vector<uint32_t>& chips) {
   const ScalarRef number = graph.Scalar(kNumber, 0.0);
+  const auto ranks = static_cast<uint32_t>(chips.size());
   std::vector<GroupMember> members;
-  for (uint32_t r = 0; r < chips.size(); ++r) {
+  for (uint32_t r = 0; r < ranks; ++r) {
     const TensorRef x = Window(graph, domain, r, "x");
     graph.Task("fill", chips[r], {x}).Scalar(number);
     graph.Task("scale", chips[r], {x, x}).Scalar(r + 1.0);
     members.push_back({chips[r], {x, Window(graph, domain, r, "sum")}});
   }
   graph.Group("all_reduce", members).Scalar(1).Scalar(0).Scalar(0);
-  for (uint32_t r = 0; r < chips.size(); ++r) {
-    const TensorRef total = Window(graph, domain, r, "total");
-    TaskRef added = graph.Task("add", chips[r], {total, Window(graph, domain, r, "sum"), total});
-    const uint32_t next = (r + 1) % static_cast<uint32_t>(chips.size());
-    const TensorRef signal =
-        graph.Tensor(absl::StrCat("signal", next), *domain.Signals(next), v1::I64, {1});
-    graph.Notify(signal, 1, v1::ADD).After(added);
+  std::vector<TensorRef> signals;
+  for (uint32_t r = 0; r < ranks; ++r) {
+    signals.push_back(graph.Tensor(absl::StrCat("signal", r), *domain.Signals(r), v1::I64, {1}));
   }
-  const TensorRef back = graph.Tensor("back", *domain.Signals(0), v1::I64, {1});
-  const TaskRef arrived = graph.WaitFor(back, v1::EQ, 1);
+  for (uint32_t r = 0; r < ranks; ++r) {
+    const TensorRef total = Window(graph, domain, r, "total");
+    const TaskRef added = graph.Task("add", chips[r], {total, members[r].args[1], total});
+    graph.Notify(signals[(r + 1) % ranks], 1, v1::ADD).After(added);
+  }
+  const TaskRef arrived = graph.WaitFor(signals[0], v1::EQ, 1);
   const TensorRef laps = Window(graph, domain, 0, "laps");
   graph.Task("add", chips[0], {laps, Window(graph, domain, 0, "ones"), laps}).After(arrived);
 }
