@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -12,6 +13,13 @@
 namespace pto::kernels::collectives {
 
 inline constexpr uint32_t kMaxRanks = 64;
+
+// No more elements than these are not worth a second call, where each stands for `weight` that are
+// moved.
+inline int64_t WorthACall(int64_t weight, int64_t element_bytes) {
+  constexpr int64_t kBytes = 16 << 10;
+  return std::max<int64_t>(kBytes / weight / 64, 1) * 64 / element_bytes;
+}
 
 // For the plans of collectives: looks at the tensors of all ranks, and says who does not fit. Each
 // check returns 0, or writes what is wrong to the message and returns what the plan is to return.
@@ -39,6 +47,10 @@ class LaunchCheck {
   const std::byte* data(uint32_t rank, uint32_t argument) const {
     return static_cast<const std::byte*>(tensor(rank, argument).data);
   }
+
+  // Says in the plan what follows when all calls share so many elements by Call::ShareOf, in every
+  // phase, and nothing but the launch decides about it.
+  void Shares(pto_plan* plan, int64_t total, int64_t weight) const;
 
   // "kernel: text", cut to what fits.
   int32_t Refuse(absl::string_view text) const;

@@ -12,8 +12,6 @@
 namespace pto::kernels::collectives {
 namespace {
 
-// A call that would move fewer bytes than these is not worth it.
-constexpr int64_t kWorthACall = 16 << 10;
 // What goes to several ranks stays in the nearest cache in between.
 constexpr int64_t kTileBytes = 8 << 10;
 // After so many bytes it is asked whether the run was stopped.
@@ -34,9 +32,9 @@ Share Call::ShareOf(int64_t total, int64_t weight) const {
   const int64_t calls = int64_t{context_->member_count} * context_->block_count;
   const int64_t index =
       int64_t{context_->member_index} * context_->block_count + context_->block_index;
-  const int64_t bytes = std::max<int64_t>(kWorthACall / weight / 64, 1) * 64;
-  if (total * element_bytes_ <= bytes) return index == 0 ? Share{0, total} : Share{total, total};
-  return PartOf(total, calls, index, bytes / element_bytes_);
+  const int64_t least = WorthACall(weight, element_bytes_);
+  if (total <= least) return index == 0 ? Share{0, total} : Share{total, total};
+  return PartOf(total, calls, index, least);
 }
 
 Share Call::BlockPart(Share all) const {
