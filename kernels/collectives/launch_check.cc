@@ -13,7 +13,7 @@ namespace pto::kernels::collectives {
 
 void LaunchCheck::Shares(pto_plan* plan, int64_t total, int64_t weight) const {
   plan->fixed = 1;
-  if (total <= WorthACall(weight, static_cast<int64_t>(element_bytes()))) plan->calls = 1;
+  if (IsForOneCall(total * static_cast<int64_t>(element_bytes()), weight)) plan->calls = 1;
 }
 
 int32_t LaunchCheck::Refuse(absl::string_view text) const {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -14,11 +13,12 @@ namespace pto::kernels::collectives {
 
 inline constexpr uint32_t kMaxRanks = 64;
 
-// No more elements than these are not worth a second call, where each stands for `weight` that are
-// moved.
-inline int64_t WorthACall(int64_t weight, int64_t element_bytes) {
-  constexpr int64_t kBytes = 16 << 10;
-  return std::max<int64_t>(kBytes / weight / 64, 1) * 64 / element_bytes;
+// A call that would move fewer bytes than these is not worth it.
+inline constexpr int64_t kWorthACall = 16 << 10;
+// Whether so many bytes, each of which stands for `weight` that are moved, are too few for a second
+// call. Asked for each task, so it divides nothing.
+inline bool IsForOneCall(int64_t bytes, int64_t weight) {
+  return bytes <= 64 || bytes * weight <= kWorthACall;
 }
 
 // For the plans of collectives: looks at the tensors of all ranks, and says who does not fit. Each

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <new>
 #include <utility>
 
@@ -65,11 +66,13 @@ BlockTicket JointTask::TicketOf(const BlockPlace& place) const {
 bool JointTask::IsLaidOut() const {
   if (laid_out_ == kNoTask || plan_.fixed == 0) return false;
   const GraphImage& image = run().image();
+  if (image.tasks()[task_].kernel != image.tasks()[laid_out_].kernel) return false;
   // The arguments of one member follow those of the one before.
-  return image.tasks()[task_].kernel == image.tasks()[laid_out_].kernel &&
-         std::equal(image.args(task_).data(), image.args(task_).data() + tensors_.size(),
-                    image.args(laid_out_).data()) &&
-         image.scalar_refs(task_) == image.scalar_refs(laid_out_);
+  const uint32_t* const args = image.args(task_).data();
+  if (!std::equal(args, args + tensors_.size(), image.args(laid_out_).data())) return false;
+  pto_scalar scalars[PTO_MAX_SCALARS];
+  TaskData::FillScalars(run(), task_, scalars);
+  return std::memcmp(scalars, scalars_, context_.scalar_count * sizeof(pto_scalar)) == 0;
 }
 
 void JointTask::LayOut() {

@@ -192,6 +192,9 @@ class Worker {
   // Makes calls until there is none left to make.
   void Drive(JointTask& joint);
   void AskForHelp(JointTask& joint);
+  // After a task that was shared: the next one of a chain comes at once, and to fall asleep and be
+  // woken for it takes longer than most of them.
+  void AwaitMore();
   // Takes back what was asked and nobody has come for, when there is nothing left to do.
   void TakeBackHelp(JointTask& joint);
   void EndJoint(JointTask& joint, bool failed, int64_t start_ns);

@@ -16,6 +16,11 @@ namespace {
 // its wake-up takes.
 constexpr double kPatienceMicroseconds = 20;
 
+uint64_t PatienceTicks() {
+  static const auto ticks = static_cast<uint64_t>(kPatienceMicroseconds * TicksPerMicrosecond());
+  return ticks;
+}
+
 // How many that are over are kept for the next ones.
 constexpr size_t kSpareJoints = 4;
 
@@ -106,13 +111,17 @@ void Worker::RunJoint(JointTask& first) {
   BeginStretch(first.TicketOf(first.places()[0]));
   alone_ = IsAlone();
   uint32_t done = 0;
+  bool shared = false;
   for (JointTask* joint = &first; joint != nullptr; joint = NextJoint(run, ++done)) {
-    if (!DoJoint(*joint)) LeaveJoint(*joint);
+    const bool kept = DoJoint(*joint);
+    shared = joint->worth_sharing();
+    if (!kept) LeaveJoint(*joint);
   }
   Flush();
   alone_ = false;
   --holds_;
   scheduler_.Drop(run);
+  if (shared) AwaitMore();
 }
 
 JointTask* Worker::NextJoint(const Run& run, uint32_t done) {
@@ -200,6 +209,16 @@ void Worker::HelpJoint(JointTask& joint, JointHelp& help) {
   help.Forget();
   LeaveJoint(joint);
   scheduler_.Drop(run);
+  AwaitMore();
+}
+
+void Worker::AwaitMore() {
+  if (lane_ == nullptr || joint_ != nullptr) return;
+  const uint64_t until = Ticks() + PatienceTicks();
+  while (services_.errands().size() == 0 && lane_->runnable() == 0 && scheduler_.ready() == 0 &&
+         Ticks() < until) {
+    __builtin_ia32_pause();
+  }
 }
 
 void Worker::Drive(JointTask& joint) {
@@ -218,8 +237,7 @@ void Worker::Drive(JointTask& joint) {
       continue;
     }
     if (!joint.has_more_phases()) break;
-    const uint64_t until =
-        Ticks() + static_cast<uint64_t>(kPatienceMicroseconds * TicksPerMicrosecond());
+    const uint64_t until = Ticks() + PatienceTicks();
     while (!joint.has_unclaimed() && joint.has_more_phases()) {
       // The next phase asks anew.
       if (Ticks() > until) return;
