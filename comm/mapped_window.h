@@ -39,7 +39,7 @@ class MappedWindow final : public Window {
   uint32_t index() const { return spec_.index; }
   uint32_t count() const { return static_cast<uint32_t>(spec_.ranks.size()); }
   const WindowSpec& spec() const { return spec_; }
-  // How many collectives' calls there is room for, and the place of the one that begins with a step.
+  // How many collectives' calls there is room for, and where the one is that begins with a step.
   uint64_t calls() const { return calls_; }
   uint64_t call_place(uint64_t step) const { return step & (calls_ - 1); }
   std::byte* data(uint32_t peer) const {

@@ -243,8 +243,8 @@ typedef struct pto_plan {
 
 /*
  * Looks at all of a task at once: before the graph is accepted, and again when the task starts,
- * since a launch may bind other scalars and other memory. Returns 0, or writes what is wrong to `message` and
- * returns something else.
+ * since a launch may bind other scalars and memory. Returns 0, or writes what is wrong to `message`
+ * and returns something else.
  */
 typedef int32_t (*pto_plan_function)(const pto_launch* launch, pto_plan* plan, char* message,
                                      size_t message_size);

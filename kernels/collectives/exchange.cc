@@ -72,12 +72,13 @@ int32_t AllToAll(const pto_context* context) {
     in_place |= call.at(rank, kIn) == call.at(rank, kOut);
   }
   if (in_place) {
-    ForParts(call.ShareOf(PairCount(ranks) * count, 4), count, [&](uint32_t pair, int64_t begin, int64_t end) {
-      uint32_t i = 0;
-      uint32_t j = 0;
-      PairAt(pair, ranks, &i, &j);
-      Exchange(call, i, j, count, begin, end);
-    });
+    ForParts(call.ShareOf(PairCount(ranks) * count, 4), count,
+             [&](uint32_t pair, int64_t begin, int64_t end) {
+               uint32_t i = 0;
+               uint32_t j = 0;
+               PairAt(pair, ranks, &i, &j);
+               Exchange(call, i, j, count, begin, end);
+             });
     return 0;
   }
   const int64_t total = count * ranks * ranks;

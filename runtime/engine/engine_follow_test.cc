@@ -127,11 +127,11 @@ TEST_F(EngineFollowTest, IndependentTasksAreAllDoneOnce) {
   for (const uint32_t executors : {0u, 1u, 3u}) {
     MakeEngine(executors);
     std::vector<std::atomic<uint32_t>> calls(500);
-    std::shared_ptr<pto::Run> run = Start(Graph(std::vector<TestTask>(500, FullWidth()),
-                                                [&](uint32_t task, const pto_context&) {
-                                                  ++calls[task];
-                                                  return 0;
-                                                }));
+    std::shared_ptr<pto::Run> run = Start(
+        Graph(std::vector<TestTask>(500, FullWidth()), [&](uint32_t task, const pto_context&) {
+          ++calls[task];
+          return 0;
+        }));
     Finish();
     EXPECT_EQ(run->state(), RunState::kSucceeded);
     for (const auto& count : calls) EXPECT_EQ(count.load(), 4u);
@@ -142,9 +142,8 @@ TEST_F(EngineFollowTest, IndependentTasksAreAllDoneOnce) {
 TEST_F(EngineFollowTest, AFailureAmongIndependentTasksStopsNoneOfTheOthers) {
   MakeEngine(2);
   std::shared_ptr<pto::Run> run =
-      Start(Graph(std::vector<TestTask>(200, FullWidth()), [&](uint32_t task, const pto_context&) {
-        return task == 50 ? 7 : 0;
-      }));
+      Start(Graph(std::vector<TestTask>(200, FullWidth()),
+                  [&](uint32_t task, const pto_context&) { return task == 50 ? 7 : 0; }));
   Finish();
   EXPECT_EQ(run->state(), RunState::kFailed);
   EXPECT_EQ(run->counts().done, 199u);

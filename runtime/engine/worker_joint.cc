@@ -343,8 +343,7 @@ void Worker::GiveFollowers(JointTask& joint) {
 void Worker::ShareFollowers(JointTask& joint) {
   JointTask* const other = TakeJoint(joint.followers.back());
   if (other == nullptr) return;
-  const auto middle =
-      joint.followers.begin() + static_cast<ptrdiff_t>(joint.followers.size() / 2);
+  const auto middle = joint.followers.begin() + static_cast<ptrdiff_t>(joint.followers.size() / 2);
   other->followers.assign(middle, joint.followers.end() - 1);
   joint.followers.erase(middle, joint.followers.end());
   Flush();
