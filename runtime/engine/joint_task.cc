@@ -213,7 +213,8 @@ bool JointTask::OpenNext() {
   return true;
 }
 
-void JointTask::ReserveHelp(uint32_t count) {
+void JointTask::SetHelp(uint32_t count) {
+  help_count_ = count;
   while (helps_.size() < count) helps_.push_back(std::make_unique<JointHelp>(*this));
 }
 

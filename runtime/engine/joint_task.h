@@ -109,9 +109,11 @@ class JointTask final : public Errand {
   // Whether more threads than one are worth their wake-up.
   bool worth_sharing() const { return calls_ > 1 && plan_.phase_bytes >= kSharedBytes; }
 
-  // Makes room for so many that can be asked to help. Before others work on it.
-  void ReserveHelp(uint32_t count);
-  absl::Span<const std::unique_ptr<JointHelp>> helps() const { return helps_; }
+  // Says how many others can be asked to help. Before they are.
+  void SetHelp(uint32_t count);
+  absl::Span<const std::unique_ptr<JointHelp>> helps() const {
+    return absl::MakeConstSpan(helps_).first(help_count_);
+  }
   // When it began: on the clock, if others work on it too.
   int64_t start_ns = 0;
 
@@ -158,6 +160,7 @@ class JointTask final : public Errand {
   std::atomic<bool> failed_{false};
   std::atomic<uint32_t> users_{1};
   std::vector<std::unique_ptr<JointHelp>> helps_;
+  uint32_t help_count_ = 0;
 };
 
 }  // namespace pto

@@ -180,7 +180,7 @@ void Worker::ShareJoint(JointTask& joint) {
   Flush();
   BeginStretch(joint.TicketOf(joint.places()[0]));
   joint.start_ns = recorder_.base_ns();
-  joint.ReserveHelp(std::min(joint.calls(), std::max(scheduler_.executors(), 1u)) - 1);
+  joint.SetHelp(std::min(joint.calls(), std::max(scheduler_.executors(), 1u)) - 1);
   AskForHelp(joint);
   Drive(joint);
 }
