@@ -61,25 +61,29 @@ absl::StatusOr<std::byte*> CollectiveSteps::InlineSlot() {
     PTO_RETURN_IF_ERROR(window_.header().broken_by.Get(WindowHeader::kBroken));
   }
   // The slot was used that many steps ago; who has gone one further has read it.
-  if (entry_ >= MemberWords::kCalls) {
-    const uint64_t free_at = entry_ - MemberWords::kCalls + 1;
+  if (entry_ >= window_.calls()) {
+    const uint64_t free_at = entry_ - window_.calls() + 1;
     if (window_.all_reached() < free_at) {
+      // Others may be further by now, which is good to know next time.
+      uint64_t reached = ~uint64_t{0};
       for (uint32_t peer = 0; peer < count(); ++peer) {
+        if (peer == me()) continue;
         PTO_RETURN_IF_ERROR(AwaitStep(peer, free_at));
+        reached = std::min(reached, window_.words(peer).step.load(std::memory_order_acquire));
       }
-      window_.set_all_reached(free_at);
+      window_.set_all_reached(reached);
     }
   }
   return window_.inline_slot(me(), entry_);
 }
 
 void CollectiveSteps::Enter() {
-  window_.words(me()).calls[entry_ % MemberWords::kCalls].call = call_;
+  window_.words(me()).calls[window_.call_place(entry_)].call = call_;
   Publish();
 }
 
 const CollectiveCall& CollectiveSteps::CallOf(uint32_t peer) const {
-  return window_.words(peer).calls[entry_ % MemberWords::kCalls].call;
+  return window_.words(peer).calls[window_.call_place(entry_)].call;
 }
 
 absl::Status CollectiveSteps::AwaitCall(uint32_t peer) {
