@@ -97,8 +97,8 @@ absl::Status MeasureOpenRate(Servers& servers, const Effort& effort, Report& rep
               .unit = "MiB",
               .against = "after a tenth of the tasks",
               .against_value = first > 0 ? first : resident,
-              // What is in flight differs by some MiB from one time to the next; what is kept of each
-              // task would make it nearly ten.
+              // What is in flight differs by some MiB from one time to the next; what is kept of
+              // each task would make it nearly ten.
               .target = Target::AtMost(2)});
   return absl::OkStatus();
 }
