@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <random>
 #include <thread>
 #include <utility>
 
@@ -165,7 +166,9 @@ std::string ThreadError() {
 
 std::string UniqueJob() {
   static std::atomic<int> count{0};
-  return absl::StrCat("test-", getpid(), "-", count++);
+  // In a sandbox process ids begin anew, and what a test that was killed left must not be met.
+  static const unsigned int chance = std::random_device()();
+  return absl::StrCat("test-", getpid(), "-", chance, "-", count++);
 }
 
 void RunRanks(const Backend& backend, uint32_t size, const std::function<void(Rank&)>& body,
