@@ -45,9 +45,10 @@ CollectiveSteps::CollectiveSteps(MappedWindow& window, const CollectiveCall& cal
 
 absl::Status CollectiveSteps::Finish(const absl::Status& status) {
   if (status.ok()) return status;
-  if (window_.ExchangeFailed()) {
-    return Broken(absl::StrCat("a collective failed here before: ", status.message()));
+  if (!window_.failure().ok()) {
+    return Broken(absl::StrCat("a collective failed here before: ", window_.failure().message()));
   }
+  window_.set_failure(status);
   WindowHeader& header = window_.header();
   uint32_t whole = 0;
   if (header.broken.compare_exchange_strong(whole, 1)) {
@@ -58,6 +59,8 @@ absl::Status CollectiveSteps::Finish(const absl::Status& status) {
 
 absl::StatusOr<std::byte*> CollectiveSteps::InlineSlot() {
   if (window_.header().broken.load(std::memory_order_relaxed) != 0) {
+    // Who was the first to fail may not have written its error yet.
+    PTO_RETURN_IF_ERROR(window_.failure());
     PTO_RETURN_IF_ERROR(window_.header().broken_by.Get(WindowHeader::kBroken));
   }
   // The slot was used that many steps ago; who has gone one further has read it.

@@ -56,8 +56,9 @@ class MappedWindow final : public Window {
   // A step of the collectives that this member has seen all others reach.
   uint64_t all_reached() const { return all_reached_; }
   void set_all_reached(uint64_t step) { all_reached_ = std::max(all_reached_, step); }
-  // Whether this member has failed in a collective before; from now on it has.
-  bool ExchangeFailed() { return std::exchange(failed_, true); }
+  // How this member first failed in a collective; OK while it has not.
+  const absl::Status& failure() const { return failure_; }
+  void set_failure(const absl::Status& status) { failure_ = status; }
   // An error when a member has died or aborted, or has left although it is `needed`.
   absl::Status CheckMembers(RankSet needed) const;
   std::string List(RankSet members) const { return ListRanks(spec_.ranks, members); }
@@ -91,7 +92,7 @@ class MappedWindow final : public Window {
   WindowHeader* header_ = nullptr;
   bool attached_ = false;
   uint64_t all_reached_ = 0;
-  bool failed_ = false;
+  absl::Status failure_;
 };
 
 }  // namespace pto::comm
