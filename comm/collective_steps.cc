@@ -61,8 +61,8 @@ absl::StatusOr<std::byte*> CollectiveSteps::InlineSlot() {
     PTO_RETURN_IF_ERROR(window_.header().broken_by.Get(WindowHeader::kBroken));
   }
   // The slot was used that many steps ago; who has gone one further has read it.
-  if (entry_ >= MemberWords::kCalls) {
-    const uint64_t free_at = entry_ - MemberWords::kCalls + 1;
+  if (entry_ >= window_.calls()) {
+    const uint64_t free_at = entry_ - window_.calls() + 1;
     if (window_.all_reached() < free_at) {
       for (uint32_t peer = 0; peer < count(); ++peer) {
         PTO_RETURN_IF_ERROR(AwaitStep(peer, free_at));
@@ -74,12 +74,12 @@ absl::StatusOr<std::byte*> CollectiveSteps::InlineSlot() {
 }
 
 void CollectiveSteps::Enter() {
-  window_.words(me()).calls[entry_ % MemberWords::kCalls].call = call_;
+  window_.words(me()).calls[window_.call_place(entry_)].call = call_;
   Publish();
 }
 
 const CollectiveCall& CollectiveSteps::CallOf(uint32_t peer) const {
-  return window_.words(peer).calls[entry_ % MemberWords::kCalls].call;
+  return window_.words(peer).calls[window_.call_place(entry_)].call;
 }
 
 absl::Status CollectiveSteps::AwaitCall(uint32_t peer) {

@@ -35,8 +35,12 @@ static_assert(sizeof(CollectiveCall) <= 64);
 // One member's words in a window. What peers poll has a cache line of its own.
 struct alignas(64) MemberWords {
   enum State : uint32_t { kAbsent = 0, kAttached = 1, kLeft = 2 };
-  // How far a member can be ahead of another in collectives that do not make it wait.
-  static constexpr uint32_t kCalls = 4;
+  // How far a member can be ahead of another in collectives that do not make it wait: a power of
+  // two, at most kCalls. Two members most often have a CPU each, and then few places that are used
+  // again and again stay in its cache. More may have to take turns on the CPUs, which costs least
+  // when each of them gets far before it has to wait.
+  static constexpr uint32_t kCalls = 16;
+  static constexpr uint32_t CallsOf(size_t members) { return members <= 2 ? 4 : kCalls; }
 
   std::atomic<uint32_t> state;
   alignas(64) Bell signal_bell;
@@ -46,7 +50,7 @@ struct alignas(64) MemberWords {
   struct alignas(64) Call {
     CollectiveCall call;
   };
-  Call calls[kCalls];  // of step s in s % kCalls
+  Call calls[kCalls];  // see MappedWindow::call_place
 };
 
 // What a window's segment begins with.
@@ -82,7 +86,11 @@ struct WindowLayout {
   static constexpr uint32_t kLeastScratch = 64 * 1024;
   // Of the scratch: a short message for each call, beside what long messages are staged in.
   static constexpr size_t kInlineBytes = 16384;
-  static constexpr size_t kInlineTotal = kInlineBytes * MemberWords::kCalls;
+  // Not a multiple of a page, so that short messages do not all compete for the same few places of
+  // the nearest cache.
+  static constexpr size_t kInlineStride = kInlineBytes + 256;
+  static constexpr size_t kInlineTotal =
+      (kInlineStride * MemberWords::kCalls + kPage - 1) / kPage * kPage;
 
   size_t signals, signal_stride;
   size_t scratch, scratch_stride;

@@ -229,12 +229,22 @@ typedef struct pto_plan {
   uint32_t phases;          /* 1 unless the kernel says more */
   uint64_t workspace_bytes; /* memory that all blocks share until the task ends; 0: none */
   uint64_t phase_bytes;     /* about how much a phase reads and writes, on all chips together */
+  /*
+   * How many calls of each phase have something to do: the first ones, counted member by member
+   * and block by block. The engine makes no others. 0: all have.
+   */
+  uint32_t calls;
+  /*
+   * 1: all of this follows from the launch alone, not from what is in the tensors' memory. The
+   * engine does not ask again for a task with the same launch.
+   */
+  uint32_t fixed;
 } pto_plan;
 
 /*
  * Looks at all of a task at once: before the graph is accepted, and again when the task starts,
- * since a launch may bind other scalars. Returns 0, or writes what is wrong to `message` and
- * returns something else.
+ * since a launch may bind other scalars and memory. Returns 0, or writes what is wrong to `message`
+ * and returns something else.
  */
 typedef int32_t (*pto_plan_function)(const pto_launch* launch, pto_plan* plan, char* message,
                                      size_t message_size);

@@ -139,8 +139,10 @@ int32_t PlanAllReduce(const pto_launch* launch, pto_plan* plan, char* message, s
   const uint64_t ranks = check.ranks();
   const uint64_t bytes = check.bytes(kIn);
   plan->phase_bytes = 2 * ranks * bytes;
+  plan->fixed = 1;
   switch (Choose(check.scalar(1), check.scalar(2))) {
     case kAuto:
+      check.Shares(plan, count, 2 * check.ranks());
       break;
     case kOneShot: {
       plan->phase_bytes = ranks * (ranks + 1) * bytes;

@@ -54,6 +54,8 @@ void Exchange(const Call& call, uint32_t i, uint32_t j, int64_t count, int64_t b
   if (i != j) give(j, i);
 }
 
+int64_t PairCount(int64_t ranks) { return ranks * (ranks + 1) / 2; }
+
 // Pair number `index` of those with i <= j, row by row.
 void PairAt(int64_t index, uint32_t ranks, uint32_t* i, uint32_t* j) {
   *i = 0;
@@ -70,13 +72,13 @@ int32_t AllToAll(const pto_context* context) {
     in_place |= call.at(rank, kIn) == call.at(rank, kOut);
   }
   if (in_place) {
-    const int64_t pairs = int64_t{ranks} * (ranks + 1) / 2;
-    ForParts(call.ShareOf(pairs * count, 4), count, [&](uint32_t pair, int64_t begin, int64_t end) {
-      uint32_t i = 0;
-      uint32_t j = 0;
-      PairAt(pair, ranks, &i, &j);
-      Exchange(call, i, j, count, begin, end);
-    });
+    ForParts(call.ShareOf(PairCount(ranks) * count, 4), count,
+             [&](uint32_t pair, int64_t begin, int64_t end) {
+               uint32_t i = 0;
+               uint32_t j = 0;
+               PairAt(pair, ranks, &i, &j);
+               Exchange(call, i, j, count, begin, end);
+             });
     return 0;
   }
   const int64_t total = count * ranks * ranks;
@@ -181,6 +183,15 @@ int32_t PlanAllToAll(const pto_launch* launch, pto_plan* plan, char* message, si
   if (int32_t refused = check.AllHave(kOut, count)) return refused;
   if (int32_t refused = check.AllInPlaceOrApart(kIn, kOut)) return refused;
   plan->phase_bytes = 2 * check.bytes(kIn) * check.ranks();
+  bool in_place = false;
+  for (uint32_t rank = 0; rank < check.ranks(); ++rank) {
+    in_place |= check.data(rank, kIn) == check.data(rank, kOut);
+  }
+  if (in_place) {
+    check.Shares(plan, PairCount(check.ranks()) * (count / check.ranks()), 4);
+  } else {
+    check.Shares(plan, count * check.ranks(), 2);
+  }
   return 0;
 }
 

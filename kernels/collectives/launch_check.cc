@@ -10,6 +10,12 @@
 #include "kernels/check.h"
 
 namespace pto::kernels::collectives {
+
+void LaunchCheck::Shares(pto_plan* plan, int64_t total, int64_t weight) const {
+  plan->fixed = 1;
+  if (IsForOneCall(total * static_cast<int64_t>(element_bytes()), weight)) plan->calls = 1;
+}
+
 int32_t LaunchCheck::Refuse(absl::string_view text) const {
   if (message_ != nullptr && message_size_ > 0) {
     const std::string full = absl::StrCat(kernel_.name, ": ", text);

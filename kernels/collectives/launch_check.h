@@ -13,6 +13,14 @@ namespace pto::kernels::collectives {
 
 inline constexpr uint32_t kMaxRanks = 64;
 
+// A call that would move fewer bytes than these is not worth it.
+inline constexpr int64_t kWorthACall = 16 << 10;
+// Whether so many bytes, each of which stands for `weight` that are moved, are too few for a second
+// call. Asked for each task, so it divides nothing.
+inline bool IsForOneCall(int64_t bytes, int64_t weight) {
+  return bytes <= 64 || bytes * weight <= kWorthACall;
+}
+
 // For the plans of collectives: looks at the tensors of all ranks, and says who does not fit. Each
 // check returns 0, or writes what is wrong to the message and returns what the plan is to return.
 class LaunchCheck {
@@ -39,6 +47,10 @@ class LaunchCheck {
   const std::byte* data(uint32_t rank, uint32_t argument) const {
     return static_cast<const std::byte*>(tensor(rank, argument).data);
   }
+
+  // Says in the plan what follows when all calls share so many elements by Call::ShareOf, in every
+  // phase, and nothing but the launch decides about it.
+  void Shares(pto_plan* plan, int64_t total, int64_t weight) const;
 
   // "kernel: text", cut to what fits.
   int32_t Refuse(absl::string_view text) const;

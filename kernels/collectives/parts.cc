@@ -84,6 +84,7 @@ int32_t PlanScatter(const pto_launch* launch, pto_plan* plan, char* message, siz
   if (int32_t refused = check.Has(root, kIn, count * check.ranks())) return refused;
   if (int32_t refused = check.InPlaceOrApart(root, kIn, kOut, -(root * count))) return refused;
   plan->phase_bytes = 2 * check.bytes(kOut) * check.ranks();
+  check.Shares(plan, count * check.ranks(), 2);
   return 0;
 }
 
@@ -97,6 +98,7 @@ int32_t PlanGather(const pto_launch* launch, pto_plan* plan, char* message, size
   if (int32_t refused = check.Has(root, kOut, count * check.ranks())) return refused;
   if (int32_t refused = check.InPlaceOrApart(root, kIn, kOut, root * count)) return refused;
   plan->phase_bytes = 2 * check.bytes(kIn) * check.ranks();
+  check.Shares(plan, count * check.ranks(), 2);
   return 0;
 }
 
@@ -113,10 +115,13 @@ int32_t PlanSendRecv(const pto_launch* launch, pto_plan* plan, char* message, si
     if (int32_t refused = check.InPlaceOrApart(from, kIn, kOut, 0)) return refused;
   }
   plan->phase_bytes = 2 * static_cast<uint64_t>(check.count(from, kIn)) * check.element_bytes();
+  check.Shares(plan, check.count(from, kIn), 2);
   return 0;
 }
 
-int32_t PlanBarrier(const pto_launch* launch, pto_plan*, char* message, size_t size) {
+int32_t PlanBarrier(const pto_launch* launch, pto_plan* plan, char* message, size_t size) {
+  plan->calls = 1;
+  plan->fixed = 1;
   return LaunchCheck(kKernels[3], launch, message, size).RankCount();
 }
 

@@ -57,6 +57,7 @@ PhaseResult RunPhases(const pto_kernel_info& kernel, const std::vector<RankTenso
   for (context.phase = 0; context.phase < result.plan.phases; ++context.phase) {
     for (uint32_t rank = launch.member_count; rank-- > 0;) {
       for (uint32_t block = block_count; block-- > 0;) {
+        if (result.plan.calls != 0 && rank * block_count + block >= result.plan.calls) continue;
         context.member_index = context.chip = rank;
         context.block_index = block;
         context.tensors = members[rank];

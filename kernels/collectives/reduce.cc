@@ -71,6 +71,7 @@ int32_t PlanReduce(const pto_launch* launch, pto_plan* plan, char* message, size
   if (int32_t refused = check.Has(root, kOut, check.count(0, kIn))) return refused;
   if (int32_t refused = check.InPlaceOrApart(root, kIn, kOut, 0)) return refused;
   plan->phase_bytes = check.bytes(kIn) * (1 + check.ranks());
+  check.Shares(plan, check.count(0, kIn), 1 + check.ranks());
   return 0;
 }
 
@@ -85,6 +86,7 @@ int32_t PlanReduceScatter(const pto_launch* launch, pto_plan* plan, char* messag
     if (int32_t refused = check.InPlaceOrApart(rank, kIn, kOut, -(rank * count))) return refused;
   }
   plan->phase_bytes = check.bytes(kIn) * (1 + check.ranks());
+  check.Shares(plan, count * check.ranks(), 1 + check.ranks());
   return 0;
 }
 

@@ -66,6 +66,7 @@ int32_t PlanBroadcast(const pto_launch* launch, pto_plan* plan, char* message, s
   if (int32_t refused = check.AllHave(kOut, check.count(root, kIn))) return refused;
   if (int32_t refused = check.InPlaceOrApart(root, kIn, kOut, 0)) return refused;
   plan->phase_bytes = check.bytes(kOut) * (1 + check.ranks());
+  check.Shares(plan, check.count(root, kIn), 1 + check.ranks());
   return 0;
 }
 
@@ -79,6 +80,7 @@ int32_t PlanAllGather(const pto_launch* launch, pto_plan* plan, char* message, s
     if (int32_t refused = check.InPlaceOrApart(rank, kIn, kOut, rank * count)) return refused;
   }
   plan->phase_bytes = check.bytes(kOut) * (1 + check.ranks());
+  check.Shares(plan, count * check.ranks(), 1 + check.ranks());
   return 0;
 }
 

@@ -12,12 +12,10 @@
 namespace pto::kernels::collectives {
 namespace {
 
-// A call that would move fewer bytes than these is not worth it.
-constexpr int64_t kWorthACall = 16 << 10;
 // What goes to several ranks stays in the nearest cache in between.
 constexpr int64_t kTileBytes = 8 << 10;
 // After so many bytes it is asked whether the run was stopped.
-constexpr int64_t kLookBytes = 256 << 10;
+constexpr int64_t kLookBytes = 1 << 20;
 
 }  // namespace
 
@@ -34,9 +32,11 @@ Share Call::ShareOf(int64_t total, int64_t weight) const {
   const int64_t calls = int64_t{context_->member_count} * context_->block_count;
   const int64_t index =
       int64_t{context_->member_index} * context_->block_count + context_->block_index;
-  const int64_t bytes = std::max<int64_t>(kWorthACall / weight / 64, 1) * 64;
-  if (total * element_bytes_ <= bytes) return index == 0 ? Share{0, total} : Share{total, total};
-  return PartOf(total, calls, index, bytes / element_bytes_);
+  if (IsForOneCall(total * element_bytes_, weight)) {
+    return index == 0 ? Share{0, total} : Share{total, total};
+  }
+  const int64_t least = std::max<int64_t>(kWorthACall / weight / 64, 1) * 64;
+  return PartOf(total, calls, index, least / element_bytes_);
 }
 
 Share Call::BlockPart(Share all) const {

@@ -47,7 +47,7 @@ class Call {
   }
 
   // This call's part of `total` elements, each of which stands for `weight` that are moved. All of
-  // them are the first call's when there are too few for more.
+  // them are the first call's when there are too few for more: LaunchCheck::Shares says so.
   Share ShareOf(int64_t total, int64_t weight) const;
   // This block's part of what its rank does, [begin, end).
   Share BlockPart(Share all) const;

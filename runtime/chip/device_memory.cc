@@ -15,6 +15,26 @@ namespace {
 
 constexpr uint64_t kPage = 4096;
 
+// Large blocks get large pages where the host has them: to look up the small ones costs a copy of
+// memory a third of its time.
+constexpr uint64_t kLargePage = uint64_t{2} << 20;
+constexpr uint64_t kLarge = 2 * kLargePage;
+
+// As mmap. Large blocks begin with a large page.
+void* Map(uint64_t bytes) {
+  const uint64_t extra = bytes >= kLarge ? kLargePage : 0;
+  void* const data =
+      mmap(nullptr, bytes + extra, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED || extra == 0) return data;
+  const uint64_t before = -reinterpret_cast<uintptr_t>(data) % kLargePage;
+  auto* const first = static_cast<std::byte*>(data) + before;
+  if (before > 0) munmap(data, before);
+  munmap(first + bytes, extra - before);
+  // It works without, only slower.
+  (void)madvise(first, bytes, MADV_HUGEPAGE);
+  return first;
+}
+
 // At least one page: the host maps nothing smaller, and every block has an address.
 uint64_t RoundUp(uint64_t bytes) {
   return bytes == 0 ? kPage : (bytes + kPage - 1) / kPage * kPage;
@@ -63,7 +83,7 @@ absl::StatusOr<std::shared_ptr<MemoryBlock>> DeviceMemory::Allocate(uint64_t byt
     return refuse(absl::StrCat(used, " of ", total_bytes_, " are in use"));
   }
   // Fresh pages are zero, and the host gives them only when they are touched.
-  void* data = mmap(nullptr, taken, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* data = Map(taken);
   if (data == MAP_FAILED) {
     const int error = errno;
     used_bytes_.fetch_sub(taken, std::memory_order_relaxed);

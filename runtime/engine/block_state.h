@@ -43,6 +43,8 @@ struct BlockState {
     return *rare_;
   }
 
+  bool has_rare() const { return rare_ != nullptr; }
+
   // Of a plain task's: whether its kernel has asked for nothing that must be undone before the
   // state serves for another call; and to do so.
   bool is_new() const { return rare_ == nullptr && long_task == nullptr; }

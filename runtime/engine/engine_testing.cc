@@ -1,6 +1,7 @@
 #include "runtime/engine/engine_testing.h"
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <thread>
@@ -16,10 +17,15 @@ KernelBody& Body() {
   return body;
 }
 
+std::atomic<uint64_t> plans_made{0};
+
 int32_t PlanBody(const pto_launch* launch, pto_plan* plan, char*, size_t) {
-  // Phases and bytes are in the scalars behind the task's index.
+  ++plans_made;
+  // They are in the scalars behind the task's index.
   plan->phases = static_cast<uint32_t>(launch->scalars[1].i64);
   plan->phase_bytes = static_cast<uint64_t>(launch->scalars[2].i64);
+  plan->calls = static_cast<uint32_t>(launch->scalars[3].i64);
+  plan->fixed = static_cast<uint32_t>(launch->scalars[4].i64);
   plan->workspace_bytes = 64;
   return 0;
 }
@@ -43,13 +49,16 @@ const KernelRegistry& TestKernels() {
                                         0,
                                         0,
                                         PTO_CONTROL_NONE};
-  static const pto_scalar_info kPhasedScalars[] = {
-      {"task", PTO_INTEGER}, {"phases", PTO_INTEGER}, {"bytes", PTO_INTEGER}};
+  static const pto_scalar_info kPhasedScalars[] = {{"task", PTO_INTEGER},
+                                                   {"phases", PTO_INTEGER},
+                                                   {"bytes", PTO_INTEGER},
+                                                   {"calls", PTO_INTEGER},
+                                                   {"fixed", PTO_INTEGER}};
   static const pto_kernel_info kPhased = [] {
     pto_kernel_info info = kInfo;
     info.name = "phased";
     info.scalars = kPhasedScalars;
-    info.scalar_count = 3;
+    info.scalar_count = 5;
     info.plan = &PlanBody;
     return info;
   }();
@@ -75,17 +84,19 @@ std::shared_ptr<const GraphImage> MakeTestGraph(const std::vector<TestTask>& tas
   const uint32_t kernel = builder.AddKernel("body").value();
   const uint32_t phased = builder.AddKernel("phased").value();
   for (size_t i = 0; i < tasks.size(); ++i) {
-    std::array<ScalarInput, 3> scalars;
+    std::array<ScalarInput, 5> scalars;
     for (ScalarInput& scalar : scalars) scalar.kind = ScalarInput::Kind::kInteger;
-    scalars[0].i64 = static_cast<int64_t>(i);
+    scalars[0].i64 = tasks[i].number.value_or(static_cast<int64_t>(i));
     scalars[1].i64 = tasks[i].phases;
     scalars[2].i64 = tasks[i].phase_bytes;
+    scalars[3].i64 = tasks[i].plan_calls;
+    scalars[4].i64 = tasks[i].plan_fixed ? 1 : 0;
     TaskInput task;
     task.kernel = tasks[i].phases > 0 ? phased : kernel;
     task.chip = tasks[i].chip;
     task.core = tasks[i].core;
     task.block_num = tasks[i].block_num;
-    task.scalars = absl::MakeConstSpan(scalars.data(), tasks[i].phases > 0 ? 3 : 1);
+    task.scalars = absl::MakeConstSpan(scalars.data(), tasks[i].phases > 0 ? 5 : 1);
     task.dependencies = tasks[i].after;
     task.require_sync_start = tasks[i].sync_start;
     std::vector<TaskInput::Member> members;
@@ -97,6 +108,8 @@ std::shared_ptr<const GraphImage> MakeTestGraph(const std::vector<TestTask>& tas
   }
   return builder.Build().value();
 }
+
+uint64_t PlansMade() { return plans_made.load(); }
 
 std::vector<Chip> MakeTestChips(const std::vector<uint32_t>& chip_clusters) {
   std::vector<Chip> chips;

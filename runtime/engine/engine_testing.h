@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/optional.h"
 #include "kernels/registry.h"
 #include "runtime/base/mutex.h"
 #include "runtime/engine/engine.h"
@@ -25,6 +26,11 @@ struct TestTask {
   uint32_t vector_kernels = 0;         // how many lanes beside that of the cube core
   uint32_t phases = 0;                 // 0: a kernel without a plan
   int64_t phase_bytes = 0;
+  // Of its plan, as in pto_plan.
+  int64_t plan_calls = 0;
+  bool plan_fixed = false;
+  // What the body gets as the task's index; none: the index.
+  absl::optional<int64_t> number = {};
 };
 
 // Runs in place of a kernel; gets the index of the task and the kernel's own context. Returns
@@ -37,6 +43,9 @@ using KernelBody = std::function<int32_t(uint32_t task, const pto_context& conte
 std::shared_ptr<const GraphImage> MakeTestGraph(const std::vector<TestTask>& tasks,
                                                 const std::vector<uint32_t>& chip_clusters,
                                                 KernelBody body);
+
+// How often the kernels of such graphs were asked for a plan, ever.
+uint64_t PlansMade();
 
 std::vector<Chip> MakeTestChips(const std::vector<uint32_t>& chip_clusters);
 

@@ -9,6 +9,7 @@ void ErrandQueue::Push(Errand& errand) {
     errand.next_ = nullptr;
     (last_ != nullptr ? last_->next_ : first_) = &errand;
     last_ = &errand;
+    errand.queued_ = true;
     size_.fetch_add(1, std::memory_order_release);
   }
   parking_.Wake(1);
@@ -17,6 +18,7 @@ void ErrandQueue::Push(Errand& errand) {
 void ErrandQueue::Unlink(Errand& errand) {
   (errand.previous_ != nullptr ? errand.previous_->next_ : first_) = errand.next_;
   (errand.next_ != nullptr ? errand.next_->previous_ : last_) = errand.previous_;
+  errand.queued_ = false;
   size_.fetch_sub(1, std::memory_order_release);
 }
 
@@ -36,6 +38,14 @@ Errand* ErrandQueue::TakeOf(const Run& run) {
   while (errand != nullptr && errand->run_ != &run) errand = errand->next_;
   if (errand != nullptr) Unlink(*errand);
   return errand;
+}
+
+bool ErrandQueue::TakeBack(Errand& errand) {
+  if (size() == 0) return false;
+  SpinLockHolder lock(lock_);
+  if (!errand.queued_) return false;
+  Unlink(errand);
+  return true;
 }
 
 std::vector<Errand*> ErrandQueue::TakeAllOf(const Run& run) {

@@ -36,6 +36,7 @@ class Errand {
   Run* run_;
   Errand* previous_ = nullptr;
   Errand* next_ = nullptr;
+  bool queued_ = false;
 };
 
 // Errands of all runs, first come, first served. Thread-safe.
@@ -49,6 +50,8 @@ class ErrandQueue {
   Errand* Take(size_t place = 0);
   // The first of one run.
   Errand* TakeOf(const Run& run);
+  // Takes this one back, which somebody keeps alive. Returns whether it was there.
+  bool TakeBack(Errand& errand);
   // All of one run.
   std::vector<Errand*> TakeAllOf(const Run& run);
 

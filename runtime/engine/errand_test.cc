@@ -40,6 +40,20 @@ TEST_F(ErrandQueueTest, FirstComeFirstServed) {
   EXPECT_EQ(queue_.Take(), nullptr);
 }
 
+TEST_F(ErrandQueueTest, WhatIsThereCanBeTakenBack) {
+  TestErrand first(a_), second(a_), third(a_);
+  for (TestErrand* errand : {&first, &second, &third}) queue_.Push(*errand);
+  EXPECT_TRUE(queue_.TakeBack(second));
+  EXPECT_FALSE(queue_.TakeBack(second));
+  EXPECT_EQ(queue_.Take(), &first);
+  EXPECT_FALSE(queue_.TakeBack(first));
+  EXPECT_EQ(queue_.size(), 1u);
+  queue_.Push(second);
+  EXPECT_EQ(queue_.Take(), &third);
+  EXPECT_TRUE(queue_.TakeBack(second));
+  EXPECT_EQ(queue_.size(), 0u);
+}
+
 TEST_F(ErrandQueueTest, OfOneRun) {
   TestErrand first(a_), second(b_), third(a_), fourth(b_);
   for (TestErrand* errand : {&first, &second, &third, &fourth}) queue_.Push(*errand);

@@ -1,13 +1,15 @@
 #include "runtime/engine/joint_task.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/error.h"
-#include "runtime/engine/block_state.h"
 #include "runtime/engine/kernel_api.h"
+#include "runtime/engine/kernel_call.h"
 #include "runtime/engine/task_data.h"
 #include "runtime/engine/worker.h"
 #include "runtime/graph/plan_check.h"
@@ -20,7 +22,10 @@ void JointTask::Renew(Run& next, uint32_t task) {
   set_run(next);
   task_ = task;
   places_.clear();
+  continued_ = false;
   long_task_ = nullptr;
+  // The run may be another one.
+  laid_out_ = kNoTask;
   if (workspace_bytes_ > kKeptBytes) {
     workspace_.reset();
     workspace_bytes_ = 0;
@@ -29,7 +34,20 @@ void JointTask::Renew(Run& next, uint32_t task) {
   made_.store(0, std::memory_order_relaxed);
   failed_.store(false, std::memory_order_relaxed);
   users_.store(1, std::memory_order_relaxed);
-  helpers.store(0, std::memory_order_relaxed);
+}
+
+bool JointTask::Fits(uint32_t task) const {
+  const GraphImage& image = run().image();
+  const ImageTask& own = image.tasks()[task_];
+  const ImageTask& other = image.tasks()[task];
+  // A predicate is looked at when its task could begin, not when it does.
+  if (other.traits != own.traits || (other.traits & kTaskPredicated) != 0 ||
+      other.core != own.core || other.block_num != own.block_num || other.chip != own.chip ||
+      image.kernel(task).plan == nullptr) {
+    return false;
+  }
+  const ImageDetail* const detail = image.detail(task);
+  return detail == nullptr || image.members(*detail) == image.members(*image.detail(task_));
 }
 
 BlockTicket JointTask::TicketOf(const BlockPlace& place) const {
@@ -45,25 +63,45 @@ BlockTicket JointTask::TicketOf(const BlockPlace& place) const {
   return ticket;
 }
 
-absl::Status JointTask::Prepare(LongTask* long_task) {
-  long_task_ = long_task;
+bool JointTask::IsLaidOut() const {
+  if (laid_out_ == kNoTask || plan_.fixed == 0) return false;
+  const GraphImage& image = run().image();
+  if (image.tasks()[task_].kernel != image.tasks()[laid_out_].kernel) return false;
+  // The arguments of one member follow those of the one before.
+  const uint32_t* const args = image.args(task_).data();
+  if (!std::equal(args, args + tensors_.size(), image.args(laid_out_).data())) return false;
+  pto_scalar scalars[PTO_MAX_SCALARS];
+  TaskData::FillScalars(run(), task_, scalars);
+  return std::memcmp(scalars, scalars_, context_.scalar_count * sizeof(pto_scalar)) == 0;
+}
+
+void JointTask::LayOut() {
   const GraphImage& image = run().image();
   const pto_kernel_info& kernel = image.kernel(task_);
   const ImageDetail* const detail = image.detail(task_);
   const uint32_t member_count = detail == nullptr ? 1 : detail->member_count;
   tensors_.resize(size_t{member_count} * kernel.argument_count);
-  members_.clear();
+  members_.resize(member_count);
   for (uint32_t member = 0; member < member_count; ++member) {
     pto_tensor* const own = tensors_.data() + size_t{member} * kernel.argument_count;
-    const absl::Span<const uint32_t> args = image.args(task_, member);
-    for (size_t i = 0; i < args.size(); ++i) TaskData::Fill(run(), args[i], own[i]);
-    members_.push_back(own);
+    TaskData::FillTensors(run(), task_, member, own);
+    members_[member] = own;
   }
   TaskData::FillScalars(run(), task_, scalars_);
+}
+
+absl::Status JointTask::Prepare(LongTask* long_task) {
+  long_task_ = long_task;
+  if (IsLaidOut()) return absl::OkStatus();
+  laid_out_ = kNoTask;
+  LayOut();
+  const GraphImage& image = run().image();
+  const pto_kernel_info& kernel = image.kernel(task_);
   std::string refused;
   if (!MakePlan(kernel, members_, image.tasks()[task_].block_num, scalars_, &plan_, &refused)) {
     return TaskData::TaskError(reason::kArgumentInvalid, run(), task_, refused);
   }
+  calls_ = plan_.calls == 0 ? blocks() : std::min(plan_.calls, blocks());
   if (plan_.workspace_bytes > workspace_bytes_) {
     workspace_bytes_ = 0;
     workspace_.reset(new (std::nothrow) std::byte[plan_.workspace_bytes]);
@@ -75,13 +113,26 @@ absl::Status JointTask::Prepare(LongTask* long_task) {
     }
     workspace_bytes_ = plan_.workspace_bytes;
   }
+  context_ = {};
+  context_.struct_size = sizeof context_;
+  context_.block_count = image.tasks()[task_].block_num;
+  context_.core_kind = image.tasks()[task_].core;
+  context_.tensor_count = kernel.argument_count;
+  context_.scalar_count = kernel.scalar_count;
+  context_.scalars = scalars_;
+  context_.api = &KernelApi::kTable;
+  context_.member_count = static_cast<uint32_t>(members_.size());
+  context_.members = members_.data();
+  context_.phase_count = plan_.phases;
+  context_.workspace = plan_.workspace_bytes == 0 ? nullptr : workspace_.get();
+  laid_out_ = task_;
   return absl::OkStatus();
 }
 
 bool JointTask::Claim(uint32_t* call) {
   uint64_t cursor = cursor_.load(std::memory_order_acquire);
   do {
-    if (static_cast<uint32_t>(cursor) >= places_.size()) return false;
+    if (static_cast<uint32_t>(cursor) >= calls_) return false;
   } while (!cursor_.compare_exchange_weak(cursor, cursor + 1, std::memory_order_acq_rel,
                                           std::memory_order_acquire));
   *call = static_cast<uint32_t>(cursor);
@@ -93,34 +144,7 @@ bool JointTask::stopping() const {
          (long_task_ != nullptr && long_task_->late.load(std::memory_order_acquire));
 }
 
-pto_context JointTask::MakeContext() const {
-  const GraphImage& image = run().image();
-  const pto_kernel_info& kernel = image.kernel(task_);
-  pto_context context = {};
-  context.struct_size = sizeof context;
-  context.block_count = image.tasks()[task_].block_num;
-  context.core_kind = image.tasks()[task_].core;
-  context.tensor_count = kernel.argument_count;
-  context.scalar_count = kernel.scalar_count;
-  context.scalars = scalars_;
-  context.api = &KernelApi::kTable;
-  context.member_count = static_cast<uint32_t>(members_.size());
-  context.members = members_.data();
-  context.phase_count = plan_.phases;
-  context.workspace = plan_.workspace_bytes == 0 ? nullptr : workspace_.get();
-  return context;
-}
-
-bool JointTask::MakeCall(Services& services, const BlockPlace& place, uint32_t phase,
-                         BlockTicket& ticket, pto_context& context) {
-  if (stopping()) return false;
-  ticket.block = place.block;
-  ticket.block_end = place.block + 1;
-  ticket.core = place.core;
-  ticket.chip = place.chip;
-  ticket.member = place.member;
-  ticket.phase = phase;
-  ticket.phase_count = plan_.phases;
+BlockState JointTask::MakeState(Services& services, const BlockTicket& ticket) const {
   BlockState state;
   state.services = &services;
   state.run = &run();
@@ -128,6 +152,18 @@ bool JointTask::MakeCall(Services& services, const BlockPlace& place, uint32_t p
   state.stop = &run().stop_;
   state.long_task = long_task_;
   state.counted = true;
+  return state;
+}
+
+bool JointTask::MakeCall(const BlockPlace& place, uint32_t phase, BlockTicket& ticket,
+                         BlockState& state, pto_context& context) {
+  if (stopping()) return false;
+  ticket.block = place.block;
+  ticket.block_end = place.block + 1;
+  ticket.core = place.core;
+  ticket.chip = place.chip;
+  ticket.member = place.member;
+  ticket.phase = phase;
   context.block_index = place.block;
   context.chip = place.chip;
   context.core = static_cast<uint32_t>(place.core);
@@ -145,23 +181,27 @@ bool JointTask::MakeCall(Services& services, const BlockPlace& place, uint32_t p
 
 void JointTask::MakeAll(Services& services) {
   BlockTicket ticket = TicketOf(places_[0]);
-  pto_context context = MakeContext();
+  ticket.phase_count = plan_.phases;
+  BlockState state = MakeState(services, ticket);
   for (uint32_t phase = 0; phase < plan_.phases; ++phase) {
-    bool good = true;
-    for (const BlockPlace& place : places_) {
-      good = good && MakeCall(services, place, phase, ticket, context);
+    for (uint32_t call = 0; call < calls_; ++call) {
+      if (!MakeCall(places_[call], phase, ticket, state, context_)) {
+        failed_.store(true, std::memory_order_relaxed);
+        return;
+      }
+      // What one block has asked for is not the next one's.
+      if (state.has_rare()) state = MakeState(services, ticket);
     }
-    if (good) continue;
-    failed_.store(true, std::memory_order_relaxed);
-    return;
   }
 }
 
 void JointTask::Make(Services& services, uint32_t call) {
   BlockTicket ticket = TicketOf(places_[call]);
-  pto_context context = MakeContext();
+  ticket.phase_count = plan_.phases;
+  BlockState state = MakeState(services, ticket);
+  pto_context context = context_;
   const uint32_t open = phase(cursor_.load(std::memory_order_relaxed));
-  if (!failed() && MakeCall(services, places_[call], open, ticket, context)) return;
+  if (!failed() && MakeCall(places_[call], open, ticket, state, context)) return;
   failed_.store(true, std::memory_order_release);
 }
 
@@ -173,11 +213,21 @@ bool JointTask::OpenNext() {
   return true;
 }
 
-JointHelp::JointHelp(JointTask& joint) : Errand(joint.run()), joint_(joint) { joint_.Join(); }
-
-void JointHelp::Do(Worker& worker) {
-  worker.HelpJoint(joint_);
-  delete this;
+void JointTask::SetHelp(uint32_t count) {
+  help_count_ = count;
+  while (helps_.size() < count) helps_.push_back(std::make_unique<JointHelp>(*this));
 }
+
+JointHelp::JointHelp(JointTask& joint) : Errand(joint.run()), joint_(joint) {}
+
+bool JointHelp::Ask() {
+  if (asked_.exchange(true, std::memory_order_acq_rel)) return false;
+  set_run(joint_.run());
+  joint_.Join();
+  return true;
+}
+
+// Its task may forget it meanwhile.
+void JointHelp::Do(Worker& worker) { worker.HelpJoint(joint_, *this); }
 
 }  // namespace pto

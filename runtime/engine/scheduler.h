@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -44,6 +45,12 @@ class Scheduler {
   // Takes all cores for a gang at once, if nobody waits for any of them: a core for each block of
   // each member, in that order.
   bool TakeGang(Run& run, uint32_t task, std::vector<BlockPlace>* places);
+  // Whether it would find that nobody waits, for a task with those cores.
+  bool NobodyWaits(absl::Span<const BlockPlace> places) const {
+    return gangs_->empty() && std::all_of(places.begin(), places.end(), [&](const BlockPlace& p) {
+             return queue(p.chip).ready() == 0;
+           });
+  }
   void SetOnPhased(GangBook::OnPhased on_phased) { gangs_->SetOnPhased(std::move(on_phased)); }
   uint32_t executors() const { return executors_; }
 

@@ -162,7 +162,7 @@ void Worker::EndStay() {
   scheduler_.Drop(run);
 }
 
-void Worker::EndTask(uint32_t task, bool failed, int64_t start_ns) {
+void Worker::CountEnd(uint32_t task, bool failed, int64_t start_ns) {
   Run& run = *ticket_.run;
   ++ended_;
   if (failed) {
@@ -172,6 +172,10 @@ void Worker::EndTask(uint32_t task, bool failed, int64_t start_ns) {
   }
   if (measured_ || failed) NoteEnd(task, failed, start_ns);
   Release(task, failed);
+}
+
+void Worker::EndTask(uint32_t task, bool failed, int64_t start_ns) {
+  CountEnd(task, failed, start_ns);
   SeeToReleased();
   if (local_.size() > 1 && scheduler_.parking().has_sleepers()) ShareSurplus();
 }
@@ -210,7 +214,8 @@ void Worker::Release(uint32_t task, bool failed) {
 void Worker::Tell(uint32_t ended, bool failed) {
   Run& run = *ticket_.run;
   for (const uint32_t successor : run.image().successors(ended)) {
-    const MetDependencies::State state = run.met(successor).Add(failed);
+    MetDependencies met = run.met(successor);
+    const MetDependencies::State state = alone_ && !failed ? met.AddAlone() : met.Add(failed);
     if (state != MetDependencies::State::kWaits) SortOut(successor, state);
   }
   if (run.links_ != nullptr) linked_.emplace_back(ended, failed);

@@ -67,8 +67,8 @@ class Worker {
   // ---- for errands
   // Does a task that works in phases, alone or with others, and those that follow from it.
   void RunJoint(JointTask& joint);
-  // Makes calls of one that others have begun.
-  void HelpJoint(JointTask& joint);
+  // Makes calls of one that others have begun, as one of them has asked.
+  void HelpJoint(JointTask& joint, JointHelp& help);
   // Does a task that needs no core.
   void BeginControl(Run& run, uint32_t task);
   // Ends a task that has no core, after its last condition.
@@ -113,6 +113,8 @@ class Worker {
   void EndDeferred(absl::Status error);
   void BeginTask(uint32_t task);
   void EndTask(uint32_t task, bool failed, int64_t start_ns);
+  // The first half of it: counts the task, and tells its successors.
+  void CountEnd(uint32_t task, bool failed, int64_t start_ns);
   // Learns how long it took, and records it.
   void NoteEnd(uint32_t task, bool failed, int64_t start_ns);
   // Tells a task's successors that it has ended, and theirs if they cannot run. Those that have
@@ -172,20 +174,40 @@ class Worker {
   absl::Status Control(Run& run, uint32_t task);
 
   // ---- tasks in phases (worker_joint.cc)
-  // Takes the cores for a ready task, if they are free.
+  // Sees to a ready task, unless its cores are not free: takes them, or lets it follow another one
+  // that was begun here. Until PublishJoints nobody else knows of it.
   bool BeginJoint(uint32_t task);
+  // Takes the cores for a task. Returns nullptr when they are not free, or others wait for them.
+  JointTask* TakeJoint(uint32_t task);
+  void PublishJoints();
   // Does those that are kept here, and those that follow them.
   void RunJoints() {
     while (joint_ != nullptr) RunJoint(*std::exchange(joint_, nullptr));
   }
-  // Does one task, and sees to what follows. The caller keeps the run from ending.
-  void DoJoint(JointTask& joint);
+  // Does one task, and sees to what follows. The caller keeps the run from ending. Returns whether
+  // another task follows on the same cores, which is `joint_` then.
+  bool DoJoint(JointTask& joint);
   // Does a large one with others, who may end it.
   void ShareJoint(JointTask& joint);
   // Makes calls until there is none left to make.
   void Drive(JointTask& joint);
   void AskForHelp(JointTask& joint);
+  // After a task that was shared: the next one of a chain comes at once, and to fall asleep and be
+  // woken for it takes longer than most of them.
+  void AwaitMore();
+  // Takes back what was asked and nobody has come for, when there is nothing left to do.
+  void TakeBackHelp(JointTask& joint);
   void EndJoint(JointTask& joint, bool failed, int64_t start_ns);
+  // The same for one that only this worker knows. Returns as DoJoint does.
+  bool EndOwnJoint(JointTask& joint);
+  // Lets a task that has become ready, or a follower, have the cores of one that has ended, if
+  // there is such a task and nobody else waits for them.
+  bool HandOn(JointTask& joint);
+  void ReleaseCores(const JointTask& joint);
+  // Queues what waits for the task's cores.
+  void GiveFollowers(JointTask& joint);
+  // Lets others have half of the followers, if they sleep and there are cores.
+  void ShareFollowers(JointTask& joint);
   // The next one of the same run, if it is here and nobody else has to be let go first.
   JointTask* NextJoint(const Run& run, uint32_t done);
   JointTask* NewJoint(Run& run, uint32_t task);
@@ -218,6 +240,8 @@ class Worker {
   TaskRecorder recorder_;        // its stretches reach from one flush to the next
 
   JointTask* joint_ = nullptr;  // has its cores and is next, when there is nothing else here
+  std::vector<JointTask*> begun_joints_;
+  size_t next_leader_ = 0;  // of these, for the next follower
   std::vector<JointTask*> spare_joints_;
 
   // ---- scratch, so that ending a task allocates nothing

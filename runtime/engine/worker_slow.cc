@@ -88,6 +88,7 @@ void Worker::BeginTasks(Run& run, absl::Span<const uint32_t> tasks, bool taking_
   }
   ticket_ = Nowhere(run, tasks[0]);
   chip_ = ticket_.chip;
+  alone_ = false;
   last_ticks_ = Ticks();
   recorder_.Begin(scheduler_.clock().NowNanos(), last_ticks_);
   for (const uint32_t task : tasks) (run.IsSlow(task) ? special_ : elsewhere_).push_back(task);
@@ -115,6 +116,7 @@ void Worker::SortSpecial() {
       elsewhere_.push_back(task);
     }
   }
+  if (!begun_joints_.empty()) PublishJoints();
   if (errands > 0) {
     alone_ = false;
     run.outstanding_.fetch_add(static_cast<int64_t>(errands), std::memory_order_acq_rel);

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <map>
 #include <string>
@@ -33,6 +34,8 @@ struct Flags {
   bool quick = false;
   bool without_mpi = false;
   std::string only;
+  uint64_t largest = UINT64_MAX;
+  uint32_t ranks = 0;
   int rounds = 2;
 };
 
@@ -110,7 +113,10 @@ absl::Status MeasureAll(const Flags& flags, const std::vector<Op>& ops, Report& 
   report.Add({"memcpy_1t_moves", MemoryRate(1, effort.engine_seconds * 4) * 1e-9, "GB/s"});
   report.Add({"memcpy_2t_moves", memory_rate * 1e-9, "GB/s"});
   for (const uint32_t ranks : kRankCounts) {
-    const std::vector<Case> cases = CasesOf(ops, ranks, flags.quick);
+    if (flags.ranks != 0 && flags.ranks != ranks) continue;
+    std::vector<Case> cases = CasesOf(ops, ranks, flags.quick);
+    std::erase_if(cases, [&flags](const Case& some) { return some.bytes > flags.largest; });
+    if (cases.empty()) continue;
     Times times;
     for (int round = 0; round < effort.rounds; ++round) {
       PTO_RETURN_IF_ERROR(MeasureRound(cases, programs, effort, &times));
@@ -134,6 +140,9 @@ int Main(int argc, char** argv) {
   app.add_option("--only", flags.only,
                  "barrier, broadcast, allreduce, allgather, reduce_scatter or all_to_all")
       ->type_name("OP");
+  app.add_option("--largest", flags.largest, "leaves out what has more bytes")->type_name("BYTES");
+  app.add_option("--ranks", flags.ranks, "only 2, 4 or 8 ranks (default all)")
+      ->check(CLI::IsMember({2, 4, 8}));
   app.add_option("--rounds", flags.rounds, "rounds of each (default 2)")
       ->check(CLI::PositiveNumber);
   try {

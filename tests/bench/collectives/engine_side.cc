@@ -19,6 +19,7 @@ constexpr uint32_t kExecutors = 2;
 constexpr uint32_t kMostTasks = 20'000;
 constexpr uint32_t kFewestTasks = 4;
 constexpr int64_t kSum = 1;
+constexpr uint32_t kRoot = 0;
 
 const char* KernelOf(Op op) {
   switch (op) {
@@ -38,7 +39,7 @@ std::vector<int64_t> ScalarsOf(Op op) {
     case Op::kReduceScatter:
       return {kSum};
     case Op::kBroadcast:
-      return {0};
+      return {kRoot};
     default:
       return {};
   }
@@ -97,7 +98,10 @@ absl::StatusOr<EngineSide::Image> EngineSide::Build(const Case& measured, bool c
           const int64_t first = i * (in + out);
           PTO_ASSIGN_OR_RETURN(uint32_t tensor, builder.AddTensor(slots[r], in_layout, first));
           args[r].push_back(tensor);
-          PTO_ASSIGN_OR_RETURN(tensor, builder.AddTensor(slots[r], out_layout, first + in));
+          // The root of a broadcast has its own already, as in MPI.
+          if (measured.op != Op::kBroadcast || r != kRoot) {
+            PTO_ASSIGN_OR_RETURN(tensor, builder.AddTensor(slots[r], out_layout, first + in));
+          }
           args[r].push_back(tensor);
         }
         members.push_back({r, args[r]});
