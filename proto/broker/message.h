@@ -10,8 +10,9 @@
 #include "absl/types/span.h"
 
 // The messages between the daemon's memory broker and its clients, on a SOCK_SEQPACKET unix socket
-// beside the daemon's own: README.md. All have a fixed size and are in the machine's byte order,
-// since both sides are on one machine. Everything here is pure: bytes in, a value or an error out.
+// beside the daemon's own: daemon/broker/README.md. All have a fixed size and are in the machine's
+// byte order, since both sides are on one machine. Everything here is pure: bytes in, a value or an
+// error out.
 namespace pto::broker {
 
 inline constexpr uint16_t kVersion = 1;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "runtime/base/error.h"
 #include "runtime/base/file_descriptor.h"
 #include "runtime/base/status_matchers.h"
 #include "tests/harness/broker_client.h"
@@ -125,6 +127,7 @@ TEST_F(HostileTest, HolesAndUnmappingDuringARunHurtNobody) {
 
 // What the child does between fork and its end are system calls only.
 [[noreturn]] void WriteUntilKilled(int descriptor, int ready) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
   void* const data = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   const char byte = 1;
   if (data == MAP_FAILED || write(ready, &byte, 1) != 1) _exit(1);

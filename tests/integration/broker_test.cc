@@ -12,12 +12,15 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "client/client.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 #include "tests/harness/daemon_process.h"
+#include "tests/harness/directory.h"
 #include "tests/integration/world.h"
 
 namespace pto::testing {
@@ -57,17 +60,17 @@ Client Connect(const DaemonProcess& daemon,
 }
 
 // Doubles `x` into `y`, after some time on another core.
-GraphBuilder Double(const Tensor<float>& x, const Tensor<float>& y,
-                    absl::Duration first_spin = absl::ZeroDuration()) {
+v1::GraphSpec Double(const Tensor<float>& x, const Tensor<float>& y,
+                     absl::Duration first_spin = absl::ZeroDuration()) {
   GraphBuilder graph;
   if (first_spin > absl::ZeroDuration()) {
     graph.Task("spin", 0, {}).Scalar(absl::ToInt64Microseconds(first_spin));
   }
   graph.Task("scale", 0, {graph.Tensor(x), graph.Tensor(y)}).Scalar(2.0).Blocks(4);
-  return graph;
+  return graph.Build().value();
 }
 
-absl::Status RunToEnd(Session& session, const GraphBuilder& graph) {
+absl::Status RunToEnd(Session& session, const v1::GraphSpec& graph) {
   absl::StatusOr<pto::Run> run = session.Submit(graph);
   if (!run.ok()) return run.status();
   const absl::StatusOr<v1::Run> ended = run->Wait();
