@@ -82,8 +82,7 @@ struct Broker::Connection {
   const ucred peer;
   Visit visit;
   const int64_t opened_ns;
-  // A buffer is being moved for it; until then it is not read.
-  bool busy = false;
+  // Tells who moves a buffer for it.
   const std::shared_ptr<std::atomic<bool>> gone = std::make_shared<std::atomic<bool>>(false);
 };
 
@@ -255,7 +254,6 @@ bool Broker::Answer(uint64_t id, Connection& connection, const broker::Request& 
         return AnswerMap(connection, request.number, wanted, found);
       }
       // Not read until the buffer is there, so that a client has one move at a time.
-      connection.busy = true;
       Watch(poll_.get(), EPOLL_CTL_MOD, connection.socket.get(), id, EPOLLRDHUP);
       mover_->Move(
           wanted, [gone = connection.gone] { return !gone->load(std::memory_order_acquire); },
@@ -307,7 +305,6 @@ void Broker::TakeMoved() {
     const auto it = connections_.find(one.connection);
     if (it == connections_.end()) continue;
     Connection& connection = *it->second;
-    connection.busy = false;
     Watch(poll_.get(), EPOLL_CTL_MOD, connection.socket.get(), one.connection,
           EPOLLIN | EPOLLRDHUP);
     if (!AnswerMap(connection, one.number, one.buffer, one.outcome)) Close(one.connection);
