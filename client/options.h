@@ -22,6 +22,12 @@ struct ClientOptions {
   absl::Duration connect_timeout = absl::Seconds(5);
   // Longest time for one call that is not told otherwise.
   absl::Duration timeout = absl::Seconds(30);
+  // Whether large transfers to and from buffers go through shared memory.
+  enum class Broker {
+    kAuto,  // when the daemon offers it on this machine, and PTOD_BROKER is not `off`
+    kOff,   // never: all bytes go over gRPC
+  };
+  Broker broker = Broker::kAuto;
 };
 
 struct SessionOptions {

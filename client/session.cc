@@ -104,6 +104,7 @@ absl::Status Session::Close(absl::Duration timeout) {
                                   .status();
   if (!closed.ok()) return closed;
   core_->renewer().Remove(*state_);
+  if (state_->broker() != nullptr) state_->broker()->Close();
   state_->Lose(Error(reason::kSessionEnded, absl::StrCat(name(), " was closed by this client"))
                    .With("session", name())
                    .Hint("create another session"));
@@ -170,11 +171,15 @@ absl::StatusOr<Buffer> Session::GetBuffer(absl::string_view id, absl::Duration t
 absl::Status Session::DeleteBuffers(absl::Span<const Buffer> buffers, absl::Duration timeout) {
   v1::DeleteBuffersRequest request;
   for (const Buffer& buffer : buffers) request.add_names(buffer.name());
-  return core_
-      ->CallOn(*state_, "DeleteBuffers", core_->transport().buffer,
-               &v1::BufferService::Stub::PrepareAsyncDeleteBuffers, request,
-               core_->DeadlineOf(timeout), Retry::kNever)
-      .status();
+  const absl::Status deleted = core_
+                                   ->CallOn(*state_, "DeleteBuffers", core_->transport().buffer,
+                                            &v1::BufferService::Stub::PrepareAsyncDeleteBuffers,
+                                            request, core_->DeadlineOf(timeout), Retry::kNever)
+                                   .status();
+  if (deleted.ok()) {
+    for (const Buffer& buffer : buffers) buffer.Forget();
+  }
+  return deleted;
 }
 
 absl::StatusOr<Domain> Session::CreateDomain(const DomainSpec& spec, absl::Duration timeout) {

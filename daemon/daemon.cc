@@ -73,6 +73,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const DaemonConfig& config
     PTO_ASSIGN_OR_RETURN(state_lock, LockStateDirectory(config.state_dir()));
   }
   std::vector<std::unique_ptr<SocketGuard>> guards;
+  std::string first_socket;
   rpc::Server::Options options;
   for (const std::string& listen : config.listen()) {
     PTO_ASSIGN_OR_RETURN(const ListenAddress address, ListenAddress::Parse(listen));
@@ -80,6 +81,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const DaemonConfig& config
       PTO_ASSIGN_OR_RETURN(std::unique_ptr<SocketGuard> guard,
                            SocketGuard::Acquire(address.path()));
       guards.push_back(std::move(guard));
+      if (first_socket.empty()) first_socket = address.path();
     }
     options.listen.push_back(address.ToString());
   }
@@ -90,6 +92,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const DaemonConfig& config
   std::unique_ptr<Daemon> daemon(new Daemon(config));
   daemon->state_lock_ = std::move(state_lock);
   daemon->guards_ = std::move(guards);
+  if (config.broker() == "auto" && !first_socket.empty()) daemon->StartBroker(first_socket);
   daemon->server_ = std::make_unique<rpc::Server>(std::move(options));
   rpc::Server& server = *daemon->server_;
   daemon->health_.Register(server);
@@ -119,6 +122,23 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const DaemonConfig& config
   return daemon;
 }
 
+void Daemon::StartBroker(const std::string& path) {
+  const auto without = [](const absl::Status& status) {
+    PTO_LOG(kWarning, "no memory broker: buffers are copied", {{"error", status.ToString()}});
+  };
+  Broker::Options options;
+  options.path = absl::StrCat(path, ".mem");
+  options.sessions = &node_.sessions();
+  options.budget = SharingBudget::OfThisProcess();
+  absl::StatusOr<std::unique_ptr<SocketGuard>> guard = SocketGuard::Acquire(options.path);
+  if (!guard.ok()) return without(guard.status());
+  absl::StatusOr<std::unique_ptr<Broker>> broker = Broker::Start(std::move(options));
+  if (!broker.ok()) return without(broker.status());
+  guards_.push_back(*std::move(guard));
+  broker_ = *std::move(broker);
+  node_service_.SetBroker(broker_->path());
+}
+
 Daemon::~Daemon() { Stop(); }
 
 void Daemon::BeginDrain(absl::string_view reason) {
@@ -132,6 +152,7 @@ void Daemon::CancelRuns() {
 
 void Daemon::Stop() {
   if (server_ == nullptr) return;
+  broker_.reset();
   // Runs end before the streams, which then have all that there is to tell.
   CancelRuns();
   event_service_.StopStreams();

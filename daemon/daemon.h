@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "daemon/broker/broker.h"
 #include "daemon/config/config.pb.h"
 #include "daemon/core/node.h"
 #include "daemon/health/health_service.h"
@@ -49,6 +50,10 @@ class Daemon {
  private:
   explicit Daemon(const config::v1::DaemonConfig& config);
 
+  // Serves the memory broker beside the unix socket at `path`. Without it buffers are copied, so
+  // what goes wrong is only logged.
+  void StartBroker(const std::string& path);
+
   // The guards come first: they go last, when nothing uses their files any more.
   std::unique_ptr<FileLock> state_lock_;
   std::vector<std::unique_ptr<SocketGuard>> guards_;
@@ -61,6 +66,7 @@ class Daemon {
   DomainService domain_service_;
   RunService run_service_;
   EventService event_service_;
+  std::unique_ptr<Broker> broker_;  // nullptr when there is none
   std::unique_ptr<rpc::Server> server_;
 };
 

@@ -1,7 +1,9 @@
 #include "client/internal/core.h"
 
 #include <algorithm>
+#include <cstdlib>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/internal/default_address.h"
 #include "client/internal/duration_proto.h"
@@ -38,6 +40,16 @@ Core::Core(std::string address, const ClientOptions& options)
 
 Deadline Core::DeadlineOf(absl::Duration timeout, absl::Duration extra) const {
   return Deadline::After(timeout == kDefaultTimeout ? options_.timeout + extra : timeout);
+}
+
+std::string Core::BrokerSocket() const {
+  // Another machine's path means nothing here.
+  if (options_.broker == ClientOptions::Broker::kOff || !absl::StartsWith(address_, "unix:")) {
+    return "";
+  }
+  const char* const from_env = std::getenv("PTOD_BROKER");
+  if (from_env != nullptr && absl::string_view(from_env) == "off") return "";
+  return node_.broker_socket();
 }
 
 absl::StatusOr<v1::Node> Core::GetNode(const Deadline& deadline, const std::atomic<bool>* stop) {

@@ -49,6 +49,8 @@ class Core {
   const v1::Node& node() const { return node_; }
   const Transport& transport() const { return transport_; }
   Renewer& renewer() { return renewer_; }
+  // Path of the socket where buffers can be mapped. Empty when this client cannot or shall not.
+  std::string BrokerSocket() const;
 
   // `timeout` as a caller gave it; `extra` counts on top of the client's own.
   Deadline DeadlineOf(absl::Duration timeout, absl::Duration extra = absl::ZeroDuration()) const;

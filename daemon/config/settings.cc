@@ -40,6 +40,8 @@ constexpr Setting kSettings[] = {
      "threads that run kernels; 0 means one for each CPU"},
     {"log_level", "log-level", "info", true, "debug, info, warning or error"},
     {"log_format", "log-format", "text", true, "text or json"},
+    {"broker", "broker", "auto", true,
+     "auto, with a second socket by which local clients map their buffers, or off"},
     {"drain_grace", "drain-grace", "10s", false, "time for runs to end when the daemon stops"},
     {"session.default_ttl", "session-default-ttl", "30s", true,
      "time that a session lives without renewal when its client does not say"},

@@ -140,6 +140,9 @@ absl::Status ValidateConfig(const DaemonConfig& config) {
     return Wrong("log_format",
                  absl::StrCat("expected text or json, not '", config.log_format(), "'"));
   }
+  if (config.broker() != "auto" && config.broker() != "off") {
+    return Wrong("broker", absl::StrCat("expected auto or off, not '", config.broker(), "'"));
+  }
   PTO_RETURN_IF_ERROR(
       CheckDuration("drain_grace", config.drain_grace(), absl::ZeroDuration(), absl::Hours(24)));
   PTO_RETURN_IF_ERROR(CheckSession(config));

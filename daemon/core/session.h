@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "daemon/core/domain_table.h"
 #include "daemon/core/image_run.h"
@@ -73,6 +74,8 @@ class Session : public std::enable_shared_from_this<Session> {
     absl::Duration ttl;
     // Its share of a chip that others want too, in proportion to theirs.
     uint32_t weight = 1;
+    // Who knows this may map its buffers. Empty: nobody.
+    std::string attach_key;
     const Limits* limits = nullptr;
     Engine* engine = nullptr;
     // For the deadlines of open runs.
@@ -121,6 +124,19 @@ class Session : public std::enable_shared_from_this<Session> {
                                                           size_t limit) const;
   // Returns the buffer that is no longer the session's, or nullptr when there is none.
   std::shared_ptr<SessionBuffer> RemoveBuffer(absl::string_view id);
+
+  // ---- buffers in memory that the client maps
+  // Whether who knows the key, and has this user id, is the session's owner. The first one with
+  // the key is; others with the key but another user id are not.
+  bool Attach(absl::string_view key, uint32_t user);
+  // OK while the client may use what is in the buffer; as for a transfer else: SESSION_ENDED,
+  // BUFFER_UNKNOWN, BUFFER_IN_USE.
+  absl::Status CheckTransfer(const SessionBuffer& buffer) const;
+  // One step of moving a buffer's memory to where a client can map it; short, and not while a run
+  // uses it. Returns whether all has been moved. For one thread at a time. Errors: as
+  // CheckTransfer; CHIP_MEMORY_EXHAUSTED.
+  absl::StatusOr<bool> ShareSome(SessionBuffer& buffer,
+                                 const std::shared_ptr<SharingBudget>& budget);
 
   // ---- domains
   DomainTable& domains() { return domains_; }
@@ -218,6 +234,7 @@ class Session : public std::enable_shared_from_this<Session> {
   uint64_t late_turns_ ABSL_GUARDED_BY(mutex_) = 0;
   RunTable runs_ ABSL_GUARDED_BY(mutex_);
   std::string why_ended_ ABSL_GUARDED_BY(mutex_);
+  absl::optional<uint32_t> owner_ ABSL_GUARDED_BY(mutex_);  // the user id
   bool end_told_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

@@ -54,6 +54,7 @@ absl::StatusOr<std::shared_ptr<Session>> SessionManager::Create(Request request)
                       ? options_.times.default_ttl
                       : std::clamp(request.ttl, options_.times.min_ttl, options_.times.max_ttl);
     options.weight = request.weight;
+    options.attach_key = std::move(request.attach_key);
     options.limits = options_.limits;
     options.engine = options_.engine;
     options.timers = options_.timers;

@@ -40,6 +40,7 @@ class SessionManager {
     Labels labels;
     absl::Duration ttl;  // 0 means the default
     uint32_t weight = 1;
+    std::string attach_key;
     uint32_t api_version = 1;
     Digest digest;
   };

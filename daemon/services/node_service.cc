@@ -45,6 +45,7 @@ absl::Status NodeService::GetNode(const v1::GetNodeRequest&, v1::Node* response)
   response->add_capabilities("predicates");
   response->add_capabilities("open-runs");
   response->add_capabilities("domains");
+  if (!broker_socket_.empty()) response->add_capabilities("broker");
   const Limits& limits = node_.limits();
   v1::Limits* out = response->mutable_limits();
   out->set_max_graph_tasks(limits.max_graph_tasks);
@@ -72,6 +73,7 @@ absl::Status NodeService::GetNode(const v1::GetNodeRequest&, v1::Node* response)
   response->set_active_run_count(node_.engine().active_runs());
   response->set_session_count(node_.sessions().size());
   response->set_pid(getpid());
+  response->set_broker_socket(broker_socket_);
   return absl::OkStatus();
 }
 

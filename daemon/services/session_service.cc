@@ -23,6 +23,14 @@ constexpr PageScope kScope = {"ListSessions", ""};
 
 constexpr uint32_t kApiVersion = 1;
 constexpr uint32_t kMaxWeight = 1000;
+constexpr size_t kKeyBytes = 32;
+
+// The key is no part of what makes two requests the same: a second client that names the session
+// as the first did gets it, but not the right to map its buffers.
+Digest DigestWithoutKey(v1::CreateSessionRequest request) {
+  request.clear_attach_key();
+  return DigestOf(request);
+}
 
 }  // namespace
 
@@ -66,7 +74,15 @@ absl::Status SessionService::CreateSession(const v1::CreateSessionRequest& reque
         .With("api_max", kApiVersion);
   }
   create.api_version = kApiVersion;
-  create.digest = DigestOf(request);
+  if (!request.attach_key().empty() && request.attach_key().size() != kKeyBytes) {
+    return Error(reason::kFieldInvalid,
+                 absl::StrCat("a key has ", kKeyBytes, " bytes, not ", request.attach_key().size()))
+        .At("attach_key")
+        .With("have", request.attach_key().size())
+        .With("want", kKeyBytes);
+  }
+  create.attach_key = request.attach_key();
+  create.digest = DigestWithoutKey(request);
   PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
                        node_.sessions().Create(std::move(create)));
   ToProto(*session, node_.boot_id(), response);
