@@ -1,6 +1,9 @@
 #include "client/client.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <utility>
 
@@ -63,6 +66,10 @@ absl::StatusOr<Session> Client::CreateSession(const SessionOptions& options,
   if (options.ttl != absl::ZeroDuration()) internal::ToProto(options.ttl, *request.mutable_ttl());
   request.mutable_labels()->insert(options.labels.begin(), options.labels.end());
   request.set_weight(options.weight);
+  // Whose mistakes count together; the daemon takes our word for it.
+  request.set_client(absl::StrCat("uid-", geteuid()));
+  const char* const lease = std::getenv("PTOD_LEASE");  // NOLINT: nobody changes it
+  request.set_lease(!options.lease.empty() || lease == nullptr ? options.lease : lease);
   request.set_api_min(1);
   request.set_api_max(1);
   const std::string broker_socket = core_->BrokerSocket();

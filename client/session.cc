@@ -332,6 +332,19 @@ absl::StatusOr<OpenRun> Session::BeginOpenRun(const RunOptions& options) {
                  std::move(header), BlockTasks());
 }
 
+absl::StatusOr<v1::ChipLease> Session::LeaseChips(uint32_t count, absl::Duration timeout) {
+  // The daemon's longest.
+  constexpr absl::Duration kLongest = absl::Hours(1);
+  const absl::Duration wait = std::clamp(timeout, absl::ZeroDuration(), kLongest);
+  v1::LeaseChipsRequest request;
+  request.set_name(name());
+  request.set_count(count);
+  internal::ToProto(wait, *request.mutable_wait());
+  return core_->CallOn(*state_, "LeaseChips", core_->transport().session,
+                       &v1::SessionService::Stub::PrepareAsyncLeaseChips, request,
+                       core_->DeadlineOf(kDefaultTimeout, wait), internal::Retry::kOnce);
+}
+
 Run Session::GetRun(absl::string_view id) const {
   v1::Run run;
   run.set_name(Child("runs", id));

@@ -28,7 +28,7 @@ namespace pto {
 class Daemon {
  public:
   // Takes the sockets and the state directory and begins to serve. Errors: INSTANCE_RUNNING,
-  // PATH_UNUSABLE, LISTEN_FAILED.
+  // PATH_UNUSABLE, JOURNAL_NEWER, LISTEN_FAILED.
   static absl::StatusOr<std::unique_ptr<Daemon>> Start(const config::v1::DaemonConfig& config);
   ~Daemon();
   Daemon(const Daemon&) = delete;
@@ -48,7 +48,8 @@ class Daemon {
   void Stop();
 
  private:
-  explicit Daemon(const config::v1::DaemonConfig& config);
+  Daemon(const config::v1::DaemonConfig& config, std::shared_ptr<Journal> journal,
+         std::string boot_id);
 
   // Serves the memory broker beside the unix socket at `path`. Without it buffers are copied, so
   // what goes wrong is only logged.
@@ -57,6 +58,7 @@ class Daemon {
   // The guards come first: they go last, when nothing uses their files any more.
   std::unique_ptr<FileLock> state_lock_;
   std::vector<std::unique_ptr<SocketGuard>> guards_;
+  std::shared_ptr<Journal> journal_;  // nullptr without a state directory
   Node node_;
   HealthService health_;
   NodeService node_service_;

@@ -3,6 +3,7 @@
 #include <malloc.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -108,6 +109,8 @@ int Main(int argc, char** argv) {
   ParseLogLevel(command->config.log_level(), &level);
   ParseLogFormat(command->config.log_format(), &format);
   SetLog(level, format);
+  // A limit on the size of files is a write that fails, no reason to die.
+  std::signal(SIGXFSZ, SIG_IGN);
   // Before any thread: all of them inherit the mask.
   SignalWaiter signals;
   return Serve(command->config, signals);

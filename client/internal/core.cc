@@ -118,9 +118,8 @@ absl::StatusOr<v1::Run> Core::WaitRun(SessionState* session, const std::string& 
     const Deadline call = deadline.AtMost(slice + kWaitGrace);
     const auto method = &v1::RunService::Stub::PrepareAsyncWaitRun;
     absl::StatusOr<v1::Run> run =
-        session == nullptr
-            ? Call("WaitRun", transport_.run, method, request, call, Retry::kOnce)
-            : CallOn(*session, "WaitRun", transport_.run, method, request, call, Retry::kOnce);
+        session == nullptr ? Call("WaitRun", transport_.run, method, request, call, Retry::kOnce)
+                           : CallOnRun(*session, "WaitRun", method, request, call);
     if (run.ok() && IsFinal(run->state())) return run;
     const bool in_time = !deadline.Passed();
     if (run.ok() && in_time) continue;

@@ -20,7 +20,8 @@ void AddRunsCommand(CLI::App& app, Context& context);
 void AddScenariosCommand(CLI::App& app, Context& context);
 void AddCompletionCommand(CLI::App& app, Context& context);
 
-// Verbs of `runs` with files of their own.
+// Verbs with files of their own.
+void AddLeaseCommand(CLI::App& chips, Context& context);
 void AddSubmitCommand(CLI::App& runs, Context& context);
 void AddStreamCommand(CLI::App& runs, Context& context);
 void AddEventsCommand(CLI::App& runs, Context& context);

@@ -104,6 +104,15 @@ absl::Status CheckLimits(const LimitsConfig& limits) {
       {"limits.max_session_live_tasks", limits.max_session_live_tasks(), 1u << 30},
       {"limits.max_session_graphs", limits.max_session_graphs(), kNoBound},
       {"limits.max_sessions", limits.max_sessions(), kNoBound},
+      {"limits.max_session_device_bytes", limits.max_session_device_bytes(), kNoBound},
+      {"limits.max_session_windows", limits.max_session_windows(), kNoBound},
+      {"limits.max_session_tasks", limits.max_session_tasks(), kNoBound},
+      {"limits.max_client_sessions", limits.max_client_sessions(), kNoBound},
+      {"limits.max_client_device_bytes", limits.max_client_device_bytes(), kNoBound},
+      {"limits.max_client_windows", limits.max_client_windows(), kNoBound},
+      {"limits.max_client_active_runs", limits.max_client_active_runs(), kNoBound},
+      {"limits.max_client_tasks", limits.max_client_tasks(), kNoBound},
+      {"limits.max_client_event_log_bytes", limits.max_client_event_log_bytes(), kNoBound},
   };
   for (const auto& [key, value, most] : counts) {
     PTO_RETURN_IF_ERROR(CheckRange(key, value, 1, most));
@@ -114,6 +123,16 @@ absl::Status CheckLimits(const LimitsConfig& limits) {
       CheckBytes("limits.event_log_bytes", limits.event_log_bytes(), 64 << 10, uint64_t{1} << 40));
   return CheckBytes("limits.max_message_bytes", limits.max_message_bytes(),
                     limits.max_chunk_bytes() + kMessageMargin, (uint64_t{1} << 31) - 1);
+}
+
+absl::Status CheckJournal(const config::v1::JournalConfig& journal) {
+  PTO_RETURN_IF_ERROR(CheckRange("journal.max_runs", journal.max_runs(), 1, 1u << 24));
+  PTO_RETURN_IF_ERROR(CheckDuration("journal.max_age", journal.max_age(), absl::Seconds(1),
+                                    absl::Hours(24 * 365 * 10)));
+  PTO_RETURN_IF_ERROR(
+      CheckBytes("journal.max_bytes", journal.max_bytes(), 512 << 10, uint64_t{1} << 40));
+  return CheckDuration("journal.sync_interval", journal.sync_interval(), absl::Milliseconds(1),
+                       absl::Hours(1));
 }
 
 }  // namespace
@@ -146,6 +165,7 @@ absl::Status ValidateConfig(const DaemonConfig& config) {
   PTO_RETURN_IF_ERROR(
       CheckDuration("drain_grace", config.drain_grace(), absl::ZeroDuration(), absl::Hours(24)));
   PTO_RETURN_IF_ERROR(CheckSession(config));
+  PTO_RETURN_IF_ERROR(CheckJournal(config.journal()));
   return CheckLimits(config.limits());
 }
 

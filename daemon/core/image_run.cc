@@ -144,6 +144,7 @@ void ImageRun::OnFinished(Run& run) {
     if (graph != nullptr && run.started_ns() != 0) {
       graph->last_run_ns.store(std::max<int64_t>(record.run_ns, 1), std::memory_order_relaxed);
     }
+    JournalEnd(run.state());
     MutexLock lock(mutex_);
     waiters = MarkEnded(run.state());
     settle = !holding_.load(std::memory_order_relaxed) || !waiters.empty();

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "daemon/core/session.h"
+#include "daemon/journal/journal.h"
+#include "daemon/journal/run_codec.h"
 
 namespace pto {
 
@@ -47,6 +49,13 @@ bool RunEntry::RemoveWaiter(uint64_t id) {
   dropped = std::move(it->second);
   waiters_.erase(it);
   return true;
+}
+
+void RunEntry::JournalEnd(RunState state) {
+  if (options_.journal == nullptr) return;
+  options_.journal->EndRun(
+      options_.journal_number,
+      ToJournal(options_.record, options_.number, options_.own_number, options_.digest, state));
 }
 
 RunEntry::Waiters RunEntry::MarkEnded(RunState state) {

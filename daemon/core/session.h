@@ -12,9 +12,12 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
+#include "daemon/core/chip_leases.h"
 #include "daemon/core/domain_table.h"
+#include "daemon/core/former_runs.h"
 #include "daemon/core/image_run.h"
 #include "daemon/core/limits.h"
+#include "daemon/core/quota.h"
 #include "daemon/core/registered_graph.h"
 #include "daemon/core/run_entry.h"
 #include "daemon/core/run_table.h"
@@ -81,6 +84,17 @@ class Session : public std::enable_shared_from_this<Session> {
     // For the deadlines of open runs.
     TimerQueue* timers = nullptr;
     const Clock* clock = nullptr;
+    // To tell of its runs; nullptr when nothing is to be remembered.
+    Journal* journal = nullptr;
+    // What a session of the same id has left in former boots; nullptr when there was none.
+    std::shared_ptr<const FormerSession> former;
+    // Who it belongs to, and what it may hold.
+    std::string client;
+    std::shared_ptr<SessionQuota> quota;
+    // Who has chips for itself; nullptr when nobody can.
+    const ChipLeases* leases = nullptr;
+    // Id of the session whose leased chips it may use; empty when there is none.
+    std::string lease;
   };
 
   struct Usage {
@@ -89,6 +103,8 @@ class Session : public std::enable_shared_from_this<Session> {
     uint64_t graphs = 0;
     uint64_t active_runs = 0;
     uint64_t finished_runs = 0;
+    uint64_t windows = 0;
+    uint64_t tasks = 0;
   };
 
   explicit Session(Options options);
@@ -191,6 +207,11 @@ class Session : public std::enable_shared_from_this<Session> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::shared_ptr<const BoundSlots>> FindSlots(const RunRequest& request) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // CHIP_LEASED when the graph needs a chip that is another session's.
+  absl::Status CheckLeases(const GraphImage& image) const {
+    if (options_.leases == nullptr) return absl::OkStatus();
+    return options_.leases->Check(image.chips(), options_.id, options_.lease);
+  }
   // RUN_LIMIT when there is no room for one more.
   absl::Status CheckRunLimit() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status EndedError() const;
@@ -209,7 +230,10 @@ class Session : public std::enable_shared_from_this<Session> {
                                                    std::shared_ptr<ImageRun>* is_new);
   // Id, labels and the like.
   RunEntry::Options DescribeRun(RunTerms& terms) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::shared_ptr<ImageRun> MakeRun(RunRequest& request, std::shared_ptr<const GraphImage> image,
+  // The run is about to be accepted: it is remembered, or JOURNAL_UNWRITABLE.
+  absl::Status JournalRun(RunEntry::Options* options) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::shared_ptr<ImageRun> MakeRun(RunRequest& request, RunEntry::Options options,
+                                    std::shared_ptr<const GraphImage> image,
                                     std::shared_ptr<const BoundSlots> slots)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
