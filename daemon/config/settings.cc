@@ -66,6 +66,8 @@ constexpr Setting kSettings[] = {
     {"limits.event_log_bytes", "event-log-bytes", "64M", true,
      "bytes of events that one session keeps"},
     {"limits.max_message_bytes", "max-message-bytes", "16M", true, "bytes of one request message"},
+    {"metrics_listen", "metrics-listen", "", false,
+     "address to serve metrics for Prometheus on: unix:/path or host:port"},
 };
 
 // A field within the message that directly contains it.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "daemon/core/session.h"
+#include "daemon/metrics/run_stats.h"
 
 namespace pto {
 
@@ -51,6 +52,9 @@ bool RunEntry::RemoveWaiter(uint64_t id) {
 
 RunEntry::Waiters RunEntry::MarkEnded(RunState state) {
   Waiters waiters;
+  const RunRecord& record = options_.record;
+  metrics::RunStats::Process().OnEnded(static_cast<size_t>(state), record.queue_ns, record.run_ns,
+                                       record.counts.failed, record.counts.skipped);
   end_state_ = state;
   ended_.store(true, std::memory_order_release);
   waiters.swap(waiters_);
