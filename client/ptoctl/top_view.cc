@@ -53,10 +53,10 @@ std::vector<double> BusyMeter::Take() {
 }
 
 std::string FormatTop(const TopSample& sample, size_t max_rows) {
-  std::string out = absl::StrCat(
-      "ptod ", sample.node.version(), ", up ", Age(sample, sample.node.start_time()), ", ",
-      sample.node.session_count(), " sessions, ", sample.node.active_run_count(), " active runs",
-      sample.node.draining() ? ", DRAINING" : "", "\n\n");
+  std::string out =
+      absl::StrCat("ptod ", sample.node.version(), ", up ", Age(sample, sample.node.start_time()),
+                   ", ", sample.node.session_count(), " sessions, ", sample.node.active_run_count(),
+                   " active runs", sample.node.draining() ? ", DRAINING" : "", "\n\n");
 
   Table chips({"CHIP", "STATE", "BUSY", "CORES", "READY", "TASKS/S", "MEMORY"});
   for (size_t i = 0; i < sample.chips.size(); ++i) {

@@ -32,9 +32,9 @@ TEST(FormatTopTest, ShowsChipsSessionsAndRuns) {
   sample.time = absl::FromUnixSeconds(1000);
   sample.node = Proto<v1::Node>(
       "version: '1.0.0' start_time { seconds: 940 } session_count: 2 active_run_count: 3");
-  sample.chips = {Proto<v1::Chip>(
-      "name: 'chips/0' state: ACTIVE aic_cores: 24 aiv_cores: 48 ready_tasks: 7 "
-      "memory_total_bytes: 17179869184 memory_used_bytes: 1073741824")};
+  sample.chips = {
+      Proto<v1::Chip>("name: 'chips/0' state: ACTIVE aic_cores: 24 aiv_cores: 48 ready_tasks: 7 "
+                      "memory_total_bytes: 17179869184 memory_used_bytes: 1073741824")};
   sample.busy = {0.4};
   sample.tasks_per_second = {1234.4};
   sample.sessions = {

@@ -52,7 +52,8 @@ void AddTraceCommand(CLI::App& runs, Context& context) {
   trace->add_option("--max-edges", options->max_edges,
                     "Draw at most so many edges in a .json; 20000 if not said");
   trace->footer(
-      "Names, kernels and edges are those of the run's graph, while it is registered.\n\nExamples:\n"
+      "Names, kernels and edges are those of the run's graph, while it is "
+      "registered.\n\nExamples:\n"
       "  ptoctl runs trace r1 -o trace.json\n"
       "  ptoctl runs trace sessions/s1/runs/r1 --svg r1.svg --html r1.html");
   trace->callback([&context, options] {

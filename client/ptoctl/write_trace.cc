@@ -19,8 +19,7 @@ std::string CheckTraceName(const std::string& path) {
   return absl::StrCat(path, ": expected a name that ends in .json, .html or .svg");
 }
 
-absl::Status WriteTrace(const trace::RunTrace& trace, const std::string& path,
-                        uint64_t max_edges) {
+absl::Status WriteTrace(const trace::RunTrace& trace, const std::string& path, uint64_t max_edges) {
   std::string text;
   if (absl::EndsWith(path, ".svg")) {
     text = trace::FormatSvg(trace);

@@ -35,8 +35,7 @@ class Checker {
     if (!job::ParseJson(text, &root, &fault)) {
       return absl::InvalidArgumentError(absl::StrCat("at ", fault.offset, ": ", fault.message));
     }
-    const JsonNode* const events =
-        root.kind == Kind::kObject ? Find(root, "traceEvents") : nullptr;
+    const JsonNode* const events = root.kind == Kind::kObject ? Find(root, "traceEvents") : nullptr;
     if (events == nullptr || events->kind != Kind::kArray) {
       return absl::InvalidArgumentError("there is no array traceEvents");
     }
@@ -182,8 +181,8 @@ class Checker {
       for (const Span& span : spans) {
         if (span.start < last) {
           return absl::InvalidArgumentError(absl::StrCat("slices of thread ", thread.first, "/",
-                                                         thread.second, " overlap at ",
-                                                         span.start, " ns"));
+                                                         thread.second, " overlap at ", span.start,
+                                                         " ns"));
         }
         last = span.end;
       }
@@ -200,9 +199,9 @@ class Checker {
       }
       for (const Place& place : {begin, end->second}) {
         if (InSlice(place)) continue;
-        return absl::InvalidArgumentError(
-            absl::StrCat("flow ", id, " is at ", place.time, " ns, where thread ",
-                         place.thread.first, "/", place.thread.second, " has no slice"));
+        return absl::InvalidArgumentError(absl::StrCat("flow ", id, " is at ", place.time,
+                                                       " ns, where thread ", place.thread.first,
+                                                       "/", place.thread.second, " has no slice"));
       }
     }
     return absl::OkStatus();

@@ -31,13 +31,13 @@ class ChromeWriter {
   std::string Write() && {
     std::vector<std::string> notes = trace_.notes;
     if (trace_.edges.size() > options_.max_edges) {
-      notes.push_back(absl::StrCat("of ", trace_.edges.size(), " edges ", options_.max_edges,
-                                   " are drawn"));
+      notes.push_back(
+          absl::StrCat("of ", trace_.edges.size(), " edges ", options_.max_edges, " are drawn"));
     }
     absl::StrAppend(&out_, "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"run\":\"",
                     JsonText(trace_.run.name()), "\",\"state\":\"",
-                    v1::Run::State_Name(trace_.run.state()), "\",\"tasks\":\"",
-                    trace_.tasks.size(), "\"");
+                    v1::Run::State_Name(trace_.run.state()), "\",\"tasks\":\"", trace_.tasks.size(),
+                    "\"");
     for (size_t i = 0; i < notes.size(); ++i) {
       absl::StrAppend(&out_, ",\"note ", i + 1, "\":\"", JsonText(notes[i]), "\"");
     }
@@ -93,8 +93,8 @@ class ChromeWriter {
                     JsonText(task.kernel), "\",\"outcome\":\"",
                     v1::TaskEvents::Outcome_Name(task.outcome), "\",\"submitted_ns\":0");
     if (task.ready_ns >= 0) absl::StrAppend(&out_, ",\"ready_ns\":", task.ready_ns);
-    absl::StrAppend(&out_, ",\"started_ns\":", task.start_ns, ",\"returned_ns\":",
-                    task.returned_ns, ",\"completed_ns\":", task.end_ns);
+    absl::StrAppend(&out_, ",\"started_ns\":", task.start_ns, ",\"returned_ns\":", task.returned_ns,
+                    ",\"completed_ns\":", task.end_ns);
     if (task.blocks > 1) absl::StrAppend(&out_, ",\"blocks\":", task.blocks);
     if (task.chips.size() > 1) absl::StrAppend(&out_, ",\"chips\":", task.chips.size());
     out_ += '}';
@@ -104,9 +104,8 @@ class ChromeWriter {
     for (const Slice& slice : lanes_.slices) {
       const Task& task = trace_.tasks[slice.task];
       Begin("X", task.name, ProcessOf(slice.chip), ThreadOf(slice.lane), task.start_ns);
-      absl::StrAppend(&out_, ",\"dur\":", Micros(task.returned_ns - task.start_ns),
-                      ",\"cat\":\"", task.outcome == v1::TaskEvents::FAILED ? "failed" : "task",
-                      "\"");
+      absl::StrAppend(&out_, ",\"dur\":", Micros(task.returned_ns - task.start_ns), ",\"cat\":\"",
+                      task.outcome == v1::TaskEvents::FAILED ? "failed" : "task", "\"");
       Arguments(task);
       End();
       slice_of_[{slice.task, slice.chip}] = slice.lane;

@@ -57,8 +57,8 @@ class TraceMaker {
         task.end_ns = task.start_ns + static_cast<int64_t>(tasks.duration_ns(i));
         task.returned_ns = task.end_ns;
         if (i < tasks.deferred_ns_size()) {
-          task.returned_ns = std::max(
-              task.start_ns, task.end_ns - static_cast<int64_t>(tasks.deferred_ns(i)));
+          task.returned_ns =
+              std::max(task.start_ns, task.end_ns - static_cast<int64_t>(tasks.deferred_ns(i)));
         }
         trace_.tasks.push_back(std::move(task));
       }
@@ -116,16 +116,16 @@ class TraceMaker {
     const uint64_t ended =
         sources_.run.tasks_done() + sources_.run.tasks_failed() + sources_.run.tasks_skipped();
     if (dropped_ == 0 && trace_.tasks.size() < ended) {
-      trace_.notes.push_back(
-          absl::StrCat("of ", ended, " tasks that have ended only ", trace_.tasks.size(),
-                       " have events; see RunOptions.event_level"));
+      trace_.notes.push_back(absl::StrCat("of ", ended, " tasks that have ended only ",
+                                          trace_.tasks.size(),
+                                          " have events; see RunOptions.event_level"));
     }
     if (!has_structure()) {
       trace_.notes.push_back(
           "names, kernels and edges are known of registered graphs only, while they exist");
     } else if (structure_.kernel_size() < static_cast<int64_t>(sources_.graph.task_count())) {
-      trace_.notes.push_back(absl::StrCat("names and edges of the first ",
-                                          structure_.kernel_size(), " tasks only"));
+      trace_.notes.push_back(
+          absl::StrCat("names and edges of the first ", structure_.kernel_size(), " tasks only"));
     }
     if (sources_.run.state() < v1::Run::SUCCEEDED) {
       trace_.notes.push_back("the run had not ended when this trace was made");

@@ -21,8 +21,8 @@ struct Task {
   v1::TaskEvents::Outcome outcome = v1::TaskEvents::DONE;
   // Those it was on, the one that the events name first.
   std::vector<uint32_t> chips;
-  uint32_t core = 0;    // of its last block
-  uint32_t blocks = 1;  // on each chip
+  uint32_t core = 0;     // of its last block
+  uint32_t blocks = 1;   // on each chip
   bool control = false;  // needs no core
   // When the last of those it waits for had ended; 0 for one that waits for none, and -1 when the
   // graph is not known.
@@ -31,9 +31,7 @@ struct Task {
   int64_t returned_ns = 0;  // its last kernel; from then to the end it was deferred
   int64_t end_ns = 0;
 
-  bool ran() const {
-    return outcome == v1::TaskEvents::DONE || outcome == v1::TaskEvents::FAILED;
-  }
+  bool ran() const { return outcome == v1::TaskEvents::DONE || outcome == v1::TaskEvents::FAILED; }
 };
 
 // What is known of a run, as the pictures of it need it.

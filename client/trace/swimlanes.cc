@@ -76,7 +76,8 @@ class SvgWriter {
   static std::string Number(double value) { return absl::StrFormat("%.6g", value); }
 
   double X(int64_t ns) const {
-    const double part = static_cast<double>(ns - first_ns_) / static_cast<double>(last_ns_ - first_ns_);
+    const double part =
+        static_cast<double>(ns - first_ns_) / static_cast<double>(last_ns_ - first_ns_);
     return kNames + part * (width_ - kNames - kMargin);
   }
 
@@ -114,8 +115,8 @@ class SvgWriter {
       const std::string label = kernel.empty() ? "tasks" : kernel;
       const double wide = 22 + kCharacter * static_cast<double>(label.size());
       if (x + wide > width_) continue;
-      absl::StrAppend(&out_, "<rect x=\"", Number(x), "\" y=\"26\" width=\"10\" height=\"10\" fill=\"",
-                      colour, "\"/>\n");
+      absl::StrAppend(&out_, "<rect x=\"", Number(x),
+                      "\" y=\"26\" width=\"10\" height=\"10\" fill=\"", colour, "\"/>\n");
       Text(x + 14, 35, label);
       x += wide + 8;
     }
@@ -268,7 +269,7 @@ class SvgWriter {
     Text(kMargin + 8, top + 24, absl::StrCat("running, of ", most), " fill=\"#3366cc\"");
     Text(kMargin + 8, top + 38, "ready", " fill=\"#b36b00\"");
     Text(kMargin + 8, top + 52, "deferred", " fill=\"#888\"");
-    const auto curve = [&](absl::string_view colour, int64_t Load::*count) {
+    const auto curve = [&](absl::string_view colour, int64_t Load::* count) {
       absl::StrAppend(&out_, "<polyline fill=\"none\" stroke=\"", colour, "\" points=\"");
       double level = y(0);
       for (const Load& load : loads) {

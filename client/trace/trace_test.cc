@@ -47,8 +47,8 @@ Sources Small() {
       "core: [24, 0, 0, 25] start_ns: [1000, 2500, 2100, 6000] "
       "duration_ns: [1000, 500, 3000, 9000] deferred_ns: [0, 0, 0, 8000] }")};
   for (int i = 0; i < 3; ++i) {
-    sources.chips.push_back(Proto<v1::Chip>(
-        absl::StrCat("index: ", i, " clusters: 24 memory_used_bytes: ", 100 * i)));
+    sources.chips.push_back(
+        Proto<v1::Chip>(absl::StrCat("index: ", i, " clusters: 24 memory_used_bytes: ", 100 * i)));
   }
   sources.kernels = {Proto<v1::Kernel>("name: 'kernels/wait' control: true"),
                      Proto<v1::Kernel>("name: 'kernels/add'")};
@@ -117,8 +117,8 @@ TEST(LanesTest, EachKindHasItsPlace) {
   const Lanes lanes = PlaceTasks(MakeTrace(Small()));
   std::vector<std::string> names;
   for (const Lane& lane : lanes.lanes) names.push_back(absl::StrCat(lane.chip, " ", lane.name));
-  EXPECT_THAT(names, ElementsAre("0 AIV 0", "0 several cores", "1 AIV 1", "1 several cores",
-                                 "1 no core"));
+  EXPECT_THAT(names,
+              ElementsAre("0 AIV 0", "0 several cores", "1 AIV 1", "1 several cores", "1 no core"));
   EXPECT_EQ(lanes.slices.size(), 5u);
 }
 

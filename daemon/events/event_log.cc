@@ -219,7 +219,8 @@ EventLog::Watchers EventLog::watchers() const {
   Watchers watchers;
   watchers.count = present.size();
   for (const std::shared_ptr<EventWatcher>& watcher : present) {
-    watchers.largest_lag = std::max(watchers.largest_lag, last - std::min(last, watcher->through()));
+    watchers.largest_lag =
+        std::max(watchers.largest_lag, last - std::min(last, watcher->through()));
   }
   return watchers;
 }

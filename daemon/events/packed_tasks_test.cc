@@ -117,7 +117,8 @@ TEST(PackedTasksTest, CopiesShareAndOutliveTheFirst) {
 TEST(PackedTasksTest, TakesAboutTenBytesForATask) {
   std::vector<TaskRecord> records(1000);
   for (uint32_t i = 0; i < 1000; ++i) {
-    records[i] = {50'000 + i, 24, 0, TaskOutcome::kDone, 5'000'000 + 100 * i, 5'000'090 + 100 * i, 0};
+    records[i] = {50'000 + i,          24, 0, TaskOutcome::kDone, 5'000'000 + 100 * i,
+                  5'000'090 + 100 * i, 0};
   }
   EXPECT_LE(PackedTasks(records).bytes(), 11'000u);
 }

@@ -18,8 +18,7 @@ class BusySampler : public std::enable_shared_from_this<BusySampler> {
   static constexpr int64_t kPeriodNs = 20'000'000;
 
   // All outlive it, and the timers' thread.
-  static std::shared_ptr<BusySampler> Start(Engine& engine, TimerQueue& timers,
-                                            const Clock& clock);
+  static std::shared_ptr<BusySampler> Start(Engine& engine, TimerQueue& timers, const Clock& clock);
   void Stop() { stopped_.store(true, std::memory_order_release); }
 
   // How long cores of the chip were busy, all of them together.

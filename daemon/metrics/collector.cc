@@ -143,9 +143,9 @@ void AddRuns(Node& node, const RunStats& stats, Families& out) {
   out.Gauge("ptod_runs_active", "Runs that are queued or running.",
             Number(node.engine().active_runs()));
   out.Begin("ptod_runs_total", MetricType::Counter, "Runs that ended, by state.");
-  for (const auto& [state, name] : {std::pair(RunState::kSucceeded, "succeeded"),
-                                    std::pair(RunState::kFailed, "failed"),
-                                    std::pair(RunState::kCancelled, "cancelled")}) {
+  for (const auto& [state, name] :
+       {std::pair(RunState::kSucceeded, "succeeded"), std::pair(RunState::kFailed, "failed"),
+        std::pair(RunState::kCancelled, "cancelled")}) {
     out.Add(Number(totals.ended[static_cast<size_t>(state)]), {{"state", name}});
   }
   out.Counter("ptod_tasks_failed_total", "Tasks that failed.", Number(totals.tasks_failed));

@@ -17,10 +17,8 @@ absl::StatusOr<std::unique_ptr<Endpoint>> Endpoint::Start(Node& node, const std:
                                                           std::string version) {
   PTO_ASSIGN_OR_RETURN(const ListenAddress address, ListenAddress::Parse(listen));
   std::unique_ptr<Endpoint> endpoint(new Endpoint(node, std::move(version)));
-  PTO_ASSIGN_OR_RETURN(endpoint->server_,
-                       ScrapeServer::Start(address, [self = endpoint.get()] {
-                         return prometheus::TextSerializer().Serialize(
-                             self->collector_.Collect());
+  PTO_ASSIGN_OR_RETURN(endpoint->server_, ScrapeServer::Start(address, [self = endpoint.get()] {
+                         return prometheus::TextSerializer().Serialize(self->collector_.Collect());
                        }));
   return endpoint;
 }

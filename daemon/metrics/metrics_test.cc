@@ -122,9 +122,8 @@ std::map<std::string, std::string> Described() {
 }
 
 TEST_F(CollectorTest, EveryMetricIsDescribed) {
-  const std::map<std::string, std::string> types = {{"0", "counter"}, {"1", "gauge"},
-                                                    {"2", "summary"}, {"3", "untyped"},
-                                                    {"4", "histogram"}};
+  const std::map<std::string, std::string> types = {
+      {"0", "counter"}, {"1", "gauge"}, {"2", "summary"}, {"3", "untyped"}, {"4", "histogram"}};
   std::map<std::string, std::string> exported;
   for (const prometheus::MetricFamily& family : Collect()) {
     const std::string type = types.at(absl::StrCat(static_cast<int>(family.type)));
@@ -139,8 +138,7 @@ TEST_F(CollectorTest, NamesFollowTheConventions) {
   for (const prometheus::MetricFamily& family : Collect()) {
     EXPECT_TRUE(absl::StartsWith(family.name, "ptod_") || absl::StartsWith(family.name, "process_"))
         << family.name;
-    EXPECT_EQ(family.type == prometheus::MetricType::Counter,
-              absl::EndsWith(family.name, "_total"))
+    EXPECT_EQ(family.type == prometheus::MetricType::Counter, absl::EndsWith(family.name, "_total"))
         << family.name;
     if (family.type == prometheus::MetricType::Histogram) {
       EXPECT_TRUE(absl::EndsWith(family.name, "_seconds")) << family.name;
@@ -154,8 +152,8 @@ TEST_F(CollectorTest, NamesFollowTheConventions) {
 TEST_F(CollectorTest, TellsWhatTheSourcesSay) {
   runs_.OnEnded(static_cast<size_t>(RunState::kFailed), 1'500, 30'000, 2, 7);
   calls_.OnEnd(calls_.AddMethod("pto.v1.NodeService/GetNode"), absl::OkStatus(), 0);
-  calls_.OnEnd(calls_.AddMethod("pto.v1.RunService/SubmitRun"),
-               Error(reason::kRunLimit, "enough"), 0);
+  calls_.OnEnd(calls_.AddMethod("pto.v1.RunService/SubmitRun"), Error(reason::kRunLimit, "enough"),
+               0);
   const std::string text = prometheus::TextSerializer().Serialize(Collect());
   for (const char* line :
        {"ptod_build_info{version=\"1.2.3\"} 1", "ptod_runs_total{state=\"failed\"} 1",

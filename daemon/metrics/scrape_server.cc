@@ -30,8 +30,8 @@ constexpr size_t kMaxRequestBytes = 8192;
 constexpr int kBacklog = 8;
 
 absl::Status Failed(absl::string_view address, absl::string_view what) {
-  return Error(reason::kListenFailed, absl::StrCat("metrics_listen ", address, ": ", what, ": ",
-                                                   std::strerror(errno)))
+  return Error(reason::kListenFailed,
+               absl::StrCat("metrics_listen ", address, ": ", what, ": ", std::strerror(errno)))
       .With("address", address);
 }
 

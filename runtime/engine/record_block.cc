@@ -116,8 +116,7 @@ RecordBlocks::KeptRow::KeptRow(const TaskRow& row)
       wide_marks.assign(row.marks.begin(), row.marks.end());
       return;
     }
-    marks.push_back(
-        {mark.end - end, static_cast<int32_t>(start_ns), static_cast<int32_t>(end_ns)});
+    marks.push_back({mark.end - end, static_cast<int32_t>(start_ns), static_cast<int32_t>(end_ns)});
     end = mark.end;
     last_ns = mark.end_ns;
   }

@@ -101,8 +101,7 @@ TEST(RecordBlocksTest, SharesATimeAmongTheTasksOfAMark) {
 }
 
 TEST(RecordBlocksTest, KeepsRowsOfAnyNumbersAndTimes) {
-  const std::vector<uint32_t> far = {0,          4'000'000'000, 5,      32'772,
-                                     4,          0xffffffff,    0,      1'000'000};
+  const std::vector<uint32_t> far = {0, 4'000'000'000, 5, 32'772, 4, 0xffffffff, 0, 1'000'000};
   const std::vector<int64_t> times = {0, 10, 5'000'000'000, 20'000'000'000'000, 20'000'000'000'001};
   for (const bool wide_tasks : {false, true}) {
     for (const bool wide_times : {false, true}) {

@@ -213,13 +213,13 @@ class Worker {
   // ---- of what it runs now
   BlockTicket ticket_;
   uint32_t chip_ = 0;
-  const ReadyQueue* queue_ = nullptr;  // of that chip
-  uint32_t count_ = 0;                 // tasks since the last look at others
-  bool timed_ = false;                 // all tasks are recorded
-  bool measured_ = false;              // this one began at `begin_ticks_`
+  const ReadyQueue* queue_ = nullptr;          // of that chip
+  uint32_t count_ = 0;                         // tasks since the last look at others
+  bool timed_ = false;                         // all tasks are recorded
+  bool measured_ = false;                      // this one began at `begin_ticks_`
   uint32_t measure_mask_ = kMeasureOneOf - 1;  // of `count_`: zero when the next one is measured
-  bool long_ = false;                  // the last one that was took long
-  bool alone_ = false;                 // see IsAlone
+  bool long_ = false;                          // the last one that was took long
+  bool alone_ = false;                         // see IsAlone
   uint64_t begin_ticks_ = 0;
   uint64_t last_ticks_ = 0;     // when what is recorded last ended
   uint64_t typical_ticks_ = 0;  // that a task takes which is measured, of late

@@ -227,8 +227,8 @@ bool Worker::IsAlone() const {
 }
 
 void Worker::BeginTask(uint32_t task) {
-  measured_ = (count_ & measure_mask_) == 0 ||
-              ticket_.run->image().pace(task) != GraphImage::Pace::kShort;
+  measured_ =
+      (count_ & measure_mask_) == 0 || ticket_.run->image().pace(task) != GraphImage::Pace::kShort;
   if (!measured_) return;
   // One that follows another one whose end is known begins then.
   begin_ticks_ = timed_ && recorder_.unmarked() == 0 ? last_ticks_ : Ticks();

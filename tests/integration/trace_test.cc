@@ -136,8 +136,8 @@ TEST_F(TraceTest, OfManyTasks) {
   const absl::StatusOr<Run> run = session->Launch(registered->name());
   ASSERT_THAT(run, IsOk());
   ASSERT_THAT(run->Wait(), IsOk());
-  const ProgramResult result = Ptoctl(
-      {"runs", "trace", run->name(), "-o", Path("many.json"), "--max-edges", "100"});
+  const ProgramResult result =
+      Ptoctl({"runs", "trace", run->name(), "-o", Path("many.json"), "--max-edges", "100"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const trace::ChromeContents contents = Check("many.json");
   EXPECT_EQ(contents.slices, kTasks);

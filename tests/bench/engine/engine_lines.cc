@@ -98,8 +98,7 @@ void AddNamed(CaseLines& lines, Shape shape, const Cost& named, const Costs& cos
   }
   if (const Cost* const recorded = Find(costs, Contender::kRecorded)) {
     lines.Beside("recorded_run", recorded->run_ns, "ns/task", "without records", named.run_ns);
-    lines.Beside("recorded_total", recorded->total_ns, "ns/task", "without records",
-                 named.total_ns,
+    lines.Beside("recorded_total", recorded->total_ns, "ns/task", "without records", named.total_ns,
                  shape == Shape::kWavefront ? absl::make_optional(Target::AtMost(kRecordedToPlain))
                                             : absl::nullopt);
   }
