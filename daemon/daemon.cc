@@ -122,6 +122,12 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const DaemonConfig& config
   daemon->state_lock_ = std::move(state_lock);
   daemon->guards_ = std::move(guards);
   if (config.broker() == "auto" && !first_socket.empty()) daemon->StartBroker(first_socket);
+  if (!config.metrics_listen().empty()) {
+    PTO_ASSIGN_OR_RETURN(
+        daemon->metrics_,
+        metrics::Endpoint::Start(daemon->node_, config.metrics_listen(), std::string(kVersion)));
+    options.observer = daemon->metrics_->calls();
+  }
   daemon->server_ = std::make_unique<rpc::Server>(std::move(options));
   rpc::Server& server = *daemon->server_;
   daemon->health_.Register(server);

@@ -11,6 +11,7 @@
 #include "daemon/config/config.pb.h"
 #include "daemon/core/node.h"
 #include "daemon/health/health_service.h"
+#include "daemon/metrics/endpoint.h"
 #include "daemon/rpc/server.h"
 #include "daemon/services/buffer_service.h"
 #include "daemon/services/domain_service.h"
@@ -37,6 +38,8 @@ class Daemon {
   // As bound.
   const std::vector<std::string>& addresses() const { return server_->addresses(); }
   const Node& node() const { return node_; }
+  // Where metrics are served; empty when they are not.
+  std::string metrics_address() const { return metrics_ == nullptr ? "" : metrics_->address(); }
 
   // Refuses new work; what runs has the configured grace.
   void BeginDrain(absl::string_view reason);
@@ -69,6 +72,7 @@ class Daemon {
   RunService run_service_;
   EventService event_service_;
   std::unique_ptr<Broker> broker_;  // nullptr when there is none
+  std::unique_ptr<metrics::Endpoint> metrics_;  // nullptr: not served
   std::unique_ptr<rpc::Server> server_;
 };
 

@@ -58,6 +58,7 @@ int Serve(const config::v1::DaemonConfig& config, SignalWaiter& signals) {
   PTO_LOG(kInfo, "ptod is serving",
           {{"version", kVersion},
            {"listen", addresses},
+           {"metrics", daemon.metrics_address()},
            {"chips", config.sim_chips().count()},
            {"boot_id", daemon.node().boot_id()}});
   LogNotify(systemd.Ready(absl::StrCat("serving on ", addresses)));

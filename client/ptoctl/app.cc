@@ -156,6 +156,7 @@ int Main(const std::vector<std::string>& args, std::ostream& out, std::ostream& 
   AddGraphsCommand(app, context);
   AddRunsCommand(app, context);
   AddScenariosCommand(app, context);
+  AddTopCommand(app, context);
   AddCompletionCommand(app, context);
   FallThrough(app);
   app.footer(

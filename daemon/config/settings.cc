@@ -93,6 +93,8 @@ constexpr Setting kSettings[] = {
     {"journal.max_bytes", "journal-max-bytes", "256M", true, "bytes of the journal's files"},
     {"journal.sync_interval", "journal-sync-interval", "100ms", true,
      "what a power failure can make the journal lose"},
+    {"metrics_listen", "metrics-listen", "", false,
+     "address to serve metrics for Prometheus on: unix:/path or host:port"},
 };
 
 // A field within the message that directly contains it.

@@ -75,6 +75,17 @@ absl::Status CheckListen(const DaemonConfig& config) {
   return absl::OkStatus();
 }
 
+absl::Status CheckMetricsListen(const DaemonConfig& config) {
+  if (config.metrics_listen().empty()) return absl::OkStatus();
+  const absl::StatusOr<ListenAddress> address = ListenAddress::Parse(config.metrics_listen());
+  if (!address.ok()) return Wrong("metrics_listen", address.status().message());
+  if (address->IsLocal() || config.allow_remote()) return absl::OkStatus();
+  return Wrong("metrics_listen",
+               absl::StrCat(config.metrics_listen(),
+                            " can be reached from other machines; use a unix socket or a loopback "
+                            "address, or set allow_remote: true (--allow-remote)"));
+}
+
 absl::Status CheckSession(const DaemonConfig& config) {
   const auto& session = config.session();
   const absl::Duration least = absl::Milliseconds(1);
@@ -139,6 +150,7 @@ absl::Status CheckJournal(const config::v1::JournalConfig& journal) {
 
 absl::Status ValidateConfig(const DaemonConfig& config) {
   PTO_RETURN_IF_ERROR(CheckListen(config));
+  PTO_RETURN_IF_ERROR(CheckMetricsListen(config));
   const auto& chips = config.sim_chips();
   PTO_RETURN_IF_ERROR(CheckRange("sim_chips.count", chips.count(), 0, 256));
   PTO_RETURN_IF_ERROR(CheckRange("sim_chips.clusters", chips.clusters(), 1, 1024));

@@ -5,6 +5,7 @@
 #include "daemon/core/session.h"
 #include "daemon/journal/journal.h"
 #include "daemon/journal/run_codec.h"
+#include "daemon/metrics/run_stats.h"
 
 namespace pto {
 
@@ -60,6 +61,9 @@ void RunEntry::JournalEnd(RunState state) {
 
 RunEntry::Waiters RunEntry::MarkEnded(RunState state) {
   Waiters waiters;
+  const RunRecord& record = options_.record;
+  metrics::RunStats::Process().OnEnded(static_cast<size_t>(state), record.queue_ns, record.run_ns,
+                                       record.counts.failed, record.counts.skipped);
   end_state_ = state;
   ended_.store(true, std::memory_order_release);
   waiters.swap(waiters_);

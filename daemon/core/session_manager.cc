@@ -73,6 +73,7 @@ absl::StatusOr<std::shared_ptr<Session>> SessionManager::Create(Request request)
     session = std::make_shared<Session>(std::move(options));
     sessions_.emplace(session->id(), session);
   }
+  created_.fetch_add(1, std::memory_order_relaxed);
   ScheduleExpiry(session);
   PTO_LOG(kInfo, "session created",
           {{"session", session->id()}, {"ttl", absl::FormatDuration(session->options().ttl)}});
@@ -192,6 +193,7 @@ void SessionManager::CheckExpiry(const std::shared_ptr<Session>& session) {
     ScheduleExpiry(session);
     return;
   }
+  expired_.fetch_add(1, std::memory_order_relaxed);
   Delete(session->id(), "its lease expired").IgnoreError();
 }
 

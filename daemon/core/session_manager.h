@@ -77,6 +77,9 @@ class SessionManager {
   void EndAll(absl::string_view why);
 
   size_t size() const;
+  // Since the daemon began: sessions that were created, and those whose lease ran out.
+  uint64_t created() const { return created_.load(std::memory_order_relaxed); }
+  uint64_t expired() const { return expired_.load(std::memory_order_relaxed); }
 
  private:
   // How a session ended, for those who still ask for it.
@@ -97,6 +100,8 @@ class SessionManager {
   const Options options_;
   ClientQuotas clients_;
   std::atomic<bool> trim_scheduled_{false};
+  std::atomic<uint64_t> created_{0};
+  std::atomic<uint64_t> expired_{0};
   mutable Mutex mutex_;
   std::map<std::string, std::shared_ptr<Session>, std::less<>> sessions_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, Ended> ended_ ABSL_GUARDED_BY(mutex_);
