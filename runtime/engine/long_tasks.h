@@ -69,8 +69,6 @@ class LongTasks {
   std::unique_ptr<LongTask> End(uint32_t task);
   // Says that the task's time is up. Returns false when it has ended.
   bool MarkLate(uint32_t task);
-  // Whether there ever was one.
-  bool used() const { return used_.load(std::memory_order_acquire); }
   // Drops all entries. Returns their timers.
   std::vector<TimerQueue::Id> Clear();
 
