@@ -64,7 +64,7 @@ class LongTasks {
   // Returns nullptr when there is none.
   LongTask* Find(uint32_t task);
   // Whether there has been any.
-  bool used() const { return used_.load(std::memory_order_relaxed); }
+  bool used() const { return used_.load(std::memory_order_acquire); }
   // Takes the entry out, if there is one.
   std::unique_ptr<LongTask> End(uint32_t task);
   // Says that the task's time is up. Returns false when it has ended.
