@@ -289,6 +289,7 @@ bool Worker::EndOwnJoint(JointTask& joint) {
   ticket_.task = task;
   ticket_.kind = static_cast<pto_core>(0);
   measured_ = timed_;
+  begin_ticks_ = last_ticks_;
   CountEnd(task, false, 0);
   const bool kept = HandOn(joint);
   if (!kept) {
