@@ -61,9 +61,15 @@ void RunEntry::JournalEnd(RunState state) {
 
 RunEntry::Waiters RunEntry::MarkEnded(RunState state) {
   Waiters waiters;
-  const RunRecord& record = options_.record;
-  metrics::RunStats::Process().OnEnded(static_cast<size_t>(state), record.queue_ns, record.run_ns,
-                                       record.counts.failed, record.counts.skipped);
+  // A run of a former boot, which never had a session here, was counted there.
+  const std::weak_ptr<Session> none;
+  const bool is_former =
+      !options_.session.owner_before(none) && !none.owner_before(options_.session);
+  if (!is_former) {
+    const RunRecord& record = options_.record;
+    metrics::RunStats::Process().OnEnded(static_cast<size_t>(state), record.queue_ns, record.run_ns,
+                                         record.counts.failed, record.counts.skipped);
+  }
   end_state_ = state;
   ended_.store(true, std::memory_order_release);
   waiters.swap(waiters_);
