@@ -64,10 +64,14 @@ absl::StatusOr<std::byte*> CollectiveSteps::InlineSlot() {
   if (entry_ >= window_.calls()) {
     const uint64_t free_at = entry_ - window_.calls() + 1;
     if (window_.all_reached() < free_at) {
+      // Others may be further by now, which is good to know next time.
+      uint64_t reached = ~uint64_t{0};
       for (uint32_t peer = 0; peer < count(); ++peer) {
+        if (peer == me()) continue;
         PTO_RETURN_IF_ERROR(AwaitStep(peer, free_at));
+        reached = std::min(reached, window_.words(peer).step.load(std::memory_order_acquire));
       }
-      window_.set_all_reached(free_at);
+      window_.set_all_reached(reached);
     }
   }
   return window_.inline_slot(me(), entry_);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <new>
 #include <utility>
 
@@ -15,6 +14,17 @@
 #include "runtime/graph/plan_check.h"
 
 namespace pto {
+namespace {
+
+// There are so few of them that a call of memcmp would take longer.
+bool Same(const uint32_t* a, const uint32_t* b, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    if (a[i] != b[i]) return false;
+  }
+  return true;
+}
+
+}  // namespace
 
 void JointTask::Do(Worker& worker) { worker.RunJoint(*this); }
 
@@ -47,7 +57,11 @@ bool JointTask::Fits(uint32_t task) const {
     return false;
   }
   const ImageDetail* const detail = image.detail(task);
-  return detail == nullptr || image.members(*detail) == image.members(*image.detail(task_));
+  if (detail == nullptr) return true;
+  const ImageDetail& own_detail = *image.detail(task_);
+  return detail->member_count == own_detail.member_count &&
+         Same(image.members(*detail).data(), image.members(own_detail).data(),
+              detail->member_count);
 }
 
 BlockTicket JointTask::TicketOf(const BlockPlace& place) const {
@@ -68,11 +82,14 @@ bool JointTask::IsLaidOut() const {
   const GraphImage& image = run().image();
   if (image.tasks()[task_].kernel != image.tasks()[laid_out_].kernel) return false;
   // The arguments of one member follow those of the one before.
-  const uint32_t* const args = image.args(task_).data();
-  if (!std::equal(args, args + tensors_.size(), image.args(laid_out_).data())) return false;
+  if (!Same(image.args(task_).data(), image.args(laid_out_).data(), tensors_.size())) return false;
   pto_scalar scalars[PTO_MAX_SCALARS];
   TaskData::FillScalars(run(), task_, scalars);
-  return std::memcmp(scalars, scalars_, context_.scalar_count * sizeof(pto_scalar)) == 0;
+  for (uint32_t i = 0; i < context_.scalar_count; ++i) {
+    // As bits, whatever they are.
+    if (scalars[i].i64 != scalars_[i].i64) return false;
+  }
+  return true;
 }
 
 void JointTask::LayOut() {
