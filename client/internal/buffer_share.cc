@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <utility>
 
 #include "absl/time/time.h"
+#include "client/internal/bulk_copy.h"
 
 namespace pto::internal {
 namespace {
@@ -64,14 +64,14 @@ bool BufferShare::Write(std::span<const std::byte> data, uint64_t offset,
                         const Deadline& deadline) {
   const std::shared_ptr<Mapping> mapping = MapFor(data.size(), deadline);
   if (mapping == nullptr || !link_->Check(mapping->region(), deadline)) return false;
-  std::memcpy(mapping->bytes().data() + offset, data.data(), data.size());
+  BulkCopy(mapping->bytes().data() + offset, data.data(), data.size());
   return link_->Check(mapping->region(), deadline);
 }
 
 bool BufferShare::Read(std::span<std::byte> data, uint64_t offset, const Deadline& deadline) {
   const std::shared_ptr<Mapping> mapping = MapFor(data.size(), deadline);
   if (mapping == nullptr || !link_->Check(mapping->region(), deadline)) return false;
-  std::memcpy(data.data(), mapping->bytes().data() + offset, data.size());
+  BulkCopy(data.data(), mapping->bytes().data() + offset, data.size());
   return link_->Check(mapping->region(), deadline);
 }
 
