@@ -30,7 +30,6 @@
 #include "runtime/base/status_matchers.h"
 #include "runtime/base/ticks.h"
 #include "tests/harness/directory.h"
-#include "tests/harness/runfile.h"
 
 namespace pto::metrics {
 namespace {
@@ -111,7 +110,8 @@ class CollectorTest : public ::testing::Test {
 // Names and types in the table of README.md.
 std::map<std::string, std::string> Described() {
   std::map<std::string, std::string> described;
-  std::ifstream file(testing::Runfile("daemon/metrics/README.md"));
+  // Tests run where the source tree begins.
+  std::ifstream file("daemon/metrics/README.md");
   for (std::string line; std::getline(file, line);) {
     if (!absl::StartsWith(line, "| `")) continue;
     const std::vector<std::string> cells = absl::StrSplit(line, '|');
