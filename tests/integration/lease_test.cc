@@ -106,7 +106,8 @@ TEST_F(LeaseTest, TheCommandHasItsChipsAndEndsAsItDid) {
 TEST_F(LeaseTest, ToolsWithinTheCommandUseItsChips) {
   const std::string ptoctl = Runfile("client/ptoctl/ptoctl");
   const std::string job = daemon_.directory() + "/job.json";
-  WriteFile(job, R"({"graph": {"tasks": [{"kernel": "noop", "chip": "chips/1"}]}})");
+  WriteFile(job,
+            R"({"chips": ["0-1"], "graph": {"tasks": [{"kernel": "noop", "chip": "chips/1"}]}})");
   const ProgramResult inside = RunPtoctl(
       daemon_.address(), {"chips", "lease", "-n", "2", "--", ptoctl, "runs", "submit", job});
   EXPECT_EQ(inside.exit_code, 0) << inside.err;
