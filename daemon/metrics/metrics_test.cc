@@ -70,7 +70,7 @@ TEST(RunStatsTest, AddsUpWhatThreadsSaw) {
   EXPECT_EQ(totals.tasks_failed, 4000u);
   EXPECT_EQ(totals.tasks_skipped, 8000u);
   EXPECT_EQ(totals.queue.counts[0], 4000u);
-  EXPECT_EQ(totals.run.sum_ns, 4000u * 5'000'000);
+  EXPECT_EQ(totals.run.sum_ns, uint64_t{4000} * 5'000'000);
 }
 
 TEST(RpcStatsTest, CountsByMethodCodeAndReason) {

@@ -83,16 +83,16 @@ TEST_F(MetricsTest, TellsWhatHappened) {
   const absl::StatusOr<v1::Graph> registered = session->Register("g", graph);
   ASSERT_THAT(registered, IsOk());
   for (int i = 0; i < 40; ++i) {
-    const absl::StatusOr<Run> run = session->Launch(registered->name());
+    const absl::StatusOr<pto::Run> run = session->Launch(registered->name());
     ASSERT_THAT(run, IsOk());
     ASSERT_THAT(run->Wait(), IsOk());
   }
   // Some that go on, and one too many.
   GraphBuilder spin;
   spin.Task("spin", 0, {}).Scalar(int64_t{3'600'000'000});
-  std::vector<Run> spinning;
+  std::vector<pto::Run> spinning;
   while (spinning.size() < 4) {
-    const absl::StatusOr<Run> run = session->Submit(spin);
+    const absl::StatusOr<pto::Run> run = session->Submit(spin);
     if (!run.ok()) break;
     spinning.push_back(*run);
   }
@@ -123,7 +123,7 @@ TEST_F(MetricsTest, TellsWhatHappened) {
   EXPECT_GT(now["process_resident_memory_bytes"], 1e6);
   EXPECT_GT(now["ptod_event_log_bytes"], 0);
   EXPECT_EQ(now.count("ptod_grpc_calls_total{method=\"unknown\",code=\"OK\"}"), 0u);
-  for (const Run& run : spinning) EXPECT_THAT(run.Cancel(), IsOk());
+  for (const pto::Run& run : spinning) EXPECT_THAT(run.Cancel(), IsOk());
 }
 
 TEST_F(MetricsTest, TellsOfLeasesThatRanOut) {
@@ -141,7 +141,7 @@ TEST_F(MetricsTest, TopShowsTheSame) {
   ASSERT_THAT(session, IsOk());
   GraphBuilder spin;
   spin.Task("spin", 1, {}).Scalar(int64_t{3'600'000'000});
-  const absl::StatusOr<Run> run = session->Submit(spin);
+  const absl::StatusOr<pto::Run> run = session->Submit(spin);
   ASSERT_THAT(run, IsOk());
   const ProgramResult top = RunPtoctl(daemon_.address(), {"top", "--once", "--interval", "200ms"});
   EXPECT_EQ(top.exit_code, 0) << top.err;

@@ -108,7 +108,7 @@ TEST_F(TraceTest, ShowsWaitsAndWhoWaitsForWhom) {
   graph.Task("noop", 0, {}).Name("behind").After(gate);
   const absl::StatusOr<v1::Graph> registered = session->Register("g", graph);
   ASSERT_THAT(registered, IsOk());
-  const absl::StatusOr<Run> run = session->Launch(registered->name());
+  const absl::StatusOr<pto::Run> run = session->Launch(registered->name());
   ASSERT_THAT(run, IsOk());
   // So far nothing has ended.
   absl::StatusOr<trace::RunTrace> trace = trace::CollectTrace(client_, run->name());
@@ -133,7 +133,7 @@ TEST_F(TraceTest, OfManyTasks) {
   }
   const absl::StatusOr<v1::Graph> registered = session->RegisterPacked("g", graph);
   ASSERT_THAT(registered, IsOk());
-  const absl::StatusOr<Run> run = session->Launch(registered->name());
+  const absl::StatusOr<pto::Run> run = session->Launch(registered->name());
   ASSERT_THAT(run, IsOk());
   ASSERT_THAT(run->Wait(), IsOk());
   const ProgramResult result =
