@@ -1,11 +1,15 @@
 #include "runtime/engine/record_block.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 namespace pto {
 namespace {
+
+// Of memory for rows.
+constexpr size_t kAlignment = 8;
+constexpr size_t kFirstPiece = size_t{4} << 10;
+constexpr size_t kLargestPiece = size_t{64} << 10;
 
 std::shared_ptr<TaskRecord[]> CopyOf(const RecordBlock& block, size_t capacity) {
   std::shared_ptr<TaskRecord[]> copy = std::make_shared_for_overwrite<TaskRecord[]>(capacity);
@@ -86,40 +90,69 @@ size_t RecordBlocks::Add(absl::Span<const TaskRecord> records) {
   return Count(records.size());
 }
 
-RecordBlocks::KeptRow::KeptRow(const TaskRow& row)
-    : core(row.core), chip(row.chip), first_task(row.tasks[0]), first_ns(row.marks[0].start_ns) {
-  const auto fits = [](int64_t value, auto type) {
-    return value >= std::numeric_limits<decltype(type)>::min() &&
-           value <= std::numeric_limits<decltype(type)>::max();
-  };
-  distances.resize(row.tasks.size());
+std::byte* RecordBlocks::RowMemory::Reserve(size_t bytes) {
+  if (left < bytes) {
+    last_bytes = std::max(bytes, std::clamp(2 * last_bytes, kFirstPiece, kLargestPiece));
+    pieces.push_back(std::make_unique_for_overwrite<std::byte[]>(last_bytes));
+    next = pieces.back().get();
+    left = last_bytes;
+  }
+  return next;
+}
+
+size_t RecordBlocks::KeptRow::MostBytes(const TaskRow& row) {
+  return row.marks.size() * sizeof(TaskRow::Mark) + row.tasks.size() * sizeof(uint32_t) +
+         kAlignment;
+}
+
+std::byte* RecordBlocks::KeptRow::Keep(const TaskRow& row, std::byte* memory) {
+  core = row.core;
+  chip = row.chip;
+  first_task = row.tasks[0];
+  first_ns = row.marks[0].start_ns;
+  // The marks first, for their alignment.
+  auto* const small_marks = reinterpret_cast<Mark*>(memory);
+  int64_t too_long = 0;
+  uint32_t end = 0;
+  int64_t last_ns = first_ns;
+  for (size_t i = 0; i < row.marks.size(); ++i) {
+    const TaskRow::Mark& mark = row.marks[i];
+    const int64_t start_ns = mark.start_ns - last_ns;
+    const int64_t end_ns = mark.end_ns - last_ns;
+    small_marks[i] = {mark.end - end, static_cast<int32_t>(start_ns), static_cast<int32_t>(end_ns)};
+    too_long |= (start_ns ^ small_marks[i].start_ns) | (end_ns ^ small_marks[i].end_ns);
+    end = mark.end;
+    last_ns = mark.end_ns;
+  }
+  if (too_long == 0) {
+    marks = {small_marks, row.marks.size()};
+    memory += row.marks.size() * sizeof(Mark);
+  } else {
+    auto* const copy = reinterpret_cast<TaskRow::Mark*>(memory);
+    std::copy(row.marks.begin(), row.marks.end(), copy);
+    wide_marks = {copy, row.marks.size()};
+    memory += row.marks.size() * sizeof(TaskRow::Mark);
+  }
+
+  auto* const near = reinterpret_cast<int16_t*>(memory);
   int32_t too_far = 0;
   uint32_t before = first_task;
   for (size_t i = 0; i < row.tasks.size(); ++i) {
     const auto distance = static_cast<int32_t>(row.tasks[i] - before);
-    distances[i] = static_cast<int16_t>(distance);
-    too_far |= distance ^ distances[i];
+    near[i] = static_cast<int16_t>(distance);
+    too_far |= distance ^ near[i];
     before = row.tasks[i];
   }
-  if (too_far != 0) {
-    distances = {};
-    wide_tasks.assign(row.tasks.begin(), row.tasks.end());
+  if (too_far == 0) {
+    distances = {near, row.tasks.size()};
+    memory += row.tasks.size() * sizeof(int16_t);
+  } else {
+    auto* const copy = reinterpret_cast<uint32_t*>(memory);
+    std::copy(row.tasks.begin(), row.tasks.end(), copy);
+    wide_tasks = {copy, row.tasks.size()};
+    memory += row.tasks.size() * sizeof(uint32_t);
   }
-  marks.reserve(row.marks.size());
-  uint32_t end = 0;
-  int64_t last_ns = first_ns;
-  for (const TaskRow::Mark& mark : row.marks) {
-    const int64_t start_ns = mark.start_ns - last_ns;
-    const int64_t end_ns = mark.end_ns - last_ns;
-    if (!fits(start_ns, int32_t{}) || !fits(end_ns, int32_t{})) {
-      marks = {};
-      wide_marks.assign(row.marks.begin(), row.marks.end());
-      return;
-    }
-    marks.push_back({mark.end - end, static_cast<int32_t>(start_ns), static_cast<int32_t>(end_ns)});
-    end = mark.end;
-    last_ns = mark.end_ns;
-  }
+  return memory;
 }
 
 TaskRow RecordBlocks::KeptRow::Restore(std::vector<uint32_t>* tasks,
@@ -158,8 +191,13 @@ size_t RecordBlocks::AddRow(const TaskRow& row) {
     Expand(row, &filling_);
     return Count(row.tasks.size());
   }
-  KeptRow kept(row);
+  KeptRow kept;
   SpinLockHolder lock(lock_);
+  std::byte* const begin = row_memory_.Reserve(KeptRow::MostBytes(row));
+  const auto used = static_cast<size_t>(kept.Keep(row, begin) - begin);
+  const size_t taken = (used + kAlignment - 1) / kAlignment * kAlignment;
+  row_memory_.next += taken;
+  row_memory_.left -= taken;
   kept.blocks_before = filling_.blocks.size();
   kept.records_before = filling_.blocks.empty() ? 0 : filling_.blocks.back().count;
   rows_.push_back(std::move(kept));
@@ -169,6 +207,7 @@ size_t RecordBlocks::AddRow(const TaskRow& row) {
 std::vector<RecordBlock> RecordBlocks::Take() {
   Filling taken;
   std::vector<KeptRow> rows;
+  RowMemory row_memory;  // of these
   {
     SpinLockHolder lock(lock_);
     const bool filled_one = filling_.filled_one || waiting_ >= kMaxBlock;
@@ -176,6 +215,7 @@ std::vector<RecordBlock> RecordBlocks::Take() {
     filling_.filled_one = filled_one;
     taken.filled_one = filled_one;
     rows.swap(rows_);
+    row_memory = std::exchange(row_memory_, RowMemory());
     waiting_ = 0;
   }
   if (!rows.empty()) {

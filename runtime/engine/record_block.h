@@ -90,7 +90,10 @@ class RecordBlocks {
       int32_t end_ns;
     };
 
-    explicit KeptRow(const TaskRow& row);
+    // So much memory it needs at most.
+    static size_t MostBytes(const TaskRow& row);
+    // In this memory, which is aligned for everything and stays where it is. Returns what is left.
+    std::byte* Keep(const TaskRow& row, std::byte* memory);
     // As it was given, in this memory.
     TaskRow Restore(std::vector<uint32_t>* tasks, std::vector<TaskRow::Mark>* marks) const;
 
@@ -100,11 +103,21 @@ class RecordBlocks {
     uint16_t chip = 0;
     uint32_t first_task = 0;
     int64_t first_ns = 0;
-    std::vector<Mark> marks;
-    std::vector<int16_t> distances;
+    absl::Span<const Mark> marks;
+    absl::Span<const int16_t> distances;
     // In place of these, when one is too large for them.
-    std::vector<uint32_t> wide_tasks;
-    std::vector<TaskRow::Mark> wide_marks;
+    absl::Span<const uint32_t> wide_tasks;
+    absl::Span<const TaskRow::Mark> wide_marks;
+  };
+  // Memory of rows, in pieces that are worth the way to the system.
+  struct RowMemory {
+    std::vector<std::unique_ptr<std::byte[]>> pieces;
+    std::byte* next = nullptr;
+    size_t left = 0;
+    size_t last_bytes = 0;
+
+    // Makes sure that there are so many.
+    std::byte* Reserve(size_t bytes);
   };
 
   // Adds a row's records.
@@ -116,6 +129,7 @@ class RecordBlocks {
   // All guarded by lock_.
   Filling filling_;
   std::vector<KeptRow> rows_;
+  RowMemory row_memory_;
   size_t waiting_ = 0;
 };
 

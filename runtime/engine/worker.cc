@@ -291,6 +291,8 @@ void Worker::Flush() {
     waiting = std::max(waiting, run.records_.AddRow(row));
   }
   if (waiting != 0 && run.spec_.observer != nullptr) run.spec_.observer->OnRecords(run, waiting);
+  // The next one begins after all this, and must not seem to take long because of it.
+  last_ticks_ = Ticks();
 }
 
 void Worker::GiveAway(size_t count) {
