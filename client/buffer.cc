@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/internal/buffer_share.h"
 #include "client/internal/core.h"
 #include "client/internal/reader_call.h"
 #include "client/internal/writer_call.h"
@@ -36,7 +37,12 @@ Buffer::Buffer(std::shared_ptr<internal::Core> core,
       session_(std::move(session)),
       name_(std::move(name)),
       chip_(chip),
-      bytes_(bytes) {}
+      bytes_(bytes) {
+  // What belongs to a domain is part of a window, which is shared by its ranks already.
+  if (session_->broker() != nullptr && bytes_ > 0 && name_.find("/domains/") == name_.npos) {
+    share_ = std::make_shared<internal::BufferShare>(session_->broker(), std::string(id()), bytes_);
+  }
+}
 
 absl::string_view Buffer::id() const {
   const absl::string_view name = name_;
@@ -60,6 +66,7 @@ absl::Status Buffer::Write(Bytes data, uint64_t offset, absl::Duration timeout) 
   PTO_RETURN_IF_ERROR(CheckRange(offset, data.size(), 1));
   if (data.empty()) return absl::OkStatus();
   const internal::Deadline deadline = core_->DeadlineOf(timeout, TransferTime(data.size()));
+  if (share_ != nullptr && share_->Write(data, offset, deadline)) return absl::OkStatus();
   const auto& wire = core_->transport().bulk_buffer;
   if (!wire.connection.AwaitClear(deadline)) return core_->Timeout("WriteBuffer", deadline);
   auto call =
@@ -97,6 +104,7 @@ absl::Status Buffer::Read(WritableBytes data, uint64_t offset, absl::Duration ti
   // A limit of zero would mean all of it.
   if (data.empty()) return absl::OkStatus();
   const internal::Deadline deadline = core_->DeadlineOf(timeout, TransferTime(data.size()));
+  if (share_ != nullptr && share_->Read(data, offset, deadline)) return absl::OkStatus();
   const auto& wire = core_->transport().bulk_buffer;
   if (!wire.connection.AwaitClear(deadline)) return core_->Timeout("ReadBuffer", deadline);
   v1::ReadBufferRequest request;
@@ -134,14 +142,49 @@ absl::Status Buffer::Read(WritableBytes data, uint64_t offset, absl::Duration ti
   return absl::OkStatus();
 }
 
+absl::StatusOr<MappedBuffer> Buffer::Map(absl::Duration timeout) const {
+  PTO_RETURN_IF_ERROR(session_->status());
+  const internal::Deadline deadline = core_->DeadlineOf(timeout, TransferTime(bytes_));
+  if (share_ != nullptr) {
+    if (std::shared_ptr<internal::Mapping> mapping = share_->Map(deadline)) {
+      const std::span<std::byte> bytes = mapping->bytes();
+      return MappedBuffer(std::move(mapping), bytes);
+    }
+  }
+  // What is wrong the API says better.
+  v1::GetBufferRequest request;
+  request.set_name(name_);
+  PTO_ASSIGN_OR_RETURN(const v1::Buffer found,
+                       core_->CallOn(*session_, "GetBuffer", core_->transport().buffer,
+                                     &v1::BufferService::Stub::PrepareAsyncGetBuffer, request,
+                                     deadline, internal::Retry::kOnce));
+  if (share_ != nullptr && found.in_use() > 0) {
+    return Error(reason::kBufferInUse, absl::StrCat(found.in_use(), " runs use ", name_))
+        .With("buffer", name_)
+        .With("runs", found.in_use());
+  }
+  return Error(reason::kNotAvailable, absl::StrCat(name_, " cannot be mapped by this client"))
+      .With("buffer", name_)
+      .Hint(
+          "use Write and Read; only buffers of a session that this client created can be mapped, "
+          "when the daemon is on this machine and its broker is on");
+}
+
 absl::Status Buffer::Delete(absl::Duration timeout) const {
   v1::DeleteBuffersRequest request;
   request.add_names(name_);
-  return core_
-      ->CallOn(*session_, "DeleteBuffers", core_->transport().buffer,
-               &v1::BufferService::Stub::PrepareAsyncDeleteBuffers, request,
-               core_->DeadlineOf(timeout), internal::Retry::kNever)
-      .status();
+  const absl::Status deleted =
+      core_
+          ->CallOn(*session_, "DeleteBuffers", core_->transport().buffer,
+                   &v1::BufferService::Stub::PrepareAsyncDeleteBuffers, request,
+                   core_->DeadlineOf(timeout), internal::Retry::kNever)
+          .status();
+  if (deleted.ok()) Forget();
+  return deleted;
+}
+
+void Buffer::Forget() const {
+  if (share_ != nullptr) share_->Drop();
 }
 
 }  // namespace pto

@@ -13,11 +13,13 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "client/mapped_buffer.h"
 #include "client/options.h"
 
 namespace pto {
 
 namespace internal {
+class BufferShare;
 class Core;
 class SessionState;
 }  // namespace internal
@@ -27,9 +29,11 @@ class SessionState;
 // Thread-safe.
 //
 // Bytes travel in chunks on the connection for bulk data, so that they do not hold up control
-// calls. A transfer without a timeout of its own gets one second for each 256 MiB on top of the
-// client's. When a write fails, part of it may have happened. Writing or reading while a run
-// uses the buffer is FAILED_PRECONDITION / BUFFER_IN_USE; outside it, OUT_OF_RANGE /
+// calls. On the daemon's own machine, 64 KiB and more of a buffer of the session go through memory
+// that both have mapped instead: one copy, no chunks, and nothing else is different (see
+// ClientOptions::broker). A transfer without a timeout of its own gets one second for each 256 MiB
+// on top of the client's. When a write fails, part of it may have happened. Writing or reading
+// while a run uses the buffer is FAILED_PRECONDITION / BUFFER_IN_USE; outside it, OUT_OF_RANGE /
 // RANGE_OUT_OF_BOUNDS.
 class Buffer {
  public:
@@ -76,6 +80,11 @@ class Buffer {
     return data;
   }
 
+  // Maps the buffer's memory, so that nothing is copied at all. For buffers of a session that this
+  // client created, on the daemon's own machine. Errors: as those of Write; UNIMPLEMENTED /
+  // NOT_AVAILABLE when it cannot be mapped: then use Write and Read.
+  absl::StatusOr<MappedBuffer> Map(absl::Duration timeout = kDefaultTimeout) const;
+
   // Frees the memory; when a run uses it, as soon as that run has ended.
   absl::Status Delete(absl::Duration timeout = kDefaultTimeout) const;
 
@@ -85,6 +94,8 @@ class Buffer {
   Buffer(std::shared_ptr<internal::Core> core, std::shared_ptr<internal::SessionState> session,
          std::string name, uint32_t chip, uint64_t bytes);
 
+  // The buffer was deleted.
+  void Forget() const;
   // Before memory is set aside for what cannot be read.
   absl::Status CheckRange(uint64_t offset, uint64_t count, uint64_t element_bytes) const;
 
@@ -93,6 +104,7 @@ class Buffer {
   std::string name_;
   uint32_t chip_;
   uint64_t bytes_;
+  std::shared_ptr<internal::BufferShare> share_;  // nullptr when all goes over gRPC
 };
 
 }  // namespace pto

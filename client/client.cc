@@ -1,10 +1,14 @@
 #include "client/client.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/internal/broker_link.h"
 #include "client/internal/core.h"
 #include "client/internal/duration_proto.h"
 #include "client/internal/graph_structure.h"
@@ -62,13 +66,28 @@ absl::StatusOr<Session> Client::CreateSession(const SessionOptions& options,
   if (options.ttl != absl::ZeroDuration()) internal::ToProto(options.ttl, *request.mutable_ttl());
   request.mutable_labels()->insert(options.labels.begin(), options.labels.end());
   request.set_weight(options.weight);
+  // Whose mistakes count together; the daemon takes our word for it.
+  request.set_client(absl::StrCat("uid-", geteuid()));
+  const char* const lease = std::getenv("PTOD_LEASE");  // NOLINT: nobody changes it
+  request.set_lease(!options.lease.empty() || lease == nullptr ? options.lease : lease);
   request.set_api_min(1);
   request.set_api_max(1);
+  const std::string broker_socket = core_->BrokerSocket();
+  broker::Key key = {};
+  if (!broker_socket.empty()) {
+    key = internal::BrokerLink::RandomKey();
+    request.set_attach_key(key.data(), key.size());
+  }
   PTO_ASSIGN_OR_RETURN(v1::Session session,
                        core_->Call("CreateSession", core_->transport().session,
                                    &v1::SessionService::Stub::PrepareAsyncCreateSession, request,
                                    core_->DeadlineOf(timeout), Retry::kOnce));
-  return Session(core_, std::make_shared<internal::SessionState>(std::move(session)),
+  std::shared_ptr<internal::BrokerLink> broker;
+  if (!broker_socket.empty()) {
+    broker = std::make_shared<internal::BrokerLink>(broker_socket, request.session_id(), key);
+  }
+  return Session(core_,
+                 std::make_shared<internal::SessionState>(std::move(session), std::move(broker)),
                  /*owned=*/true);
 }
 

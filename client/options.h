@@ -22,6 +22,12 @@ struct ClientOptions {
   absl::Duration connect_timeout = absl::Seconds(5);
   // Longest time for one call that is not told otherwise.
   absl::Duration timeout = absl::Seconds(30);
+  // Whether large transfers to and from buffers go through shared memory.
+  enum class Broker {
+    kAuto,  // when the daemon offers it on this machine, and PTOD_BROKER is not `off`
+    kOff,   // never: all bytes go over gRPC
+  };
+  Broker broker = Broker::kAuto;
 };
 
 struct SessionOptions {
@@ -33,6 +39,9 @@ struct SessionOptions {
   std::map<std::string, std::string> labels = {};
   // Share of a chip that other sessions want too, in proportion to theirs: 1 to 1,000. Zero: 1.
   uint32_t weight = 0;
+  // A session whose leased chips (Session::LeaseChips) this one may use. Empty: that of the
+  // environment's PTOD_LEASE, which `ptoctl chips lease` sets, if any.
+  std::string lease = {};
 };
 
 // How a graph is run: for submitted and for launched graphs.

@@ -21,9 +21,8 @@ absl::StatusOr<v1::Run> Run::Wait(absl::Duration timeout) const {
 absl::StatusOr<v1::Run> Run::Get(absl::Duration timeout) const {
   v1::GetRunRequest request;
   request.set_name(name());
-  return core_->CallOn(*session_, "GetRun", core_->transport().run,
-                       &v1::RunService::Stub::PrepareAsyncGetRun, request,
-                       core_->DeadlineOf(timeout), internal::Retry::kOnce);
+  return core_->CallOnRun(*session_, "GetRun", &v1::RunService::Stub::PrepareAsyncGetRun, request,
+                          core_->DeadlineOf(timeout));
 }
 
 absl::StatusOr<v1::Run> Run::Cancel(absl::string_view reason, absl::Duration timeout) const {

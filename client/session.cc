@@ -104,6 +104,7 @@ absl::Status Session::Close(absl::Duration timeout) {
                                   .status();
   if (!closed.ok()) return closed;
   core_->renewer().Remove(*state_);
+  if (state_->broker() != nullptr) state_->broker()->Close();
   state_->Lose(Error(reason::kSessionEnded, absl::StrCat(name(), " was closed by this client"))
                    .With("session", name())
                    .Hint("create another session"));
@@ -170,11 +171,15 @@ absl::StatusOr<Buffer> Session::GetBuffer(absl::string_view id, absl::Duration t
 absl::Status Session::DeleteBuffers(absl::Span<const Buffer> buffers, absl::Duration timeout) {
   v1::DeleteBuffersRequest request;
   for (const Buffer& buffer : buffers) request.add_names(buffer.name());
-  return core_
-      ->CallOn(*state_, "DeleteBuffers", core_->transport().buffer,
-               &v1::BufferService::Stub::PrepareAsyncDeleteBuffers, request,
-               core_->DeadlineOf(timeout), Retry::kNever)
-      .status();
+  const absl::Status deleted = core_
+                                   ->CallOn(*state_, "DeleteBuffers", core_->transport().buffer,
+                                            &v1::BufferService::Stub::PrepareAsyncDeleteBuffers,
+                                            request, core_->DeadlineOf(timeout), Retry::kNever)
+                                   .status();
+  if (deleted.ok()) {
+    for (const Buffer& buffer : buffers) buffer.Forget();
+  }
+  return deleted;
 }
 
 absl::StatusOr<Domain> Session::CreateDomain(const DomainSpec& spec, absl::Duration timeout) {
@@ -325,6 +330,19 @@ absl::StatusOr<OpenRun> Session::BeginOpenRun(const RunOptions& options) {
   return OpenRun(std::unique_ptr<internal::RunPipe, internal::RunPipeCloser>(
                      new internal::RunPipe(core_, state_)),
                  std::move(header), BlockTasks());
+}
+
+absl::StatusOr<v1::ChipLease> Session::LeaseChips(uint32_t count, absl::Duration timeout) {
+  // The daemon's longest.
+  constexpr absl::Duration kLongest = absl::Hours(1);
+  const absl::Duration wait = std::clamp(timeout, absl::ZeroDuration(), kLongest);
+  v1::LeaseChipsRequest request;
+  request.set_name(name());
+  request.set_count(count);
+  internal::ToProto(wait, *request.mutable_wait());
+  return core_->CallOn(*state_, "LeaseChips", core_->transport().session,
+                       &v1::SessionService::Stub::PrepareAsyncLeaseChips, request,
+                       core_->DeadlineOf(kDefaultTimeout, wait), internal::Retry::kOnce);
 }
 
 Run Session::GetRun(absl::string_view id) const {

@@ -47,6 +47,7 @@ struct BufferSpec {
 // on what it made returns that error at once, without asking the daemon again:
 //   NOT_FOUND / SESSION_ENDED, NOT_FOUND / SESSION_UNKNOWN   the lease ended
 //   ABORTED / BOOT_ID_CHANGED                                the daemon was restarted
+// Only Run::Get and Run::Wait ask after a restart: a daemon with a journal knows how runs ended.
 //
 // Destroying it deletes the session on the daemon, and takes at most two seconds for that.
 // Thread-safe. Buffers, runs and streams of a session may outlive the object, and then fail. A
@@ -59,6 +60,11 @@ class Session {
 
   // `sessions/{id}`.
   const std::string& name() const;
+  // Leases `count` chips to this session alone, as soon as it is its turn: waits for at most
+  // `timeout`, and returns how far it has come; call again to wait on. The lease ends with the
+  // session.
+  absl::StatusOr<v1::ChipLease> LeaseChips(uint32_t count, absl::Duration timeout);
+
   // The daemon's boot that the session lives in.
   const std::string& boot_id() const;
   // The lease as the daemon described it at creation.

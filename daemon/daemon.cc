@@ -23,8 +23,11 @@ absl::Duration ToDuration(const google::protobuf::Duration& duration) {
   return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
 }
 
-Node::Options NodeOptions(const DaemonConfig& config) {
+Node::Options NodeOptions(const DaemonConfig& config, std::shared_ptr<Journal> journal,
+                          std::string boot_id) {
   Node::Options options;
+  options.boot_id = std::move(boot_id);
+  options.journal = std::move(journal);
   ChipSpec chip;
   chip.clusters = config.sim_chips().clusters();
   chip.memory_bytes = config.sim_chips().memory_bytes();
@@ -49,7 +52,28 @@ Node::Options NodeOptions(const DaemonConfig& config) {
   options.limits.max_sessions = limits.max_sessions();
   options.limits.event_log_bytes = limits.event_log_bytes();
   options.limits.max_message_bytes = limits.max_message_bytes();
+  options.limits.max_session_device_bytes = limits.max_session_device_bytes();
+  options.limits.max_session_windows = limits.max_session_windows();
+  options.limits.max_session_tasks = limits.max_session_tasks();
+  options.limits.max_client_sessions = limits.max_client_sessions();
+  options.limits.max_client_device_bytes = limits.max_client_device_bytes();
+  options.limits.max_client_windows = limits.max_client_windows();
+  options.limits.max_client_active_runs = limits.max_client_active_runs();
+  options.limits.max_client_tasks = limits.max_client_tasks();
+  options.limits.max_client_event_log_bytes = limits.max_client_event_log_bytes();
   return options;
+}
+
+absl::StatusOr<std::shared_ptr<Journal>> OpenJournal(const DaemonConfig& config,
+                                                     const std::string& boot_id) {
+  Journal::Options options;
+  options.directory = config.state_dir();
+  options.boot_id = boot_id;
+  options.retention.max_runs = config.journal().max_runs();
+  options.retention.max_age = ToDuration(config.journal().max_age());
+  options.retention.max_bytes = config.journal().max_bytes();
+  options.sync_interval = ToDuration(config.journal().sync_interval());
+  return Journal::Open(std::move(options));
 }
 
 // What takes new work, and so is not serving while the node drains.
@@ -57,8 +81,8 @@ constexpr absl::string_view kWorkServices[] = {"pto.v1.RunService", "pto.v1.Sess
 
 }  // namespace
 
-Daemon::Daemon(const DaemonConfig& config)
-    : node_(NodeOptions(config)),
+Daemon::Daemon(const DaemonConfig& config, std::shared_ptr<Journal> journal, std::string boot_id)
+    : node_(NodeOptions(config, std::move(journal), std::move(boot_id))),
       node_service_(node_, std::string(kVersion), std::string(kRevision)),
       session_service_(node_),
       buffer_service_(node_),
@@ -73,6 +97,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const DaemonConfig& config
     PTO_ASSIGN_OR_RETURN(state_lock, LockStateDirectory(config.state_dir()));
   }
   std::vector<std::unique_ptr<SocketGuard>> guards;
+  std::string first_socket;
   rpc::Server::Options options;
   for (const std::string& listen : config.listen()) {
     PTO_ASSIGN_OR_RETURN(const ListenAddress address, ListenAddress::Parse(listen));
@@ -80,6 +105,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const DaemonConfig& config
       PTO_ASSIGN_OR_RETURN(std::unique_ptr<SocketGuard> guard,
                            SocketGuard::Acquire(address.path()));
       guards.push_back(std::move(guard));
+      if (first_socket.empty()) first_socket = address.path();
     }
     options.listen.push_back(address.ToString());
   }
@@ -87,9 +113,21 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const DaemonConfig& config
 
   // Before the node has threads: the mask of new files belongs to the process.
   const SocketUmask umask;
-  std::unique_ptr<Daemon> daemon(new Daemon(config));
+  std::string boot_id = Node::MakeBootId();
+  std::shared_ptr<Journal> journal;
+  if (state_lock != nullptr) {
+    PTO_ASSIGN_OR_RETURN(journal, OpenJournal(config, boot_id));
+  }
+  std::unique_ptr<Daemon> daemon(new Daemon(config, journal, std::move(boot_id)));
   daemon->state_lock_ = std::move(state_lock);
   daemon->guards_ = std::move(guards);
+  if (config.broker() == "auto" && !first_socket.empty()) daemon->StartBroker(first_socket);
+  if (!config.metrics_listen().empty()) {
+    PTO_ASSIGN_OR_RETURN(
+        daemon->metrics_,
+        metrics::Endpoint::Start(daemon->node_, config.metrics_listen(), std::string(kVersion)));
+    options.observer = daemon->metrics_->calls();
+  }
   daemon->server_ = std::make_unique<rpc::Server>(std::move(options));
   rpc::Server& server = *daemon->server_;
   daemon->health_.Register(server);
@@ -115,8 +153,33 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const DaemonConfig& config
     for (const absl::string_view name : kWorkServices) health.SetServing(name, false);
     health.SetServing("", false);
   });
+  if (journal != nullptr) {
+    const auto tell = [daemon = daemon.get()](bool writable) {
+      if (!daemon->node_.draining()) daemon->health_.SetServing("pto.v1.RunService", writable);
+    };
+    daemon->journal_ = journal;
+    journal->OnWritable(tell);
+    tell(journal->writable());
+  }
   PTO_RETURN_IF_ERROR(server.Start());
   return daemon;
+}
+
+void Daemon::StartBroker(const std::string& path) {
+  const auto without = [](const absl::Status& status) {
+    PTO_LOG(kWarning, "no memory broker: buffers are copied", {{"error", status.ToString()}});
+  };
+  Broker::Options options;
+  options.path = absl::StrCat(path, ".mem");
+  options.sessions = &node_.sessions();
+  options.budget = SharingBudget::OfThisProcess();
+  absl::StatusOr<std::unique_ptr<SocketGuard>> guard = SocketGuard::Acquire(options.path);
+  if (!guard.ok()) return without(guard.status());
+  absl::StatusOr<std::unique_ptr<Broker>> broker = Broker::Start(std::move(options));
+  if (!broker.ok()) return without(broker.status());
+  guards_.push_back(*std::move(guard));
+  broker_ = *std::move(broker);
+  node_service_.SetBroker(broker_->path());
 }
 
 Daemon::~Daemon() { Stop(); }
@@ -132,6 +195,8 @@ void Daemon::CancelRuns() {
 
 void Daemon::Stop() {
   if (server_ == nullptr) return;
+  broker_.reset();
+  if (journal_ != nullptr) journal_->OnWritable(nullptr);
   // Runs end before the streams, which then have all that there is to tell.
   CancelRuns();
   event_service_.StopStreams();

@@ -7,9 +7,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "daemon/broker/broker.h"
 #include "daemon/config/config.pb.h"
 #include "daemon/core/node.h"
 #include "daemon/health/health_service.h"
+#include "daemon/metrics/endpoint.h"
 #include "daemon/rpc/server.h"
 #include "daemon/services/buffer_service.h"
 #include "daemon/services/domain_service.h"
@@ -27,7 +29,7 @@ namespace pto {
 class Daemon {
  public:
   // Takes the sockets and the state directory and begins to serve. Errors: INSTANCE_RUNNING,
-  // PATH_UNUSABLE, LISTEN_FAILED.
+  // PATH_UNUSABLE, JOURNAL_NEWER, LISTEN_FAILED.
   static absl::StatusOr<std::unique_ptr<Daemon>> Start(const config::v1::DaemonConfig& config);
   ~Daemon();
   Daemon(const Daemon&) = delete;
@@ -36,6 +38,8 @@ class Daemon {
   // As bound.
   const std::vector<std::string>& addresses() const { return server_->addresses(); }
   const Node& node() const { return node_; }
+  // Where metrics are served; empty when they are not.
+  std::string metrics_address() const { return metrics_ == nullptr ? "" : metrics_->address(); }
 
   // Refuses new work; what runs has the configured grace.
   void BeginDrain(absl::string_view reason);
@@ -47,11 +51,17 @@ class Daemon {
   void Stop();
 
  private:
-  explicit Daemon(const config::v1::DaemonConfig& config);
+  Daemon(const config::v1::DaemonConfig& config, std::shared_ptr<Journal> journal,
+         std::string boot_id);
+
+  // Serves the memory broker beside the unix socket at `path`. Without it buffers are copied, so
+  // what goes wrong is only logged.
+  void StartBroker(const std::string& path);
 
   // The guards come first: they go last, when nothing uses their files any more.
   std::unique_ptr<FileLock> state_lock_;
   std::vector<std::unique_ptr<SocketGuard>> guards_;
+  std::shared_ptr<Journal> journal_;  // nullptr without a state directory
   Node node_;
   HealthService health_;
   NodeService node_service_;
@@ -61,6 +71,8 @@ class Daemon {
   DomainService domain_service_;
   RunService run_service_;
   EventService event_service_;
+  std::unique_ptr<Broker> broker_;  // nullptr when there is none
+  std::unique_ptr<metrics::Endpoint> metrics_;  // nullptr: not served
   std::unique_ptr<rpc::Server> server_;
 };
 

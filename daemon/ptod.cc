@@ -3,6 +3,7 @@
 #include <malloc.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -57,6 +58,7 @@ int Serve(const config::v1::DaemonConfig& config, SignalWaiter& signals) {
   PTO_LOG(kInfo, "ptod is serving",
           {{"version", kVersion},
            {"listen", addresses},
+           {"metrics", daemon.metrics_address()},
            {"chips", config.sim_chips().count()},
            {"boot_id", daemon.node().boot_id()}});
   LogNotify(systemd.Ready(absl::StrCat("serving on ", addresses)));
@@ -108,6 +110,8 @@ int Main(int argc, char** argv) {
   ParseLogLevel(command->config.log_level(), &level);
   ParseLogFormat(command->config.log_format(), &format);
   SetLog(level, format);
+  // A limit on the size of files is a write that fails, no reason to die.
+  std::signal(SIGXFSZ, SIG_IGN);
   // Before any thread: all of them inherit the mask.
   SignalWaiter signals;
   return Serve(command->config, signals);

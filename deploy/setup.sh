@@ -31,6 +31,8 @@ packages=(
   libboost-context-dev
   # The command line.
   libcli11-dev
+  # Metrics.
+  prometheus-cpp-dev
   # Scripts, Bazel's Python rules, and the style check's list of files.
   python3 python-is-python3 git
 )

@@ -1,7 +1,9 @@
 #include "client/internal/core.h"
 
 #include <algorithm>
+#include <cstdlib>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/internal/default_address.h"
 #include "client/internal/duration_proto.h"
@@ -38,6 +40,16 @@ Core::Core(std::string address, const ClientOptions& options)
 
 Deadline Core::DeadlineOf(absl::Duration timeout, absl::Duration extra) const {
   return Deadline::After(timeout == kDefaultTimeout ? options_.timeout + extra : timeout);
+}
+
+std::string Core::BrokerSocket() const {
+  // Another machine's path means nothing here.
+  if (options_.broker == ClientOptions::Broker::kOff || !absl::StartsWith(address_, "unix:")) {
+    return "";
+  }
+  const char* const from_env = std::getenv("PTOD_BROKER");
+  if (from_env != nullptr && absl::string_view(from_env) == "off") return "";
+  return node_.broker_socket();
 }
 
 absl::StatusOr<v1::Node> Core::GetNode(const Deadline& deadline, const std::atomic<bool>* stop) {
@@ -106,9 +118,8 @@ absl::StatusOr<v1::Run> Core::WaitRun(SessionState* session, const std::string& 
     const Deadline call = deadline.AtMost(slice + kWaitGrace);
     const auto method = &v1::RunService::Stub::PrepareAsyncWaitRun;
     absl::StatusOr<v1::Run> run =
-        session == nullptr
-            ? Call("WaitRun", transport_.run, method, request, call, Retry::kOnce)
-            : CallOn(*session, "WaitRun", transport_.run, method, request, call, Retry::kOnce);
+        session == nullptr ? Call("WaitRun", transport_.run, method, request, call, Retry::kOnce)
+                           : CallOnRun(*session, "WaitRun", method, request, call);
     if (run.ok() && IsFinal(run->state())) return run;
     const bool in_time = !deadline.Passed();
     if (run.ok() && in_time) continue;

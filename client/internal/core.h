@@ -20,6 +20,7 @@
 #include "grpcpp/support/async_unary_call.h"
 #include "pto/v1/node.pb.h"
 #include "pto/v1/run.pb.h"
+#include "runtime/base/error.h"
 
 namespace pto::internal {
 
@@ -49,6 +50,8 @@ class Core {
   const v1::Node& node() const { return node_; }
   const Transport& transport() const { return transport_; }
   Renewer& renewer() { return renewer_; }
+  // Path of the socket where buffers can be mapped. Empty when this client cannot or shall not.
+  std::string BrokerSocket() const;
 
   // `timeout` as a caller gave it; `extra` counts on top of the client's own.
   Deadline DeadlineOf(absl::Duration timeout, absl::Duration extra = absl::ZeroDuration()) const;
@@ -91,6 +94,21 @@ class Core {
     absl::StatusOr<Response> response = Call(rpc, wire, method, request, deadline, retry);
     if (response.ok()) return response;
     return Examine(session, response.status(), deadline);
+  }
+
+  // The same for a call that reads a run, which a daemon with a journal knows though its session is
+  // lost by a restart. One that does not know it answers as on any lost session.
+  template <typename Request>
+  absl::StatusOr<v1::Run> CallOnRun(SessionState& session, absl::string_view rpc,
+                                    Unary<v1::RunService, Request, v1::Run> method,
+                                    const std::type_identity_t<Request>& request,
+                                    const Deadline& deadline) {
+    const absl::Status lost = session.status();
+    if (!lost.ok() && ReasonOf(lost) != reason::kBootIdChanged.name) return lost;
+    absl::StatusOr<v1::Run> run =
+        Call(rpc, transport_.run, method, request, deadline, Retry::kOnce);
+    if (run.ok()) return run;
+    return lost.ok() ? Examine(session, run.status(), deadline) : lost;
   }
 
   // CLIENT_TIMEOUT of a call that was given up.

@@ -9,6 +9,7 @@ void AppendStructure(const v1::GraphStructure& page, v1::GraphStructure* all) {
   all->mutable_chip()->MergeFrom(page.chip());
   all->mutable_next_count()->MergeFrom(page.next_count());
   all->mutable_next_ahead()->MergeFrom(page.next_ahead());
+  all->mutable_member_chip()->MergeFrom(page.member_chip());
   // One that is not of this length says nothing.
   for (int i = 0; i < count; ++i) {
     all->add_name(page.name_size() == count ? page.name(i) : "");

@@ -25,6 +25,8 @@ TEST(GraphStructureTest, FillsWhatPagesLeaveOut) {
   second.add_name("last");
   second.add_chip(1);
   second.add_chip_count(2);
+  second.add_member_chip(1);
+  second.add_member_chip(4);
   second.add_block_num(7);
   second.add_predicated(true);
   second.add_next_count(0);
@@ -36,6 +38,7 @@ TEST(GraphStructureTest, FillsWhatPagesLeaveOut) {
   EXPECT_THAT(all.name(), ElementsAre("", "", "last"));
   EXPECT_THAT(all.chip(), ElementsAre(3, 3, 1));
   EXPECT_THAT(all.chip_count(), ElementsAre(1, 1, 2));
+  EXPECT_THAT(all.member_chip(), ElementsAre(1, 4));
   EXPECT_THAT(all.block_num(), ElementsAre(1, 1, 7));
   EXPECT_THAT(all.predicated(), ElementsAre(false, false, true));
   EXPECT_THAT(all.next_count(), ElementsAre(1, 1, 0));

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "client/internal/broker_link.h"
 #include "pto/v1/session.pb.h"
 #include "runtime/base/mutex.h"
 
@@ -14,13 +16,17 @@ namespace pto::internal {
 // What the objects of one session share: its name, and whether it is lost. Thread-safe.
 class SessionState {
  public:
-  explicit SessionState(v1::Session info) : info_(std::move(info)) {}
+  // `broker` is nullptr when all goes over gRPC.
+  explicit SessionState(v1::Session info, std::shared_ptr<BrokerLink> broker = nullptr)
+      : info_(std::move(info)), broker_(std::move(broker)) {}
   SessionState(const SessionState&) = delete;
   SessionState& operator=(const SessionState&) = delete;
 
   const v1::Session& info() const { return info_; }
   const std::string& name() const { return info_.name(); }
   const std::string& boot_id() const { return info_.boot_id(); }
+  // The way to map its buffers; nullptr when there is none.
+  const std::shared_ptr<BrokerLink>& broker() const { return broker_; }
 
   // OK, or why the session cannot be used any more. One load in the good case.
   absl::Status status() const {
@@ -39,6 +45,7 @@ class SessionState {
 
  private:
   const v1::Session info_;
+  const std::shared_ptr<BrokerLink> broker_;
   std::atomic<bool> lost_{false};
   mutable Mutex mutex_;
   absl::Status why_ ABSL_GUARDED_BY(mutex_);

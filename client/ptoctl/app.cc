@@ -136,6 +136,7 @@ int ParseAndRun(const std::vector<std::string>& args, CLI::App& app, Context& co
   const absl::Status status = context.action ? context.action() : absl::OkStatus();
   context.out.flush();
   if (!status.ok()) context.err << FormatError(status, context.places);
+  if (status.ok() && context.exit_code.has_value()) return *context.exit_code;
   return Code(ExitCodeOf(status));
 }
 
@@ -155,6 +156,7 @@ int Main(const std::vector<std::string>& args, std::ostream& out, std::ostream& 
   AddGraphsCommand(app, context);
   AddRunsCommand(app, context);
   AddScenariosCommand(app, context);
+  AddTopCommand(app, context);
   AddCompletionCommand(app, context);
   FallThrough(app);
   app.footer(

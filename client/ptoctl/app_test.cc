@@ -43,6 +43,7 @@ TEST(AppTest, HelpIsEverywhere) {
                                                           {"node", "info"},
                                                           {"chips"},
                                                           {"chips", "ls"},
+                                                          {"chips", "lease"},
                                                           {"sessions"},
                                                           {"sessions", "ls"},
                                                           {"sessions", "rm"},

@@ -17,6 +17,7 @@ void AddChipsCommand(CLI::App& app, Context& context) {
       return absl::OkStatus();
     };
   });
+  AddLeaseCommand(*chips, context);
 }
 
 }  // namespace pto::ptoctl

@@ -18,11 +18,14 @@ void AddKernelsCommand(CLI::App& app, Context& context);
 void AddGraphsCommand(CLI::App& app, Context& context);
 void AddRunsCommand(CLI::App& app, Context& context);
 void AddScenariosCommand(CLI::App& app, Context& context);
+void AddTopCommand(CLI::App& app, Context& context);
 void AddCompletionCommand(CLI::App& app, Context& context);
 
-// Verbs of `runs` with files of their own.
+// Verbs with files of their own.
+void AddLeaseCommand(CLI::App& chips, Context& context);
 void AddSubmitCommand(CLI::App& runs, Context& context);
 void AddStreamCommand(CLI::App& runs, Context& context);
 void AddEventsCommand(CLI::App& runs, Context& context);
+void AddTraceCommand(CLI::App& runs, Context& context);
 
 }  // namespace pto::ptoctl

@@ -32,6 +32,8 @@ struct Context {
 
   // What the command line asks for; set while it is read.
   std::function<absl::Status()> action = {};
+  // Set by commands that end as another program did.
+  absl::optional<int> exit_code = {};
   // Set by commands that read a job, so that errors of the daemon can be found in its file.
   job::SourceMap places = {};
 

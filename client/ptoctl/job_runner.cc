@@ -10,6 +10,7 @@
 #include "client/job/packed_job.h"
 #include "client/job/tensor_report.h"
 #include "client/ptoctl/progress_line.h"
+#include "client/ptoctl/write_trace.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
@@ -21,6 +22,9 @@ constexpr absl::Duration kSlice = absl::Milliseconds(200);
 
 // Tasks that are sent at once to an open run, at least.
 constexpr uint64_t kStreamBlock = 4096;
+
+// The id of a graph that is registered for its trace.
+constexpr char kTracedGraph[] = "job";
 
 std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
@@ -62,6 +66,10 @@ absl::Status JobRunner::RunIn(Session& session) {
       }
       PTO_ASSIGN_OR_RETURN(v1::Run ended, Await(run));
       *report_.add_runs() = std::move(ended);
+    }
+    // Of a run that failed it is wanted most.
+    if (!options_.trace.empty() && (i + 1 == options_.repeat || !RanWell())) {
+      PTO_RETURN_IF_ERROR(WriteTrace(client_, report_.runs().rbegin()->name(), options_.trace));
     }
     PTO_RETURN_IF_ERROR(StatusOf(*report_.runs().rbegin()));
     PTO_ASSIGN_OR_RETURN(const std::vector<std::string> memory, Download(buffers));
@@ -174,10 +182,19 @@ absl::StatusOr<v1::Run> JobRunner::Stream(Session& session) {
 
 absl::StatusOr<pto::Run> JobRunner::Submit(Session& session) {
   const pto::RunOptions options = Options();
+  if (!options_.trace.empty() && !options_.packed) {
+    // The structure of a graph is known while it is registered.
+    PTO_ASSIGN_OR_RETURN(const v1::Graph graph, session.Register(kTracedGraph, job_.graph));
+    return session.Launch(graph.name(), options);
+  }
   if (!options_.packed) return session.Submit(job_.graph, options);
   PTO_ASSIGN_OR_RETURN(const std::vector<v1::Kernel> kernels, client_.ListKernels());
   GraphBuilder builder;
   PTO_RETURN_IF_ERROR(job::FillBuilder(job_.graph, kernels, &builder));
+  if (!options_.trace.empty()) {
+    PTO_ASSIGN_OR_RETURN(const v1::Graph graph, session.RegisterPacked(kTracedGraph, builder));
+    return session.Launch(graph.name(), options);
+  }
   return session.SubmitPacked(builder, options);
 }
 

@@ -36,6 +36,8 @@ struct SubmitOptions {
   uint32_t weight = 0;
   // How long a detached session lives when nobody uses it.
   absl::Duration ttl = absl::Hours(1);
+  // File for a trace of the last run (write_trace.h); empty means none.
+  std::string trace = {};
 };
 
 // Runs one job on a daemon: session, buffers, contents, run, outputs, checks, and the session's
@@ -58,6 +60,8 @@ class JobRunner {
   absl::Status Upload(const std::vector<Buffer>& buffers, bool first);
   pto::RunOptions Options() const;
   absl::StatusOr<pto::Run> Submit(Session& session);
+  // Whether the last run did.
+  bool RanWell() const { return StatusOf(*report_.runs().rbegin()).ok(); }
   // Feeds an open run until it has all its tasks and has ended.
   absl::StatusOr<v1::Run> Stream(Session& session);
   absl::StatusOr<v1::Run> Await(const pto::Run& run);

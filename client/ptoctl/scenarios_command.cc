@@ -12,6 +12,7 @@
 #include "client/examples/scenarios/scenario.h"
 #include "client/job/chip_list.h"
 #include "client/ptoctl/commands.h"
+#include "client/ptoctl/write_trace.h"
 #include "runtime/base/status_macros.h"
 
 namespace pto::ptoctl {
@@ -24,6 +25,7 @@ struct RunScenarioOptions {
   std::string chips;
   int repeat = 1;
   int64_t size = 0;
+  std::string trace;
 };
 
 // A rank is one chip, so none comes twice.
@@ -91,6 +93,11 @@ absl::Status RunScenarios(Context& context, const RunScenarioOptions& options) {
     given.chips.resize(std::min<size_t>(chips.size(), scenario->max_chips));
     given.repeat = options.repeat;
     given.size = options.size;
+    if (!options.trace.empty()) {
+      given.after_run = [&](const std::string& run) {
+        return WriteTrace(client, run, options.trace);
+      };
+    }
     const absl::Time start = absl::Now();
     const absl::Status status = scenario->run(client, given);
     const absl::Duration took = absl::Now() - start;
@@ -127,8 +134,12 @@ void AddScenariosCommand(CLI::App& app, Context& context) {
       ->check(CLI::Range(1, 1'000'000));
   run->add_option("--size", options->size, "Elements on each rank, for the collectives")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 28));
+  run->add_option("--trace", options->trace,
+                  "Write a trace of the last run: FILE.json for Perfetto, .svg or .html")
+      ->check(CheckTraceName);
   run->footer(
       "Examples:\n  ptoctl scenarios run all --chips 0-7\n"
+      "  ptoctl scenarios run moe_ep --trace moe_ep.svg\n"
       "  ptoctl scenarios run allreduce_ring --repeat 1000 --size 4096");
   run->callback([&context, options] {
     context.action = [&context, options] { return RunScenarios(context, *options); };

@@ -16,6 +16,7 @@
 #include "client/ptoctl/commands.h"
 #include "client/ptoctl/duration_option.h"
 #include "client/ptoctl/job_runner.h"
+#include "client/ptoctl/write_trace.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
@@ -141,9 +142,13 @@ void AddSubmitCommand(CLI::App& runs, Context& context) {
       ->add_option("--weight", options->submit.weight,
                    "Share of chips that other sessions want too; 1 if not said")
       ->check(CLI::Range(1, 1000));
+  submit
+      ->add_option("--trace", options->submit.trace,
+                   "Write a trace of the last run: FILE.json for Perfetto, .svg or .html")
+      ->check(CheckTraceName);
   CLI::Option* detach = submit->add_flag("--detach,-d", options->submit.detach,
                                          "Do not wait; keep the session for --ttl");
-  detach->excludes("--watch")->excludes("--out")->excludes("--repeat");
+  detach->excludes("--watch")->excludes("--out")->excludes("--repeat")->excludes("--trace");
   AddDurationOption(*submit, "--ttl", "Life of a detached session that nobody uses; 1h if not said",
                     [options](absl::Duration ttl) { options->submit.ttl = ttl; });
   submit->add_flag("--dry-run", options->check_only, "Only look for mistakes; needs no daemon");

@@ -75,6 +75,17 @@ absl::Status CheckListen(const DaemonConfig& config) {
   return absl::OkStatus();
 }
 
+absl::Status CheckMetricsListen(const DaemonConfig& config) {
+  if (config.metrics_listen().empty()) return absl::OkStatus();
+  const absl::StatusOr<ListenAddress> address = ListenAddress::Parse(config.metrics_listen());
+  if (!address.ok()) return Wrong("metrics_listen", address.status().message());
+  if (address->IsLocal() || config.allow_remote()) return absl::OkStatus();
+  return Wrong("metrics_listen",
+               absl::StrCat(config.metrics_listen(),
+                            " can be reached from other machines; use a unix socket or a loopback "
+                            "address, or set allow_remote: true (--allow-remote)"));
+}
+
 absl::Status CheckSession(const DaemonConfig& config) {
   const auto& session = config.session();
   const absl::Duration least = absl::Milliseconds(1);
@@ -104,6 +115,15 @@ absl::Status CheckLimits(const LimitsConfig& limits) {
       {"limits.max_session_live_tasks", limits.max_session_live_tasks(), 1u << 30},
       {"limits.max_session_graphs", limits.max_session_graphs(), kNoBound},
       {"limits.max_sessions", limits.max_sessions(), kNoBound},
+      {"limits.max_session_device_bytes", limits.max_session_device_bytes(), kNoBound},
+      {"limits.max_session_windows", limits.max_session_windows(), kNoBound},
+      {"limits.max_session_tasks", limits.max_session_tasks(), kNoBound},
+      {"limits.max_client_sessions", limits.max_client_sessions(), kNoBound},
+      {"limits.max_client_device_bytes", limits.max_client_device_bytes(), kNoBound},
+      {"limits.max_client_windows", limits.max_client_windows(), kNoBound},
+      {"limits.max_client_active_runs", limits.max_client_active_runs(), kNoBound},
+      {"limits.max_client_tasks", limits.max_client_tasks(), kNoBound},
+      {"limits.max_client_event_log_bytes", limits.max_client_event_log_bytes(), kNoBound},
   };
   for (const auto& [key, value, most] : counts) {
     PTO_RETURN_IF_ERROR(CheckRange(key, value, 1, most));
@@ -116,10 +136,21 @@ absl::Status CheckLimits(const LimitsConfig& limits) {
                     limits.max_chunk_bytes() + kMessageMargin, (uint64_t{1} << 31) - 1);
 }
 
+absl::Status CheckJournal(const config::v1::JournalConfig& journal) {
+  PTO_RETURN_IF_ERROR(CheckRange("journal.max_runs", journal.max_runs(), 1, 1u << 24));
+  PTO_RETURN_IF_ERROR(CheckDuration("journal.max_age", journal.max_age(), absl::Seconds(1),
+                                    absl::Hours(24 * 365 * 10)));
+  PTO_RETURN_IF_ERROR(
+      CheckBytes("journal.max_bytes", journal.max_bytes(), 512 << 10, uint64_t{1} << 40));
+  return CheckDuration("journal.sync_interval", journal.sync_interval(), absl::Milliseconds(1),
+                       absl::Hours(1));
+}
+
 }  // namespace
 
 absl::Status ValidateConfig(const DaemonConfig& config) {
   PTO_RETURN_IF_ERROR(CheckListen(config));
+  PTO_RETURN_IF_ERROR(CheckMetricsListen(config));
   const auto& chips = config.sim_chips();
   PTO_RETURN_IF_ERROR(CheckRange("sim_chips.count", chips.count(), 0, 256));
   PTO_RETURN_IF_ERROR(CheckRange("sim_chips.clusters", chips.clusters(), 1, 1024));
@@ -140,9 +171,13 @@ absl::Status ValidateConfig(const DaemonConfig& config) {
     return Wrong("log_format",
                  absl::StrCat("expected text or json, not '", config.log_format(), "'"));
   }
+  if (config.broker() != "auto" && config.broker() != "off") {
+    return Wrong("broker", absl::StrCat("expected auto or off, not '", config.broker(), "'"));
+  }
   PTO_RETURN_IF_ERROR(
       CheckDuration("drain_grace", config.drain_grace(), absl::ZeroDuration(), absl::Hours(24)));
   PTO_RETURN_IF_ERROR(CheckSession(config));
+  PTO_RETURN_IF_ERROR(CheckJournal(config.journal()));
   return CheckLimits(config.limits());
 }
 

@@ -40,13 +40,14 @@ absl::string_view Domain::id() const {
 }
 
 absl::StatusOr<std::shared_ptr<Domain>> Domain::Create(std::string name, DomainSpec spec,
-                                                       const WindowLayout& layout, Engine& engine) {
+                                                       const WindowLayout& layout, Engine& engine,
+                                                       const std::shared_ptr<SessionQuota>& quota) {
   spec.window_bytes = layout.bytes;
   std::shared_ptr<Domain> domain(new Domain(std::move(name), std::move(spec), engine));
   std::vector<Rank> ranks;
   for (uint32_t i = 0; i < domain->spec_.chips.size(); ++i) {
     absl::StatusOr<std::shared_ptr<MemoryBlock>> window =
-        engine.chips()[domain->spec_.chips[i]].memory->Allocate(layout.bytes);
+        AllocateCharged(*engine.chips()[domain->spec_.chips[i]].memory, layout.bytes, quota, 1);
     if (!window.ok()) return PrefixField(window.status(), absl::StrCat("chips[", i, "]"));
     names::Window part;
     part.domain = std::string(domain->id());

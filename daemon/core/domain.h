@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "daemon/core/domain_spec.h"
+#include "daemon/core/quota.h"
 #include "daemon/core/session_buffer.h"
 #include "daemon/graph/window_name.h"
 #include "kernels/pto_kernel.h"
@@ -31,7 +32,8 @@ class Domain {
   // Sets the windows aside, zeroed: all or none. The chips must be the engine's. `name` is the
   // full one.
   static absl::StatusOr<std::shared_ptr<Domain>> Create(std::string name, DomainSpec spec,
-                                                        const WindowLayout& layout, Engine& engine);
+                                                        const WindowLayout& layout, Engine& engine,
+                                                        const std::shared_ptr<SessionQuota>& quota);
 
   const std::string& name() const { return name_; }
   absl::string_view id() const;

@@ -31,9 +31,9 @@ absl::StatusOr<std::shared_ptr<Domain>> DomainTable::Create(const std::string& i
                  absl::StrCat("a session has at most ", kMaxDomains, " domains"))
         .Limit("max_session_domains", kMaxDomains, domains_.size(), 1);
   }
-  PTO_ASSIGN_OR_RETURN(
-      std::shared_ptr<Domain> domain,
-      Domain::Create(absl::StrCat(session_, "/domains/", id), std::move(spec), layout, engine_));
+  PTO_ASSIGN_OR_RETURN(std::shared_ptr<Domain> domain,
+                       Domain::Create(absl::StrCat(session_, "/domains/", id), std::move(spec),
+                                      layout, engine_, quota_));
   domains_.emplace(id, domain);
   return domain;
 }

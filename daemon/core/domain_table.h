@@ -24,11 +24,15 @@ class DomainTable {
   static constexpr size_t kMaxDomains = 1024;
 
   // `session` is the full name. A window has at most `max_window_bytes`.
-  DomainTable(std::string session, uint64_t max_window_bytes, Engine& engine)
-      : session_(std::move(session)), max_window_bytes_(max_window_bytes), engine_(engine) {}
+  DomainTable(std::string session, uint64_t max_window_bytes, Engine& engine,
+              std::shared_ptr<SessionQuota> quota)
+      : session_(std::move(session)),
+        max_window_bytes_(max_window_bytes),
+        engine_(engine),
+        quota_(std::move(quota)) {}
 
   // The domain that exists when it has the same content, ID_CONFLICT when it has another;
-  // DOMAIN_LIMIT, CHIP_MEMORY_EXHAUSTED, and what PlanWindow refuses.
+  // DOMAIN_LIMIT, CHIP_MEMORY_EXHAUSTED, QUOTA_MEMORY, QUOTA_WINDOWS, and what PlanWindow refuses.
   absl::StatusOr<std::shared_ptr<Domain>> Create(const std::string& id, DomainSpec spec);
   // DOMAIN_UNKNOWN.
   absl::StatusOr<std::shared_ptr<Domain>> Find(absl::string_view id) const;
@@ -45,6 +49,7 @@ class DomainTable {
   const std::string session_;
   const uint64_t max_window_bytes_;
   Engine& engine_;
+  const std::shared_ptr<SessionQuota> quota_;
 
   mutable Mutex mutex_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "daemon/core/session.h"
+#include "daemon/metrics/run_stats.h"
 
 namespace pto {
 
@@ -137,6 +138,9 @@ void ImageRun::OnFinished(Run& run) {
     if (const int64_t started = run.started_ns(); started != 0) {
       record.queue_ns = started - run.accepted_ns();
       record.run_ns = run.ended_ns() - started;
+      if (const int64_t begun = run.begun_ns(); begun != 0) {
+        metrics::RunStats::Process().OnDispatched(started - begun);
+      }
     }
     record.total_ns = run.ended_ns() - run.accepted_ns();
     record.counts = run.counts();
@@ -144,6 +148,7 @@ void ImageRun::OnFinished(Run& run) {
     if (graph != nullptr && run.started_ns() != 0) {
       graph->last_run_ns.store(std::max<int64_t>(record.run_ns, 1), std::memory_order_relaxed);
     }
+    JournalEnd(run.state());
     MutexLock lock(mutex_);
     waiters = MarkEnded(run.state());
     settle = !holding_.load(std::memory_order_relaxed) || !waiters.empty();

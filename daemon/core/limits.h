@@ -23,6 +23,16 @@ struct Limits {
   uint64_t max_sessions = 1024;
   uint64_t event_log_bytes = uint64_t{64} << 20;
   uint64_t max_message_bytes = uint64_t{16} << 20;
+  // What one session, and all sessions of one client, may hold at once.
+  uint64_t max_session_device_bytes = uint64_t{16} << 40;
+  uint64_t max_session_windows = 65'536;
+  uint64_t max_session_tasks = 67'108'864;
+  uint64_t max_client_sessions = 1024;
+  uint64_t max_client_device_bytes = uint64_t{16} << 40;
+  uint64_t max_client_windows = 65'536;
+  uint64_t max_client_active_runs = 65'536;
+  uint64_t max_client_tasks = 268'435'456;
+  uint64_t max_client_event_log_bytes = uint64_t{64} << 30;
 };
 
 // How long sessions live.

@@ -1,28 +1,29 @@
 #include "daemon/core/node.h"
 
+#include <algorithm>
 #include <random>
 #include <thread>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "daemon/graph/names.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 
 namespace pto {
-namespace {
 
-std::string RandomId() {
+std::string Node::MakeBootId() {
   std::random_device random;
   return absl::StrFormat("%08x%08x%08x%08x", random(), random(), random(), random());
 }
 
-}  // namespace
-
 Node::Node(Options options)
     : options_(std::move(options)),
-      boot_id_(RandomId()),
+      boot_id_(options_.boot_id.empty() ? MakeBootId() : options_.boot_id),
       start_time_(options_.clock->WallTime()),
+      former_(options_.journal == nullptr ? JournalHistory() : options_.journal->TakeHistory()),
       timers_(*options_.clock),
       event_timers_(*options_.clock),
       timer_thread_(timers_),
@@ -43,6 +44,14 @@ Node::Node(Options options)
   engine.executors = options_.executors != 0 ? options_.executors
                                              : std::max(1u, std::thread::hardware_concurrency());
   engine_ = std::make_unique<Engine>(std::move(engine));
+  ChipLeases::Options leases;
+  leases.chips = static_cast<uint32_t>(options_.chips.size());
+  leases.timers = &timers_;
+  leases.clock = options_.clock;
+  leases.busy = [this](uint32_t chip, const std::string& holder) {
+    return UsedByOthers(chip, holder);
+  };
+  leases_ = std::make_unique<ChipLeases>(std::move(leases));
   SessionManager::Options sessions;
   sessions.limits = &options_.limits;
   sessions.times = options_.session_times;
@@ -50,6 +59,9 @@ Node::Node(Options options)
   sessions.timers = &timers_;
   sessions.background = &event_timers_;
   sessions.clock = options_.clock;
+  sessions.journal = options_.journal.get();
+  sessions.former = &former_;
+  sessions.leases = leases_.get();
   sessions_ = std::make_unique<SessionManager>(sessions);
 }
 
@@ -58,6 +70,18 @@ Node::~Node() {
   // Timers point into sessions and engine; none may fire while these go.
   timers_.Clear();
   event_timers_.Clear();
+}
+
+bool Node::UsedByOthers(uint32_t chip, const std::string& holder) const {
+  absl::flat_hash_set<std::string> own = {names::Session(holder)};
+  for (const std::shared_ptr<Session>& session : sessions_->List("", size_t(-1))) {
+    if (session->options().lease == holder) own.insert(session->name());
+  }
+  return engine_->CountIf([&](const Run& run) {
+    const absl::Span<const uint32_t> chips = run.image().chips();
+    return std::binary_search(chips.begin(), chips.end(), chip) &&
+           (run.account() == nullptr || !own.contains(run.account()->name()));
+  }) > 0;
 }
 
 Node::Drain Node::BeginDrain(absl::string_view reason, absl::Duration grace) {

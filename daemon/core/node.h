@@ -10,8 +10,11 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "daemon/core/chip_leases.h"
+#include "daemon/core/former_runs.h"
 #include "daemon/core/limits.h"
 #include "daemon/core/session_manager.h"
+#include "daemon/journal/journal.h"
 #include "kernels/builtin_kernels.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
@@ -32,7 +35,14 @@ class Node {
     uint32_t executors = 0;  // 0 means one for each CPU
     absl::Duration drain_grace = absl::Seconds(10);
     const Clock* clock = &Clock::Real();
+    // Empty lets the node choose one.
+    std::string boot_id;
+    // What remembers runs across restarts, of the same boot; nullptr for nothing.
+    std::shared_ptr<Journal> journal;
   };
+
+  // Random, for one start of a daemon.
+  static std::string MakeBootId();
 
   explicit Node(Options options);
   ~Node();
@@ -49,6 +59,11 @@ class Node {
   const GraphTarget& target() const { return target_; }
   Engine& engine() { return *engine_; }
   SessionManager& sessions() { return *sessions_; }
+  ChipLeases& leases() { return *leases_; }
+  // Whether runs survive a restart.
+  bool has_journal() const { return options_.journal != nullptr; }
+  // What former boots have left.
+  const FormerRuns& former() const { return former_; }
   // For leases and deadlines.
   TimerQueue& timers() { return timers_; }
   // For what is sent to watchers, so that a busy stream delays no deadline.
@@ -71,13 +86,18 @@ class Node {
   bool WaitIdle(absl::Duration timeout) { return engine_->WaitIdle(timeout); }
 
  private:
+  // Whether runs use the chip of sessions that have no part in the holder's lease.
+  bool UsedByOthers(uint32_t chip, const std::string& holder) const;
+
   const Options options_;
   const std::string boot_id_;
   const absl::Time start_time_;
+  const FormerRuns former_;
   GraphTarget target_;
   TimerQueue timers_;
   TimerQueue event_timers_;
   std::unique_ptr<Engine> engine_;
+  std::unique_ptr<ChipLeases> leases_;
   std::unique_ptr<SessionManager> sessions_;
 
   std::atomic<bool> draining_{false};

@@ -3,6 +3,9 @@
 #include <algorithm>
 
 #include "daemon/core/session.h"
+#include "daemon/journal/journal.h"
+#include "daemon/journal/run_codec.h"
+#include "daemon/metrics/run_stats.h"
 
 namespace pto {
 
@@ -49,8 +52,24 @@ bool RunEntry::RemoveWaiter(uint64_t id) {
   return true;
 }
 
+void RunEntry::JournalEnd(RunState state) {
+  if (options_.journal == nullptr) return;
+  options_.journal->EndRun(
+      options_.journal_number,
+      ToJournal(options_.record, options_.number, options_.own_number, options_.digest, state));
+}
+
 RunEntry::Waiters RunEntry::MarkEnded(RunState state) {
   Waiters waiters;
+  // A run of a former boot, which never had a session here, was counted there.
+  const std::weak_ptr<Session> none;
+  const bool is_former =
+      !options_.session.owner_before(none) && !none.owner_before(options_.session);
+  if (!is_former) {
+    const RunRecord& record = options_.record;
+    metrics::RunStats::Process().OnEnded(static_cast<size_t>(state), record.queue_ns, record.run_ns,
+                                         record.counts.failed, record.counts.skipped);
+  }
   end_state_ = state;
   ended_.store(true, std::memory_order_release);
   waiters.swap(waiters_);

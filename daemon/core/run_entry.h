@@ -17,6 +17,7 @@
 
 namespace pto {
 
+class Journal;
 class Session;
 
 // A run as its session knows it: from its acceptance until it is forgotten. Tells the session's
@@ -29,10 +30,12 @@ class RunEntry : public RunTurn, public std::enable_shared_from_this<RunEntry> {
 
   struct Options {
     std::weak_ptr<Session> session;
-    RunRecord record;         // as far as it is known at the start
-    uint64_t number = 0;      // rises within the session
-    uint64_t own_number = 0;  // 0 when the client chose the id
-    Digest digest;            // of the request that made it
+    RunRecord record;             // as far as it is known at the start
+    uint64_t number = 0;          // rises within the session
+    uint64_t own_number = 0;      // 0 when the client chose the id
+    Digest digest;                // of the request that made it
+    Journal* journal = nullptr;   // to tell of its end, if any
+    uint64_t journal_number = 0;  // what the journal calls it
   };
 
   // Only what was known at the start, unless the run has ended.
@@ -72,7 +75,9 @@ class RunEntry : public RunTurn, public std::enable_shared_from_this<RunEntry> {
   RunStatus EndStatus() const;
   LogEntry StateEvent(RunState state, absl::Time time) const;
 
-  // The record is complete, and the run has ended like this. Returns who waited for that.
+  // The record is complete, and the run ends like this. Before anybody knows.
+  void JournalEnd(RunState state);
+  // The run has ended like this. Returns who waited for that.
   Waiters MarkEnded(RunState state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   RunState end_state() const { return end_state_; }
   // Gives the last news to the log.

@@ -25,6 +25,12 @@ class RunTable {
   // Whether a run of that id was once there and is not any more.
   bool IsForgotten(absl::string_view id) const;
 
+  // Runs of a former boot have had these. Before all else.
+  void StartAfter(uint64_t number, uint64_t own_number) {
+    next_number_ = number + 1;
+    next_own_ = own_number + 1;
+  }
+
   // A number that no run had before. Numbers rise.
   uint64_t NextNumber() { return next_number_++; }
   // Chooses an id that no run had before.

@@ -29,6 +29,9 @@ class BufferQueue {
   BufferQueue(const BufferQueue&) = delete;
   BufferQueue& operator=(const BufferQueue&) = delete;
 
+  // Whether no run uses the buffer or waits to.
+  bool idle() const { return reads_.next == &reads_ && writes_.next == &writes_; }
+
  private:
   friend class RunTurn;
   // Each is a ring of which this is no part but the beginning.

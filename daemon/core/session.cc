@@ -5,6 +5,8 @@
 #include "daemon/core/domain_uses.h"
 #include "daemon/graph/names.h"
 #include "daemon/graph/window_name.h"
+#include "daemon/journal/journal.h"
+#include "daemon/journal/run_codec.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/graph/realias.h"
@@ -26,8 +28,12 @@ Session::Session(Options options)
       open_tasks_(std::make_shared<TaskBudget>(options_.limits->max_session_live_tasks)),
       create_time_(options_.clock->WallTime()),
       log_(options_.limits->event_log_bytes),
-      domains_(*name_, options_.limits->max_buffer_bytes, *options_.engine),
+      domains_(*name_, options_.limits->max_buffer_bytes, *options_.engine, options_.quota),
       runs_(options_.limits->max_session_finished_runs) {
+  if (options_.former != nullptr) {
+    MutexLock lock(mutex_);
+    runs_.StartAfter(options_.former->last_number(), options_.former->last_own_number());
+  }
   Touch();
 }
 
@@ -40,6 +46,8 @@ Session::Usage Session::usage() const {
   usage.graphs = graphs_.size();
   usage.active_runs = active_runs_.load(std::memory_order_relaxed);
   usage.finished_runs = runs_.ended();
+  usage.windows = options_.quota->used(Resource::kWindows);
+  usage.tasks = options_.quota->used(Resource::kTasks);
   return usage;
 }
 
@@ -126,8 +134,8 @@ absl::StatusOr<std::vector<std::shared_ptr<SessionBuffer>>> Session::CreateBuffe
                                 " buffers"))
           .Limit("max_session_buffers", options_.limits->max_session_buffers, buffers_.size(), 1);
     }
-    absl::StatusOr<std::shared_ptr<MemoryBlock>> memory =
-        options_.engine->chips()[request.chip].memory->Allocate(request.bytes);
+    absl::StatusOr<std::shared_ptr<MemoryBlock>> memory = AllocateCharged(
+        *options_.engine->chips()[request.chip].memory, request.bytes, options_.quota);
     if (!memory.ok()) {
       return PrefixField(memory.status(), absl::StrCat("buffers[", i, "].bytes"));
     }
@@ -266,6 +274,11 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::FindForStartLocked(absl::stri
         .At("run_id")
         .With("run", id);
   }
+  if (options_.former != nullptr) {
+    PTO_ASSIGN_OR_RETURN(std::shared_ptr<RunEntry> former,
+                         options_.former->FindForStart(id, digest));
+    if (former != nullptr) return former;
+  }
   if (runs_.IsForgotten(id)) {
     return Error(reason::kRunIdUsed, absl::StrCat("a run '", id, "' has been executed already"))
         .At("run_id")
@@ -335,8 +348,21 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::AddRun(RunRequest& request, A
     *found = {slots->aliases, nullptr};
     return nullptr;
   }
+  PTO_RETURN_IF_ERROR(CheckLeases(*image));
+  RunEntry::Options options = DescribeRun(request);
+  if (request.graph != nullptr) options.record.graph = request.graph->name;
+  options.record.tasks_total = image->task_count();
+  options.digest = request.digest;
+  PTO_ASSIGN_OR_RETURN(QuotaCharge run_charge,
+                       QuotaCharge::Take(options_.quota, Resource::kRuns, 1));
+  PTO_ASSIGN_OR_RETURN(QuotaCharge task_charge, QuotaCharge::Take(options_.quota, Resource::kTasks,
+                                                                  options.record.tasks_total));
+  PTO_RETURN_IF_ERROR(JournalRun(&options));
+  // Until OnRunEnded.
+  run_charge.Keep();
+  task_charge.Keep();
   std::shared_ptr<const RunAccesses> accesses = slots->accesses;
-  *is_new = MakeRun(request, std::move(image), std::move(slots));
+  *is_new = MakeRun(request, std::move(options), std::move(image), std::move(slots));
   RunTurn::Enter(*is_new, std::move(accesses));
   runs_.Add(*is_new);
   active_runs_.fetch_add(1, std::memory_order_acq_rel);
@@ -381,6 +407,10 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::StartRun(RunRequest request) 
   if (const absl::Status revoked = entry->CheckDomains(); !revoked.ok()) {
     options_.engine->Stop(*run, RunState::kFailed, revoked);
   }
+  // A lease that was asked for meanwhile may not have seen the run.
+  if (const absl::Status leased = CheckLeases(run->image()); !leased.ok()) {
+    options_.engine->Stop(*run, RunState::kFailed, leased);
+  }
   return entry;
 }
 
@@ -405,13 +435,18 @@ RunEntry::Options Session::DescribeRun(RunTerms& terms) {
   return options;
 }
 
-std::shared_ptr<ImageRun> Session::MakeRun(RunRequest& request,
+absl::Status Session::JournalRun(RunEntry::Options* options) {
+  if (options_.journal == nullptr) return absl::OkStatus();
+  PTO_ASSIGN_OR_RETURN(options->journal_number,
+                       options_.journal->AddRun(ToJournal(options->record, options->number,
+                                                          options->own_number, options->digest)));
+  options->journal = options_.journal;
+  return absl::OkStatus();
+}
+
+std::shared_ptr<ImageRun> Session::MakeRun(RunRequest& request, RunEntry::Options options,
                                            std::shared_ptr<const GraphImage> image,
                                            std::shared_ptr<const BoundSlots> slots) {
-  RunEntry::Options options = DescribeRun(request);
-  if (request.graph != nullptr) options.record.graph = request.graph->name;
-  options.record.tasks_total = image->task_count();
-  options.digest = request.digest;
   for (const std::shared_ptr<SessionBuffer>& buffer : slots->buffers) {
     buffer->in_use.fetch_add(1, std::memory_order_acq_rel);
   }
@@ -442,6 +477,9 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::FindRun(absl::string_view id)
   MutexLock lock(mutex_);
   PTO_RETURN_IF_ERROR(CheckAlive());
   if (std::shared_ptr<RunEntry> entry = runs_.Find(id)) return entry;
+  if (options_.former != nullptr) {
+    if (std::shared_ptr<RunEntry> entry = options_.former->Find(id)) return entry;
+  }
   if (runs_.IsForgotten(id)) {
     return Error(reason::kRunExpired,
                  absl::StrCat("run '", id, "' ended and is no longer kept; the newest ",
@@ -456,8 +494,13 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::FindRun(absl::string_view id)
 
 std::vector<std::shared_ptr<RunEntry>> Session::ListRuns(uint64_t before, size_t limit,
                                                          bool active_only) const {
-  MutexLock lock(mutex_);
-  return runs_.List(before, limit, active_only);
+  std::vector<std::shared_ptr<RunEntry>> runs;
+  {
+    MutexLock lock(mutex_);
+    runs = runs_.List(before, limit, active_only);
+  }
+  if (options_.former != nullptr && !active_only) options_.former->List(before, limit, &runs);
+  return runs;
 }
 
 void Session::DrainRuns() {
@@ -471,6 +514,9 @@ void Session::DrainRuns() {
 }
 
 void Session::OnRunEnded(RunEntry& entry) {
+  options_.quota->Give(Resource::kRuns, 1);
+  // Those of an open run are held back by its budget instead.
+  if (!entry.record().open) options_.quota->Give(Resource::kTasks, entry.record().tasks_total);
   {
     MutexLock lock(mutex_);
     active_runs_.fetch_sub(1, std::memory_order_acq_rel);

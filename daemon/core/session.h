@@ -10,10 +10,14 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
+#include "daemon/core/chip_leases.h"
 #include "daemon/core/domain_table.h"
+#include "daemon/core/former_runs.h"
 #include "daemon/core/image_run.h"
 #include "daemon/core/limits.h"
+#include "daemon/core/quota.h"
 #include "daemon/core/registered_graph.h"
 #include "daemon/core/run_entry.h"
 #include "daemon/core/run_table.h"
@@ -73,11 +77,24 @@ class Session : public std::enable_shared_from_this<Session> {
     absl::Duration ttl;
     // Its share of a chip that others want too, in proportion to theirs.
     uint32_t weight = 1;
+    // Who knows this may map its buffers. Empty: nobody.
+    std::string attach_key;
     const Limits* limits = nullptr;
     Engine* engine = nullptr;
     // For the deadlines of open runs.
     TimerQueue* timers = nullptr;
     const Clock* clock = nullptr;
+    // To tell of its runs; nullptr when nothing is to be remembered.
+    Journal* journal = nullptr;
+    // What a session of the same id has left in former boots; nullptr when there was none.
+    std::shared_ptr<const FormerSession> former;
+    // Who it belongs to, and what it may hold.
+    std::string client;
+    std::shared_ptr<SessionQuota> quota;
+    // Who has chips for itself; nullptr when nobody can.
+    const ChipLeases* leases = nullptr;
+    // Id of the session whose leased chips it may use; empty when there is none.
+    std::string lease;
   };
 
   struct Usage {
@@ -86,6 +103,8 @@ class Session : public std::enable_shared_from_this<Session> {
     uint64_t graphs = 0;
     uint64_t active_runs = 0;
     uint64_t finished_runs = 0;
+    uint64_t windows = 0;
+    uint64_t tasks = 0;
   };
 
   explicit Session(Options options);
@@ -121,6 +140,19 @@ class Session : public std::enable_shared_from_this<Session> {
                                                           size_t limit) const;
   // Returns the buffer that is no longer the session's, or nullptr when there is none.
   std::shared_ptr<SessionBuffer> RemoveBuffer(absl::string_view id);
+
+  // ---- buffers in memory that the client maps
+  // Whether who knows the key, and has this user id, is the session's owner. The first one with
+  // the key is; others with the key but another user id are not.
+  bool Attach(absl::string_view key, uint32_t user);
+  // OK while the client may use what is in the buffer; as for a transfer else: SESSION_ENDED,
+  // BUFFER_UNKNOWN, BUFFER_IN_USE.
+  absl::Status CheckTransfer(const SessionBuffer& buffer) const;
+  // One step of moving a buffer's memory to where a client can map it; short, and not while a run
+  // uses it. Returns whether all has been moved. For one thread at a time. Errors: as
+  // CheckTransfer; CHIP_MEMORY_EXHAUSTED.
+  absl::StatusOr<bool> ShareSome(SessionBuffer& buffer,
+                                 const std::shared_ptr<SharingBudget>& budget);
 
   // ---- domains
   DomainTable& domains() { return domains_; }
@@ -175,6 +207,11 @@ class Session : public std::enable_shared_from_this<Session> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::shared_ptr<const BoundSlots>> FindSlots(const RunRequest& request) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // CHIP_LEASED when the graph needs a chip that is another session's.
+  absl::Status CheckLeases(const GraphImage& image) const {
+    if (options_.leases == nullptr) return absl::OkStatus();
+    return options_.leases->Check(image.chips(), options_.id, options_.lease);
+  }
   // RUN_LIMIT when there is no room for one more.
   absl::Status CheckRunLimit() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status EndedError() const;
@@ -193,7 +230,10 @@ class Session : public std::enable_shared_from_this<Session> {
                                                    std::shared_ptr<ImageRun>* is_new);
   // Id, labels and the like.
   RunEntry::Options DescribeRun(RunTerms& terms) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::shared_ptr<ImageRun> MakeRun(RunRequest& request, std::shared_ptr<const GraphImage> image,
+  // The run is about to be accepted: it is remembered, or JOURNAL_UNWRITABLE.
+  absl::Status JournalRun(RunEntry::Options* options) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::shared_ptr<ImageRun> MakeRun(RunRequest& request, RunEntry::Options options,
+                                    std::shared_ptr<const GraphImage> image,
                                     std::shared_ptr<const BoundSlots> slots)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -218,6 +258,7 @@ class Session : public std::enable_shared_from_this<Session> {
   uint64_t late_turns_ ABSL_GUARDED_BY(mutex_) = 0;
   RunTable runs_ ABSL_GUARDED_BY(mutex_);
   std::string why_ended_ ABSL_GUARDED_BY(mutex_);
+  absl::optional<uint32_t> owner_ ABSL_GUARDED_BY(mutex_);  // the user id
   bool end_told_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

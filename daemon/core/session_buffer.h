@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "daemon/core/run_turn.h"
+#include "runtime/base/mutex.h"
 #include "runtime/chip/device_memory.h"
 #include "runtime/engine/run.h"
 #include "runtime/graph/alias.h"
@@ -26,6 +27,9 @@ struct SessionBuffer {
   std::atomic<uint32_t> in_use{0};
   // Deleted, or its session has ended: what still holds it must let go. Never taken back.
   std::atomic<bool> removed{false};
+  // Held while a client's bytes are copied in or out, and while the memory moves to where a client
+  // can map it. Comes after the session's lock.
+  Mutex contents;
   // Whether these are the signals of a rank, which clients change by notifying only.
   bool signals = false;
 };

@@ -7,8 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/graph/names.h"
+#include "daemon/journal/journal.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
+#include "runtime/base/status_macros.h"
 
 namespace pto {
 namespace {
@@ -54,22 +56,48 @@ absl::StatusOr<std::shared_ptr<Session>> SessionManager::Create(Request request)
                       ? options_.times.default_ttl
                       : std::clamp(request.ttl, options_.times.min_ttl, options_.times.max_ttl);
     options.weight = request.weight;
+    options.attach_key = std::move(request.attach_key);
     options.limits = options_.limits;
     options.engine = options_.engine;
     options.timers = options_.timers;
     options.clock = options_.clock;
+    options.client = request.client;
+    options.leases = options_.leases;
+    options.lease = request.lease;
+    PTO_ASSIGN_OR_RETURN(options.quota, clients_.OpenSession(request.client, request.id));
+    if (options_.former != nullptr) options.former = options_.former->Find(request.id);
+    if (options_.journal != nullptr) {
+      PTO_RETURN_IF_ERROR(options_.journal->AddSession(request.id));
+      options.journal = options_.journal;
+    }
     session = std::make_shared<Session>(std::move(options));
     sessions_.emplace(session->id(), session);
   }
+  created_.fetch_add(1, std::memory_order_relaxed);
   ScheduleExpiry(session);
   PTO_LOG(kInfo, "session created",
           {{"session", session->id()}, {"ttl", absl::FormatDuration(session->options().ttl)}});
   return session;
 }
 
+bool SessionManager::HasEnded(absl::string_view id) const {
+  return ended_.contains(std::string(id)) ||
+         (options_.former != nullptr && options_.former->Find(id) != nullptr);
+}
+
 absl::Status SessionManager::NotHere(absl::string_view id) const {
   auto it = ended_.find(std::string(id));
   if (it == ended_.end()) {
+    if (options_.former != nullptr) {
+      if (const std::shared_ptr<const FormerSession> former = options_.former->Find(id)) {
+        return Error(reason::kSessionEnded,
+                     absl::StrCat("session '", id, "' ended: the daemon was restarted"))
+            .With("session", id)
+            .With("why", "the daemon was restarted")
+            .With("boot_id", former->boot_id())
+            .Hint("its runs can still be read by their names; for new ones create a session");
+      }
+    }
     return Error(reason::kSessionUnknown, absl::StrCat("there is no session '", id, "'"))
         .With("session", id);
   }
@@ -111,7 +139,7 @@ absl::StatusOr<std::shared_ptr<Session>> SessionManager::Delete(absl::string_vie
     MutexLock lock(mutex_);
     auto it = sessions_.find(std::string(id));
     if (it == sessions_.end()) {
-      if (ended_.contains(std::string(id))) return nullptr;
+      if (HasEnded(id)) return nullptr;
       return NotHere(id);
     }
     session = std::move(it->second);
@@ -120,6 +148,8 @@ absl::StatusOr<std::shared_ptr<Session>> SessionManager::Delete(absl::string_vie
   }
   const Session::Usage usage = session->usage();
   session->End(why);
+  if (options_.leases != nullptr) options_.leases->Release(session->id());
+  if (options_.journal != nullptr) options_.journal->EndSession(session->id());
   PTO_LOG(kInfo, "session ended",
           {{"session", session->id()},
            {"why", why},
@@ -163,6 +193,7 @@ void SessionManager::CheckExpiry(const std::shared_ptr<Session>& session) {
     ScheduleExpiry(session);
     return;
   }
+  expired_.fetch_add(1, std::memory_order_relaxed);
   Delete(session->id(), "its lease expired").IgnoreError();
 }
 

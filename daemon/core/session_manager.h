@@ -33,6 +33,12 @@ class SessionManager {
     // For work that may take a while.
     TimerQueue* background = nullptr;
     const Clock* clock = nullptr;
+    // To tell of sessions and runs; nullptr when nothing is to be remembered.
+    Journal* journal = nullptr;
+    // What former boots have left; nullptr when that is nothing.
+    const FormerRuns* former = nullptr;
+    // Told when sessions end; nullptr when there are no leases of chips.
+    ChipLeases* leases = nullptr;
   };
 
   struct Request {
@@ -40,18 +46,21 @@ class SessionManager {
     Labels labels;
     absl::Duration ttl;  // 0 means the default
     uint32_t weight = 1;
+    std::string attach_key;
     uint32_t api_version = 1;
     Digest digest;
+    std::string client;  // whose quota it counts against
+    std::string lease;   // id of the session whose leased chips it may use
   };
 
-  explicit SessionManager(Options options) : options_(options) {}
+  explicit SessionManager(Options options) : options_(options), clients_(*options.limits) {}
   // Ends all sessions.
   ~SessionManager() { EndAll("the daemon stops"); }
   SessionManager(const SessionManager&) = delete;
   SessionManager& operator=(const SessionManager&) = delete;
 
   // The same id and digest return the session that exists. Errors: ID_CONFLICT, SESSION_ENDED,
-  // SESSION_LIMIT.
+  // SESSION_LIMIT, QUOTA_SESSIONS, QUOTA_EVENT_LOG, JOURNAL_UNWRITABLE.
   absl::StatusOr<std::shared_ptr<Session>> Create(Request request);
 
   // Errors: SESSION_UNKNOWN, SESSION_ENDED.
@@ -68,6 +77,9 @@ class SessionManager {
   void EndAll(absl::string_view why);
 
   size_t size() const;
+  // Since the daemon began: sessions that were created, and those whose lease ran out.
+  uint64_t created() const { return created_.load(std::memory_order_relaxed); }
+  uint64_t expired() const { return expired_.load(std::memory_order_relaxed); }
 
  private:
   // How a session ended, for those who still ask for it.
@@ -76,6 +88,8 @@ class SessionManager {
     absl::Time time;
   };
 
+  // Whether it has ended, in this boot or in a former one.
+  bool HasEnded(absl::string_view id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status NotHere(absl::string_view id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ScheduleExpiry(const std::shared_ptr<Session>& session);
   void CheckExpiry(const std::shared_ptr<Session>& session);
@@ -84,7 +98,10 @@ class SessionManager {
   void Remember(const std::string& id, absl::string_view why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
+  ClientQuotas clients_;
   std::atomic<bool> trim_scheduled_{false};
+  std::atomic<uint64_t> created_{0};
+  std::atomic<uint64_t> expired_{0};
   mutable Mutex mutex_;
   std::map<std::string, std::shared_ptr<Session>, std::less<>> sessions_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, Ended> ended_ ABSL_GUARDED_BY(mutex_);

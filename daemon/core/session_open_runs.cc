@@ -15,7 +15,8 @@ absl::StatusOr<std::shared_ptr<StreamedRun>> Session::StartOpenRun(RunTerms term
     MutexLock lock(mutex_);
     PTO_RETURN_IF_ERROR(CheckAlive());
     // What it executes is not known yet, so no other request is the same.
-    if (runs_.Find(terms.id) != nullptr || runs_.IsForgotten(terms.id)) {
+    if (runs_.Find(terms.id) != nullptr || runs_.IsForgotten(terms.id) ||
+        (options_.former != nullptr && options_.former->Find(terms.id) != nullptr)) {
       return Error(reason::kRunIdUsed, absl::StrCat("there is or was a run '", terms.id, "'"))
           .At("run_id")
           .With("run", terms.id);
@@ -35,6 +36,9 @@ absl::StatusOr<std::shared_ptr<StreamedRun>> Session::StartOpenRun(RunTerms term
     parts.queue_timeout_ns = terms.queue_timeout_ns;
     RunEntry::Options options = DescribeRun(terms);
     options.record.open = true;
+    PTO_ASSIGN_OR_RETURN(QuotaCharge charge, QuotaCharge::Take(options_.quota, Resource::kRuns, 1));
+    PTO_RETURN_IF_ERROR(JournalRun(&options));
+    charge.Keep();  // until OnRunEnded
     entry = std::make_shared<StreamedRun>(std::move(options), std::move(parts));
     entry->Prepare();
     runs_.Add(entry);
@@ -50,6 +54,7 @@ absl::StatusOr<std::shared_ptr<const BoundSlots>> Session::EnterBlock(
     const GraphImage& image, const std::shared_ptr<BlockTurn>& turn) {
   MutexLock lock(mutex_);
   PTO_RETURN_IF_ERROR(CheckAlive());
+  PTO_RETURN_IF_ERROR(CheckLeases(image));
   PTO_ASSIGN_OR_RETURN(std::shared_ptr<const BoundSlots> slots,
                        BindSlots(image, {}, buffers_, name()));
   RunTurn::Enter(turn, slots->accesses);

@@ -235,6 +235,7 @@ void StreamedRun::OnFinished() {
     record.tasks_total = run_->tasks();
     record.counts = run_->counts();
     record.errors = run_->errors();
+    JournalEnd(run_->state());
     {
       MutexLock lock(mutex_);
       waiters = MarkEnded(run_->state());

@@ -59,6 +59,7 @@ void EventLog::Trim() {
       const uint64_t bytes = BytesOf(oldest);
       task_blocks_.pop_front();
       task_bytes_ -= bytes;
+      dropped_events_.fetch_add(oldest.count, std::memory_order_relaxed);
       oldest.event = Dropped{oldest.last_sequence()};
       bytes_ -= bytes - BytesOf(oldest);
     } else {
@@ -76,6 +77,10 @@ void EventLog::ForgetFirst() {
   if (!task_blocks_.empty() && task_blocks_.front() == first_entry_) {
     task_blocks_.pop_front();
     task_bytes_ -= bytes;
+  }
+  // Those that had gone already are counted.
+  if (!std::holds_alternative<Dropped>(first.event)) {
+    dropped_events_.fetch_add(first.count, std::memory_order_relaxed);
   }
   forgotten_ = first.last_sequence();
   bytes_ -= bytes;
@@ -200,6 +205,24 @@ void EventLog::Tell(bool urgent) {
     }
   }
   for (const std::shared_ptr<EventWatcher>& watcher : told) watcher->OnEvents(urgent);
+}
+
+EventLog::Watchers EventLog::watchers() const {
+  std::vector<std::shared_ptr<EventWatcher>> present;
+  {
+    MutexLock lock(mutex_);
+    for (const std::weak_ptr<EventWatcher>& watcher : watchers_) {
+      if (std::shared_ptr<EventWatcher> alive = watcher.lock()) present.push_back(std::move(alive));
+    }
+  }
+  const uint64_t last = last_sequence();
+  Watchers watchers;
+  watchers.count = present.size();
+  for (const std::shared_ptr<EventWatcher>& watcher : present) {
+    watchers.largest_lag =
+        std::max(watchers.largest_lag, last - std::min(last, watcher->through()));
+  }
+  return watchers;
 }
 
 }  // namespace pto

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <string>
 #include <variant>
@@ -57,6 +58,8 @@ class EventWatcher {
   virtual ~EventWatcher() = default;
   // `urgent`: a run or the session changed its state, which should not wait for company.
   virtual void OnEvents(bool urgent) = 0;
+  // Number of the last event that it has taken. Any thread may ask.
+  virtual uint64_t through() const { return std::numeric_limits<uint64_t>::max(); }
 };
 
 // The events of one session: numbered from 1 without gaps, bounded in bytes. A watcher is a
@@ -94,6 +97,14 @@ class EventLog {
   void AddWatcher(const std::shared_ptr<EventWatcher>& watcher);
   // Forgets a watcher; it may still be called once more while this returns.
   void RemoveWatcher(const EventWatcher* watcher);
+  // How many there are, and how many events the slowest of them has not taken.
+  struct Watchers {
+    uint64_t count = 0;
+    uint64_t largest_lag = 0;
+  };
+  Watchers watchers() const;
+  // Events that all logs of the process together have dropped because they were full.
+  static uint64_t dropped_events() { return dropped_events_.load(std::memory_order_relaxed); }
   bool has_watchers() const { return watcher_count_.load(std::memory_order_acquire) > 0; }
 
  private:
@@ -103,6 +114,7 @@ class EventLog {
   void ForgetFirst() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Tell(bool urgent);
 
+  static inline std::atomic<uint64_t> dropped_events_{0};
   const uint64_t max_bytes_;
   std::atomic<uint64_t> last_sequence_{0};
   std::atomic<bool> ended_{false};

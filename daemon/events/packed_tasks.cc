@@ -9,8 +9,8 @@ namespace {
 
 constexpr size_t kMaxBytes32 = 5;
 constexpr size_t kMaxBytes64 = 10;
-// The longest that a task can be: four numbers of 32 bits and two of 64.
-constexpr size_t kMaxBytes = 4 * kMaxBytes32 + 2 * kMaxBytes64;
+// The longest that a task can be: four numbers of 32 bits and three of 64.
+constexpr size_t kMaxBytes = 4 * kMaxBytes32 + 3 * kMaxBytes64;
 
 // Writes `value_of` each record and returns where it stopped.
 template <typename ValueOf>
@@ -40,6 +40,11 @@ bool AllWentWell(absl::Span<const TaskRecord> records) {
                      [](const TaskRecord& r) { return r.outcome == TaskOutcome::kDone; });
 }
 
+bool AnyDeferred(absl::Span<const TaskRecord> records) {
+  return std::any_of(records.begin(), records.end(),
+                     [](const TaskRecord& r) { return r.deferred_ns != 0; });
+}
+
 }  // namespace
 
 PackedTasks::PackedTasks(absl::Span<const TaskRecord> records) {
@@ -67,6 +72,10 @@ PackedTasks::PackedTasks(absl::Span<const TaskRecord> records) {
   put(kStartNs, [](const TaskRecord& r) { return static_cast<uint64_t>(r.start_ns); });
   put(kDurationNs,
       [](const TaskRecord& r) { return static_cast<uint64_t>(r.end_ns - r.start_ns); });
+  ends_[kDeferredNs] = ends_[kDurationNs];
+  if (AnyDeferred(records)) {
+    put(kDeferredNs, [](const TaskRecord& r) { return static_cast<uint64_t>(r.deferred_ns); });
+  }
   void* const kept = std::realloc(room, bytes());
   data_ =
       std::shared_ptr<const char[]>(static_cast<char*>(kept != nullptr ? kept : room),

@@ -18,13 +18,14 @@ namespace pto {
 // Immutable. Copies share the bytes.
 class PackedTasks {
  public:
-  enum Column : uint8_t { kTask, kOutcome, kChip, kCore, kStartNs, kDurationNs };
-  static constexpr size_t kColumns = kDurationNs + 1;
+  enum Column : uint8_t { kTask, kOutcome, kChip, kCore, kStartNs, kDurationNs, kDeferredNs };
+  static constexpr size_t kColumns = kDeferredNs + 1;
 
   PackedTasks() = default;
   explicit PackedTasks(absl::Span<const TaskRecord> records);
 
-  // The numbers of all tasks but the first `skip`. No outcomes mean that all went well.
+  // The numbers of all tasks but the first `skip`. No outcomes mean that all went well, no
+  // deferred times that there were none.
   absl::string_view Get(Column column, uint64_t skip) const;
 
   size_t bytes() const { return ends_[kColumns - 1]; }

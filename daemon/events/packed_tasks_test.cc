@@ -47,12 +47,12 @@ std::vector<TaskRecord> RecordsOfEveryLength() {
     for (const int64_t around : {-1, 0, 1}) {
       const int64_t value = (int64_t{1} << bit) + around;
       records.push_back({static_cast<uint32_t>(value), static_cast<uint32_t>(value) * 3,
-                         static_cast<uint16_t>(value), TaskOutcome::kDone, value / 2, value});
+                         static_cast<uint16_t>(value), TaskOutcome::kDone, value / 2, value, 0});
     }
   }
   records.push_back({std::numeric_limits<uint32_t>::max(), std::numeric_limits<uint32_t>::max(),
                      std::numeric_limits<uint16_t>::max(), TaskOutcome::kDone, 0,
-                     std::numeric_limits<int64_t>::max()});
+                     std::numeric_limits<int64_t>::max(), 0});
   return records;
 }
 
@@ -75,24 +75,35 @@ TEST(PackedTasksTest, TheLongestThereIs) {
                               std::numeric_limits<uint16_t>::max(),
                               TaskOutcome::kFailed,
                               -1,
-                              -2};
+                              -2,
+                              -1};
   const std::vector<TaskRecord> records(RecordBlocks::kMaxBlock, longest);
   ExpectSame(records, PackedTasks(records), 0);
 }
 
 TEST(PackedTasksTest, OutcomesWhenNotAllWentWell) {
-  const std::vector<TaskRecord> records = {{0, 24, 1, TaskOutcome::kDone, 10, 20},
-                                           {1, 25, 1, TaskOutcome::kFailed, 20, 30},
-                                           {2, 0, 2, TaskOutcome::kSkipped, 30, 30}};
+  const std::vector<TaskRecord> records = {{0, 24, 1, TaskOutcome::kDone, 10, 20, 0},
+                                           {1, 25, 1, TaskOutcome::kFailed, 20, 30, 0},
+                                           {2, 0, 2, TaskOutcome::kSkipped, 30, 30, 0}};
   const PackedTasks tasks(records);
   EXPECT_EQ(Numbers(tasks, PackedTasks::kOutcome), (std::vector<uint64_t>{1, 2, 3}));
   EXPECT_EQ(Numbers(tasks, PackedTasks::kOutcome, 2), (std::vector<uint64_t>{3}));
   ExpectSame(records, tasks, 0);
 }
 
+TEST(PackedTasksTest, DeferredTimesWhenThereAreAny) {
+  const std::vector<TaskRecord> records = {{0, 24, 1, TaskOutcome::kDone, 10, 20, 0},
+                                           {1, 25, 1, TaskOutcome::kDone, 20, 3000, 2900}};
+  const PackedTasks tasks(records);
+  EXPECT_EQ(Numbers(tasks, PackedTasks::kDeferredNs), (std::vector<uint64_t>{0, 2900}));
+  EXPECT_EQ(Numbers(tasks, PackedTasks::kDeferredNs, 1), (std::vector<uint64_t>{2900}));
+  ExpectSame(records, tasks, 0);
+  EXPECT_TRUE(PackedTasks({records.data(), 1}).Get(PackedTasks::kDeferredNs, 0).empty());
+}
+
 TEST(PackedTasksTest, CopiesShareAndOutliveTheFirst) {
   std::vector<TaskRecord> records(100);
-  for (uint32_t i = 0; i < 100; ++i) records[i] = {i, 1, 0, TaskOutcome::kDone, 2 * i, 3 * i};
+  for (uint32_t i = 0; i < 100; ++i) records[i] = {i, 1, 0, TaskOutcome::kDone, 2 * i, 3 * i, 0};
   PackedTasks copy;
   {
     const PackedTasks tasks(records);
@@ -106,7 +117,8 @@ TEST(PackedTasksTest, CopiesShareAndOutliveTheFirst) {
 TEST(PackedTasksTest, TakesAboutTenBytesForATask) {
   std::vector<TaskRecord> records(1000);
   for (uint32_t i = 0; i < 1000; ++i) {
-    records[i] = {50'000 + i, 24, 0, TaskOutcome::kDone, 5'000'000 + 100 * i, 5'000'090 + 100 * i};
+    records[i] = {50'000 + i,          24, 0, TaskOutcome::kDone, 5'000'000 + 100 * i,
+                  5'000'090 + 100 * i, 0};
   }
   EXPECT_LE(PackedTasks(records).bytes(), 11'000u);
 }

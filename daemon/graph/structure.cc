@@ -16,6 +16,7 @@ constexpr uint32_t kMaxTasks = 100'000;
 // task that waits.
 constexpr uint64_t kTaskBytes = 5 + 3 + 5 + 5 + 1 + 5;
 constexpr uint64_t kSuccessorBytes = 5;
+constexpr uint64_t kMemberBytes = 3;
 
 void AddTask(const GraphImage& image, uint32_t index, v1::GraphStructure* structure) {
   const ImageTask& task = image.tasks()[index];
@@ -24,6 +25,9 @@ void AddTask(const GraphImage& image, uint32_t index, v1::GraphStructure* struct
   structure->add_name(std::string(image.task_name(index)));
   structure->add_chip(task.chip);
   structure->add_chip_count(detail == nullptr ? 1 : detail->member_count);
+  if (detail != nullptr && detail->member_count > 1) {
+    for (const uint32_t chip : image.members(*detail)) structure->add_member_chip(chip);
+  }
   structure->add_block_num(task.block_num);
   structure->add_predicated((task.traits & kTaskPredicated) != 0);
   structure->add_next_count(static_cast<uint32_t>(image.successors(index).size()));
@@ -70,8 +74,10 @@ absl::Status DescribeStructure(const GraphImage& image, const v1::GetGraphReques
   const auto end = static_cast<uint32_t>(std::min<uint64_t>(image.task_count(), first + wanted));
   uint64_t bytes = 0;
   for (uint32_t task = first; task < end; ++task) {
-    bytes +=
-        kTaskBytes + image.task_name(task).size() + kSuccessorBytes * image.successors(task).size();
+    const ImageDetail* const detail = image.detail(task);
+    bytes += kTaskBytes + image.task_name(task).size() +
+             kSuccessorBytes * image.successors(task).size() +
+             (detail == nullptr ? 0 : kMemberBytes * detail->member_count);
     if (bytes > max_bytes && task > first) break;
     AddTask(image, task, structure);
   }

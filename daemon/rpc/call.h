@@ -3,7 +3,10 @@
 #include <atomic>
 #include <cstdint>
 
+#include "absl/strings/string_view.h"
+#include "daemon/rpc/call_observer.h"
 #include "daemon/rpc/tag.h"
+#include "runtime/base/ticks.h"
 
 namespace pto::rpc::internal {
 
@@ -45,8 +48,21 @@ class Method {
 
   LiveCount& live() { return live_; }
 
+  // Before the first call. The observer may be nullptr, and outlives the calls.
+  void Observe(CallObserver* observer, absl::string_view name) {
+    observer_ = observer;
+    if (observer != nullptr) number_ = observer->AddMethod(name);
+  }
+  // What a call must remember to be told of: 0 when nobody is.
+  uint64_t Now() const { return observer_ == nullptr ? 0 : Ticks(); }
+  void Ended(const absl::Status& status, uint64_t began) const {
+    if (observer_ != nullptr) observer_->OnEnd(number_, status, Ticks() - began);
+  }
+
  private:
   LiveCount& live_;
+  CallObserver* observer_ = nullptr;
+  uint32_t number_ = 0;
 };
 
 }  // namespace pto::rpc::internal

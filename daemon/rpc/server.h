@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "daemon/rpc/call.h"
+#include "daemon/rpc/method_name.h"
 #include "daemon/rpc/poll_team.h"
 #include "daemon/rpc/service_access.h"
 #include "daemon/rpc/stream_method.h"
@@ -46,6 +47,8 @@ class Server {
     // for the polling thread.
     int armed_calls = 8;
     PollTeam::Options poll;
+    // Is told of all calls; may be nullptr. Outlives the server.
+    CallObserver* observer = nullptr;
   };
 
   explicit Server(Options options);
@@ -66,6 +69,7 @@ class Server {
                             grpc::ServerCompletionQueue*, void*),
              Service* service, std::type_identity_t<UnaryHandler<Request, Response>> handler) {
     AddUnary<Request, Response>(MessageRequester<Base>(service), std::move(handler), false);
+    Name<Request, Response>(internal::kMethodIndex<Service, Base>);
   }
 
   // The same for calls that may wait long: they can use UnaryCall::OnCancelled. Costs one more
@@ -76,6 +80,7 @@ class Server {
                                 grpc::ServerCompletionQueue*, void*),
                  Service* service, std::type_identity_t<UnaryHandler<Request, Response>> handler) {
     AddUnary<Request, Response>(MessageRequester<Base>(service), std::move(handler), true);
+    Name<Request, Response>(internal::kMethodIndex<Service, Base>);
   }
 
   template <typename Base, typename Service, typename Request, typename Response>
@@ -86,6 +91,7 @@ class Server {
                     std::type_identity_t<ServerStreamFactory<Request, Response>> factory) {
     methods_.push_back(std::make_unique<internal::ServerStreamMethod<Request, Response>>(
         live_, MessageRequester<Base>(service), std::move(factory)));
+    Name<Request, Response>(internal::kMethodIndex<Service, Base>);
   }
 
   template <typename Base, typename Service, typename Request, typename Response>
@@ -96,6 +102,7 @@ class Server {
                     std::type_identity_t<ClientStreamFactory<Request, Response>> factory) {
     methods_.push_back(std::make_unique<internal::ClientStreamMethod<Request, Response>>(
         live_, StreamRequester<Base>(service), std::move(factory)));
+    Name<Request, Response>(internal::kMethodIndex<Service, Base>);
   }
 
   template <typename Base, typename Service, typename Request, typename Response>
@@ -106,6 +113,7 @@ class Server {
                   std::type_identity_t<BidiStreamFactory<Request, Response>> factory) {
     methods_.push_back(std::make_unique<internal::BidiStreamMethod<Request, Response>>(
         live_, StreamRequester<Base>(service), std::move(factory)));
+    Name<Request, Response>(internal::kMethodIndex<Service, Base>);
   }
 
   // Binds the addresses and serves. Errors: LISTEN_FAILED, which names the address.
@@ -161,6 +169,13 @@ class Server {
                 UnaryHandler<Request, Response> handler, bool notices_cancel) {
     methods_.push_back(std::make_unique<internal::UnaryMethod<Request, Response>>(
         live_, std::move(requester), std::move(handler), notices_cancel));
+  }
+
+  // Tells the observer of the method that was added last.
+  template <typename Request, typename Response>
+  void Name(int index) {
+    if (options_.observer == nullptr) return;
+    methods_.back()->Observe(options_.observer, internal::MethodName<Request, Response>(index));
   }
 
   void WaitUntilNothingLives();

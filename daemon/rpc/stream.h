@@ -60,7 +60,9 @@ class ReadingReactor : public StreamReactor {
     return &incoming_;
   }
   grpc::Status EndWith(const absl::Status& status) const {
-    return ToGrpcStatus(malformed() ? MalformedError() : status);
+    const absl::Status end = malformed() ? MalformedError() : status;
+    call_->NoteEnd(end);
+    return ToGrpcStatus(end);
   }
 
  private:
@@ -80,10 +82,12 @@ class ServerStreamReactor : public StreamReactor {
   }
   // Saves a round through the queue. OnWriteDone is not called.
   void StartWriteAndFinish(const Response* message) {
+    call_->NoteEnd(absl::OkStatus());
     stream_->WriteAndFinish(*message, grpc::WriteOptions(), grpc::Status::OK,
                             call_->BeginLastWrite());
   }
   void Finish(const absl::Status& status) {
+    call_->NoteEnd(status);
     stream_->Finish(ToGrpcStatus(status), call_->Begin(internal::StreamCall::kFinish));
   }
 

@@ -44,6 +44,7 @@ void StreamCall::Proceed(bool ok) {
   }
   Method& method = method_;
   const Alive until_armed(method.live());
+  began_ = method.Now();
   reactor_ = MakeReactor();
   reactor_->OnStart();
   Run();

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "absl/status/status.h"
 #include "daemon/rpc/call.h"
 #include "daemon/rpc/tag.h"
 #include "grpcpp/impl/call_op_set.h"
@@ -33,6 +34,9 @@ class StreamCall : public Tag {
   void* Begin(Operation operation);
   // The same for a write that finishes the call too.
   void* BeginLastWrite();
+
+  // The call ends like this. Before the operation that says so to the client.
+  void NoteEnd(const absl::Status& status) { method_.Ended(status, began_); }
 
   // How to write the next message, which may wait in gRPC's buffer for the one after it.
   grpc::WriteOptions WriteOptions(bool may_wait);
@@ -74,6 +78,7 @@ class StreamCall : public Tag {
   Method& method_;
   std::atomic<uint32_t> state_{kWhole | kRunning};
   StreamReactor* reactor_ = nullptr;
+  uint64_t began_ = 0;
   // Belongs to whoever writes.
   bool wrote_ = false;
   OperationTag read_tag_{this, kRead};

@@ -50,6 +50,7 @@ class UnaryCall final {
   // Sends the response, or the error without the response.
   void Finish(const absl::Status& status) {
     PTO_CHECK(!finished_.exchange(true, std::memory_order_acq_rel), "Finish was called twice");
+    method_.Ended(status, began_);
     // gRPC may be done, and the object gone but for the caller's pointer, before this returns.
     if (status.ok()) {
       writer_.Finish(*response_, grpc::Status::OK, static_cast<Tag*>(&finish_tag_));
@@ -140,6 +141,7 @@ class UnaryCall final {
   internal::Alive alive_;
   internal::UnaryMethod<Request, Response>& method_;
   const bool notices_cancel_;
+  uint64_t began_ = 0;
   std::atomic<bool> finished_{false};
   std::atomic<int> cancel_state_{0};
   // The pointer, the finish tag, and the done tag when there is one.
@@ -193,6 +195,7 @@ class UnaryMethod final : public Method {
       return;
     }
     const Alive until_armed(live());
+    call->began_ = Now();
     if (call->incoming_.malformed) {
       UnaryCallPtr<Request, Response>(call)->Finish(MalformedError());
     } else {

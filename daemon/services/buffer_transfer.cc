@@ -33,20 +33,7 @@ absl::StatusOr<Target> FindTarget(Node& node, const std::string& name) {
 
 // Whether the transfer may go on: between two messages a run may start, or the buffer go.
 absl::Status CheckUsable(const Target& target) {
-  if (target.session->ended()) {
-    return Error(reason::kSessionEnded, absl::StrCat(target.session->name(), " has ended"))
-        .With("session", target.session->name());
-  }
-  if (target.buffer->removed.load(std::memory_order_acquire)) {
-    return Error(reason::kBufferUnknown, absl::StrCat(target.name, " was deleted"))
-        .With("buffer", target.buffer->id)
-        .With("session", target.session->name());
-  }
-  const uint32_t in_use = target.buffer->in_use.load(std::memory_order_acquire);
-  if (in_use == 0) return absl::OkStatus();
-  return Error(reason::kBufferInUse, absl::StrCat(in_use, " runs use ", target.name))
-      .With("buffer", target.name)
-      .With("runs", in_use);
+  return target.session->CheckTransfer(*target.buffer);
 }
 
 absl::Status CheckRange(const Target& target, uint64_t offset, uint64_t bytes) {
@@ -117,7 +104,10 @@ class WriteBuffer final
     }
     PTO_RETURN_IF_ERROR(CheckUsable(target_));
     PTO_RETURN_IF_ERROR(CheckRange(target_, request_.offset(), data.size()));
-    std::memcpy(target_.buffer->memory->data() + request_.offset(), data.data(), data.size());
+    {
+      MutexLock lock(target_.buffer->contents);
+      std::memcpy(target_.buffer->memory->data() + request_.offset(), data.data(), data.size());
+    }
     written_ += data.size();
     target_.session->Touch();
     return absl::OkStatus();
@@ -179,8 +169,11 @@ class ReadBuffer final : public rpc::ServerStreamReactor<v1::ReadBufferResponse>
       return;
     }
     response_.set_offset(next_);
-    response_.mutable_data()->assign(
-        reinterpret_cast<const char*>(target_.buffer->memory->data() + next_), bytes);
+    {
+      MutexLock lock(target_.buffer->contents);
+      response_.mutable_data()->assign(
+          reinterpret_cast<const char*>(target_.buffer->memory->data() + next_), bytes);
+    }
     next_ += bytes;
     StartWrite(&response_, next_ < end_ ? rpc::Flush::kWithNext : rpc::Flush::kNow);
   }

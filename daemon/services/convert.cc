@@ -77,6 +77,10 @@ void ToProto(Session& session, const std::string& boot_id, v1::Session* proto) {
   proto->set_api_version(session.options().api_version);
   proto->set_weight(session.options().weight);
   proto->set_boot_id(boot_id);
+  proto->set_client(session.options().client);
+  if (!session.options().lease.empty()) {
+    proto->set_lease(names::Session(session.options().lease));
+  }
   const Session::Usage usage = session.usage();
   v1::Session::Usage* out = proto->mutable_usage();
   out->set_buffers(usage.buffers);
@@ -86,6 +90,8 @@ void ToProto(Session& session, const std::string& boot_id, v1::Session* proto) {
   out->set_finished_runs(usage.finished_runs);
   out->set_event_log_bytes(session.log().bytes());
   out->set_last_sequence(session.log().last_sequence());
+  out->set_windows(usage.windows);
+  out->set_tasks(usage.tasks);
 }
 
 void ToProto(const std::string& session_id, const SessionBuffer& buffer, v1::Buffer* proto) {

@@ -81,6 +81,7 @@ void EventStream::OnStart() {
   {
     MutexLock lock(mutex_);
     cursor_ = request_.after_sequence();
+    through_.store(cursor_, std::memory_order_relaxed);
     last_sent_ns_ = node_.clock().NowNanos();
   }
   session_->log().AddWatcher(shared_from_this());
@@ -121,6 +122,7 @@ void EventStream::Pump(bool show_progress) {
       if (Wanted(entry)) ToProto(entry, *session_, node_.boot_id(), batch_.add_events());
     }
     cursor_ = entries.back().last_sequence();
+    through_.store(cursor_, std::memory_order_relaxed);
   }
   if (batch_.events().empty() && !show_progress) {
     if (cursor_ < session_->log().last_sequence()) return;  // it grew just now, and says so

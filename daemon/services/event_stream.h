@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -31,6 +32,7 @@ class EventStream final : public rpc::ServerStreamReactor<v1::EventBatch>,
   void OnCancel() override;
   void OnDone() override;
   void OnEvents(bool urgent) override;
+  uint64_t through() const override { return through_.load(std::memory_order_relaxed); }
 
  private:
   EventStream(Node& node, StopList& streams, const v1::WatchEventsRequest& request)
@@ -60,6 +62,7 @@ class EventStream final : public rpc::ServerStreamReactor<v1::EventBatch>,
   // Held while a batch is made, and while a write or the end is begun. Taken before the other.
   Mutex mutex_;
   uint64_t cursor_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::atomic<uint64_t> through_{0};  // as the cursor, for those who only look
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   int64_t last_sent_ns_ ABSL_GUARDED_BY(mutex_) = 0;
   v1::EventBatch batch_ ABSL_GUARDED_BY(mutex_);

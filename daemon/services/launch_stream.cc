@@ -71,7 +71,8 @@ void LaunchStream::LaunchOne() {
     refuse(PrefixField(entry.status(), "launch."));
     return;
   }
-  if (held_ != target_.session) {
+  // A run of a former boot has none.
+  if (target_.graph != nullptr && held_ != target_.session) {
     if (held_ != nullptr) held_->DropHold();
     held_ = target_.session;
     held_->AddHold();

@@ -45,6 +45,9 @@ absl::Status NodeService::GetNode(const v1::GetNodeRequest&, v1::Node* response)
   response->add_capabilities("predicates");
   response->add_capabilities("open-runs");
   response->add_capabilities("domains");
+  if (!broker_socket_.empty()) response->add_capabilities("broker");
+  response->add_capabilities("chip-leases");
+  if (node_.has_journal()) response->add_capabilities("journal");
   const Limits& limits = node_.limits();
   v1::Limits* out = response->mutable_limits();
   out->set_max_graph_tasks(limits.max_graph_tasks);
@@ -65,6 +68,15 @@ absl::Status NodeService::GetNode(const v1::GetNodeRequest&, v1::Node* response)
   out->set_max_task_args(PTO_MAX_ARGS);
   out->set_max_task_scalars(PTO_MAX_SCALARS);
   out->set_max_message_bytes(limits.max_message_bytes);
+  out->set_max_session_device_bytes(limits.max_session_device_bytes);
+  out->set_max_session_windows(limits.max_session_windows);
+  out->set_max_session_tasks(limits.max_session_tasks);
+  out->set_max_client_sessions(limits.max_client_sessions);
+  out->set_max_client_device_bytes(limits.max_client_device_bytes);
+  out->set_max_client_windows(limits.max_client_windows);
+  out->set_max_client_active_runs(limits.max_client_active_runs);
+  out->set_max_client_tasks(limits.max_client_tasks);
+  out->set_max_client_event_log_bytes(limits.max_client_event_log_bytes);
   response->set_chip_count(static_cast<uint32_t>(node_.engine().chips().size()));
   response->set_executor_count(node_.engine().executors());
   SetTimestamp(node_.start_time(), response->mutable_start_time());
@@ -72,6 +84,7 @@ absl::Status NodeService::GetNode(const v1::GetNodeRequest&, v1::Node* response)
   response->set_active_run_count(node_.engine().active_runs());
   response->set_session_count(node_.sessions().size());
   response->set_pid(getpid());
+  response->set_broker_socket(broker_socket_);
   return absl::OkStatus();
 }
 
@@ -90,6 +103,9 @@ void NodeService::FillChip(uint32_t index, v1::Chip* chip) const {
   chip->set_memory_used_bytes(ours.memory->used_bytes());
   chip->set_ready_tasks(use.ready_tasks);
   chip->set_completed_tasks(use.ended_tasks);
+  if (const std::string holder = node_.leases().HolderOf(index); !holder.empty()) {
+    chip->set_lease(names::Session(holder));
+  }
 }
 
 absl::Status NodeService::ListChips(const v1::ListChipsRequest& request,

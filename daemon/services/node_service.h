@@ -16,6 +16,8 @@ class NodeService {
       : node_(node), version_(std::move(version)), revision_(std::move(revision)) {}
 
   void Register(rpc::Server& server);
+  // Where buffers can be mapped. Before it serves; not called when they cannot.
+  void SetBroker(std::string socket) { broker_socket_ = std::move(socket); }
 
  private:
   absl::Status GetNode(const v1::GetNodeRequest& request, v1::Node* response);
@@ -30,6 +32,7 @@ class NodeService {
   Node& node_;
   const std::string version_;
   const std::string revision_;
+  std::string broker_socket_;
   v1::NodeService::AsyncService service_;
 };
 

@@ -70,7 +70,12 @@ class PackedStream : public rpc::ClientStreamReactor<v1::PackedGraphPart, Respon
                                 std::shared_ptr<const GraphImage> image, const Digest& digest,
                                 Response* response) = 0;
 
+  // The same when the session is not there; `missing` says so.
+  virtual absl::Status CompleteWithout(const absl::Status& missing, const Digest& digest,
+                                       Response* response) = 0;
+
   Node& node() { return node_; }
+  const std::string& session_id() const { return decoder_.session(); }
   const v1::PackedHeader& header() const { return decoder_.header(); }
 
   absl::StatusOr<std::shared_ptr<Session>> FindSession() const {
@@ -80,8 +85,9 @@ class PackedStream : public rpc::ClientStreamReactor<v1::PackedGraphPart, Respon
  private:
   absl::Status End(Response* response) {
     PTO_ASSIGN_OR_RETURN(DecodedGraph graph, decoder_.Finish());
-    PTO_ASSIGN_OR_RETURN(std::shared_ptr<Session> session, FindSession());
-    return Complete(std::move(session), std::move(graph.image), digest_.Finish(), response);
+    absl::StatusOr<std::shared_ptr<Session>> session = FindSession();
+    if (!session.ok()) return CompleteWithout(session.status(), digest_.Finish(), response);
+    return Complete(*std::move(session), std::move(graph.image), digest_.Finish(), response);
   }
 
   Node& node_;
@@ -99,7 +105,19 @@ class PackedRun final : public PackedStream<v1::Run> {
     PTO_RETURN_IF_ERROR(node().CheckAccepting());
     if (!header.id().empty()) PTO_RETURN_IF_ERROR(names::CheckId(header.id(), "header.id"));
     PTO_RETURN_IF_ERROR(ParseRunOptions(header.options(), "header.options", &request_));
-    return FindSession().status();
+    const absl::Status found = FindSession().status();
+    // Whether a former boot had this very run is known when all of it is here.
+    if (node().former().FindRun(session_id(), header.id()) != nullptr) return absl::OkStatus();
+    return found;
+  }
+
+  absl::Status CompleteWithout(const absl::Status& missing, const Digest& digest,
+                               v1::Run* response) override {
+    const absl::StatusOr<std::shared_ptr<RunEntry>> former =
+        FindFormerRun(node(), session_id(), header().id(), digest, missing);
+    if (!former.ok()) return InHeader(former.status());
+    ToProto((*former)->Status(), response);
+    return absl::OkStatus();
   }
 
   absl::Status Complete(std::shared_ptr<Session> session, std::shared_ptr<const GraphImage> image,
@@ -131,6 +149,10 @@ class PackedGraph final : public PackedStream<v1::Graph> {
           .Hint("give the options at each launch");
     }
     return FindSession().status();
+  }
+
+  absl::Status CompleteWithout(const absl::Status& missing, const Digest&, v1::Graph*) override {
+    return missing;
   }
 
   absl::Status Complete(std::shared_ptr<Session> session, std::shared_ptr<const GraphImage> image,

@@ -226,6 +226,17 @@ absl::StatusOr<absl::Duration> ParseWait(const google::protobuf::Duration& wait,
   return ParseDuration(wait, field, absl::ZeroDuration(), kMaxWait);
 }
 
+absl::StatusOr<std::shared_ptr<RunEntry>> FindFormerRun(Node& node, absl::string_view session,
+                                                        absl::string_view run_id,
+                                                        const Digest& digest,
+                                                        const absl::Status& missing) {
+  if (run_id.empty()) return missing;
+  PTO_ASSIGN_OR_RETURN(std::shared_ptr<RunEntry> former,
+                       node.former().FindForStart(session, run_id, digest));
+  if (former == nullptr) return missing;
+  return former;
+}
+
 void AwaitNext(Node& node, rpc::Server& server, rpc::Rhythm& rhythm) {
   if (rhythm.Answered(node.clock().NowNanos()) && node.engine().active_runs() == 0) {
     server.StayAwake(std::chrono::nanoseconds(rpc::Rhythm::kQuickNs));
@@ -235,7 +246,13 @@ void AwaitNext(Node& node, rpc::Server& server, rpc::Rhythm& rhythm) {
 absl::StatusOr<std::shared_ptr<RunEntry>> Launch(Node& node, const v1::LaunchGraphRequest& request,
                                                  bool holds_news, LaunchTarget* target) {
   PTO_RETURN_IF_ERROR(node.CheckAccepting());
-  PTO_RETURN_IF_ERROR(FindLaunchTarget(node, request.graph(), target));
+  if (const absl::Status found = FindLaunchTarget(node, request.graph(), target); !found.ok()) {
+    if (request.run_id().empty()) return found;
+    // Its graph is gone with the boot that had it.
+    PTO_ASSIGN_OR_RETURN(const names::Child name,
+                         names::ParseChild(request.graph(), "graphs", "graph"));
+    return FindFormerRun(node, name.session, request.run_id(), DigestOf(request), found);
+  }
   Session& session = *target->session;
   session.Touch();
   RunRequest run;

@@ -29,6 +29,13 @@ absl::Status CheckTaskTimes(const RunRequest& request, absl::string_view field);
 absl::StatusOr<absl::Duration> ParseWait(const google::protobuf::Duration& wait,
                                          absl::string_view field);
 
+// The run that the same request started in a former boot, when its session is not there any more;
+// else `missing`, which says so. ID_CONFLICT when it was another request.
+absl::StatusOr<std::shared_ptr<RunEntry>> FindFormerRun(Node& node, absl::string_view session,
+                                                        absl::string_view run_id,
+                                                        const Digest& digest,
+                                                        const absl::Status& missing);
+
 // What a launch named, found once: whoever launches many times keeps it.
 struct LaunchTarget {
   std::shared_ptr<Session> session;

@@ -78,11 +78,15 @@ absl::StatusOr<std::shared_ptr<RunEntry>> RunService::Submit(const v1::SubmitRun
   PTO_ASSIGN_OR_RETURN(const std::string id, names::ParseSession(request.parent(), "parent"));
   RunRequest run;
   PTO_RETURN_IF_ERROR(ParseRunOptions(request.options(), "options", &run));
-  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(id));
+  const absl::StatusOr<std::shared_ptr<Session>> found = node_.sessions().Use(id);
   if (!request.run_id().empty()) {
     PTO_RETURN_IF_ERROR(names::CheckId(request.run_id(), "run_id"));
     run.id = request.run_id();
     run.digest = DigestOf(request);
+  }
+  if (!found.ok()) return FindFormerRun(node_, id, run.id, run.digest, found.status());
+  const std::shared_ptr<Session>& session = *found;
+  if (!run.id.empty()) {
     // Before the graph is compiled: a repeated request costs nothing.
     PTO_ASSIGN_OR_RETURN(std::shared_ptr<RunEntry> before,
                          session->FindForStart(run.id, run.digest));
@@ -168,8 +172,12 @@ absl::Status RunService::DeleteGraph(const v1::DeleteGraphRequest& request,
 
 absl::StatusOr<std::shared_ptr<RunEntry>> RunService::FindRun(const std::string& name) {
   PTO_ASSIGN_OR_RETURN(const names::Child child, names::ParseChild(name, "runs", "name"));
-  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(child.session));
-  return session->FindRun(child.id);
+  const absl::StatusOr<std::shared_ptr<Session>> session = node_.sessions().Use(child.session);
+  if (session.ok()) return (*session)->FindRun(child.id);
+  if (std::shared_ptr<RunEntry> former = node_.former().FindRun(child.session, child.id)) {
+    return former;
+  }
+  return session.status();
 }
 
 absl::Status RunService::GetRun(const v1::GetRunRequest& request, v1::Run* response) {
@@ -217,28 +225,42 @@ absl::Status RunService::ListRuns(const v1::ListRunsRequest& request,
     token_session = parts.first;
   }
   std::vector<std::shared_ptr<Session>> sessions;
+  std::shared_ptr<const FormerSession> former;  // of a session that is not there any more
   if (request.parent() == kAllSessions) {
     for (std::shared_ptr<Session>& session : node_.sessions().List("", size_t(-1))) {
       if (session->id() >= token_session) sessions.push_back(std::move(session));
     }
   } else {
     PTO_ASSIGN_OR_RETURN(const std::string id, names::ParseSession(request.parent(), "parent"));
-    PTO_ASSIGN_OR_RETURN(std::shared_ptr<Session> session, node_.sessions().Use(id));
-    sessions.push_back(std::move(session));
+    absl::StatusOr<std::shared_ptr<Session>> session = node_.sessions().Use(id);
+    if (session.ok()) {
+      sessions.push_back(*std::move(session));
+    } else if (former = node_.former().Find(id); former == nullptr) {
+      return session.status();
+    }
   }
   std::string last;
+  // Returns false when the page is full.
+  const auto add = [&](const std::string& id, const std::vector<std::shared_ptr<RunEntry>>& runs) {
+    for (const std::shared_ptr<RunEntry>& entry : runs) {
+      if (response->runs_size() == static_cast<int>(page)) {
+        response->set_next_page_token(MakePageToken(scope, last));
+        return false;
+      }
+      ToProto(entry->Status(), response->add_runs());
+      last = absl::StrCat(id, "/", entry->number());
+    }
+    return true;
+  };
   for (const std::shared_ptr<Session>& session : sessions) {
     const uint64_t from = session->id() == token_session ? before : 0;
     const size_t room = page - static_cast<size_t>(response->runs_size());
-    for (const std::shared_ptr<RunEntry>& entry :
-         session->ListRuns(from, room + 1, request.active_only())) {
-      if (response->runs_size() == static_cast<int>(page)) {
-        response->set_next_page_token(MakePageToken(scope, last));
-        return absl::OkStatus();
-      }
-      ToProto(entry->Status(), response->add_runs());
-      last = absl::StrCat(session->id(), "/", entry->number());
-    }
+    if (!add(session->id(), session->ListRuns(from, room + 1, request.active_only()))) break;
+  }
+  if (former != nullptr && !request.active_only()) {
+    std::vector<std::shared_ptr<RunEntry>> runs;
+    former->List(before, page + 1, &runs);
+    add(former->id(), runs);
   }
   return absl::OkStatus();
 }

@@ -10,6 +10,7 @@
 #include "daemon/graph/names.h"
 #include "daemon/services/convert.h"
 #include "daemon/services/handler.h"
+#include "daemon/services/lease_wait.h"
 #include "daemon/services/request.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
@@ -23,6 +24,15 @@ constexpr PageScope kScope = {"ListSessions", ""};
 
 constexpr uint32_t kApiVersion = 1;
 constexpr uint32_t kMaxWeight = 1000;
+constexpr size_t kKeyBytes = 32;
+
+// The key is no part of what makes two requests the same: a second client that names the session
+// as the first did gets it, but not the right to map its buffers.
+Digest DigestWithoutKey(v1::CreateSessionRequest request) {
+  request.clear_attach_key();
+  return DigestOf(request);
+}
+constexpr absl::string_view kAnonymous = "anonymous";
 
 }  // namespace
 
@@ -37,6 +47,38 @@ void SessionService::Register(rpc::Server& server) {
                Handler(this, &SessionService::ListSessions));
   server.Unary(&Async::RequestDeleteSession, &service_,
                Handler(this, &SessionService::DeleteSession));
+  server.LongUnary(&Async::RequestLeaseChips, &service_,
+                   [this](rpc::UnaryCallPtr<v1::LeaseChipsRequest, v1::ChipLease> call) {
+                     LeaseChips(std::move(call));
+                   });
+}
+
+void SessionService::LeaseChips(rpc::UnaryCallPtr<v1::LeaseChipsRequest, v1::ChipLease> call) {
+  const v1::LeaseChipsRequest& request = call->request();
+  absl::Duration wait;
+  std::shared_ptr<Session> session;
+  const auto ask = [&]() -> absl::Status {
+    PTO_RETURN_IF_ERROR(node_.CheckAccepting());
+    PTO_ASSIGN_OR_RETURN(const std::string id, names::ParseSession(request.name(), "name"));
+    PTO_ASSIGN_OR_RETURN(
+        wait, ParseDuration(request.wait(), "wait", absl::ZeroDuration(), absl::Hours(1)));
+    const size_t chips = node_.engine().chips().size();
+    if (request.count() == 0 || request.count() > chips) {
+      return Error(reason::kFieldInvalid,
+                   absl::StrCat("the node has ", chips,
+                                " chips; 1 to that many can be leased, not ", request.count()))
+          .At("count")
+          .With("have", request.count())
+          .With("want", chips);
+    }
+    PTO_ASSIGN_OR_RETURN(session, node_.sessions().Use(id));
+    PTO_RETURN_IF_ERROR(node_.leases().Ask(id, request.count()).status());
+    // It may have ended between the two, and then nobody would give the lease back.
+    if (session->ended()) node_.leases().Release(id);
+    return absl::OkStatus();
+  };
+  if (const absl::Status asked = ask(); !asked.ok()) return call->Finish(asked);
+  std::make_shared<LeaseWait>(node_, std::move(call), std::move(session))->Begin(wait);
 }
 
 absl::Status SessionService::CreateSession(const v1::CreateSessionRequest& request,
@@ -66,7 +108,20 @@ absl::Status SessionService::CreateSession(const v1::CreateSessionRequest& reque
         .With("api_max", kApiVersion);
   }
   create.api_version = kApiVersion;
-  create.digest = DigestOf(request);
+  if (!request.attach_key().empty() && request.attach_key().size() != kKeyBytes) {
+    return Error(reason::kFieldInvalid,
+                 absl::StrCat("a key has ", kKeyBytes, " bytes, not ", request.attach_key().size()))
+        .At("attach_key")
+        .With("have", request.attach_key().size())
+        .With("want", kKeyBytes);
+  }
+  create.attach_key = request.attach_key();
+  create.digest = DigestWithoutKey(request);
+  create.client = request.client().empty() ? std::string(kAnonymous) : request.client();
+  PTO_RETURN_IF_ERROR(names::CheckId(create.client, "client"));
+  if (!request.lease().empty()) {
+    PTO_ASSIGN_OR_RETURN(create.lease, names::ParseSession(request.lease(), "lease"));
+  }
   PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
                        node_.sessions().Create(std::move(create)));
   ToProto(*session, node_.boot_id(), response);

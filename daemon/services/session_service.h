@@ -20,6 +20,7 @@ class SessionService {
   absl::Status GetSession(const v1::GetSessionRequest& request, v1::Session* response);
   absl::Status ListSessions(const v1::ListSessionsRequest& request,
                             v1::ListSessionsResponse* response);
+  void LeaseChips(rpc::UnaryCallPtr<v1::LeaseChipsRequest, v1::ChipLease> call);
   absl::Status DeleteSession(const v1::DeleteSessionRequest& request, v1::Session* response);
 
   Node& node_;

@@ -128,7 +128,14 @@ absl::Status StreamRun::TakeHeader(const v1::StreamRunHeader& header) {
   if (header.has_wait()) {
     PTO_ASSIGN_OR_RETURN(wait_, ParseWait(header.wait(), "header.wait"));
   }
-  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(id));
+  const absl::StatusOr<std::shared_ptr<Session>> found = node_.sessions().Use(id);
+  if (!found.ok()) {
+    if (node_.former().FindRun(id, terms.id) == nullptr) return found.status();
+    return Error(reason::kRunIdUsed, absl::StrCat("a former boot had a run '", terms.id, "'"))
+        .At("header.run_id")
+        .With("run", terms.id);
+  }
+  const std::shared_ptr<Session>& session = *found;
   OpenDecoder::Options options;
   options.session = id;
   options.max_block_tasks = node_.limits().max_block_tasks;

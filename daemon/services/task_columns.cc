@@ -19,6 +19,7 @@ void AddTaskColumns(const PackedTasks& tasks, uint64_t skip, v1::TaskEvents* eve
   add(PackedTasks::kCore, TaskEvents::kCoreFieldNumber);
   add(PackedTasks::kStartNs, TaskEvents::kStartNsFieldNumber);
   add(PackedTasks::kDurationNs, TaskEvents::kDurationNsFieldNumber);
+  add(PackedTasks::kDeferredNs, TaskEvents::kDeferredNsFieldNumber);
 }
 
 }  // namespace pto

@@ -44,21 +44,21 @@ TEST(TaskColumnsTest, NumbersOfEveryLength) {
     for (const int64_t around : {-1, 0, 1}) {
       const int64_t value = (int64_t{1} << bit) + around;
       records.push_back({static_cast<uint32_t>(value), static_cast<uint32_t>(value) * 3,
-                         static_cast<uint16_t>(value), TaskOutcome::kDone, value / 2, value});
+                         static_cast<uint16_t>(value), TaskOutcome::kDone, value / 2, value, 0});
     }
   }
   records.push_back({std::numeric_limits<uint32_t>::max(), std::numeric_limits<uint32_t>::max(),
                      std::numeric_limits<uint16_t>::max(), TaskOutcome::kDone, 0,
-                     std::numeric_limits<int64_t>::max()});
+                     std::numeric_limits<int64_t>::max(), 0});
   const v1::TaskEvents tasks = SentAndParsed(records);
   ExpectSame(records, tasks);
   EXPECT_EQ(tasks.outcome_size(), 0);
 }
 
 TEST(TaskColumnsTest, OutcomesWhenNotAllWentWell) {
-  const std::vector<TaskRecord> records = {{0, 24, 1, TaskOutcome::kDone, 10, 20},
-                                           {1, 25, 1, TaskOutcome::kFailed, 20, 30},
-                                           {2, 0, 2, TaskOutcome::kSkipped, 30, 30}};
+  const std::vector<TaskRecord> records = {{0, 24, 1, TaskOutcome::kDone, 10, 20, 0},
+                                           {1, 25, 1, TaskOutcome::kFailed, 20, 30, 0},
+                                           {2, 0, 2, TaskOutcome::kSkipped, 30, 30, 0}};
   const v1::TaskEvents tasks = SentAndParsed(records);
   ExpectSame(records, tasks);
   ASSERT_EQ(tasks.outcome_size(), 3);
@@ -67,10 +67,21 @@ TEST(TaskColumnsTest, OutcomesWhenNotAllWentWell) {
   EXPECT_EQ(tasks.outcome(2), v1::TaskEvents::SKIPPED);
 }
 
+TEST(TaskColumnsTest, DeferredTimesWhenThereAreAny) {
+  std::vector<TaskRecord> records = {{0, 24, 1, TaskOutcome::kDone, 10, 20, 0},
+                                     {1, 25, 1, TaskOutcome::kDone, 20, 3000, 2900}};
+  const v1::TaskEvents tasks = SentAndParsed(records);
+  ExpectSame(records, tasks);
+  ASSERT_EQ(tasks.deferred_ns_size(), 2);
+  EXPECT_EQ(tasks.deferred_ns(1), 2900u);
+  records.pop_back();
+  EXPECT_EQ(SentAndParsed(records).deferred_ns_size(), 0);
+}
+
 TEST(TaskColumnsTest, TheRestOfABlock) {
-  const std::vector<TaskRecord> records = {{0, 24, 1, TaskOutcome::kDone, 10, 20},
-                                           {300, 25, 1, TaskOutcome::kFailed, 200, 300},
-                                           {2, 0, 2, TaskOutcome::kSkipped, 30, 30}};
+  const std::vector<TaskRecord> records = {{0, 24, 1, TaskOutcome::kDone, 10, 20, 0},
+                                           {300, 25, 1, TaskOutcome::kFailed, 200, 300, 0},
+                                           {2, 0, 2, TaskOutcome::kSkipped, 30, 30, 0}};
   const v1::TaskEvents tasks = SentAndParsed(records, 1);
   ExpectSame({records[1], records[2]}, tasks);
   ASSERT_EQ(tasks.outcome_size(), 2);

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -9,11 +10,14 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
+#include "runtime/base/status_macros.h"
 
 namespace pto {
 namespace {
 
 constexpr uint64_t kPage = 4096;
+// Moved to a file at once: whoever waits for that waits some tenths of a millisecond.
+constexpr uint64_t kShareStep = uint64_t{1} << 20;
 
 // Large blocks get large pages where the host has them: to look up the small ones costs a copy of
 // memory a third of its time.
@@ -63,6 +67,29 @@ MemoryBlock::~MemoryBlock() {
 }
 
 uint32_t MemoryBlock::chip() const { return owner_->chip(); }
+
+absl::Status MemoryBlock::PrepareShare(const std::shared_ptr<SharingBudget>& budget) {
+  PTO_CHECK(can_share(), "a part is never shared");
+  const uint64_t all = RoundUp(bytes_);
+  if (file_ == nullptr) {
+    PTO_ASSIGN_OR_RETURN(file_, SharedFile::Create(all, budget));
+  }
+  const uint64_t until = std::min(all, moved_ + kShareStep);
+  if (reserved_ >= until) return absl::OkStatus();
+  PTO_RETURN_IF_ERROR(file_->Reserve(reserved_, until - reserved_));
+  reserved_ = until;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> MemoryBlock::ShareSome() {
+  if (moved_ < reserved_) {
+    PTO_RETURN_IF_ERROR(file_->TakeOver(data_ + moved_, moved_, reserved_ - moved_));
+    moved_ = reserved_;
+  }
+  if (file_ == nullptr || moved_ < RoundUp(bytes_)) return false;
+  shared_.store(file_->descriptor(), std::memory_order_release);
+  return true;
+}
 
 std::shared_ptr<DeviceMemory> DeviceMemory::Create(uint32_t chip, uint64_t total_bytes) {
   return std::shared_ptr<DeviceMemory>(new DeviceMemory(chip, total_bytes));

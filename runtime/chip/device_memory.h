@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "runtime/chip/shared_file.h"
 
 namespace pto {
 
@@ -27,6 +28,18 @@ class MemoryBlock {
   uint64_t bytes() const { return bytes_; }
   uint32_t chip() const;
 
+  // ---- sharing with other processes, in steps, for one thread at a time
+  // Takes pages for the next step. Anybody may use the block meanwhile.
+  absl::Status PrepareShare(const std::shared_ptr<SharingBudget>& budget);
+  // Moves some of the contents to a file, under the same address; what PrepareShare has not taken
+  // pages for stays. Nobody may use the block meanwhile. Returns whether all has been moved. Also
+  // after an error everything is where it was for those who use it.
+  absl::StatusOr<bool> ShareSome();
+  // The file of a block that has been moved wholly, as long as the block is there; else -1.
+  int shared_descriptor() const { return shared_.load(std::memory_order_acquire); }
+  // Whether it is a block of its own; a part cannot be shared.
+  bool can_share() const { return whole_ == nullptr; }
+
  private:
   friend class DeviceMemory;
   MemoryBlock(std::shared_ptr<DeviceMemory> owner, std::shared_ptr<MemoryBlock> whole,
@@ -36,6 +49,10 @@ class MemoryBlock {
   const std::shared_ptr<MemoryBlock> whole_;  // of a part; nullptr otherwise
   std::byte* const data_;
   const uint64_t bytes_;
+  std::unique_ptr<SharedFile> file_;
+  uint64_t reserved_ = 0;  // bytes of the file that have pages
+  uint64_t moved_ = 0;     // bytes of the block that are in the file
+  std::atomic<int> shared_{-1};
 };
 
 // The memory of one simulated chip: the host's own, counted against a limit. Thread-safe.

@@ -134,6 +134,9 @@ class Engine {
 
   std::atomic<bool> stopping_{false};
   // Belongs to the one thread that helps.
+  // Of how many runs the time of their beginning is noted for one.
+  static constexpr uint64_t kNoteOneOf = 16;
+  std::atomic<uint64_t> begins_{0};
   std::atomic<bool> helping_{false};
   const std::unique_ptr<Worker> helper_;
   std::vector<std::thread> executors_;

@@ -28,6 +28,9 @@ struct LongTask {
   std::string late_for;
   // The first is for all blocks, the others for those of each member. Empty when they do not meet.
   std::deque<Barrier> barriers;
+  // When a kernel of it last returned, and from which core; 0 while none has that is recorded.
+  std::atomic<int64_t> returned_ns{0};
+  std::atomic<uint32_t> core{0};
 };
 
 // Part of a list of waits that a run, or a task of it, can end.
@@ -60,12 +63,12 @@ class LongTasks {
   LongTask& Begin(uint32_t task, const std::function<void(LongTask&)>& fill);
   // Returns nullptr when there is none.
   LongTask* Find(uint32_t task);
+  // Whether there has been any.
+  bool used() const { return used_.load(std::memory_order_acquire); }
   // Takes the entry out, if there is one.
   std::unique_ptr<LongTask> End(uint32_t task);
   // Says that the task's time is up. Returns false when it has ended.
   bool MarkLate(uint32_t task);
-  // Whether there ever was one.
-  bool used() const { return used_.load(std::memory_order_acquire); }
   // Drops all entries. Returns their timers.
   std::vector<TimerQueue::Id> Clear();
 

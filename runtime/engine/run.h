@@ -101,6 +101,8 @@ class Run : public std::enable_shared_from_this<Run> {
   int64_t accepted_ns() const { return accepted_ns_; }
   int64_t started_ns() const { return started_ns_.load(std::memory_order_acquire); }
   int64_t ended_ns() const { return ended_ns_.load(std::memory_order_acquire); }
+  // When its turn came; known of some runs only, else 0.
+  int64_t begun_ns() const { return begun_ns_.load(std::memory_order_acquire); }
 
   Priority priority() const { return spec_.priority; }
   const std::shared_ptr<Account>& account() const { return spec_.account; }
@@ -163,6 +165,7 @@ class Run : public std::enable_shared_from_this<Run> {
   std::atomic<RunState> state_{RunState::kQueued};
   std::atomic<int64_t> started_ns_{0};
   std::atomic<int64_t> ended_ns_{0};
+  std::atomic<int64_t> begun_ns_{0};
   // Tasks that are ready or running. The run ends when there are none.
   std::atomic<int64_t> outstanding_{0};
   std::atomic<uint64_t> done_{0};

@@ -147,6 +147,7 @@ void Worker::BeginStretch(const BlockTicket& ticket) {
   chip_ = ticket_.chip;
   queue_ = &scheduler_.queue(chip_);
   timed_ = run.spec_.record_level == RecordLevel::kAll;
+  measure_mask_ = timed_ ? MeasureMask(typical_ticks_) : kMeasureOneOf - 1;
   long_ = alone_ = false;
   count_ = 0;
   last_ticks_ = Ticks();
@@ -162,7 +163,7 @@ void Worker::EndStay() {
   scheduler_.Drop(run);
 }
 
-void Worker::CountEnd(uint32_t task, bool failed, int64_t start_ns) {
+void Worker::CountEnd(uint32_t task, bool failed, int64_t start_ns, int64_t deferred_ns) {
   Run& run = *ticket_.run;
   ++ended_;
   if (failed) {
@@ -170,12 +171,12 @@ void Worker::CountEnd(uint32_t task, bool failed, int64_t start_ns) {
   } else {
     ++done_;
   }
-  if (measured_ || failed) NoteEnd(task, failed, start_ns);
+  if (measured_ || timed_ || failed) NoteEnd(task, failed, start_ns, deferred_ns);
   Release(task, failed);
 }
 
-void Worker::EndTask(uint32_t task, bool failed, int64_t start_ns) {
-  CountEnd(task, failed, start_ns);
+void Worker::EndTask(uint32_t task, bool failed, int64_t start_ns, int64_t deferred_ns) {
+  CountEnd(task, failed, start_ns, deferred_ns);
   SeeToReleased();
   if (local_.size() > 1 && scheduler_.parking().has_sleepers()) ShareSurplus();
 }
@@ -259,6 +260,12 @@ void Worker::AddRecord(uint32_t task, uint32_t core, TaskOutcome outcome,
       (level == RecordLevel::kFailed && outcome == TaskOutcome::kDone)) {
     return;
   }
+  // Records come in the order of their ends.
+  if (recorder_.has_row()) {
+    recorder_.MarkRow(last_ticks_, stretch.start_ticks);
+    last_ticks_ = stretch.start_ticks;
+    if (!recorder_.EndRow(chip_, static_cast<uint32_t>(ticket_.core))) Flush();
+  }
   recorder_.Add(task, run.image().tasks()[task].chip, core, outcome, stretch);
   if (recorder_.full()) Flush();
 }
@@ -269,10 +276,23 @@ void Worker::Flush() {
   if (ended_ > 0) scheduler_.AddEnded(chip_, ended_);
   done_ = ended_ = 0;
   if (recorder_.empty()) return;
-  last_ticks_ = Ticks();
-  const size_t waiting = run.records_.Add(
-      recorder_.Finish(scheduler_.clock().NowNanos(), last_ticks_, run.accepted_ns()));
+  const uint64_t now = Ticks();
+  recorder_.MarkRow(last_ticks_, now);
+  last_ticks_ = now;
+  const TaskRecorder::Written written =
+      recorder_.Finish(scheduler_.clock().NowNanos(), now, run.accepted_ns());
+  size_t waiting = run.records_.Add(written.records);
+  if (!written.row_tasks.empty()) {
+    TaskRow row;
+    row.core = static_cast<uint32_t>(ticket_.core);
+    row.chip = static_cast<uint16_t>(chip_);
+    row.tasks = written.row_tasks;
+    row.marks = written.row_marks;
+    waiting = std::max(waiting, run.records_.AddRow(row));
+  }
   if (waiting != 0 && run.spec_.observer != nullptr) run.spec_.observer->OnRecords(run, waiting);
+  // The next one begins after all this, and must not seem to take long because of it.
+  last_ticks_ = Ticks();
 }
 
 void Worker::GiveAway(size_t count) {

@@ -79,10 +79,12 @@ class Worker {
   static constexpr uint32_t kTurn = 64;
   // How many are taken at once while nobody else waits for a turn.
   static constexpr uint32_t kMaxBatch = 512;
-  // Of short tasks, when not all are measured for their records, one of so many is to learn its
-  // kernel's pace.
+  // Of short tasks one of so many is measured, to learn its kernel's pace and for the records of
+  // all; a power of two.
   static constexpr uint32_t kMeasureOneOf = 16;
 
+  // Of `count_`, for tasks that take so long.
+  static uint32_t MeasureMask(uint64_t ticks);
   // No more than will be run before others get their turn.
   uint32_t MaxBatch() const { return crowded_ ? kTurn : kMaxBatch; }
   bool RunNext(uint32_t max);
@@ -112,11 +114,18 @@ class Worker {
   // A plain task whose only call has ended, and that may go on without it.
   void EndDeferred(absl::Status error);
   void BeginTask(uint32_t task);
-  void EndTask(uint32_t task, bool failed, int64_t start_ns);
+  void EndTask(uint32_t task, bool failed, int64_t start_ns, int64_t deferred_ns = 0);
   // The first half of it: counts the task, and tells its successors.
-  void CountEnd(uint32_t task, bool failed, int64_t start_ns);
+  void CountEnd(uint32_t task, bool failed, int64_t start_ns, int64_t deferred_ns = 0);
   // Learns how long it took, and records it.
-  void NoteEnd(uint32_t task, bool failed, int64_t start_ns);
+  void NoteEnd(uint32_t task, bool failed, int64_t start_ns, int64_t deferred_ns);
+  // The same for a plain task of one call that was measured and ended well.
+  void NotePlain(uint32_t task);
+  // And for one that goes on without its call.
+  void NoteDeferred(uint32_t task);
+  // A kernel of a task has returned, which may have conditions that are left. Before it is counted.
+  void NoteReturn(Run& run, uint32_t task);
+  void LearnPace(uint32_t task, uint64_t took);
   // Tells a task's successors that it has ended, and theirs if they cannot run. Those that have
   // become ready are in `local_`, `elsewhere_` and `special_`, for SeeToReleased.
   void Release(uint32_t task, bool failed);
@@ -226,13 +235,15 @@ class Worker {
   // ---- of what it runs now
   BlockTicket ticket_;
   uint32_t chip_ = 0;
-  const ReadyQueue* queue_ = nullptr;  // of that chip
-  uint32_t count_ = 0;                 // tasks since the last look at others
-  bool timed_ = false;                 // all tasks are measured
-  bool measured_ = false;              // this one is
-  bool long_ = false;                  // the last one that was took long
-  bool alone_ = false;                 // see IsAlone
-  uint64_t last_ticks_ = 0;
+  const ReadyQueue* queue_ = nullptr;          // of that chip
+  uint32_t count_ = 0;                         // tasks since the last look at others
+  bool timed_ = false;                         // all tasks are recorded
+  bool measured_ = false;                      // this one began at `begin_ticks_`
+  uint32_t measure_mask_ = kMeasureOneOf - 1;  // of `count_`: zero when the next one is measured
+  bool long_ = false;                          // the last one that was took long
+  bool alone_ = false;                         // see IsAlone
+  uint64_t begin_ticks_ = 0;
+  uint64_t last_ticks_ = 0;     // when what is recorded last ended
   uint64_t typical_ticks_ = 0;  // that a task takes which is measured, of late
   uint64_t done_ = 0;
   uint64_t ended_ = 0;

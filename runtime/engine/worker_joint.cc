@@ -267,6 +267,7 @@ void Worker::EndJoint(JointTask& joint, bool failed, int64_t start_ns) {
   ticket_.kind = static_cast<pto_core>(0);  // nothing that follows is for a core that it still has
   std::atomic<uint32_t>& counter = run.counters_[task];
   if (failed) counter.fetch_or(Run::kFailedBit, std::memory_order_relaxed);
+  NoteReturn(run, task);
   const uint32_t before = counter.fetch_sub(joint.blocks(), std::memory_order_acq_rel);
   // It may have conditions, which then end it.
   alone_ = false;
@@ -288,6 +289,7 @@ bool Worker::EndOwnJoint(JointTask& joint) {
   ticket_.task = task;
   ticket_.kind = static_cast<pto_core>(0);
   measured_ = timed_;
+  begin_ticks_ = last_ticks_;
   CountEnd(task, false, 0);
   const bool kept = HandOn(joint);
   if (!kept) {

@@ -24,7 +24,21 @@ uint64_t LongTicks() {
   return ticks;
 }
 
+// Tasks are measured together, for their records, while they take about so long together.
+constexpr double kTogetherMicroseconds = 2;
+
+uint64_t TogetherTicks() {
+  static const auto ticks = static_cast<uint64_t>(kTogetherMicroseconds * TicksPerMicrosecond());
+  return ticks;
+}
+
 }  // namespace
+
+uint32_t Worker::MeasureMask(uint64_t ticks) {
+  uint32_t mask = kMeasureOneOf - 1;
+  while (mask > 0 && (mask + 1) * ticks > TogetherTicks()) mask /= 2;
+  return mask;
+}
 
 bool Worker::RunBlocks() {
   Run& run = *ticket_.run;
@@ -58,6 +72,7 @@ bool Worker::RunBlocks() {
                                                   std::memory_order_relaxed);
   std::atomic<uint32_t>& counter = run.counters_[task];
   if (failed) counter.fetch_or(Run::kFailedBit, std::memory_order_relaxed);
+  NoteReturn(run, task);
   const uint32_t before = counter.fetch_sub(blocks, std::memory_order_acq_rel);
   if ((before & ~Run::kFailedBit) != blocks) {
     LeaveCore();
@@ -108,7 +123,7 @@ void Worker::RunPlain() {
   for (uint32_t task = PopLocal();;) {
     ticket_.task = task;
     const ImageTask& record = graph.tasks[task];
-    if (timed_ || count_ % kMeasureOneOf == 0 || record.kernel != short_kernel) {
+    if ((count_ & measure_mask_) == 0 || record.kernel != short_kernel) {
       BeginTask(task);
       if (!measured_) short_kernel = record.kernel;
     } else {
@@ -128,9 +143,17 @@ void Worker::RunPlain() {
     if (end == BlockEnd::kDone) [[likely]] {
       ++ended_;
       ++done_;
-      if (measured_) NoteEnd(task, false, 0);
+      if (measured_) {
+        NotePlain(task);
+      } else if (timed_) {
+        recorder_.AddToRow(task);
+      }
+      if (recorder_.full()) [[unlikely]] {
+        Flush();
+      }
       next = ReleasePlain(graph, task);
     } else if (end == BlockEnd::kDeferred) {
+      if (timed_) NoteDeferred(task);
       EndDeferred(calls.TakeError());
       // The next one begins now.
       if (timed_) last_ticks_ = Ticks();
@@ -204,25 +227,66 @@ bool Worker::IsAlone() const {
 }
 
 void Worker::BeginTask(uint32_t task) {
-  measured_ = timed_ || count_ % kMeasureOneOf == 0 ||
-              ticket_.run->image().pace(task) != GraphImage::Pace::kShort;
-  // Those that are all measured begin when the one before ends.
-  if (measured_ && !timed_) last_ticks_ = Ticks();
+  measured_ =
+      (count_ & measure_mask_) == 0 || ticket_.run->image().pace(task) != GraphImage::Pace::kShort;
+  if (!measured_) return;
+  // One that follows another one whose end is known begins then.
+  begin_ticks_ = timed_ && recorder_.unmarked() == 0 ? last_ticks_ : Ticks();
 }
 
-void Worker::NoteEnd(uint32_t task, bool failed, int64_t start_ns) {
+void Worker::LearnPace(uint32_t task, uint64_t took) {
+  long_ = took > LongTicks();
+  typical_ticks_ = (7 * typical_ticks_ + std::min(took, LongTicks())) / 8;
+  ticket_.run->image().SetPace(task, long_ ? GraphImage::Pace::kLong : GraphImage::Pace::kShort);
+  if (timed_) measure_mask_ = MeasureMask(std::max(took, typical_ticks_));
+}
+
+void Worker::NotePlain(uint32_t task) {
+  const uint64_t now = Ticks();
+  const uint64_t took = now - begin_ticks_;
+  LearnPace(task, took);
+  if (!timed_) return;
+  // One that is not like those before it has its own time.
+  const bool apart = took > TogetherTicks() / 8;
+  if (apart) recorder_.MarkRow(last_ticks_, begin_ticks_);
+  recorder_.AddToRow(task);
+  recorder_.MarkRow(apart ? begin_ticks_ : last_ticks_, now);
+  last_ticks_ = now;
+}
+
+void Worker::NoteEnd(uint32_t task, bool failed, int64_t start_ns, int64_t deferred_ns) {
   const Run& run = *ticket_.run;
   const uint64_t now = Ticks();
-  if (measured_) {
-    const uint64_t took = now - last_ticks_;
-    long_ = took > LongTicks();
-    typical_ticks_ = (7 * typical_ticks_ + std::min(took, LongTicks())) / 8;
-    run.image().SetPace(task, long_ ? GraphImage::Pace::kLong : GraphImage::Pace::kShort);
-  }
+  if (measured_) LearnPace(task, now - begin_ticks_);
   AddRecord(task, static_cast<uint32_t>(ticket_.core),
             failed ? TaskOutcome::kFailed : TaskOutcome::kDone,
-            {last_ticks_, now, start_ns != 0 ? start_ns - run.accepted_ns() : -1});
+            {measured_ ? begin_ticks_ : last_ticks_, now,
+             start_ns != 0 ? start_ns - run.accepted_ns() : -1, deferred_ns});
   last_ticks_ = now;
+}
+
+void Worker::NoteDeferred(uint32_t task) {
+  Run& run = *ticket_.run;
+  const uint64_t now = Ticks();
+  // Without a measurement it counts to those before it.
+  const uint64_t start = measured_ ? begin_ticks_ : recorder_.unmarked() == 0 ? last_ticks_ : now;
+  recorder_.MarkRow(last_ticks_, start);
+  last_ticks_ = now;
+  NoteReturn(run, task);
+  LongTask* const long_task = run.long_tasks_.Find(task);
+  if (long_task == nullptr) return;
+  const auto took = static_cast<double>(now - start) * 1000 / TicksPerMicrosecond();
+  long_task->start_ns =
+      std::max(long_task->returned_ns.load(std::memory_order_relaxed) - static_cast<int64_t>(took),
+               run.accepted_ns());
+}
+
+void Worker::NoteReturn(Run& run, uint32_t task) {
+  if (!timed_ || !run.long_tasks_.used()) return;
+  LongTask* const long_task = run.long_tasks_.Find(task);
+  if (long_task == nullptr) return;
+  long_task->core.store(static_cast<uint32_t>(ticket_.core), std::memory_order_relaxed);
+  long_task->returned_ns.store(scheduler_.clock().NowNanos(), std::memory_order_relaxed);
 }
 
 bool Worker::CheckTurn() {

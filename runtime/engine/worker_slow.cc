@@ -1,5 +1,6 @@
 // What a Worker does with tasks that are more than calls of plain kernels.
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -248,6 +249,7 @@ void Worker::EndCall(const BlockTicket& ticket, BlockEnd end, absl::Status error
     }
     counter.fetch_or(Run::kFailedBit, std::memory_order_relaxed);
   }
+  NoteReturn(run, task);
   const uint32_t before = counter.fetch_sub(1, std::memory_order_acq_rel);
   // Whoever comes to a thread of its own does not look for work when it leaves a core.
   const auto wake = [&] {
@@ -297,8 +299,14 @@ void Worker::EndDeferred(absl::Status error) {
 
 void Worker::EndSlow(uint32_t task, bool failed, int64_t start_ns) {
   Run& run = *ticket_.run;
+  int64_t deferred_ns = 0;
   if (const std::unique_ptr<LongTask> ended = services_.EndLong(run, task)) {
     if (start_ns == 0) start_ns = ended->start_ns;
+    if (const int64_t returned_ns = ended->returned_ns.load(std::memory_order_relaxed)) {
+      deferred_ns = std::max<int64_t>(recorder_.base_ns() - returned_ns, 0);
+      // Where it was, of one that ends without a core.
+      if (ticket_.kind == 0) ticket_.core = static_cast<int32_t>(ended->core.load());
+    }
     if (ended->late.load(std::memory_order_acquire)) {
       const std::string time = absl::FormatDuration(absl::Nanoseconds(ended->timeout_ns));
       std::string text = absl::StrCat("the task's time of ", time, " is up");
@@ -309,7 +317,8 @@ void Worker::EndSlow(uint32_t task, bool failed, int64_t start_ns) {
     }
   }
   measured_ = timed_;
-  EndTask(task, failed, start_ns);
+  begin_ticks_ = last_ticks_;
+  EndTask(task, failed, start_ns, deferred_ns);
 }
 
 void Worker::EndDetached(Run& run, uint32_t task) {

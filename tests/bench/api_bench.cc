@@ -15,6 +15,7 @@
 #include "absl/types/optional.h"
 #include "runtime/base/status_macros.h"
 #include "tests/bench/bare_server.h"
+#include "tests/bench/broker_rate.h"
 #include "tests/bench/event_rate.h"
 #include "tests/bench/large_graph.h"
 #include "tests/bench/latency.h"
@@ -66,6 +67,7 @@ absl::Status Measure(const Flags& flags, const std::string& self, Report& report
   if (wanted("rate")) PTO_RETURN_IF_ERROR(MeasureRunRate(*servers, effort, report));
   if (wanted("events")) PTO_RETURN_IF_ERROR(MeasureEventRate(*servers, effort, report));
   if (wanted("transfer")) PTO_RETURN_IF_ERROR(MeasureTransferRate(*servers, effort, report));
+  if (wanted("broker")) PTO_RETURN_IF_ERROR(MeasureBrokerRate(*servers, effort, report));
   if (wanted("open")) PTO_RETURN_IF_ERROR(MeasureOpenRate(*servers, effort, report));
   if (wanted("graph")) {
     const std::string alone = FindProgram(self, "tests/bench/graph_alone");
@@ -89,7 +91,7 @@ int Main(int argc, char** argv) {
                "a second or two, to see that everything works; targets do not count");
   app.add_option("--ptod", flags.ptod, "the daemon's program")->type_name("PATH");
   app.add_option("--only", flags.only, "one part")
-      ->check(CLI::IsMember({"latency", "rate", "events", "transfer", "graph", "open"}));
+      ->check(CLI::IsMember({"latency", "rate", "events", "transfer", "broker", "graph", "open"}));
   app.add_option("--placement", flags.placement,
                  "CPUs of client and servers when latency is measured (default apart)")
       ->check(CLI::IsMember({"free", "apart", "together"}));

@@ -42,8 +42,9 @@ TEST(ApiBenchTest, PrintsOneObjectPerLine) {
   const int status = pclose(out);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 
-  for (const char* name : {"unary_p50", "launch_stream_p50", "launch_stream_p50_below_unary",
-                           "task_events", "upload_1mib_chunks", "upload_2mib_chunks"}) {
+  for (const char* name :
+       {"unary_p50", "launch_stream_p50", "launch_stream_p50_below_unary", "task_events",
+        "upload_1mib_chunks", "upload_2mib_chunks", "broker_round_trip", "broker_transfer"}) {
     ASSERT_TRUE(lines.contains(name)) << name;
     EXPECT_TRUE(lines[name].fields().contains("target")) << name;
   }

@@ -87,7 +87,10 @@ absl::StatusOr<std::unique_ptr<Servers>> Servers::Start(const std::string& ptod,
                        ChildProcess::Start({self, absl::StrCat(kBareServerFlag, bare_address)}));
   PTO_RETURN_IF_ERROR(WaitUntilServed(daemon_address));
   PTO_RETURN_IF_ERROR(WaitUntilServed(bare_address));
-  PTO_ASSIGN_OR_RETURN(Client client, Client::Connect(daemon_address));
+  // Transfers are measured beside gRPC's own; what the broker makes of them has a part of its own.
+  ClientOptions options;
+  options.broker = ClientOptions::Broker::kOff;
+  PTO_ASSIGN_OR_RETURN(Client client, Client::Connect(daemon_address, options));
   PTO_ASSIGN_OR_RETURN(Session session, client.CreateSession({.id = "bench"}));
   PTO_ASSIGN_OR_RETURN(std::string one_task_graph, RegisterOneTask(session));
   return std::unique_ptr<Servers>(new Servers(std::move(directory), std::move(daemon),

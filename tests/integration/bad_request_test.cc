@@ -226,7 +226,10 @@ TEST(BadRequestTableTest, TheTableNamesEveryReasonOfARequest) {
       reason::kServiceUnknown,  reason::kDaemonUnreachable,  reason::kClientTimeout,
       reason::kStreamEnded,     reason::kJobInvalid,         reason::kUsage,
       reason::kCheckFailed,     reason::kInterrupted,        reason::kStreamBroken,
-      reason::kDomainLimit,     reason::kWorkspaceExhausted,
+      reason::kDomainLimit,     reason::kWorkspaceExhausted, reason::kChipLeased,
+      reason::kQuotaSessions,   reason::kQuotaMemory,        reason::kQuotaWindows,
+      reason::kQuotaRuns,       reason::kQuotaTasks,         reason::kQuotaEventLog,
+      reason::kDaemonRestarted, reason::kJournalUnwritable,  reason::kJournalNewer,
   };
   const std::vector<BadRequest> rows = AllBadRequests();
   for (const Reason* listed : AllReasons()) {

@@ -78,10 +78,22 @@ std::vector<BadRequest> BadSessionRequests() {
   const std::string renew = "/pto.v1.SessionService/RenewSession";
   const std::string get = "/pto.v1.SessionService/GetSession";
   const std::string remove = "/pto.v1.SessionService/DeleteSession";
+  const std::string lease = "/pto.v1.SessionService/LeaseChips";
   std::string labels = "session_id: 's' ";
   for (int i = 0; i < 33; ++i) absl::StrAppend(&labels, "labels { key: 'k", i, "' value: '' } ");
   std::vector<BadRequest> rows = {
       {"no id", create, {""}, reason::kIdInvalid, "session_id"},
+      {"client no id", create, {"session_id: 's' client: 'A'"}, reason::kIdInvalid, "client"},
+      {"lease no name", create, {"session_id: 's' lease: 's'"}, reason::kNameInvalid, "lease"},
+      {"no session", lease, {"count: 1"}, reason::kNameInvalid, "name"},
+      {"no chips", lease, {"name: 'sessions/s'"}, reason::kFieldInvalid, "count"},
+      {"more chips", lease, {"name: 'sessions/s' count: 3"}, reason::kFieldInvalid, "count"},
+      {"wait too long",
+       lease,
+       {"name: 'sessions/s' count: 1 wait { seconds: 3601 }"},
+       reason::kFieldInvalid,
+       "wait"},
+      {"unknown", lease, {"name: 'sessions/none' count: 1"}, reason::kSessionUnknown, ""},
       {"upper case", create, {"session_id: 'S'"}, reason::kIdInvalid, "session_id"},
       {"digit first", create, {"session_id: '1s'"}, reason::kIdInvalid, "session_id"},
       {"underscore", create, {"session_id: 'a_b'"}, reason::kIdInvalid, "session_id"},

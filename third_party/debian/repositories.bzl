@@ -101,6 +101,12 @@ def debian_repositories():
         packages = ["libtbb-dev"],
     )
     system_repository(
+        name = "prometheus_cpp",
+        build_file = "@pto//third_party/debian:prometheus_cpp.BUILD",
+        links = {"include/prometheus": "/usr/include/prometheus"},
+        packages = ["prometheus-cpp-dev"],
+    )
+    system_repository(
         name = "starpu",
         build_file = "@pto//third_party/debian:starpu.BUILD",
         links = {"include": "/usr/include/starpu/1.3"},

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,9 @@ struct Options {
   int repeat = 1;
   // Elements, where a scenario lets them be chosen; 0 means its own.
   int64_t size = 0;
+  // Called after each run of its graph, while the session and the graph are there, by the full
+  // name of the run. May be empty.
+  std::function<absl::Status(const std::string& run)> after_run = {};
 };
 
 struct Scenario {

@@ -9,12 +9,15 @@
 
 namespace pto::scenarios {
 
-Scene::Scene(Session session, std::vector<uint32_t> chips, int repeat)
-    : session_(std::move(session)), chips_(std::move(chips)), repeat_(repeat) {}
+Scene::Scene(Session session, const Options& options)
+    : session_(std::move(session)),
+      chips_(options.chips),
+      repeat_(options.repeat),
+      after_run_(options.after_run) {}
 
 absl::StatusOr<Scene> Scene::Create(Client& client, const Options& options) {
   PTO_ASSIGN_OR_RETURN(Session session, client.CreateSession());
-  return Scene(std::move(session), options.chips, options.repeat);
+  return Scene(std::move(session), options);
 }
 
 absl::StatusOr<Domain> Scene::MakeDomain(absl::string_view id,
@@ -37,6 +40,7 @@ absl::Status Scene::RunGraph(const GraphBuilder& graph,
     PTO_RETURN_IF_ERROR(prepare());
     PTO_ASSIGN_OR_RETURN(const Run run, session_.Launch(registered.name()));
     PTO_ASSIGN_OR_RETURN(const v1::Run ended, run.Wait());
+    if (after_run_) PTO_RETURN_IF_ERROR(after_run_(run.name()));
     PTO_RETURN_IF_ERROR(StatusOf(ended));
     absl::Status right = check();
     if (right.ok()) continue;

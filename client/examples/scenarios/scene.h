@@ -39,11 +39,12 @@ class Scene {
                         const std::function<absl::Status()>& check);
 
  private:
-  Scene(Session session, std::vector<uint32_t> chips, int repeat);
+  Scene(Session session, const Options& options);
 
   Session session_;
   std::vector<uint32_t> chips_;
   int repeat_;
+  std::function<absl::Status(const std::string& run)> after_run_;
 };
 
 // A name for a tensor that no other one has.

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstddef>
+
+namespace pto::internal {
+
+// memcpy for large blocks whose places within a page are not ours to choose.
+//
+// Where the target lies a little further within its page than the source, a processor takes each
+// load for one that needs the store just before it, and memcpy falls to a third of its speed. That
+// is the common case: shared memory begins with a page, and what malloc gives 16 bytes after one.
+// Such blocks are copied from their end to their beginning.
+void BulkCopy(std::byte* to, const std::byte* from, size_t bytes);
+
+}  // namespace pto::internal

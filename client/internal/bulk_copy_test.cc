@@ -1,0 +1,38 @@
+#include "client/internal/bulk_copy.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace pto::internal {
+namespace {
+
+constexpr size_t kPage = 4096;
+
+// All ways that two blocks can lie within their pages, near and far; and nothing around is touched.
+TEST(BulkCopyTest, CopiesEveryByteAndNoOther) {
+  std::vector<std::byte> from(8 * kPage);
+  for (size_t i = 0; i < from.size(); ++i) from[i] = std::byte(i * 7 % 251 + 1);
+  std::vector<std::byte> to(8 * kPage);
+  for (const size_t source : {0, 1, 16, 63, 100}) {
+    for (const size_t ahead : {0, 1, 15, 16, 64, 255, 1000, 1023, 1024, 2048, 4095}) {
+      for (const size_t bytes : {0, 1, 63, 4095, 4096, 4097, 4160, 12'345}) {
+        // As far ahead within its page, wherever the two vectors begin.
+        const auto place = reinterpret_cast<uintptr_t>(from.data()) + source + ahead;
+        const size_t target = (place - reinterpret_cast<uintptr_t>(to.data())) % kPage;
+        to.assign(to.size(), std::byte{0});
+        BulkCopy(to.data() + target, from.data() + source, bytes);
+        for (size_t i = 0; i < to.size(); ++i) {
+          const bool inside = i >= target && i < target + bytes;
+          ASSERT_EQ(to[i], inside ? from[source + i - target] : std::byte{0})
+              << "byte " << i << " of " << bytes << ", " << ahead << " ahead";
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace pto::internal

@@ -1,0 +1,131 @@
+#include "client/ptoctl/child_command.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "runtime/base/error.h"
+
+namespace pto::ptoctl {
+namespace {
+
+volatile pid_t child_pid = 0;
+// One that came before the child was known; 0 when none did.
+volatile std::sig_atomic_t early_signal = 0;
+
+void Forward(int signal, siginfo_t* info, void* /*context*/) {
+  const bool from_terminal = signal == SIGINT && info->si_code == SI_KERNEL;
+  if (from_terminal) return;
+  if (child_pid > 0) {
+    kill(child_pid, signal);
+  } else {
+    early_signal = signal;
+  }
+}
+
+// Has signals go on to the child while it exists.
+class Forwarding {
+ public:
+  Forwarding() {
+    early_signal = 0;
+    struct sigaction action = {};
+    action.sa_sigaction = &Forward;
+    action.sa_flags = SA_SIGINFO | SA_RESTART;
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < 3; ++i) sigaction(kSignals[i], &action, &before_[i]);
+  }
+  ~Forwarding() {
+    for (size_t i = 0; i < 3; ++i) sigaction(kSignals[i], &before_[i], nullptr);
+    child_pid = 0;
+  }
+  Forwarding(const Forwarding&) = delete;
+  Forwarding& operator=(const Forwarding&) = delete;
+
+ private:
+  static constexpr int kSignals[3] = {SIGINT, SIGTERM, SIGHUP};
+  struct sigaction before_[3] = {};
+};
+
+std::vector<char*> Pointers(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+std::vector<std::string> MakeEnvironment(const std::map<std::string, std::string>& changes) {
+  std::vector<std::string> all;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const absl::string_view text = *entry;
+    if (changes.count(std::string(text.substr(0, text.find('=')))) == 0) all.emplace_back(text);
+  }
+  for (const auto& [name, value] : changes) all.push_back(absl::StrCat(name, "=", value));
+  return all;
+}
+
+// In the child, where hardly anything may be called: others' threads may have held locks.
+[[noreturn]] void Exec(pid_t parent, char** arguments, char** environment, int report) {
+  signal(SIGINT, SIG_DFL);
+  signal(SIGTERM, SIG_DFL);
+  signal(SIGHUP, SIG_DFL);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  // It may have gone before that.
+  if (getppid() != parent) _exit(128 + SIGTERM);
+  execvpe(arguments[0], arguments, environment);
+  const int error = errno;
+  if (write(report, &error, sizeof error) < 0) _exit(126);
+  _exit(127);
+}
+
+absl::Status CannotStart(const std::string& program, int error) {
+  return Error(reason::kUsage, absl::StrCat("cannot start '", program,
+                                            "': ", std::generic_category().message(error)))
+      .Hint("is it installed, and in PATH?");
+}
+
+}  // namespace
+
+absl::StatusOr<int> RunChild(const std::vector<std::string>& command,
+                             const std::map<std::string, std::string>& environment) {
+  std::vector<std::string> arguments = command;
+  std::vector<std::string> variables = MakeEnvironment(environment);
+  const std::vector<char*> argument_pointers = Pointers(arguments);
+  const std::vector<char*> variable_pointers = Pointers(variables);
+  // Closed by a successful exec; else it says why there was none.
+  int report[2] = {};
+  if (pipe2(report, O_CLOEXEC) != 0) return CannotStart(command[0], errno);
+  const Forwarding forwarding;
+  const pid_t parent = getpid();
+  const pid_t child = fork();
+  if (child == 0) {
+    Exec(parent, const_cast<char**>(argument_pointers.data()),
+         const_cast<char**>(variable_pointers.data()), report[1]);
+  }
+  const int fork_error = errno;
+  close(report[1]);
+  if (child < 0) {
+    close(report[0]);
+    return CannotStart(command[0], fork_error);
+  }
+  child_pid = child;
+  if (early_signal != 0) kill(child, early_signal);
+  int error = 0;
+  ssize_t got = 0;
+  while ((got = read(report[0], &error, sizeof error)) < 0 && errno == EINTR) {
+  }
+  close(report[0]);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (got == sizeof error) return CannotStart(command[0], error);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+}  // namespace pto::ptoctl

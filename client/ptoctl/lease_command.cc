@@ -1,0 +1,108 @@
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "client/job/chip_list.h"
+#include "client/ptoctl/child_command.h"
+#include "client/ptoctl/commands.h"
+#include "client/ptoctl/interrupt.h"
+#include "runtime/base/error.h"
+#include "runtime/base/status_macros.h"
+
+namespace pto::ptoctl {
+namespace {
+
+// When we are killed the chips are free after this.
+constexpr absl::Duration kTtl = absl::Seconds(10);
+// How often to look whether we are to stop waiting.
+constexpr absl::Duration kStep = absl::Milliseconds(250);
+
+struct LeaseOptions {
+  uint32_t count = 1;
+  std::vector<std::string> command;
+};
+
+// Waits for the chips, and says so to a person when that takes a while.
+absl::StatusOr<v1::ChipLease> WaitForChips(const Context& context, Session& session,
+                                           uint32_t count) {
+  const Interrupt interrupt;
+  const absl::Time until = absl::Now() + context.WaitTimeout();
+  int64_t told = -1;
+  while (true) {
+    const absl::Duration left = until - absl::Now();
+    PTO_ASSIGN_OR_RETURN(v1::ChipLease lease, session.LeaseChips(count, std::min(left, kStep)));
+    if (lease.state() == v1::ChipLease::GRANTED) return lease;
+    if (interrupt.seen()) return Error(reason::kInterrupted, "interrupted while waiting for chips");
+    if (absl::Now() >= until) {
+      return Error(reason::kClientTimeout, absl::StrCat("no ", count, " chips were free in time; ",
+                                                        lease.position(), " others are first"))
+          .With("position", lease.position())
+          .Hint("`ptoctl chips ls -o json` shows who has which; wait longer with --timeout");
+    }
+    if (told != lease.position() && !context.quiet) {
+      told = lease.position();
+      context.err << "ptoctl: waiting for " << count << " chips, " << told << " others are first\n";
+    }
+  }
+}
+
+absl::StatusOr<std::string> ChipList(const v1::ChipLease& lease) {
+  std::vector<uint32_t> chips;
+  for (const std::string& name : lease.chips()) {
+    uint32_t index = 0;
+    if (!absl::SimpleAtoi(absl::StripPrefix(name, "chips/"), &index)) {
+      return Error(reason::kInternal,
+                   absl::StrCat("the daemon leased '", name, "', which is no chip"));
+    }
+    chips.push_back(index);
+  }
+  return job::FormatChipList(chips);
+}
+
+absl::Status Lease(Context& context, const LeaseOptions& options) {
+  PTO_ASSIGN_OR_RETURN(Client client, context.Connect());
+  SessionOptions session_options;
+  session_options.ttl = kTtl;
+  session_options.labels = {{"ptoctl", "chips lease"}};
+  PTO_ASSIGN_OR_RETURN(Session session, client.CreateSession(session_options));
+  PTO_ASSIGN_OR_RETURN(const v1::ChipLease lease, WaitForChips(context, session, options.count));
+  PTO_ASSIGN_OR_RETURN(const std::string chips, ChipList(lease));
+  PTO_ASSIGN_OR_RETURN(const int code,
+                       RunChild(options.command, {{"PTOD_CHIPS", chips},
+                                                  {"PTOD_ADDRESS", client.address()},
+                                                  {"PTOD_LEASE", session.name()}}));
+  if (const absl::Status lost = session.status(); !lost.ok()) {
+    context.err << "ptoctl: warning: the lease was lost while the command ran: " << lost.message()
+                << "\n";
+  }
+  context.exit_code = code;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddLeaseCommand(CLI::App& chips, Context& context) {
+  CLI::App* lease =
+      chips.add_subcommand("lease", "Wait for chips, and run a command that has them for itself");
+  auto options = std::make_shared<LeaseOptions>();
+  lease->add_option("-n,--count", options->count, "How many chips")->check(CLI::PositiveNumber);
+  lease->add_option("COMMAND", options->command, "The command and its arguments, after --")
+      ->required();
+  lease->footer(
+      "The command has PTOD_CHIPS (such as 0-3), PTOD_ADDRESS and PTOD_LEASE in its environment.\n"
+      "Ends as the command did, or with 4 when the chips were not free within --timeout.\n\n"
+      "Examples:\n  ptoctl chips lease -n 4 -- make test\n"
+      "  ptoctl chips lease -n 1 --timeout 10m -- sh -c 'ptoctl runs submit job.json'");
+  lease->callback([&context, options] {
+    context.action = [&context, options] { return Lease(context, *options); };
+  });
+}
+
+}  // namespace pto::ptoctl

@@ -1,0 +1,64 @@
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "client/ptoctl/commands.h"
+#include "client/ptoctl/resolve_run.h"
+#include "client/ptoctl/write_trace.h"
+#include "client/trace/chrome_trace.h"
+#include "client/trace/collect.h"
+#include "runtime/base/error.h"
+#include "runtime/base/status_macros.h"
+
+namespace pto::ptoctl {
+namespace {
+
+struct TraceOptions {
+  std::string run;
+  std::vector<std::string> files;
+  uint64_t max_edges = trace::ChromeOptions().max_edges;
+};
+
+absl::Status Trace(const Context& context, const TraceOptions& options) {
+  PTO_ASSIGN_OR_RETURN(Client client, context.Connect());
+  PTO_ASSIGN_OR_RETURN(const std::string name, ResolveRun(client, options.run));
+  trace::CollectOptions collect;
+  if (context.WaitTimeout() < absl::InfiniteDuration()) collect.timeout = context.WaitTimeout();
+  PTO_ASSIGN_OR_RETURN(const trace::RunTrace trace, trace::CollectTrace(client, name, collect));
+  for (const std::string& file : options.files) {
+    PTO_RETURN_IF_ERROR(WriteTrace(trace, file, options.max_edges));
+    context.err << "ptoctl: " << file << ": " << trace.tasks.size() << " tasks, "
+                << trace.edges.size() << " edges\n";
+  }
+  for (const std::string& note : trace.notes) context.err << "ptoctl: note: " << note << "\n";
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddTraceCommand(CLI::App& runs, Context& context) {
+  CLI::App* trace = runs.add_subcommand("trace", "Write a timeline of a run's tasks");
+  auto options = std::make_shared<TraceOptions>();
+  trace->add_option("RUN", options->run, "Name, such as sessions/s1/runs/r1, or id, such as r1")
+      ->required();
+  trace
+      ->add_option("--output,-o,--svg,--html", options->files,
+                   "FILE.json for ui.perfetto.dev, .svg or .html for a look; may be repeated")
+      ->required()
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->check(CheckTraceName);
+  trace->add_option("--max-edges", options->max_edges,
+                    "Draw at most so many edges in a .json; 20000 if not said");
+  trace->footer(
+      "Names, kernels and edges are those of the run's graph, while it is "
+      "registered.\n\nExamples:\n"
+      "  ptoctl runs trace r1 -o trace.json\n"
+      "  ptoctl runs trace sessions/s1/runs/r1 --svg r1.svg --html r1.html");
+  trace->callback([&context, options] {
+    context.action = [&context, options] { return Trace(context, *options); };
+  });
+}
+
+}  // namespace pto::ptoctl

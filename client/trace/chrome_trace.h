@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "client/trace/run_trace.h"
+
+namespace pto::trace {
+
+struct ChromeOptions {
+  // Edges beyond these are left out, those of the tasks that start last first. A note says so.
+  uint64_t max_edges = 20'000;
+  // Points of a counter.
+  uint64_t max_points = 10'000;
+};
+
+// The trace in Chrome's trace event format, for https://ui.perfetto.dev and chrome://tracing:
+//   a process for each chip, a thread for each lane (lanes.h), a complete event for each task,
+//   flows for edges, async events for the time that a task was deferred, and in a process for the
+//   run counters of tasks that were ready, running and deferred. Memory of a chip is a counter of
+//   its process, as it was when the trace was made.
+std::string FormatChromeTrace(const RunTrace& trace, const ChromeOptions& options = {});
+
+}  // namespace pto::trace

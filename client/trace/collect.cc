@@ -1,0 +1,67 @@
+#include "client/trace/collect.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "client/run_state.h"
+#include "runtime/base/error.h"
+#include "runtime/base/status_macros.h"
+
+namespace pto::trace {
+namespace {
+
+// A stream that says nothing for so long has no more.
+constexpr absl::Duration kIdle = absl::Milliseconds(300);
+
+absl::Status ReadEvents(Client& client, Sources* sources, absl::Time deadline) {
+  const std::string& run = sources->run.name();
+  const absl::string_view session_name = absl::string_view(run).substr(0, run.find("/runs/"));
+  PTO_ASSIGN_OR_RETURN(Session session, client.AttachSession(session_name));
+  WatchOptions watch;
+  watch.runs = {run};
+  watch.until_run_ends = run;
+  PTO_ASSIGN_OR_RETURN(EventStream stream, session.Watch(watch));
+  const bool ended = IsFinal(sources->run.state());
+  while (stream.through_sequence() < sources->run.as_of_sequence()) {
+    const absl::Duration left = deadline - absl::Now();
+    absl::StatusOr<absl::optional<v1::EventBatch>> batch =
+        stream.Next(ended ? left : std::min(left, kIdle));
+    if (!batch.ok()) {
+      if (!ended && ReasonOf(batch.status()) == reason::kClientTimeout.name) break;
+      return batch.status();
+    }
+    if (!batch->has_value()) break;
+    for (v1::Event& event : *(*batch)->mutable_events()) {
+      sources->events.push_back(std::move(event));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<RunTrace> CollectTrace(Client& client, const std::string& run,
+                                      const CollectOptions& options) {
+  const absl::Time deadline = absl::Now() + options.timeout;
+  Sources sources;
+  PTO_ASSIGN_OR_RETURN(sources.run, client.GetRun(run));
+  PTO_ASSIGN_OR_RETURN(sources.chips, client.ListChips());
+  PTO_ASSIGN_OR_RETURN(sources.kernels, client.ListKernels());
+  PTO_RETURN_IF_ERROR(ReadEvents(client, &sources, deadline));
+  if (!sources.run.graph().empty()) {
+    absl::StatusOr<v1::Graph> graph =
+        client.GetGraphStructure(sources.run.graph(), options.max_tasks, deadline - absl::Now());
+    // It may have been deleted since.
+    if (graph.ok()) {
+      sources.graph = *std::move(graph);
+    } else if (ReasonOf(graph.status()) != reason::kGraphUnknown.name) {
+      return graph.status();
+    }
+  }
+  return MakeTrace(sources);
+}
+
+}  // namespace pto::trace

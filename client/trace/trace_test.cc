@@ -1,0 +1,282 @@
+// From what a daemon answers to the pictures of a run.
+
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "client/trace/chrome_check.h"
+#include "client/trace/chrome_trace.h"
+#include "client/trace/lanes.h"
+#include "client/trace/loads.h"
+#include "client/trace/run_trace.h"
+#include "client/trace/swimlanes.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "runtime/base/status_matchers.h"
+
+namespace pto::trace {
+namespace {
+
+using ::pto::testing::IsOk;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::Pair;
+
+template <typename Message>
+Message Proto(const std::string& text) {
+  Message message;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
+  return message;
+}
+
+// Four tasks on two chips: `in` before a group over both and a wait, both before `out`, which is
+// deferred.
+Sources Small() {
+  Sources sources;
+  sources.run = Proto<v1::Run>(
+      "name: 'sessions/s/runs/r' state: SUCCEEDED tasks_total: 4 tasks_done: 4 "
+      "graph: 'sessions/s/graphs/g'");
+  sources.events = {Proto<v1::Event>(
+      "sequence: 3 tasks { run: 'sessions/s/runs/r' task: [0, 2, 1, 3] chip: [0, 1, 0, 1] "
+      "core: [24, 0, 0, 25] start_ns: [1000, 2500, 2100, 6000] "
+      "duration_ns: [1000, 500, 3000, 9000] deferred_ns: [0, 0, 0, 8000] }")};
+  for (int i = 0; i < 3; ++i) {
+    sources.chips.push_back(
+        Proto<v1::Chip>(absl::StrCat("index: ", i, " clusters: 24 memory_used_bytes: ", 100 * i)));
+  }
+  sources.kernels = {Proto<v1::Kernel>("name: 'kernels/wait' control: true"),
+                     Proto<v1::Kernel>("name: 'kernels/add'")};
+  sources.graph = Proto<v1::Graph>(
+      "name: 'sessions/s/graphs/g' task_count: 4 structure { kernels: 'add' kernels: 'wait' "
+      "kernel: [0, 0, 1, 0] name: ['in', 'both \"<&', '', 'out'] chip: [0, 0, 1, 1] "
+      "chip_count: [1, 2, 1, 1] member_chip: [0, 1] block_num: [1, 4, 1, 1] "
+      "predicated: [false, false, false, false] next_count: [2, 1, 1, 0] next_ahead: [1, 2, 2, 1] "
+      "}");
+  return sources;
+}
+
+TEST(RunTraceTest, TellsWhenEachTaskWasWhat) {
+  const RunTrace trace = MakeTrace(Small());
+  ASSERT_EQ(trace.tasks.size(), 4u);
+  EXPECT_THAT(trace.notes, IsEmpty());
+  const Task& in = trace.tasks[0];
+  EXPECT_EQ(in.name, "in");
+  EXPECT_EQ(in.kernel, "add");
+  EXPECT_EQ(in.ready_ns, 0);
+  EXPECT_EQ(in.start_ns, 1000);
+  EXPECT_EQ(in.returned_ns, 2000);
+  EXPECT_EQ(in.end_ns, 2000);
+  EXPECT_EQ(in.core, 24u);
+  EXPECT_THAT(in.chips, ElementsAre(0));
+  const Task& both = trace.tasks[1];
+  EXPECT_EQ(both.index, 1u);
+  EXPECT_EQ(both.ready_ns, 2000);
+  EXPECT_EQ(both.blocks, 4u);
+  EXPECT_THAT(both.chips, ElementsAre(0, 1));
+  const Task& wait = trace.tasks[2];
+  EXPECT_EQ(wait.name, "task 2");
+  EXPECT_TRUE(wait.control);
+  const Task& out = trace.tasks[3];
+  EXPECT_EQ(out.ready_ns, 5100);
+  EXPECT_EQ(out.returned_ns, 7000);
+  EXPECT_EQ(out.end_ns, 15000);
+  EXPECT_THAT(trace.edges, ElementsAre(Pair(0, 1), Pair(0, 2), Pair(1, 3), Pair(2, 3)));
+}
+
+TEST(RunTraceTest, SaysWhatIsMissing) {
+  Sources sources = Small();
+  sources.graph.Clear();
+  sources.run.set_state(v1::Run::RUNNING);
+  sources.events.insert(sources.events.begin(),
+                        Proto<v1::Event>("sequence: 1 dropped { last_sequence: 2 count: 2 }"));
+  const RunTrace trace = MakeTrace(sources);
+  EXPECT_EQ(trace.tasks[0].name, "task 0");
+  EXPECT_EQ(trace.tasks[0].ready_ns, -1);
+  EXPECT_THAT(trace.notes, ElementsAre(HasSubstr("2 events were dropped"),
+                                       HasSubstr("registered graphs"), HasSubstr("not ended")));
+  const std::string text = FormatChromeTrace(trace);
+  ChromeContents contents;
+  EXPECT_THAT(CheckChromeTrace(text, &contents), IsOk());
+  EXPECT_THAT(text, HasSubstr("2 events were dropped"));
+  EXPECT_THAT(FormatSvg(trace), HasSubstr("2 events were dropped"));
+}
+
+TEST(RunTraceTest, SaysThatNotAllTasksHaveEvents) {
+  Sources sources = Small();
+  sources.run.set_tasks_done(40);
+  EXPECT_THAT(MakeTrace(sources).notes, ElementsAre(HasSubstr("only 4 have events")));
+}
+
+TEST(LanesTest, EachKindHasItsPlace) {
+  const Lanes lanes = PlaceTasks(MakeTrace(Small()));
+  std::vector<std::string> names;
+  for (const Lane& lane : lanes.lanes) names.push_back(absl::StrCat(lane.chip, " ", lane.name));
+  EXPECT_THAT(names,
+              ElementsAre("0 AIV 0", "0 several cores", "1 AIV 1", "1 several cores", "1 no core"));
+  EXPECT_EQ(lanes.slices.size(), 5u);
+}
+
+TEST(LoadsTest, CountsTasksInEachState) {
+  const std::vector<Load> loads = CountLoads(MakeTrace(Small()), 1000);
+  const auto at = [&](int64_t ns) {
+    Load now;
+    for (const Load& load : loads) {
+      if (load.time_ns <= ns) now = load;
+    }
+    return std::make_tuple(now.ready, now.running, now.deferred);
+  };
+  EXPECT_EQ(at(0), std::make_tuple(1, 0, 0));
+  EXPECT_EQ(at(1000), std::make_tuple(0, 1, 0));
+  EXPECT_EQ(at(2000), std::make_tuple(2, 0, 0));
+  EXPECT_EQ(at(2600), std::make_tuple(0, 2, 0));
+  EXPECT_EQ(at(6500), std::make_tuple(0, 1, 0));
+  EXPECT_EQ(at(8000), std::make_tuple(0, 0, 1));
+  EXPECT_EQ(at(15000), std::make_tuple(0, 0, 0));
+}
+
+TEST(ChromeTraceTest, IsAsPerfettoWantsIt) {
+  const std::string text = FormatChromeTrace(MakeTrace(Small()));
+  ChromeContents contents;
+  ASSERT_THAT(CheckChromeTrace(text, &contents), IsOk()) << text;
+  EXPECT_EQ(contents.slices, 5u);
+  EXPECT_EQ(contents.flows, 8u);
+  EXPECT_EQ(contents.async, 1u);
+  EXPECT_GT(contents.counters, 5u);
+  EXPECT_EQ(contents.processes, 3u);
+  EXPECT_EQ(contents.threads, 5u);
+  EXPECT_THAT(text, HasSubstr(R"("name":"both \"\u003c&")"));
+  EXPECT_THAT(text, HasSubstr(R"("started_ns":6000,"returned_ns":7000,"completed_ns":15000)"));
+}
+
+TEST(ChromeTraceTest, DrawsNoMoreEdgesThanAsked) {
+  ChromeOptions options;
+  options.max_edges = 3;
+  const std::string text = FormatChromeTrace(MakeTrace(Small()), options);
+  ChromeContents contents;
+  ASSERT_THAT(CheckChromeTrace(text, &contents), IsOk());
+  EXPECT_EQ(contents.flows, 6u);
+  EXPECT_THAT(text, HasSubstr("of 4 edges 3 are drawn"));
+}
+
+// Whatever the times are, what is written keeps the rules.
+TEST(ChromeTraceTest, RandomRuns) {
+  for (uint32_t seed = 0; seed < 30; ++seed) {
+    std::mt19937 random(seed);
+    Sources sources = Small();
+    sources.events.clear();
+    sources.graph.Clear();
+    v1::GraphStructure& structure = *sources.graph.mutable_structure();
+    structure.add_kernels("add");
+    structure.add_kernels("wait");
+    v1::TaskEvents& tasks = *sources.events.emplace_back().mutable_tasks();
+    tasks.set_run(sources.run.name());
+    const uint32_t count = 1 + random() % 200;
+    for (uint32_t i = 0; i < count; ++i) {
+      tasks.add_task(i);
+      tasks.add_outcome(static_cast<v1::TaskEvents::Outcome>(1 + random() % 4));
+      tasks.add_chip(random() % 3);
+      tasks.add_core(random() % 72);
+      tasks.add_start_ns(random() % 5000);
+      tasks.add_duration_ns(random() % 3 == 0 ? 0 : random() % 1000);
+      tasks.add_deferred_ns(random() % 4 == 0 ? random() % (tasks.duration_ns(i) + 1) : 0);
+      structure.add_kernel(random() % 2);
+      structure.add_name("");
+      structure.add_chip(tasks.chip(i));
+      structure.add_chip_count(random() % 5 == 0 ? 2 : 1);
+      for (uint32_t c = 0; c < 2 && structure.chip_count(i) > 1; ++c) {
+        structure.add_member_chip((tasks.chip(i) + c) % 3);
+      }
+      structure.add_block_num(1 + random() % 2);
+      structure.add_predicated(false);
+      structure.add_next_count(i + 1 < count ? 1 : 0);
+      if (i + 1 < count) structure.add_next_ahead(1 + random() % (count - i - 1));
+    }
+    sources.graph.set_task_count(count);
+    const RunTrace trace = MakeTrace(sources);
+    ChromeContents contents;
+    const std::string text = FormatChromeTrace(trace);
+    ASSERT_THAT(CheckChromeTrace(text, &contents), IsOk()) << "seed " << seed << "\n" << text;
+    EXPECT_THAT(FormatSvg(trace), HasSubstr("</svg>"));
+  }
+}
+
+// A check that lets everything pass is none.
+TEST(ChromeCheckTest, SeesWhatIsWrong) {
+  const std::string good = FormatChromeTrace(MakeTrace(Small()));
+  const auto fault = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    const size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    text.replace(at, from.size(), to);
+    ChromeContents contents;
+    return std::string(CheckChromeTrace(text, &contents).message());
+  };
+  EXPECT_THAT(fault("traceEvents", "events"), HasSubstr("no array traceEvents"));
+  EXPECT_THAT(fault("]}\n", "]"), Not(IsEmpty()));
+  EXPECT_THAT(fault("\"dur\":1.000", "\"long\":1.000"), HasSubstr("no number dur"));
+  EXPECT_THAT(fault("\"dur\":1.000", "\"dur\":-1.000"), HasSubstr("negative"));
+  EXPECT_THAT(fault("\"ph\":\"X\"", "\"ph\":\"Y\""), Not(IsEmpty()));
+  EXPECT_THAT(fault("\"ph\":\"e\"", "\"ph\":\"b\""), HasSubstr("begins twice"));
+  EXPECT_THAT(fault("\"ph\":\"b\"", "\"ph\":\"e\""), HasSubstr("did not begin"));
+  EXPECT_THAT(fault("\"bp\":\"e\",", ""), HasSubstr("no string bp"));
+  EXPECT_THAT(fault("\"ph\":\"s\"", "\"ph\":\"f\",\"bp\":\"e\""), HasSubstr("comes twice"));
+  EXPECT_THAT(fault("thread_name", "thread_gone"), HasSubstr("has no name"));
+  // A slice that is shorter than what its arrow starts from.
+  EXPECT_THAT(fault("\"dur\":1.000", "\"dur\":0.100"), HasSubstr("has no slice"));
+}
+
+TEST(ChromeCheckTest, SeesSlicesThatOverlap) {
+  const std::string text = R"({"traceEvents":[
+      {"ph":"M","name":"process_name","pid":1,"tid":0,"ts":0,"args":{"name":"p"}},
+      {"ph":"M","name":"thread_name","pid":1,"tid":1,"ts":0,"args":{"name":"t"}},
+      {"ph":"X","name":"a","pid":1,"tid":1,"ts":1.0,"dur":2.0,"args":{}},
+      {"ph":"X","name":"b","pid":1,"tid":1,"ts":2.999,"dur":1.0,"args":{}}]})";
+  ChromeContents contents;
+  EXPECT_THAT(std::string(CheckChromeTrace(text, &contents).message()), HasSubstr("overlap"));
+}
+
+TEST(SwimlanesTest, ShowsTasksAndNeedsNothingElse) {
+  const RunTrace trace = MakeTrace(Small());
+  const std::string svg = FormatSvg(trace);
+  EXPECT_THAT(svg, HasSubstr("both &quot;&lt;&amp;"));
+  EXPECT_THAT(svg, HasSubstr("chip 1"));
+  EXPECT_THAT(svg, HasSubstr("several cores"));
+  EXPECT_THAT(svg, HasSubstr("class=\"deferred\""));
+  const std::string html = FormatHtml(trace);
+  EXPECT_THAT(html, HasSubstr("<svg"));
+  for (const char* foreign : {"src=", "href=", "url(", "import"}) {
+    EXPECT_THAT(html, Not(HasSubstr(foreign)));
+  }
+}
+
+// A run of very many tasks must still make a picture that opens.
+TEST(SwimlanesTest, DrawsNarrowBarsTogether) {
+  RunTrace trace = MakeTrace(Small());
+  trace.edges.clear();
+  Task task = trace.tasks[0];
+  trace.tasks.clear();
+  for (uint32_t i = 0; i < 200'000; ++i) {
+    task.index = i;
+    task.start_ns = 10 * int64_t{i};
+    task.returned_ns = task.end_ns = task.start_ns + 9;
+    trace.tasks.push_back(task);
+  }
+  EXPECT_LT(FormatSvg(trace).size(), 2'000'000u);
+}
+
+TEST(SwimlanesTest, NoTasksAtAll) {
+  RunTrace trace;
+  trace.run.set_name("sessions/s/runs/r");
+  EXPECT_THAT(FormatSvg(trace), HasSubstr("</svg>"));
+  ChromeContents contents;
+  EXPECT_THAT(CheckChromeTrace(FormatChromeTrace(trace), &contents), IsOk());
+}
+
+}  // namespace
+}  // namespace pto::trace

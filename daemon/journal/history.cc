@@ -1,0 +1,164 @@
+#include "daemon/journal/history.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "daemon/journal/segment.h"
+#include "proto/status/status_proto.h"
+#include "runtime/base/error.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/engine/run.h"
+
+namespace pto {
+namespace {
+
+using journal::v1::Record;
+using journal::v1::RunRecord;
+using journal::v1::SessionRecord;
+
+// Sessions without runs that are remembered.
+constexpr size_t kMaxSessions = 10'000;
+
+// What a write that was cut short can leave. More is a sign of something else.
+constexpr uint64_t kTornBytes = 64 << 10;
+
+// Puts records together as they come, oldest first.
+class HistoryBuilder {
+ public:
+  void Take(absl::string_view bytes) {
+    Record record;
+    // Its checksum was right, so this is one that a later release of the same format added.
+    if (!record.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;
+    switch (record.record_case()) {
+      case Record::kBoot:
+        boot_id_ = record.boot().boot_id();
+        break;
+      case Record::kSession:
+        sessions_[record.session().id()] = {next_++, record.session().boot_id()};
+        break;
+      case Record::kRun: {
+        RunRecord& run = *record.mutable_run();
+        // Its session's own record may be gone with an older file.
+        sessions_.try_emplace(run.session(), Session{next_++, boot_id_});
+        const std::string key = absl::StrCat(run.session(), "/", run.id());
+        runs_[key] = {next_++, boot_id_, std::move(run)};
+        break;
+      }
+      case Record::RECORD_NOT_SET:
+        break;
+    }
+  }
+
+  JournalHistory Finish(const JournalRetention& retention, absl::Time now) {
+    JournalHistory history;
+    absl::flat_hash_set<std::string> in_use;
+    for (Run& run : Ordered(runs_)) {
+      if (run.record.state() == 0) Fail(run, now);
+      const int64_t end_ns = run.record.create_ns() + run.record.total_ns();
+      if (now - absl::FromUnixNanos(end_ns) > retention.max_age) continue;
+      history.runs.push_back(std::move(run.record));
+    }
+    const size_t runs = history.runs.size();
+    if (runs > retention.max_runs) {
+      history.runs.erase(history.runs.begin(),
+                         history.runs.begin() + static_cast<ptrdiff_t>(runs - retention.max_runs));
+    }
+    for (const RunRecord& run : history.runs) in_use.insert(run.session());
+    std::vector<std::pair<std::string, Session>> sessions(sessions_.begin(), sessions_.end());
+    std::sort(sessions.begin(), sessions.end(), [](const auto& left, const auto& right) {
+      return left.second.order < right.second.order;
+    });
+    for (size_t i = 0; i < sessions.size(); ++i) {
+      if (sessions.size() - i > kMaxSessions && !in_use.contains(sessions[i].first)) continue;
+      SessionRecord& out = history.sessions.emplace_back();
+      out.set_id(sessions[i].first);
+      out.set_boot_id(sessions[i].second.boot_id);
+    }
+    return history;
+  }
+
+ private:
+  struct Session {
+    uint64_t order = 0;
+    std::string boot_id;
+  };
+  struct Run {
+    uint64_t order = 0;
+    std::string boot_id;
+    RunRecord record;
+  };
+
+  static std::vector<Run> Ordered(absl::flat_hash_map<std::string, Run>& runs) {
+    std::vector<Run> ordered;
+    ordered.reserve(runs.size());
+    for (auto& [key, run] : runs) ordered.push_back(std::move(run));
+    runs.clear();
+    std::sort(ordered.begin(), ordered.end(),
+              [](const Run& left, const Run& right) { return left.order < right.order; });
+    return ordered;
+  }
+
+  // It was accepted, and nothing tells of its end.
+  static void Fail(Run& run, absl::Time now) {
+    RunRecord& record = run.record;
+    record.set_state(static_cast<uint32_t>(RunState::kFailed));
+    record.set_total_ns(std::max<int64_t>(absl::ToUnixNanos(now) - record.create_ns(), 0));
+    *record.add_errors() = StatusToProto(
+        Error(reason::kDaemonRestarted, "the daemon was restarted before the run had ended")
+            .With("session", absl::StrCat("sessions/", record.session()))
+            .With("run", record.id())
+            .With("boot_id", run.boot_id));
+  }
+
+  uint64_t next_ = 0;
+  std::string boot_id_;
+  absl::flat_hash_map<std::string, Session> sessions_;
+  absl::flat_hash_map<std::string, Run> runs_;
+};
+
+// Keeps a file that is broken where a person can look at it.
+void MoveAside(const std::string& path, const SegmentContents& contents) {
+  const std::string aside = absl::StrCat(path, ".corrupt");
+  const bool moved = std::rename(path.c_str(), aside.c_str()) == 0;
+  PTO_LOG(kWarning,
+          "a file of the journal is broken: runs behind this place are not known any more",
+          {{"path", path},
+           {"good_bytes", contents.bytes},
+           {"broken_bytes", contents.rest},
+           {"kept_as", moved ? aside : path}});
+}
+
+}  // namespace
+
+absl::StatusOr<JournalHistory> LoadHistory(const std::string& directory,
+                                           const JournalRetention& retention, absl::Time now) {
+  PTO_ASSIGN_OR_RETURN(std::vector<uint64_t> segments, ListSegments(directory));
+  HistoryBuilder builder;
+  std::vector<std::pair<std::string, SegmentContents>> broken;
+  for (const uint64_t number : segments) {
+    const std::string path = SegmentPath(directory, number);
+    PTO_ASSIGN_OR_RETURN(
+        const SegmentContents contents,
+        ReadSegment(path, [&](absl::string_view record) { builder.Take(record); }));
+    if (contents.rest == 0) continue;
+    // Where the daemon or the machine was cut off.
+    if (number == segments.back() && contents.rest <= kTornBytes) {
+      PTO_LOG(kInfo, "the journal ends within a record, which was promised to nobody",
+              {{"path", path}, {"bytes", contents.rest}});
+      continue;
+    }
+    broken.emplace_back(path, contents);
+  }
+  // Only when all could be read: a journal of a later release is left as it is.
+  for (const auto& [path, contents] : broken) MoveAside(path, contents);
+  JournalHistory history = builder.Finish(retention, now);
+  history.segments = std::move(segments);
+  return history;
+}
+
+}  // namespace pto

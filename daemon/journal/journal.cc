@@ -1,0 +1,344 @@
+#include "daemon/journal/journal.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "runtime/base/error.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status_macros.h"
+
+namespace pto {
+namespace {
+
+using journal::v1::Record;
+using journal::v1::RunRecord;
+
+constexpr uint64_t kMaxSegmentBytes = uint64_t{16} << 20;
+constexpr uint64_t kMinSegmentBytes = uint64_t{64} << 10;
+
+// Bytes of a Record with this run, without a copy of it: the field's tag and length before it.
+std::string Serialize(const RunRecord& run) {
+  constexpr char kRunTag = (Record::kRunFieldNumber << 3) | 2;
+  std::string bytes(1, kRunTag);
+  size_t size = run.ByteSizeLong();
+  for (; size >= 0x80; size >>= 7) bytes.push_back(static_cast<char>((size & 0x7f) | 0x80));
+  bytes.push_back(static_cast<char>(size));
+  run.AppendToString(&bytes);
+  return bytes;
+}
+
+std::string SerializeSession(const std::string& id, const std::string& boot_id) {
+  Record record;
+  record.mutable_session()->set_id(id);
+  record.mutable_session()->set_boot_id(boot_id);
+  return record.SerializeAsString();
+}
+
+// Names of files survive a power failure only with their directory.
+void SyncDirectory(const std::string& path) {
+  const int directory = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory < 0) return;
+  fsync(directory);
+  close(directory);
+}
+
+absl::Status SyncOne(const SegmentWriter& writer) {
+  const int file = writer.Duplicate();
+  return file < 0 ? absl::OkStatus() : SegmentWriter::SyncAndClose(file);
+}
+
+}  // namespace
+
+Journal::Journal(Options options)
+    : options_(std::move(options)),
+      segment_bytes_(
+          std::clamp(options_.retention.max_bytes / 8, kMinSegmentBytes, kMaxSegmentBytes)) {}
+
+absl::StatusOr<std::unique_ptr<Journal>> Journal::Open(Options options) {
+  std::unique_ptr<Journal> journal(new Journal(std::move(options)));
+  const Options& own = journal->options_;
+  PTO_ASSIGN_OR_RETURN(journal->history_,
+                       LoadHistory(own.directory, own.retention, own.clock->WallTime()));
+  // What is wrong is logged, and tried again.
+  journal->WriteHistory().IgnoreError();
+  PTO_LOG(kInfo, "journal opened",
+          {{"directory", own.directory},
+           {"runs", journal->history_.runs.size()},
+           {"sessions", journal->history_.sessions.size()}});
+  journal->sync_thread_ = std::thread([raw = journal.get()] { raw->SyncLoop(); });
+  return journal;
+}
+
+Journal::~Journal() {
+  {
+    MutexLock lock(mutex_);
+    stop_ = true;
+    wake_.NotifyAll();
+  }
+  if (sync_thread_.joinable()) sync_thread_.join();
+  Sync().IgnoreError();
+}
+
+absl::Status Journal::WriteHistory() {
+  MutexLock lock(mutex_);
+  const std::vector<uint64_t>& old = history_.segments;
+  if (!old.empty()) next_segment_ = old.back() + 1;
+  const auto write_all = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) -> absl::Status {
+    PTO_RETURN_IF_ERROR(BeginSegment());
+    for (const journal::v1::SessionRecord& session : history_.sessions) {
+      PTO_RETURN_IF_ERROR(Append(SerializeSession(session.id(), session.boot_id())));
+    }
+    for (const RunRecord& run : history_.runs) {
+      PTO_RETURN_IF_ERROR(Append(Serialize(run)));
+      ++segments_.back().ended_runs;
+    }
+    for (const std::unique_ptr<SegmentWriter>& writer : full_) {
+      PTO_RETURN_IF_ERROR(SyncOne(*writer));
+    }
+    full_.clear();
+    return SyncOne(*writer_);
+  };
+  if (const absl::Status written = write_all(); !written.ok()) {
+    // What was there before stays; that some of it is there twice does no harm.
+    std::deque<Segment> kept;
+    for (const uint64_t number : old) kept.push_back({number, 0, 0, options_.clock->WallTime()});
+    segments_.insert(segments_.begin(), kept.begin(), kept.end());
+    return Fail(written);
+  }
+  SyncDirectory(options_.directory);
+  for (const uint64_t number : old) unlink(SegmentPath(options_.directory, number).c_str());
+  return absl::OkStatus();
+}
+
+// ---- writing
+
+absl::Status Journal::BeginSegment() {
+  PTO_ASSIGN_OR_RETURN(std::unique_ptr<SegmentWriter> writer,
+                       SegmentWriter::Create(options_.directory, next_segment_, segment_bytes_));
+  ++next_segment_;
+  Record boot;
+  boot.mutable_boot()->set_boot_id(options_.boot_id);
+  if (absl::Status begun = writer->Append(boot.SerializeAsString()); !begun.ok()) {
+    unlink(SegmentPath(options_.directory, writer->number()).c_str());
+    return begun;
+  }
+  // What the one before has is still to go to the disk.
+  if (writer_ != nullptr) full_.push_back(std::move(writer_));
+  writer_ = std::move(writer);
+  segments_.push_back({writer_->number(), writer_->bytes(), 0, options_.clock->WallTime()});
+  return absl::OkStatus();
+}
+
+absl::Status Journal::Append(absl::string_view bytes) {
+  if (writer_ == nullptr || writer_->bytes() + bytes.size() > segment_bytes_) {
+    PTO_RETURN_IF_ERROR(BeginSegment());
+    DropOldSegments();
+  }
+  PTO_RETURN_IF_ERROR(writer_->Append(bytes));
+  Segment& segment = segments_.back();
+  segment.bytes = writer_->bytes();
+  if (!dirty_) {
+    dirty_ = true;
+    wake_.NotifyAll();
+  }
+  return absl::OkStatus();
+}
+
+void Journal::DropOldSegments() {
+  const JournalRetention& retention = options_.retention;
+  const absl::Time oldest_kept = options_.clock->WallTime() - retention.max_age;
+  while (segments_.size() > 1) {
+    const Segment& oldest = segments_.front();
+    uint64_t bytes = 0;
+    uint64_t newer_runs = 0;
+    for (const Segment& segment : segments_) {
+      bytes += segment.bytes;
+      if (&segment != &oldest) newer_runs += segment.ended_runs;
+    }
+    if (bytes <= retention.max_bytes && newer_runs < retention.max_runs &&
+        oldest.newest >= oldest_kept) {
+      return;
+    }
+    // Kept when this fails: it is tried again with the next file.
+    if (!CarryOn(oldest.number).ok()) return;
+    unlink(SegmentPath(options_.directory, oldest.number).c_str());
+    segments_.pop_front();
+  }
+}
+
+absl::Status Journal::CarryOn(uint64_t segment) {
+  const auto carry = [&](Kept& kept) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) -> absl::Status {
+    if (kept.segment != segment) return absl::OkStatus();
+    // Straight to the present file, even beyond its size: no other one is begun within this.
+    PTO_RETURN_IF_ERROR(writer_->Append(kept.bytes));
+    kept.segment = writer_->number();
+    segments_.back().bytes = writer_->bytes();
+    return absl::OkStatus();
+  };
+  for (auto& [id, session] : sessions_) PTO_RETURN_IF_ERROR(carry(session));
+  for (auto& [number, run] : runs_) PTO_RETURN_IF_ERROR(carry(run));
+  return absl::OkStatus();
+}
+
+absl::Status Journal::AddSession(const std::string& id) {
+  std::string bytes = SerializeSession(id, options_.boot_id);
+  absl::Status status;
+  {
+    MutexLock lock(mutex_);
+    if (!writable()) return UnwritableError();
+    status = Append(bytes);
+    if (status.ok()) {
+      sessions_[id] = {writer_->number(), std::move(bytes)};
+      return status;
+    }
+    status = Fail(status);
+  }
+  TellWritable(false);
+  return status;
+}
+
+void Journal::EndSession(const std::string& id) {
+  MutexLock lock(mutex_);
+  sessions_.erase(id);
+}
+
+absl::StatusOr<uint64_t> Journal::AddRun(const RunRecord& run) {
+  std::string bytes = Serialize(run);
+  absl::Status status;
+  {
+    MutexLock lock(mutex_);
+    if (!writable()) return UnwritableError();
+    status = Append(bytes);
+    if (status.ok()) {
+      const uint64_t number = next_run_++;
+      runs_.emplace(number, Kept{writer_->number(), std::move(bytes)});
+      return number;
+    }
+    status = Fail(status);
+  }
+  TellWritable(false);
+  return status;
+}
+
+void Journal::EndRun(uint64_t number, const RunRecord& run) {
+  std::string bytes = Serialize(run);
+  {
+    MutexLock lock(mutex_);
+    runs_.erase(number);
+    if (!writable()) {
+      waiting_.push_back(std::move(bytes));
+      return;
+    }
+    const absl::Status status = Append(bytes);
+    if (status.ok()) {
+      Segment& segment = segments_.back();
+      ++segment.ended_runs;
+      segment.newest = absl::FromUnixNanos(run.create_ns() + run.total_ns());
+      return;
+    }
+    waiting_.push_back(std::move(bytes));
+    Fail(status).IgnoreError();
+  }
+  TellWritable(false);
+}
+
+// ---- when it cannot write
+
+absl::Status Journal::Fail(const absl::Status& cause) {
+  cause_ = std::string(cause.message());
+  writable_.store(false, std::memory_order_release);
+  PTO_LOG(kError, "the journal cannot be written: no run is accepted until it can",
+          {{"error", cause_}});
+  wake_.NotifyAll();
+  return UnwritableError();
+}
+
+absl::Status Journal::UnwritableError() const {
+  return Error(reason::kJournalUnwritable,
+               absl::StrCat("a run that could not be remembered is not accepted: ", cause_))
+      .With("why", cause_);
+}
+
+void Journal::OnWritable(std::function<void(bool)> callback) {
+  MutexLock lock(callback_mutex_);
+  on_writable_ = std::move(callback);
+}
+
+void Journal::TellWritable(bool writable) {
+  MutexLock lock(callback_mutex_);
+  if (on_writable_ != nullptr) on_writable_(writable);
+}
+
+void Journal::TryAgain() {
+  {
+    MutexLock lock(mutex_);
+    if (writable()) return;
+    // In a file of its own: whatever was wrong with the last one. It also reserves its room first.
+    absl::Status status = fresh_ ? absl::OkStatus() : BeginSegment();
+    fresh_ = status.ok();
+    for (; status.ok() && !waiting_.empty();) {
+      status = Append(waiting_.front());
+      if (status.ok()) waiting_.pop_front();
+    }
+    if (!status.ok()) return;
+    fresh_ = false;
+    writable_.store(true, std::memory_order_release);
+    PTO_LOG(kWarning, "the journal can be written again", {{"was", cause_}});
+    DropOldSegments();
+  }
+  TellWritable(true);
+}
+
+// ---- to the disk
+
+absl::Status Journal::Sync() {
+  int file = -1;
+  std::vector<std::unique_ptr<SegmentWriter>> full;
+  {
+    MutexLock lock(mutex_);
+    dirty_ = false;
+    full.swap(full_);
+    if (writer_ != nullptr) file = writer_->Duplicate();
+  }
+  // Without the lock, as a disk takes its time.
+  absl::Status status;
+  for (const std::unique_ptr<SegmentWriter>& writer : full) status.Update(SyncOne(*writer));
+  if (!full.empty()) SyncDirectory(options_.directory);
+  if (file >= 0) status.Update(SegmentWriter::SyncAndClose(file));
+  return status;
+}
+
+void Journal::SyncLoop() {
+  while (true) {
+    bool broken = false;
+    {
+      MutexLock lock(mutex_);
+      while (!stop_ && !dirty_ && writable()) wake_.Wait(mutex_);
+      broken = !writable();
+      const absl::Duration pause = broken ? options_.retry_interval : options_.sync_interval;
+      const absl::Time until = absl::Now() + pause;
+      while (!stop_ && absl::Now() < until) {
+        wake_.WaitFor(mutex_, absl::ToChronoNanoseconds(until - absl::Now()));
+      }
+      if (stop_) return;
+    }
+    if (broken) {
+      TryAgain();
+      continue;
+    }
+    const absl::Status status = Sync();
+    if (status.ok()) continue;
+    {
+      MutexLock lock(mutex_);
+      Fail(status).IgnoreError();
+    }
+    TellWritable(false);
+  }
+}
+
+}  // namespace pto

@@ -1,0 +1,129 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "daemon/journal/history.h"
+#include "daemon/journal/journal.pb.h"
+#include "daemon/journal/segment.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/mutex.h"
+
+namespace pto {
+
+// Remembers across restarts which runs were accepted and how they ended. Thread-safe.
+//
+// What a call has told it survives the end of the process when the call returns: that is one
+// write(2). A thread of its own has the machine write it to the disk soon after, all that has
+// come meanwhile together. When the disk is full no run is accepted any more; ends of runs are
+// kept in memory and written when there is room again.
+class Journal {
+ public:
+  struct Options {
+    std::string directory;
+    std::string boot_id;
+    JournalRetention retention;
+    // How long a record may be in the operating system's hands only.
+    absl::Duration sync_interval = absl::Milliseconds(100);
+    // How often to try again when nothing can be written.
+    absl::Duration retry_interval = absl::Seconds(1);
+    const Clock* clock = &Clock::Real();
+  };
+
+  // Reads what is there, writes it anew and removes the old files. The directory is this process's
+  // alone. Errors: PATH_UNUSABLE, JOURNAL_NEWER.
+  static absl::StatusOr<std::unique_ptr<Journal>> Open(Options options);
+  // Has everything on the disk.
+  ~Journal();
+  Journal(const Journal&) = delete;
+  Journal& operator=(const Journal&) = delete;
+
+  // What former boots have left; once.
+  JournalHistory TakeHistory() { return std::move(history_); }
+
+  // A session is about to be created, or has ended. Error: JOURNAL_UNWRITABLE.
+  absl::Status AddSession(const std::string& id);
+  void EndSession(const std::string& id);
+
+  // A run is about to be accepted. Returns a number that its end names. Error: JOURNAL_UNWRITABLE.
+  absl::StatusOr<uint64_t> AddRun(const journal::v1::RunRecord& run);
+  // A run has ended; nobody knows it yet.
+  void EndRun(uint64_t number, const journal::v1::RunRecord& run);
+
+  // Called with false when it cannot write, and with true when it can again; from any thread. When
+  // this returns, the callback before is not called any more. nullptr means none.
+  void OnWritable(std::function<void(bool)> callback);
+  bool writable() const { return writable_.load(std::memory_order_acquire); }
+
+  // Has everything that was told on the disk.
+  absl::Status Sync();
+
+ private:
+  // What is written once more when its file goes.
+  struct Kept {
+    uint64_t segment = 0;
+    std::string bytes;
+  };
+  struct Segment {
+    uint64_t number = 0;
+    uint64_t bytes = 0;
+    uint64_t ended_runs = 0;
+    absl::Time newest;
+  };
+
+  explicit Journal(Options options);
+
+  absl::Status WriteHistory();
+  absl::Status Append(absl::string_view bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status BeginSegment() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DropOldSegments() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Writes once more what the file has that is not over.
+  absl::Status CarryOn(uint64_t segment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns JOURNAL_UNWRITABLE because of `cause`.
+  absl::Status Fail(const absl::Status& cause) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status UnwritableError() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Writes what waits; then it is writable again.
+  void TryAgain();
+  void TellWritable(bool writable);
+  void SyncLoop();
+
+  const Options options_;
+  const uint64_t segment_bytes_;
+  JournalHistory history_;
+  std::atomic<bool> writable_{true};  // written under mutex_
+
+  Mutex callback_mutex_;  // held during the call
+  std::function<void(bool)> on_writable_ ABSL_GUARDED_BY(callback_mutex_);
+
+  Mutex mutex_;
+  CondVar wake_;
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  bool dirty_ ABSL_GUARDED_BY(mutex_) = false;
+  std::string cause_ ABSL_GUARDED_BY(mutex_);  // while not writable
+  // The present file was begun to try again, and nothing could be written to it yet.
+  bool fresh_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t next_run_ ABSL_GUARDED_BY(mutex_) = 1;
+  uint64_t next_segment_ ABSL_GUARDED_BY(mutex_) = 1;
+  std::unique_ptr<SegmentWriter> writer_ ABSL_GUARDED_BY(mutex_);
+  // Those before it that may not be on the disk yet.
+  std::vector<std::unique_ptr<SegmentWriter>> full_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Segment> segments_ ABSL_GUARDED_BY(mutex_);  // oldest first; the last is written to
+  absl::flat_hash_map<uint64_t, Kept> runs_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::string, Kept> sessions_ ABSL_GUARDED_BY(mutex_);
+  std::deque<std::string> waiting_ ABSL_GUARDED_BY(mutex_);  // ends of runs
+
+  std::thread sync_thread_;
+};
+
+}  // namespace pto

@@ -1,0 +1,280 @@
+#include "daemon/journal/journal.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/journal/crc32c.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/status/status_proto.h"
+#include "runtime/base/error.h"
+#include "runtime/base/status_matchers.h"
+#include "runtime/engine/run.h"
+
+namespace pto {
+namespace {
+
+using journal::v1::RunRecord;
+using ::pto::testing::HasReason;
+using ::pto::testing::IsOk;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class JournalTest : public ::testing::Test {
+ protected:
+  JournalTest() : directory_(absl::StrCat(::testing::TempDir(), "/journal-", getpid())) {
+    std::filesystem::remove_all(directory_);
+    std::filesystem::create_directories(directory_);
+  }
+  ~JournalTest() override { std::filesystem::remove_all(directory_); }
+
+  std::unique_ptr<Journal> Open(const std::string& boot_id) {
+    Journal::Options options;
+    options.directory = directory_;
+    options.boot_id = boot_id;
+    options.retention = retention_;
+    options.sync_interval = absl::Milliseconds(1);
+    options.retry_interval = absl::Milliseconds(1);
+    options.clock = &clock_;
+    absl::StatusOr<std::unique_ptr<Journal>> journal = Journal::Open(options);
+    EXPECT_THAT(journal, IsOk());
+    return journal.ok() ? *std::move(journal) : nullptr;
+  }
+
+  RunRecord Run(const std::string& id, RunState state = RunState::kQueued) const {
+    RunRecord run;
+    run.set_session("s");
+    run.set_id(id);
+    run.set_create_ns(absl::ToUnixNanos(clock_.WallTime()));
+    if (state != RunState::kQueued) run.set_state(static_cast<uint32_t>(state));
+    return run;
+  }
+
+  void AddEnded(Journal& journal, const std::string& id) {
+    const absl::StatusOr<uint64_t> number = journal.AddRun(Run(id));
+    ASSERT_THAT(number, IsOk());
+    journal.EndRun(*number, Run(id, RunState::kSucceeded));
+  }
+
+  // What the next start finds.
+  JournalHistory Restart(const std::string& boot_id = "next") {
+    return Open(boot_id)->TakeHistory();
+  }
+
+  uint64_t BytesOnDisk() const {
+    uint64_t bytes = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
+      bytes += entry.file_size();
+    }
+    return bytes;
+  }
+
+  std::vector<std::string> Files() const {
+    std::vector<std::string> files;
+    for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
+      files.push_back(entry.path());
+    }
+    return files;
+  }
+
+  const std::string directory_;
+  ManualClock clock_;
+  JournalRetention retention_;
+};
+
+TEST_F(JournalTest, ARunThatEndedIsAsItEnded) {
+  {
+    const auto journal = Open("one");
+    ASSERT_THAT(journal->AddSession("s"), IsOk());
+    AddEnded(*journal, "r");
+  }
+  const JournalHistory history = Restart();
+  ASSERT_THAT(history.runs, SizeIs(1));
+  EXPECT_EQ(history.runs[0].id(), "r");
+  EXPECT_EQ(history.runs[0].state(), static_cast<uint32_t>(RunState::kSucceeded));
+  EXPECT_THAT(history.runs[0].errors(), IsEmpty());
+  ASSERT_THAT(history.sessions, SizeIs(1));
+  EXPECT_EQ(history.sessions[0].boot_id(), "one");
+}
+
+TEST_F(JournalTest, ARunThatDidNotEndFailedByTheRestartAndStaysSo) {
+  {
+    const auto journal = Open("one");
+    ASSERT_THAT(journal->AddRun(Run("r")), IsOk());
+  }
+  clock_.Advance(absl::Seconds(5));
+  const JournalHistory first = Restart("two");
+  clock_.Advance(absl::Seconds(5));
+  const JournalHistory second = Restart("three");
+  ASSERT_THAT(first.runs, SizeIs(1));
+  const RunRecord& run = first.runs[0];
+  EXPECT_EQ(run.state(), static_cast<uint32_t>(RunState::kFailed));
+  EXPECT_EQ(run.total_ns(), 5'000'000'000);
+  ASSERT_THAT(run.errors(), SizeIs(1));
+  const absl::Status error = StatusFromProto(run.errors(0));
+  EXPECT_THAT(error, HasReason(reason::kDaemonRestarted));
+  EXPECT_THAT(GetErrorDetail(error)->metadata,
+              ::testing::Contains(std::pair<std::string, std::string>("boot_id", "one")));
+  ASSERT_THAT(second.runs, SizeIs(1));
+  EXPECT_EQ(second.runs[0].SerializeAsString(), run.SerializeAsString());
+}
+
+TEST_F(JournalTest, KeepsTheNewestRuns) {
+  retention_.max_runs = 3;
+  {
+    const auto journal = Open("one");
+    for (int i = 0; i < 10; ++i) AddEnded(*journal, absl::StrCat("r", i));
+  }
+  const JournalHistory history = Restart();
+  ASSERT_THAT(history.runs, SizeIs(3));
+  EXPECT_EQ(history.runs[0].id(), "r7");
+  EXPECT_EQ(history.runs[2].id(), "r9");
+}
+
+TEST_F(JournalTest, ForgetsOldRuns) {
+  retention_.max_age = absl::Hours(1);
+  {
+    const auto journal = Open("one");
+    AddEnded(*journal, "old");
+    clock_.Advance(absl::Minutes(50));
+    AddEnded(*journal, "young");
+  }
+  clock_.Advance(absl::Minutes(20));
+  const JournalHistory history = Restart();
+  ASSERT_THAT(history.runs, SizeIs(1));
+  EXPECT_EQ(history.runs[0].id(), "young");
+}
+
+TEST_F(JournalTest, StaysSmallAndForgetsNoRunThatIsActive) {
+  retention_.max_bytes = 512 << 10;
+  {
+    const auto journal = Open("one");
+    ASSERT_THAT(journal->AddSession("s"), IsOk());
+    ASSERT_THAT(journal->AddRun(Run("long")), IsOk());
+    const std::string text(100, 'x');
+    for (int i = 0; i < 20'000; ++i) AddEnded(*journal, absl::StrCat(text, i));
+    EXPECT_LT(BytesOnDisk(), retention_.max_bytes + (128 << 10));
+  }
+  const JournalHistory history = Restart();
+  EXPECT_EQ(history.runs.back().id(), absl::StrCat(std::string(100, 'x'), 19'999));
+  bool found = false;
+  for (const RunRecord& run : history.runs) found = found || run.id() == "long";
+  EXPECT_TRUE(found);
+  ASSERT_THAT(history.sessions, SizeIs(1));
+  EXPECT_EQ(history.sessions[0].boot_id(), "one");
+}
+
+TEST_F(JournalTest, AStartLeavesOneFile) {
+  for (int i = 0; i < 5; ++i) AddEnded(*Open(absl::StrCat("boot", i)), absl::StrCat("r", i));
+  EXPECT_THAT(Restart().runs, SizeIs(5));
+  EXPECT_THAT(Files(), SizeIs(1));
+}
+
+TEST_F(JournalTest, ATornEndCostsOnlyWhatIsTorn) {
+  {
+    const auto journal = Open("one");
+    AddEnded(*journal, "whole");
+    ASSERT_THAT(journal->AddRun(Run("torn")), IsOk());
+  }
+  const std::string file = Files().at(0);
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
+  const JournalHistory history = Restart();
+  ASSERT_THAT(history.runs, SizeIs(1));
+  EXPECT_EQ(history.runs[0].id(), "whole");
+  EXPECT_THAT(Files(), SizeIs(1));
+}
+
+TEST_F(JournalTest, ABrokenFileIsKeptAside) {
+  {
+    const auto journal = Open("one");
+    AddEnded(*journal, "first");
+    for (int i = 0; i < 2000; ++i) AddEnded(*journal, absl::StrCat("r", i));
+  }
+  const std::string file = Files().at(0);
+  {
+    std::fstream damage(file, std::ios::in | std::ios::out | std::ios::binary);
+    damage.seekp(200);
+    damage << "damage";
+  }
+  const JournalHistory history = Restart();
+  ASSERT_FALSE(history.runs.empty());
+  EXPECT_LT(history.runs.size(), 10u);
+  EXPECT_EQ(history.runs[0].id(), "first");
+  EXPECT_TRUE(std::filesystem::exists(file + ".corrupt"));
+}
+
+TEST_F(JournalTest, AJournalOfALaterReleaseIsLeftAsItIs) {
+  AddEnded(*Open("one"), "r");
+  const std::string file = Files().at(0);
+  // A later one with all else right: its number, and the checksum of the header with it.
+  const auto put = [&](std::streamoff at, const std::string& bytes) {
+    std::fstream change(file, std::ios::in | std::ios::out | std::ios::binary);
+    change.seekp(at);
+    change.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  };
+  std::string header("PTOJRNL\n\x02\0\0\0", 12);
+  const uint32_t crc = Crc32c(header);
+  put(0, header + std::string(reinterpret_cast<const char*>(&crc), sizeof crc));
+  Journal::Options options;
+  options.directory = directory_;
+  EXPECT_THAT(Journal::Open(options), HasReason(reason::kJournalNewer));
+  EXPECT_THAT(Files(), ::testing::ElementsAre(file));
+}
+
+// A limit on the size of files, which a full disk is like.
+class FullDisk {
+ public:
+  explicit FullDisk(uint64_t bytes) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &before_);
+    rlimit limit = before_;
+    limit.rlim_cur = bytes;
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FullDisk() { setrlimit(RLIMIT_FSIZE, &before_); }
+
+ private:
+  rlimit before_ = {};
+};
+
+TEST_F(JournalTest, AFullDiskRefusesRunsAndLosesNoEnd) {
+  {
+    const auto journal = Open("one");
+    std::vector<bool> told;
+    Mutex mutex;
+    CondVar changed;
+    journal->OnWritable([&](bool writable) {
+      MutexLock lock(mutex);
+      told.push_back(writable);
+      changed.NotifyAll();
+    });
+    const absl::StatusOr<uint64_t> number = journal->AddRun(Run("before"));
+    ASSERT_THAT(number, IsOk());
+    {
+      const FullDisk full(10);
+      EXPECT_THAT(journal->AddRun(Run("refused")), HasReason(reason::kJournalUnwritable));
+      EXPECT_THAT(journal->AddSession("refused"), HasReason(reason::kJournalUnwritable));
+      journal->EndRun(*number, Run("before", RunState::kSucceeded));
+      EXPECT_FALSE(journal->writable());
+    }
+    MutexLock lock(mutex);
+    while (told.size() < 2) changed.Wait(mutex);
+    EXPECT_THAT(told, ::testing::ElementsAre(false, true));
+    EXPECT_THAT(journal->AddRun(Run("after")), IsOk());
+  }
+  const JournalHistory history = Restart();
+  ASSERT_THAT(history.runs, SizeIs(2));
+  EXPECT_EQ(history.runs[0].id(), "before");
+  EXPECT_EQ(history.runs[0].state(), static_cast<uint32_t>(RunState::kSucceeded));
+  EXPECT_EQ(history.runs[1].id(), "after");
+}
+
+}  // namespace
+}  // namespace pto

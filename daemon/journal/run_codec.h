@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+
+#include "daemon/core/run_record.h"
+#include "daemon/graph/digest.h"
+#include "daemon/journal/journal.pb.h"
+
+namespace pto {
+
+// How a run is in the journal: what is known when it is accepted.
+journal::v1::RunRecord ToJournal(const RunRecord& run, uint64_t number, uint64_t own_number,
+                                 const Digest& digest);
+// The same, and how it ended.
+journal::v1::RunRecord ToJournal(const RunRecord& run, uint64_t number, uint64_t own_number,
+                                 const Digest& digest, RunState state);
+
+// And back, without the session's name.
+RunRecord FromJournal(const journal::v1::RunRecord& record);
+Digest DigestOfJournal(const journal::v1::RunRecord& record);
+
+}  // namespace pto

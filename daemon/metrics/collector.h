@@ -1,0 +1,37 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/core/node.h"
+#include "daemon/metrics/busy_sampler.h"
+#include "daemon/metrics/rpc_stats.h"
+#include "daemon/metrics/run_stats.h"
+#include "prometheus/collectable.h"
+#include "prometheus/metric_family.h"
+
+namespace pto::metrics {
+
+// Everything that is exported; README.md describes each metric, and a test compares the two.
+// Numbers are gathered when somebody asks. Thread-safe.
+class Collector final : public prometheus::Collectable {
+ public:
+  struct Sources {
+    Node* node = nullptr;
+    const RunStats* runs = nullptr;
+    const RpcStats* calls = nullptr;
+    const BusySampler* busy = nullptr;
+    std::string version;
+  };
+
+  // The sources outlive it.
+  explicit Collector(Sources sources) : sources_(std::move(sources)) {}
+
+  std::vector<prometheus::MetricFamily> Collect() const override;
+
+ private:
+  const Sources sources_;
+};
+
+}  // namespace pto::metrics

@@ -1,0 +1,26 @@
+#include "daemon/metrics/endpoint.h"
+
+#include <utility>
+
+#include "daemon/metrics/run_stats.h"
+#include "prometheus/text_serializer.h"
+#include "runtime/base/status_macros.h"
+
+namespace pto::metrics {
+
+Endpoint::Endpoint(Node& node, std::string version)
+    : busy_(BusySampler::Start(node.engine(), node.event_timers(), node.clock())),
+      collector_(Collector::Sources{&node, &RunStats::Process(), &calls_, busy_.get(),
+                                    std::move(version)}) {}
+
+absl::StatusOr<std::unique_ptr<Endpoint>> Endpoint::Start(Node& node, const std::string& listen,
+                                                          std::string version) {
+  PTO_ASSIGN_OR_RETURN(const ListenAddress address, ListenAddress::Parse(listen));
+  std::unique_ptr<Endpoint> endpoint(new Endpoint(node, std::move(version)));
+  PTO_ASSIGN_OR_RETURN(endpoint->server_, ScrapeServer::Start(address, [self = endpoint.get()] {
+                         return prometheus::TextSerializer().Serialize(self->collector_.Collect());
+                       }));
+  return endpoint;
+}
+
+}  // namespace pto::metrics

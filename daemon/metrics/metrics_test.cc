@@ -1,0 +1,239 @@
+// What is exported, whether it is described, and how it is asked for.
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "daemon/core/node.h"
+#include "daemon/metrics/busy_sampler.h"
+#include "daemon/metrics/collector.h"
+#include "daemon/metrics/histogram.h"
+#include "daemon/metrics/rpc_stats.h"
+#include "daemon/metrics/run_stats.h"
+#include "daemon/metrics/scrape_server.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "prometheus/text_serializer.h"
+#include "runtime/base/error.h"
+#include "runtime/base/status_matchers.h"
+#include "runtime/base/ticks.h"
+#include "tests/harness/directory.h"
+
+namespace pto::metrics {
+namespace {
+
+using ::pto::testing::HasReason;
+using ::pto::testing::IsOk;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+
+TEST(HistogramTest, ABoundBelongsToWhatIsBelowIt) {
+  Histogram histogram;
+  for (const int64_t ns : {-5, 0, 1'000}) histogram.Observe(ns);
+  histogram.Observe(1'001);
+  histogram.Observe(int64_t{1} << 60);
+  const Histogram::Snapshot snapshot = histogram.Look();
+  EXPECT_EQ(snapshot.counts[0], 3u);
+  EXPECT_EQ(snapshot.counts[1], 1u);
+  EXPECT_EQ(snapshot.counts.back(), 1u);
+  EXPECT_EQ(snapshot.sum_ns, 2'001u + (uint64_t{1} << 60));
+}
+
+TEST(RunStatsTest, AddsUpWhatThreadsSaw) {
+  RunStats stats;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 1000; ++i) stats.OnEnded(4, 500, 5'000'000, 1, 2);
+      // Never started.
+      stats.OnEnded(6, 0, 0, 0, 0);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const RunStats::Totals totals = stats.Look();
+  EXPECT_EQ(totals.ended[4], 4000u);
+  EXPECT_EQ(totals.ended[6], 4u);
+  EXPECT_EQ(totals.tasks_failed, 4000u);
+  EXPECT_EQ(totals.tasks_skipped, 8000u);
+  EXPECT_EQ(totals.queue.counts[0], 4000u);
+  EXPECT_EQ(totals.run.sum_ns, uint64_t{4000} * 5'000'000);
+}
+
+TEST(RpcStatsTest, CountsByMethodCodeAndReason) {
+  RpcStats stats;
+  const uint32_t first = stats.AddMethod("a.B/C");
+  const uint32_t second = stats.AddMethod("a.B/D");
+  const auto microsecond = static_cast<uint64_t>(TicksPerMicrosecond());
+  stats.OnEnd(first, absl::OkStatus(), 15 * microsecond);
+  stats.OnEnd(second, Error(reason::kRunLimit, "enough"), 0);
+  stats.OnEnd(second, Error(reason::kRunLimit, "enough"), 0);
+  const std::vector<RpcStats::MethodTotals> totals = stats.Look();
+  ASSERT_EQ(totals.size(), 2u);
+  EXPECT_EQ(totals[0].name, "a.B/C");
+  EXPECT_EQ(totals[0].codes[0], 1u);
+  EXPECT_EQ(totals[0].times.counts[4], 1u) << "between 10 and 20 us";
+  EXPECT_EQ(totals[1].codes[8], 2u);
+  EXPECT_THAT(stats.refusals(), ElementsAre(Pair("RUN_LIMIT", 2)));
+}
+
+class CollectorTest : public ::testing::Test {
+ protected:
+  static Node::Options TwoChips() {
+    Node::Options options;
+    options.chips.resize(2);
+    options.executors = 1;
+    return options;
+  }
+  std::vector<prometheus::MetricFamily> Collect() {
+    return Collector({&node_, &runs_, &calls_, nullptr, "1.2.3"}).Collect();
+  }
+
+  Node node_{TwoChips()};
+  RunStats runs_;
+  RpcStats calls_;
+};
+
+// Names and types in the table of README.md.
+std::map<std::string, std::string> Described() {
+  std::map<std::string, std::string> described;
+  // Tests run where the source tree begins.
+  std::ifstream file("daemon/metrics/README.md");
+  for (std::string line; std::getline(file, line);) {
+    if (!absl::StartsWith(line, "| `")) continue;
+    const std::vector<std::string> cells = absl::StrSplit(line, '|');
+    const std::string name(cells[1].substr(2, cells[1].size() - 4));
+    described[name] = cells[2].substr(1, cells[2].size() - 2);
+  }
+  return described;
+}
+
+TEST_F(CollectorTest, EveryMetricIsDescribed) {
+  const std::map<std::string, std::string> types = {
+      {"0", "counter"}, {"1", "gauge"}, {"2", "summary"}, {"3", "untyped"}, {"4", "histogram"}};
+  std::map<std::string, std::string> exported;
+  for (const prometheus::MetricFamily& family : Collect()) {
+    const std::string type = types.at(absl::StrCat(static_cast<int>(family.type)));
+    EXPECT_TRUE(exported.emplace(family.name, type).second) << family.name << " is there twice";
+    EXPECT_FALSE(family.help.empty()) << family.name;
+  }
+  EXPECT_EQ(exported, Described());
+}
+
+// https://prometheus.io/docs/practices/naming
+TEST_F(CollectorTest, NamesFollowTheConventions) {
+  for (const prometheus::MetricFamily& family : Collect()) {
+    EXPECT_TRUE(absl::StartsWith(family.name, "ptod_") || absl::StartsWith(family.name, "process_"))
+        << family.name;
+    EXPECT_EQ(family.type == prometheus::MetricType::Counter, absl::EndsWith(family.name, "_total"))
+        << family.name;
+    if (family.type == prometheus::MetricType::Histogram) {
+      EXPECT_TRUE(absl::EndsWith(family.name, "_seconds")) << family.name;
+    }
+    for (const char* unit : {"_ns", "_ms", "_us", "_milliseconds", "_kb"}) {
+      EXPECT_FALSE(absl::EndsWith(family.name, unit)) << family.name;
+    }
+  }
+}
+
+TEST_F(CollectorTest, TellsWhatTheSourcesSay) {
+  runs_.OnEnded(static_cast<size_t>(RunState::kFailed), 1'500, 30'000, 2, 7);
+  calls_.OnEnd(calls_.AddMethod("pto.v1.NodeService/GetNode"), absl::OkStatus(), 0);
+  calls_.OnEnd(calls_.AddMethod("pto.v1.RunService/SubmitRun"), Error(reason::kRunLimit, "enough"),
+               0);
+  const std::string text = prometheus::TextSerializer().Serialize(Collect());
+  for (const char* line :
+       {"ptod_build_info{version=\"1.2.3\"} 1", "ptod_runs_total{state=\"failed\"} 1",
+        "ptod_runs_total{state=\"succeeded\"} 0", "ptod_tasks_failed_total 2",
+        "ptod_tasks_skipped_total 7", "ptod_chip_cores{chip=\"1\"} 72",
+        "ptod_chip_memory_used_bytes{chip=\"0\"} 0",
+        "ptod_grpc_calls_total{method=\"pto.v1.NodeService/GetNode\",code=\"OK\"} 1",
+        "ptod_grpc_calls_total{method=\"pto.v1.RunService/SubmitRun\","
+        "code=\"RESOURCE_EXHAUSTED\"} 1",
+        "ptod_quota_refusals_total{reason=\"RUN_LIMIT\"} 1", "ptod_run_queue_seconds_count 1",
+        "ptod_sessions 0"}) {
+    EXPECT_THAT(text, HasSubstr(absl::StrCat("\n", line))) << line;
+  }
+  EXPECT_THAT(text, HasSubstr("ptod_run_queue_seconds_bucket{le=\"1e-06\"} 0"));
+  EXPECT_THAT(text, HasSubstr("ptod_run_queue_seconds_bucket{le=\"+Inf\"} 1"));
+}
+
+// What one client gets that sends these bytes to a unix socket.
+std::string Ask(const std::string& path, const std::string& request) {
+  sockaddr_un place = {};
+  place.sun_family = AF_UNIX;
+  std::memcpy(place.sun_path, path.data(), path.size());
+  const int connection = socket(AF_UNIX, SOCK_STREAM, 0);
+  EXPECT_EQ(connect(connection, reinterpret_cast<const sockaddr*>(&place), sizeof place), 0);
+  EXPECT_EQ(send(connection, request.data(), request.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(request.size()));
+  std::string answer;
+  char bytes[4096];
+  for (ssize_t got = 0; (got = recv(connection, bytes, sizeof bytes, 0)) > 0;) {
+    answer.append(bytes, static_cast<size_t>(got));
+  }
+  close(connection);
+  return answer;
+}
+
+class ScrapeServerTest : public ::testing::Test {
+ protected:
+  absl::StatusOr<std::unique_ptr<ScrapeServer>> Start() {
+    return ScrapeServer::Start(*ListenAddress::Parse(absl::StrCat("unix:", path_)),
+                               [] { return std::string(100'000, 'x'); });
+  }
+  const testing::Directory directory_;
+  const std::string path_ = directory_.path() + "/metrics.sock";
+};
+
+TEST_F(ScrapeServerTest, AnswersAndRefuses) {
+  const auto server = Start();
+  ASSERT_THAT(server, IsOk());
+  const std::string answer = Ask(path_, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_THAT(answer, AllOf(HasSubstr("HTTP/1.1 200 OK\r\n"), HasSubstr("version=0.0.4"),
+                            HasSubstr("Content-Length: 100000\r\n")));
+  EXPECT_TRUE(absl::EndsWith(answer, "\r\n\r\n" + std::string(100'000, 'x')));
+  EXPECT_THAT(Ask(path_, "GET / HTTP/1.1\r\n\r\n"), HasSubstr("404"));
+  EXPECT_THAT(Ask(path_, "POST /metrics HTTP/1.1\r\n\r\n"), HasSubstr("405"));
+  EXPECT_THAT(Ask(path_, std::string(8500, 'y')), HasSubstr("431"));
+}
+
+TEST_F(ScrapeServerTest, ReplacesWhatADeadDaemonLeft) {
+  {
+    const auto server = Start();
+    ASSERT_THAT(server, IsOk());
+    EXPECT_THAT(Start(), HasReason(reason::kListenFailed)) << "somebody listens there";
+  }
+  EXPECT_NE(access(path_.c_str(), F_OK), 0) << "it takes its socket with it";
+  // A socket that nobody listens on.
+  sockaddr_un place = {};
+  place.sun_family = AF_UNIX;
+  std::memcpy(place.sun_path, path_.data(), path_.size());
+  const int left = socket(AF_UNIX, SOCK_STREAM, 0);
+  ASSERT_EQ(bind(left, reinterpret_cast<const sockaddr*>(&place), sizeof place), 0);
+  close(left);
+  EXPECT_THAT(Start(), IsOk());
+}
+
+TEST_F(ScrapeServerTest, OnAPortOfTheMachine) {
+  const auto server = ScrapeServer::Start(*ListenAddress::Parse("127.0.0.1:0"), [] { return ""; });
+  ASSERT_THAT(server, IsOk());
+  EXPECT_TRUE(absl::StartsWith((*server)->address(), "127.0.0.1:"));
+  EXPECT_FALSE(absl::EndsWith((*server)->address(), ":0"));
+}
+
+}  // namespace
+}  // namespace pto::metrics

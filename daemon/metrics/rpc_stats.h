@@ -1,0 +1,52 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "daemon/metrics/histogram.h"
+#include "daemon/rpc/call_observer.h"
+#include "runtime/base/mutex.h"
+
+namespace pto::metrics {
+
+// Counts calls by method and code, and refusals by reason. Methods are added before the server
+// starts. Thread-safe.
+class RpcStats final : public rpc::CallObserver {
+ public:
+  static constexpr size_t kCodes = 17;
+
+  struct MethodTotals {
+    std::string name;
+    std::array<uint64_t, kCodes> codes = {};
+    Histogram::Snapshot times;
+  };
+
+  uint32_t AddMethod(absl::string_view name) override;
+  void OnEnd(uint32_t method, const absl::Status& status, uint64_t ticks) override;
+
+  std::vector<MethodTotals> Look() const;
+  // Calls that were refused because something was used up, by reason.
+  std::map<std::string, uint64_t> refusals() const;
+
+ private:
+  struct Method {
+    explicit Method(absl::string_view given) : name(given) {}
+    const std::string name;
+    std::array<std::atomic<uint64_t>, kCodes> codes = {};
+    Histogram times;
+  };
+
+  // Not moved when it grows.
+  std::deque<Method> methods_;
+  mutable Mutex mutex_;
+  std::map<std::string, uint64_t> refusals_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace pto::metrics

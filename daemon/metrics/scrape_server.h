@@ -1,0 +1,45 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "daemon/shell/listen_address.h"
+
+namespace pto::metrics {
+
+// Answers `GET /metrics` with a text, over HTTP/1.1, on a unix socket or a TCP address: all that a
+// Prometheus server asks for. One connection at a time, one request on each; who takes longer than
+// two seconds to ask or to read is cut off. Runs a thread of its own until it is destroyed.
+class ScrapeServer {
+ public:
+  // `make_text` is called on the server's thread. A socket file that is in the way and that nobody
+  // listens on is replaced. Error: LISTEN_FAILED.
+  static absl::StatusOr<std::unique_ptr<ScrapeServer>> Start(
+      const ListenAddress& address, std::function<std::string()> make_text);
+  ~ScrapeServer();
+  ScrapeServer(const ScrapeServer&) = delete;
+  ScrapeServer& operator=(const ScrapeServer&) = delete;
+
+  // As bound: port 0 is replaced by the real one.
+  const std::string& address() const { return address_; }
+
+ private:
+  explicit ScrapeServer(std::function<std::string()> make_text)
+      : make_text_(std::move(make_text)) {}
+
+  absl::Status Listen(const ListenAddress& address);
+  void Serve();
+  void Answer(int connection);
+
+  const std::function<std::string()> make_text_;
+  std::string address_;
+  std::string path_;  // of a unix socket, removed at the end
+  int listener_ = -1;
+  int stop_ = -1;
+  std::thread thread_;
+};
+
+}  // namespace pto::metrics

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/descriptor.h"
+
+namespace pto::rpc::internal {
+
+// `pto.v1.NodeService/GetNode`: the method of this number with these messages. gRPC knows its name
+// too, but does not tell.
+template <typename Request, typename Response>
+std::string MethodName(int index) {
+  using google::protobuf::FileDescriptor;
+  // A service is described where its requests or its responses are.
+  for (const FileDescriptor* const file :
+       {Request::descriptor()->file(), Response::descriptor()->file()}) {
+    for (int i = 0; i < file->service_count(); ++i) {
+      const google::protobuf::ServiceDescriptor* const service = file->service(i);
+      if (index >= service->method_count()) continue;
+      const google::protobuf::MethodDescriptor* const method = service->method(index);
+      if (method->input_type() != Request::descriptor()) continue;
+      if (method->output_type() != Response::descriptor()) continue;
+      return absl::StrCat(service->full_name(), "/", method->name());
+    }
+  }
+  return "unknown";
+}
+
+}  // namespace pto::rpc::internal

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "daemon/core/node.h"
+#include "daemon/graph/names.h"
+#include "daemon/rpc/unary.h"
+#include "pto/v1/session.grpc.pb.h"
+
+namespace pto {
+
+// A call that is answered with a lease of chips: when it is granted or its session has ended, or
+// when the time is up. Its session stays alive meanwhile. Owned by the lease's waiter and by a
+// timer; whoever comes first answers.
+class LeaseWait final : public std::enable_shared_from_this<LeaseWait> {
+ public:
+  using Call = rpc::UnaryCallPtr<v1::LeaseChipsRequest, v1::ChipLease>;
+
+  LeaseWait(Node& node, Call call, std::shared_ptr<Session> session)
+      : node_(node), call_(std::move(call)), session_(std::move(session)) {
+    session_->AddHold();
+  }
+  ~LeaseWait() { session_->DropHold(); }
+
+  void Begin(absl::Duration wait) {
+    const std::shared_ptr<LeaseWait> self = shared_from_this();
+    call_->OnCancelled([weak = weak_from_this()] {
+      if (const std::shared_ptr<LeaseWait> wait = weak.lock()) wait->GiveUp();
+    });
+    timer_.store(node_.timers().Schedule(node_.clock().NowNanos() + absl::ToInt64Nanoseconds(wait),
+                                         [self] { self->GiveUp(); }),
+                 std::memory_order_release);
+    waiter_.store(node_.leases().AddWaiter(session_->id(), [self] { self->GiveUp(); }),
+                  std::memory_order_seq_cst);
+    // One of the two sees the other: nothing is left that would keep the call.
+    if (answered_.load(std::memory_order_seq_cst)) LetGo();
+  }
+
+ private:
+  // Answers with the lease as it is.
+  void GiveUp() {
+    if (answered_.exchange(true, std::memory_order_seq_cst)) return;
+    LetGo();
+    const absl::StatusOr<ChipLeases::Lease> lease = node_.leases().Find(session_->id());
+    if (lease.ok()) Fill(*lease, session_->name(), call_->response());
+    call_->Finish(lease.status());
+  }
+
+  void LetGo() {
+    if (const uint64_t waiter = waiter_.load(std::memory_order_seq_cst); waiter != 0) {
+      node_.leases().RemoveWaiter(waiter);
+    }
+    node_.timers().Cancel(timer_.load(std::memory_order_acquire));
+  }
+
+  static void Fill(const ChipLeases::Lease& lease, const std::string& session,
+                   v1::ChipLease* proto) {
+    proto->set_session(session);
+    proto->set_state(lease.granted ? v1::ChipLease::GRANTED : v1::ChipLease::WAITING);
+    for (const uint32_t chip : lease.chips) proto->add_chips(names::Chip(chip));
+    proto->set_position(lease.position);
+  }
+
+  Node& node_;
+  Call call_;
+  const std::shared_ptr<Session> session_;
+  std::atomic<TimerQueue::Id> timer_{0};
+  std::atomic<uint64_t> waiter_{0};
+  std::atomic<bool> answered_{false};
+};
+
+}  // namespace pto

@@ -1,0 +1,111 @@
+#include "runtime/chip/shared_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/error.h"
+
+namespace pto {
+namespace {
+
+absl::Status HostRefuses(uint64_t bytes, absl::string_view call) {
+  const int error = errno;
+  return Error(reason::kChipMemoryExhausted,
+               absl::StrCat("the host has no ", bytes, " bytes to share: ", call, ": ",
+                            std::generic_category().message(error)));
+}
+
+}  // namespace
+
+std::shared_ptr<SharingBudget> SharingBudget::OfThisProcess() {
+  constexpr uint64_t kMostFiles = 4096;
+  rlimit limit = {};
+  uint64_t files = kMostFiles;
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+    files = std::min<uint64_t>(files, limit.rlim_cur / 4);
+  }
+  const auto pages = static_cast<uint64_t>(std::max<int64_t>(0, sysconf(_SC_PHYS_PAGES)));
+  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return std::make_shared<SharingBudget>(files, pages / 2 * page);
+}
+
+bool SharingBudget::Take(uint64_t bytes) {
+  if (files_.fetch_add(1, std::memory_order_relaxed) < max_files_) {
+    const uint64_t before = bytes_.fetch_add(bytes, std::memory_order_relaxed);
+    if (bytes <= max_bytes_ && before <= max_bytes_ - bytes) return true;
+    bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+  }
+  files_.fetch_sub(1, std::memory_order_relaxed);
+  return false;
+}
+
+void SharingBudget::GiveBack(uint64_t bytes) {
+  bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+  files_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+SharedFile::SharedFile(int descriptor, uint64_t bytes, std::shared_ptr<SharingBudget> budget)
+    : descriptor_(descriptor), bytes_(bytes), budget_(std::move(budget)) {}
+
+absl::StatusOr<std::unique_ptr<SharedFile>> SharedFile::Create(
+    uint64_t bytes, std::shared_ptr<SharingBudget> budget) {
+  if (!budget->Take(bytes)) {
+    return Error(reason::kChipMemoryExhausted,
+                 absl::StrCat("no ", bytes, " bytes more can be shared: ", budget->bytes(),
+                              " are, in ", budget->files(), " buffers"))
+        .Limit("shared_bytes", budget->max_bytes_, budget->bytes(), bytes);
+  }
+  const int descriptor = memfd_create("ptod-buffer", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (descriptor < 0) {
+    const absl::Status status = HostRefuses(bytes, "memfd_create");
+    budget->GiveBack(bytes);
+    return status;
+  }
+  // From here on the object cleans up.
+  std::unique_ptr<SharedFile> file(new SharedFile(descriptor, bytes, std::move(budget)));
+  if (ftruncate(descriptor, static_cast<off_t>(bytes)) != 0) return HostRefuses(bytes, "ftruncate");
+  // Not even its owner can shrink it: a page that is gone would be a SIGBUS for whoever uses it.
+  constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+  if (fcntl(descriptor, F_ADD_SEALS, kSeals) != 0) return HostRefuses(bytes, "F_ADD_SEALS");
+  return file;
+}
+
+SharedFile::~SharedFile() {
+  // Closing alone would leave the pages to whoever has them mapped, and charged to us.
+  fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes_));
+  close(descriptor_);
+  budget_->GiveBack(bytes_);
+}
+
+absl::Status SharedFile::Reserve(uint64_t offset, uint64_t bytes) {
+  int result = 0;
+  do {
+    result = fallocate(descriptor_, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  } while (result != 0 && errno == EINTR);
+  return result == 0 ? absl::OkStatus() : HostRefuses(bytes, "fallocate");
+}
+
+absl::Status SharedFile::TakeOver(std::byte* address, uint64_t offset, uint64_t bytes) {
+  for (uint64_t done = 0; done < bytes;) {
+    const ssize_t count =
+        pwrite(descriptor_, address + done, bytes - done, static_cast<off_t>(offset + done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return HostRefuses(bytes, "pwrite");
+    done += static_cast<uint64_t>(count);
+  }
+  // With its page tables filled, so that the first run pays nothing for them.
+  const void* const mapped =
+      mmap(address, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE,
+           descriptor_, static_cast<off_t>(offset));
+  return mapped == address ? absl::OkStatus() : HostRefuses(bytes, "mmap");
+}
+
+}  // namespace pto

@@ -1,0 +1,207 @@
+#include "runtime/chip/shared_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "runtime/base/error.h"
+#include "runtime/base/status_matchers.h"
+#include "runtime/chip/device_memory.h"
+
+namespace pto {
+namespace {
+
+using ::pto::testing::HasReason;
+using ::pto::testing::IsOk;
+
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+std::shared_ptr<SharingBudget> Plenty() { return std::make_shared<SharingBudget>(8, 64 * kMiB); }
+
+// Shares a block that nobody uses.
+absl::Status Share(MemoryBlock& block, const std::shared_ptr<SharingBudget>& budget,
+                   int* steps = nullptr) {
+  while (true) {
+    if (absl::Status prepared = block.PrepareShare(budget); !prepared.ok()) return prepared;
+    const absl::StatusOr<bool> done = block.ShareSome();
+    if (!done.ok()) return done.status();
+    if (steps != nullptr) ++*steps;
+    if (*done) return absl::OkStatus();
+  }
+}
+
+// As another process sees it.
+class View {
+ public:
+  View(int descriptor, uint64_t bytes)
+      : bytes_(bytes),
+        data_(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0)) {
+    EXPECT_NE(data_, MAP_FAILED);
+  }
+  ~View() { munmap(data_, bytes_); }
+  View(const View&) = delete;
+  View& operator=(const View&) = delete;
+  std::byte& operator[](uint64_t i) { return static_cast<std::byte*>(data_)[i]; }
+
+ private:
+  const uint64_t bytes_;
+  void* const data_;
+};
+
+TEST(SharedFileTest, NobodyChangesItsSize) {
+  const auto file = SharedFile::Create(4 * kPage, Plenty());
+  ASSERT_THAT(file, IsOk());
+  const int descriptor = (*file)->descriptor();
+  EXPECT_EQ(fcntl(descriptor, F_GET_SEALS), F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+  EXPECT_NE(fcntl(descriptor, F_GETFD) & FD_CLOEXEC, 0);
+  for (const off_t size : {off_t{0}, off_t{kPage}, off_t{8 * kPage}}) {
+    errno = 0;
+    EXPECT_EQ(ftruncate(descriptor, size), -1);
+    EXPECT_EQ(errno, EPERM);
+  }
+  // Nor forbids the daemon to write.
+  EXPECT_EQ(fcntl(descriptor, F_ADD_SEALS, F_SEAL_WRITE), -1);
+}
+
+TEST(SharedFileTest, ReservedPagesAreThere) {
+  const auto file = SharedFile::Create(4 * kPage, Plenty());
+  ASSERT_THAT(file, IsOk());
+  ASSERT_THAT((*file)->Reserve(0, 2 * kPage), IsOk());
+  struct stat found = {};
+  ASSERT_EQ(fstat((*file)->descriptor(), &found), 0);
+  EXPECT_EQ(static_cast<uint64_t>(found.st_size), 4 * kPage);
+  EXPECT_EQ(static_cast<uint64_t>(found.st_blocks) * 512, 2 * kPage);
+}
+
+TEST(SharedFileTest, TheBudgetIsKept) {
+  const auto budget = std::make_shared<SharingBudget>(2, 8 * kPage);
+  EXPECT_THAT(SharedFile::Create(9 * kPage, budget), HasReason(reason::kChipMemoryExhausted));
+  EXPECT_THAT(SharedFile::Create(UINT64_MAX, budget), HasReason(reason::kChipMemoryExhausted));
+  {
+    const auto one = SharedFile::Create(6 * kPage, budget);
+    ASSERT_THAT(one, IsOk());
+    EXPECT_THAT(SharedFile::Create(3 * kPage, budget), HasReason(reason::kChipMemoryExhausted));
+    const auto two = SharedFile::Create(kPage, budget);
+    ASSERT_THAT(two, IsOk());
+    EXPECT_THAT(SharedFile::Create(kPage, budget), HasReason(reason::kChipMemoryExhausted));
+    EXPECT_EQ(budget->files(), 2u);
+    EXPECT_EQ(budget->bytes(), 7 * kPage);
+  }
+  EXPECT_EQ(budget->files(), 0u);
+  EXPECT_EQ(budget->bytes(), 0u);
+  EXPECT_THAT(SharedFile::Create(8 * kPage, budget), IsOk());
+}
+
+TEST(ShareTest, ABlockKeepsItsAddressAndContents) {
+  const auto memory = DeviceMemory::Create(0, 64 * kMiB);
+  const auto block = memory->Allocate(5 * kMiB + 3).value();
+  std::byte* const data = block->data();
+  for (uint64_t i = 0; i < block->bytes(); i += 1021) data[i] = std::byte(i % 251);
+  EXPECT_EQ(block->shared_descriptor(), -1);
+  int steps = 0;
+  ASSERT_THAT(Share(*block, Plenty(), &steps), IsOk());
+  EXPECT_GT(steps, 1);
+  ASSERT_GE(block->shared_descriptor(), 0);
+  EXPECT_EQ(block->data(), data);
+  View view(block->shared_descriptor(), block->bytes());
+  for (uint64_t i = 0; i < block->bytes(); i += 1021) {
+    ASSERT_EQ(data[i], std::byte(i % 251)) << i;
+    ASSERT_EQ(view[i], std::byte(i % 251)) << i;
+  }
+  // What one writes the other sees.
+  data[7] = std::byte{42};
+  EXPECT_EQ(view[7], std::byte{42});
+  view[block->bytes() - 1] = std::byte{43};
+  EXPECT_EQ(data[block->bytes() - 1], std::byte{43});
+  // A second time is nothing new.
+  const int descriptor = block->shared_descriptor();
+  ASSERT_THAT(Share(*block, Plenty()), IsOk());
+  EXPECT_EQ(block->shared_descriptor(), descriptor);
+}
+
+TEST(ShareTest, BetweenTwoStepsEverythingIsInPlace) {
+  const auto memory = DeviceMemory::Create(0, 64 * kMiB);
+  const auto block = memory->Allocate(3 * kMiB).value();
+  std::fill_n(block->data(), block->bytes(), std::byte{1});
+  const auto budget = Plenty();
+  uint8_t round = 1;
+  for (bool done = false; !done;) {
+    ASSERT_THAT(block->PrepareShare(budget), IsOk());
+    done = block->ShareSome().value();
+    EXPECT_EQ(block->shared_descriptor() >= 0, done);
+    for (uint64_t i = 0; i < block->bytes(); i += 997)
+      ASSERT_EQ(block->data()[i], std::byte{round});
+    ++round;
+    std::fill_n(block->data(), block->bytes(), std::byte{round});
+  }
+  View view(block->shared_descriptor(), block->bytes());
+  for (uint64_t i = 0; i < block->bytes(); i += 997) ASSERT_EQ(view[i], std::byte{round});
+}
+
+TEST(ShareTest, WithoutABudgetNothingHappens) {
+  const auto memory = DeviceMemory::Create(0, 64 * kMiB);
+  const auto block = memory->Allocate(kMiB).value();
+  block->data()[0] = std::byte{5};
+  const auto none = std::make_shared<SharingBudget>(0, 64 * kMiB);
+  EXPECT_THAT(Share(*block, none), HasReason(reason::kChipMemoryExhausted));
+  EXPECT_EQ(block->shared_descriptor(), -1);
+  EXPECT_EQ(block->data()[0], std::byte{5});
+  EXPECT_THAT(Share(*block, Plenty()), IsOk());
+  EXPECT_EQ(block->data()[0], std::byte{5});
+}
+
+// Whoever keeps his mapping keeps none of our memory, and is not hurt.
+TEST(ShareTest, ItsEndTakesThePagesBack) {
+  const auto memory = DeviceMemory::Create(0, 64 * kMiB);
+  const auto budget = Plenty();
+  auto block = memory->Allocate(2 * kMiB).value();
+  ASSERT_THAT(Share(*block, budget), IsOk());
+  block->data()[0] = std::byte{9};
+  const int kept = dup(block->shared_descriptor());
+  ASSERT_GE(kept, 0);
+  View view(kept, block->bytes());
+  EXPECT_EQ(view[0], std::byte{9});
+  block.reset();
+  EXPECT_EQ(memory->used_bytes(), 0u);
+  EXPECT_EQ(budget->files(), 0u);
+  struct stat found = {};
+  ASSERT_EQ(fstat(kept, &found), 0);
+  EXPECT_EQ(found.st_blocks, 0);
+  EXPECT_EQ(view[0], std::byte{0});
+  view[1] = std::byte{1};
+  close(kept);
+}
+
+TEST(ShareTest, AHoleMadeByTheOtherSideIsZeros) {
+  const auto memory = DeviceMemory::Create(0, 64 * kMiB);
+  const auto block = memory->Allocate(2 * kMiB).value();
+  ASSERT_THAT(Share(*block, Plenty()), IsOk());
+  std::fill_n(block->data(), block->bytes(), std::byte{1});
+  ASSERT_EQ(fallocate(block->shared_descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+                      static_cast<off_t>(kMiB)),
+            0);
+  EXPECT_EQ(block->data()[0], std::byte{0});
+  EXPECT_EQ(block->data()[kMiB], std::byte{1});
+  block->data()[0] = std::byte{2};
+  EXPECT_EQ(block->data()[0], std::byte{2});
+}
+
+TEST(ShareTest, APartIsNoBlockOfItsOwn) {
+  const auto memory = DeviceMemory::Create(0, 64 * kMiB);
+  auto block = memory->Allocate(2 * kPage).value();
+  EXPECT_TRUE(block->can_share());
+  EXPECT_FALSE(MemoryBlock::Part(block, kPage, kPage)->can_share());
+}
+
+}  // namespace
+}  // namespace pto

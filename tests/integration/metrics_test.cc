@@ -1,0 +1,162 @@
+// What a Prometheus server gets from a real daemon, and what `ptoctl top` shows of it.
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "client/client.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "runtime/base/status_matchers.h"
+#include "tests/harness/daemon_process.h"
+#include "tests/harness/directory.h"
+#include "tests/harness/ptoctl.h"
+
+namespace pto::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+std::string Get(const std::string& path) {
+  sockaddr_un place = {};
+  place.sun_family = AF_UNIX;
+  std::memcpy(place.sun_path, path.data(), path.size());
+  const int connection = socket(AF_UNIX, SOCK_STREAM, 0);
+  EXPECT_EQ(connect(connection, reinterpret_cast<const sockaddr*>(&place), sizeof place), 0);
+  const std::string request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  EXPECT_EQ(send(connection, request.data(), request.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(request.size()));
+  std::string answer;
+  char bytes[4096];
+  for (ssize_t got = 0; (got = recv(connection, bytes, sizeof bytes, 0)) > 0;) {
+    answer.append(bytes, static_cast<size_t>(got));
+  }
+  close(connection);
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK"));
+  return answer.substr(answer.find("\r\n\r\n") + 4);
+}
+
+class MetricsTest : public ::testing::Test {
+ protected:
+  // By name and labels, as they are written.
+  std::map<std::string, double> Scrape() {
+    std::map<std::string, double> samples;
+    for (const absl::string_view line : absl::StrSplit(Get(path_), '\n', absl::SkipEmpty())) {
+      if (line[0] == '#') continue;
+      const size_t space = line.rfind(' ');
+      double value = 0;
+      EXPECT_TRUE(absl::SimpleAtod(line.substr(space + 1), &value)) << line;
+      samples[std::string(line.substr(0, space))] = value;
+    }
+    return samples;
+  }
+
+  const Directory directory_;
+  const std::string path_ = directory_.path() + "/metrics.sock";
+  DaemonProcess daemon_{{"--sim-chips=2", absl::StrCat("--metrics-listen=unix:", path_),
+                         "--max-session-active-runs=3", "--session-min-ttl=50ms"}};
+  Client client_ = *Client::Connect(daemon_.address());
+};
+
+TEST_F(MetricsTest, TellsWhatHappened) {
+  std::map<std::string, double> before = Scrape();
+  EXPECT_EQ(before["ptod_sessions"], 0);
+  EXPECT_EQ(before["ptod_chip_cores{chip=\"1\"}"], 72);
+  EXPECT_EQ(before.count("ptod_chip_cores{chip=\"2\"}"), 0u);
+
+  absl::StatusOr<Session> session = client_.CreateSession();
+  ASSERT_THAT(session, IsOk());
+  ASSERT_THAT(session->CreateBuffer("x", 1, 1 << 20), IsOk());
+  GraphBuilder graph;
+  for (int i = 0; i < 100; ++i) graph.Task("noop", 1, {});
+  const absl::StatusOr<v1::Graph> registered = session->Register("g", graph);
+  ASSERT_THAT(registered, IsOk());
+  for (int i = 0; i < 40; ++i) {
+    const absl::StatusOr<pto::Run> run = session->Launch(registered->name());
+    ASSERT_THAT(run, IsOk());
+    ASSERT_THAT(run->Wait(), IsOk());
+  }
+  // Some that go on, and one too many.
+  GraphBuilder spin;
+  spin.Task("spin", 0, {}).Scalar(int64_t{3'600'000'000});
+  std::vector<pto::Run> spinning;
+  while (spinning.size() < 4) {
+    const absl::StatusOr<pto::Run> run = session->Submit(spin);
+    if (!run.ok()) break;
+    spinning.push_back(*run);
+  }
+  ASSERT_FALSE(spinning.empty());
+  ASSERT_LT(spinning.size(), 4u);
+  ASSERT_TRUE(Eventually([&] { return Scrape()["ptod_chip_busy_cores{chip=\"0\"}"] >= 1; }));
+  ASSERT_TRUE(
+      Eventually([&] { return Scrape()["ptod_chip_core_busy_seconds_total{chip=\"0\"}"] > 0.1; }));
+
+  std::map<std::string, double> now = Scrape();
+  EXPECT_EQ(now["ptod_sessions"], 1);
+  EXPECT_EQ(now["ptod_sessions_created_total"], 1);
+  EXPECT_EQ(now["ptod_buffers"], 1);
+  EXPECT_EQ(now["ptod_graphs"], 1);
+  EXPECT_EQ(now["ptod_runs_active"], static_cast<double>(spinning.size()));
+  EXPECT_EQ(now["ptod_runs_total{state=\"succeeded\"}"], 40);
+  EXPECT_EQ(now["ptod_chip_tasks_total{chip=\"1\"}"], 4000);
+  EXPECT_GE(now["ptod_chip_memory_used_bytes{chip=\"1\"}"], 1 << 20);
+  EXPECT_EQ(now["ptod_run_queue_seconds_count"], 40);
+  EXPECT_EQ(now["ptod_run_duration_seconds_count"], 40);
+  EXPECT_GE(now["ptod_dispatch_latency_seconds_count"], 2);
+  EXPECT_EQ(now["ptod_quota_refusals_total{reason=\"RUN_LIMIT\"}"], 1);
+  EXPECT_EQ(now["ptod_grpc_calls_total{method=\"pto.v1.RunService/LaunchGraph\",code=\"OK\"}"], 40);
+  EXPECT_EQ(
+      now["ptod_grpc_calls_total{method=\"pto.v1.SessionService/CreateSession\",code=\"OK\"}"], 1);
+  EXPECT_EQ(now["ptod_grpc_call_duration_seconds_count{method=\"pto.v1.RunService/LaunchGraph\"}"],
+            40);
+  EXPECT_GT(now["process_resident_memory_bytes"], 1e6);
+  EXPECT_GT(now["ptod_event_log_bytes"], 0);
+  EXPECT_EQ(now.count("ptod_grpc_calls_total{method=\"unknown\",code=\"OK\"}"), 0u);
+  for (const pto::Run& run : spinning) EXPECT_THAT(run.Cancel(), IsOk());
+}
+
+TEST_F(MetricsTest, TellsOfLeasesThatRanOut) {
+  SessionOptions options;
+  options.ttl = absl::Milliseconds(100);
+  absl::StatusOr<Session> session = client_.CreateSession(options);
+  ASSERT_THAT(session, IsOk());
+  session->Detach();
+  EXPECT_TRUE(Eventually([&] { return Scrape()["ptod_session_lease_expiries_total"] == 1; }));
+  EXPECT_EQ(Scrape()["ptod_sessions"], 0);
+}
+
+TEST_F(MetricsTest, TopShowsTheSame) {
+  absl::StatusOr<Session> session = client_.CreateSession();
+  ASSERT_THAT(session, IsOk());
+  GraphBuilder spin;
+  spin.Task("spin", 1, {}).Scalar(int64_t{3'600'000'000});
+  const absl::StatusOr<pto::Run> run = session->Submit(spin);
+  ASSERT_THAT(run, IsOk());
+  const ProgramResult top = RunPtoctl(daemon_.address(), {"top", "--once", "--interval", "200ms"});
+  EXPECT_EQ(top.exit_code, 0) << top.err;
+  EXPECT_THAT(top.out, AllOf(HasSubstr("1 sessions, 1 active runs"), HasSubstr("chips/1"),
+                             HasSubstr(session->name()), HasSubstr(run->name())));
+  EXPECT_EQ(top.out.find('\x1b'), std::string::npos) << "there is no terminal";
+}
+
+TEST(MetricsListenTest, OffByDefaultAndOnlyForThisMachine) {
+  const std::string ptod = Runfile("daemon/ptod");
+  const ProgramResult result =
+      RunProgram({ptod, "--listen=127.0.0.1:0", "--metrics-listen=0.0.0.0:9464"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("metrics_listen"));
+}
+
+}  // namespace
+}  // namespace pto::testing

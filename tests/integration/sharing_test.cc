@@ -1,0 +1,246 @@
+// What sessions of one daemon leave to each other: shares of a chip, and quotas.
+
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "runtime/base/error.h"
+#include "runtime/base/status_matchers.h"
+#include "tests/harness/daemon_process.h"
+#include "tests/integration/world.h"
+
+namespace pto::testing {
+namespace {
+
+v1::CreateSessionRequest SessionRequest(const std::string& client = "", uint32_t weight = 1) {
+  v1::CreateSessionRequest request;
+  request.set_session_id(UniqueId("share"));
+  request.mutable_ttl()->set_seconds(300);
+  request.set_client(client);
+  request.set_weight(weight);
+  return request;
+}
+
+std::string CreateSession(Api& api, const v1::CreateSessionRequest& request) {
+  const auto session = Call(*api.session, &v1::SessionService::Stub::CreateSession, request);
+  EXPECT_THAT(session, IsOk());
+  return session.ok() ? session->name() : "";
+}
+
+v1::Session GetSession(Api& api, const std::string& name) {
+  v1::GetSessionRequest request;
+  request.set_name(name);
+  const auto session = Call(*api.session, &v1::SessionService::Stub::GetSession, request);
+  EXPECT_THAT(session, IsOk());
+  return session.ok() ? *session : v1::Session();
+}
+
+// ---- shares of a chip
+
+// Tasks that keep a core for a while each, and do not wait for each other.
+v1::GraphSpec Spins(int count) {
+  constexpr int64_t kMicroseconds = 300;
+  v1::GraphSpec graph;
+  for (int i = 0; i < count; ++i) {
+    v1::TaskSpec& task = *graph.add_tasks();
+    task.set_kernel("spin");
+    task.set_chip("chips/0");
+    task.add_scalars()->set_i64(kMicroseconds);
+  }
+  return graph;
+}
+
+// One that wants more of the chip than it has, in one run or in many.
+class Greedy {
+ public:
+  Greedy(Api& api, uint32_t weight, int runs) : api_(api) {
+    constexpr int kTasks = 24'000;
+    const std::string session = CreateSession(api, SessionRequest("", weight));
+    for (int i = 0; i < runs; ++i) {
+      runs_.push_back(Submit(api, session, Spins(kTasks / runs)).name());
+    }
+  }
+
+  uint64_t done() {
+    uint64_t done = 0;
+    for (const std::string& run : runs_) done += GetRun(api_, run).tasks_done();
+    return done;
+  }
+
+ private:
+  Api& api_;
+  std::vector<std::string> runs_;
+};
+
+// The first one's part of what both get while both want all.
+double ShareOfFirst(uint32_t first_weight, int first_runs, uint32_t second_weight,
+                    int second_runs) {
+  constexpr uint64_t kCounted = 6000;
+  DaemonProcess daemon({"--sim-chips=1", "--sim-clusters=1", "--drain-grace=0s"});
+  Greedy first(daemon.api(), first_weight, first_runs);
+  Greedy second(daemon.api(), second_weight, second_runs);
+  // The first one was alone for a while.
+  EXPECT_TRUE(Eventually([&] { return second.done() > 100; }));
+  const uint64_t first_before = first.done();
+  const uint64_t second_before = second.done();
+  uint64_t first_got = 0;
+  uint64_t second_got = 0;
+  EXPECT_TRUE(Eventually([&] {
+    first_got = first.done() - first_before;
+    second_got = second.done() - second_before;
+    return first_got + second_got >= kCounted;
+  }));
+  const double share = static_cast<double>(first_got) / static_cast<double>(first_got + second_got);
+  std::cout << "weights " << first_weight << ":" << second_weight << ", runs " << first_runs << ":"
+            << second_runs << ": the first got " << 100 * share << " %\n";
+  return share;
+}
+
+TEST(ShareTest, TwoGreedySessionsGetHalfEach) {
+  const double share = ShareOfFirst(1, 1, 1, 1);
+  EXPECT_GE(share, 0.45);
+  EXPECT_LE(share, 0.55);
+}
+
+TEST(ShareTest, ManyRunsGetNoMoreThanOne) {
+  const double share = ShareOfFirst(1, 8, 1, 1);
+  EXPECT_GE(share, 0.45);
+  EXPECT_LE(share, 0.55);
+}
+
+TEST(ShareTest, WeightsOfThreeToOne) {
+  const double share = ShareOfFirst(3, 1, 1, 1);
+  EXPECT_GE(share, 0.70);
+  EXPECT_LE(share, 0.80);
+}
+
+// ---- quotas
+
+class QuotaTest : public ::testing::Test {
+ protected:
+  Api& api() { return daemon_.api(); }
+
+  absl::Status TryBuffer(const std::string& session, const std::string& id, uint64_t bytes) {
+    v1::CreateBuffersRequest request;
+    request.set_parent(session);
+    v1::BufferSpec& spec = *request.add_buffers();
+    spec.set_buffer_id(id);
+    spec.set_chip("chips/0");
+    spec.set_bytes(bytes);
+    return Call(*api().buffer, &v1::BufferService::Stub::CreateBuffers, request).status();
+  }
+
+  absl::Status TryDomain(const std::string& session, const std::string& id) {
+    v1::CreateDomainRequest request;
+    request.set_parent(session);
+    request.set_domain_id(id);
+    request.add_chips("chips/0");
+    request.add_chips("chips/1");
+    request.set_signal_count(1);
+    return Call(*api().domain, &v1::DomainService::Stub::CreateDomain, request).status();
+  }
+
+  absl::Status TrySubmit(const std::string& session, v1::GraphSpec graph) {
+    return Call(*api().run, &v1::RunService::Stub::SubmitRun,
+                SubmitRequest(session, std::move(graph)))
+        .status();
+  }
+
+  DaemonProcess daemon_{{"--sim-chips=2", "--max-session-device-bytes=1M",
+                         "--max-client-device-bytes=1536K", "--max-session-windows=4",
+                         "--max-session-tasks=10", "--max-client-active-runs=2",
+                         "--max-client-sessions=3", "--session-min-ttl=10ms", "--drain-grace=0s"}};
+};
+
+void ExpectQuota(const absl::Status& status, const Reason& reason, const Quota& wanted) {
+  EXPECT_THAT(status, HasReason(reason));
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  const absl::optional<ErrorDetail> detail = GetErrorDetail(status);
+  ASSERT_TRUE(detail.has_value() && detail->quota.has_value());
+  EXPECT_EQ(detail->quota->name, wanted.name);
+  EXPECT_EQ(detail->quota->limit, wanted.limit);
+  EXPECT_EQ(detail->quota->usage, wanted.usage);
+  EXPECT_EQ(detail->quota->requested, wanted.requested);
+}
+
+TEST_F(QuotaTest, MemoryOfASessionAndOfItsClient) {
+  const std::string first = CreateSession(api(), SessionRequest("one"));
+  const std::string second = CreateSession(api(), SessionRequest("one"));
+  const std::string other = CreateSession(api(), SessionRequest("two"));
+  ASSERT_THAT(TryBuffer(first, "a", 768 << 10), IsOk());
+  ExpectQuota(TryBuffer(first, "b", 512 << 10), reason::kQuotaMemory,
+              {"max_session_device_bytes", 1 << 20, 768 << 10, 512 << 10});
+  ASSERT_THAT(TryBuffer(second, "a", 512 << 10), IsOk());
+  ExpectQuota(TryBuffer(second, "b", 512 << 10), reason::kQuotaMemory,
+              {"max_client_device_bytes", 1536 << 10, 1280 << 10, 512 << 10});
+  EXPECT_THAT(TryBuffer(other, "a", 1 << 20), IsOk());
+  DeleteSession(api(), first);
+  EXPECT_THAT(TryBuffer(second, "b", 512 << 10), IsOk());
+  EXPECT_EQ(GetSession(api(), second).usage().device_bytes(), 1u << 20);
+  EXPECT_EQ(GetSession(api(), second).client(), "one");
+}
+
+TEST_F(QuotaTest, WhatAnExpiredSessionHadIsBack) {
+  v1::CreateSessionRequest request = SessionRequest("one");
+  request.mutable_ttl()->set_seconds(1);
+  const std::string forgotten = CreateSession(api(), request);
+  ASSERT_THAT(TryBuffer(forgotten, "a", 1 << 20), IsOk());
+  ASSERT_THAT(TrySubmit(forgotten, Spin(absl::Minutes(10))), IsOk());
+  const std::string next = CreateSession(api(), SessionRequest("one"));
+  EXPECT_THAT(TryBuffer(next, "a", 1 << 20), HasReason(reason::kQuotaMemory));
+  EXPECT_TRUE(Eventually([&] { return GetChip(api(), 0).memory_used_bytes() == 0; }));
+  EXPECT_THAT(TryBuffer(next, "a", 1 << 20), IsOk());
+  // Its run counts until the kernel has noticed that it is to stop.
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(Eventually([&] { return TrySubmit(next, Spin(absl::Minutes(10))).ok(); }));
+  }
+}
+
+TEST_F(QuotaTest, Windows) {
+  const std::string session = CreateSession(api(), SessionRequest("one"));
+  ASSERT_THAT(TryDomain(session, "a"), IsOk());
+  ASSERT_THAT(TryDomain(session, "b"), IsOk());
+  EXPECT_EQ(GetSession(api(), session).usage().windows(), 4u);
+  const absl::Status refused = TryDomain(session, "c");
+  ExpectQuota(refused, reason::kQuotaWindows, {"max_session_windows", 4, 4, 1});
+  v1::DeleteDomainRequest remove;
+  remove.set_name(session + "/domains/a");
+  ASSERT_THAT(Call(*api().domain, &v1::DomainService::Stub::DeleteDomain, remove), IsOk());
+  EXPECT_THAT(TryDomain(session, "c"), IsOk());
+}
+
+TEST_F(QuotaTest, RunsAndTasks) {
+  const std::string first = CreateSession(api(), SessionRequest("one"));
+  const std::string second = CreateSession(api(), SessionRequest("one"));
+  ExpectQuota(TrySubmit(first, Noops(11)), reason::kQuotaTasks, {"max_session_tasks", 10, 0, 11});
+  const v1::Run run = Submit(api(), first, Spin(absl::Minutes(10)));
+  EXPECT_EQ(GetSession(api(), first).usage().tasks(), 1u);
+  ExpectQuota(TrySubmit(first, Noops(10)), reason::kQuotaTasks, {"max_session_tasks", 10, 1, 10});
+  Submit(api(), second, Spin(absl::Minutes(10)));
+  ExpectQuota(TrySubmit(second, Noops(1)), reason::kQuotaRuns, {"max_client_active_runs", 2, 2, 1});
+  CancelRun(api(), run.name());
+  WaitForRun(api(), run.name());
+  EXPECT_TRUE(Eventually([&] { return TrySubmit(second, Noops(1)).ok(); }));
+  EXPECT_EQ(GetSession(api(), first).usage().tasks(), 0u);
+}
+
+TEST_F(QuotaTest, Sessions) {
+  std::vector<std::string> sessions;
+  for (int i = 0; i < 3; ++i) sessions.push_back(CreateSession(api(), SessionRequest("one")));
+  ExpectQuota(Call(*api().session, &v1::SessionService::Stub::CreateSession, SessionRequest("one"))
+                  .status(),
+              reason::kQuotaSessions, {"max_client_sessions", 3, 3, 1});
+  CreateSession(api(), SessionRequest("two"));
+  DeleteSession(api(), sessions[0]);
+  EXPECT_TRUE(Eventually([&] {
+    return Call(*api().session, &v1::SessionService::Stub::CreateSession, SessionRequest("one"))
+        .ok();
+  }));
+}
+
+}  // namespace
+}  // namespace pto::testing
