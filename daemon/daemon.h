@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "daemon/config/config.pb.h"
 #include "daemon/core/node.h"
+#include "daemon/explain/explainer.h"
 #include "daemon/health/health_service.h"
 #include "daemon/rpc/server.h"
 #include "daemon/services/buffer_service.h"
@@ -41,6 +42,8 @@ class Daemon {
   void BeginDrain(absl::string_view reason);
   // Waits for the runs, at most `timeout`. Returns whether all have ended.
   bool WaitDrained(absl::Duration timeout) { return node_.WaitIdle(timeout); }
+  // Writes down how everything is, soon: to the state directory, or to the log.
+  void Dump(std::string why) { explainer_.Dump(std::move(why)); }
   // Cancels what still runs.
   void CancelRuns();
   // Cancels what is left, ends the streams and stops serving.
@@ -53,6 +56,7 @@ class Daemon {
   std::unique_ptr<FileLock> state_lock_;
   std::vector<std::unique_ptr<SocketGuard>> guards_;
   Node node_;
+  Explainer explainer_;
   HealthService health_;
   NodeService node_service_;
   SessionService session_service_;

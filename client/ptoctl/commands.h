@@ -24,5 +24,6 @@ void AddCompletionCommand(CLI::App& app, Context& context);
 void AddSubmitCommand(CLI::App& runs, Context& context);
 void AddStreamCommand(CLI::App& runs, Context& context);
 void AddEventsCommand(CLI::App& runs, Context& context);
+void AddExplainCommand(CLI::App& runs, Context& context);
 
 }  // namespace pto::ptoctl

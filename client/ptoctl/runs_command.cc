@@ -97,6 +97,7 @@ void AddRunsCommand(CLI::App& app, Context& context) {
   CLI::App* cancel = AddVerb(*runs, context, "cancel", "Ask a run to stop", options, &Cancel);
   cancel->add_option("--reason", options->reason, "Why, for the run's error");
   AddEventsCommand(*runs, context);
+  AddExplainCommand(*runs, context);
 }
 
 }  // namespace pto::ptoctl

@@ -41,6 +41,8 @@ constexpr Setting kSettings[] = {
     {"log_level", "log-level", "info", true, "debug, info, warning or error"},
     {"log_format", "log-format", "text", true, "text or json"},
     {"drain_grace", "drain-grace", "10s", false, "time for runs to end when the daemon stops"},
+    {"stall_after", "stall-after", "30s", false,
+     "time without progress after which a run is reported as stalled; 0 means never"},
     {"session.default_ttl", "session-default-ttl", "30s", true,
      "time that a session lives without renewal when its client does not say"},
     {"session.min_ttl", "session-min-ttl", "1s", true, "shortest time to live of a session"},
