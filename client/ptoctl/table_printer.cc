@@ -220,9 +220,9 @@ void TablePrinter::Explanation(const v1::ExplainRunResponse& explanation) {
   };
   line("run", explanation.run());
   line("verdict", v1::ExplainRunResponse::Verdict_Name(explanation.verdict()));
-  line("state", absl::StrCat(v1::Run::State_Name(explanation.state()), ", ",
-                             explanation.tasks_done(), "/", explanation.tasks_total(),
-                             " tasks done"));
+  line("state",
+       absl::StrCat(v1::Run::State_Name(explanation.state()), ", ", explanation.tasks_done(), "/",
+                    explanation.tasks_total(), " tasks done"));
   if (explanation.has_since_last_progress()) {
     line("idle for", DurationText(seconds(explanation.since_last_progress())));
   }
@@ -231,19 +231,18 @@ void TablePrinter::Explanation(const v1::ExplainRunResponse& explanation) {
   if (explanation.blocked_size() == 0) return;
   Table table({"TASK", "NAME", "KERNEL", "KIND", "HAVE", "WANT", "AGE", "CAN END", "WHY"});
   for (const v1::ExplainRunResponse::BlockedTask& task : explanation.blocked()) {
-    table.Add(
-        {absl::StrCat(task.task(),
-                      task.task_count() > 1 ? absl::StrCat(" +", task.task_count() - 1) : ""),
-         task.task_name(), task.kernel(),
-         v1::ExplainRunResponse::BlockedTask::Kind_Name(task.kind()),
-         task.has_have() ? absl::StrCat(static_cast<int64_t>(task.have())) : "",
-         task.kind() == v1::ExplainRunResponse::BlockedTask::PREDECESSORS ||
-                 task.kind() == v1::ExplainRunResponse::BlockedTask::KERNEL ||
-                 task.kind() == v1::ExplainRunResponse::BlockedTask::TURN
-             ? ""
-             : absl::StrCat(static_cast<int64_t>(task.want())),
-         task.has_age() ? DurationText(seconds(task.age())) : "",
-         task.can_be_satisfied() ? "yes" : "NO", task.reason()});
+    table.Add({absl::StrCat(task.task(),
+                            task.task_count() > 1 ? absl::StrCat(" +", task.task_count() - 1) : ""),
+               task.task_name(), task.kernel(),
+               v1::ExplainRunResponse::BlockedTask::Kind_Name(task.kind()),
+               task.has_have() ? absl::StrCat(static_cast<int64_t>(task.have())) : "",
+               task.kind() == v1::ExplainRunResponse::BlockedTask::PREDECESSORS ||
+                       task.kind() == v1::ExplainRunResponse::BlockedTask::KERNEL ||
+                       task.kind() == v1::ExplainRunResponse::BlockedTask::TURN
+                   ? ""
+                   : absl::StrCat(static_cast<int64_t>(task.want())),
+               task.has_age() ? DurationText(seconds(task.age())) : "",
+               task.can_be_satisfied() ? "yes" : "NO", task.reason()});
   }
   out_ << table.Format();
   if (explanation.more_blocked() > 0) {
@@ -293,10 +292,9 @@ void TablePrinter::Event(const v1::Event& event, const v1::GraphSpec* graph) {
                               event.dropped().count());
       break;
     case v1::Event::kStalled:
-      out_ << absl::StrFormat(
-          "%6d %s stalled: %s: %s\n", event.sequence(), event.stalled().run(),
-          v1::ExplainRunResponse::Verdict_Name(event.stalled().verdict()),
-          event.stalled().summary());
+      out_ << absl::StrFormat("%6d %s stalled: %s: %s\n", event.sequence(), event.stalled().run(),
+                              v1::ExplainRunResponse::Verdict_Name(event.stalled().verdict()),
+                              event.stalled().summary());
       break;
     case v1::Event::EVENT_NOT_SET:
       break;

@@ -80,9 +80,7 @@ class RunTurn {
   // For those who explain, without locks: numbers of runs that it was put behind, as far as there
   // is room; 0 is none. Some may have passed.
   static constexpr size_t kShownBefore = 4;
-  uint64_t shown_before(size_t i) const {
-    return shown_before_[i].load(std::memory_order_relaxed);
-  }
+  uint64_t shown_before(size_t i) const { return shown_before_[i].load(std::memory_order_relaxed); }
 
  protected:
   // The number by which others are told of this one. Before it enters.

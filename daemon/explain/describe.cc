@@ -114,9 +114,9 @@ std::string Describer::WhyStuck(size_t run, const Obstacle& obstacle) const {
   if (!obstacle.cycle.empty()) {
     absl::StrAppend(&text, "; these wait for each other: ", TaskTexts(run, obstacle.cycle));
   } else if (!obstacle.ended.empty()) {
-    absl::StrAppend(&text, "; nothing that is queued or running notifies it: ",
-                    TaskTexts(run, obstacle.ended), " could have, but ",
-                    obstacle.ended.size() == 1 ? "has" : "have", " ended");
+    absl::StrAppend(
+        &text, "; nothing that is queued or running notifies it: ", TaskTexts(run, obstacle.ended),
+        " could have, but ", obstacle.ended.size() == 1 ? "has" : "have", " ended");
   } else {
     absl::StrAppend(&text, "; no task that is queued or running notifies it");
   }
@@ -176,7 +176,8 @@ std::string Describer::CoresText(const Obstacle& obstacle) const {
                         " of ", now_.executors, " executors sleep");
   }
   return absl::StrCat("is ready and waits for one of the ", CoreName(obstacle.core_kind, 2), " of ",
-                      chip, ": ", obstacle.have, " free");
+                      chip, ": ", obstacle.have, " free",
+                      obstacle.have > 0 ? ", and threads are busy or about to take it" : "");
 }
 
 void Describer::Fill(size_t run, const Obstacle& obstacle, Blocked* out) const {
@@ -287,14 +288,15 @@ v1::ExplainRunResponse Describer::Describe(absl::Span<const size_t> parts,
     const Blocked& first = response.blocked(0);
     const std::string name =
         first.task_name().empty() ? "" : absl::StrCat(" '", first.task_name(), "'");
-    absl::StrAppend(&summary, ": ",
-                    first.kind() == Blocked::TURN ? ""
-                                                  : absl::StrCat("task ", first.task(), name, " "),
-                    first.reason());
+    absl::StrAppend(
+        &summary, ": ",
+        first.kind() == Blocked::TURN ? "" : absl::StrCat("task ", first.task(), name, " "),
+        first.reason());
     if (first.has_age()) {
-      absl::StrAppend(&summary, " (for ", TimeText(absl::Seconds(first.age().seconds()) +
-                                                   absl::Nanoseconds(first.age().nanos())),
-                      ")");
+      absl::StrAppend(
+          &summary, " (for ",
+          TimeText(absl::Seconds(first.age().seconds()) + absl::Nanoseconds(first.age().nanos())),
+          ")");
     }
   }
   response.set_summary(std::move(summary));

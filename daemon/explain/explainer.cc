@@ -116,6 +116,8 @@ void Explainer::Explain(std::string session, std::string id, size_t max_tasks, D
     v1::ExplainRunResponse response;
     if (ExplainLive(names::ChildName(session, "runs", id), max_tasks, &response)) {
       (*shared)(std::move(response));
+      // As any call, this one extends the lease.
+      reports_->Post([this, session] { (void)node_.sessions().Use(session); });
       return;
     }
     const bool handed_on =
@@ -206,11 +208,11 @@ void Explainer::TellStall(const v1::ExplainRunResponse& stalled) const {
   (*entry)->Tell();
   LogEntry event;
   event.time = node_.clock().WallTime();
-  event.event = RunStall{std::shared_ptr<const RunRecord>(*entry, &(*entry)->record()),
-                         stalled.verdict(),
-                         absl::Seconds(stalled.since_last_progress().seconds()) +
-                             absl::Nanoseconds(stalled.since_last_progress().nanos()),
-                         stalled.summary()};
+  event.event =
+      RunStall{std::shared_ptr<const RunRecord>(*entry, &(*entry)->record()), stalled.verdict(),
+               absl::Seconds(stalled.since_last_progress().seconds()) +
+                   absl::Nanoseconds(stalled.since_last_progress().nanos()),
+               stalled.summary()};
   (*session)->log().Append(absl::MakeSpan(&event, 1));
 }
 

@@ -119,9 +119,9 @@ absl::StatusOr<std::string> StateDump::Write(const std::vector<std::string>& lin
   const std::string directory = state_dir_ + "/dumps";
   std::error_code error;
   std::filesystem::create_directories(directory, error);
-  const std::string path = absl::StrFormat(
-      "%s/%s-%06d.jsonl", directory,
-      absl::FormatTime("%Y%m%dT%H%M%S", time, absl::UTCTimeZone()), next_++);
+  const std::string path =
+      absl::StrFormat("%s/%s-%06d.jsonl", directory,
+                      absl::FormatTime("%Y%m%dT%H%M%S", time, absl::UTCTimeZone()), next_++);
   std::ofstream file(path);
   for (const std::string& line : lines) file << line << '\n';
   file.close();

@@ -45,6 +45,7 @@ absl::Status NodeService::GetNode(const v1::GetNodeRequest&, v1::Node* response)
   response->add_capabilities("predicates");
   response->add_capabilities("open-runs");
   response->add_capabilities("domains");
+  response->add_capabilities("explain");
   const Limits& limits = node_.limits();
   v1::Limits* out = response->mutable_limits();
   out->set_max_graph_tasks(limits.max_graph_tasks);

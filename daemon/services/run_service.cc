@@ -55,11 +55,10 @@ void RunService::Register(rpc::Server& server) {
   server.Unary(&Async::RequestGetRun, &service_, Handler(this, &RunService::GetRun));
   server.Unary(&Async::RequestCancelRun, &service_, Handler(this, &RunService::CancelRun));
   server.Unary(&Async::RequestListRuns, &service_, Handler(this, &RunService::ListRuns));
-  server.Unary(
-      &Async::RequestExplainRun, &service_,
-      [this](rpc::UnaryCallPtr<v1::ExplainRunRequest, v1::ExplainRunResponse> call) {
-        ExplainRun(std::move(call));
-      });
+  server.Unary(&Async::RequestExplainRun, &service_,
+               [this](rpc::UnaryCallPtr<v1::ExplainRunRequest, v1::ExplainRunResponse> call) {
+                 ExplainRun(std::move(call));
+               });
   server.ClientStream(&Async::RequestSubmitPackedRun, &service_,
                       [this](const grpc::ServerContext&) { return NewPackedRun(node_); });
   server.ClientStream(&Async::RequestRegisterPackedGraph, &service_,
@@ -205,17 +204,16 @@ absl::Status RunService::CancelRun(const v1::CancelRunRequest& request, v1::Run*
   return absl::OkStatus();
 }
 
-void RunService::ExplainRun(
-    rpc::UnaryCallPtr<v1::ExplainRunRequest, v1::ExplainRunResponse> call) {
+void RunService::ExplainRun(rpc::UnaryCallPtr<v1::ExplainRunRequest, v1::ExplainRunResponse> call) {
   const absl::StatusOr<names::Child> child =
       names::ParseChild(call->request().name(), "runs", "name");
   if (!child.ok()) return call->Finish(child.status());
   uint32_t max_tasks = call->request().max_tasks();
   if (max_tasks > kMaxExplained) {
-    return call->Finish(Error(reason::kFieldInvalid,
-                              absl::StrCat("max_tasks is at most ", kMaxExplained))
-                            .At("max_tasks")
-                            .With("have", max_tasks));
+    return call->Finish(
+        Error(reason::kFieldInvalid, absl::StrCat("max_tasks is at most ", kMaxExplained))
+            .At("max_tasks")
+            .With("have", max_tasks));
   }
   if (max_tasks == 0) max_tasks = kDefaultExplained;
   const auto shared =

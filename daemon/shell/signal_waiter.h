@@ -8,8 +8,8 @@
 namespace pto {
 
 // Receives SIGTERM, SIGINT and SIGQUIT by waiting for them, so that no code runs in a signal
-// handler. Make it before any thread starts: threads inherit that they are blocked. Ignores SIGPIPE:
-// a peer that goes is an error of write, not the end of the daemon.
+// handler. Make it before any thread starts: threads inherit that they are blocked. Ignores
+// SIGPIPE: a peer that goes is an error of write, not the end of the daemon.
 class SignalWaiter {
  public:
   SignalWaiter();

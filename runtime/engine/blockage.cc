@@ -318,9 +318,8 @@ absl::optional<TaskPlace> Blockage::HeldUpBy(const TaskPlace& sender) const {
     return absl::nullopt;
   }
   // It has ended, or stuck tasks keep the cores that it needs.
-  if (CapacityFor(sender.run, sender.task) ||
-      (run.ready.empty() && run.gangs_waiting == 0 &&
-       !WaitsFor(sender.run, sender.task).has_value())) {
+  if (CapacityFor(sender.run, sender.task) || (run.ready.empty() && run.gangs_waiting == 0 &&
+                                               !WaitsFor(sender.run, sender.task).has_value())) {
     return absl::nullopt;
   }
   for (size_t r = 0; r < now_.runs.size(); ++r) {

@@ -80,14 +80,14 @@ class Blockage {
 
   const EngineNow& now_;
   absl::flat_hash_map<const void*, std::vector<TaskPlace>> senders_;
-  std::vector<std::vector<bool>> stuck_;        // by run and place in RunNow::waiting
-  std::vector<std::vector<uint32_t>> pending_;  // by run and task: see WaitsFor; empty: nothing
+  std::vector<std::vector<bool>> stuck_;         // by run and place in RunNow::waiting
+  std::vector<std::vector<uint32_t>> pending_;   // by run and task: see WaitsFor; empty: nothing
   std::vector<std::vector<uint32_t>> hopeless_;  // the same for stuck tasks only
   std::vector<bool> has_stuck_;
   std::vector<bool> can_begin_;
-  std::vector<bool> open_acts_;  // of runs that are parts of an open one
+  std::vector<bool> open_acts_;                     // of runs that are parts of an open one
   std::vector<std::array<uint32_t, 4>> available_;  // by chip and pto_core
-  std::vector<bool> gets_cores_;                     // whether CanGetCores
+  std::vector<bool> gets_cores_;                    // whether CanGetCores
   uint64_t budget_;  // of steps; when it is used up nothing more is taken to be stuck
 };
 

@@ -28,12 +28,25 @@ uint32_t Diagnosis::FreeCores(uint32_t chip, pto_core kind) const {
   }
   uint32_t free = 0;
   for (uint32_t cluster = 0; cluster < n; ++cluster) {
-    const uint32_t vectors = (taken[n + 2 * cluster] ? 0 : 1) + (taken[n + 2 * cluster + 1] ? 0 : 1);
+    const uint32_t vectors =
+        (taken[n + 2 * cluster] ? 0 : 1) + (taken[n + 2 * cluster + 1] ? 0 : 1);
     if (kind == PTO_AIC) free += taken[cluster] ? 0 : 1;
     if (kind == PTO_AIV) free += vectors;
     if (kind == PTO_MIX) free += !taken[cluster] && vectors == 2 ? 1 : 0;
   }
   return free;
+}
+
+bool Diagnosis::ThreadsAreBusy() const {
+  // Cores with blocks that do not wait: each has a thread.
+  size_t busy = 0;
+  for (const ChipNow& chip : now_.chips) busy += chip.cores.size();
+  for (const RunNow& run : now_.runs) {
+    for (const WaitingTask& task : run.waiting) {
+      for (const WaitNote& note : task.waits) busy -= note.core >= 0 && busy > 0 ? 1 : 0;
+    }
+  }
+  return busy > 0 && busy >= now_.executors;
 }
 
 Obstacle Diagnosis::OfNote(size_t r, const WaitingTask& task, const WaitNote& note) const {
@@ -60,9 +73,9 @@ Obstacle Diagnosis::OfNote(size_t r, const WaitingTask& task, const WaitNote& no
     if ((run.image().tasks()[task.task].traits & kTaskGang) == 0) return obstacle;
     obstacle.kind = Obstacle::Kind::kBarrier;
     obstacle.has_have = true;
-    obstacle.have = std::count_if(
-        task.waits.begin(), task.waits.end(),
-        [&](const WaitNote& other) { return other.address == note.address; });
+    obstacle.have = std::count_if(task.waits.begin(), task.waits.end(), [&](const WaitNote& other) {
+      return other.address == note.address;
+    });
     obstacle.want = run.image().calls(task.task);
     obstacle.can_end = !stuck;
     return obstacle;
@@ -71,9 +84,9 @@ Obstacle Diagnosis::OfNote(size_t r, const WaitingTask& task, const WaitNote& no
   const SignalWord word{const_cast<void*>(note.address), note.dtype};
   obstacle.has_have = word.valid();
   if (obstacle.has_have) obstacle.have = word.Load();
-  obstacle.element = static_cast<uint64_t>(static_cast<const std::byte*>(note.address) -
-                                           slot.memory->data()) /
-                     std::max<uint64_t>(kernels::DtypeSize(note.dtype), 1);
+  obstacle.element =
+      static_cast<uint64_t>(static_cast<const std::byte*>(note.address) - slot.memory->data()) /
+      std::max<uint64_t>(kernels::DtypeSize(note.dtype), 1);
   const std::vector<TaskPlace>& senders = blockage_.Senders(note);
   for (const TaskPlace& sender : senders) {
     if (obstacle.peers.size() < kFew && !(sender == place) && blockage_.CanAct(sender)) {
@@ -130,10 +143,15 @@ void Diagnosis::AddReady(size_t r, int64_t idle_ns, std::vector<Obstacle>* obsta
     obstacle.have = FreeCores(ready.chip, ready.kind);
     obstacle.want = 1;
     obstacle.can_end = blockage_.Available(ready.chip, ready.kind) > 0;
-    if (obstacle.have > 0 && idle_ns >= kThreadNs) obstacle.kind = Obstacle::Kind::kThread;
+    // A gang may have reserved those that look free.
+    const bool idle_core = obstacle.have > 0 && now_.chips[ready.chip].gang_run == nullptr;
+    if (idle_core && idle_ns >= kThreadNs && !ThreadsAreBusy()) {
+      obstacle.kind = Obstacle::Kind::kThread;
+    }
     for (const CoreNow& core : now_.chips[ready.chip].cores) {
-      const auto holder = std::find_if(now_.runs.begin(), now_.runs.end(),
-                                       [&](const RunNow& run) { return run.run.get() == core.run; });
+      const auto holder = std::find_if(now_.runs.begin(), now_.runs.end(), [&](const RunNow& run) {
+        return run.run.get() == core.run;
+      });
       if (holder == now_.runs.end() || core.task >= holder->image().task_count()) continue;
       const TaskPlace place{static_cast<size_t>(holder - now_.runs.begin()), core.task};
       if (obstacle.peers.size() < kFew &&

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/types/optional.h"
 #include "runtime/engine/blockage.h"
 #include "runtime/engine/engine_now.h"
 
@@ -96,6 +97,8 @@ class Diagnosis {
   uint64_t AddPredecessors(size_t run, size_t room, std::vector<Obstacle>* obstacles) const;
   Verdict VerdictOf(size_t run, int64_t idle_ns, int64_t stall_ns,
                     const std::vector<Obstacle>& obstacles) const;
+  // Whether all executors are in kernels.
+  bool ThreadsAreBusy() const;
   uint32_t FreeCores(uint32_t chip, pto_core kind) const;
 
   const EngineNow& now_;

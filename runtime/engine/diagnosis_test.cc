@@ -23,10 +23,7 @@ SlowTask Wait(uint32_t word, int64_t value, std::vector<uint32_t> after = {}) {
   return {.kernel = "wait", .after = std::move(after), .word = word, .scalars = {PTO_GE, value, 0}};
 }
 SlowTask Notify(uint32_t word, int64_t value, std::vector<uint32_t> after = {}) {
-  return {.kernel = "notify",
-          .after = std::move(after),
-          .word = word,
-          .scalars = {PTO_ADD, value}};
+  return {.kernel = "notify", .after = std::move(after), .word = word, .scalars = {PTO_ADD, value}};
 }
 
 class DiagnosisTest : public ::testing::Test {
@@ -283,8 +280,7 @@ TEST_F(DiagnosisTest, ARunThatIsBehindAnother) {
 }
 
 TEST_F(DiagnosisTest, ACopyIsNotADeadlock) {
-  auto run = node_.Start(
-      {{.kernel = "copy_async", .from = 0, .to = 8, .count = 4}}, nothing_);
+  auto run = node_.Start({{.kernel = "copy_async", .from = 0, .to = 8, .count = 4}}, nothing_);
   EXPECT_TRUE(node_.engine->RunOne());
   const RunDiagnosis found = Explain(run);
   EXPECT_EQ(found.verdict, Verdict::kProgressing);

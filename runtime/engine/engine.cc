@@ -231,7 +231,8 @@ void Engine::AddActive(const std::shared_ptr<Run>& run) {
 std::shared_ptr<Run> Engine::RemoveActive(Run& run) {
   MutexLock lock(mutex_);
   Run* const next = run.next_.load(std::memory_order_relaxed);
-  (run.previous_ != nullptr ? run.previous_->next_ : active_).store(next, std::memory_order_release);
+  (run.previous_ != nullptr ? run.previous_->next_ : active_)
+      .store(next, std::memory_order_release);
   if (next != nullptr) next->previous_ = run.previous_;
   // Between the change of the list and the look at the flag. Look sets the flag, reads this count
   // and then the list: so either it sees the list without the run, or it is seen here.

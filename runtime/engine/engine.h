@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/timer.h"
@@ -125,7 +126,11 @@ class Engine {
   std::shared_ptr<Run> RemoveActive(Run& run);
   // Lets go of the runs that were kept for Look, unless it is at work.
   void ForgetKept();
-  RunNow LookAt(Run& run) const;
+  // ---- parts of Look
+  // The runs that have not ended, with what they own.
+  std::vector<std::shared_ptr<Run>> CollectRuns(EngineNow* now);
+  void LookAtTasks(Run& run, RunNow* seen) const;
+  void LookAtWaits(Run& run, absl::Span<const WaitNote> notes, RunNow* seen) const;
   // Those for which `select` is true.
   std::vector<std::shared_ptr<Run>> ActiveIf(const std::function<bool(const Run&)>& select) const;
 

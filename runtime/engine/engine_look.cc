@@ -57,6 +57,40 @@ ChipNow LookAtQueue(const ReadyQueue& queue, const Chip& chip) {
   return now;
 }
 
+bool SameTasks(const RunNow& a, const RunNow& b) {
+  return a.begun == b.begun && a.counts.done == b.counts.done &&
+         a.gangs_waiting == b.gangs_waiting &&
+         std::equal(a.ready.begin(), a.ready.end(), b.ready.begin(), b.ready.end(),
+                    [](const ReadyNow& x, const ReadyNow& y) {
+                      return x.chip == y.chip && x.kind == y.kind && x.count == y.count;
+                    });
+}
+
+// Those that have a core for a block that does not wait.
+absl::flat_hash_set<const Run*> RunsOnCores(const std::vector<ChipNow>& chips,
+                                            const NotesByRun& notes) {
+  const auto key = [](uint64_t chip, uint32_t core) { return chip << 32 | core; };
+  absl::flat_hash_set<uint64_t> waiting;
+  for (const auto& [run, of_run] : notes) {
+    for (const WaitNote& note : of_run) {
+      if (note.core >= 0) waiting.insert(key(note.chip, static_cast<uint32_t>(note.core)));
+    }
+  }
+  absl::flat_hash_set<const Run*> runs;
+  for (size_t chip = 0; chip < chips.size(); ++chip) {
+    for (const CoreNow& core : chips[chip].cores) {
+      bool waits = waiting.contains(key(chip, core.core));
+      if (core.kind == PTO_MIX) {
+        // Of a cluster any lane may wait.
+        const uint32_t vector = chips[chip].clusters + 2 * core.core;
+        waits |= waiting.contains(key(chip, vector)) || waiting.contains(key(chip, vector + 1));
+      }
+      if (!waits) runs.insert(core.run);
+    }
+  }
+  return runs;
+}
+
 }  // namespace
 
 void Engine::ForgetKept() {
@@ -79,33 +113,7 @@ void Engine::ForgetKept() {
   }
 }
 
-RunNow Engine::LookAt(Run& run) const {
-  RunNow now;
-  now.begun = run.begun_.load(std::memory_order_acquire);
-  now.stopping = run.stopping();
-  now.linked = run.links_ != nullptr;
-  now.state = run.state();
-  now.counts = run.counts();
-  const GraphImage& image = run.image();
-  for (const uint32_t chip : image.chips()) {
-    for (const pto_core kind : kKinds) {
-      const Flow& flow = run.flow(chip, kind);
-      ReadyNow ready{chip, kind, flow.shown_count.load(std::memory_order_relaxed),
-                     flow.shown_first.load(std::memory_order_relaxed)};
-      if (ready.count > 0 && ready.first < image.task_count()) now.ready.push_back(ready);
-    }
-  }
-  now.gangs_waiting = static_cast<uint32_t>(
-      std::max<int64_t>(run.gangs_waiting_.load(std::memory_order_relaxed), 0));
-  return now;
-}
-
-EngineNow Engine::Look() {
-  EngineNow now;
-  now.now_ns = clock_.NowNanos();
-  now.executors = executors();
-  now.sleeping_executors =
-      static_cast<uint32_t>(std::max(scheduler_.parking().sleepers(), int32_t{0}));
+std::vector<std::shared_ptr<Run>> Engine::CollectRuns(EngineNow* now) {
   std::vector<std::shared_ptr<Run>> runs;
   looking_.store(true, std::memory_order_seq_cst);
   (void)active_count_.load(std::memory_order_seq_cst);
@@ -115,103 +123,99 @@ EngineNow Engine::Look() {
     if (IsFinal(run->state_.load(std::memory_order_seq_cst))) continue;
     std::shared_ptr<Run> held = run->weak_from_this().lock();
     if (held == nullptr) continue;
-    now.runs.emplace_back();
-    now.runs.back().slots = run->spec_.slots;
-    now.runs.back().observer = run->spec_.observer;
+    RunNow& seen = now->runs.emplace_back();
+    seen.run = held;
+    seen.slots = run->spec_.slots;
+    seen.observer = run->spec_.observer;
+    seen.linked = run->links_ != nullptr;
     runs.push_back(std::move(held));
   }
   looking_.store(false, std::memory_order_seq_cst);
   ForgetKept();
+  return runs;
+}
 
-  for (size_t i = 0; i < runs.size(); ++i) {
-    RunNow seen = LookAt(*runs[i]);
-    seen.run = runs[i];
-    seen.slots = std::move(now.runs[i].slots);
-    seen.observer = std::move(now.runs[i].observer);
-    now.runs[i] = std::move(seen);
+void Engine::LookAtTasks(Run& run, RunNow* seen) const {
+  seen->begun = run.begun_.load(std::memory_order_acquire);
+  seen->stopping = run.stopping();
+  seen->state = run.state();
+  seen->counts = run.counts();
+  seen->ready.clear();
+  const GraphImage& image = run.image();
+  for (const uint32_t chip : image.chips()) {
+    for (const pto_core kind : kKinds) {
+      const Flow& flow = run.flow(chip, kind);
+      const ReadyNow ready{chip, kind, flow.shown_count.load(std::memory_order_relaxed),
+                           flow.shown_first.load(std::memory_order_relaxed)};
+      if (ready.count > 0 && ready.first < image.task_count()) seen->ready.push_back(ready);
+    }
   }
-  const WaitBoard& board = scheduler_.board();
-  for (int look = 0; look < kLooks; ++look) {
-    const NotesByRun before = ByRun(board.Read());
+  seen->gangs_waiting = static_cast<uint32_t>(
+      std::max<int64_t>(run.gangs_waiting_.load(std::memory_order_relaxed), 0));
+}
+
+void Engine::LookAtWaits(Run& run, absl::Span<const WaitNote> notes, RunNow* seen) const {
+  seen->waiting.clear();
+  absl::flat_hash_map<uint32_t, size_t> places;
+  for (const WaitNote& note : notes) {
+    if (note.task >= run.image().task_count()) continue;  // of a run that was here before
+    const auto [place, is_new] = places.try_emplace(note.task, seen->waiting.size());
+    if (is_new) seen->waiting.push_back({note.task, false, {}});
+    seen->waiting[place->second].waits.push_back(note);
+  }
+  // All that keeps the run from ending, and does nothing.
+  int64_t at_rest = run.gangs_waiting_.load(std::memory_order_relaxed) +
+                    run.links_waiting_.load(std::memory_order_relaxed);
+  for (const ReadyNow& ready : seen->ready) at_rest += ready.count;
+  for (WaitingTask& task : seen->waiting) {
+    const uint32_t left =
+        run.counters_[task.task].load(std::memory_order_acquire) & ~Run::kFailedBit;
+    task.whole = left == task.waits.size();
+    if (task.whole) ++at_rest;
+  }
+  seen->moves = seen->begun && run.outstanding_.load(std::memory_order_acquire) != at_rest;
+  std::sort(seen->waiting.begin(), seen->waiting.end(),
+            [](const WaitingTask& a, const WaitingTask& b) { return a.task < b.task; });
+}
+
+EngineNow Engine::Look() {
+  EngineNow now;
+  now.now_ns = clock_.NowNanos();
+  now.executors = executors();
+  now.sleeping_executors =
+      static_cast<uint32_t>(std::max(scheduler_.parking().sleepers(), int32_t{0}));
+  const std::vector<std::shared_ptr<Run>> runs = CollectRuns(&now);
+  bool all_steady = false;
+  for (int look = 0; look < kLooks && !all_steady; ++look) {
+    const NotesByRun before = ByRun(scheduler_.board().Read());
     now.chips.clear();
     for (const Chip& chip : chips_) {
       now.chips.push_back(LookAtQueue(scheduler_.queue(chip.index), chip));
       now.chips.back().ended_tasks = scheduler_.ended(chip.index);
     }
-    // Of each core that is kept by a block that waits.
-    absl::flat_hash_set<uint64_t> waiting_cores;
-    const auto key = [](uint64_t chip, uint32_t core) { return chip << 32 | core; };
-    for (const auto& [run, notes] : before) {
-      for (const WaitNote& note : notes) {
-        if (note.core < 0) continue;
-        waiting_cores.insert(key(note.chip, static_cast<uint32_t>(note.core)));
-      }
-    }
-    absl::flat_hash_set<const Run*> on_cores;
-    for (size_t chip = 0; chip < now.chips.size(); ++chip) {
-      for (const CoreNow& core : now.chips[chip].cores) {
-        // Of a cluster any lane may wait.
-        const uint32_t n = now.chips[chip].clusters;
-        const bool waits =
-            waiting_cores.contains(key(chip, core.core)) ||
-            (core.kind == PTO_MIX && (waiting_cores.contains(key(chip, n + 2 * core.core)) ||
-                                      waiting_cores.contains(key(chip, n + 2 * core.core + 1))));
-        if (!waits) on_cores.insert(core.run);
-      }
-    }
-    bool all_steady = true;
+    const absl::flat_hash_set<const Run*> on_cores = RunsOnCores(now.chips, before);
     for (size_t i = 0; i < runs.size(); ++i) {
       RunNow& seen = now.runs[i];
       if (seen.steady) continue;
-      Run& run = *runs[i];
-      seen.waiting.clear();
-      absl::flat_hash_map<uint32_t, size_t> places;
-      if (const auto found = before.find(&run); found != before.end()) {
-        for (const WaitNote& note : found->second) {
-          if (note.task >= run.image().task_count()) continue;  // of a run that was here before
-          const auto [place, is_new] = places.try_emplace(note.task, seen.waiting.size());
-          if (is_new) seen.waiting.push_back({note.task, false, {}});
-          seen.waiting[place->second].waits.push_back(note);
-        }
-      }
-      int64_t at_rest = run.gangs_waiting_.load(std::memory_order_relaxed) +
-                        run.links_waiting_.load(std::memory_order_relaxed);
-      for (const ReadyNow& ready : seen.ready) at_rest += ready.count;
-      for (WaitingTask& task : seen.waiting) {
-        const uint32_t left =
-            run.counters_[task.task].load(std::memory_order_acquire) & ~Run::kFailedBit;
-        task.whole = left == task.waits.size();
-        if (task.whole) ++at_rest;
-      }
-      const int64_t outstanding = run.outstanding_.load(std::memory_order_acquire);
-      seen.moves = !seen.begun ? false : outstanding != at_rest || on_cores.contains(&run);
-      std::sort(seen.waiting.begin(), seen.waiting.end(),
-                [](const WaitingTask& a, const WaitingTask& b) { return a.task < b.task; });
+      LookAtTasks(*runs[i], &seen);
+      const auto notes = before.find(runs[i].get());
+      LookAtWaits(*runs[i], notes == before.end() ? absl::Span<const WaitNote>() : notes->second,
+                  &seen);
+      seen.moves |= on_cores.contains(runs[i].get());
     }
-    // A wait that was there before and is there now was there all the time, so the rest was seen
-    // while these tasks stood still.
-    const NotesByRun after = ByRun(board.Read());
+    // A wait that was there before and is there now was there all the time: so all between was
+    // seen while the tasks that wait stood still.
+    const NotesByRun after = ByRun(scheduler_.board().Read());
+    all_steady = true;
     for (size_t i = 0; i < runs.size(); ++i) {
       RunNow& seen = now.runs[i];
       if (seen.steady) continue;
-      RunNow again = LookAt(*runs[i]);
-      seen.steady = SameNotes(before, after, runs[i].get()) && again.begun == seen.begun &&
-                    again.counts.done == seen.counts.done &&
-                    again.gangs_waiting == seen.gangs_waiting &&
-                    std::equal(again.ready.begin(), again.ready.end(), seen.ready.begin(),
-                               seen.ready.end(), [](const ReadyNow& a, const ReadyNow& b) {
-                                 return a.chip == b.chip && a.kind == b.kind && a.count == b.count;
-                               });
-      if (seen.steady) continue;
-      all_steady = false;
-      again.run = std::move(seen.run);
-      again.slots = std::move(seen.slots);
-      again.observer = std::move(seen.observer);
-      again.waiting = std::move(seen.waiting);
-      again.moves = true;
-      seen = std::move(again);
+      RunNow again;
+      LookAtTasks(*runs[i], &again);
+      seen.steady = SameNotes(before, after, runs[i].get()) && SameTasks(seen, again);
+      if (!seen.steady) seen.moves = seen.begun;
+      all_steady &= seen.steady;
     }
-    if (all_steady) break;
   }
   return now;
 }

@@ -33,9 +33,8 @@ struct Flow {
   bool empty() const { return head == kNone && roots.empty(); }
   // After each change, by so many tasks more or less.
   void Show(int64_t more) {
-    shown_count.store(
-        static_cast<uint32_t>(shown_count.load(std::memory_order_relaxed) + more),
-        std::memory_order_relaxed);
+    shown_count.store(static_cast<uint32_t>(shown_count.load(std::memory_order_relaxed) + more),
+                      std::memory_order_relaxed);
     shown_first.store(empty() ? kNone : first(), std::memory_order_relaxed);
   }
   // When it is not empty.

@@ -67,9 +67,8 @@ class Ring {
     // One after the other, so that it is known which one is dropped.
     TaskRef before = graph.Task("noop", 0, {}).Name("begin");
     for (uint32_t rank = 0; rank < kRanks; ++rank) {
-      before = graph.Notify(signals[rank], 1, v1::ADD)
-                   .Name(absl::StrCat("tell-", rank))
-                   .After(before);
+      before =
+          graph.Notify(signals[rank], 1, v1::ADD).Name(absl::StrCat("tell-", rank)).After(before);
     }
     for (uint32_t rank = 0; rank < kRanks; ++rank) {
       const TaskRef hear =
