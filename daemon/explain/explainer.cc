@@ -19,7 +19,7 @@ namespace {
 // How often the engine is looked at while there are runs, at most and at least.
 constexpr absl::Duration kOften = absl::Milliseconds(10);
 constexpr absl::Duration kSeldom = absl::Seconds(1);
-// While there are none.
+// While there are none, at least.
 constexpr absl::Duration kIdle = absl::Seconds(5);
 
 // Dumps that nobody asked for are no more frequent than this.
@@ -154,7 +154,7 @@ std::chrono::nanoseconds Explainer::Tick() {
   const bool has_failed = failed != failed_runs_;
   if (node_.engine().active_runs() == 0 && !has_failed) {
     progress_ = {};
-    return absl::ToChronoNanoseconds(kIdle);
+    return absl::ToChronoNanoseconds(std::clamp(options_.stall_after, kSeldom, kIdle));
   }
   const EngineNow now = Look();
   bool has_stalled = false;
