@@ -66,7 +66,7 @@ TEST(EngineLookTest, WhileASchedulerIsHeldWithItsLock) {
   if (!kHasFailpoints) GTEST_SKIP() << "this build has no failpoints";
   const std::string path = absl::StrCat(::testing::TempDir(), "/scheduler");
   std::remove(path.c_str());
-  ASSERT_TRUE(failpoint::Set(absl::StrCat("engine.scheduler=hold:", path)).ok());
+  ASSERT_TRUE(failpoint::Set(absl::StrCat("engine.scheduler=hold:", path, "*1")).ok());
   const KernelBody nothing = [](uint32_t, const pto_context&) { return 0; };
   SlowEngine node({1}, 1);
   auto run = node.Start({{}, {}}, nothing);

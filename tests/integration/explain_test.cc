@@ -165,7 +165,7 @@ TEST_F(ExplainTest, ADroppedNotificationOfFourChips) {
 TEST_F(ExplainTest, WhileTheSchedulerIsHeld) {
   const std::string release = absl::StrCat(::testing::TempDir(), "/explain-release");
   std::filesystem::remove(release);
-  const Failpoints failpoints(absl::StrCat("engine.scheduler=hold:", release));
+  const Failpoints failpoints(absl::StrCat("engine.scheduler=hold:", release, "*1"));
   DaemonProcess daemon({"--sim-chips=4"});
   Ring ring(daemon.address());
   const pto::Run run = ring.Launch();
