@@ -53,7 +53,7 @@ TEST(LoadConfigTest, PointsAtTheMistake) {
   EXPECT_EQ(Refusal("listen: 'unix:/a'\n  sim_chip { count: 4 }\n"),
             "ptod.conf:2:3: there is no setting 'sim_chip' here; expected one of listen, "
             "allow_remote, sim_chips, state_dir, executor_threads, log_level, log_format, "
-            "drain_grace, session, limits");
+            "drain_grace, session, limits, stall_after");
   EXPECT_THAT(Refusal("sim_chips {\n  chips: 4\n}\n"), StartsWith("ptod.conf:2:3: "));
   EXPECT_THAT(Refusal("sim_chips { chips: 4 }"),
               HasSubstr("expected one of count, clusters, memory_bytes, profile"));
