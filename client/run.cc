@@ -34,6 +34,16 @@ absl::StatusOr<v1::Run> Run::Cancel(absl::string_view reason, absl::Duration tim
                        core_->DeadlineOf(timeout), internal::Retry::kOnce);
 }
 
+absl::StatusOr<v1::ExplainRunResponse> Run::Explain(uint32_t max_tasks,
+                                                    absl::Duration timeout) const {
+  v1::ExplainRunRequest request;
+  request.set_name(name());
+  request.set_max_tasks(max_tasks);
+  return core_->CallOn(*session_, "ExplainRun", core_->transport().run,
+                       &v1::RunService::Stub::PrepareAsyncExplainRun, request,
+                       core_->DeadlineOf(timeout), internal::Retry::kOnce);
+}
+
 absl::StatusOr<EventStream> Run::Events() const {
   PTO_RETURN_IF_ERROR(session_->status());
   WatchOptions options;

@@ -37,6 +37,10 @@ class Run {
   // Asks the run to stop, and returns at once; it may still be CANCELLING.
   absl::StatusOr<v1::Run> Cancel(absl::string_view reason = "",
                                  absl::Duration timeout = kDefaultTimeout) const;
+  // Why the run is not done; of at most `max_tasks` of its tasks, zero means 16. Answered also
+  // while the daemon's scheduler stands still.
+  absl::StatusOr<v1::ExplainRunResponse> Explain(uint32_t max_tasks = 0,
+                                                 absl::Duration timeout = kDefaultTimeout) const;
   // The run's events from the first; the stream ends when the run has. Does not wait for the
   // daemon.
   absl::StatusOr<EventStream> Events() const;

@@ -83,12 +83,13 @@ constexpr absl::string_view kWorkServices[] = {"pto.v1.RunService", "pto.v1.Sess
 
 Daemon::Daemon(const DaemonConfig& config, std::shared_ptr<Journal> journal, std::string boot_id)
     : node_(NodeOptions(config, std::move(journal), std::move(boot_id))),
+      explainer_(node_, {ToDuration(config.stall_after()), config.state_dir()}),
       node_service_(node_, std::string(kVersion), std::string(kRevision)),
       session_service_(node_),
       buffer_service_(node_),
       kernel_service_(node_),
       domain_service_(node_),
-      run_service_(node_),
+      run_service_(node_, explainer_),
       event_service_(node_) {}
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const DaemonConfig& config) {
@@ -201,6 +202,7 @@ void Daemon::Stop() {
   CancelRuns();
   event_service_.StopStreams();
   run_service_.StopStreams();
+  explainer_.Stop();
   health_.Stop();
   server_->Shutdown(absl::Now() + kShutdownGrace);
   server_.reset();

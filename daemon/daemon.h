@@ -10,6 +10,7 @@
 #include "daemon/broker/broker.h"
 #include "daemon/config/config.pb.h"
 #include "daemon/core/node.h"
+#include "daemon/explain/explainer.h"
 #include "daemon/health/health_service.h"
 #include "daemon/metrics/endpoint.h"
 #include "daemon/rpc/server.h"
@@ -45,6 +46,8 @@ class Daemon {
   void BeginDrain(absl::string_view reason);
   // Waits for the runs, at most `timeout`. Returns whether all have ended.
   bool WaitDrained(absl::Duration timeout) { return node_.WaitIdle(timeout); }
+  // Writes down how everything is, soon: to the state directory, or to the log.
+  void Dump(std::string why) { explainer_.Dump(std::move(why)); }
   // Cancels what still runs.
   void CancelRuns();
   // Cancels what is left, ends the streams and stops serving.
@@ -63,6 +66,7 @@ class Daemon {
   std::vector<std::unique_ptr<SocketGuard>> guards_;
   std::shared_ptr<Journal> journal_;  // nullptr without a state directory
   Node node_;
+  Explainer explainer_;
   HealthService health_;
   NodeService node_service_;
   SessionService session_service_;

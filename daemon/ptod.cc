@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -23,6 +24,7 @@
 #include "daemon/shell/systemd_notifier.h"
 #include "daemon/version.h"
 #include "runtime/base/error.h"
+#include "runtime/base/failpoint.h"
 #include "runtime/base/log.h"
 
 namespace pto {
@@ -63,7 +65,8 @@ int Serve(const config::v1::DaemonConfig& config, SignalWaiter& signals) {
            {"boot_id", daemon.node().boot_id()}});
   LogNotify(systemd.Ready(absl::StrCat("serving on ", addresses)));
 
-  const int signal = signals.Wait();
+  int signal = signals.Wait();
+  for (; signal == SIGQUIT; signal = signals.Wait()) daemon.Dump("SIGQUIT");
   PTO_LOG(kInfo, "stopping", {{"signal", strsignal(signal)}});
   LogNotify(systemd.Stopping("draining"));
   daemon.BeginDrain(absl::StrCat("ptod received ", strsignal(signal)));
@@ -71,7 +74,10 @@ int Serve(const config::v1::DaemonConfig& config, SignalWaiter& signals) {
   const absl::Time until = absl::Now() + absl::Seconds(config.drain_grace().seconds()) +
                            absl::Nanoseconds(config.drain_grace().nanos());
   while (!daemon.WaitDrained(absl::Milliseconds(50)) && absl::Now() < until) {
-    if (signals.WaitFor(absl::ZeroDuration()).has_value()) {
+    const absl::optional<int> next = signals.WaitFor(absl::ZeroDuration());
+    if (next == SIGQUIT) {
+      daemon.Dump("SIGQUIT");
+    } else if (next.has_value()) {
       PTO_LOG(kWarning, "a second signal: not waiting any longer", {});
       break;
     }
@@ -112,6 +118,14 @@ int Main(int argc, char** argv) {
   SetLog(level, format);
   // A limit on the size of files is a write that fails, no reason to die.
   std::signal(SIGXFSZ, SIG_IGN);
+  if (const char* const failpoints = std::getenv("PTOD_FAILPOINTS")) {
+    const absl::Status set = failpoint::Set(failpoints);
+    if (!set.ok()) {
+      PrintError(set);
+      return kExitUsage;
+    }
+    PTO_LOG(kWarning, "failpoints are set", {{"failpoints", failpoints}});
+  }
   // Before any thread: all of them inherit the mask.
   SignalWaiter signals;
   return Serve(command->config, signals);

@@ -27,5 +27,6 @@ void AddSubmitCommand(CLI::App& runs, Context& context);
 void AddStreamCommand(CLI::App& runs, Context& context);
 void AddEventsCommand(CLI::App& runs, Context& context);
 void AddTraceCommand(CLI::App& runs, Context& context);
+void AddExplainCommand(CLI::App& runs, Context& context);
 
 }  // namespace pto::ptoctl

@@ -49,6 +49,9 @@ void JsonPrinter::Signals(const v1::Domain& /*domain*/, uint32_t /*first*/,
 void JsonPrinter::Notified(const v1::NotifyResponse& response) { PrintObject(response, out_); }
 void JsonPrinter::Runs(absl::Span<const v1::Run> runs) { PrintArray(runs, out_); }
 void JsonPrinter::Run(const v1::Run& run) { PrintObject(run, out_); }
+void JsonPrinter::Explanation(const v1::ExplainRunResponse& explanation) {
+  PrintObject(explanation, out_);
+}
 
 void JsonPrinter::Event(const v1::Event& event, const v1::GraphSpec* /*graph*/) {
   lines_ = true;

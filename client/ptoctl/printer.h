@@ -38,6 +38,9 @@ class Printer {
   // One run with all that is known.
   virtual void Run(const v1::Run& run) = 0;
 
+  // Why a run is not done.
+  virtual void Explanation(const v1::ExplainRunResponse& explanation) = 0;
+
   // One event as it arrives. `graph` gives names to tasks; nullptr when it is not known.
   virtual void Event(const v1::Event& event, const v1::GraphSpec* graph) = 0;
   // After the last event.

@@ -133,6 +133,26 @@ TEST(TablePrinterTest, Runs) {
   EXPECT_EQ(Table([](Printer& p) { p.Runs({}); }), "RUN  STATE  TASKS  AGE  TIME  ERROR\n");
 }
 
+TEST(TablePrinterTest, Explanations) {
+  const auto explanation = Parse<v1::ExplainRunResponse>(R"(verdict: DEADLOCKED
+      since_last_progress { seconds: 2 } run: "sessions/s1/runs/r1" state: RUNNING tasks_total: 9
+      tasks_done: 6 summary: "Nothing helps" more_blocked: 3
+      blocked { task: 4 task_name: "hear" kernel: "wait" kind: SIGNAL has_have: true
+                have: 18446744073709551615 want: 1 age { seconds: 2 } reason: "waits" }
+      blocked { task: 5 kernel: "noop" kind: PREDECESSORS can_be_satisfied: true task_count: 2
+                reason: "waits for task 4" })");
+  EXPECT_EQ(Table([&](Printer& p) { p.Explanation(explanation); }),
+            "run:       sessions/s1/runs/r1\n"
+            "verdict:   DEADLOCKED\n"
+            "state:     RUNNING, 6/9 tasks done\n"
+            "idle for:  2 s\n"
+            "summary:   Nothing helps\n"
+            "TASK  NAME  KERNEL  KIND          HAVE  WANT  AGE  CAN END  WHY\n"
+            "4     hear  wait    SIGNAL        -1    1     2 s  NO       waits\n"
+            "5 +1  -     noop    PREDECESSORS  -     -     -    yes      waits for task 4\n"
+            "3 more are blocked\n");
+}
+
 TEST(TablePrinterTest, OneRun) {
   EXPECT_EQ(Table([](Printer& p) { p.Run(FailedRun()); }),
             "run:       sessions/s1/runs/r1\n"
@@ -264,6 +284,9 @@ TEST(JsonPrinterTest, WritesDetailsOfErrors) {
 TEST(NamePrinterTest, PrintsNamesOnly) {
   EXPECT_EQ(Names([](Printer& p) { p.Chips({Chip()}); }), "chips/0\n");
   EXPECT_EQ(Names([](Printer& p) { p.Run(FailedRun()); }), "sessions/s1/runs/r1\n");
+  EXPECT_EQ(
+      Names([](Printer& p) { p.Explanation(Parse<v1::ExplainRunResponse>("verdict: STALLED")); }),
+      "STALLED\n");
 }
 
 }  // namespace

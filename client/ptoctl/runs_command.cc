@@ -98,6 +98,7 @@ void AddRunsCommand(CLI::App& app, Context& context) {
   cancel->add_option("--reason", options->reason, "Why, for the run's error");
   AddEventsCommand(*runs, context);
   AddTraceCommand(*runs, context);
+  AddExplainCommand(*runs, context);
 }
 
 }  // namespace pto::ptoctl

@@ -211,6 +211,45 @@ void TablePrinter::Run(const v1::Run& run) {
   for (const v1::Status& error : run.more_errors()) line("error", error.message());
 }
 
+void TablePrinter::Explanation(const v1::ExplainRunResponse& explanation) {
+  const auto seconds = [](const google::protobuf::Duration& duration) {
+    return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
+  };
+  const auto line = [this](absl::string_view key, absl::string_view value) {
+    if (!value.empty()) out_ << absl::StrFormat("%-10s %s\n", absl::StrCat(key, ":"), value);
+  };
+  line("run", explanation.run());
+  line("verdict", v1::ExplainRunResponse::Verdict_Name(explanation.verdict()));
+  line("state",
+       absl::StrCat(v1::Run::State_Name(explanation.state()), ", ", explanation.tasks_done(), "/",
+                    explanation.tasks_total(), " tasks done"));
+  if (explanation.has_since_last_progress()) {
+    line("idle for", DurationText(seconds(explanation.since_last_progress())));
+  }
+  line("summary", explanation.summary());
+  if (explanation.inconsistent()) line("note", "tasks moved while they were looked at");
+  if (explanation.blocked_size() == 0) return;
+  Table table({"TASK", "NAME", "KERNEL", "KIND", "HAVE", "WANT", "AGE", "CAN END", "WHY"});
+  for (const v1::ExplainRunResponse::BlockedTask& task : explanation.blocked()) {
+    table.Add({absl::StrCat(task.task(),
+                            task.task_count() > 1 ? absl::StrCat(" +", task.task_count() - 1) : ""),
+               task.task_name(), task.kernel(),
+               v1::ExplainRunResponse::BlockedTask::Kind_Name(task.kind()),
+               task.has_have() ? absl::StrCat(static_cast<int64_t>(task.have())) : "",
+               task.kind() == v1::ExplainRunResponse::BlockedTask::PREDECESSORS ||
+                       task.kind() == v1::ExplainRunResponse::BlockedTask::KERNEL ||
+                       task.kind() == v1::ExplainRunResponse::BlockedTask::TURN
+                   ? ""
+                   : absl::StrCat(static_cast<int64_t>(task.want())),
+               task.has_age() ? DurationText(seconds(task.age())) : "",
+               task.can_be_satisfied() ? "yes" : "NO", task.reason()});
+  }
+  out_ << table.Format();
+  if (explanation.more_blocked() > 0) {
+    out_ << absl::StrFormat("%d more are blocked\n", explanation.more_blocked());
+  }
+}
+
 void TablePrinter::Tasks(const v1::TaskEvents& tasks, const v1::GraphSpec* graph) {
   for (int i = 0; i < tasks.task_size(); ++i) {
     const v1::TaskEvents::Outcome outcome =
@@ -251,6 +290,11 @@ void TablePrinter::Event(const v1::Event& event, const v1::GraphSpec* graph) {
     case v1::Event::kDropped:
       out_ << absl::StrFormat("%6d %d task events were dropped\n", event.sequence(),
                               event.dropped().count());
+      break;
+    case v1::Event::kStalled:
+      out_ << absl::StrFormat("%6d %s stalled: %s: %s\n", event.sequence(), event.stalled().run(),
+                              v1::ExplainRunResponse::Verdict_Name(event.stalled().verdict()),
+                              event.stalled().summary());
       break;
     case v1::Event::EVENT_NOT_SET:
       break;

@@ -25,6 +25,7 @@ class TablePrinter : public Printer {
   void Notified(const v1::NotifyResponse& response) override;
   void Runs(absl::Span<const v1::Run> runs) override;
   void Run(const v1::Run& run) override;
+  void Explanation(const v1::ExplainRunResponse& explanation) override;
   void Event(const v1::Event& event, const v1::GraphSpec* graph) override;
   void EndOfEvents() override;
   void Report(const job::v1::Report& report) override;

@@ -44,6 +44,8 @@ constexpr Setting kSettings[] = {
     {"broker", "broker", "auto", true,
      "auto, with a second socket by which local clients map their buffers, or off"},
     {"drain_grace", "drain-grace", "10s", false, "time for runs to end when the daemon stops"},
+    {"stall_after", "stall-after", "30s", false,
+     "time without progress after which a run is reported as stalled; 0 means never"},
     {"session.default_ttl", "session-default-ttl", "30s", true,
      "time that a session lives without renewal when its client does not say"},
     {"session.min_ttl", "session-min-ttl", "1s", true, "shortest time to live of a session"},

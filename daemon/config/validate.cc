@@ -176,6 +176,10 @@ absl::Status ValidateConfig(const DaemonConfig& config) {
   }
   PTO_RETURN_IF_ERROR(
       CheckDuration("drain_grace", config.drain_grace(), absl::ZeroDuration(), absl::Hours(24)));
+  if (ToDuration(config.stall_after()) != absl::ZeroDuration()) {
+    PTO_RETURN_IF_ERROR(CheckDuration("stall_after", config.stall_after(), absl::Milliseconds(10),
+                                      absl::Hours(24)));
+  }
   PTO_RETURN_IF_ERROR(CheckSession(config));
   PTO_RETURN_IF_ERROR(CheckJournal(config.journal()));
   return CheckLimits(config.limits());

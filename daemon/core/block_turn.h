@@ -13,9 +13,13 @@ namespace pto {
 // not wait for each other: their tasks do, where they have to.
 class BlockTurn final : public RunTurn {
  public:
-  // `run` stands for the run, and is only compared. Both functions are called at most once.
-  BlockTurn(const void* run, std::function<void()> on_turn, std::function<void(RunTurn&)> on_late)
-      : RunTurn(run), on_turn_(std::move(on_turn)), on_late_(std::move(on_late)) {}
+  // `run` stands for the run, and is only compared; `number` is the run's. Both functions are
+  // called at most once.
+  BlockTurn(const void* run, uint64_t number, std::function<void()> on_turn,
+            std::function<void(RunTurn&)> on_late)
+      : RunTurn(run), on_turn_(std::move(on_turn)), on_late_(std::move(on_late)) {
+    set_shown_number(number);
+  }
 
  protected:
   void OnTurn() override { on_turn_(); }

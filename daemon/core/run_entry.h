@@ -63,7 +63,9 @@ class RunEntry : public RunTurn, public std::enable_shared_from_this<RunEntry> {
  protected:
   using Waiters = std::vector<std::pair<uint64_t, Waiter>>;
 
-  explicit RunEntry(Options options) : options_(std::move(options)) {}
+  explicit RunEntry(Options options) : options_(std::move(options)) {
+    set_shown_number(options_.number);
+  }
 
   std::shared_ptr<Session> session() const { return options_.session.lock(); }
   RunRecord& mutable_record() { return options_.record; }

@@ -60,6 +60,8 @@ void RunTurn::WaitFor(const std::shared_ptr<RunTurn>& turn, RunTurn& before) {
   SpinLockHolder lock(before.lock_);
   if (before.passed_) return;
   turn->waits_.fetch_add(1, std::memory_order_relaxed);
+  turn->shown_before_[turn->before_count_++ % kShownBefore].store(before.shown_number_,
+                                                                  std::memory_order_relaxed);
   before.behind_.push_back(turn);
 }
 

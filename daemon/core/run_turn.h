@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -79,7 +80,14 @@ class RunTurn {
   // the other, however many end without having begun.
   void End();
 
+  // For those who explain, without locks: numbers of runs that it was put behind, as far as there
+  // is room; 0 is none. Some may have passed.
+  static constexpr size_t kShownBefore = 4;
+  uint64_t shown_before(size_t i) const { return shown_before_[i].load(std::memory_order_relaxed); }
+
  protected:
+  // The number by which others are told of this one. Before it enters.
+  void set_shown_number(uint64_t number) { shown_number_ = number; }
   // The turn has come: begins the run unless it has ended. Must not wait for it.
   virtual void OnTurn() = 0;
   // Leave came before the turn, and the turn has passed now: it is to be called once more.
@@ -101,11 +109,14 @@ class RunTurn {
   }
 
   const void* const group_ = nullptr;
+  uint64_t shown_number_ = 0;
+  std::array<std::atomic<uint64_t>, kShownBefore> shown_before_{};
 
   // ---- guarded by the queues' lock
   std::shared_ptr<const RunAccesses> accesses_;
   absl::InlinedVector<ActiveAccess, 2> active_;
   const RunTurn* last_behind_ = nullptr;
+  uint32_t before_count_ = 0;
   bool left_early_ = false;  // written before the run's end is counted below
 
   // Turns that have not passed, and one for Arrive.

@@ -158,7 +158,8 @@ absl::StatusOr<std::shared_ptr<const BoundSlots>> BindSlots(const GraphImage& im
           .With("have", memory->bytes())
           .With("want", slot.min_bytes + offset);
     }
-    result->slots[i] = {memory, offset};
+    // The name is the buffer's, which the result keeps.
+    result->slots[i] = {memory, offset, buffer->id};
     AddAccesses(image.slot_uses()[i], offset, buffer->queue, accesses.get());
     result->buffers.push_back(std::move(buffer));
   }

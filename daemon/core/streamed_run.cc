@@ -64,7 +64,7 @@ absl::Status StreamedRun::Append(GraphSegment segment) {
   Block block;
   block.tasks = segment.image->task_count();
   block.turn = std::make_shared<BlockTurn>(
-      this,
+      this, number(),
       [weak = std::weak_ptr<RunEntry>(weak_from_this())] {
         if (const auto self = std::static_pointer_cast<StreamedRun>(weak.lock())) {
           self->OnBlockTurn();

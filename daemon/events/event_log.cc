@@ -32,6 +32,8 @@ uint64_t EventLog::BytesOf(const LogEntry& entry) {
     }
   } else if (const auto* tasks = std::get_if<TaskBlock>(&entry.event)) {
     bytes += 64 + tasks->tasks.bytes();
+  } else if (const auto* stall = std::get_if<RunStall>(&entry.event)) {
+    bytes += stall->summary.size();
   }
   return bytes;
 }

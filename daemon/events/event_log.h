@@ -29,6 +29,14 @@ struct TaskBlock {
   PackedTasks tasks;
 };
 
+// A run does not go on.
+struct RunStall {
+  std::shared_ptr<const RunRecord> run;
+  int verdict = 0;  // as pto.v1.ExplainRunResponse.Verdict
+  absl::Duration idle;
+  std::string summary;
+};
+
 // The session itself has ended.
 struct SessionEnded {
   std::string why;
@@ -44,7 +52,7 @@ struct LogEntry {
   uint64_t sequence = 0;  // given by the log
   uint64_t count = 1;
   absl::Time time;
-  std::variant<RunEvent, TaskBlock, SessionEnded, Dropped> event;
+  std::variant<RunEvent, TaskBlock, RunStall, SessionEnded, Dropped> event;
   // For a task block: so many of its tasks were read earlier.
   uint64_t skip = 0;
 

@@ -160,6 +160,12 @@ void ToProto(const LogEntry& entry, Session& session, const std::string& boot_id
   } else if (const auto* tasks = std::get_if<TaskBlock>(&entry.event)) {
     proto->mutable_tasks()->set_run(tasks->run->name());
     AddTaskColumns(tasks->tasks, entry.skip, proto->mutable_tasks());
+  } else if (const auto* stall = std::get_if<RunStall>(&entry.event)) {
+    v1::RunStalled& out = *proto->mutable_stalled();
+    out.set_run(stall->run->name());
+    out.set_verdict(static_cast<v1::ExplainRunResponse::Verdict>(stall->verdict));
+    SetDuration(stall->idle, out.mutable_since_last_progress());
+    out.set_summary(stall->summary);
   } else if (std::holds_alternative<Dropped>(entry.event)) {
     proto->mutable_dropped()->set_last_sequence(std::get<Dropped>(entry.event).last_sequence);
     proto->mutable_dropped()->set_count(entry.count);

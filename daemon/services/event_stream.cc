@@ -104,6 +104,9 @@ bool EventStream::Wanted(const LogEntry& entry) const {
   if (const auto* tasks = std::get_if<TaskBlock>(&entry.event)) {
     return runs_.contains(tasks->run->id);
   }
+  if (const auto* stall = std::get_if<RunStall>(&entry.event)) {
+    return runs_.contains(stall->run->id);
+  }
   return true;
 }
 

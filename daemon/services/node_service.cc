@@ -48,6 +48,7 @@ absl::Status NodeService::GetNode(const v1::GetNodeRequest&, v1::Node* response)
   if (!broker_socket_.empty()) response->add_capabilities("broker");
   response->add_capabilities("chip-leases");
   if (node_.has_journal()) response->add_capabilities("journal");
+  response->add_capabilities("explain");
   const Limits& limits = node_.limits();
   v1::Limits* out = response->mutable_limits();
   out->set_max_graph_tasks(limits.max_graph_tasks);

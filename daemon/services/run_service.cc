@@ -28,6 +28,8 @@ using Async = v1::RunService::AsyncService;
 
 constexpr absl::Duration kDefaultWait = absl::Seconds(30);
 constexpr absl::string_view kAllSessions = "sessions/-";
+constexpr uint32_t kDefaultExplained = 16;
+constexpr uint32_t kMaxExplained = 1000;
 
 }  // namespace
 
@@ -54,7 +56,9 @@ void RunService::Register(rpc::Server& server) {
   server.Unary(&Async::RequestCancelRun, &service_, Handler(this, &RunService::CancelRun));
   server.Unary(&Async::RequestListRuns, &service_, Handler(this, &RunService::ListRuns));
   server.Unary(&Async::RequestExplainRun, &service_,
-               NotAvailable<v1::ExplainRunRequest, v1::ExplainRunResponse>("ExplainRun"));
+               [this](rpc::UnaryCallPtr<v1::ExplainRunRequest, v1::ExplainRunResponse> call) {
+                 ExplainRun(std::move(call));
+               });
   server.ClientStream(&Async::RequestSubmitPackedRun, &service_,
                       [this](const grpc::ServerContext&) { return NewPackedRun(node_); });
   server.ClientStream(&Async::RequestRegisterPackedGraph, &service_,
@@ -206,6 +210,27 @@ absl::Status RunService::CancelRun(const v1::CancelRunRequest& request, v1::Run*
                   .With("why", request.reason()));
   ToProto(entry->Status(), response);
   return absl::OkStatus();
+}
+
+void RunService::ExplainRun(rpc::UnaryCallPtr<v1::ExplainRunRequest, v1::ExplainRunResponse> call) {
+  const absl::StatusOr<names::Child> child =
+      names::ParseChild(call->request().name(), "runs", "name");
+  if (!child.ok()) return call->Finish(child.status());
+  uint32_t max_tasks = call->request().max_tasks();
+  if (max_tasks > kMaxExplained) {
+    return call->Finish(
+        Error(reason::kFieldInvalid, absl::StrCat("max_tasks is at most ", kMaxExplained))
+            .At("max_tasks")
+            .With("have", max_tasks));
+  }
+  if (max_tasks == 0) max_tasks = kDefaultExplained;
+  const auto shared =
+      std::make_shared<decltype(call)>(std::move(call));  // a function must be copyable
+  explainer_.Explain(child->session, child->id, max_tasks,
+                     [shared](absl::StatusOr<v1::ExplainRunResponse> response) {
+                       if (response.ok()) *(*shared)->response() = *std::move(response);
+                       (*shared)->Finish(response.status());
+                     });
 }
 
 absl::Status RunService::ListRuns(const v1::ListRunsRequest& request,

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/core/node.h"
+#include "daemon/explain/explainer.h"
 #include "daemon/graph/spec_decoder.h"
 #include "daemon/rpc/rhythm.h"
 #include "daemon/rpc/server.h"
@@ -14,10 +15,11 @@
 
 namespace pto {
 
-// Serves pto.v1.RunService. The node outlives it.
+// Serves pto.v1.RunService.
 class RunService {
  public:
-  explicit RunService(Node& node) : node_(node) {}
+  // Both outlive it.
+  RunService(Node& node, Explainer& explainer) : node_(node), explainer_(explainer) {}
 
   void Register(rpc::Server& server);
 
@@ -35,6 +37,7 @@ class RunService {
                            v1::DeleteGraphResponse* response);
   absl::Status GetRun(const v1::GetRunRequest& request, v1::Run* response);
   absl::Status CancelRun(const v1::CancelRunRequest& request, v1::Run* response);
+  void ExplainRun(rpc::UnaryCallPtr<v1::ExplainRunRequest, v1::ExplainRunResponse> call);
   absl::Status ListRuns(const v1::ListRunsRequest& request, v1::ListRunsResponse* response);
 
   GraphLimits Limits() const;
@@ -42,6 +45,7 @@ class RunService {
   absl::StatusOr<std::shared_ptr<RunEntry>> FindRun(const std::string& name);
 
   Node& node_;
+  Explainer& explainer_;
   rpc::Server* server_ = nullptr;
   StopList streams_;
   rpc::Rhythm launches_;  // of unary ones

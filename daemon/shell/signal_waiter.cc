@@ -12,6 +12,7 @@ SignalWaiter::SignalWaiter() {
   sigemptyset(&signals_);
   sigaddset(&signals_, SIGTERM);
   sigaddset(&signals_, SIGINT);
+  sigaddset(&signals_, SIGQUIT);
   pthread_sigmask(SIG_BLOCK, &signals_, &before_);
   struct sigaction ignore = {};
   ignore.sa_handler = SIG_IGN;

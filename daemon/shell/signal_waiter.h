@@ -7,9 +7,9 @@
 
 namespace pto {
 
-// Receives SIGTERM and SIGINT by waiting for them, so that no code runs in a signal handler.
-// Make it before any thread starts: threads inherit that both are blocked. Also ignores SIGPIPE:
-// a peer that goes is an error of write, not the end of the daemon.
+// Receives SIGTERM, SIGINT and SIGQUIT by waiting for them, so that no code runs in a signal
+// handler. Make it before any thread starts: threads inherit that they are blocked. Ignores
+// SIGPIPE: a peer that goes is an error of write, not the end of the daemon.
 class SignalWaiter {
  public:
   SignalWaiter();
@@ -18,7 +18,7 @@ class SignalWaiter {
   SignalWaiter(const SignalWaiter&) = delete;
   SignalWaiter& operator=(const SignalWaiter&) = delete;
 
-  // Waits for one of the two and returns it.
+  // Waits for one of them and returns it.
   int Wait();
   // The same, or nullopt when the time is up. A second signal means to hurry.
   absl::optional<int> WaitFor(absl::Duration timeout);

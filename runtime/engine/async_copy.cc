@@ -84,9 +84,13 @@ void AsyncCopy::CopyPiece(int64_t begin, int64_t end) {
   }
 }
 
+int64_t AsyncCopy::bytes() const {
+  return range_.size() * static_cast<int64_t>(kernels::DtypeSize(from_.dtype));
+}
+
 std::string AsyncCopy::Describe() const {
   const auto element = static_cast<int64_t>(kernels::DtypeSize(from_.dtype));
-  return absl::StrCat("a copy of ", range_.size() * element, " bytes, had ",
+  return absl::StrCat("a copy of ", bytes(), " bytes, had ",
                       next_.load(std::memory_order_relaxed) * element);
 }
 

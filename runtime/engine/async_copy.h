@@ -29,6 +29,7 @@ class AsyncCopy final : public Errand {
 
   // 0, and 1 when it is over.
   SignalWord done() { return {&done_, PTO_I64}; }
+  int64_t bytes() const;
   // "a copy of 4096 bytes, had 1024".
   std::string Describe() const;
 

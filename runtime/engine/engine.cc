@@ -47,13 +47,14 @@ Engine::~Engine() {
   while (true) {
     if (executors_.empty() && RunOne()) continue;
     MutexLock lock(mutex_);
-    if (active_ == nullptr) break;
+    if (active_.load(std::memory_order_relaxed) == nullptr) break;
     // Without executors, what kernels on threads of their own leave behind is for this one.
     no_runs_.WaitFor(mutex_, std::chrono::milliseconds(executors_.empty() ? 1 : 1000));
   }
   stopping_.store(true, std::memory_order_release);
   scheduler_.parking().Wake(executors_.size() + 1);
   for (std::thread& executor : executors_) executor.join();
+  ForgetKept();
 }
 
 std::shared_ptr<Run> Engine::Prepare(RunSpec spec) const {
@@ -153,7 +154,8 @@ std::vector<std::shared_ptr<Run>> Engine::ActiveIf(
     const std::function<bool(const Run&)>& select) const {
   std::vector<std::shared_ptr<Run>> selected;
   MutexLock lock(mutex_);
-  for (const Run* run = active_; run != nullptr; run = run->next_) {
+  for (const Run* run = active_.load(std::memory_order_relaxed); run != nullptr;
+       run = run->next_.load(std::memory_order_relaxed)) {
     if (select(*run)) selected.push_back(run->self_);
   }
   return selected;
@@ -223,19 +225,29 @@ void Engine::AddActive(const std::shared_ptr<Run>& run) {
   // can be stopped, also by those who have not found it here: its end waits for this lock.
   if (run->links_ == nullptr) run->outstanding_.store(1, std::memory_order_release);
   run->self_ = run;
-  run->next_ = active_;
-  if (active_ != nullptr) active_->previous_ = run.get();
-  active_ = run.get();
+  Run* const first = active_.load(std::memory_order_relaxed);
+  run->next_.store(first, std::memory_order_relaxed);
+  if (first != nullptr) first->previous_ = run.get();
+  active_.store(run.get(), std::memory_order_release);
   active_count_.fetch_add(1, std::memory_order_relaxed);
 }
 
 std::shared_ptr<Run> Engine::RemoveActive(Run& run) {
   MutexLock lock(mutex_);
-  (run.previous_ != nullptr ? run.previous_->next_ : active_) = run.next_;
-  if (run.next_ != nullptr) run.next_->previous_ = run.previous_;
-  active_count_.fetch_sub(1, std::memory_order_relaxed);
-  if (active_ == nullptr) no_runs_.NotifyAll();
-  return std::move(run.self_);
+  Run* const next = run.next_.load(std::memory_order_relaxed);
+  (run.previous_ != nullptr ? run.previous_->next_ : active_)
+      .store(next, std::memory_order_release);
+  if (next != nullptr) next->previous_ = run.previous_;
+  // Between the change of the list and the look at the flag. Look sets the flag, reads this count
+  // and then the list: so either it sees the list without the run, or it is seen here.
+  active_count_.fetch_sub(1, std::memory_order_seq_cst);
+  if (active_.load(std::memory_order_relaxed) == nullptr) no_runs_.NotifyAll();
+  if (!looking_.load(std::memory_order_seq_cst)) return std::move(run.self_);
+  Run* kept = kept_.load(std::memory_order_relaxed);
+  do {
+    run.next_kept_ = kept;
+  } while (!kept_.compare_exchange_weak(kept, &run, std::memory_order_acq_rel));
+  return nullptr;
 }
 
 void Engine::Finish(Run& run) {
@@ -253,24 +265,29 @@ void Engine::Finish(Run& run) {
       state = run.stop_state_;
     }
     run.ended_ns_.store(clock_.NowNanos(), std::memory_order_release);
-    run.state_.store(state, std::memory_order_release);
+    run.state_.store(state, std::memory_order_seq_cst);
   }
+  if (state == RunState::kFailed) failed_runs_.fetch_add(1, std::memory_order_relaxed);
   for (const TimerQueue::Id timer : timers) timers_->Cancel(timer);
-  run.spec_.slots.reset();
+  // Look sets its flag and then reads the state: it uses what the run owns only while that is not
+  // final. If it may be doing so, this goes with the run.
+  const bool seen = looking_.load(std::memory_order_seq_cst);
+  if (!seen) run.spec_.slots.reset();
   // Whoever waits for tasks that never ran must not wait for ever.
   if (run.links_ != nullptr && state != RunState::kSucceeded) {
     RunLinker(*services_).ReleaseRest(run);
   }
   if (run.spec_.observer != nullptr) run.spec_.observer->OnFinished(run);
-  run.spec_.observer.reset();
+  if (!seen) run.spec_.observer.reset();
   // Last, so that whoever waits for no active runs knows that all observers have been told.
-  RemoveActive(run);
+  RemoveActive(run).reset();
+  if (kept_.load(std::memory_order_relaxed) != nullptr) ForgetKept();
 }
 
 bool Engine::WaitIdle(absl::Duration timeout) {
   const auto until = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(timeout);
   MutexLock lock(mutex_);
-  while (active_ != nullptr) {
+  while (active_.load(std::memory_order_relaxed) != nullptr) {
     const auto left = until - std::chrono::steady_clock::now();
     if (left <= std::chrono::nanoseconds(0)) return false;
     no_runs_.WaitFor(mutex_, left);

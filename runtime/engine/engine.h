@@ -9,10 +9,12 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/timer.h"
 #include "runtime/chip/chip.h"
+#include "runtime/engine/engine_now.h"
 #include "runtime/engine/run.h"
 #include "runtime/engine/scheduler.h"
 
@@ -97,9 +99,16 @@ class Engine {
   // Changes a signal, one word of device memory, and lets those go on that waited for it.
   absl::Status Notify(void* address, pto_dtype dtype, pto_notify_op op, int64_t value);
 
+  // What there is now. Takes no lock and waits for nobody, whatever the engine's threads are doing
+  // or are stuck in; so what it says of several things may be of several moments. For one thread at
+  // a time.
+  EngineNow Look();
+
   // Waits of kernels and tasks for signals, copies and barriers. Exact only under no change.
   size_t waiting() const;
 
+  // Runs that have ended as failed.
+  uint64_t failed_runs() const { return failed_runs_.load(std::memory_order_relaxed); }
   uint64_t active_runs() const { return active_count_.load(std::memory_order_acquire); }
   // Waits until no run is active or `timeout` has passed. Returns whether none is.
   bool WaitIdle(absl::Duration timeout);
@@ -113,8 +122,15 @@ class Engine {
   void Finish(Run& run);
   void BeginLinked(const std::shared_ptr<Run>& run);
   void AddActive(const std::shared_ptr<Run>& run);
-  // Returns what kept the run alive.
+  // Returns what kept the run alive; or nullptr when Look may have the run, and keeps it.
   std::shared_ptr<Run> RemoveActive(Run& run);
+  // Lets go of the runs that were kept for Look, unless it is at work.
+  void ForgetKept();
+  // ---- parts of Look
+  // The runs that have not ended, with what they own.
+  std::vector<std::shared_ptr<Run>> CollectRuns(EngineNow* now);
+  void LookAtTasks(Run& run, RunNow* seen) const;
+  void LookAtWaits(Run& run, absl::Span<const WaitNote> notes, RunNow* seen) const;
   // Those for which `select` is true.
   std::vector<std::shared_ptr<Run>> ActiveIf(const std::function<bool(const Run&)>& select) const;
 
@@ -129,9 +145,15 @@ class Engine {
   mutable Mutex mutex_;
   CondVar no_runs_;
   // Runs that have not ended, in no order: a list through the runs themselves.
-  Run* active_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  // Changed under the lock, read by Look without it.
+  std::atomic<Run*> active_{nullptr};
   std::atomic<uint64_t> active_count_{0};
+  // Look walks along the list of runs. Those that leave it meanwhile are kept, with what they own,
+  // so that it never sees memory that is gone: see RemoveActive and Finish.
+  std::atomic<bool> looking_{false};
+  std::atomic<Run*> kept_{nullptr};
 
+  std::atomic<uint64_t> failed_runs_{0};
   std::atomic<bool> stopping_{false};
   // Belongs to the one thread that helps.
   // Of how many runs the time of their beginning is noted for one.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "absl/types/span.h"
@@ -25,7 +26,17 @@ struct Flow {
   Flow* previous = nullptr;
   Flow* next = nullptr;
 
+  // For readers without the lock: how many tasks wait here, and the first of them.
+  std::atomic<uint32_t> shown_count{0};
+  std::atomic<uint32_t> shown_first{kNone};
+
   bool empty() const { return head == kNone && roots.empty(); }
+  // After each change, by so many tasks more or less.
+  void Show(int64_t more) {
+    shown_count.store(static_cast<uint32_t>(shown_count.load(std::memory_order_relaxed) + more),
+                      std::memory_order_relaxed);
+    shown_first.store(empty() ? kNone : first(), std::memory_order_relaxed);
+  }
   // When it is not empty.
   uint32_t first() const { return roots.empty() ? head : roots.front(); }
 };

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/base/failpoint.h"
 #include "runtime/base/log.h"
 #include "runtime/engine/block_state.h"
 #include "runtime/engine/services.h"
@@ -95,6 +96,7 @@ int32_t KernelApi::Notify(const pto_context* context, const pto_signal* signal, 
   }
   if (!IsNotifyOp(op))
     return Refuse(state, PTO_INVALID, absl::StrCat("there is no notify op ", op));
+  if (PTO_FAILPOINT("engine.notify") == FailAction::kDrop) return PTO_OK;
   state.services->waits().Notify(word, op, value);
   return PTO_OK;
 }

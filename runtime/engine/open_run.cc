@@ -13,7 +13,9 @@ class OpenRun::SegmentObserver final : public RunObserver {
   SegmentObserver(std::shared_ptr<OpenRun> owner, uint32_t first_task)
       : owner_(std::move(owner)), first_task_(first_task) {}
 
-  std::string name() const override { return owner_->options_.observer->name(); }
+  std::string name() const override { return owner_->name_; }
+  bool open() const override { return !owner_->closed_.load(std::memory_order_relaxed); }
+  uint32_t first_task() const override { return first_task_; }
   void OnStarted(Run& run) override { owner_->OnStarted(run); }
   void OnRecords(Run& run, size_t waiting) override {
     owner_->OnRecords(first_task_, run, waiting);
@@ -26,7 +28,9 @@ class OpenRun::SegmentObserver final : public RunObserver {
 };
 
 OpenRun::OpenRun(Options options)
-    : options_(std::move(options)), accepted_ns_(options_.clock->NowNanos()) {}
+    : options_(std::move(options)),
+      name_(options_.observer->name()),
+      accepted_ns_(options_.clock->NowNanos()) {}
 
 std::shared_ptr<OpenRun> OpenRun::Make(Options options) {
   return std::shared_ptr<OpenRun>(new OpenRun(std::move(options)));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -122,6 +123,7 @@ class OpenRun : public std::enable_shared_from_this<OpenRun> {
   void Finish();
 
   Options options_;  // the observer goes at the end
+  const std::string name_;
   const int64_t accepted_ns_;
   RecordBlocks records_;
   mutable Mutex mutex_;
@@ -138,7 +140,7 @@ class OpenRun : public std::enable_shared_from_this<OpenRun> {
   RunState stop_state_ ABSL_GUARDED_BY(mutex_) = RunState::kCancelled;
   // Ends of segments that the observer is being told of.
   uint32_t telling_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  std::atomic<bool> closed_{false};  // written under mutex_
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

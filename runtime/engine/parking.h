@@ -13,6 +13,7 @@ class Parking {
  public:
   uint64_t Ticket() const { return epoch_.load(std::memory_order_seq_cst); }
 
+  int32_t sleepers() const { return sleepers_.load(std::memory_order_relaxed); }
   bool has_sleepers() const { return sleepers_.load(std::memory_order_relaxed) > 0; }
 
   // Sleeps until there was a Wake after the ticket.

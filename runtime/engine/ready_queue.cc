@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "runtime/base/failpoint.h"
+
 namespace pto {
 namespace {
 
@@ -18,6 +20,7 @@ ReadyQueue::ReadyQueue(uint32_t chip, uint32_t clusters, const Clock& clock, Pla
     : chip_(chip),
       clusters_(static_cast<int32_t>(clusters)),
       trace_(trace),
+      core_views_(3 * static_cast<size_t>(clusters)),
       cores_(clusters),
       shares_(3 * clusters, clock),
       lanes_left_(clusters) {}
@@ -34,6 +37,7 @@ void ReadyQueue::Push(Run& run, absl::Span<const uint32_t> tasks) {
     }
     (flow.head == Flow::kNone ? flow.head : run.next_ready_[flow.tail]) = task;
     flow.tail = task;
+    flow.Show(1);
   }
   ready_.fetch_add(static_cast<uint32_t>(tasks.size()), std::memory_order_release);
 }
@@ -46,6 +50,7 @@ void ReadyQueue::PushRoots(Run& run) {
   flow.roots = roots;
   flow.first_block = 0;
   shares_.Add(flow, run.account(), LineOf(run.priority(), kind));
+  flow.Show(static_cast<int64_t>(roots.size()));
   ready_.fetch_add(static_cast<uint32_t>(roots.size()), std::memory_order_release);
 }
 
@@ -55,6 +60,7 @@ void ReadyQueue::PopFirst(Flow& flow, Line line) {
   } else {
     flow.head = flow.run->next_ready_[flow.head];
   }
+  flow.Show(-1);
   flow.first_block = 0;
   if (flow.empty()) shares_.Remove(flow, line);
 }
@@ -66,6 +72,7 @@ int32_t ReadyQueue::AcquireFor(Line line) {
     return core;
   }
   reservation_->GiveBack(cores_);
+  ShowReservation();
   return cores_.Acquire(KindOf(line));
 }
 
@@ -107,6 +114,7 @@ bool ReadyQueue::TakeFrom(Flow& flow, Line line, uint32_t max, BlockTicket* tick
   ticket->core = AcquireFor(line);
   if (ticket->core < 0) return false;
   shares_.Take(*flow.share, static_cast<uint32_t>(ticket->core), ticket->kind);
+  own_view(ticket->core).Take(run, first, ticket->kind);
   // What is not plain may wait for other blocks of its task: each gets a core of its own.
   if (run.IsSlow(first)) max = 1;
   ticket->block_end = flow.first_block + std::min(max, block_num - flow.first_block);
@@ -118,6 +126,7 @@ bool ReadyQueue::TakeFrom(Flow& flow, Line line, uint32_t max, BlockTicket* tick
       const size_t count = std::min<size_t>(max, flow.roots.size()) - 1;
       more->assign(flow.roots.begin() + 1, flow.roots.begin() + 1 + count);
       flow.roots.remove_prefix(count);
+      flow.Show(-static_cast<int64_t>(count));
       ended = static_cast<uint32_t>(count);
     }
     PopFirst(flow, line);
@@ -164,6 +173,8 @@ bool ReadyQueue::Take(Run* only, uint32_t max, BlockTicket* ticket, std::vector<
   more->clear();
   if (ready() == 0) return false;
   MutexLock lock(mutex_);
+  // With the lock: what it is to show is that others can do without.
+  (void)PTO_FAILPOINT("engine.scheduler");
   if (!placed_.empty() && TakePlaced(only, ticket)) return true;
   uint32_t lines = shares_.lines();
   if (only != nullptr) lines &= LinesFrom(only->priority());
@@ -203,6 +214,7 @@ bool ReadyQueue::TakeCore(Run& run, pto_core kind, int32_t* core) {
   *core = cores_.Acquire(kind);
   if (*core < 0) return false;
   shares_.Take(shares_.Of(run.account()), static_cast<uint32_t>(*core), kind);
+  own_view(*core).Take(run, CoreView::kUnknownTask, kind);
   return true;
 }
 
@@ -224,6 +236,7 @@ bool ReadyQueue::TakeCores(Run& run, pto_core kind, uint32_t member, uint32_t bl
   Share& share = shares_.Of(run.account());
   for (size_t i = before; i < places->size(); ++i) {
     shares_.Take(share, static_cast<uint32_t>((*places)[i].core), kind);
+    own_view((*places)[i].core).Take(run, CoreView::kUnknownTask, kind);
   }
   return true;
 }
@@ -235,6 +248,7 @@ void ReadyQueue::ReleaseCore(pto_core kind, int32_t core) {
     uint8_t& lanes = lanes_left_[static_cast<uint32_t>(core)];
     if (lanes > 0 && --lanes > 0) return;
   }
+  own_view(core).Release();
   shares_.Return(static_cast<uint32_t>(core));
   cores_.Release(kind, core);
   if (reservation_ != nullptr) Collect();
@@ -260,15 +274,31 @@ bool ReadyQueue::OthersGoFirst() const {
 }
 
 void ReadyQueue::Collect() {
-  if (reservation_->complete() || OthersGoFirst() || !reservation_->Collect(cores_)) return;
+  if (reservation_->complete() || OthersGoFirst()) return;
+  const bool complete = reservation_->Collect(cores_);
+  ShowReservation();
+  if (!complete) return;
   wanted_.store(0, std::memory_order_relaxed);
   news_.store(true, std::memory_order_release);
+}
+
+void ReadyQueue::ShowReservation() {
+  if (reservation_ == nullptr) {
+    reservation_view_.run.store(nullptr, std::memory_order_relaxed);
+    return;
+  }
+  reservation_view_.task.store(reservation_->task(), std::memory_order_relaxed);
+  reservation_view_.have.store(static_cast<uint32_t>(reservation_->cores().size()),
+                               std::memory_order_relaxed);
+  reservation_view_.want.store(reservation_->blocks(), std::memory_order_relaxed);
+  reservation_view_.run.store(&reservation_->run(), std::memory_order_release);
 }
 
 bool ReadyQueue::SetReservation(Reservation* reservation) {
   MutexLock lock(mutex_);
   if (reservation_ != nullptr) reservation_->GiveBack(cores_);
   reservation_ = reservation;
+  ShowReservation();
   if (reservation_ == nullptr) {
     wanted_.store(0, std::memory_order_relaxed);
     return false;
@@ -296,8 +326,10 @@ void ReadyQueue::Prepare() {
   ticket.member = reservation_->member();
   const bool mixed = (run.image().tasks()[ticket.task].traits & kTaskMixed) != 0;
   Share& share = shares_.Of(run.account());
+  if (ticket.member == 0) run.gangs_waiting_.fetch_sub(1, std::memory_order_relaxed);
   for (const int32_t core : reservation_->cores()) {
     shares_.Take(share, static_cast<uint32_t>(core), ticket.kind);
+    own_view(core).Take(run, ticket.task, ticket.kind);
     ticket.block_end = ticket.block + 1;
     ticket.core = core;
     if (mixed) {
@@ -319,8 +351,10 @@ std::vector<int32_t> ReadyQueue::Assign() {
   ticket.chip = chip_;
   ticket.member = reservation_->member();
   Share& share = shares_.Of(ticket.run->account());
+  if (ticket.member == 0) ticket.run->gangs_waiting_.fetch_sub(1, std::memory_order_relaxed);
   for (const int32_t core : reservation_->cores()) {
     shares_.Take(share, static_cast<uint32_t>(core), ticket.kind);
+    own_view(core).Take(*ticket.run, ticket.task, ticket.kind);
     ticket.core = core;
     ticket.block_end = ticket.block + 1;
     if (trace_ != nullptr) trace_->OnPlaced(ticket);
@@ -336,6 +370,7 @@ uint32_t ReadyQueue::Publish() {
   prepared_.clear();
   ready_.fetch_add(calls, std::memory_order_release);
   reservation_ = nullptr;
+  ShowReservation();
   for (Line line = 0; line < kLineCount; ++line) {
     const bool waits = (shares_.lines() >> line & 1) != 0;
     owed_[line] = waits ? cores_.Capacity(KindOf(line)) : 0;

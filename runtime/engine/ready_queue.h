@@ -11,6 +11,7 @@
 #include "runtime/base/mutex.h"
 #include "runtime/chip/core_map.h"
 #include "runtime/engine/block_ticket.h"
+#include "runtime/engine/core_view.h"
 #include "runtime/engine/reservation.h"
 #include "runtime/engine/run.h"
 #include "runtime/engine/share_table.h"
@@ -88,6 +89,13 @@ class ReadyQueue {
   uint32_t ready() const { return ready_.load(std::memory_order_acquire); }
   uint32_t busy_cores() const;
 
+  // ---- for readers without the lock
+  uint32_t core_count() const { return static_cast<uint32_t>(core_views_.size()); }
+  const CoreView& core_view(uint32_t core) const { return core_views_[core]; }
+  const ReservationView& reservation_view() const { return reservation_view_; }
+  // Of a core that the caller has; a cluster's is that of its cube core.
+  CoreView& own_view(int32_t core) const { return core_views_[static_cast<uint32_t>(core)]; }
+
  private:
   static constexpr uint32_t KindBit(pto_core kind) { return 1u << static_cast<uint32_t>(kind) % 3; }
   // Kinds that cannot have a core while a gang of this kind has it.
@@ -108,9 +116,14 @@ class ReadyQueue {
   bool OthersGoFirst() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CountTurn(Line line, uint32_t blocks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // Says what the reservation has, for readers without the lock.
+  void ShowReservation() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   const uint32_t chip_;
   const int32_t clusters_;
   PlacementTrace* const trace_;
+  mutable std::vector<CoreView> core_views_;
+  ReservationView reservation_view_;
 
   mutable Mutex mutex_;
   CoreMap cores_ ABSL_GUARDED_BY(mutex_);

@@ -8,6 +8,7 @@
 
 #include "absl/container/fixed_array.h"
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/timer.h"
 #include "runtime/chip/device_memory.h"
@@ -35,8 +36,12 @@ enum class RecordLevel { kNone, kFailed, kAll };
 class RunObserver {
  public:
   virtual ~RunObserver() = default;
-  // What the run is called in messages and logs.
+  // What the run is called in messages and logs. From any thread, without locks.
   virtual std::string name() const = 0;
+  // Whether tasks may still come that belong to the same whole: see OpenRun. Likewise.
+  virtual bool open() const { return false; }
+  // The number of the run's first task in that whole. Likewise.
+  virtual uint32_t first_task() const { return 0; }
   // The first task starts.
   virtual void OnStarted(Run& run) = 0;
   // `waiting` records wait to be taken: the first one, or one batch more. A hint; none is lost
@@ -50,6 +55,8 @@ class RunObserver {
 struct RunSlot {
   std::shared_ptr<MemoryBlock> memory;
   uint64_t offset_bytes = 0;
+  // What the memory is called, for those who explain; lives as long as the slots. May be empty.
+  absl::string_view name = {};
 };
 using RunSlots = std::vector<RunSlot>;
 
@@ -176,12 +183,17 @@ class Run : public std::enable_shared_from_this<Run> {
   std::atomic<bool> stop_{false};
   // Set once, by its beginning or by the stop of a run that has not begun.
   std::atomic<bool> begun_{false};
+  // Of those in `outstanding_`: gangs that wait for their cores, and tasks of other runs that are
+  // waited for.
+  std::atomic<int64_t> gangs_waiting_{0};
+  std::atomic<int64_t> links_waiting_{0};
 
-  // The engine's list of runs that have not ended; guarded by the engine. A run in it owns
-  // itself.
+  // The engine's list of runs that have not ended; changed under the engine's lock, read by
+  // Engine::Look without it. A run in it owns itself.
   std::shared_ptr<Run> self_;
   Run* previous_ = nullptr;
-  Run* next_ = nullptr;
+  std::atomic<Run*> next_{nullptr};
+  Run* next_kept_ = nullptr;  // of those that ended under the eyes of Look
 
   // Who waits for its tasks outside of it; nullptr for most runs, where nobody can.
   std::unique_ptr<TaskLinks> links_;

@@ -31,11 +31,13 @@ void RunLinker::Link(const std::shared_ptr<Run>& run, uint32_t task, Run& before
     met.Expect();  // for the beginning
   }
   met.Expect();
+  run->links_waiting_.fetch_add(1, std::memory_order_relaxed);
   run->outstanding_.fetch_add(1, std::memory_order_acq_rel);
   const TaskLinks::End end = before.links_->Add(before_task, {run, task});
   if (end == TaskLinks::End::kNone) return;
   // It cannot become ready, as the run has not begun.
   met.Take(end == TaskLinks::End::kFailed);
+  run->links_waiting_.fetch_sub(1, std::memory_order_relaxed);
   run->outstanding_.fetch_sub(1, std::memory_order_acq_rel);
 }
 
@@ -51,6 +53,7 @@ void RunLinker::BeginHeld(const std::shared_ptr<Run>& run) {
   run->outstanding_.fetch_add(static_cast<int64_t>(run->held_roots_.size()),
                               std::memory_order_acq_rel);
   for (const uint32_t root : run->held_roots_) steps.push_back({run, root, false});
+  run->links_waiting_.fetch_add(static_cast<int64_t>(steps.size()), std::memory_order_relaxed);
   if (!steps.empty()) Do(std::move(steps));
 }
 
@@ -76,6 +79,7 @@ void RunLinker::Do(std::vector<Step> steps) {
   doing = &steps;
   for (size_t i = 0; i < steps.size(); ++i) {
     const Step step = std::move(steps[i]);
+    step.run->links_waiting_.fetch_sub(1, std::memory_order_relaxed);
     DoOne(step, &steps);
     scheduler_.Drop(*step.run);
   }

@@ -14,6 +14,7 @@
 #include "runtime/engine/parking.h"
 #include "runtime/engine/ready_queue.h"
 #include "runtime/engine/run.h"
+#include "runtime/engine/wait_board.h"
 
 namespace pto {
 
@@ -30,6 +31,10 @@ class Scheduler {
 
   const Clock& clock() const { return clock_; }
   Parking& parking() { return parking_; }
+  const Parking& parking() const { return parking_; }
+  // What tasks wait for, to be read without a lock.
+  WaitBoard& board() { return board_; }
+  const WaitBoard& board() const { return board_; }
   PlacementTrace* trace() const { return trace_; }
   ReadyQueue& queue(uint32_t chip) { return chips_[chip]->queue; }
   const ReadyQueue& queue(uint32_t chip) const { return chips_[chip]->queue; }
@@ -113,6 +118,7 @@ class Scheduler {
   std::vector<std::unique_ptr<ChipState>> chips_;
   std::unique_ptr<GangBook> gangs_;
   Parking parking_;
+  WaitBoard board_;
 };
 
 }  // namespace pto

@@ -40,6 +40,7 @@ bool TaskWaiter::Begin(int64_t timeout_ns, const LongTask* long_task) {
                                 });
     }
     run.long_tasks_.Add(*this);
+    Show(now);
   });
   if (!entered) return false;
   // From here on this may be gone. Whoever stops the run, or the task, says so before it looks
@@ -52,7 +53,27 @@ bool TaskWaiter::Begin(int64_t timeout_ns, const LongTask* long_task) {
   return true;
 }
 
+void TaskWaiter::Show(int64_t now_ns) {
+  WaitNote note;
+  note.kind = kind();
+  note.run = ticket_.run;
+  note.task = ticket_.task;
+  note.block = ticket_.block;
+  note.chip = ticket_.chip;
+  if (note.kind == WaitNote::Kind::kBlock) note.core = ticket_.core;
+  note.address = signal().address;
+  note.dtype = signal().dtype;
+  note.compare = static_cast<uint32_t>(compare());
+  note.value = value();
+  if (copy_ != nullptr) note.copy_bytes = copy_->bytes();
+  note.since_ns = now_ns;
+  if (timer_ != 0) note.until_ns = now_ns + timeout_ns_;
+  place_ = services_.scheduler().board().Add(note);
+}
+
 void TaskWaiter::OnEnd(WaitEnd end) {
+  // First: while the note is there, the task does nothing.
+  services_.scheduler().board().Remove(place_);
   ticket_.run->long_tasks_.Remove(*this);
   if (timer_ != 0) services_.timers()->Cancel(timer_);
   OnDone(end);

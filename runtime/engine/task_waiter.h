@@ -12,6 +12,7 @@
 #include "runtime/engine/long_tasks.h"
 #include "runtime/engine/ready_queue.h"
 #include "runtime/engine/services.h"
+#include "runtime/engine/wait_board.h"
 #include "runtime/engine/wait_table.h"
 
 namespace pto {
@@ -34,16 +35,20 @@ class TaskWaiter : public Waiter, public TaskWaiterLink {
 
  protected:
   virtual void OnDone(WaitEnd end) = 0;
+  // How others see it.
+  virtual WaitNote::Kind kind() const = 0;
 
   Services& services_;
   const BlockTicket ticket_;
 
  private:
   void OnEnd(WaitEnd end) final;
+  void Show(int64_t now_ns);
 
   const std::shared_ptr<AsyncCopy> copy_;
   int64_t timeout_ns_ = 0;
   TimerQueue::Id timer_ = 0;
+  WaitBoard::Place* place_ = nullptr;
 };
 
 // The wait of a kernel, in the middle of a block.
@@ -64,6 +69,7 @@ class BlockWaiter final : public TaskWaiter {
     end_ = end;
     host_->Unpark();
   }
+  WaitNote::Kind kind() const override { return WaitNote::Kind::kBlock; }
 
   BlockHost* host_ = nullptr;
   WaitEnd end_ = WaitEnd::kHolds;
@@ -81,6 +87,7 @@ class Condition final : public TaskWaiter {
  private:
   using TaskWaiter::TaskWaiter;
   void OnDone(WaitEnd end) override;
+  WaitNote::Kind kind() const override { return WaitNote::Kind::kDeferred; }
 };
 
 // Begins or ends a task that has no block at hand.

@@ -120,8 +120,10 @@ void Worker::RunPlain() {
   PlainCalls calls(services_, ticket_);
   uint32_t short_kernel = kNoKernel;  // one that is known to be
   alone_ = IsAlone();
+  CoreView& shown = queue_->own_view(ticket_.core);
   for (uint32_t task = PopLocal();;) {
     ticket_.task = task;
+    shown.task.store(task, std::memory_order_relaxed);
     const ImageTask& record = graph.tasks[task];
     if ((count_ & measure_mask_) == 0 || record.kernel != short_kernel) {
       BeginTask(task);

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "runtime/base/error.h"
+#include "runtime/base/failpoint.h"
 #include "runtime/base/ticks.h"
 #include "runtime/engine/async_copy.h"
 #include "runtime/engine/task_data.h"
@@ -366,6 +367,7 @@ absl::Status Worker::Control(Run& run, uint32_t task) {
   switch (run.image().kernel(task).control) {
     case PTO_CONTROL_NOTIFY:
       if (!IsNotifyOp(scalars[0].i64)) return invalid("notify op", scalars[0].i64);
+      if (PTO_FAILPOINT("engine.notify") == FailAction::kDrop) break;
       services_.waits().Notify(signal, static_cast<pto_notify_op>(scalars[0].i64), scalars[1].i64);
       break;
     case PTO_CONTROL_WAIT: {

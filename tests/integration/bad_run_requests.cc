@@ -150,9 +150,14 @@ std::vector<BadRequest> BadRunRequests() {
        {"parent: 'sessions/-' page_token: 'cDI6TGlzdFJ1bnM6c2Vzc2lvbnMvLTp4'"},
        reason::kPageTokenInvalid,
        "page_token"},
-      {"not in this release", "/pto.v1.RunService/ExplainRun", {kept}, reason::kNotAvailable, ""},
+      {"too many tasks",
+       "/pto.v1.RunService/ExplainRun",
+       {kept + "max_tasks: 1001"},
+       reason::kFieldInvalid,
+       "max_tasks"},
   };
-  for (const std::string& method : {get, wait, cancel}) {
+  const std::string explain = "/pto.v1.RunService/ExplainRun";
+  for (const std::string& method : {get, wait, cancel, explain}) {
     const auto name = [](const std::string& text) { return "name: '" + text + "'"; };
     rows.push_back({"no name", method, {""}, reason::kNameInvalid, "name"});
     rows.push_back({"an id", method, {name("kept-1")}, reason::kNameInvalid, "name"});

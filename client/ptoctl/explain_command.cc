@@ -1,0 +1,42 @@
+#include <memory>
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "client/ptoctl/commands.h"
+#include "client/ptoctl/resolve_run.h"
+#include "runtime/base/status_macros.h"
+
+namespace pto::ptoctl {
+namespace {
+
+struct ExplainOptions {
+  std::string run;
+  uint32_t limit = 0;
+};
+
+absl::Status Explain(const Context& context, const ExplainOptions& options) {
+  PTO_ASSIGN_OR_RETURN(Client client, context.Connect());
+  PTO_ASSIGN_OR_RETURN(const std::string name, ResolveRun(client, options.run));
+  PTO_ASSIGN_OR_RETURN(const v1::ExplainRunResponse explanation,
+                       client.ExplainRun(name, options.limit));
+  context.MakePrinter()->Explanation(explanation);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddExplainCommand(CLI::App& runs, Context& context) {
+  CLI::App* explain = runs.add_subcommand("explain", "Say why a run is not done");
+  auto options = std::make_shared<ExplainOptions>();
+  explain->add_option("RUN", options->run, "Name, such as sessions/s1/runs/r1, or id, such as r1")
+      ->required();
+  explain->add_option("--limit", options->limit, "Most blocked tasks to show; 0 means 16")
+      ->check(CLI::Range(0, 1000));
+  explain->footer(
+      "Examples:\n  ptoctl runs explain r1\n  ptoctl runs explain sessions/s1/runs/r1 -o json");
+  explain->callback([&context, options] {
+    context.action = [&context, options] { return Explain(context, *options); };
+  });
+}
+
+}  // namespace pto::ptoctl

@@ -1,0 +1,321 @@
+#include "daemon/explain/describe.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "daemon/graph/names.h"
+#include "daemon/graph/window_name.h"
+#include "daemon/services/request.h"
+#include "runtime/engine/signal_word.h"
+
+namespace pto {
+namespace {
+
+using Response = v1::ExplainRunResponse;
+using Kind = Obstacle::Kind;
+
+static_assert(static_cast<int>(Verdict::kWaitingForTasks) == Response::WAITING_FOR_TASKS);
+static_assert(static_cast<int>(Verdict::kDeadlocked) == Response::DEADLOCKED);
+static_assert(static_cast<int>(Kind::kTurn) == Response::BlockedTask::TURN);
+static_assert(static_cast<int>(Kind::kReservation) == Response::BlockedTask::RESERVATION);
+
+absl::string_view KindName(pto_core kind) {
+  return kind == PTO_AIC ? "AIC" : kind == PTO_AIV ? "AIV" : "MIX";
+}
+
+std::string CoreName(pto_core kind, int64_t count) {
+  return kind == PTO_MIX ? (count == 1 ? "cluster" : "clusters")
+                         : absl::StrCat(KindName(kind), count == 1 ? " core" : " cores");
+}
+
+// `sessions/s1` of `sessions/s1/runs/r1`.
+absl::string_view SessionOf(absl::string_view run) { return run.substr(0, run.find("/runs/")); }
+
+std::string TimeText(absl::Duration time) {
+  return absl::FormatDuration(absl::Trunc(time, absl::Milliseconds(1)));
+}
+
+// The most telling one of a run's parts.
+int Weight(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kDeadlocked:
+      return 7;
+    case Verdict::kStalled:
+      return 6;
+    case Verdict::kProgressing:
+      return 5;
+    case Verdict::kWaitingForCapacity:
+      return 4;
+    case Verdict::kWaitingForNotification:
+      return 3;
+    case Verdict::kWaitingForTurn:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+std::string Headline(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kProgressing:
+      return "Tasks are running";
+    case Verdict::kWaitingForCapacity:
+      return "Tasks wait for cores";
+    case Verdict::kWaitingForNotification:
+      return "Tasks wait for signals";
+    case Verdict::kStalled:
+      return "Nothing has ended for a while";
+    case Verdict::kDeadlocked:
+      return "Nothing that is queued or running can let it go on";
+    case Verdict::kEnded:
+      return "The run has ended";
+    case Verdict::kWaitingForTurn:
+      return "Earlier runs go first";
+    case Verdict::kWaitingForTasks:
+      return "No task is there that has not ended; the run is open for more";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string Describer::NameOf(size_t run) const {
+  const RunNow& seen = now_.runs[run];
+  return seen.observer == nullptr ? "a run" : seen.observer->name();
+}
+
+std::string Describer::ShortName(size_t from, size_t run) const {
+  const std::string name = NameOf(run), own = NameOf(from);
+  const absl::string_view session = SessionOf(own);
+  if (SessionOf(name) != session || name.size() <= session.size()) return name;
+  return name.substr(session.size() + 1);
+}
+
+std::string Describer::TaskText(size_t from, const TaskPlace& place) const {
+  const RunNow& run = now_.runs[place.run];
+  const uint32_t first = run.observer == nullptr ? 0 : run.observer->first_task();
+  std::string text = absl::StrCat(ShortName(from, place.run), " task ", first + place.task);
+  const absl::string_view name = run.image().task_name(place.task);
+  if (!name.empty()) absl::StrAppend(&text, " '", name, "'");
+  return text;
+}
+
+std::string Describer::TaskTexts(size_t from, absl::Span<const TaskPlace> places) const {
+  return absl::StrJoin(places, ", ", [&](std::string* out, const TaskPlace& place) {
+    absl::StrAppend(out, TaskText(from, place));
+  });
+}
+
+std::string Describer::WhyStuck(size_t run, const Obstacle& obstacle) const {
+  std::string text;
+  if (!obstacle.cycle.empty()) {
+    absl::StrAppend(&text, "; these wait for each other: ", TaskTexts(run, obstacle.cycle));
+  } else if (!obstacle.ended.empty()) {
+    absl::StrAppend(
+        &text, "; nothing that is queued or running notifies it: ", TaskTexts(run, obstacle.ended),
+        " could have, but ", obstacle.ended.size() == 1 ? "has" : "have", " ended");
+  } else {
+    absl::StrAppend(&text, "; no task that is queued or running notifies it");
+  }
+  return absl::StrCat(text, "; a client may still call Notify");
+}
+
+void Describer::FillSignal(size_t run, const Obstacle& obstacle, Blocked* out) const {
+  const RunNow& seen = now_.runs[run];
+  const std::string name = NameOf(run);
+  std::string where = "a signal in memory that is not the task's";
+  if (obstacle.slot.has_value()) {
+    absl::string_view buffer = (*seen.slots)[*obstacle.slot].name;
+    if (buffer.empty()) {
+      buffer = seen.image().text(seen.image().slots()[*obstacle.slot].name);
+    }
+    const absl::string_view session = SessionOf(name);
+    out->set_buffer(absl::StartsWith(session, "sessions/")
+                        ? names::AnyBufferName(absl::StripPrefix(session, "sessions/"), buffer)
+                        : std::string(buffer));
+    out->set_signal(obstacle.element);
+    where = absl::StrCat("signal ", obstacle.element, " of buffer '", buffer, "'");
+    if (names::IsWindow(buffer)) {
+      if (const auto window = names::ParseWindow(buffer, ""); window.ok()) {
+        out->set_domain(absl::StrCat(session, "/domains/", window->domain));
+        out->set_rank(window->rank);
+        where = window->signals() ? absl::StrCat("signal ", obstacle.element, " of rank ",
+                                                 window->rank, " of domains/", window->domain)
+                                  : absl::StrCat("word ", obstacle.element, " of ", buffer);
+      }
+    }
+  }
+  out->set_comparison(static_cast<v1::Comparison>(obstacle.compare));
+  std::string text = absl::StrCat(
+      "waits for ", where, ": have ", obstacle.has_have ? absl::StrCat(obstacle.have) : "unknown",
+      ", want ", CompareText(static_cast<pto_compare>(obstacle.compare)), " ", obstacle.want);
+  if (!obstacle.can_end) {
+    absl::StrAppend(&text, WhyStuck(run, obstacle));
+  } else if (!obstacle.peers.empty()) {
+    absl::StrAppend(&text, "; can be notified by ", TaskTexts(run, obstacle.peers));
+  }
+  out->set_reason(std::move(text));
+}
+
+std::string Describer::CoresText(const Obstacle& obstacle) const {
+  const std::string chip = names::Chip(obstacle.chip);
+  if (obstacle.kind == Kind::kReservation) {
+    const std::string have = obstacle.has_have ? absl::StrCat("has ", obstacle.have, " of ")
+                                               : std::string("waits behind others for ");
+    return absl::StrCat("starts on all its cores at once: ", have, "the ", obstacle.want, " ",
+                        CoreName(obstacle.core_kind, obstacle.want), " that it needs on ", chip);
+  }
+  if (obstacle.kind == Kind::kThread) {
+    return absl::StrCat("is ready, and ", obstacle.have, " ",
+                        CoreName(obstacle.core_kind, obstacle.have), " of ", chip,
+                        obstacle.have == 1 ? " is" : " are",
+                        " free, but no thread of the daemon takes it: ", now_.sleeping_executors,
+                        " of ", now_.executors, " executors sleep");
+  }
+  return absl::StrCat("is ready and waits for one of the ", CoreName(obstacle.core_kind, 2), " of ",
+                      chip, ": ", obstacle.have, " free",
+                      obstacle.have > 0 ? ", and threads are busy or about to take it" : "");
+}
+
+void Describer::Fill(size_t run, const Obstacle& obstacle, Blocked* out) const {
+  const RunNow& seen = now_.runs[run];
+  const uint32_t first = seen.observer == nullptr ? 0 : seen.observer->first_task();
+  out->set_task(uint64_t{first} + obstacle.task);
+  out->set_kind(static_cast<Blocked::Kind>(obstacle.kind));
+  out->set_task_name(std::string(seen.image().task_name(obstacle.task)));
+  out->set_kernel(seen.image().kernel(obstacle.task).name);
+  out->set_chip(names::Chip(obstacle.chip));
+  out->set_has_have(obstacle.has_have);
+  out->set_have(static_cast<uint64_t>(obstacle.have));
+  out->set_want(static_cast<uint64_t>(obstacle.want));
+  out->set_can_be_satisfied(obstacle.can_end);
+  out->set_task_count(obstacle.count);
+  out->set_deferred(obstacle.deferred);
+  out->set_peer(TaskTexts(run, obstacle.peers));
+  for (const TaskPlace& place : obstacle.cycle) out->add_cycle(TaskText(run, place));
+  for (const TaskPlace& place : obstacle.ended) out->add_ended_senders(TaskText(run, place));
+  if (obstacle.since_ns != 0) {
+    SetDuration(absl::Nanoseconds(std::max<int64_t>(now_.now_ns - obstacle.since_ns, 0)),
+                out->mutable_age());
+  }
+  if (obstacle.until_ns != 0) {
+    SetDuration(absl::Nanoseconds(std::max<int64_t>(obstacle.until_ns - now_.now_ns, 0)),
+                out->mutable_fails_in());
+  }
+  switch (obstacle.kind) {
+    case Kind::kSignal:
+      FillSignal(run, obstacle, out);
+      break;
+    case Kind::kCopy:
+      out->set_reason(absl::StrCat("waits for a copy of ", obstacle.want, " bytes"));
+      break;
+    case Kind::kBarrier:
+      out->set_reason(absl::StrCat("waits at a barrier, to which ", obstacle.have, " of ",
+                                   obstacle.want, " blocks have come"));
+      break;
+    case Kind::kCores:
+    case Kind::kReservation:
+    case Kind::kThread:
+      out->set_reason(absl::StrCat(
+          CoresText(obstacle),
+          obstacle.can_end ? "" : "; tasks that wait for what never comes keep the others"));
+      break;
+    case Kind::kPredecessors:
+      out->set_reason(absl::StrCat("waits for ", TaskTexts(run, obstacle.peers), ", which waits"));
+      break;
+    case Kind::kKernel:
+      out->set_reason(absl::StrCat("its kernel runs on ", names::Chip(obstacle.chip), " core ",
+                                   obstacle.core, " and has not returned"));
+      break;
+    case Kind::kTurn: {
+      std::string peers = absl::StrJoin(obstacle.runs, ", ", [&](std::string* text, size_t other) {
+        absl::StrAppend(text, ShortName(run, other));
+      });
+      out->set_reason(absl::StrCat("the run has not begun: it waits for ",
+                                   peers.empty() ? "earlier runs" : peers,
+                                   " with which it shares memory"));
+      out->set_peer(std::move(peers));
+      break;
+    }
+  }
+}
+
+v1::ExplainRunResponse Describer::Describe(absl::Span<const size_t> parts,
+                                           absl::Span<const int64_t> idle_ns, int64_t stall_ns,
+                                           size_t max_tasks) const {
+  Response response;
+  response.set_run(NameOf(parts[0]));
+  response.set_state(static_cast<v1::Run::State>(now_.runs[parts[0]].state));
+  const int64_t idle = *std::min_element(idle_ns.begin(), idle_ns.end());
+  SetDuration(absl::Nanoseconds(idle), response.mutable_since_last_progress());
+  Verdict verdict = Verdict::kEnded;
+  uint64_t more = 0;
+  // What nothing can help comes first, whatever part it is of.
+  for (const bool hopeless : {true, false}) {
+    for (const size_t part : parts) {
+      const RunNow& run = now_.runs[part];
+      const RunDiagnosis found = diagnosis_.Explain(part, idle, stall_ns, max_tasks);
+      if (hopeless) {
+        if (Weight(found.verdict) > Weight(verdict)) verdict = found.verdict;
+        if (run.state != RunState::kQueued) {
+          response.set_state(static_cast<v1::Run::State>(run.state));
+        }
+        response.set_tasks_total(response.tasks_total() + run.image().task_count());
+        response.set_tasks_done(response.tasks_done() + run.counts.done);
+        if (!run.steady) response.set_inconsistent(true);
+        more += found.more;
+      }
+      for (const Obstacle& obstacle : found.obstacles) {
+        if (obstacle.can_end == hopeless) continue;
+        if (response.blocked_size() < static_cast<int>(max_tasks)) {
+          Fill(part, obstacle, response.add_blocked());
+        } else {
+          ++more;
+        }
+      }
+    }
+  }
+  response.set_more_blocked(more);
+  response.set_verdict(static_cast<Response::Verdict>(verdict));
+  std::string summary = Headline(verdict);
+  if (response.state() == v1::Run::CANCELLING) {
+    summary = "The run was stopped, and kernels that had started have not all returned";
+  }
+  if (response.blocked_size() > 0) {
+    const Blocked& first = response.blocked(0);
+    const std::string name =
+        first.task_name().empty() ? "" : absl::StrCat(" '", first.task_name(), "'");
+    absl::StrAppend(
+        &summary, ": ",
+        first.kind() == Blocked::TURN ? "" : absl::StrCat("task ", first.task(), name, " "),
+        first.reason());
+    if (first.has_age()) {
+      absl::StrAppend(
+          &summary, " (for ",
+          TimeText(absl::Seconds(first.age().seconds()) + absl::Nanoseconds(first.age().nanos())),
+          ")");
+    }
+  }
+  response.set_summary(std::move(summary));
+  return response;
+}
+
+v1::ExplainRunResponse DescribeIdle(absl::string_view name, v1::Run::State state, uint64_t tasks,
+                                    uint64_t done) {
+  Response response;
+  response.set_run(std::string(name));
+  response.set_state(state);
+  response.set_tasks_total(tasks);
+  response.set_tasks_done(done);
+  const bool ended = state >= v1::Run::SUCCEEDED;
+  const Verdict verdict = ended ? Verdict::kEnded : Verdict::kWaitingForTasks;
+  response.set_verdict(static_cast<Response::Verdict>(verdict));
+  response.set_summary(ended ? absl::StrCat(Headline(verdict), " as ", v1::Run::State_Name(state))
+                             : Headline(verdict));
+  return response;
+}
+
+}  // namespace pto

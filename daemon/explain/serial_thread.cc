@@ -1,0 +1,61 @@
+#include "daemon/explain/serial_thread.h"
+
+#include <pthread.h>
+
+#include <utility>
+
+namespace pto {
+
+SerialThread::SerialThread(const std::string& name, Tick tick) : tick_(std::move(tick)) {
+  thread_ = std::thread([this, name] {
+    pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
+    Run();
+  });
+}
+
+bool SerialThread::Post(Work work) {
+  MutexLock lock(mutex_);
+  if (stopping_) return false;
+  work_.push_back(std::move(work));
+  changed_.NotifyOne();
+  return true;
+}
+
+void SerialThread::Stop() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    changed_.NotifyOne();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void SerialThread::Run() {
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point next = Clock::now();
+  while (true) {
+    Work work;
+    {
+      MutexLock lock(mutex_);
+      while (work_.empty() && !stopping_ && (!tick_ || Clock::now() < next)) {
+        if (tick_) {
+          changed_.WaitFor(mutex_, next - Clock::now());
+        } else {
+          changed_.Wait(mutex_);
+        }
+      }
+      if (work_.empty() && stopping_) return;
+      if (!work_.empty()) {
+        work = std::move(work_.front());
+        work_.pop_front();
+      }
+    }
+    if (work) {
+      work();
+    } else {
+      next = Clock::now() + tick_();
+    }
+  }
+}
+
+}  // namespace pto

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "kernels/pto_kernel.h"
+
+namespace pto {
+
+class Run;
+
+// Who has one core, as anybody can read at any time without a lock. What is read may be of two
+// moments, and the run may be gone: it is only to be compared. Written by whoever has the core, or
+// gives and takes it under the lock of its queue. On a line of its own, as whoever has the core
+// writes it for each task.
+struct alignas(64) CoreView {
+  static constexpr uint32_t kUnknownTask = 0xffffffff;
+  std::atomic<const Run*> run{nullptr};  // nullptr: it is free
+  std::atomic<uint32_t> task{kUnknownTask};
+  std::atomic<uint32_t> kind{0};  // pto_core; of a cluster the view of its cube core says PTO_MIX
+
+  void Take(const Run& taker, uint32_t its_task, pto_core as) {
+    task.store(its_task, std::memory_order_relaxed);
+    kind.store(static_cast<uint32_t>(as), std::memory_order_relaxed);
+    run.store(&taker, std::memory_order_release);
+  }
+  void Release() { run.store(nullptr, std::memory_order_relaxed); }
+};
+
+// What the gang that reserves cores of a chip has so far. The same holds.
+struct ReservationView {
+  std::atomic<const Run*> run{nullptr};  // nullptr: there is none
+  std::atomic<uint32_t> task{0};
+  std::atomic<uint32_t> have{0};  // cores or clusters
+  std::atomic<uint32_t> want{0};
+};
+
+}  // namespace pto

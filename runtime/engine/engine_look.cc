@@ -1,0 +1,223 @@
+// How an engine is looked at without its locks.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "runtime/engine/engine.h"
+#include "runtime/engine/services.h"
+#include "runtime/engine/task_links.h"
+
+namespace pto {
+namespace {
+
+// How often what moves is looked at before that is all that is said of it.
+constexpr int kLooks = 3;
+
+constexpr pto_core kKinds[] = {PTO_AIC, PTO_AIV, PTO_MIX};
+
+using NotesByRun = absl::flat_hash_map<const Run*, std::vector<WaitNote>>;
+
+NotesByRun ByRun(const std::vector<WaitNote>& notes) {
+  NotesByRun by_run;
+  for (const WaitNote& note : notes) by_run[note.run].push_back(note);
+  return by_run;
+}
+
+bool SameNotes(const NotesByRun& a, const NotesByRun& b, const Run* run) {
+  const auto in_a = a.find(run), in_b = b.find(run);
+  if (in_a == a.end() || in_b == b.end()) return in_a == a.end() && in_b == b.end();
+  return std::equal(in_a->second.begin(), in_a->second.end(), in_b->second.begin(),
+                    in_b->second.end(),
+                    [](const WaitNote& x, const WaitNote& y) { return x.id == y.id; });
+}
+
+ChipNow LookAtQueue(const ReadyQueue& queue, const Chip& chip) {
+  ChipNow now;
+  now.clusters = chip.spec.clusters;
+  now.memory_used_bytes = chip.memory->used_bytes();
+  now.memory_total_bytes = chip.memory->total_bytes();
+  now.ready_tasks = queue.ready();
+  for (uint32_t core = 0; core < queue.core_count(); ++core) {
+    const CoreView& view = queue.core_view(core);
+    CoreNow taken;
+    taken.run = view.run.load(std::memory_order_acquire);
+    if (taken.run == nullptr) continue;
+    taken.core = core;
+    taken.task = view.task.load(std::memory_order_relaxed);
+    taken.kind = static_cast<pto_core>(view.kind.load(std::memory_order_relaxed));
+    now.cores.push_back(taken);
+  }
+  const ReservationView& gang = queue.reservation_view();
+  now.gang_run = gang.run.load(std::memory_order_acquire);
+  now.gang_task = gang.task.load(std::memory_order_relaxed);
+  now.gang_have = gang.have.load(std::memory_order_relaxed);
+  now.gang_want = gang.want.load(std::memory_order_relaxed);
+  return now;
+}
+
+bool SameTasks(const RunNow& a, const RunNow& b) {
+  return a.begun == b.begun && a.counts.done == b.counts.done &&
+         a.gangs_waiting == b.gangs_waiting &&
+         std::equal(a.ready.begin(), a.ready.end(), b.ready.begin(), b.ready.end(),
+                    [](const ReadyNow& x, const ReadyNow& y) {
+                      return x.chip == y.chip && x.kind == y.kind && x.count == y.count;
+                    });
+}
+
+// Those that have a core for a block that does not wait.
+absl::flat_hash_set<const Run*> RunsOnCores(const std::vector<ChipNow>& chips,
+                                            const NotesByRun& notes) {
+  const auto key = [](uint64_t chip, uint32_t core) { return chip << 32 | core; };
+  absl::flat_hash_set<uint64_t> waiting;
+  for (const auto& [run, of_run] : notes) {
+    for (const WaitNote& note : of_run) {
+      if (note.core >= 0) waiting.insert(key(note.chip, static_cast<uint32_t>(note.core)));
+    }
+  }
+  absl::flat_hash_set<const Run*> runs;
+  for (size_t chip = 0; chip < chips.size(); ++chip) {
+    for (const CoreNow& core : chips[chip].cores) {
+      bool waits = waiting.contains(key(chip, core.core));
+      if (core.kind == PTO_MIX) {
+        // Of a cluster any lane may wait.
+        const uint32_t vector = chips[chip].clusters + 2 * core.core;
+        waits |= waiting.contains(key(chip, vector)) || waiting.contains(key(chip, vector + 1));
+      }
+      if (!waits) runs.insert(core.run);
+    }
+  }
+  return runs;
+}
+
+}  // namespace
+
+void Engine::ForgetKept() {
+  Run* run = kept_.exchange(nullptr, std::memory_order_acq_rel);
+  if (run == nullptr) return;
+  if (looking_.load(std::memory_order_seq_cst)) {
+    // They left the list before the flag was looked at, but perhaps after it was set.
+    Run* last = run;
+    while (last->next_kept_ != nullptr) last = last->next_kept_;
+    Run* kept = kept_.load(std::memory_order_relaxed);
+    do {
+      last->next_kept_ = kept;
+    } while (!kept_.compare_exchange_weak(kept, run, std::memory_order_acq_rel));
+    return;
+  }
+  while (run != nullptr) {
+    Run* const next = run->next_kept_;
+    const std::shared_ptr<Run> last = std::move(run->self_);
+    run = next;
+  }
+}
+
+std::vector<std::shared_ptr<Run>> Engine::CollectRuns(EngineNow* now) {
+  std::vector<std::shared_ptr<Run>> runs;
+  looking_.store(true, std::memory_order_seq_cst);
+  (void)active_count_.load(std::memory_order_seq_cst);
+  for (Run* run = active_.load(std::memory_order_acquire); run != nullptr;
+       run = run->next_.load(std::memory_order_acquire)) {
+    // What has ended has nothing to explain, and what it owns may be going away.
+    if (IsFinal(run->state_.load(std::memory_order_seq_cst))) continue;
+    std::shared_ptr<Run> held = run->weak_from_this().lock();
+    if (held == nullptr) continue;
+    RunNow& seen = now->runs.emplace_back();
+    seen.run = held;
+    seen.slots = run->spec_.slots;
+    seen.observer = run->spec_.observer;
+    seen.linked = run->links_ != nullptr;
+    runs.push_back(std::move(held));
+  }
+  looking_.store(false, std::memory_order_seq_cst);
+  ForgetKept();
+  return runs;
+}
+
+void Engine::LookAtTasks(Run& run, RunNow* seen) const {
+  seen->begun = run.begun_.load(std::memory_order_acquire);
+  seen->stopping = run.stopping();
+  seen->state = run.state();
+  seen->counts = run.counts();
+  seen->ready.clear();
+  const GraphImage& image = run.image();
+  for (const uint32_t chip : image.chips()) {
+    for (const pto_core kind : kKinds) {
+      const Flow& flow = run.flow(chip, kind);
+      const ReadyNow ready{chip, kind, flow.shown_count.load(std::memory_order_relaxed),
+                           flow.shown_first.load(std::memory_order_relaxed)};
+      if (ready.count > 0 && ready.first < image.task_count()) seen->ready.push_back(ready);
+    }
+  }
+  seen->gangs_waiting = static_cast<uint32_t>(
+      std::max<int64_t>(run.gangs_waiting_.load(std::memory_order_relaxed), 0));
+}
+
+void Engine::LookAtWaits(Run& run, absl::Span<const WaitNote> notes, RunNow* seen) const {
+  seen->waiting.clear();
+  absl::flat_hash_map<uint32_t, size_t> places;
+  for (const WaitNote& note : notes) {
+    if (note.task >= run.image().task_count()) continue;  // of a run that was here before
+    const auto [place, is_new] = places.try_emplace(note.task, seen->waiting.size());
+    if (is_new) seen->waiting.push_back({note.task, false, {}});
+    seen->waiting[place->second].waits.push_back(note);
+  }
+  // All that keeps the run from ending, and does nothing.
+  int64_t at_rest = run.gangs_waiting_.load(std::memory_order_relaxed) +
+                    run.links_waiting_.load(std::memory_order_relaxed);
+  for (const ReadyNow& ready : seen->ready) at_rest += ready.count;
+  for (WaitingTask& task : seen->waiting) {
+    const uint32_t left =
+        run.counters_[task.task].load(std::memory_order_acquire) & ~Run::kFailedBit;
+    task.whole = left == task.waits.size();
+    if (task.whole) ++at_rest;
+  }
+  seen->moves = seen->begun && run.outstanding_.load(std::memory_order_acquire) != at_rest;
+  std::sort(seen->waiting.begin(), seen->waiting.end(),
+            [](const WaitingTask& a, const WaitingTask& b) { return a.task < b.task; });
+}
+
+EngineNow Engine::Look() {
+  EngineNow now;
+  now.now_ns = clock_.NowNanos();
+  now.executors = executors();
+  now.sleeping_executors =
+      static_cast<uint32_t>(std::max(scheduler_.parking().sleepers(), int32_t{0}));
+  const std::vector<std::shared_ptr<Run>> runs = CollectRuns(&now);
+  bool all_steady = false;
+  for (int look = 0; look < kLooks && !all_steady; ++look) {
+    const NotesByRun before = ByRun(scheduler_.board().Read());
+    now.chips.clear();
+    for (const Chip& chip : chips_) {
+      now.chips.push_back(LookAtQueue(scheduler_.queue(chip.index), chip));
+      now.chips.back().ended_tasks = scheduler_.ended(chip.index);
+    }
+    const absl::flat_hash_set<const Run*> on_cores = RunsOnCores(now.chips, before);
+    for (size_t i = 0; i < runs.size(); ++i) {
+      RunNow& seen = now.runs[i];
+      if (seen.steady) continue;
+      LookAtTasks(*runs[i], &seen);
+      const auto notes = before.find(runs[i].get());
+      LookAtWaits(*runs[i], notes == before.end() ? absl::Span<const WaitNote>() : notes->second,
+                  &seen);
+      seen.moves |= on_cores.contains(runs[i].get());
+    }
+    // A wait that was there before and is there now was there all the time: so all between was
+    // seen while the tasks that wait stood still.
+    const NotesByRun after = ByRun(scheduler_.board().Read());
+    all_steady = true;
+    for (size_t i = 0; i < runs.size(); ++i) {
+      RunNow& seen = now.runs[i];
+      if (seen.steady) continue;
+      RunNow again;
+      LookAtTasks(*runs[i], &again);
+      seen.steady = SameNotes(before, after, runs[i].get()) && SameTasks(seen, again);
+      if (!seen.steady) seen.moves = seen.begun;
+      all_steady &= seen.steady;
+    }
+  }
+  return now;
+}
+
+}  // namespace pto
