@@ -1,0 +1,62 @@
+#pragma once
+
+#include <array>
+
+#include "absl/strings/string_view.h"
+#include "daemon/graph/graph_limits.h"
+#include "kernels/builtin_kernels.h"
+#include "runtime/graph/task_input.h"
+
+namespace pto::fuzz {
+
+// A small node, with limits that inputs can reach.
+inline GraphTarget SmallTarget() {
+  GraphTarget target;
+  target.kernels = &BuiltinKernels();
+  target.chip_clusters = {4, 2, 1, 1};
+  target.max_tasks = 500;
+  target.max_dependencies = 20'000;
+  return target;
+}
+
+inline constexpr GraphLimits kSmallLimits = {.max_tensors = 400, .max_edges = 2'000};
+
+// Texts that graphs are made of.
+inline constexpr std::array<absl::string_view, 34> kGraphWords = {
+    "chips/0",
+    "chips/1",
+    "chips/2",
+    "sessions/s",
+    "sessions/s/buffers/x",
+    "domains/d/ranks/0/signals",
+    "domains/d/ranks/1/buffers/x",
+    "0",
+    "1",
+    "noop",
+    "fail",
+    "hold",
+    "fill",
+    "iota",
+    "copy",
+    "add",
+    "scale",
+    "axpy",
+    "matmul",
+    "reduce_sum",
+    "compare",
+    "take_rows",
+    "scale_rows",
+    "sum_rows",
+    "join",
+    "notify",
+    "wait",
+    "wait_token",
+    "copy_async",
+    "kernels/all_reduce",
+    "all_gather",
+    "all_to_all",
+    "broadcast",
+    "barrier",
+};
+
+}  // namespace pto::fuzz

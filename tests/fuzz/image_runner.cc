@@ -1,0 +1,137 @@
+#include "tests/fuzz/image_runner.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/error.h"
+#include "runtime/base/log.h"
+#include "runtime/base/timer.h"
+#include "runtime/chip/chip.h"
+#include "runtime/engine/engine.h"
+
+namespace pto::fuzz {
+namespace {
+
+constexpr uint32_t kMaxTasks = 64;
+constexpr uint64_t kMaxCalls = 256;
+constexpr int64_t kMaxElements = 1024;
+constexpr uint64_t kMaxBytes = 1 << 20;
+constexpr int kMaxTimers = 32;
+
+bool IsShort(const GraphImage& image) {
+  if (image.task_count() > kMaxTasks || (image.traits() & kTaskBlocks) != 0) return false;
+  uint64_t calls = 0;
+  for (uint32_t task = 0; task < image.task_count(); ++task) {
+    calls += image.calls(task);
+    if (calls > kMaxCalls) return false;
+  }
+  for (const pto::ImageKernel& kernel : image.kernels()) {
+    // Takes as long as it is told to.
+    if (image.text(kernel.name) == "spin") return false;
+  }
+  for (const ImageTensor& tensor : image.tensors()) {
+    const Layout& layout = image.layouts()[tensor.layout];
+    int64_t elements = 1;
+    for (uint32_t i = 0; i < layout.ndim; ++i) {
+      // Zero times anything is nothing.
+      if (layout.shape[i] > kMaxElements) return false;
+      elements *= layout.shape[i];
+      if (elements > kMaxElements) return false;
+    }
+  }
+  uint64_t bytes = 0;
+  for (const ImageSlot& slot : image.slots()) {
+    bytes += std::min(slot.min_bytes, kMaxBytes + 1);
+    if (bytes > kMaxBytes) return false;
+  }
+  return true;
+}
+
+// An engine with memory for one run.
+class Node {
+ public:
+  explicit Node(const GraphTarget& target) {
+    Engine::Options options;
+    for (uint32_t i = 0; i < target.chip_clusters.size(); ++i) {
+      Chip chip;
+      chip.index = i;
+      chip.spec.clusters = target.chip_clusters[i];
+      chip.memory = DeviceMemory::Create(i, chip.spec.memory_bytes);
+      options.chips.push_back(std::move(chip));
+    }
+    options.clock = &clock_;
+    options.timers = &timers_;
+    engine_ = std::make_unique<Engine>(std::move(options));
+  }
+
+  void Run(const std::shared_ptr<const GraphImage>& image) {
+    RunSpec spec;
+    spec.image = image;
+    spec.slots = MakeSlots(*image);
+    const std::shared_ptr<pto::Run> run = engine_->Prepare(std::move(spec));
+    engine_->Start(run);
+    for (int timers = 0; timers < kMaxTimers; ++timers) {
+      RunAll();
+      const int64_t next_ns = timers_.RunDue();
+      const int64_t wait_ns = next_ns - clock_.NowNanos();
+      if (next_ns < 0 || wait_ns > absl::ToInt64Nanoseconds(absl::Hours(1))) break;
+      if (wait_ns > 0) clock_.Advance(absl::Nanoseconds(wait_ns));
+    }
+    engine_->Stop(*run, RunState::kCancelled, Error(reason::kRunCancelled, "it has had its time"));
+    RunAll();
+    CheckEnd(*run, image->task_count());
+  }
+
+ private:
+  std::shared_ptr<const RunSlots> MakeSlots(const GraphImage& image) const {
+    RunSlots slots;
+    for (const ImageSlot& slot : image.slots()) {
+      const uint32_t chip = slot.chip < engine_->chips().size() ? slot.chip : 0;
+      absl::StatusOr<std::shared_ptr<MemoryBlock>> memory =
+          engine_->chips()[chip].memory->Allocate(std::max<uint64_t>(slot.min_bytes, 1));
+      PTO_CHECK(memory.ok(), std::string(memory.status().message()));
+      slots.push_back({*std::move(memory), 0});
+    }
+    return std::make_shared<const RunSlots>(std::move(slots));
+  }
+
+  void RunAll() {
+    while (engine_->RunOne()) {
+    }
+  }
+
+  void CheckEnd(const pto::Run& run, uint64_t tasks) {
+    PTO_CHECK(IsFinal(run.state()), "a run that was stopped ends");
+    const pto::Run::Counts counts = run.counts();
+    PTO_CHECK(counts.done + counts.failed + counts.skipped == tasks, "each task ends in one way");
+    PTO_CHECK(run.state() != RunState::kSucceeded || counts.done == tasks, "all is done");
+    for (const absl::Status& error : run.errors()) {
+      PTO_CHECK(!ReasonOf(error).empty(), std::string(error.message()));
+    }
+    PTO_CHECK(engine_->active_runs() == 0 && engine_->waiting() == 0, "nothing is left of it");
+    for (const Chip& chip : engine_->chips()) {
+      const Engine::ChipUse use = engine_->chip_use(chip.index);
+      PTO_CHECK(use.busy_cores == 0 && use.ready_tasks == 0, "all cores are free");
+    }
+    PTO_CHECK(timers_.RunDue() == -1, "no timer is left");
+  }
+
+  ManualClock clock_;
+  TimerQueue timers_{clock_};
+  std::unique_ptr<Engine> engine_;
+};
+
+}  // namespace
+
+bool RunImage(const std::shared_ptr<const GraphImage>& image, const GraphTarget& target) {
+  if (!IsShort(*image)) return false;
+  Node(target).Run(image);
+  return true;
+}
+
+}  // namespace pto::fuzz
