@@ -200,6 +200,11 @@ class Preparer {
   absl::Status AddView(const pto::v1::TensorSpec& tensor, size_t buffer, const std::string& path) {
     absl::StatusOr<View> view = View::Make(tensor, out_.buffers[buffer].initial.bytes.size());
     if (!view.ok()) return Fault(path, view.status());
+    // Elements that overlap make a view larger than its buffer, and checks make copies of views.
+    if (view->size() > kMaxBytes / static_cast<int64_t>(DTypeBytes(view->dtype()))) {
+      return Fault(path + ".shape", absl::StrCat("a tensor of ", ShapeText(view->shape()),
+                                                 " is larger than ", kMaxBytes >> 30, " GiB"));
+    }
     out_.views[tensor.name()] = NamedView{buffer, *std::move(view)};
     return absl::OkStatus();
   }

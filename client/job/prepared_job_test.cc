@@ -192,6 +192,26 @@ TEST(PreparedJobTest, SaysWhereDetailsAreWrong) {
   }
 }
 
+// What a small file can ask for, but no machine can do.
+TEST(PreparedJobTest, RefusesWhatWouldNotFitInMemory) {
+  const absl::Status view = Prepare(R"({"buffers": [{"name": "a", "dtype": "F32", "shape": [1000]}],
+"graph": {"tensors": [{"name": "v", "buffer": "a", "shape": [200, 200, 200, 200, 200],
+  "strides": [1, 1, 1, 1, 1]}], "tasks": [{"kernel": "noop"}]},
+"checks": [{"tensor": "v", "values": {"zeros": true}}]})")
+                                .status();
+  EXPECT_THAT(view, testing::HasReason(reason::kJobInvalid));
+  EXPECT_THAT(std::string(view.message()),
+              HasSubstr("a tensor of 200x200x200x200x200 is larger than 8 GiB"));
+  const absl::Status product =
+      Prepare(R"({"buffers": [{"name": "a", "dtype": "I8", "shape": [100000, 1]},
+ {"name": "b", "dtype": "I8", "shape": [1, 100000]}], "graph": {"tasks": [{"kernel": "noop"}]},
+"references": [{"name": "p", "op": "MATMUL", "inputs": ["a", "b"]}]})")
+          .status();
+  EXPECT_THAT(product, testing::HasReason(reason::kJobInvalid));
+  EXPECT_THAT(std::string(product.message()),
+              HasSubstr("the product of 100000x1 and 1x100000 has more than 1073741824 elements"));
+}
+
 TEST(PreparedJobTest, WantsATask) {
   EXPECT_THAT(std::string(Prepare("{}").status().message()),
               HasSubstr("f.json:1:1: expected at least one task"));

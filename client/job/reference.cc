@@ -11,6 +11,9 @@ namespace {
 
 using Op = v1::Reference;
 
+// Elements of a product, which can have many more than what it is made of.
+constexpr int64_t kMaxProduct = int64_t{1} << 30;
+
 absl::Status Refuse(absl::string_view message) { return Error(reason::kFieldInvalid, message); }
 
 size_t InputCount(v1::Reference::Op op) {
@@ -47,7 +50,12 @@ absl::StatusOr<Numbers> MatrixProduct(const Numbers& a, const Numbers& b) {
                                " and ", ShapeText(b.shape)));
   }
   const int64_t m = a.shape[0], k = a.shape[1], n = b.shape[1];
-  Numbers out{{m, n}, std::vector<double>(m * n)};
+  int64_t count = 0;
+  if (__builtin_mul_overflow(m, n, &count) || count > kMaxProduct) {
+    return Refuse(absl::StrCat("the product of ", ShapeText(a.shape), " and ", ShapeText(b.shape),
+                               " has more than ", kMaxProduct, " elements"));
+  }
+  Numbers out{{m, n}, std::vector<double>(count)};
   for (int64_t row = 0; row < m; ++row) {
     for (int64_t inner = 0; inner < k; ++inner) {
       const double factor = a.values[row * k + inner];
