@@ -75,7 +75,7 @@ class Daemon {
   DomainService domain_service_;
   RunService run_service_;
   EventService event_service_;
-  std::unique_ptr<Broker> broker_;  // nullptr when there is none
+  std::unique_ptr<Broker> broker_;              // nullptr when there is none
   std::unique_ptr<metrics::Endpoint> metrics_;  // nullptr: not served
   std::unique_ptr<rpc::Server> server_;
 };

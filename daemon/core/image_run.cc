@@ -8,6 +8,8 @@
 
 namespace pto {
 
+static_assert(RunTurn::kShownBefore == RunObserver::kShownBefore);
+
 ImageRun::ImageRun(Options options, Parts parts)
     : RunEntry(std::move(options)), parts_(std::move(parts)) {}
 
@@ -130,6 +132,7 @@ void ImageRun::OnFinished(Run& run) {
   // An entry stays readable for long; the memory that the run used must not stay with it.
   parts_.slots.reset();
   const std::shared_ptr<RegisteredGraph> graph = std::move(parts_.graph);
+  if (const std::shared_ptr<Session> session = this->session()) session->ReleaseRun(*this);
   Waiters waiters;
   bool settle = false;
   {

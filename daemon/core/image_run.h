@@ -52,6 +52,8 @@ class ImageRun final : public RunEntry, public RunObserver {
   std::shared_ptr<Run> run() const;
 
   std::string name() const override { return record().name(); }
+  uint64_t order_number() const override { return number(); }
+  uint64_t goes_after(size_t i) const override { return shown_before(i); }
   void OnStarted(Run& run) override;
   void OnRecords(Run& run, size_t waiting) override;
   void OnFinished(Run& run) override;

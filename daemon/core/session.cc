@@ -323,7 +323,7 @@ std::shared_ptr<const GraphImage> Session::FindImage(const RunRequest& request,
 
 absl::Status Session::CheckRunLimit() const {
   // Runs that were stopped while they waited for others keep their place, and so count.
-  const uint64_t active = active_runs_.load(std::memory_order_relaxed) + late_turns_;
+  const uint64_t active = limited_runs_.load(std::memory_order_acquire) + late_turns_;
   if (active < options_.limits->max_session_active_runs) return absl::OkStatus();
   return Error(reason::kRunLimit,
                absl::StrCat("a session has at most ", options_.limits->max_session_active_runs,
@@ -358,7 +358,7 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::AddRun(RunRequest& request, A
   PTO_ASSIGN_OR_RETURN(QuotaCharge task_charge, QuotaCharge::Take(options_.quota, Resource::kTasks,
                                                                   options.record.tasks_total));
   PTO_RETURN_IF_ERROR(JournalRun(&options));
-  // Until OnRunEnded.
+  // Until ReleaseRun.
   run_charge.Keep();
   task_charge.Keep();
   std::shared_ptr<const RunAccesses> accesses = slots->accesses;
@@ -366,6 +366,7 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::AddRun(RunRequest& request, A
   RunTurn::Enter(*is_new, std::move(accesses));
   runs_.Add(*is_new);
   active_runs_.fetch_add(1, std::memory_order_acq_rel);
+  limited_runs_.fetch_add(1, std::memory_order_acq_rel);
   return *is_new;
 }
 
@@ -513,10 +514,14 @@ void Session::DrainRuns() {
   for (const std::shared_ptr<RunEntry>& entry : active) entry->Tell();
 }
 
-void Session::OnRunEnded(RunEntry& entry) {
+void Session::ReleaseRun(const RunEntry& entry) {
   options_.quota->Give(Resource::kRuns, 1);
   // Those of an open run are held back by its budget instead.
   if (!entry.record().open) options_.quota->Give(Resource::kTasks, entry.record().tasks_total);
+  limited_runs_.fetch_sub(1, std::memory_order_acq_rel);
+}
+
+void Session::OnRunEnded(RunEntry& entry) {
   {
     MutexLock lock(mutex_);
     active_runs_.fetch_sub(1, std::memory_order_acq_rel);

@@ -183,7 +183,9 @@ class Session : public std::enable_shared_from_this<Session> {
   // Has all active runs tell the log what is new.
   void DrainRuns();
   bool has_active_runs() const { return active_runs_.load(std::memory_order_acquire) > 0; }
-  // Called by an entry of this session, once.
+  // Called by an entry of this session, once each: its run has ended and nobody knows it yet, so
+  // that whoever does finds room for the next one; and the end has been told.
+  void ReleaseRun(const RunEntry& entry);
   void OnRunEnded(RunEntry& entry);
   // Called by a turn of this session that came after the end of what has it.
   void OnPassedLate(RunTurn& turn);
@@ -246,7 +248,8 @@ class Session : public std::enable_shared_from_this<Session> {
   std::atomic<int64_t> expire_ns_{0};
   std::atomic<int32_t> holds_{0};
   std::atomic<bool> ended_{false};
-  std::atomic<uint64_t> active_runs_{0};
+  std::atomic<uint64_t> active_runs_{0};   // whose end has not been told
+  std::atomic<uint64_t> limited_runs_{0};  // which have not ended: those that count for the limit
 
   DomainTable domains_;
 

@@ -38,11 +38,12 @@ absl::StatusOr<std::shared_ptr<StreamedRun>> Session::StartOpenRun(RunTerms term
     options.record.open = true;
     PTO_ASSIGN_OR_RETURN(QuotaCharge charge, QuotaCharge::Take(options_.quota, Resource::kRuns, 1));
     PTO_RETURN_IF_ERROR(JournalRun(&options));
-    charge.Keep();  // until OnRunEnded
+    charge.Keep();  // until ReleaseRun
     entry = std::make_shared<StreamedRun>(std::move(options), std::move(parts));
     entry->Prepare();
     runs_.Add(entry);
     active_runs_.fetch_add(1, std::memory_order_acq_rel);
+    limited_runs_.fetch_add(1, std::memory_order_acq_rel);
   }
   entry->Begin();
   // The session may have ended between the registration of the run and its beginning.

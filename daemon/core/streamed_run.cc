@@ -92,6 +92,7 @@ absl::Status StreamedRun::Append(GraphSegment segment) {
     }
   }
   if (stopped) EndBlock(first_task);
+  ShowTurn(turn.get());
   if (turn->Arrive()) {
     OnBlockTurn();
     turn->Begun();
@@ -105,7 +106,14 @@ void StreamedRun::Hold(const std::vector<std::shared_ptr<SessionBuffer>>& buffer
   }
 }
 
+void StreamedRun::ShowTurn(const BlockTurn* turn) {
+  for (size_t i = 0; i < goes_after_.size(); ++i) {
+    goes_after_[i].store(turn == nullptr ? 0 : turn->shown_before(i), std::memory_order_relaxed);
+  }
+}
+
 void StreamedRun::OnBlockTurn() {
+  ShowTurn(nullptr);
   absl::optional<Waiting> next;
   {
     MutexLock lock(block_mutex_);
@@ -156,6 +164,8 @@ bool StreamedRun::AwaitRoom(std::function<void()> on_room) {
       return true;
     }
   }
+  // Before: whoever makes room says so after.
+  held_back_.store(true, std::memory_order_seq_cst);
   const bool room =
       parts_.budget->AwaitRoom(this, [weak = std::weak_ptr<RunEntry>(weak_from_this())] {
         if (const auto self = std::static_pointer_cast<StreamedRun>(weak.lock())) {
@@ -163,6 +173,7 @@ bool StreamedRun::AwaitRoom(std::function<void()> on_room) {
         }
       });
   if (!room) return false;
+  held_back_.store(false, std::memory_order_seq_cst);
   MutexLock lock(block_mutex_);
   // Gone when it was called just now: then that call counts.
   if (on_room_ == nullptr) return false;
@@ -171,6 +182,7 @@ bool StreamedRun::AwaitRoom(std::function<void()> on_room) {
 }
 
 void StreamedRun::TellRoom() {
+  held_back_.store(false, std::memory_order_seq_cst);
   std::function<void()> on_room;
   {
     MutexLock lock(block_mutex_);
@@ -222,6 +234,7 @@ void StreamedRun::OnFinished() {
   }
   for (const TimerQueue::Id id : deadlines) parts_.timers->Cancel(id);
   if (dropped.has_value()) EndBlock(dropped->segment.first_task);
+  if (const std::shared_ptr<Session> session = this->session()) session->ReleaseRun(*this);
   Waiters waiters;
   {
     MutexLock tell_lock(tell_mutex_);

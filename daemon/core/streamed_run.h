@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -59,6 +61,12 @@ class StreamedRun final : public RunEntry, public OpenRunObserver {
   void Tell() override;
 
   std::string name() const override { return record().name(); }
+  bool held_back() const override { return held_back_.load(std::memory_order_relaxed); }
+  uint64_t order_number() const override { return number(); }
+  // Of the block that waits for its turn.
+  uint64_t goes_after(size_t i) const override {
+    return goes_after_[i].load(std::memory_order_relaxed);
+  }
   void OnStarted() override;
   void OnRecords(size_t waiting) override;
   void OnSegmentEnded(uint32_t first_task) override;
@@ -83,6 +91,8 @@ class StreamedRun final : public RunEntry, public OpenRunObserver {
 
   void SetDeadlines();
   void OnBlockTurn();
+  // What the block is behind; nullptr when none waits any more.
+  void ShowTurn(const BlockTurn* turn);
   // Takes a block out, if it is there, and lets go of all that it held.
   void EndBlock(uint32_t first_task);
   // Calls who waits for room.
@@ -98,6 +108,10 @@ class StreamedRun final : public RunEntry, public OpenRunObserver {
 
   const Parts parts_;
   std::shared_ptr<OpenRun> run_;  // set by Prepare
+  // For those who look without locks: the session has so many live tasks that no block is taken,
+  // and the numbers of the runs that a block waits for.
+  std::atomic<bool> held_back_{false};
+  std::array<std::atomic<uint64_t>, RunTurn::kShownBefore> goes_after_{};
 
   // Held while news goes to the log, so that it keeps its order.
   Mutex tell_mutex_;

@@ -128,7 +128,7 @@ void Describer::FillSignal(size_t run, const Obstacle& obstacle, Blocked* out) c
   const std::string name = NameOf(run);
   std::string where = "a signal in memory that is not the task's";
   if (obstacle.slot.has_value()) {
-    absl::string_view buffer = (*seen.slots)[*obstacle.slot].name;
+    absl::string_view buffer = obstacle.slot_name;
     if (buffer.empty()) {
       buffer = seen.image().text(seen.image().slots()[*obstacle.slot].name);
     }
@@ -152,7 +152,12 @@ void Describer::FillSignal(size_t run, const Obstacle& obstacle, Blocked* out) c
   std::string text = absl::StrCat(
       "waits for ", where, ": have ", obstacle.has_have ? absl::StrCat(obstacle.have) : "unknown",
       ", want ", CompareText(static_cast<pto_compare>(obstacle.compare)), " ", obstacle.want);
-  if (!obstacle.can_end) {
+  if (obstacle.has_have &&
+      Compares(static_cast<pto_compare>(obstacle.compare), obstacle.have, obstacle.want)) {
+    absl::StrAppend(&text,
+                    "; the value is there: it has just come, or it was written and nobody was "
+                    "notified of that");
+  } else if (!obstacle.can_end) {
     absl::StrAppend(&text, WhyStuck(run, obstacle));
   } else if (!obstacle.peers.empty()) {
     absl::StrAppend(&text, "; can be notified by ", TaskTexts(run, obstacle.peers));
@@ -160,8 +165,34 @@ void Describer::FillSignal(size_t run, const Obstacle& obstacle, Blocked* out) c
   out->set_reason(std::move(text));
 }
 
-std::string Describer::CoresText(const Obstacle& obstacle) const {
+std::string Describer::RunTexts(size_t from, absl::Span<const size_t> runs) const {
+  std::vector<std::string> names;
+  for (const size_t other : runs) {
+    std::string name = ShortName(from, other);
+    // Parts of one open run have one name.
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      names.push_back(std::move(name));
+    }
+  }
+  return absl::StrJoin(names, ", ");
+}
+
+void Describer::FillNextTurn(size_t run, Blocked* out) const {
+  const std::string peers = RunTexts(run, now_.runs[run].behind);
+  out->set_kind(Blocked::TURN);
+  out->set_can_be_satisfied(true);
+  out->set_reason(absl::StrCat("the tasks that came last have not begun: they wait for ", peers,
+                               ", with which they share memory"));
+  out->set_peer(peers);
+}
+
+std::string Describer::CoresText(size_t run, const Obstacle& obstacle) const {
   const std::string chip = names::Chip(obstacle.chip);
+  if (obstacle.follows) {
+    return absl::StrCat("is ready and gets the cores of ",
+                        obstacle.peers.empty() ? "another task" : TaskTexts(run, obstacle.peers),
+                        " when that has ended");
+  }
   if (obstacle.kind == Kind::kReservation) {
     const std::string have = obstacle.has_have ? absl::StrCat("has ", obstacle.have, " of ")
                                                : std::string("waits behind others for ");
@@ -220,7 +251,7 @@ void Describer::Fill(size_t run, const Obstacle& obstacle, Blocked* out) const {
     case Kind::kReservation:
     case Kind::kThread:
       out->set_reason(absl::StrCat(
-          CoresText(obstacle),
+          CoresText(run, obstacle),
           obstacle.can_end ? "" : "; tasks that wait for what never comes keep the others"));
       break;
     case Kind::kPredecessors:
@@ -231,12 +262,10 @@ void Describer::Fill(size_t run, const Obstacle& obstacle, Blocked* out) const {
                                    obstacle.core, " and has not returned"));
       break;
     case Kind::kTurn: {
-      std::string peers = absl::StrJoin(obstacle.runs, ", ", [&](std::string* text, size_t other) {
-        absl::StrAppend(text, ShortName(run, other));
-      });
+      std::string peers = RunTexts(run, obstacle.runs);
       out->set_reason(absl::StrCat("the run has not begun: it waits for ",
                                    peers.empty() ? "earlier runs" : peers,
-                                   " with which it shares memory"));
+                                   " with which it shares memory or a domain's signals"));
       out->set_peer(std::move(peers));
       break;
     }
@@ -278,11 +307,20 @@ v1::ExplainRunResponse Describer::Describe(absl::Span<const size_t> parts,
       }
     }
   }
+  // Of an open run all parts say the same.
+  if (now_.runs[parts[0]].linked && !now_.runs[parts[0]].behind.empty()) {
+    FillNextTurn(parts[0], response.add_blocked());
+  }
   response.set_more_blocked(more);
   response.set_verdict(static_cast<Response::Verdict>(verdict));
   std::string summary = Headline(verdict);
   if (response.state() == v1::Run::CANCELLING) {
     summary = "The run was stopped, and kernels that had started have not all returned";
+  }
+  const RunObserver* const observer = now_.runs[parts[0]].observer.get();
+  if (observer != nullptr && observer->held_back()) {
+    absl::StrAppend(&summary, "; its client is held back, as the session has ",
+                    "max_session_live_tasks that have not ended");
   }
   if (response.blocked_size() > 0) {
     const Blocked& first = response.blocked(0);
@@ -303,18 +341,33 @@ v1::ExplainRunResponse Describer::Describe(absl::Span<const size_t> parts,
   return response;
 }
 
-v1::ExplainRunResponse DescribeIdle(absl::string_view name, v1::Run::State state, uint64_t tasks,
-                                    uint64_t done) {
+v1::ExplainRunResponse DescribeIdle(const RunEntry& run, absl::Span<const std::string> before) {
+  const RunStatus status = run.Status();
+  const auto state = static_cast<v1::Run::State>(status.state);
   Response response;
-  response.set_run(std::string(name));
+  response.set_run(run.record().name());
   response.set_state(state);
-  response.set_tasks_total(tasks);
-  response.set_tasks_done(done);
-  const bool ended = state >= v1::Run::SUCCEEDED;
-  const Verdict verdict = ended ? Verdict::kEnded : Verdict::kWaitingForTasks;
+  response.set_tasks_total(status.tasks_total);
+  response.set_tasks_done(status.counts.done);
+  Verdict verdict = Verdict::kWaitingForTasks;
+  if (IsFinal(status.state)) {
+    verdict = Verdict::kEnded;
+    response.set_summary(absl::StrCat(Headline(verdict), " as ", v1::Run::State_Name(state)));
+  } else if (!before.empty()) {
+    verdict = Verdict::kWaitingForTurn;
+    Response::BlockedTask* const blocked = response.add_blocked();
+    blocked->set_kind(Response::BlockedTask::TURN);
+    blocked->set_can_be_satisfied(true);
+    blocked->set_peer(absl::StrJoin(before, ", "));
+    blocked->set_reason(absl::StrCat("the tasks that have come wait for ", blocked->peer(),
+                                     ", with which they share memory"));
+    response.set_summary(absl::StrCat(Headline(verdict), ": ", blocked->reason()));
+  } else {
+    // One that is not open is about to begin, or has ended and tells those first who wait for it.
+    if (!run.record().open) verdict = Verdict::kProgressing;
+    response.set_summary(Headline(verdict));
+  }
   response.set_verdict(static_cast<Response::Verdict>(verdict));
-  response.set_summary(ended ? absl::StrCat(Headline(verdict), " as ", v1::Run::State_Name(state))
-                             : Headline(verdict));
   return response;
 }
 

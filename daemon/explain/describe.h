@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "daemon/core/run_entry.h"
 #include "pto/v1/run.pb.h"
 #include "runtime/engine/diagnosis.h"
 #include "runtime/engine/engine_now.h"
@@ -29,7 +29,10 @@ class Describer {
 
   void Fill(size_t run, const Obstacle& obstacle, Blocked* out) const;
   void FillSignal(size_t run, const Obstacle& obstacle, Blocked* out) const;
-  std::string CoresText(const Obstacle& obstacle) const;
+  // An open run has tasks that have come and wait for their turn.
+  void FillNextTurn(size_t run, Blocked* out) const;
+  std::string RunTexts(size_t from, absl::Span<const size_t> runs) const;
+  std::string CoresText(size_t run, const Obstacle& obstacle) const;
   // Why nothing helps.
   std::string WhyStuck(size_t run, const Obstacle& obstacle) const;
   std::string NameOf(size_t run) const;
@@ -42,8 +45,8 @@ class Describer {
   const Diagnosis& diagnosis_;
 };
 
-// The answer for a run that the engine does not have: it has ended, or it is open and has no task.
-v1::ExplainRunResponse DescribeIdle(absl::string_view name, v1::Run::State state, uint64_t tasks,
-                                    uint64_t done);
+// The answer for a run that the engine does not have: it has ended, or it is open and has no task
+// that has begun; then `before` says which runs those wait for that have come, if there are any.
+v1::ExplainRunResponse DescribeIdle(const RunEntry& run, absl::Span<const std::string> before);
 
 }  // namespace pto

@@ -6,9 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/core/image_run.h"
+#include "daemon/core/streamed_run.h"
 #include "daemon/explain/describe.h"
 #include "daemon/graph/names.h"
+#include "daemon/services/convert.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status_macros.h"
@@ -27,28 +28,33 @@ constexpr int64_t kDumpNs = 10'000'000'000;
 
 // Of each run in a dump.
 constexpr size_t kDumpTasks = 8;
+// Of runs that have failed.
+constexpr uint64_t kDumpFailures = 16;
 
 absl::Status StoppingError() { return Error(reason::kNodeDraining, "the daemon stops"); }
 
-// Says for each run that has not begun which ones go first.
+// Says for each run that has not begun, or has a part that has not, which ones go first.
 void FindRunsBefore(EngineNow* now) {
-  // By session and number.
-  std::map<std::pair<const void*, uint64_t>, size_t> places;
-  const auto entry_of = [&](size_t i) {
-    return dynamic_cast<const ImageRun*>(now->runs[i].observer.get());
+  const auto waits = [](const RunNow& run) {
+    return run.observer != nullptr && (!run.begun || run.linked) &&
+           run.observer->order_number() != 0;
   };
+  if (std::none_of(now->runs.begin(), now->runs.end(), waits)) return;
+  // By whose they are and their numbers. Parts of an open run have one number.
+  std::map<std::pair<const Account*, uint64_t>, std::vector<size_t>> places;
   for (size_t i = 0; i < now->runs.size(); ++i) {
-    if (const ImageRun* const entry = entry_of(i)) {
-      places.emplace(std::make_pair(entry->record().session.get(), entry->number()), i);
-    }
+    const RunNow& run = now->runs[i];
+    const uint64_t number = run.observer == nullptr ? 0 : run.observer->order_number();
+    if (number != 0) places[{run.run->account().get(), number}].push_back(i);
   }
-  for (size_t i = 0; i < now->runs.size(); ++i) {
-    const ImageRun* const entry = entry_of(i);
-    if (entry == nullptr || now->runs[i].begun) continue;
-    for (size_t k = 0; k < RunTurn::kShownBefore; ++k) {
-      const auto found =
-          places.find(std::make_pair(entry->record().session.get(), entry->shown_before(k)));
-      if (found != places.end() && found->second != i) now->runs[i].behind.push_back(found->second);
+  for (RunNow& run : now->runs) {
+    if (!waits(run)) continue;
+    for (size_t k = 0; k < RunObserver::kShownBefore; ++k) {
+      const uint64_t number = run.observer->goes_after(k);
+      const auto found = places.find({run.run->account().get(), number});
+      // What is behind another part of the same whole would be behind itself.
+      if (number == 0 || number == run.observer->order_number() || found == places.end()) continue;
+      run.behind.insert(run.behind.end(), found->second.begin(), found->second.end());
     }
   }
 }
@@ -140,11 +146,26 @@ bool Explainer::ExplainLive(const std::string& name, size_t max_tasks,
 
 absl::StatusOr<v1::ExplainRunResponse> Explainer::ExplainIdle(const std::string& session,
                                                               const std::string& id) const {
-  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> owner, node_.sessions().Use(session));
-  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<RunEntry> entry, owner->FindRun(id));
-  const RunStatus status = entry->Status();
-  return DescribeIdle(entry->record().name(), static_cast<v1::Run::State>(status.state),
-                      status.tasks_total, status.counts.done);
+  const absl::StatusOr<std::shared_ptr<Session>> owner = node_.sessions().Use(session);
+  if (!owner.ok()) {
+    // It may be one of a former boot.
+    const std::shared_ptr<RunEntry> former = node_.former().FindRun(session, id);
+    if (former == nullptr) return owner.status();
+    return DescribeIdle(*former, {});
+  }
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<RunEntry> entry, (*owner)->FindRun(id));
+  std::vector<std::string> before;
+  if (const auto* const open = dynamic_cast<const StreamedRun*>(entry.get())) {
+    for (const std::shared_ptr<RunEntry>& other :
+         (*owner)->ListRuns(0, size_t(-1), /*active_only=*/true)) {
+      bool goes_first = false;
+      for (size_t k = 0; k < RunTurn::kShownBefore; ++k) {
+        goes_first |= open->goes_after(k) == other->number();
+      }
+      if (goes_first) before.push_back(absl::StrCat("runs/", other->record().id));
+    }
+  }
+  return DescribeIdle(*entry, before);
 }
 
 // ---- by itself
@@ -166,7 +187,9 @@ std::chrono::nanoseconds Explainer::Tick() {
     if (has_stalled) ReportStalls(now, diagnosis);
     // Only where it is kept: the log has the errors already.
     if (has_failed && dump_.to_files() && now.now_ns - last_dump_ns_ >= kDumpNs) {
-      WriteDump(absl::StrCat(failed - failed_runs_, " runs have failed"), now, diagnosis);
+      const uint64_t count = failed - failed_runs_;
+      WriteDump(count == 1 ? "a run has failed" : absl::StrCat(count, " runs have failed"), now,
+                diagnosis, count);
     }
   }
   failed_runs_ = failed;
@@ -225,8 +248,46 @@ void Explainer::Dump(std::string why) {
   });
 }
 
-void Explainer::WriteDump(const std::string& why, const EngineNow& now,
-                          const Diagnosis& diagnosis) {
+std::vector<std::string> Explainer::FailureLines(uint64_t count) const {
+  std::vector<std::string> lines;
+  count = std::min(count, kDumpFailures);
+  if (count == 0) return lines;
+  std::vector<v1::Run> failed;
+  for (const std::shared_ptr<Session>& session : node_.sessions().List("", size_t(-1))) {
+    size_t of_session = 0;
+    for (const std::shared_ptr<RunEntry>& entry :
+         session->ListRuns(0, size_t(-1), /*active_only=*/false)) {
+      if (of_session == count) break;
+      const RunStatus status = entry->Status();
+      if (status.state != RunState::kFailed) continue;
+      ToProto(status, &failed.emplace_back());
+      ++of_session;
+    }
+  }
+  // Newest first, whatever session they are of.
+  std::sort(failed.begin(), failed.end(), [](const v1::Run& a, const v1::Run& b) {
+    return std::make_pair(a.end_time().seconds(), a.end_time().nanos()) >
+           std::make_pair(b.end_time().seconds(), b.end_time().nanos());
+  });
+  if (failed.size() > count) failed.resize(count);
+  for (const v1::Run& run : failed) lines.push_back(StateDump::FailureLine(run));
+  return lines;
+}
+
+std::vector<std::string> Explainer::HolderLines() const {
+  std::vector<std::string> lines;
+  for (const Chip& chip : node_.engine().chips()) {
+    const std::string holder = node_.leases().HolderOf(chip.index);
+    if (!holder.empty()) lines.push_back(StateDump::LeaseLine(chip.index, holder));
+  }
+  for (const std::shared_ptr<Session>& session : node_.sessions().List("", size_t(-1))) {
+    lines.push_back(StateDump::SessionLine(*session, node_.clock()));
+  }
+  return lines;
+}
+
+void Explainer::WriteDump(const std::string& why, const EngineNow& now, const Diagnosis& diagnosis,
+                          uint64_t failed_runs) {
   last_dump_ns_ = now.now_ns;
   std::vector<v1::ExplainRunResponse> runs;
   for (const std::vector<size_t>& parts : Parts(now)) {
@@ -234,7 +295,7 @@ void Explainer::WriteDump(const std::string& why, const EngineNow& now,
   }
   std::vector<std::string> lines =
       StateDump::Lines(why, node_.boot_id(), node_.clock().WallTime(), now, runs);
-  reports_->Post([this, lines = std::move(lines)]() mutable {
+  reports_->Post([this, lines = std::move(lines), failed_runs] {
     const absl::StatusOr<std::string> place = dump_.Write(lines, node_.clock().WallTime());
     if (!place.ok()) {
       PTO_LOG(kError, "the state was not dumped", {{"error", place.status().ToString()}});
@@ -242,11 +303,8 @@ void Explainer::WriteDump(const std::string& why, const EngineNow& now,
     }
     PTO_LOG(kWarning, "state dumped", {{"to", *place}, {"lines", lines.size()}});
     // These need locks that may be held for ever, so they come last.
-    std::vector<std::string> sessions;
-    for (const std::shared_ptr<Session>& session : node_.sessions().List("", size_t(-1))) {
-      sessions.push_back(StateDump::SessionLine(*session, node_.clock()));
-    }
-    dump_.Append(*place, sessions);
+    dump_.Append(*place, FailureLines(failed_runs));
+    dump_.Append(*place, HolderLines());
   });
 }
 

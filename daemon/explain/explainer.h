@@ -55,7 +55,9 @@ class Explainer {
   v1::ExplainRunResponse Describe(const EngineNow& now, const Diagnosis& diagnosis,
                                   const std::vector<size_t>& parts, size_t max_tasks) const;
   bool ExplainLive(const std::string& name, size_t max_tasks, v1::ExplainRunResponse* response);
-  void WriteDump(const std::string& why, const EngineNow& now, const Diagnosis& diagnosis);
+  // With the newest runs that have failed, if so many are to be told of.
+  void WriteDump(const std::string& why, const EngineNow& now, const Diagnosis& diagnosis,
+                 uint64_t failed_runs = 0);
   void ReportStalls(const EngineNow& now, const Diagnosis& diagnosis);
   int64_t stall_ns() const;
 
@@ -63,6 +65,9 @@ class Explainer {
   absl::StatusOr<v1::ExplainRunResponse> ExplainIdle(const std::string& session,
                                                      const std::string& id) const;
   void TellStall(const v1::ExplainRunResponse& stalled) const;
+  // Lines of a dump of what has to be asked for with locks.
+  std::vector<std::string> FailureLines(uint64_t count) const;
+  std::vector<std::string> HolderLines() const;
 
   Node& node_;
   const Options options_;

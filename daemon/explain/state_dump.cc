@@ -105,8 +105,21 @@ std::string StateDump::SessionLine(Session& session, const Clock& clock) {
       .With("buffers", usage.buffers)
       .With("deviceBytes", usage.device_bytes)
       .With("graphs", usage.graphs)
+      .With("windows", usage.windows)
       .With("activeRuns", usage.active_runs)
+      .With("activeTasks", usage.tasks)
       .With("finishedRuns", usage.finished_runs)
+      .ToText();
+}
+
+std::string StateDump::FailureLine(const v1::Run& run) {
+  return absl::StrCat("{\"failedRun\":", ToJson(run), "}");
+}
+
+std::string StateDump::LeaseLine(uint32_t chip, const std::string& holder) {
+  return DumpLine("lease")
+      .With("chip", names::Chip(chip))
+      .With("session", names::Session(holder))
       .ToText();
 }
 

@@ -29,6 +29,10 @@ class StateDump {
                                         absl::Time time, const EngineNow& now,
                                         const std::vector<v1::ExplainRunResponse>& runs);
   static std::string SessionLine(Session& session, const Clock& clock);
+  // Of a run that has failed.
+  static std::string FailureLine(const v1::Run& run);
+  // Of a chip that a session has for itself, or is about to.
+  static std::string LeaseLine(uint32_t chip, const std::string& holder);
 
   // Returns the name of the file, or `log`.
   absl::StatusOr<std::string> Write(const std::vector<std::string>& lines, absl::Time time);

@@ -4,19 +4,13 @@
 #include <string>
 
 #include "kernels/dtype.h"
+#include "runtime/engine/signal_word.h"
 
 namespace pto {
 namespace {
 
 // So that a node full of large graphs is explained in less than a second or so.
 constexpr uint64_t kMaxSteps = 50'000'000;
-
-bool Contains(const RunSlot& slot, const void* address) {
-  if (slot.memory == nullptr) return false;
-  const auto at = reinterpret_cast<uintptr_t>(address);
-  const auto begin = reinterpret_cast<uintptr_t>(slot.memory->data());
-  return at >= begin && at - begin < slot.memory->bytes();
-}
 
 bool IsBarrier(const RunNow& run, const WaitNote& note) {
   return note.copy_bytes < 0 && (run.image().tasks()[note.task].traits & kTaskGang) != 0;
@@ -56,20 +50,19 @@ Blockage::Blockage(const EngineNow& now)
 
 // ---- who could send
 
-absl::optional<uint32_t> Blockage::SlotOf(size_t run, const WaitNote& note) const {
-  if (note.copy_bytes >= 0 || now_.runs[run].slots == nullptr) return absl::nullopt;
-  const RunSlots& slots = *now_.runs[run].slots;
-  for (uint32_t i = 0; i < slots.size(); ++i) {
-    if (Contains(slots[i], note.address)) return i;
-  }
-  return absl::nullopt;
+const SlotNow* Blockage::SlotOf(size_t run, const WaitNote& note) const {
+  if (note.copy_bytes >= 0) return nullptr;
+  const std::vector<SlotNow>& slots = now_.runs[run].slots;
+  const auto found = std::find_if(slots.begin(), slots.end(),
+                                  [&](const SlotNow& slot) { return slot.Contains(note.address); });
+  return found == slots.end() ? nullptr : &*found;
 }
 
 void Blockage::FindSenders() {
   for (size_t r = 0; r < now_.runs.size(); ++r) {
     for (const WaitingTask& task : now_.runs[r].waiting) {
       for (const WaitNote& note : task.waits) {
-        if (SlotOf(r, note).has_value()) senders_[note.address];
+        if (SlotOf(r, note) != nullptr) senders_[note.address];
       }
     }
   }
@@ -79,19 +72,17 @@ void Blockage::FindSenders() {
 
 void Blockage::FindSendersIn(size_t r) {
   const RunNow& run = now_.runs[r];
-  if (run.slots == nullptr) return;
+  if (run.slots.empty()) return;
   const GraphImage& image = run.image();
-  // The words that are in each slot.
-  std::vector<std::vector<const void*>> words(run.slots->size());
-  bool any = false;
-  for (size_t slot = 0; slot < words.size(); ++slot) {
+  // The slots by their places, and the words that are in each.
+  std::vector<const SlotNow*> slots(image.slots().size(), nullptr);
+  std::vector<std::vector<const void*>> words(image.slots().size());
+  for (const SlotNow& slot : run.slots) {
+    slots[slot.slot] = &slot;
     for (const auto& [address, senders] : senders_) {
-      if (!Contains((*run.slots)[slot], address)) continue;
-      words[slot].push_back(address);
-      any = true;
+      if (slot.Contains(address)) words[slot.slot].push_back(address);
     }
   }
-  if (!any) return;
   for (uint32_t task = 0; task < image.task_count(); ++task) {
     const bool control = (image.tasks()[task].traits & kTaskControl) != 0;
     if (control && image.kernel(task).control != PTO_CONTROL_NOTIFY) continue;
@@ -103,10 +94,9 @@ void Blockage::FindSendersIn(size_t r) {
       const ImageTensor& tensor = image.tensors()[arg];
       for (const void* const address : words[tensor.slot]) {
         if (control) {
-          const RunSlot& slot = (*run.slots)[tensor.slot];
+          const SlotNow& slot = *slots[tensor.slot];
           const uint64_t bytes = kernels::DtypeSize(image.layouts()[tensor.layout].dtype);
-          if (slot.memory->data() + slot.offset_bytes +
-                  static_cast<uint64_t>(tensor.offset) * bytes !=
+          if (slot.begin + slot.offset_bytes + static_cast<uint64_t>(tensor.offset) * bytes !=
               address) {
             continue;
           }
@@ -146,6 +136,11 @@ std::vector<uint32_t> Blockage::Closure(size_t run, const std::vector<uint32_t>&
 }
 
 void Blockage::Spread() {
+  uint64_t steps = 0;
+  for (const RunNow& run : now_.runs) {
+    if (!run.waiting.empty()) steps += run.image().task_count() + run.image().edge_count();
+  }
+  budget_ -= std::min(budget_, steps);
   for (size_t r = 0; r < now_.runs.size(); ++r) {
     std::vector<uint32_t> stuck;
     for (size_t i = 0; i < stuck_[r].size(); ++i) {
@@ -197,8 +192,10 @@ void Blockage::SpreadTurns() {
   // From the first that was accepted on: a run waits for earlier ones.
   for (size_t r = now_.runs.size(); r-- > 0;) {
     if (now_.runs[r].begun) continue;
-    can_begin_[r] = std::none_of(now_.runs[r].behind.begin(), now_.runs[r].behind.end(),
-                                 [&](size_t before) { return has_stuck_[before]; });
+    // Of an open run it may be behind another part, which has passed.
+    can_begin_[r] = std::none_of(
+        now_.runs[r].behind.begin(), now_.runs[r].behind.end(),
+        [&](size_t before) { return has_stuck_[before] && !now_.runs[before].linked; });
     if (!can_begin_[r]) has_stuck_[r] = true;
   }
 }
@@ -286,13 +283,26 @@ bool Blockage::CanAct(const TaskPlace& place) const {
   return WaitsFor(place.run, place.task).has_value() && CapacityFor(place.run, place.task);
 }
 
+bool Blockage::OpenRunsCanAct(size_t r) const {
+  for (size_t other = 0; other < now_.runs.size(); ++other) {
+    if (now_.runs[other].linked && open_acts_[other] &&
+        now_.runs[other].run->account() == now_.runs[r].run->account()) {
+      return true;
+    }
+  }
+  return false;
+}
+
 bool Blockage::CanEnd(size_t r, const WaitingTask& task) {
   bool meets_only = true;  // blocks of the task itself
   for (const WaitNote& note : task.waits) {
-    const absl::optional<uint32_t> slot = SlotOf(r, note);
-    if (!slot.has_value() && IsBarrier(now_.runs[r], note)) continue;
+    const SlotNow* const slot = SlotOf(r, note);
+    if (slot == nullptr && IsBarrier(now_.runs[r], note)) continue;
     meets_only = false;
-    if (!slot.has_value()) continue;  // a copy, or a word that is not known here
+    if (slot == nullptr) continue;  // a copy, or a word that is not known here
+    if (note.has_have && Compares(static_cast<pto_compare>(note.compare), note.have, note.value)) {
+      continue;
+    }
     const std::vector<TaskPlace>& senders = Senders(note);
     budget_ -= std::min<uint64_t>(budget_, senders.size() + 1);
     if (std::none_of(senders.begin(), senders.end(),

@@ -29,7 +29,8 @@ struct TaskPlace {
 // may notify what they can reach. What has ended cannot.
 //
 // When in doubt a task is not stuck: while a run moves, every task of it that does not follow a
-// stuck one is taken to be still able to act. What a client may do is not considered. Lives as
+// stuck one is taken to be still able to act; nor is one whose word compares as it should already,
+// since somebody may just be about to tell it. What a client may do is not considered. Lives as
 // long as the EngineNow; not thread-safe.
 class Blockage {
  public:
@@ -42,12 +43,15 @@ class Blockage {
   // The task that waits and that this one comes after, if there is one; itself, when it waits.
   absl::optional<uint32_t> WaitsFor(size_t run, uint32_t task) const;
 
-  // The slot of the run that has the word, if one has.
-  absl::optional<uint32_t> SlotOf(size_t run, const WaitNote& note) const;
+  // The slot of the run that has the word; nullptr when none has.
+  const SlotNow* SlotOf(size_t run, const WaitNote& note) const;
   // Tasks that could change the word, those that have ended too. None for words in no slot.
   const std::vector<TaskPlace>& Senders(const WaitNote& note) const;
   // Whether a task could still do what it is there for.
   bool CanAct(const TaskPlace& place) const;
+  // Of a part of an open run: whether one of the session's open runs can act, so that there may be
+  // room for more tasks some time.
+  bool OpenRunsCanAct(size_t run) const;
   // Tasks that wait for each other, each for the next and the last for the first, beginning with
   // or reached from this one. Empty when a wait on the way has no sender.
   // Where there are tasks whose purpose is to send, others are not considered.

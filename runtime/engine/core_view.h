@@ -18,9 +18,13 @@ struct alignas(64) CoreView {
   std::atomic<const Run*> run{nullptr};  // nullptr: it is free
   std::atomic<uint32_t> task{kUnknownTask};
   std::atomic<uint32_t> kind{0};  // pto_core; of a cluster the view of its cube core says PTO_MIX
+  // Of the first core of a joint task: how many follow it, and which is next.
+  std::atomic<uint32_t> followers{0};
+  std::atomic<uint32_t> next_follower{kUnknownTask};
 
   void Take(const Run& taker, uint32_t its_task, pto_core as) {
     task.store(its_task, std::memory_order_relaxed);
+    followers.store(0, std::memory_order_relaxed);
     kind.store(static_cast<uint32_t>(as), std::memory_order_relaxed);
     run.store(&taker, std::memory_order_release);
   }

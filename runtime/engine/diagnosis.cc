@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "kernels/dtype.h"
-#include "runtime/engine/signal_word.h"
 
 namespace pto {
 namespace {
@@ -52,6 +51,7 @@ bool Diagnosis::ThreadsAreBusy() const {
 Obstacle Diagnosis::OfNote(size_t r, const WaitingTask& task, const WaitNote& note) const {
   const RunNow& run = now_.runs[r];
   Obstacle obstacle;
+  obstacle.note = &note;
   obstacle.task = task.task;
   obstacle.block = note.block;
   obstacle.deferred = note.kind == WaitNote::Kind::kDeferred;
@@ -64,12 +64,12 @@ Obstacle Diagnosis::OfNote(size_t r, const WaitingTask& task, const WaitNote& no
     obstacle.want = note.copy_bytes;
     return obstacle;
   }
-  obstacle.slot = blockage_.SlotOf(r, note);
+  const SlotNow* const slot = blockage_.SlotOf(r, note);
   obstacle.compare = note.compare;
   obstacle.want = note.value;
   const TaskPlace place{r, task.task};
   const bool stuck = blockage_.IsStuck(place);
-  if (!obstacle.slot.has_value()) {
+  if (slot == nullptr) {
     if ((run.image().tasks()[task.task].traits & kTaskGang) == 0) return obstacle;
     obstacle.kind = Obstacle::Kind::kBarrier;
     obstacle.has_have = true;
@@ -80,12 +80,12 @@ Obstacle Diagnosis::OfNote(size_t r, const WaitingTask& task, const WaitNote& no
     obstacle.can_end = !stuck;
     return obstacle;
   }
-  const RunSlot& slot = (*run.slots)[*obstacle.slot];
-  const SignalWord word{const_cast<void*>(note.address), note.dtype};
-  obstacle.has_have = word.valid();
-  if (obstacle.has_have) obstacle.have = word.Load();
+  obstacle.slot = slot->slot;
+  obstacle.slot_name = slot->name;
+  obstacle.has_have = note.has_have;
+  obstacle.have = note.have;
   obstacle.element =
-      static_cast<uint64_t>(static_cast<const std::byte*>(note.address) - slot.memory->data()) /
+      static_cast<uint64_t>(static_cast<const std::byte*>(note.address) - slot->begin) /
       std::max<uint64_t>(kernels::DtypeSize(note.dtype), 1);
   const std::vector<TaskPlace>& senders = blockage_.Senders(note);
   for (const TaskPlace& sender : senders) {
@@ -95,8 +95,13 @@ Obstacle Diagnosis::OfNote(size_t r, const WaitingTask& task, const WaitNote& no
   }
   // Of a task with several waits only those are to blame that nobody ends.
   obstacle.can_end = !stuck || !obstacle.peers.empty();
-  if (obstacle.can_end) return obstacle;
-  obstacle.cycle = blockage_.CycleFrom(place);
+  return obstacle;
+}
+
+void Diagnosis::Blame(size_t r, Obstacle* obstacle) const {
+  if (obstacle->kind != Obstacle::Kind::kSignal || obstacle->can_end) return;
+  obstacle->cycle = blockage_.CycleFrom({r, obstacle->task});
+  const std::vector<TaskPlace>& senders = blockage_.Senders(*obstacle->note);
   const bool exact = std::any_of(senders.begin(), senders.end(),
                                  [](const TaskPlace& sender) { return sender.exact; });
   for (const TaskPlace& sender : senders) {
@@ -105,23 +110,24 @@ Obstacle Diagnosis::OfNote(size_t r, const WaitingTask& task, const WaitNote& no
     const bool has_ended = other.begun && other.steady && !other.linked && !other.moves &&
                            !blockage_.WaitsFor(sender.run, sender.task).has_value();
     if (has_ended && other.ready.empty() && other.gangs_waiting == 0 &&
-        obstacle.ended.size() < kFew) {
-      obstacle.ended.push_back(sender);
+        obstacle->ended.size() < kFew) {
+      obstacle->ended.push_back(sender);
     }
   }
-  return obstacle;
 }
 
 void Diagnosis::AddWaits(size_t r, std::vector<Obstacle>* obstacles) const {
   for (const WaitingTask& task : now_.runs[r].waiting) {
+    const auto first = static_cast<ptrdiff_t>(obstacles->size());
     for (const WaitNote& note : task.waits) {
       Obstacle obstacle = OfNote(r, task, note);
       // Blocks of one task that wait for the same.
-      const auto same = std::find_if(obstacles->begin(), obstacles->end(), [&](const Obstacle& o) {
-        return o.task == obstacle.task && o.kind == obstacle.kind && o.slot == obstacle.slot &&
-               o.element == obstacle.element && o.compare == obstacle.compare &&
-               o.want == obstacle.want && o.deferred == obstacle.deferred;
-      });
+      const auto same =
+          std::find_if(obstacles->begin() + first, obstacles->end(), [&](const Obstacle& o) {
+            return o.kind == obstacle.kind && o.slot == obstacle.slot &&
+                   o.element == obstacle.element && o.compare == obstacle.compare &&
+                   o.want == obstacle.want && o.deferred == obstacle.deferred;
+          });
       if (same == obstacles->end() || obstacle.kind == Obstacle::Kind::kCopy) {
         obstacles->push_back(std::move(obstacle));
       } else {
@@ -160,6 +166,26 @@ void Diagnosis::AddReady(size_t r, int64_t idle_ns, std::vector<Obstacle>* obsta
       }
     }
     obstacles->push_back(std::move(obstacle));
+  }
+}
+
+void Diagnosis::AddFollowers(size_t r, std::vector<Obstacle>* obstacles) const {
+  const RunNow& run = now_.runs[r];
+  const uint32_t tasks = run.image().task_count();
+  for (uint32_t chip = 0; chip < now_.chips.size(); ++chip) {
+    for (const CoreNow& core : now_.chips[chip].cores) {
+      if (core.run != run.run.get() || core.followers == 0 || core.next_follower >= tasks) continue;
+      Obstacle obstacle;
+      obstacle.kind = Obstacle::Kind::kCores;
+      obstacle.follows = true;
+      obstacle.task = core.next_follower;
+      obstacle.chip = chip;
+      obstacle.core_kind = core.kind;
+      obstacle.count = core.followers;
+      obstacle.want = run.image().tasks()[core.next_follower].block_num;
+      if (core.task < tasks) obstacle.peers.push_back({r, core.task});
+      obstacles->push_back(std::move(obstacle));
+    }
   }
 }
 
@@ -246,6 +272,14 @@ uint64_t Diagnosis::AddPredecessors(size_t r, size_t room, std::vector<Obstacle>
   return found;
 }
 
+bool Diagnosis::MoreTasksMayHelp(size_t r) const {
+  const std::shared_ptr<RunObserver>& observer = now_.runs[r].observer;
+  // Who sends more tasks may send the one that is missing; unless there is no room for it as long
+  // as those are there that wait for it.
+  return observer != nullptr && observer->open() &&
+         (!observer->held_back() || blockage_.OpenRunsCanAct(r));
+}
+
 Verdict Diagnosis::VerdictOf(size_t r, int64_t idle_ns, int64_t stall_ns,
                              const std::vector<Obstacle>& obstacles) const {
   const RunNow& run = now_.runs[r];
@@ -256,9 +290,7 @@ Verdict Diagnosis::VerdictOf(size_t r, int64_t idle_ns, int64_t stall_ns,
   using Kind = Obstacle::Kind;
   if (IsFinal(run.state)) return Verdict::kEnded;
   if (blockage_.HasStuck(r)) {
-    // Who sends more tasks may send the one that is missing.
-    const bool open = run.observer != nullptr && run.observer->open();
-    return open ? Verdict::kWaitingForNotification : Verdict::kDeadlocked;
+    return MoreTasksMayHelp(r) ? Verdict::kWaitingForNotification : Verdict::kDeadlocked;
   }
   if (!run.begun) return Verdict::kWaitingForTurn;
   if (any(Kind::kThread)) return Verdict::kStalled;
@@ -292,6 +324,7 @@ RunDiagnosis Diagnosis::Explain(size_t r, int64_t idle_ns, int64_t stall_ns,
       return std::make_pair(a.can_end, a.since_ns) < std::make_pair(b.can_end, b.since_ns);
     });
     AddGangs(r, &obstacles);
+    AddFollowers(r, &obstacles);
     AddReady(r, idle_ns, &obstacles);
   }
   diagnosis.verdict = VerdictOf(r, idle_ns, stall_ns, obstacles);
@@ -302,6 +335,7 @@ RunDiagnosis Diagnosis::Explain(size_t r, int64_t idle_ns, int64_t stall_ns,
     all += AddPredecessors(r, room, &obstacles);
   }
   if (obstacles.size() > max_obstacles) obstacles.resize(max_obstacles);
+  for (Obstacle& obstacle : obstacles) Blame(r, &obstacle);
   diagnosis.more = all - obstacles.size();
   return diagnosis;
 }

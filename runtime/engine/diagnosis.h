@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/types/optional.h"
@@ -51,9 +52,12 @@ struct Obstacle {
   // Of a signal: how it is compared, and where it is.
   uint32_t compare = 0;
   absl::optional<uint32_t> slot;
-  uint64_t element = 0;  // in the slot's memory, counted in words of its type
+  std::string slot_name;  // what its memory is called; may be empty
+  uint64_t element = 0;   // in that memory, counted in words of its type
   // How many tasks this stands for: those of the same queue, or behind the same task.
   uint64_t count = 1;
+  // Of kCores: it waits for the cores of the peer, and gets them when that has ended.
+  bool follows = false;
   // Times of the engine's clock; 0 when not known.
   int64_t since_ns = 0;
   int64_t until_ns = 0;  // when it gives up
@@ -67,6 +71,8 @@ struct Obstacle {
   std::vector<TaskPlace> ended;
   // Of kTurn: the runs that go first, by their places.
   std::vector<size_t> runs;
+  // The wait itself, if it is one; in the EngineNow.
+  const WaitNote* note = nullptr;
 };
 
 struct RunDiagnosis {
@@ -90,13 +96,19 @@ class Diagnosis {
  private:
   void AddWaits(size_t run, std::vector<Obstacle>* obstacles) const;
   Obstacle OfNote(size_t run, const WaitingTask& task, const WaitNote& note) const;
+  // Adds who is to blame for a signal that nobody sends.
+  void Blame(size_t run, Obstacle* obstacle) const;
   void AddReady(size_t run, int64_t idle_ns, std::vector<Obstacle>* obstacles) const;
+  // Ready tasks that are to have the cores of another one.
+  void AddFollowers(size_t run, std::vector<Obstacle>* obstacles) const;
   void AddGangs(size_t run, std::vector<Obstacle>* obstacles) const;
   void AddRunning(size_t run, std::vector<Obstacle>* obstacles) const;
   // Returns how many there are.
   uint64_t AddPredecessors(size_t run, size_t room, std::vector<Obstacle>* obstacles) const;
   Verdict VerdictOf(size_t run, int64_t idle_ns, int64_t stall_ns,
                     const std::vector<Obstacle>& obstacles) const;
+  // Of a run with a stuck task: whether one may still come that helps.
+  bool MoreTasksMayHelp(size_t run) const;
   // Whether all executors are in kernels.
   bool ThreadsAreBusy() const;
   uint32_t FreeCores(uint32_t chip, pto_core kind) const;

@@ -83,6 +83,44 @@ TEST_F(DiagnosisTest, NobodySendsTheSignal) {
   End(run);
 }
 
+TEST_F(DiagnosisTest, AValueThatIsThereIsNoDeadlock) {
+  auto run = node_.Start({Wait(0, 1)}, nothing_);
+  node_.RunAll();
+  EXPECT_EQ(Explain(run).verdict, Verdict::kDeadlocked);
+  // As it is for a moment while somebody notifies.
+  *node_.word(0) = 1;
+  const RunDiagnosis found = Explain(run);
+  EXPECT_EQ(found.verdict, Verdict::kWaitingForNotification);
+  ASSERT_EQ(found.obstacles.size(), 1u);
+  EXPECT_EQ(found.obstacles[0].have, 1);
+  EXPECT_TRUE(found.obstacles[0].can_end);
+  node_.Notify(0, PTO_SET, 1);
+  node_.RunAll();
+  EXPECT_EQ(run->state(), RunState::kSucceeded);
+}
+
+TEST_F(DiagnosisTest, WhatWasSeenKeepsNoMemoryOfRuns) {
+  auto first = node_.Start({Wait(0, 1)}, nothing_);
+  node_.RunAll();
+  now_ = node_.engine->Look();
+  RunSpec spec;
+  spec.image = {now_.runs[0].run, &now_.runs[0].image()};
+  spec.slots = node_.slots();
+  const std::weak_ptr<const RunSlots> slots = spec.slots;
+  auto second = node_.engine->Prepare(std::move(spec));
+  node_.engine->Start(second);
+  node_.RunAll();
+  now_ = node_.engine->Look();
+  ASSERT_EQ(now_.runs.size(), 2u);
+  EXPECT_FALSE(slots.expired());
+  node_.Notify(0, PTO_SET, 1);
+  node_.RunAll();
+  EXPECT_EQ(second->state(), RunState::kSucceeded);
+  EXPECT_TRUE(slots.expired());
+  // It can be spoken of all the same.
+  EXPECT_EQ(Diagnosis(now_).Explain(0, 0, kStall, 16).obstacles.size(), 1u);
+}
+
 TEST_F(DiagnosisTest, AnotherRunCanSendIt) {
   auto waits = node_.Start({Wait(0, 1)}, nothing_);
   node_.RunAll();

@@ -134,7 +134,10 @@ void Engine::Stop(Run& run, RunState as, absl::Status error) {
     MutexLock lock(run.mutex_);
     if (!run.stop_.load(std::memory_order_relaxed)) {
       // Why it was stopped is more than one error of many.
-      if (run.errors_.size() >= Run::kMaxErrors) run.errors_.pop_back();
+      if (run.errors_.size() >= Run::kMaxErrors) {
+        run.errors_.pop_back();
+        run.errors_dropped_.fetch_add(1, std::memory_order_relaxed);
+      }
       run.errors_.push_back(std::move(error));
       run.stop_state_ = as;
       run.stop_.store(true, std::memory_order_release);
@@ -156,7 +159,8 @@ std::vector<std::shared_ptr<Run>> Engine::ActiveIf(
   MutexLock lock(mutex_);
   for (const Run* run = active_.load(std::memory_order_relaxed); run != nullptr;
        run = run->next_.load(std::memory_order_relaxed)) {
-    if (select(*run)) selected.push_back(run->self_);
+    // One that has ended may be on its way out: who was told of its end does not find it here.
+    if (!IsFinal(run->state()) && select(*run)) selected.push_back(run->self_);
   }
   return selected;
 }
@@ -270,7 +274,7 @@ void Engine::Finish(Run& run) {
   if (state == RunState::kFailed) failed_runs_.fetch_add(1, std::memory_order_relaxed);
   for (const TimerQueue::Id timer : timers) timers_->Cancel(timer);
   // Look sets its flag and then reads the state: it uses what the run owns only while that is not
-  // final. If it may be doing so, this goes with the run.
+  // final. If it may be doing so, that is let go of below, or by it.
   const bool seen = looking_.load(std::memory_order_seq_cst);
   if (!seen) run.spec_.slots.reset();
   // Whoever waits for tasks that never ran must not wait for ever.
@@ -280,7 +284,7 @@ void Engine::Finish(Run& run) {
   if (run.spec_.observer != nullptr) run.spec_.observer->OnFinished(run);
   if (!seen) run.spec_.observer.reset();
   // Last, so that whoever waits for no active runs knows that all observers have been told.
-  RemoveActive(run).reset();
+  if (const std::shared_ptr<Run> last = RemoveActive(run); last != nullptr && seen) LetGo(run);
   if (kept_.load(std::memory_order_relaxed) != nullptr) ForgetKept();
 }
 

@@ -126,11 +126,26 @@ class Engine {
   std::shared_ptr<Run> RemoveActive(Run& run);
   // Lets go of the runs that were kept for Look, unless it is at work.
   void ForgetKept();
+  // Of a run that has ended and that Look cannot meet any more: an entry for it stays readable for
+  // long, and the memory that it used must not stay with it.
+  static void LetGo(Run& run) {
+    run.spec_.slots.reset();
+    run.spec_.observer.reset();
+  }
   // ---- parts of Look
-  // The runs that have not ended, with what they own.
-  std::vector<std::shared_ptr<Run>> CollectRuns(EngineNow* now);
+  // Keeps what it looks at, and only so long: memory that a run has let go of is to be free.
+  struct SeenRun {
+    std::shared_ptr<Run> run;
+    std::shared_ptr<const RunSlots> slots;  // may be nullptr
+  };
+  // The runs that have not ended.
+  std::vector<SeenRun> CollectRuns(EngineNow* now);
+  // Returns whether all that was seen belongs together.
+  bool LookOnce(absl::Span<const SeenRun> runs, EngineNow* now) const;
   void LookAtTasks(Run& run, RunNow* seen) const;
   void LookAtWaits(Run& run, absl::Span<const WaitNote> notes, RunNow* seen) const;
+  // What is in the words that are waited for, and who has them.
+  static void LookAtWords(absl::Span<const SeenRun> runs, EngineNow* now);
   // Those for which `select` is true.
   std::vector<std::shared_ptr<Run>> ActiveIf(const std::function<bool(const Run&)>& select) const;
 
@@ -155,10 +170,10 @@ class Engine {
 
   std::atomic<uint64_t> failed_runs_{0};
   std::atomic<bool> stopping_{false};
-  // Belongs to the one thread that helps.
   // Of how many runs the time of their beginning is noted for one.
   static constexpr uint64_t kNoteOneOf = 16;
   std::atomic<uint64_t> begins_{0};
+  // Belongs to the one thread that helps.
   std::atomic<bool> helping_{false};
   const std::unique_ptr<Worker> helper_;
   std::vector<std::thread> executors_;

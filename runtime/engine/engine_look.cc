@@ -1,12 +1,15 @@
 // How an engine is looked at without its locks.
 
 #include <algorithm>
+#include <functional>
+#include <string>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/services.h"
+#include "runtime/engine/signal_word.h"
 #include "runtime/engine/task_links.h"
 
 namespace pto {
@@ -33,12 +36,7 @@ bool SameNotes(const NotesByRun& a, const NotesByRun& b, const Run* run) {
                     [](const WaitNote& x, const WaitNote& y) { return x.id == y.id; });
 }
 
-ChipNow LookAtQueue(const ReadyQueue& queue, const Chip& chip) {
-  ChipNow now;
-  now.clusters = chip.spec.clusters;
-  now.memory_used_bytes = chip.memory->used_bytes();
-  now.memory_total_bytes = chip.memory->total_bytes();
-  now.ready_tasks = queue.ready();
+void LookAtCores(const ReadyQueue& queue, std::vector<CoreNow>* cores) {
   for (uint32_t core = 0; core < queue.core_count(); ++core) {
     const CoreView& view = queue.core_view(core);
     CoreNow taken;
@@ -47,8 +45,19 @@ ChipNow LookAtQueue(const ReadyQueue& queue, const Chip& chip) {
     taken.core = core;
     taken.task = view.task.load(std::memory_order_relaxed);
     taken.kind = static_cast<pto_core>(view.kind.load(std::memory_order_relaxed));
-    now.cores.push_back(taken);
+    taken.followers = view.followers.load(std::memory_order_relaxed);
+    taken.next_follower = view.next_follower.load(std::memory_order_relaxed);
+    cores->push_back(taken);
   }
+}
+
+ChipNow LookAtQueue(const ReadyQueue& queue, const Chip& chip) {
+  ChipNow now;
+  now.clusters = chip.spec.clusters;
+  now.memory_used_bytes = chip.memory->used_bytes();
+  now.memory_total_bytes = chip.memory->total_bytes();
+  now.ready_tasks = queue.ready();
+  LookAtCores(queue, &now.cores);
   const ReservationView& gang = queue.reservation_view();
   now.gang_run = gang.run.load(std::memory_order_acquire);
   now.gang_task = gang.task.load(std::memory_order_relaxed);
@@ -58,11 +67,14 @@ ChipNow LookAtQueue(const ReadyQueue& queue, const Chip& chip) {
 }
 
 bool SameTasks(const RunNow& a, const RunNow& b) {
-  return a.begun == b.begun && a.counts.done == b.counts.done &&
-         a.gangs_waiting == b.gangs_waiting &&
+  return a.begun == b.begun && a.state == b.state && a.counts.done == b.counts.done &&
+         a.counts.failed == b.counts.failed && a.counts.skipped == b.counts.skipped &&
+         a.gangs_waiting == b.gangs_waiting && a.links_waiting == b.links_waiting &&
+         a.outstanding == b.outstanding &&
          std::equal(a.ready.begin(), a.ready.end(), b.ready.begin(), b.ready.end(),
                     [](const ReadyNow& x, const ReadyNow& y) {
-                      return x.chip == y.chip && x.kind == y.kind && x.count == y.count;
+                      return x.chip == y.chip && x.kind == y.kind && x.count == y.count &&
+                             x.first == y.first;
                     });
 }
 
@@ -91,6 +103,13 @@ absl::flat_hash_set<const Run*> RunsOnCores(const std::vector<ChipNow>& chips,
   return runs;
 }
 
+const SlotNow* FindSlot(const RunNow& run, const WaitNote& note) {
+  if (note.copy_bytes >= 0) return nullptr;
+  const auto found = std::find_if(run.slots.begin(), run.slots.end(),
+                                  [&](const SlotNow& slot) { return slot.Contains(note.address); });
+  return found == run.slots.end() ? nullptr : &*found;
+}
+
 }  // namespace
 
 void Engine::ForgetKept() {
@@ -108,13 +127,14 @@ void Engine::ForgetKept() {
   }
   while (run != nullptr) {
     Run* const next = run->next_kept_;
+    LetGo(*run);
     const std::shared_ptr<Run> last = std::move(run->self_);
     run = next;
   }
 }
 
-std::vector<std::shared_ptr<Run>> Engine::CollectRuns(EngineNow* now) {
-  std::vector<std::shared_ptr<Run>> runs;
+std::vector<Engine::SeenRun> Engine::CollectRuns(EngineNow* now) {
+  std::vector<SeenRun> runs;
   looking_.store(true, std::memory_order_seq_cst);
   (void)active_count_.load(std::memory_order_seq_cst);
   for (Run* run = active_.load(std::memory_order_acquire); run != nullptr;
@@ -125,10 +145,9 @@ std::vector<std::shared_ptr<Run>> Engine::CollectRuns(EngineNow* now) {
     if (held == nullptr) continue;
     RunNow& seen = now->runs.emplace_back();
     seen.run = held;
-    seen.slots = run->spec_.slots;
     seen.observer = run->spec_.observer;
     seen.linked = run->links_ != nullptr;
-    runs.push_back(std::move(held));
+    runs.push_back({std::move(held), run->spec_.slots});
   }
   looking_.store(false, std::memory_order_seq_cst);
   ForgetKept();
@@ -151,7 +170,9 @@ void Engine::LookAtTasks(Run& run, RunNow* seen) const {
     }
   }
   seen->gangs_waiting = static_cast<uint32_t>(
-      std::max<int64_t>(run.gangs_waiting_.load(std::memory_order_relaxed), 0));
+      std::max<int64_t>(run.gangs_waiting_.load(std::memory_order_acquire), 0));
+  seen->links_waiting = run.links_waiting_.load(std::memory_order_acquire);
+  seen->outstanding = run.outstanding_.load(std::memory_order_acquire);
 }
 
 void Engine::LookAtWaits(Run& run, absl::Span<const WaitNote> notes, RunNow* seen) const {
@@ -163,9 +184,9 @@ void Engine::LookAtWaits(Run& run, absl::Span<const WaitNote> notes, RunNow* see
     if (is_new) seen->waiting.push_back({note.task, false, {}});
     seen->waiting[place->second].waits.push_back(note);
   }
-  // All that keeps the run from ending, and does nothing.
-  int64_t at_rest = run.gangs_waiting_.load(std::memory_order_relaxed) +
-                    run.links_waiting_.load(std::memory_order_relaxed);
+  // What keeps the run from ending, and does nothing. All else does something, or a thread is about
+  // to see to it: errands, joint tasks with those that follow them, pieces of copies.
+  int64_t at_rest = int64_t{seen->gangs_waiting} + seen->links_waiting;
   for (const ReadyNow& ready : seen->ready) at_rest += ready.count;
   for (WaitingTask& task : seen->waiting) {
     const uint32_t left =
@@ -173,9 +194,83 @@ void Engine::LookAtWaits(Run& run, absl::Span<const WaitNote> notes, RunNow* see
     task.whole = left == task.waits.size();
     if (task.whole) ++at_rest;
   }
-  seen->moves = seen->begun && run.outstanding_.load(std::memory_order_acquire) != at_rest;
+  seen->moves = seen->begun && seen->outstanding != at_rest;
   std::sort(seen->waiting.begin(), seen->waiting.end(),
             [](const WaitingTask& a, const WaitingTask& b) { return a.task < b.task; });
+}
+
+bool Engine::LookOnce(absl::Span<const SeenRun> runs, EngineNow* now) const {
+  const NotesByRun before = ByRun(scheduler_.board().Read());
+  now->chips.clear();
+  for (const Chip& chip : chips_) {
+    now->chips.push_back(LookAtQueue(scheduler_.queue(chip.index), chip));
+    now->chips.back().ended_tasks = scheduler_.ended(chip.index);
+  }
+  const absl::flat_hash_set<const Run*> on_cores = RunsOnCores(now->chips, before);
+  for (size_t i = 0; i < runs.size(); ++i) {
+    Run& run = *runs[i].run;
+    RunNow& seen = now->runs[i];
+    LookAtTasks(run, &seen);
+    const auto notes = before.find(&run);
+    LookAtWaits(run, notes == before.end() ? absl::Span<const WaitNote>() : notes->second, &seen);
+    seen.moves |= on_cores.contains(&run);
+  }
+  // A wait that was there before and is there now was there all the time: so all between was seen
+  // while the tasks that wait stood still. This holds for all runs together: what one of them has
+  // sent before it was looked at has reached the others.
+  const NotesByRun after = ByRun(scheduler_.board().Read());
+  std::vector<ChipNow> chips_after = now->chips;
+  for (size_t i = 0; i < chips_.size(); ++i) {
+    chips_after[i].cores.clear();
+    LookAtCores(scheduler_.queue(chips_[i].index), &chips_after[i].cores);
+  }
+  const absl::flat_hash_set<const Run*> on_cores_after = RunsOnCores(chips_after, after);
+  bool all_steady = true;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    Run& run = *runs[i].run;
+    RunNow& seen = now->runs[i];
+    RunNow again;
+    LookAtTasks(run, &again);
+    seen.steady = SameNotes(before, after, &run) && SameTasks(seen, again);
+    seen.moves |= on_cores_after.contains(&run);
+    if (!seen.steady) seen.moves = seen.begun = again.begun;
+    all_steady &= seen.steady;
+  }
+  return all_steady;
+}
+
+void Engine::LookAtWords(absl::Span<const SeenRun> runs, EngineNow* now) {
+  std::vector<const void*> words;
+  for (const RunNow& run : now->runs) {
+    for (const WaitingTask& task : run.waiting) {
+      for (const WaitNote& note : task.waits) {
+        if (note.copy_bytes < 0) words.push_back(note.address);
+      }
+    }
+  }
+  if (words.empty()) return;
+  std::sort(words.begin(), words.end(), std::less<>());
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (runs[i].slots == nullptr) continue;
+    RunNow& seen = now->runs[i];
+    for (uint32_t place = 0; place < runs[i].slots->size(); ++place) {
+      const RunSlot& slot = (*runs[i].slots)[place];
+      if (slot.memory == nullptr) continue;
+      const std::byte* const begin = slot.memory->data();
+      const auto word = std::lower_bound(words.begin(), words.end(), begin, std::less<>());
+      if (word == words.end() || !std::less<>()(*word, begin + slot.memory->bytes())) continue;
+      seen.slots.push_back(
+          {place, begin, slot.memory->bytes(), slot.offset_bytes, std::string(slot.name)});
+    }
+    for (WaitingTask& task : seen.waiting) {
+      for (WaitNote& note : task.waits) {
+        const SignalWord word{const_cast<void*>(note.address), note.dtype};
+        // In memory that is kept here.
+        note.has_have = FindSlot(seen, note) != nullptr && word.valid();
+        if (note.has_have) note.have = word.Load();
+      }
+    }
+  }
 }
 
 EngineNow Engine::Look() {
@@ -184,39 +279,10 @@ EngineNow Engine::Look() {
   now.executors = executors();
   now.sleeping_executors =
       static_cast<uint32_t>(std::max(scheduler_.parking().sleepers(), int32_t{0}));
-  const std::vector<std::shared_ptr<Run>> runs = CollectRuns(&now);
-  bool all_steady = false;
-  for (int look = 0; look < kLooks && !all_steady; ++look) {
-    const NotesByRun before = ByRun(scheduler_.board().Read());
-    now.chips.clear();
-    for (const Chip& chip : chips_) {
-      now.chips.push_back(LookAtQueue(scheduler_.queue(chip.index), chip));
-      now.chips.back().ended_tasks = scheduler_.ended(chip.index);
-    }
-    const absl::flat_hash_set<const Run*> on_cores = RunsOnCores(now.chips, before);
-    for (size_t i = 0; i < runs.size(); ++i) {
-      RunNow& seen = now.runs[i];
-      if (seen.steady) continue;
-      LookAtTasks(*runs[i], &seen);
-      const auto notes = before.find(runs[i].get());
-      LookAtWaits(*runs[i], notes == before.end() ? absl::Span<const WaitNote>() : notes->second,
-                  &seen);
-      seen.moves |= on_cores.contains(runs[i].get());
-    }
-    // A wait that was there before and is there now was there all the time: so all between was
-    // seen while the tasks that wait stood still.
-    const NotesByRun after = ByRun(scheduler_.board().Read());
-    all_steady = true;
-    for (size_t i = 0; i < runs.size(); ++i) {
-      RunNow& seen = now.runs[i];
-      if (seen.steady) continue;
-      RunNow again;
-      LookAtTasks(*runs[i], &again);
-      seen.steady = SameNotes(before, after, runs[i].get()) && SameTasks(seen, again);
-      if (!seen.steady) seen.moves = seen.begun;
-      all_steady &= seen.steady;
-    }
+  const std::vector<SeenRun> runs = CollectRuns(&now);
+  for (int look = 0; look < kLooks && !LookOnce(runs, &now); ++look) {
   }
+  LookAtWords(runs, &now);
   return now;
 }
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "kernels/pto_kernel.h"
@@ -27,10 +28,26 @@ struct WaitingTask {
   std::vector<WaitNote> waits;
 };
 
-// A run as it was seen. Keeps all that it refers to.
+// The memory in a slot of a run. It is not kept: only its addresses are of use.
+struct SlotNow {
+  uint32_t slot = 0;  // its place among the image's
+  const std::byte* begin = nullptr;
+  uint64_t bytes = 0;
+  uint64_t offset_bytes = 0;  // where in it the slot begins
+  std::string name;           // may be empty
+
+  bool Contains(const void* address) const {
+    const auto at = reinterpret_cast<uintptr_t>(address);
+    const auto first = reinterpret_cast<uintptr_t>(begin);
+    return at >= first && at - first < bytes;
+  }
+};
+
+// A run as it was seen. Keeps it and its image, but not the memory that it works with.
 struct RunNow {
   std::shared_ptr<const Run> run;
-  std::shared_ptr<const RunSlots> slots;
+  // Those with words that somebody waits for, of whatever run; rising.
+  std::vector<SlotNow> slots;
   std::shared_ptr<RunObserver> observer;  // may be nullptr
   RunState state = RunState::kQueued;
   bool begun = false;
@@ -43,12 +60,17 @@ struct RunNow {
   // Tasks that wait for something other than tasks or cores, in order.
   std::vector<WaitingTask> waiting;
   std::vector<ReadyNow> ready;
+  // Gangs that wait for cores, tasks of other runs that are waited for, and all things together
+  // that keep the run from ending.
   uint32_t gangs_waiting = 0;
+  int64_t links_waiting = 0;
+  int64_t outstanding = 0;
   // Whether something of it is neither waiting nor ready: it runs, or a thread is about to see to
   // it. With `steady` this is exact.
   bool moves = false;
   // For whoever puts runs in order beside the engine: the runs, by their places in EngineNow, for
-  // which this one waits before it begins. Empty when that is not known.
+  // which this one waits before it begins; or, of one that is linked, what comes next of its whole.
+  // Empty when that is not known.
   std::vector<size_t> behind;
 
   const GraphImage& image() const { return run->image(); }
@@ -61,6 +83,9 @@ struct CoreNow {
   pto_core kind = PTO_AIV;   // of a cluster: PTO_MIX, and the core is its cube core
   const Run* run = nullptr;  // only to be compared
   uint32_t task = kUnknownTask;
+  // Ready tasks that wait for the end of this one, to have its cores; and the next of them.
+  uint32_t followers = 0;
+  uint32_t next_follower = kUnknownTask;
 };
 
 struct ChipNow {

@@ -15,7 +15,19 @@ class OpenRun::SegmentObserver final : public RunObserver {
 
   std::string name() const override { return owner_->name_; }
   bool open() const override { return !owner_->closed_.load(std::memory_order_relaxed); }
+  bool held_back() const override {
+    const std::shared_ptr<OpenRunObserver> whole = owner_->whole_.lock();
+    return whole != nullptr && whole->held_back();
+  }
   uint32_t first_task() const override { return first_task_; }
+  uint64_t order_number() const override {
+    const std::shared_ptr<OpenRunObserver> whole = owner_->whole_.lock();
+    return whole == nullptr ? 0 : whole->order_number();
+  }
+  uint64_t goes_after(size_t i) const override {
+    const std::shared_ptr<OpenRunObserver> whole = owner_->whole_.lock();
+    return whole == nullptr ? 0 : whole->goes_after(i);
+  }
   void OnStarted(Run& run) override { owner_->OnStarted(run); }
   void OnRecords(Run& run, size_t waiting) override {
     owner_->OnRecords(first_task_, run, waiting);
@@ -29,6 +41,7 @@ class OpenRun::SegmentObserver final : public RunObserver {
 
 OpenRun::OpenRun(Options options)
     : options_(std::move(options)),
+      whole_(options_.observer),
       name_(options_.observer->name()),
       accepted_ns_(options_.clock->NowNanos()) {}
 
@@ -62,6 +75,7 @@ bool OpenRun::Append(const GraphSegment& segment, std::shared_ptr<const RunSlots
   options_.engine->Accept(run);
   bool stopped = false;
   RunState as = RunState::kCancelled;
+  absl::Status error;
   {
     // Once it is accepted it can be stopped, and then the whole run may have ended.
     MutexLock lock(mutex_);
@@ -69,9 +83,10 @@ bool OpenRun::Append(const GraphSegment& segment, std::shared_ptr<const RunSlots
     if (accepted != segments_.end()) accepted->second.accepted = true;
     stopped = stopped_;
     as = stop_state_;
+    error = stop_error_;
   }
   if (stopped) {
-    options_.engine->Stop(*run, as, absl::CancelledError("the run was stopped"));
+    options_.engine->Stop(*run, as, std::move(error));
   } else {
     options_.engine->Begin(run);
   }
@@ -143,6 +158,7 @@ void OpenRun::AddCounts(const Run& run, Run::Counts* counts) const {
   counts->failed += more.failed;
   counts->skipped += more.skipped;
   counts->passed_over += more.passed_over;
+  counts->errors_dropped += more.errors_dropped;
 }
 
 void OpenRun::OnSegmentEnded(uint32_t first_task, Run& run) {
@@ -164,11 +180,13 @@ void OpenRun::OnSegmentEnded(uint32_t first_task, Run& run) {
     } else {
       it->second.ended = true;
       failed_segment_tasks_ += run.image().task_count();
-      for (absl::Status& one : errors) {
-        if (errors_.size() < kMaxErrors && !stopped_) errors_.push_back(std::move(one));
+      if (run.stop_requested() && !stopped_) TakeErrorsLocked();
+      for (size_t i = it->second.errors_taken; i < errors.size(); ++i) {
+        // All that were stopped with the run tell the same.
+        if (!(stopped_ && errors[i] == stop_error_)) AddErrorLocked(std::move(errors[i]));
       }
       // Whoever stops one segment, as the reset of a chip does, means the run.
-      if (run.stop_requested() && !stopped_) others = StopLocked(run.state());
+      if (run.stop_requested() && !stopped_) others = StopLocked(run.state(), error);
     }
     ++telling_;
   }
@@ -215,10 +233,30 @@ void OpenRun::Close() {
   if (ended) Finish();
 }
 
-std::vector<std::shared_ptr<Run>> OpenRun::StopLocked(RunState as) {
+void OpenRun::AddErrorLocked(absl::Status error) {
+  if (errors_.size() < kMaxErrors) {
+    errors_.push_back(std::move(error));
+  } else {
+    ++counts_.errors_dropped;
+  }
+}
+
+void OpenRun::TakeErrorsLocked() {
+  for (auto& [first, segment] : segments_) {
+    if (!segment.accepted || segment.ended) continue;
+    std::vector<absl::Status> errors = segment.run->errors();
+    for (size_t i = segment.errors_taken; i < errors.size(); ++i) {
+      AddErrorLocked(std::move(errors[i]));
+    }
+    segment.errors_taken = errors.size();
+  }
+}
+
+std::vector<std::shared_ptr<Run>> OpenRun::StopLocked(RunState as, const absl::Status& error) {
   std::vector<std::shared_ptr<Run>> runs;
   stopped_ = true;
   stop_state_ = as;
+  stop_error_ = error;
   state_ = RunState::kCancelling;
   for (const auto& [first, segment] : segments_) {
     if (segment.accepted && !segment.ended) runs.push_back(segment.run);
@@ -232,10 +270,14 @@ void OpenRun::Stop(RunState as, absl::Status error) {
   {
     MutexLock lock(mutex_);
     if (stopped_ || IsFinal(state_)) return;
+    TakeErrorsLocked();
     // Why it was stopped is more than one error of many.
-    if (errors_.size() >= kMaxErrors) errors_.pop_back();
+    if (errors_.size() >= kMaxErrors) {
+      errors_.pop_back();
+      ++counts_.errors_dropped;
+    }
     errors_.push_back(error);
-    runs = StopLocked(as);
+    runs = StopLocked(as, error);
     ended = EndLocked();
   }
   for (const std::shared_ptr<Run>& run : runs) options_.engine->Stop(*run, as, error);
@@ -258,7 +300,15 @@ Run::Counts OpenRun::counts() const {
 
 std::vector<absl::Status> OpenRun::errors() const {
   MutexLock lock(mutex_);
-  return errors_;
+  std::vector<absl::Status> errors = errors_;
+  for (const auto& [first, segment] : segments_) {
+    if (segment.ended) continue;
+    const std::vector<absl::Status> more = segment.run->errors();
+    for (size_t i = segment.errors_taken; i < more.size() && errors.size() < kMaxErrors; ++i) {
+      if (!(stopped_ && more[i] == stop_error_)) errors.push_back(more[i]);
+    }
+  }
+  return errors;
 }
 
 int64_t OpenRun::started_ns() const {

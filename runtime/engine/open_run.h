@@ -24,6 +24,10 @@ class OpenRunObserver {
  public:
   virtual ~OpenRunObserver() = default;
   virtual std::string name() const = 0;
+  // As those of RunObserver; from any thread, without locks.
+  virtual bool held_back() const { return false; }
+  virtual uint64_t order_number() const { return 0; }
+  virtual uint64_t goes_after(size_t /*i*/) const { return 0; }
   // The first task starts.
   virtual void OnStarted() {}
   // `waiting` records wait to be taken: the first one, or one batch more. A hint; none is lost
@@ -99,6 +103,7 @@ class OpenRun : public std::enable_shared_from_this<OpenRun> {
     std::shared_ptr<Run> run;
     bool accepted = false;
     bool ended = false;  // not well: else it is not kept
+    size_t errors_taken = 0;
   };
   // A run that has records, unless it has ended.
   struct Recorded {
@@ -117,12 +122,19 @@ class OpenRun : public std::enable_shared_from_this<OpenRun> {
   size_t Gather(uint32_t first_task, Run& run);
   void AddCounts(const Run& run, Run::Counts* counts) const;
   // What has to be stopped, now that the run is.
-  std::vector<std::shared_ptr<Run>> StopLocked(RunState as) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::vector<std::shared_ptr<Run>> StopLocked(RunState as, const absl::Status& error)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AddErrorLocked(absl::Status error) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes over what has gone wrong so far in segments that have not ended, so that it is told
+  // before what comes now.
+  void TakeErrorsLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether the run has ended by what happened just now.
   bool EndLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Finish();
 
   Options options_;  // the observer goes at the end
+  // The same, for those who look without locks, at any time.
+  const std::weak_ptr<OpenRunObserver> whole_;
   const std::string name_;
   const int64_t accepted_ns_;
   RecordBlocks records_;
@@ -138,6 +150,7 @@ class OpenRun : public std::enable_shared_from_this<OpenRun> {
   int64_t ended_ns_ ABSL_GUARDED_BY(mutex_) = 0;
   RunState state_ ABSL_GUARDED_BY(mutex_) = RunState::kQueued;
   RunState stop_state_ ABSL_GUARDED_BY(mutex_) = RunState::kCancelled;
+  absl::Status stop_error_ ABSL_GUARDED_BY(mutex_);
   // Ends of segments that the observer is being told of.
   uint32_t telling_ ABSL_GUARDED_BY(mutex_) = 0;
   std::atomic<bool> closed_{false};  // written under mutex_

@@ -354,7 +354,9 @@ std::vector<int32_t> ReadyQueue::Assign() {
   if (ticket.member == 0) ticket.run->gangs_waiting_.fetch_sub(1, std::memory_order_relaxed);
   for (const int32_t core : reservation_->cores()) {
     shares_.Take(share, static_cast<uint32_t>(core), ticket.kind);
-    own_view(core).Take(*ticket.run, ticket.task, ticket.kind);
+    // The first one stands for all: see Worker::ShowJoint.
+    const bool is_first = ticket.member == 0 && ticket.block == 0;
+    own_view(core).Take(*ticket.run, is_first ? ticket.task : CoreView::kUnknownTask, ticket.kind);
     ticket.core = core;
     ticket.block_end = ticket.block + 1;
     if (trace_ != nullptr) trace_->OnPlaced(ticket);

@@ -40,8 +40,16 @@ class RunObserver {
   virtual std::string name() const = 0;
   // Whether tasks may still come that belong to the same whole: see OpenRun. Likewise.
   virtual bool open() const { return false; }
+  // Whether such tasks cannot come as long as too many are there that have not ended. Likewise.
+  virtual bool held_back() const { return false; }
   // The number of the run's first task in that whole. Likewise.
   virtual uint32_t first_task() const { return 0; }
+  // For those who put runs in order: the run's number among those of its account, 0 when it has
+  // none, and the numbers of those that go first, each before this one begins or, of a whole, what
+  // comes next of it; 0 is none, and some may have ended. Likewise.
+  static constexpr size_t kShownBefore = 4;
+  virtual uint64_t order_number() const { return 0; }
+  virtual uint64_t goes_after(size_t /*i*/) const { return 0; }
   // The first task starts.
   virtual void OnStarted(Run& run) = 0;
   // `waiting` records wait to be taken: the first one, or one batch more. A hint; none is lost
@@ -91,7 +99,8 @@ class Run : public std::enable_shared_from_this<Run> {
     uint64_t done = 0;
     uint64_t failed = 0;
     uint64_t skipped = 0;
-    uint64_t passed_over = 0;  // of those that are done
+    uint64_t passed_over = 0;     // of those that are done
+    uint64_t errors_dropped = 0;  // beyond those that errors() has
   };
 
   Run(RunSpec spec, int64_t accepted_ns);
@@ -179,6 +188,7 @@ class Run : public std::enable_shared_from_this<Run> {
   std::atomic<uint64_t> failed_{0};
   std::atomic<uint64_t> skipped_{0};
   std::atomic<uint64_t> passed_over_{0};
+  std::atomic<uint64_t> errors_dropped_{0};  // written under mutex_
   // Set once: nothing new starts. What kernels see as their cancel flag.
   std::atomic<bool> stop_{false};
   // Set once, by its beginning or by the stop of a run that has not begun.

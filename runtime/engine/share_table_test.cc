@@ -29,7 +29,7 @@ class ShareTableTest : public ::testing::Test {
     return used;
   }
   void AddAll(const std::vector<uint32_t>& weights) {
-    flows_.resize(weights.size());
+    flows_ = std::vector<Flow>(weights.size());
     for (size_t i = 0; i < weights.size(); ++i) {
       accounts_.push_back(std::make_shared<Account>("a", weights[i]));
       table_.Add(flows_[i], accounts_[i], line_);

@@ -36,6 +36,9 @@ struct WaitNote {
   // Times of the engine's clock.
   int64_t since_ns = 0;
   int64_t until_ns = 0;  // when it ends in any case; 0: never
+  // The word's value, for whoever keeps its memory to fill in. No part of what is on the board.
+  bool has_have = false;
+  int64_t have = 0;
 };
 
 // All waits of an engine, for those who ask why nothing happens. Reading takes no lock and never

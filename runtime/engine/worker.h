@@ -212,6 +212,10 @@ class Worker {
   // Lets a task that has become ready, or a follower, have the cores of one that has ended, if
   // there is such a task and nobody else waits for them.
   bool HandOn(JointTask& joint);
+  // Lets those see who look without locks what has its cores and what follows. On one core for all
+  // of them, that of its first block, in this queue: it is done for each of many short ones in a
+  // row.
+  static void ShowJoint(const JointTask& joint, const ReadyQueue& queue);
   void ReleaseCores(const JointTask& joint);
   // Queues what waits for the task's cores.
   void GiveFollowers(JointTask& joint);

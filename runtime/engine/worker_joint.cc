@@ -76,6 +76,7 @@ JointTask* Worker::TakeJoint(uint32_t task) {
     LeaveJoint(*joint);
     return nullptr;
   }
+  ShowJoint(*joint, scheduler_.queue(joint->places()[0].chip));
   if (scheduler_.trace() != nullptr) {
     for (const BlockPlace& place : joint->places()) {
       scheduler_.trace()->OnPlaced(joint->TicketOf(place));
@@ -148,6 +149,7 @@ bool Worker::DoJoint(JointTask& joint) {
       queue_ = &scheduler_.queue(chip_);
     }
   }
+  ShowJoint(joint, *queue_);
   if (run.spec_.record_level != RecordLevel::kNone) last_ticks_ = Ticks();
   if (run.stopping()) {
     EndJoint(joint, true, 0);
@@ -174,8 +176,18 @@ bool Worker::DoJoint(JointTask& joint) {
   return EndOwnJoint(joint);
 }
 
+void Worker::ShowJoint(const JointTask& joint, const ReadyQueue& queue) {
+  CoreView& view = queue.own_view(joint.places()[0].core);
+  view.task.store(joint.task(), std::memory_order_relaxed);
+  view.followers.store(static_cast<uint32_t>(joint.followers.size()), std::memory_order_relaxed);
+  if (!joint.followers.empty()) {
+    view.next_follower.store(joint.followers.back(), std::memory_order_relaxed);
+  }
+}
+
 void Worker::ShareJoint(JointTask& joint) {
   GiveFollowers(joint);
+  ShowJoint(joint, *queue_);
   // What was done before is to be known before others end this one.
   Flush();
   BeginStretch(joint.TicketOf(joint.places()[0]));

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <string>
 #include <vector>
@@ -89,16 +90,34 @@ class Ring {
 };
 
 // Asks until the verdict is that one, for two seconds.
-Response ExplainUntil(const pto::Run& run, Response::Verdict verdict) {
+Response AskUntil(const std::function<absl::StatusOr<Response>()>& ask, Response::Verdict verdict) {
   const absl::Time deadline = absl::Now() + absl::Seconds(2);
   Response response;
   do {
-    const absl::StatusOr<Response> got = run.Explain();
+    const absl::StatusOr<Response> got = ask();
     EXPECT_THAT(got, IsOk());
     if (!got.ok()) break;
     response = *got;
   } while (response.verdict() != verdict && absl::Now() < deadline);
   return response;
+}
+Response ExplainUntil(const pto::Run& run, Response::Verdict verdict) {
+  return AskUntil([&] { return run.Explain(); }, verdict);
+}
+
+// The newest dump that has this text, when there is one.
+std::string WaitForDump(const std::string& state_dir, const std::string& text) {
+  std::string dump;
+  EXPECT_TRUE(Eventually([&] {
+    std::error_code error;
+    for (const auto& file : std::filesystem::directory_iterator(state_dir + "/dumps", error)) {
+      dump = ReadAll(file.path());
+      if (absl::StrContains(dump, text)) return true;
+    }
+    return false;
+  })) << "no dump has "
+      << text;
+  return dump;
 }
 
 class ExplainTest : public ::testing::Test {
@@ -214,20 +233,109 @@ TEST_F(ExplainTest, AStallIsAnEventALogLineAndADump) {
                 absl::Nanoseconds(stalled.since_last_progress().nanos()),
             absl::Milliseconds(200));
   EXPECT_THAT(daemon.Log(), HasSubstr("run stalled"));
-  std::string dump;
-  ASSERT_TRUE(Eventually([&] {
-    std::error_code error;
-    for (const auto& file : std::filesystem::directory_iterator(state + "/dumps", error)) {
-      dump = ReadAll(file.path());
-    }
-    return absl::StrContains(dump, "\"session\"");
-  }));
+  const std::string dump = WaitForDump(state, "\"session\"");
   EXPECT_THAT(dump, HasSubstr("a run has stalled"));
   EXPECT_THAT(dump, HasSubstr("\"chips/3\""));
   EXPECT_THAT(dump, HasSubstr("DEADLOCKED"));
   // The daemon goes on.
   ASSERT_THAT(ring.domain().Notify(0, 5, 1), IsOk());
   EXPECT_EQ(run.Wait()->state(), v1::Run::SUCCEEDED);
+}
+
+TEST(ExplainRunningTest, AFailedRunAndSigquitMakeADump) {
+  DaemonProcess daemon({"--sim-chips=2"});
+  const std::string state = daemon.directory() + "/state";
+  daemon.Stop();
+  daemon.Restart({"--sim-chips=2", "--state-dir=" + state});
+  Client client = Client::Connect(daemon.address()).value();
+  Session session = client.CreateSession().value();
+  GraphBuilder graph;
+  graph.Task("fail", 0, {}).Scalar(int64_t{42});
+  const pto::Run failed = session.Submit(graph).value();
+  EXPECT_EQ(failed.Wait()->state(), v1::Run::FAILED);
+  const std::string dump = WaitForDump(state, "failedRun");
+  EXPECT_THAT(dump, HasSubstr("a run has failed"));
+  EXPECT_THAT(dump, HasSubstr(failed.name()));
+  EXPECT_THAT(dump, HasSubstr("KERNEL_FAILED"));
+  daemon.Signal(SIGQUIT);
+  EXPECT_THAT(WaitForDump(state, "SIGQUIT"), HasSubstr("\"chips/1\""));
+  // It goes on.
+  EXPECT_EQ(failed.Explain()->verdict(), Response::ENDED);
+  // Also when its session is of a former boot.
+  daemon.Stop();
+  daemon.Restart();
+  const auto former = client.ExplainRun(failed.name());
+  ASSERT_THAT(former, IsOk());
+  EXPECT_EQ(former->verdict(), Response::ENDED);
+  EXPECT_EQ(former->state(), v1::Run::FAILED);
+}
+
+class ExplainOpenRunTest : public ::testing::Test {
+ protected:
+  ExplainOpenRunTest()
+      : daemon_({"--sim-chips=1", "--max-session-live-tasks=4"}),
+        client_(Client::Connect(daemon_.address()).value()),
+        session_(client_.CreateSession().value()),
+        signal_(session_.CreateBuffer("signal", 0, 64).value()),
+        data_(session_.CreateTensor<float>(0, {16}).value()) {}
+
+  TensorRef SignalIn(GraphBuilder& graph) { return graph.Tensor("signal", signal_, v1::I64, {}); }
+  Response AskAbout(const OpenRun& run, Response::Verdict verdict) {
+    return AskUntil([&] { return client_.ExplainRun(run.name()); }, verdict);
+  }
+
+  DaemonProcess daemon_;
+  Client client_;
+  Session session_;
+  Buffer signal_;
+  Tensor<float> data_;
+};
+
+TEST_F(ExplainOpenRunTest, WaitsForTasksThenForItsTurn) {
+  OpenRun open = session_.BeginOpenRun().value();
+  open.graph().Task("noop", 0, {});
+  ASSERT_THAT(open.Flush(), IsOk());
+  const Response idle = AskAbout(open, Response::WAITING_FOR_TASKS);
+  EXPECT_EQ(idle.verdict(), Response::WAITING_FOR_TASKS) << idle.DebugString();
+  // Another run has the memory that the next tasks need, and does not go on.
+  GraphBuilder graph;
+  const TaskRef wait = graph.WaitFor(SignalIn(graph), v1::GE, 1);
+  const TensorRef own = graph.Tensor(data_);
+  graph.Task("scale", 0, {own, own}).Scalar(2.0).After(wait);
+  const pto::Run before = session_.Submit(graph).value();
+  const TensorRef data = open.graph().Tensor(data_);
+  open.graph().Task("scale", 0, {data, data}).Scalar(2.0);
+  ASSERT_THAT(open.Flush(), IsOk());
+  // It is older than the run that its tasks are behind.
+  const Response turn = AskAbout(open, Response::WAITING_FOR_TURN);
+  EXPECT_EQ(turn.verdict(), Response::WAITING_FOR_TURN) << turn.DebugString();
+  ASSERT_EQ(turn.blocked_size(), 1);
+  EXPECT_EQ(turn.blocked(0).kind(), Response::BlockedTask::TURN);
+  EXPECT_THAT(before.name(), HasSubstr(turn.blocked(0).peer()));
+  GraphBuilder help;
+  help.Notify(SignalIn(help), 1);
+  ASSERT_THAT(session_.Submit(help), IsOk());
+  EXPECT_EQ(before.Wait()->state(), v1::Run::SUCCEEDED);
+  const auto ended = open.Finish();
+  ASSERT_THAT(ended, IsOk());
+  EXPECT_EQ(ended->state(), v1::Run::SUCCEEDED);
+}
+
+TEST_F(ExplainOpenRunTest, IsDeadlockedWhenNoMoreTasksCanCome) {
+  OpenRun open = session_.BeginOpenRun().value();
+  const TensorRef signal = SignalIn(open.graph());
+  open.graph().WaitFor(signal, v1::GE, 1);
+  ASSERT_THAT(open.Flush(), IsOk());
+  // Its client may yet send who notifies it.
+  Response response = AskAbout(open, Response::WAITING_FOR_NOTIFICATION);
+  EXPECT_EQ(response.verdict(), Response::WAITING_FOR_NOTIFICATION) << response.DebugString();
+  for (int i = 0; i < 3; ++i) open.graph().WaitFor(signal, v1::GE, 1);
+  ASSERT_THAT(open.Flush(), IsOk());
+  response = AskAbout(open, Response::DEADLOCKED);
+  EXPECT_EQ(response.verdict(), Response::DEADLOCKED) << response.DebugString();
+  EXPECT_THAT(response.summary(), HasSubstr("held back"));
+  EXPECT_EQ(response.blocked_size(), 4);
+  open.Cancel();
 }
 
 TEST(ExplainRunningTest, VerdictsOfRunsThatAreWell) {

@@ -54,6 +54,9 @@ void EventLedger::Take(const v1::EventBatch& batch, uint64_t last) {
         EXPECT_EQ(event.dropped().count(), count);
         dropped_ += count;
         break;
+      case v1::Event::kStalled:
+        EXPECT_FALSE(event.stalled().run().empty());
+        break;
       case v1::Event::EVENT_NOT_SET:
         ADD_FAILURE() << "an event without content";
     }
