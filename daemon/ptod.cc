@@ -39,8 +39,11 @@ constexpr absl::Duration kKernelGrace = absl::Seconds(5);
 void PrintError(const absl::Status& status) {
   const absl::optional<ErrorDetail> detail = GetErrorDetail(status);
   std::string text = absl::StrCat("ptod: ", std::string(status.message()));
-  if (detail.has_value() && !detail->hint.empty())
-    absl::StrAppend(&text, "\n  hint: ", detail->hint);
+  if (detail.has_value()) {
+    absl::StrAppend(&text, " (", detail->reason, ")");
+    if (!detail->hint.empty()) absl::StrAppend(&text, "\n  hint: ", detail->hint);
+    if (!detail->help.empty()) absl::StrAppend(&text, "\n  more: ", detail->help);
+  }
   std::fprintf(stderr, "%s\n", text.c_str());
 }
 

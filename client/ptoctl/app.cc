@@ -157,6 +157,7 @@ int Main(const std::vector<std::string>& args, std::ostream& out, std::ostream& 
   AddRunsCommand(app, context);
   AddScenariosCommand(app, context);
   AddTopCommand(app, context);
+  AddErrorsCommand(app, context);
   AddCompletionCommand(app, context);
   FallThrough(app);
   app.footer(

@@ -67,6 +67,9 @@ TEST(AppTest, HelpIsEverywhere) {
                                                           {"runs", "wait"},
                                                           {"runs", "cancel"},
                                                           {"runs", "events"},
+                                                          {"errors"},
+                                                          {"errors", "ls"},
+                                                          {"errors", "show"},
                                                           {"completion"},
                                                           {"completion", "bash"}};
   for (std::vector<std::string> command : commands) {
@@ -109,6 +112,8 @@ TEST(AppTest, WrongCommandLinesAreUsageErrors) {
       {{"chips", "ls", "--timeout"}, "--timeout"},
       {{"sessions", "rm"}, "expected the name of a session, or --all"},
       {{"sessions", "rm", "a", "--all"}, "not both"},
+      {{"errors", "show"}, "REASON is required"},
+      {{"errors", "show", "kernel_unknwon"}, "did you mean 'KERNEL_UNKNOWN'?"},
   };
   for (const auto& [args, message] : cases) {
     const Result result = Ptoctl(args);

@@ -6,6 +6,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "runtime/base/reason.h"
 
 namespace pto::ptoctl {
 namespace {
@@ -22,6 +23,10 @@ std::vector<std::string> Words(const CLI::App& app, const CLI::App& root) {
     }
   }
   words.insert(words.end(), options.begin(), options.end());
+  for (const CLI::Option* option : app.get_options({})) {
+    if (!option->get_positional() || option->get_name() != "REASON") continue;
+    for (const Reason* reason : AllReasons()) words.emplace_back(reason->name);
+  }
   return words;
 }
 

@@ -8,8 +8,8 @@ class App;
 
 namespace pto::ptoctl {
 
-// A script that completes the commands and options of `app`, and files where a command takes
-// one.
+// A script that completes the commands and options of `app`, and files and reasons where a command
+// takes them.
 std::string BashCompletion(const CLI::App& app);
 
 }  // namespace pto::ptoctl

@@ -19,6 +19,7 @@ void AddGraphsCommand(CLI::App& app, Context& context);
 void AddRunsCommand(CLI::App& app, Context& context);
 void AddScenariosCommand(CLI::App& app, Context& context);
 void AddTopCommand(CLI::App& app, Context& context);
+void AddErrorsCommand(CLI::App& app, Context& context);
 void AddCompletionCommand(CLI::App& app, Context& context);
 
 // Verbs with files of their own.

@@ -4,6 +4,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
+#include "client/ptoctl/exit_code.h"
 #include "runtime/base/error.h"
 
 namespace pto::ptoctl {
@@ -20,6 +21,14 @@ std::string FieldOf(const ErrorDetail& detail, bool has_job) {
     }
   }
   return "";
+}
+
+// Where to read on. What is wrong with a command line or a job file stands in their own help.
+std::string More(const absl::Status& status, const ErrorDetail& detail) {
+  if (ExitCodeOf(status) == ExitCode::kUsage) return "";
+  // A newer daemon may have reasons that this program has no text for.
+  if (FindReason(detail.reason) == nullptr) return detail.help;
+  return absl::StrCat("ptoctl errors show ", detail.reason);
 }
 
 }  // namespace
@@ -41,6 +50,8 @@ std::string FormatError(const absl::Status& status, const job::SourceMap& places
     absl::StrAppend(&text, "\n");
   }
   if (!detail->hint.empty()) absl::StrAppend(&text, "  hint: ", detail->hint, "\n");
+  const std::string more = More(status, *detail);
+  if (!more.empty()) absl::StrAppend(&text, "  more: ", more, "\n");
   return text;
 }
 

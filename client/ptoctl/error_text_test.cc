@@ -14,7 +14,16 @@ TEST(ErrorTextTest, ShowsReasonFieldAndHint) {
   EXPECT_EQ(FormatError(status),
             "ptoctl: error: there is no kernel 'ad' (KERNEL_UNKNOWN)\n"
             "  at: graph.tasks[3].kernel\n"
-            "  hint: try add\n");
+            "  hint: try add\n"
+            "  more: ptoctl errors show KERNEL_UNKNOWN\n");
+}
+
+TEST(ErrorTextTest, SaysWhereToReadOnAboutReasonsOfALaterRelease) {
+  const Reason later{"NOT_INVENTED_YET", absl::StatusCode::kInternal, Scope::kRun, "later", ""};
+  EXPECT_EQ(FormatError(Error(later, "new").Help("deploy/docs/errors/x.md#not_invented_yet")),
+            "ptoctl: error: new (NOT_INVENTED_YET)\n"
+            "  more: deploy/docs/errors/x.md#not_invented_yet\n");
+  EXPECT_EQ(FormatError(Error(later, "new")), "ptoctl: error: new (NOT_INVENTED_YET)\n");
 }
 
 TEST(ErrorTextTest, FindsTheFieldInTheJobFile) {
@@ -24,7 +33,8 @@ TEST(ErrorTextTest, FindsTheFieldInTheJobFile) {
       Error(reason::kFieldInvalid, "too many").At("graph.tasks[3].launch.block_num");
   EXPECT_EQ(FormatError(status, places),
             "ptoctl: error: too many (FIELD_INVALID)\n"
-            "  at: graph.tasks[3].launch.block_num (add.json:12:5)\n");
+            "  at: graph.tasks[3].launch.block_num (add.json:12:5)\n"
+            "  more: ptoctl errors show FIELD_INVALID\n");
   // What is wrong in the file itself says so already.
   EXPECT_EQ(FormatError(places.Fault("graph.tasks[3]", "expected a kernel"), places),
             "ptoctl: error: add.json:12:5: expected a kernel (JOB_INVALID)\n"
@@ -36,8 +46,12 @@ TEST(ErrorTextTest, FindsTheTaskInTheJobFile) {
   places.Set("graph.tasks[3]", 12, 5);
   const absl::Status status = Error(reason::kKernelFailed, "task 3 failed").With("task", 3);
   EXPECT_EQ(FormatError(status, places),
-            "ptoctl: error: task 3 failed (KERNEL_FAILED)\n  at: graph.tasks[3] (add.json:12:5)\n");
-  EXPECT_EQ(FormatError(status), "ptoctl: error: task 3 failed (KERNEL_FAILED)\n");
+            "ptoctl: error: task 3 failed (KERNEL_FAILED)\n"
+            "  at: graph.tasks[3] (add.json:12:5)\n"
+            "  more: ptoctl errors show KERNEL_FAILED\n");
+  EXPECT_EQ(FormatError(status),
+            "ptoctl: error: task 3 failed (KERNEL_FAILED)\n"
+            "  more: ptoctl errors show KERNEL_FAILED\n");
 }
 
 TEST(ErrorTextTest, ShowsForeignErrors) {

@@ -47,7 +47,7 @@ class HealthService::Watcher final : public rpc::ServerStreamReactor<Response> {
       response.set_status(status);
       StartWrite(&response);
     } else if (broken_) {
-      End(absl::CancelledError("the watcher has gone"));
+      End(Error(reason::kClientGone, "the watcher has gone"));
     } else if (health_.stopped_) {
       End(Error(reason::kNodeDraining, "the daemon is stopping"));
     }

@@ -134,7 +134,7 @@ class ReadBuffer final : public rpc::ServerStreamReactor<v1::ReadBufferResponse>
 
   void OnWriteDone(bool ok) override {
     if (!ok) {
-      Finish(absl::CancelledError("the client has gone"));
+      Finish(Error(reason::kClientGone, "the client has gone"));
       return;
     }
     const absl::Status status = CheckUsable(target_);

@@ -147,7 +147,7 @@ void EventStream::OnWriteDone(bool ok) {
   SetWriting(false);
   if (!ok) {
     MutexLock lock(mutex_);
-    FinishLocked(absl::CancelledError("the client has gone"));
+    FinishLocked(Error(reason::kClientGone, "the client has gone"));
     return;
   }
   Pump(false);
@@ -220,7 +220,7 @@ void EventStream::FinishLocked(const absl::Status& status) {
 
 void EventStream::OnCancel() {
   MutexLock lock(mutex_);
-  FinishLocked(absl::CancelledError("the client has gone"));
+  FinishLocked(Error(reason::kClientGone, "the client has gone"));
 }
 
 void EventStream::OnDone() {

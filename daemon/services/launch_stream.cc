@@ -133,7 +133,7 @@ void LaunchStream::OnWriteDone(bool ok) {
   writing_ = false;
   if (!ok && !finished_) {
     finished_ = true;
-    Finish(absl::CancelledError("the client has gone"));
+    Finish(Error(reason::kClientGone, "the client has gone"));
   }
   Advance();
 }
@@ -142,7 +142,7 @@ void LaunchStream::OnCancel() {
   MutexLock lock(mutex_);
   if (finished_) return;
   finished_ = true;
-  Finish(absl::CancelledError("the client has gone"));
+  Finish(Error(reason::kClientGone, "the client has gone"));
 }
 
 void LaunchStream::OnDone() {

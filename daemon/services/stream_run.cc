@@ -282,7 +282,7 @@ void StreamRun::OnCancel() {
     committed = committed_;
   }
   // Nobody reads it.
-  AnswerWithError(absl::CancelledError("the client has gone"));
+  AnswerWithError(Error(reason::kClientGone, "the client has gone"));
   if (run != nullptr && !committed) {
     run->Stop(RunState::kCancelled,
               Error(reason::kStreamBroken, "the client has gone before the commit")

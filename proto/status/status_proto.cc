@@ -1,5 +1,6 @@
 #include "proto/status/status_proto.h"
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -9,6 +10,7 @@
 #include "absl/types/optional.h"
 #include "proto/status/utf8.h"
 #include "runtime/base/error.h"
+#include "runtime/base/log.h"
 #include "runtime/base/reason.h"
 
 namespace pto {
@@ -19,16 +21,18 @@ constexpr absl::string_view kDomain = "ptod";
 constexpr size_t kMaxNameBytes = 128;
 constexpr size_t kMaxFieldBytes = 256;
 constexpr size_t kMaxHintBytes = 512;
+// A client that asks again and again must not fill the disk.
+constexpr int kMaxLogged = 100;
 
-ErrorDetail DetailOf(const absl::Status& status) {
-  absl::optional<ErrorDetail> detail = GetErrorDetail(status);
-  if (detail.has_value()) return *std::move(detail);
-  ErrorDetail internal;
-  internal.reason = std::string(reason::kInternal.name);
-  internal.scope = reason::kInternal.scope;
-  internal.mechanism = std::string(reason::kInternal.mechanism);
-  internal.hint = std::string(reason::kInternal.hint);
-  return internal;
+// The same error, with a reason in any case.
+absl::Status WithReason(const absl::Status& status) {
+  if (GetErrorDetail(status).has_value()) return status;
+  static std::atomic<int> logged{0};
+  if (logged.fetch_add(1, std::memory_order_relaxed) < kMaxLogged) {
+    PTO_LOG(kError, kNoReasonLogged, {{"error", status.ToString()}});
+  }
+  return Error(reason::kReasonMissing, status.message())
+      .With("code", absl::StatusCodeToString(status.code()));
 }
 
 v1::ErrorInfo InfoOf(const ErrorDetail& detail) {
@@ -38,6 +42,7 @@ v1::ErrorInfo InfoOf(const ErrorDetail& detail) {
   info.set_scope(static_cast<v1::ErrorScope>(detail.scope));
   info.set_mechanism(CutUtf8(detail.mechanism, kMaxNameBytes));
   info.set_hint(CutUtf8(detail.hint, kMaxHintBytes));
+  info.set_help(CutUtf8(detail.help, kMaxFieldBytes));
   for (const auto& [key, value] : detail.metadata) {
     (*info.mutable_metadata())[CutUtf8(key, kMaxNameBytes)] = CutUtf8(value, kMaxErrorBytes);
   }
@@ -83,10 +88,11 @@ static_assert(static_cast<int>(Scope::kNode) == v1::ERROR_SCOPE_NODE);
 
 }  // namespace
 
-v1::Status StatusToProto(const absl::Status& status) {
+v1::Status StatusToProto(const absl::Status& given) {
   v1::Status proto;
-  if (status.ok()) return proto;
-  const ErrorDetail detail = DetailOf(status);
+  if (given.ok()) return proto;
+  const absl::Status status = WithReason(given);
+  const ErrorDetail detail = *GetErrorDetail(status);
   proto.set_code(static_cast<int32_t>(status.code()));
   proto.set_message(CutUtf8(status.message(), kMaxErrorMessageBytes));
 
@@ -124,6 +130,7 @@ absl::Status StatusFromProto(const v1::Status& proto) {
   const Reason reason{info->reason(), code, ScopeOf(info->scope()), info->mechanism(),
                       info->hint()};
   Error error(reason, proto.message());
+  error.Help(info->help());
   const std::map<std::string, std::string> metadata(info->metadata().begin(),
                                                     info->metadata().end());
   for (const auto& [key, value] : metadata) error.With(key, value);

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -63,11 +64,38 @@ TEST(StatusProtoTest, KeepsTheScope) {
   EXPECT_EQ(GetErrorDetail(back)->scope, Scope::kNode);
 }
 
-TEST(StatusProtoTest, AForeignStatusIsInternalButKeepsItsCode) {
+// Nothing leaves the daemon without a reason, and its log tells of what would have.
+TEST(StatusProtoTest, AnErrorWithoutAReasonIsAFaultOfOurs) {
+  ::testing::internal::CaptureStderr();
   const v1::Status proto = StatusToProto(absl::NotFoundError("gone"));
-  EXPECT_EQ(proto.code(), static_cast<int>(absl::StatusCode::kNotFound));
-  EXPECT_EQ(InfoOf(proto).reason(), "INTERNAL");
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(proto.code(), static_cast<int>(absl::StatusCode::kInternal));
+  EXPECT_EQ(proto.message(), "gone");
+  EXPECT_EQ(InfoOf(proto).reason(), "REASON_MISSING");
+  EXPECT_EQ(InfoOf(proto).metadata().at("code"), "NOT_FOUND");
   EXPECT_FALSE(InfoOf(proto).hint().empty());
+  EXPECT_TRUE(absl::StrContains(log, kNoReasonLogged)) << log;
+  EXPECT_TRUE(absl::StrContains(log, "gone")) << log;
+}
+
+TEST(StatusProtoTest, SaysWhereToReadOn) {
+  const v1::Status proto = StatusToProto(Error(reason::kKernelUnknown, "no such kernel"));
+  EXPECT_EQ(InfoOf(proto).help(), "deploy/docs/errors/graphs.md#kernel_unknown");
+  EXPECT_EQ(GetErrorDetail(StatusFromProto(proto))->help, InfoOf(proto).help());
+}
+
+// With the largest of everything: no reason of the registry may break the bounds.
+TEST(StatusProtoTest, EveryReasonFitsWithRoomForItsWords) {
+  const std::string huge(100'000, 'x');
+  for (const Reason* reason : AllReasons()) {
+    const v1::Status proto = StatusToProto(
+        Error(*reason, huge).At(huge).With("a", huge).With("b", "kept").Limit(huge, 1, 2, 3));
+    EXPECT_LE(proto.message().size(), kMaxErrorMessageBytes) << reason->name;
+    EXPECT_LE(proto.ByteSizeLong(), kMaxErrorBytes) << reason->name;
+    EXPECT_EQ(InfoOf(proto).hint(), reason->hint);
+    EXPECT_EQ(InfoOf(proto).help(), HelpAnchor(*reason));
+    EXPECT_EQ(InfoOf(proto).metadata().at("b"), "kept") << reason->name;
+  }
 }
 
 TEST(StatusProtoTest, AReasonOfALaterReleaseArrives) {
@@ -77,11 +105,13 @@ TEST(StatusProtoTest, AReasonOfALaterReleaseArrives) {
   v1::ErrorInfo info;
   info.set_reason("NOT_INVENTED_YET");
   info.set_scope(static_cast<v1::ErrorScope>(99));
+  info.set_help("elsewhere.md#not_invented_yet");
   proto.add_details()->PackFrom(info);
   const absl::Status status = StatusFromProto(proto);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(ReasonOf(status), "NOT_INVENTED_YET");
   EXPECT_EQ(GetErrorDetail(status)->scope, Scope::kRequest);
+  EXPECT_EQ(GetErrorDetail(status)->help, "elsewhere.md#not_invented_yet");
 }
 
 TEST(StatusProtoTest, OddInputMakesAPlainStatus) {

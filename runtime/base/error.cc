@@ -70,7 +70,8 @@ absl::Cord Encode(const ErrorDetail& detail) {
   std::string out;
   for (absl::string_view text :
        {absl::string_view(detail.reason), absl::string_view(detail.mechanism),
-        absl::string_view(detail.hint), absl::string_view(detail.field)}) {
+        absl::string_view(detail.hint), absl::string_view(detail.help),
+        absl::string_view(detail.field)}) {
     Put(out, text);
   }
   PutNumber(out, static_cast<uint64_t>(detail.scope));
@@ -96,6 +97,7 @@ absl::optional<ErrorDetail> Decode(const absl::Cord& payload) {
   detail.reason = reader.Text();
   detail.mechanism = reader.Text();
   detail.hint = reader.Text();
+  detail.help = reader.Text();
   detail.field = reader.Text();
   detail.scope = static_cast<Scope>(reader.Number());
   const uint64_t pairs = reader.Number();
@@ -129,6 +131,7 @@ Error::Error(const Reason& reason, absl::string_view message)
   detail_.scope = reason.scope;
   detail_.mechanism = std::string(reason.mechanism);
   detail_.hint = std::string(reason.hint);
+  detail_.help = HelpAnchor(reason);
 }
 
 Error& Error::At(absl::string_view field) {
@@ -143,6 +146,11 @@ Error& Error::With(absl::string_view key, absl::AlphaNum value) {
 
 Error& Error::Hint(absl::string_view hint) {
   detail_.hint = std::string(hint);
+  return *this;
+}
+
+Error& Error::Help(absl::string_view help) {
+  detail_.help = std::string(help);
   return *this;
 }
 

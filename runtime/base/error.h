@@ -28,6 +28,8 @@ struct ErrorDetail {
   Scope scope = Scope::kRequest;
   std::string mechanism;
   std::string hint;
+  // Where to read on: a page and its section. Empty when there is none.
+  std::string help;
   // Path of the offending field; empty when there is none.
   std::string field;
   std::vector<std::pair<std::string, std::string>> metadata;
@@ -49,6 +51,8 @@ class Error {
   Error& With(absl::string_view key, absl::AlphaNum value);
   // Replaces the reason's own hint.
   Error& Hint(absl::string_view hint);
+  // Replaces where to read on. For reasons of another release, whose pages are not ours.
+  Error& Help(absl::string_view help);
   Error& Limit(absl::string_view name, uint64_t limit, uint64_t usage, uint64_t requested);
 
   operator absl::Status() const;  // NOLINT: meant to convert in return statements

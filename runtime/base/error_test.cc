@@ -17,8 +17,9 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::Pair;
 
-constexpr Reason kReason{"TEST_REASON", absl::StatusCode::kResourceExhausted, Scope::kChip, "tests",
-                         "try less"};
+constexpr Reason kReason{"TEST_REASON", absl::StatusCode::kResourceExhausted,
+                         Scope::kChip,  "tests",
+                         "try less",    "tests"};
 
 TEST(ErrorTest, TakesCodeScopeMechanismAndHintFromItsReason) {
   const absl::Status status = Error(kReason, "it broke");
@@ -31,6 +32,7 @@ TEST(ErrorTest, TakesCodeScopeMechanismAndHintFromItsReason) {
   EXPECT_EQ(detail->scope, Scope::kChip);
   EXPECT_EQ(detail->mechanism, "tests");
   EXPECT_EQ(detail->hint, "try less");
+  EXPECT_EQ(detail->help, "deploy/docs/errors/tests.md#test_reason");
   EXPECT_THAT(detail->field, IsEmpty());
   EXPECT_THAT(detail->metadata, IsEmpty());
   EXPECT_FALSE(detail->quota.has_value());
@@ -44,11 +46,13 @@ TEST(ErrorTest, EverythingComesBackFromTheStatus) {
                                   .With("odd", odd)
                                   .With("empty", "")
                                   .Hint("wait")
+                                  .Help("x.md#y")
                                   .Limit("max_runs", 10, 9, 2);
   const auto detail = GetErrorDetail(status);
   ASSERT_TRUE(detail.has_value());
   EXPECT_EQ(detail->field, "graph.tasks[3]");
   EXPECT_EQ(detail->hint, "wait");
+  EXPECT_EQ(detail->help, "x.md#y");
   EXPECT_THAT(detail->metadata, ElementsAre(Pair("have", "18446744073709551615"), Pair("odd", odd),
                                             Pair("empty", "")));
   ASSERT_TRUE(detail->quota.has_value());

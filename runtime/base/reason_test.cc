@@ -41,6 +41,21 @@ TEST(ReasonTest, HintsAreClausesWithoutAFullStop) {
   }
 }
 
+// What a page says of a reason is checked by //client/ptoctl:errors_command_test.
+TEST(ReasonTest, EachSaysWhereToReadOn) {
+  for (const Reason* reason : AllReasons()) {
+    EXPECT_THAT(HelpAnchor(*reason),
+                MatchesRegex("deploy/docs/errors/[a-z]+\\.md#[a-z][a-z0-9_]*"));
+  }
+  EXPECT_EQ(HelpAnchor(reason::kKernelUnknown), "deploy/docs/errors/graphs.md#kernel_unknown");
+  EXPECT_EQ(HelpAnchor(Reason{"OTHER", absl::StatusCode::kInternal, Scope::kRun, "m", "h"}), "");
+}
+
+TEST(ReasonTest, ScopesHaveNames) {
+  EXPECT_EQ(ScopeName(Scope::kRequest), "REQUEST");
+  EXPECT_EQ(ScopeName(Scope::kNode), "NODE");
+}
+
 TEST(ReasonTest, IsFoundByName) {
   EXPECT_EQ(FindReason("KERNEL_UNKNOWN"), &reason::kKernelUnknown);
   for (const Reason* reason : AllReasons()) EXPECT_EQ(FindReason(reason->name), reason);

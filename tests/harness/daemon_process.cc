@@ -18,6 +18,7 @@
 #include "absl/time/clock.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "gtest/gtest.h"
+#include "proto/status/status_proto.h"
 #include "tests/harness/runfile.h"
 #include "tests/harness/sanitizer.h"
 
@@ -168,6 +169,7 @@ void DaemonProcess::CheckNothingLeft() {
        {"AddressSanitizer", "LeakSanitizer", "ThreadSanitizer", "runtime error:"}) {
     EXPECT_FALSE(absl::StrContains(log, report)) << "a sanitizer has reported";
   }
+  EXPECT_FALSE(absl::StrContains(log, kNoReasonLogged)) << "every error needs a reason";
 }
 
 bool DaemonProcess::IsServing(const std::string& service) {

@@ -19,7 +19,8 @@ namespace pto::testing {
 // the test fails.
 //
 // Unless the test killed it, the daemon must end well: one that crashed, ended with an error,
-// reported through a sanitizer or left a process behind fails the test. For one thread, except
+// reported through a sanitizer, told an error without a reason or left a process behind fails the
+// test. For one thread, except
 // where said; the daemon dies with the thread that made it.
 class DaemonProcess {
  public:

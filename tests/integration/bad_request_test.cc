@@ -1,15 +1,22 @@
 // A thousand and more requests that are wrong, each in its own way: every one is refused with
-// the right reason, and the daemon is as it was before.
+// the right reason, which has a page that is true, and the daemon is as it was before.
 
 #include "tests/integration/bad_request.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "client/ptoctl/error_pages.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
 #include "google/protobuf/text_format.h"
@@ -72,6 +79,9 @@ void ExpectError(const v1::Status& status, const Reason& reason, const std::stri
   EXPECT_EQ(info->domain(), "ptod");
   EXPECT_NE(info->scope(), v1::ERROR_SCOPE_UNSPECIFIED);
   EXPECT_FALSE(info->mechanism().empty());
+  EXPECT_EQ(info->help(), HelpAnchor(reason));
+  EXPECT_NE(ptoctl::FindErrorSection(info->reason()), nullptr) << info->reason();
+  EXPECT_LE(status.ByteSizeLong(), 4096u);
   const auto violation = TheDetail<v1::FieldViolation>(status);
   EXPECT_EQ(violation == nullptr ? "" : violation->field(), field) << status.message();
   const auto quota = TheDetail<v1::QuotaViolation>(status);
@@ -92,6 +102,19 @@ void ExpectRefused(const grpc::Status& status, const Reason& reason, const std::
 
 void ExpectMalformed(const grpc::Status& status) {
   ExpectRefused(status, reason::kMessageInvalid, "");
+}
+
+// Whether `said` is `example`, in which `…` stands for anything.
+bool Matches(absl::string_view said, absl::string_view example) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(example, "…");
+  if (!absl::ConsumePrefix(&said, parts.front())) return false;
+  if (parts.size() == 1) return said.empty();
+  for (size_t i = 1; i + 1 < parts.size(); ++i) {
+    const size_t at = said.find(parts[i]);
+    if (at == absl::string_view::npos) return false;
+    said.remove_prefix(at + parts[i].size());
+  }
+  return absl::EndsWith(said, parts.back());
 }
 
 std::vector<BadRequest> AllBadRequests() {
@@ -170,7 +193,22 @@ class BadRequestTest : public ::testing::Test {
       ASSERT_NE(method, nullptr);
       std::vector<std::string> messages;
       for (const std::string& text : row.messages) messages.push_back(Serialize(method, text));
-      ExpectRefused(RawCall(api().channel, row.method, messages), row.reason, row.field);
+      const grpc::Status status = RawCall(api().channel, row.method, messages);
+      ExpectRefused(status, row.reason, row.field);
+      said_[row.reason.name].insert(status.error_message());
+    }
+  }
+
+  // The pages of deploy/docs/errors show what the daemon really says.
+  void ExpectExamplesAreReal() {
+    for (const auto& [reason, messages] : said_) {
+      const ptoctl::ErrorSection* const section = ptoctl::FindErrorSection(reason);
+      ASSERT_NE(section, nullptr) << reason;
+      const absl::string_view example = ptoctl::ExampleOf(*section);
+      EXPECT_TRUE(std::any_of(messages.begin(), messages.end(),
+                              [&](const std::string& said) { return Matches(said, example); }))
+          << reason << ": the page says\n  " << example << "\nbut the daemon\n  "
+          << absl::StrJoin(messages, "\n  ");
     }
   }
 
@@ -202,6 +240,8 @@ class BadRequestTest : public ::testing::Test {
   }
 
   DaemonProcess daemon_;
+  // Messages by reason.
+  std::map<absl::string_view, std::set<std::string>> said_;
 };
 
 TEST_F(BadRequestTest, EveryOneOfAThousandIsRefusedWithItsReason) {
@@ -209,6 +249,7 @@ TEST_F(BadRequestTest, EveryOneOfAThousandIsRefusedWithItsReason) {
   for (BadRequest& row : BadControlTasks()) rows.push_back(std::move(row));
   const int rounds = 1000 / static_cast<int>(rows.size()) + 1;
   ExpectFlat(rounds, [&] { SendAll(rows); });
+  ExpectExamplesAreReal();
   ExpectHealthy();
 }
 
@@ -230,6 +271,7 @@ TEST(BadRequestTableTest, TheTableNamesEveryReasonOfARequest) {
       reason::kQuotaSessions,   reason::kQuotaMemory,        reason::kQuotaWindows,
       reason::kQuotaRuns,       reason::kQuotaTasks,         reason::kQuotaEventLog,
       reason::kDaemonRestarted, reason::kJournalUnwritable,  reason::kJournalNewer,
+      reason::kReasonMissing,   reason::kClientGone,
   };
   const std::vector<BadRequest> rows = AllBadRequests();
   for (const Reason* listed : AllReasons()) {
