@@ -164,6 +164,19 @@ TEST(TablePrinterTest, OneRun) {
             "error:     task 2 failed\n");
 }
 
+TEST(TablePrinterTest, ErrorsOfARunInOrderWithTheirReasons) {
+  v1::Run run = FailedRun();
+  v1::ErrorInfo info;
+  info.set_reason("KERNEL_FAILED");
+  run.mutable_error()->add_details()->PackFrom(info);
+  run.add_more_errors()->set_message("task 3 failed too");
+  run.set_errors_dropped(5);
+  EXPECT_THAT(Table([&](Printer& p) { p.Run(run); }),
+              HasSubstr("error:     task 2 failed (KERNEL_FAILED)\n"
+                        "error:     task 3 failed too\n"
+                        "errors:    5 more\n"));
+}
+
 TEST(TablePrinterTest, Node) {
   const auto node = Parse<v1::Node>(R"(version: "1.0.0" boot_id: "b1" api_min: 1 api_max: 1
       capabilities: "sim" chip_count: 4 executor_count: 2 start_time { seconds: 1000 } pid: 42

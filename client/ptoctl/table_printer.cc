@@ -65,6 +65,15 @@ std::string ChipsText(const v1::Domain& domain) {
   return absl::StrJoin(chips, ",");
 }
 
+// `there is no kernel 'x' (KERNEL_UNKNOWN)`.
+std::string ErrorText(const v1::Status& error) {
+  for (const google::protobuf::Any& detail : error.details()) {
+    v1::ErrorInfo info;
+    if (detail.UnpackTo(&info)) return absl::StrCat(error.message(), " (", info.reason(), ")");
+  }
+  return error.message();
+}
+
 std::string Progress(const v1::Run& run) {
   return absl::StrCat(run.tasks_done(), "/", run.tasks_total());
 }
@@ -207,8 +216,9 @@ void TablePrinter::Run(const v1::Run& run) {
   if (run.has_start_time()) line("queued", DurationText(absl::Nanoseconds(run.queue_ns())));
   line("ran", RunTime(run));
   line("labels", Labels(run.labels()));
-  if (run.has_error()) line("error", run.error().message());
-  for (const v1::Status& error : run.more_errors()) line("error", error.message());
+  if (run.has_error()) line("error", ErrorText(run.error()));
+  for (const v1::Status& error : run.more_errors()) line("error", ErrorText(error));
+  if (run.errors_dropped() > 0) line("errors", absl::StrCat(run.errors_dropped(), " more"));
 }
 
 void TablePrinter::Explanation(const v1::ExplainRunResponse& explanation) {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/types/optional.h"
 #include "daemon/graph/names.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
@@ -26,6 +27,26 @@ absl::Status RevokedError(absl::string_view name, absl::string_view why) {
                absl::StrCat(name, " was revoked", why.empty() ? "" : ": ", why))
       .With("domain", name)
       .With("why", why);
+}
+
+// What a failure began with, and whose it was.
+struct Cause {
+  std::string reason;
+  std::string run;
+};
+
+Cause CauseOf(const std::vector<absl::Status>& errors, absl::string_view run) {
+  Cause cause{"", std::string(run)};
+  if (errors.empty()) return cause;
+  const absl::optional<ErrorDetail> first = GetErrorDetail(errors[0]);
+  if (!first.has_value()) return cause;
+  cause.reason = first->reason;
+  // The run may have been a victim itself.
+  for (const auto& [key, value] : first->metadata) {
+    if (key == "cause") cause.reason = value;
+    if (key == "cause_run") cause.run = value;
+  }
+  return cause;
 }
 
 }  // namespace
@@ -158,6 +179,7 @@ Domain::Revoked Domain::Leave(uint64_t number, const Run& run, absl::string_view
   if (used) used_ = true;
   Revoked revoked;
   if (used && !succeeded) {
+    const Cause cause = CauseOf(errors, run_name);
     revoked = RevokeLocked(
         Error(reason::kDomainRevoked,
               absl::StrCat(name_, " was revoked: ", run_name, " used its signals and ended as ",
@@ -165,7 +187,9 @@ Domain::Revoked Domain::Leave(uint64_t number, const Run& run, absl::string_view
                            errors.empty() ? "" : ": ",
                            errors.empty() ? "" : errors[0].message().substr(0, 512)))
             .With("domain", name_)
-            .With("run", run_name));
+            .With("run", run_name)
+            .With("cause", cause.reason)
+            .With("cause_run", cause.run));
   }
   if (closed_ && uses_.empty()) ranks_.clear();
   return revoked;

@@ -42,13 +42,15 @@ class DomainTest : public SessionTest {
   // One task: a kernel without a core on a signal of a rank.
   static std::shared_ptr<const GraphImage> SignalGraph(const char* kernel, uint32_t rank,
                                                        uint32_t signal,
-                                                       const std::vector<int64_t>& scalars) {
+                                                       const std::vector<int64_t>& scalars,
+                                                       absl::string_view domain = "d") {
     GraphTarget target;
     target.kernels = &BuiltinKernels();
     target.chip_clusters = {2, 2};
     GraphBuilder builder(target);
     const uint32_t layout = builder.AddLayout(PTO_I64, {1}, {}).value();
-    const uint32_t slot = builder.AddSlot(absl::StrCat("domains/d/ranks/", rank, "/signals"));
+    const uint32_t slot =
+        builder.AddSlot(absl::StrCat("domains/", domain, "/ranks/", rank, "/signals"));
     const uint32_t tensor = builder.AddTensor(slot, layout, signal).value();
     std::vector<ScalarInput> values(scalars.size());
     for (size_t i = 0; i < scalars.size(); ++i) {
@@ -68,6 +70,10 @@ class DomainTest : public SessionTest {
   static std::shared_ptr<const GraphImage> WaitFor(int64_t value, uint32_t rank = 0,
                                                    uint32_t signal = 0) {
     return SignalGraph("wait", rank, signal, {PTO_GE, value, 0});
+  }
+
+  static std::shared_ptr<const GraphImage> WaitForOther() {
+    return SignalGraph("wait", 0, 0, {PTO_GE, 1, 0}, "other");
   }
 
   absl::StatusOr<std::shared_ptr<RunEntry>> TryStart(std::shared_ptr<const GraphImage> image,
@@ -280,6 +286,31 @@ TEST_F(DomainTest, ARunThatLeavesItsSignalsHalfWayRevokes) {
   EXPECT_EQ(StateOf(queued), RunState::kFailed);
   EXPECT_THAT(queued->Status().errors[0], HasReason(reason::kDomainRevoked));
   EXPECT_THAT(domain_->ReadSignals(0, 0, 1).value(), ElementsAre(0));
+}
+
+TEST_F(DomainTest, ARevocationNamesTheFirstFailureAlsoWhenItWentFromRunToRun) {
+  const auto metadata = [](const absl::Status& error, const std::string& key) -> std::string {
+    const ErrorDetail detail = *GetErrorDetail(error);
+    for (const auto& [name, value] : detail.metadata) {
+      if (name == key) return value;
+    }
+    return "";
+  };
+  const auto first = Start(WaitFor(1)), queued = Start(AddOne());
+  Cancel(first);
+  const absl::Status error = queued->Status().errors[0];
+  EXPECT_EQ(metadata(error, "cause"), "RUN_CANCELLED");
+  EXPECT_EQ(metadata(error, "cause_run"), "sessions/s/runs/r-1");
+  // What stops another domain's user with that error leads back to the same.
+  DomainSpec spec = Spec();
+  const auto other = session_->domains().Create("other", spec).value();
+  const auto victim = TryStart(WaitForOther()).value();
+  victim->Stop(RunState::kFailed, error);
+  RunAll();
+  EXPECT_THAT(other->error(), HasReason(reason::kDomainRevoked));
+  EXPECT_EQ(metadata(other->error(), "run"), victim->Status().run->name());
+  EXPECT_EQ(metadata(other->error(), "cause"), "RUN_CANCELLED");
+  EXPECT_EQ(metadata(other->error(), "cause_run"), "sessions/s/runs/r-1");
 }
 
 TEST_F(DomainTest, ARunThatUsedOnlyBuffersDoesNot) {

@@ -36,6 +36,7 @@ void ToProto(const RunStatus& status, v1::Run* run) {
   run->set_tasks_done(status.counts.done);
   run->set_tasks_failed(status.counts.failed);
   run->set_tasks_skipped(status.counts.skipped);
+  run->set_errors_dropped(status.counts.errors_dropped);
   for (size_t i = 0; i < status.errors.size(); ++i) {
     *(i == 0 ? run->mutable_error() : run->add_more_errors()) = StatusToProto(status.errors[i]);
   }

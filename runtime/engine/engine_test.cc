@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 #include "runtime/engine/engine_testing.h"
@@ -170,6 +172,32 @@ TEST_F(EngineTest, FailurePoisonsConsumersOnly) {
   EXPECT_EQ(outcomes.size(), 5u);
 }
 
+TEST_F(EngineTest, TheFirstErrorStaysFirstAndThoseBeyondTheBoundAreCounted) {
+  std::vector<uint32_t> failed;
+  std::shared_ptr<pto::Run> run =
+      Prepare(std::vector<TestTask>(20), [&](uint32_t task, const pto_context&) {
+        failed.push_back(task);
+        return 1;
+      });
+  engine_->Start(run);
+  while (failed.size() < 19) ASSERT_TRUE(engine_->RunOne());
+  EXPECT_EQ(run->errors().size(), 17u);
+  EXPECT_EQ(run->counts().errors_dropped, 2u);
+  // Why it was stopped is kept, in the place of the last one.
+  engine_->Stop(*run, RunState::kCancelled, Error(reason::kRunCancelled, "by the test"));
+  RunAll();
+  const std::vector<absl::Status> errors = run->errors();
+  ASSERT_EQ(errors.size(), 17u);
+  EXPECT_EQ(run->counts().errors_dropped, 3u);
+  EXPECT_EQ(run->state(), RunState::kCancelled);
+  for (size_t i = 0; i < 16; ++i) {
+    EXPECT_THAT(errors[i], HasReason(reason::kKernelFailed));
+    EXPECT_THAT(std::string(errors[i].message()),
+                ::testing::StartsWith(absl::StrCat("task ", failed[i], ": ")));
+  }
+  EXPECT_THAT(errors[16], HasReason(reason::kRunCancelled));
+}
+
 TEST_F(EngineTest, OneBadBlockFailsTheTask) {
   std::shared_ptr<pto::Run> run =
       Prepare({{{}, 0, PTO_AIV, 4}, {{0}}}, [&](uint32_t task, const pto_context& context) {
@@ -261,6 +289,35 @@ TEST_F(EngineTest, AFinishedRunLeavesNoTimer) {
   engine_->Start(run);
   RunAll();
   EXPECT_EQ(timers_.RunDue(), -1);
+}
+
+// Counts the engine's runs when it is told of the end of one.
+class CountingObserver final : public RunObserver {
+ public:
+  explicit CountingObserver(const Engine& engine) : engine_(engine) {}
+  std::string name() const override { return "counts"; }
+  void OnStarted(pto::Run&) override {}
+  void OnRecords(pto::Run&, size_t) override {}
+  void OnFinished(pto::Run&) override {
+    left = engine_.CountIf([](const pto::Run&) { return true; });
+  }
+  uint64_t left = 0;
+
+ private:
+  const Engine& engine_;
+};
+
+TEST_F(EngineTest, ARunWhoseEndIsToldCountsNoMore) {
+  const auto observer = std::make_shared<CountingObserver>(*engine_);
+  std::shared_ptr<pto::Run> other = Prepare({{}});
+  engine_->Accept(other);
+  RunSpec spec;
+  spec.image = MakeTestGraph({{}}, clusters_, [](uint32_t, const pto_context&) { return 0; });
+  spec.observer = observer;
+  engine_->Start(engine_->Prepare(std::move(spec)));
+  RunAll();
+  EXPECT_EQ(observer->left, 1u);  // the other one
+  engine_->Stop(*other, RunState::kCancelled, absl::CancelledError("enough"));
 }
 
 TEST_F(EngineTest, StopIfSelects) {

@@ -9,7 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
 #include "kernels/registry.h"
+#include "runtime/base/error.h"
+#include "runtime/base/status_matchers.h"
 #include "runtime/engine/engine_testing.h"
 #include "runtime/engine/open_run_testing.h"
 
@@ -18,7 +22,7 @@ namespace {
 
 using ::pto::testing::OpenRunWatcher;
 
-constexpr uint32_t kCells = 16;
+constexpr uint32_t kCells = 32;
 constexpr uint64_t kMaxLive = 4096;
 
 uint64_t& Cell(const pto_context* context, uint32_t index) {
@@ -195,6 +199,48 @@ TEST_F(OpenRunByHandTest, AFailureReachesLaterSegmentsWheneverTheyCome) {
                                                                 {4, TaskOutcome::kDone},
                                                                 {5, TaskOutcome::kSkipped},
                                                                 {6, TaskOutcome::kDone}}));
+}
+
+TEST_F(OpenRunByHandTest, ErrorsOfAllSegmentsAreKeptOrCounted) {
+  for (uint32_t i = 0; i < 20; ++i) {
+    Add(kStep, {31});
+    Add(kBad, {i});
+    Cut();
+    RunAll();
+  }
+  const std::vector<absl::Status> errors = run_->errors();
+  ASSERT_EQ(errors.size(), 17u);
+  for (size_t i = 0; i < errors.size(); ++i) {
+    // The first ones, by their numbers in the whole run.
+    EXPECT_THAT(std::string(errors[i].message()),
+                ::testing::StartsWith(absl::StrCat("task ", 2 * i + 1, ": ")));
+  }
+  EXPECT_EQ(run_->counts().errors_dropped, 3u);
+  // What stops it is kept once, however many segments it stops.
+  Add(kStep, {29});
+  Cut();
+  Add(kStep, {30});
+  Cut();
+  run_->Stop(RunState::kCancelled, absl::CancelledError("enough"));
+  RunAll();
+  ASSERT_EQ(run_->errors().size(), 17u);
+  EXPECT_EQ(run_->errors()[0], errors[0]);
+  EXPECT_EQ(run_->errors()[16], absl::CancelledError("enough"));
+  EXPECT_EQ(run_->counts().errors_dropped, 4u);
+}
+
+TEST_F(OpenRunByHandTest, AFailureComesBeforeTheStopThatFollowedIt) {
+  Add(kBad, {0});
+  Add(kStep, {1});
+  Cut();
+  ASSERT_TRUE(engine_->RunOne());
+  ASSERT_EQ(run_->counts().failed, 1u);
+  EXPECT_EQ(run_->errors().size(), 1u);
+  run_->Stop(RunState::kCancelled, absl::CancelledError("enough"));
+  RunAll();
+  ASSERT_EQ(run_->errors().size(), 2u);
+  EXPECT_THAT(run_->errors()[0], testing::HasReason(reason::kKernelFailed));
+  EXPECT_EQ(run_->errors()[1], absl::CancelledError("enough"));
 }
 
 TEST_F(OpenRunByHandTest, StoppingEndsAllSegments) {

@@ -23,7 +23,8 @@ Run::~Run() = default;
 
 Run::Counts Run::counts() const {
   return {done_.load(std::memory_order_relaxed), failed_.load(std::memory_order_relaxed),
-          skipped_.load(std::memory_order_relaxed), passed_over_.load(std::memory_order_relaxed)};
+          skipped_.load(std::memory_order_relaxed), passed_over_.load(std::memory_order_relaxed),
+          errors_dropped_.load(std::memory_order_relaxed)};
 }
 
 std::vector<absl::Status> Run::errors() const {
@@ -33,7 +34,11 @@ std::vector<absl::Status> Run::errors() const {
 
 void Run::AddError(absl::Status error) {
   MutexLock lock(mutex_);
-  if (errors_.size() < kMaxErrors) errors_.push_back(std::move(error));
+  if (errors_.size() < kMaxErrors) {
+    errors_.push_back(std::move(error));
+  } else {
+    errors_dropped_.fetch_add(1, std::memory_order_relaxed);
+  }
 }
 
 bool Run::Hold() {

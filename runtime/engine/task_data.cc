@@ -9,10 +9,10 @@
 namespace pto {
 namespace {
 
-// "task 3 'name': ".
-std::string Subject(const GraphImage& image, uint32_t task) {
+// "task 3 'name': ", with the task's number in the whole run.
+std::string Subject(const GraphImage& image, uint32_t task, uint32_t number) {
   const absl::string_view name = image.task_name(task);
-  std::string subject = absl::StrCat("task ", task);
+  std::string subject = absl::StrCat("task ", number);
   if (!name.empty()) absl::StrAppend(&subject, " '", name, "'");
   return absl::StrCat(subject, ": ");
 }
@@ -113,17 +113,24 @@ std::string TaskData::NameOf(const Run& run, uint32_t task, const void* address)
   return found ? name : "memory that is not the task's";
 }
 
+uint32_t TaskData::NumberOf(const Run& run, uint32_t task) {
+  const RunObserver* const observer = run.spec_.observer.get();
+  return (observer == nullptr ? 0 : observer->first_task()) + task;
+}
+
 Error TaskData::BlockError(const Reason& reason, const BlockTicket& ticket, absl::string_view what,
                            absl::string_view text) {
   const GraphImage& image = ticket.run->image();
+  const uint32_t number = NumberOf(*ticket.run, ticket.task);
   const uint32_t chip = Chip(image, ticket.task, ticket.member);
   const ImageDetail* const detail = ticket.lane == 0 ? nullptr : image.detail(ticket.task);
   const absl::string_view kernel =
       detail == nullptr ? image.kernel(ticket.task).name
                         : image.kernel_info(detail->vector_kernels[ticket.lane - 1]).name;
-  std::string message = absl::StrCat(
-      Subject(image, ticket.task), "kernel '", kernel, "' ", what, " in block ", ticket.block,
-      " of ", image.tasks()[ticket.task].block_num, " on chips/", chip, " core ", ticket.core);
+  std::string message =
+      absl::StrCat(Subject(image, ticket.task, number), "kernel '", kernel, "' ", what,
+                   " in block ", ticket.block, " of ", image.tasks()[ticket.task].block_num,
+                   " on chips/", chip, " core ", ticket.core);
   const uint32_t members = image.blocks(ticket.task) / image.tasks()[ticket.task].block_num;
   if (members > 1) absl::StrAppend(&message, ", rank ", ticket.member, " of ", members);
   if (ticket.phase_count > 0) {
@@ -133,7 +140,7 @@ Error TaskData::BlockError(const Reason& reason, const BlockTicket& ticket, absl
   return Error(reason, message)
       .With("rank", ticket.member)
       .With("phase", ticket.phase)
-      .With("task", ticket.task)
+      .With("task", number)
       .With("task_name", image.task_name(ticket.task))
       .With("kernel", kernel)
       .With("block", ticket.block)
@@ -144,8 +151,9 @@ Error TaskData::BlockError(const Reason& reason, const BlockTicket& ticket, absl
 Error TaskData::TaskError(const Reason& reason, const Run& run, uint32_t task,
                           absl::string_view text) {
   const GraphImage& image = run.image();
-  return Error(reason, absl::StrCat(Subject(image, task), text))
-      .With("task", task)
+  const uint32_t number = NumberOf(run, task);
+  return Error(reason, absl::StrCat(Subject(image, task, number), text))
+      .With("task", number)
       .With("task_name", image.task_name(task))
       .With("kernel", image.kernel(task).name)
       .With("chip", absl::StrCat("chips/", image.tasks()[task].chip));

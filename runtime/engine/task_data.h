@@ -64,6 +64,9 @@ class TaskData {
   // "'buffer'[3]" for the element of a tensor of the task at that address.
   static std::string NameOf(const Run& run, uint32_t task, const void* address);
 
+  // The task's number in the whole run, of which this may be a segment.
+  static uint32_t NumberOf(const Run& run, uint32_t task);
+
   // An error of one block: "task 3 'name': kernel 'k' WHAT in block 0 of 4 on chips/1 core 7:
   // TEXT".
   static Error BlockError(const Reason& reason, const BlockTicket& ticket, absl::string_view what,

@@ -1,5 +1,7 @@
 // Runs: once, in time, to one end.
 
+#include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -169,6 +171,46 @@ TEST_F(RunLifecycleTest, ErrorsBeyondTheFirstAreListedUpToABound) {
   EXPECT_EQ(ended.state(), v1::Run::FAILED);
   EXPECT_EQ(ended.tasks_failed(), 40u);
   EXPECT_EQ(ended.more_errors_size(), 16);
+  EXPECT_EQ(ended.errors_dropped(), 40u - 17u);
+  // Each is another task's.
+  std::set<std::string> messages = {ended.error().message()};
+  for (const v1::Status& error : ended.more_errors()) messages.insert(error.message());
+  EXPECT_EQ(messages.size(), 17u);
+}
+
+// A failure that others follow from is told first, and they name it.
+TEST_F(RunLifecycleTest, WhatFollowsFromAFailureNamesIt) {
+  for (const char* id : {"d1", "d2"}) {
+    ASSERT_THAT(Call(*api().domain, &v1::DomainService::Stub::CreateDomain,
+                     Proto<v1::CreateDomainRequest>(
+                         absl::StrCat("parent: '", session_, "' domain_id: '", id,
+                                      "' chips: ['chips/0', 'chips/1'] signal_count: 1"))),
+                IsOk());
+  }
+  const auto wait = [](const std::string& name, const std::string& domain) {
+    return absl::StrCat("tensors { name: '", name, "' buffer: 'domains/", domain,
+                        "/ranks/0/signals' dtype: I64 shape: 1 } tasks { kernel: 'wait' args: '",
+                        name, "' scalars { compare: GE } scalars { i64: 1 } scalars { i64: 0 } }");
+  };
+  // One waits in both domains; its end takes the second with it. Another waits there only.
+  const std::string victim =
+      Submit(api(), session_, Proto<v1::GraphSpec>(wait("a", "d1") + wait("b", "d2")), "victim")
+          .name();
+  WaitUntilRunning(api(), victim);
+  const std::string last =
+      Submit(api(), session_, Proto<v1::GraphSpec>(wait("b", "d2")), "last").name();
+  ASSERT_THAT(Call(*api().domain, &v1::DomainService::Stub::RevokeDomain,
+                   Proto<v1::RevokeDomainRequest>(
+                       absl::StrCat("name: '", session_, "/domains/d1' reason: 'a test'"))),
+              IsOk());
+  EXPECT_THAT(ErrorOf(WaitForRun(api(), victim)), HasReason(reason::kDomainRevoked));
+  const v1::Run ended = WaitForRun(api(), last);
+  const absl::Status error = ErrorOf(ended);
+  EXPECT_THAT(error, HasReason(reason::kDomainRevoked));
+  EXPECT_THAT(std::string(error.message()), ::testing::HasSubstr(victim));
+  EXPECT_THAT(std::string(error.message()), ::testing::HasSubstr("d1 was revoked: a test"));
+  EXPECT_THAT(GetErrorDetail(error)->metadata,
+              ::testing::Contains(::testing::Pair("cause_run", victim)));
 }
 
 TEST_F(RunLifecycleTest, AResetNeedsForceWhileRunsUseTheChip) {
