@@ -2,9 +2,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string>
 
 #include "absl/strings/string_view.h"
 #include "daemon/rpc/call_observer.h"
+#include "daemon/rpc/chaos.h"
 #include "daemon/rpc/tag.h"
 #include "runtime/base/ticks.h"
 
@@ -50,6 +52,7 @@ class Method {
 
   // Before the first call. The observer may be nullptr, and outlives the calls.
   void Observe(CallObserver* observer, absl::string_view name) {
+    name_ = std::string(name);
     observer_ = observer;
     if (observer != nullptr) number_ = observer->AddMethod(name);
   }
@@ -59,8 +62,12 @@ class Method {
     if (observer_ != nullptr) observer_->OnEnd(number_, status, Ticks() - began);
   }
 
+  // What a failpoint wants of a call at this place.
+  FailAction Chaos(ChaosPlace place) const { return internal::Chaos(place, name_); }
+
  private:
   LiveCount& live_;
+  std::string name_;
   CallObserver* observer_ = nullptr;
   uint32_t number_ = 0;
 };

@@ -171,10 +171,10 @@ class Server {
         live_, std::move(requester), std::move(handler), notices_cancel));
   }
 
-  // Tells the observer of the method that was added last.
+  // Gives the method that was added last its name, for the observer and for failpoints.
   template <typename Request, typename Response>
   void Name(int index) {
-    if (options_.observer == nullptr) return;
+    if (options_.observer == nullptr && !kHasFailpoints) return;
     methods_.back()->Observe(options_.observer, internal::MethodName<Request, Response>(index));
   }
 

@@ -5,7 +5,6 @@
 #include "daemon/rpc/stream_call.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/async_stream.h"
-#include "proto/status/grpc_status.h"
 
 namespace pto::rpc {
 
@@ -60,9 +59,7 @@ class ReadingReactor : public StreamReactor {
     return &incoming_;
   }
   grpc::Status EndWith(const absl::Status& status) const {
-    const absl::Status end = malformed() ? MalformedError() : status;
-    call_->NoteEnd(end);
-    return ToGrpcStatus(end);
+    return call_->NoteEnd(malformed() ? MalformedError() : status);
   }
 
  private:
@@ -82,13 +79,11 @@ class ServerStreamReactor : public StreamReactor {
   }
   // Saves a round through the queue. OnWriteDone is not called.
   void StartWriteAndFinish(const Response* message) {
-    call_->NoteEnd(absl::OkStatus());
-    stream_->WriteAndFinish(*message, grpc::WriteOptions(), grpc::Status::OK,
+    stream_->WriteAndFinish(*message, grpc::WriteOptions(), call_->NoteEnd(absl::OkStatus()),
                             call_->BeginLastWrite());
   }
   void Finish(const absl::Status& status) {
-    call_->NoteEnd(status);
-    stream_->Finish(ToGrpcStatus(status), call_->Begin(internal::StreamCall::kFinish));
+    stream_->Finish(call_->NoteEnd(status), call_->Begin(internal::StreamCall::kFinish));
   }
 
   // For the server.

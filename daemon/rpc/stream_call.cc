@@ -1,6 +1,7 @@
 #include "daemon/rpc/stream_call.h"
 
 #include "daemon/rpc/stream.h"
+#include "proto/status/grpc_status.h"
 #include "runtime/base/log.h"
 
 namespace pto::rpc::internal {
@@ -36,6 +37,14 @@ grpc::WriteOptions StreamCall::WriteOptions(bool may_wait) {
   return options;
 }
 
+grpc::Status StreamCall::NoteEnd(const absl::Status& status) {
+  const FailAction chaos =
+      refused_ != FailAction::kNone ? refused_ : method_.Chaos(ChaosPlace::kAfter);
+  const grpc::Status end = chaos == FailAction::kNone ? ToGrpcStatus(status) : ChaosStatus(chaos);
+  method_.Ended(chaos == FailAction::kNone ? status : FromGrpcStatus(end), began_);
+  return end;
+}
+
 void StreamCall::Proceed(bool ok) {
   if (!ok) {
     // The server stops before anybody called; gRPC then never returns the other tag.
@@ -45,7 +54,8 @@ void StreamCall::Proceed(bool ok) {
   Method& method = method_;
   const Alive until_armed(method.live());
   began_ = method.Now();
-  reactor_ = MakeReactor();
+  refused_ = method.Chaos(ChaosPlace::kBefore);
+  reactor_ = MakeReactor(refused_ != FailAction::kNone);
   reactor_->OnStart();
   Run();
   method.Arm();
@@ -78,6 +88,9 @@ void StreamCall::Run() {
 }
 
 void StreamCall::Deliver(uint32_t arrived, uint32_t ok) {
+  if ((ok & (kRead | kWrite)) != 0 && method_.Chaos(ChaosPlace::kDuring) != FailAction::kNone) {
+    context_.TryCancel();
+  }
   if ((arrived & kRead) != 0) reactor_->OnReadDone((ok & kRead) != 0);
   if ((arrived & kWrite) != 0) reactor_->OnWriteDone((ok & kWrite) != 0);
   if ((arrived & kWhole) != 0 && context_.IsCancelled() &&

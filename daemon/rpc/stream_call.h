@@ -5,9 +5,11 @@
 
 #include "absl/status/status.h"
 #include "daemon/rpc/call.h"
+#include "daemon/rpc/chaos.h"
 #include "daemon/rpc/tag.h"
 #include "grpcpp/impl/call_op_set.h"
 #include "grpcpp/server_context.h"
+#include "grpcpp/support/status.h"
 
 namespace pto::rpc {
 
@@ -35,8 +37,9 @@ class StreamCall : public Tag {
   // The same for a write that finishes the call too.
   void* BeginLastWrite();
 
-  // The call ends like this. Before the operation that says so to the client.
-  void NoteEnd(const absl::Status& status) { method_.Ended(status, began_); }
+  // The call ends like this. Before the operation that says so to the client; returns what it is
+  // told.
+  grpc::Status NoteEnd(const absl::Status& status);
 
   // How to write the next message, which may wait in gRPC's buffer for the one after it.
   grpc::WriteOptions WriteOptions(bool may_wait);
@@ -47,8 +50,9 @@ class StreamCall : public Tag {
  protected:
   virtual ~StreamCall() = default;
 
-  // Makes the reactor and binds it to the call's stream. Never returns nullptr.
-  virtual StreamReactor* MakeReactor() = 0;
+  // Makes the reactor and binds it to the call's stream; when `refused`, one that only finishes.
+  // Never returns nullptr.
+  virtual StreamReactor* MakeReactor(bool refused) = 0;
 
  private:
   // An operation's bit, shifted: it has come back, and it went well.
@@ -79,6 +83,8 @@ class StreamCall : public Tag {
   std::atomic<uint32_t> state_{kWhole | kRunning};
   StreamReactor* reactor_ = nullptr;
   uint64_t began_ = 0;
+  // What a failpoint made of the call before it began.
+  FailAction refused_ = FailAction::kNone;
   // Belongs to whoever writes.
   bool wrote_ = false;
   OperationTag read_tag_{this, kRead};

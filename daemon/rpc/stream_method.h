@@ -28,11 +28,24 @@ namespace internal {
 // The three kinds of streaming method. Each has a Requester, which hands the parts of a new call
 // to gRPC.
 
-// Takes the place of a reactor when the request is no message.
+// Takes the place of a reactor when the request is no message, or a failpoint refuses the call,
+// which then decides what the client is told.
 template <typename Response>
 class RefusingReactor final : public ServerStreamReactor<Response> {
  public:
   void OnStart() override { this->Finish(MalformedError()); }
+  void OnDone() override { delete this; }
+};
+template <typename Reactor>
+class RefusingReader final : public Reactor {
+ public:
+  void OnStart() override {
+    if constexpr (requires { this->FinishWithError(absl::OkStatus()); }) {
+      this->FinishWithError(MalformedError());
+    } else {
+      this->Finish(MalformedError());
+    }
+  }
   void OnDone() override { delete this; }
 };
 
@@ -56,8 +69,8 @@ class ServerStreamMethod final : public Method {
   struct Call final : StreamCall {
     explicit Call(ServerStreamMethod& owner)
         : StreamCall(owner), method(owner), stream(&context()) {}
-    StreamReactor* MakeReactor() override {
-      ServerStreamReactor<Response>* const reactor = incoming.malformed
+    StreamReactor* MakeReactor(bool refused) override {
+      ServerStreamReactor<Response>* const reactor = refused || incoming.malformed
                                                          ? new RefusingReactor<Response>()
                                                          : method.factory_(request, context());
       PTO_CHECK(reactor != nullptr, "a factory must return a reactor");
@@ -92,8 +105,8 @@ class ReadingStreamMethod final : public Method {
   struct Call final : StreamCall {
     explicit Call(ReadingStreamMethod& owner)
         : StreamCall(owner), method(owner), stream(&context()) {}
-    StreamReactor* MakeReactor() override {
-      Reactor* const reactor = method.factory_(context());
+    StreamReactor* MakeReactor(bool refused) override {
+      Reactor* const reactor = refused ? new RefusingReader<Reactor>() : method.factory_(context());
       PTO_CHECK(reactor != nullptr, "a factory must return a reactor");
       reactor->Bind(this, &stream);
       return reactor;

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "daemon/rpc/call.h"
+#include "daemon/rpc/chaos.h"
 #include "daemon/rpc/incoming.h"
 #include "daemon/rpc/tag.h"
 #include "google/protobuf/arena.h"
@@ -49,6 +50,11 @@ class UnaryCall final {
 
   // Sends the response, or the error without the response.
   void Finish(const absl::Status& status) {
+    const FailAction chaos = method_.Chaos(internal::ChaosPlace::kAfter);
+    if (chaos != FailAction::kNone) {
+      Break(chaos);
+      return;
+    }
     PTO_CHECK(!finished_.exchange(true, std::memory_order_acq_rel), "Finish was called twice");
     method_.Ended(status, began_);
     // gRPC may be done, and the object gone but for the caller's pointer, before this returns.
@@ -112,6 +118,14 @@ class UnaryCall final {
       on_cancelled_();
     }
     Unref();
+  }
+
+  // Finishes as a failpoint wants it.
+  void Break(FailAction chaos) {
+    PTO_CHECK(!finished_.exchange(true, std::memory_order_acq_rel), "Finish was called twice");
+    const grpc::Status end = internal::ChaosStatus(chaos);
+    method_.Ended(FromGrpcStatus(end), began_);
+    writer_.FinishWithError(end, static_cast<Tag*>(&finish_tag_));
   }
 
   // The pointer to the call is let go.
@@ -198,7 +212,10 @@ class UnaryMethod final : public Method {
     call->began_ = Now();
     if (call->incoming_.malformed) {
       UnaryCallPtr<Request, Response>(call)->Finish(MalformedError());
+    } else if (const FailAction chaos = Chaos(ChaosPlace::kBefore); chaos != FailAction::kNone) {
+      UnaryCallPtr<Request, Response>(call)->Break(chaos);
     } else {
+      if (Chaos(ChaosPlace::kDuring) != FailAction::kNone) call->context_.TryCancel();
       handler_(UnaryCallPtr<Request, Response>(call));
     }
     // Afterwards, because the client waits for the handler and not for this; there are others
