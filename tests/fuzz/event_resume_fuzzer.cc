@@ -19,7 +19,7 @@ namespace pto::fuzz {
 namespace {
 
 constexpr uint64_t kAll = 1'000'000;
-constexpr size_t kMaxEvents = 20'000;
+constexpr size_t kMaxEvents = 3'000;
 constexpr size_t kReaders = 3;
 
 // What the log was told under one number.
@@ -94,8 +94,10 @@ class Scenario {
       case 0:
         return AppendRun();
       case 1:
+        return AppendTasks(1 + input_.Byte() % 32);
       case 2:
-        return AppendTasks(1 + input_.Byte());
+        // Now and then more than a block has room for.
+        return AppendTasks(1 + 6 * input_.Byte());
       case 3:
         return AppendSeveral();
       case 4:
@@ -156,7 +158,7 @@ class Scenario {
   void AppendTasks(uint32_t count) {
     const uint64_t calls = watcher_->calls;
     const std::shared_ptr<RunRecord>& run = AnyRun();
-    const std::vector<RecordBlock> blocks = MakeRecords(8 * count, run.get());
+    const std::vector<RecordBlock> blocks = MakeRecords(count, run.get());
     Added(log_.AppendTasks(run, blocks), calls, false);
   }
 

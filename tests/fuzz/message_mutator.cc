@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "google/protobuf/descriptor.h"
+#include "google/protobuf/stubs/logging.h"
 
 namespace pto::fuzz {
 namespace {
@@ -14,6 +15,10 @@ using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
+
+// Texts that are no UTF-8 are refused, and need no line for each.
+[[maybe_unused]] google::protobuf::LogHandler* const kLoud =
+    google::protobuf::SetLogHandler(nullptr);
 
 // More would only make inputs slow.
 constexpr int kMaxItems = 64;
@@ -30,7 +35,12 @@ class Mutator {
     Message& message = *nodes_[Below(nodes_.size())];
     const Descriptor& type = *message.GetDescriptor();
     if (type.field_count() == 0) return;
-    const FieldDescriptor& field = *type.field(static_cast<int>(Below(type.field_count())));
+    // Mostly what is there becomes something else.
+    std::vector<const FieldDescriptor*> set;
+    message.GetReflection()->ListFields(message, &set);
+    const FieldDescriptor& field = set.empty() || OneOf(4)
+                                       ? *type.field(static_cast<int>(Below(type.field_count())))
+                                       : *set[Below(set.size())];
     if (field.is_map()) return;
     if (field.is_repeated()) {
       ChangeList(message, field);
@@ -150,9 +160,33 @@ class Mutator {
     if (like < 0) SetValue(message, field, count);
   }
 
+  // What an integer is now, as 64 bits; 0 for all else.
+  static uint64_t Value(const Message& message, const FieldDescriptor& field, int index) {
+    const Reflection& reflection = *message.GetReflection();
+    switch (field.cpp_type()) {
+      case FieldDescriptor::CPPTYPE_INT32:
+        return static_cast<uint64_t>(index < 0
+                                         ? reflection.GetInt32(message, &field)
+                                         : reflection.GetRepeatedInt32(message, &field, index));
+      case FieldDescriptor::CPPTYPE_INT64:
+        return static_cast<uint64_t>(index < 0
+                                         ? reflection.GetInt64(message, &field)
+                                         : reflection.GetRepeatedInt64(message, &field, index));
+      case FieldDescriptor::CPPTYPE_UINT32:
+        return index < 0 ? reflection.GetUInt32(message, &field)
+                         : reflection.GetRepeatedUInt32(message, &field, index);
+      case FieldDescriptor::CPPTYPE_UINT64:
+        return index < 0 ? reflection.GetUInt64(message, &field)
+                         : reflection.GetRepeatedUInt64(message, &field, index);
+      default:
+        return 0;
+    }
+  }
+
   // Of one that is no message; `index` is -1 where there is no list.
   void SetValue(Message& message, const FieldDescriptor& field, int index) {
     const Reflection& reflection = *message.GetReflection();
+    const uint64_t number = Number(Value(message, field, index));
     const auto set = [&](auto set_one, auto set_item, auto value) {
       if (index < 0) {
         (reflection.*set_one)(&message, &field, value);
@@ -173,15 +207,15 @@ class Mutator {
       }
       case FieldDescriptor::CPPTYPE_INT32:
         return set(&Reflection::SetInt32, &Reflection::SetRepeatedInt32,
-                   static_cast<int32_t>(Number()));
+                   static_cast<int32_t>(number));
       case FieldDescriptor::CPPTYPE_INT64:
         return set(&Reflection::SetInt64, &Reflection::SetRepeatedInt64,
-                   static_cast<int64_t>(Number()));
+                   static_cast<int64_t>(number));
       case FieldDescriptor::CPPTYPE_UINT32:
         return set(&Reflection::SetUInt32, &Reflection::SetRepeatedUInt32,
-                   static_cast<uint32_t>(Number()));
+                   static_cast<uint32_t>(number));
       case FieldDescriptor::CPPTYPE_UINT64:
-        return set(&Reflection::SetUInt64, &Reflection::SetRepeatedUInt64, Number());
+        return set(&Reflection::SetUInt64, &Reflection::SetRepeatedUInt64, number);
       case FieldDescriptor::CPPTYPE_DOUBLE:
         return set(&Reflection::SetDouble, &Reflection::SetRepeatedDouble, Real());
       case FieldDescriptor::CPPTYPE_FLOAT:
@@ -191,15 +225,16 @@ class Mutator {
         return set(&Reflection::SetBool, &Reflection::SetRepeatedBool, OneOf(2));
       case FieldDescriptor::CPPTYPE_ENUM:
         return set(&Reflection::SetEnumValue, &Reflection::SetRepeatedEnumValue,
-                   OneOf(8) ? static_cast<int>(Number())
+                   OneOf(8) ? static_cast<int>(number)
                             : static_cast<int>(Below(field.enum_type()->value_count() + 1)));
       case FieldDescriptor::CPPTYPE_MESSAGE:
         return;
     }
   }
 
-  // Mostly small, else near a power of two, else anything; each of either sign.
-  uint64_t Number() {
+  // Near what it was, or small, or near a power of two, or anything; each of either sign.
+  uint64_t Number(uint64_t now) {
+    if (OneOf(2)) return now + Below(5) - 2;
     uint64_t number = Below(9);
     if (OneOf(3)) number = (uint64_t{1} << Below(64)) + Below(3) - 1;
     if (OneOf(8)) number = Bits();
@@ -215,7 +250,7 @@ class Mutator {
       case 2:
         return std::bit_cast<double>(Bits());
       default:
-        return static_cast<double>(static_cast<int64_t>(Number())) / (OneOf(2) ? 1 : 8);
+        return static_cast<double>(static_cast<int64_t>(Number(0))) / (OneOf(2) ? 1 : 8);
     }
   }
 
