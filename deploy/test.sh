@@ -22,8 +22,9 @@ Phases, in this order:
   -- ...            handed on to every `bazel test`, such as --runs_per_test=10
 
 Tags of a test: `tsan` puts one outside //runtime, //comm and //kernels into that phase too,
-`no-tsan` and `no-asan` keep one out, `bench` and `manual` keep one out of all phases,
-`requires-npm` says that it needs tests/interop/node_modules, which this script fetches.
+`no-tsan` and `no-asan` keep one out, `asan-only` keeps one out of all phases but that, `bench` and
+`manual` out of all, `requires-npm` says that it needs tests/interop/node_modules, which this
+script fetches.
 
 Environment: PTOD_BAZEL_CACHE is where build results are kept between runs
 (default ~/.cache/ptod-bazel).
@@ -38,8 +39,8 @@ all="(tests(//...) except $(tagged 'bench|manual'))"
 # Debian's gRPC is not instrumented, so ThreadSanitizer is for what does without it.
 native="(filter('^//(runtime|comm|kernels)[/:]', $all) union $(tagged tsan))"
 declare -A tests_of=(
-  [default]="$all"
-  [tsan]="$native except $(tagged 'bench|manual|no-tsan')"
+  [default]="$all except $(tagged asan-only)"
+  [tsan]="$native except $(tagged 'bench|manual|no-tsan|asan-only')"
   [asan]="$all except ($native except $(tagged no-tsan)) except $(tagged no-asan)"
 )
 
