@@ -42,78 +42,96 @@ v1::Session GetSession(Api& api, const std::string& name) {
 // ---- shares of a chip
 
 // Tasks that keep a core for a while each, and do not wait for each other.
-v1::GraphSpec Spins(int count) {
-  constexpr int64_t kMicroseconds = 300;
+v1::GraphSpec Spins(int64_t count, int64_t microseconds) {
   v1::GraphSpec graph;
-  for (int i = 0; i < count; ++i) {
+  for (int64_t i = 0; i < count; ++i) {
     v1::TaskSpec& task = *graph.add_tasks();
     task.set_kernel("spin");
     task.set_chip("chips/0");
-    task.add_scalars()->set_i64(kMicroseconds);
+    task.add_scalars()->set_i64(microseconds);
   }
   return graph;
 }
 
-// One that wants more of the chip than it has, in one run or in many.
+// What one wants: in how many runs, and how long its tasks are.
+struct Wish {
+  uint32_t weight = 1;
+  int runs = 1;
+  int64_t microseconds = 300;
+};
+
+// One that wants more of the chip than it has.
 class Greedy {
  public:
-  Greedy(Api& api, uint32_t weight, int runs) : api_(api) {
-    constexpr int kTasks = 24'000;
-    const std::string session = CreateSession(api, SessionRequest("", weight));
-    for (int i = 0; i < runs; ++i) {
-      runs_.push_back(Submit(api, session, Spins(kTasks / runs)).name());
+  Greedy(Api& api, const Wish& wish) : api_(api), microseconds_(wish.microseconds) {
+    constexpr int64_t kMicroseconds = 7'200'000;
+    const std::string session = CreateSession(api, SessionRequest("", wish.weight));
+    const int64_t tasks = kMicroseconds / wish.microseconds / wish.runs;
+    for (int i = 0; i < wish.runs; ++i) {
+      runs_.push_back(Submit(api, session, Spins(tasks, wish.microseconds)).name());
     }
   }
 
-  uint64_t done() {
-    uint64_t done = 0;
-    for (const std::string& run : runs_) done += GetRun(api_, run).tasks_done();
-    return done;
+  // Core time so far, in microseconds.
+  int64_t used() {
+    int64_t used = 0;
+    for (const std::string& run : runs_) {
+      used += static_cast<int64_t>(GetRun(api_, run).tasks_done()) * microseconds_;
+    }
+    return used;
   }
 
  private:
   Api& api_;
+  const int64_t microseconds_;
   std::vector<std::string> runs_;
 };
 
 // The first one's part of what both get while both want all.
-double ShareOfFirst(uint32_t first_weight, int first_runs, uint32_t second_weight,
-                    int second_runs) {
-  constexpr uint64_t kCounted = 6000;
+double ShareOfFirst(const Wish& one, const Wish& other) {
+  constexpr int64_t kBegun = 30'000;
+  constexpr int64_t kCounted = 1'800'000;
   DaemonProcess daemon({"--sim-chips=1", "--sim-clusters=1", "--drain-grace=0s"});
-  Greedy first(daemon.api(), first_weight, first_runs);
-  Greedy second(daemon.api(), second_weight, second_runs);
+  Greedy first(daemon.api(), one);
+  Greedy second(daemon.api(), other);
   // The first one was alone for a while.
-  EXPECT_TRUE(Eventually([&] { return second.done() > 100; }));
-  const uint64_t first_before = first.done();
-  const uint64_t second_before = second.done();
-  uint64_t first_got = 0;
-  uint64_t second_got = 0;
+  EXPECT_TRUE(Eventually([&] { return second.used() > kBegun; }));
+  const int64_t first_before = first.used();
+  const int64_t second_before = second.used();
+  int64_t first_got = 0;
+  int64_t second_got = 0;
   EXPECT_TRUE(Eventually([&] {
-    first_got = first.done() - first_before;
-    second_got = second.done() - second_before;
+    first_got = first.used() - first_before;
+    second_got = second.used() - second_before;
     return first_got + second_got >= kCounted;
   }));
   const double share = static_cast<double>(first_got) / static_cast<double>(first_got + second_got);
-  std::cout << "weights " << first_weight << ":" << second_weight << ", runs " << first_runs << ":"
-            << second_runs << ": the first got " << 100 * share << " %\n";
+  std::cout << "weights " << one.weight << ":" << other.weight << ", runs " << one.runs << ":"
+            << other.runs << ", tasks of " << one.microseconds << " and " << other.microseconds
+            << " us: the first got " << 100 * share << " %\n";
   return share;
 }
 
 TEST(ShareTest, TwoGreedySessionsGetHalfEach) {
-  const double share = ShareOfFirst(1, 1, 1, 1);
+  const double share = ShareOfFirst({}, {});
   EXPECT_GE(share, 0.45);
   EXPECT_LE(share, 0.55);
 }
 
 TEST(ShareTest, ManyRunsGetNoMoreThanOne) {
-  const double share = ShareOfFirst(1, 8, 1, 1);
+  const double share = ShareOfFirst({.runs = 8}, {});
+  EXPECT_GE(share, 0.45);
+  EXPECT_LE(share, 0.55);
+}
+
+TEST(ShareTest, LongTasksGetNoMoreThanShortOnes) {
+  const double share = ShareOfFirst({.microseconds = 3000}, {.microseconds = 300});
   EXPECT_GE(share, 0.45);
   EXPECT_LE(share, 0.55);
 }
 
 TEST(ShareTest, WeightsOfThreeToOne) {
-  const double share = ShareOfFirst(3, 1, 1, 1);
+  const double share = ShareOfFirst({.weight = 3}, {});
   EXPECT_GE(share, 0.70);
   EXPECT_LE(share, 0.80);
 }
