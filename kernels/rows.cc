@@ -63,7 +63,8 @@ int32_t TakeRows(const pto_context* context) {
     const int64_t row = IndexAt(index, i * index.strides[0], in);
     if (row < 0) return WrongIndex(context, i * index.strides[0]);
     if (bytes == 0) continue;
-    std::memcpy(
+    // Nobody forbids that in and out overlap; what comes out then is the graph's affair.
+    std::memmove(
         static_cast<std::byte*>(out.data) + static_cast<size_t>(i * out.strides[0]) * element,
         static_cast<const std::byte*>(in.data) + static_cast<size_t>(row * in.strides[0]) * element,
         bytes);
