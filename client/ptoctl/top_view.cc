@@ -72,9 +72,10 @@ std::string FormatTop(const TopSample& sample, size_t max_rows) {
   std::vector<const v1::Session*> order;
   for (const v1::Session& session : sample.sessions) order.push_back(&session);
   // The busiest first.
-  std::stable_sort(order.begin(), order.end(), [](const v1::Session* a, const v1::Session* b) {
-    return std::make_pair(a->usage().active_runs(), a->usage().device_bytes()) >
-           std::make_pair(b->usage().active_runs(), b->usage().device_bytes());
+  std::sort(order.begin(), order.end(), [](const v1::Session* a, const v1::Session* b) {
+    const auto use_a = std::make_pair(a->usage().active_runs(), a->usage().device_bytes());
+    const auto use_b = std::make_pair(b->usage().active_runs(), b->usage().device_bytes());
+    return use_a != use_b ? use_a > use_b : a->name() < b->name();
   });
   Table sessions({"SESSION", "AGE", "WEIGHT", "RUNS", "ENDED", "BUFFERS", "MEMORY", "EVENT LOG"});
   const size_t shown_sessions = std::min(order.size(), max_rows);

@@ -19,8 +19,8 @@ std::vector<Load> CountLoads(const RunTrace& trace, size_t max) {
     change(task.returned_ns, 0, -1, 1);
     change(task.end_ns, 0, 0, -1);
   }
-  std::stable_sort(changes.begin(), changes.end(),
-                   [](const Load& a, const Load& b) { return a.time_ns < b.time_ns; });
+  std::sort(changes.begin(), changes.end(),
+            [](const Load& a, const Load& b) { return a.time_ns < b.time_ns; });
   std::vector<Load> loads;
   const int64_t end = changes.back().time_ns;
   const int64_t step = max == 0 ? 0 : end / static_cast<int64_t>(max);

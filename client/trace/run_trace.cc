@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -24,8 +25,9 @@ class TraceMaker {
     trace_.run = sources_.run;
     trace_.chips = sources_.chips;
     AddTasks();
-    std::stable_sort(trace_.tasks.begin(), trace_.tasks.end(),
-                     [](const Task& a, const Task& b) { return a.start_ns < b.start_ns; });
+    std::sort(trace_.tasks.begin(), trace_.tasks.end(), [](const Task& a, const Task& b) {
+      return std::make_pair(a.start_ns, a.index) < std::make_pair(b.start_ns, b.index);
+    });
     if (has_structure()) AddStructure();
     AddNotes();
     return std::move(trace_);

@@ -1,6 +1,7 @@
 #include "runtime/engine/diagnosis.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "kernels/dtype.h"
@@ -320,8 +321,9 @@ RunDiagnosis Diagnosis::Explain(size_t r, int64_t idle_ns, int64_t stall_ns,
     obstacles.push_back(std::move(obstacle));
   } else {
     AddWaits(r, &obstacles);
-    std::stable_sort(obstacles.begin(), obstacles.end(), [](const Obstacle& a, const Obstacle& b) {
-      return std::make_pair(a.can_end, a.since_ns) < std::make_pair(b.can_end, b.since_ns);
+    std::sort(obstacles.begin(), obstacles.end(), [](const Obstacle& a, const Obstacle& b) {
+      return std::make_tuple(a.can_end, a.since_ns, a.task, a.block) <
+             std::make_tuple(b.can_end, b.since_ns, b.task, b.block);
     });
     AddGangs(r, &obstacles);
     AddFollowers(r, &obstacles);
