@@ -132,7 +132,7 @@ void ImageRun::OnFinished(Run& run) {
   // An entry stays readable for long; the memory that the run used must not stay with it.
   parts_.slots.reset();
   const std::shared_ptr<RegisteredGraph> graph = std::move(parts_.graph);
-  if (const std::shared_ptr<Session> session = this->session()) session->ReleaseRun(*this);
+  ReleaseRun();
   Waiters waiters;
   bool settle = false;
   {

@@ -82,8 +82,6 @@ class QuotaCharge {
     std::swap(amount_, other.amount_);
     return *this;
   }
-  // Whoever took it gives it back otherwise.
-  void Keep() { quota_ = nullptr; }
   ~QuotaCharge() {
     if (quota_ != nullptr) quota_->Give(resource_, amount_);
   }

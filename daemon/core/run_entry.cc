@@ -28,6 +28,12 @@ RunStatus RunEntry::EndStatus() const {
   return status;
 }
 
+void RunEntry::ReleaseRun() {
+  options_.run_charge = QuotaCharge();
+  options_.task_charge = QuotaCharge();
+  if (const std::shared_ptr<Session> session = this->session()) session->ReleaseRun();
+}
+
 uint64_t RunEntry::AddWaiter(Waiter waiter) {
   {
     MutexLock lock(mutex_);

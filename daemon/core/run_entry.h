@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "daemon/core/quota.h"
 #include "daemon/core/run_record.h"
 #include "daemon/core/run_turn.h"
 #include "daemon/events/event_log.h"
@@ -36,6 +37,9 @@ class RunEntry : public RunTurn, public std::enable_shared_from_this<RunEntry> {
     Digest digest;                // of the request that made it
     Journal* journal = nullptr;   // to tell of its end, if any
     uint64_t journal_number = 0;  // what the journal calls it
+    // What it counts for until it has ended, when its session may be gone.
+    QuotaCharge run_charge;
+    QuotaCharge task_charge;
   };
 
   // Only what was known at the start, unless the run has ended.
@@ -69,6 +73,8 @@ class RunEntry : public RunTurn, public std::enable_shared_from_this<RunEntry> {
 
   std::shared_ptr<Session> session() const { return options_.session.lock(); }
   RunRecord& mutable_record() { return options_.record; }
+  // The run has ended, and nobody knows it yet: there is room for the next one.
+  void ReleaseRun();
   std::shared_ptr<const RunRecord> shared_record() const {
     return {shared_from_this(), &options_.record};
   }

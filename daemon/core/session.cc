@@ -358,9 +358,8 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::AddRun(RunRequest& request, A
   PTO_ASSIGN_OR_RETURN(QuotaCharge task_charge, QuotaCharge::Take(options_.quota, Resource::kTasks,
                                                                   options.record.tasks_total));
   PTO_RETURN_IF_ERROR(JournalRun(&options));
-  // Until ReleaseRun.
-  run_charge.Keep();
-  task_charge.Keep();
+  options.run_charge = std::move(run_charge);
+  options.task_charge = std::move(task_charge);
   std::shared_ptr<const RunAccesses> accesses = slots->accesses;
   *is_new = MakeRun(request, std::move(options), std::move(image), std::move(slots));
   RunTurn::Enter(*is_new, std::move(accesses));
@@ -514,12 +513,7 @@ void Session::DrainRuns() {
   for (const std::shared_ptr<RunEntry>& entry : active) entry->Tell();
 }
 
-void Session::ReleaseRun(const RunEntry& entry) {
-  options_.quota->Give(Resource::kRuns, 1);
-  // Those of an open run are held back by its budget instead.
-  if (!entry.record().open) options_.quota->Give(Resource::kTasks, entry.record().tasks_total);
-  limited_runs_.fetch_sub(1, std::memory_order_acq_rel);
-}
+void Session::ReleaseRun() { limited_runs_.fetch_sub(1, std::memory_order_acq_rel); }
 
 void Session::OnRunEnded(RunEntry& entry) {
   {

@@ -185,7 +185,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool has_active_runs() const { return active_runs_.load(std::memory_order_acquire) > 0; }
   // Called by an entry of this session, once each: its run has ended and nobody knows it yet, so
   // that whoever does finds room for the next one; and the end has been told.
-  void ReleaseRun(const RunEntry& entry);
+  void ReleaseRun();
   void OnRunEnded(RunEntry& entry);
   // Called by a turn of this session that came after the end of what has it.
   void OnPassedLate(RunTurn& turn);

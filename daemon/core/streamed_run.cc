@@ -234,7 +234,7 @@ void StreamedRun::OnFinished() {
   }
   for (const TimerQueue::Id id : deadlines) parts_.timers->Cancel(id);
   if (dropped.has_value()) EndBlock(dropped->segment.first_task);
-  if (const std::shared_ptr<Session> session = this->session()) session->ReleaseRun(*this);
+  ReleaseRun();
   Waiters waiters;
   {
     MutexLock tell_lock(tell_mutex_);
