@@ -407,6 +407,8 @@ TEST_F(OpenRunTest, DeadlinesEndIt) {
   OpenRun idle = Begin({.queue_timeout = absl::Milliseconds(200)});
   ASSERT_THAT(idle.Flush(), IsOk());
   ASSERT_THAT(idle.graph().status(), IsOk());
+  // Nothing says when the header, alone in its stream, has come.
+  ASSERT_TRUE(Eventually([&] { return session_.GetRun(idle.name()).Get().ok(); }));
   const v1::Run late = WaitForRun(api(), idle.name());
   EXPECT_EQ(late.state(), v1::Run::FAILED);
   EXPECT_THAT(ErrorOf(late), HasReason(reason::kQueueDeadline));
