@@ -1,0 +1,68 @@
+"""cc_library, cc_binary and cc_test with precompiled headers.
+
+Parsing the headers of Abseil, gRPC and GoogleTest takes most of the time of a build. A file
+still has to include what it uses: --config=tidy and --define=precompiled=off compile without.
+"""
+
+# The first that a package's name begins with says which of //third_party/precompiled its
+# libraries and programs use, and which one its tests.
+_PRECOMPILED = [
+    ("client/ptoctl/", "cli", "api_test"),
+    ("client/", "api", "api_test"),
+    ("daemon/services/", "api", "api_test"),
+    ("daemon/", "rpc", "rpc_test"),
+    ("proto/", "rpc", "rpc_test"),
+    ("tests/bench/", "rpc", "rpc_test"),
+    ("tests/", "api", "api_test"),
+    ("", "base", "base_test"),
+]
+
+def precompiled(attributes, name, by_clang = True):
+    """Lets a rule use a header of //third_party/precompiled.
+
+    Args:
+      attributes: the rule's, without copts.
+      name: of the header.
+      by_clang: whether Clang uses it too. It cannot where .bazelrc says `-fno-sanitize`.
+
+    Returns:
+      the attributes to give to the rule.
+    """
+    include = ["-include", "$(GENDIR)/third_party/precompiled/%s.h" % name]
+    return dict(
+        attributes,
+        copts = select({
+            "//third_party:not_precompiled": [],
+            "//third_party:clang_not_precompiled": [],
+            # Of what is in the header, Clang would list generated files by names that Bazel
+            # does not know. The former -MD, from Bazel, is without use then.
+            "//third_party:clang": include + [
+                "-MMD",
+                "-Wno-unused-command-line-argument",
+            ] if by_clang else [],
+            "//conditions:default": include,
+        }),
+        deps = attributes.get("deps", []) + select({
+            "//third_party:not_precompiled": [],
+            "//conditions:default": ["//third_party/precompiled:" + name],
+        }),
+    )
+
+def _usual(attributes, test = False):
+    sources = attributes.get("srcs", [])
+    if type(sources) != "list" or not [s for s in sources if s.endswith(".cc")]:
+        return attributes
+    if "copts" in attributes or [s for s in sources if s.endswith(".c")]:
+        return attributes  # it is not for other options, nor for C
+    package = native.package_name() + "/"
+    _, usual, tests = [p for p in _PRECOMPILED if package.startswith(p[0])][0]
+    return precompiled(attributes, tests if test else usual)
+
+def cc_library(**attributes):
+    native.cc_library(**_usual(attributes))
+
+def cc_binary(**attributes):
+    native.cc_binary(**_usual(attributes))
+
+def cc_test(**attributes):
+    native.cc_test(**_usual(attributes, test = True))
