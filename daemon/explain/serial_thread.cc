@@ -45,7 +45,8 @@ void SerialThread::Run() {
         }
       }
       if (work_.empty() && stopping_) return;
-      if (!work_.empty()) {
+      // What is due goes first, because there may always be work.
+      if (!work_.empty() && (stopping_ || !tick_ || Clock::now() < next)) {
         work = std::move(work_.front());
         work_.pop_front();
       }

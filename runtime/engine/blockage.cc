@@ -11,6 +11,8 @@ namespace {
 
 // So that a node full of large graphs is explained in less than a second or so.
 constexpr uint64_t kMaxSteps = 50'000'000;
+// What a sender costs, which takes memory, too.
+constexpr uint64_t kSenderSteps = 8;
 
 bool IsBarrier(const RunNow& run, const WaitNote& note) {
   return note.copy_bytes < 0 && (run.image().tasks()[note.task].traits & kTaskGang) != 0;
@@ -70,6 +72,11 @@ void Blockage::FindSenders() {
   for (size_t r = 0; r < now_.runs.size(); ++r) FindSendersIn(r);
 }
 
+bool Blockage::Spend(uint64_t steps) {
+  budget_ -= std::min(budget_, steps);
+  return budget_ > 0;
+}
+
 void Blockage::FindSendersIn(size_t r) {
   const RunNow& run = now_.runs[r];
   if (run.slots.empty()) return;
@@ -79,6 +86,7 @@ void Blockage::FindSendersIn(size_t r) {
   std::vector<std::vector<const void*>> words(image.slots().size());
   for (const SlotNow& slot : run.slots) {
     slots[slot.slot] = &slot;
+    if (!Spend(senders_.size())) return;
     for (const auto& [address, senders] : senders_) {
       if (slot.Contains(address)) words[slot.slot].push_back(address);
     }
@@ -93,6 +101,7 @@ void Blockage::FindSendersIn(size_t r) {
     for (const uint32_t arg : args) {
       const ImageTensor& tensor = image.tensors()[arg];
       for (const void* const address : words[tensor.slot]) {
+        if (!Spend(control ? 1 : kSenderSteps)) return;
         if (control) {
           const SlotNow& slot = *slots[tensor.slot];
           const uint64_t bytes = kernels::DtypeSize(image.layouts()[tensor.layout].dtype);

@@ -67,6 +67,8 @@ class Blockage {
 
   void FindSenders();
   void FindSendersIn(size_t run);
+  // Takes from the budget; false when nothing is left.
+  bool Spend(uint64_t steps);
   bool CapacityFor(size_t run, uint32_t task) const;
   // Whether something of the run that is ready can get a core.
   bool CanGetCores(size_t run) const;

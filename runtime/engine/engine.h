@@ -133,10 +133,10 @@ class Engine {
     run.spec_.observer.reset();
   }
   // ---- parts of Look
-  // Keeps what it looks at, and only so long: memory that a run has let go of is to be free.
+  // Memory that a run has let go of is to be free when its end is told, so it is not kept here.
   struct SeenRun {
     std::shared_ptr<Run> run;
-    std::shared_ptr<const RunSlots> slots;  // may be nullptr
+    std::weak_ptr<const RunSlots> slots;
   };
   // The runs that have not ended.
   std::vector<SeenRun> CollectRuns(EngineNow* now);

@@ -113,17 +113,18 @@ const SlotNow* FindSlot(const RunNow& run, const WaitNote& note) {
 }  // namespace
 
 void Engine::ForgetKept() {
-  Run* run = kept_.exchange(nullptr, std::memory_order_acq_rel);
-  if (run == nullptr) return;
-  if (looking_.load(std::memory_order_seq_cst)) {
+  Run* run = kept_.exchange(nullptr, std::memory_order_seq_cst);
+  while (run != nullptr && looking_.load(std::memory_order_seq_cst)) {
     // They left the list before the flag was looked at, but perhaps after it was set.
     Run* last = run;
     while (last->next_kept_ != nullptr) last = last->next_kept_;
     Run* kept = kept_.load(std::memory_order_relaxed);
     do {
       last->next_kept_ = kept;
-    } while (!kept_.compare_exchange_weak(kept, run, std::memory_order_acq_rel));
-    return;
+    } while (!kept_.compare_exchange_weak(kept, run, std::memory_order_seq_cst));
+    // Look may have ended just now and found nothing to let go of.
+    if (looking_.load(std::memory_order_seq_cst)) return;
+    run = kept_.exchange(nullptr, std::memory_order_seq_cst);
   }
   while (run != nullptr) {
     Run* const next = run->next_kept_;
@@ -251,10 +252,11 @@ void Engine::LookAtWords(absl::Span<const SeenRun> runs, EngineNow* now) {
   if (words.empty()) return;
   std::sort(words.begin(), words.end(), std::less<>());
   for (size_t i = 0; i < runs.size(); ++i) {
-    if (runs[i].slots == nullptr) continue;
+    const std::shared_ptr<const RunSlots> slots = runs[i].slots.lock();
+    if (slots == nullptr) continue;
     RunNow& seen = now->runs[i];
-    for (uint32_t place = 0; place < runs[i].slots->size(); ++place) {
-      const RunSlot& slot = (*runs[i].slots)[place];
+    for (uint32_t place = 0; place < slots->size(); ++place) {
+      const RunSlot& slot = (*slots)[place];
       if (slot.memory == nullptr) continue;
       const std::byte* const begin = slot.memory->data();
       const auto word = std::lower_bound(words.begin(), words.end(), begin, std::less<>());
