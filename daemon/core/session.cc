@@ -425,6 +425,10 @@ RunEntry::Options Session::DescribeRun(RunTerms& terms) {
   options.record.session = name_;
   if (terms.id.empty()) {
     RunTable::OwnId own = runs_.NextOwnId();
+    // A client may have chosen an id of this form in a former boot.
+    while (options_.former != nullptr && options_.former->Find(own.id) != nullptr) {
+      own = runs_.NextOwnId();
+    }
     options.own_number = own.number;
     options.record.id = std::move(own.id);
   } else {

@@ -1,7 +1,7 @@
 #include "daemon/journal/history.h"
 
 #include <algorithm>
-#include <cstdio>
+#include <iterator>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -57,17 +57,27 @@ class HistoryBuilder {
   JournalHistory Finish(const JournalRetention& retention, absl::Time now) {
     JournalHistory history;
     absl::flat_hash_set<std::string> in_use;
+    std::vector<RunRecord> restarted;
     for (Run& run : Ordered(runs_)) {
-      if (run.record.state() == 0) Fail(run, now);
+      if (run.record.state() == 0) {
+        Fail(run, now);
+        restarted.push_back(std::move(run.record));
+        continue;
+      }
       const int64_t end_ns = run.record.create_ns() + run.record.total_ns();
       if (now - absl::FromUnixNanos(end_ns) > retention.max_age) continue;
       history.runs.push_back(std::move(run.record));
     }
-    const size_t runs = history.runs.size();
+    // Only of those that had ended before: whoever began another one has yet to hear of its end.
+    const size_t ended = history.runs.size();
+    const size_t runs = ended + restarted.size();
     if (runs > retention.max_runs) {
+      const size_t dropped = std::min<size_t>(runs - retention.max_runs, ended);
       history.runs.erase(history.runs.begin(),
-                         history.runs.begin() + static_cast<ptrdiff_t>(runs - retention.max_runs));
+                         history.runs.begin() + static_cast<ptrdiff_t>(dropped));
     }
+    history.restarted = restarted.size();
+    std::move(restarted.begin(), restarted.end(), std::back_inserter(history.runs));
     for (const RunRecord& run : history.runs) in_use.insert(run.session());
     std::vector<std::pair<std::string, Session>> sessions(sessions_.begin(), sessions_.end());
     std::sort(sessions.begin(), sessions.end(), [](const auto& left, const auto& right) {
@@ -121,25 +131,13 @@ class HistoryBuilder {
   absl::flat_hash_map<std::string, Run> runs_;
 };
 
-// Keeps a file that is broken where a person can look at it.
-void MoveAside(const std::string& path, const SegmentContents& contents) {
-  const std::string aside = absl::StrCat(path, ".corrupt");
-  const bool moved = std::rename(path.c_str(), aside.c_str()) == 0;
-  PTO_LOG(kWarning,
-          "a file of the journal is broken: runs behind this place are not known any more",
-          {{"path", path},
-           {"good_bytes", contents.bytes},
-           {"broken_bytes", contents.rest},
-           {"kept_as", moved ? aside : path}});
-}
-
 }  // namespace
 
 absl::StatusOr<JournalHistory> LoadHistory(const std::string& directory,
                                            const JournalRetention& retention, absl::Time now) {
   PTO_ASSIGN_OR_RETURN(std::vector<uint64_t> segments, ListSegments(directory));
   HistoryBuilder builder;
-  std::vector<std::pair<std::string, SegmentContents>> broken;
+  std::vector<uint64_t> broken;
   for (const uint64_t number : segments) {
     const std::string path = SegmentPath(directory, number);
     PTO_ASSIGN_OR_RETURN(
@@ -152,12 +150,14 @@ absl::StatusOr<JournalHistory> LoadHistory(const std::string& directory,
               {{"path", path}, {"bytes", contents.rest}});
       continue;
     }
-    broken.emplace_back(path, contents);
+    PTO_LOG(kWarning,
+            "a file of the journal is broken: runs behind this place are not known any more",
+            {{"path", path}, {"good_bytes", contents.bytes}, {"broken_bytes", contents.rest}});
+    broken.push_back(number);
   }
-  // Only when all could be read: a journal of a later release is left as it is.
-  for (const auto& [path, contents] : broken) MoveAside(path, contents);
   JournalHistory history = builder.Finish(retention, now);
   history.segments = std::move(segments);
+  history.broken = std::move(broken);
   return history;
 }
 

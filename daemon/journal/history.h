@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -24,12 +25,16 @@ struct JournalHistory {
   // One for each name, all with a final state: one that had not ended failed with
   // DAEMON_RESTARTED. In the order in which they ended.
   std::vector<journal::v1::RunRecord> runs;
+  // How many at the end of `runs` had not ended: they ended now, so they are the newest.
+  size_t restarted = 0;
   // The files that it is from, rising.
   std::vector<uint64_t> segments;
+  // Those of them that are broken, for a person to look at.
+  std::vector<uint64_t> broken;
 };
 
-// Reads a journal's files. What is broken is logged, and its file kept beside the others under
-// another name. Errors: PATH_UNUSABLE, JOURNAL_NEWER.
+// Reads a journal's files, and changes nothing. What is broken is logged. Errors: PATH_UNUSABLE,
+// JOURNAL_NEWER.
 absl::StatusOr<JournalHistory> LoadHistory(const std::string& directory,
                                            const JournalRetention& retention, absl::Time now);
 

@@ -1,13 +1,13 @@
 #include "daemon/journal/journal.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status_macros.h"
@@ -39,17 +39,8 @@ std::string SerializeSession(const std::string& id, const std::string& boot_id) 
   return record.SerializeAsString();
 }
 
-// Names of files survive a power failure only with their directory.
-void SyncDirectory(const std::string& path) {
-  const int directory = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (directory < 0) return;
-  fsync(directory);
-  close(directory);
-}
-
-absl::Status SyncOne(const SegmentWriter& writer) {
-  const int file = writer.Duplicate();
-  return file < 0 ? absl::OkStatus() : SegmentWriter::SyncAndClose(file);
+absl::Time EndTime(const RunRecord& run) {
+  return absl::FromUnixNanos(run.create_ns() + run.total_ns());
 }
 
 }  // namespace
@@ -81,12 +72,16 @@ Journal::~Journal() {
     wake_.NotifyAll();
   }
   if (sync_thread_.joinable()) sync_thread_.join();
+  OnWritable(nullptr);
+  // There may be room again since the last time.
+  TryAgain();
   Sync().IgnoreError();
 }
 
 absl::Status Journal::WriteHistory() {
   MutexLock lock(mutex_);
   const std::vector<uint64_t>& old = history_.segments;
+  broken_ = history_.broken;
   if (!old.empty()) next_segment_ = old.back() + 1;
   const auto write_all = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) -> absl::Status {
     PTO_RETURN_IF_ERROR(BeginSegment());
@@ -98,20 +93,26 @@ absl::Status Journal::WriteHistory() {
       ++segments_.back().ended_runs;
     }
     for (const std::unique_ptr<SegmentWriter>& writer : full_) {
-      PTO_RETURN_IF_ERROR(SyncOne(*writer));
+      PTO_RETURN_IF_ERROR(writer->Sync());
     }
     full_.clear();
-    return SyncOne(*writer_);
+    PTO_RETURN_IF_ERROR(writer_->Sync());
+    return SyncDirectory(options_.directory);
   };
   if (const absl::Status written = write_all(); !written.ok()) {
     // What was there before stays; that some of it is there twice does no harm.
     std::deque<Segment> kept;
     for (const uint64_t number : old) kept.push_back({number, 0, 0, options_.clock->WallTime()});
     segments_.insert(segments_.begin(), kept.begin(), kept.end());
+    // Those files tell only that these began, and go before newer ones do.
+    for (size_t i = history_.runs.size() - history_.restarted; i < history_.runs.size(); ++i) {
+      const RunRecord& run = history_.runs[i];
+      waiting_.push_back({0, EndTime(run), Serialize(run)});
+    }
     return Fail(written);
   }
-  SyncDirectory(options_.directory);
-  for (const uint64_t number : old) unlink(SegmentPath(options_.directory, number).c_str());
+  // Only now, also those that are broken: until here they alone had what is good in them.
+  for (const uint64_t number : old) RemoveSegment(number);
   return absl::OkStatus();
 }
 
@@ -130,6 +131,7 @@ absl::Status Journal::BeginSegment() {
   // What the one before has is still to go to the disk.
   if (writer_ != nullptr) full_.push_back(std::move(writer_));
   writer_ = std::move(writer);
+  begun_ = true;
   segments_.push_back({writer_->number(), writer_->bytes(), 0, options_.clock->WallTime()});
   return absl::OkStatus();
 }
@@ -142,11 +144,24 @@ absl::Status Journal::Append(absl::string_view bytes) {
   PTO_RETURN_IF_ERROR(writer_->Append(bytes));
   Segment& segment = segments_.back();
   segment.bytes = writer_->bytes();
-  if (!dirty_) {
-    dirty_ = true;
-    wake_.NotifyAll();
-  }
+  MarkDirty();
   return absl::OkStatus();
+}
+
+absl::Status Journal::AppendEnd(const End& end) {
+  PTO_RETURN_IF_ERROR(Append(end.bytes));
+  // Not before: a file that the end began may have sent away the one with the run's acceptance.
+  runs_.erase(end.run);
+  Segment& segment = segments_.back();
+  ++segment.ended_runs;
+  segment.newest = std::max(segment.newest, end.time);
+  return absl::OkStatus();
+}
+
+void Journal::MarkDirty() {
+  if (dirty_) return;
+  dirty_ = true;
+  wake_.NotifyAll();
 }
 
 void Journal::DropOldSegments() {
@@ -166,9 +181,22 @@ void Journal::DropOldSegments() {
     }
     // Kept when this fails: it is tried again with the next file.
     if (!CarryOn(oldest.number).ok()) return;
-    unlink(SegmentPath(options_.directory, oldest.number).c_str());
+    // What was carried on, and ends of its runs, may be in the operating system's hands only.
+    gone_.push_back(oldest.number);
+    MarkDirty();
     segments_.pop_front();
   }
+}
+
+void Journal::RemoveSegment(uint64_t number) const {
+  const std::string path = SegmentPath(options_.directory, number);
+  if (std::find(broken_.begin(), broken_.end(), number) == broken_.end()) {
+    unlink(path.c_str());
+    return;
+  }
+  const std::string aside = absl::StrCat(path, ".corrupt");
+  const bool moved = std::rename(path.c_str(), aside.c_str()) == 0;
+  PTO_LOG(kWarning, "a broken file of the journal is kept", {{"path", moved ? aside : path}});
 }
 
 absl::Status Journal::CarryOn(uint64_t segment) {
@@ -198,7 +226,7 @@ absl::Status Journal::AddSession(const std::string& id) {
     }
     status = Fail(status);
   }
-  TellWritable(false);
+  TellWritable();
   return status;
 }
 
@@ -221,30 +249,24 @@ absl::StatusOr<uint64_t> Journal::AddRun(const RunRecord& run) {
     }
     status = Fail(status);
   }
-  TellWritable(false);
+  TellWritable();
   return status;
 }
 
 void Journal::EndRun(uint64_t number, const RunRecord& run) {
-  std::string bytes = Serialize(run);
+  End end = {number, EndTime(run), Serialize(run)};
   {
     MutexLock lock(mutex_);
-    runs_.erase(number);
     if (!writable()) {
-      waiting_.push_back(std::move(bytes));
+      waiting_.push_back(std::move(end));
       return;
     }
-    const absl::Status status = Append(bytes);
-    if (status.ok()) {
-      Segment& segment = segments_.back();
-      ++segment.ended_runs;
-      segment.newest = absl::FromUnixNanos(run.create_ns() + run.total_ns());
-      return;
-    }
-    waiting_.push_back(std::move(bytes));
+    const absl::Status status = AppendEnd(end);
+    if (status.ok()) return;
+    waiting_.push_back(std::move(end));
     Fail(status).IgnoreError();
   }
-  TellWritable(false);
+  TellWritable();
 }
 
 // ---- when it cannot write
@@ -269,9 +291,9 @@ void Journal::OnWritable(std::function<void(bool)> callback) {
   on_writable_ = std::move(callback);
 }
 
-void Journal::TellWritable(bool writable) {
+void Journal::TellWritable() {
   MutexLock lock(callback_mutex_);
-  if (on_writable_ != nullptr) on_writable_(writable);
+  if (on_writable_ != nullptr) on_writable_(writable());
 }
 
 void Journal::TryAgain() {
@@ -282,7 +304,7 @@ void Journal::TryAgain() {
     absl::Status status = fresh_ ? absl::OkStatus() : BeginSegment();
     fresh_ = status.ok();
     for (; status.ok() && !waiting_.empty();) {
-      status = Append(waiting_.front());
+      status = AppendEnd(waiting_.front());
       if (status.ok()) waiting_.pop_front();
     }
     if (!status.ok()) return;
@@ -291,25 +313,41 @@ void Journal::TryAgain() {
     PTO_LOG(kWarning, "the journal can be written again", {{"was", cause_}});
     DropOldSegments();
   }
-  TellWritable(true);
+  TellWritable();
 }
 
 // ---- to the disk
 
 absl::Status Journal::Sync() {
+  MutexLock one_at_a_time(sync_mutex_);
   int file = -1;
+  bool begun = false;
   std::vector<std::unique_ptr<SegmentWriter>> full;
+  std::vector<uint64_t> gone;
   {
     MutexLock lock(mutex_);
+    // First, as all is still to be done when there is none.
+    if (writer_ != nullptr) {
+      PTO_ASSIGN_OR_RETURN(file, writer_->Duplicate());
+    }
     dirty_ = false;
+    begun = std::exchange(begun_, false);
     full.swap(full_);
-    if (writer_ != nullptr) file = writer_->Duplicate();
+    gone.swap(gone_);
   }
   // Without the lock, as a disk takes its time.
   absl::Status status;
-  for (const std::unique_ptr<SegmentWriter>& writer : full) status.Update(SyncOne(*writer));
-  if (!full.empty()) SyncDirectory(options_.directory);
+  for (const std::unique_ptr<SegmentWriter>& writer : full) status.Update(writer->Sync());
   if (file >= 0) status.Update(SegmentWriter::SyncAndClose(file));
+  if (begun) status.Update(SyncDirectory(options_.directory));
+  if (status.ok()) {
+    for (const uint64_t number : gone) RemoveSegment(number);
+    return status;
+  }
+  // With the next record. Not the full files: the system tells of what it could not write once.
+  MutexLock lock(mutex_);
+  begun_ = begun_ || begun;
+  gone_.insert(gone_.end(), gone.begin(), gone.end());
   return status;
 }
 
@@ -320,11 +358,12 @@ void Journal::SyncLoop() {
       MutexLock lock(mutex_);
       while (!stop_ && !dirty_ && writable()) wake_.Wait(mutex_);
       broken = !writable();
-      const absl::Duration pause = broken ? options_.retry_interval : options_.sync_interval;
-      const absl::Time until = absl::Now() + pause;
-      while (!stop_ && absl::Now() < until) {
-        wake_.WaitFor(mutex_, absl::ToChronoNanoseconds(until - absl::Now()));
-      }
+      // Not by the time of day, which can be set back.
+      const std::chrono::nanoseconds pause =
+          absl::ToChronoNanoseconds(broken ? options_.retry_interval : options_.sync_interval);
+      const auto begin = std::chrono::steady_clock::now();
+      const auto left = [&] { return pause - (std::chrono::steady_clock::now() - begin); };
+      while (!stop_ && left().count() > 0) wake_.WaitFor(mutex_, left());
       if (stop_) return;
     }
     if (broken) {
@@ -337,7 +376,7 @@ void Journal::SyncLoop() {
       MutexLock lock(mutex_);
       Fail(status).IgnoreError();
     }
-    TellWritable(false);
+    TellWritable();
   }
 }
 

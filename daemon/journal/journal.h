@@ -44,7 +44,7 @@ class Journal {
   // Reads what is there, writes it anew and removes the old files. The directory is this process's
   // alone. Errors: PATH_UNUSABLE, JOURNAL_NEWER.
   static absl::StatusOr<std::unique_ptr<Journal>> Open(Options options);
-  // Has everything on the disk.
+  // Has everything on the disk, as far as it can be written.
   ~Journal();
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
@@ -81,30 +81,47 @@ class Journal {
     uint64_t ended_runs = 0;
     absl::Time newest;
   };
+  // A run's last record.
+  struct End {
+    uint64_t run = 0;  // as AddRun returned it; 0 for one of a former boot
+    absl::Time time;
+    std::string bytes;
+  };
 
   explicit Journal(Options options);
 
   absl::Status WriteHistory();
   absl::Status Append(absl::string_view bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status AppendEnd(const End& end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // There is something to have on the disk.
+  void MarkDirty() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status BeginSegment() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropOldSegments() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Writes once more what the file has that is not over.
   absl::Status CarryOn(uint64_t segment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Removes a file, or keeps it under another name when it is broken.
+  void RemoveSegment(uint64_t number) const;
   // Returns JOURNAL_UNWRITABLE because of `cause`.
   absl::Status Fail(const absl::Status& cause) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status UnwritableError() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Writes what waits; then it is writable again.
   void TryAgain();
-  void TellWritable(bool writable);
+  // Tells how it is now: another thread may have changed it since the caller did, and told so
+  // first.
+  void TellWritable();
   void SyncLoop();
 
   const Options options_;
   const uint64_t segment_bytes_;
   JournalHistory history_;
+  std::vector<uint64_t> broken_;      // files of former boots; set by Open
   std::atomic<bool> writable_{true};  // written under mutex_
 
   Mutex callback_mutex_;  // held during the call
   std::function<void(bool)> on_writable_ ABSL_GUARDED_BY(callback_mutex_);
+
+  // Held during Sync, before mutex_: a file goes only when all that was told before is on the disk.
+  Mutex sync_mutex_;
 
   Mutex mutex_;
   CondVar wake_;
@@ -118,10 +135,14 @@ class Journal {
   std::unique_ptr<SegmentWriter> writer_ ABSL_GUARDED_BY(mutex_);
   // Those before it that may not be on the disk yet.
   std::vector<std::unique_ptr<SegmentWriter>> full_ ABSL_GUARDED_BY(mutex_);
+  // A file was begun whose name may not be on the disk yet.
+  bool begun_ ABSL_GUARDED_BY(mutex_) = false;
+  // Files that go when what was written since is on the disk.
+  std::vector<uint64_t> gone_ ABSL_GUARDED_BY(mutex_);
   std::deque<Segment> segments_ ABSL_GUARDED_BY(mutex_);  // oldest first; the last is written to
   absl::flat_hash_map<uint64_t, Kept> runs_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, Kept> sessions_ ABSL_GUARDED_BY(mutex_);
-  std::deque<std::string> waiting_ ABSL_GUARDED_BY(mutex_);  // ends of runs
+  std::deque<End> waiting_ ABSL_GUARDED_BY(mutex_);
 
   std::thread sync_thread_;
 };

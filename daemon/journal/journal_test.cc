@@ -138,6 +138,40 @@ TEST_F(JournalTest, KeepsTheNewestRuns) {
   EXPECT_EQ(history.runs[2].id(), "r9");
 }
 
+TEST_F(JournalTest, ARunThatDidNotEndIsNewerThanAllThatDid) {
+  retention_.max_runs = 3;
+  {
+    const auto journal = Open("one");
+    ASSERT_THAT(journal->AddRun(Run("long")), IsOk());
+    for (int i = 0; i < 10; ++i) AddEnded(*journal, absl::StrCat("r", i));
+  }
+  // What the first start has written tells the second the same.
+  for (const char* boot_id : {"two", "three"}) {
+    const JournalHistory history = Restart(boot_id);
+    ASSERT_THAT(history.runs, SizeIs(3));
+    EXPECT_EQ(history.runs[0].id(), "r8");
+    EXPECT_EQ(history.runs[1].id(), "r9");
+    EXPECT_EQ(history.runs[2].id(), "long");
+    ASSERT_THAT(history.runs[2].errors(), SizeIs(1));
+    EXPECT_THAT(StatusFromProto(history.runs[2].errors(0)), HasReason(reason::kDaemonRestarted));
+  }
+}
+
+TEST_F(JournalTest, RunsThatDidNotEndAreKnownEvenWhenTheyAreTooMany) {
+  retention_.max_runs = 3;
+  {
+    const auto journal = Open("one");
+    for (int i = 0; i < 5; ++i) {
+      ASSERT_THAT(journal->AddRun(Run(absl::StrCat("long", i))), IsOk());
+    }
+    AddEnded(*journal, "ended");
+  }
+  const JournalHistory history = Restart();
+  ASSERT_THAT(history.runs, SizeIs(5));
+  EXPECT_EQ(history.runs[0].id(), "long0");
+  EXPECT_EQ(history.runs[4].id(), "long4");
+}
+
 TEST_F(JournalTest, ForgetsOldRuns) {
   retention_.max_age = absl::Hours(1);
   {
@@ -160,13 +194,15 @@ TEST_F(JournalTest, StaysSmallAndForgetsNoRunThatIsActive) {
     ASSERT_THAT(journal->AddRun(Run("long")), IsOk());
     const std::string text(100, 'x');
     for (int i = 0; i < 20'000; ++i) AddEnded(*journal, absl::StrCat(text, i));
+    // Files go when what is behind them is on the disk.
+    ASSERT_THAT(journal->Sync(), IsOk());
     EXPECT_LT(BytesOnDisk(), retention_.max_bytes + (128 << 10));
   }
   const JournalHistory history = Restart();
-  EXPECT_EQ(history.runs.back().id(), absl::StrCat(std::string(100, 'x'), 19'999));
-  bool found = false;
-  for (const RunRecord& run : history.runs) found = found || run.id() == "long";
-  EXPECT_TRUE(found);
+  ASSERT_GE(history.runs.size(), 2u);
+  EXPECT_EQ(history.runs[history.runs.size() - 2].id(),
+            absl::StrCat(std::string(100, 'x'), 19'999));
+  EXPECT_EQ(history.runs.back().id(), "long");
   ASSERT_THAT(history.sessions, SizeIs(1));
   EXPECT_EQ(history.sessions[0].boot_id(), "one");
 }
@@ -274,6 +310,76 @@ TEST_F(JournalTest, AFullDiskRefusesRunsAndLosesNoEnd) {
   EXPECT_EQ(history.runs[0].id(), "before");
   EXPECT_EQ(history.runs[0].state(), static_cast<uint32_t>(RunState::kSucceeded));
   EXPECT_EQ(history.runs[1].id(), "after");
+}
+
+TEST_F(JournalTest, ABrokenFileStaysUntilWhatIsGoodInItIsWrittenAnew) {
+  {
+    const auto journal = Open("one");
+    AddEnded(*journal, "first");
+    ASSERT_THAT(journal->AddRun(Run("second")), IsOk());
+    for (int i = 0; i < 2000; ++i) AddEnded(*journal, absl::StrCat("r", i));
+  }
+  const std::string file = Files().at(0);
+  {
+    std::fstream damage(file, std::ios::in | std::ios::out | std::ios::binary);
+    damage.seekp(400);
+    damage << "damage";
+  }
+  size_t runs = 0;
+  {
+    const FullDisk full(10);
+    const auto journal = Open("two");
+    EXPECT_FALSE(journal->writable());
+    runs = journal->TakeHistory().runs.size();
+    EXPECT_GE(runs, 2u);
+    EXPECT_TRUE(std::filesystem::exists(file));
+    EXPECT_FALSE(std::filesystem::exists(file + ".corrupt"));
+  }
+  const JournalHistory history = Restart("three");
+  ASSERT_THAT(history.runs, SizeIs(runs));
+  EXPECT_EQ(history.runs[0].id(), "first");
+  EXPECT_FALSE(std::filesystem::exists(file));
+  EXPECT_TRUE(std::filesystem::exists(file + ".corrupt"));
+  EXPECT_THAT(Restart("four").runs, SizeIs(runs));
+}
+
+TEST_F(JournalTest, ARunWhoseEndCannotBeWrittenIsNotForgottenWithItsFile) {
+  retention_.max_bytes = 512 << 10;  // of which a file has 64 KiB
+  retention_.max_age = absl::Hours(1);
+  {
+    const FullDisk full(32 << 10);
+    const auto journal = Open("one");
+    RunRecord run = Run("r");
+    run.set_graph(std::string(10 << 10, 'x'));
+    const absl::StatusOr<uint64_t> number = journal->AddRun(run);
+    ASSERT_THAT(number, IsOk());
+    // The end begins a file, as it has no place in the first, which is old enough to go. There is
+    // room for what is carried on, but not for the end.
+    clock_.Advance(absl::Hours(2));
+    run.set_state(static_cast<uint32_t>(RunState::kSucceeded));
+    run.set_graph(std::string(60 << 10, 'x'));
+    journal->EndRun(*number, run);
+    EXPECT_FALSE(journal->writable());
+  }
+  const JournalHistory history = Restart();
+  ASSERT_THAT(history.runs, SizeIs(1));
+  EXPECT_EQ(history.runs[0].id(), "r");
+  ASSERT_THAT(history.runs[0].errors(), SizeIs(1));
+  EXPECT_THAT(StatusFromProto(history.runs[0].errors(0)), HasReason(reason::kDaemonRestarted));
+}
+
+TEST_F(JournalTest, AnEndThatWaitedIsWrittenWhenItStops) {
+  {
+    const auto journal = Open("one");
+    const absl::StatusOr<uint64_t> number = journal->AddRun(Run("r"));
+    ASSERT_THAT(number, IsOk());
+    const FullDisk full(10);
+    journal->EndRun(*number, Run("r", RunState::kSucceeded));
+    EXPECT_FALSE(journal->writable());
+  }
+  const JournalHistory history = Restart();
+  ASSERT_THAT(history.runs, SizeIs(1));
+  EXPECT_EQ(history.runs[0].state(), static_cast<uint32_t>(RunState::kSucceeded));
 }
 
 }  // namespace

@@ -142,7 +142,15 @@ absl::Status SegmentWriter::Write(absl::string_view bytes) {
   return absl::OkStatus();
 }
 
-int SegmentWriter::Duplicate() const { return fcntl(file_, F_DUPFD_CLOEXEC, 0); }
+absl::Status SegmentWriter::Sync() const {
+  return fdatasync(file_) == 0 ? absl::OkStatus() : Unusable(path_, "sync", errno);
+}
+
+absl::StatusOr<int> SegmentWriter::Duplicate() const {
+  const int file = fcntl(file_, F_DUPFD_CLOEXEC, 0);
+  if (file < 0) return Unusable(path_, "sync", errno);
+  return file;
+}
 
 absl::Status SegmentWriter::SyncAndClose(int file) {
   const int error = fdatasync(file) == 0 ? 0 : errno;
@@ -192,6 +200,16 @@ absl::StatusOr<SegmentContents> ReadSegment(const std::string& path,
 
 std::string SegmentPath(const std::string& directory, uint64_t number) {
   return absl::StrFormat("%s/%s%0*d", directory, kPrefix, static_cast<int>(kNumberDigits), number);
+}
+
+absl::Status SyncDirectory(const std::string& directory) {
+  const int file = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file < 0) return Unusable(directory, "sync", errno);
+  const int error = fsync(file) == 0 ? 0 : errno;
+  close(file);
+  // Some file systems have no such thing.
+  if (error == 0 || error == EINVAL) return absl::OkStatus();
+  return Unusable(directory, "sync", error);
 }
 
 absl::StatusOr<std::vector<uint64_t>> ListSegments(const std::string& directory) {

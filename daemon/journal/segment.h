@@ -33,8 +33,10 @@ class SegmentWriter {
   // however that comes, though not yet that of the machine. After an error the file is as before.
   absl::Status Append(absl::string_view record);
 
-  // A second descriptor of the file, for Sync without this object; -1 when there is none.
-  int Duplicate() const;
+  // What the file has survives a power failure.
+  absl::Status Sync() const;
+  // A second descriptor of the file, for SyncAndClose without this object. Error: PATH_UNUSABLE.
+  absl::StatusOr<int> Duplicate() const;
   // What the descriptor's file has survives a power failure. Closes the descriptor.
   static absl::Status SyncAndClose(int file);
 
@@ -62,6 +64,8 @@ absl::StatusOr<SegmentContents> ReadSegment(const std::string& path,
                                             const std::function<void(absl::string_view)>& take);
 
 std::string SegmentPath(const std::string& directory, uint64_t number);
+// Which files a directory has survives a power failure. Error: PATH_UNUSABLE.
+absl::Status SyncDirectory(const std::string& directory);
 // The numbers of the files in a directory, rising. Errors: PATH_UNUSABLE.
 absl::StatusOr<std::vector<uint64_t>> ListSegments(const std::string& directory);
 
