@@ -1,5 +1,7 @@
 // What is exported, whether it is described, and how it is asked for.
 
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -16,6 +18,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "daemon/core/node.h"
 #include "daemon/metrics/busy_sampler.h"
 #include "daemon/metrics/collector.h"
@@ -171,13 +175,18 @@ TEST_F(CollectorTest, TellsWhatTheSourcesSay) {
   EXPECT_THAT(text, HasSubstr("ptod_run_queue_seconds_bucket{le=\"+Inf\"} 1"));
 }
 
-// What one client gets that sends these bytes to a unix socket.
-std::string Ask(const std::string& path, const std::string& request) {
+int ConnectTo(const std::string& path) {
   sockaddr_un place = {};
   place.sun_family = AF_UNIX;
   std::memcpy(place.sun_path, path.data(), path.size());
   const int connection = socket(AF_UNIX, SOCK_STREAM, 0);
   EXPECT_EQ(connect(connection, reinterpret_cast<const sockaddr*>(&place), sizeof place), 0);
+  return connection;
+}
+
+// What one client gets that sends these bytes to a unix socket.
+std::string Ask(const std::string& path, const std::string& request) {
+  const int connection = ConnectTo(path);
   EXPECT_EQ(send(connection, request.data(), request.size(), MSG_NOSIGNAL),
             static_cast<ssize_t>(request.size()));
   std::string answer;
@@ -209,6 +218,34 @@ TEST_F(ScrapeServerTest, AnswersAndRefuses) {
   EXPECT_THAT(Ask(path_, "GET / HTTP/1.1\r\n\r\n"), HasSubstr("404"));
   EXPECT_THAT(Ask(path_, "POST /metrics HTTP/1.1\r\n\r\n"), HasSubstr("405"));
   EXPECT_THAT(Ask(path_, std::string(8500, 'y')), HasSubstr("431"));
+}
+
+TEST_F(ScrapeServerTest, StopsWhileAClientIsStillAsking) {
+  auto server = Start();
+  ASSERT_THAT(server, IsOk());
+  const int connection = ConnectTo(path_);
+  ASSERT_EQ(send(connection, "G", 1, MSG_NOSIGNAL), 1);
+  // Until the server has taken the byte, and waits for the next one.
+  for (int unread = 1; unread != 0; std::this_thread::yield()) {
+    ASSERT_EQ(ioctl(connection, SIOCOUTQ, &unread), 0);
+  }
+  const absl::Time before = absl::Now();
+  server->reset();
+  EXPECT_LT(absl::Now() - before, absl::Milliseconds(1500)) << "it waits for a slow client";
+  close(connection);
+}
+
+TEST_F(ScrapeServerTest, WhoAsksByteByByteIsCutOff) {
+  const auto server = Start();
+  ASSERT_THAT(server, IsOk());
+  const int connection = ConnectTo(path_);
+  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  while (send(connection, "G", 1, MSG_NOSIGNAL) == 1 && absl::Now() < deadline) {
+    absl::SleepFor(absl::Milliseconds(50));
+  }
+  EXPECT_LT(absl::Now(), deadline);
+  close(connection);
+  EXPECT_THAT(Ask(path_, "GET / HTTP/1.1\r\n\r\n"), HasSubstr("404"));
 }
 
 TEST_F(ScrapeServerTest, ReplacesWhatADeadDaemonLeft) {

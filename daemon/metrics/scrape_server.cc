@@ -7,7 +7,6 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -18,6 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status_macros.h"
@@ -25,7 +25,8 @@
 namespace pto::metrics {
 namespace {
 
-constexpr int kSlowestSeconds = 2;
+constexpr int64_t kSlowestNs = 2'000'000'000;
+constexpr int kAcceptPauseMs = 1000;
 constexpr size_t kMaxRequestBytes = 8192;
 constexpr int kBacklog = 8;
 
@@ -48,14 +49,7 @@ bool IsStale(const sockaddr_un& address) {
   return refused;
 }
 
-void WriteAll(int connection, absl::string_view text) {
-  while (!text.empty()) {
-    const ssize_t sent = send(connection, text.data(), text.size(), MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return;
-    text.remove_prefix(static_cast<size_t>(sent));
-  }
-}
+bool MayWorkNextTime() { return errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK; }
 
 std::string Response(absl::string_view status, absl::string_view type, absl::string_view body) {
   return absl::StrCat("HTTP/1.1 ", status, "\r\nContent-Type: ", type,
@@ -98,7 +92,7 @@ absl::Status ScrapeServer::Listen(const ListenAddress& address) {
       return Failed(name, "bind");
     }
     std::memcpy(place.sun_path, address.path().data(), address.path().size());
-    listener_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    listener_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (listener_ < 0) return Failed(name, "socket");
     if (IsStale(place)) unlink(place.sun_path);
     if (bind(listener_, reinterpret_cast<const sockaddr*>(&place), sizeof place) != 0) {
@@ -121,7 +115,7 @@ absl::Status ScrapeServer::Listen(const ListenAddress& address) {
         .With("address", name);
   }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> free_found(found, &freeaddrinfo);
-  listener_ = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  listener_ = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (listener_ < 0) return Failed(name, "socket");
   const int yes = 1;
   setsockopt(listener_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
@@ -147,37 +141,65 @@ void ScrapeServer::Serve() {
       return;
     }
     if (waiting[1].revents != 0) return;
-    const int connection = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
-    if (connection < 0) continue;
-    const timeval slowest = {kSlowestSeconds, 0};
-    setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &slowest, sizeof slowest);
-    setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &slowest, sizeof slowest);
+    const int connection = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (connection < 0) {
+      // Without descriptors the client stays in the backlog: asking again at once would only burn
+      // time.
+      if (!MayWorkNextTime() && errno != ECONNABORTED) poll(&waiting[1], 1, kAcceptPauseMs);
+      continue;
+    }
     Answer(connection);
     close(connection);
   }
 }
 
+bool ScrapeServer::Await(int connection, short events, int64_t deadline_ns) const {
+  constexpr int64_t kMillisecond = 1'000'000;
+  while (true) {
+    const int64_t left = deadline_ns - Clock::Real().NowNanos();
+    if (left <= 0) return false;
+    pollfd waiting[] = {{connection, events, 0}, {stop_, POLLIN, 0}};
+    const int count = poll(waiting, 2, static_cast<int>(left / kMillisecond + 1));
+    if (count < 0 && errno != EINTR) return false;
+    if (count <= 0) continue;
+    return waiting[1].revents == 0;
+  }
+}
+
+void ScrapeServer::WriteAll(int connection, absl::string_view text, int64_t deadline_ns) const {
+  while (!text.empty()) {
+    if (!Await(connection, POLLOUT, deadline_ns)) return;
+    const ssize_t sent = send(connection, text.data(), text.size(), MSG_NOSIGNAL);
+    if (sent < 0 && MayWorkNextTime()) continue;
+    if (sent <= 0) return;
+    text.remove_prefix(static_cast<size_t>(sent));
+  }
+}
+
 void ScrapeServer::Answer(int connection) {
+  // For all of it: who sends or takes a byte now and then must not keep the others waiting.
+  const int64_t deadline_ns = Clock::Real().NowNanos() + kSlowestNs;
+  const auto reply = [&](absl::string_view text) { WriteAll(connection, text, deadline_ns); };
   std::string request;
   char bytes[1024];
   while (!absl::StrContains(request, "\r\n\r\n")) {
+    if (!Await(connection, POLLIN, deadline_ns)) return;
     const ssize_t got = recv(connection, bytes, sizeof bytes, 0);
-    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && MayWorkNextTime()) continue;
     if (got <= 0) return;
     request.append(bytes, static_cast<size_t>(got));
     if (request.size() > kMaxRequestBytes) {
-      WriteAll(connection, Response("431 Request Header Fields Too Large", "text/plain", ""));
+      reply(Response("431 Request Header Fields Too Large", "text/plain", ""));
       return;
     }
   }
   if (!absl::StartsWith(request, "GET ")) {
-    WriteAll(connection, Response("405 Method Not Allowed", "text/plain", "GET only\n"));
+    reply(Response("405 Method Not Allowed", "text/plain", "GET only\n"));
   } else if (!absl::StartsWith(request, "GET /metrics ") &&
              !absl::StartsWith(request, "GET /metrics?")) {
-    WriteAll(connection, Response("404 Not Found", "text/plain", "see /metrics\n"));
+    reply(Response("404 Not Found", "text/plain", "see /metrics\n"));
   } else {
-    WriteAll(connection,
-             Response("200 OK", "text/plain; version=0.0.4; charset=utf-8", make_text_()));
+    reply(Response("200 OK", "text/plain; version=0.0.4; charset=utf-8", make_text_()));
   }
 }
 

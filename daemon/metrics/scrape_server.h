@@ -1,18 +1,20 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <thread>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "daemon/shell/listen_address.h"
 
 namespace pto::metrics {
 
 // Answers `GET /metrics` with a text, over HTTP/1.1, on a unix socket or a TCP address: all that a
 // Prometheus server asks for. One connection at a time, one request on each; who takes longer than
-// two seconds to ask or to read is cut off. Runs a thread of its own until it is destroyed.
+// two seconds to ask and to read is cut off. Runs a thread of its own until it is destroyed.
 class ScrapeServer {
  public:
   // `make_text` is called on the server's thread. A socket file that is in the way and that nobody
@@ -33,6 +35,9 @@ class ScrapeServer {
   absl::Status Listen(const ListenAddress& address);
   void Serve();
   void Answer(int connection);
+  // Waits until the connection is ready. False when the time is up or the server stops.
+  bool Await(int connection, short events, int64_t deadline_ns) const;
+  void WriteAll(int connection, absl::string_view text, int64_t deadline_ns) const;
 
   const std::function<std::string()> make_text_;
   std::string address_;
