@@ -6,6 +6,7 @@
 namespace pto::metrics {
 
 uint32_t RpcStats::AddMethod(absl::string_view name) {
+  MutexLock lock(mutex_);
   methods_.emplace_back(name);
   return static_cast<uint32_t>(methods_.size() - 1);
 }
@@ -24,6 +25,7 @@ void RpcStats::OnEnd(uint32_t method, const absl::Status& status, uint64_t ticks
 
 std::vector<RpcStats::MethodTotals> RpcStats::Look() const {
   std::vector<MethodTotals> all;
+  MutexLock lock(mutex_);
   for (const Method& method : methods_) {
     MethodTotals totals;
     totals.name = method.name;

@@ -16,8 +16,8 @@
 
 namespace pto::metrics {
 
-// Counts calls by method and code, and refusals by reason. Methods are added before the server
-// starts. Thread-safe.
+// Counts calls by method and code, and refusals by reason. All methods are added before the first
+// call; Look may come at any time. Thread-safe.
 class RpcStats final : public rpc::CallObserver {
  public:
   static constexpr size_t kCodes = 17;
@@ -43,9 +43,10 @@ class RpcStats final : public rpc::CallObserver {
     Histogram times;
   };
 
-  // Not moved when it grows.
-  std::deque<Method> methods_;
   mutable Mutex mutex_;
+  // Grows under the mutex, since a scrape may come while the server starts. OnEnd needs none: it
+  // grows no more by then.
+  std::deque<Method> methods_;
   std::map<std::string, uint64_t> refusals_ ABSL_GUARDED_BY(mutex_);
 };
 
