@@ -82,7 +82,8 @@ class BrokerLink::Turn {
     MutexLock lock(link_.mutex_);
     link_.busy_ = false;
     if (link_.closed_) link_.socket_ = FileDescriptor();
-    link_.free_.NotifyOne();
+    // Whoever is woken may leave without a turn of its own, and so would wake nobody.
+    link_.free_.NotifyAll();
   }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
@@ -171,6 +172,8 @@ absl::optional<BrokerLink::Answer> BrokerLink::Ask(broker::Request request,
                                                    const Deadline& deadline, const Region* region) {
   // Who is in such a hurry would only break the connection for the others.
   if (deadline.Remaining() < kLeastTime) return absl::nullopt;
+  // Of a connection that is gone there is nothing to ask, and so no turn to wait for.
+  if (region != nullptr && IsStale(*region)) return absl::nullopt;
   const Turn turn(*this, deadline);
   if (!turn.has() || (region != nullptr && IsStale(*region))) return absl::nullopt;
   absl::optional<Answer> answer;
