@@ -167,7 +167,8 @@ void Broker::Serve() {
 
 int Broker::PollTimeout() const {
   if (connections_.empty() && listen_again_ns_ == 0) return -1;
-  int64_t next = next_sweep_ns_;
+  // Without connections nothing is swept, and the time of the last sweep has passed.
+  int64_t next = connections_.empty() ? listen_again_ns_ : next_sweep_ns_;
   if (listen_again_ns_ != 0) next = std::min(next, listen_again_ns_);
   constexpr int64_t kMillisecond = 1'000'000;
   return static_cast<int>(std::clamp<int64_t>((next - Now()) / kMillisecond + 1, 0, 60'000));
