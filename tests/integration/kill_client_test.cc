@@ -76,7 +76,8 @@ TEST(KillClientTest, WhatKilledClientsHadIsBackWithinTheTimeToLive) {
     EXPECT_EQ(killed.exit_code, 0) << killed.err;
     uint64_t steps = 0;
     EXPECT_TRUE(absl::SimpleAtoi(killed.out, &steps)) << killed.out;
-    EXPECT_GT(steps, static_cast<uint64_t>(clients.kills));
+    // They do something before they die; how much depends on the machine.
+    EXPECT_GT(steps, static_cast<uint64_t>(clients.kills / 10));
     const absl::Duration took = AwaitBaseline(daemon, baseline, kTtl + kGrace);
     longest = std::max(longest, took);
     const uint64_t resident = daemon.ResidentBytes();

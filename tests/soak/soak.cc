@@ -22,6 +22,7 @@
 #include "tests/harness/doomed_client.h"
 #include "tests/harness/failpoints.h"
 #include "tests/harness/holdings.h"
+#include "tests/harness/sanitizer.h"
 #include "tests/soak/crew.h"
 #include "tests/soak/options.h"
 #include "tests/soak/remembered.h"
@@ -36,7 +37,9 @@ constexpr absl::Duration kLook = absl::Seconds(1);
 constexpr absl::Duration kReport = absl::Seconds(10);
 // No round takes so long, not even when the daemon is restarted in it.
 constexpr absl::Duration kLongestRound = absl::Minutes(4);
-constexpr absl::Duration kStopTime = absl::Minutes(3);
+// Short enough that soak_test still gets to see who is stuck.
+constexpr absl::Duration kStopTime =
+    testing::kAddressSanitizer ? absl::Minutes(3) : absl::Seconds(40);
 // When the last client has gone: for leases to end, and kernels to notice.
 constexpr absl::Duration kCleanUp = absl::Seconds(40);
 // What resident memory may grow by in the second half; checked when that is long enough to tell.

@@ -13,6 +13,7 @@
 #include "runtime/base/error.h"
 #include "tests/harness/process.h"
 #include "tests/harness/runfile.h"
+#include "tests/harness/sanitizer.h"
 #include "tests/soak/crew.h"
 #include "tests/soak/slope.h"
 #include "tests/soak/summary.h"
@@ -24,10 +25,13 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
+// Longer than the soak takes to find out by itself that somebody is stuck, and to say who.
+constexpr absl::Duration kPatience = absl::Seconds(testing::kAddressSanitizer ? 300 : 110);
+
 TEST(SoakTest, TenSeconds) {
   const testing::ProgramResult result = testing::RunProgram(
       {testing::Runfile("tests/soak/soak"), "--seconds=10", "--clients=50", "--seed=5"}, {},
-      absl::Seconds(100));
+      kPatience);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("\npassed\n"));
   std::cout << result.out;
