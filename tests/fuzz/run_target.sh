@@ -9,7 +9,8 @@ shift 3
 shopt -s nullglob
 inputs=("$corpus"/*)
 ((${#inputs[@]} > 0)) || { echo "$corpus has no files" >&2 && exit 1; }
-limits=(-timeout=20 -rss_limit_mb=2048)
+# One input may take that long on a busy machine under AddressSanitizer.
+limits=(-timeout=60 -rss_limit_mb=2048)
 # A quarter more executions: to note where memory comes from takes as long as all else.
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}malloc_context_size=8
 
@@ -19,6 +20,8 @@ case $mode in
     kept=${PTOD_FUZZ_DIR:-${TEST_UNDECLARED_OUTPUTS_DIR:-${TEST_TMPDIR:?}}}
     new=${PTOD_FUZZ_DIR:-$TEST_TMPDIR}/${corpus##*/}
     mkdir -p "$new"
+    # In the suite always the same, so that a failure can be repeated.
+    [[ -n ${PTOD_FUZZ_DIR:-} ]] || limits+=(-seed=1)
     exec "$program" "${limits[@]}" -max_total_time="${PTOD_FUZZ_SECONDS:-60}" \
       -print_final_stats=1 -artifact_prefix="$kept/${corpus##*/}-" "$@" "$new" "$corpus"
     ;;
