@@ -205,8 +205,8 @@ TEST_F(ExplainTest, WhileTheSchedulerIsHeld) {
   Ring ring(daemon.address());
   const pto::Run run = ring.Launch();
   const absl::Time before = absl::Now();
-  EXPECT_THAT(run.Explain(0, absl::Seconds(2)), IsOk());
-  EXPECT_LT(absl::Now() - before, absl::Seconds(2));
+  EXPECT_THAT(run.Explain(0, kVerdictTime), IsOk());
+  EXPECT_LT(absl::Now() - before, kVerdictTime);
   const Response response = ExplainUntil(run, Response::STALLED);
   EXPECT_EQ(response.verdict(), Response::STALLED) << response.DebugString();
   ASSERT_GE(response.blocked_size(), 1);
