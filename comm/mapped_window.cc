@@ -7,35 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "comm/status.h"
+#include "kernels/comparison.h"
 #include "runtime/base/status_macros.h"
 
 namespace pto::comm {
-namespace {
-
-bool Compares(pto_compare compare, int64_t have, int64_t want) {
-  switch (compare) {
-    case PTO_EQ:
-      return have == want;
-    case PTO_NE:
-      return have != want;
-    case PTO_GT:
-      return have > want;
-    case PTO_GE:
-      return have >= want;
-    case PTO_LT:
-      return have < want;
-    case PTO_LE:
-      return have <= want;
-  }
-  return false;
-}
-
-const char* Sign(pto_compare compare) {
-  constexpr const char* kSigns[] = {"?", "==", "!=", ">", ">=", "<", "<="};
-  return kSigns[compare];
-}
-
-}  // namespace
 
 MappedWindow::MappedWindow(Job& job, const WindowSpec& spec)
     : job_(job),
@@ -241,7 +216,7 @@ absl::Status MappedWindow::Wait(uint32_t signal_index, pto_compare compare, int6
   absl::Status status = Await(ready, words(index()).signal_bell, patience_, deadline, trouble);
   if (!absl::IsDeadlineExceeded(status)) return status;
   return TimedOut(absl::StrCat("signal ", signal_index, " of rank ", job_.rank(), " in ", Name(),
-                               " is ", *seen, ", not ", Sign(compare), " ", value,
+                               " is ", *seen, ", not ", CompareText(compare), " ", value,
                                ", and nobody notified it in time"));
 }
 

@@ -123,7 +123,7 @@ run_style() {
     sources -path './kernels/*' \( -name '*.h' -o -name '*.cc' \) ! -name '*_test.cc' |
       xargs -0 -r grep -HnP '^#include "(runtime/(?!base/)|comm/(?!(reduce|long_copy)\.h))'
     sources -path './comm/*' \( -name '*.h' -o -name '*.cc' \) ! -name '*_test.cc' |
-      xargs -0 -r grep -HnP '^#include "(runtime/(?!base/)|kernels/(?!(pto_kernel|dtype|tile)\.h))'
+      xargs -0 -r grep -HnP '^#include "(runtime/(?!base/)|kernels/(?!(pto_kernel|comparison|dtype|tile)\.h))'
   } || true)
   [[ -z $found ]] || fail "style: include what their layer must not know:"$'\n'"$found"
 
