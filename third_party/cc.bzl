@@ -7,7 +7,6 @@ still has to include what it uses: --config=tidy and --define=precompiled=off co
 # The first that a package's name begins with says which of //third_party/precompiled its
 # libraries and programs use, and which one its tests.
 _PRECOMPILED = [
-    ("client/ptoctl/", "cli", "api_test"),
     ("client/", "api", "api_test"),
     ("daemon/services/", "api", "api_test"),
     ("daemon/", "rpc", "rpc_test"),

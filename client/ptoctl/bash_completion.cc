@@ -1,9 +1,9 @@
 #include "client/ptoctl/bash_completion.h"
 
+#include <algorithm>
 #include <set>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "runtime/base/reason.h"
@@ -11,30 +11,24 @@
 namespace pto::ptoctl {
 namespace {
 
-std::vector<std::string> Words(const CLI::App& app, const CLI::App& root) {
+bool Takes(const Command& command, const std::string& positional) {
+  const std::vector<std::string> names = command.PositionalNames();
+  return std::find(names.begin(), names.end(), positional) != names.end();
+}
+
+std::vector<std::string> Words(const Command& command, const Command& root) {
   std::vector<std::string> words;
-  for (const CLI::App* sub : app.get_subcommands({})) words.push_back(sub->get_name());
+  for (const auto& below : command.commands()) words.push_back(below->name());
   // Global options are understood after every command.
   std::set<std::string> options;
-  for (const CLI::App* from : {&app, &root}) {
-    for (const CLI::Option* option : from->get_options({})) {
-      for (const std::string& name : option->get_lnames()) options.insert("--" + name);
-      for (const std::string& name : option->get_snames()) options.insert("-" + name);
-    }
+  for (const Command* from : {&command, &root}) {
+    for (const std::string& name : from->OptionNames()) options.insert(name);
   }
   words.insert(words.end(), options.begin(), options.end());
-  for (const CLI::Option* option : app.get_options({})) {
-    if (!option->get_positional() || option->get_name() != "REASON") continue;
+  if (Takes(command, "REASON")) {
     for (const Reason* reason : AllReasons()) words.emplace_back(reason->name);
   }
   return words;
-}
-
-bool TakesFile(const CLI::App& app) {
-  for (const CLI::Option* option : app.get_options({})) {
-    if (option->get_positional() && option->get_name() == "FILE") return true;
-  }
-  return false;
 }
 
 struct Cases {
@@ -42,22 +36,22 @@ struct Cases {
   std::string complete;
 };
 
-void Collect(const CLI::App& app, const CLI::App& root, const std::string& path, Cases* cases) {
+void Collect(const Command& command, const Command& root, const std::string& path, Cases* cases) {
   absl::StrAppend(&cases->complete, "    \"", path, "\") words=\"",
-                  absl::StrJoin(Words(app, root), " "), "\"", TakesFile(app) ? "; files=1" : "",
-                  " ;;\n");
-  for (const CLI::App* sub : app.get_subcommands({})) {
-    const std::string below = absl::StrCat(path, " ", sub->get_name());
-    absl::StrAppend(&cases->descend, cases->descend.empty() ? "" : " | ", "\"", below, "\"");
-    Collect(*sub, root, below, cases);
+                  absl::StrJoin(Words(command, root), " "), "\"",
+                  Takes(command, "FILE") ? "; files=1" : "", " ;;\n");
+  for (const auto& below : command.commands()) {
+    const std::string longer = absl::StrCat(path, " ", below->name());
+    absl::StrAppend(&cases->descend, cases->descend.empty() ? "" : " | ", "\"", longer, "\"");
+    Collect(*below, root, longer, cases);
   }
 }
 
 }  // namespace
 
-std::string BashCompletion(const CLI::App& app) {
+std::string BashCompletion(const Command& root) {
   Cases cases;
-  Collect(app, app, "", &cases);
+  Collect(root, root, "", &cases);
   return absl::StrCat(R"(# Completion of ptoctl for bash. Made by `ptoctl completion bash`.
 _ptoctl() {
   local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}"

@@ -2,14 +2,12 @@
 
 #include <string>
 
-namespace CLI {
-class App;
-}  // namespace CLI
+#include "client/ptoctl/command.h"
 
 namespace pto::ptoctl {
 
-// A script that completes the commands and options of `app`, and files and reasons where a command
-// takes them.
-std::string BashCompletion(const CLI::App& app);
+// A script that completes the commands and options of `root`, and files and reasons where a
+// command takes them.
+std::string BashCompletion(const Command& root);
 
 }  // namespace pto::ptoctl

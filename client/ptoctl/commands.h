@@ -1,33 +1,29 @@
 #pragma once
 
+#include "client/ptoctl/command.h"
 #include "client/ptoctl/context.h"
-
-namespace CLI {
-class App;
-}  // namespace CLI
 
 namespace pto::ptoctl {
 
-// Each adds the commands of one noun to `app`. What a command line asks for ends up in
-// `context.action`, to be run when the whole line was understood. `context` must outlive `app`.
-void AddNodeCommand(CLI::App& app, Context& context);
-void AddChipsCommand(CLI::App& app, Context& context);
-void AddSessionsCommand(CLI::App& app, Context& context);
-void AddDomainsCommand(CLI::App& app, Context& context);
-void AddKernelsCommand(CLI::App& app, Context& context);
-void AddGraphsCommand(CLI::App& app, Context& context);
-void AddRunsCommand(CLI::App& app, Context& context);
-void AddScenariosCommand(CLI::App& app, Context& context);
-void AddTopCommand(CLI::App& app, Context& context);
-void AddErrorsCommand(CLI::App& app, Context& context);
-void AddCompletionCommand(CLI::App& app, Context& context);
+// Each adds the commands of one noun to `root`, the program. `context` must outlive it.
+void AddNodeCommand(Command& root, Context& context);
+void AddChipsCommand(Command& root, Context& context);
+void AddSessionsCommand(Command& root, Context& context);
+void AddDomainsCommand(Command& root, Context& context);
+void AddKernelsCommand(Command& root, Context& context);
+void AddGraphsCommand(Command& root, Context& context);
+void AddRunsCommand(Command& root, Context& context);
+void AddScenariosCommand(Command& root, Context& context);
+void AddTopCommand(Command& root, Context& context);
+void AddErrorsCommand(Command& root, Context& context);
+void AddCompletionCommand(Command& root, Context& context);
 
 // Verbs with files of their own.
-void AddLeaseCommand(CLI::App& chips, Context& context);
-void AddSubmitCommand(CLI::App& runs, Context& context);
-void AddStreamCommand(CLI::App& runs, Context& context);
-void AddEventsCommand(CLI::App& runs, Context& context);
-void AddTraceCommand(CLI::App& runs, Context& context);
-void AddExplainCommand(CLI::App& runs, Context& context);
+void AddLeaseCommand(Command& chips, Context& context);
+void AddSubmitCommand(Command& runs, Context& context);
+void AddStreamCommand(Command& runs, Context& context);
+void AddEventsCommand(Command& runs, Context& context);
+void AddTraceCommand(Command& runs, Context& context);
+void AddExplainCommand(Command& runs, Context& context);
 
 }  // namespace pto::ptoctl

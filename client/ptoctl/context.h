@@ -1,11 +1,9 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <ostream>
 #include <string>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
@@ -30,8 +28,6 @@ struct Context {
   // Nothing when --timeout was not given.
   absl::optional<absl::Duration> timeout = {};
 
-  // What the command line asks for; set while it is read.
-  std::function<absl::Status()> action = {};
   // Set by commands that end as another program did.
   absl::optional<int> exit_code = {};
   // Set by commands that read a job, so that errors of the daemon can be found in its file.

@@ -4,11 +4,11 @@
 #include <utility>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/types/optional.h"
 #include "client/job/chip_list.h"
 #include "client/ptoctl/commands.h"
 #include "client/ptoctl/resolve_domain.h"
@@ -32,7 +32,7 @@ struct DomainOptions {
   uint32_t signal = 0;
   int64_t value = 0;
   bool add = false;
-  bool all_ranks = true;
+  absl::optional<uint32_t> only_rank;
 };
 using Verb = absl::Status (*)(const Context&, const DomainOptions&);
 
@@ -129,8 +129,8 @@ absl::Status Notify(const Context& context, const DomainOptions& options) {
 absl::Status Signals(const Context& context, const DomainOptions& options) {
   PTO_ASSIGN_OR_RETURN(Client client, context.Connect());
   PTO_ASSIGN_OR_RETURN(const Domain domain, OpenDomain(client, options.name));
-  const uint32_t first = options.all_ranks ? 0 : options.rank;
-  const uint32_t end = options.all_ranks ? domain.ranks() : options.rank + 1;
+  const uint32_t first = options.only_rank.value_or(0);
+  const uint32_t end = options.only_rank.has_value() ? first + 1 : domain.ranks();
   std::vector<v1::ReadSignalsResponse> ranks;
   for (uint32_t rank = first; rank < end; ++rank) {
     PTO_ASSIGN_OR_RETURN(const std::vector<uint64_t> values, domain.ReadSignals(rank));
@@ -140,75 +140,64 @@ absl::Status Signals(const Context& context, const DomainOptions& options) {
   return absl::OkStatus();
 }
 
-CLI::App* AddVerb(CLI::App& domains, Context& context, const char* name, const char* description,
-                  const char* examples, const std::shared_ptr<DomainOptions>& options,
-                  Verb action) {
-  CLI::App* verb = domains.add_subcommand(name, description);
-  verb->footer(absl::StrCat("Examples:\n  ptoctl domains ", name, " ", examples));
-  verb->callback([&context, options, action] {
-    context.action = [&context, options, action] { return action(context, *options); };
-  });
+Command& AddVerb(Command& domains, Context& context, const char* name, const char* description,
+                 const char* examples, const std::shared_ptr<DomainOptions>& options, Verb action) {
+  Command& verb = domains.AddCommand(name, description);
+  verb.Footer(absl::StrCat("Examples:\n  ptoctl domains ", name, " ", examples));
+  verb.Action([&context, options, action] { return action(context, *options); });
   return verb;
 }
 
-void AddName(CLI::App& verb, DomainOptions& options) {
-  verb.add_option("DOMAIN", options.name, "Name, such as sessions/s1/domains/d1, or id, such as d1")
-      ->required();
+void AddName(Command& verb, DomainOptions& options) {
+  verb.AddOption("DOMAIN", &options.name, "Name, such as sessions/s1/domains/d1, or id, such as d1")
+      .Required();
 }
 
 }  // namespace
 
-void AddDomainsCommand(CLI::App& app, Context& context) {
-  CLI::App* domains = app.add_subcommand("domains", "Chips that communicate: windows and signals");
-  domains->require_subcommand(1);
+void AddDomainsCommand(Command& root, Context& context) {
+  Command& domains = root.AddCommand("domains", "Chips that communicate: windows and signals");
   auto options = std::make_shared<DomainOptions>();
 
-  CLI::App* create =
-      AddVerb(*domains, context, "create", "Create a domain in a session that exists",
+  Command& create =
+      AddVerb(domains, context, "create", "Create a domain in a session that exists",
               "d1 --session s1 --chips 0-3 --buffer x:F32:1024 --signals 2", options, &Create);
-  create->add_option("ID", options->name, "1 to 63 of a-z 0-9 -, starting with a letter")
-      ->required();
-  create->add_option("--session", options->session, "Whose it is")->required();
-  create->add_option("--chips", options->chips, "Chips in order of rank, such as 0-3 or 2,0")
-      ->required();
-  create->add_option("--buffer", options->buffers, "NAME:TYPE:COUNT, in every window; repeat it");
-  create->add_option("--signals", options->signals, "Signals on each rank");
-  create->add_option("--window-bytes", options->window_bytes,
-                     "Size of each window; as large as needed if not said");
+  create.AddOption("ID", &options->name, "1 to 63 of a-z 0-9 -, starting with a letter").Required();
+  create.AddOption("--session", &options->session, "Whose it is").Required();
+  create.AddOption("--chips", &options->chips, "Chips in order of rank, such as 0-3 or 2,0")
+      .Required();
+  create.AddOption("--buffer", &options->buffers, "NAME:TYPE:COUNT, in every window; repeat it");
+  create.AddOption("--signals", &options->signals, "Signals on each rank");
+  create.AddOption("--window-bytes", &options->window_bytes,
+                   "Size of each window; as large as needed if not said");
 
-  CLI::App* ls = AddVerb(*domains, context, "ls", "List domains", "--session s1", options, &List);
-  ls->add_option("--session", options->session, "Only those of this session");
+  Command& ls = AddVerb(domains, context, "ls", "List domains", "--session s1", options, &List);
+  ls.AddOption("--session", &options->session, "Only those of this session");
 
-  AddName(*AddVerb(*domains, context, "show", "Show one domain", "d1", options, &Show), *options);
+  AddName(AddVerb(domains, context, "show", "Show one domain", "d1", options, &Show), *options);
 
-  CLI::App* revoke = AddVerb(*domains, context, "revoke", "Fail all that uses a domain",
-                             "d1 --reason \"chip 3 is gone\"", options, &Revoke);
-  AddName(*revoke, *options);
-  revoke->add_option("--reason", options->reason, "Why, for the errors of its runs");
+  Command& revoke = AddVerb(domains, context, "revoke", "Fail all that uses a domain",
+                            "d1 --reason \"chip 3 is gone\"", options, &Revoke);
+  AddName(revoke, *options);
+  revoke.AddOption("--reason", &options->reason, "Why, for the errors of its runs");
 
-  CLI::App* rm = AddVerb(*domains, context, "rm", "Delete domains and free their windows",
-                         "d1 sessions/s1/domains/d2", options, &Remove);
-  rm->add_option("DOMAIN", options->names, "Names or ids")->required();
+  Command& rm = AddVerb(domains, context, "rm", "Delete domains and free their windows",
+                        "d1 sessions/s1/domains/d2", options, &Remove);
+  rm.AddOption("DOMAIN", &options->names, "Names or ids").Required();
 
-  CLI::App* notify = AddVerb(*domains, context, "notify",
-                             "Set a signal, or add to it, and wake who waits; prints its value",
-                             "d1 0 1 5\n  ptoctl domains notify d1 0 1 1 --add", options, &Notify);
-  AddName(*notify, *options);
-  notify->add_option("RANK", options->rank, "Whose signal")->required();
-  notify->add_option("SIGNAL", options->signal, "Which one")->required();
-  notify->add_option("VALUE", options->value, "What to set or add")->required();
-  notify->add_flag("--add", options->add, "Add instead of setting");
+  Command& notify = AddVerb(domains, context, "notify",
+                            "Set a signal, or add to it, and wake who waits; prints its value",
+                            "d1 0 1 5\n  ptoctl domains notify d1 0 1 1 --add", options, &Notify);
+  AddName(notify, *options);
+  notify.AddOption("RANK", &options->rank, "Whose signal").Required();
+  notify.AddOption("SIGNAL", &options->signal, "Which one").Required();
+  notify.AddOption("VALUE", &options->value, "What to set or add").Required();
+  notify.AddFlag("--add", &options->add, "Add instead of setting");
 
-  CLI::App* signals = AddVerb(*domains, context, "signals", "Show the signals of a domain",
-                              "d1\n  ptoctl domains signals d1 --rank 2", options, &Signals);
-  AddName(*signals, *options);
-  signals->add_option_function<uint32_t>(
-      "--rank",
-      [options](const uint32_t& rank) {
-        options->rank = rank;
-        options->all_ranks = false;
-      },
-      "Only those of this rank");
+  Command& signals = AddVerb(domains, context, "signals", "Show the signals of a domain",
+                             "d1\n  ptoctl domains signals d1 --rank 2", options, &Signals);
+  AddName(signals, *options);
+  signals.AddOption("--rank", &options->only_rank, "Only those of this rank");
 }
 
 }  // namespace pto::ptoctl

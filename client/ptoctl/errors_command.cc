@@ -2,7 +2,6 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -102,21 +101,18 @@ absl::Status Show(const Context& context, const std::vector<std::string>& given)
 
 }  // namespace
 
-void AddErrorsCommand(CLI::App& app, Context& context) {
-  CLI::App* errors = app.add_subcommand("errors", "What errors mean; needs no daemon");
-  errors->require_subcommand(1);
-  CLI::App* ls = errors->add_subcommand("ls", "List the reasons of errors");
-  ls->footer("Examples:\n  ptoctl errors ls\n  ptoctl errors ls -o json");
-  ls->callback([&context] { context.action = [&context] { return List(context); }; });
+void AddErrorsCommand(Command& root, Context& context) {
+  Command& errors = root.AddCommand("errors", "What errors mean; needs no daemon");
+  Command& ls = errors.AddCommand("ls", "List the reasons of errors");
+  ls.Footer("Examples:\n  ptoctl errors ls\n  ptoctl errors ls -o json");
+  ls.Action([&context] { return List(context); });
 
-  CLI::App* show = errors->add_subcommand("show", "Say what a reason means and what to do");
+  Command& show = errors.AddCommand("show", "Say what a reason means and what to do");
   auto reasons = std::make_shared<std::vector<std::string>>();
-  show->add_option("REASON", *reasons, "As in an error's parentheses, such as KERNEL_UNKNOWN")
-      ->required();
-  show->footer("Examples:\n  ptoctl errors show KERNEL_UNKNOWN\n  ptoctl errors show wait_timeout");
-  show->callback([&context, reasons] {
-    context.action = [&context, reasons] { return Show(context, *reasons); };
-  });
+  show.AddOption("REASON", reasons.get(), "As in an error's parentheses, such as KERNEL_UNKNOWN")
+      .Required();
+  show.Footer("Examples:\n  ptoctl errors show KERNEL_UNKNOWN\n  ptoctl errors show wait_timeout");
+  show.Action([&context, reasons] { return Show(context, *reasons); });
 }
 
 }  // namespace pto::ptoctl

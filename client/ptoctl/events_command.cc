@@ -2,7 +2,6 @@
 #include <memory>
 #include <string>
 
-#include "CLI/CLI.hpp"
 #include "client/ptoctl/commands.h"
 #include "client/ptoctl/interrupt.h"
 #include "client/ptoctl/resolve_run.h"
@@ -59,18 +58,16 @@ absl::Status Events(const Context& context, const EventsOptions& options) {
 
 }  // namespace
 
-void AddEventsCommand(CLI::App& runs, Context& context) {
-  CLI::App* events = runs.add_subcommand("events", "Show what happened in a run");
+void AddEventsCommand(Command& runs, Context& context) {
+  Command& events = runs.AddCommand("events", "Show what happened in a run");
   auto options = std::make_shared<EventsOptions>();
-  events->add_option("RUN", options->run, "Name, such as sessions/s1/runs/r1, or id, such as r1")
-      ->required();
-  events->add_option("--after", options->after, "Only events with a greater number");
-  events->add_flag("--follow,-f", options->follow, "Go on until the run has ended");
-  events->footer(
+  events.AddOption("RUN", &options->run, "Name, such as sessions/s1/runs/r1, or id, such as r1")
+      .Required();
+  events.AddOption("--after", &options->after, "Only events with a greater number");
+  events.AddFlag("--follow,-f", &options->follow, "Go on until the run has ended");
+  events.Footer(
       "Examples:\n  ptoctl runs events r1 --follow\n  ptoctl runs events r1 --after 120 -o json");
-  events->callback([&context, options] {
-    context.action = [&context, options] { return Events(context, *options); };
-  });
+  events.Action([&context, options] { return Events(context, *options); });
 }
 
 }  // namespace pto::ptoctl

@@ -1,7 +1,6 @@
 #include <memory>
 #include <string>
 
-#include "CLI/CLI.hpp"
 #include "client/ptoctl/commands.h"
 #include "client/ptoctl/resolve_run.h"
 #include "runtime/base/status_macros.h"
@@ -25,18 +24,16 @@ absl::Status Explain(const Context& context, const ExplainOptions& options) {
 
 }  // namespace
 
-void AddExplainCommand(CLI::App& runs, Context& context) {
-  CLI::App* explain = runs.add_subcommand("explain", "Say why a run is not done");
+void AddExplainCommand(Command& runs, Context& context) {
+  Command& explain = runs.AddCommand("explain", "Say why a run is not done");
   auto options = std::make_shared<ExplainOptions>();
-  explain->add_option("RUN", options->run, "Name, such as sessions/s1/runs/r1, or id, such as r1")
-      ->required();
-  explain->add_option("--limit", options->limit, "Most blocked tasks to show; 0 means 16")
-      ->check(CLI::Range(0, 1000));
-  explain->footer(
+  explain.AddOption("RUN", &options->run, "Name, such as sessions/s1/runs/r1, or id, such as r1")
+      .Required();
+  explain.AddOption("--limit", &options->limit, "Most blocked tasks to show; 0 means 16")
+      .Range(0, 1000);
+  explain.Footer(
       "Examples:\n  ptoctl runs explain r1\n  ptoctl runs explain sessions/s1/runs/r1 -o json");
-  explain->callback([&context, options] {
-    context.action = [&context, options] { return Explain(context, *options); };
-  });
+  explain.Action([&context, options] { return Explain(context, *options); });
 }
 
 }  // namespace pto::ptoctl

@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/job/job_file.h"
@@ -61,23 +60,20 @@ absl::Status Dot(Context& context, const DotOptions& options) {
 
 }  // namespace
 
-void AddGraphsCommand(CLI::App& app, Context& context) {
-  CLI::App* graphs = app.add_subcommand("graphs", "Graphs as the daemon compiles them");
-  graphs->require_subcommand(1);
-  CLI::App* dot = graphs->add_subcommand(
+void AddGraphsCommand(Command& root, Context& context) {
+  Command& graphs = root.AddCommand("graphs", "Graphs as the daemon compiles them");
+  Command& dot = graphs.AddCommand(
       "dot", "Draw a graph for Graphviz, with the dependencies that the daemon finds");
   auto options = std::make_shared<DotOptions>();
-  dot->add_option("FILE", options->graph,
-                  "Job file, or the name of a registered graph, sessions/s1/graphs/g1")
-      ->required();
-  dot->add_option("--max-tasks", options->max_tasks, "Draw at most so many; 1000 if not said")
-      ->check(CLI::Range(1, 10'000'000));
-  dot->footer(
+  dot.AddOption("FILE", &options->graph,
+                "Job file, or the name of a registered graph, sessions/s1/graphs/g1")
+      .Required();
+  dot.AddOption("--max-tasks", &options->max_tasks, "Draw at most so many; 1000 if not said")
+      .Range(1, 10'000'000);
+  dot.Footer(
       "Examples:\n  ptoctl graphs dot client/examples/ffn.txtpb | dot -Tsvg > ffn.svg\n"
       "  ptoctl graphs dot sessions/s1/graphs/g1 --max-tasks 50");
-  dot->callback([&context, options] {
-    context.action = [&context, options] { return Dot(context, *options); };
-  });
+  dot.Action([&context, options] { return Dot(context, *options); });
 }
 
 }  // namespace pto::ptoctl

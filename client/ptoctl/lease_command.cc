@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -88,21 +87,19 @@ absl::Status Lease(Context& context, const LeaseOptions& options) {
 
 }  // namespace
 
-void AddLeaseCommand(CLI::App& chips, Context& context) {
-  CLI::App* lease =
-      chips.add_subcommand("lease", "Wait for chips, and run a command that has them for itself");
+void AddLeaseCommand(Command& chips, Context& context) {
+  Command& lease =
+      chips.AddCommand("lease", "Wait for chips, and run a command that has them for itself");
   auto options = std::make_shared<LeaseOptions>();
-  lease->add_option("-n,--count", options->count, "How many chips")->check(CLI::PositiveNumber);
-  lease->add_option("COMMAND", options->command, "The command and its arguments, after --")
-      ->required();
-  lease->footer(
+  lease.AddOption("-n,--count", &options->count, "How many chips").Positive();
+  lease.AddOption("COMMAND", &options->command, "The command and its arguments, after --")
+      .Required();
+  lease.Footer(
       "The command has PTOD_CHIPS (such as 0-3), PTOD_ADDRESS and PTOD_LEASE in its environment.\n"
       "Ends as the command did, or with 4 when the chips were not free within --timeout.\n\n"
       "Examples:\n  ptoctl chips lease -n 4 -- make test\n"
       "  ptoctl chips lease -n 1 --timeout 10m -- sh -c 'ptoctl runs submit job.json'");
-  lease->callback([&context, options] {
-    context.action = [&context, options] { return Lease(context, *options); };
-  });
+  lease.Action([&context, options] { return Lease(context, *options); });
 }
 
 }  // namespace pto::ptoctl

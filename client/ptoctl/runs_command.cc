@@ -2,7 +2,6 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/ptoctl/commands.h"
@@ -59,46 +58,42 @@ absl::Status Cancel(const Context& context, const RunOptions& options) {
 }
 
 // A verb that takes one run.
-CLI::App* AddVerb(CLI::App& runs, Context& context, const std::string& name,
-                  const std::string& description, const std::shared_ptr<RunOptions>& options,
-                  absl::Status (*action)(const Context&, const RunOptions&)) {
-  CLI::App* verb = runs.add_subcommand(name, description);
-  verb->add_option("RUN", options->run, "Name, such as sessions/s1/runs/r1, or id, such as r1")
-      ->required();
-  verb->footer(absl::StrCat("Examples:\n  ptoctl runs ", name, " r1\n  ptoctl runs ", name,
-                            " sessions/s1/runs/r1 -o json"));
-  verb->callback([&context, options, action] {
-    context.action = [&context, options, action] { return action(context, *options); };
-  });
+Command& AddVerb(Command& runs, Context& context, const std::string& name,
+                 const std::string& description, const std::shared_ptr<RunOptions>& options,
+                 absl::Status (*action)(const Context&, const RunOptions&)) {
+  Command& verb = runs.AddCommand(name, description);
+  verb.AddOption("RUN", &options->run, "Name, such as sessions/s1/runs/r1, or id, such as r1")
+      .Required();
+  verb.Footer(absl::StrCat("Examples:\n  ptoctl runs ", name, " r1\n  ptoctl runs ", name,
+                           " sessions/s1/runs/r1 -o json"));
+  verb.Action([&context, options, action] { return action(context, *options); });
   return verb;
 }
 
 }  // namespace
 
-void AddRunsCommand(CLI::App& app, Context& context) {
-  CLI::App* runs = app.add_subcommand("runs", "Graphs being executed, and those that were");
-  runs->require_subcommand(1);
-  AddSubmitCommand(*runs, context);
-  AddStreamCommand(*runs, context);
+void AddRunsCommand(Command& root, Context& context) {
+  Command& runs = root.AddCommand("runs", "Graphs being executed, and those that were");
+  AddSubmitCommand(runs, context);
+  AddStreamCommand(runs, context);
 
-  CLI::App* ls = runs->add_subcommand("ls", "List runs, newest first");
+  Command& ls = runs.AddCommand("ls", "List runs, newest first");
   auto list = std::make_shared<ListOptions>();
-  ls->add_option("--session", list->session, "Only those of this session");
-  ls->add_flag("--active", list->active, "Only those that have not ended");
-  ls->add_option("--limit", list->limit, "At most so many; 0 means all");
-  ls->footer("Examples:\n  ptoctl runs ls --active\n  ptoctl runs ls --session s1 --limit 10");
-  ls->callback(
-      [&context, list] { context.action = [&context, list] { return List(context, *list); }; });
+  ls.AddOption("--session", &list->session, "Only those of this session");
+  ls.AddFlag("--active", &list->active, "Only those that have not ended");
+  ls.AddOption("--limit", &list->limit, "At most so many; 0 means all");
+  ls.Footer("Examples:\n  ptoctl runs ls --active\n  ptoctl runs ls --session s1 --limit 10");
+  ls.Action([&context, list] { return List(context, *list); });
 
   auto options = std::make_shared<RunOptions>();
-  AddVerb(*runs, context, "get", "Show one run", options, &Get);
-  AddVerb(*runs, context, "wait", "Wait for the end of a run; fails when the run failed", options,
+  AddVerb(runs, context, "get", "Show one run", options, &Get);
+  AddVerb(runs, context, "wait", "Wait for the end of a run; fails when the run failed", options,
           &Wait);
-  CLI::App* cancel = AddVerb(*runs, context, "cancel", "Ask a run to stop", options, &Cancel);
-  cancel->add_option("--reason", options->reason, "Why, for the run's error");
-  AddEventsCommand(*runs, context);
-  AddTraceCommand(*runs, context);
-  AddExplainCommand(*runs, context);
+  Command& cancel = AddVerb(runs, context, "cancel", "Ask a run to stop", options, &Cancel);
+  cancel.AddOption("--reason", &options->reason, "Why, for the run's error");
+  AddEventsCommand(runs, context);
+  AddTraceCommand(runs, context);
+  AddExplainCommand(runs, context);
 }
 
 }  // namespace pto::ptoctl

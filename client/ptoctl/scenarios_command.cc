@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/examples/scenarios/scenario.h"
@@ -119,31 +118,28 @@ absl::Status RunScenarios(Context& context, const RunScenarioOptions& options) {
 
 }  // namespace
 
-void AddScenariosCommand(CLI::App& app, Context& context) {
-  CLI::App* scenarios =
-      app.add_subcommand("scenarios", "Distributed programs that check their own results");
-  scenarios->require_subcommand(1);
-  CLI::App* list = scenarios->add_subcommand("ls", "List them");
-  list->callback([&context] { context.action = [&context] { return List(context); }; });
+void AddScenariosCommand(Command& root, Context& context) {
+  Command& scenarios =
+      root.AddCommand("scenarios", "Distributed programs that check their own results");
+  Command& list = scenarios.AddCommand("ls", "List them");
+  list.Action([&context] { return List(context); });
 
-  CLI::App* run = scenarios->add_subcommand("run", "Run some of them, or all");
+  Command& run = scenarios.AddCommand("run", "Run some of them, or all");
   auto options = std::make_shared<RunScenarioOptions>();
-  run->add_option("NAME", options->names, "Names, or all")->required();
-  run->add_option("--chips", options->chips, "Chips to use, such as 0-3 or 0,2; all if not said");
-  run->add_option("--repeat", options->repeat, "Run the same graph so often, in one domain")
-      ->check(CLI::Range(1, 1'000'000));
-  run->add_option("--size", options->size, "Elements on each rank, for the collectives")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 28));
-  run->add_option("--trace", options->trace,
-                  "Write a trace of the last run: FILE.json for Perfetto, .svg or .html")
-      ->check(CheckTraceName);
-  run->footer(
+  run.AddOption("NAME", &options->names, "Names, or all").Required();
+  run.AddOption("--chips", &options->chips, "Chips to use, such as 0-3 or 0,2; all if not said");
+  run.AddOption("--repeat", &options->repeat, "Run the same graph so often, in one domain")
+      .Range(1, 1'000'000);
+  run.AddOption("--size", &options->size, "Elements on each rank, for the collectives")
+      .Range(1, 1 << 28);
+  run.AddOption("--trace", &options->trace,
+                "Write a trace of the last run: FILE.json for Perfetto, .svg or .html")
+      .Check(CheckTraceName);
+  run.Footer(
       "Examples:\n  ptoctl scenarios run all --chips 0-7\n"
       "  ptoctl scenarios run moe_ep --trace moe_ep.svg\n"
       "  ptoctl scenarios run allreduce_ring --repeat 1000 --size 4096");
-  run->callback([&context, options] {
-    context.action = [&context, options] { return RunScenarios(context, *options); };
-  });
+  run.Action([&context, options] { return RunScenarios(context, *options); });
 }
 
 }  // namespace pto::ptoctl

@@ -2,7 +2,6 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/ptoctl/commands.h"
@@ -57,22 +56,19 @@ absl::Status Remove(const Context& context, const RemoveOptions& options) {
 
 }  // namespace
 
-void AddSessionsCommand(CLI::App& app, Context& context) {
-  CLI::App* sessions = app.add_subcommand("sessions", "The leases of clients");
-  sessions->require_subcommand(1);
+void AddSessionsCommand(Command& root, Context& context) {
+  Command& sessions = root.AddCommand("sessions", "The leases of clients");
 
-  CLI::App* ls = sessions->add_subcommand("ls", "List sessions with what they hold");
-  ls->footer("Examples:\n  ptoctl sessions ls\n  ptoctl sessions ls -o json");
-  ls->callback([&context] { context.action = [&context] { return List(context); }; });
+  Command& ls = sessions.AddCommand("ls", "List sessions with what they hold");
+  ls.Footer("Examples:\n  ptoctl sessions ls\n  ptoctl sessions ls -o json");
+  ls.Action([&context] { return List(context); });
 
-  CLI::App* rm = sessions->add_subcommand("rm", "End sessions: cancel their runs, free memory");
+  Command& rm = sessions.AddCommand("rm", "End sessions: cancel their runs, free memory");
   auto options = std::make_shared<RemoveOptions>();
-  rm->add_option("NAME", options->names, "Names, such as sessions/s1, or ids, such as s1");
-  rm->add_flag("--all", options->all, "All sessions of the node");
-  rm->footer("Examples:\n  ptoctl sessions rm s1 s2\n  ptoctl sessions rm --all");
-  rm->callback([&context, options] {
-    context.action = [&context, options] { return Remove(context, *options); };
-  });
+  rm.AddOption("NAME", &options->names, "Names, such as sessions/s1, or ids, such as s1");
+  rm.AddFlag("--all", &options->all, "All sessions of the node");
+  rm.Footer("Examples:\n  ptoctl sessions rm s1 s2\n  ptoctl sessions rm --all");
+  rm.Action([&context, options] { return Remove(context, *options); });
 }
 
 }  // namespace pto::ptoctl

@@ -1,12 +1,10 @@
 #include <iostream>
 #include <iterator>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -14,7 +12,6 @@
 #include "client/job/job_file.h"
 #include "client/job/prepared_job.h"
 #include "client/ptoctl/commands.h"
-#include "client/ptoctl/duration_option.h"
 #include "client/ptoctl/job_runner.h"
 #include "client/ptoctl/write_trace.h"
 #include "runtime/base/error.h"
@@ -91,75 +88,66 @@ absl::Status Submit(Context& context, const CommandOptions& options) {
 
 }  // namespace
 
-void AddStreamCommand(CLI::App& runs, Context& context) {
-  CLI::App* stream = runs.add_subcommand(
+void AddStreamCommand(Command& runs, Context& context) {
+  Command& stream = runs.AddCommand(
       "stream", "Feed the tasks of a job file to one open run, while the first ones run");
   auto options = std::make_shared<CommandOptions>();
   options->submit.stream_rounds = 1;
   stream
-      ->add_option("FILE", options->file,
-                   "Job: .json, or .txtpb .textproto .pbtxt; - for standard input")
-      ->required();
+      .AddOption("FILE", &options->file,
+                 "Job: .json, or .txtpb .textproto .pbtxt; - for standard input")
+      .Required();
   stream
-      ->add_option("--repeat", options->submit.stream_rounds,
-                   "Send the tasks so often, in one run; checks then see the last contents")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 32));
-  stream->add_option("--out", options->outs, "Save a tensor: NAME=FILE.npy; may be repeated")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  stream->add_option("--chips", options->chips, "Chips to use instead of the job's, as 0-3,6");
-  stream->footer(
+      .AddOption("--repeat", &options->submit.stream_rounds,
+                 "Send the tasks so often, in one run; checks then see the last contents")
+      .Range(uint64_t{1}, uint64_t{1} << 32);
+  stream.AddOption("--out", &options->outs, "Save a tensor: NAME=FILE.npy; may be repeated")
+      .Repeated();
+  stream.AddOption("--chips", &options->chips, "Chips to use instead of the job's, as 0-3,6");
+  stream.Footer(
       "Tasks start as they arrive, and are forgotten when they have ended; when the daemon has\n"
       "enough of them, this command waits. Fails when the run fails or a check does not hold.\n"
       "Ctrl-C cancels the run.\n\nExamples:\n"
       "  ptoctl runs stream vector_add.json\n"
       "  ptoctl runs stream vector_add.json --repeat 100000\n"
       "  generate-job | ptoctl runs stream -");
-  stream->callback([&context, options] {
-    context.action = [&context, options] { return Submit(context, *options); };
-  });
+  stream.Action([&context, options] { return Submit(context, *options); });
 }
 
-void AddSubmitCommand(CLI::App& runs, Context& context) {
-  CLI::App* submit =
-      runs.add_subcommand("submit", "Run a job file: buffers, graph, outputs and checks");
+void AddSubmitCommand(Command& runs, Context& context) {
+  Command& submit = runs.AddCommand("submit", "Run a job file: buffers, graph, outputs and checks");
   auto options = std::make_shared<CommandOptions>();
-  submit->add_option("FILE", options->file, "Job: .json, or .txtpb .textproto .pbtxt")->required();
-  submit->add_flag("--watch,-w", options->submit.watch, "Print events as they arrive");
-  submit->add_option("--out", options->outs, "Save a tensor: NAME=FILE.npy; may be repeated")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  submit->add_option("--chips", options->chips, "Chips to use instead of the job's, as 0-3,6");
-  submit->add_flag("--packed", options->submit.packed, "Send the graph in columns");
-  submit->add_option("--repeat", options->submit.repeat, "Run so often, each from the start")
-      ->check(CLI::Range(1, 1000000));
-  submit->add_option("--priority", options->submit.priority, "low, normal or high, not the job's")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, v1::Priority>{
-              {"low", v1::LOW}, {"normal", v1::NORMAL}, {"high", v1::HIGH}},
-          CLI::ignore_case));
+  submit.AddOption("FILE", &options->file, "Job: .json, or .txtpb .textproto .pbtxt").Required();
+  submit.AddFlag("--watch,-w", &options->submit.watch, "Print events as they arrive");
+  submit.AddOption("--out", &options->outs, "Save a tensor: NAME=FILE.npy; may be repeated")
+      .Repeated();
+  submit.AddOption("--chips", &options->chips, "Chips to use instead of the job's, as 0-3,6");
+  submit.AddFlag("--packed", &options->submit.packed, "Send the graph in columns");
+  submit.AddOption("--repeat", &options->submit.repeat, "Run so often, each from the start")
+      .Range(1, 1000000);
+  submit.AddChoice(
+      "--priority", {{"low", v1::LOW}, {"normal", v1::NORMAL}, {"high", v1::HIGH}},
+      [options](int given) { options->submit.priority = static_cast<v1::Priority>(given); },
+      "low, normal or high, not the job's");
   submit
-      ->add_option("--weight", options->submit.weight,
-                   "Share of chips that other sessions want too; 1 if not said")
-      ->check(CLI::Range(1, 1000));
+      .AddOption("--weight", &options->submit.weight,
+                 "Share of chips that other sessions want too; 1 if not said")
+      .Range(1, 1000);
   submit
-      ->add_option("--trace", options->submit.trace,
-                   "Write a trace of the last run: FILE.json for Perfetto, .svg or .html")
-      ->check(CheckTraceName);
-  CLI::Option* detach = submit->add_flag("--detach,-d", options->submit.detach,
-                                         "Do not wait; keep the session for --ttl");
-  detach->excludes("--watch")->excludes("--out")->excludes("--repeat")->excludes("--trace");
-  AddDurationOption(*submit, "--ttl", "Life of a detached session that nobody uses; 1h if not said",
-                    [options](absl::Duration ttl) { options->submit.ttl = ttl; });
-  submit->add_flag("--dry-run", options->check_only, "Only look for mistakes; needs no daemon");
-  submit->footer(
+      .AddOption("--trace", &options->submit.trace,
+                 "Write a trace of the last run: FILE.json for Perfetto, .svg or .html")
+      .Check(CheckTraceName);
+  submit.AddFlag("--detach,-d", &options->submit.detach, "Do not wait; keep the session for --ttl")
+      .Excludes({"--watch", "--out", "--repeat", "--trace"});
+  submit.AddOption("--ttl", &options->submit.ttl,
+                   "Life of a detached session that nobody uses; 1h if not said");
+  submit.AddFlag("--dry-run", &options->check_only, "Only look for mistakes; needs no daemon");
+  submit.Footer(
       "Fails when the run fails or a check does not hold. Ctrl-C cancels the run.\n\nExamples:\n"
       "  ptoctl runs submit vector_add.json\n"
       "  ptoctl runs submit ffn.txtpb --watch --out y=y.npy\n"
       "  ptoctl runs submit vector_add.json --chips 0,0,0,0 --repeat 10 -o json");
-  submit->callback([&context, options] {
-    context.action = [&context, options] { return Submit(context, *options); };
-  });
+  submit.Action([&context, options] { return Submit(context, *options); });
 }
 
 }  // namespace pto::ptoctl

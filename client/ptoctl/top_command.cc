@@ -4,10 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "CLI/CLI.hpp"
 #include "absl/time/clock.h"
 #include "client/ptoctl/commands.h"
-#include "client/ptoctl/duration_option.h"
 #include "client/ptoctl/interrupt.h"
 #include "client/ptoctl/top_view.h"
 #include "runtime/base/status_macros.h"
@@ -75,18 +73,15 @@ absl::Status Top(const Context& context, const TopOptions& options) {
 
 }  // namespace
 
-void AddTopCommand(CLI::App& app, Context& context) {
-  CLI::App* top = app.add_subcommand("top", "Watch chips, sessions and runs; Ctrl-C ends it");
+void AddTopCommand(Command& root, Context& context) {
+  Command& top = root.AddCommand("top", "Watch chips, sessions and runs; Ctrl-C ends it");
   auto options = std::make_shared<TopOptions>();
-  top->add_flag("--once", options->once, "Print it once; so it does where there is no terminal");
-  AddDurationOption(*top, "--interval", "Time between two pictures; 1s if not said",
-                    [options](absl::Duration interval) { options->interval = interval; });
-  top->add_option("--rows", options->rows, "At most so many sessions and runs; 10 if not said")
-      ->check(CLI::Range(1, 1000));
-  top->footer("Examples:\n  ptoctl top\n  ptoctl top --once --interval 5s");
-  top->callback([&context, options] {
-    context.action = [&context, options] { return Top(context, *options); };
-  });
+  top.AddFlag("--once", &options->once, "Print it once; so it does where there is no terminal");
+  top.AddOption("--interval", &options->interval, "Time between two pictures; 1s if not said");
+  top.AddOption("--rows", &options->rows, "At most so many sessions and runs; 10 if not said")
+      .Range(1, 1000);
+  top.Footer("Examples:\n  ptoctl top\n  ptoctl top --once --interval 5s");
+  top.Action([&context, options] { return Top(context, *options); });
 }
 
 }  // namespace pto::ptoctl

@@ -2,7 +2,6 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "client/ptoctl/commands.h"
 #include "client/ptoctl/resolve_run.h"
 #include "client/ptoctl/write_trace.h"
@@ -37,28 +36,25 @@ absl::Status Trace(const Context& context, const TraceOptions& options) {
 
 }  // namespace
 
-void AddTraceCommand(CLI::App& runs, Context& context) {
-  CLI::App* trace = runs.add_subcommand("trace", "Write a timeline of a run's tasks");
+void AddTraceCommand(Command& runs, Context& context) {
+  Command& trace = runs.AddCommand("trace", "Write a timeline of a run's tasks");
   auto options = std::make_shared<TraceOptions>();
-  trace->add_option("RUN", options->run, "Name, such as sessions/s1/runs/r1, or id, such as r1")
-      ->required();
+  trace.AddOption("RUN", &options->run, "Name, such as sessions/s1/runs/r1, or id, such as r1")
+      .Required();
   trace
-      ->add_option("--output,-o,--svg,--html", options->files,
-                   "FILE.json for ui.perfetto.dev, .svg or .html for a look; may be repeated")
-      ->required()
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->check(CheckTraceName);
-  trace->add_option("--max-edges", options->max_edges,
-                    "Draw at most so many edges in a .json; 20000 if not said");
-  trace->footer(
+      .AddOption("--output,-o,--svg,--html", &options->files,
+                 "FILE.json for ui.perfetto.dev, .svg or .html for a look; may be repeated")
+      .Required()
+      .Repeated()
+      .Check(CheckTraceName);
+  trace.AddOption("--max-edges", &options->max_edges,
+                  "Draw at most so many edges in a .json; 20000 if not said");
+  trace.Footer(
       "Names, kernels and edges are those of the run's graph, while it is "
       "registered.\n\nExamples:\n"
       "  ptoctl runs trace r1 -o trace.json\n"
       "  ptoctl runs trace sessions/s1/runs/r1 --svg r1.svg --html r1.html");
-  trace->callback([&context, options] {
-    context.action = [&context, options] { return Trace(context, *options); };
-  });
+  trace.Action([&context, options] { return Trace(context, *options); });
 }
 
 }  // namespace pto::ptoctl

@@ -8,8 +8,8 @@
 
 namespace pto::ptoctl {
 
-// What is wrong with the name of a trace's file, for CLI11; empty when nothing is. The name says
-// which form it has: .json for Perfetto, .html or .svg for a look.
+// What is wrong with the name of a trace's file, for Option::Check; empty when nothing is. The
+// name says which form it has: .json for Perfetto, .html or .svg for a look.
 std::string CheckTraceName(const std::string& path);
 
 // Writes a trace in the form that the file's name says.

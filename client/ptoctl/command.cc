@@ -1,0 +1,217 @@
+#include "client/ptoctl/command.h"
+
+#include <sstream>
+#include <utility>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "client/ptoctl/duration_text.h"
+
+namespace pto::ptoctl {
+
+// ---- Option
+
+Option Option::Required() const { return Option(option_->required()); }
+
+Option Option::Range(int first, int last) const {
+  return Option(option_->check(CLI::Range(first, last)));
+}
+
+Option Option::Range(uint64_t first, uint64_t last) const {
+  return Option(option_->check(CLI::Range(first, last)));
+}
+
+Option Option::Positive() const { return Option(option_->check(CLI::PositiveNumber)); }
+
+Option Option::OneOf(const std::vector<std::string>& words) const {
+  return Option(option_->check(CLI::IsMember(words)));
+}
+
+Option Option::Check(std::function<std::string(const std::string&)> what_is_wrong) const {
+  return Option(option_->check(std::move(what_is_wrong)));
+}
+
+Option Option::Repeated() const {
+  return Option(option_->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll));
+}
+
+Option Option::Excludes(const std::vector<std::string>& names) const {
+  for (const std::string& name : names) option_->excludes(name);
+  return *this;
+}
+
+bool Option::TakesValue() const { return option_->get_items_expected_max() > 0; }
+
+// ---- Command: what it takes
+
+Command::Command(const std::string& name, const std::string& description)
+    : owned_(std::make_unique<CLI::App>(description, name)),
+      parent_(nullptr),
+      app_(owned_.get()),
+      name_(name) {}
+
+Command::Command(Command* parent, CLI::App* app)
+    : parent_(parent), app_(app), name_(app->get_name()) {}
+
+Command::~Command() = default;
+
+Command& Command::AddCommand(const std::string& name, const std::string& description) {
+  CLI::App* const below = app_->add_subcommand(name, description);
+  below->fallthrough();
+  // It would have ours, if we have one already.
+  below->footer("");
+  app_->require_subcommand(1);
+  commands_.emplace_back(new Command(this, below));
+  return *commands_.back();
+}
+
+Option Command::AddFlag(const std::string& names, bool* value, const std::string& description) {
+  return Option(app_->add_flag(names, *value, description));
+}
+
+template <typename T>
+Option Command::AddValue(const std::string& names, T* value, const std::string& description) {
+  return Option(app_->add_option(names, *value, description));
+}
+
+Option Command::AddOption(const std::string& names, std::string* value,
+                          const std::string& description) {
+  return AddValue(names, value, description);
+}
+
+Option Command::AddOption(const std::string& names, std::vector<std::string>* values,
+                          const std::string& description) {
+  return AddValue(names, values, description);
+}
+
+Option Command::AddOption(const std::string& names, int* value, const std::string& description) {
+  return AddValue(names, value, description);
+}
+
+Option Command::AddOption(const std::string& names, int64_t* value,
+                          const std::string& description) {
+  return AddValue(names, value, description);
+}
+
+Option Command::AddOption(const std::string& names, uint32_t* value,
+                          const std::string& description) {
+  return AddValue(names, value, description);
+}
+
+Option Command::AddOption(const std::string& names, uint64_t* value,
+                          const std::string& description) {
+  return AddValue(names, value, description);
+}
+
+Option Command::AddOption(const std::string& names, absl::optional<uint32_t>* value,
+                          const std::string& description) {
+  return Option(app_->add_option_function<uint32_t>(
+      names, [value](const uint32_t& given) { *value = given; }, description));
+}
+
+Option Command::AddOption(const std::string& names, absl::Duration* value,
+                          const std::string& description) {
+  return AddDuration(names, [value](absl::Duration given) { *value = given; }, description);
+}
+
+Option Command::AddOption(const std::string& names, absl::optional<absl::Duration>* value,
+                          const std::string& description) {
+  return AddDuration(names, [value](absl::Duration given) { *value = given; }, description);
+}
+
+Option Command::AddDuration(const std::string& names, std::function<void(absl::Duration)> set,
+                            const std::string& description) {
+  const auto read = [names, set = std::move(set)](const std::string& text) {
+    absl::Duration duration;
+    if (!ParseDurationText(text, &duration)) {
+      throw CLI::ValidationError(
+          names, absl::StrCat("expected a duration such as 30s or 500ms, got '", text, "'"));
+    }
+    set(duration);
+  };
+  return Option(
+      app_->add_option_function<std::string>(names, read, description)->type_name("DURATION"));
+}
+
+Option Command::AddChoice(const std::string& names, const std::map<std::string, int>& words,
+                          std::function<void(int)> set, const std::string& description) {
+  return Option(
+      app_->add_option_function<int>(
+              names, [set = std::move(set)](const int& number) { set(number); }, description)
+          ->type_name("ENUM")
+          ->transform(CLI::CheckedTransformer(words, CLI::ignore_case)));
+}
+
+void Command::AddVersion(const std::string& text) { app_->set_version_flag("--version", text); }
+
+Command& Command::Footer(const std::string& text) {
+  app_->footer(text);
+  return *this;
+}
+
+Command& Command::Action(std::function<absl::Status()> action) {
+  action_ = std::move(action);
+  return *this;
+}
+
+// ---- Command: what it is
+
+std::vector<std::string> Command::OptionNames() const {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app_->get_options({})) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+  }
+  return names;
+}
+
+std::vector<std::string> Command::PositionalNames() const {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app_->get_options({})) {
+    if (option->get_positional()) names.push_back(option->get_name());
+  }
+  return names;
+}
+
+absl::optional<Option> Command::FindOption(const std::string& name) const {
+  for (const Command* command = this; command != nullptr; command = command->parent_) {
+    CLI::Option* const option = command->app_->get_option_no_throw(name);
+    if (option != nullptr) return Option(option);
+  }
+  return absl::nullopt;
+}
+
+std::string Command::Path() const {
+  return parent_ == nullptr ? name_ : absl::StrCat(parent_->Path(), " ", name_);
+}
+
+std::string Command::Help() const { return app_->help(parent_ == nullptr ? "" : parent_->Path()); }
+
+// ---- Command: reading
+
+const Command& Command::Reached() const {
+  for (const std::unique_ptr<Command>& command : commands_) {
+    if (command->app_->parsed()) return command->Reached();
+  }
+  return *this;
+}
+
+// CLI11 speaks in exceptions; none leaves this function.
+Command::Reading Command::Parse(const std::vector<std::string>& args) {
+  try {
+    // CLI11 takes its arguments from the back.
+    std::vector<std::string> reversed(args.rbegin(), args.rend());
+    app_->parse(reversed);
+  } catch (const CLI::Success& question) {
+    std::ostringstream answer, no_error;
+    app_->exit(question, answer, no_error);
+    return {Reading::kQuestion, answer.str()};
+  } catch (const CLI::RequiredError& missing) {
+    return {Reading::kNotComplete, missing.what()};
+  } catch (const CLI::Error& error) {
+    return {Reading::kNotUnderstood, error.what()};
+  }
+  return {Reading::kAction, "", Reached().action_};
+}
+
+}  // namespace pto::ptoctl
