@@ -21,7 +21,16 @@ Option Option::Range(uint64_t first, uint64_t last) const {
   return Option(option_->check(CLI::Range(first, last)));
 }
 
-Option Option::Positive() const { return Option(option_->check(CLI::PositiveNumber)); }
+Option Option::Positive() const {
+  // CLI11's own check answers with the range of a double, in 309 digits.
+  const auto more_than_zero = [](const std::string& text) {
+    double value = 0;
+    return CLI::detail::lexical_cast(text, value) && value > 0
+               ? std::string()
+               : absl::StrCat("expected a number above 0, got '", text, "'");
+  };
+  return Option(option_->check(more_than_zero, "POSITIVE"));
+}
 
 Option Option::OneOf(const std::vector<std::string>& words) const {
   return Option(option_->check(CLI::IsMember(words)));
@@ -32,7 +41,10 @@ Option Option::Check(std::function<std::string(const std::string&)> what_is_wron
 }
 
 Option Option::Repeated() const {
-  return Option(option_->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll));
+  option_->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  // Else it also takes the words that follow.
+  option_->allow_extra_args(false);
+  return *this;
 }
 
 Option Option::Excludes(const std::vector<std::string>& names) const {

@@ -35,8 +35,7 @@ class Option {
   Option OneOf(const std::vector<std::string>& words) const;
   // `what_is_wrong` gives nothing for a value that is right.
   Option Check(std::function<std::string(const std::string&)> what_is_wrong) const;
-  // For a list: to be given again for each value, as the help then says. Words that follow a value
-  // are taken as further ones all the same.
+  // For a list: to be given again for each value, as the help then says.
   Option Repeated() const;
   // Those, by name, must be there already.
   Option Excludes(const std::vector<std::string>& names) const;

@@ -163,7 +163,8 @@ TEST(CommandTest, SaysWhatIsWrong) {
       {{"--repeat", "11"}, "Value 11 not in range 1 to 10"},
       {{"--repeat", "x"}, "not in range"},
       {{"--bytes", "4294967297"}, "not in range 1 to 4294967296"},
-      {{"-n", "0"}, "--count: Value 0 not in range"},
+      {{"-n", "0"}, "--count: expected a number above 0, got '0'"},
+      {{"-n", "few"}, "expected a number above 0, got 'few'"},
       {{"--count", "4294967296"}, "Could not convert"},
       {{"--form", "xml"}, "xml not in {table,json}"},
       {{"--name", "bad"}, "not that one"},
@@ -185,6 +186,14 @@ TEST(CommandTest, SaysWhatIsWrong) {
     EXPECT_THAT(reading.text, HasSubstr(text));
     EXPECT_FALSE(reading.action);
   }
+}
+
+TEST(CommandTest, ARepeatedOptionLeavesTheWordsThatFollow) {
+  Tool tool;
+  EXPECT_EQ(tool.root.Parse({"jobs", "run", "--out", "a", "--out", "b", "x"}).kind,
+            Reading::kAction);
+  EXPECT_THAT(tool.outs, ElementsAre("a", "b"));
+  EXPECT_EQ(tool.file, "x");
 }
 
 TEST(CommandTest, AnswersQuestions) {
