@@ -11,10 +11,16 @@ _PRECOMPILED = [
     ("daemon/services/", "api", "api_test"),
     ("daemon/", "rpc", "rpc_test"),
     ("proto/", "rpc", "rpc_test"),
-    ("tests/bench/", "rpc", "rpc_test"),
+    ("tests/bench/collectives/", "base", "base_test"),
+    ("tests/bench/engine/", "base", "base_test"),
+    ("tests/collectives/", "base", "base_test"),
     ("tests/", "api", "api_test"),
     ("", "base", "base_test"),
 ]
+
+# What GCC takes from a precompiled header it would look through again and again for what could be
+# freed: more work than to leave it until the compiler ends. In KiB.
+_GCC = ["--param=ggc-min-heapsize=4194304"]
 
 # .bazelrc has other options for these in --config=asan: see tests/fuzz.
 _FUZZED = [
@@ -51,7 +57,7 @@ def precompiled(attributes, name, by_clang = True, by_asan = True):
             "//third_party:clang_not_precompiled": [],
             "//third_party:asan": clang if by_clang and by_asan else [],
             "//third_party:clang": clang if by_clang else [],
-            "//conditions:default": include,
+            "//conditions:default": include + _GCC,
         }),
         deps = attributes.get("deps", []) + select({
             "//third_party:not_precompiled": [],
