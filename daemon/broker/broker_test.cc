@@ -148,6 +148,36 @@ TEST_F(BrokerTest, StrangersTakeNobodysPlace) {
   EXPECT_EQ(owner.Map("y"), Outcome::kOk);
 }
 
+TEST_F(BrokerTest, ASessionTakesNoMoreThanItsPlaces) {
+  SessionManager::Request request;
+  request.id = "t";
+  request.attach_key = std::string(broker::kKeyBytes, 'k');
+  sessions_->Create(request).value();
+  Broker::Options options;
+  options.max_session_connections = 2;
+  // One that is refused is no stranger any more, nor does it keep a place.
+  options.max_strangers = 1;
+  options.max_connections = 4;
+  Start(options);
+  const BrokerClient one = ConnectAttached();
+  auto two = std::make_unique<BrokerClient>(ConnectAttached());
+  for (int i = 0; i < 10; ++i) {
+    const BrokerClient third = Connect();
+    EXPECT_EQ(third.Attach("s", 'k'), Outcome::kLimit);
+    EXPECT_TRUE(third.HungUp());
+  }
+  // Who does not have the key does not learn of it.
+  EXPECT_EQ(Connect().Attach("s", 'l'), Outcome::kDenied);
+  while (broker_->connections() > 2) std::this_thread::yield();
+  // Others have their places, and those who were there keep them.
+  EXPECT_EQ(Connect().Attach("t", 'k'), Outcome::kOk);
+  EXPECT_EQ(one.Map("y"), Outcome::kOk);
+  EXPECT_EQ(two->Map("y"), Outcome::kOk);
+  two.reset();
+  while (broker_->connections() > 1) std::this_thread::yield();
+  EXPECT_EQ(ConnectAttached().Map("y"), Outcome::kOk);
+}
+
 TEST_F(BrokerTest, WhoDoesNotReadIsCutOff) {
   Start();
   const BrokerClient client = ConnectAttached();
