@@ -1,5 +1,6 @@
 #include "daemon/daemon.h"
 
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,6 +19,9 @@ using config::v1::DaemonConfig;
 
 // How long calls that are open may take to end once the streams have been told to.
 constexpr absl::Duration kShutdownGrace = absl::Seconds(2);
+
+// How long pages of shared buffers may take to be free at the end, when a client holds that up.
+constexpr std::chrono::seconds kReclaimGrace(1);
 
 absl::Duration ToDuration(const google::protobuf::Duration& duration) {
   return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
@@ -173,7 +177,7 @@ void Daemon::StartBroker(const std::string& path) {
   Broker::Options options;
   options.path = absl::StrCat(path, ".mem");
   options.sessions = &node_.sessions();
-  options.budget = SharingBudget::OfThisProcess();
+  options.budget = shared_pages_.budget = SharingBudget::OfThisProcess();
   absl::StatusOr<std::unique_ptr<SocketGuard>> guard = SocketGuard::Acquire(options.path);
   if (!guard.ok()) return without(guard.status());
   absl::StatusOr<std::unique_ptr<Broker>> broker = Broker::Start(std::move(options));
@@ -184,6 +188,13 @@ void Daemon::StartBroker(const std::string& path) {
 }
 
 Daemon::~Daemon() { Stop(); }
+
+Daemon::SharedPages::~SharedPages() {
+  if (budget != nullptr && !budget->AwaitReclaimed(kReclaimGrace)) {
+    PTO_LOG(kWarning, "a client holds up the freeing of shared memory",
+            {{"buffers", budget->reclaiming()}});
+  }
+}
 
 void Daemon::BeginDrain(absl::string_view reason) {
   node_.BeginDrain(reason, absl::ZeroDuration());

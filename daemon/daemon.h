@@ -23,6 +23,7 @@
 #include "daemon/services/session_service.h"
 #include "daemon/shell/file_lock.h"
 #include "daemon/shell/socket_guard.h"
+#include "runtime/chip/shared_file.h"
 
 namespace pto {
 
@@ -61,10 +62,18 @@ class Daemon {
   // what goes wrong is only logged.
   void StartBroker(const std::string& path);
 
+  // Waits at its end, for a while, until the pages of shared buffers are free: afterwards whoever
+  // has them mapped would keep them.
+  struct SharedPages {
+    ~SharedPages();
+    std::shared_ptr<SharingBudget> budget;
+  };
+
   // The guards come first: they go last, when nothing uses their files any more.
   std::unique_ptr<FileLock> state_lock_;
   std::vector<std::unique_ptr<SocketGuard>> guards_;
   std::shared_ptr<Journal> journal_;  // nullptr without a state directory
+  SharedPages shared_pages_;          // goes after the node, which has the buffers
   Node node_;
   Explainer explainer_;
   HealthService health_;

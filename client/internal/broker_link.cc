@@ -206,6 +206,8 @@ bool BrokerLink::Connect(const Deadline& deadline) {
   attach.key = key_;
   const absl::optional<Answer> answer = Exchange(attach, deadline);
   if (!answer.has_value()) return false;
+  // There are too many already. That may change, and is no news until then.
+  if (answer->reply.outcome == Outcome::kLimit) return false;
   MutexLock lock(mutex_);
   pause_ns_ = 0;
   // Another key or user stays another.

@@ -210,6 +210,32 @@ TEST(BrokerLinkTest, WhoIsDeniedDoesNotAskAgain) {
   EXPECT_EQ(broker.connections(), 1);
 }
 
+TEST(BrokerLinkTest, WhoFindsNoPlaceAsksAgainLater) {
+  const FileDescriptor memory = Memory(kBytes);
+  std::atomic<bool> room{false};
+  const FakeBroker broker([&](const Request& request) {
+    Answer answer = Good(request, memory.get());
+    if (!room) answer.reply.outcome = Outcome::kLimit;
+    return answer;
+  });
+  const std::shared_ptr<BrokerLink> link = LinkTo(broker);
+  bool again = false;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(link->Map("b", kBytes, Soon(), &again), nullptr);
+    EXPECT_TRUE(again);
+  }
+  EXPECT_EQ(broker.connections(), 1);
+  room = true;
+  const Deadline late = Deadline::After(absl::Seconds(20));
+  std::shared_ptr<Mapping> mapping;
+  while (mapping == nullptr && !late.Passed()) {
+    mapping = link->Map("b", kBytes, late, &again);
+    std::this_thread::yield();
+  }
+  EXPECT_NE(mapping, nullptr);
+  EXPECT_EQ(broker.connections(), 2);
+}
+
 TEST(BrokerLinkTest, ASilentBrokerTakesNoLongerThanTheDeadline) {
   std::atomic<bool> stop{false};
   const FakeBroker broker([&](const Request&) {

@@ -232,14 +232,14 @@ bool Broker::Answer(uint64_t id, Connection& connection, const broker::Request& 
   reply.number = request.number;
   switch (request.op) {
     case Op::kAttach:
-      reply.outcome = connection.visit.Attach(request);
-      if (reply.outcome == Outcome::kOk) {
-        --strangers_;
-        break;
-      }
+      reply.outcome = Attach(connection, request);
+      if (reply.outcome == Outcome::kOk) break;
       if (Now() >= next_denial_log_ns_) {
         next_denial_log_ns_ = Now() + 1'000'000'000;
-        PTO_LOG(kWarning, "a client may not map the buffers of a session",
+        PTO_LOG(kWarning,
+                reply.outcome == Outcome::kLimit
+                    ? "a session has too many connections to the broker"
+                    : "a client may not map the buffers of a session",
                 {{"session", request.name},
                  {"uid", connection.peer.uid},
                  {"pid", connection.peer.pid}});
@@ -275,6 +275,19 @@ bool Broker::Answer(uint64_t id, Connection& connection, const broker::Request& 
       break;
   }
   return Send(connection.socket.get(), reply, -1);
+}
+
+Outcome Broker::Attach(Connection& connection, const broker::Request& request) {
+  const Outcome outcome = connection.visit.Attach(request);
+  if (outcome != Outcome::kOk) return outcome;
+  --strangers_;
+  // Counted when it matters: attaching is rare, and connections go in many ways. Only now, when it
+  // has shown whose it is.
+  size_t of_session = 0;
+  for (const auto& [id, other] : connections_) {
+    if (other->visit.IsOfSameSession(connection.visit)) ++of_session;
+  }
+  return of_session <= options_.max_session_connections ? Outcome::kOk : Outcome::kLimit;
 }
 
 bool Broker::AnswerMap(Connection& connection, uint64_t number, const MappedBuffer& wanted,

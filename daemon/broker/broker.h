@@ -37,6 +37,8 @@ class Broker {
     // the process may have.
     size_t max_connections = 1024;
     size_t max_strangers = 64;
+    // Attached ones of one session, so that it leaves places for others. A client needs one.
+    size_t max_session_connections = 16;
     // How long a connection may take to attach.
     absl::Duration attach_timeout = absl::Seconds(5);
     // How often connections of ended sessions are looked for.
@@ -73,6 +75,7 @@ class Broker {
   // Reads one message. Returns false when the connection is to be closed.
   bool Receive(uint64_t id, Connection& connection);
   bool Answer(uint64_t id, Connection& connection, const broker::Request& request);
+  broker::Outcome Attach(Connection& connection, const broker::Request& request);
   // Sends a buffer's descriptor, or why not.
   bool AnswerMap(Connection& connection, uint64_t number, const MappedBuffer& wanted,
                  broker::Outcome outcome);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -15,6 +16,7 @@
 #include "proto/broker/message.h"
 #include "runtime/base/file_descriptor.h"
 #include "runtime/base/status_matchers.h"
+#include "runtime/chip/page_reclaimer.h"
 #include "tests/harness/broker_client.h"
 #include "tests/harness/directory.h"
 
@@ -53,7 +55,7 @@ class BrokerTest : public SessionTest {
   }
 
   const Directory directory_;
-  const std::shared_ptr<SharingBudget> budget_ = std::make_shared<SharingBudget>(8, 64 << 20);
+  std::shared_ptr<SharingBudget> budget_ = std::make_shared<SharingBudget>(8, 64 << 20);
   std::shared_ptr<Session> session_;
   std::unique_ptr<Broker> broker_;
 };
@@ -146,6 +148,36 @@ TEST_F(BrokerTest, StrangersTakeNobodysPlace) {
   EXPECT_EQ(owner.Map("y"), Outcome::kOk);
 }
 
+TEST_F(BrokerTest, ASessionTakesNoMoreThanItsPlaces) {
+  SessionManager::Request request;
+  request.id = "t";
+  request.attach_key = std::string(broker::kKeyBytes, 'k');
+  sessions_->Create(request).value();
+  Broker::Options options;
+  options.max_session_connections = 2;
+  // One that is refused is no stranger any more, nor does it keep a place.
+  options.max_strangers = 1;
+  options.max_connections = 4;
+  Start(options);
+  const BrokerClient one = ConnectAttached();
+  auto two = std::make_unique<BrokerClient>(ConnectAttached());
+  for (int i = 0; i < 10; ++i) {
+    const BrokerClient third = Connect();
+    EXPECT_EQ(third.Attach("s", 'k'), Outcome::kLimit);
+    EXPECT_TRUE(third.HungUp());
+  }
+  // Who does not have the key does not learn of it.
+  EXPECT_EQ(Connect().Attach("s", 'l'), Outcome::kDenied);
+  while (broker_->connections() > 2) std::this_thread::yield();
+  // Others have their places, and those who were there keep them.
+  EXPECT_EQ(Connect().Attach("t", 'k'), Outcome::kOk);
+  EXPECT_EQ(one.Map("y"), Outcome::kOk);
+  EXPECT_EQ(two->Map("y"), Outcome::kOk);
+  two.reset();
+  while (broker_->connections() > 1) std::this_thread::yield();
+  EXPECT_EQ(ConnectAttached().Map("y"), Outcome::kOk);
+}
+
 TEST_F(BrokerTest, WhoDoesNotReadIsCutOff) {
   Start();
   const BrokerClient client = ConnectAttached();
@@ -177,6 +209,31 @@ TEST_F(BrokerTest, TheBudgetIsKeptAndReturned) {
   session_->End("the test wants it");
   AwaitFiles(0);
   EXPECT_EQ(engine_->chips()[0].memory->used_bytes(), 0u);
+}
+
+// What a client deletes makes room for what it maps next, though that takes a moment.
+TEST_F(BrokerTest, PagesThatAreBeingFreedAreWaitedFor) {
+  std::promise<void> let_go;
+  PageReclaimer::Options reclaiming;
+  reclaiming.punch = [hanging = let_go.get_future().share()](int, uint64_t) { hanging.wait(); };
+  budget_ = std::make_shared<SharingBudget>(1, 64 << 20, reclaiming);
+  MakeBuffers(*session_, {{"z", 0, 4096}}).value();
+  Start();
+  const BrokerClient client = ConnectAttached();
+  const BrokerClient other = ConnectAttached();
+  ASSERT_EQ(client.Map("z"), Outcome::kOk);
+  session_->RemoveBuffer("z");
+  while (budget_->reclaiming() == 0) std::this_thread::yield();
+  // Not for ever.
+  EXPECT_EQ(client.Map("y"), Outcome::kLimit);
+  ASSERT_TRUE(client.Send(BrokerClient::MapRequest("y")));
+  // When this one is refused the first one has been tried, and still nobody waits for it.
+  ASSERT_THAT(session_->StartRun(FillRequest()), IsOk());
+  EXPECT_EQ(other.Map("x"), Outcome::kBufferInUse);
+  let_go.set_value();
+  const absl::optional<broker::Reply> reply = client.Receive();
+  ASSERT_TRUE(reply.has_value());
+  EXPECT_EQ(reply->outcome, Outcome::kOk);
 }
 
 TEST_F(BrokerTest, ConnectionsOfEndedSessionsGo) {

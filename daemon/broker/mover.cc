@@ -14,7 +14,8 @@ using broker::Outcome;
 
 // Steps of one job before it is another's turn.
 constexpr int kTurn = 64;
-// A run tells its client of its end a moment before it lets go of its buffers. That is waited for.
+// A run tells its client of its end a moment before it lets go of its buffers, and so does who
+// deletes a buffer before its pages are free. That is waited for.
 constexpr int kMostWaits = 200;
 constexpr std::chrono::milliseconds kWait(1);
 
@@ -70,11 +71,15 @@ bool Mover::Step(Job& job, bool* wait) {
       if (session == nullptr || !job.wanted()) {
         outcome = Outcome::kSessionGone;
       } else if (buffer != nullptr) {
+        // Before: what is given back meanwhile comes too late for this step.
+        const bool reclaiming = budget_->reclaiming() > 0;
         const absl::StatusOr<bool> all = session->ShareSome(*buffer, budget_);
         if (all.ok() && !*all) continue;
         outcome = ToOutcome(all.status());
-        if (outcome == Outcome::kBufferInUse && job.waits < kMostWaits &&
-            buffer->in_use.load(std::memory_order_acquire) == 0) {
+        const bool soon_free =
+            outcome == Outcome::kBufferInUse && buffer->in_use.load(std::memory_order_acquire) == 0;
+        const bool soon_room = outcome == Outcome::kLimit && reclaiming;
+        if ((soon_free || soon_room) && job.waits < kMostWaits) {
           ++job.waits;
           *wait = true;
           return false;

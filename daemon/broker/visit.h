@@ -30,6 +30,11 @@ class Visit {
   bool attached() const { return attached_; }
   // Whether the session to which it was attached has ended.
   bool over() const;
+  // Whether both were attached to one session, not only to sessions of the same id.
+  bool IsOfSameSession(const Visit& other) const {
+    return attached_ && other.attached_ && !session_.owner_before(other.session_) &&
+           !other.session_.owner_before(session_);
+  }
 
   // A second one is denied.
   broker::Outcome Attach(const broker::Request& request);

@@ -22,6 +22,7 @@ class FormerRun final : public RunEntry {
   RunStatus Status() const override { return FinalStatus(); }
   void Stop(RunState, const absl::Status&) override {}
   void Tell() override {}
+  void TellStall(RunStall, absl::Time) override {}
 
  protected:
   void OnTurn() override {}

@@ -78,6 +78,12 @@ void ImageRun::Tell() {
   if (const std::shared_ptr<Run> run = this->run()) TellNews(*run);
 }
 
+void ImageRun::TellStall(RunStall stall, absl::Time time) {
+  if (const std::shared_ptr<Run> run = this->run()) {
+    TellNews(*run, StallEvent(std::move(stall), time));
+  }
+}
+
 void ImageRun::CollectNews(Run& run, std::vector<LogEntry>* news) {
   if (!told_queued_) {
     told_queued_ = true;
@@ -94,12 +100,13 @@ void ImageRun::CollectNews(Run& run, std::vector<LogEntry>* news) {
   EventLog::AddTasks(shared_record(), blocks, news);
 }
 
-void ImageRun::TellNews(Run& run) {
+void ImageRun::TellNews(Run& run, absl::optional<LogEntry> last) {
   MutexLock lock(tell_mutex_);
   // The end has told everything.
   if (ended()) return;
   std::vector<LogEntry> news;
   CollectNews(run, &news);
+  if (last.has_value()) news.push_back(*std::move(last));
   if (news.empty()) return;
   if (const std::shared_ptr<Session> session = this->session()) {
     session->log().Append(absl::MakeSpan(news));

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/optional.h"
 #include "daemon/core/domain_uses.h"
 #include "daemon/core/registered_graph.h"
 #include "daemon/core/run_entry.h"
@@ -47,6 +48,7 @@ class ImageRun final : public RunEntry, public RunObserver {
   RunStatus Status() const override;
   void Stop(RunState as, const absl::Status& error) override;
   void Tell() override;
+  void TellStall(RunStall stall, absl::Time time) override;
 
   // The engine's run, or nullptr some time after its end.
   std::shared_ptr<Run> run() const;
@@ -66,7 +68,8 @@ class ImageRun final : public RunEntry, public RunObserver {
   // Adds what is to be told next.
   void CollectNews(Run& run, std::vector<LogEntry>* news)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(tell_mutex_);
-  void TellNews(Run& run);
+  // With `last` after it, if any.
+  void TellNews(Run& run, absl::optional<LogEntry> last = absl::nullopt);
   // Tells the rest of the story and lets go of the run, once. It has ended.
   void Settle();
   absl::Time TimeOf(const Run& run, int64_t ns) const {

@@ -16,6 +16,14 @@ LogEntry RunEntry::StateEvent(RunState state, absl::Time time) const {
   return entry;
 }
 
+LogEntry RunEntry::StallEvent(RunStall stall, absl::Time time) const {
+  stall.run = shared_record();
+  LogEntry entry;
+  entry.time = time;
+  entry.event = std::move(stall);
+  return entry;
+}
+
 RunStatus RunEntry::FinalStatus() const {
   return StatusAt(shared_record(), end_state_, end_sequence_.load(std::memory_order_acquire));
 }

@@ -61,6 +61,9 @@ class RunEntry : public RunTurn, public std::enable_shared_from_this<RunEntry> {
 
   // Tells the session's event log what is new.
   virtual void Tell() = 0;
+  // The same, and then that it does not go on, unless it has ended: nothing is told of a run after
+  // its end. `stall.run` is set here.
+  virtual void TellStall(RunStall stall, absl::Time time) = 0;
   // The client has its answer. Whoever started the run calls this; more than once does no harm.
   virtual void ReleaseNews() {}
 
@@ -82,6 +85,7 @@ class RunEntry : public RunTurn, public std::enable_shared_from_this<RunEntry> {
   RunStatus FinalStatus() const;
   RunStatus EndStatus() const;
   LogEntry StateEvent(RunState state, absl::Time time) const;
+  LogEntry StallEvent(RunStall stall, absl::Time time) const;
 
   // The record is complete, and the run ends like this. Before anybody knows.
   void JournalEnd(RunState state);

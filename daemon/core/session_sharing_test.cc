@@ -1,5 +1,6 @@
 #include <sys/mman.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -72,6 +73,7 @@ TEST_F(SharingTest, NotWhatIsGone) {
   EXPECT_THAT(session_->CheckTransfer(*buffer_), HasReason(reason::kSessionEnded));
   // Nobody but the test holds it any more.
   buffer_.reset();
+  EXPECT_TRUE(budget_->AwaitReclaimed(std::chrono::minutes(1)));
   EXPECT_EQ(budget_->files(), 0u);
   EXPECT_EQ(engine_->chips()[0].memory->used_bytes(), 0u);
 }

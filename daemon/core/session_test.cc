@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "daemon/core/session_testing.h"
@@ -93,6 +95,55 @@ TEST_F(SessionTest, TheLastEventWaitsForTheLastRun) {
   ASSERT_THAT(sessions_->Delete("a", "test"), IsOk());
   EXPECT_FALSE(ended_early);
   EXPECT_TRUE(session->log().ended());
+}
+
+TEST_F(SessionTest, AStallIsNotToldAfterTheRunsEnd) {
+  const std::shared_ptr<Session> session = Create("a");
+  ASSERT_THAT(MakeBuffers(*session, {{"x", 0, 64}}), IsOk());
+  const std::shared_ptr<RunEntry> run = session->StartRun(FillRequest()).value();
+  RunStall stall;
+  stall.verdict = 4;
+  stall.idle = absl::Seconds(30);
+  stall.summary = "it stands still";
+  run->TellStall(stall, clock_.WallTime());
+  std::vector<LogEntry> events = session->log().Read(0, 100);
+  ASSERT_EQ(events.size(), 2u);
+  const RunStall& told = std::get<RunStall>(events[1].event);
+  EXPECT_EQ(told.run->id, run->record().id);
+  EXPECT_EQ(told.verdict, 4);
+  EXPECT_EQ(told.idle, absl::Seconds(30));
+  EXPECT_EQ(told.summary, "it stands still");
+  EXPECT_EQ(events[1].time, clock_.WallTime());
+  RunAll();
+  // Whoever noticed the stall comes too late.
+  run->TellStall(stall, clock_.WallTime());
+  events = session->log().Read(0, 100);
+  ASSERT_TRUE(std::holds_alternative<RunEvent>(events.back().event));
+  EXPECT_EQ(std::get<RunEvent>(events.back().event).state, RunState::kSucceeded);
+}
+
+// The two come from different threads.
+TEST_F(SessionTest, AStallAndTheEndDoNotMeet) {
+  const std::shared_ptr<Session> session = Create("a");
+  ASSERT_THAT(MakeBuffers(*session, {{"x", 0, 64}}), IsOk());
+  for (int round = 0; round < 200; ++round) {
+    const uint64_t before = session->log().last_sequence();
+    const std::shared_ptr<RunEntry> run = session->StartRun(FillRequest()).value();
+    std::atomic<bool> begun{false};
+    std::thread watcher([&] {
+      do {
+        run->TellStall({}, clock_.WallTime());
+        begun = true;
+      } while (!run->ended());
+      run->TellStall({}, clock_.WallTime());
+    });
+    while (!begun) std::this_thread::yield();
+    RunAll();
+    watcher.join();
+    const std::vector<LogEntry> events = session->log().Read(before, 1'000'000);
+    ASSERT_TRUE(std::holds_alternative<RunEvent>(events.back().event)) << round;
+    ASSERT_EQ(std::get<RunEvent>(events.back().event).state, RunState::kSucceeded);
+  }
 }
 
 TEST_F(SessionTest, ChosenIdsAndOwnIdsDoNotMeet) {

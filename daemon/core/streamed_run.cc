@@ -289,6 +289,10 @@ RunStatus StreamedRun::Status() const {
 
 void StreamedRun::Tell() { TellNews(); }
 
+void StreamedRun::TellStall(RunStall stall, absl::Time time) {
+  TellNews(StallEvent(std::move(stall), time));
+}
+
 void StreamedRun::CollectNews(std::vector<LogEntry>* news) {
   if (!told_queued_) {
     told_queued_ = true;
@@ -305,12 +309,13 @@ void StreamedRun::CollectNews(std::vector<LogEntry>* news) {
   EventLog::AddTasks(shared_record(), blocks, news);
 }
 
-void StreamedRun::TellNews() {
+void StreamedRun::TellNews(absl::optional<LogEntry> last) {
   MutexLock lock(tell_mutex_);
   // The end has told everything.
   if (ended()) return;
   std::vector<LogEntry> news;
   CollectNews(&news);
+  if (last.has_value()) news.push_back(*std::move(last));
   if (news.empty()) return;
   if (const std::shared_ptr<Session> session = this->session()) {
     session->log().Append(absl::MakeSpan(news));

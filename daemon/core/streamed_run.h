@@ -59,6 +59,7 @@ class StreamedRun final : public RunEntry, public OpenRunObserver {
   RunStatus Status() const override;
   void Stop(RunState as, const absl::Status& error) override;
   void Tell() override;
+  void TellStall(RunStall stall, absl::Time time) override;
 
   std::string name() const override { return record().name(); }
   bool held_back() const override { return held_back_.load(std::memory_order_relaxed); }
@@ -101,7 +102,8 @@ class StreamedRun final : public RunEntry, public OpenRunObserver {
   void Hold(const std::vector<std::shared_ptr<SessionBuffer>>& buffers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(block_mutex_);
   void CollectNews(std::vector<LogEntry>* news) ABSL_EXCLUSIVE_LOCKS_REQUIRED(tell_mutex_);
-  void TellNews();
+  // With `last` after it, if any.
+  void TellNews(absl::optional<LogEntry> last = absl::nullopt);
   absl::Time TimeOf(int64_t ns) const {
     return record().create_time + absl::Nanoseconds(ns - run_->accepted_ns());
   }

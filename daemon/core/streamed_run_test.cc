@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "daemon/core/session_testing.h"
@@ -99,6 +100,22 @@ TEST_F(StreamedRunTest, ItIsARunOfItsSession) {
   RunTerms again;
   again.id = "o";
   EXPECT_THAT(session_->StartOpenRun(again), HasReason(reason::kRunIdUsed));
+}
+
+TEST_F(StreamedRunTest, AStallIsToldAfterWhatItHasDoneAndNotAfterItsEnd) {
+  Open open = Begin("o");
+  ASSERT_THAT(open.Add({0}), IsOk());
+  RunAll();
+  open.run->TellStall({}, clock_.WallTime());
+  std::vector<LogEntry> events = session_->log().Read(0, 100);
+  ASSERT_EQ(events.size(), 4u);
+  EXPECT_TRUE(std::holds_alternative<TaskBlock>(events[2].event));
+  EXPECT_TRUE(std::holds_alternative<RunStall>(events[3].event));
+  open.run->Close();
+  open.run->TellStall({}, clock_.WallTime());
+  events = session_->log().Read(0, 100);
+  ASSERT_EQ(events.size(), 5u);
+  EXPECT_EQ(std::get<RunEvent>(events[4].event).state, RunState::kSucceeded);
 }
 
 TEST_F(StreamedRunTest, BlocksAndRunsWaitForEachOther) {

@@ -226,17 +226,13 @@ void Explainer::TellStall(const v1::ExplainRunResponse& stalled) const {
   const absl::StatusOr<std::shared_ptr<Session>> session = node_.sessions().Find(name->session);
   if (!session.ok()) return;
   const absl::StatusOr<std::shared_ptr<RunEntry>> entry = (*session)->FindRun(name->id);
-  if (!entry.ok() || (*entry)->ended()) return;
-  // What it has done so far comes first.
-  (*entry)->Tell();
-  LogEntry event;
-  event.time = node_.clock().WallTime();
-  event.event =
-      RunStall{std::shared_ptr<const RunRecord>(*entry, &(*entry)->record()), stalled.verdict(),
-               absl::Seconds(stalled.since_last_progress().seconds()) +
-                   absl::Nanoseconds(stalled.since_last_progress().nanos()),
-               stalled.summary()};
-  (*session)->log().Append(absl::MakeSpan(&event, 1));
+  if (!entry.ok()) return;
+  RunStall stall;
+  stall.verdict = stalled.verdict();
+  stall.idle = absl::Seconds(stalled.since_last_progress().seconds()) +
+               absl::Nanoseconds(stalled.since_last_progress().nanos());
+  stall.summary = stalled.summary();
+  (*entry)->TellStall(std::move(stall), node_.clock().WallTime());
 }
 
 // ---- dumps

@@ -42,7 +42,8 @@ enum class Outcome : uint32_t {
   kBufferInUse = 4,
   // A region that this connection does not have.
   kRegionUnknown = 5,
-  // No more memory or descriptors can be shared.
+  // No more memory or descriptors can be shared; of kAttach: the session has too many connections.
+  // Later there may be room.
   kLimit = 6,
 };
 

@@ -52,8 +52,9 @@ void SharingBudget::GiveBack(uint64_t bytes) {
   files_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-SharedFile::SharedFile(int descriptor, uint64_t bytes, std::shared_ptr<SharingBudget> budget)
-    : descriptor_(descriptor), bytes_(bytes), budget_(std::move(budget)) {}
+SharedFile::SharedFile(FileDescriptor descriptor, uint64_t bytes,
+                       std::shared_ptr<SharingBudget> budget)
+    : descriptor_(std::move(descriptor)), bytes_(bytes), budget_(std::move(budget)) {}
 
 absl::StatusOr<std::unique_ptr<SharedFile>> SharedFile::Create(
     uint64_t bytes, std::shared_ptr<SharingBudget> budget) {
@@ -63,32 +64,35 @@ absl::StatusOr<std::unique_ptr<SharedFile>> SharedFile::Create(
                               " are, in ", budget->files(), " buffers"))
         .Limit("shared_bytes", budget->max_bytes_, budget->bytes(), bytes);
   }
-  const int descriptor = memfd_create("ptod-buffer", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (descriptor < 0) {
+  FileDescriptor descriptor(memfd_create("ptod-buffer", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!descriptor.valid()) {
     const absl::Status status = HostRefuses(bytes, "memfd_create");
     budget->GiveBack(bytes);
     return status;
   }
   // From here on the object cleans up.
-  std::unique_ptr<SharedFile> file(new SharedFile(descriptor, bytes, std::move(budget)));
-  if (ftruncate(descriptor, static_cast<off_t>(bytes)) != 0) return HostRefuses(bytes, "ftruncate");
+  std::unique_ptr<SharedFile> file(new SharedFile(std::move(descriptor), bytes, std::move(budget)));
+  if (ftruncate(file->descriptor(), static_cast<off_t>(bytes)) != 0) {
+    return HostRefuses(bytes, "ftruncate");
+  }
   // Not even its owner can shrink it: a page that is gone would be a SIGBUS for whoever uses it.
   constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-  if (fcntl(descriptor, F_ADD_SEALS, kSeals) != 0) return HostRefuses(bytes, "F_ADD_SEALS");
+  if (fcntl(file->descriptor(), F_ADD_SEALS, kSeals) != 0) {
+    return HostRefuses(bytes, "F_ADD_SEALS");
+  }
   return file;
 }
 
 SharedFile::~SharedFile() {
   // Closing alone would leave the pages to whoever has them mapped, and charged to us.
-  fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes_));
-  close(descriptor_);
-  budget_->GiveBack(bytes_);
+  budget_->reclaimer_.Reclaim(std::move(descriptor_), bytes_,
+                              [budget = budget_, bytes = bytes_] { budget->GiveBack(bytes); });
 }
 
 absl::Status SharedFile::Reserve(uint64_t offset, uint64_t bytes) {
   int result = 0;
   do {
-    result = fallocate(descriptor_, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+    result = fallocate(descriptor(), 0, static_cast<off_t>(offset), static_cast<off_t>(bytes));
   } while (result != 0 && errno == EINTR);
   return result == 0 ? absl::OkStatus() : HostRefuses(bytes, "fallocate");
 }
@@ -96,7 +100,7 @@ absl::Status SharedFile::Reserve(uint64_t offset, uint64_t bytes) {
 absl::Status SharedFile::TakeOver(std::byte* address, uint64_t offset, uint64_t bytes) {
   for (uint64_t done = 0; done < bytes;) {
     const ssize_t count =
-        pwrite(descriptor_, address + done, bytes - done, static_cast<off_t>(offset + done));
+        pwrite(descriptor(), address + done, bytes - done, static_cast<off_t>(offset + done));
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return HostRefuses(bytes, "pwrite");
     done += static_cast<uint64_t>(count);
@@ -104,7 +108,7 @@ absl::Status SharedFile::TakeOver(std::byte* address, uint64_t offset, uint64_t 
   // With its page tables filled, so that the first run pays nothing for them.
   const void* const mapped =
       mmap(address, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE,
-           descriptor_, static_cast<off_t>(offset));
+           descriptor(), static_cast<off_t>(offset));
   return mapped == address ? absl::OkStatus() : HostRefuses(bytes, "mmap");
 }
 

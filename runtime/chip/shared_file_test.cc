@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <future>
 #include <memory>
 
 #include "gmock/gmock.h"
@@ -16,6 +18,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 #include "runtime/chip/device_memory.h"
+#include "runtime/chip/page_reclaimer.h"
 
 namespace pto {
 namespace {
@@ -25,6 +28,7 @@ using ::pto::testing::IsOk;
 
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr std::chrono::minutes kLong(1);
 
 std::shared_ptr<SharingBudget> Plenty() { return std::make_shared<SharingBudget>(8, 64 * kMiB); }
 
@@ -96,10 +100,33 @@ TEST(SharedFileTest, TheBudgetIsKept) {
     EXPECT_THAT(SharedFile::Create(kPage, budget), HasReason(reason::kChipMemoryExhausted));
     EXPECT_EQ(budget->files(), 2u);
     EXPECT_EQ(budget->bytes(), 7 * kPage);
+    EXPECT_EQ(budget->reclaiming(), 0u);
   }
+  EXPECT_TRUE(budget->AwaitReclaimed(kLong));
   EXPECT_EQ(budget->files(), 0u);
   EXPECT_EQ(budget->bytes(), 0u);
   EXPECT_THAT(SharedFile::Create(8 * kPage, budget), IsOk());
+}
+
+// As a client can bring it about, by a write to the file that does not end.
+TEST(SharedFileTest, WhoFreesDoesNotWaitAndPagesCountUntilTheyAreFree) {
+  std::promise<void> let_go;
+  PageReclaimer::Options options;
+  options.punch = [hanging = let_go.get_future().share()](int, uint64_t) { hanging.wait(); };
+  const auto budget = std::make_shared<SharingBudget>(8, 8 * kPage, options);
+  {
+    const auto file = SharedFile::Create(6 * kPage, budget);
+    ASSERT_THAT(file, IsOk());
+  }
+  EXPECT_EQ(budget->reclaiming(), 1u);
+  EXPECT_EQ(budget->files(), 1u);
+  EXPECT_EQ(budget->bytes(), 6 * kPage);
+  EXPECT_THAT(SharedFile::Create(3 * kPage, budget), HasReason(reason::kChipMemoryExhausted));
+  let_go.set_value();
+  EXPECT_TRUE(budget->AwaitReclaimed(kLong));
+  EXPECT_EQ(budget->files(), 0u);
+  EXPECT_EQ(budget->bytes(), 0u);
+  EXPECT_THAT(SharedFile::Create(3 * kPage, budget), IsOk());
 }
 
 TEST(ShareTest, ABlockKeepsItsAddressAndContents) {
@@ -173,6 +200,7 @@ TEST(ShareTest, ItsEndTakesThePagesBack) {
   EXPECT_EQ(view[0], std::byte{9});
   block.reset();
   EXPECT_EQ(memory->used_bytes(), 0u);
+  EXPECT_TRUE(budget->AwaitReclaimed(kLong));
   EXPECT_EQ(budget->files(), 0u);
   struct stat found = {};
   ASSERT_EQ(fstat(kept, &found), 0);

@@ -1,10 +1,14 @@
 // A client of the memory broker that does what it must not: nothing it does harms the daemon.
 
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -182,6 +186,87 @@ TEST_F(HostileTest, AClientThatKeepsEverythingKeepsNoneOfTheDaemonsMemory) {
     }));
   }
   EXPECT_TRUE(Eventually([&] { return GetChip(api(), 0).memory_used_bytes() == kBytes; }));
+}
+
+// Memory of which no page ever comes while the object is there.
+class NeverThere {
+ public:
+  NeverThere()
+      : faults_(static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK))),
+        data_(mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+    uffdio_api api = {};
+    api.api = UFFD_API;
+    uffdio_register range = {};
+    range.range = {reinterpret_cast<uintptr_t>(data_), kSize};
+    range.mode = UFFDIO_REGISTER_MODE_MISSING;
+    works_ = faults_.valid() && ioctl(faults_.get(), UFFDIO_API, &api) == 0 &&
+             ioctl(faults_.get(), UFFDIO_REGISTER, &range) == 0;
+  }
+  ~NeverThere() { munmap(data_, kSize); }
+  NeverThere(const NeverThere&) = delete;
+  NeverThere& operator=(const NeverThere&) = delete;
+
+  // Not everybody may make the kernel wait.
+  bool works() const { return works_; }
+  const void* data() const { return data_; }
+  // Waits until somebody waits for it.
+  void AwaitFault() const {
+    pollfd ready = {faults_.get(), POLLIN, 0};
+    EXPECT_EQ(poll(&ready, 1, 20'000), 1);
+    EXPECT_EQ(ready.revents, POLLIN);
+  }
+  // Now it is memory as any other.
+  void LetGo() { faults_ = FileDescriptor(); }
+
+  static constexpr uint64_t kSize = 4096;
+
+ private:
+  FileDescriptor faults_;
+  void* const data_;
+  bool works_ = false;
+};
+
+uint64_t PagesOf(const FileDescriptor& file) {
+  struct stat found = {};
+  EXPECT_EQ(fstat(file.get(), &found), 0);
+  return static_cast<uint64_t>(found.st_blocks);
+}
+
+// The daemon takes the pages out of a buffer's file, and has to wait for a write to it.
+TEST_F(HostileTest, AWriteThatDoesNotEndHoldsUpNobody) {
+  NeverThere source;
+  if (!source.works()) GTEST_SKIP() << "no userfaultfd here";
+  const size_t files = daemon_.OpenFiles();
+  const auto remove = [&](const std::string& id) {
+    v1::DeleteBuffersRequest request;
+    request.add_names(absl::StrCat(session_, "/buffers/", id));
+    EXPECT_THAT(Call(*api().buffer, &v1::BufferService::Stub::DeleteBuffers, request), IsOk());
+  };
+  {
+    const BrokerClient client = Attached();
+    FileDescriptor held;
+    ASSERT_EQ(client.Map("out", &held), Outcome::kOk);
+    std::thread writer([&] {
+      EXPECT_EQ(write(held.get(), source.data(), NeverThere::kSize),
+                static_cast<ssize_t>(NeverThere::kSize));
+    });
+    source.AwaitFault();
+    remove("out");
+    // Other buffers come, are used and go as always.
+    for (int round = 0; round < 3; ++round) {
+      MakeBuffer(api(), session_, "out", kBytes);
+      FileDescriptor other;
+      EXPECT_EQ(client.Map("out", &other), Outcome::kOk);
+      RunFill(round);
+      remove("out");
+      EXPECT_TRUE(Eventually([&] { return PagesOf(other) == 0; }));
+    }
+    EXPECT_GT(PagesOf(held), 0u);
+    source.LetGo();
+    writer.join();
+    EXPECT_TRUE(Eventually([&] { return PagesOf(held) == 0; }));
+  }
+  ExpectNothingLeft(files);
 }
 
 TEST_F(HostileTest, GarbageFloodsAndSilenceStopNobody) {
