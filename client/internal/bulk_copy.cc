@@ -2,6 +2,9 @@
 
 #include <cstdint>
 #include <cstring>
+#include <optional>
+#include <system_error>
+#include <thread>
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -40,15 +43,38 @@ void CopyBackward(std::byte* to, const std::byte* from, size_t bytes) {
 }
 #endif
 
-}  // namespace
-
-void BulkCopy(std::byte* to, const std::byte* from, size_t bytes) {
+void CopyAlone(std::byte* to, const std::byte* from, size_t bytes) {
 #if defined(__SSE2__)
   const size_t ahead =
       (reinterpret_cast<uintptr_t>(to) - reinterpret_cast<uintptr_t>(from)) % kPage;
   if (ahead > 0 && ahead < kNear && bytes >= kPage) return CopyBackward(to, from, bytes);
 #endif
   std::memcpy(to, from, bytes);
+}
+
+// A thread that copies, unless the system has none to give.
+std::optional<std::thread> StartCopy(std::byte* to, const std::byte* from, size_t bytes) {
+  try {
+    return std::thread([=] { CopyAlone(to, from, bytes); });
+  } catch (const std::system_error&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+void BulkCopy(std::byte* to, const std::byte* from, size_t bytes) {
+  if (bytes < kSharedBytes || std::thread::hardware_concurrency() < 2) {
+    return CopyAlone(to, from, bytes);
+  }
+  const size_t first = bytes / 2 / kPage * kPage;
+  std::optional<std::thread> second = StartCopy(to + first, from + first, bytes - first);
+  CopyAlone(to, from, first);
+  if (second.has_value()) {
+    second->join();
+  } else {
+    CopyAlone(to + first, from + first, bytes - first);
+  }
 }
 
 }  // namespace pto::internal

@@ -10,6 +10,11 @@ namespace pto::internal {
 // load for one that needs the store just before it, and memcpy falls to a third of its speed. That
 // is the common case: shared memory begins with a page, and what malloc gives 16 bytes after one.
 // Such blocks are copied from their end to their beginning.
+//
+// One thread does not use all that memory can do. From kSharedBytes on a second one, made for it,
+// copies half.
 void BulkCopy(std::byte* to, const std::byte* from, size_t bytes);
+
+inline constexpr size_t kSharedBytes = size_t{16} << 20;
 
 }  // namespace pto::internal

@@ -1,5 +1,6 @@
 #include "client/internal/bulk_copy.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -30,6 +31,23 @@ TEST(BulkCopyTest, CopiesEveryByteAndNoOther) {
               << "byte " << i << " of " << bytes << ", " << ahead << " ahead";
         }
       }
+    }
+  }
+}
+
+// What two threads copy has no seam, and nothing around it is touched.
+TEST(BulkCopyTest, CopiesLargeBlocks) {
+  std::vector<std::byte> from(kSharedBytes + 4 * kPage);
+  for (size_t i = 0; i < from.size(); ++i) from[i] = std::byte(i * 7 % 251 + 1);
+  for (const size_t ahead : {0, 16}) {
+    for (const size_t bytes : {kSharedBytes - 1, kSharedBytes, kSharedBytes + 4097}) {
+      std::vector<std::byte> to(kSharedBytes + 4 * kPage);
+      const auto place = reinterpret_cast<uintptr_t>(from.data()) + ahead;
+      const size_t target = (place - reinterpret_cast<uintptr_t>(to.data())) % kPage;
+      BulkCopy(to.data() + target, from.data(), bytes);
+      std::vector<std::byte> expected(to.size());
+      std::copy_n(from.begin(), bytes, expected.begin() + static_cast<ptrdiff_t>(target));
+      EXPECT_TRUE(to == expected) << bytes << " bytes, " << ahead << " ahead";
     }
   }
 }

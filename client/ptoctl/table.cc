@@ -37,7 +37,8 @@ std::string Table::Format() const {
       line.append(widths[i] - Width(row[i]) + 2, ' ');
     }
     line.resize(line.find_last_not_of(' ') + 1);
-    out += line + '\n';
+    out += line;
+    out += '\n';
   }
   return out;
 }

@@ -17,6 +17,20 @@ std::shared_ptr<TaskRecord[]> CopyOf(const RecordBlock& block, size_t capacity) 
   return copy;
 }
 
+// Writes how far each task but the first is from the one before. Returns whether all are as near as
+// that has room for.
+bool PutDistances(absl::Span<const uint32_t> tasks, int16_t* distances) {
+  // Without a value that goes from one turn to the next, so that the compiler takes many at once.
+  int32_t too_far = 0;
+  for (size_t i = 1; i < tasks.size(); ++i) {
+    const auto distance = static_cast<int32_t>(tasks[i] - tasks[i - 1]);
+    const auto kept = static_cast<int16_t>(distance);
+    distances[i] = kept;
+    too_far |= distance ^ kept;
+  }
+  return too_far == 0;
+}
+
 }  // namespace
 
 size_t RecordBlocks::Filling::MakeRoom(size_t count) {
@@ -135,15 +149,8 @@ std::byte* RecordBlocks::KeptRow::Keep(const TaskRow& row, std::byte* memory) {
   }
 
   auto* const near = reinterpret_cast<int16_t*>(memory);
-  int32_t too_far = 0;
-  uint32_t before = first_task;
-  for (size_t i = 0; i < row.tasks.size(); ++i) {
-    const auto distance = static_cast<int32_t>(row.tasks[i] - before);
-    near[i] = static_cast<int16_t>(distance);
-    too_far |= distance ^ near[i];
-    before = row.tasks[i];
-  }
-  if (too_far == 0) {
+  near[0] = 0;
+  if (PutDistances(row.tasks, near)) {
     distances = {near, row.tasks.size()};
     memory += row.tasks.size() * sizeof(int16_t);
   } else {

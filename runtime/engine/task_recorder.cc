@@ -42,8 +42,8 @@ TaskRecorder::Written TaskRecorder::Finish(int64_t now_ns, uint64_t now_ticks,
   }
   const uint32_t row_count = std::exchange(row_count_, 0);
   Begin(now_ns, now_ticks);
-  return {absl::MakeConstSpan(records_).first(count),
-          absl::MakeConstSpan(row_tasks_).first(row_count), finished_marks_};
+  return {absl::MakeConstSpan(records_).first(count), absl::MakeConstSpan(row_tasks_, row_count),
+          finished_marks_};
 }
 
 }  // namespace pto

@@ -38,15 +38,13 @@ class TaskRecorder {
 
   bool empty() const { return count_ == 0 && row_count_ == 0; }
   // Whether there is no room for another one, in the row or beside it.
-  bool full() const { return count_ == kCapacity || row_count_ == kRowCapacity; }
+  bool full() const { return count_ == kCapacity || row_full(); }
 
   // ---- the row: comes behind what was added otherwise
   bool has_row() const { return row_count_ > 0; }
+  bool row_full() const { return row_count_ == kRowCapacity; }
   // A task has ended well. Not when it is full.
-  void AddToRow(uint32_t task) {
-    if (row_tasks_.empty()) row_tasks_.resize(kRowCapacity);
-    row_tasks_[row_count_++] = task;
-  }
+  void AddToRow(uint32_t task) { row_tasks_[row_count_++] = task; }
   // How many have been added since the last mark.
   uint32_t unmarked() const {
     return row_count_ - (row_marks_.empty() ? 0 : row_marks_.back().end);
@@ -97,10 +95,11 @@ class TaskRecorder {
   // complemented, and so negative.
   std::vector<TaskRecord> records_;
   size_t count_ = 0;
-  std::vector<uint32_t> row_tasks_;
   uint32_t row_count_ = 0;
   std::vector<TaskRow::Mark> row_marks_;       // in ticks since the base
   std::vector<TaskRow::Mark> finished_marks_;  // in ns
+  // Last, and not initialised: all else is on a line or two of the cache.
+  uint32_t row_tasks_[kRowCapacity];
 };
 
 }  // namespace pto

@@ -81,7 +81,7 @@ class Worker {
   static constexpr uint32_t kMaxBatch = 512;
   // Of short tasks one of so many is measured, to learn its kernel's pace and for the records of
   // all; a power of two.
-  static constexpr uint32_t kMeasureOneOf = 16;
+  static constexpr uint32_t kMeasureOneOf = 32;
 
   // Of `count_`, for tasks that take so long.
   static uint32_t MeasureMask(uint64_t ticks);

@@ -150,7 +150,7 @@ void Worker::RunPlain() {
       } else if (timed_) {
         recorder_.AddToRow(task);
       }
-      if (recorder_.full()) [[unlikely]] {
+      if (recorder_.row_full()) [[unlikely]] {
         Flush();
       }
       next = ReleasePlain(graph, task);

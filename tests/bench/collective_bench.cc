@@ -36,16 +36,16 @@ struct Flags {
   std::string only;
   uint64_t largest = UINT64_MAX;
   uint32_t ranks = 0;
-  int rounds = 2;
+  int rounds = 5;
 };
 
 struct Effort {
   double engine_seconds = 0.12;
   int program_ms = 120;
-  int rounds = 2;
+  int rounds = 5;
 };
 
-// Lowest microseconds of each case, by side: "engine", "independent" and the programs' names.
+// Microseconds of each case, by side: "engine", "independent" and the programs' names.
 using Times = std::map<std::string, std::map<std::string, Rounds>>;
 
 Target EngineTarget(const Case& measured) {
@@ -76,14 +76,14 @@ void AddLines(const Case& measured, const std::map<std::string, Rounds>& times, 
   for (const char* const mpi : {"openmpi", "mpich"}) {
     const auto found = times.find(mpi);
     if (found == times.end()) continue;
-    report.Add({absl::StrCat(measured.name(), "_", mpi), found->second.lowest(), "us"});
-    if (better.empty() || found->second.lowest() < times.at(better).lowest()) better = mpi;
+    report.Add({absl::StrCat(measured.name(), "_", mpi), found->second.median(), "us"});
+    if (better.empty() || found->second.median() < times.at(better).median()) better = mpi;
   }
   const auto add = [&](const char* side, absl::optional<Target> target) {
-    Line line{absl::StrCat(measured.name(), "_", side), times.at(side).lowest(), "us"};
+    Line line{absl::StrCat(measured.name(), "_", side), times.at(side).median(), "us"};
     if (!better.empty()) {
       line.against = better;
-      line.against_value = times.at(better).lowest();
+      line.against_value = times.at(better).median();
       line.target = target;
     }
     report.Add(line);
@@ -98,7 +98,7 @@ void AddMemoryLine(const Case& measured, const std::map<std::string, Rounds>& ti
                    double memory_rate, Report& report) {
   if (measured.bytes < 16 << 20) return;
   Line line{absl::StrCat(measured.name(), "_engine_moves"),
-            static_cast<double>(measured.moved_bytes()) / times.at("engine").lowest() * 1e-3,
+            static_cast<double>(measured.moved_bytes()) / times.at("engine").median() * 1e-3,
             "GB/s", "memcpy of two threads", memory_rate * 1e-9};
   if (measured.op == Op::kAllReduce && measured.ranks == 2) line.target = Target::AtLeast(0.6);
   report.Add(line);
@@ -143,7 +143,7 @@ int Main(int argc, char** argv) {
   app.add_option("--largest", flags.largest, "leaves out what has more bytes")->type_name("BYTES");
   app.add_option("--ranks", flags.ranks, "only 2, 4 or 8 ranks (default all)")
       ->check(CLI::IsMember({2, 4, 8}));
-  app.add_option("--rounds", flags.rounds, "rounds of each (default 2)")
+  app.add_option("--rounds", flags.rounds, "rounds of each (default 5)")
       ->check(CLI::PositiveNumber);
   try {
     app.parse(argc, argv);
