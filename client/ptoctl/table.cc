@@ -18,7 +18,7 @@ Table::Table(std::vector<std::string> header) { rows_.push_back(std::move(header
 
 void Table::Add(std::vector<std::string> row) {
   for (std::string& cell : row) {
-    if (cell.empty()) cell = "-";
+    if (cell.empty()) cell.push_back('-');
   }
   row.resize(rows_[0].size());
   rows_.push_back(std::move(row));
