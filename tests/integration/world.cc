@@ -131,8 +131,15 @@ void CancelRun(Api& api, const std::string& run) {
 }
 
 void WaitUntilRunning(Api& api, const std::string& run) {
-  EXPECT_TRUE(Eventually([&] { return GetRun(api, run).state() != v1::Run::QUEUED; }))
-      << run << " does not start";
+  v1::GetRunRequest request;
+  request.set_name(run);
+  const auto started = [&] {
+    const auto now = Call(*api.run, &v1::RunService::Stub::GetRun, request);
+    // That an open run's stream has begun is not known until its header has come.
+    if (!now.ok()) return false;
+    return now->state() != v1::Run::QUEUED;
+  };
+  EXPECT_TRUE(Eventually(started)) << run << " does not start";
 }
 
 v1::Node GetNode(Api& api) {
