@@ -22,7 +22,7 @@ _PRECOMPILED = [
 # freed: more work than to leave it until the compiler ends. In KiB.
 _GCC = ["--param=ggc-min-heapsize=4194304"]
 
-# .bazelrc has other options for these in --config=asan: see tests/fuzz.
+# .bazelrc has other options for these in --config=asan, but for their tests: see tests/fuzz.
 _FUZZED = [
     "client/job/",
     "daemon/broker/",
@@ -33,34 +33,39 @@ _FUZZED = [
     "tests/fuzz/",
 ]
 
-def precompiled(attributes, name, by_clang = True, by_asan = True):
+def _include(header):
+    return ["-include", "$(GENDIR)/third_party/precompiled/%s.h" % header]
+
+def _by_clang(header):
+    # Of what is in the header, Clang would list generated files by names that Bazel does not know.
+    # The -MD from Bazel is without use then.
+    return _include(header) + ["-MMD", "-Wno-unused-command-line-argument"]
+
+def precompiled(attributes, name, by_clang = True, by_asan = None):
     """Lets a rule use a header of //third_party/precompiled.
 
     Args:
       attributes: the rule's, without copts.
       name: of the header.
       by_clang: whether Clang uses it too. It cannot where .bazelrc says `-fno-sanitize`.
-      by_asan: whether --config=asan does.
+      by_asan: the name of the one for --config=asan, if that is another.
 
     Returns:
       the attributes to give to the rule.
     """
-    include = ["-include", "$(GENDIR)/third_party/precompiled/%s.h" % name]
-
-    # Of what is in the header, Clang would list generated files by names that Bazel does not
-    # know. The -MD from Bazel is without use then.
-    clang = include + ["-MMD", "-Wno-unused-command-line-argument"]
+    by_asan = by_asan or name
     return dict(
         attributes,
         copts = select({
             "//third_party:not_precompiled": [],
             "//third_party:clang_not_precompiled": [],
-            "//third_party:asan": clang if by_clang and by_asan else [],
-            "//third_party:clang": clang if by_clang else [],
-            "//conditions:default": include + _GCC,
+            "//third_party:asan": _by_clang(by_asan) if by_clang else [],
+            "//third_party:clang": _by_clang(name) if by_clang else [],
+            "//conditions:default": _include(name) + _GCC,
         }),
         deps = attributes.get("deps", []) + select({
             "//third_party:not_precompiled": [],
+            "//third_party:asan": ["//third_party/precompiled:" + by_asan],
             "//conditions:default": ["//third_party/precompiled:" + name],
         }),
     )
@@ -73,8 +78,10 @@ def _usual(attributes, test = False):
         return attributes  # it is not for other options, nor for C
     package = native.package_name() + "/"
     _, usual, tests = [p for p in _PRECOMPILED if package.startswith(p[0])][0]
+    if test:
+        return precompiled(attributes, tests)
     fuzzed = [p for p in _FUZZED if package.startswith(p)]
-    return precompiled(attributes, tests if test else usual, by_asan = not fuzzed)
+    return precompiled(attributes, usual, by_asan = usual + "_fuzzed" if fuzzed else None)
 
 def cc_library(**attributes):
     native.cc_library(**_usual(attributes))
