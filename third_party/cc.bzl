@@ -11,9 +11,9 @@ _PRECOMPILED = [
     ("daemon/services/", "api", "api_test"),
     ("daemon/", "rpc", "rpc_test"),
     ("proto/", "rpc", "rpc_test"),
-    ("tests/bench/collectives/", "base", "base_test"),
-    ("tests/bench/engine/", "base", "base_test"),
-    ("tests/collectives/", "base", "base_test"),
+    ("tests/bench/collectives/", "rpc", "rpc_test"),
+    ("tests/bench/engine/", "rpc", "rpc_test"),
+    ("tests/collectives/", "rpc", "rpc_test"),
     ("tests/", "api", "api_test"),
     ("", "base", "base_test"),
 ]
