@@ -56,10 +56,11 @@ flags=(--config=asan --disk_cache="$cache" --noshow_loading_progress)
 tests=("${chosen[@]/#/\/\/tests\/fuzz:}")
 tests=("${tests[@]/%/_fuzz_test}")
 
-# The tests of the suite, but for their time and for what they leave behind.
+# The tests of the suite, but for their time and for what they leave behind. As many at a time as
+# was said, also where that is more than .bazelrc and the processors would allow.
 status=0
 bazel test "${flags[@]}" --keep_going --cache_test_results=no --test_output=summary \
-  --local_test_jobs="$jobs" --test_timeout=$((seconds + 300)) \
+  --jobs="$jobs" --local_test_jobs="$jobs" --local_cpu_resources="$jobs" --test_timeout=$((seconds + 300)) \
   --test_env=PTOD_FUZZ_SECONDS="$seconds" --test_env=PTOD_FUZZ_DIR="$kept" \
   --sandbox_writable_path="$kept" "${tests[@]}" || status=$?
 logs=$(bazel info --config=asan bazel-testlogs 2>/dev/null) || fail "bazel info failed"
