@@ -190,7 +190,8 @@ TEST(CommandTest, SaysWhatIsWrong) {
 
 TEST(CommandTest, ARepeatedOptionLeavesTheWordsThatFollow) {
   Tool tool;
-  EXPECT_EQ(tool.root.Parse({"jobs", "run", "--out", "a", "--out", "b", "x"}).kind,
+  // CLI11 itself leaves only the last words, as many as it still needs.
+  EXPECT_EQ(tool.root.Parse({"jobs", "run", "--out", "a", "--out", "b", "x", "-q"}).kind,
             Reading::kAction);
   EXPECT_THAT(tool.outs, ElementsAre("a", "b"));
   EXPECT_EQ(tool.file, "x");
