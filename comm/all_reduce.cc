@@ -25,14 +25,14 @@ class AllReducer {
         output_(static_cast<std::byte*>(output)) {}
 
   absl::Status Run() {
-    const bool alone =
-        bytes_ <= WindowLayout::kInlineBytes && bytes_ * steps_.count() <= kAloneBytes;
-    PTO_ASSIGN_OR_RETURN(std::byte * slot, steps_.InlineSlot());
+    const bool alone = bytes_ <= CallSlot::kMessageBytes && bytes_ * steps_.count() <= kAloneBytes;
+    PTO_ASSIGN_OR_RETURN(std::byte * slot, steps_.MessageSlot());
     if (alone) std::memcpy(slot, input_, bytes_);
     steps_.Enter();
     PTO_RETURN_IF_ERROR(steps_.AwaitCalls());
     if (alone) {
-      ReduceFrom([&](uint32_t i) { return steps_.InlineOf(i); }, output_, bytes_);
+      ReduceFrom([&](uint32_t i) { return i == steps_.me() ? input_ : steps_.MessageOf(i); },
+                 output_, bytes_);
       return absl::OkStatus();
     }
     for (uint32_t i = 0; i < steps_.count(); ++i) {

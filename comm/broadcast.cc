@@ -74,15 +74,15 @@ absl::Status Broadcast(CollectiveSteps& steps, void* buffer) {
   const CollectiveCall& call = steps.call();
   auto* bytes = static_cast<std::byte*>(buffer);
   const bool root = steps.me() == call.root;
-  const bool small = call.count <= WindowLayout::kInlineBytes;
-  PTO_ASSIGN_OR_RETURN(std::byte * slot, steps.InlineSlot());
+  const bool small = call.count <= CallSlot::kMessageBytes;
+  PTO_ASSIGN_OR_RETURN(std::byte * slot, steps.MessageSlot());
   if (small && root) std::memcpy(slot, bytes, call.count);
   steps.Enter();
   if (!root) {
     PTO_RETURN_IF_ERROR(steps.AwaitCall(call.root));
   }
   if (small) {
-    if (!root) std::memcpy(bytes, steps.InlineOf(call.root), call.count);
+    if (!root) std::memcpy(bytes, steps.MessageOf(call.root), call.count);
     return absl::OkStatus();
   }
   if (steps.CallOf(call.root).input != CollectiveCall::kPrivate) return FromWindow(steps, bytes);

@@ -57,40 +57,38 @@ absl::Status CollectiveSteps::Finish(const absl::Status& status) {
   return status;
 }
 
-absl::StatusOr<std::byte*> CollectiveSteps::InlineSlot() {
+absl::StatusOr<std::byte*> CollectiveSteps::MessageSlot() {
   if (window_.header().broken.load(std::memory_order_relaxed) != 0) {
     // Who was the first to fail may not have written its error yet.
     PTO_RETURN_IF_ERROR(window_.failure());
     PTO_RETURN_IF_ERROR(window_.header().broken_by.Get(WindowHeader::kBroken));
   }
-  // The slot was used that many steps ago; who has gone one further has read it.
-  if (entry_ >= window_.calls()) {
-    const uint64_t free_at = entry_ - window_.calls() + 1;
-    if (window_.all_reached() < free_at) {
-      // Others may be further by now, which is good to know next time.
-      uint64_t reached = ~uint64_t{0};
-      for (uint32_t peer = 0; peer < count(); ++peer) {
-        if (peer == me()) continue;
-        PTO_RETURN_IF_ERROR(AwaitStep(peer, free_at));
-        reached = std::min(reached, window_.words(peer).step.load(std::memory_order_acquire));
-      }
-      window_.set_all_reached(reached);
+  // The slot was used kCalls steps ago; who has gone one further has read it.
+  if (window_.all_reached() + MemberWords::kCalls <= entry_) {
+    // Others may be further by now. Where they are not, this waits for more than one slot: to look
+    // at another's step for every call would make it travel to and fro.
+    constexpr uint64_t kBehind = MemberWords::kCalls / 2;
+    uint64_t reached = ~uint64_t{0};
+    for (uint32_t peer = 0; peer < count(); ++peer) {
+      if (peer == me()) continue;
+      PTO_RETURN_IF_ERROR(AwaitStep(peer, entry_ - kBehind));
+      reached = std::min(reached, window_.words(peer).step.load(std::memory_order_acquire));
     }
+    window_.set_all_reached(reached);
   }
-  return window_.inline_slot(me(), entry_);
+  return window_.call_slot(me(), entry_).message;
 }
 
 void CollectiveSteps::Enter() {
-  window_.words(me()).calls[window_.call_place(entry_)].call = call_;
+  CallSlot& slot = window_.call_slot(me(), entry_);
+  slot.call = call_;
+  slot.entry.store(entry_, std::memory_order_release);
   Publish();
 }
 
-const CollectiveCall& CollectiveSteps::CallOf(uint32_t peer) const {
-  return window_.words(peer).calls[window_.call_place(entry_)].call;
-}
-
 absl::Status CollectiveSteps::AwaitCall(uint32_t peer) {
-  PTO_RETURN_IF_ERROR(AwaitStep(peer, entry_));
+  PTO_RETURN_IF_ERROR(AwaitWord(peer, window_.call_slot(peer, entry_).entry, entry_));
+  if (count() == 2) window_.set_all_reached(entry_);
   const CollectiveCall& its = CallOf(peer);
   if (its.Matches(call_)) return absl::OkStatus();
   return Mismatch(absl::StrCat("rank ", window_.spec().ranks[me()], " calls ", Describe(call_),
@@ -107,7 +105,7 @@ absl::Status CollectiveSteps::AwaitCalls() {
 
 void CollectiveSteps::Publish() {
   MemberWords& words = window_.words(me());
-  words.step.exchange(++step_);
+  words.step.store(++step_, std::memory_order_release);
   words.step_bell.Ring();
 }
 
@@ -124,7 +122,8 @@ absl::Status CollectiveSteps::AwaitAll(int64_t ahead) {
   return absl::OkStatus();
 }
 
-absl::Status CollectiveSteps::AwaitStep(uint32_t peer, uint64_t step) {
+absl::Status CollectiveSteps::AwaitWord(uint32_t peer, const std::atomic<uint64_t>& word,
+                                        uint64_t step) {
   if (peer == me()) return absl::OkStatus();
   MemberWords& words = window_.words(peer);
   const auto trouble = [&]() -> absl::Status {
@@ -132,7 +131,7 @@ absl::Status CollectiveSteps::AwaitStep(uint32_t peer, uint64_t step) {
     return window_.header().broken_by.Get(WindowHeader::kBroken);
   };
   absl::Status status =
-      pto::comm::Await([&] { return words.step.load(std::memory_order_acquire) >= step; },
+      pto::comm::Await([&] { return word.load(std::memory_order_acquire) >= step; },
                        words.step_bell, window_.patience(), deadline_, trouble);
   if (!absl::IsDeadlineExceeded(status) || !status.message().empty()) return status;
   return TimedOut(absl::StrCat("rank ", window_.spec().ranks[peer], " is at step ",

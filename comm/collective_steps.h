@@ -31,17 +31,19 @@ class CollectiveSteps {
   // Ends the collective: lets all members know of an error. Returns it.
   absl::Status Finish(const absl::Status& status);
 
-  // Waits until this member's inline slot for the first step is free, and returns it.
-  absl::StatusOr<std::byte*> InlineSlot();
-  // The first step: tells everyone what this member calls. Whatever is in the inline slot goes
+  // Waits until this member's slot for the call is free, and returns where its message goes.
+  absl::StatusOr<std::byte*> MessageSlot();
+  // The first step: tells everyone what this member calls. Whatever was written as its message goes
   // along.
   void Enter();
   // Waits for a member, or all, to enter too, and checks that they call the same.
   absl::Status AwaitCall(uint32_t peer);
   absl::Status AwaitCalls();
   // What a member sent along, once its call was awaited.
-  const std::byte* InlineOf(uint32_t peer) const { return window_.inline_slot(peer, entry_); }
-  const CollectiveCall& CallOf(uint32_t peer) const;
+  const std::byte* MessageOf(uint32_t peer) const {
+    return window_.call_slot(peer, entry_).message;
+  }
+  const CollectiveCall& CallOf(uint32_t peer) const { return window_.call_slot(peer, entry_).call; }
 
   // One step further.
   void Publish();
@@ -61,7 +63,11 @@ class CollectiveSteps {
   uint64_t step() const { return step_ - entry_; }
 
  private:
-  absl::Status AwaitStep(uint32_t peer, uint64_t step);
+  absl::Status AwaitStep(uint32_t peer, uint64_t step) {
+    return AwaitWord(peer, window_.words(peer).step, step);
+  }
+  // Waits until a word of a member that counts steps is that far.
+  absl::Status AwaitWord(uint32_t peer, const std::atomic<uint64_t>& word, uint64_t step);
 
   MappedWindow& window_;
   const CollectiveCall call_;

@@ -22,13 +22,22 @@ absl::Status Exchange(CollectiveSteps& steps, const std::byte* input, uint32_t b
                       Consume consume) {
   MappedWindow& window = steps.window();
   const uint32_t mine = blocks == 1 ? 0 : steps.me();  // the block that this member wants
-  const bool small = blocks * bytes <= WindowLayout::kInlineBytes;
-  PTO_ASSIGN_OR_RETURN(std::byte * slot, steps.InlineSlot());
-  if (small) std::memcpy(slot, input, blocks * bytes);
+  const bool small = blocks * bytes <= CallSlot::kMessageBytes;
+  PTO_ASSIGN_OR_RETURN(std::byte * slot, steps.MessageSlot());
+  if (small) {
+    // But for this member's own block, which nobody else reads.
+    const size_t own = blocks == 1 ? 0 : mine * bytes;
+    const size_t after = blocks == 1 ? 0 : own + bytes;
+    std::memcpy(slot, input, own);
+    std::memcpy(slot + after, input + after, blocks * bytes - after);
+  }
   steps.Enter();
   PTO_RETURN_IF_ERROR(steps.AwaitCalls());
   if (small) {
-    consume([&](uint32_t i) { return steps.InlineOf(i) + mine * bytes; }, 0, bytes);
+    const auto from = [&](uint32_t i) {
+      return (i == steps.me() ? input : steps.MessageOf(i)) + mine * bytes;
+    };
+    consume(from, 0, bytes);
     return absl::OkStatus();
   }
   bool in_window = true;

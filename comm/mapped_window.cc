@@ -17,7 +17,6 @@ MappedWindow::MappedWindow(Job& job, const WindowSpec& spec)
       spec_(spec),
       layout_(WindowLayout::For(static_cast<uint32_t>(spec.ranks.size()), spec.bytes,
                                 spec.signal_count, spec.scratch_bytes)),
-      calls_(MemberWords::CallsOf(spec.ranks.size())),
       patience_(Patience::For(static_cast<uint32_t>(spec.ranks.size()))) {}
 
 absl::StatusOr<std::unique_ptr<Window>> MappedWindow::Create(Job& job, const WindowSpec& spec,

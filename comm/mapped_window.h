@@ -39,16 +39,15 @@ class MappedWindow final : public Window {
   uint32_t index() const { return spec_.index; }
   uint32_t count() const { return static_cast<uint32_t>(spec_.ranks.size()); }
   const WindowSpec& spec() const { return spec_; }
-  // How many collectives' calls there is room for, and where the one is that begins with a step.
-  uint64_t calls() const { return calls_; }
-  uint64_t call_place(uint64_t step) const { return step & (calls_ - 1); }
   std::byte* data(uint32_t peer) const {
     return segment_->data() + layout_.data + peer * layout_.data_stride;
   }
-  std::byte* inline_slot(uint32_t peer, uint64_t step) const {
-    return scratch(peer) + call_place(step) * WindowLayout::kInlineStride;
+  // The slot for the call that begins with a step.
+  CallSlot& call_slot(uint32_t peer, uint64_t step) const {
+    std::byte* place = scratch(peer) + step % MemberWords::kCalls * WindowLayout::kSlotStride;
+    return *reinterpret_cast<CallSlot*>(place);
   }
-  std::byte* staging(uint32_t peer) const { return scratch(peer) + WindowLayout::kInlineTotal; }
+  std::byte* staging(uint32_t peer) const { return scratch(peer) + WindowLayout::kSlotsTotal; }
   size_t staging_bytes() const { return spec_.scratch_bytes; }
   MemberWords& words(uint32_t peer) const { return header_->members[peer]; }
   WindowHeader& header() const { return *header_; }
@@ -86,7 +85,6 @@ class MappedWindow final : public Window {
   Job& job_;
   const WindowSpec spec_;
   const WindowLayout layout_;
-  const uint64_t calls_;
   const Patience patience_;
   std::unique_ptr<Segment> segment_;
   WindowHeader* header_ = nullptr;

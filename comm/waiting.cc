@@ -42,12 +42,11 @@ absl::Status AwaitSlowly(absl::FunctionRef<bool()> ready, Bell& bell, int64_t yi
     now = NowNanos();
   }
   int64_t look_at = now + kLookAfterNanos;
+  BellSleeper sleeper(bell);
   while (true) {
-    {
-      BellSleeper sleeper(bell);
-      if (ready()) return absl::OkStatus();
-      sleeper.Sleep(std::min(look_at, deadline) - now);
-    }
+    sleeper.Listen();
+    if (ready()) return absl::OkStatus();
+    sleeper.Sleep(std::min(look_at, deadline) - now);
     if (ready()) return absl::OkStatus();
     now = NowNanos();
     if (now >= look_at || now >= deadline) {

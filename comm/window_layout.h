@@ -23,34 +23,39 @@ struct CollectiveCall {
   uint64_t count;   // elements, or bytes where there is no type
   uint64_t input;   // offset of the input in this member's bytes; kPrivate when not there
   uint64_t output;  // the same for the output
-  uint64_t reserved;
 
   bool Matches(const CollectiveCall& other) const {
     return kind == other.kind && dtype == other.dtype && op == other.op && root == other.root &&
            count == other.count;
   }
 };
-static_assert(sizeof(CollectiveCall) <= 64);
+
+// A call of a member, with the short message that goes along. A line that has to come from another
+// CPU is what a short collective costs, so peers poll the one that tells them what is called, and
+// the message follows it.
+struct alignas(64) CallSlot {
+  static constexpr size_t kMessageBytes = 16384;
+
+  // The step with which the call began, once all else is here.
+  std::atomic<uint64_t> entry;
+  CollectiveCall call;
+  alignas(64) std::byte message[kMessageBytes];
+};
+static_assert(offsetof(CallSlot, message) == 64);
 
 // One member's words in a window. What peers poll has a cache line of its own.
 struct alignas(64) MemberWords {
   enum State : uint32_t { kAbsent = 0, kAttached = 1, kLeft = 2 };
   // How far a member can be ahead of another in collectives that do not make it wait: a power of
-  // two, at most kCalls. Two members most often have a CPU each, and then few places that are used
-  // again and again stay in its cache. More may have to take turns on the CPUs, which costs least
-  // when each of them gets far before it has to wait.
+  // two. The further, the more seldom it has to look at the other's step; and members that take
+  // turns on a CPU had better get far before they have to wait.
   static constexpr uint32_t kCalls = 16;
-  static constexpr uint32_t CallsOf(size_t members) { return members <= 2 ? 4 : kCalls; }
 
   std::atomic<uint32_t> state;
   alignas(64) Bell signal_bell;
   // Steps of collectives that this member has done; grows for ever.
   alignas(64) std::atomic<uint64_t> step;
-  Bell step_bell;
-  struct alignas(64) Call {
-    CollectiveCall call;
-  };
-  Call calls[kCalls];  // see MappedWindow::call_place
+  Bell step_bell;  // also of the slots of its calls
 };
 
 // What a window's segment begins with.
@@ -84,13 +89,13 @@ struct WindowLayout {
   static constexpr size_t kPage = 4096;
   static constexpr uint32_t kDefaultScratch = 1024 * 1024;
   static constexpr uint32_t kLeastScratch = 64 * 1024;
-  // Of the scratch: a short message for each call, beside what long messages are staged in.
-  static constexpr size_t kInlineBytes = 16384;
-  // Not a multiple of a page, so that short messages do not all compete for the same few places of
+  // The scratch begins with the slots of calls; what follows is for staging long messages. Their
+  // distance is no multiple of a page, so that they do not all compete for the same few places of
   // the nearest cache.
-  static constexpr size_t kInlineStride = kInlineBytes + 256;
-  static constexpr size_t kInlineTotal =
-      (kInlineStride * MemberWords::kCalls + kPage - 1) / kPage * kPage;
+  static constexpr size_t kSlotStride = CallSlot::kMessageBytes + 256;
+  static_assert(kSlotStride >= sizeof(CallSlot) && kSlotStride % alignof(CallSlot) == 0);
+  static constexpr size_t kSlotsTotal =
+      (kSlotStride * MemberWords::kCalls + kPage - 1) / kPage * kPage;
 
   size_t signals, signal_stride;
   size_t scratch, scratch_stride;
@@ -104,7 +109,7 @@ struct WindowLayout {
     layout.signals = pages(sizeof(WindowHeader));
     layout.signal_stride = (signal_count * sizeof(int64_t) + 63) / 64 * 64;
     layout.scratch = pages(layout.signals + ranks * layout.signal_stride);
-    layout.scratch_stride = kInlineTotal + pages(scratch_bytes);
+    layout.scratch_stride = kSlotsTotal + pages(scratch_bytes);
     layout.data = layout.scratch + ranks * layout.scratch_stride;
     layout.data_stride = pages(bytes);
     layout.total = layout.data + ranks * layout.data_stride;
