@@ -36,7 +36,7 @@ Engine::Engine(Options options)
   for (uint32_t i = 0; i < options.executors; ++i) {
     executors_.emplace_back([this, i] {
       pthread_setname_np(pthread_self(), absl::StrCat("executor-", i).substr(0, 15).c_str());
-      ExecutorLoop();
+      ExecutorLoop(i);
     });
   }
 }
@@ -212,9 +212,9 @@ absl::Status Engine::Notify(void* address, pto_dtype dtype, pto_notify_op op, in
 
 size_t Engine::waiting() const { return services_->waits().size(); }
 
-void Engine::ExecutorLoop() {
+void Engine::ExecutorLoop(uint32_t number) {
   FiberLane lane(scheduler_.parking());
-  Worker worker(*services_, &lane);
+  Worker worker(*services_, &lane, number);
   while (true) {
     const uint64_t parking_ticket = scheduler_.parking().Ticket();
     if (worker.RunAny()) continue;

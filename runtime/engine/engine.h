@@ -117,7 +117,7 @@ class Engine {
   uint32_t executors() const { return static_cast<uint32_t>(executors_.size()); }
 
  private:
-  void ExecutorLoop();
+  void ExecutorLoop(uint32_t number);
   void SetDeadlines(const std::shared_ptr<Run>& run);
   void Finish(Run& run);
   void BeginLinked(const std::shared_ptr<Run>& run);

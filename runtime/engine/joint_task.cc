@@ -119,6 +119,12 @@ absl::Status JointTask::Prepare(LongTask* long_task) {
     return TaskData::TaskError(reason::kArgumentInvalid, run(), task_, refused);
   }
   calls_ = plan_.calls == 0 ? blocks() : std::min(plan_.calls, blocks());
+  if (plan_.phases > kMostPhases || calls_ > kMostCalls) {
+    return TaskData::TaskError(
+        reason::kArgumentInvalid, run(), task_,
+        absl::StrCat("its kernel plans ", plan_.phases, " phases of ", calls_, " calls; at most ",
+                     kMostPhases, " of ", kMostCalls, " can be made"));
+  }
   if (plan_.workspace_bytes > workspace_bytes_) {
     workspace_bytes_ = 0;
     workspace_.reset(new (std::nothrow) std::byte[plan_.workspace_bytes]);
@@ -146,13 +152,14 @@ absl::Status JointTask::Prepare(LongTask* long_task) {
   return absl::OkStatus();
 }
 
-bool JointTask::Claim(uint32_t* call) {
+bool JointTask::Claim(bool from_end, uint32_t* call) {
   uint64_t cursor = cursor_.load(std::memory_order_acquire);
+  const uint64_t claim = from_end ? kLastClaim : kFirstClaim;
   do {
-    if (static_cast<uint32_t>(cursor) >= calls_) return false;
-  } while (!cursor_.compare_exchange_weak(cursor, cursor + 1, std::memory_order_acq_rel,
+    if (claimed(cursor) >= calls_) return false;
+  } while (!cursor_.compare_exchange_weak(cursor, cursor + claim, std::memory_order_acq_rel,
                                           std::memory_order_acquire));
-  *call = static_cast<uint32_t>(cursor);
+  *call = from_end ? calls_ - 1 - claimed_last(cursor) : claimed_first(cursor);
   return true;
 }
 
@@ -226,7 +233,7 @@ bool JointTask::OpenNext() {
   const uint32_t next = phase(cursor_.load(std::memory_order_relaxed)) + 1;
   if (next >= plan_.phases || failed() || stopping()) return false;
   made_.store(0, std::memory_order_relaxed);
-  cursor_.store(uint64_t{next} << 32, std::memory_order_release);
+  cursor_.store(cursor_at(next), std::memory_order_release);
   return true;
 }
 

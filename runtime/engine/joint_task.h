@@ -86,8 +86,10 @@ class JointTask final : public Errand {
   void MakeAll(Services& services);
 
   // ---- for several who work on it
-  // A call that nobody else makes, of the phase that is open.
-  bool Claim(uint32_t* call);
+  // A call that nobody else makes, of the phase that is open: the first or the last one that is
+  // left. Who always begins at the same end makes most often the same calls, phase after phase and
+  // task after task, and finds in its cache what they have read and written before.
+  bool Claim(bool from_end, uint32_t* call);
   // Makes it, unless the task has failed already or is to stop.
   void Make(Services& services, uint32_t call);
   // Says that it has returned. True for the last one of the phase.
@@ -97,9 +99,7 @@ class JointTask final : public Errand {
   bool has_more_phases() const {
     return phase(cursor_.load(std::memory_order_acquire)) + 1 < plan_.phases;
   }
-  bool has_unclaimed() const {
-    return static_cast<uint32_t>(cursor_.load(std::memory_order_acquire)) < calls_;
-  }
+  bool has_unclaimed() const { return claimed(cursor_.load(std::memory_order_acquire)) < calls_; }
 
   // Blocks of all members.
   uint32_t blocks() const { return static_cast<uint32_t>(places_.size()); }
@@ -137,7 +137,23 @@ class JointTask final : public Errand {
                 pto_context& context);
   BlockState MakeState(Services& services, const BlockTicket& ticket) const;
 
-  static uint32_t phase(uint64_t cursor) { return static_cast<uint32_t>(cursor >> 32); }
+  // A phase and how many of its calls are claimed: at the beginning, and at the end.
+  static constexpr int kClaimBits = 20;
+  static constexpr uint64_t kFirstClaim = 1;
+  static constexpr uint64_t kLastClaim = uint64_t{1} << kClaimBits;
+  static constexpr uint32_t kMostCalls = (1u << kClaimBits) - 1;
+  static constexpr uint32_t kMostPhases = (1u << (64 - 2 * kClaimBits)) - 1;
+  static uint64_t cursor_at(uint32_t phase) { return uint64_t{phase} << (2 * kClaimBits); }
+  static uint32_t phase(uint64_t cursor) {
+    return static_cast<uint32_t>(cursor >> (2 * kClaimBits));
+  }
+  static uint32_t claimed_first(uint64_t cursor) {
+    return static_cast<uint32_t>(cursor) & kMostCalls;
+  }
+  static uint32_t claimed_last(uint64_t cursor) {
+    return static_cast<uint32_t>(cursor >> kClaimBits) & kMostCalls;
+  }
+  static uint32_t claimed(uint64_t cursor) { return claimed_first(cursor) + claimed_last(cursor); }
   bool stopping() const;
 
   uint32_t task_;
@@ -154,8 +170,7 @@ class JointTask final : public Errand {
   pto_context context_ = {};  // but for what differs from one call to the next
   std::unique_ptr<std::byte[]> workspace_;
   uint64_t workspace_bytes_ = 0;
-  // The phase that is open, and how many of its calls are claimed below it.
-  std::atomic<uint64_t> cursor_{0};
+  std::atomic<uint64_t> cursor_{0};  // the phase that is open, and what is claimed of it
   std::atomic<uint32_t> made_{0};
   std::atomic<bool> failed_{false};
   std::atomic<uint32_t> users_{1};

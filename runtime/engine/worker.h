@@ -30,9 +30,10 @@ namespace pto {
 // others can see that one of their successors is ready. Not thread-safe.
 class Worker {
  public:
-  // Without a lane for them it never begins fibers.
-  explicit Worker(Services& services, FiberLane* lane = nullptr)
-      : services_(services), scheduler_(services.scheduler()), lane_(lane) {}
+  // Without a lane for them it never begins fibers. Executors have a number each, so that each can
+  // do again what it did before where several share a task.
+  explicit Worker(Services& services, FiberLane* lane = nullptr, uint32_t number = 0)
+      : services_(services), scheduler_(services.scheduler()), lane_(lane), number_(number) {}
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -229,6 +230,7 @@ class Worker {
   Services& services_;
   Scheduler& scheduler_;
   FiberLane* const lane_;
+  const uint32_t number_;
   uint32_t turn_ = 0;  // which kind of work is looked for first
   uint32_t next_chip_ = 0;
   uint32_t batch_ = 1;

@@ -236,7 +236,7 @@ void Worker::AwaitMore() {
 void Worker::Drive(JointTask& joint) {
   uint32_t call = 0;
   while (true) {
-    if (joint.Claim(&call)) {
+    if (joint.Claim(number_ % 2 != 0, &call)) {
       joint.Make(services_, call);
       if (!joint.Made()) continue;
       if (!joint.OpenNext()) {
