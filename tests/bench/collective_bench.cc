@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "CLI/CLI.hpp"
@@ -48,17 +49,12 @@ struct Effort {
 // Microseconds of each case, by side: "engine", "independent" and the programs' names.
 using Times = std::map<std::string, std::map<std::string, Rounds>>;
 
-// Whatever disturbs short ones only adds to them, so their lowest time is what they cost. Long ones
-// depend on the memory and the CPUs that they got, for better or worse: there the median counts.
-double Microseconds(const Case& measured, const Rounds& rounds) {
-  return measured.bytes <= 64 << 10 ? rounds.lowest() : rounds.median();
-}
-
 Target EngineTarget(const Case& measured) {
   if (measured.ranks == 2) return Target::AtMost(0.8);
   return Target::AtMost(measured.bytes <= 64 << 10 ? 0.3 : 0.6);
 }
 
+// All sides right after each other, of cases that have the same number of ranks.
 absl::Status MeasureRound(const std::vector<Case>& cases, const RankPrograms& programs,
                           const Effort& effort, Times* times) {
   for (const std::string& name : programs.names()) {
@@ -78,7 +74,7 @@ absl::Status MeasureRound(const std::vector<Case>& cases, const RankPrograms& pr
 }
 
 void AddLines(const Case& measured, const std::map<std::string, Rounds>& times, Report& report) {
-  const auto cost = [&](const std::string& side) { return Microseconds(measured, times.at(side)); };
+  const auto cost = [&](const std::string& side) { return times.at(side).median(); };
   std::string better;
   for (const char* const mpi : {"openmpi", "mpich"}) {
     if (!times.contains(mpi)) continue;
@@ -90,6 +86,7 @@ void AddLines(const Case& measured, const std::map<std::string, Rounds>& times, 
     if (!better.empty()) {
       line.against = better;
       line.against_value = cost(better);
+      line.own_ratio = times.at(side).median_ratio(times.at(better));
       line.target = target;
     }
     report.Add(line);
@@ -104,8 +101,7 @@ void AddMemoryLine(const Case& measured, const std::map<std::string, Rounds>& ti
                    double memory_rate, Report& report) {
   if (measured.bytes < 16 << 20) return;
   Line line{absl::StrCat(measured.name(), "_engine_moves"),
-            static_cast<double>(measured.moved_bytes()) /
-                Microseconds(measured, times.at("engine")) * 1e-3,
+            static_cast<double>(measured.moved_bytes()) / times.at("engine").median() * 1e-3,
             "GB/s", "memcpy of two threads", memory_rate * 1e-9};
   if (measured.op == Op::kAllReduce && measured.ranks == 2) line.target = Target::AtLeast(0.6);
   report.Add(line);
@@ -121,16 +117,23 @@ absl::Status MeasureAll(const Flags& flags, const std::vector<Op>& ops, Report& 
   report.Add({"memcpy_2t_moves", memory_rate * 1e-9, "GB/s"});
   for (const uint32_t ranks : kRankCounts) {
     if (flags.ranks != 0 && flags.ranks != ranks) continue;
-    std::vector<Case> cases = CasesOf(ops, ranks, flags.quick);
-    std::erase_if(cases, [&flags](const Case& some) { return some.bytes > flags.largest; });
-    if (cases.empty()) continue;
+    std::vector<std::vector<Case>> cases_of_ops;
+    for (const Op op : ops) {
+      std::vector<Case> cases = CasesOf({op}, ranks, flags.quick);
+      std::erase_if(cases, [&flags](const Case& some) { return some.bytes > flags.largest; });
+      if (!cases.empty()) cases_of_ops.push_back(std::move(cases));
+    }
     Times times;
     for (int round = 0; round < effort.rounds; ++round) {
-      PTO_RETURN_IF_ERROR(MeasureRound(cases, programs, effort, &times));
+      for (const std::vector<Case>& cases : cases_of_ops) {
+        PTO_RETURN_IF_ERROR(MeasureRound(cases, programs, effort, &times));
+      }
     }
-    for (const Case& measured : cases) {
-      AddLines(measured, times[measured.name()], report);
-      AddMemoryLine(measured, times[measured.name()], memory_rate, report);
+    for (const std::vector<Case>& cases : cases_of_ops) {
+      for (const Case& measured : cases) {
+        AddLines(measured, times[measured.name()], report);
+        AddMemoryLine(measured, times[measured.name()], memory_rate, report);
+      }
     }
   }
   return absl::OkStatus();

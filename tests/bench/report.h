@@ -28,8 +28,10 @@ struct Line {
   double against_value = 0;
   // Only with `against`.
   absl::optional<Target> target = absl::nullopt;
+  // Where it is not that of the two values, but for example the median of several.
+  absl::optional<double> own_ratio = absl::nullopt;
 
-  double ratio() const { return value / against_value; }
+  double ratio() const { return own_ratio.value_or(value / against_value); }
   // Whether it keeps its target. A ratio that is not a number keeps none.
   bool ok() const;
 };

@@ -25,6 +25,14 @@ TEST(LineTest, KeepsItsTarget) {
   EXPECT_TRUE(Line({.name = "alone", .value = 1, .unit = "s"}).ok());
 }
 
+TEST(LineTest, MayHaveARatioOfItsOwn) {
+  Line line{"name", 3, "us", "peer", 2, Target::AtMost(1)};
+  EXPECT_FALSE(line.ok());
+  line.own_ratio = 0.9;
+  EXPECT_TRUE(line.ok());
+  EXPECT_NE(ToJson(line).find("\"ratio\":0.9"), std::string::npos) << ToJson(line);
+}
+
 TEST(LineTest, NotANumberKeepsNoTarget) {
   EXPECT_FALSE(WithTarget(0, 0, Target::AtMost(1)).ok());
   EXPECT_FALSE(WithTarget(0, 0, Target::AtLeast(1)).ok());

@@ -34,6 +34,15 @@ class Rounds {
   void Add(double value) { values_.push_back(value); }
   double median() const { return Median(values_); }
   double lowest() const { return Percentile(values_, 0); }
+  // The median of this one's ratio to another side in the same round: what changes the machine from
+  // one round to the next, changes both.
+  double median_ratio(const Rounds& other) const {
+    std::vector<double> ratios;
+    for (size_t i = 0; i < std::min(values_.size(), other.values_.size()); ++i) {
+      ratios.push_back(values_[i] / other.values_[i]);
+    }
+    return Median(std::move(ratios));
+  }
 
  private:
   std::vector<double> values_;

@@ -23,6 +23,20 @@ TEST(RoundsTest, MedianAndLowest) {
   EXPECT_EQ(rounds.lowest(), 1);
 }
 
+TEST(RoundsTest, RatiosAreTakenRoundByRound) {
+  Rounds ours;
+  Rounds theirs;
+  for (const double value : {1.0, 10.0, 100.0}) ours.Add(value);
+  for (const double value : {2.0, 40.0, 800.0}) theirs.Add(value);
+  EXPECT_DOUBLE_EQ(ours.median_ratio(theirs), 0.25);
+  // Of the medians it would be the same; not so when rounds differ in what they are slow at.
+  ours.Add(9.0);
+  theirs.Add(9.0);
+  ours.Add(1000.0);
+  theirs.Add(1000.0);
+  EXPECT_DOUBLE_EQ(ours.median_ratio(theirs), 0.5);
+}
+
 TEST(LatencyRoundsTest, OneBadRoundDoesNotCount) {
   LatencyRounds rounds;
   rounds.Add({1e-6, 2e-6, 3e-6});
