@@ -2,10 +2,11 @@
 
 #include <cstdlib>
 #include <fstream>
-#include <sstream>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/ptoctl/ptoctl_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -15,21 +16,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
-
-struct Result {
-  int code = 0;
-  std::string out;
-  std::string err;
-};
-
-Result Ptoctl(const std::vector<std::string>& args) {
-  std::ostringstream out, err;
-  Result result;
-  result.code = Main(args, out, err, false);
-  result.out = out.str();
-  result.err = err.str();
-  return result;
-}
 
 std::string TempFile(const std::string& name, const std::string& text) {
   const std::string path = absl::StrCat(std::getenv("TEST_TMPDIR"), "/", name);

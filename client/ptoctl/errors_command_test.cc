@@ -12,8 +12,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "client/ptoctl/app.h"
 #include "client/ptoctl/error_pages.h"
+#include "client/ptoctl/ptoctl_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/base/reason.h"
@@ -25,21 +25,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
-
-struct Result {
-  int code = 0;
-  std::string out;
-  std::string err;
-};
-
-Result Ptoctl(const std::vector<std::string>& args) {
-  std::ostringstream out, err;
-  Result result;
-  result.code = Main(args, out, err, false);
-  result.out = out.str();
-  result.err = err.str();
-  return result;
-}
 
 // By their paths below deploy/docs.
 std::map<std::string, std::string> Documents() {
