@@ -36,8 +36,10 @@ struct RunPipeCloser {
 //
 // A task may wait for any earlier one, by After or by its tensors; one that has ended is no
 // reason to wait. The builder forgets tasks that were sent, and the daemon those that have ended,
-// so a run can have millions; tensors stay. Destroying it before Finish has returned cancels the
-// run, unless the daemon has all its tasks. Not thread-safe.
+// so a run can have millions; tensors stay. What one Flush sends is a block, or several when it is
+// long; signals of a domain begin at zero in each block that uses them, and such blocks take turns.
+// Destroying it before Finish has returned cancels the run, unless the daemon has all its tasks.
+// Not thread-safe.
 class OpenRun {
  public:
   ~OpenRun();

@@ -145,9 +145,25 @@ absl::StatusOr<std::shared_ptr<SessionBuffer>> Domain::Find(const names::Window&
 
 // ---- runs
 
-void Domain::Enter(uint64_t number, std::weak_ptr<Run> run, bool uses_signals) {
+void Domain::Enter(const RunTurn* user, std::weak_ptr<Run> run, bool uses_signals) {
   MutexLock lock(mutex_);
-  uses_[number] = {std::move(run), uses_signals};
+  uses_[user] = {std::move(run), uses_signals};
+}
+
+void Domain::Attach(const RunTurn* user, std::weak_ptr<Run> run) {
+  MutexLock lock(mutex_);
+  const auto found = uses_.find(user);
+  if (found != uses_.end()) found->second.run = std::move(run);
+}
+
+void Domain::Forget(const RunTurn* user) {
+  MutexLock lock(mutex_);
+  uses_.erase(user);
+  ReleaseUnused();
+}
+
+void Domain::ReleaseUnused() {
+  if (closed_ && uses_.empty()) ranks_.clear();
 }
 
 void Domain::Refresh() {
@@ -159,20 +175,20 @@ void Domain::Refresh() {
   }
 }
 
-void Domain::BeginUse(uint64_t number) {
+void Domain::BeginUse(const RunTurn* user) {
   MutexLock lock(mutex_);
-  const auto found = uses_.find(number);
+  const auto found = uses_.find(user);
   if (found == uses_.end() || !found->second.uses_signals) return;
   found->second.has_begun = true;
   Refresh();
 }
 
-Domain::Revoked Domain::Leave(uint64_t number, const Run& run, absl::string_view run_name) {
+Domain::Revoked Domain::Leave(const RunTurn* user, const Run& run, absl::string_view run_name) {
   const bool succeeded = run.state() == RunState::kSucceeded;
   // Before the lock, which is the last that anybody takes.
   const std::vector<absl::Status> errors = succeeded ? std::vector<absl::Status>() : run.errors();
   MutexLock lock(mutex_);
-  const auto found = uses_.find(number);
+  const auto found = uses_.find(user);
   if (found == uses_.end()) return {};
   const bool used = found->second.has_begun;
   uses_.erase(found);
@@ -191,7 +207,7 @@ Domain::Revoked Domain::Leave(uint64_t number, const Run& run, absl::string_view
             .With("cause", cause.reason)
             .With("cause_run", cause.run));
   }
-  if (closed_ && uses_.empty()) ranks_.clear();
+  ReleaseUnused();
   return revoked;
 }
 
@@ -200,7 +216,7 @@ Domain::Revoked Domain::RevokeLocked(absl::Status error) {
   error_ = std::move(error);
   Revoked revoked;
   revoked.error = error_;
-  for (const auto& [number, use] : uses_) {
+  for (const auto& [user, use] : uses_) {
     if (std::shared_ptr<Run> run = use.run.lock()) revoked.runs.push_back(std::move(run));
   }
   return revoked;
@@ -283,7 +299,7 @@ void Domain::Close() {
     for (const auto& buffer : rank.buffers) buffer->removed.store(true, std::memory_order_release);
     if (rank.signals != nullptr) rank.signals->removed.store(true, std::memory_order_release);
   }
-  if (uses_.empty()) ranks_.clear();
+  ReleaseUnused();
 }
 
 }  // namespace pto

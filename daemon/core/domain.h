@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "daemon/core/domain_spec.h"
 #include "daemon/core/quota.h"
+#include "daemon/core/run_turn.h"
 #include "daemon/core/session_buffer.h"
 #include "daemon/graph/window_name.h"
 #include "kernels/pto_kernel.h"
@@ -23,10 +24,11 @@ namespace pto {
 // Chips that communicate: on each a window, in it buffers and signals. To runs and transfers its
 // buffers are like others of the session; it keeps what they have in common.
 //
-// Runs that use its signals take turns, so at any time at most one of them uses them. Such a use
-// begins when a run's turn comes, or with a client's notification before; then all signals become
-// zero. It ends with the run, and what it left can be read until the next use. So no use ever sees
-// a value of another. Thread-safe; its lock is the last that anybody takes.
+// Runs that use its signals, and blocks of open runs, take turns, so at any time at most one of
+// them uses them. Such a use begins when its turn comes, or with a client's notification before;
+// then all signals become zero. It ends with the run or block, and what it left can be read until
+// the next use. So no use ever sees a value of another. Thread-safe; its lock is the last that
+// anybody takes.
 class Domain {
  public:
   // Sets the windows aside, zeroed: all or none. The chips must be the engine's. `name` is the
@@ -50,11 +52,16 @@ class Domain {
   // Puts the runs that use the signals, of whatever rank, in order. The session's lock guards it.
   const std::shared_ptr<BufferQueue>& signal_queue() const { return signal_queue_; }
 
-  // ---- runs, named by their numbers in the session
-  // From now on the run ends when the domain is revoked.
-  void Enter(uint64_t number, std::weak_ptr<Run> run, bool uses_signals);
-  // The run's turn has come. Nothing for one that has left.
-  void BeginUse(uint64_t number);
+  // ---- runs and blocks of open ones, known by their turns
+  // From now on the domain keeps its memory for it, and the run ends when the domain is revoked.
+  // nullptr: a block has none yet.
+  void Enter(const RunTurn* user, std::weak_ptr<Run> run, bool uses_signals);
+  // The run of a block that has entered. Nothing for one that has left.
+  void Attach(const RunTurn* user, std::weak_ptr<Run> run);
+  // The turn has come. Nothing for one that has left.
+  void BeginUse(const RunTurn* user);
+  // It leaves without having begun.
+  void Forget(const RunTurn* user);
 
   // Runs that a revocation is to stop.
   struct Revoked {
@@ -62,7 +69,7 @@ class Domain {
     absl::Status error;
   };
   // The run has ended, as `run` tells. When it leaves its signals half way, the domain is revoked.
-  Revoked Leave(uint64_t number, const Run& run, absl::string_view run_name);
+  Revoked Leave(const RunTurn* user, const Run& run, absl::string_view run_name);
   // Stops what a revocation is to stop.
   void Stop(const Revoked& revoked) const;
 
@@ -95,6 +102,8 @@ class Domain {
 
   absl::Status CheckRank(uint32_t rank) const;
   SignalWord Word(uint32_t rank, uint32_t signal) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Lets go of the memory of a domain that was closed and is not used any more.
+  void ReleaseUnused() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Begins a use unless one has.
   void Refresh() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Revoked RevokeLocked(absl::Status error) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -107,7 +116,7 @@ class Domain {
 
   mutable Mutex mutex_;
   std::vector<Rank> ranks_ ABSL_GUARDED_BY(mutex_);  // empty when it has been let go
-  absl::flat_hash_map<uint64_t, Use> uses_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<const RunTurn*, Use> uses_ ABSL_GUARDED_BY(mutex_);
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   // Whether the signals are left from a use that has ended, or there was none.
   bool used_ ABSL_GUARDED_BY(mutex_) = true;

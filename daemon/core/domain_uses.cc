@@ -18,7 +18,7 @@ void DomainUses::Add(const std::shared_ptr<Domain>& domain, bool uses_signals) {
 
 void DomainUses::AddAccesses(RunAccesses* accesses) const {
   for (const Use& use : uses_) {
-    if (use.uses_signals) accesses->push_back({use.domain->signal_queue(), {0, 1}, true});
+    if (use.uses_signals) accesses->push_back({use.domain->signal_queue(), {0, 1}, true, true});
   }
 }
 
@@ -27,18 +27,26 @@ absl::Status DomainUses::CheckUsable() const {
   return absl::OkStatus();
 }
 
-void DomainUses::Enter(uint64_t number, const std::shared_ptr<Run>& run) const {
-  for (const Use& use : uses_) use.domain->Enter(number, run, use.uses_signals);
+void DomainUses::Enter(const RunTurn* user, const std::shared_ptr<Run>& run) const {
+  for (const Use& use : uses_) use.domain->Enter(user, run, use.uses_signals);
 }
 
-void DomainUses::BeginUse(uint64_t number) const {
-  for (const Use& use : uses_) use.domain->BeginUse(number);
+void DomainUses::Attach(const RunTurn* user, const std::shared_ptr<Run>& run) const {
+  for (const Use& use : uses_) use.domain->Attach(user, run);
 }
 
-DomainUses::Revoked DomainUses::Leave(uint64_t number, const Run& run,
+void DomainUses::BeginUse(const RunTurn* user) const {
+  for (const Use& use : uses_) use.domain->BeginUse(user);
+}
+
+void DomainUses::Forget(const RunTurn* user) const {
+  for (const Use& use : uses_) use.domain->Forget(user);
+}
+
+DomainUses::Revoked DomainUses::Leave(const RunTurn* user, const Run& run,
                                       absl::string_view run_name) const {
   Revoked revoked;
-  for (const Use& use : uses_) revoked.push_back(use.domain->Leave(number, run, run_name));
+  for (const Use& use : uses_) revoked.push_back(use.domain->Leave(user, run, run_name));
   return revoked;
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -10,8 +9,8 @@
 
 namespace pto {
 
-// The domains that a run uses, and what it must tell them. Not changed any more when a run has
-// it; then any thread may use it.
+// The domains that a run or a block of an open one uses, and what it must tell them. Not changed
+// any more when that has it; then any thread may use it.
 class DomainUses {
  public:
   void Add(const std::shared_ptr<Domain>& domain, bool uses_signals);
@@ -22,12 +21,14 @@ class DomainUses {
   // DOMAIN_REVOKED when one is.
   absl::Status CheckUsable() const;
   // As in Domain, for each.
-  void Enter(uint64_t number, const std::shared_ptr<Run>& run) const;
-  void BeginUse(uint64_t number) const;
+  void Enter(const RunTurn* user, const std::shared_ptr<Run>& run) const;
+  void Attach(const RunTurn* user, const std::shared_ptr<Run>& run) const;
+  void BeginUse(const RunTurn* user) const;
+  void Forget(const RunTurn* user) const;
 
   // What is left to do when a run has left its domains.
   using Revoked = std::vector<Domain::Revoked>;
-  Revoked Leave(uint64_t number, const Run& run, absl::string_view run_name) const;
+  Revoked Leave(const RunTurn* user, const Run& run, absl::string_view run_name) const;
   void Stop(const Revoked& revoked) const;
 
  private:

@@ -135,7 +135,7 @@ void ImageRun::OnFinished(Run& run) {
   }
   // Before anybody knows of the end, so that whoever does sees a domain that is revoked by it.
   DomainUses::Revoked revoked;
-  if (parts_.domains != nullptr) revoked = parts_.domains->Leave(number(), run, name());
+  if (parts_.domains != nullptr) revoked = parts_.domains->Leave(this, run, name());
   // An entry stays readable for long; the memory that the run used must not stay with it.
   parts_.slots.reset();
   const std::shared_ptr<RegisteredGraph> graph = std::move(parts_.graph);

@@ -32,7 +32,7 @@ class ImageRun final : public RunEntry, public RunObserver {
 
   // Its turn has come, and it begins next.
   void BeginUse() const {
-    if (parts_.domains != nullptr) parts_.domains->BeginUse(number());
+    if (parts_.domains != nullptr) parts_.domains->BeginUse(this);
   }
   // Why a domain that it uses cannot be used any more; OK while all can.
   absl::Status CheckDomains() const {

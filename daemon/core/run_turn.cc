@@ -45,7 +45,8 @@ void RunTurn::WaitForOverlapping(const std::shared_ptr<RunTurn>& turn, ActiveAcc
                                  const BufferAccess& access) {
   for (ActiveAccess* other = ring.next; other != &ring;) {
     ActiveAccess* const next = other->next;
-    if (turn->WaitsFor(*other->turn) && other->bytes.Overlaps(access.bytes)) {
+    const bool waits = access.exclusive ? other->turn != turn.get() : turn->WaitsFor(*other->turn);
+    if (waits && other->bytes.Overlaps(access.bytes)) {
       WaitFor(turn, *other->turn);
       if (access.writes && access.bytes.Covers(other->bytes)) Unlink(*other);
     }
@@ -60,8 +61,11 @@ void RunTurn::WaitFor(const std::shared_ptr<RunTurn>& turn, RunTurn& before) {
   SpinLockHolder lock(before.lock_);
   if (before.passed_) return;
   turn->waits_.fetch_add(1, std::memory_order_relaxed);
-  turn->shown_before_[turn->before_count_++ % kShownBefore].store(before.shown_number_,
-                                                                  std::memory_order_relaxed);
+  // That a run waits for itself would tell nobody anything.
+  if (turn->WaitsFor(before)) {
+    turn->shown_before_[turn->before_count_++ % kShownBefore].store(before.shown_number_,
+                                                                    std::memory_order_relaxed);
+  }
   before.behind_.push_back(turn);
 }
 

@@ -44,6 +44,8 @@ struct BufferAccess {
   std::shared_ptr<BufferQueue> queue;
   ByteRange bytes;
   bool writes = false;
+  // Also turns of one group wait for each other.
+  bool exclusive = false;
 };
 using RunAccesses = std::vector<BufferAccess>;
 
@@ -57,7 +59,7 @@ using RunAccesses = std::vector<BufferAccess>;
 class RunTurn {
  public:
   RunTurn() = default;
-  // Turns of one group do not wait for each other.
+  // Turns of one group do not wait for each other, but for exclusive accesses.
   explicit RunTurn(const void* group) : group_(group) {}
   virtual ~RunTurn() = default;
   RunTurn(const RunTurn&) = delete;

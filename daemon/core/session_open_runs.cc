@@ -58,7 +58,11 @@ absl::StatusOr<std::shared_ptr<const BoundSlots>> Session::EnterBlock(
   PTO_RETURN_IF_ERROR(CheckAlive());
   PTO_RETURN_IF_ERROR(CheckLeases(image));
   PTO_ASSIGN_OR_RETURN(std::shared_ptr<const BoundSlots> slots,
-                       BindSlots(image, {}, buffers_, name()));
+                       BindSlots(image, {}, buffers_, name(), &domains_));
+  if (slots->domains != nullptr) {
+    PTO_RETURN_IF_ERROR(slots->domains->CheckUsable());
+    slots->domains->Enter(turn.get(), nullptr);
+  }
   RunTurn::Enter(turn, slots->accesses);
   return slots;
 }

@@ -77,6 +77,7 @@ absl::Status StreamedRun::Append(GraphSegment segment) {
   PTO_ASSIGN_OR_RETURN(const std::shared_ptr<const BoundSlots> bound,
                        session->EnterBlock(*segment.image, turn));
   block.buffers = bound->buffers;
+  block.domains = bound->domains;
   parts_.budget->Take(block.tasks);
   std::shared_ptr<const RunSlots> slots(bound, &bound->slots);
   bool stopped = false;
@@ -131,7 +132,7 @@ void StreamedRun::OnBlockTurn() {
   TellRoom();
 }
 
-void StreamedRun::EndBlock(uint32_t first_task) {
+void StreamedRun::EndBlock(uint32_t first_task, const Run* run) {
   Block block;
   {
     MutexLock lock(block_mutex_);
@@ -145,6 +146,14 @@ void StreamedRun::EndBlock(uint32_t first_task) {
       if (--use->second > 0) continue;
       buffer_uses_.erase(use);
       buffer->in_use.fetch_sub(1, std::memory_order_acq_rel);
+    }
+  }
+  if (block.domains != nullptr) {
+    if (run == nullptr) {
+      block.domains->Forget(block.turn.get());
+    } else {
+      // Before those that waited for this one could begin.
+      block.domains->Stop(block.domains->Leave(block.turn.get(), *run, name()));
     }
   }
   if (const std::shared_ptr<Session> session = this->session()) session->LeaveBlock(*block.turn);
@@ -218,8 +227,27 @@ void StreamedRun::OnRecords(size_t waiting) {
   }
 }
 
-void StreamedRun::OnSegmentEnded(uint32_t first_task) {
-  EndBlock(first_task);
+void StreamedRun::OnSegmentAccepted(uint32_t first_task, const std::shared_ptr<Run>& run) {
+  std::shared_ptr<BlockTurn> turn;
+  std::shared_ptr<const DomainUses> domains;
+  {
+    MutexLock lock(block_mutex_);
+    const auto it = blocks_.find(first_task);
+    if (it == blocks_.end() || it->second.domains == nullptr) return;
+    turn = it->second.turn;
+    domains = it->second.domains;
+  }
+  domains->Attach(turn.get(), run);
+  // A revocation before that has not stopped the run.
+  if (const absl::Status usable = domains->CheckUsable(); !usable.ok()) {
+    Stop(RunState::kFailed, usable);
+    return;
+  }
+  domains->BeginUse(turn.get());
+}
+
+void StreamedRun::OnSegmentEnded(uint32_t first_task, const Run& run) {
+  EndBlock(first_task, &run);
   TellRoom();
 }
 

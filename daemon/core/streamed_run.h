@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/types/optional.h"
 #include "daemon/core/block_turn.h"
+#include "daemon/core/domain_uses.h"
 #include "daemon/core/run_entry.h"
 #include "daemon/core/session_buffer.h"
 #include "daemon/core/task_budget.h"
@@ -70,7 +71,8 @@ class StreamedRun final : public RunEntry, public OpenRunObserver {
   }
   void OnStarted() override;
   void OnRecords(size_t waiting) override;
-  void OnSegmentEnded(uint32_t first_task) override;
+  void OnSegmentAccepted(uint32_t first_task, const std::shared_ptr<Run>& run) override;
+  void OnSegmentEnded(uint32_t first_task, const Run& run) override;
   void OnFinished() override;
 
  protected:
@@ -82,6 +84,7 @@ class StreamedRun final : public RunEntry, public OpenRunObserver {
   struct Block {
     std::shared_ptr<BlockTurn> turn;
     std::vector<std::shared_ptr<SessionBuffer>> buffers;
+    std::shared_ptr<const DomainUses> domains;  // nullptr when it uses none
     uint64_t tasks = 0;
   };
   // A block whose turn has not come.
@@ -94,8 +97,9 @@ class StreamedRun final : public RunEntry, public OpenRunObserver {
   void OnBlockTurn();
   // What the block is behind; nullptr when none waits any more.
   void ShowTurn(const BlockTurn* turn);
-  // Takes a block out, if it is there, and lets go of all that it held.
-  void EndBlock(uint32_t first_task);
+  // Takes a block out, if it is there, and lets go of all that it held. `run` is nullptr when it
+  // has not begun.
+  void EndBlock(uint32_t first_task, const Run* run = nullptr);
   // Calls who waits for room.
   void TellRoom();
   // The buffer is in use while a block of the run uses it, and counts once.

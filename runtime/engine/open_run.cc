@@ -72,7 +72,10 @@ bool OpenRun::Append(const GraphSegment& segment, std::shared_ptr<const RunSlots
     const std::shared_ptr<Run> before = FindRun(link.before, &before_task);
     if (before != nullptr) RunLinker::Link(run, link.task, *before, before_task);
   }
+  // The end of the run lets go of its observer.
+  const std::shared_ptr<OpenRunObserver> observer = options_.observer;
   options_.engine->Accept(run);
+  observer->OnSegmentAccepted(segment.first_task, run);
   bool stopped = false;
   RunState as = RunState::kCancelled;
   absl::Status error;
@@ -193,7 +196,7 @@ void OpenRun::OnSegmentEnded(uint32_t first_task, Run& run) {
   for (const std::shared_ptr<Run>& other : others) {
     options_.engine->Stop(*other, run.state(), error);
   }
-  options_.observer->OnSegmentEnded(first_task);
+  options_.observer->OnSegmentEnded(first_task, run);
   {
     MutexLock lock(mutex_);
     --telling_;

@@ -17,7 +17,7 @@ class OpenRunWatcher final : public OpenRunObserver {
  public:
   std::string name() const override { return "test"; }
   void OnRecords(size_t) override { records_told_.fetch_add(1, std::memory_order_relaxed); }
-  void OnSegmentEnded(uint32_t) override {
+  void OnSegmentEnded(uint32_t, const Run&) override {
     MutexLock lock(mutex_);
     changed_.NotifyAll();
   }

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/client.h"
+#include "client/open_run.h"
 #include "client/run_state.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -56,6 +57,9 @@ class DomainTest : public ::testing::Test {
                           int64_t signal) {
     return graph.Tensor(absl::StrCat("signal", rank, "-", signal), domain.Signals(rank).value(),
                         v1::I64, kOne, {}, signal);
+  }
+  static uint32_t ChipOf(const Domain& domain, uint32_t rank) {
+    return domain.Window(rank, "x")->chip();
   }
   static void Write(const Domain& domain, uint32_t rank, const std::string& buffer, float value) {
     ASSERT_THAT(domain.Window(rank, buffer)->Write(std::vector<float>(kCount, value)), IsOk());
@@ -257,6 +261,57 @@ TEST_F(DomainTest, ARunThatDoesNotSucceedRevokesOnlyWhatItTouched) {
   ASSERT_THAT(fails, IsOk());
   EXPECT_EQ(fails->Wait()->state(), v1::Run::FAILED);
   EXPECT_EQ(other.Get()->state(), v1::Domain::ACTIVE);
+}
+
+TEST_F(DomainTest, AnOpenRunWorksOnWindowsBlockByBlock) {
+  const Domain domain = Make("d", {2, 0, 1});
+  OpenRun run = session_.BeginOpenRun().value();
+  GraphBuilder& graph = run.graph();
+  std::vector<GroupMember> members;
+  std::vector<TensorRef> in;
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    in.push_back(Whole(graph, domain, rank, "x"));
+    members.push_back({ChipOf(domain, rank), {in[rank], Whole(graph, domain, rank, "y")}});
+  }
+  const TensorRef signal = Signal(graph, domain, 1, 0);
+  constexpr int kBlocks = 100;
+  for (int i = 1; i <= kBlocks; ++i) {
+    for (uint32_t rank = 0; rank < 3; ++rank) {
+      graph.Task("fill", ChipOf(domain, rank), {in[rank]}).Scalar(static_cast<double>(i + rank));
+    }
+    // Every block finds the signal at zero, so each waits for its own notification.
+    const TaskRef sum =
+        graph.Group("all_reduce", members).Scalar(int64_t{1}).Scalar(int64_t{0}).Scalar(int64_t{0});
+    const TaskRef waits = graph.WaitFor(signal, v1::EQ, 1);
+    graph.Notify(signal, 1, v1::ADD).After(sum);
+    graph.Join({sum, waits});
+    ASSERT_THAT(run.Flush(), IsOk());
+  }
+  const absl::StatusOr<v1::Run> ended = run.Finish();
+  ASSERT_THAT(ended, IsOk());
+  ASSERT_THAT(StatusOf(*ended), IsOk());
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(Read(domain, rank, "y"), std::vector<float>(kCount, 3.0f * kBlocks + 3));
+  }
+  EXPECT_EQ(domain.Get()->epoch(), static_cast<uint64_t>(kBlocks));
+  EXPECT_EQ(domain.ReadSignals(1).value()[0], 1u);
+}
+
+TEST_F(DomainTest, ARevocationEndsAnOpenRunThatUsesIt) {
+  const Domain domain = Make("d", {0, 1});
+  OpenRun run = session_.BeginOpenRun().value();
+  run.graph().WaitFor(Signal(run.graph(), domain, 0, 0), v1::GE, 1);
+  ASSERT_THAT(run.Flush(), IsOk());
+  ASSERT_TRUE(Eventually([&] { return domain.Get()->epoch() == 1; }));
+  ASSERT_THAT(domain.Revoke("enough"), IsOk());
+  const absl::StatusOr<v1::Run> ended = run.Finish();
+  ASSERT_THAT(ended, IsOk());
+  EXPECT_EQ(ended->state(), v1::Run::FAILED);
+  EXPECT_THAT(StatusOf(*ended), HasReason(reason::kDomainRevoked));
+  // Another one is refused with its first block.
+  OpenRun late = session_.BeginOpenRun().value();
+  late.graph().Task("fill", 0, {Whole(late.graph(), domain, 0, "x")}).Scalar(1.0);
+  EXPECT_THAT(late.Finish(), HasReason(reason::kDomainRevoked));
 }
 
 TEST_F(DomainTest, OverlappingDomainsRunAtTheSameTime) {
