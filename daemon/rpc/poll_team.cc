@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <system_error>
+#include <utility>
 
 #include "runtime/base/log.h"
 
@@ -18,25 +20,48 @@ PollTeam::PollTeam(TagSource& source, const Options& options)
       options_(options),
       quiet_rounds_(
           static_cast<int>(std::max<int64_t>(1, options.quiet_after / options.stuck_after))),
-      probes_(options.understudies + 1) {
-  PTO_CHECK(options.understudies >= 0 && options.understudies < static_cast<int>(kLeaderMask),
+      probes_(static_cast<size_t>(options.most_threads)) {
+  PTO_CHECK(options.understudies >= 0 && options.understudies < options.most_threads &&
+                options.most_threads <= static_cast<int>(kLeaderMask),
             "the leader's number must fit its bits");
 }
 
 PollTeam::~PollTeam() { Join(); }
 
 void PollTeam::Start() {
+  MutexLock lock(mutex_);
   for (int i = 0; i <= options_.understudies; ++i) {
-    threads_.emplace_back([this, i] { Run(i); });
-    char name[16];
-    std::snprintf(name, sizeof name, "rpc-%d", i);
-    pthread_setname_np(threads_.back().native_handle(), name);
+    PTO_CHECK(Hire(), "a server needs its threads");
   }
 }
 
+bool PollTeam::Hire() {
+  if (hired_ == options_.most_threads) return false;
+  const int number = hired_;
+  try {
+    threads_.emplace_back([this, number] { Run(number); });
+  } catch (const std::system_error& error) {
+    PTO_LOG(kWarning, "no thread for the server", {{"error", error.what()}});
+    return false;
+  }
+  ++hired_;
+  char name[16];
+  std::snprintf(name, sizeof name, "rpc-%d", number);
+  pthread_setname_np(threads_.back().native_handle(), name);
+  return true;
+}
+
 void PollTeam::Join() {
-  for (std::thread& thread : threads_) thread.join();
-  threads_.clear();
+  while (true) {
+    // Until they end they may hire others.
+    std::vector<std::thread> threads;
+    {
+      MutexLock lock(mutex_);
+      threads.swap(threads_);
+    }
+    if (threads.empty()) return;
+    for (std::thread& thread : threads) thread.join();
+  }
 }
 
 void PollTeam::Run(int self) {
@@ -46,12 +71,15 @@ void PollTeam::Run(int self) {
   while (true) {
     {
       MutexLock lock(mutex_);
+      ++resting_;
       while (watch_taken_ && !stopping_) rest_changed_.Wait(mutex_);
+      --resting_;
       if (stopping_) return;
       watch_taken_ = true;
       const bool leads = Watch(self);
       watch_taken_ = false;
       // The watch is free: whoever rests takes it, also when this thread got stuck as leader.
+      if (leads && resting_ == 0) Hire();
       rest_changed_.NotifyOne();
       if (!leads) return;
     }
@@ -134,7 +162,8 @@ bool PollTeam::TakeLead(int self, Word seen) {
 
 void PollTeam::WakeWatch() {
   MutexLock lock(mutex_);
-  // Nobody is on watch when every understudy is stuck itself; the first to return begins one.
+  // Nobody is on watch before one who was hired for it has begun, or when there are as many threads
+  // as there may be and all are stuck; the first to return begins one.
   if (!watch_taken_) return;
   watching_.store(true, std::memory_order_relaxed);
   watch_changed_.NotifyOne();

@@ -27,12 +27,17 @@ namespace pto::rpc {
 // `quiet_after` without traffic it sleeps until the leader wakes it for the next tag, so an idle
 // server has no wake-ups at all.
 //
+// When all others are stuck, whoever takes the lead hires one more thread for the watch: whatever
+// handlers wait for, calls that do not need it are served.
+//
 // Thread-safe. The source outlives the team.
 class PollTeam {
  public:
   struct Options {
-    // Handlers that may be stuck at the same time before the queue stands still.
+    // Threads beside the leader to begin with.
     int understudies = 4;
+    // All threads, once that many handlers are stuck at the same time; then the queue stands still.
+    int most_threads = 512;
     std::chrono::nanoseconds stuck_after = std::chrono::milliseconds(2);
     std::chrono::nanoseconds quiet_after = std::chrono::milliseconds(100);
   };
@@ -55,10 +60,12 @@ class PollTeam {
   // are stuck, I take over" are one compare-and-swap: sequence number of the tag, a bit for
   // "inside a handler", and the leader's number.
   using Word = uint64_t;
-  static constexpr Word kSequenceStep = 1 << 9;
-  static constexpr Word kBusy = 1 << 8;
+  static constexpr Word kSequenceStep = 1 << 11;
+  static constexpr Word kBusy = 1 << 10;
   static constexpr Word kLeaderMask = kBusy - 1;
 
+  // One more thread, unless there are as many as there may be. Says whether there is one more.
+  bool Hire() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Run(int self);
   // Polls until another thread has the lead or the source has ended.
   void Lead();
@@ -83,10 +90,12 @@ class PollTeam {
   CondVar watch_changed_;
   CondVar rest_changed_;
   bool watch_taken_ ABSL_GUARDED_BY(mutex_) = false;
+  int resting_ ABSL_GUARDED_BY(mutex_) = 0;  // threads that wait for the watch
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   // By thread. Each writes its own before it can lead, and the others read the leader's only.
   std::vector<ThreadProbe> probes_;
-  std::vector<std::thread> threads_;
+  int hired_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<std::thread> threads_ ABSL_GUARDED_BY(mutex_);  // those that nobody has joined
 };
 
 }  // namespace pto::rpc

@@ -151,11 +151,27 @@ TEST(PollTeamTest, AsManyStuckHandlersAsUnderstudies) {
   team.Join();
 }
 
+TEST(PollTeamTest, MoreStuckHandlersThanUnderstudies) {
+  constexpr int kStuck = 20;
+  FunctionQueue queue;
+  PollTeam team(queue, {.understudies = 1});
+  team.Start();
+  for (int round = 0; round < 2; ++round) {
+    StuckHandlers stuck(queue, kStuck);
+    RunQuick(queue, 10);
+    stuck.Release();
+    stuck.WaitUntilLeft();
+    RunQuick(queue, 10);
+  }
+  queue.Shutdown();
+  team.Join();
+}
+
 // All threads are stuck; the first that returns must pick up the queue again, and the next the
 // watch, although nobody was there to be told.
 TEST(PollTeamTest, RecoversWhenAllWereStuck) {
   FunctionQueue queue;
-  PollTeam team(queue, {.understudies = 1});
+  PollTeam team(queue, {.understudies = 1, .most_threads = 2});
   team.Start();
   for (int round = 0; round < 4; ++round) {
     StuckHandlers all(queue, 2);

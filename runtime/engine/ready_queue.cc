@@ -381,8 +381,13 @@ uint32_t ReadyQueue::Publish() {
 }
 
 uint32_t ReadyQueue::busy_cores() const {
-  MutexLock lock(mutex_);
-  return cores_.busy() - (reservation_ == nullptr ? 0 : reservation_->held());
+  constexpr uint32_t kOfCluster = 3;
+  uint32_t busy = 0;
+  for (const CoreView& view : core_views_) {
+    if (view.run.load(std::memory_order_acquire) == nullptr) continue;
+    busy += view.kind.load(std::memory_order_relaxed) == PTO_MIX ? kOfCluster : 1;
+  }
+  return busy;
 }
 
 }  // namespace pto

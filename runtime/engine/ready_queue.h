@@ -87,9 +87,10 @@ class ReadyQueue {
   // Tasks that wait for a thread or a core, and blocks that wait for a thread. Exact only under no
   // change.
   uint32_t ready() const { return ready_.load(std::memory_order_acquire); }
-  uint32_t busy_cores() const;
 
-  // ---- for readers without the lock
+  // ---- for readers without the lock, who are to see something also when that is never let go
+  // Cores that blocks have; what a gang has reserved is not busy.
+  uint32_t busy_cores() const;
   uint32_t core_count() const { return static_cast<uint32_t>(core_views_.size()); }
   const CoreView& core_view(uint32_t core) const { return core_views_[core]; }
   const ReservationView& reservation_view() const { return reservation_view_; }

@@ -1,7 +1,6 @@
 // A real daemon that is made to stand still says who is stuck and on what.
 
 #include <signal.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
@@ -18,9 +17,9 @@
 #include "client/client.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "runtime/base/failpoint.h"
 #include "runtime/base/status_matchers.h"
 #include "tests/harness/daemon_process.h"
+#include "tests/harness/failpoints.h"
 #include "tests/harness/ptoctl.h"
 #include "tests/harness/sanitizer.h"
 #include "tests/integration/world.h"
@@ -34,13 +33,6 @@ using Response = v1::ExplainRunResponse;
 
 constexpr int64_t kOne[] = {1};
 constexpr uint32_t kRanks = 4;
-
-// Set while daemons start.
-class Failpoints {
- public:
-  explicit Failpoints(const std::string& text) { setenv("PTOD_FAILPOINTS", text.c_str(), 1); }
-  ~Failpoints() { unsetenv("PTOD_FAILPOINTS"); }
-};
 
 std::string ReadAll(const std::string& path) {
   std::ifstream file(path);
@@ -142,7 +134,7 @@ class ExplainTest : public ::testing::Test {
 };
 
 TEST_F(ExplainTest, ADroppedNotificationOfFourChips) {
-  const Failpoints failpoints("engine.notify=drop@2*1");
+  const DaemonFailpoints failpoints("engine.notify=drop@2*1");
   DaemonProcess daemon({"--sim-chips=4"});
   Ring ring(daemon.address());
   const pto::Run run = ring.Launch();
@@ -200,7 +192,7 @@ TEST_F(ExplainTest, ADroppedNotificationOfFourChips) {
 TEST_F(ExplainTest, WhileTheSchedulerIsHeld) {
   const std::string release = absl::StrCat(::testing::TempDir(), "/explain-release");
   std::filesystem::remove(release);
-  const Failpoints failpoints(absl::StrCat("engine.scheduler=hold:", release, "*1"));
+  const DaemonFailpoints failpoints(absl::StrCat("engine.scheduler=hold:", release, "*1"));
   DaemonProcess daemon({"--sim-chips=4"});
   Ring ring(daemon.address());
   const pto::Run run = ring.Launch();
@@ -225,7 +217,7 @@ TEST_F(ExplainTest, WhileTheSchedulerIsHeld) {
 }
 
 TEST_F(ExplainTest, AStallIsAnEventALogLineAndADump) {
-  const Failpoints failpoints("engine.notify=drop*1");
+  const DaemonFailpoints failpoints("engine.notify=drop*1");
   DaemonProcess daemon({"--sim-chips=4", "--stall-after=200ms"});
   const std::string state = daemon.directory() + "/state";
   daemon.Stop();

@@ -1,0 +1,131 @@
+// A daemon whose scheduler never lets go of a lock, with far more calls waiting for that lock than
+// it has threads to begin with, still says so.
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "runtime/base/status_matchers.h"
+#include "tests/harness/daemon_process.h"
+#include "tests/harness/failpoints.h"
+#include "tests/harness/ptoctl.h"
+#include "tests/harness/sanitizer.h"
+#include "tests/integration/world.h"
+
+namespace pto::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kSubmits = 12;
+constexpr int kStreams = 12;
+// Calls of one method that gRPC hands over while none of them returns.
+constexpr int kArmed = 8;
+constexpr absl::Duration kSoon = absl::Seconds(kAddressSanitizer ? 20 : 2);
+
+// Threads of the daemon that serve calls.
+int ServerThreads(const DaemonProcess& daemon) {
+  int count = 0;
+  std::error_code error;
+  const std::string tasks = absl::StrCat("/proc/", daemon.pid(), "/task");
+  for (const auto& task : std::filesystem::directory_iterator(tasks, error)) {
+    std::string name;
+    std::getline(std::ifstream(task.path() / "comm"), name);
+    count += absl::StartsWith(name, "rpc-") ? 1 : 0;
+  }
+  return count;
+}
+
+// A client of its own that launches one run on a stream, which waits as long as the scheduler does.
+class StreamLauncher {
+ public:
+  explicit StreamLauncher(const std::string& address) : api_(address) {
+    const std::string session = MakeSession(api_);
+    v1::RegisterGraphRequest graph;
+    graph.set_session(session);
+    graph.set_graph_id("g");
+    *graph.mutable_graph() = Noops(1);
+    EXPECT_THAT(Call(*api_.run, &v1::RunService::Stub::RegisterGraph, graph), IsOk());
+    request_.mutable_launch()->set_graph(absl::StrCat(session, "/graphs/g"));
+    context_.set_deadline(absl::ToChronoTime(absl::Now() + kCallTimeout));
+    stream_ = api_.run->LaunchStream(&context_);
+  }
+  void Launch() { EXPECT_TRUE(stream_->Write(request_)); }
+  void Finish() {
+    v1::LaunchCompletion completion;
+    EXPECT_TRUE(stream_->Read(&completion));
+    EXPECT_EQ(completion.state(), v1::Run::SUCCEEDED) << completion.DebugString();
+    EXPECT_TRUE(stream_->WritesDone());
+    EXPECT_TRUE(stream_->Finish().ok());
+  }
+
+ private:
+  Api api_;
+  v1::LaunchStreamRequest request_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::LaunchStreamRequest, v1::LaunchCompletion>> stream_;
+};
+
+TEST(WedgedSchedulerTest, ManyCallsWaitForItAndOthersAreAnswered) {
+  if (!kHasFailpoints) GTEST_SKIP() << "a release build has no failpoints";
+  const std::string release = absl::StrCat(::testing::TempDir(), "/wedged-release");
+  std::filesystem::remove(release);
+  const DaemonFailpoints failpoints(absl::StrCat("engine.scheduler=hold:", release, "*1"));
+  DaemonProcess daemon({"--sim-chips=1", "--stall-after=200ms", "--metrics-listen=127.0.0.1:0"});
+  Api& api = daemon.api();
+  const std::string session = MakeSession(api);
+  const int idle_threads = ServerThreads(daemon);
+
+  std::vector<std::unique_ptr<StreamLauncher>> streams;
+  for (int i = 0; i < kStreams; ++i) {
+    streams.push_back(std::make_unique<StreamLauncher>(daemon.address()));
+  }
+  std::vector<std::thread> submits;
+  for (int i = 0; i < kSubmits; ++i) {
+    submits.emplace_back([&, i] {
+      const std::string run_id = i == 0 ? "first" : absl::StrCat("r", i);
+      v1::SubmitRunRequest request =
+          SubmitRequest(i == 0 ? session : MakeSession(api), Noops(1), run_id);
+      request.mutable_wait()->set_seconds(60);
+      const absl::StatusOr<v1::Run> run = Call(*api.run, &v1::RunService::Stub::SubmitRun, request);
+      ASSERT_THAT(run, IsOk());
+      EXPECT_EQ(run->state(), v1::Run::SUCCEEDED) << run->DebugString();
+    });
+  }
+  for (const auto& stream : streams) stream->Launch();
+  // Nobody can tell from outside which calls wait, but each of them has a thread.
+  EXPECT_TRUE(Eventually([&] { return ServerThreads(daemon) >= kArmed + kStreams; }))
+      << ServerThreads(daemon) << " threads, " << idle_threads << " before";
+
+  const absl::Time before = absl::Now();
+  EXPECT_TRUE(daemon.IsServing());
+  for (int i = 0; i < 2 * kArmed; ++i) EXPECT_EQ(GetChip(api, 0).cluster_count(), 24u);
+  const ProgramResult chips = RunPtoctl(daemon.address(), {"chips", "ls"});
+  EXPECT_EQ(chips.exit_code, 0) << chips.err;
+  EXPECT_LT(absl::Now() - before, kSoon);
+  ProgramResult explained;
+  EXPECT_TRUE(Eventually([&] {
+    const absl::Time asked = absl::Now();
+    explained = RunPtoctl(daemon.address(), {"runs", "explain", session + "/runs/first"});
+    EXPECT_LT(absl::Now() - asked, kSoon);
+    return explained.exit_code != 0 || absl::StrContains(explained.out, "STALLED");
+  }));
+  EXPECT_EQ(explained.exit_code, 0) << explained.err;
+  EXPECT_THAT(explained.out, HasSubstr("STALLED"));
+
+  std::ofstream(release) << "go";
+  for (std::thread& submit : submits) submit.join();
+  for (const auto& stream : streams) stream->Finish();
+  std::filesystem::remove(release);
+}
+
+}  // namespace
+}  // namespace pto::testing
