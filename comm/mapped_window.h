@@ -66,6 +66,7 @@ class MappedWindow final : public Window {
  private:
   MappedWindow(Job& job, const WindowSpec& spec);
 
+  absl::StatusOr<std::unique_ptr<Segment>> OpenSegment() const;
   absl::Status Attach(int64_t deadline);
   absl::Status CheckSame() const;
   absl::Status AwaitAttached(int64_t deadline);

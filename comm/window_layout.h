@@ -58,12 +58,8 @@ struct alignas(64) MemberWords {
   Bell step_bell;  // also of the slots of its calls
 };
 
-// What a window's segment begins with.
-struct WindowHeader {
-  static constexpr uint32_t kClosed = 0x80000000;
-  static constexpr uint64_t kRefused = 1;
-  static constexpr uint64_t kBroken = 1;
-
+// What a window's segment begins with: how it was made, which never changes.
+struct WindowFacts {
   SegmentPrefix prefix;
   uint64_t id;
   uint64_t bytes;
@@ -71,6 +67,15 @@ struct WindowHeader {
   uint32_t scratch_bytes;
   uint32_t rank_count;
   uint32_t ranks[PTO_COMM_MAX_RANKS];
+};
+
+// The words of a window that all members share.
+struct WindowHeader {
+  static constexpr uint32_t kClosed = 0x80000000;
+  static constexpr uint64_t kRefused = 1;
+  static constexpr uint64_t kBroken = 1;
+
+  WindowFacts facts;
 
   alignas(64) std::atomic<uint32_t> attached;  // members that have mapped it; or kClosed
   Bell bell;
@@ -83,6 +88,8 @@ struct WindowHeader {
   BarrierCell barrier;
   MemberWords members[PTO_COMM_MAX_RANKS];
 };
+
+static_assert(offsetof(WindowHeader, facts) == 0);
 
 // Where things are in a window's segment: the header, all signals, all scratch, all bytes.
 struct WindowLayout {
@@ -102,6 +109,9 @@ struct WindowLayout {
   size_t data, data_stride;
   size_t total;
 
+  static WindowLayout For(const WindowFacts& facts) {
+    return For(facts.rank_count, facts.bytes, facts.signal_count, facts.scratch_bytes);
+  }
   static WindowLayout For(uint32_t ranks, uint64_t bytes, uint32_t signal_count,
                           uint32_t scratch_bytes) {
     WindowLayout layout;
