@@ -67,11 +67,10 @@ absl::StatusOr<std::byte*> CollectiveSteps::MessageSlot() {
   if (window_.all_reached() + MemberWords::kCalls <= entry_) {
     // Others may be further by now. Where they are not, this waits for more than one slot: to look
     // at another's step for every call would make it travel to and fro.
-    constexpr uint64_t kBehind = MemberWords::kCalls / 2;
     uint64_t reached = ~uint64_t{0};
     for (uint32_t peer = 0; peer < count(); ++peer) {
       if (peer == me()) continue;
-      PTO_RETURN_IF_ERROR(AwaitStep(peer, entry_ - kBehind));
+      PTO_RETURN_IF_ERROR(AwaitStep(peer, entry_ - MemberWords::kLead));
       reached = std::min(reached, window_.words(peer).step.load(std::memory_order_acquire));
     }
     window_.set_all_reached(reached);

@@ -31,7 +31,8 @@ class CollectiveSteps {
   // Ends the collective: lets all members know of an error. Returns it.
   absl::Status Finish(const absl::Status& status);
 
-  // Waits until this member's slot for the call is free, and returns where its message goes.
+  // Waits until this member's slot for the call is free, and returns where its message goes. Nobody
+  // waits who is less than MemberWords::kLead ahead of all others.
   absl::StatusOr<std::byte*> MessageSlot();
   // The first step: tells everyone what this member calls. Whatever was written as its message goes
   // along.

@@ -46,10 +46,12 @@ static_assert(offsetof(CallSlot, message) == 64);
 // One member's words in a window. What peers poll has a cache line of its own.
 struct alignas(64) MemberWords {
   enum State : uint32_t { kAbsent = 0, kAttached = 1, kLeft = 2 };
-  // How far a member can be ahead of another in collectives that do not make it wait: a power of
-  // two. The further, the more seldom it has to look at the other's step; and members that take
-  // turns on a CPU had better get far before they have to wait.
+  // Slots for calls: a power of two. In collectives that do not make it wait, a member can be kLead
+  // ahead of another at any time, and up to kCalls - 1 as long as it has not looked at the other's
+  // step again. The more of them, the more seldom it has to look; and members that take turns on a
+  // CPU had better get far before they have to wait.
   static constexpr uint32_t kCalls = 16;
+  static constexpr uint32_t kLead = kCalls / 2;
 
   std::atomic<uint32_t> state;
   alignas(64) Bell signal_bell;
