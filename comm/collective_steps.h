@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "comm/collectives.h"
 #include "comm/mapped_window.h"
@@ -64,11 +65,13 @@ class CollectiveSteps {
   uint64_t step() const { return step_ - entry_; }
 
  private:
-  absl::Status AwaitStep(uint32_t peer, uint64_t step) {
-    return AwaitWord(peer, window_.words(peer).step, step);
-  }
-  // Waits until a word of a member that counts steps is that far.
-  absl::Status AwaitWord(uint32_t peer, const std::atomic<uint64_t>& word, uint64_t step);
+  absl::Status AwaitStep(uint32_t peer, uint64_t step);
+  // Waits until a word of a member that counts steps is that far. `trouble` is asked when nothing
+  // is wrong with the members. DEADLINE_EXCEEDED without a text at the deadline.
+  absl::Status AwaitWord(uint32_t peer, const std::atomic<uint64_t>& word, uint64_t step,
+                         absl::FunctionRef<absl::Status()> trouble);
+  // An error when a member cannot come to this call any more, having gone past it in another.
+  absl::Status CheckOrder(uint32_t peer) const;
 
   MappedWindow& window_;
   const CollectiveCall call_;

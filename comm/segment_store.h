@@ -59,7 +59,7 @@ class SegmentStore {
 // What every segment begins with.
 struct SegmentPrefix {
   static constexpr uint64_t kMagic = 0x6d6d6f636f747000;  // "\0ptocomm"
-  static constexpr uint32_t kVersion = 3;
+  static constexpr uint32_t kVersion = 4;
   enum Kind : uint32_t { kJob = 1, kWindow = 2 };
 
   uint64_t magic;

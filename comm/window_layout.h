@@ -23,10 +23,22 @@ struct CollectiveCall {
   uint64_t count;   // elements, or bytes where there is no type
   uint64_t input;   // offset of the input in this member's bytes; kPrivate when not there
   uint64_t output;  // the same for the output
+  // What all calls of this member before it come to. A root of a short broadcast waits for nobody,
+  // and so may not see that another member takes itself for the root; the next call does.
+  uint64_t history;
 
   bool Matches(const CollectiveCall& other) const {
     return kind == other.kind && dtype == other.dtype && op == other.op && root == other.root &&
            count == other.count;
+  }
+  // That of the call after this one.
+  uint64_t NextHistory() const {
+    uint64_t next = history;
+    for (const uint64_t word : {uint64_t{kind} << 32 | dtype, uint64_t{op} << 32 | root, count}) {
+      next = (next ^ word) * 0x9e3779b97f4a7c15;
+      next ^= next >> 29;
+    }
+    return next;
   }
 };
 
