@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <climits>
-#include <utility>
 
 namespace pto::comm {
 
@@ -17,10 +17,12 @@ void Bell::RingSlowly() {
 }
 
 void BellSleeper::Sleep(int64_t nanos) {
-  if (std::exchange(first_, false)) nanos = std::min(nanos, kFirstNanos);
+  if (unsure_) nanos = std::min(nanos, kShortNanos);
   if (nanos <= 0) return;
   const timespec timeout{.tv_sec = nanos / 1'000'000'000, .tv_nsec = nanos % 1'000'000'000};
-  syscall(SYS_futex, &bell_.rings, FUTEX_WAIT, heard_, &timeout, nullptr, 0);
+  const long result = syscall(SYS_futex, &bell_.rings, FUTEX_WAIT, heard_, &timeout, nullptr, 0);
+  const bool slept_through = result != 0 && errno == ETIMEDOUT;
+  if (slept_through && nanos >= kShortNanos) unsure_ = false;
 }
 
 }  // namespace pto::comm

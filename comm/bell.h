@@ -11,15 +11,17 @@ namespace pto::comm {
 // To change:  change the word, then Ring().
 // To sleep:   BellSleeper; then in turn Listen(), look at the word once more, and Sleep().
 //
-// Nothing keeps the CPU from looking for sleepers before others see the changed word: that would
-// cost more than a short collective. So who has just begun to sleep can miss a ring. Its first
-// sleep is short, and after that the word is seen.
+// Ring() has no fence, which would cost more than a short collective. The compiler keeps the change
+// before the look for sleepers, and so does aarch64 where the change is a release; x86 may look
+// while the change is still on its way to the others. So who has just begun to sleep can miss a
+// ring. Until it has slept through a time far longer than that way, its sleeps are short.
 struct Bell {
   std::atomic<uint32_t> rings;
   std::atomic<uint32_t> sleepers;
 
   void Ring() {
-    if (sleepers.load(std::memory_order_relaxed) != 0) RingSlowly();
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (sleepers.load(std::memory_order_seq_cst) != 0) RingSlowly();
   }
   void RingSlowly();
 };
@@ -39,11 +41,11 @@ class BellSleeper {
 
  private:
   // Far longer than a store can take to be seen.
-  static constexpr int64_t kFirstNanos = 50'000;
+  static constexpr int64_t kShortNanos = 50'000;
 
   Bell& bell_;
   uint32_t heard_ = 0;
-  bool first_ = true;
+  bool unsure_ = true;  // whether a change may still come for which nobody rings
 };
 
 }  // namespace pto::comm

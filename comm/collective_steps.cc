@@ -34,6 +34,11 @@ std::string Describe(const CollectiveCall& call) {
   return text;
 }
 
+// Whether Await gave up at its deadline; errors of a member that timed out have a text.
+bool IsTimeout(const absl::Status& status) {
+  return !status.ok() && absl::IsDeadlineExceeded(status) && status.message().empty();
+}
+
 }  // namespace
 
 CollectiveSteps::CollectiveSteps(MappedWindow& window, const CollectiveCall& call, int64_t deadline)
@@ -67,11 +72,10 @@ absl::StatusOr<std::byte*> CollectiveSteps::MessageSlot() {
   if (window_.all_reached() + MemberWords::kCalls <= entry_) {
     // Others may be further by now. Where they are not, this waits for more than one slot: to look
     // at another's step for every call would make it travel to and fro.
-    constexpr uint64_t kBehind = MemberWords::kCalls / 2;
     uint64_t reached = ~uint64_t{0};
     for (uint32_t peer = 0; peer < count(); ++peer) {
       if (peer == me()) continue;
-      PTO_RETURN_IF_ERROR(AwaitStep(peer, entry_ - kBehind));
+      PTO_RETURN_IF_ERROR(AwaitStep(peer, entry_ - MemberWords::kLead));
       reached = std::min(reached, window_.words(peer).step.load(std::memory_order_acquire));
     }
     window_.set_all_reached(reached);
@@ -84,15 +88,43 @@ void CollectiveSteps::Enter() {
   slot.call = call_;
   slot.entry.store(entry_, std::memory_order_release);
   Publish();
+  window_.set_history(call_.NextHistory());
 }
 
 absl::Status CollectiveSteps::AwaitCall(uint32_t peer) {
-  PTO_RETURN_IF_ERROR(AwaitWord(peer, window_.call_slot(peer, entry_).entry, entry_));
+  absl::Status status = AwaitWord(peer, window_.call_slot(peer, entry_).entry, entry_,
+                                  [&] { return CheckOrder(peer); });
+  if (!status.ok()) {
+    if (!IsTimeout(status)) return status;
+    return TimedOut(absl::StrCat(
+        window_.RankName(peer), " is at step ", window_.words(peer).step.load(),
+        " of the collectives in ", window_.Name(), " and has not called the one that begins with ",
+        "step ", entry_, "; ", window_.RankName(me()), " waited for it in ", Describe(call_)));
+  }
   if (count() == 2) window_.set_all_reached(entry_);
   const CollectiveCall& its = CallOf(peer);
-  if (its.Matches(call_)) return absl::OkStatus();
-  return Mismatch(absl::StrCat("rank ", window_.spec().ranks[me()], " calls ", Describe(call_),
-                               "; rank ", window_.spec().ranks[peer], " calls ", Describe(its)));
+  if (!its.Matches(call_)) {
+    return Mismatch(absl::StrCat(window_.RankName(me()), " calls ", Describe(call_), "; ",
+                                 window_.RankName(peer), " calls ", Describe(its)));
+  }
+  if (its.history == call_.history) return absl::OkStatus();
+  return Mismatch(absl::StrCat(window_.RankName(me()), " and ", window_.RankName(peer),
+                               " both call ", Describe(call_), " in ", window_.Name(),
+                               ", but called different things there before"));
+}
+
+absl::Status CollectiveSteps::CheckOrder(uint32_t peer) const {
+  // Who enters says so before it publishes that step. So a member that is that far without a call
+  // there went through the step as one of another collective.
+  const uint64_t step = window_.words(peer).step.load(std::memory_order_acquire);
+  const CallSlot& slot = window_.call_slot(peer, entry_);
+  if (step < entry_ || slot.entry.load(std::memory_order_acquire) >= entry_) {
+    return absl::OkStatus();
+  }
+  return Mismatch(absl::StrCat(window_.RankName(me()), " calls ", Describe(call_), " at step ",
+                               entry_, " of the collectives in ", window_.Name(), "; ",
+                               window_.RankName(peer), " is at step ", step,
+                               " and calls nothing there, so they differ in one before"));
 }
 
 absl::Status CollectiveSteps::AwaitCalls() {
@@ -122,22 +154,28 @@ absl::Status CollectiveSteps::AwaitAll(int64_t ahead) {
   return absl::OkStatus();
 }
 
+absl::Status CollectiveSteps::AwaitStep(uint32_t peer, uint64_t step) {
+  const std::atomic<uint64_t>& word = window_.words(peer).step;
+  absl::Status status = AwaitWord(peer, word, step, [] { return absl::OkStatus(); });
+  if (!IsTimeout(status)) return status;
+  return TimedOut(absl::StrCat(window_.RankName(peer), " is at step ", word.load(), ", not ", step,
+                               ", of the collectives in ", window_.Name(), "; ",
+                               window_.RankName(me()), " waited for it in ", Describe(call_)));
+}
+
 absl::Status CollectiveSteps::AwaitWord(uint32_t peer, const std::atomic<uint64_t>& word,
-                                        uint64_t step) {
+                                        uint64_t step, absl::FunctionRef<absl::Status()> trouble) {
   if (peer == me()) return absl::OkStatus();
-  MemberWords& words = window_.words(peer);
-  const auto trouble = [&]() -> absl::Status {
-    PTO_RETURN_IF_ERROR(window_.CheckMembers(Only(peer)));
-    return window_.header().broken_by.Get(WindowHeader::kBroken);
+  const auto any_trouble = [&]() -> absl::Status {
+    const absl::Status members = window_.CheckMembers(Only(peer));
+    // Looked at afterwards: who has left may have failed here, and has said so before.
+    PTO_RETURN_IF_ERROR(window_.header().broken_by.Get(WindowHeader::kBroken));
+    PTO_RETURN_IF_ERROR(members);
+    return trouble();
   };
-  absl::Status status =
-      pto::comm::Await([&] { return word.load(std::memory_order_acquire) >= step; },
-                       words.step_bell, window_.patience(), deadline_, trouble);
-  if (!absl::IsDeadlineExceeded(status) || !status.message().empty()) return status;
-  return TimedOut(absl::StrCat("rank ", window_.spec().ranks[peer], " is at step ",
-                               words.step.load(), ", not ", step, ", of the collectives in ",
-                               window_.Name(), "; rank ", window_.spec().ranks[me()],
-                               " waited for it in ", Describe(call_)));
+  return pto::comm::Await([&] { return word.load(std::memory_order_acquire) >= step; },
+                          window_.words(peer).step_bell, window_.patience(), deadline_,
+                          any_trouble);
 }
 
 }  // namespace pto::comm

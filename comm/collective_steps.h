@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "comm/collectives.h"
 #include "comm/mapped_window.h"
@@ -31,7 +32,8 @@ class CollectiveSteps {
   // Ends the collective: lets all members know of an error. Returns it.
   absl::Status Finish(const absl::Status& status);
 
-  // Waits until this member's slot for the call is free, and returns where its message goes.
+  // Waits until this member's slot for the call is free, and returns where its message goes. Nobody
+  // waits who is less than MemberWords::kLead ahead of all others.
   absl::StatusOr<std::byte*> MessageSlot();
   // The first step: tells everyone what this member calls. Whatever was written as its message goes
   // along.
@@ -63,11 +65,13 @@ class CollectiveSteps {
   uint64_t step() const { return step_ - entry_; }
 
  private:
-  absl::Status AwaitStep(uint32_t peer, uint64_t step) {
-    return AwaitWord(peer, window_.words(peer).step, step);
-  }
-  // Waits until a word of a member that counts steps is that far.
-  absl::Status AwaitWord(uint32_t peer, const std::atomic<uint64_t>& word, uint64_t step);
+  absl::Status AwaitStep(uint32_t peer, uint64_t step);
+  // Waits until a word of a member that counts steps is that far. `trouble` is asked when nothing
+  // is wrong with the members. DEADLINE_EXCEEDED without a text at the deadline.
+  absl::Status AwaitWord(uint32_t peer, const std::atomic<uint64_t>& word, uint64_t step,
+                         absl::FunctionRef<absl::Status()> trouble);
+  // An error when a member cannot come to this call any more, having gone past it in another.
+  absl::Status CheckOrder(uint32_t peer) const;
 
   MappedWindow& window_;
   const CollectiveCall call_;

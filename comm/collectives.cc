@@ -56,16 +56,20 @@ int Run(pto_comm_window* handle, const Arguments& arguments, int64_t deadline, F
   if (arguments.count > kMost) {
     return fail(Invalid(absl::StrCat(arguments.count, " elements are too many")));
   }
-  if (arguments.count == 0) return PTO_COMM_OK;
+  // Without elements there need not be buffers. The call is made all the same: only together can
+  // members tell that one of them has something to send.
+  alignas(int64_t) std::byte nothing{};
+  const void* input = arguments.count == 0 ? &nothing : arguments.input;
+  void* output = arguments.count == 0 ? &nothing : arguments.output;
   const auto aligned = [&](const void* buffer) {
     return buffer != nullptr && reinterpret_cast<uintptr_t>(buffer) % size == 0;
   };
-  if (!aligned(arguments.input) || !aligned(arguments.output)) {
+  if (arguments.count != 0 && (!aligned(input) || !aligned(output))) {
     return fail(Invalid("a buffer is null, or not aligned to its elements"));
   }
   const uint64_t bytes = arguments.count * size;
   if (window->count() == 1) {
-    std::memmove(arguments.output, arguments.input, bytes);
+    std::memmove(output, input, bytes);
     return PTO_COMM_OK;
   }
   CollectiveCall call{};
@@ -74,10 +78,11 @@ int Run(pto_comm_window* handle, const Arguments& arguments, int64_t deadline, F
   call.op = arguments.op;
   call.root = arguments.root;
   call.count = arguments.count;
-  call.input = OffsetIn(*window, arguments.input, bytes * arguments.input_blocks);
-  call.output = OffsetIn(*window, arguments.output, bytes * arguments.output_blocks);
+  call.input = OffsetIn(*window, input, bytes * arguments.input_blocks);
+  call.output = OffsetIn(*window, output, bytes * arguments.output_blocks);
+  call.history = window->history();
   CollectiveSteps steps(*window, call, deadline);
-  return fail(steps.Finish(function(steps, arguments.input, arguments.output)));
+  return fail(steps.Finish(function(steps, input, output)));
 }
 
 }  // namespace

@@ -4,6 +4,10 @@
  * used where it is, any other is copied through the window's scratch, piece by piece. Long
  * messages are therefore quickest when all members' buffers are in the window.
  *
+ * Without elements a collective needs no buffers, and is still one that all members call. A root of
+ * a broadcast of up to 16 KiB waits for nobody while it is at most eight collectives ahead of all
+ * others; so two members that both take themselves for the root learn of it in a later collective.
+ *
  * A buffer is aligned to its elements. On return all outputs are complete and all inputs may be
  * changed. F16 and BF16 are added up in F32 and rounded once. Every member gets the same bits.
  *

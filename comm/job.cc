@@ -70,9 +70,16 @@ absl::StatusOr<std::unique_ptr<Communicator>> Job::Join(std::shared_ptr<SegmentS
   return {std::move(job)};
 }
 
+absl::StatusOr<std::unique_ptr<Segment>> Job::OpenSegment() const {
+  SegmentPrefix prefix;
+  return store_->Open(spec_.name, BytesOf(prefix), [&](size_t size) {
+    return CheckPrefix(spec_.name, prefix, size, SegmentPrefix::kJob, sizeof(JobLayout));
+  });
+}
+
 absl::StatusOr<bool> Job::Attach() {
   layout_ = nullptr;
-  absl::StatusOr<std::unique_ptr<Segment>> segment = store_->Open(spec_.name);
+  absl::StatusOr<std::unique_ptr<Segment>> segment = OpenSegment();
   if (absl::IsNotFound(segment.status())) {
     segment = store_->Publish(spec_.name, sizeof(JobLayout), [&](std::byte* data) {
       auto* job = reinterpret_cast<JobLayout*>(data);
@@ -86,7 +93,6 @@ absl::StatusOr<bool> Job::Attach() {
     if (absl::IsAlreadyExists(segment.status())) return false;
   }
   PTO_RETURN_IF_ERROR(segment.status());
-  PTO_RETURN_IF_ERROR(CheckPrefix(spec_.name, **segment, SegmentPrefix::kJob, sizeof(JobLayout)));
   if (IsAbandoned(**segment, *store_)) {
     store_->Remove(spec_.name, **segment);
     return false;

@@ -54,6 +54,7 @@ class Job final : public Communicator {
  private:
   Job(std::shared_ptr<SegmentStore> store, const JoinSpec& spec);
 
+  absl::StatusOr<std::unique_ptr<Segment>> OpenSegment() const;
   // Makes the segment or opens the one that is there; true with one that can be joined.
   absl::StatusOr<bool> Attach();
   absl::StatusOr<bool> TakeSlot();

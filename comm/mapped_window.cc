@@ -41,21 +41,32 @@ absl::StatusOr<std::unique_ptr<Window>> MappedWindow::Create(Job& job, const Win
 
 std::string MappedWindow::Name() const { return absl::StrCat("window ", spec_.id); }
 
+absl::StatusOr<std::unique_ptr<Segment>> MappedWindow::OpenSegment() const {
+  const std::string name = job_.WindowName(spec_.id);
+  WindowFacts facts;
+  // It has to be as long as its own facts say; whether those are this member's too is for the error
+  // that all members get, which takes the mapped window.
+  return job_.store().Open(name, BytesOf(facts), [&](size_t size) {
+    return CheckPrefix(name, facts.prefix, size, SegmentPrefix::kWindow,
+                       WindowLayout::For(facts).total);
+  });
+}
+
 absl::Status MappedWindow::Attach(int64_t deadline) {
   const std::string name = job_.WindowName(spec_.id);
   PTO_RETURN_IF_ERROR(job_.WindowFailure(spec_.id));
   absl::StatusOr<std::unique_ptr<Segment>> segment = absl::NotFoundError("");
   if (spec_.index == 0) {
     segment = job_.store().Publish(name, layout_.total, [&](std::byte* data) {
-      auto* header = reinterpret_cast<WindowHeader*>(data);
-      header->prefix = {SegmentPrefix::kMagic, SegmentPrefix::kVersion, SegmentPrefix::kWindow,
-                        layout_.total, job_.store().Identity()};
-      header->id = spec_.id;
-      header->bytes = spec_.bytes;
-      header->signal_count = spec_.signal_count;
-      header->scratch_bytes = spec_.scratch_bytes;
-      header->rank_count = count();
-      std::copy(spec_.ranks.begin(), spec_.ranks.end(), header->ranks);
+      WindowFacts& facts = reinterpret_cast<WindowHeader*>(data)->facts;
+      facts.prefix = {SegmentPrefix::kMagic, SegmentPrefix::kVersion, SegmentPrefix::kWindow,
+                      layout_.total, job_.store().Identity()};
+      facts.id = spec_.id;
+      facts.bytes = spec_.bytes;
+      facts.signal_count = spec_.signal_count;
+      facts.scratch_bytes = spec_.scratch_bytes;
+      facts.rank_count = count();
+      std::copy(spec_.ranks.begin(), spec_.ranks.end(), facts.ranks);
     });
     job_.bell().Ring();
   }
@@ -65,7 +76,7 @@ absl::Status MappedWindow::Attach(int64_t deadline) {
     absl::Status failure;
     absl::Status status = Await(
         [&] {
-          segment = job_.store().Open(name);
+          segment = OpenSegment();
           failure = job_.WindowFailure(spec_.id);
           return !absl::IsNotFound(segment.status()) || !failure.ok();
         },
@@ -79,31 +90,31 @@ absl::Status MappedWindow::Attach(int64_t deadline) {
     PTO_RETURN_IF_ERROR(failure);
   }
   PTO_RETURN_IF_ERROR(segment.status());
-  PTO_RETURN_IF_ERROR(CheckPrefix(name, **segment, SegmentPrefix::kWindow, sizeof(WindowHeader)));
   segment_ = *std::move(segment);
   header_ = reinterpret_cast<WindowHeader*>(segment_->data());
   return CheckSame();
 }
 
 absl::Status MappedWindow::CheckSame() const {
-  const std::string maker = absl::StrCat("rank ", header_->ranks[0]);
+  const WindowFacts& facts = header_->facts;
+  const std::string maker = absl::StrCat("rank ", facts.ranks[0]);
   const auto differ = [&](absl::string_view what, uint64_t mine, uint64_t its) {
     return Mismatch(absl::StrCat("rank ", job_.rank(), " asks for ", Name(), " with ", mine, " ",
                                  what, "; ", maker, " made it with ", its));
   };
-  const auto ranks = absl::MakeConstSpan(header_->ranks)
-                         .first(std::min<size_t>(header_->rank_count, PTO_COMM_MAX_RANKS));
+  const auto ranks = absl::MakeConstSpan(facts.ranks)
+                         .first(std::min<size_t>(facts.rank_count, PTO_COMM_MAX_RANKS));
   if (ranks != absl::MakeConstSpan(spec_.ranks)) {
     return Mismatch(absl::StrCat("rank ", job_.rank(), " asks for ", Name(), " of ranks ",
                                  absl::StrJoin(spec_.ranks, ","), "; ", maker, " made it of ranks ",
                                  absl::StrJoin(ranks, ",")));
   }
-  if (header_->bytes != spec_.bytes) return differ("bytes per rank", spec_.bytes, header_->bytes);
-  if (header_->signal_count != spec_.signal_count) {
-    return differ("signals", spec_.signal_count, header_->signal_count);
+  if (facts.bytes != spec_.bytes) return differ("bytes per rank", spec_.bytes, facts.bytes);
+  if (facts.signal_count != spec_.signal_count) {
+    return differ("signals", spec_.signal_count, facts.signal_count);
   }
-  if (header_->scratch_bytes != spec_.scratch_bytes) {
-    return differ("bytes of scratch", spec_.scratch_bytes, header_->scratch_bytes);
+  if (facts.scratch_bytes != spec_.scratch_bytes) {
+    return differ("bytes of scratch", spec_.scratch_bytes, facts.scratch_bytes);
   }
   return absl::OkStatus();
 }
@@ -111,7 +122,7 @@ absl::Status MappedWindow::CheckSame() const {
 bool MappedWindow::Close() {
   uint32_t attached = header_->attached.load();
   do {
-    if (attached == header_->rank_count) return false;
+    if (attached == header_->facts.rank_count) return false;
   } while (!header_->attached.compare_exchange_weak(attached, attached | WindowHeader::kClosed));
   return true;
 }

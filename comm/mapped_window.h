@@ -55,6 +55,9 @@ class MappedWindow final : public Window {
   // A step of the collectives that this member has seen all others reach.
   uint64_t all_reached() const { return all_reached_; }
   void set_all_reached(uint64_t step) { all_reached_ = std::max(all_reached_, step); }
+  // What this member's calls so far come to: CollectiveCall::history of the next one.
+  uint64_t history() const { return history_; }
+  void set_history(uint64_t history) { history_ = history; }
   // How this member first failed in a collective; OK while it has not.
   const absl::Status& failure() const { return failure_; }
   void set_failure(const absl::Status& status) { failure_ = status; }
@@ -62,10 +65,13 @@ class MappedWindow final : public Window {
   absl::Status CheckMembers(RankSet needed) const;
   std::string List(RankSet members) const { return ListRanks(spec_.ranks, members); }
   std::string Name() const;
+  // "rank 3", of a member.
+  std::string RankName(uint32_t member) const { return List(Only(member)); }
 
  private:
   MappedWindow(Job& job, const WindowSpec& spec);
 
+  absl::StatusOr<std::unique_ptr<Segment>> OpenSegment() const;
   absl::Status Attach(int64_t deadline);
   absl::Status CheckSame() const;
   absl::Status AwaitAttached(int64_t deadline);
@@ -90,6 +96,7 @@ class MappedWindow final : public Window {
   WindowHeader* header_ = nullptr;
   bool attached_ = false;
   uint64_t all_reached_ = 0;
+  uint64_t history_ = 0;
   absl::Status failure_;
 };
 

@@ -6,36 +6,46 @@
 
 namespace pto::comm {
 
-absl::Status CheckPrefix(absl::string_view name, const Segment& segment, SegmentPrefix::Kind kind,
-                         size_t at_least) {
-  if (segment.size() < at_least) {
-    return SystemError(absl::StrCat("segment '", name, "' has ", segment.size(),
-                                    " bytes, fewer than the ", at_least, " of its header"));
-  }
-  const auto* prefix = reinterpret_cast<const SegmentPrefix*>(segment.data());
-  if (prefix->magic != SegmentPrefix::kMagic) {
+absl::Status CheckHead(absl::string_view name, size_t size, size_t head) {
+  if (size >= head) return absl::OkStatus();
+  return SystemError(absl::StrCat("segment '", name, "' has ", size, " bytes, fewer than the ",
+                                  head, " of its head"));
+}
+
+absl::Status CheckPrefix(absl::string_view name, const SegmentPrefix& prefix, size_t size,
+                         SegmentPrefix::Kind kind, size_t expected) {
+  if (prefix.magic != SegmentPrefix::kMagic) {
     return SystemError(absl::StrCat("segment '", name, "' is not one of ptod"));
   }
-  if (prefix->version != SegmentPrefix::kVersion) {
-    return Mismatch(absl::StrCat("segment '", name, "' has version ", prefix->version,
+  if (prefix.version != SegmentPrefix::kVersion) {
+    return Mismatch(absl::StrCat("segment '", name, "' has version ", prefix.version,
                                  "; this program speaks version ", SegmentPrefix::kVersion));
   }
-  if (prefix->kind != kind || prefix->bytes != segment.size()) {
-    return SystemError(absl::StrCat("segment '", name, "' is of kind ", prefix->kind, " with ",
-                                    prefix->bytes, " bytes; expected kind ", uint32_t{kind},
-                                    " with ", segment.size()));
+  if (prefix.kind != kind) {
+    return SystemError(absl::StrCat("segment '", name, "' is of kind ", prefix.kind,
+                                    "; expected kind ", uint32_t{kind}));
+  }
+  if (prefix.bytes != size) {
+    return SystemError(
+        absl::StrCat("segment '", name, "' has ", size, " bytes; it was made with ", prefix.bytes));
+  }
+  if (size != expected) {
+    return SystemError(
+        absl::StrCat("segment '", name, "' has ", size, " bytes; expected ", expected));
   }
   return absl::OkStatus();
 }
 
+absl::Status CheckAnyPrefix(absl::string_view name, const SegmentPrefix& prefix, size_t size) {
+  // How long a window has to be follows from more than its prefix.
+  return prefix.kind == SegmentPrefix::kJob
+             ? CheckPrefix(name, prefix, size, SegmentPrefix::kJob, sizeof(JobLayout))
+             : CheckPrefix(name, prefix, size, SegmentPrefix::kWindow, size);
+}
+
 bool IsAbandoned(const Segment& segment, const SegmentStore& store) {
-  if (segment.size() < sizeof(SegmentPrefix)) return false;
   const auto* prefix = reinterpret_cast<const SegmentPrefix*>(segment.data());
-  if (prefix->magic != SegmentPrefix::kMagic || prefix->version != SegmentPrefix::kVersion) {
-    return false;  // not ours to judge
-  }
   if (prefix->kind == SegmentPrefix::kWindow) return !store.Alive(prefix->creator);
-  if (prefix->kind != SegmentPrefix::kJob || segment.size() < sizeof(JobLayout)) return false;
   const auto* job = reinterpret_cast<const JobLayout*>(segment.data());
   if (job->size > PTO_COMM_MAX_RANKS || job->creator_rank >= job->size) return false;
   const uint32_t present = job->present.load();

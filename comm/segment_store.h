@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <type_traits>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 namespace pto::comm {
 
@@ -35,8 +37,11 @@ class SegmentStore {
   virtual absl::StatusOr<std::unique_ptr<Segment>> Publish(
       absl::string_view name, size_t bytes, absl::FunctionRef<void(std::byte*)> fill) = 0;
 
-  // Errors: NOT_FOUND, SYSTEM.
-  virtual absl::StatusOr<std::unique_ptr<Segment>> Open(absl::string_view name) = 0;
+  // Reads what the segment begins with into `head`, asks `check` whether that fits the size of the
+  // whole, and maps it only then. Errors: those of `check`; NOT_FOUND, SYSTEM.
+  virtual absl::StatusOr<std::unique_ptr<Segment>> Open(
+      absl::string_view name, absl::Span<std::byte> head,
+      absl::FunctionRef<absl::Status(size_t size)> check) = 0;
 
   // Takes the name away if it is still that of this very segment. Best effort.
   virtual void Remove(absl::string_view name, const Segment& segment) = 0;
@@ -54,7 +59,7 @@ class SegmentStore {
 // What every segment begins with.
 struct SegmentPrefix {
   static constexpr uint64_t kMagic = 0x6d6d6f636f747000;  // "\0ptocomm"
-  static constexpr uint32_t kVersion = 3;
+  static constexpr uint32_t kVersion = 4;
   enum Kind : uint32_t { kJob = 1, kWindow = 2 };
 
   uint64_t magic;
@@ -64,11 +69,25 @@ struct SegmentPrefix {
   uint64_t creator;  // Identity() of who made it
 };
 
-// Whether a segment is one of ours, of this version and kind, and as long as it says.
-absl::Status CheckPrefix(absl::string_view name, const Segment& segment, SegmentPrefix::Kind kind,
-                         size_t at_least);
+// What a segment begins with, as the bytes that Open reads.
+template <typename Head>
+absl::Span<std::byte> BytesOf(Head& head) {
+  static_assert(std::is_trivially_copyable_v<Head>);
+  return {reinterpret_cast<std::byte*>(&head), sizeof(Head)};
+}
 
-// Whether nobody who lives has to do with it any more.
+// Whether a segment of `size` bytes is long enough for its head.
+absl::Status CheckHead(absl::string_view name, size_t size, size_t head);
+
+// Whether a segment of `size` bytes is one of ours, of this version and kind, as long as it says,
+// and as long as such a one has to be.
+absl::Status CheckPrefix(absl::string_view name, const SegmentPrefix& prefix, size_t size,
+                         SegmentPrefix::Kind kind, size_t expected);
+
+// The same for a segment of any kind.
+absl::Status CheckAnyPrefix(absl::string_view name, const SegmentPrefix& prefix, size_t size);
+
+// Whether nobody who lives has to do with a segment any more, whose prefix has been checked.
 bool IsAbandoned(const Segment& segment, const SegmentStore& store);
 
 }  // namespace pto::comm

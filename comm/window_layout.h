@@ -23,10 +23,22 @@ struct CollectiveCall {
   uint64_t count;   // elements, or bytes where there is no type
   uint64_t input;   // offset of the input in this member's bytes; kPrivate when not there
   uint64_t output;  // the same for the output
+  // What all calls of this member before it come to. A root of a short broadcast waits for nobody,
+  // and so may not see that another member takes itself for the root; the next call does.
+  uint64_t history;
 
   bool Matches(const CollectiveCall& other) const {
     return kind == other.kind && dtype == other.dtype && op == other.op && root == other.root &&
            count == other.count;
+  }
+  // That of the call after this one.
+  uint64_t NextHistory() const {
+    uint64_t next = history;
+    for (const uint64_t word : {uint64_t{kind} << 32 | dtype, uint64_t{op} << 32 | root, count}) {
+      next = (next ^ word) * 0x9e3779b97f4a7c15;
+      next ^= next >> 29;
+    }
+    return next;
   }
 };
 
@@ -46,10 +58,12 @@ static_assert(offsetof(CallSlot, message) == 64);
 // One member's words in a window. What peers poll has a cache line of its own.
 struct alignas(64) MemberWords {
   enum State : uint32_t { kAbsent = 0, kAttached = 1, kLeft = 2 };
-  // How far a member can be ahead of another in collectives that do not make it wait: a power of
-  // two. The further, the more seldom it has to look at the other's step; and members that take
-  // turns on a CPU had better get far before they have to wait.
+  // Slots for calls: a power of two. In collectives that do not make it wait, a member can be kLead
+  // ahead of another at any time, and up to kCalls - 1 as long as it has not looked at the other's
+  // step again. The more of them, the more seldom it has to look; and members that take turns on a
+  // CPU had better get far before they have to wait.
   static constexpr uint32_t kCalls = 16;
+  static constexpr uint32_t kLead = kCalls / 2;
 
   std::atomic<uint32_t> state;
   alignas(64) Bell signal_bell;
@@ -58,12 +72,8 @@ struct alignas(64) MemberWords {
   Bell step_bell;  // also of the slots of its calls
 };
 
-// What a window's segment begins with.
-struct WindowHeader {
-  static constexpr uint32_t kClosed = 0x80000000;
-  static constexpr uint64_t kRefused = 1;
-  static constexpr uint64_t kBroken = 1;
-
+// What a window's segment begins with: how it was made, which never changes.
+struct WindowFacts {
   SegmentPrefix prefix;
   uint64_t id;
   uint64_t bytes;
@@ -71,6 +81,15 @@ struct WindowHeader {
   uint32_t scratch_bytes;
   uint32_t rank_count;
   uint32_t ranks[PTO_COMM_MAX_RANKS];
+};
+
+// The words of a window that all members share.
+struct WindowHeader {
+  static constexpr uint32_t kClosed = 0x80000000;
+  static constexpr uint64_t kRefused = 1;
+  static constexpr uint64_t kBroken = 1;
+
+  WindowFacts facts;
 
   alignas(64) std::atomic<uint32_t> attached;  // members that have mapped it; or kClosed
   Bell bell;
@@ -83,6 +102,8 @@ struct WindowHeader {
   BarrierCell barrier;
   MemberWords members[PTO_COMM_MAX_RANKS];
 };
+
+static_assert(offsetof(WindowHeader, facts) == 0);
 
 // Where things are in a window's segment: the header, all signals, all scratch, all bytes.
 struct WindowLayout {
@@ -102,6 +123,9 @@ struct WindowLayout {
   size_t data, data_stride;
   size_t total;
 
+  static WindowLayout For(const WindowFacts& facts) {
+    return For(facts.rank_count, facts.bytes, facts.signal_count, facts.scratch_bytes);
+  }
   static WindowLayout For(uint32_t ranks, uint64_t bytes, uint32_t signal_count,
                           uint32_t scratch_bytes) {
     WindowLayout layout;

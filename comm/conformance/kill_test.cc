@@ -7,6 +7,7 @@
 
 #include <random>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -204,31 +205,75 @@ TEST(Kill, InABarrier) {
       });
 }
 
-TEST(Kill, InACollective) {
+// A collective that all ranks call over and over; `in` and `out` have room for 3 x `count` floats.
+struct CollectiveCase {
+  const char* name;
+  int (*call)(pto_comm_window* window, float* in, float* out, uint64_t count);
+};
+
+const CollectiveCase kCollectives[] = {
+    {"AllReduce",
+     [](pto_comm_window* window, float* in, float* out, uint64_t count) {
+       return pto_comm_all_reduce(window, in, out, count, PTO_F32, PTO_COMM_SUM, Soon());
+     }},
+    {"BroadcastFromAnother",
+     [](pto_comm_window* window, float* in, float*, uint64_t count) {
+       return pto_comm_broadcast(window, in, count * sizeof(float), 0, Soon());
+     }},
+    {"BroadcastFromTheVictim",
+     [](pto_comm_window* window, float* in, float*, uint64_t count) {
+       return pto_comm_broadcast(window, in, count * sizeof(float), kVictim, Soon());
+     }},
+    {"AllGather",
+     [](pto_comm_window* window, float* in, float* out, uint64_t count) {
+       return pto_comm_all_gather(window, in, out, count * sizeof(float), Soon());
+     }},
+    {"ReduceScatter",
+     [](pto_comm_window* window, float* in, float* out, uint64_t count) {
+       return pto_comm_reduce_scatter(window, in, out, count, PTO_F32, PTO_COMM_SUM, Soon());
+     }},
+    {"AllToAll",
+     [](pto_comm_window* window, float* in, float* out, uint64_t count) {
+       return pto_comm_all_to_all(window, in, out, count * sizeof(float), Soon());
+     }},
+};
+
+class KillInACollective
+    : public testing::TestWithParam<std::tuple<CollectiveCase, uint64_t /*count*/>> {};
+
+TEST_P(KillInACollective, IsNoticed) {
+  const auto& [collective, count] = GetParam();
+  const auto call = [&](pto_comm_window* window) {
+    std::vector<float> in(3 * count), out(3 * count);
+    return collective.call(window, in.data(), out.data(), count);
+  };
   ExpectNoticedIn(
-      [](Rank& rank, pto_comm_window* window) {
-        std::atomic<int64_t>& count = rank.board().cells[0];
+      [&](Rank& rank, pto_comm_window* window) {
+        std::atomic<int64_t>& calls = rank.board().cells[0];
         std::thread([&] {
-          while (count.load() < 20) sched_yield();
+          while (calls.load() < 20) sched_yield();
           Die();
         }).detach();
-        std::vector<float> values(100'000);
         while (true) {
-          pto_comm_all_reduce(window, values.data(), values.data(), values.size(), PTO_F32,
-                              PTO_COMM_SUM, Soon());
-          count.fetch_add(1);
+          call(window);
+          calls.fetch_add(1);
         }
       },
-      [](Rank&, pto_comm_window* window) {
-        std::vector<float> values(100'000);
+      [&](Rank&, pto_comm_window* window) {
         int status = PTO_COMM_OK;
-        while (status == PTO_COMM_OK) {
-          status = pto_comm_all_reduce(window, values.data(), values.data(), values.size(), PTO_F32,
-                                       PTO_COMM_SUM, Soon());
-        }
+        while (status == PTO_COMM_OK) status = call(window);
         return status;
       });
 }
+
+// Messages that go along with the call, and such that take many steps.
+INSTANTIATE_TEST_SUITE_P(Kill, KillInACollective,
+                         testing::Combine(testing::ValuesIn(kCollectives),
+                                          testing::Values(4, 100'000)),
+                         [](const auto& info) {
+                           return absl::StrCat(std::get<0>(info.param).name, "Of",
+                                               std::get<1>(info.param));
+                         });
 
 TEST(Kill, WhileLeaving) {
   ExpectNoticed(

@@ -149,8 +149,19 @@ TEST_P(WindowTest, NamesRanksThatDisagree) {
     options.ranks = rank.rank() == 2 ? backward : forward;
     EXPECT_EQ(TryCreate(rank, options), PTO_COMM_MISMATCH);
     EXPECT_THAT(rank.Error(), AllOf(HasSubstr("2,1,0"), HasSubstr("0,1,2")));
+    options = OptionsOf(3, 64);
+    options.signal_count = rank.rank() == 1 ? 5 : 4;
+    EXPECT_EQ(TryCreate(rank, options), PTO_COMM_MISMATCH);
+    EXPECT_THAT(rank.Error(), AllOf(HasSubstr("rank 1 asks for window 3 with 5 signals"),
+                                    HasSubstr("rank 0 made it with 4")));
+    options = OptionsOf(4, 64);
+    options.scratch_bytes = rank.rank() == 1 ? 70'000 : 80'000;
+    EXPECT_EQ(TryCreate(rank, options), PTO_COMM_MISMATCH);
+    EXPECT_THAT(rank.Error(),
+                AllOf(HasSubstr("rank 1 asks for window 4 with 70000 bytes of scratch"),
+                      HasSubstr("rank 0 made it with 80000")));
     // The next one is not bothered by that.
-    PassBarrier(rank, rank.MakeWindow(3, 64, 0));
+    PassBarrier(rank, rank.MakeWindow(5, 64, 0));
   });
 }
 

@@ -2,11 +2,13 @@
 
 #include <sys/mman.h>
 
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "comm/job.h"
 #include "comm/status.h"
+#include "runtime/base/status_macros.h"
 
 namespace pto::comm {
 namespace {
@@ -42,10 +44,15 @@ absl::StatusOr<std::unique_ptr<Segment>> LocalStore::Publish(
   return {std::make_unique<LocalSegment>(std::move(memory))};
 }
 
-absl::StatusOr<std::unique_ptr<Segment>> LocalStore::Open(absl::string_view name) {
+absl::StatusOr<std::unique_ptr<Segment>> LocalStore::Open(
+    absl::string_view name, absl::Span<std::byte> head,
+    absl::FunctionRef<absl::Status(size_t size)> check) {
   MutexLock lock(mutex_);
   const auto found = segments_.find(name);
   if (found == segments_.end()) return absl::NotFoundError(name);
+  PTO_RETURN_IF_ERROR(CheckHead(name, found->second.size, head.size()));
+  std::memcpy(head.data(), found->second.data.get(), head.size());
+  PTO_RETURN_IF_ERROR(check(found->second.size));
   return {std::make_unique<LocalSegment>(found->second)};
 }
 

@@ -57,16 +57,18 @@ absl::Status Failed(absl::string_view what, absl::string_view path, int error) {
   return error == ENOSPC || error == ENOMEM || error == EFBIG ? NoMemory(text) : SystemError(text);
 }
 
-absl::StatusOr<std::unique_ptr<Segment>> Map(int fd, absl::string_view path) {
+absl::StatusOr<struct stat> LookAt(int fd, absl::string_view path) {
   struct stat file;
   if (fstat(fd, &file) != 0) return Failed("cannot look at", path, errno);
   if (!S_ISREG(file.st_mode) || file.st_uid != geteuid()) {
     return SystemError(absl::StrCat("'", path, "' is no file, or of user ", file.st_uid));
   }
+  return file;
+}
+
+absl::StatusOr<std::unique_ptr<Segment>> Map(int fd, const struct stat& file,
+                                             absl::string_view path) {
   const auto size = static_cast<size_t>(file.st_size);
-  if (size < sizeof(SegmentPrefix)) {
-    return SystemError(absl::StrCat("'", path, "' has only ", size, " bytes"));
-  }
   void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (data == MAP_FAILED) return Failed("cannot map", path, errno);
   return {std::make_unique<ShmSegment>(data, size, file)};
@@ -107,7 +109,8 @@ absl::StatusOr<std::unique_ptr<Segment>> ShmStore::Publish(
   const FileDescriptor fd(open(directory_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (fd.get() < 0) return Failed("cannot make a file for", path, errno);
   PTO_RETURN_IF_ERROR(Reserve(fd.get(), path, bytes));
-  PTO_ASSIGN_OR_RETURN(auto segment, Map(fd.get(), path));
+  PTO_ASSIGN_OR_RETURN(const struct stat file, LookAt(fd.get(), path));
+  PTO_ASSIGN_OR_RETURN(auto segment, Map(fd.get(), file, path));
   fill(segment->data());
   const std::string self = absl::StrCat("/proc/self/fd/", fd.get());
   if (linkat(AT_FDCWD, self.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) != 0) {
@@ -117,14 +120,23 @@ absl::StatusOr<std::unique_ptr<Segment>> ShmStore::Publish(
   return {std::move(segment)};
 }
 
-absl::StatusOr<std::unique_ptr<Segment>> ShmStore::Open(absl::string_view name) {
+absl::StatusOr<std::unique_ptr<Segment>> ShmStore::Open(
+    absl::string_view name, absl::Span<std::byte> head,
+    absl::FunctionRef<absl::Status(size_t size)> check) {
   const std::string path = PathOf(name);
   const FileDescriptor fd(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
   if (fd.get() < 0) {
     if (errno == ENOENT) return absl::NotFoundError(path);
     return Failed("cannot open", path, errno);
   }
-  return Map(fd.get(), path);
+  PTO_ASSIGN_OR_RETURN(const struct stat file, LookAt(fd.get(), path));
+  const auto size = static_cast<size_t>(file.st_size);
+  PTO_RETURN_IF_ERROR(CheckHead(name, size, head.size()));
+  const ssize_t got = pread(fd.get(), head.data(), head.size(), 0);
+  if (got < 0) return Failed("cannot read", path, errno);
+  PTO_RETURN_IF_ERROR(CheckHead(name, static_cast<size_t>(got), head.size()));
+  PTO_RETURN_IF_ERROR(check(size));
+  return Map(fd.get(), file, path);
 }
 
 void ShmStore::Remove(absl::string_view name, const Segment& segment) {
@@ -149,7 +161,9 @@ void ShmStore::Sweep() {
   while (const dirent* entry = readdir(directory.get())) {
     absl::string_view name = entry->d_name;
     if (!absl::ConsumePrefix(&name, prefix_)) continue;
-    absl::StatusOr<std::unique_ptr<Segment>> segment = Open(name);
+    SegmentPrefix prefix;
+    absl::StatusOr<std::unique_ptr<Segment>> segment = Open(
+        name, BytesOf(prefix), [&](size_t size) { return CheckAnyPrefix(name, prefix, size); });
     if (segment.ok() && IsAbandoned(**segment, *this)) Remove(name, **segment);
   }
 }

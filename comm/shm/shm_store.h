@@ -18,7 +18,9 @@ class ShmStore final : public SegmentStore {
 
   absl::StatusOr<std::unique_ptr<Segment>> Publish(
       absl::string_view name, size_t bytes, absl::FunctionRef<void(std::byte*)> fill) override;
-  absl::StatusOr<std::unique_ptr<Segment>> Open(absl::string_view name) override;
+  absl::StatusOr<std::unique_ptr<Segment>> Open(
+      absl::string_view name, absl::Span<std::byte> head,
+      absl::FunctionRef<absl::Status(size_t size)> check) override;
   void Remove(absl::string_view name, const Segment& segment) override;
   void Sweep() override;
   uint64_t Identity() const override;
