@@ -75,7 +75,7 @@ bool OpenRun::Append(const GraphSegment& segment, std::shared_ptr<const RunSlots
   // The end of the run lets go of its observer.
   const std::shared_ptr<OpenRunObserver> observer = options_.observer;
   options_.engine->Accept(run);
-  observer->OnSegmentAccepted(segment.first_task, run);
+  observer->OnSegmentBegins(segment.first_task);
   bool stopped = false;
   RunState as = RunState::kCancelled;
   absl::Status error;
