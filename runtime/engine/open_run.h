@@ -34,7 +34,7 @@ class OpenRunObserver {
   // without it.
   virtual void OnRecords(size_t waiting) = 0;
   // The segment that begins with this task begins next, unless it is stopped: then its end may be
-  // told before this.
+  // told before this. Not for one that comes when the run has been stopped.
   virtual void OnSegmentBegins(uint32_t /*first_task*/) {}
   // The segment that begins with this task has ended, as that run: there may be room for more.
   virtual void OnSegmentEnded(uint32_t first_task, const Run& run) = 0;
