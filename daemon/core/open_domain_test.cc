@@ -175,6 +175,9 @@ TEST_F(OpenDomainTest, ARevocationStopsTheRunWithWhatWaitsAndRefusesMore) {
   EXPECT_THAT(between.Fill("x"), HasReason(reason::kDomainRevoked));
   between.run->Close();
   EXPECT_EQ(StateOf(between), RunState::kSucceeded);
+  // The one that was refused keeps no memory.
+  session_->RemoveDomain("d");
+  EXPECT_EQ(UsedBytes(), 0u);
 }
 
 // Not only when its turn comes, for which a client may wait in vain.
