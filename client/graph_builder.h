@@ -293,8 +293,11 @@ class GraphBuilder {
   static v1::LaunchSpec ToLaunch(const LaunchRow& row);
   absl::Status CheckPackable() const;
   v1::PackedHeader PackHeader() const;
+  // Whether a task, of those that were not sent, uses signals of a domain.
+  bool UsesSignals() const;
   // For an open run: takes out the tasks, as blocks of at most so many rows with what the builder
-  // has got since the last time. References to the tasks stay valid.
+  // has got since the last time. References to the tasks stay valid. GRAPH_TOO_LARGE when tasks on
+  // signals of a domain would be in more than one block.
   absl::StatusOr<std::vector<v1::StreamRunBlock>> TakeBlocks(uint32_t max_block_tasks);
   void PackLists(v1::StreamRunBlock& block);
   v1::TensorBlock PackTensors(uint64_t begin, uint64_t end) const;

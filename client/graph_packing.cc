@@ -2,11 +2,22 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "client/graph_builder.h"
 #include "runtime/base/error.h"
 
 namespace pto {
+namespace {
+
+// `domains/{domain}/ranks/{rank}/signals`, with or without the session's name before it. A buffer
+// of a window may be called so, too.
+bool IsSignals(absl::string_view slot) {
+  return absl::EndsWith(slot, "/signals") && !absl::EndsWith(slot, "/buffers/signals");
+}
+
+}  // namespace
 
 absl::StatusOr<std::vector<v1::PackedGraphPart>> GraphBuilder::BuildPacked(
     uint32_t max_block_tasks) const {
@@ -58,10 +69,35 @@ void GraphBuilder::PackLists(v1::StreamRunBlock& block) {
   }
 }
 
+bool GraphBuilder::UsesSignals() const {
+  std::vector<bool> signals(slots_.list().size());
+  std::transform(slots_.list().begin(), slots_.list().end(), signals.begin(), IsSignals);
+  const auto on_signals = [&](uint32_t tensor) { return signals[tensors_[tensor].slot]; };
+  // Of these tasks only, as what others had is cleared.
+  if (std::any_of(args_.begin(), args_.end(), on_signals)) return true;
+  return std::any_of(extras_.begin(), extras_.end(), [&](const auto& extra) {
+    const ExtraRow& row = extra.second;
+    if (row.predicate.has_value() && on_signals(row.predicate->tensor)) return true;
+    return std::any_of(row.members.begin(), row.members.end(), [&](const MemberRow& member) {
+      return std::any_of(member.args.begin(), member.args.end(), on_signals);
+    });
+  });
+}
+
 absl::StatusOr<std::vector<v1::StreamRunBlock>> GraphBuilder::TakeBlocks(uint32_t max_block_tasks) {
   if (!status_.ok()) return status_;
   if (absl::Status wrong = CheckPackable(); !wrong.ok()) return wrong;
   const uint64_t rows = std::max<uint32_t>(1, max_block_tasks);
+  // Signals begin at zero in each block, and one block waits for the end of the other: were a wait
+  // and its notification in two of them, the run would hang.
+  if (tasks_.size() > rows && UsesSignals()) {
+    return Error(reason::kGraphTooLarge, absl::StrCat("a block has at most ", rows,
+                                                      " tasks, and tasks that use signals of "
+                                                      "a domain must be sent in one; these are ",
+                                                      tasks_.size()))
+        .Limit("max_block_tasks", rows, 0, tasks_.size())
+        .Hint("call Flush more often, where no wait is parted from its notification");
+  }
   std::vector<v1::StreamRunBlock> blocks;
   // Tensors first, in messages of their own when there are many.
   while (sent_.tensors < tensors_.size()) {

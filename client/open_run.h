@@ -36,10 +36,11 @@ struct RunPipeCloser {
 //
 // A task may wait for any earlier one, by After or by its tensors; one that has ended is no
 // reason to wait. The builder forgets tasks that were sent, and the daemon those that have ended,
-// so a run can have millions; tensors stay. What one Flush sends is a block, or several when it is
-// long; signals of a domain begin at zero in each block that uses them, and such blocks take turns.
-// Destroying it before Finish has returned cancels the run, unless the daemon has all its tasks.
-// Not thread-safe.
+// so a run can have millions; tensors stay. What one Flush sends is a block, or several when it has
+// more tasks than the node's max_block_tasks, or than 4096. Signals of a domain begin at zero in
+// each block that uses them, and such blocks take turns, so a wait and its notification belong into
+// one: with signals, Flush before there are more tasks than that. Destroying it before Finish has
+// returned cancels the run, unless the daemon has all its tasks. Not thread-safe.
 class OpenRun {
  public:
   ~OpenRun();
@@ -54,7 +55,8 @@ class OpenRun {
 
   // Sends what was added. Waits while the daemon has more tasks of the session than it wants to
   // hold; CLIENT_TIMEOUT then, and what was not sent goes with the next call. Any other error is
-  // the end of the run: a mistake in a task, or how the run ended.
+  // the end of the run: a mistake in a task, GRAPH_TOO_LARGE for more tasks than fit one block when
+  // some use signals of a domain, or how the run ended.
   absl::Status Flush(absl::Duration timeout = kDefaultTimeout);
 
   // Sends what is left, says that no more tasks follow, and returns the run when it has ended;

@@ -17,6 +17,7 @@ using ::pto::testing::IsOk;
 using ::pto::testing::kSlack;
 using ::pto::testing::Stopwatch;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 class OpenRunTest : public testing::ClientFixture {
@@ -86,6 +87,54 @@ TEST_F(OpenRunTest, GoesInBlocksThatTheDaemonAllows) {
   EXPECT_EQ(parts[1].block().tasks().kernel_size(), 100);
   EXPECT_EQ(parts[3].block().tasks().kernel_size(), 50);
   EXPECT_EQ(parts[3].block().tasks().first_task(), 200u);
+}
+
+// Signals begin at zero in each block, so a wait would never see what another block tells.
+TEST_F(OpenRunTest, TasksOnSignalsOfADomainGoInOneBlockOrNotAtAll) {
+  StartDaemon({.max_block_tasks = 100});
+  Session session = CreateSession({.id = "s"});
+  enum class Use { kNone, kArgument, kMember, kPredicate };
+  const auto finish = [&](const std::string& slot, Use use, int tasks) {
+    OpenRun run = Begin(session);
+    GraphBuilder& graph = run.graph();
+    const TensorRef signal = graph.Tensor("signal", slot, v1::I64, {1});
+    const TensorRef other = graph.Tensor("other", "b", v1::I64, {1});
+    for (int i = 1; i < tasks; ++i) graph.Task("noop", 0, {other});
+    if (use == Use::kArgument) graph.WaitFor(signal, v1::GE, 1);
+    if (use == Use::kMember) graph.Group("gather", {{0, {other}}, {1, {signal}}});
+    if (use == Use::kPredicate) graph.Task("noop", 0, {}).If(signal, v1::EQ, 1);
+    if (use == Use::kNone) graph.Task("noop", 0, {});
+    return run.Finish().status();
+  };
+  for (const Use use : {Use::kArgument, Use::kMember, Use::kPredicate}) {
+    EXPECT_THAT(finish("domains/d/ranks/0/signals", use, 100), IsOk());
+    EXPECT_THAT(finish("domains/d/ranks/0/signals", use, 101), HasReason(reason::kGraphTooLarge));
+  }
+  const absl::Status refused = finish("sessions/s/domains/d/ranks/12/signals", Use::kArgument, 250);
+  EXPECT_THAT(refused, HasReason(reason::kGraphTooLarge));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("at most 100 tasks"));
+  EXPECT_THAT(GetErrorDetail(refused)->hint, HasSubstr("call Flush more often"));
+  // No signals of a domain: words of a buffer, a window's buffer, and tensors that no task has.
+  EXPECT_THAT(finish("signals", Use::kArgument, 250), IsOk());
+  EXPECT_THAT(finish("domains/d/ranks/0/buffers/signals", Use::kArgument, 250), IsOk());
+  EXPECT_THAT(finish("domains/d/ranks/0/signals", Use::kNone, 250), IsOk());
+}
+
+TEST_F(OpenRunTest, WhatWasSentBeforeDoesNotCountForTheLimitOfSignals) {
+  StartDaemon({.max_block_tasks = 100});
+  Session session = CreateSession();
+  OpenRun run = Begin(session);
+  GraphBuilder& graph = run.graph();
+  const TensorRef signal = graph.Tensor("signal", "domains/d/ranks/0/signals", v1::I64, {1});
+  for (int i = 0; i < 3; ++i) {
+    for (int task = 0; task < 98; ++task) graph.Task("noop", 0, {});
+    graph.WaitFor(signal, v1::GE, 1);
+    graph.Notify(signal, 1);
+    EXPECT_THAT(run.Flush(), IsOk());
+  }
+  for (int task = 0; task < 250; ++task) graph.Task("noop", 0, {});
+  EXPECT_THAT(run.Finish(), IsOk());
+  EXPECT_EQ(daemon_->streamed().back().commit().task_count(), 550u);
 }
 
 TEST_F(OpenRunTest, FlushEndsAtItsDeadlineWhenTheDaemonReadsNothing) {

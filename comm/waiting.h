@@ -5,6 +5,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "comm/bell.h"
+#include "runtime/base/pause.h"
 
 namespace pto::comm {
 
@@ -24,14 +25,6 @@ struct Patience {
 
 // How long a sleeper sleeps before it looks whether those it waits for are still there.
 inline constexpr int64_t kLookAfterNanos = 20'000'000;
-
-inline void Pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 // The part of Await that yields and sleeps.
 absl::Status AwaitSlowly(absl::FunctionRef<bool()> ready, Bell& bell, int64_t yield_nanos,

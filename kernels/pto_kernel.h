@@ -226,7 +226,7 @@ typedef struct pto_launch {
 
 typedef struct pto_plan {
   uint32_t struct_size;
-  uint32_t phases;          /* 1 unless the kernel says more */
+  uint32_t phases;          /* 1 unless the kernel says more; more than 2^24 - 1 are refused */
   uint64_t workspace_bytes; /* memory that all blocks share until the task ends; 0: none */
   uint64_t phase_bytes;     /* about how much a phase reads and writes, on all chips together */
   /*

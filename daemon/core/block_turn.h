@@ -10,7 +10,8 @@
 namespace pto {
 
 // The place of one block of an open run among the runs of its session. The blocks of one run do
-// not wait for each other: their tasks do, where they have to.
+// not wait for each other: their tasks do, where they have to. Only those that use signals of one
+// domain take turns among themselves too, as these begin at zero for each.
 class BlockTurn final : public RunTurn {
  public:
   // `run` stands for the run, and is only compared; `number` is the run's. Both functions are

@@ -145,15 +145,9 @@ absl::StatusOr<std::shared_ptr<SessionBuffer>> Domain::Find(const names::Window&
 
 // ---- runs
 
-void Domain::Enter(const RunTurn* user, std::weak_ptr<Run> run, bool uses_signals) {
+void Domain::Enter(const RunTurn* user, std::weak_ptr<Stoppable> run, bool uses_signals) {
   MutexLock lock(mutex_);
   uses_[user] = {std::move(run), uses_signals};
-}
-
-void Domain::Attach(const RunTurn* user, std::weak_ptr<Run> run) {
-  MutexLock lock(mutex_);
-  const auto found = uses_.find(user);
-  if (found != uses_.end()) found->second.run = std::move(run);
 }
 
 void Domain::Forget(const RunTurn* user) {
@@ -217,14 +211,14 @@ Domain::Revoked Domain::RevokeLocked(absl::Status error) {
   Revoked revoked;
   revoked.error = error_;
   for (const auto& [user, use] : uses_) {
-    if (std::shared_ptr<Run> run = use.run.lock()) revoked.runs.push_back(std::move(run));
+    if (std::shared_ptr<Stoppable> run = use.run.lock()) revoked.runs.push_back(std::move(run));
   }
   return revoked;
 }
 
-void Domain::Stop(const Revoked& revoked) const {
-  for (const std::shared_ptr<Run>& run : revoked.runs) {
-    engine_.Stop(*run, RunState::kFailed, revoked.error);
+void Domain::Stop(const Revoked& revoked) {
+  for (const std::shared_ptr<Stoppable>& run : revoked.runs) {
+    run->Stop(RunState::kFailed, revoked.error);
   }
 }
 

@@ -13,6 +13,7 @@
 #include "daemon/core/quota.h"
 #include "daemon/core/run_turn.h"
 #include "daemon/core/session_buffer.h"
+#include "daemon/core/stoppable.h"
 #include "daemon/graph/window_name.h"
 #include "kernels/pto_kernel.h"
 #include "runtime/base/mutex.h"
@@ -53,11 +54,9 @@ class Domain {
   const std::shared_ptr<BufferQueue>& signal_queue() const { return signal_queue_; }
 
   // ---- runs and blocks of open ones, known by their turns
-  // From now on the domain keeps its memory for it, and the run ends when the domain is revoked.
-  // nullptr: a block has none yet.
-  void Enter(const RunTurn* user, std::weak_ptr<Run> run, bool uses_signals);
-  // The run of a block that has entered. Nothing for one that has left.
-  void Attach(const RunTurn* user, std::weak_ptr<Run> run);
+  // From now on the domain keeps its memory for it, and its run is stopped when the domain is
+  // revoked, whether its turn has come or not. Who looks at error() after this misses nothing.
+  void Enter(const RunTurn* user, std::weak_ptr<Stoppable> run, bool uses_signals);
   // The turn has come. Nothing for one that has left.
   void BeginUse(const RunTurn* user);
   // It leaves without having begun.
@@ -65,13 +64,13 @@ class Domain {
 
   // Runs that a revocation is to stop.
   struct Revoked {
-    std::vector<std::shared_ptr<Run>> runs;
+    std::vector<std::shared_ptr<Stoppable>> runs;
     absl::Status error;
   };
   // The run has ended, as `run` tells. When it leaves its signals half way, the domain is revoked.
   Revoked Leave(const RunTurn* user, const Run& run, absl::string_view run_name);
   // Stops what a revocation is to stop.
-  void Stop(const Revoked& revoked) const;
+  static void Stop(const Revoked& revoked);
 
   // ---- clients
   // The first reason stays.
@@ -93,7 +92,7 @@ class Domain {
     std::shared_ptr<SessionBuffer> signals;  // nullptr when there are none
   };
   struct Use {
-    std::weak_ptr<Run> run;
+    std::weak_ptr<Stoppable> run;
     bool uses_signals = false;
     bool has_begun = false;
   };

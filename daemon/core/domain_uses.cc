@@ -27,12 +27,8 @@ absl::Status DomainUses::CheckUsable() const {
   return absl::OkStatus();
 }
 
-void DomainUses::Enter(const RunTurn* user, const std::shared_ptr<Run>& run) const {
+void DomainUses::Enter(const RunTurn* user, const std::shared_ptr<Stoppable>& run) const {
   for (const Use& use : uses_) use.domain->Enter(user, run, use.uses_signals);
-}
-
-void DomainUses::Attach(const RunTurn* user, const std::shared_ptr<Run>& run) const {
-  for (const Use& use : uses_) use.domain->Attach(user, run);
 }
 
 void DomainUses::BeginUse(const RunTurn* user) const {
@@ -50,8 +46,8 @@ DomainUses::Revoked DomainUses::Leave(const RunTurn* user, const Run& run,
   return revoked;
 }
 
-void DomainUses::Stop(const Revoked& revoked) const {
-  for (size_t i = 0; i < revoked.size(); ++i) uses_[i].domain->Stop(revoked[i]);
+void DomainUses::Stop(const Revoked& revoked) {
+  for (const Domain::Revoked& domain : revoked) Domain::Stop(domain);
 }
 
 }  // namespace pto

@@ -21,15 +21,14 @@ class DomainUses {
   // DOMAIN_REVOKED when one is.
   absl::Status CheckUsable() const;
   // As in Domain, for each.
-  void Enter(const RunTurn* user, const std::shared_ptr<Run>& run) const;
-  void Attach(const RunTurn* user, const std::shared_ptr<Run>& run) const;
+  void Enter(const RunTurn* user, const std::shared_ptr<Stoppable>& run) const;
   void BeginUse(const RunTurn* user) const;
   void Forget(const RunTurn* user) const;
 
   // What is left to do when a run has left its domains.
   using Revoked = std::vector<Domain::Revoked>;
   Revoked Leave(const RunTurn* user, const Run& run, absl::string_view run_name) const;
-  void Stop(const Revoked& revoked) const;
+  static void Stop(const Revoked& revoked);
 
  private:
   struct Use {

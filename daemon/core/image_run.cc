@@ -169,7 +169,7 @@ void ImageRun::OnFinished(Run& run) {
     for (const auto& [id, waiter] : waiters) waiter(status);
   }
   // Before those that waited for this one could begin.
-  if (parts_.domains != nullptr) parts_.domains->Stop(revoked);
+  DomainUses::Stop(revoked);
   // Last, so that the end of a run that waited for this one is told after this one's.
   End();
 }

@@ -36,19 +36,20 @@ class OpenDomainTest : public SessionTest {
     domain_ = session_->domains().Create("d", spec).value();
   }
 
-  // A run and its graph. Every call adds one block of one task.
+  // A run and its graph. What returns a status adds a block, of one task and of those that were
+  // added before.
   struct Open {
     std::shared_ptr<StreamedRun> run;
     std::unique_ptr<OpenGraph> graph;
 
-    absl::Status Add(const char* kernel, uint32_t tensor, const std::vector<ScalarInput>& scalars) {
+    void AddTask(const char* kernel, uint32_t tensor, const std::vector<ScalarInput>& scalars) {
       TaskInput task;
       task.kernel = graph->AddKernel(kernel).value();
       task.args = absl::MakeConstSpan(&tensor, 1);
       task.scalars = scalars;
       graph->AddTask(task).value();
-      return run->Append(graph->Cut().value());
     }
+    absl::Status Cut() { return run->Append(graph->Cut().value()); }
     absl::Status Signal(const char* kernel, const std::vector<int64_t>& values) {
       std::vector<ScalarInput> scalars(values.size());
       for (size_t i = 0; i < values.size(); ++i) {
@@ -57,16 +58,26 @@ class OpenDomainTest : public SessionTest {
       }
       const uint32_t layout = graph->AddLayout(PTO_I64, {1}, {}).value();
       const uint32_t slot = graph->AddSlot("domains/d/ranks/0/signals");
-      return Add(kernel, graph->AddTensor(slot, layout, 0).value(), scalars);
+      AddTask(kernel, graph->AddTensor(slot, layout, 0).value(), scalars);
+      return Cut();
     }
     absl::Status AddOne() { return Signal("notify", {PTO_ADD, 1}); }
     absl::Status WaitFor(int64_t value) { return Signal("wait", {PTO_GE, value, 0}); }
     // Of rank 1, which is on chip 0.
-    absl::Status Fill(const std::string& buffer) {
-      const uint32_t layout = graph->AddLayout(PTO_F32, {16}, {}).value();
-      const uint32_t slot = graph->AddSlot(absl::StrCat("domains/d/ranks/1/buffers/", buffer));
-      return Add("fill", graph->AddTensor(slot, layout, 0).value(), {ScalarInput()});
+    static std::string Window(const std::string& buffer) {
+      return absl::StrCat("domains/d/ranks/1/buffers/", buffer);
     }
+    // One of the parts of 64 bytes that the slot has.
+    void AddFill(const std::string& slot, uint32_t part = 0) {
+      const uint32_t layout = graph->AddLayout(PTO_F32, {16}, {}).value();
+      AddTask("fill", graph->AddTensor(graph->AddSlot(slot), layout, 16 * part).value(),
+              {ScalarInput()});
+    }
+    absl::Status Fill(const std::string& slot, uint32_t part) {
+      AddFill(slot, part);
+      return Cut();
+    }
+    absl::Status Fill(const std::string& buffer) { return Fill(Window(buffer), 0); }
   };
   Open Begin(const std::string& id) {
     Open open;
@@ -164,6 +175,67 @@ TEST_F(OpenDomainTest, ARevocationStopsTheRunWithWhatWaitsAndRefusesMore) {
   EXPECT_THAT(between.Fill("x"), HasReason(reason::kDomainRevoked));
   between.run->Close();
   EXPECT_EQ(StateOf(between), RunState::kSucceeded);
+  // The one that was refused keeps no memory.
+  session_->RemoveDomain("d");
+  EXPECT_EQ(UsedBytes(), 0u);
+}
+
+// Not only when its turn comes, for which a client may wait in vain.
+TEST_F(OpenDomainTest, ARevocationStopsARunWhoseBlockIsQueuedBehindABuffer) {
+  ASSERT_THAT(MakeBuffers(*session_, {{"b", 0, 64}}), IsOk());
+  Open holds = Begin("holds"), queued = Begin("queued");
+  ASSERT_THAT(holds.Fill("b", 0), IsOk());
+  queued.AddFill(queued.Window("x"));
+  ASSERT_THAT(queued.Fill("b", 0), IsOk());
+  EXPECT_FALSE(HasRoom(queued));
+  domain_->Revoke("lunch");
+  EXPECT_EQ(StateOf(queued), RunState::kFailed);
+  ASSERT_FALSE(queued.run->Status().errors.empty());
+  EXPECT_THAT(queued.run->Status().errors[0], HasReason(reason::kDomainRevoked));
+  EXPECT_TRUE(HasRoom(queued));
+  // Its place stays, and what is behind it comes to its turn.
+  const auto last = session_->StartRun([&] {
+    RunRequest request = FillRequest("last");
+    request.bindings = {{"x", "b", 0}};
+    return request;
+  }());
+  ASSERT_THAT(last, IsOk());
+  EXPECT_EQ((*last)->Status().state, RunState::kQueued);
+  holds.run->Close();
+  RunAll();
+  EXPECT_EQ(StateOf(holds), RunState::kSucceeded);
+  EXPECT_EQ((*last)->Status().state, RunState::kSucceeded);
+  session_->RemoveDomain("d");
+  session_->RemoveBuffer("b");
+  EXPECT_EQ(UsedBytes(), 0u);
+}
+
+// Each has begun on its own part of a buffer, and waits to go on with the domain and another's.
+TEST_F(OpenDomainTest, ARevocationStopsAChainOfRunsAtOnce) {
+  constexpr uint32_t kRuns = 1000;
+  limits_.max_session_active_runs = kRuns + 1;
+  limits_.max_session_finished_runs = kRuns + 1;
+  ASSERT_THAT(MakeBuffers(*session_, {{"b", 0, 64 * (kRuns + 1)}}), IsOk());
+  Open first = Begin("first");
+  ASSERT_THAT(first.Fill("b", 0), IsOk());
+  std::vector<Open> chain;
+  for (uint32_t i = 1; i <= kRuns; ++i) {
+    Open& open = chain.emplace_back(Begin(absl::StrCat("r", i)));
+    ASSERT_THAT(open.Fill("b", i), IsOk());
+    ASSERT_TRUE(HasRoom(open));
+    open.AddFill(open.Window("x"));
+    ASSERT_THAT(open.Fill("b", i - 1), IsOk());
+    ASSERT_FALSE(HasRoom(open));
+  }
+  domain_->Revoke("lunch");
+  for (const Open& open : chain) {
+    ASSERT_EQ(StateOf(open), RunState::kFailed);
+    ASSERT_THAT(open.run->Status().errors[0], HasReason(reason::kDomainRevoked));
+  }
+  first.run->Close();
+  RunAll();
+  EXPECT_EQ(StateOf(first), RunState::kSucceeded);
+  EXPECT_EQ(engine_->active_runs(), 0u);
 }
 
 TEST_F(OpenDomainTest, ABlockThatLeavesItsSignalsHalfWayRevokes) {

@@ -11,6 +11,7 @@
 #include "daemon/core/quota.h"
 #include "daemon/core/run_record.h"
 #include "daemon/core/run_turn.h"
+#include "daemon/core/stoppable.h"
 #include "daemon/events/event_log.h"
 #include "daemon/graph/digest.h"
 #include "runtime/base/mutex.h"
@@ -24,7 +25,7 @@ class Session;
 // A run as its session knows it: from its acceptance until it is forgotten. Tells the session's
 // event log of it, and those who wait for its end. What is executed is the derived class's
 // business. Thread-safe.
-class RunEntry : public RunTurn, public std::enable_shared_from_this<RunEntry> {
+class RunEntry : public RunTurn, public Stoppable, public std::enable_shared_from_this<RunEntry> {
  public:
   // Called once with the final status, from any thread; must be quick.
   using Waiter = std::function<void(const RunStatus&)>;
@@ -50,9 +51,6 @@ class RunEntry : public RunTurn, public std::enable_shared_from_this<RunEntry> {
 
   virtual RunStatus Status() const = 0;
   bool ended() const { return ended_.load(std::memory_order_acquire); }
-
-  // Stops what has not ended: the run ends as `as` with `error`, unless it has.
-  virtual void Stop(RunState as, const absl::Status& error) = 0;
 
   // Calls `waiter` when the run ends; at once, and returning 0, when it has.
   uint64_t AddWaiter(Waiter waiter);

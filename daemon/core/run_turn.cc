@@ -106,17 +106,26 @@ void RunTurn::PassOn(Turns* come) {
 
 void RunTurn::PassWhenBoth() {
   if (left_until_passed_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  // Of the call below on this thread, if there is one: an OnTurn may stop other runs, and by that
+  // end their turns. Were they to go on from here, a chain of them would need as deep a stack.
+  thread_local Turns* outer = nullptr;
+  if (outer != nullptr) {
+    PassOn(outer);
+    if (left_early_) OnPassedLate();
+    return;
+  }
   Turns come;
+  outer = &come;
   PassOn(&come);
   if (left_early_) OnPassedLate();
   for (size_t i = 0; i < come.size(); ++i) {
     const std::shared_ptr<RunTurn> turn = std::move(come[i]);
     turn->OnTurn();
-    // While OnTurn is not done the turn cannot pass, so this never calls itself.
     if (turn->left_until_passed_.fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
     turn->PassOn(&come);
     if (turn->left_early_) turn->OnPassedLate();
   }
+  outer = nullptr;
 }
 
 }  // namespace pto

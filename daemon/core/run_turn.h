@@ -79,7 +79,8 @@ class RunTurn {
   bool Arrive();
   void Begun();
   // The run has ended, begun or not. Calls OnTurn of those whose turn has come by this, one after
-  // the other, however many end without having begun.
+  // the other, however many end without having begun. Within an OnTurn that was called so, the
+  // others follow when that has returned.
   void End();
 
   // For those who explain, without locks: numbers of runs that it was put behind, as far as there

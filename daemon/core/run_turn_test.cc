@@ -16,7 +16,7 @@ namespace {
 
 class TestTurn final : public RunTurn {
  public:
-  explicit TestTurn(Mutex& mutex) : mutex_(mutex) {}
+  explicit TestTurn(Mutex& mutex, const void* group = nullptr) : RunTurn(group), mutex_(mutex) {}
 
   // As a session does when a run starts and when it ends.
   void Start() {
@@ -36,9 +36,14 @@ class TestTurn final : public RunTurn {
   std::atomic<bool> begun{false};
   std::atomic<bool> ended{false};
   std::atomic<int> late{0};
+  // Ends when the turn comes.
+  std::shared_ptr<TestTurn> stops;
 
  protected:
-  void OnTurn() override { begun = true; }
+  void OnTurn() override {
+    begun = true;
+    if (stops != nullptr) stops->EndRun();
+  }
   void OnPassedLate() override {
     ++late;
     MutexLock lock(mutex_);
@@ -53,8 +58,8 @@ using TurnPtr = std::shared_ptr<TestTurn>;
 
 class RunTurnTest : public ::testing::Test {
  protected:
-  TurnPtr Add(RunAccesses accesses) {
-    auto turn = std::make_shared<TestTurn>(mutex_);
+  TurnPtr Add(RunAccesses accesses, const void* group = nullptr) {
+    auto turn = std::make_shared<TestTurn>(mutex_, group);
     {
       MutexLock lock(mutex_);
       RunTurn::Enter(turn, std::make_shared<const RunAccesses>(std::move(accesses)));
@@ -65,6 +70,10 @@ class RunTurnTest : public ::testing::Test {
   }
   TurnPtr Read(uint64_t begin, uint64_t end) { return Add({{x_, {begin, end}, false}}); }
   TurnPtr Write(uint64_t begin, uint64_t end) { return Add({{x_, {begin, end}, true}}); }
+  // As a block of an open run that uses signals does, and writes some bytes of a buffer.
+  TurnPtr Block(const void* group) {
+    return Add({{y_, {0, 10}, true}, {x_, {0, 1}, true, true}}, group);
+  }
 
   Mutex mutex_;
   std::vector<TurnPtr> all_;  // a turn lives at least until it has passed
@@ -192,6 +201,48 @@ TEST_F(RunTurnTest, ManyThatWereStoppedPassWithoutDeepCalls) {
   EXPECT_FALSE(last->begun);
   first->EndRun();
   EXPECT_TRUE(last->begun);
+}
+
+TEST_F(RunTurnTest, ManyThatEndEachOtherWhenTheirTurnComesPassWithoutDeepCalls) {
+  std::shared_ptr<BufferQueue> queue = x_;
+  const TurnPtr first = Write(0, 1);
+  std::vector<TurnPtr> chain;
+  for (int i = 0; i < 200'000; ++i) {
+    chain.push_back(Add({{queue, {0, 1}, true}}));
+    ASSERT_FALSE(chain.back()->begun);
+    // The next one waits for this, which ends with the turn of the one that waits.
+    queue = std::make_shared<BufferQueue>();
+    chain.back()->stops = Add({{queue, {0, 1}, true}});
+  }
+  first->EndRun();
+  for (const TurnPtr& turn : chain) ASSERT_TRUE(turn->begun);
+}
+
+TEST_F(RunTurnTest, TurnsOfOneGroupWaitForEachOtherOnlyForExclusiveAccesses) {
+  const int one = 0, other = 0;
+  const TurnPtr first = Block(&one), second = Block(&one);
+  EXPECT_TRUE(first->begun);
+  EXPECT_FALSE(second->begun);
+  EXPECT_TRUE(Add({{y_, {0, 10}, true}}, &one)->begun);
+  EXPECT_FALSE(Add({{y_, {0, 10}, true}}, &other)->begun);
+  first->EndRun();
+  EXPECT_TRUE(second->begun);
+}
+
+TEST_F(RunTurnTest, OneOfAGroupThatIsStoppedKeepsTheNextBehindTheFirst) {
+  const int group = 0;
+  const TurnPtr first = Block(&group), stopped = Block(&group), last = Block(&group);
+  stopped->EndRun();
+  EXPECT_FALSE(last->begun);
+  EXPECT_EQ(stopped->late, 0);
+  first->EndRun();
+  EXPECT_EQ(stopped->late, 1);
+  EXPECT_TRUE(last->begun);
+  EXPECT_FALSE(Block(&group)->begun);
+  last->EndRun();
+  EXPECT_TRUE(all_.back()->begun);
+  // A run does not tell that it waits for itself.
+  EXPECT_EQ(last->shown_before(0), 0u);
 }
 
 bool Conflict(const RunAccesses& a, const RunAccesses& b) {

@@ -472,7 +472,7 @@ std::shared_ptr<ImageRun> Session::MakeRun(RunRequest& request, RunEntry::Option
       ImageRun::Parts{request.graph, std::move(slots), domains, options_.engine});
   spec.observer = entry;
   const std::shared_ptr<Run> run = options_.engine->Prepare(std::move(spec));
-  if (domains != nullptr) domains->Enter(entry.get(), run);
+  if (domains != nullptr) domains->Enter(entry.get(), entry);
   entry->Attach(run);
   return entry;
 }

@@ -193,9 +193,11 @@ class Session : public std::enable_shared_from_this<Session> {
   // ---- open runs
   // Begins a run that has no tasks yet, under an id that was never used: RUN_ID_USED.
   absl::StatusOr<std::shared_ptr<StreamedRun>> StartOpenRun(RunTerms terms);
-  // Finds the buffers of a block of an open run, and gives the block its place among the runs.
+  // Finds the buffers of a block of an open run, and gives the block its place among the runs. From
+  // then on, also while the block waits, a domain that is revoked stops `run`.
   absl::StatusOr<std::shared_ptr<const BoundSlots>> EnterBlock(
-      const GraphImage& image, const std::shared_ptr<BlockTurn>& turn);
+      const GraphImage& image, const std::shared_ptr<BlockTurn>& turn,
+      const std::shared_ptr<Stoppable>& run);
   // The block has ended.
   void LeaveBlock(BlockTurn& turn);
 

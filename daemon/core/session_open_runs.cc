@@ -53,15 +53,20 @@ absl::StatusOr<std::shared_ptr<StreamedRun>> Session::StartOpenRun(RunTerms term
 }
 
 absl::StatusOr<std::shared_ptr<const BoundSlots>> Session::EnterBlock(
-    const GraphImage& image, const std::shared_ptr<BlockTurn>& turn) {
+    const GraphImage& image, const std::shared_ptr<BlockTurn>& turn,
+    const std::shared_ptr<Stoppable>& run) {
   MutexLock lock(mutex_);
   PTO_RETURN_IF_ERROR(CheckAlive());
   PTO_RETURN_IF_ERROR(CheckLeases(image));
   PTO_ASSIGN_OR_RETURN(std::shared_ptr<const BoundSlots> slots,
                        BindSlots(image, {}, buffers_, name(), &domains_));
   if (slots->domains != nullptr) {
-    PTO_RETURN_IF_ERROR(slots->domains->CheckUsable());
-    slots->domains->Enter(turn.get(), nullptr);
+    // In this order: what is revoked after the look stops the run.
+    slots->domains->Enter(turn.get(), run);
+    if (absl::Status usable = slots->domains->CheckUsable(); !usable.ok()) {
+      slots->domains->Forget(turn.get());
+      return usable;
+    }
   }
   RunTurn::Enter(turn, slots->accesses);
   return slots;

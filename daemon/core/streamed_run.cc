@@ -75,7 +75,7 @@ absl::Status StreamedRun::Append(GraphSegment segment) {
       });
   const std::shared_ptr<BlockTurn> turn = block.turn;
   PTO_ASSIGN_OR_RETURN(const std::shared_ptr<const BoundSlots> bound,
-                       session->EnterBlock(*segment.image, turn));
+                       session->EnterBlock(*segment.image, turn, shared_from_this()));
   block.buffers = bound->buffers;
   block.domains = bound->domains;
   parts_.budget->Take(block.tasks);
@@ -153,7 +153,7 @@ void StreamedRun::EndBlock(uint32_t first_task, const Run* run) {
       block.domains->Forget(block.turn.get());
     } else {
       // Before those that waited for this one could begin.
-      block.domains->Stop(block.domains->Leave(block.turn.get(), *run, name()));
+      DomainUses::Stop(block.domains->Leave(block.turn.get(), *run, name()));
     }
   }
   if (const std::shared_ptr<Session> session = this->session()) session->LeaveBlock(*block.turn);
@@ -227,7 +227,7 @@ void StreamedRun::OnRecords(size_t waiting) {
   }
 }
 
-void StreamedRun::OnSegmentAccepted(uint32_t first_task, const std::shared_ptr<Run>& run) {
+void StreamedRun::OnSegmentBegins(uint32_t first_task) {
   std::shared_ptr<BlockTurn> turn;
   std::shared_ptr<const DomainUses> domains;
   {
@@ -236,12 +236,6 @@ void StreamedRun::OnSegmentAccepted(uint32_t first_task, const std::shared_ptr<R
     if (it == blocks_.end() || it->second.domains == nullptr) return;
     turn = it->second.turn;
     domains = it->second.domains;
-  }
-  domains->Attach(turn.get(), run);
-  // A revocation before that has not stopped the run.
-  if (const absl::Status usable = domains->CheckUsable(); !usable.ok()) {
-    Stop(RunState::kFailed, usable);
-    return;
   }
   domains->BeginUse(turn.get());
 }

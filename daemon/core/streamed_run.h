@@ -71,7 +71,7 @@ class StreamedRun final : public RunEntry, public OpenRunObserver {
   }
   void OnStarted() override;
   void OnRecords(size_t waiting) override;
-  void OnSegmentAccepted(uint32_t first_task, const std::shared_ptr<Run>& run) override;
+  void OnSegmentBegins(uint32_t first_task) override;
   void OnSegmentEnded(uint32_t first_task, const Run& run) override;
   void OnFinished() override;
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/types/span.h"
+#include "runtime/base/failpoint.h"
 #include "runtime/engine/run_linker.h"
 
 namespace pto {
@@ -74,8 +75,8 @@ bool OpenRun::Append(const GraphSegment& segment, std::shared_ptr<const RunSlots
   }
   // The end of the run lets go of its observer.
   const std::shared_ptr<OpenRunObserver> observer = options_.observer;
+  (void)PTO_FAILPOINT("open_run.accept");
   options_.engine->Accept(run);
-  observer->OnSegmentAccepted(segment.first_task, run);
   bool stopped = false;
   RunState as = RunState::kCancelled;
   absl::Status error;
@@ -89,10 +90,13 @@ bool OpenRun::Append(const GraphSegment& segment, std::shared_ptr<const RunSlots
     error = stop_error_;
   }
   if (stopped) {
+    // Whoever stopped the run has not seen this segment, and it has touched nothing.
     options_.engine->Stop(*run, as, std::move(error));
-  } else {
-    options_.engine->Begin(run);
+    return true;
   }
+  // From here on a stop ends the segment by itself, and then it does not begin any more.
+  observer->OnSegmentBegins(segment.first_task);
+  options_.engine->Begin(run);
   return true;
 }
 

@@ -33,9 +33,9 @@ class OpenRunObserver {
   // `waiting` records wait to be taken: the first one, or one batch more. A hint; none is lost
   // without it.
   virtual void OnRecords(size_t waiting) = 0;
-  // The segment that begins with this task can be stopped, as that run, and begins next. Its end
-  // may come before.
-  virtual void OnSegmentAccepted(uint32_t /*first_task*/, const std::shared_ptr<Run>& /*run*/) {}
+  // The segment that begins with this task begins next, unless it is stopped: then its end may be
+  // told before this. Not for one that comes when the run has been stopped.
+  virtual void OnSegmentBegins(uint32_t /*first_task*/) {}
   // The segment that begins with this task has ended, as that run: there may be room for more.
   virtual void OnSegmentEnded(uint32_t first_task, const Run& run) = 0;
   // The run was closed or stopped, and all its tasks have ended; all segments were told before.

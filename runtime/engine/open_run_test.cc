@@ -1,11 +1,16 @@
 #include "runtime/engine/open_run.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <fstream>
 #include <memory>
 #include <random>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -13,6 +18,7 @@
 #include "gmock/gmock.h"
 #include "kernels/registry.h"
 #include "runtime/base/error.h"
+#include "runtime/base/failpoint.h"
 #include "runtime/base/status_matchers.h"
 #include "runtime/engine/engine_testing.h"
 #include "runtime/engine/open_run_testing.h"
@@ -255,6 +261,85 @@ TEST_F(OpenRunByHandTest, StoppingEndsAllSegments) {
   EXPECT_EQ(run_->errors().size(), 1u);
   EXPECT_EQ(watcher_->finished(), 1);
   EXPECT_EQ(engine_->active_runs(), 0u);
+}
+
+// Is told of segments, and stops the run as soon as one begins if it is to.
+class SegmentWatcher final : public OpenRunObserver {
+ public:
+  std::string name() const override { return "test"; }
+  void OnRecords(size_t) override {}
+  void OnSegmentBegins(uint32_t first_task) override {
+    ++begins;
+    last_begin = first_task;
+    if (stops != nullptr) stops->Stop(RunState::kCancelled, absl::CancelledError("enough"));
+  }
+  void OnSegmentEnded(uint32_t, const Run&) override { ended = true; }
+  void OnFinished() override { finished = true; }
+
+  OpenRun* stops = nullptr;
+  std::atomic<int> begins{0};
+  std::atomic<uint32_t> last_begin{0};
+  std::atomic<bool> ended{false};
+  std::atomic<bool> finished{false};
+};
+
+class OpenRunStopTest : public OpenRunByHandTest {
+ protected:
+  std::shared_ptr<OpenRun> MakeRun(const std::shared_ptr<SegmentWatcher>& watcher) {
+    OpenRun::Options options;
+    options.engine = engine_.get();
+    options.observer = watcher;
+    return OpenRun::Make(options);
+  }
+};
+
+TEST_F(OpenRunStopTest, ASegmentThatIsStoppedWhenItIsToBeginDoesNot) {
+  const auto watcher = std::make_shared<SegmentWatcher>();
+  const std::shared_ptr<OpenRun> run = MakeRun(watcher);
+  Add(kStep, {0});
+  ASSERT_TRUE(run->Append(graph_.Cut().value(), slots_));
+  EXPECT_EQ(watcher->begins, 1);
+  RunAll();
+  ASSERT_EQ(cells()[0], 1u);
+  watcher->stops = run.get();
+  Add(kStep, {0});
+  ASSERT_TRUE(run->Append(graph_.Cut().value(), slots_));
+  EXPECT_EQ(watcher->begins, 2);
+  EXPECT_EQ(watcher->last_begin, 1u);
+  EXPECT_TRUE(watcher->finished);
+  EXPECT_EQ(run->state(), RunState::kCancelled);
+  EXPECT_EQ(engine_->active_runs(), 0u);
+  RunAll();
+  EXPECT_EQ(cells()[0], 1u);
+}
+
+// The run is stopped when a segment belongs to it already and has not been accepted.
+TEST_F(OpenRunStopTest, ASegmentOfARunThatWasStoppedIsNotToldToBegin) {
+  if (!kHasFailpoints) GTEST_SKIP() << "this build has no failpoints";
+  const auto watcher = std::make_shared<SegmentWatcher>();
+  const std::shared_ptr<OpenRun> run = MakeRun(watcher);
+  Add(kStep, {0});
+  const GraphSegment segment = graph_.Cut().value();
+  const std::string path = absl::StrCat(::testing::TempDir(), "/accept.", getpid());
+  ASSERT_TRUE(failpoint::Set(absl::StrCat("open_run.accept=hold:", path, "*1")).ok());
+  std::thread appends([&] { EXPECT_TRUE(run->Append(segment, slots_)); });
+  while (failpoint::Hits("open_run.accept") == 0) std::this_thread::yield();
+  run->Stop(RunState::kCancelled, absl::CancelledError("enough"));
+  // Nobody could stop the segment so far.
+  EXPECT_EQ(run->state(), RunState::kCancelling);
+  EXPECT_FALSE(watcher->ended);
+  std::ofstream(path) << "go";
+  appends.join();
+  std::remove(path.c_str());
+  ASSERT_TRUE(failpoint::Set("").ok());
+  // Who was told that it begins would take all that it uses for half done.
+  EXPECT_EQ(watcher->begins, 0);
+  EXPECT_TRUE(watcher->ended);
+  EXPECT_TRUE(watcher->finished);
+  EXPECT_EQ(run->state(), RunState::kCancelled);
+  EXPECT_EQ(engine_->active_runs(), 0u);
+  RunAll();
+  EXPECT_EQ(cells()[0], 0u);
 }
 
 // What executors make of it is what one after the other makes of it.

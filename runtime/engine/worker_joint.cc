@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/pause.h"
 #include "runtime/base/ticks.h"
 #include "runtime/engine/joint_task.h"
 #include "runtime/engine/worker.h"
@@ -229,7 +230,7 @@ void Worker::AwaitMore() {
   const uint64_t until = Ticks() + PatienceTicks();
   while (services_.errands().size() == 0 && lane_->runnable() == 0 && scheduler_.ready() == 0 &&
          Ticks() < until) {
-    __builtin_ia32_pause();
+    Pause();
   }
 }
 
@@ -253,7 +254,7 @@ void Worker::Drive(JointTask& joint) {
     while (!joint.has_unclaimed() && joint.has_more_phases()) {
       // The next phase asks anew.
       if (Ticks() > until) return;
-      __builtin_ia32_pause();
+      Pause();
     }
   }
   TakeBackHelp(joint);

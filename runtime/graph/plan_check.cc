@@ -1,5 +1,7 @@
 #include "runtime/graph/plan_check.h"
 
+#include "absl/strings/str_cat.h"
+
 namespace pto {
 
 bool MakePlan(const pto_kernel_info& kernel, absl::Span<const pto_tensor* const> members,
@@ -19,8 +21,10 @@ bool MakePlan(const pto_kernel_info& kernel, absl::Span<const pto_tensor* const>
   char message[512];
   message[0] = '\0';
   if (kernel.plan(&launch, plan, message, sizeof message) == 0) {
-    if (plan->phases > 0) return true;
-    *refused = "the kernel plans no phase";
+    if (plan->phases > 0 && plan->phases <= kMaxPlanPhases) return true;
+    *refused = plan->phases == 0 ? "the kernel plans no phase"
+                                 : absl::StrCat("the kernel plans ", plan->phases,
+                                                " phases; at most ", kMaxPlanPhases, " can be");
     return false;
   }
   message[sizeof message - 1] = '\0';

@@ -1,0 +1,15 @@
+#pragma once
+
+namespace pto {
+
+// Tells the processor that this thread only waits in a loop: the other thread of the core gets
+// more of it.
+inline void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace pto
