@@ -50,6 +50,8 @@ class RunEntry : public RunTurn, public std::enable_shared_from_this<RunEntry> {
 
   virtual RunStatus Status() const = 0;
   bool ended() const { return ended_.load(std::memory_order_acquire); }
+  // How, of one that has ended.
+  RunState end_state() const { return end_state_; }
 
   // Stops what has not ended: the run ends as `as` with `error`, unless it has.
   virtual void Stop(RunState as, const absl::Status& error) = 0;
@@ -91,7 +93,6 @@ class RunEntry : public RunTurn, public std::enable_shared_from_this<RunEntry> {
   void JournalEnd(RunState state);
   // The run has ended like this. Returns who waited for that.
   Waiters MarkEnded(RunState state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  RunState end_state() const { return end_state_; }
   // Gives the last news to the log.
   void AppendLast(std::vector<LogEntry> news);
 

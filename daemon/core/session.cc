@@ -526,6 +526,9 @@ void Session::OnRunEnded(RunEntry& entry) {
     if (!entry.Leave()) ++late_turns_;
     runs_.OnEnded(entry);
   }
+  if (options_.failed != nullptr && entry.end_state() == RunState::kFailed) {
+    options_.failed->Add(entry.shared_from_this());
+  }
   if (ended()) TellEnd();
 }
 

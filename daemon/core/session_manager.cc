@@ -61,6 +61,7 @@ absl::StatusOr<std::shared_ptr<Session>> SessionManager::Create(Request request)
     options.engine = options_.engine;
     options.timers = options_.timers;
     options.clock = options_.clock;
+    options.failed = options_.failed;
     options.client = request.client;
     options.leases = options_.leases;
     options.lease = request.lease;

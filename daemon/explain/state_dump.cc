@@ -112,6 +112,10 @@ std::string StateDump::SessionLine(Session& session, const Clock& clock) {
       .ToText();
 }
 
+std::string StateDump::StallLine(const v1::ExplainRunResponse& stalled) {
+  return absl::StrCat("{\"stalledRun\":", ToJson(stalled), "}");
+}
+
 std::string StateDump::FailureLine(const v1::Run& run) {
   return absl::StrCat("{\"failedRun\":", ToJson(run), "}");
 }
