@@ -107,7 +107,8 @@ class Session : public std::enable_shared_from_this<Session> {
     uint64_t active_runs = 0;
     uint64_t finished_runs = 0;
     uint64_t windows = 0;
-    uint64_t tasks = 0;
+    uint64_t tasks = 0;       // without those of open runs
+    uint64_t open_tasks = 0;  // of open runs, which have come and not ended
   };
 
   explicit Session(Options options);

@@ -108,6 +108,7 @@ std::string StateDump::SessionLine(Session& session, const Clock& clock) {
       .With("windows", usage.windows)
       .With("activeRuns", usage.active_runs)
       .With("activeTasks", usage.tasks)
+      .With("openTasks", usage.open_tasks)
       .With("finishedRuns", usage.finished_runs)
       .ToText();
 }
