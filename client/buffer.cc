@@ -145,8 +145,9 @@ absl::Status Buffer::Read(WritableBytes data, uint64_t offset, absl::Duration ti
 absl::StatusOr<MappedBuffer> Buffer::Map(absl::Duration timeout) const {
   PTO_RETURN_IF_ERROR(session_->status());
   const internal::Deadline deadline = core_->DeadlineOf(timeout, TransferTime(bytes_));
+  internal::MapRefusal why = internal::MapRefusal::kNever;
   if (share_ != nullptr) {
-    if (std::shared_ptr<internal::Mapping> mapping = share_->Map(deadline)) {
+    if (std::shared_ptr<internal::Mapping> mapping = share_->Map(deadline, &why)) {
       const std::span<std::byte> bytes = mapping->bytes();
       return MappedBuffer(std::move(mapping), bytes);
     }
@@ -162,6 +163,17 @@ absl::StatusOr<MappedBuffer> Buffer::Map(absl::Duration timeout) const {
     return Error(reason::kBufferInUse, absl::StrCat(found.in_use(), " runs use ", name_))
         .With("buffer", name_)
         .With("runs", found.in_use());
+  }
+  if (why == internal::MapRefusal::kLimit) {
+    return Error(reason::kChipMemoryExhausted,
+                 absl::StrCat("the daemon shares no more memory: ", bytes_, " bytes of ", name_,
+                              " cannot be mapped now"))
+        .With("buffer", name_)
+        .With("limit", "half of the machine's memory, a fourth of the daemon's descriptors")
+        .With("requested", bytes_)
+        .Hint(
+            "use Write and Read, or delete buffers that were mapped: each counts until it is "
+            "deleted, and then this can be tried again");
   }
   return Error(reason::kNotAvailable, absl::StrCat(name_, " cannot be mapped by this client"))
       .With("buffer", name_)

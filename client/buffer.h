@@ -82,7 +82,8 @@ class Buffer {
 
   // Maps the buffer's memory, so that nothing is copied at all. For buffers of a session that this
   // client created, on the daemon's own machine. Errors: as those of Write; UNIMPLEMENTED /
-  // NOT_AVAILABLE when it cannot be mapped: then use Write and Read.
+  // NOT_AVAILABLE when it cannot be mapped, RESOURCE_EXHAUSTED / CHIP_MEMORY_EXHAUSTED while no
+  // more memory can be shared: then use Write and Read.
   absl::StatusOr<MappedBuffer> Map(absl::Duration timeout = kDefaultTimeout) const;
 
   // Frees the memory; when a run uses it, as soon as that run has ended.

@@ -48,6 +48,11 @@ bool Await(int socket, short events, const Deadline& deadline) {
   }
 }
 
+MapRefusal RefusalOf(Outcome outcome) {
+  if (outcome == Outcome::kBufferInUse) return MapRefusal::kLater;
+  return outcome == Outcome::kLimit ? MapRefusal::kLimit : MapRefusal::kNever;
+}
+
 // Whether this memory is what the daemon promised: as large, and never smaller.
 bool IsSound(int descriptor, uint64_t bytes) {
   struct stat found = {};
@@ -107,8 +112,8 @@ broker::Key BrokerLink::RandomKey() {
 }
 
 std::shared_ptr<Mapping> BrokerLink::Map(const std::string& buffer_id, uint64_t bytes,
-                                         const Deadline& deadline, bool* again) {
-  *again = true;
+                                         const Deadline& deadline, MapRefusal* why) {
+  *why = MapRefusal::kLater;
   broker::Request request;
   request.op = Op::kMap;
   request.name = buffer_id;
@@ -117,7 +122,7 @@ std::shared_ptr<Mapping> BrokerLink::Map(const std::string& buffer_id, uint64_t 
       Ask(std::move(request), deadline.AtMost(kAnswerTime + moving));
   if (!answer.has_value()) return nullptr;
   if (answer->reply.outcome != Outcome::kOk) {
-    *again = answer->reply.outcome == Outcome::kBufferInUse;
+    *why = RefusalOf(answer->reply.outcome);
     return nullptr;
   }
   const Region region = {answer->reply.region, answer->connection};
@@ -128,7 +133,7 @@ std::shared_ptr<Mapping> BrokerLink::Map(const std::string& buffer_id, uint64_t 
                 answer->descriptor.get(), 0);
   }
   if (data == MAP_FAILED) {
-    *again = false;
+    *why = MapRefusal::kNever;
     Release(region);
     return nullptr;
   }

@@ -14,6 +14,13 @@
 
 namespace pto::internal {
 
+// Why a buffer was not mapped.
+enum class MapRefusal {
+  kLater,  // a run uses it, or the broker does not answer: asking again could help
+  kLimit,  // no more can be shared; there is room when others have given some back
+  kNever,
+};
+
 // A session's connection to the daemon's memory broker, made when it is needed. When it fails, all
 // that could have gone this way goes over gRPC for a while, and then another is tried.
 // Thread-safe.
@@ -27,10 +34,9 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
   // 32 bytes that nobody can guess.
   static broker::Key RandomKey();
 
-  // A buffer of the session, by its id. When it cannot be had, nullptr, and whether asking again
-  // could help.
+  // A buffer of the session, by its id. When it cannot be had, nullptr, and why.
   std::shared_ptr<Mapping> Map(const std::string& buffer_id, uint64_t bytes,
-                               const Deadline& deadline, bool* again);
+                               const Deadline& deadline, MapRefusal* why);
   // Whether the region's contents are the client's now: no run uses the buffer, and it and its
   // session are there.
   bool Check(Region region, const Deadline& deadline);

@@ -138,8 +138,8 @@ TEST(BrokerLinkTest, MapsChecksAndReleases) {
   const FileDescriptor memory = Memory(kBytes);
   const FakeBroker broker([&](const Request& request) { return Good(request, memory.get()); });
   const std::shared_ptr<BrokerLink> link = LinkTo(broker);
-  bool again = false;
-  std::shared_ptr<Mapping> mapping = link->Map("b", kBytes, Soon(), &again);
+  MapRefusal why = MapRefusal::kNever;
+  std::shared_ptr<Mapping> mapping = link->Map("b", kBytes, Soon(), &why);
   ASSERT_NE(mapping, nullptr);
   EXPECT_EQ(mapping->bytes().size(), kBytes);
   mapping->bytes()[3] = std::byte{7};
@@ -155,8 +155,8 @@ TEST(BrokerLinkTest, MapsChecksAndReleases) {
 
 TEST(BrokerLinkTest, NothingIsDoneWithoutABroker) {
   const auto link = std::make_shared<BrokerLink>("/nonexistent/mem", "s", BrokerLink::RandomKey());
-  bool again = false;
-  EXPECT_EQ(link->Map("b", kBytes, Soon(), &again), nullptr);
+  MapRefusal why = MapRefusal::kNever;
+  EXPECT_EQ(link->Map("b", kBytes, Soon(), &why), nullptr);
   EXPECT_FALSE(link->Check({1, 0}, Soon()));
 }
 
@@ -188,8 +188,8 @@ TEST(BrokerLinkTest, WhatIsWrongIsNotMapped) {
     {
       const FakeBroker broker(answer);
       const std::shared_ptr<BrokerLink> link = LinkTo(broker);
-      bool again = false;
-      EXPECT_EQ(link->Map("b", kBytes, Soon(), &again), nullptr) << what;
+      MapRefusal why = MapRefusal::kNever;
+      EXPECT_EQ(link->Map("b", kBytes, Soon(), &why), nullptr) << what;
     }
     const int next = dup(good.get());
     EXPECT_EQ(next, unused) << what << " leaves a descriptor";
@@ -205,8 +205,8 @@ TEST(BrokerLinkTest, WhoIsDeniedDoesNotAskAgain) {
     return answer;
   });
   const std::shared_ptr<BrokerLink> link = LinkTo(broker);
-  bool again = false;
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(link->Map("b", kBytes, Soon(), &again), nullptr);
+  MapRefusal why = MapRefusal::kNever;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(link->Map("b", kBytes, Soon(), &why), nullptr);
   EXPECT_EQ(broker.connections(), 1);
 }
 
@@ -219,17 +219,17 @@ TEST(BrokerLinkTest, WhoFindsNoPlaceAsksAgainLater) {
     return answer;
   });
   const std::shared_ptr<BrokerLink> link = LinkTo(broker);
-  bool again = false;
+  MapRefusal why = MapRefusal::kNever;
   for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(link->Map("b", kBytes, Soon(), &again), nullptr);
-    EXPECT_TRUE(again);
+    EXPECT_EQ(link->Map("b", kBytes, Soon(), &why), nullptr);
+    EXPECT_EQ(why, MapRefusal::kLater);
   }
   EXPECT_EQ(broker.connections(), 1);
   room = true;
   const Deadline late = Deadline::After(absl::Seconds(20));
   std::shared_ptr<Mapping> mapping;
   while (mapping == nullptr && !late.Passed()) {
-    mapping = link->Map("b", kBytes, late, &again);
+    mapping = link->Map("b", kBytes, late, &why);
     std::this_thread::yield();
   }
   EXPECT_NE(mapping, nullptr);
@@ -243,13 +243,13 @@ TEST(BrokerLinkTest, ASilentBrokerTakesNoLongerThanTheDeadline) {
     return Answer{.size = 0};
   });
   const std::shared_ptr<BrokerLink> link = LinkTo(broker);
-  bool again = false;
+  MapRefusal why = MapRefusal::kNever;
   const Deadline late = Deadline::After(absl::Seconds(20));
-  EXPECT_EQ(link->Map("b", kBytes, Deadline::After(absl::Milliseconds(100)), &again), nullptr);
-  EXPECT_TRUE(again);
+  EXPECT_EQ(link->Map("b", kBytes, Deadline::After(absl::Milliseconds(100)), &why), nullptr);
+  EXPECT_EQ(why, MapRefusal::kLater);
   EXPECT_FALSE(late.Passed());
   // Not again so soon.
-  EXPECT_EQ(link->Map("b", kBytes, Deadline::Never(), &again), nullptr);
+  EXPECT_EQ(link->Map("b", kBytes, Deadline::Never(), &why), nullptr);
   EXPECT_EQ(broker.connections(), 1);
   stop = true;
 }
@@ -285,7 +285,36 @@ TEST(BufferShareTest, CopiesOnlyWhatIsTheClients) {
   EXPECT_EQ(byte, 1);
   share.Drop();
   EXPECT_EQ(broker.releases(), 1);
-  EXPECT_EQ(share.Map(Soon()), nullptr);
+  MapRefusal why = MapRefusal::kLater;
+  EXPECT_EQ(share.Map(Soon(), &why), nullptr);
+  EXPECT_EQ(why, MapRefusal::kNever);
+}
+
+TEST(BufferShareTest, WithoutRoomOnlyWhoMapsAsksAgain) {
+  const FileDescriptor memory = Memory(kBytes);
+  std::atomic<bool> full{true};
+  std::atomic<int> asked{0};
+  const FakeBroker broker([&](const Request& request) {
+    if (request.op != Op::kMap) return Good(request, memory.get());
+    ++asked;
+    if (!full) return Good(request, memory.get());
+    Answer answer;
+    answer.reply.op = request.op;
+    answer.reply.number = request.number;
+    answer.reply.outcome = Outcome::kLimit;
+    return answer;
+  });
+  BufferShare share(LinkTo(broker), "b", kBytes);
+  const std::vector<std::byte> ones(kBytes, std::byte{1});
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(share.Write(ones, 0, Soon()));
+  EXPECT_EQ(asked, 1);
+  MapRefusal why = MapRefusal::kNever;
+  EXPECT_EQ(share.Map(Soon(), &why), nullptr);
+  EXPECT_EQ(why, MapRefusal::kLimit);
+  full = false;
+  EXPECT_NE(share.Map(Soon(), &why), nullptr);
+  EXPECT_EQ(asked, 3);
+  EXPECT_TRUE(share.Write(ones, 0, Soon()));
 }
 
 }  // namespace

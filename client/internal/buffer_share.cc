@@ -19,7 +19,8 @@ constexpr uint64_t kLeastPart = 8;
 BufferShare::BufferShare(std::shared_ptr<BrokerLink> link, std::string buffer_id, uint64_t bytes)
     : link_(std::move(link)), buffer_id_(std::move(buffer_id)), bytes_(bytes) {}
 
-std::shared_ptr<Mapping> BufferShare::Map(const Deadline& deadline) {
+std::shared_ptr<Mapping> BufferShare::Map(const Deadline& deadline, MapRefusal* why) {
+  *why = MapRefusal::kLater;
   {
     MutexLock lock(mutex_);
     // Who comes second wants just what the first one asks for.
@@ -29,15 +30,16 @@ std::shared_ptr<Mapping> BufferShare::Map(const Deadline& deadline) {
       asked_.WaitFor(mutex_, absl::ToChronoNanoseconds(left));
     }
     ForgetStale();
+    if (hopeless_) *why = MapRefusal::kNever;
     if (mapping_ != nullptr || hopeless_) return mapping_;
     asking_ = true;
   }
-  bool again = false;
-  std::shared_ptr<Mapping> mapping = link_->Map(buffer_id_, bytes_, deadline, &again);
+  std::shared_ptr<Mapping> mapping = link_->Map(buffer_id_, bytes_, deadline, why);
   MutexLock lock(mutex_);
   asking_ = false;
   asked_.NotifyAll();
-  if (mapping == nullptr && !again) hopeless_ = true;
+  if (mapping == nullptr && *why == MapRefusal::kNever) hopeless_ = true;
+  no_room_ = mapping == nullptr && *why == MapRefusal::kLimit;
   // Deleted meanwhile.
   if (hopeless_) return nullptr;
   mapping_ = std::move(mapping);
@@ -53,11 +55,12 @@ std::shared_ptr<Mapping> BufferShare::MapFor(uint64_t bytes, const Deadline& dea
   {
     MutexLock lock(mutex_);
     ForgetStale();
-    if (mapping_ != nullptr || hopeless_) return mapping_;
+    if (mapping_ != nullptr || hopeless_ || no_room_) return mapping_;
     copied_ += bytes;
     if (copied_ < bytes_ / kLeastPart) return nullptr;
   }
-  return Map(deadline);
+  MapRefusal why;
+  return Map(deadline, &why);
 }
 
 bool BufferShare::Write(std::span<const std::byte> data, uint64_t offset,

@@ -29,8 +29,8 @@ class BufferShare {
   bool Write(std::span<const std::byte> data, uint64_t offset, const Deadline& deadline);
   bool Read(std::span<std::byte> data, uint64_t offset, const Deadline& deadline);
 
-  // The buffer's memory, or nullptr.
-  std::shared_ptr<Mapping> Map(const Deadline& deadline);
+  // The buffer's memory, or nullptr, and why.
+  std::shared_ptr<Mapping> Map(const Deadline& deadline, MapRefusal* why);
   // The buffer is gone. Who has mapped it keeps that.
   void Drop();
 
@@ -49,6 +49,9 @@ class BufferShare {
   CondVar asked_;
   bool asking_ ABSL_GUARDED_BY(mutex_) = false;
   bool hopeless_ ABSL_GUARDED_BY(mutex_) = false;
+  // There was no room when this was asked for last. Transfers do not ask again: they would all wait
+  // for the answer.
+  bool no_room_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t copied_ ABSL_GUARDED_BY(mutex_) = 0;  // over gRPC
 };
 

@@ -17,6 +17,7 @@
 #include "absl/types/span.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
+#include "runtime/base/failpoint.h"
 #include "runtime/base/log.h"
 
 namespace pto {
@@ -248,6 +249,14 @@ bool Broker::Answer(uint64_t id, Connection& connection, const broker::Request& 
       Send(connection.socket.get(), reply, -1);
       return false;
     case Op::kMap: {
+      switch (PTO_FAILPOINT("broker.map")) {
+        case FailAction::kNone:
+          break;
+        case FailAction::kDrop:
+          return false;
+        case FailAction::kError:
+          return AnswerMap(connection, request.number, {}, Outcome::kLimit);
+      }
       MappedBuffer wanted;
       const Outcome found = connection.visit.Find(request, &wanted);
       const std::shared_ptr<SessionBuffer> buffer = wanted.buffer.lock();

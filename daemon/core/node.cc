@@ -61,6 +61,7 @@ Node::Node(Options options)
   sessions.clock = options_.clock;
   sessions.journal = options_.journal.get();
   sessions.former = &former_;
+  sessions.failed = &failed_runs_;
   sessions.leases = leases_.get();
   sessions_ = std::make_unique<SessionManager>(sessions);
 }

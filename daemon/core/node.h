@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "daemon/core/chip_leases.h"
+#include "daemon/core/failed_runs.h"
 #include "daemon/core/former_runs.h"
 #include "daemon/core/limits.h"
 #include "daemon/core/session_manager.h"
@@ -64,6 +65,7 @@ class Node {
   bool has_journal() const { return options_.journal != nullptr; }
   // What former boots have left.
   const FormerRuns& former() const { return former_; }
+  FailedRuns& failed_runs() { return failed_runs_; }
   // For leases and deadlines.
   TimerQueue& timers() { return timers_; }
   // For what is sent to watchers, so that a busy stream delays no deadline.
@@ -93,6 +95,7 @@ class Node {
   const std::string boot_id_;
   const absl::Time start_time_;
   const FormerRuns former_;
+  FailedRuns failed_runs_;
   GraphTarget target_;
   TimerQueue timers_;
   TimerQueue event_timers_;

@@ -62,6 +62,29 @@ absl::Status QuotaAccount::Take(Resource resource, uint64_t amount) {
   return absl::OkStatus();
 }
 
+bool QuotaAccount::AwaitTaskRoom(const void* who, std::function<void()> waiter) {
+  if (HasTaskRoom()) return true;
+  std::function<void()> before;  // destroyed without the lock
+  MutexLock lock(waiter_mutex_);
+  before = std::exchange(waiters_[who], std::move(waiter));
+  awaited_.store(true, std::memory_order_seq_cst);
+  if (!HasTaskRoom()) return false;
+  before = std::move(waiters_[who]);
+  waiters_.erase(who);
+  return true;
+}
+
+void QuotaAccount::TellTaskRoom() {
+  std::map<const void*, std::function<void()>> waiters;
+  {
+    MutexLock lock(waiter_mutex_);
+    if (!HasTaskRoom()) return;
+    awaited_.store(false, std::memory_order_seq_cst);
+    waiters.swap(waiters_);
+  }
+  for (auto& [who, waiter] : waiters) waiter();
+}
+
 SessionQuota::SessionQuota(const Limits& limits, std::string session,
                            std::shared_ptr<QuotaAccount> client)
     : own_("session", std::move(session), SessionLimits(limits)), client_(std::move(client)) {}

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -40,18 +42,36 @@ class QuotaAccount {
 
   // QUOTA_… with limit, usage and request when it would be too much; then nothing is taken.
   absl::Status Take(Resource resource, uint64_t amount);
-  void Give(Resource resource, uint64_t amount) {
-    used_[static_cast<size_t>(resource)].fetch_sub(amount, std::memory_order_acq_rel);
+  // Takes it even when it is too much: for those who wait for room before they ask for more.
+  void Charge(Resource resource, uint64_t amount) {
+    used_[static_cast<size_t>(resource)].fetch_add(amount, std::memory_order_acq_rel);
   }
+  void Give(Resource resource, uint64_t amount) {
+    used_[static_cast<size_t>(resource)].fetch_sub(amount, std::memory_order_seq_cst);
+    // Whoever waits says so first and looks then: one of the two sees the other.
+    if (resource == Resource::kTasks && awaited_.load(std::memory_order_seq_cst)) TellTaskRoom();
+  }
+  // Returns true when fewer tasks are there than there may be. Else `waiter` is called once when
+  // that may be so, from any thread, by who gives some back; one for each `who`.
+  bool AwaitTaskRoom(const void* who, std::function<void()> waiter);
   uint64_t used(Resource resource) const {
     return used_[static_cast<size_t>(resource)].load(std::memory_order_acquire);
   }
 
  private:
+  bool HasTaskRoom() const {
+    constexpr auto kIndex = static_cast<size_t>(Resource::kTasks);
+    return used_[kIndex].load(std::memory_order_seq_cst) < limits_[kIndex];
+  }
+  void TellTaskRoom();
+
   const std::string level_;
   const std::string owner_;
   const Limits limits_;
   std::array<std::atomic<uint64_t>, kResources> used_{};
+  std::atomic<bool> awaited_{false};  // whether there are waiters
+  Mutex waiter_mutex_;
+  std::map<const void*, std::function<void()>> waiters_ ABSL_GUARDED_BY(waiter_mutex_);
 };
 
 // A session's account and its client's. Thread-safe.
@@ -63,6 +83,15 @@ class SessionQuota {
   absl::Status Take(Resource resource, uint64_t amount);
   void Give(Resource resource, uint64_t amount);
   uint64_t used(Resource resource) const { return own_.used(resource); }
+
+  // Tasks of open runs. They count for the client's limit only: for the session's they have a
+  // TaskBudget.
+  void ChargeOpenTasks(uint64_t tasks) { client_->Charge(Resource::kTasks, tasks); }
+  void GiveOpenTasks(uint64_t tasks) { client_->Give(Resource::kTasks, tasks); }
+  // As QuotaAccount::AwaitTaskRoom, of the client.
+  bool AwaitTaskRoom(const void* who, std::function<void()> waiter) {
+    return client_->AwaitTaskRoom(who, std::move(waiter));
+  }
 
  private:
   QuotaAccount own_;

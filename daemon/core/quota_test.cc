@@ -71,6 +71,52 @@ TEST_F(QuotaTest, SessionsOfAClientShareItsQuota) {
   EXPECT_THAT(second->Take(Resource::kRuns, 1), IsOk());
 }
 
+TEST_F(QuotaTest, WindowsAndTasksOfAllSessionsOfAClient) {
+  limits_.max_client_windows = 5;
+  limits_.max_client_tasks = 150;
+  const auto first = Open("c", "first");
+  const auto second = Open("c", "second");
+  ASSERT_THAT(first->Take(Resource::kWindows, 3), IsOk());
+  ASSERT_THAT(second->Take(Resource::kWindows, 2), IsOk());
+  const absl::Status window = second->Take(Resource::kWindows, 1);
+  EXPECT_THAT(window, HasReason(reason::kQuotaWindows));
+  EXPECT_EQ(GetErrorDetail(window)->quota->name, "max_client_windows");
+  EXPECT_EQ(second->used(Resource::kWindows), 2u);
+  ASSERT_THAT(first->Take(Resource::kTasks, 100), IsOk());
+  const absl::Status tasks = second->Take(Resource::kTasks, 51);
+  EXPECT_THAT(tasks, HasReason(reason::kQuotaTasks));
+  const Quota quota = *GetErrorDetail(tasks)->quota;
+  EXPECT_EQ(quota.name, "max_client_tasks");
+  EXPECT_EQ(quota.limit, 150u);
+  EXPECT_EQ(quota.usage, 100u);
+  EXPECT_EQ(quota.requested, 51u);
+  EXPECT_THAT(second->Take(Resource::kTasks, 50), IsOk());
+}
+
+TEST_F(QuotaTest, WhoWaitsForRoomForTasksIsCalledOnce) {
+  limits_.max_client_tasks = 10;
+  const auto first = Open("c", "first");
+  const auto second = Open("c", "second");
+  int called = 0;
+  const auto count = [&] { ++called; };
+  ASSERT_THAT(first->Take(Resource::kTasks, 9), IsOk());
+  EXPECT_TRUE(second->AwaitTaskRoom(&called, count));
+  // What comes in one piece may be too much.
+  second->ChargeOpenTasks(5);
+  EXPECT_FALSE(second->AwaitTaskRoom(&called, count));
+  EXPECT_FALSE(second->AwaitTaskRoom(&called, count));
+  EXPECT_THAT(first->Take(Resource::kTasks, 1), HasReason(reason::kQuotaTasks));
+  first->Give(Resource::kTasks, 4);
+  EXPECT_EQ(called, 0) << "all are taken";
+  first->Give(Resource::kTasks, 1);
+  EXPECT_EQ(called, 1);
+  first->Give(Resource::kTasks, 4);
+  EXPECT_EQ(called, 1);
+  EXPECT_TRUE(second->AwaitTaskRoom(&called, count));
+  second->GiveOpenTasks(5);
+  EXPECT_THAT(first->Take(Resource::kTasks, 10), IsOk());
+}
+
 TEST_F(QuotaTest, SessionsAreCountedUntilTheyAreGone) {
   auto first = Open("c", "first");
   const auto second = Open("c", "second");

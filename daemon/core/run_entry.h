@@ -51,6 +51,8 @@ class RunEntry : public RunTurn, public Stoppable, public std::enable_shared_fro
 
   virtual RunStatus Status() const = 0;
   bool ended() const { return ended_.load(std::memory_order_acquire); }
+  // How, of one that has ended.
+  RunState end_state() const { return end_state_; }
 
   // Calls `waiter` when the run ends; at once, and returning 0, when it has.
   uint64_t AddWaiter(Waiter waiter);
@@ -89,7 +91,6 @@ class RunEntry : public RunTurn, public Stoppable, public std::enable_shared_fro
   void JournalEnd(RunState state);
   // The run has ended like this. Returns who waited for that.
   Waiters MarkEnded(RunState state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  RunState end_state() const { return end_state_; }
   // Gives the last news to the log.
   void AppendLast(std::vector<LogEntry> news);
 

@@ -25,7 +25,8 @@ Session::Session(Options options)
     : options_(std::move(options)),
       name_(std::make_shared<const std::string>(names::Session(options_.id))),
       account_(std::make_shared<Account>(*name_, options_.weight)),
-      open_tasks_(std::make_shared<TaskBudget>(options_.limits->max_session_live_tasks)),
+      open_tasks_(
+          std::make_shared<TaskBudget>(options_.limits->max_session_live_tasks, options_.quota)),
       create_time_(options_.clock->WallTime()),
       log_(options_.limits->event_log_bytes),
       domains_(*name_, options_.limits->max_buffer_bytes, *options_.engine, options_.quota),
@@ -48,6 +49,7 @@ Session::Usage Session::usage() const {
   usage.finished_runs = runs_.ended();
   usage.windows = options_.quota->used(Resource::kWindows);
   usage.tasks = options_.quota->used(Resource::kTasks);
+  usage.open_tasks = open_tasks_->taken();
   return usage;
 }
 
@@ -525,6 +527,9 @@ void Session::OnRunEnded(RunEntry& entry) {
     active_runs_.fetch_sub(1, std::memory_order_acq_rel);
     if (!entry.Leave()) ++late_turns_;
     runs_.OnEnded(entry);
+  }
+  if (options_.failed != nullptr && entry.end_state() == RunState::kFailed) {
+    options_.failed->Add(entry.shared_from_this());
   }
   if (ended()) TellEnd();
 }

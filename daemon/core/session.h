@@ -14,6 +14,7 @@
 #include "absl/types/span.h"
 #include "daemon/core/chip_leases.h"
 #include "daemon/core/domain_table.h"
+#include "daemon/core/failed_runs.h"
 #include "daemon/core/former_runs.h"
 #include "daemon/core/image_run.h"
 #include "daemon/core/limits.h"
@@ -88,6 +89,8 @@ class Session : public std::enable_shared_from_this<Session> {
     Journal* journal = nullptr;
     // What a session of the same id has left in former boots; nullptr when there was none.
     std::shared_ptr<const FormerSession> former;
+    // To tell of runs that have failed; nullptr when nobody wants to know.
+    FailedRuns* failed = nullptr;
     // Who it belongs to, and what it may hold.
     std::string client;
     std::shared_ptr<SessionQuota> quota;
@@ -104,7 +107,8 @@ class Session : public std::enable_shared_from_this<Session> {
     uint64_t active_runs = 0;
     uint64_t finished_runs = 0;
     uint64_t windows = 0;
-    uint64_t tasks = 0;
+    uint64_t tasks = 0;       // without those of open runs
+    uint64_t open_tasks = 0;  // of open runs, which have come and not ended
   };
 
   explicit Session(Options options);

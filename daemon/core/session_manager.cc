@@ -61,6 +61,7 @@ absl::StatusOr<std::shared_ptr<Session>> SessionManager::Create(Request request)
     options.engine = options_.engine;
     options.timers = options_.timers;
     options.clock = options_.clock;
+    options.failed = options_.failed;
     options.client = request.client;
     options.leases = options_.leases;
     options.lease = request.lease;
@@ -152,8 +153,10 @@ absl::StatusOr<std::shared_ptr<Session>> SessionManager::Delete(absl::string_vie
   if (options_.journal != nullptr) options_.journal->EndSession(session->id());
   PTO_LOG(kInfo, "session ended",
           {{"session", session->id()},
+           {"client", session->options().client},
            {"why", why},
            {"buffers", usage.buffers},
+           {"windows", usage.windows},
            {"device_bytes", usage.device_bytes},
            {"cancelled_runs", usage.active_runs}});
   ScheduleTrim();

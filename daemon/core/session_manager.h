@@ -37,6 +37,8 @@ class SessionManager {
     Journal* journal = nullptr;
     // What former boots have left; nullptr when that is nothing.
     const FormerRuns* former = nullptr;
+    // Told of runs that have failed; nullptr when nobody wants to know.
+    FailedRuns* failed = nullptr;
     // Told when sessions end; nullptr when there are no leases of chips.
     ChipLeases* leases = nullptr;
   };

@@ -38,7 +38,7 @@ absl::StatusOr<std::shared_ptr<StreamedRun>> Session::StartOpenRun(RunTerms term
     options.record.open = true;
     PTO_ASSIGN_OR_RETURN(QuotaCharge charge, QuotaCharge::Take(options_.quota, Resource::kRuns, 1));
     PTO_RETURN_IF_ERROR(JournalRun(&options));
-    // Its tasks are held back by its budget instead.
+    // Its tasks are held back by its budget instead, which counts them for the client.
     options.run_charge = std::move(charge);
     entry = std::make_shared<StreamedRun>(std::move(options), std::move(parts));
     entry->Prepare();

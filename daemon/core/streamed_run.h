@@ -114,8 +114,8 @@ class StreamedRun final : public RunEntry, public OpenRunObserver {
 
   const Parts parts_;
   std::shared_ptr<OpenRun> run_;  // set by Prepare
-  // For those who look without locks: the session has so many live tasks that no block is taken,
-  // and the numbers of the runs that a block waits for.
+  // For those who look without locks: session or client has so many live tasks that no block is
+  // taken, and the numbers of the runs that a block waits for.
   std::atomic<bool> held_back_{false};
   std::array<std::atomic<uint64_t>, RunTurn::kShownBefore> goes_after_{};
 

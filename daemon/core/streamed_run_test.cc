@@ -181,6 +181,80 @@ TEST_F(StreamedRunTest, AFullBudgetHoldsBackAllButThoseThatHaveNothing) {
   other.run->Close();
 }
 
+// Two sessions of one client that may have three tasks.
+class ClientTasksTest : public StreamedRunTest {
+ protected:
+  ClientTasksTest() {
+    limits_.max_sessions = 3;
+    limits_.max_client_tasks = 3;
+    first_ = Make("first");
+    second_ = Make("second");
+  }
+  std::shared_ptr<Session> Make(const std::string& id) {
+    SessionManager::Request request;
+    request.id = id;
+    request.client = "c";
+    std::shared_ptr<Session> session = sessions_->Create(std::move(request)).value();
+    EXPECT_THAT(MakeBuffers(*session, {{"x", 0, 64}, {"y", 0, 64}}), IsOk());
+    return session;
+  }
+  Open BeginIn(const std::shared_ptr<Session>& session, const std::string& id) {
+    session_ = session;
+    return Begin(id);
+  }
+
+  std::shared_ptr<Session> first_, second_;
+};
+
+TEST_F(ClientTasksTest, AFullClientHoldsBackAllItsSessions) {
+  Open open = BeginIn(first_, "o"), other = BeginIn(second_, "p");
+  int called = 0, other_called = 0;
+  ASSERT_THAT(open.Add({0, 0, 0}), IsOk());
+  EXPECT_FALSE(open.run->AwaitRoom([&] { ++called; })) << "its session has room, its client not";
+  // It has nothing that could end, so one block of it is taken, even if that is too much.
+  ASSERT_TRUE(other.run->AwaitRoom([&] { ++other_called; }));
+  ASSERT_THAT(other.Add({1, 1}), IsOk());
+  EXPECT_FALSE(other.run->AwaitRoom([&] { ++other_called; }));
+  EXPECT_TRUE(other.run->held_back());
+  const absl::Status refused = second_->StartRun(FillRequest()).status();
+  EXPECT_THAT(refused, HasReason(reason::kQuotaTasks));
+  EXPECT_EQ(GetErrorDetail(refused)->quota->limit, 3u);
+  EXPECT_EQ(GetErrorDetail(refused)->quota->usage, 5u);
+  EXPECT_EQ(GetErrorDetail(refused)->quota->requested, 1u);
+  EXPECT_EQ(second_->usage().tasks, 0u);
+  EXPECT_EQ(second_->usage().open_tasks, 2u);
+  EXPECT_EQ(called + other_called, 0);
+  RunAll();
+  EXPECT_EQ(called, 1);
+  EXPECT_EQ(other_called, 1);
+  EXPECT_TRUE(open.run->AwaitRoom([] {}));
+  EXPECT_TRUE(other.run->AwaitRoom([] {}));
+  EXPECT_EQ(second_->usage().open_tasks, 0u);
+  RunRequest whole = FillRequest();
+  whole.image = FillGraph(3);
+  EXPECT_THAT(second_->StartRun(std::move(whole)), IsOk());
+  open.run->Close();
+  other.run->Close();
+}
+
+TEST_F(ClientTasksTest, TheEndOfARunThatIsNotOpenMakesRoom) {
+  RunRequest request = FillRequest();
+  request.image = FillGraph(3);
+  const std::shared_ptr<RunEntry> run = first_->StartRun(std::move(request)).value();
+  Open open = BeginIn(second_, "o");
+  int called = 0;
+  ASSERT_TRUE(open.run->AwaitRoom([&] { ++called; }));
+  ASSERT_THAT(open.Add({0}), IsOk());
+  EXPECT_FALSE(open.run->AwaitRoom([&] { ++called; }));
+  run->Stop(RunState::kCancelled, absl::CancelledError("enough"));
+  EXPECT_EQ(StateOf(*run), RunState::kCancelled);
+  EXPECT_EQ(called, 1);
+  EXPECT_TRUE(open.run->AwaitRoom([] {})) << "with a task that has not run";
+  open.run->Close();
+  RunAll();
+  EXPECT_EQ(StateOf(*open.run), RunState::kSucceeded);
+}
+
 TEST_F(StreamedRunTest, DeadlinesSayWhichOfThemItWas) {
   RunTerms terms;
   terms.queue_timeout_ns = 1'000'000;

@@ -3,17 +3,21 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <utility>
 
+#include "daemon/core/quota.h"
 #include "runtime/base/mutex.h"
 
 namespace pto {
 
 // How many tasks of a session's open runs have come and not ended. It refuses nothing: who wants
-// to bring more looks whether it is full, and waits. Thread-safe.
+// to bring more looks whether it is full, and waits. They count for the client too, whose other
+// sessions and runs can leave no room. Thread-safe.
 class TaskBudget {
  public:
-  explicit TaskBudget(uint64_t limit) : limit_(limit) {}
+  TaskBudget(uint64_t limit, std::shared_ptr<SessionQuota> quota)
+      : limit_(limit), quota_(std::move(quota)) {}
 
   uint64_t limit() const { return limit_; }
   uint64_t taken() const {
@@ -22,6 +26,7 @@ class TaskBudget {
   }
 
   void Take(uint64_t tasks) {
+    quota_->ChargeOpenTasks(tasks);
     MutexLock lock(mutex_);
     taken_ += tasks;
   }
@@ -34,21 +39,27 @@ class TaskBudget {
       taken_ -= tasks;
       if (taken_ < limit_) waiters.swap(waiters_);
     }
+    quota_->GiveOpenTasks(tasks);
     for (auto& [who, waiter] : waiters) waiter();
   }
 
-  // Returns true when there is room. Else `waiter` is called once when there may be; one for each
-  // `who`.
-  bool AwaitRoom(const void* who, std::function<void()> waiter) {
+  // Returns true when there is room, also for the client. Else `waiter` is called once when there
+  // may be; one for each `who`.
+  bool AwaitRoom(const void* who, const std::function<void()>& waiter) {
     std::function<void()> before;  // destroyed without the lock
-    MutexLock lock(mutex_);
-    if (taken_ < limit_) return true;
-    before = std::exchange(waiters_[who], std::move(waiter));
-    return false;
+    {
+      MutexLock lock(mutex_);
+      if (taken_ >= limit_) {
+        before = std::exchange(waiters_[who], waiter);
+        return false;
+      }
+    }
+    return quota_->AwaitTaskRoom(who, waiter);
   }
 
  private:
   const uint64_t limit_;
+  const std::shared_ptr<SessionQuota> quota_;
   mutable Mutex mutex_;
   uint64_t taken_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<const void*, std::function<void()>> waiters_ ABSL_GUARDED_BY(mutex_);

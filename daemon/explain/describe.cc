@@ -320,7 +320,7 @@ v1::ExplainRunResponse Describer::Describe(absl::Span<const size_t> parts,
   const RunObserver* const observer = now_.runs[parts[0]].observer.get();
   if (observer != nullptr && observer->held_back()) {
     absl::StrAppend(&summary, "; its client is held back, as the session has ",
-                    "max_session_live_tasks that have not ended");
+                    "max_session_live_tasks, or the client max_client_tasks, that have not ended");
   }
   if (response.blocked_size() > 0) {
     const Blocked& first = response.blocked(0);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "daemon/core/streamed_run.h"
 #include "daemon/explain/describe.h"
 #include "daemon/graph/names.h"
@@ -28,8 +29,12 @@ constexpr int64_t kDumpNs = 10'000'000'000;
 
 // Of each run in a dump.
 constexpr size_t kDumpTasks = 8;
-// Of runs that have failed.
-constexpr uint64_t kDumpFailures = 16;
+// Of runs that have stalled since the last one.
+constexpr uint64_t kDumpStalls = 16;
+
+std::string CountOf(uint64_t runs, absl::string_view what) {
+  return runs == 1 ? absl::StrCat("a run has ", what) : absl::StrCat(runs, " runs have ", what);
+}
 
 absl::Status StoppingError() { return Error(reason::kNodeDraining, "the daemon stops"); }
 
@@ -65,13 +70,16 @@ Explainer::Explainer(Node& node, Options options)
     : node_(node),
       options_(std::move(options)),
       dump_(options_.state_dir),
-      failed_runs_(node.engine().failed_runs()),
       reports_(std::make_unique<SerialThread>("reports")),
-      explains_(std::make_unique<SerialThread>("explains", [this] { return Tick(); })) {}
+      explains_(std::make_unique<SerialThread>("explains", [this] { return Tick(); })) {
+  node_.failed_runs().OnFirst([this] { explains_->Wake(); });
+}
 
 Explainer::~Explainer() { Stop(); }
 
 void Explainer::Stop() {
+  node_.failed_runs().OnFirst(nullptr);
+  explains_->Post([this] { DumpNews(); });
   explains_->Stop();
   reports_->Stop();
 }
@@ -171,52 +179,46 @@ absl::StatusOr<v1::ExplainRunResponse> Explainer::ExplainIdle(const std::string&
 // ---- by itself
 
 std::chrono::nanoseconds Explainer::Tick() {
-  const uint64_t failed = node_.engine().failed_runs();
-  const bool has_failed = failed != failed_runs_;
-  if (node_.engine().active_runs() == 0 && !has_failed) {
-    progress_ = {};
+  const bool active = node_.engine().active_runs() > 0;
+  if (!active) progress_ = {};
+  if (!active && !HasNews()) {
     return absl::ToChronoNanoseconds(std::clamp(options_.stall_after, kSeldom, kIdle));
   }
-  const EngineNow now = Look();
-  bool has_stalled = false;
-  for (const RunNow& run : now.runs) {
-    has_stalled |= run.begun && progress_.IdleNanos(run.run.get()) >= stall_ns();
-  }
-  if (has_stalled || has_failed) {
-    const Diagnosis diagnosis(now);
-    if (has_stalled) ReportStalls(now, diagnosis);
-    // Only where it is kept: the log has the errors already.
-    if (has_failed && dump_.to_files() && now.now_ns - last_dump_ns_ >= kDumpNs) {
-      const uint64_t count = failed - failed_runs_;
-      WriteDump(count == 1 ? "a run has failed" : absl::StrCat(count, " runs have failed"), now,
-                diagnosis, count);
+  if (active || node_.clock().NowNanos() >= next_dump_ns_) {
+    const EngineNow now = Look();
+    bool has_stalled = false;
+    for (const RunNow& run : now.runs) {
+      has_stalled |= run.begun && progress_.IdleNanos(run.run.get()) >= stall_ns();
     }
+    if (has_stalled) ReportStalls(now, Diagnosis(now));
+    // What comes too soon after another is told by a later one.
+    if (HasNews() && now.now_ns >= next_dump_ns_) WriteDump("", now, Diagnosis(now));
   }
-  failed_runs_ = failed;
-  const absl::Duration next = options_.stall_after == absl::ZeroDuration()
-                                  ? kSeldom
-                                  : std::clamp(options_.stall_after / 4, kOften, kSeldom);
+  absl::Duration next = options_.stall_after == absl::ZeroDuration()
+                            ? kSeldom
+                            : std::clamp(options_.stall_after / 4, kOften, kSeldom);
+  if (HasNews()) {
+    const absl::Duration until = absl::Nanoseconds(next_dump_ns_ - node_.clock().NowNanos());
+    next = std::clamp(until, kOften, next);
+  }
   return absl::ToChronoNanoseconds(next);
 }
 
 void Explainer::ReportStalls(const EngineNow& now, const Diagnosis& diagnosis) {
-  bool is_news = false;
   for (const std::vector<size_t>& parts : Parts(now)) {
     // One part of a run that moves is enough.
     const bool stalled = std::all_of(parts.begin(), parts.end(), [&](size_t part) {
       return now.runs[part].begun && progress_.IdleNanos(now.runs[part].run.get()) >= stall_ns();
     });
     if (!stalled || !progress_.TakeNews(now.runs[parts[0]].run.get())) continue;
-    is_news = true;
     v1::ExplainRunResponse response = Describe(now, diagnosis, parts, 1);
+    // It may have gone on when a dump tells of it.
+    if (++stalls_ <= kDumpStalls) stall_lines_.push_back(StateDump::StallLine(response));
     PTO_LOG(kWarning, "run stalled",
             {{"run", response.run()},
              {"verdict", v1::ExplainRunResponse::Verdict_Name(response.verdict())},
              {"summary", response.summary()}});
     reports_->Post([this, response = std::move(response)] { TellStall(response); });
-  }
-  if (is_news && now.now_ns - last_dump_ns_ >= kDumpNs) {
-    WriteDump("a run has stalled", now, diagnosis);
   }
 }
 
@@ -244,29 +246,19 @@ void Explainer::Dump(std::string why) {
   });
 }
 
-std::vector<std::string> Explainer::FailureLines(uint64_t count) const {
+void Explainer::DumpNews() {
+  if (!HasNews()) return;
+  const EngineNow now = Look();
+  WriteDump("", now, Diagnosis(now));
+}
+
+std::vector<std::string> Explainer::FailureLines(const FailedRuns::News& failed) {
   std::vector<std::string> lines;
-  count = std::min(count, kDumpFailures);
-  if (count == 0) return lines;
-  std::vector<v1::Run> failed;
-  for (const std::shared_ptr<Session>& session : node_.sessions().List("", size_t(-1))) {
-    size_t of_session = 0;
-    for (const std::shared_ptr<RunEntry>& entry :
-         session->ListRuns(0, size_t(-1), /*active_only=*/false)) {
-      if (of_session == count) break;
-      const RunStatus status = entry->Status();
-      if (status.state != RunState::kFailed) continue;
-      ToProto(status, &failed.emplace_back());
-      ++of_session;
-    }
+  for (auto entry = failed.newest.rbegin(); entry != failed.newest.rend(); ++entry) {
+    v1::Run run;
+    ToProto((*entry)->Status(), &run);
+    lines.push_back(StateDump::FailureLine(run));
   }
-  // Newest first, whatever session they are of.
-  std::sort(failed.begin(), failed.end(), [](const v1::Run& a, const v1::Run& b) {
-    return std::make_pair(a.end_time().seconds(), a.end_time().nanos()) >
-           std::make_pair(b.end_time().seconds(), b.end_time().nanos());
-  });
-  if (failed.size() > count) failed.resize(count);
-  for (const v1::Run& run : failed) lines.push_back(StateDump::FailureLine(run));
   return lines;
 }
 
@@ -282,16 +274,26 @@ std::vector<std::string> Explainer::HolderLines() const {
   return lines;
 }
 
-void Explainer::WriteDump(const std::string& why, const EngineNow& now, const Diagnosis& diagnosis,
-                          uint64_t failed_runs) {
-  last_dump_ns_ = now.now_ns;
+void Explainer::WriteDump(const std::string& asked, const EngineNow& now,
+                          const Diagnosis& diagnosis) {
+  next_dump_ns_ = now.now_ns + kDumpNs;
+  // Shared, since what is posted is copied.
+  const auto failed = std::make_shared<const FailedRuns::News>(node_.failed_runs().Take());
+  std::vector<std::string> why;
+  if (!asked.empty()) why.push_back(asked);
+  if (stalls_ > 0) why.push_back(CountOf(stalls_, "stalled"));
+  if (failed->count > 0) why.push_back(CountOf(failed->count, "failed"));
   std::vector<v1::ExplainRunResponse> runs;
   for (const std::vector<size_t>& parts : Parts(now)) {
     runs.push_back(Describe(now, diagnosis, parts, kDumpTasks));
   }
-  std::vector<std::string> lines =
-      StateDump::Lines(why, node_.boot_id(), node_.clock().WallTime(), now, runs);
-  reports_->Post([this, lines = std::move(lines), failed_runs] {
+  std::vector<std::string> lines = StateDump::Lines(absl::StrJoin(why, ", "), node_.boot_id(),
+                                                    node_.clock().WallTime(), now, runs);
+  // Behind the first one, which says why: what is left out of a log are runs that are well.
+  lines.insert(lines.begin() + 1, stall_lines_.begin(), stall_lines_.end());
+  stalls_ = 0;
+  stall_lines_.clear();
+  reports_->Post([this, lines = std::move(lines), failed] {
     const absl::StatusOr<std::string> place = dump_.Write(lines, node_.clock().WallTime());
     if (!place.ok()) {
       PTO_LOG(kError, "the state was not dumped", {{"error", place.status().ToString()}});
@@ -299,7 +301,7 @@ void Explainer::WriteDump(const std::string& why, const EngineNow& now, const Di
     }
     PTO_LOG(kWarning, "state dumped", {{"to", *place}, {"lines", lines.size()}});
     // These need locks that may be held for ever, so they come last.
-    dump_.Append(*place, FailureLines(failed_runs));
+    dump_.Append(*place, FailureLines(*failed));
     dump_.Append(*place, HolderLines());
   });
 }

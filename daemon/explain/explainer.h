@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "daemon/core/failed_runs.h"
 #include "daemon/core/node.h"
 #include "daemon/explain/progress.h"
 #include "daemon/explain/serial_thread.h"
@@ -43,7 +44,8 @@ class Explainer {
   void Explain(std::string session, std::string id, size_t max_tasks, Done done);
   // Writes down how everything is, soon.
   void Dump(std::string why);
-  // Answers what was asked so far, and refuses everything from now on.
+  // Answers what was asked so far, tells what no dump has told yet, and refuses everything from now
+  // on.
   void Stop();
 
  private:
@@ -55,9 +57,11 @@ class Explainer {
   v1::ExplainRunResponse Describe(const EngineNow& now, const Diagnosis& diagnosis,
                                   const std::vector<size_t>& parts, size_t max_tasks) const;
   bool ExplainLive(const std::string& name, size_t max_tasks, v1::ExplainRunResponse* response);
-  // With the newest runs that have failed, if so many are to be told of.
-  void WriteDump(const std::string& why, const EngineNow& now, const Diagnosis& diagnosis,
-                 uint64_t failed_runs = 0);
+  // Whether there are stalls or failures of which no dump has told.
+  bool HasNews() const { return stalls_ > 0 || node_.failed_runs().count() > 0; }
+  // Tells of all news. `asked` says who wanted it; empty when nobody did.
+  void WriteDump(const std::string& asked, const EngineNow& now, const Diagnosis& diagnosis);
+  void DumpNews();
   void ReportStalls(const EngineNow& now, const Diagnosis& diagnosis);
   int64_t stall_ns() const;
 
@@ -66,15 +70,17 @@ class Explainer {
                                                      const std::string& id) const;
   void TellStall(const v1::ExplainRunResponse& stalled) const;
   // Lines of a dump of what has to be asked for with locks.
-  std::vector<std::string> FailureLines(uint64_t count) const;
+  static std::vector<std::string> FailureLines(const FailedRuns::News& failed);
   std::vector<std::string> HolderLines() const;
 
   Node& node_;
   const Options options_;
   StateDump dump_;
   Progress progress_;
-  uint64_t failed_runs_ = 0;
-  int64_t last_dump_ns_ = 0;
+  // Of which no dump has told yet, and lines for the first of them.
+  uint64_t stalls_ = 0;
+  std::vector<std::string> stall_lines_;
+  int64_t next_dump_ns_ = 0;  // not before, unless somebody asks
   // In this order: the first one gives work to the second.
   std::unique_ptr<SerialThread> reports_;
   std::unique_ptr<SerialThread> explains_;

@@ -21,6 +21,12 @@ bool SerialThread::Post(Work work) {
   return true;
 }
 
+void SerialThread::Wake() {
+  MutexLock lock(mutex_);
+  woken_ = true;
+  changed_.NotifyOne();
+}
+
 void SerialThread::Stop() {
   {
     MutexLock lock(mutex_);
@@ -37,7 +43,10 @@ void SerialThread::Run() {
     Work work;
     {
       MutexLock lock(mutex_);
-      while (work_.empty() && !stopping_ && (!tick_ || Clock::now() < next)) {
+      const auto due = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+        return tick_ && (woken_ || Clock::now() >= next);
+      };
+      while (work_.empty() && !stopping_ && !due()) {
         if (tick_) {
           changed_.WaitFor(mutex_, next - Clock::now());
         } else {
@@ -46,9 +55,11 @@ void SerialThread::Run() {
       }
       if (work_.empty() && stopping_) return;
       // What is due goes first, because there may always be work.
-      if (!work_.empty() && (stopping_ || !tick_ || Clock::now() < next)) {
+      if (!work_.empty() && (stopping_ || !due())) {
         work = std::move(work_.front());
         work_.pop_front();
+      } else {
+        woken_ = false;
       }
     }
     if (work) {

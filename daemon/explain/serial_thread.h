@@ -27,6 +27,8 @@ class SerialThread {
 
   // Returns false when it has stopped: then nothing comes of it.
   bool Post(Work work);
+  // Has the tick come at once, once for all calls before it.
+  void Wake();
   // Does what it was given so far, and no more. Only by its owner.
   void Stop();
 
@@ -37,6 +39,7 @@ class SerialThread {
   Mutex mutex_;
   CondVar changed_;
   std::deque<Work> work_ ABSL_GUARDED_BY(mutex_);
+  bool woken_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

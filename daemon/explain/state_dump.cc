@@ -108,8 +108,13 @@ std::string StateDump::SessionLine(Session& session, const Clock& clock) {
       .With("windows", usage.windows)
       .With("activeRuns", usage.active_runs)
       .With("activeTasks", usage.tasks)
+      .With("openTasks", usage.open_tasks)
       .With("finishedRuns", usage.finished_runs)
       .ToText();
+}
+
+std::string StateDump::StallLine(const v1::ExplainRunResponse& stalled) {
+  return absl::StrCat("{\"stalledRun\":", ToJson(stalled), "}");
 }
 
 std::string StateDump::FailureLine(const v1::Run& run) {

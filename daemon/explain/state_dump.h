@@ -29,6 +29,8 @@ class StateDump {
                                         absl::Time time, const EngineNow& now,
                                         const std::vector<v1::ExplainRunResponse>& runs);
   static std::string SessionLine(Session& session, const Clock& clock);
+  // Of a run that had stalled, as it was then.
+  static std::string StallLine(const v1::ExplainRunResponse& stalled);
   // Of a run that has failed.
   static std::string FailureLine(const v1::Run& run);
   // Of a chip that a session has for itself, or is about to.

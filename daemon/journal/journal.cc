@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/error.h"
+#include "runtime/base/failpoint.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status_macros.h"
 
@@ -41,6 +42,10 @@ std::string SerializeSession(const std::string& id, const std::string& boot_id) 
 
 absl::Time EndTime(const RunRecord& run) {
   return absl::FromUnixNanos(run.create_ns() + run.total_ns());
+}
+
+absl::Status FailpointError(absl::string_view what) {
+  return Error(reason::kPathUnusable, absl::StrCat("cannot ", what, " the journal: a failpoint"));
 }
 
 }  // namespace
@@ -141,7 +146,10 @@ absl::Status Journal::Append(absl::string_view bytes) {
     PTO_RETURN_IF_ERROR(BeginSegment());
     DropOldSegments();
   }
+  if (PTO_FAILPOINT("journal.append") == FailAction::kError) return FailpointError("write");
   PTO_RETURN_IF_ERROR(writer_->Append(bytes));
+  // Here only a crash makes sense: nobody knows of the record yet.
+  (void)PTO_FAILPOINT("journal.appended");
   Segment& segment = segments_.back();
   segment.bytes = writer_->bytes();
   MarkDirty();
@@ -337,6 +345,7 @@ absl::Status Journal::Sync() {
   }
   // Without the lock, as a disk takes its time.
   absl::Status status;
+  if (PTO_FAILPOINT("journal.sync") == FailAction::kError) status = FailpointError("sync");
   for (const std::unique_ptr<SegmentWriter>& writer : full) status.Update(writer->Sync());
   if (file >= 0) status.Update(SegmentWriter::SyncAndClose(file));
   if (begun) status.Update(SyncDirectory(options_.directory));

@@ -100,7 +100,7 @@ void AddChips(Node& node, const BusySampler* busy, Families& out) {
 
 void AddSessions(Node& node, Families& out) {
   Session::Usage all;
-  uint64_t domains = 0, windows = 0, window_bytes = 0;
+  uint64_t domains = 0, windows = 0, window_bytes = 0, tasks = 0;
   uint64_t log_bytes = 0, watchers = 0, lag = 0;
   const std::vector<std::shared_ptr<Session>> sessions =
       node.sessions().List("", std::numeric_limits<size_t>::max());
@@ -108,7 +108,7 @@ void AddSessions(Node& node, Families& out) {
     const Session::Usage usage = session->usage();
     all.buffers += usage.buffers;
     all.graphs += usage.graphs;
-    all.active_runs += usage.active_runs;
+    tasks += usage.tasks + usage.open_tasks;
     for (const std::shared_ptr<Domain>& domain :
          session->domains().List("", std::numeric_limits<size_t>::max())) {
       ++domains;
@@ -127,6 +127,7 @@ void AddSessions(Node& node, Families& out) {
               Number(node.sessions().expired()));
   out.Gauge("ptod_buffers", "Buffers of all sessions.", Number(all.buffers));
   out.Gauge("ptod_graphs", "Registered graphs of all sessions.", Number(all.graphs));
+  out.Gauge("ptod_tasks_in_flight", "Tasks of runs that are queued or running.", Number(tasks));
   out.Gauge("ptod_domains", "Domains of all sessions.", Number(domains));
   out.Gauge("ptod_windows", "Windows of all domains, one for each rank.", Number(windows));
   out.Gauge("ptod_window_bytes", "Device memory that windows hold.", Number(window_bytes));
@@ -162,7 +163,7 @@ void AddRuns(Node& node, const RunStats& stats, Families& out) {
   out.Add(totals.dispatch);
 }
 
-void AddCalls(const RpcStats& stats, Families& out) {
+void AddCalls(const RpcStats& stats, const Refusals& in_streams, Families& out) {
   const std::vector<RpcStats::MethodTotals> methods = stats.Look();
   out.Begin("ptod_grpc_calls_total", MetricType::Counter, "Calls that ended, by method and code.");
   for (const RpcStats::MethodTotals& method : methods) {
@@ -180,8 +181,10 @@ void AddCalls(const RpcStats& stats, Families& out) {
     out.Add(method.times, {{"method", method.name}});
   }
   out.Begin("ptod_quota_refusals_total", MetricType::Counter,
-            "Calls that were refused because a limit was reached, by reason.");
-  for (const auto& [reason, count] : stats.refusals()) out.Add(Number(count), {{"reason", reason}});
+            "Calls and launches that were refused because a limit was reached, by reason.");
+  Refusals::Counts refusals = stats.refusals();
+  for (const auto& [reason, count] : in_streams.Look()) refusals[reason] += count;
+  for (const auto& [reason, count] : refusals) out.Add(Number(count), {{"reason", reason}});
 }
 
 // Under the names that all exporters use.
@@ -220,7 +223,7 @@ std::vector<MetricFamily> Collector::Collect() const {
   AddChips(node, sources_.busy, out);
   AddSessions(node, out);
   AddRuns(node, *sources_.runs, out);
-  AddCalls(*sources_.calls, out);
+  AddCalls(*sources_.calls, *sources_.in_streams, out);
   AddProcess(out);
   return std::move(out).Take();
 }

@@ -6,6 +6,7 @@
 
 #include "daemon/core/node.h"
 #include "daemon/metrics/busy_sampler.h"
+#include "daemon/metrics/refusals.h"
 #include "daemon/metrics/rpc_stats.h"
 #include "daemon/metrics/run_stats.h"
 #include "prometheus/collectable.h"
@@ -21,6 +22,7 @@ class Collector final : public prometheus::Collectable {
     Node* node = nullptr;
     const RunStats* runs = nullptr;
     const RpcStats* calls = nullptr;
+    const Refusals* in_streams = nullptr;
     const BusySampler* busy = nullptr;
     std::string version;
   };

@@ -10,8 +10,8 @@ namespace pto::metrics {
 
 Endpoint::Endpoint(Node& node, std::string version)
     : busy_(BusySampler::Start(node.engine(), node.event_timers(), node.clock())),
-      collector_(Collector::Sources{&node, &RunStats::Process(), &calls_, busy_.get(),
-                                    std::move(version)}) {}
+      collector_(Collector::Sources{&node, &RunStats::Process(), &calls_, &Refusals::InStreams(),
+                                    busy_.get(), std::move(version)}) {}
 
 absl::StatusOr<std::unique_ptr<Endpoint>> Endpoint::Start(Node& node, const std::string& listen,
                                                           std::string version) {

@@ -9,10 +9,12 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <set>
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -20,10 +22,15 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "daemon/core/domain_spec.h"
 #include "daemon/core/node.h"
+#include "daemon/core/quota.h"
+#include "daemon/core/session.h"
+#include "daemon/events/event_log.h"
 #include "daemon/metrics/busy_sampler.h"
 #include "daemon/metrics/collector.h"
 #include "daemon/metrics/histogram.h"
+#include "daemon/metrics/refusals.h"
 #include "daemon/metrics/rpc_stats.h"
 #include "daemon/metrics/run_stats.h"
 #include "daemon/metrics/scrape_server.h"
@@ -100,15 +107,17 @@ class CollectorTest : public ::testing::Test {
     Node::Options options;
     options.chips.resize(2);
     options.executors = 1;
+    options.limits.event_log_bytes = 64 << 10;
     return options;
   }
   std::vector<prometheus::MetricFamily> Collect() {
-    return Collector({&node_, &runs_, &calls_, nullptr, "1.2.3"}).Collect();
+    return Collector({&node_, &runs_, &calls_, &in_streams_, nullptr, "1.2.3"}).Collect();
   }
 
   Node node_{TwoChips()};
   RunStats runs_;
   RpcStats calls_;
+  Refusals in_streams_;
 };
 
 // Names and types in the table of README.md.
@@ -158,6 +167,11 @@ TEST_F(CollectorTest, TellsWhatTheSourcesSay) {
   calls_.OnEnd(calls_.AddMethod("pto.v1.NodeService/GetNode"), absl::OkStatus(), 0);
   calls_.OnEnd(calls_.AddMethod("pto.v1.RunService/SubmitRun"), Error(reason::kRunLimit, "enough"),
                0);
+  // What is refused in a stream counts beside what calls end with.
+  in_streams_.Count(Error(reason::kRunLimit, "enough"));
+  in_streams_.Count(Error(reason::kRunLimit, "enough"));
+  in_streams_.Count(Error(reason::kQuotaTasks, "enough"));
+  in_streams_.Count(Error(reason::kIdConflict, "no refusal of this kind"));
   const std::string text = prometheus::TextSerializer().Serialize(Collect());
   for (const char* line :
        {"ptod_build_info{version=\"1.2.3\"} 1", "ptod_runs_total{state=\"failed\"} 1",
@@ -167,12 +181,65 @@ TEST_F(CollectorTest, TellsWhatTheSourcesSay) {
         "ptod_grpc_calls_total{method=\"pto.v1.NodeService/GetNode\",code=\"OK\"} 1",
         "ptod_grpc_calls_total{method=\"pto.v1.RunService/SubmitRun\","
         "code=\"RESOURCE_EXHAUSTED\"} 1",
-        "ptod_quota_refusals_total{reason=\"RUN_LIMIT\"} 1", "ptod_run_queue_seconds_count 1",
+        "ptod_quota_refusals_total{reason=\"RUN_LIMIT\"} 3",
+        "ptod_quota_refusals_total{reason=\"QUOTA_TASKS\"} 1", "ptod_run_queue_seconds_count 1",
         "ptod_sessions 0"}) {
     EXPECT_THAT(text, HasSubstr(absl::StrCat("\n", line))) << line;
   }
   EXPECT_THAT(text, HasSubstr("ptod_run_queue_seconds_bucket{le=\"1e-06\"} 0"));
   EXPECT_THAT(text, HasSubstr("ptod_run_queue_seconds_bucket{le=\"+Inf\"} 1"));
+}
+
+// One that has taken the first event and no more.
+class SlowWatcher final : public EventWatcher {
+ public:
+  void OnEvents(bool) override {}
+  uint64_t through() const override { return 1; }
+};
+
+TEST_F(CollectorTest, TellsWhatSessionsHoldAndWhoWatches) {
+  std::vector<std::shared_ptr<EventWatcher>> watchers;
+  for (const char* id : {"first", "second"}) {
+    SessionManager::Request request;
+    request.id = id;
+    const std::shared_ptr<Session> session = node_.sessions().Create(std::move(request)).value();
+    DomainSpec spec;
+    spec.chips = {0, 1};
+    spec.signal_count = 1;
+    ASSERT_THAT(session->domains().Create("d", spec), IsOk());
+    watchers.push_back(std::make_shared<SlowWatcher>());
+    session->log().AddWatcher(watchers.back());
+  }
+  // Two more in one than in the other.
+  const std::shared_ptr<Session> busy = node_.sessions().Find("second").value();
+  const auto run = std::make_shared<RunRecord>();
+  for (int i = 0; i < 3; ++i) busy->log().AppendRun(run, RunState::kRunning, absl::Now());
+  std::string text = prometheus::TextSerializer().Serialize(Collect());
+  for (const char* line :
+       {"ptod_domains 2", "ptod_windows 4", "ptod_event_watchers 2", "ptod_event_lag_events 2"}) {
+    EXPECT_THAT(text, HasSubstr(absl::StrCat("\n", line, "\n"))) << line;
+  }
+  const uint64_t bytes = 2 * busy->domains().Find("d").value()->device_bytes();
+  EXPECT_GT(bytes, 0u);
+  EXPECT_THAT(text, HasSubstr(absl::StrCat("\nptod_window_bytes ", bytes, "\n")));
+  // More than the log holds.
+  EXPECT_THAT(text, HasSubstr("\nptod_events_dropped_total 0\n"));
+  while (EventLog::dropped_events() == 0) {
+    busy->log().AppendRun(run, RunState::kRunning, absl::Now());
+  }
+  text = prometheus::TextSerializer().Serialize(Collect());
+  EXPECT_THAT(text, HasSubstr(absl::StrCat("\nptod_events_dropped_total ",
+                                           EventLog::dropped_events(), "\n")));
+}
+
+TEST_F(CollectorTest, CountsTasksOfAllRunsThatHaveNotEnded) {
+  SessionManager::Request request;
+  request.id = "s";
+  const std::shared_ptr<Session> session = node_.sessions().Create(std::move(request)).value();
+  ASSERT_THAT(session->options().quota->Take(Resource::kTasks, 7), IsOk());
+  EXPECT_THAT(prometheus::TextSerializer().Serialize(Collect()),
+              HasSubstr("\nptod_tasks_in_flight 7\n"));
+  session->options().quota->Give(Resource::kTasks, 7);
 }
 
 int ConnectTo(const std::string& path) {

@@ -1,6 +1,5 @@
 #include "daemon/metrics/rpc_stats.h"
 
-#include "runtime/base/error.h"
 #include "runtime/base/ticks.h"
 
 namespace pto::metrics {
@@ -18,9 +17,7 @@ void RpcStats::OnEnd(uint32_t method, const absl::Status& status, uint64_t ticks
       1, std::memory_order_relaxed);
   ended.times.Observe(
       static_cast<int64_t>(static_cast<double>(ticks) * 1000 / TicksPerMicrosecond()));
-  if (status.code() != absl::StatusCode::kResourceExhausted) return;
-  MutexLock lock(mutex_);
-  ++refusals_[std::string(ReasonOf(status))];
+  refusals_.Count(status);
 }
 
 std::vector<RpcStats::MethodTotals> RpcStats::Look() const {
@@ -36,11 +33,6 @@ std::vector<RpcStats::MethodTotals> RpcStats::Look() const {
     all.push_back(std::move(totals));
   }
   return all;
-}
-
-std::map<std::string, uint64_t> RpcStats::refusals() const {
-  MutexLock lock(mutex_);
-  return refusals_;
 }
 
 }  // namespace pto::metrics

@@ -4,13 +4,13 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "daemon/metrics/histogram.h"
+#include "daemon/metrics/refusals.h"
 #include "daemon/rpc/call_observer.h"
 #include "runtime/base/mutex.h"
 
@@ -33,7 +33,7 @@ class RpcStats final : public rpc::CallObserver {
 
   std::vector<MethodTotals> Look() const;
   // Calls that were refused because something was used up, by reason.
-  std::map<std::string, uint64_t> refusals() const;
+  Refusals::Counts refusals() const { return refusals_.Look(); }
 
  private:
   struct Method {
@@ -47,7 +47,7 @@ class RpcStats final : public rpc::CallObserver {
   // Grows under the mutex, since a scrape may come while the server starts. OnEnd needs none: it
   // grows no more by then.
   std::deque<Method> methods_;
-  std::map<std::string, uint64_t> refusals_ ABSL_GUARDED_BY(mutex_);
+  Refusals refusals_;
 };
 
 }  // namespace pto::metrics

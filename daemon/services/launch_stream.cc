@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "daemon/metrics/refusals.h"
 #include "daemon/services/convert.h"
 #include "daemon/services/run_request.h"
 #include "proto/status/status_proto.h"
@@ -55,6 +56,7 @@ void LaunchStream::OnReadDone(bool ok) {
 void LaunchStream::LaunchOne() {
   const uint64_t tag = request_.tag();
   const auto refuse = [this, tag](const absl::Status& error) {
+    metrics::Refusals::InStreams().Count(error);
     Complete([&](v1::LaunchCompletion* completion) {
       completion->set_tag(tag);
       *completion->mutable_error() = StatusToProto(error);

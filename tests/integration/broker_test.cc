@@ -7,6 +7,7 @@
 #include <numeric>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -14,19 +15,23 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "client/client.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/base/error.h"
+#include "runtime/base/failpoint.h"
 #include "runtime/base/status_matchers.h"
 #include "tests/harness/daemon_process.h"
 #include "tests/harness/directory.h"
+#include "tests/harness/failpoints.h"
 #include "tests/integration/world.h"
 
 namespace pto::testing {
 namespace {
 
 using ::testing::Contains;
+using ::testing::HasSubstr;
 using ::testing::Not;
 
 constexpr int64_t kCount = 300'000;
@@ -307,6 +312,45 @@ TEST(BrokerOffTest, TheDaemonCanDoWithout) {
   EXPECT_EQ(buffer.Read<float>(kCount).value(), Numbers(1));
   EXPECT_THAT(buffer.Map(), HasReason(reason::kNotAvailable));
   EXPECT_EQ(MappedBuffers(), 0);
+}
+
+// A broker that maps nothing, in the ways that a failpoint knows.
+class BrokerFailsTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (!kHasFailpoints) GTEST_SKIP() << "a release build has no failpoints";
+  }
+};
+
+TEST_P(BrokerFailsTest, TheClientCopiesInstead) {
+  const DaemonFailpoints failpoints(absl::StrCat("broker.map=", GetParam()));
+  DaemonProcess daemon;
+  Client client = Connect(daemon);
+  Session session = client.CreateSession().value();
+  const Buffer buffer = session.CreateBuffer("b", 0, kBytes).value();
+  ASSERT_THAT(buffer.Write(Numbers(1)), IsOk());
+  EXPECT_EQ(buffer.Read<float>(kCount).value(), Numbers(1));
+  EXPECT_EQ(MappedBuffers(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, BrokerFailsTest, ::testing::Values("error", "drop"));
+
+TEST(BrokerFullTest, WhoMapsIsToldThatThereIsNoRoomAndMayTryAgain) {
+  if (!kHasFailpoints) GTEST_SKIP() << "a release build has no failpoints";
+  const DaemonFailpoints failpoints("broker.map=error*1");
+  DaemonProcess daemon;
+  Client client = Connect(daemon);
+  Session session = client.CreateSession().value();
+  const Buffer buffer = session.CreateBuffer("b", 0, kBytes).value();
+  const absl::Status refused = buffer.Map().status();
+  EXPECT_THAT(refused, HasReason(reason::kChipMemoryExhausted));
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  const absl::optional<ErrorDetail> detail = GetErrorDetail(refused);
+  ASSERT_TRUE(detail.has_value());
+  const std::pair<std::string, std::string> requested = {"requested", absl::StrCat(kBytes)};
+  EXPECT_THAT(detail->metadata, Contains(requested));
+  EXPECT_THAT(detail->hint, HasSubstr("Write and Read"));
+  EXPECT_THAT(buffer.Map(), IsOk());
 }
 
 TEST(BrokerOffTest, TheClientCanDoWithout) {

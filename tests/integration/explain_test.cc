@@ -278,6 +278,19 @@ TEST(ExplainRunningTest, AFailedRunAndSigquitMakeADump) {
   EXPECT_EQ(former->state(), v1::Run::FAILED);
 }
 
+TEST(ExplainRunningTest, WithoutAStateDirectoryAFailedRunIsDumpedToTheLog) {
+  DaemonProcess daemon({"--sim-chips=1"});
+  Client client = Client::Connect(daemon.address()).value();
+  Session session = client.CreateSession().value();
+  GraphBuilder graph;
+  graph.Task("fail", 0, {}).Scalar(int64_t{42});
+  const pto::Run failed = session.Submit(graph).value();
+  EXPECT_EQ(failed.Wait()->state(), v1::Run::FAILED);
+  EXPECT_TRUE(Eventually([&] { return absl::StrContains(daemon.Log(), "failedRun"); }))
+      << daemon.Log();
+  EXPECT_THAT(daemon.Log(), HasSubstr("a run has failed"));
+}
+
 class ExplainOpenRunTest : public ::testing::Test {
  protected:
   ExplainOpenRunTest()

@@ -16,6 +16,7 @@
 #include "client/client.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 #include "tests/harness/daemon_process.h"
 #include "tests/harness/directory.h"
@@ -65,7 +66,8 @@ class MetricsTest : public ::testing::Test {
   const Directory directory_;
   const std::string path_ = directory_.path() + "/metrics.sock";
   DaemonProcess daemon_{{"--sim-chips=2", absl::StrCat("--metrics-listen=unix:", path_),
-                         "--max-session-active-runs=3", "--session-min-ttl=50ms"}};
+                         "--max-session-active-runs=3", "--session-min-ttl=50ms",
+                         "--event-log-bytes=64K"}};
   Client client_ = *Client::Connect(daemon_.address());
 };
 
@@ -124,6 +126,65 @@ TEST_F(MetricsTest, TellsWhatHappened) {
   EXPECT_GT(now["ptod_event_log_bytes"], 0);
   EXPECT_EQ(now.count("ptod_grpc_calls_total{method=\"unknown\",code=\"OK\"}"), 0u);
   for (const pto::Run& run : spinning) EXPECT_THAT(run.Cancel(), IsOk());
+}
+
+TEST_F(MetricsTest, CountsWhatALaunchStreamRefuses) {
+  absl::StatusOr<Session> session = client_.CreateSession();
+  ASSERT_THAT(session, IsOk());
+  GraphBuilder spin;
+  spin.Task("spin", 0, {}).Scalar(int64_t{3'600'000'000});
+  spin.Task("noop", 1, {});
+  const absl::StatusOr<v1::Graph> graph = session->Register("g", spin);
+  ASSERT_THAT(graph, IsOk());
+  absl::StatusOr<LaunchStream> stream = session->OpenLaunchStream();
+  ASSERT_THAT(stream, IsOk());
+  v1::LaunchGraphRequest launch;
+  launch.set_graph(graph->name());
+  // Three may be active.
+  for (int i = 0; i < 5; ++i) ASSERT_THAT(stream->Launch(launch), IsOk());
+  for (int i = 0; i < 2; ++i) {
+    const absl::StatusOr<v1::LaunchCompletion> refused = stream->Next();
+    ASSERT_THAT(refused, IsOk());
+    EXPECT_THAT(StatusOf(*refused), HasReason(reason::kRunLimit));
+  }
+  std::map<std::string, double> now = Scrape();
+  EXPECT_EQ(now["ptod_quota_refusals_total{reason=\"RUN_LIMIT\"}"], 2);
+  EXPECT_EQ(now["ptod_tasks_in_flight"], 6);
+}
+
+// A client that does not read its events, and a log too small for them.
+TEST_F(MetricsTest, TellsOfWatchersThatLag) {
+  absl::StatusOr<Session> session = client_.CreateSession();
+  ASSERT_THAT(session, IsOk());
+  DomainSpec spec;
+  spec.id = "d";
+  spec.chips = {0, 1};
+  spec.signal_count = 1;
+  ASSERT_THAT(session->CreateDomain(spec), IsOk());
+  GraphBuilder graph;
+  for (int i = 0; i < 10'000; ++i) graph.Task("noop", 1, {});
+  const absl::StatusOr<v1::Graph> registered = session->Register("g", graph);
+  ASSERT_THAT(registered, IsOk());
+  v1::WatchEventsRequest watch;
+  watch.set_parent(session->name());
+  grpc::ClientContext context;
+  const auto unread = daemon_.api().event->WatchEvents(&context, watch);
+  ASSERT_TRUE(Eventually([&] { return Scrape()["ptod_event_watchers"] == 1; }));
+  ASSERT_TRUE(Eventually([&] {
+    const absl::StatusOr<pto::Run> run = session->Launch(registered->name());
+    EXPECT_THAT(run, IsOk());
+    if (!run.ok()) return true;
+    EXPECT_THAT(run->Wait(), IsOk());
+    std::map<std::string, double> now = Scrape();
+    return now["ptod_event_lag_events"] > 0 && now["ptod_events_dropped_total"] > 0;
+  }));
+  std::map<std::string, double> now = Scrape();
+  EXPECT_EQ(now["ptod_domains"], 1);
+  EXPECT_EQ(now["ptod_windows"], 2);
+  EXPECT_GT(now["ptod_window_bytes"], 0);
+  context.TryCancel();
+  (void)unread->Finish();
+  EXPECT_TRUE(Eventually([&] { return Scrape()["ptod_event_watchers"] == 0; }));
 }
 
 TEST_F(MetricsTest, TellsOfLeasesThatRanOut) {

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "runtime/base/error.h"
+#include "runtime/base/mutex.h"
+
+namespace pto::metrics {
+
+// What was refused because something was used up, by reason. Thread-safe.
+class Refusals {
+ public:
+  using Counts = std::map<std::string, uint64_t>;
+
+  // Of what calls carry and answer one by one, such as launches on a stream: such a call ends well
+  // whatever it has refused. There is one daemon in a process.
+  static Refusals& InStreams() {
+    static Refusals refusals;
+    return refusals;
+  }
+
+  // Counts the error if it is such a refusal.
+  void Count(const absl::Status& status) {
+    if (status.code() != absl::StatusCode::kResourceExhausted) return;
+    std::string reason(ReasonOf(status));
+    MutexLock lock(mutex_);
+    ++counts_[std::move(reason)];
+  }
+
+  Counts Look() const {
+    MutexLock lock(mutex_);
+    return counts_;
+  }
+
+ private:
+  mutable Mutex mutex_;
+  Counts counts_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace pto::metrics
