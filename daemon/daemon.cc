@@ -38,6 +38,7 @@ Node::Options NodeOptions(const DaemonConfig& config, std::shared_ptr<Journal> j
   options.chips.assign(config.sim_chips().count(), chip);
   options.executors = config.executor_threads();
   options.drain_grace = ToDuration(config.drain_grace());
+  options.stall_after = ToDuration(config.stall_after());
   options.session_times.default_ttl = ToDuration(config.session().default_ttl());
   options.session_times.min_ttl = ToDuration(config.session().min_ttl());
   options.session_times.max_ttl = ToDuration(config.session().max_ttl());
@@ -79,9 +80,6 @@ absl::StatusOr<std::shared_ptr<Journal>> OpenJournal(const DaemonConfig& config,
   options.sync_interval = ToDuration(config.journal().sync_interval());
   return Journal::Open(std::move(options));
 }
-
-// What takes new work, and so is not serving while the node drains.
-constexpr absl::string_view kWorkServices[] = {"pto.v1.RunService", "pto.v1.SessionService"};
 
 }  // namespace
 
@@ -147,27 +145,37 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const DaemonConfig& config
   HealthService& health = daemon->health_;
   for (const absl::string_view name :
        {"", "pto.v1.NodeService", "pto.v1.BufferService", "pto.v1.KernelService",
-        "pto.v1.DomainService", "pto.v1.EventService"}) {
+        "pto.v1.DomainService", "pto.v1.EventService", "pto.v1.SessionService"}) {
     health.SetServing(name, true);
   }
-  for (const absl::string_view name : kWorkServices) health.SetServing(name, true);
   for (const Chip& chip : daemon->node_.engine().chips()) {
     health.SetServing(names::Chip(chip.index), true);
   }
-  daemon->node_.OnDrain([&health] {
-    for (const absl::string_view name : kWorkServices) health.SetServing(name, false);
-    health.SetServing("", false);
+  Daemon* const self = daemon.get();
+  self->node_.OnDrain([self] {
+    self->TellRunService();
+    for (const absl::string_view name : {"pto.v1.SessionService", ""}) {
+      self->health_.SetServing(name, false);
+    }
   });
   if (journal != nullptr) {
-    const auto tell = [daemon = daemon.get()](bool writable) {
-      if (!daemon->node_.draining()) daemon->health_.SetServing("pto.v1.RunService", writable);
-    };
     daemon->journal_ = journal;
-    journal->OnWritable(tell);
-    tell(journal->writable());
+    journal->OnWritable([self](bool) { self->TellRunService(); });
   }
+  daemon->TellRunService();
+  daemon->monitor_ = std::make_unique<ChipMonitor>(self->node_, [self](uint32_t chip, bool usable) {
+    self->health_.SetServing(names::Chip(chip), usable);
+    self->TellRunService();
+  });
   PTO_RETURN_IF_ERROR(server.Start());
   return daemon;
+}
+
+void Daemon::TellRunService() {
+  MutexLock lock(run_service_mutex_);
+  const bool has_chip = node_.engine().chips().empty() || node_.health().usable_chips() > 0;
+  health_.SetServing("pto.v1.RunService", !node_.draining() && has_chip &&
+                                              (journal_ == nullptr || journal_->writable()));
 }
 
 void Daemon::StartBroker(const std::string& path) {
@@ -208,6 +216,7 @@ void Daemon::CancelRuns() {
 void Daemon::Stop() {
   if (server_ == nullptr) return;
   broker_.reset();
+  if (monitor_ != nullptr) monitor_->Stop();
   if (journal_ != nullptr) journal_->OnWritable(nullptr);
   // Runs end before the streams, which then have all that there is to tell.
   CancelRuns();

@@ -11,6 +11,7 @@
 #include "daemon/config/config.pb.h"
 #include "daemon/core/node.h"
 #include "daemon/explain/explainer.h"
+#include "daemon/health/chip_monitor.h"
 #include "daemon/health/health_service.h"
 #include "daemon/metrics/endpoint.h"
 #include "daemon/rpc/server.h"
@@ -23,6 +24,7 @@
 #include "daemon/services/session_service.h"
 #include "daemon/shell/file_lock.h"
 #include "daemon/shell/socket_guard.h"
+#include "runtime/base/mutex.h"
 #include "runtime/chip/shared_file.h"
 
 namespace pto {
@@ -62,6 +64,10 @@ class Daemon {
   // what goes wrong is only logged.
   void StartBroker(const std::string& path);
 
+  // Tells the health service whether runs are taken: not while the node drains, while the journal
+  // cannot be written, or when no chip can be used. From any thread.
+  void TellRunService();
+
   // Waits at its end, for a while, until the pages of shared buffers are free: afterwards whoever
   // has them mapped would keep them.
   struct SharedPages {
@@ -77,6 +83,7 @@ class Daemon {
   Node node_;
   Explainer explainer_;
   HealthService health_;
+  Mutex run_service_mutex_;  // while it is found out and told
   NodeService node_service_;
   SessionService session_service_;
   BufferService buffer_service_;
@@ -86,6 +93,7 @@ class Daemon {
   EventService event_service_;
   std::unique_ptr<Broker> broker_;              // nullptr when there is none
   std::unique_ptr<metrics::Endpoint> metrics_;  // nullptr: not served
+  std::unique_ptr<ChipMonitor> monitor_;
   std::unique_ptr<rpc::Server> server_;
 };
 

@@ -129,7 +129,8 @@ bool ChipLeases::AdvanceLocked(std::vector<Waiter>* tell) {
   for (Entry& entry : entries_) {
     if (entry.granted) continue;
     for (uint32_t chip = 0; chip < options_.chips && entry.chips.size() < entry.wanted; ++chip) {
-      if (HolderLocked(chip) == nullptr) entry.chips.push_back(chip);
+      const bool usable = options_.health == nullptr || options_.health->usable(chip);
+      if (usable && HolderLocked(chip) == nullptr) entry.chips.push_back(chip);
     }
     // Those behind it wait until it has all.
     if (entry.chips.size() < entry.wanted) return false;

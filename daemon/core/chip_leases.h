@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "daemon/core/chip_health.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/timer.h"
@@ -20,7 +21,8 @@ namespace pto {
 
 // Who has chips for itself. Sessions are served in the order in which they asked. Only the first
 // of those that wait takes chips that become free, one after the other, and runs of others are
-// kept off these from then on: so it gets them all, and then it is the next one's turn.
+// kept off these from then on: so it gets them all, and then it is the next one's turn. Chips that
+// cannot be used are not given to anybody; who has one keeps it.
 // Thread-safe; `busy` is called under its lock.
 class ChipLeases {
  public:
@@ -30,6 +32,8 @@ class ChipLeases {
     const Clock* clock = nullptr;
     // Whether runs of sessions other than `holder`, and those that may use its lease, use a chip.
     std::function<bool(uint32_t chip, const std::string& holder)> busy;
+    // Which chips can be used; nullptr: all of them.
+    const ChipHealth* health = nullptr;
   };
 
   // One lease, as it is now.
@@ -56,10 +60,17 @@ class ChipLeases {
   // The session has ended.
   void Release(const std::string& session);
 
-  // CHIP_LEASED when one of the chips is another session's. `lease` is whose lease the session may
-  // use, if any. One load when there are no leases.
+  // A chip can be used again.
+  void LookAgain() { Advance(); }
+
+  // CHIP_UNAVAILABLE when one of the chips cannot be used, CHIP_LEASED when one is another
+  // session's. `lease` is whose lease the session may use, if any. Two loads when all chips can be
+  // used and there are no leases.
   absl::Status Check(absl::Span<const uint32_t> chips, absl::string_view session,
                      absl::string_view lease) const {
+    if (options_.health != nullptr) {
+      if (absl::Status usable = options_.health->Check(chips); !usable.ok()) return usable;
+    }
     if (count_.load(std::memory_order_acquire) == 0) return absl::OkStatus();
     return CheckAll(chips, session, lease);
   }

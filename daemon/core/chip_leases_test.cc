@@ -47,6 +47,33 @@ class ChipLeasesTest : public ::testing::Test {
   ChipLeases leases_{MakeOptions()};
 };
 
+TEST_F(ChipLeasesTest, ChipsThatAreFaultedAreNotGivenUntilTheyAreWell) {
+  std::set<uint32_t> faulted = {1};
+  ChipHealth::Options health_options;
+  health_options.chips = 4;
+  health_options.clock = &clock_;
+  health_options.probe = [&](uint32_t chip) { return faulted.count(chip) > 0 ? "gone" : ""; };
+  ChipHealth health(health_options);
+  health.See(1, {});
+  ChipLeases::Options options = MakeOptions();
+  options.health = &health;
+  ChipLeases leases(options);
+  EXPECT_THAT(leases.Check({0, 2}, "a", ""), IsOk());
+  EXPECT_THAT(leases.Check({0, 1}, "a", ""), HasReason(reason::kChipUnavailable));
+  EXPECT_THAT(leases.Ask("a", 2)->chips, ElementsAre(0, 2));
+  EXPECT_TRUE(leases.Find("a")->granted);
+  EXPECT_FALSE(leases.Ask("b", 2)->granted);
+  // Also to who has leased others.
+  EXPECT_THAT(leases.Check({0, 1}, "a", ""), HasReason(reason::kChipUnavailable));
+  bool told = false;
+  leases.AddWaiter("b", [&] { told = true; });
+  faulted.clear();
+  health.Reset(1, [] {});
+  leases.LookAgain();
+  EXPECT_TRUE(told);
+  EXPECT_THAT(leases.Find("b")->chips, ElementsAre(1, 3));
+}
+
 TEST_F(ChipLeasesTest, ChipsThatAreFreeAreGivenAtOnce) {
   EXPECT_THAT(Ask("a", 3).chips, ElementsAre(0, 1, 2));
   EXPECT_TRUE(Granted("a"));

@@ -10,9 +10,23 @@
 #include "absl/strings/str_format.h"
 #include "daemon/graph/names.h"
 #include "runtime/base/error.h"
+#include "runtime/base/failpoint.h"
 #include "runtime/base/log.h"
 
 namespace pto {
+namespace {
+
+// A simulated chip is memory and threads of this process: there is nothing to ask it, and only a
+// failpoint makes it faulty.
+std::string ProbeSimulated(uint32_t chip) {
+  if (PTO_FAILPOINT("chip.fault") == FailAction::kNone &&
+      PTO_FAILPOINT(absl::StrCat("chip.fault.", chip)) == FailAction::kNone) {
+    return "";
+  }
+  return "it does not answer a probe";
+}
+
+}  // namespace
 
 std::string Node::MakeBootId() {
   std::random_device random;
@@ -44,6 +58,16 @@ Node::Node(Options options)
   engine.executors = options_.executors != 0 ? options_.executors
                                              : std::max(1u, std::thread::hardware_concurrency());
   engine_ = std::make_unique<Engine>(std::move(engine));
+  ChipHealth::Options health;
+  health.chips = static_cast<uint32_t>(options_.chips.size());
+  health.clock = options_.clock;
+  health.stall_after = options_.stall_after;
+  if (options_.stall_after > absl::ZeroDuration()) {
+    health.look_every =
+        std::clamp(options_.stall_after / 4, absl::Milliseconds(10), health.look_every);
+  }
+  health.probe = ProbeSimulated;
+  health_ = std::make_unique<ChipHealth>(std::move(health));
   ChipLeases::Options leases;
   leases.chips = static_cast<uint32_t>(options_.chips.size());
   leases.timers = &timers_;
@@ -51,6 +75,7 @@ Node::Node(Options options)
   leases.busy = [this](uint32_t chip, const std::string& holder) {
     return UsedByOthers(chip, holder);
   };
+  leases.health = health_.get();
   leases_ = std::make_unique<ChipLeases>(std::move(leases));
   SessionManager::Options sessions;
   sessions.limits = &options_.limits;
@@ -73,14 +98,18 @@ Node::~Node() {
   event_timers_.Clear();
 }
 
+bool Node::UsesChip(const Run& run, uint32_t chip) {
+  const absl::Span<const uint32_t> chips = run.image().chips();
+  return std::binary_search(chips.begin(), chips.end(), chip);
+}
+
 bool Node::UsedByOthers(uint32_t chip, const std::string& holder) const {
   absl::flat_hash_set<std::string> own = {names::Session(holder)};
   for (const std::shared_ptr<Session>& session : sessions_->List("", size_t(-1))) {
     if (session->options().lease == holder) own.insert(session->name());
   }
   return engine_->CountIf([&](const Run& run) {
-    const absl::Span<const uint32_t> chips = run.image().chips();
-    return std::binary_search(chips.begin(), chips.end(), chip) &&
+    return UsesChip(run, chip) &&
            (run.account() == nullptr || !own.contains(run.account()->name()));
   }) > 0;
 }

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "daemon/core/chip_health.h"
 #include "daemon/core/chip_leases.h"
 #include "daemon/core/failed_runs.h"
 #include "daemon/core/former_runs.h"
@@ -35,6 +36,8 @@ class Node {
     SessionTimes session_times;
     uint32_t executors = 0;  // 0 means one for each CPU
     absl::Duration drain_grace = absl::Seconds(10);
+    // How long a chip hangs before that is a fault; zero: it never is.
+    absl::Duration stall_after;
     const Clock* clock = &Clock::Real();
     // Empty lets the node choose one.
     std::string boot_id;
@@ -60,6 +63,7 @@ class Node {
   const GraphTarget& target() const { return target_; }
   Engine& engine() { return *engine_; }
   SessionManager& sessions() { return *sessions_; }
+  ChipHealth& health() { return *health_; }
   ChipLeases& leases() { return *leases_; }
   // Whether runs survive a restart.
   bool has_journal() const { return options_.journal != nullptr; }
@@ -70,6 +74,9 @@ class Node {
   TimerQueue& timers() { return timers_; }
   // For what is sent to watchers, so that a busy stream delays no deadline.
   TimerQueue& event_timers() { return event_timers_; }
+
+  // For the engine: whether a run needs the chip.
+  static bool UsesChip(const Run& run, uint32_t chip);
 
   // ---- drain
   struct Drain {
@@ -100,6 +107,7 @@ class Node {
   TimerQueue timers_;
   TimerQueue event_timers_;
   std::unique_ptr<Engine> engine_;
+  std::unique_ptr<ChipHealth> health_;
   std::unique_ptr<ChipLeases> leases_;
   std::unique_ptr<SessionManager> sessions_;
 

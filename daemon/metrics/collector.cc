@@ -82,6 +82,8 @@ void AddChips(Node& node, const BusySampler* busy, Families& out) {
   for (uint32_t i = 0; i < chips.size(); ++i) use.push_back(node.engine().chip_use(i));
   each("ptod_chip_cores", MetricType::Gauge, "Cores of a chip, of both kinds.",
        [&](uint32_t i) { return 3.0 * chips[i].spec.clusters; });
+  each("ptod_chip_usable", MetricType::Gauge, "Whether a chip can be used: 1, or 0 when faulted.",
+       [&](uint32_t i) { return node.health().usable(i) ? 1.0 : 0.0; });
   each("ptod_chip_busy_cores", MetricType::Gauge, "Cores that run a block now.",
        [&](uint32_t i) { return Number(use[i].busy_cores); });
   each("ptod_chip_core_busy_seconds_total", MetricType::Counter,

@@ -9,6 +9,7 @@
 #include "daemon/graph/names.h"
 #include "daemon/services/handler.h"
 #include "daemon/services/request.h"
+#include "proto/status/status_proto.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status_macros.h"
@@ -19,6 +20,18 @@ namespace {
 using Async = v1::NodeService::AsyncService;
 
 constexpr PageScope kScope = {"ListChips", ""};
+
+v1::Chip::State StateOf(ChipHealth::State state, bool draining) {
+  switch (state) {
+    case ChipHealth::State::kFaulted:
+      return v1::Chip::FAULTED;
+    case ChipHealth::State::kResetting:
+      return v1::Chip::RESETTING;
+    case ChipHealth::State::kActive:
+      break;
+  }
+  return draining ? v1::Chip::DRAINING : v1::Chip::ACTIVE;
+}
 
 }  // namespace
 
@@ -91,11 +104,23 @@ absl::Status NodeService::GetNode(const v1::GetNodeRequest&, v1::Node* response)
 
 void NodeService::FillChip(uint32_t index, v1::Chip* chip) const {
   const Chip& ours = node_.engine().chips()[index];
-  const Engine::ChipUse use = node_.engine().chip_use(index);
+  const ChipHealth::View health = node_.health().Look(index);
+  // A queue that does not answer is not asked: that would keep us, too.
+  const Engine::ChipUse use = health.sign.silent_ns > 0
+                                  ? Engine::ChipUse{health.sign.busy_cores, health.sign.ready_tasks,
+                                                    health.sign.ended_tasks}
+                                  : node_.engine().chip_use(index);
   chip->set_name(names::Chip(index));
   chip->set_index(index);
-  chip->set_state(node_.draining() ? v1::Chip::DRAINING : v1::Chip::ACTIVE);
+  chip->set_state(StateOf(health.state, node_.draining()));
   chip->set_backend(ours.spec.backend);
+  if (!health.fault.ok()) *chip->mutable_fault() = StatusToProto(health.fault);
+  if (!health.last_fault.ok()) *chip->mutable_last_fault() = StatusToProto(health.last_fault);
+  chip->set_fault_count(health.faults);
+  SetTimestamp(health.since, chip->mutable_health_time());
+  if (health.last_progress != absl::InfinitePast()) {
+    SetTimestamp(health.last_progress, chip->mutable_last_progress_time());
+  }
   chip->set_clusters(ours.spec.clusters);
   chip->set_aic_cores(ours.spec.clusters);
   chip->set_aiv_cores(2 * ours.spec.clusters);
@@ -148,10 +173,12 @@ absl::Status NodeService::DrainNode(const v1::DrainNodeRequest& request,
 
 absl::Status NodeService::ResetChip(const v1::ResetChipRequest& request, v1::Chip* response) {
   PTO_ASSIGN_OR_RETURN(const uint32_t index, ParseChip(request.name()));
-  const auto uses_chip = [index](const Run& run) {
-    const absl::Span<const uint32_t> chips = run.image().chips();
-    return std::binary_search(chips.begin(), chips.end(), index);
-  };
+  const auto uses_chip = [index](const Run& run) { return Node::UsesChip(run, index); };
+  // What has stopped in its queue would stop us, too.
+  if (const ChipHealth::View health = node_.health().Look(index);
+      health.sign.silent_ns > 0 && !health.fault.ok()) {
+    return health.fault;
+  }
   if (!request.force()) {
     const uint64_t runs = node_.engine().CountIf(uses_chip);
     if (runs > 0) {
@@ -161,9 +188,11 @@ absl::Status NodeService::ResetChip(const v1::ResetChipRequest& request, v1::Chi
     }
   }
   PTO_LOG(kWarning, "chip reset", {{"chip", request.name()}, {"force", request.force()}});
-  node_.engine().StopIf(uses_chip, RunState::kFailed,
-                        Error(reason::kChipReset, absl::StrCat(request.name(), " was reset"))
-                            .With("chip", request.name()));
+  node_.health().Reset(index, [&] {
+    node_.engine().StopIf(uses_chip, RunState::kFailed,
+                          Error(reason::kChipReset, absl::StrCat(request.name(), " was reset"))
+                              .With("chip", request.name()));
+  });
   FillChip(index, response);
   return absl::OkStatus();
 }

@@ -1,0 +1,131 @@
+#include "daemon/health/chip_monitor.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "runtime/engine/engine.h"
+
+namespace pto {
+namespace {
+
+// How often chips are looked at while there are no runs. A fault is to be known within two seconds.
+constexpr absl::Duration kIdle = absl::Seconds(1);
+constexpr absl::Duration kShortest = absl::Milliseconds(10);
+
+}  // namespace
+
+ChipMonitor::ChipMonitor(Node& node, Tell tell)
+    : node_(node),
+      tell_(std::move(tell)),
+      usable_(node.engine().chips().size(), true),
+      samples_(node.engine().chips().size()),
+      asks_("chip-asks", [this] { return Ask(); }),
+      watches_("chip-watch", [this] { return Watch(); }) {}
+
+void ChipMonitor::Stop() {
+  watches_.Stop();
+  asks_.Stop();
+}
+
+absl::Duration ChipMonitor::Interval() const {
+  return node_.engine().active_runs() == 0 ? kIdle : node_.health().look_every();
+}
+
+std::chrono::nanoseconds ChipMonitor::Ask() {
+  const size_t count = node_.engine().chips().size();
+  std::vector<ChipSign> signs(count);
+  uint32_t busy = 0;
+  for (uint32_t chip = 0; chip < count; ++chip) {
+    {
+      MutexLock lock(mutex_);
+      samples_[chip].asking = true;
+      samples_[chip].asked_ns = node_.clock().NowNanos();
+    }
+    const Engine::ChipUse use = node_.engine().chip_use(chip);
+    {
+      MutexLock lock(mutex_);
+      samples_[chip].asking = false;
+    }
+    signs[chip].busy_cores = use.busy_cores;
+    signs[chip].ready_tasks = use.ready_tasks;
+    signs[chip].ended_tasks = use.ended_tasks;
+    busy += use.busy_cores;
+  }
+  CountRuns(&signs);
+  MutexLock lock(mutex_);
+  for (uint32_t chip = 0; chip < count; ++chip) {
+    signs[chip].thread_free = busy < node_.engine().executors();
+    samples_[chip].sign = signs[chip];
+    samples_[chip].taken_ns = node_.clock().NowNanos();
+  }
+  return absl::ToChronoNanoseconds(Interval());
+}
+
+void ChipMonitor::CountRuns(std::vector<ChipSign>* signs) const {
+  const auto is_busy = [](const ChipSign& sign) { return sign.busy_cores > 0; };
+  if (std::none_of(signs->begin(), signs->end(), is_busy)) return;
+  // Counts by itself: one run may count for many chips.
+  (void)node_.engine().CountIf([&](const Run& run) {
+    if (run.started_ns() == 0) return false;
+    for (const uint32_t chip : run.image().chips()) {
+      ++(*signs)[chip].started_runs;
+      if (run.stop_requested()) ++(*signs)[chip].stopping_runs;
+    }
+    return false;
+  });
+}
+
+ChipSign ChipMonitor::SignOf(uint32_t chip, int64_t now_ns) const {
+  const int64_t patience = 2 * absl::ToInt64Nanoseconds(node_.health().look_every());
+  MutexLock lock(mutex_);
+  const Sample& sample = samples_[chip];
+  ChipSign sign = sample.sign;
+  if (sample.asking && now_ns - sample.asked_ns > patience) {
+    sign.silent_ns = now_ns - sample.asked_ns;
+  } else if (now_ns - sample.taken_ns > patience) {
+    // Too old to conclude anything from it.
+    sign.thread_free = false;
+    sign.started_runs = sign.stopping_runs = 0;
+  }
+  return sign;
+}
+
+std::chrono::nanoseconds ChipMonitor::Watch() {
+  ChipHealth& health = node_.health();
+  bool has_come_back = false;
+  for (uint32_t chip = 0; chip < usable_.size(); ++chip) {
+    health.See(chip, SignOf(chip, node_.clock().NowNanos()));
+    const bool usable = health.usable(chip);
+    if (usable == usable_[chip]) continue;
+    usable_[chip] = usable;
+    has_come_back |= usable;
+    tell_(chip, usable);
+  }
+  if (has_come_back) node_.leases().LookAgain();
+  if (health.usable_chips() < usable_.size()) {
+    // Again and again, as a run may have been accepted meanwhile. Once at a time: it may hang.
+    MutexLock lock(mutex_);
+    if (!stop_posted_) stop_posted_ = asks_.Post([this] { StopRuns(); });
+  }
+  return absl::ToChronoNanoseconds(std::max(std::min(Interval(), health.UntilProbe()), kShortest));
+}
+
+void ChipMonitor::StopRuns() {
+  {
+    MutexLock lock(mutex_);
+    stop_posted_ = false;
+  }
+  for (const Chip& chip : node_.engine().chips()) {
+    const absl::Status fault = node_.health().Check({chip.index});
+    if (fault.ok()) continue;
+    const auto is_hit = [&](const Run& run) {
+      // It may have come back meanwhile, and runs with it.
+      return Node::UsesChip(run, chip.index) && !node_.health().usable(chip.index);
+    };
+    node_.engine().StopIf(is_hit, RunState::kFailed, fault);
+  }
+}
+
+}  // namespace pto
