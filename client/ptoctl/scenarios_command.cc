@@ -10,8 +10,10 @@
 #include "absl/time/clock.h"
 #include "client/examples/scenarios/scenario.h"
 #include "client/job/chip_list.h"
+#include "client/job/nearest.h"
 #include "client/ptoctl/commands.h"
 #include "client/ptoctl/write_trace.h"
+#include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
 namespace pto::ptoctl {
@@ -27,13 +29,19 @@ struct RunScenarioOptions {
   std::string trace;
 };
 
-// A rank is one chip, so none comes twice.
+// A rank is one chip, so none comes twice. Empty when the text is: all of the node then.
 absl::StatusOr<std::vector<uint32_t>> DistinctChips(const std::string& text) {
-  PTO_ASSIGN_OR_RETURN(const std::vector<uint32_t> chips, job::ParseChipList(text));
-  std::vector<uint32_t> sorted = chips;
+  if (text.empty()) return std::vector<uint32_t>();
+  const absl::StatusOr<std::vector<uint32_t>> chips = job::ParseChipList(text);
+  if (!chips.ok()) {
+    return Error(reason::kUsage, absl::StrCat("--chips: ", chips.status().message()));
+  }
+  std::vector<uint32_t> sorted = *chips;
   std::sort(sorted.begin(), sorted.end());
-  if (std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end()) return chips;
-  return absl::InvalidArgumentError(absl::StrCat("--chips: ", text, " names a chip twice"));
+  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  if (twice == sorted.end()) return chips;
+  return Error(reason::kUsage, absl::StrCat("--chips: ", text, " names chip ", *twice, " twice"))
+      .Hint("a rank is a chip of its own");
 }
 
 absl::StatusOr<std::vector<const Scenario*>> Select(const std::vector<std::string>& names) {
@@ -45,12 +53,42 @@ absl::StatusOr<std::vector<const Scenario*>> Select(const std::vector<std::strin
     }
     const Scenario* const found = scenarios::FindScenario(name);
     if (found == nullptr) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("there is no scenario '", name, "'; see ptoctl scenarios ls"));
+      std::vector<std::string> known;
+      for (const Scenario& scenario : scenarios::AllScenarios()) known.push_back(scenario.name);
+      const std::string nearest = job::Nearest(name, known);
+      return Error(reason::kUsage, absl::StrCat("there is no scenario '", name, "'"))
+          .Hint(nearest.empty() ? "see `ptoctl scenarios ls`"
+                                : absl::StrCat("did you mean '", nearest, "'?"));
     }
     selected.push_back(found);
   }
   return selected;
+}
+
+absl::Status CheckSize(const std::vector<const Scenario*>& selected, int64_t size) {
+  if (size == 0) return absl::OkStatus();
+  for (const Scenario* scenario : selected) {
+    if (scenario->takes_size) continue;
+    return Error(reason::kUsage, absl::StrCat("--size: ", scenario->name, " has its own"))
+        .Hint("only the collectives take one; name those, or leave --size out");
+  }
+  return absl::OkStatus();
+}
+
+// Those that were named, all of which the node must have, or those that it has.
+absl::StatusOr<std::vector<uint32_t>> ChipsOfNode(Client& client, std::vector<uint32_t> named) {
+  PTO_ASSIGN_OR_RETURN(const std::vector<v1::Chip> all, client.ListChips());
+  if (named.empty()) {
+    for (uint32_t i = 0; i < all.size(); ++i) named.push_back(i);
+    return named;
+  }
+  for (const uint32_t chip : named) {
+    if (chip < all.size()) continue;
+    return Error(reason::kChipUnknown, absl::StrCat("--chips: there is no chips/", chip,
+                                                    ", the node has ", all.size(), " chips"))
+        .With("chip", absl::StrCat("chips/", chip));
+  }
+  return named;
 }
 
 std::string ChipsText(const Scenario& scenario) {
@@ -69,14 +107,10 @@ absl::Status List(Context& context) {
 
 absl::Status RunScenarios(Context& context, const RunScenarioOptions& options) {
   PTO_ASSIGN_OR_RETURN(const std::vector<const Scenario*> selected, Select(options.names));
+  PTO_RETURN_IF_ERROR(CheckSize(selected, options.size));
+  PTO_ASSIGN_OR_RETURN(const std::vector<uint32_t> named, DistinctChips(options.chips));
   PTO_ASSIGN_OR_RETURN(Client client, context.Connect());
-  std::vector<uint32_t> chips;
-  if (options.chips.empty()) {
-    PTO_ASSIGN_OR_RETURN(const std::vector<v1::Chip> all, client.ListChips());
-    for (uint32_t i = 0; i < all.size(); ++i) chips.push_back(i);
-  } else {
-    PTO_ASSIGN_OR_RETURN(chips, DistinctChips(options.chips));
-  }
+  PTO_ASSIGN_OR_RETURN(const std::vector<uint32_t> chips, ChipsOfNode(client, named));
   int failed = 0;
   int skipped = 0;
   for (const Scenario* scenario : selected) {
@@ -130,7 +164,7 @@ void AddScenariosCommand(Command& root, Context& context) {
   run.AddOption("--chips", &options->chips, "Chips to use, such as 0-3 or 0,2; all if not said");
   run.AddOption("--repeat", &options->repeat, "Run the same graph so often, in one domain")
       .Range(1, 1'000'000);
-  run.AddOption("--size", &options->size, "Elements on each rank, for the collectives")
+  run.AddOption("--size", &options->size, "Elements on each rank; only for the collectives")
       .Range(1, 1 << 28);
   run.AddOption("--trace", &options->trace,
                 "Write a trace of the last run: FILE.json for Perfetto, .svg or .html")

@@ -45,8 +45,8 @@ TEST_F(TraceTest, OfAScenario) {
   const ProgramResult result = Ptoctl({"scenarios", "run", "moe_ep", "--trace", Path("moe.json")});
   ASSERT_EQ(result.exit_code, 0) << result.out << result.err;
   const trace::ChromeContents contents = Check("moe.json");
-  // Three tasks on each chip, and three over all four of them.
-  EXPECT_EQ(contents.slices, 3u * 4 + 3 * 4);
+  // Six tasks on each chip, and four over all four of them.
+  EXPECT_EQ(contents.slices, 6u * 4 + 4 * 4);
   EXPECT_EQ(contents.processes, 1u + 4);
   EXPECT_GT(contents.flows, 2u * 12);
   EXPECT_GT(contents.counters, 10u);

@@ -21,7 +21,14 @@ struct Collective {
   int64_t out_count;
   std::function<double(uint32_t rank, size_t i)> in;
   std::function<double(uint32_t rank, size_t i)> out;
+  // By how much all of out grows when all of in grows by one.
+  double growth = 1;
 };
+
+// What all of in is greater by than in the first repetition: what is left of an earlier one, on
+// any rank and at any step of the collective, is wrong in the next. Small enough that all numbers
+// stay exact.
+double Increase(int repetition) { return repetition % 1000; }
 
 absl::Status RunCollective(Scene& scene, const Collective& what) {
   const auto count = [](int64_t elements) { return static_cast<uint64_t>(elements); };
@@ -34,31 +41,30 @@ absl::Status RunCollective(Scene& scene, const Collective& what) {
     members.push_back({scene.chip(r),
                        {WindowTensor(graph, domain, r, "in", v1::F32, {what.in_count}),
                         WindowTensor(graph, domain, r, "out", v1::F32, {what.out_count})}});
+    PTO_RETURN_IF_ERROR(Spoil(WindowOf(domain, r, "out")));
   }
   TaskRef task = graph.Group(what.kernel, members);
   for (const int64_t scalar : what.scalars) task.Scalar(scalar);
 
-  for (uint32_t r = 0; r < scene.ranks(); ++r) {
-    std::vector<float> in(count(what.in_count));
-    for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(what.in(r, i));
-    PTO_RETURN_IF_ERROR(WindowOf(domain, r, "in").Write(in));
-  }
-  const std::vector<float> wrong(count(what.out_count), -1);
   PTO_RETURN_IF_ERROR(scene.RunGraph(
       graph,
-      [&]() -> absl::Status {
+      [&](int repetition) -> absl::Status {
+        std::vector<float> in(count(what.in_count));
         for (uint32_t r = 0; r < scene.ranks(); ++r) {
-          PTO_RETURN_IF_ERROR(WindowOf(domain, r, "out").Write(wrong));
+          for (size_t i = 0; i < in.size(); ++i) {
+            in[i] = static_cast<float>(what.in(r, i) + Increase(repetition));
+          }
+          PTO_RETURN_IF_ERROR(WindowOf(domain, r, "in").Write(in));
         }
         return absl::OkStatus();
       },
-      [&]() -> absl::Status {
+      [&](int repetition) -> absl::Status {
         for (uint32_t r = 0; r < scene.ranks(); ++r) {
           PTO_ASSIGN_OR_RETURN(const std::vector<float> out,
-                               WindowOf(domain, r, "out").Read<float>(wrong.size()));
-          PTO_RETURN_IF_ERROR(Expect(
-              absl::StrCat("out of rank ", r), out, [&](size_t i) { return what.out(r, i); },
-              /*tolerance=*/1e-3));
+                               WindowOf(domain, r, "out").Read<float>(count(what.out_count)));
+          PTO_RETURN_IF_ERROR(Expect(absl::StrCat("out of rank ", r), out, [&](size_t i) {
+            return what.out(r, i) + what.growth * Increase(repetition);
+          }));
         }
         return absl::OkStatus();
       }));
@@ -67,7 +73,15 @@ absl::Status RunCollective(Scene& scene, const Collective& what) {
 
 constexpr int64_t kSum = 1;
 
-double Ramp(uint32_t rank, size_t i) { return static_cast<double>(i) + 100.0 * rank; }
+// The number of an element, as far as sums of it over 64 ranks are exact in F32.
+double Number(size_t i) { return static_cast<double>(i % 65'521); }
+
+double Ramp(uint32_t rank, size_t i) { return Number(i) + 100.0 * rank; }
+
+// What Ramp adds up to over all ranks.
+double RampSum(uint32_t ranks, size_t i) {
+  return ranks * Number(i) + 100.0 * ranks * (ranks - 1.0) / 2;
+}
 
 int64_t SizeOr(const Options& options, int64_t own) {
   return options.size > 0 ? options.size : own;
@@ -75,12 +89,15 @@ int64_t SizeOr(const Options& options, int64_t own) {
 
 absl::Status AllReduce(Client& client, const Options& options, int64_t algorithm) {
   PTO_ASSIGN_OR_RETURN(Scene scene, Scene::Create(client, options));
-  const double ranks = scene.ranks();
+  const uint32_t ranks = scene.ranks();
   const int64_t count = SizeOr(options, 256);
-  return RunCollective(
-      scene, {"all_reduce", {kSum, algorithm, 0}, count, count, Ramp, [=](uint32_t, size_t i) {
-                return ranks * static_cast<double>(i) + 100 * ranks * (ranks - 1) / 2;
-              }});
+  return RunCollective(scene, {.kernel = "all_reduce",
+                               .scalars = {kSum, algorithm, 0},
+                               .in_count = count,
+                               .out_count = count,
+                               .in = Ramp,
+                               .out = [=](uint32_t, size_t i) { return RampSum(ranks, i); },
+                               .growth = static_cast<double>(ranks)});
 }
 
 }  // namespace
@@ -104,23 +121,31 @@ absl::Status AllReduceBidirectionalRing(Client& client, const Options& options) 
 absl::Status AllGather(Client& client, const Options& options) {
   PTO_ASSIGN_OR_RETURN(Scene scene, Scene::Create(client, options));
   const int64_t count = SizeOr(options, 64);
-  return RunCollective(
-      scene, {"all_gather", {}, count, count * scene.ranks(), Ramp, [=](uint32_t, size_t i) {
-                const auto each = static_cast<size_t>(count);
-                return Ramp(static_cast<uint32_t>(i / each), i % each);
-              }});
+  return RunCollective(scene, {.kernel = "all_gather",
+                               .scalars = {},
+                               .in_count = count,
+                               .out_count = count * scene.ranks(),
+                               .in = Ramp,
+                               .out = [=](uint32_t, size_t i) {
+                                 const auto each = static_cast<size_t>(count);
+                                 return Ramp(static_cast<uint32_t>(i / each), i % each);
+                               }});
 }
 
 absl::Status ReduceScatter(Client& client, const Options& options) {
   PTO_ASSIGN_OR_RETURN(Scene scene, Scene::Create(client, options));
-  const double ranks = scene.ranks();
+  const uint32_t ranks = scene.ranks();
   const int64_t count = SizeOr(options, 64);
-  return RunCollective(
-      scene,
-      {"reduce_scatter", {kSum}, count * scene.ranks(), count, Ramp, [=](uint32_t rank, size_t i) {
-         return ranks * static_cast<double>(rank * count) + ranks * static_cast<double>(i) +
-                100 * ranks * (ranks - 1) / 2;
-       }});
+  return RunCollective(scene, {.kernel = "reduce_scatter",
+                               .scalars = {kSum},
+                               .in_count = count * ranks,
+                               .out_count = count,
+                               .in = Ramp,
+                               .out =
+                                   [=](uint32_t rank, size_t i) {
+                                     return RampSum(ranks, rank * static_cast<size_t>(count) + i);
+                                   },
+                               .growth = static_cast<double>(ranks)});
 }
 
 absl::Status Broadcast(Client& client, const Options& options) {
@@ -128,9 +153,12 @@ absl::Status Broadcast(Client& client, const Options& options) {
   const int64_t count = SizeOr(options, 64);
   for (uint32_t root = 0; root < scene.ranks(); ++root) {
     PTO_RETURN_IF_ERROR(
-        RunCollective(scene, {"broadcast", {root}, count, count, Ramp, [=](uint32_t, size_t i) {
-                                return Ramp(root, i);
-                              }}));
+        RunCollective(scene, {.kernel = "broadcast",
+                              .scalars = {root},
+                              .in_count = count,
+                              .out_count = count,
+                              .in = Ramp,
+                              .out = [=](uint32_t, size_t i) { return Ramp(root, i); }}));
   }
   return absl::OkStatus();
 }
@@ -138,16 +166,18 @@ absl::Status Broadcast(Client& client, const Options& options) {
 absl::Status AllToAll(Client& client, const Options& options) {
   PTO_ASSIGN_OR_RETURN(Scene scene, Scene::Create(client, options));
   const int64_t count = SizeOr(options, 64);
-  const auto element = [=](uint32_t from, uint32_t to, size_t i) {
-    return 1000.0 * from + 100.0 * to + static_cast<double>(i % static_cast<size_t>(count));
+  const auto each = static_cast<size_t>(count);
+  const auto element = [](uint32_t from, uint32_t to, size_t i) {
+    return 1000.0 * from + 100.0 * to + Number(i);
   };
-  const auto part = [=](size_t i) { return static_cast<uint32_t>(i / static_cast<size_t>(count)); };
-  return RunCollective(scene, {"all_to_all",
-                               {},
-                               count * scene.ranks(),
-                               count * scene.ranks(),
-                               [=](uint32_t rank, size_t i) { return element(rank, part(i), i); },
-                               [=](uint32_t rank, size_t i) { return element(part(i), rank, i); }});
+  const auto part = [=](size_t i) { return static_cast<uint32_t>(i / each); };
+  return RunCollective(
+      scene, {.kernel = "all_to_all",
+              .scalars = {},
+              .in_count = count * scene.ranks(),
+              .out_count = count * scene.ranks(),
+              .in = [=](uint32_t rank, size_t i) { return element(rank, part(i), i % each); },
+              .out = [=](uint32_t rank, size_t i) { return element(part(i), rank, i % each); }});
 }
 
 }  // namespace pto::scenarios

@@ -1,11 +1,12 @@
-// Tokens to experts, two of which live on each rank: prepare, send, receive and assemble. Data
-// travels by copies that need no core, a notification says that a sender's has come, and the
-// assembly waits for all of them.
+// Tokens to experts, two of which live on each rank: prepare, send, receive and assemble. Data and
+// counts travel by copies that need no core, a notification says that a sender's have come, and
+// the assembly waits for all of them.
 
 #include <cstdint>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "client/examples/scenarios/list.h"
 #include "client/examples/scenarios/scene.h"
 #include "runtime/base/status_macros.h"
@@ -14,100 +15,235 @@ namespace pto::scenarios {
 namespace {
 
 constexpr int64_t kWidth = 128;
-constexpr uint32_t kExpertsPerRank = 2;
+constexpr int64_t kExpertsPerRank = 2;
+constexpr int64_t kCountsRow = 32;  // counts that a rank has room for from each sender
 
-double Token(uint32_t rank, int64_t token, int64_t i) {
-  return 1000.0 * rank + 10.0 * static_cast<double>(token) + static_cast<double>(i) / 128;
+// A rank has one token for each expert, and everything is as wide as that.
+class Routing {
+ public:
+  explicit Routing(uint32_t ranks) : ranks_(ranks), tokens_(kExpertsPerRank * ranks) {}
+
+  int64_t ranks() const { return ranks_; }
+  int64_t tokens() const { return tokens_; }
+
+  // Token t is for expert t in the first repetition; in each later one for the next.
+  int64_t ExpertOf(int64_t token, int repetition) const { return (token + repetition) % tokens_; }
+  int64_t TokenOf(int64_t expert, int repetition) const {
+    return (expert + tokens_ - repetition % tokens_) % tokens_;
+  }
+  double Token(int64_t rank, int64_t token, int64_t i, int repetition) const {
+    return 1000.0 * static_cast<double>(rank) + 10.0 * static_cast<double>(token) +
+           static_cast<double>(i) / 128 + repetition % 8;
+  }
+
+ private:
+  int64_t ranks_;
+  int64_t tokens_;
+};
+
+absl::StatusOr<Domain> MakeWindows(Scene& scene, const Routing& routing) {
+  const auto rows = static_cast<uint64_t>(routing.tokens());
+  const uint64_t count = rows * kWidth;
+  return scene.MakeDomain("experts",
+                          {{"tokens", v1::F32, count},
+                           {"order", v1::I32, rows},
+                           {"choices", v1::I32, rows * rows},
+                           {"ones", v1::I32, rows},
+                           {"packed", v1::F32, count},
+                           {"local-counts", v1::I32, rows},
+                           {"received", v1::F32, count},
+                           {"recv-counts", v1::I32, scene.ranks() * uint64_t{kCountsRow}},
+                           {"by-expert", v1::I32, rows},
+                           {"assembled", v1::F32, count},
+                           {"expert-token-nums", v1::I32, kExpertsPerRank},
+                           {"delay", v1::F32, kDelayFloats}},
+                          /*signals=*/1);
+}
+
+// What stays the same: how the rows that come in, for the first and the second expert in turn from
+// each sender, are put in order.
+absl::Status WriteTables(const Domain& domain, uint32_t rank, const Routing& routing) {
+  std::vector<int32_t> by_expert;
+  for (int64_t expert = 0; expert < kExpertsPerRank; ++expert) {
+    for (int64_t from = 0; from < routing.ranks(); ++from) {
+      by_expert.push_back(static_cast<int32_t>(from * kExpertsPerRank + expert));
+    }
+  }
+  PTO_RETURN_IF_ERROR(WindowOf(domain, rank, "by-expert").Write(by_expert));
+  return WindowOf(domain, rank, "ones")
+      .Write(std::vector<int32_t>(static_cast<size_t>(routing.tokens()), 1));
+}
+
+// The tokens, and what a router says of them: choices[t][e] is 1 where token t is for expert e.
+absl::Status WriteInputs(const Domain& domain, uint32_t rank, const Routing& routing,
+                         int repetition) {
+  const int64_t tokens = routing.tokens();
+  std::vector<float> in;
+  std::vector<int32_t> order(static_cast<size_t>(tokens));
+  std::vector<int32_t> choices(static_cast<size_t>(tokens * tokens));
+  for (int64_t t = 0; t < tokens; ++t) {
+    const int64_t expert = routing.ExpertOf(t, repetition);
+    order[static_cast<size_t>(expert)] = static_cast<int32_t>(t);
+    choices[static_cast<size_t>(t * tokens + expert)] = 1;
+    for (int64_t i = 0; i < kWidth; ++i) {
+      in.push_back(static_cast<float>(routing.Token(rank, t, i, repetition)));
+    }
+  }
+  PTO_RETURN_IF_ERROR(WindowOf(domain, rank, "tokens").Write(in));
+  PTO_RETURN_IF_ERROR(WindowOf(domain, rank, "order").Write(order));
+  PTO_RETURN_IF_ERROR(WindowOf(domain, rank, "choices").Write(choices));
+  // Who does not wait for what is sent finds this.
+  PTO_RETURN_IF_ERROR(Spoil(WindowOf(domain, rank, "received")));
+  std::vector<int32_t> counts(static_cast<size_t>(routing.ranks() * kCountsRow));
+  for (size_t i = 0; i < counts.size(); ++i) counts[i] = i % kCountsRow < kExpertsPerRank ? -1 : 0;
+  return WindowOf(domain, rank, "recv-counts").Write(counts);
+}
+
+// The tasks of all ranks, in an order in which nothing but the notifications keeps those that
+// receive behind those that send.
+class Tasks {
+ public:
+  Tasks(GraphBuilder& graph, const Scene& scene, const Domain& domain)
+      : graph_(graph), scene_(scene), domain_(domain), tokens_(kExpertsPerRank * scene.ranks()) {}
+
+  void Add() {
+    const uint32_t ranks = scene_.ranks();
+    for (uint32_t r = 0; r < ranks; ++r) Prepare(r);
+    std::vector<TaskRef> own;
+    for (uint32_t r = 0; r < ranks; ++r) own.push_back(Send(r, r, graph_.Join()));
+    for (uint32_t r = 0; r < ranks; ++r) ReceiveAndAssemble(r, own[r]);
+    // What the last rank sends to others comes later than all else.
+    const TaskRef late = Delay(graph_, scene_.chip(ranks - 1),
+                               View(ranks - 1, "delay", v1::F32, {kDelayFloats}), own.back());
+    for (uint32_t from = 0; from < ranks; ++from) {
+      const TaskRef start = from + 1 == ranks ? late : graph_.Join();
+      for (uint32_t to = 0; to < ranks; ++to) {
+        if (to == from) continue;
+        const TaskRef sent = Send(from, to, start);
+        graph_.Notify(WindowSignal(graph_, domain_, to, 0), 1, v1::ADD).After(sent);
+      }
+    }
+  }
+
+ private:
+  TensorRef View(uint32_t rank, const char* name, v1::DType dtype, absl::Span<const int64_t> shape,
+                 int64_t offset = 0) {
+    return WindowTensor(graph_, domain_, rank, name, dtype, shape, offset);
+  }
+  TensorRef Rows(uint32_t rank, const char* name) {
+    return View(rank, name, v1::F32, {tokens_, kWidth});
+  }
+
+  // The tokens in the order of their experts, and how many there are for each.
+  void Prepare(uint32_t rank) {
+    graph_
+        .Task("take_rows", scene_.chip(rank),
+              {Rows(rank, "tokens"), View(rank, "order", v1::I32, {tokens_}), Rows(rank, "packed")})
+        .Name(absl::StrCat("pack ", rank));
+    graph_
+        .Task("matmul", scene_.chip(rank),
+              {View(rank, "ones", v1::I32, {1, tokens_}),
+               View(rank, "choices", v1::I32, {tokens_, tokens_}),
+               View(rank, "local-counts", v1::I32, {1, tokens_})})
+        .Name(absl::StrCat("count ", rank));
+  }
+
+  // Tokens for the experts of a rank, and their counts.
+  TaskRef Send(uint32_t from, uint32_t to, const TaskRef& start) {
+    constexpr int64_t kPart = kExpertsPerRank * kWidth;
+    const TaskRef data =
+        graph_
+            .Copy(View(to, "received", v1::F32, {kExpertsPerRank, kWidth}, from * kPart),
+                  View(from, "packed", v1::F32, {kExpertsPerRank, kWidth}, to * kPart))
+            .After(start);
+    const TaskRef counts =
+        graph_
+            .Copy(View(to, "recv-counts", v1::I32, {kExpertsPerRank}, from * kCountsRow),
+                  View(from, "local-counts", v1::I32, {kExpertsPerRank}, to * kExpertsPerRank))
+            .After(start);
+    return graph_.Join({data, counts});
+  }
+
+  // What was sent is no reason to wait: only its notifications are, and the rank's own part.
+  void ReceiveAndAssemble(uint32_t rank, const TaskRef& own) {
+    const int64_t ranks = scene_.ranks();
+    const TaskRef others = graph_.WaitFor(WindowSignal(graph_, domain_, rank, 0), v1::GE, ranks - 1)
+                               .Name(absl::StrCat("receive ", rank));
+    graph_
+        .Task("take_rows", scene_.chip(rank),
+              {Rows(rank, "received"), View(rank, "by-expert", v1::I32, {tokens_}),
+               Rows(rank, "assembled")})
+        .Name(absl::StrCat("assemble ", rank))
+        .NoDependency(0)
+        .After({own, others});
+    const TensorRef counts =
+        graph_.Tensor(UniqueName("counts"), WindowOf(domain_, rank, "recv-counts"), v1::I32,
+                      {ranks, kExpertsPerRank}, {kCountsRow, 1});
+    graph_
+        .Task("matmul", scene_.chip(rank),
+              {View(rank, "ones", v1::I32, {1, ranks}), counts,
+               View(rank, "expert-token-nums", v1::I32, {1, kExpertsPerRank})})
+        .Name(absl::StrCat("add up counts ", rank))
+        .NoDependency(1)
+        .After({own, others});
+  }
+
+  GraphBuilder& graph_;
+  const Scene& scene_;
+  const Domain& domain_;
+  const int64_t tokens_;
+};
+
+absl::Status CheckRank(const Domain& domain, uint32_t rank, const Routing& routing,
+                       int repetition) {
+  const auto counts = [&](const char* name, int64_t count) {
+    return WindowOf(domain, rank, name).Read<int32_t>(static_cast<uint64_t>(count));
+  };
+  const auto what = [&](const char* name) { return absl::StrCat(name, " of rank ", rank); };
+  PTO_ASSIGN_OR_RETURN(const std::vector<int32_t> local, counts("local-counts", routing.tokens()));
+  PTO_RETURN_IF_ERROR(Expect(what("local-counts"), local, [](size_t) { return 1; }));
+  PTO_ASSIGN_OR_RETURN(const std::vector<int32_t> received,
+                       counts("recv-counts", routing.ranks() * kCountsRow));
+  PTO_RETURN_IF_ERROR(Expect(what("recv-counts"), received,
+                             [](size_t i) { return i % kCountsRow < kExpertsPerRank ? 1 : 0; }));
+  PTO_ASSIGN_OR_RETURN(const std::vector<int32_t> sums,
+                       counts("expert-token-nums", kExpertsPerRank));
+  PTO_RETURN_IF_ERROR(
+      Expect(what("expert-token-nums"), sums, [&](size_t) { return routing.ranks(); }));
+  PTO_ASSIGN_OR_RETURN(const std::vector<float> assembled,
+                       WindowOf(domain, rank, "assembled")
+                           .Read<float>(static_cast<uint64_t>(routing.tokens() * kWidth)));
+  return Expect(what("assembled"), assembled, [&](size_t at) {
+    const int64_t row = static_cast<int64_t>(at) / kWidth;
+    const int64_t from = row % routing.ranks();
+    const int64_t expert = int64_t{rank} * kExpertsPerRank + row / routing.ranks();
+    return routing.Token(from, routing.TokenOf(expert, repetition),
+                         static_cast<int64_t>(at) % kWidth, repetition);
+  });
 }
 
 }  // namespace
 
 absl::Status MoeDispatch(Client& client, const Options& options) {
   PTO_ASSIGN_OR_RETURN(Scene scene, Scene::Create(client, options));
-  const uint32_t ranks = scene.ranks();
-  // A rank has one token for each expert; the experts' numbers are shuffled, so that there is
-  // something to prepare.
-  const int64_t tokens = int64_t{ranks} * kExpertsPerRank;
-  const auto count = static_cast<uint64_t>(tokens * kWidth);
-  const auto rows = static_cast<uint64_t>(tokens);
-  PTO_ASSIGN_OR_RETURN(const Domain domain, scene.MakeDomain("experts",
-                                                             {{"tokens", v1::F32, count},
-                                                              {"order", v1::I32, rows},
-                                                              {"packed", v1::F32, count},
-                                                              {"received", v1::F32, count},
-                                                              {"by-expert", v1::I32, rows},
-                                                              {"assembled", v1::F32, count}},
-                                                             /*signals=*/1));
-  const auto matrix = [&](GraphBuilder& graph, uint32_t rank, const char* name) {
-    return WindowTensor(graph, domain, rank, name, v1::F32, {tokens, kWidth});
-  };
+  const Routing routing(scene.ranks());
+  PTO_ASSIGN_OR_RETURN(const Domain domain, MakeWindows(scene, routing));
+  for (uint32_t r = 0; r < scene.ranks(); ++r) {
+    PTO_RETURN_IF_ERROR(WriteTables(domain, r, routing));
+  }
   GraphBuilder graph;
-  for (uint32_t r = 0; r < ranks; ++r) {
-    // Token t of a rank is for expert (t + r) mod all.
-    std::vector<float> in;
-    std::vector<int32_t> order(rows);
-    std::vector<int32_t> by_expert;
-    for (int64_t t = 0; t < tokens; ++t) {
-      for (int64_t i = 0; i < kWidth; ++i) in.push_back(static_cast<float>(Token(r, t, i)));
-      order[static_cast<size_t>((t + r) % tokens)] = static_cast<int32_t>(t);
-    }
-    // From each sender come rows for the first and for the second expert in turn.
-    for (uint32_t expert = 0; expert < kExpertsPerRank; ++expert) {
-      for (uint32_t from = 0; from < ranks; ++from) {
-        by_expert.push_back(static_cast<int32_t>(from * kExpertsPerRank + expert));
-      }
-    }
-    PTO_RETURN_IF_ERROR(WindowOf(domain, r, "tokens").Write(in));
-    PTO_RETURN_IF_ERROR(WindowOf(domain, r, "order").Write(order));
-    PTO_RETURN_IF_ERROR(WindowOf(domain, r, "by-expert").Write(by_expert));
-
-    graph.Task(
-        "take_rows", scene.chip(r),
-        {matrix(graph, r, "tokens"), WindowTensor(graph, domain, r, "order", v1::I32, {tokens}),
-         matrix(graph, r, "packed")});
-  }
-  const int64_t part = kExpertsPerRank * kWidth;
-  for (uint32_t from = 0; from < ranks; ++from) {
-    for (uint32_t to = 0; to < ranks; ++to) {
-      const TaskRef sent = graph.Copy(WindowTensor(graph, domain, to, "received", v1::F32,
-                                                   {kExpertsPerRank, kWidth}, from * part),
-                                      WindowTensor(graph, domain, from, "packed", v1::F32,
-                                                   {kExpertsPerRank, kWidth}, to * part));
-      if (from != to) graph.Notify(WindowSignal(graph, domain, to, 0), 1, v1::ADD).After(sent);
-    }
-  }
-  for (uint32_t r = 0; r < ranks; ++r) {
-    const TensorRef received = matrix(graph, r, "received");
-    const TaskRef all_here =
-        graph.WaitFor(WindowSignal(graph, domain, r, 0), v1::GE, int64_t{ranks} - 1);
-    graph
-        .Task("take_rows", scene.chip(r),
-              {received, WindowTensor(graph, domain, r, "by-expert", v1::I32, {tokens}),
-               matrix(graph, r, "assembled")})
-        .After(all_here);
-  }
+  Tasks(graph, scene, domain).Add();
   return scene.RunGraph(
       graph,
-      [&]() -> absl::Status {
-        for (uint32_t r = 0; r < ranks; ++r) {
-          PTO_RETURN_IF_ERROR(WindowOf(domain, r, "received").Write(std::vector<float>(count, -1)));
+      [&](int repetition) -> absl::Status {
+        for (uint32_t r = 0; r < scene.ranks(); ++r) {
+          PTO_RETURN_IF_ERROR(WriteInputs(domain, r, routing, repetition));
         }
         return absl::OkStatus();
       },
-      [&]() -> absl::Status {
-        for (uint32_t r = 0; r < ranks; ++r) {
-          PTO_ASSIGN_OR_RETURN(const std::vector<float> out,
-                               WindowOf(domain, r, "assembled").Read<float>(count));
-          PTO_RETURN_IF_ERROR(Expect(
-              absl::StrCat("assembled of rank ", r), out,
-              [&](size_t at) {
-                const int64_t row = static_cast<int64_t>(at) / kWidth;
-                const auto from = static_cast<uint32_t>(row % ranks);
-                const int64_t expert = int64_t{r} * kExpertsPerRank + row / ranks;
-                const int64_t token = (expert + tokens - from) % tokens;
-                return Token(from, token, static_cast<int64_t>(at) % kWidth);
-              },
-              1e-3));
+      [&](int repetition) -> absl::Status {
+        for (uint32_t r = 0; r < scene.ranks(); ++r) {
+          PTO_RETURN_IF_ERROR(CheckRank(domain, r, routing, repetition));
         }
         return absl::OkStatus();
       });

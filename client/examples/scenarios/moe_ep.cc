@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "client/examples/scenarios/bfloat16.h"
+#include "absl/types/optional.h"
 #include "client/examples/scenarios/list.h"
+#include "client/examples/scenarios/moe_golden.h"
 #include "client/examples/scenarios/moe_routes.h"
 #include "client/examples/scenarios/scene.h"
 #include "runtime/base/status_macros.h"
@@ -15,7 +17,7 @@
 namespace pto::scenarios {
 namespace {
 
-constexpr int64_t kWidth = 4096;
+constexpr int64_t kWidth = kMoeWidth;
 
 // What the windows hold, by names; `most` is the largest number of routes that a rank receives.
 std::vector<WindowBufferSpec> Buffers(uint32_t ranks, int64_t most) {
@@ -26,11 +28,14 @@ std::vector<WindowBufferSpec> Buffers(uint32_t ranks, int64_t most) {
           {"token", v1::I32, count(kMoeRoutes)},
           {"weight", v1::F32, count(kMoeRoutes)},
           {"place", v1::I32, count(kMoeRoutes)},
-          // How many routes go to and come from each rank, in elements of both kinds.
+          // Element [i,j] is 1 where route i leads to rank j.
+          {"leads-to", v1::I64, count(kMoeRoutes, ranks)},
+          {"ones", v1::I64, count(kMoeRoutes)},
+          // How many routes go to and come from each rank: rows, and elements of them.
+          {"sent", v1::I64, ranks},
+          {"received", v1::I64, ranks},
           {"sent-x", v1::I64, ranks},
           {"received-x", v1::I64, ranks},
-          {"sent-w", v1::I64, ranks},
-          {"received-w", v1::I64, ranks},
           {"send-x", v1::BF16, count(kMoeRoutes, kWidth)},
           {"recv-x", v1::BF16, count(most, kWidth)},
           {"recv-w", v1::F32, count(most)},
@@ -39,23 +44,44 @@ std::vector<WindowBufferSpec> Buffers(uint32_t ranks, int64_t most) {
           {"y", v1::BF16, count(kMoeTokens, kWidth)}};
 }
 
-absl::Status WriteInputs(const Domain& domain, uint32_t rank, const MoeRank& routes) {
-  std::vector<uint16_t> x;
-  for (int64_t t = 0; t < kMoeTokens; ++t) {
-    for (int64_t i = 0; i < kWidth; ++i) x.push_back(ToBfloat16(MoeToken(rank, t, i)));
+// Where every route goes: that is the client's to say. How many there are, the chips count.
+absl::Status WriteRoutes(const Domain& domain, uint32_t rank, const MoeRank& routes) {
+  const size_t ranks = routes.sent.size();
+  std::vector<int64_t> leads_to(kMoeRoutes * ranks);
+  size_t route = 0;
+  for (size_t to = 0; to < ranks; ++to) {
+    for (int64_t i = 0; i < routes.sent[to]; ++i) leads_to[ranks * route++ + to] = 1;
   }
-  const auto elements = [](std::vector<int64_t> rows, int64_t width) {
-    for (int64_t& row : rows) row *= width;
-    return rows;
-  };
-  PTO_RETURN_IF_ERROR(WindowOf(domain, rank, "x").Write(x));
   PTO_RETURN_IF_ERROR(WindowOf(domain, rank, "token").Write(routes.token));
   PTO_RETURN_IF_ERROR(WindowOf(domain, rank, "weight").Write(routes.weight));
   PTO_RETURN_IF_ERROR(WindowOf(domain, rank, "place").Write(routes.place));
-  PTO_RETURN_IF_ERROR(WindowOf(domain, rank, "sent-w").Write(routes.sent));
-  PTO_RETURN_IF_ERROR(WindowOf(domain, rank, "received-w").Write(routes.received));
-  PTO_RETURN_IF_ERROR(WindowOf(domain, rank, "sent-x").Write(elements(routes.sent, kWidth)));
-  return WindowOf(domain, rank, "received-x").Write(elements(routes.received, kWidth));
+  PTO_RETURN_IF_ERROR(WindowOf(domain, rank, "leads-to").Write(leads_to));
+  return WindowOf(domain, rank, "ones").Write(std::vector<int64_t>(kMoeRoutes, 1));
+}
+
+// Histogram, exchange of the counts, and the same in elements of rows.
+void AddCounting(GraphBuilder& graph, const Scene& scene, const Domain& domain) {
+  const int64_t ranks = scene.ranks();
+  const auto counts = [&](uint32_t r, const char* name) {
+    return WindowTensor(graph, domain, r, name, v1::I64, {ranks});
+  };
+  std::vector<GroupMember> members;
+  for (uint32_t r = 0; r < ranks; ++r) {
+    graph
+        .Task("matmul", scene.chip(r),
+              {WindowTensor(graph, domain, r, "ones", v1::I64, {1, kMoeRoutes}),
+               WindowTensor(graph, domain, r, "leads-to", v1::I64, {kMoeRoutes, ranks}),
+               WindowTensor(graph, domain, r, "sent", v1::I64, {1, ranks})})
+        .Name(absl::StrCat("count ", r));
+    members.push_back({scene.chip(r), {counts(r, "sent"), counts(r, "received")}});
+  }
+  graph.Group("all_to_all", members).Name("publish counts");
+  constexpr double kWide = kWidth;
+  for (uint32_t r = 0; r < ranks; ++r) {
+    graph.Task("scale", scene.chip(r), {counts(r, "sent"), counts(r, "sent-x")}).Scalar(kWide);
+    graph.Task("scale", scene.chip(r), {counts(r, "received"), counts(r, "received-x")})
+        .Scalar(kWide);
+  }
 }
 
 void AddTasks(GraphBuilder& graph, const Scene& scene, const Domain& domain,
@@ -69,6 +95,7 @@ void AddTasks(GraphBuilder& graph, const Scene& scene, const Domain& domain,
   };
   constexpr uint32_t kBlocks = 4;
 
+  AddCounting(graph, scene, domain);
   std::vector<GroupMember> rows_out;
   std::vector<GroupMember> weights_out;
   std::vector<GroupMember> rows_back;
@@ -85,8 +112,8 @@ void AddTasks(GraphBuilder& graph, const Scene& scene, const Domain& domain,
                         {flat(r, "send-x", v1::BF16, kMoeRoutes * kWidth), counts("sent-x"),
                          flat(r, "recv-x", v1::BF16, received * kWidth), counts("received-x")}});
     weights_out.push_back({scene.chip(r),
-                           {flat(r, "weight", v1::F32, kMoeRoutes), counts("sent-w"),
-                            flat(r, "recv-w", v1::F32, received), counts("received-w")}});
+                           {flat(r, "weight", v1::F32, kMoeRoutes), counts("sent"),
+                            flat(r, "recv-w", v1::F32, received), counts("received")}});
     rows_back.push_back({scene.chip(r),
                          {flat(r, "recv-y", v1::BF16, received * kWidth), counts("received-x"),
                           flat(r, "back-y", v1::BF16, kMoeRoutes * kWidth), counts("sent-x")}});
@@ -114,27 +141,23 @@ void AddTasks(GraphBuilder& graph, const Scene& scene, const Domain& domain,
   }
 }
 
-// Two units in the last place of a sum of this size.
-constexpr double kTolerance = 0.25;
-
-absl::Status CheckOutput(const Domain& domain, uint32_t rank) {
-  PTO_ASSIGN_OR_RETURN(const std::vector<uint16_t> bits,
-                       WindowOf(domain, rank, "y").Read<uint16_t>(kMoeTokens * kWidth));
-  std::vector<float> y;
-  for (const uint16_t value : bits) y.push_back(FromBfloat16(value));
-  return Expect(
-      absl::StrCat("y of rank ", rank), y,
-      [&](size_t at) {
-        const int64_t token = static_cast<int64_t>(at) / kWidth;
-        const float x =
-            FromBfloat16(ToBfloat16(MoeToken(rank, token, static_cast<int64_t>(at) % kWidth)));
-        float sum = 0;
-        for (int64_t k = 0; k < kMoeChoices; ++k) {
-          sum += FromBfloat16(ToBfloat16(x * MoeWeight(rank, token, k)));
-        }
-        return static_cast<double>(sum);
-      },
-      kTolerance);
+absl::Status CheckRank(const Domain& domain, uint32_t rank, const MoeRank& routes,
+                       const MoeGolden& golden) {
+  const auto read = [&](const char* name, int64_t rows) {
+    return WindowOf(domain, rank, name).Read<uint16_t>(static_cast<uint64_t>(rows * kWidth));
+  };
+  for (const auto& [name, want] :
+       {std::pair("sent", &routes.sent), std::pair("received", &routes.received)}) {
+    PTO_ASSIGN_OR_RETURN(const std::vector<int64_t> have,
+                         WindowOf(domain, rank, name).Read<int64_t>(want->size()));
+    PTO_RETURN_IF_ERROR(Expect(absl::StrCat(name, " of rank ", rank), have,
+                               [want = want](size_t i) { return (*want)[i]; }));
+  }
+  PTO_ASSIGN_OR_RETURN(const std::vector<uint16_t> recv_x, read("recv-x", routes.all_received));
+  PTO_ASSIGN_OR_RETURN(const std::vector<uint16_t> recv_y, read("recv-y", routes.all_received));
+  PTO_RETURN_IF_ERROR(golden.CheckReceived(rank, recv_x, recv_y));
+  PTO_ASSIGN_OR_RETURN(const std::vector<uint16_t> y, read("y", kMoeTokens));
+  return golden.CheckOutput(rank, y);
 }
 
 }  // namespace
@@ -147,15 +170,24 @@ absl::Status MoeExpertParallel(Client& client, const Options& options) {
   PTO_ASSIGN_OR_RETURN(const Domain domain,
                        scene.MakeDomain("experts", Buffers(scene.ranks(), most)));
   for (uint32_t r = 0; r < scene.ranks(); ++r) {
-    PTO_RETURN_IF_ERROR(WriteInputs(domain, r, routes[r]));
+    PTO_RETURN_IF_ERROR(WriteRoutes(domain, r, routes[r]));
   }
   GraphBuilder graph;
   AddTasks(graph, scene, domain, routes);
+  MoeExperts experts;
+  absl::optional<MoeGolden> golden;
   return scene.RunGraph(
-      graph, [] { return absl::OkStatus(); },
-      [&]() -> absl::Status {
+      graph,
+      [&](int repetition) -> absl::Status {
+        golden.emplace(routes, experts, repetition);
         for (uint32_t r = 0; r < scene.ranks(); ++r) {
-          PTO_RETURN_IF_ERROR(CheckOutput(domain, r));
+          PTO_RETURN_IF_ERROR(WindowOf(domain, r, "x").Write(golden->Input(r)));
+        }
+        return absl::OkStatus();
+      },
+      [&](int) -> absl::Status {
+        for (uint32_t r = 0; r < scene.ranks(); ++r) {
+          PTO_RETURN_IF_ERROR(CheckRank(domain, r, routes[r], *golden));
         }
         return absl::OkStatus();
       });

@@ -13,8 +13,9 @@ int64_t ExpertOf(uint32_t rank, int64_t token, int64_t choice, int64_t experts) 
 
 }  // namespace
 
-float MoeToken(uint32_t rank, int64_t token, int64_t i) {
-  return static_cast<float>((token * 31 + i * 17 + rank * 101) % 509) / 64.0f - 4.0f;
+float MoeToken(uint32_t rank, int64_t token, int64_t i, int repetition) {
+  const int64_t mixed = token * 31 + i * 17 + rank * 101 + repetition * int64_t{57};
+  return static_cast<float>(mixed % 509) / 64.0f - 4.0f;
 }
 
 float MoeWeight(uint32_t rank, int64_t token, int64_t choice) {

@@ -23,8 +23,9 @@ struct MoeRank {
 
 std::vector<MoeRank> MakeMoeRoutes(uint32_t ranks);
 
-// Element i of a token, and the weight of one of its experts.
-float MoeToken(uint32_t rank, int64_t token, int64_t i);
+// Element i of a token, which is another one in each repetition, and the weight of one of its
+// experts.
+float MoeToken(uint32_t rank, int64_t token, int64_t i, int repetition);
 float MoeWeight(uint32_t rank, int64_t token, int64_t choice);
 
 }  // namespace pto::scenarios

@@ -20,7 +20,7 @@ struct Options {
   std::vector<uint32_t> chips;
   // How often the same graph is run, in the same session and domain.
   int repeat = 1;
-  // Elements, where a scenario lets them be chosen; 0 means its own.
+  // Elements on each rank, for scenarios that take a size; 0 means its own.
   int64_t size = 0;
   // Called after each run of its graph, while the session and the graph are there, by the full
   // name of the run. May be empty.
@@ -32,6 +32,7 @@ struct Scenario {
   const char* summary;
   uint32_t min_chips;
   uint32_t max_chips;  // more are not used
+  bool takes_size;     // whether Options::size means something to it
   // Returns what was wrong: an error of the daemon, or DATA_LOSS for a wrong result.
   absl::Status (*run)(Client& client, const Options& options);
 };

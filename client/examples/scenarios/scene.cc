@@ -1,7 +1,7 @@
 #include "client/examples/scenarios/scene.h"
 
 #include <atomic>
-#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -32,21 +32,42 @@ absl::StatusOr<Domain> Scene::MakeDomain(absl::string_view id,
   return session_.CreateDomain(spec);
 }
 
-absl::Status Scene::RunGraph(const GraphBuilder& graph,
-                             const std::function<absl::Status()>& prepare,
-                             const std::function<absl::Status()>& check) {
-  PTO_ASSIGN_OR_RETURN(const v1::Graph registered, session_.Register("scenario", graph));
+absl::Status Scene::Repeat(const Step& step) {
   for (int i = 0; i < repeat_; ++i) {
-    PTO_RETURN_IF_ERROR(prepare());
-    PTO_ASSIGN_OR_RETURN(const Run run, session_.Launch(registered.name()));
-    PTO_ASSIGN_OR_RETURN(const v1::Run ended, run.Wait());
-    if (after_run_) PTO_RETURN_IF_ERROR(after_run_(run.name()));
-    PTO_RETURN_IF_ERROR(StatusOf(ended));
-    absl::Status right = check();
-    if (right.ok()) continue;
-    return absl::Status(right.code(), absl::StrCat("repetition ", i, ": ", right.message()));
+    const absl::Status done = step(i);
+    if (done.ok()) continue;
+    return absl::Status(done.code(), absl::StrCat("repetition ", i, ": ", done.message()));
   }
+  return absl::OkStatus();
+}
+
+absl::Status Scene::RunGraph(const GraphBuilder& graph, const Step& prepare, const Step& check) {
+  PTO_ASSIGN_OR_RETURN(const v1::Graph registered, session_.Register("scenario", graph));
+  PTO_RETURN_IF_ERROR(Repeat([&](int repetition) -> absl::Status {
+    PTO_RETURN_IF_ERROR(prepare(repetition));
+    PTO_ASSIGN_OR_RETURN(const Run run, session_.Launch(registered.name()));
+    PTO_RETURN_IF_ERROR(WaitFor(run));
+    return check(repetition);
+  }));
   return session_.DeleteGraph(registered.name());
+}
+
+absl::Status Scene::WaitFor(const Run& run) {
+  PTO_ASSIGN_OR_RETURN(const v1::Run ended, run.Wait());
+  PTO_RETURN_IF_ERROR(AfterRun(run.name()));
+  return StatusOf(ended);
+}
+
+absl::Status Scene::AfterRun(const std::string& run) {
+  return after_run_ ? after_run_(run) : absl::OkStatus();
+}
+
+absl::StatusOr<uint32_t> ClustersOf(Client& client, uint32_t chip) {
+  PTO_ASSIGN_OR_RETURN(const std::vector<v1::Chip> chips, client.ListChips());
+  for (const v1::Chip& found : chips) {
+    if (found.name() == absl::StrCat("chips/", chip)) return found.clusters();
+  }
+  return absl::NotFoundError(absl::StrCat("there is no chips/", chip));
 }
 
 std::string UniqueName(absl::string_view stem) {
@@ -70,16 +91,20 @@ TensorRef WindowSignal(GraphBuilder& graph, const Domain& domain, uint32_t rank,
                       domain.Signals(rank).value(), v1::I64, {}, {}, signal);
 }
 
-absl::Status Expect(absl::string_view what, const std::vector<float>& have,
-                    const std::function<double(size_t)>& want, double tolerance) {
-  for (size_t i = 0; i < have.size(); ++i) {
-    const double expected = want(i);
-    // So that a NaN is wrong, too.
-    if (std::fabs(have[i] - expected) <= tolerance) continue;
-    return absl::DataLossError(
-        absl::StrCat(what, "[", i, "] is ", have[i], " instead of ", expected));
-  }
-  return absl::OkStatus();
+TaskRef Delay(GraphBuilder& graph, uint32_t chip, TensorRef floats, const TaskRef& after) {
+  constexpr int kTasks = 200;
+  TaskRef last = graph.Task("fill", chip, {floats}).Scalar(1.0).After(after);
+  for (int i = 1; i < kTasks; ++i) last = graph.Task("scale", chip, {floats, floats}).Scalar(1.0);
+  return last;
+}
+
+absl::Status Spoil(const Buffer& buffer) {
+  return buffer.Write(
+      std::vector<float>(buffer.bytes() / sizeof(float), std::numeric_limits<float>::quiet_NaN()));
+}
+
+absl::Status WrongNumber(absl::string_view what, size_t index, double have, double want) {
+  return absl::DataLossError(absl::StrCat(what, "[", index, "] is ", have, " instead of ", want));
 }
 
 }  // namespace pto::scenarios
