@@ -26,8 +26,10 @@ struct WindowBufferSpec {
   // 1 to 63 of `a-z 0-9 -`, starting with a letter.
   std::string name = {};
   v1::DType dtype = v1::F32;
-  // Elements.
+  // Elements. Zero: as many as `bytes` are.
   uint64_t count = 0;
+  // Zero: as many as `count` elements have. When both are given they must agree.
+  uint64_t bytes = 0;
 };
 
 // One domain to create.

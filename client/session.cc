@@ -192,6 +192,7 @@ absl::StatusOr<Domain> Session::CreateDomain(const DomainSpec& spec, absl::Durat
     buffer.set_name(spec_buffer.name);
     buffer.set_dtype(spec_buffer.dtype);
     buffer.set_count(spec_buffer.count);
+    buffer.set_bytes(spec_buffer.bytes);
   }
   request.set_signal_count(spec.signal_count);
   return CreateDomain(std::move(request), timeout);

@@ -95,6 +95,12 @@ class Finder {
     const absl::StatusOr<int64_t> count =
         ElementCount(std::vector<int64_t>(window.shape().begin(), window.shape().end()));
     if (!count.ok()) return Fault(below + ".shape", count.status().message());
+    const uint64_t each = DTypeBytes(window.dtype());
+    const auto elements = static_cast<uint64_t>(*count);
+    if (window.bytes() != 0 && (window.bytes() % each != 0 || window.bytes() / each != elements)) {
+      return Fault(below + ".bytes", absl::StrCat("expected those of ", elements, " elements of ",
+                                                  each, " bytes, got ", window.bytes()));
+    }
     const auto inits = static_cast<size_t>(window.init_size());
     if (inits > 1 && inits != ranks_.size()) {
       return Fault(below + ".init", absl::StrCat("expected none, one, or one for each of the ",
@@ -102,7 +108,8 @@ class Finder {
     }
     spec->set_name(window.name());
     spec->set_dtype(window.dtype());
-    spec->set_count(static_cast<uint64_t>(*count));
+    spec->set_count(elements);
+    spec->set_bytes(window.bytes());
     for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
       v1::BufferInit& contents = AddPart(rank, window.name(), below).contents;
       contents.set_dtype(window.dtype());

@@ -33,7 +33,7 @@ TEST(DomainWindowsTest, PartsAreBuffersOfTheJob) {
       domains { name: "d" chips: [2, 0] signal_count: 3 window_bytes: 4096
                 buffers { name: "x" dtype: F32 shape: [2, 2]
                           init { constant: 1 } init { constant: 2 } }
-                buffers { name: "y" dtype: I32 init { constant: 7 } } }
+                buffers { name: "y" dtype: I32 bytes: 4 init { constant: 7 } } }
       domains { name: "all" signal_count: 1 })");
   ASSERT_THAT(job, IsOk());
   ASSERT_EQ(job->domains.size(), 2u);
@@ -44,7 +44,9 @@ TEST(DomainWindowsTest, PartsAreBuffersOfTheJob) {
   EXPECT_EQ(d.signal_count(), 3u);
   ASSERT_EQ(d.buffers_size(), 2);
   EXPECT_EQ(d.buffers(0).count(), 4u);
+  EXPECT_EQ(d.buffers(0).bytes(), 0u);
   EXPECT_EQ(d.buffers(1).count(), 1u);
+  EXPECT_EQ(d.buffers(1).bytes(), 4u);
   EXPECT_THAT(job->domains[1].chips(), ElementsAre("chips/4", "chips/5", "chips/6"));
 
   ASSERT_EQ(job->buffers.size(), 1u + 2 * 3 + 3);
@@ -100,6 +102,12 @@ TEST(DomainWindowsTest, MistakesAreFoundInTheFile) {
               HasSubstr("a second buffer 'x'"));
   EXPECT_THAT(MessageOf("domains { name: \"d\" buffers { name: \"x\" dtype: F32 shape: -1 } }"),
               HasSubstr("negative dimension"));
+  for (const char* bytes : {"12", "17", "20"}) {
+    EXPECT_THAT(MessageOf(std::string("domains { name: \"d\" buffers { name: \"x\" dtype: F32 "
+                                      "shape: 4 bytes: ") +
+                          bytes + " } }"),
+                HasSubstr(std::string("expected those of 4 elements of 4 bytes, got ") + bytes));
+  }
   EXPECT_THAT(MessageOf("domains { name: \"d\" buffers { name: \"x\" dtype: F32 "
                         "init { zeros: true } init { zeros: true } } }"),
               HasSubstr("one for each of the 3 ranks, got 2"));

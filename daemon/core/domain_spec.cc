@@ -71,9 +71,52 @@ uint64_t Aligned(uint64_t bytes) {
   return (bytes + DomainSpec::kAlignment - 1) / DomainSpec::kAlignment * DomainSpec::kAlignment;
 }
 
+// Where a buffer lies that has the first place from `begin` on. Completes its count and its bytes.
+absl::StatusOr<ByteRange> PlaceBuffer(WindowBufferSpec& buffer, const std::string& field,
+                                      uint64_t begin, uint64_t max_bytes) {
+  const uint64_t element = kernels::DtypeSize(buffer.dtype);
+  if (element == 0) {
+    return Error(reason::kFieldInvalid,
+                 buffer.dtype == 0 ? std::string("a buffer needs an element type")
+                                   : absl::StrCat("element type ", buffer.dtype, " is not known"))
+        .At(absl::StrCat(field, ".dtype"))
+        .With("have", buffer.dtype)
+        .Hint("name one such as F32");
+  }
+  const bool counted = buffer.count != 0;
+  if (!counted && buffer.bytes % element != 0) {
+    return Error(reason::kFieldInvalid,
+                 absl::StrCat(buffer.bytes, " bytes are no whole number of ",
+                              kernels::DtypeName(buffer.dtype), " elements of ", element, " bytes"))
+        .At(absl::StrCat(field, ".bytes"))
+        .With("have", buffer.bytes)
+        .With("want", absl::StrCat("a multiple of ", element));
+  }
+  const uint64_t count = counted ? buffer.count : buffer.bytes / element;
+  if (begin > max_bytes || count > (max_bytes - begin) / element) {
+    const uint64_t most = std::numeric_limits<uint64_t>::max();
+    const uint64_t want = count > (most - begin) / element ? most  // at least
+                                                           : begin + count * element;
+    return TooLarge(max_bytes, want, absl::StrCat(field, counted ? ".count" : ".bytes"));
+  }
+  const uint64_t bytes = count * element;
+  if (buffer.bytes != 0 && buffer.bytes != bytes) {
+    return Error(reason::kFieldInvalid,
+                 absl::StrCat(count, " ", kernels::DtypeName(buffer.dtype), " elements have ",
+                              bytes, " bytes, not ", buffer.bytes))
+        .At(absl::StrCat(field, ".bytes"))
+        .With("have", buffer.bytes)
+        .With("want", bytes)
+        .Hint("leave out the count or the bytes");
+  }
+  buffer.count = count;
+  buffer.bytes = bytes;
+  return ByteRange{begin, begin + bytes};
+}
+
 }  // namespace
 
-absl::StatusOr<WindowLayout> PlanWindow(const DomainSpec& spec, uint64_t max_bytes) {
+absl::StatusOr<WindowLayout> PlanWindow(DomainSpec& spec, uint64_t max_bytes) {
   PTO_RETURN_IF_ERROR(CheckChips(spec));
   PTO_RETURN_IF_ERROR(CheckNames(spec));
   if (spec.signal_count > DomainSpec::kMaxSignals) {
@@ -86,26 +129,11 @@ absl::StatusOr<WindowLayout> PlanWindow(const DomainSpec& spec, uint64_t max_byt
   WindowLayout layout;
   uint64_t end = 0;
   for (size_t i = 0; i < spec.buffers.size(); ++i) {
-    const WindowBufferSpec& buffer = spec.buffers[i];
-    const uint64_t element = kernels::DtypeSize(buffer.dtype);
-    if (element == 0) {
-      return Error(reason::kFieldInvalid,
-                   buffer.dtype == 0 ? std::string("a buffer needs an element type")
-                                     : absl::StrCat("element type ", buffer.dtype, " is not known"))
-          .At(absl::StrCat("buffers[", i, "].dtype"))
-          .With("have", buffer.dtype)
-          .Hint("name one such as F32");
-    }
-    const uint64_t begin = Aligned(end);
-    if (begin > max_bytes || buffer.count > (max_bytes - begin) / element) {
-      const uint64_t most = std::numeric_limits<uint64_t>::max();
-      const uint64_t want = buffer.count > (most - begin) / element
-                                ? most  // at least
-                                : begin + buffer.count * element;
-      return TooLarge(max_bytes, want, absl::StrCat("buffers[", i, "].count"));
-    }
-    end = begin + buffer.count * element;
-    layout.buffers.push_back({begin, end});
+    PTO_ASSIGN_OR_RETURN(
+        const ByteRange place,
+        PlaceBuffer(spec.buffers[i], absl::StrCat("buffers[", i, "]"), Aligned(end), max_bytes));
+    end = place.end;
+    layout.buffers.push_back(place);
   }
   const uint64_t signals = Aligned(end);
   layout.signals = {signals, signals + spec.signal_count * sizeof(int64_t)};

@@ -12,7 +12,9 @@ namespace pto {
 struct WindowBufferSpec {
   std::string name;
   uint32_t dtype = 0;  // pto_dtype
-  uint64_t count = 0;  // elements
+  // Elements, and their size. Either may be left zero, to be derived from the other.
+  uint64_t count = 0;
+  uint64_t bytes = 0;
 
   bool operator==(const WindowBufferSpec&) const = default;
 };
@@ -40,9 +42,10 @@ struct WindowLayout {
   uint64_t bytes = 0;  // of the window
 };
 
-// Checks everything but whether there are such chips. Errors name the fields of a
-// CreateDomainRequest: FIELD_INVALID, ID_INVALID, BUFFER_TOO_LARGE for windows of more than
+// Checks everything but whether there are such chips, and fills in what `spec` says of a buffer by
+// its count or its bytes alone, so that specs that mean the same are equal. Errors name the fields
+// of a CreateDomainRequest: FIELD_INVALID, ID_INVALID, BUFFER_TOO_LARGE for windows of more than
 // `max_bytes`.
-absl::StatusOr<WindowLayout> PlanWindow(const DomainSpec& spec, uint64_t max_bytes);
+absl::StatusOr<WindowLayout> PlanWindow(DomainSpec& spec, uint64_t max_bytes);
 
 }  // namespace pto

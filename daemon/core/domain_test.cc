@@ -124,6 +124,19 @@ TEST_F(DomainTest, TheSameAgainIsTheSameDomain) {
   DomainSpec spelled = Spec();
   spelled.window_bytes = 144;
   EXPECT_EQ(session_->domains().Create("d", spelled).value(), domain_);
+  // As long as they mean the same, sizes may be left out or not.
+  for (const bool counted : {true, false}) {
+    DomainSpec sized = Spec();
+    for (WindowBufferSpec& buffer : sized.buffers) {
+      buffer.bytes = 64;
+      if (!counted) buffer.count = 0;
+    }
+    EXPECT_EQ(session_->domains().Create("d", sized).value(), domain_);
+  }
+  DomainSpec longer = Spec();
+  longer.buffers[1].bytes = 128;
+  longer.buffers[1].count = 0;
+  EXPECT_THAT(session_->domains().Create("d", longer), HasReason(reason::kIdConflict));
   DomainSpec other = Spec();
   std::swap(other.chips[0], other.chips[1]);
   EXPECT_THAT(session_->domains().Create("d", other), HasReason(reason::kIdConflict));

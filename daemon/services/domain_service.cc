@@ -32,6 +32,7 @@ void ToProto(const Domain& domain, v1::Domain* proto) {
     out->set_name(buffer.name);
     out->set_dtype(static_cast<v1::DType>(buffer.dtype));
     out->set_count(buffer.count);
+    out->set_bytes(buffer.bytes);
   }
   proto->set_signal_count(spec.signal_count);
   proto->set_epoch(domain.epoch());
@@ -69,7 +70,8 @@ absl::Status DomainService::CreateDomain(const v1::CreateDomainRequest& request,
   }
   spec.window_bytes = request.window_bytes();
   for (const v1::WindowBuffer& buffer : request.buffers()) {
-    spec.buffers.push_back({buffer.name(), static_cast<uint32_t>(buffer.dtype()), buffer.count()});
+    spec.buffers.push_back(
+        {buffer.name(), static_cast<uint32_t>(buffer.dtype()), buffer.count(), buffer.bytes()});
   }
   spec.signal_count = request.signal_count();
   PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(id));

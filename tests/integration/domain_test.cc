@@ -103,6 +103,15 @@ TEST_F(DomainTest, CreateListGetDelete) {
   EXPECT_EQ((*list)[1].name(), b.name());
   EXPECT_THAT(session_.CreateDomain(Spec("b", {3, 1})), IsOk());
   EXPECT_THAT(session_.CreateDomain(Spec("b", {1, 3})), HasReason(reason::kIdConflict));
+  // The same, by its sizes in bytes.
+  DomainSpec sized = Spec("b", {3, 1});
+  for (WindowBufferSpec& buffer : sized.buffers) {
+    buffer.bytes = std::exchange(buffer.count, 0) * sizeof(float);
+  }
+  const absl::StatusOr<Domain> same = session_.CreateDomain(sized);
+  ASSERT_THAT(same, IsOk());
+  EXPECT_EQ(same->info().buffers(1).count(), kCount);
+  EXPECT_EQ(same->info().buffers(1).bytes(), kCount * sizeof(float));
   const absl::StatusOr<Buffer> window = session_.GetBuffer("domains/b/ranks/1/buffers/y");
   ASSERT_THAT(window, IsOk());
   EXPECT_EQ(window->name(), b.name() + "/ranks/1/buffers/y");
