@@ -130,7 +130,7 @@ TEST(DomainSpecTest, ACountAndBytesThatDisagreeAreRefusedWithTheNumbers) {
   };
   for (const Disagreement& row : disagreements) {
     const absl::Status refused = Plan(row.spec).status();
-    EXPECT_THAT(refused, HasReason(reason::kFieldInvalid));
+    ASSERT_THAT(refused, HasReason(reason::kFieldInvalid));
     EXPECT_THAT(std::string(refused.message()), HasSubstr(row.message));
     EXPECT_EQ(FieldOf(row.spec), "buffers[0].bytes");
     using Pair = std::pair<std::string, std::string>;

@@ -5,104 +5,28 @@
 
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "client/ptoctl/error_pages.h"
 #include "google/protobuf/descriptor.h"
-#include "google/protobuf/message.h"
-#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
-#include "pto/v1/error.pb.h"
 #include "runtime/base/status_matchers.h"
-#include "tests/harness/daemon_process.h"
 #include "tests/harness/raw_call.h"
-#include "tests/harness/sanitizer.h"
+#include "tests/integration/bad_request_world.h"
 #include "tests/integration/world.h"
 
 namespace pto::testing {
 namespace {
 
-using google::protobuf::DescriptorPool;
-using google::protobuf::Message;
-using google::protobuf::MessageFactory;
 using google::protobuf::MethodDescriptor;
-using google::protobuf::ServiceDescriptor;
-
-constexpr uint64_t kFlatBytes = 10 << 20;
-
-// Bytes that are no message of any kind, and some that are none where text comes first.
-constexpr char kBrokenVarint[] = "\xff\xff\xff\xff\xff";
-constexpr char kBrokenLength[] = "\x0a\x7fxy";
-constexpr char kNotUtf8[] = "\x0a\x02\xc3\x28";
-
-const MethodDescriptor* FindMethod(const std::string& path) {
-  return DescriptorPool::generated_pool()->FindMethodByName(
-      absl::StrReplaceAll(path.substr(1), {{"/", "."}}));
-}
-
-std::string Serialize(const MethodDescriptor* method, const std::string& text) {
-  const std::unique_ptr<Message> message(
-      MessageFactory::generated_factory()->GetPrototype(method->input_type())->New());
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, message.get())) << text;
-  return message->SerializeAsString();
-}
-
-// The one detail of a type; fails the test when there are several.
-template <typename Detail>
-std::unique_ptr<Detail> TheDetail(const v1::Status& status) {
-  std::unique_ptr<Detail> found;
-  for (const google::protobuf::Any& any : status.details()) {
-    if (!any.Is<Detail>()) continue;
-    EXPECT_EQ(found, nullptr) << "two details of one type";
-    found = std::make_unique<Detail>();
-    EXPECT_TRUE(any.UnpackTo(found.get()));
-  }
-  return found;
-}
-
-void ExpectError(const v1::Status& status, const Reason& reason, const std::string& field) {
-  EXPECT_EQ(status.code(), static_cast<int>(reason.code));
-  EXPECT_FALSE(status.message().empty());
-  EXPECT_LE(status.message().size(), 1024u);
-  const auto info = TheDetail<v1::ErrorInfo>(status);
-  ASSERT_NE(info, nullptr) << status.ShortDebugString();
-  EXPECT_EQ(info->reason(), reason.name) << status.message();
-  EXPECT_EQ(info->domain(), "ptod");
-  EXPECT_NE(info->scope(), v1::ERROR_SCOPE_UNSPECIFIED);
-  EXPECT_FALSE(info->mechanism().empty());
-  EXPECT_EQ(info->help(), HelpAnchor(reason));
-  EXPECT_NE(ptoctl::FindErrorSection(info->reason()), nullptr) << info->reason();
-  EXPECT_LE(status.ByteSizeLong(), 4096u);
-  const auto violation = TheDetail<v1::FieldViolation>(status);
-  EXPECT_EQ(violation == nullptr ? "" : violation->field(), field) << status.message();
-  const auto quota = TheDetail<v1::QuotaViolation>(status);
-  if (quota != nullptr) {
-    EXPECT_GT(quota->usage() + quota->requested(), quota->limit());
-  }
-}
-
-void ExpectRefused(const grpc::Status& status, const Reason& reason, const std::string& field) {
-  EXPECT_EQ(static_cast<int>(status.error_code()), static_cast<int>(reason.code))
-      << status.error_message();
-  EXPECT_FALSE(status.error_details().empty()) << status.error_message();
-  v1::Status details;
-  ASSERT_TRUE(details.ParseFromString(status.error_details()));
-  EXPECT_EQ(details.message(), status.error_message());
-  ExpectError(details, reason, field);
-}
-
-void ExpectMalformed(const grpc::Status& status) {
-  ExpectRefused(status, reason::kMessageInvalid, "");
-}
 
 // Whether `said` is `example`, in which `…` stands for anything.
 bool Matches(absl::string_view said, absl::string_view example) {
@@ -128,64 +52,8 @@ std::vector<BadRequest> AllBadRequests() {
   return all;
 }
 
-std::vector<const MethodDescriptor*> AllMethods() {
-  std::vector<const MethodDescriptor*> methods;
-  for (const char* name : {"Node", "Session", "Buffer", "Kernel", "Domain", "Run", "Event"}) {
-    const ServiceDescriptor* service = DescriptorPool::generated_pool()->FindServiceByName(
-        absl::StrCat("pto.v1.", name, "Service"));
-    for (int i = 0; i < service->method_count(); ++i) methods.push_back(service->method(i));
-  }
-  return methods;
-}
-
-std::string PathOf(const MethodDescriptor* method) {
-  return absl::StrCat("/", method->service()->full_name(), "/", method->name());
-}
-
-class BadRequestTest : public ::testing::Test {
+class BadRequestRowsTest : public BadRequestTest {
  protected:
-  BadRequestTest() : daemon_(BadRequestFlags()) { Furnish(); }
-
-  Api& api() { return daemon_.api(); }
-
-  // Makes what bad_request.h describes.
-  void Furnish() {
-    for (const char* id : {"gone", "main", "other"}) {
-      v1::CreateSessionRequest request;
-      request.set_session_id(id);
-      request.mutable_ttl()->set_seconds(3600);
-      ASSERT_THAT(Call(*api().session, &v1::SessionService::Stub::CreateSession, request), IsOk());
-      if (absl::string_view(id) == "gone") DeleteSession(api(), "sessions/gone");
-    }
-    for (const char* id : {"a", "b", "deleted"}) MakeBuffer(api(), "sessions/main", id, 4096);
-    MakeBuffer(api(), "sessions/main", "far", 4096, 1);
-    MakeBuffer(api(), "sessions/other", "x", 4096);
-    ASSERT_THAT(Call(*api().buffer, &v1::BufferService::Stub::DeleteBuffers,
-                     Proto<v1::DeleteBuffersRequest>("names: 'sessions/main/buffers/deleted'")),
-                IsOk());
-    for (int i = 0; i < 5; ++i) {
-      MakeBuffer(api(), "sessions/main", absl::StrCat("more-", i), 4096);
-    }
-    for (const char* id : {"d", "dead"}) {
-      ASSERT_THAT(Call(*api().domain, &v1::DomainService::Stub::CreateDomain,
-                       Proto<v1::CreateDomainRequest>(absl::StrCat(
-                           "parent: 'sessions/main' domain_id: '", id, "' ", GoodDomain()))),
-                  IsOk());
-    }
-    ASSERT_THAT(Call(*api().domain, &v1::DomainService::Stub::RevokeDomain,
-                     Proto<v1::RevokeDomainRequest>("name: 'sessions/main/domains/dead'")),
-                IsOk());
-    for (const char* id : {"old", "kept-1", "kept-2"}) {
-      const v1::Run run = Submit(api(), "sessions/main", Noops(1), id);
-      ASSERT_EQ(WaitForRun(api(), run.name()).state(), v1::Run::SUCCEEDED);
-    }
-    ASSERT_THAT(
-        Call(*api().run, &v1::RunService::Stub::RegisterGraph,
-             Proto<v1::RegisterGraphRequest>(absl::StrCat(
-                 "parent: 'sessions/main' graph_id: 'g' graph { ", LaunchableGraph(), " }"))),
-        IsOk());
-  }
-
   void SendAll(const std::vector<BadRequest>& rows) {
     for (const BadRequest& row : rows) {
       SCOPED_TRACE(absl::StrCat(row.method, ": ", row.what));
@@ -212,39 +80,11 @@ class BadRequestTest : public ::testing::Test {
     }
   }
 
-  void ExpectHealthy() {
-    EXPECT_TRUE(daemon_.IsServing());
-    const v1::Node node = GetNode(api());
-    EXPECT_EQ(node.pid(), daemon_.pid());
-    EXPECT_FALSE(node.draining());
-    EXPECT_EQ(node.active_run_count(), 0u);
-    EXPECT_EQ(node.session_count(), 2u);
-    v1::SubmitRunRequest request = SubmitRequest("sessions/main", Noops(3));
-    request.mutable_wait()->set_seconds(30);
-    const auto run = Call(*api().run, &v1::RunService::Stub::SubmitRun, request);
-    ASSERT_THAT(run, IsOk());
-    EXPECT_EQ(run->state(), v1::Run::SUCCEEDED);
-  }
-
-  // Does something often, and looks whether that costs memory or files.
-  template <typename Action>
-  void ExpectFlat(int rounds, const Action& action) {
-    action();  // what is set up once
-    const uint64_t bytes = daemon_.ResidentBytes();
-    const size_t files = daemon_.OpenFiles();
-    for (int i = 0; i < rounds && !HasFailure(); ++i) action();
-    EXPECT_LE(daemon_.OpenFiles(), files + 2);
-    // A sanitizer keeps what was freed for a while.
-    if (kAddressSanitizer) return;
-    EXPECT_LE(daemon_.ResidentBytes(), bytes + kFlatBytes);
-  }
-
-  DaemonProcess daemon_;
   // Messages by reason.
   std::map<absl::string_view, std::set<std::string>> said_;
 };
 
-TEST_F(BadRequestTest, EveryOneOfAThousandIsRefusedWithItsReason) {
+TEST_F(BadRequestRowsTest, EveryOneOfAThousandIsRefusedWithItsReason) {
   std::vector<BadRequest> rows = AllBadRequests();
   for (BadRequest& row : BadControlTasks()) rows.push_back(std::move(row));
   const int rounds = 1000 / static_cast<int>(rows.size()) + 1;
@@ -325,56 +165,6 @@ TEST_F(BadRequestTest, ALaunchStreamRefusesOneByOneAndGoesOn) {
   EXPECT_EQ(exchange(request).state(), v1::Run::SUCCEEDED);
   EXPECT_TRUE(stream->WritesDone());
   EXPECT_TRUE(stream->Finish().ok());
-}
-
-TEST_F(BadRequestTest, BytesThatAreNoMessageEndTheCall) {
-  ExpectFlat(10, [&] {
-    for (const MethodDescriptor* method : AllMethods()) {
-      // Refused before anything is read.
-      if (method->name() == "RegisterKernel") continue;
-      SCOPED_TRACE(method->full_name());
-      ExpectMalformed(RawCall(api().channel, PathOf(method), {kBrokenVarint}));
-      ExpectMalformed(RawCall(api().channel, PathOf(method), {kBrokenLength}));
-      const bool text_first =
-          method->input_type()->field_count() > 0 &&
-          method->input_type()->field(0)->type() == google::protobuf::FieldDescriptor::TYPE_STRING;
-      if (!text_first) continue;
-      ExpectMalformed(RawCall(api().channel, PathOf(method), {kNotUtf8}));
-    }
-  });
-  ExpectHealthy();
-}
-
-TEST_F(BadRequestTest, BytesThatAreNoMessageAreNotTheEndOfAStream) {
-  const std::vector<std::pair<std::string, std::vector<std::string>>> streams = {
-      {"/pto.v1.BufferService/WriteBuffer", {"name: 'sessions/main/buffers/a' data: 'x'"}},
-      {"/pto.v1.RunService/LaunchStream",
-       {"tag: 1 launch { graph: 'sessions/main/graphs/g' "
-        "buffers { slot: 'out' buffer: 'a' } }"}},
-      // Complete, but for the end.
-      {"/pto.v1.RunService/SubmitPackedRun",
-       {"header { parent: 'sessions/main' id: 'broken' kernels: 'noop' chips: 'chips/0' }",
-        "tasks { kernel: [0] }", "commit { task_count: 1 }"}},
-      {"/pto.v1.RunService/RegisterPackedGraph",
-       {"header { parent: 'sessions/main' id: 'broken' kernels: 'noop' chips: 'chips/0' }",
-        "tasks { kernel: [0] }", "commit { task_count: 1 }"}},
-  };
-  ExpectFlat(10, [&] {
-    for (const auto& [path, texts] : streams) {
-      SCOPED_TRACE(path);
-      std::vector<std::string> messages;
-      for (const std::string& text : texts) messages.push_back(Serialize(FindMethod(path), text));
-      messages.push_back(kBrokenLength);
-      ExpectMalformed(RawCall(api().channel, path, messages));
-    }
-  });
-  const auto found = Call(*api().run, &v1::RunService::Stub::GetRun,
-                          Proto<v1::GetRunRequest>("name: 'sessions/main/runs/broken'"));
-  EXPECT_THAT(found, HasReason(reason::kRunUnknown));
-  const auto removed = Call(*api().run, &v1::RunService::Stub::DeleteGraph,
-                            Proto<v1::DeleteGraphRequest>("name: 'sessions/main/graphs/broken'"));
-  EXPECT_THAT(removed, HasReason(reason::kGraphUnknown));
-  ExpectHealthy();
 }
 
 TEST_F(BadRequestTest, APageTokenIsGoodForItsOwnListOnly) {
@@ -470,57 +260,11 @@ TEST_F(BadRequestTest, AReadEndsWhenItsBufferIsDeleted) {
   ExpectHealthy();
 }
 
-TEST_F(BadRequestTest, AMessageThatIsTooLargeIsRefused) {
-  v1::SubmitRunRequest request = SubmitRequest("sessions/main", Noops(1));
-  request.mutable_graph()->mutable_tasks(0)->set_name(std::string(2 << 20, 'x'));
-  const std::string bytes = request.SerializeAsString();
-  v1::WriteBufferRequest write;
-  write.set_name("sessions/main/buffers/a");
-  const std::string first = write.SerializeAsString();
-  write.set_data(std::string(2 << 20, 'x'));
-  const std::string second = write.SerializeAsString();
-  ExpectFlat(20, [&] {
-    EXPECT_EQ(RawCall(api().channel, "/pto.v1.RunService/SubmitRun", {bytes}).error_code(),
-              grpc::StatusCode::RESOURCE_EXHAUSTED);
-    EXPECT_EQ(
-        RawCall(api().channel, "/pto.v1.BufferService/WriteBuffer", {first, second}).error_code(),
-        grpc::StatusCode::RESOURCE_EXHAUSTED);
-  });
-  ExpectHealthy();
-}
-
 TEST_F(BadRequestTest, AMethodThatDoesNotExistIsUnimplemented) {
   for (const char* path : {"/pto.v1.RunService/Nope", "/pto.v2.RunService/GetRun", "/x", "/"}) {
     EXPECT_EQ(RawCall(api().channel, path, {""}).error_code(), grpc::StatusCode::UNIMPLEMENTED)
         << path;
   }
-  ExpectHealthy();
-}
-
-TEST_F(BadRequestTest, AClientThatGoesAwayInTheMiddleLeavesNothing) {
-  ExpectFlat(50, [&] {
-    for (const char* method : {"SubmitPackedRun", "RegisterPackedGraph"}) {
-      grpc::ClientContext context;
-      const std::string parts[] = {
-          "header { parent: 'sessions/main' id: 'broken' kernels: 'noop' chips: 'chips/0' }",
-          "tasks { kernel: [0, 0, 0] }"};
-      v1::Run run;
-      v1::Graph graph;
-      const auto send = [&](auto writer) {
-        for (const std::string& part : parts) writer->Write(Proto<v1::PackedGraphPart>(part));
-        context.TryCancel();
-        EXPECT_EQ(writer->Finish().error_code(), grpc::StatusCode::CANCELLED);
-      };
-      if (absl::string_view(method) == "SubmitPackedRun") {
-        send(api().run->SubmitPackedRun(&context, &run));
-      } else {
-        send(api().run->RegisterPackedGraph(&context, &graph));
-      }
-    }
-  });
-  const auto found = Call(*api().run, &v1::RunService::Stub::GetRun,
-                          Proto<v1::GetRunRequest>("name: 'sessions/main/runs/broken'"));
-  EXPECT_THAT(found, HasReason(reason::kRunUnknown));
   ExpectHealthy();
 }
 

@@ -16,12 +16,11 @@ namespace {
 constexpr int64_t kCount = 32;
 
 // Sends `tasks` tasks that add one each, in blocks.
-absl::StatusOr<v1::Run> Send(Visit& visit, OpenRun& run, const Tensor<float>& one,
-                             const Tensor<float>& sum, uint64_t tasks) {
-  const TensorRef x = run.graph().Tensor(one);
-  const TensorRef y = run.graph().Tensor(sum);
+absl::StatusOr<v1::Run> Send(Visit& visit, OpenRun& run, const Adding& adding, uint64_t tasks) {
+  const TensorRef x = run.graph().Tensor(adding.one);
+  const TensorRef y = run.graph().Tensor(adding.sum);
   for (uint64_t i = 0; i < tasks; ++i) {
-    run.graph().Task("axpy", one.buffer().chip(), {x, y}).Scalar(1.0);
+    run.graph().Task("axpy", adding.one.buffer().chip(), {x, y}).Scalar(1.0);
     if (visit.OneIn(10)) PTO_RETURN_IF_ERROR(run.Flush());
   }
   return run.Finish();
@@ -30,15 +29,8 @@ absl::StatusOr<v1::Run> Send(Visit& visit, OpenRun& run, const Tensor<float>& on
 }  // namespace
 
 absl::Status OpenRunRound(Visit& visit) {
-  PTO_ASSIGN_OR_RETURN(Client client, visit.Connect());
-  PTO_ASSIGN_OR_RETURN(Session session, visit.CreateSession(client));
-  const uint32_t chip = visit.AnyChip();
-  PTO_ASSIGN_OR_RETURN(const auto one,
-                       visit.Insist([&] { return session.CreateTensor<float>(chip, {kCount}); }));
-  PTO_ASSIGN_OR_RETURN(const auto sum,
-                       visit.Insist([&] { return session.CreateTensor<float>(chip, {kCount}); }));
-  const std::vector<float> ones(kCount, 1);
-  PTO_RETURN_IF_ERROR(visit.Insist([&] { return one.Write(ones); }));
+  PTO_ASSIGN_OR_RETURN(Adding adding, visit.BeginAdding(kCount));
+  Session& session = adding.session;
   uint64_t least = 0;
   uint64_t most = 0;
   const uint64_t runs = 2 + visit.Below(6);
@@ -46,7 +38,7 @@ absl::Status OpenRunRound(Visit& visit) {
     PTO_ASSIGN_OR_RETURN(OpenRun open, session.BeginOpenRun({.run_id = absl::StrCat("r", i)}));
     const Run handle = session.GetRun(open.name());
     const uint64_t tasks = 1 + visit.Below(300);
-    const absl::StatusOr<v1::Run> answer = Send(visit, open, one, sum, tasks);
+    const absl::StatusOr<v1::Run> answer = Send(visit, open, adding, tasks);
     if (answer.ok() && StatusOf(*answer).ok()) {
       PTO_RETURN_IF_ERROR(visit.Same("tasks", answer->tasks_done(), tasks));
       ++visit.tally().runs;
@@ -65,7 +57,8 @@ absl::Status OpenRunRound(Visit& visit) {
     least += ended->tasks_done();
     most += ended->tasks_total();
   }
-  PTO_ASSIGN_OR_RETURN(const std::vector<float> have, visit.Insist([&] { return sum.Read(); }));
+  PTO_ASSIGN_OR_RETURN(const std::vector<float> have,
+                       visit.Insist([&] { return adding.sum.Read(); }));
   ++visit.tally().checks;
   for (const float value : have) {
     if (value < static_cast<float>(least) || value > static_cast<float>(most)) {

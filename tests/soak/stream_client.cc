@@ -52,17 +52,11 @@ absl::Status LaunchAll(Visit& visit, Session& session, std::vector<v1::LaunchGra
 }  // namespace
 
 absl::Status StreamRound(Visit& visit) {
-  PTO_ASSIGN_OR_RETURN(Client client, visit.Connect());
-  PTO_ASSIGN_OR_RETURN(Session session, visit.CreateSession(client));
-  const uint32_t chip = visit.AnyChip();
-  PTO_ASSIGN_OR_RETURN(const auto one,
-                       visit.Insist([&] { return session.CreateTensor<float>(chip, {kCount}); }));
-  PTO_ASSIGN_OR_RETURN(const auto sum,
-                       visit.Insist([&] { return session.CreateTensor<float>(chip, {kCount}); }));
-  const std::vector<float> ones(kCount, 1);
-  PTO_RETURN_IF_ERROR(visit.Insist([&] { return one.Write(ones); }));
+  PTO_ASSIGN_OR_RETURN(Adding adding, visit.BeginAdding(kCount));
+  Session& session = adding.session;
   GraphBuilder graph;
-  graph.Task("axpy", chip, {graph.Tensor(one), graph.Tensor(sum)}).Scalar(1.0);
+  const uint32_t chip = adding.one.buffer().chip();
+  graph.Task("axpy", chip, {graph.Tensor(adding.one), graph.Tensor(adding.sum)}).Scalar(1.0);
   PTO_ASSIGN_OR_RETURN(const v1::Graph registered,
                        visit.Insist([&] { return session.Register("add", graph); }));
   const uint64_t launches = 20 + visit.Below(200);
@@ -72,7 +66,8 @@ absl::Status StreamRound(Visit& visit) {
     left[i].set_run_id(absl::StrCat("r", i));
   }
   PTO_RETURN_IF_ERROR(visit.Insist([&] { return LaunchAll(visit, session, left); }));
-  PTO_ASSIGN_OR_RETURN(const std::vector<float> have, visit.Insist([&] { return sum.Read(); }));
+  PTO_ASSIGN_OR_RETURN(const std::vector<float> have,
+                       visit.Insist([&] { return adding.sum.Read(); }));
   PTO_RETURN_IF_ERROR(ExpectAll(visit, "sum", have, static_cast<float>(launches)));
   return visit.Insist([&] { return session.Close(); });
 }

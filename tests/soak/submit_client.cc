@@ -14,27 +14,19 @@ namespace {
 constexpr int64_t kCount = 64;
 
 // `tasks` tasks that each add `number` to all of `sum`, in a chain by what they read and write.
-void Describe(GraphBuilder& graph, const Tensor<float>& one, const Tensor<float>& sum,
-              uint64_t tasks, double number) {
-  const TensorRef x = graph.Tensor(one);
-  const TensorRef y = graph.Tensor(sum);
+void Describe(GraphBuilder& graph, const Adding& adding, uint64_t tasks, double number) {
+  const TensorRef x = graph.Tensor(adding.one);
+  const TensorRef y = graph.Tensor(adding.sum);
   for (uint64_t i = 0; i < tasks; ++i) {
-    graph.Task("axpy", one.buffer().chip(), {x, y}).Scalar(number).Blocks(1 + i % 4);
+    graph.Task("axpy", adding.one.buffer().chip(), {x, y}).Scalar(number).Blocks(1 + i % 4);
   }
 }
 
 }  // namespace
 
 absl::Status SubmitRound(Visit& visit) {
-  PTO_ASSIGN_OR_RETURN(Client client, visit.Connect());
-  PTO_ASSIGN_OR_RETURN(Session session, visit.CreateSession(client));
-  const uint32_t chip = visit.AnyChip();
-  PTO_ASSIGN_OR_RETURN(const auto one,
-                       visit.Insist([&] { return session.CreateTensor<float>(chip, {kCount}); }));
-  PTO_ASSIGN_OR_RETURN(const auto sum,
-                       visit.Insist([&] { return session.CreateTensor<float>(chip, {kCount}); }));
-  const std::vector<float> ones(kCount, 1);
-  PTO_RETURN_IF_ERROR(visit.Insist([&] { return one.Write(ones); }));
+  PTO_ASSIGN_OR_RETURN(Adding adding, visit.BeginAdding(kCount));
+  Session& session = adding.session;
 
   // Numbers are small enough for their sum to be exact.
   float want = 0;
@@ -44,7 +36,7 @@ absl::Status SubmitRound(Visit& visit) {
     GraphBuilder graph;
     const uint64_t tasks = 1 + visit.Below(20);
     const uint64_t number = visit.Below(9);
-    Describe(graph, one, sum, tasks, static_cast<double>(number));
+    Describe(graph, adding, tasks, static_cast<double>(number));
     RunOptions options;
     options.run_id = absl::StrCat("r", i);
     options.event_level = visit.OneIn(2) ? v1::TASK_ENDED : v1::EVENT_LEVEL_UNSPECIFIED;
@@ -61,7 +53,8 @@ absl::Status SubmitRound(Visit& visit) {
     pending.clear();
   }
   for (const Run& before : pending) PTO_RETURN_IF_ERROR(visit.Finish(before));
-  PTO_ASSIGN_OR_RETURN(const std::vector<float> have, visit.Insist([&] { return sum.Read(); }));
+  PTO_ASSIGN_OR_RETURN(const std::vector<float> have,
+                       visit.Insist([&] { return adding.sum.Read(); }));
   PTO_RETURN_IF_ERROR(ExpectAll(visit, "sum", have, want));
   return visit.Insist([&] { return session.Close(); });
 }

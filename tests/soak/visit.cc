@@ -1,5 +1,7 @@
 #include "tests/soak/visit.h"
 
+#include <utility>
+
 #include "runtime/base/status_macros.h"
 
 namespace pto::soak {
@@ -13,6 +15,18 @@ absl::StatusOr<Client> Visit::Connect(bool broker) {
 
 absl::StatusOr<Session> Visit::CreateSession(Client& client) {
   return Insist([&] { return client.CreateSession({.ttl = place_.ttl}); });
+}
+
+absl::StatusOr<Adding> Visit::BeginAdding(int64_t count) {
+  PTO_ASSIGN_OR_RETURN(Client client, Connect());
+  PTO_ASSIGN_OR_RETURN(Session session, CreateSession(client));
+  const uint32_t chip = AnyChip();
+  const auto create = [&] { return session.CreateTensor<float>(chip, {count}); };
+  PTO_ASSIGN_OR_RETURN(Tensor<float> one, Insist(create));
+  PTO_ASSIGN_OR_RETURN(Tensor<float> sum, Insist(create));
+  const std::vector<float> ones(static_cast<size_t>(count), 1);
+  PTO_RETURN_IF_ERROR(Insist([&] { return one.Write(ones); }));
+  return Adding{std::move(client), std::move(session), std::move(one), std::move(sum)};
 }
 
 absl::Status Visit::Finish(const Run& run) {

@@ -30,6 +30,15 @@ struct Place {
   std::atomic<bool> stopping{false};
 };
 
+// What a round has that adds to a number, again and again: a session of its own and, on one chip,
+// `one`, which is all ones, and `sum`, which is all zeros at first.
+struct Adding {
+  Client client;
+  Session session;
+  Tensor<float> one;
+  Tensor<float> sum;
+};
+
 // No call takes longer; what does is stuck.
 inline constexpr absl::Duration kCallTimeout = absl::Seconds(30);
 
@@ -52,6 +61,8 @@ class Visit {
 
   absl::StatusOr<Client> Connect(bool broker = true);
   absl::StatusOr<Session> CreateSession(Client& client);
+  // Begins a round with tensors of `count` elements, on any chip.
+  absl::StatusOr<Adding> BeginAdding(int64_t count);
 
   // Makes a call until it is answered: the daemon refuses some and loses others. For calls that may
   // be made twice. Notes every call that takes too long.

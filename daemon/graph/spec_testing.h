@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "daemon/graph/spec_decoder.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "runtime/graph/graph_testing.h"
+
+// Graphs in text, for tests of their decoder.
+namespace pto::testing {
+
+inline v1::GraphSpec Parse(const std::string& text) {
+  v1::GraphSpec spec;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &spec)) << text;
+  return spec;
+}
+
+inline absl::StatusOr<DecodedGraph> Decode(const std::string& text) {
+  return DecodeGraphSpec(Parse(text), "s1", GraphTestTarget());
+}
+
+// One task that is well; `more` follows it.
+inline std::string Nop(const std::string& more = "") {
+  return R"(tasks { kernel: "nop" chip: "chips/0" } )" + more;
+}
+
+// A tensor `x` that is well, for tasks to use.
+inline constexpr char kX[] = R"(tensors { name: "x" dtype: F32 shape: 4 } )";
+
+inline std::string Task(const std::string& fields) { return kX + Nop("tasks { " + fields + " }"); }
+
+}  // namespace pto::testing
