@@ -39,9 +39,11 @@ T* Row(const pto_tensor& matrix, int64_t row) {
 
 int64_t Width(const pto_tensor& matrix) { return matrix.shape[1]; }
 
-// The element of a tensor of indices, which must name a row of `in`; -1 when it does not.
+// The element of a tensor of indices, which must name a row of `in`; -1 when it does not. Read
+// once: whoever writes it meanwhile must not change it between the check and its use.
 int64_t IndexAt(const pto_tensor& index, int64_t offset, const pto_tensor& in) {
-  const int64_t row = static_cast<const int32_t*>(index.data)[offset];
+  const int64_t row =
+      __atomic_load_n(static_cast<const int32_t*>(index.data) + offset, __ATOMIC_RELAXED);
   return row >= 0 && row < in.shape[0] ? row : -1;
 }
 

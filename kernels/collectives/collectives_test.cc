@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -258,29 +260,102 @@ TEST_F(CollectiveRefusalTest, OverlapsThatMeanNothing) {
   EXPECT_EQ(Refused("gather", {1}, ranks), "");
 }
 
-TEST_F(CollectiveRefusalTest, CountsOfAllToAllV) {
-  int64_t counts[4][2] = {{1, 2}, {1, 4}, {4, 3}, {2, 3}};  // send, receive of ranks 0 and 1
-  std::vector<RankTensors> ranks = Ranks({{8, 8}, {8, 8}});
-  for (size_t r = 0; r < 2; ++r) {
-    ranks[r].insert(ranks[r].begin() + 1, DenseTensor(PTO_I64, 2, counts[2 * r]));
-    ranks[r].push_back(DenseTensor(PTO_I64, 2, counts[2 * r + 1]));
+// Two ranks with 8 elements in and out each, and counts that agree.
+class AllToAllVTest : public ::testing::Test {
+ protected:
+  AllToAllVTest() {
+    for (size_t r = 0; r < 2; ++r) {
+      std::fill_n(memory_[r], std::size(memory_[r]), kGuarded);
+      for (int64_t i = 0; i < 8; ++i) in_[r][i] = static_cast<int64_t>(10 * r) + i;
+      ranks_.push_back({DenseTensor(PTO_I64, 8, in_[r]), DenseTensor(PTO_I64, 2, sends_[r]),
+                        DenseTensor(PTO_I64, 8, memory_[r] + 8),
+                        DenseTensor(PTO_I64, 2, receives_[r])});
+    }
   }
-  EXPECT_EQ(Refused("all_to_all_v", {}, ranks), "");
-  counts[3][0] = 3;
-  EXPECT_EQ(Refused("all_to_all_v", {}, ranks),
-            "all_to_all_v: rank 0 sends 2 elements to rank 1, which expects 3");
-  counts[0][1] = 8;
-  EXPECT_EQ(Refused("all_to_all_v", {}, ranks),
-            "all_to_all_v: rank 0 sends 8 elements to rank 1 after 1, and has 8");
-  counts[0][1] = -1;
-  EXPECT_EQ(Refused("all_to_all_v", {}, ranks),
-            "all_to_all_v: rank 0 sends -1 elements to rank 1 after 1, and has 8");
-  counts[0][1] = counts[3][0] = 6;
-  EXPECT_EQ(Refused("all_to_all_v", {}, ranks),
+  std::string Refused() { return RunPhases(Builtin("all_to_all_v"), ranks_, {}).refused; }
+  // Runs it with counts that change after the plan has accepted them. Returns what a call says.
+  std::string Change(int64_t* count, int64_t to) {
+    const int64_t before = *count;
+    const PhaseResult result =
+        RunPhases(Builtin("all_to_all_v"), ranks_, {}, 1, [&] { *count = to; });
+    *count = before;
+    EXPECT_EQ(result.refused, "");
+    EXPECT_EQ(result.code != 0, !result.error.empty());
+    return result.error;
+  }
+  bool GuardsUntouched() const {
+    for (const auto& memory : memory_) {
+      for (size_t i = 0; i < 8; ++i) {
+        if (memory[i] != kGuarded || memory[16 + i] != kGuarded) return false;
+      }
+    }
+    return true;
+  }
+
+  static constexpr int64_t kGuarded = 0x5a5a5a5a5a5a5a5a;
+  int64_t in_[2][8];
+  int64_t sends_[2][2] = {{1, 2}, {4, 3}};
+  int64_t receives_[2][2] = {{1, 4}, {2, 3}};
+  int64_t memory_[2][24];  // out with guards on both sides
+  std::vector<RankTensors> ranks_;
+};
+
+TEST_F(AllToAllVTest, CountsThatDoNotAgree) {
+  EXPECT_EQ(Refused(), "");
+  receives_[1][0] = 3;
+  EXPECT_EQ(Refused(), "all_to_all_v: rank 0 sends 2 elements to rank 1, which expects 3");
+  sends_[0][1] = 8;
+  EXPECT_EQ(Refused(), "all_to_all_v: rank 0 sends 8 elements to rank 1 after 1, and has 8");
+  sends_[0][1] = -1;
+  EXPECT_EQ(Refused(), "all_to_all_v: rank 0 sends -1 elements to rank 1 after 1, and has 8");
+  sends_[0][1] = receives_[1][0] = 6;
+  EXPECT_EQ(Refused(),
             "all_to_all_v: rank 1 expects 3 elements from rank 1 after 6, and has room for 8");
-  ranks[0][1].shape[0] = 1;
-  EXPECT_EQ(Refused("all_to_all_v", {}, ranks),
-            "all_to_all_v: rank 0 has 1 elements in send_counts, and there are 2 ranks");
+  ranks_[0][1].shape[0] = 1;
+  EXPECT_EQ(Refused(), "all_to_all_v: rank 0 has 1 elements in send_counts, and there are 2 ranks");
+}
+
+TEST_F(AllToAllVTest, AnOutputThatIsAlsoCountsIsRefused) {
+  ranks_[1][3].data = memory_[1] + 15;  // its first element is out's last one
+  memory_[1][15] = 2;
+  memory_[1][16] = 3;
+  EXPECT_EQ(Refused(), "all_to_all_v: rank 1: out and recv_counts overlap");
+  ranks_[1][3].data = memory_[1] + 16;
+  memory_[1][17] = 3;
+  memory_[1][16] = 2;
+  EXPECT_EQ(Refused(), "");
+  ranks_[0][1].data = memory_[0] + 7;  // its last element is out's first one
+  EXPECT_EQ(Refused(), "all_to_all_v: rank 0: out and send_counts overlap");
+  ranks_[0][1].data = memory_[0] + 6;
+  memory_[0][6] = 1;
+  memory_[0][7] = 2;
+  EXPECT_EQ(Refused(), "");
+}
+
+TEST_F(AllToAllVTest, CountsThatChangeMeanwhileFailTheCall) {
+  for (const bool in_place : {false, true}) {
+    SCOPED_TRACE(in_place);
+    if (in_place) {
+      for (size_t r = 0; r < 2; ++r) ranks_[r][0].data = ranks_[r][2].data;
+    }
+    EXPECT_EQ(Change(&receives_[1][0], 2), "") << "not a change";
+    const int64_t huge = int64_t{1} << 62;
+    EXPECT_EQ(Change(&receives_[1][0], huge),
+              absl::StrCat("all_to_all_v: rank 1 expects ", huge,
+                           " elements from rank 0 after 0 with room for 8, and rank 0 has 2 left "
+                           "to send: the counts have changed"));
+    EXPECT_NE(Change(&receives_[1][0], 3), "") << "more than rank 0 sends";
+    EXPECT_NE(Change(&receives_[0][1], -1), "");
+    EXPECT_NE(Change(&receives_[0][0], INT64_MIN), "");
+    EXPECT_EQ(Change(&receives_[1][1], 0),
+              "all_to_all_v: the ranks send 10 elements and expect 7: the counts have changed");
+    EXPECT_EQ(Change(&sends_[1][0], huge),
+              absl::StrCat("all_to_all_v: rank 1 sends ", huge,
+                           " elements to rank 0 after 0, and has 8: the counts have changed"));
+    EXPECT_NE(Change(&sends_[1][1], -huge), "");
+    EXPECT_NE(Change(&sends_[0][0], 0), "") << "less than rank 0 expects";
+    EXPECT_TRUE(GuardsUntouched());
+  }
 }
 
 }  // namespace

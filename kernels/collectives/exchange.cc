@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <string>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/block.h"
 #include "kernels/collectives/kernels.h"
 #include "kernels/collectives/launch_check.h"
 #include "kernels/collectives/transfer.h"
@@ -92,32 +94,51 @@ int32_t AllToAll(const pto_context* context) {
   return 0;
 }
 
-int64_t Sum(const int64_t* counts, uint32_t ranks) {
-  int64_t sum = 0;
-  for (uint32_t rank = 0; rank < ranks; ++rank) sum += counts[rank];
-  return sum;
+// A count, read once: whoever writes it while the collective runs must not change it between its
+// check and its use.
+int64_t CountAt(const Call& call, uint32_t rank, uint32_t argument, uint32_t other) {
+  return __atomic_load_n(call.counts(rank, argument) + other, __ATOMIC_RELAXED);
+}
+
+// The plan has looked at the counts; who writes them later breaks what the ranks have agreed on.
+int32_t CountsChanged(const pto_context* context, const std::string& text) {
+  return Fail(context, absl::StrCat("all_to_all_v: ", text, ": the counts have changed"));
 }
 
 // Where the elements of each rank that are sent begin: in its own tensor, or put aside.
 struct Sources {
-  explicit Sources(const Call& call) {
+  // Returns what the kernel is to return.
+  int32_t Find(const Call& call, const pto_context* context) {
     for (uint32_t rank = 0; rank < call.ranks(); ++rank) {
       at[rank] =
           call.phases() == 1 ? call.at(rank, kIn) : call.workspace() + total * call.element_bytes();
       first[rank] = total;
-      total += Sum(call.counts(rank, kSendCounts), call.ranks());
+      const int64_t have = call.count(rank, kIn);
+      int64_t sent = 0;
+      for (uint32_t to = 0; to < call.ranks(); ++to) {
+        const int64_t sends = CountAt(call, rank, kSendCounts, to);
+        if (sends < 0 || sends > have - sent) {
+          return CountsChanged(
+              context, absl::StrCat("rank ", rank, " sends ", sends, " elements to rank ", to,
+                                    " after ", sent, ", and has ", have));
+        }
+        sent += sends;
+      }
+      count[rank] = sent;
+      total += sent;
     }
+    return 0;
   }
   std::array<std::byte*, kMaxRanks> at;
   std::array<int64_t, kMaxRanks> first;
+  std::array<int64_t, kMaxRanks> count;
   int64_t total = 0;
 };
 
 void PutAside(const Call& call, const Sources& sources, Share share) {
   for (uint32_t rank = 0; rank < call.ranks(); ++rank) {
-    const int64_t end = rank + 1 < call.ranks() ? sources.first[rank + 1] : sources.total;
     const int64_t from = std::max(share.begin, sources.first[rank]);
-    const int64_t to = std::min(share.end, end);
+    const int64_t to = std::min(share.end, sources.first[rank] + sources.count[rank]);
     if (from >= to) continue;
     std::byte* const out = call.workspace() + from * call.element_bytes();
     call.Copy(call.at(rank, kIn, from - sources.first[rank]), {&out, 1}, to - from, false);
@@ -127,7 +148,8 @@ void PutAside(const Call& call, const Sources& sources, Share share) {
 int32_t AllToAllV(const pto_context* context) {
   const Call call(context);
   const uint32_t ranks = call.ranks();
-  const Sources sources(call);
+  Sources sources;
+  if (const int32_t failed = sources.Find(call, context)) return failed;
   const Share share = call.ShareOf(sources.total, 2);
   if (share.begin == share.end) return 0;
   if (call.phase() + 1 < call.phases()) {
@@ -139,9 +161,17 @@ int32_t AllToAllV(const pto_context* context) {
   int64_t at = 0;
   std::array<int64_t, kMaxRanks> sent = {};
   for (uint32_t to = 0; to < ranks && at < share.end; ++to) {
+    const int64_t room = call.count(to, kVariableOut);
     int64_t received = 0;
     for (uint32_t from = 0; from < ranks; ++from) {
-      const int64_t count = call.counts(to, kRecvCounts)[from];
+      const int64_t count = CountAt(call, to, kRecvCounts, from);
+      const int64_t left = std::min(room - received, sources.count[from] - sent[from]);
+      if (count < 0 || count > left) {
+        return CountsChanged(
+            context, absl::StrCat("rank ", to, " expects ", count, " elements from rank ", from,
+                                  " after ", received, " with room for ", room, ", and rank ", from,
+                                  " has ", sources.count[from] - sent[from], " left to send"));
+      }
       const int64_t begin = std::max(share.begin, at);
       const int64_t end = std::min(share.end, at + count);
       if (begin < end) {
@@ -154,7 +184,9 @@ int32_t AllToAllV(const pto_context* context) {
       sent[from] += count;
     }
   }
-  return 0;
+  if (at >= share.end) return 0;
+  return CountsChanged(context,
+                       absl::StrCat("the ranks send ", sources.total, " elements and expect ", at));
 }
 
 int32_t PlanAllToAll(const pto_launch* launch, pto_plan* plan, char* message, size_t size);
@@ -242,6 +274,10 @@ int32_t PlanAllToAllV(const pto_launch* launch, pto_plan* plan, char* message, s
       known &= check.data(rank, counts) != nullptr;
     }
     if (int32_t refused = check.InPlaceOrApart(rank, kIn, kVariableOut, 0)) return refused;
+    // What is written must not be what says where to write.
+    for (const uint32_t counts : {kSendCounts, kRecvCounts}) {
+      if (int32_t refused = check.Apart(rank, kVariableOut, counts)) return refused;
+    }
     in_place |=
         check.data(rank, kIn) != nullptr && check.data(rank, kIn) == check.data(rank, kVariableOut);
     bytes += static_cast<uint64_t>(check.count(rank, kIn)) * check.element_bytes();

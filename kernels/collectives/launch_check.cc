@@ -95,15 +95,22 @@ int32_t LaunchCheck::HasCounts(uint32_t rank, uint32_t argument) const {
   return CheckDense(rank, argument);
 }
 
+bool LaunchCheck::Overlap(uint32_t rank, uint32_t a, uint32_t b) const {
+  const std::byte* const first = data(rank, a);
+  const std::byte* const second = data(rank, b);
+  // Before the launch nobody knows where they are.
+  if (first == nullptr || second == nullptr) return false;
+  const auto end = [&](uint32_t argument) {
+    return data(rank, argument) +
+           static_cast<size_t>(count(rank, argument)) * DtypeSize(tensor(rank, argument).dtype);
+  };
+  return first < end(b) && second < end(a);
+}
+
 int32_t LaunchCheck::InPlaceOrApart(uint32_t rank, uint32_t in, uint32_t out,
                                     int64_t offset) const {
-  const std::byte* const from = data(rank, in);
-  const std::byte* const to = data(rank, out);
-  // Before the launch nobody knows where they are.
-  if (from == nullptr || to == nullptr) return 0;
-  const auto element = static_cast<int64_t>(element_bytes());
-  if (from + count(rank, in) * element <= to || to + count(rank, out) * element <= from) return 0;
-  if (from == to + offset * element) return 0;
+  if (!Overlap(rank, in, out)) return 0;
+  if (data(rank, in) == data(rank, out) + offset * static_cast<int64_t>(element_bytes())) return 0;
   const absl::string_view in_name = kernel_.arguments[in].name;
   const absl::string_view out_name = kernel_.arguments[out].name;
   return Refuse(absl::StrCat("rank ", rank, ": ", in_name, " and ", out_name, " overlap, and ",
@@ -112,6 +119,12 @@ int32_t LaunchCheck::InPlaceOrApart(uint32_t rank, uint32_t in, uint32_t out,
                                  ? absl::StrCat("where ", out_name, " does")
                                  : absl::StrCat(std::abs(offset), " elements ",
                                                 offset < 0 ? "before " : "into ", out_name)));
+}
+
+int32_t LaunchCheck::Apart(uint32_t rank, uint32_t a, uint32_t b) const {
+  if (!Overlap(rank, a, b)) return 0;
+  return Refuse(absl::StrCat("rank ", rank, ": ", kernel_.arguments[a].name, " and ",
+                             kernel_.arguments[b].name, " overlap"));
 }
 
 int32_t LaunchCheck::AllInPlaceOrApart(uint32_t in, uint32_t out) const {

@@ -82,6 +82,8 @@ class LaunchCheck {
   int32_t InPlaceOrApart(uint32_t rank, uint32_t in, uint32_t out, int64_t offset) const;
   // The same for all ranks, with offset 0.
   int32_t AllInPlaceOrApart(uint32_t in, uint32_t out) const;
+  // That two dense tensors of a rank share no memory, whatever their types are.
+  int32_t Apart(uint32_t rank, uint32_t a, uint32_t b) const;
 
  private:
   static bool IsDense(const pto_tensor& tensor) {
@@ -95,6 +97,8 @@ class LaunchCheck {
   int32_t CheckDense(uint32_t rank, uint32_t argument) const {
     return IsDense(tensor(rank, argument)) ? 0 : RefuseGaps(rank, argument);
   }
+  // Whether memory of two dense tensors is the same, as far as it is known where they are.
+  bool Overlap(uint32_t rank, uint32_t a, uint32_t b) const;
   int32_t RefuseType(uint32_t rank, uint32_t argument) const;
   int32_t RefuseGaps(uint32_t rank, uint32_t argument) const;
 

@@ -17,7 +17,8 @@ pto_tensor DenseTensor(uint32_t dtype, int64_t count, void* data) {
 }
 
 PhaseResult RunPhases(const pto_kernel_info& kernel, const std::vector<RankTensors>& ranks,
-                      const std::vector<int64_t>& scalars, uint32_t block_count) {
+                      const std::vector<int64_t>& scalars, uint32_t block_count,
+                      const std::function<void()>& planned) {
   std::vector<const pto_tensor*> members;
   for (const RankTensors& rank : ranks) members.push_back(rank.data());
   std::vector<pto_scalar> values(scalars.size());
@@ -40,6 +41,13 @@ PhaseResult RunPhases(const pto_kernel_info& kernel, const std::vector<RankTenso
     return result;
   }
 
+  planned();
+  pto_kernel_api api = {};
+  api.struct_size = sizeof api;
+  api.abi_version = PTO_KERNEL_ABI_VERSION;
+  api.set_error = [](const pto_context* call, const char* text) {
+    static_cast<PhaseResult*>(call->engine)->error = text;
+  };
   // Nobody clears it.
   const auto workspace = std::make_unique<std::byte[]>(result.plan.workspace_bytes + 1);
   std::memset(workspace.get(), 0xa5, result.plan.workspace_bytes);
@@ -50,6 +58,8 @@ PhaseResult RunPhases(const pto_kernel_info& kernel, const std::vector<RankTenso
   context.tensor_count = kernel.argument_count;
   context.scalar_count = kernel.scalar_count;
   context.scalars = values.data();
+  context.api = &api;
+  context.engine = &result;
   context.member_count = launch.member_count;
   context.members = members.data();
   context.phase_count = result.plan.phases;

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,12 +20,15 @@ pto_tensor DenseTensor(uint32_t dtype, int64_t count, void* data);
 struct PhaseResult {
   std::string refused;  // what the plan said; empty when it accepted
   pto_plan plan = {};
-  int32_t code = 0;  // of the first call that failed
+  int32_t code = 0;   // of the first call that failed
+  std::string error;  // what that call said
 };
 
 // Asks for the plan, and makes all calls of all phases one after the other, those of the last rank
-// and block first.
-PhaseResult RunPhases(const pto_kernel_info& kernel, const std::vector<RankTensors>& ranks,
-                      const std::vector<int64_t>& scalars, uint32_t block_count = 1);
+// and block first. `planned` is called between the plan and the calls.
+PhaseResult RunPhases(
+    const pto_kernel_info& kernel, const std::vector<RankTensors>& ranks,
+    const std::vector<int64_t>& scalars, uint32_t block_count = 1,
+    const std::function<void()>& planned = [] {});
 
 }  // namespace pto::kernels::collectives

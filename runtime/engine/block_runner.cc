@@ -3,9 +3,11 @@
 #include <vector>
 
 #include "kernels/pto_kernel.h"
+#include "runtime/base/ticks.h"
 #include "runtime/engine/block_state.h"
 #include "runtime/engine/kernel_api.h"
 #include "runtime/engine/services.h"
+#include "runtime/engine/stop_note.h"
 #include "runtime/engine/task_data.h"
 
 namespace pto {
@@ -57,7 +59,13 @@ BlockEnd BlockRunner::CallSlow(Services& services, const BlockTicket& ticket, Bl
   context.member_count = member_count;
   context.members = members.data();
   context.lane = ticket.lane;
-  return CallKernel(kernel, context, state, error);
+  const uint64_t began_ticks = long_task == nullptr ? 0 : Ticks();
+  const BlockEnd end = CallKernel(kernel, context, state, error);
+  if (run.stopping() ||
+      (state.long_task != nullptr && state.long_task->late.load(std::memory_order_acquire))) {
+    StopNote::Leave(state, began_ticks, *error);
+  }
+  return end;
 }
 
 }  // namespace pto

@@ -138,6 +138,7 @@ void Engine::Stop(Run& run, RunState as, absl::Status error) {
         run.errors_.pop_back();
         run.errors_dropped_.fetch_add(1, std::memory_order_relaxed);
       }
+      run.stop_error_ = run.errors_.size();
       run.errors_.push_back(std::move(error));
       run.stop_state_ = as;
       run.stop_.store(true, std::memory_order_release);

@@ -1,7 +1,9 @@
 // Times of runs in the queue, of tasks and of waits.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
 #include "runtime/base/status_matchers.h"
@@ -13,6 +15,7 @@ namespace {
 using ::pto::testing::HasReason;
 using ::pto::testing::KernelBody;
 using ::pto::testing::SlowEngine;
+using ::testing::HasSubstr;
 
 class EngineDeadlineTest : public ::testing::Test {
  protected:
@@ -124,6 +127,27 @@ TEST_F(EngineDeadlineTest, BlocksOfALateTaskDoNotBegin) {
   EXPECT_EQ(run->state(), RunState::kFailed);
   ASSERT_EQ(run->errors().size(), 1u);
   EXPECT_THAT(run->errors()[0], HasReason(reason::kTaskDeadline));
+  EXPECT_THAT(std::string(run->errors()[0].message()),
+              HasSubstr("the task's time of 1us is up in block 1 of 10"));
+}
+
+// Who keeps the others waiting is at fault, though they came first.
+TEST_F(EngineDeadlineTest, ABusyBlockIsNamedBeforeThoseThatWaitForIt) {
+  const KernelBody body = [&](uint32_t, const pto_context& context) -> int32_t {
+    if (context.block_index == 1) Pass(absl::Microseconds(5));
+    return context.api->barrier(&context, PTO_SCOPE_TASK);
+  };
+  std::shared_ptr<pto::Run> run = node_.Start(
+      {{.kernel = "waits", .block_num = 2, .together = true, .timeout_ns = 5000}}, body);
+  node_.RunAll();
+  EXPECT_EQ(run->state(), RunState::kFailed);
+  ASSERT_EQ(run->errors().size(), 1u);
+  EXPECT_THAT(run->errors()[0], HasReason(reason::kTaskDeadline));
+  EXPECT_THAT(std::string(run->errors()[0].message()),
+              HasSubstr("the task's time of 5us is up in block 1 of 2"));
+  EXPECT_THAT(std::string(run->errors()[0].message()),
+              HasSubstr("; block 0 waited for the others at a barrier"));
+  node_.ExpectClean();
 }
 
 TEST_F(EngineDeadlineTest, TasksInTimeLeaveNoTimer) {

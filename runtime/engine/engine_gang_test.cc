@@ -1,8 +1,10 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
 #include <memory>
 #include <set>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -20,6 +22,9 @@ using ::pto::testing::KernelBody;
 using ::pto::testing::MakeTestChips;
 using ::pto::testing::MakeTestGraph;
 using ::pto::testing::TestTask;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Pair;
 
 constexpr int64_t kLong = 3'600'000'000'000;
 
@@ -30,13 +35,15 @@ class EngineGangTest : public ::testing::Test {
     Engine::Options options;
     options.chips = MakeTestChips(clusters_);
     options.clock = &clock_;
+    options.timers = &timers_;
     engine_ = std::make_unique<Engine>(std::move(options));
   }
 
   std::shared_ptr<pto::Run> Start(const std::vector<TestTask>& tasks, KernelBody body,
-                                  int64_t help_ns = 0) {
+                                  int64_t help_ns = 0, int64_t task_timeout_ns = 0) {
     RunSpec spec;
     spec.image = MakeTestGraph(tasks, clusters_, std::move(body));
+    spec.task_timeout_ns = task_timeout_ns;
     std::shared_ptr<pto::Run> run = engine_->Prepare(std::move(spec));
     engine_->Start(run, help_ns);
     return run;
@@ -60,6 +67,7 @@ class EngineGangTest : public ::testing::Test {
 
   const std::vector<uint32_t> clusters_ = {2, 3};
   ManualClock clock_;
+  TimerQueue timers_{clock_};
   std::unique_ptr<Engine> engine_;
 };
 
@@ -78,6 +86,15 @@ TestTask Group(uint32_t blocks, pto_core kind = PTO_AIV) {
   task.block_num = blocks;
   task.members = {1, 0};
   return task;
+}
+
+// That an error tells of rank 1 of a group.
+void ExpectRankOne(const absl::Status& error) {
+  EXPECT_THAT(std::string(error.message()), HasSubstr("on chips/0 core "));
+  EXPECT_THAT(std::string(error.message()), HasSubstr(", rank 1 of 2"));
+  const ErrorDetail detail = GetErrorDetail(error).value_or(ErrorDetail());
+  EXPECT_THAT(detail.metadata, Contains(Pair("rank", "1")));
+  EXPECT_THAT(detail.metadata, Contains(Pair("chip", "chips/0")));
 }
 
 TEST_F(EngineGangTest, BlocksOfAGangHoldTheirCoresFromTheStart) {
@@ -136,9 +153,45 @@ TEST_F(EngineGangTest, OneBadBlockFailsTheGroupOnce) {
   EXPECT_EQ(run->state(), RunState::kFailed);
   EXPECT_EQ(run->counts().failed, 1u);
   EXPECT_EQ(run->counts().skipped, 1u);
-  EXPECT_EQ(run->errors().size(), 2u);
+  ASSERT_EQ(run->errors().size(), 2u);
   EXPECT_THAT(run->errors()[0], HasReason(reason::kKernelFailed));
-  EXPECT_NE(run->errors()[0].message().find("chips/0"), absl::string_view::npos);
+  ExpectRankOne(run->errors()[0]);
+}
+
+TEST_F(EngineGangTest, AStalledMemberIsNamedWhenTheTasksTimeIsUp) {
+  std::shared_ptr<pto::Run> run = Start(
+      {Group(2)},
+      [&](uint32_t, const pto_context& context) {
+        if (context.member_index == 1 && context.block_index == 0) {
+          clock_.Advance(absl::Microseconds(5));
+          timers_.RunDue();
+          EXPECT_EQ(context.api->cancelled(&context), 1);
+        }
+        return 0;
+      },
+      /*help_ns=*/0, /*task_timeout_ns=*/5000);
+  RunAll();
+  EXPECT_EQ(run->state(), RunState::kFailed);
+  ASSERT_EQ(run->errors().size(), 1u);
+  EXPECT_THAT(run->errors()[0], HasReason(reason::kTaskDeadline));
+  EXPECT_THAT(std::string(run->errors()[0].message()),
+              HasSubstr("the task's time of 5us is up in block 0 of 2"));
+  ExpectRankOne(run->errors()[0]);
+}
+
+TEST_F(EngineGangTest, ACancelledGroupSaysWhereItWas) {
+  std::shared_ptr<pto::Run> run;
+  run = Start({Group(2)}, [&](uint32_t, const pto_context& context) {
+    if (context.member_index == 1) Cancel(*run);
+    return 0;
+  });
+  RunAll();
+  EXPECT_EQ(run->state(), RunState::kCancelled);
+  ASSERT_EQ(run->errors().size(), 1u);
+  EXPECT_THAT(run->errors()[0], HasReason(reason::kRunCancelled));
+  EXPECT_THAT(std::string(run->errors()[0].message()),
+              HasSubstr("by the test; task 0: was in block "));
+  ExpectRankOne(run->errors()[0]);
 }
 
 TEST_F(EngineGangTest, WhatFollowsAGroupIsNoMemberOfIt) {

@@ -1,14 +1,19 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
 #include <memory>
 #include <set>
+#include <stdexcept>
+#include <string>
 #include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 #include "runtime/engine/engine.h"
@@ -24,6 +29,9 @@ using ::pto::testing::MakeTestChips;
 using ::pto::testing::MakeTestGraph;
 using ::pto::testing::TestObserver;
 using ::pto::testing::TestTask;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr int64_t kMuch = 1 << 30;  // bytes that are worth a second thread
 
@@ -164,6 +172,22 @@ TEST_F(EngineJointTest, FullWidthTasksWaitForEachOthersCores) {
   EXPECT_EQ(calls.load(), expected);
 }
 
+// What is said beside the text of an error.
+std::string Detail(const absl::Status& error, const std::string& key) {
+  std::string all;
+  for (const auto& [name, value] : GetErrorDetail(error).value_or(ErrorDetail()).metadata) {
+    if (name == key) absl::StrAppend(&all, all.empty() ? "" : " and ", value);
+  }
+  return all;
+}
+void ExpectPlace(const absl::Status& error, const std::string& rank, const std::string& chip,
+                 const std::string& phase) {
+  EXPECT_EQ(Detail(error, "rank"), rank) << error;
+  EXPECT_EQ(Detail(error, "chip"), chip) << error;
+  EXPECT_EQ(Detail(error, "phase"), phase) << error;
+  EXPECT_EQ(Detail(error, "task"), "0") << error;
+}
+
 TEST_F(EngineJointTest, AFailedCallEndsTheTaskBeforeItsNextPhase) {
   MakeEngine(0);
   uint32_t last_phase = 0;
@@ -171,10 +195,10 @@ TEST_F(EngineJointTest, AFailedCallEndsTheTaskBeforeItsNextPhase) {
   TestTask after;
   after.after = {0};
   std::shared_ptr<pto::Run> run =
-      Start({Phased(4, {0, 1}), after}, [&](uint32_t task, const pto_context& context) {
+      Start({Phased(4, {1, 0}), after}, [&](uint32_t task, const pto_context& context) {
         if (task == 1) ++others;
         last_phase = context.phase;
-        return context.phase == 1 && context.member_index == 0 ? 7 : 0;
+        return context.phase == 1 && context.member_index == 1 ? 7 : 0;
       });
   Finish();
   EXPECT_EQ(run->state(), RunState::kFailed);
@@ -182,7 +206,9 @@ TEST_F(EngineJointTest, AFailedCallEndsTheTaskBeforeItsNextPhase) {
   EXPECT_EQ(others, 0u);
   ASSERT_EQ(run->errors().size(), 1u);
   EXPECT_THAT(run->errors()[0], HasReason(reason::kKernelFailed));
-  EXPECT_NE(run->errors()[0].message().find("phase 1 of 4"), std::string::npos) << run->errors()[0];
+  EXPECT_THAT(std::string(run->errors()[0].message()), HasSubstr("on chips/0 core "));
+  EXPECT_THAT(std::string(run->errors()[0].message()), HasSubstr(", rank 1 of 2, phase 1 of 4"));
+  ExpectPlace(run->errors()[0], "1", "chips/0", "1");
 }
 
 TEST_F(EngineJointTest, ACancelledRunLeavesNoCoreBehind) {
@@ -203,20 +229,83 @@ TEST_F(EngineJointTest, ACancelledRunLeavesNoCoreBehind) {
   Finish();
   EXPECT_TRUE(stopped);
   EXPECT_EQ(run->state(), RunState::kCancelled);
+  EXPECT_EQ(run->errors().size(), 1u);
 }
 
-TEST_F(EngineJointTest, ATaskWhoseTimeIsUpSaysSo) {
-  MakeEngine(1);
-  std::shared_ptr<pto::Run> run = Start(
-      {Phased(2, {0, 1})},
-      [&](uint32_t, const pto_context& context) {
-        while (context.api->cancelled(&context) == 0) timers_.RunDue();
-        return 1;
-      },
-      /*task_timeout_ns=*/5'000'000);
+// Alone and with others, whatever a kernel returns that was told to stop.
+TEST_F(EngineJointTest, AStalledRankIsNamedWhenTheTasksTimeIsUp) {
+  for (const int64_t bytes : {int64_t{0}, kMuch}) {
+    for (const int32_t code : {0, 1}) {
+      MakeEngine(2);
+      std::shared_ptr<pto::Run> run = Start(
+          {Phased(3, {0, 2, 1}, 1, bytes)},
+          [&](uint32_t, const pto_context& context) {
+            if (context.phase != 1 || context.member_index != 1) return 0;
+            while (context.api->cancelled(&context) == 0) timers_.RunDue();
+            if (code != 0) context.api->set_error(&context, "gave up");
+            return code;
+          },
+          /*task_timeout_ns=*/5'000'000);
+      Finish();
+      EXPECT_EQ(run->state(), RunState::kFailed);
+      ASSERT_EQ(run->errors().size(), 1u);
+      const absl::Status error = run->errors()[0];
+      EXPECT_THAT(error, HasReason(reason::kTaskDeadline));
+      EXPECT_THAT(std::string(error.message()),
+                  HasSubstr("the task's time of 5ms is up in block 0 of 1 on chips/2 core "));
+      EXPECT_THAT(std::string(error.message()), HasSubstr(", rank 1 of 3, phase 1 of 3"));
+      EXPECT_EQ(absl::StrContains(error.message(), "; gave up"), code != 0) << error;
+      ExpectPlace(error, "1", "chips/2", "1");
+    }
+  }
+}
+
+TEST_F(EngineJointTest, ARunThatIsStoppedSaysWhereItsCollectiveWas) {
+  for (const int64_t bytes : {int64_t{0}, kMuch}) {
+    MakeEngine(2);
+    std::atomic<bool> entered{false};
+    std::shared_ptr<pto::Run> run =
+        Start({Phased(3, {0, 2, 1}, 1, bytes)}, [&](uint32_t, const pto_context& context) {
+          if (context.phase != 2 || context.member_index != 2) return 0;
+          entered = true;
+          while (context.api->cancelled(&context) == 0) {
+          }
+          context.api->set_error(&context, "gave up");
+          return 1;
+        });
+    while (!entered) std::this_thread::yield();
+    engine_->Stop(*run, RunState::kCancelled,
+                  Error(reason::kRunCancelled, "by the test").With("by", "me"));
+    Finish();
+    EXPECT_EQ(run->state(), RunState::kCancelled);
+    ASSERT_EQ(run->errors().size(), 1u);
+    const absl::Status error = run->errors()[0];
+    EXPECT_THAT(error, HasReason(reason::kRunCancelled));
+    EXPECT_THAT(std::string(error.message()),
+                StartsWith("by the test; task 0: was in block 0 of 1 on chips/1 core "));
+    EXPECT_THAT(std::string(error.message()), EndsWith(", rank 2 of 3, phase 2 of 3: gave up"));
+    ExpectPlace(error, "2", "chips/1", "2");
+    EXPECT_EQ(Detail(error, "by"), "me");
+  }
+}
+
+TEST_F(EngineJointTest, WhatIsThrownIsNotLostWithTheRun) {
+  MakeEngine(2);
+  std::atomic<bool> entered{false};
+  std::shared_ptr<pto::Run> run =
+      Start({Phased(1, {0, 1})}, [&](uint32_t, const pto_context& context) -> int32_t {
+        entered = true;
+        while (context.api->cancelled(&context) == 0) {
+        }
+        throw std::runtime_error("oh no");
+      });
+  while (!entered) std::this_thread::yield();
+  engine_->Stop(*run, RunState::kCancelled, Error(reason::kRunCancelled, "by the test"));
   Finish();
-  EXPECT_EQ(run->state(), RunState::kFailed);
-  EXPECT_THAT(run->errors().at(0), HasReason(reason::kTaskDeadline));
+  EXPECT_EQ(run->state(), RunState::kCancelled);
+  ASSERT_EQ(run->errors().size(), 2u);
+  EXPECT_THAT(run->errors()[0], HasReason(reason::kRunCancelled));
+  EXPECT_THAT(run->errors()[1], HasReason(reason::kKernelThrew));
 }
 
 // Plain tasks and joint ones whose ends meet in one task: none of them may be forgotten.

@@ -7,8 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/error.h"
+#include "runtime/base/ticks.h"
 #include "runtime/engine/kernel_api.h"
 #include "runtime/engine/kernel_call.h"
+#include "runtime/engine/stop_note.h"
 #include "runtime/engine/task_data.h"
 #include "runtime/engine/worker.h"
 #include "runtime/graph/plan_check.h"
@@ -163,10 +165,11 @@ bool JointTask::Claim(bool from_end, uint32_t* call) {
   return true;
 }
 
-bool JointTask::stopping() const {
-  return run().stopping() ||
-         (long_task_ != nullptr && long_task_->late.load(std::memory_order_acquire));
+bool JointTask::late() const {
+  return long_task_ != nullptr && long_task_->late.load(std::memory_order_acquire);
 }
+
+bool JointTask::stopping() const { return run().stopping() || late(); }
 
 BlockState JointTask::MakeState(Services& services, const BlockTicket& ticket) const {
   BlockState state;
@@ -181,13 +184,16 @@ BlockState JointTask::MakeState(Services& services, const BlockTicket& ticket) c
 
 bool JointTask::MakeCall(const BlockPlace& place, uint32_t phase, BlockTicket& ticket,
                          BlockState& state, pto_context& context) {
-  if (stopping()) return false;
   ticket.block = place.block;
   ticket.block_end = place.block + 1;
   ticket.core = place.core;
   ticket.chip = place.chip;
   ticket.member = place.member;
   ticket.phase = phase;
+  if (stopping()) {
+    if (late()) StopNote::LeaveNext(ticket, *long_task_);
+    return false;
+  }
   context.block_index = place.block;
   context.chip = place.chip;
   context.core = static_cast<uint32_t>(place.core);
@@ -197,9 +203,15 @@ bool JointTask::MakeCall(const BlockPlace& place, uint32_t phase, BlockTicket& t
   context.phase = phase;
   absl::Status error;
   const pto_kernel_info& kernel = run().image().kernel(task_);
-  if (CallKernel(kernel, context, state, &error) == BlockEnd::kDone) return true;
-  // What a kernel says that saw its cancel flag is no news.
-  if (!stopping()) run().AddError(std::move(error));
+  const uint64_t began_ticks = long_task_ == nullptr ? 0 : Ticks();
+  const BlockEnd end = CallKernel(kernel, context, state, &error);
+  // What a kernel returns that saw its cancel flag is no news, but where it was is.
+  if (stopping()) {
+    StopNote::Leave(state, began_ticks, std::move(error));
+    return false;
+  }
+  if (end == BlockEnd::kDone) return true;
+  run().AddError(std::move(error));
   return false;
 }
 

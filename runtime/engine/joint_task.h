@@ -154,6 +154,7 @@ class JointTask final : public Errand {
     return static_cast<uint32_t>(cursor >> kClaimBits) & kMostCalls;
   }
   static uint32_t claimed(uint64_t cursor) { return claimed_first(cursor) + claimed_last(cursor); }
+  bool late() const;
   bool stopping() const;
 
   uint32_t task_;

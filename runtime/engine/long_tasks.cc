@@ -1,5 +1,7 @@
 #include "runtime/engine/long_tasks.h"
 
+#include <algorithm>
+#include <tuple>
 #include <utility>
 
 namespace pto {
@@ -36,13 +38,30 @@ bool LongTasks::MarkLate(uint32_t task) {
   MutexLock lock(mutex_);
   const auto found = tasks_.find(task);
   if (found == tasks_.end()) return false;
+  LongTask& late = *found->second;
   for (const TaskWaiterLink* waiter = first_; waiter != nullptr; waiter = waiter->next_) {
-    if (waiter->task_ != task) continue;
-    found->second->late_for = waiter->Describe();
-    break;
+    if (waiter->task() != task) continue;
+    if (late.late_waits.empty()) late.late_for = waiter->Describe();
+    late.late_waits.push_back(waiter->ticket_);
   }
-  found->second->late.store(true, std::memory_order_release);
+  late.late.store(true, std::memory_order_release);
   return true;
+}
+
+void LongTasks::NoteLate(LongTask& late, const BlockTicket& ticket, uint64_t began_ticks,
+                         absl::string_view said) {
+  MutexLock lock(mutex_);
+  const bool waited = std::any_of(late.late_waits.begin(), late.late_waits.end(),
+                                  [&ticket](const BlockTicket& waits) {
+                                    return waits.member == ticket.member &&
+                                           waits.block == ticket.block && waits.lane == ticket.lane;
+                                  });
+  const absl::optional<LateCall>& noted = late.late_call;
+  if (noted.has_value() &&
+      std::make_tuple(noted->waited, noted->began_ticks) <= std::make_tuple(waited, began_ticks)) {
+    return;
+  }
+  late.late_call = LateCall{ticket, began_ticks, waited, std::string(said)};
 }
 
 std::vector<TimerQueue::Id> LongTasks::Clear() {
@@ -73,7 +92,7 @@ std::vector<WaitTable::Key> LongTasks::Waits(uint32_t task) const {
   std::vector<WaitTable::Key> keys;
   MutexLock lock(mutex_);
   for (const TaskWaiterLink* waiter = first_; waiter != nullptr; waiter = waiter->next_) {
-    if (task == kAllTasks || waiter->task_ == task) keys.push_back(waiter->key_);
+    if (task == kAllTasks || waiter->task() == task) keys.push_back(waiter->key_);
   }
   return keys;
 }

@@ -147,6 +147,7 @@ class Run : public std::enable_shared_from_this<Run> {
   friend class RunLinker;
   friend class Scheduler;
   friend class Services;
+  friend class StopNote;
   friend class TaskData;
   friend class TaskWaiter;
   friend class Worker;
@@ -222,6 +223,9 @@ class Run : public std::enable_shared_from_this<Run> {
   std::vector<absl::Status> errors_ ABSL_GUARDED_BY(mutex_);
   // What the run ends as when it was stopped.
   RunState stop_state_ ABSL_GUARDED_BY(mutex_) = RunState::kCancelled;
+  // Which of the errors says why, and whether it also says where it met a task.
+  size_t stop_error_ ABSL_GUARDED_BY(mutex_) = SIZE_MAX;
+  bool says_where_ ABSL_GUARDED_BY(mutex_) = false;
   TimerQueue::Id deadline_timer_ ABSL_GUARDED_BY(mutex_) = 0;
   TimerQueue::Id queue_timer_ ABSL_GUARDED_BY(mutex_) = 0;
 

@@ -9,14 +9,6 @@
 namespace pto {
 namespace {
 
-// "task 3 'name': ", with the task's number in the whole run.
-std::string Subject(const GraphImage& image, uint32_t task, uint32_t number) {
-  const absl::string_view name = image.task_name(task);
-  std::string subject = absl::StrCat("task ", number);
-  if (!name.empty()) absl::StrAppend(&subject, " '", name, "'");
-  return absl::StrCat(subject, ": ");
-}
-
 // Bytes from a view's first element to behind its last.
 uint64_t Extent(const pto_tensor& tensor) {
   if (kernels::ElementCount(tensor) == 0) return 0;
@@ -28,8 +20,7 @@ uint64_t Extent(const pto_tensor& tensor) {
 // Calls `use(tensor)` for the tensors of all members until it returns true.
 template <typename Use>
 bool AnyTensor(const GraphImage& image, uint32_t task, Use use) {
-  const ImageDetail* const detail = image.detail(task);
-  const uint32_t members = detail == nullptr ? 1 : detail->member_count;
+  const uint32_t members = TaskData::MemberCount(image, task);
   for (uint32_t member = 0; member < members; ++member) {
     const absl::Span<const uint32_t> args = image.args(task, member);
     if (std::any_of(args.begin(), args.end(), use)) return true;
@@ -110,7 +101,12 @@ std::string TaskData::NameOf(const Run& run, uint32_t task, const void* address)
         "]");
     return true;
   });
-  return found ? name : "memory that is not the task's";
+  return found ? name : std::string(kElsewhere);
+}
+
+uint32_t TaskData::MemberCount(const GraphImage& image, uint32_t task) {
+  const ImageDetail* const detail = image.detail(task);
+  return detail == nullptr ? 1 : detail->member_count;
 }
 
 uint32_t TaskData::NumberOf(const Run& run, uint32_t task) {
@@ -118,42 +114,59 @@ uint32_t TaskData::NumberOf(const Run& run, uint32_t task) {
   return (observer == nullptr ? 0 : observer->first_task()) + task;
 }
 
+std::string TaskData::Subject(const Run& run, uint32_t task) {
+  const absl::string_view name = run.image().task_name(task);
+  std::string subject = absl::StrCat("task ", NumberOf(run, task));
+  if (!name.empty()) absl::StrAppend(&subject, " '", name, "'");
+  return absl::StrCat(subject, ": ");
+}
+
+std::string TaskData::Place(const BlockTicket& ticket) {
+  const GraphImage& image = ticket.run->image();
+  std::string place =
+      absl::StrCat("block ", ticket.block, " of ", image.tasks()[ticket.task].block_num,
+                   " on chips/", Chip(image, ticket.task, ticket.member), " core ", ticket.core);
+  const uint32_t members = MemberCount(image, ticket.task);
+  if (members > 1) absl::StrAppend(&place, ", rank ", ticket.member, " of ", members);
+  if (ticket.phase_count > 0) {
+    absl::StrAppend(&place, ", phase ", ticket.phase, " of ", ticket.phase_count);
+  }
+  return place;
+}
+
+absl::string_view TaskData::KernelName(const BlockTicket& ticket) {
+  const GraphImage& image = ticket.run->image();
+  if (ticket.lane == 0) return image.kernel(ticket.task).name;
+  return image.kernel_info(image.detail(ticket.task)->vector_kernels[ticket.lane - 1]).name;
+}
+
+void TaskData::AddPlace(const BlockTicket& ticket, Error* error) {
+  const GraphImage& image = ticket.run->image();
+  error->With("rank", ticket.member)
+      .With("phase", ticket.phase)
+      .With("task", NumberOf(*ticket.run, ticket.task))
+      .With("task_name", image.task_name(ticket.task))
+      .With("kernel", KernelName(ticket))
+      .With("block", ticket.block)
+      .With("chip", absl::StrCat("chips/", Chip(image, ticket.task, ticket.member)));
+  // Some tasks have none.
+  if (ticket.kind != static_cast<pto_core>(0)) error->With("core", ticket.core);
+}
+
 Error TaskData::BlockError(const Reason& reason, const BlockTicket& ticket, absl::string_view what,
                            absl::string_view text) {
-  const GraphImage& image = ticket.run->image();
-  const uint32_t number = NumberOf(*ticket.run, ticket.task);
-  const uint32_t chip = Chip(image, ticket.task, ticket.member);
-  const ImageDetail* const detail = ticket.lane == 0 ? nullptr : image.detail(ticket.task);
-  const absl::string_view kernel =
-      detail == nullptr ? image.kernel(ticket.task).name
-                        : image.kernel_info(detail->vector_kernels[ticket.lane - 1]).name;
-  std::string message =
-      absl::StrCat(Subject(image, ticket.task, number), "kernel '", kernel, "' ", what,
-                   " in block ", ticket.block, " of ", image.tasks()[ticket.task].block_num,
-                   " on chips/", chip, " core ", ticket.core);
-  const uint32_t members = image.blocks(ticket.task) / image.tasks()[ticket.task].block_num;
-  if (members > 1) absl::StrAppend(&message, ", rank ", ticket.member, " of ", members);
-  if (ticket.phase_count > 0) {
-    absl::StrAppend(&message, ", phase ", ticket.phase, " of ", ticket.phase_count);
-  }
-  if (!text.empty()) absl::StrAppend(&message, ": ", text);
-  return Error(reason, message)
-      .With("rank", ticket.member)
-      .With("phase", ticket.phase)
-      .With("task", number)
-      .With("task_name", image.task_name(ticket.task))
-      .With("kernel", kernel)
-      .With("block", ticket.block)
-      .With("chip", absl::StrCat("chips/", chip))
-      .With("core", ticket.core);
+  Error error(reason,
+              absl::StrCat(Subject(*ticket.run, ticket.task), "kernel '", KernelName(ticket), "' ",
+                           what, " in ", Place(ticket), text.empty() ? "" : ": ", text));
+  AddPlace(ticket, &error);
+  return error;
 }
 
 Error TaskData::TaskError(const Reason& reason, const Run& run, uint32_t task,
                           absl::string_view text) {
   const GraphImage& image = run.image();
-  const uint32_t number = NumberOf(run, task);
-  return Error(reason, absl::StrCat(Subject(image, task, number), text))
-      .With("task", number)
+  return Error(reason, absl::StrCat(Subject(run, task), text))
+      .With("task", NumberOf(run, task))
       .With("task_name", image.task_name(task))
       .With("kernel", image.kernel(task).name)
       .With("chip", absl::StrCat("chips/", image.tasks()[task].chip));

@@ -55,25 +55,38 @@ class TaskData {
   static uint32_t Chip(const GraphImage& image, uint32_t task, uint32_t member) {
     return member == 0 ? image.tasks()[task].chip : image.members(*image.detail(task))[member];
   }
+  // On how many chips a task is.
+  static uint32_t MemberCount(const GraphImage& image, uint32_t task);
   // Whether all of the tensor's memory is that of buffers that the task uses.
   static bool Owns(const Run& run, uint32_t task, const pto_tensor& tensor);
 
   // Whether the task is to run at all. Without a predicate it is.
   static bool PredicateHolds(const Run& run, uint32_t task);
 
-  // "'buffer'[3]" for the element of a tensor of the task at that address.
+  // "'buffer'[3]" for the element of a tensor of the task at that address; kElsewhere when it is in
+  // none.
+  static constexpr absl::string_view kElsewhere = "memory that is not the task's";
   static std::string NameOf(const Run& run, uint32_t task, const void* address);
 
   // The task's number in the whole run, of which this may be a segment.
   static uint32_t NumberOf(const Run& run, uint32_t task);
 
-  // An error of one block: "task 3 'name': kernel 'k' WHAT in block 0 of 4 on chips/1 core 7:
-  // TEXT".
+  // "task 3 'name': ", with that number.
+  static std::string Subject(const Run& run, uint32_t task);
+  // "block 0 of 4 on chips/1 core 7", and rank and phase of one that has several.
+  static std::string Place(const BlockTicket& ticket);
+  // Says the same beside the text of an error, and which task and kernel it was.
+  static void AddPlace(const BlockTicket& ticket, Error* error);
+
+  // An error of one block: "task 3 'name': kernel 'k' WHAT in PLACE: TEXT".
   static Error BlockError(const Reason& reason, const BlockTicket& ticket, absl::string_view what,
                           absl::string_view text);
   // The same for a task as a whole, or one without blocks.
   static Error TaskError(const Reason& reason, const Run& run, uint32_t task,
                          absl::string_view text);
+
+ private:
+  static absl::string_view KernelName(const BlockTicket& ticket);
 };
 
 }  // namespace pto

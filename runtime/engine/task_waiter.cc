@@ -13,9 +13,8 @@ namespace pto {
 TaskWaiter::TaskWaiter(Services& services, const BlockTicket& ticket, const SignalWord& signal,
                        pto_compare compare, int64_t value, std::shared_ptr<AsyncCopy> copy)
     : Waiter(signal, compare, value),
-      TaskWaiterLink(ticket.task),
+      TaskWaiterLink(ticket),
       services_(services),
-      ticket_(ticket),
       copy_(std::move(copy)) {
   key_ = services.waits().NewKey(*this);
 }
@@ -80,20 +79,31 @@ void TaskWaiter::OnEnd(WaitEnd end) {
 }
 
 std::string TaskWaiter::Describe() const {
-  const std::string what =
-      copy_ != nullptr
-          ? copy_->Describe()
-          : absl::StrCat(TaskData::NameOf(*ticket_.run, ticket_.task, signal().address), " ",
-                         CompareText(compare()), " ", value(), ", had ", signal().Load());
-  return absl::StrCat("block ", ticket_.block, " waited for ", what);
+  const Run& run = *ticket_.run;
+  const std::string rank =
+      TaskData::MemberCount(run.image(), ticket_.task) == 1
+          ? ""
+          : absl::StrCat(" of rank ", ticket_.member, " on chips/", ticket_.chip);
+  return absl::StrCat("block ", ticket_.block, rank, " waited for ", DescribeSignal());
+}
+
+std::string TaskWaiter::DescribeSignal() const {
+  if (copy_ != nullptr) return copy_->Describe();
+  const Run& run = *ticket_.run;
+  const std::string name = TaskData::NameOf(run, ticket_.task, signal().address);
+  if (name == TaskData::kElsewhere && (run.image().tasks()[ticket_.task].traits & kTaskGang) != 0) {
+    return "the others at a barrier";
+  }
+  return absl::StrCat(name, " ", CompareText(compare()), " ", value(), ", had ", signal().Load());
 }
 
 absl::Status TaskWaiter::TimedOut() const {
   const Run& run = *ticket_.run;
   const std::string time = absl::FormatDuration(absl::Nanoseconds(timeout_ns_));
-  Error error = TaskData::TaskError(reason::kWaitTimeout, run, ticket_.task,
-                                    absl::StrCat(Describe(), " after ", time));
-  error.With("block", ticket_.block).With("timeout", time);
+  const std::string text = absl::StrCat(Describe(), " after ", time);
+  Error error(reason::kWaitTimeout, absl::StrCat(TaskData::Subject(run, ticket_.task), text));
+  TaskData::AddPlace(ticket_, &error);
+  error.With("timeout", time);
   if (copy_ == nullptr) {
     error.With("signal", TaskData::NameOf(run, ticket_.task, signal().address))
         .With("have", signal().Load())

@@ -39,9 +39,9 @@ class TaskWaiter : public Waiter, public TaskWaiterLink {
   virtual WaitNote::Kind kind() const = 0;
 
   Services& services_;
-  const BlockTicket ticket_;
 
  private:
+  std::string DescribeSignal() const;
   void OnEnd(WaitEnd end) final;
   void Show(int64_t now_ns);
 

@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 #include "runtime/base/error.h"
 #include "runtime/base/failpoint.h"
 #include "runtime/base/ticks.h"
 #include "runtime/engine/async_copy.h"
+#include "runtime/engine/stop_note.h"
 #include "runtime/engine/task_data.h"
 #include "runtime/engine/task_waiter.h"
 #include "runtime/engine/thread_host.h"
@@ -161,6 +161,7 @@ BlockEnd Worker::CallSlow(Services& services, const BlockTicket& ticket, BlockHo
   if (services.scheduler().trace() != nullptr) services.scheduler().trace()->OnStart(ticket);
   // A task whose time is up does not begin its other blocks.
   if (long_task != nullptr && long_task->late.load(std::memory_order_acquire)) {
+    StopNote::LeaveNext(ticket, *long_task);
     return BlockEnd::kFailed;
   }
   const BlockEnd end = BlockRunner::CallSlow(services, ticket, host, long_task, error);
@@ -309,11 +310,7 @@ void Worker::EndSlow(uint32_t task, bool failed, int64_t start_ns) {
       if (ticket_.kind == 0) ticket_.core = static_cast<int32_t>(ended->core.load());
     }
     if (ended->late.load(std::memory_order_acquire)) {
-      const std::string time = absl::FormatDuration(absl::Nanoseconds(ended->timeout_ns));
-      std::string text = absl::StrCat("the task's time of ", time, " is up");
-      if (!ended->late_for.empty()) absl::StrAppend(&text, "; ", ended->late_for);
-      run.AddError(
-          TaskData::TaskError(reason::kTaskDeadline, run, task, text).With("timeout", time));
+      run.AddError(StopNote::TimeIsUp(run, task, *ended));
       failed = true;
     }
   }

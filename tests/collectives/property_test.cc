@@ -29,28 +29,29 @@ struct Launch {
   std::shared_ptr<pto::Run> run;
 };
 
-class CollectivesPropertyTest : public ::testing::TestWithParam<uint32_t> {
+class CollectivesTest : public ::testing::Test {
  protected:
-  CollectivesPropertyTest() {
+  explicit CollectivesTest(uint32_t chips) : chips_(chips) {
     Engine::Options options;
-    options.chips = MakeTestChips(std::vector<uint32_t>(kChips, 2));
+    options.chips = MakeTestChips(std::vector<uint32_t>(chips, 2));
     options.timers = &timers_;
     options.executors = 2;
     engine_ = std::make_unique<Engine>(std::move(options));
   }
 
-  Launch Prepare(uint64_t seed) {
+  Launch Prepare(uint64_t seed, uint32_t cases, const std::string& long_kernel = "") {
     Launch launch;
     RandomGraph::Options options;
-    options.chips = kChips;
-    options.cases = kCases;
+    options.chips = chips_;
+    options.cases = cases;
+    options.long_kernel = long_kernel;
     launch.graph = std::make_unique<RandomGraph>(seed, options);
     EXPECT_EQ(launch.graph->refused(), "");
     if (!launch.graph->refused().empty()) return launch;
     RunSpec spec;
     spec.image = launch.graph->Build().value();
     RunSlots slots;
-    for (uint32_t chip = 0; chip < kChips; ++chip) {
+    for (uint32_t chip = 0; chip < chips_; ++chip) {
       const std::vector<std::byte>& bytes = launch.graph->initial()[chip];
       launch.memory.push_back(engine_->chips()[chip].memory->Allocate(bytes.size()).value());
       std::memcpy(launch.memory.back()->data(), bytes.data(), bytes.size());
@@ -69,8 +70,19 @@ class CollectivesPropertyTest : public ::testing::TestWithParam<uint32_t> {
     EXPECT_EQ(launch.graph->Compare(memory), "");
   }
 
+  void ExpectIdle() {
+    for (uint32_t chip = 0; chip < chips_; ++chip) EXPECT_EQ(CoresLeftBusy(*engine_, chip), 0u);
+  }
+
+  const uint32_t chips_;
   TimerQueue timers_{Clock::Real()};
   std::unique_ptr<Engine> engine_;
+};
+
+class CollectivesPropertyTest : public CollectivesTest,
+                                public ::testing::WithParamInterface<uint32_t> {
+ protected:
+  CollectivesPropertyTest() : CollectivesTest(kChips) {}
 };
 
 TEST_P(CollectivesPropertyTest, AgreesWithThePlainReference) {
@@ -79,7 +91,7 @@ TEST_P(CollectivesPropertyTest, AgreesWithThePlainReference) {
     for (uint32_t i = 0; i < kAtOnce && !HasFailure(); ++i) {
       const uint64_t seed = (uint64_t{GetParam()} * kWaves + wave) * kAtOnce + i;
       SCOPED_TRACE("seed " + std::to_string(seed));
-      launches.push_back(Prepare(seed));
+      launches.push_back(Prepare(seed, kCases));
     }
     if (HasFailure()) break;
     for (const Launch& launch : launches) engine_->Start(launch.run);
@@ -90,10 +102,33 @@ TEST_P(CollectivesPropertyTest, AgreesWithThePlainReference) {
       Check(launches[i]);
     }
   }
-  for (uint32_t chip = 0; chip < kChips; ++chip) EXPECT_EQ(CoresLeftBusy(*engine_, chip), 0u);
+  ExpectIdle();
 }
 
 INSTANTIATE_TEST_SUITE_P(Parts, CollectivesPropertyTest, ::testing::Range(0u, kParts));
+
+// Messages so long that they are written past the caches, which is code of its own: one for each
+// collective that has it.
+class LongCollectivesTest : public CollectivesTest,
+                            public ::testing::WithParamInterface<const char*> {
+ protected:
+  LongCollectivesTest() : CollectivesTest(4) {}
+};
+
+TEST_P(LongCollectivesTest, AgreesWithThePlainReference) {
+  const Launch launch = Prepare(/*seed=*/1, /*cases=*/1, GetParam());
+  if (HasFailure()) return;
+  engine_->Start(launch.run);
+  ASSERT_TRUE(engine_->WaitIdle(absl::Seconds(60)));
+  Check(launch);
+  ExpectIdle();
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, LongCollectivesTest,
+                         ::testing::Values("all_reduce", "reduce", "reduce_scatter", "broadcast",
+                                           "all_gather", "scatter", "gather", "send_recv",
+                                           "all_to_all", "all_to_all_v"),
+                         [](const auto& kernel) { return std::string(kernel.param); });
 
 }  // namespace
 }  // namespace pto::testing

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "comm/long_copy.h"
 #include "kernels/builtin_kernels.h"
 #include "kernels/dtype.h"
 #include "runtime/base/status_macros.h"
@@ -24,6 +25,12 @@ constexpr uint64_t kMostBytes = 160 << 10;
 
 bool IsReduction(const std::string& kernel) {
   return kernel == "all_reduce" || kernel == "reduce" || kernel == "reduce_scatter";
+}
+
+// How many elements a collective writes on all ranks, for each of those that Place is told.
+uint64_t Written(const std::string& kernel, uint64_t ranks) {
+  if (kernel == "reduce" || kernel == "send_recv") return 1;
+  return kernel == "all_gather" || kernel == "all_to_all" ? ranks * ranks : ranks;
 }
 
 GraphTarget Target(uint32_t chips) {
@@ -51,8 +58,9 @@ RandomGraph::RandomGraph(uint64_t seed, const Options& options)
 
 void RandomGraph::AddCase() {
   Case next;
-  if (done_.empty() || !Chance(30) || !Continue(done_[Random(done_.size())], &next)) {
-    next = Choose();
+  if (done_.empty() || !options_.long_kernel.empty() || !Chance(30) ||
+      !Continue(done_[Random(done_.size())], &next)) {
+    next = options_.long_kernel.empty() ? Choose() : ChooseLong();
   }
   const absl::Status added = AddTask(next);
   if (!added.ok()) {
@@ -63,14 +71,34 @@ void RandomGraph::AddCase() {
   done_.push_back(std::move(next));
 }
 
+std::vector<uint32_t> RandomGraph::ChooseChips(uint32_t count) {
+  std::vector<uint32_t> chips(options_.chips);
+  std::iota(chips.begin(), chips.end(), 0);
+  std::shuffle(chips.begin(), chips.end(), random_);
+  chips.resize(count);
+  return chips;
+}
+
+RandomGraph::Case RandomGraph::ChooseLong() {
+  Case next;
+  next.kernel = options_.long_kernel;
+  // No more memory than it takes.
+  const uint32_t ranks =
+      Written(next.kernel, 2) == 1 ? 2 : 2 + static_cast<uint32_t>(Random(options_.chips - 1));
+  next.chips = ChooseChips(ranks);
+  // Plain loops take so long for each element, whatever its size.
+  next.dtype = Chance(50) ? PTO_F64 : PTO_I64;
+  const uint64_t least = comm::kStreamBytes / kernels::DtypeSize(next.dtype);
+  Place(&next, false,
+        static_cast<int64_t>(least / Written(next.kernel, ranks) + 1 + Random(1000)) | 1);
+  return next;
+}
+
 RandomGraph::Case RandomGraph::Choose() {
   Case next;
   next.kernel = kKernels[Random(std::size(kKernels))];
   const uint32_t ranks = 1 + static_cast<uint32_t>(Random(options_.chips));
-  next.chips.resize(options_.chips);
-  std::iota(next.chips.begin(), next.chips.end(), 0);
-  std::shuffle(next.chips.begin(), next.chips.end(), random_);
-  next.chips.resize(ranks);
+  next.chips = ChooseChips(ranks);
   next.dtype = 1 + static_cast<uint32_t>(Random(IsReduction(next.kernel) ? 12 : 13));
   constexpr int64_t kLimits[] = {1, 2, 40, 40, 40, 40, 40, 40, 300, 300, 300, 300, 3000, 30'000};
   auto count =
@@ -114,7 +142,10 @@ void RandomGraph::Place(Case* next, bool reuse_in, int64_t count) {
   const auto op = [&] { return 1 + static_cast<int64_t>(Random(4)); };
   int64_t root = -1;
   if (kernel == "all_reduce") {
-    next->scalars = {op(), static_cast<int64_t>(Random(5)), static_cast<int64_t>(Random(2))};
+    // The other algorithms write to the caches, however long it is.
+    const uint64_t algorithms = options_.long_kernel.empty() ? 5 : 1;
+    next->scalars = {op(), static_cast<int64_t>(Random(algorithms)),
+                     static_cast<int64_t>(Random(2))};
   } else if (kernel == "reduce") {
     next->scalars = {op(), root = rank()};
   } else if (kernel == "reduce_scatter") {
@@ -136,7 +167,9 @@ void RandomGraph::Place(Case* next, bool reuse_in, int64_t count) {
   const bool to_parts = kernel == "all_to_all" || kernel == "all_gather" || kernel == "gather";
   const int64_t in_count = from_parts ? count * ranks : count;
   const int64_t out_count = to_parts ? count * ranks : count;
-  const uint32_t in_place = Chance(30) ? 100 : Chance(20) ? 50 : 0;
+  uint32_t in_place = Chance(30) ? 100 : Chance(20) ? 50 : 0;
+  // What is written in place is in the caches already.
+  if (!options_.long_kernel.empty()) in_place = 0;
   for (int64_t r = 0; r < ranks; ++r) {
     const uint32_t chip = next->chips[static_cast<size_t>(r)];
     // Where one place is all that counts, the others may have nothing.
@@ -172,14 +205,17 @@ void RandomGraph::Place(Case* next, bool reuse_in, int64_t count) {
 void RandomGraph::PlaceCounts(Case* next, int64_t count) {
   const size_t ranks = next->chips.size();
   std::vector<std::vector<int64_t>> counts(ranks, std::vector<int64_t>(ranks));
+  const bool is_long = !options_.long_kernel.empty();
   for (auto& row : counts) {
     for (int64_t& sent : row) {
       sent = Chance(30)
                  ? 0
                  : static_cast<int64_t>(Random(static_cast<uint64_t>(2 * count) / ranks + 2));
     }
+    // Whatever the others are.
+    if (is_long) row[Random(ranks)] = count;
   }
-  const bool in_place = Chance(30);
+  const bool in_place = !is_long && Chance(30);
   for (size_t r = 0; r < ranks; ++r) {
     int64_t sent = static_cast<int64_t>(Random(3));
     int64_t received = static_cast<int64_t>(Random(3));

@@ -24,6 +24,8 @@ class RandomGraph {
     uint32_t chips = 16;
     uint32_t cases = 25;
     uint32_t max_blocks = 3;
+    // When set, all cases are this kernel, and so long that what it writes goes past the caches.
+    std::string long_kernel = {};
   };
 
   RandomGraph(uint64_t seed, const Options& options);
@@ -70,6 +72,9 @@ class RandomGraph {
 
   void AddCase();
   Case Choose();
+  Case ChooseLong();
+  // Some of the chips, in any order.
+  std::vector<uint32_t> ChooseChips(uint32_t count);
   // Other collectives may go on with what it left.
   bool Continue(const Case& before, Case* next);
   void Place(Case* next, bool reuse_in, int64_t count);
