@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
+#include "client/client.h"
 #include "gtest/gtest.h"
 #include "runtime/base/status_matchers.h"
 #include "tests/harness/daemon_process.h"
@@ -323,6 +325,60 @@ TEST(RestartTest, EventsOfAnotherBootAreNotMistakenForThese) {
   Watch any_boot(api, request);
   EXPECT_FALSE(any_boot.Next(&batch));
   EXPECT_THAT(any_boot.End(), HasReason(reason::kSessionUnknown));
+}
+
+// Half of them by the library, which reconnects by itself, half without it; the daemon is once
+// stopped and once killed.
+TEST(RestartTest, AHundredWatchesAllLearnOfIt) {
+  constexpr int kWatches = 100;
+  DaemonProcess daemon;
+  Api& api = daemon.api();
+  for (const bool stop : {true, false}) {
+    const std::string boot_id = GetNode(api).boot_id();
+    std::deque<std::unique_ptr<Watch>> raw;
+    std::deque<v1::WatchEventsRequest> resume;
+    absl::StatusOr<Client> client = Client::Connect(daemon.address());
+    ASSERT_THAT(client, IsOk());
+    std::deque<pto::Session> sessions;
+    std::deque<EventStream> streams;
+    v1::EventBatch batch;
+    for (int i = 0; i < kWatches / 2; ++i) {
+      // Ten for each session.
+      if (i % 10 == 0) {
+        sessions.push_back(client->CreateSession().value());
+        ASSERT_THAT(sessions.back().Submit(Noops(3))->Wait(), IsOk());
+      }
+      streams.push_back(sessions.back().Watch().value());
+      ASSERT_THAT(streams.back().Next(), IsOk());
+      raw.push_back(std::make_unique<Watch>(api, After(sessions.back().name())));
+      ASSERT_TRUE(raw.back()->Next(&batch)) << raw.back()->End();
+      resume.push_back(After(sessions.back().name(), batch.through_sequence()));
+      resume.back().set_boot_id(boot_id);
+    }
+    if (stop) {
+      daemon.Stop();
+    } else {
+      daemon.Kill();
+    }
+    for (const std::unique_ptr<Watch>& watch : raw) {
+      while (watch->Next(&batch)) {
+      }
+      EXPECT_EQ(watch->End().code(), absl::StatusCode::kUnavailable);
+    }
+    daemon.Restart();
+    for (const v1::WatchEventsRequest& request : resume) {
+      Watch again(api, request);
+      EXPECT_FALSE(again.Next(&batch));
+      EXPECT_THAT(again.End(), HasReason(reason::kBootIdChanged));
+    }
+    for (EventStream& stream : streams) {
+      // What it had not read yet comes first, if it has come before.
+      absl::StatusOr<absl::optional<v1::EventBatch>> next = stream.Next();
+      while (next.ok() && next->has_value()) next = stream.Next();
+      EXPECT_THAT(next, HasReason(reason::kBootIdChanged));
+    }
+    EXPECT_EQ(resume.size() + streams.size(), static_cast<size_t>(kWatches));
+  }
 }
 
 }  // namespace

@@ -1,12 +1,18 @@
 // Chips that are one session's alone.
 
 #include <signal.h>
+#include <sys/wait.h>
 
+#include <fstream>
+#include <iterator>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "absl/types/optional.h"
 #include "client/client.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -132,6 +138,63 @@ TEST_F(LeaseTest, ATurnThatDoesNotComeInTimeIsSaid) {
       daemon_.address(), {"--timeout", "500ms", "chips", "lease", "-n", "1", "--", "true"});
   EXPECT_EQ(result.exit_code, 4);
   EXPECT_THAT(result.err, HasSubstr("CLIENT_TIMEOUT"));
+}
+
+TEST_F(LeaseTest, CommandsThatWaitGetTheirTurnsInOrder) {
+  absl::StatusOr<Client> client = Client::Connect(daemon_.address());
+  ASSERT_THAT(client, IsOk());
+  absl::StatusOr<Session> holder = client->CreateSession();
+  ASSERT_THAT(holder, IsOk());
+  ASSERT_THAT(holder->LeaseChips(2, absl::ZeroDuration()), IsOk());
+  const std::string go = daemon_.directory() + "/go";
+  // Says that it has chips and which, and keeps them until it may go.
+  const auto start = [&](const std::string& name, const std::string& count) {
+    Process::Options options;
+    options.command = {
+        Runfile("client/ptoctl/ptoctl"),
+        "--address",
+        daemon_.address(),
+        "chips",
+        "lease",
+        "-n",
+        count,
+        "--",
+        "sh",
+        "-c",
+        absl::StrCat("echo has $PTOD_CHIPS; until [ -e ", go, " ]; do sleep 0.01; done; exit 5")};
+    options.out = daemon_.directory() + "/" + name + ".out";
+    options.err = daemon_.directory() + "/" + name + ".err";
+    return std::make_unique<Process>(options);
+  };
+  const auto said = [&](const std::string& file) {
+    std::ifstream stream(daemon_.directory() + "/" + file);
+    return std::string(std::istreambuf_iterator<char>(stream), {});
+  };
+  const std::unique_ptr<Process> first = start("first", "2");
+  EXPECT_TRUE(Eventually([&] {
+    return absl::StrContains(said("first.err"), "waiting for 2 chips, 0 others are first");
+  }));
+  const std::unique_ptr<Process> second = start("second", "1");
+  EXPECT_TRUE(Eventually([&] {
+    return absl::StrContains(said("second.err"), "waiting for 1 chips, 1 others are first");
+  }));
+  EXPECT_EQ(said("first.out"), "");
+
+  ASSERT_THAT(holder->Close(), IsOk());
+  EXPECT_TRUE(Eventually([&] { return said("first.out") == "has 0-1\n"; })) << said("first.err");
+  // The second one is next, and sees that.
+  EXPECT_TRUE(Eventually([&] {
+    return absl::StrContains(said("second.err"), "waiting for 1 chips, 0 others are first");
+  }));
+  EXPECT_EQ(said("second.out"), "");
+  WriteFile(go, "");
+  for (Process* const process : {first.get(), second.get()}) {
+    const absl::optional<int> status = process->Wait(absl::Seconds(30));
+    ASSERT_TRUE(status.has_value());
+    EXPECT_TRUE(WIFEXITED(*status) && WEXITSTATUS(*status) == 5) << *status;
+  }
+  EXPECT_EQ(said("second.out"), "has 0\n");
+  EXPECT_FALSE(IsLeased(0));
 }
 
 TEST_F(LeaseTest, WhenItIsKilledTheChipsAreFreeAfterAWhile) {

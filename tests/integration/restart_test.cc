@@ -1,33 +1,22 @@
-// What a daemon with a state directory still knows when it was killed or stopped and started
-// again: every run that it accepted has one answer, and none is executed twice.
+// What a daemon with a state directory still knows when it was killed and started again: every run
+// that it accepted has one answer, and none is executed twice.
 
-#include <signal.h>
 #include <sys/resource.h>
 
-#include <algorithm>
-#include <atomic>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
-#include <map>
-#include <random>
 #include <string>
-#include <thread>
-#include <vector>
+#include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "client/client.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/status/grpc_status.h"
-#include "proto/status/status_proto.h"
 #include "runtime/base/status_matchers.h"
 #include "tests/harness/daemon_process.h"
-#include "tests/harness/runfile.h"
-#include "tests/harness/sanitizer.h"
+#include "tests/integration/lifecycle.h"
+#include "tests/integration/restart_testing.h"
 #include "tests/integration/watch.h"
 #include "tests/integration/world.h"
 
@@ -37,42 +26,6 @@ namespace {
 using RunStub = v1::RunService::Stub;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
-
-// A daemon that remembers.
-class RestartTest : public ::testing::Test {
- protected:
-  Api& api() { return daemon_.api(); }
-
-  void KillAndRestart() {
-    daemon_.Kill();
-    daemon_.Restart();
-  }
-
-  // A session of this id; in a new boot one may have it again.
-  std::string CreateSession(const std::string& id) {
-    v1::CreateSessionRequest request;
-    request.set_session_id(id);
-    request.mutable_ttl()->set_seconds(300);
-    const auto session = Call(*api().session, &v1::SessionService::Stub::CreateSession, request);
-    EXPECT_THAT(session, IsOk());
-    return absl::StrCat("sessions/", id);
-  }
-
-  std::vector<std::string> JournalFiles() const {
-    std::vector<std::string> files;
-    for (const auto& entry : std::filesystem::directory_iterator(state_)) {
-      if (entry.path().filename().string().starts_with("journal-")) files.push_back(entry.path());
-    }
-    std::sort(files.begin(), files.end());
-    return files;
-  }
-
-  const Directory directory_;
-  const std::string state_ = directory_.path() + "/state";
-  DaemonProcess daemon_{{"--sim-chips=1", "--state-dir=" + state_}};
-};
-
-absl::Status ErrorOf(const v1::Run& run) { return StatusFromProto(run.error()); }
 
 // ---- what is known of a run
 
@@ -358,188 +311,6 @@ TEST_F(RestartTest, AFullDiskRefusesRunsUntilThereIsRoom) {
   EXPECT_EQ(WaitForRun(api(), session + "/runs/refused").state(), v1::Run::SUCCEEDED);
   KillAndRestart();
   EXPECT_EQ(GetRun(api(), spin).state(), v1::Run::CANCELLED);
-}
-
-// ---- under load
-
-// Clients that submit as fast as they can, and what they were told.
-class Load {
- public:
-  struct Told {
-    v1::SubmitRunRequest request;
-    bool accepted = false;
-    v1::Run::State state = v1::Run::STATE_UNSPECIFIED;  // the last that was told
-  };
-
-  Load(Api& api, std::vector<std::string> sessions, int round)
-      : sessions_(std::move(sessions)), told_(sessions_.size()) {
-    for (size_t i = 0; i < sessions_.size(); ++i) {
-      threads_.emplace_back([this, &api, i, round] { Run(api, i, round); });
-    }
-  }
-
-  // Waits until all have noticed that the daemon is gone.
-  std::vector<Told> Finish() {
-    for (std::thread& thread : threads_) thread.join();
-    std::vector<Told> all;
-    for (std::vector<Told>& told : told_) all.insert(all.end(), told.begin(), told.end());
-    return all;
-  }
-
-  uint64_t accepted() const { return accepted_.load(); }
-
- private:
-  void Run(Api& api, size_t client, int round) {
-    for (int i = 0;; ++i) {
-      Told told;
-      // Some are still running when the daemon goes.
-      told.request =
-          SubmitRequest(sessions_[client], i % 7 == 3 ? Spin(absl::Milliseconds(5)) : Noops(1),
-                        absl::StrCat("run-", round, "-", i));
-      v1::SubmitRunRequest request = told.request;
-      if (i % 3 == 0) request.mutable_wait()->set_seconds(50);
-      const auto run = Call(*api.run, &RunStub::SubmitRun, request);
-      if (run.ok()) {
-        told.accepted = true;
-        told.state = run->state();
-        ++accepted_;
-      }
-      told_[client].push_back(told);
-      if (!run.ok()) return;
-    }
-  }
-
-  const std::vector<std::string> sessions_;
-  std::atomic<uint64_t> accepted_{0};
-  std::vector<std::vector<Told>> told_;
-  std::vector<std::thread> threads_;
-};
-
-bool IsOver(v1::Run::State state) {
-  return state == v1::Run::SUCCEEDED || state == v1::Run::FAILED || state == v1::Run::CANCELLED;
-}
-
-int Restarts() {
-  int restarts = kAddressSanitizer ? 10 : 100;
-  if (const char* text = std::getenv("PTOD_RESTARTS")) {
-    EXPECT_TRUE(absl::SimpleAtoi(text, &restarts));
-  }
-  return restarts;
-}
-
-TEST_F(RestartTest, KilledAtAnyTimeEveryAcceptedRunHasOneAnswerAndOneExecution) {
-  constexpr int kClients = 4;
-  std::mt19937 random(::testing::UnitTest::GetInstance()->random_seed() + 1);
-  std::map<std::string, std::string> answers;  // of all boots so far
-  std::vector<std::string> names;
-  uint64_t accepted = 0;
-  uint64_t lost = 0;
-  const size_t open_files = daemon_.OpenFiles();
-  for (int round = 0; round < Restarts(); ++round) {
-    std::vector<std::string> sessions;
-    for (int i = 0; i < kClients; ++i) {
-      // Half of them come back under the same id.
-      sessions.push_back(CreateSession(i % 2 == 0 ? absl::StrCat("same-", i)
-                                                  : absl::StrCat("round-", round, "-", i)));
-    }
-    MakeBuffer(api(), sessions[0], "held", 1 << 20);
-    Load load(api(), sessions, round);
-    // Some time after something was accepted, so that there is something to lose.
-    const uint64_t enough = 1 + random() % 100;
-    EXPECT_TRUE(Eventually([&] { return load.accepted() >= enough; }));
-    daemon_.Kill();
-    const std::vector<Load::Told> told = load.Finish();
-    daemon_.Restart();
-    // Nothing of the former boot is left but its journal, in one file.
-    EXPECT_EQ(GetChip(api(), 0).memory_used_bytes(), 0u);
-    EXPECT_EQ(GetNode(api()).session_count(), 0u);
-    EXPECT_TRUE(Eventually([&] { return daemon_.OpenFiles() <= open_files; }));
-    EXPECT_THAT(JournalFiles(), SizeIs(1));
-    for (const Load::Told& one : told) {
-      const std::string name = absl::StrCat(one.request.parent(), "/runs/", one.request.run_id());
-      v1::GetRunRequest request;
-      request.set_name(name);
-      const auto now = Call(*api().run, &RunStub::GetRun, request);
-      // What was not answered may have been accepted; then it has an answer too.
-      if (!now.ok() && !one.accepted) {
-        EXPECT_THAT(now, HasReason(reason::kSessionEnded)) << name;
-        continue;
-      }
-      ASSERT_THAT(now, IsOk()) << name;
-      EXPECT_TRUE(IsOver(now->state())) << name;
-      if (IsOver(one.state)) {
-        EXPECT_EQ(now->state(), one.state) << name;
-      } else if (now->state() != v1::Run::SUCCEEDED) {
-        EXPECT_THAT(ErrorOf(*now), HasReason(reason::kDaemonRestarted)) << name;
-        ++lost;
-      }
-      const auto again = Call(*api().run, &RunStub::SubmitRun, one.request);
-      ASSERT_THAT(again, IsOk()) << name;
-      EXPECT_EQ(again->DebugString(), now->DebugString());
-      answers[name] = now->DebugString();
-      names.push_back(name);
-      ++accepted;
-    }
-    // Answers do not change with later boots.
-    for (int i = 0; i < 20 && !names.empty(); ++i) {
-      const std::string& name = names[random() % names.size()];
-      EXPECT_EQ(GetRun(api(), name).DebugString(), answers[name]);
-    }
-    // All those requests have executed nothing.
-    EXPECT_EQ(GetChip(api(), 0).completed_tasks(), 0u);
-  }
-  std::cout << "restarts: " << Restarts() << ", accepted runs: " << accepted
-            << ", of which not ended when the daemon was killed: " << lost << "\n";
-  EXPECT_GT(accepted, 0u);
-  // One that stops in order takes along what killed ones had left.
-  daemon_.Stop();
-  EXPECT_FALSE(std::filesystem::exists(daemon_.socket_path()));
-  EXPECT_FALSE(std::filesystem::exists(daemon_.socket_path() + ".mem"));
-  EXPECT_THAT(JournalFiles(), SizeIs(1));
-}
-
-TEST_F(RestartTest, KilledWhileItStartsItStartsAgain) {
-  constexpr int kKills = kAddressSanitizer ? 10 : 40;
-  std::mt19937 random(::testing::UnitTest::GetInstance()->random_seed() + 1);
-  const std::string session = MakeSession(api());
-  const std::string run = Submit(api(), session, Noops(1), "before").name();
-  v1::Run before = WaitForRun(api(), run);
-  before.clear_as_of_sequence();
-  const absl::Time start = absl::Now();
-  KillAndRestart();
-  const absl::Duration whole = absl::Now() - start;
-  daemon_.Kill();
-  for (int i = 0; i < kKills; ++i) {
-    Process::Options options;
-    options.command = {Runfile("daemon/ptod"), "--listen=" + daemon_.address()};
-    options.command.insert(options.command.end(), daemon_.flags().begin(), daemon_.flags().end());
-    options.out = options.err = daemon_.directory() + "/killed";
-    Process process(options);
-    // Half way or so it serves, or not yet.
-    absl::SleepFor(whole * std::uniform_real_distribution<double>(0, 1)(random));
-    process.Signal(SIGKILL);
-    ASSERT_TRUE(process.Wait(absl::Seconds(30)).has_value());
-  }
-  daemon_.Restart();
-  EXPECT_EQ(GetRun(api(), run).DebugString(), before.DebugString());
-  EXPECT_THAT(JournalFiles(), SizeIs(1));
-  EXPECT_EQ(GetNode(api()).session_count(), 0u);
-}
-
-TEST_F(RestartTest, StoppedUnderLoadNothingIsLost) {
-  std::vector<std::string> sessions;
-  for (int i = 0; i < 4; ++i) sessions.push_back(MakeSession(api()));
-  Load load(api(), sessions, 0);
-  EXPECT_TRUE(Eventually([&] { return load.accepted() >= 50; }));
-  daemon_.Stop();
-  const std::vector<Load::Told> told = load.Finish();
-  daemon_.Restart();
-  for (const Load::Told& one : told) {
-    if (!one.accepted) continue;
-    const v1::Run run =
-        GetRun(api(), absl::StrCat(one.request.parent(), "/runs/", one.request.run_id()));
-    EXPECT_EQ(run.state(), v1::Run::SUCCEEDED) << run.DebugString();
-  }
 }
 
 }  // namespace
