@@ -276,7 +276,7 @@ class OpenLoad {
       writer_ = api_.run->StreamRun(&context_, &run_);
       Begin();
       while (!commit_.load()) {
-        ASSERT_TRUE(writer_->Write(Block()));
+        ASSERT_TRUE(writer_->Write(Block())) << writer_->Finish().error_message();
         ++blocks_;
       }
       End(static_cast<uint64_t>(blocks_) * kBlockTasks);
@@ -313,8 +313,13 @@ class OpenLoad {
   }
   v1::StreamRunRequest Block() const {
     v1::StreamRunRequest request;
-    request.mutable_block()->add_kernels("noop");
-    request.mutable_block()->add_chips("chips/0");
+    if (blocks_.load() == 0) {
+      // Known to all that follow.
+      request.mutable_block()->add_kernels("noop");
+      request.mutable_block()->add_chips("chips/0");
+    }
+    request.mutable_block()->mutable_tasks()->set_first_task(
+        static_cast<uint32_t>(blocks_.load() * kBlockTasks));
     for (int i = 0; i < kBlockTasks; ++i) request.mutable_block()->mutable_tasks()->add_kernel(0);
     return request;
   }
