@@ -23,6 +23,7 @@ using internal::Deadline;
 using internal::Retry;
 
 constexpr int kPageSize = 1000;
+constexpr uint64_t kStructurePage = 10'000;  // tasks
 
 // Fetches all pages of a list: at most `limit` items, or all when that is zero.
 template <typename Item, typename Service, typename Request, typename Response>
@@ -205,7 +206,6 @@ absl::StatusOr<v1::Graph> Client::GetGraph(absl::string_view name, absl::Duratio
 absl::StatusOr<v1::Graph> Client::GetGraphStructure(absl::string_view name, uint64_t max_tasks,
                                                     absl::Duration timeout) {
   if (max_tasks == 0) max_tasks = std::numeric_limits<uint64_t>::max();
-  constexpr uint64_t kPage = 10'000;
   const Deadline deadline = core_->DeadlineOf(timeout);
   v1::GetGraphRequest request;
   request.set_name(std::string(name));
@@ -214,7 +214,7 @@ absl::StatusOr<v1::Graph> Client::GetGraphStructure(absl::string_view name, uint
   while (true) {
     const uint64_t have = static_cast<uint64_t>(all.kernel_size());
     request.set_first_task(have);
-    request.set_max_tasks(static_cast<uint32_t>(std::min(kPage, max_tasks - have)));
+    request.set_max_tasks(static_cast<uint32_t>(std::min(kStructurePage, max_tasks - have)));
     PTO_ASSIGN_OR_RETURN(v1::Graph graph, core_->Call("GetGraph", core_->transport().run,
                                                       &v1::RunService::Stub::PrepareAsyncGetGraph,
                                                       request, deadline, Retry::kOnce));
@@ -241,6 +241,48 @@ absl::StatusOr<v1::Run> Client::GetRun(absl::string_view name, absl::Duration ti
   request.set_name(std::string(name));
   return core_->Call("GetRun", core_->transport().run, &v1::RunService::Stub::PrepareAsyncGetRun,
                      request, core_->DeadlineOf(timeout), Retry::kOnce);
+}
+
+absl::StatusOr<v1::RunGraph> Client::GetRunGraph(absl::string_view name, uint64_t max_tasks,
+                                                 absl::Duration timeout) {
+  if (max_tasks == 0) max_tasks = std::numeric_limits<uint64_t>::max();
+  const Deadline deadline = core_->DeadlineOf(timeout);
+  v1::GetRunGraphRequest request;
+  request.set_name(std::string(name));
+  v1::RunGraph all;
+  while (true) {
+    const v1::GraphStructure& known = all.structure();
+    const auto have = static_cast<uint64_t>(known.kernel_size());
+    request.set_first_task(have == 0 ? 0 : known.first_task() + have);
+    request.set_max_tasks(static_cast<uint32_t>(std::min(kStructurePage, max_tasks - have)));
+    PTO_ASSIGN_OR_RETURN(v1::RunGraph page,
+                         core_->Call("GetRunGraph", core_->transport().run,
+                                     &v1::RunService::Stub::PrepareAsyncGetRunGraph, request,
+                                     deadline, Retry::kOnce));
+    if (have == 0) {
+      all = page;
+      all.clear_structure();
+    } else {
+      if (page.structure().first_task() > request.first_task()) {
+        // Those in between were forgotten meanwhile. What is returned has no gaps.
+        all.clear_structure();
+        all.clear_blocks();
+      }
+      all.set_task_count(page.task_count());
+      // A block may go on from the page before.
+      for (v1::RunGraph::Block& block : *page.mutable_blocks()) {
+        if (!all.blocks().empty() &&
+            all.blocks(all.blocks_size() - 1).first_task() >= block.first_task()) {
+          continue;
+        }
+        *all.add_blocks() = std::move(block);
+      }
+    }
+    internal::AppendStructure(page.structure(), all.mutable_structure());
+    const auto now = static_cast<uint64_t>(all.structure().kernel_size());
+    const bool is_last = all.structure().first_task() + now >= all.task_count();
+    if (is_last || now >= max_tasks || page.structure().kernel().empty()) return all;
+  }
 }
 
 absl::StatusOr<v1::Run> Client::WaitRun(absl::string_view name, absl::Duration timeout) {

@@ -104,6 +104,10 @@ class Client {
                                                 bool active_only = false, uint64_t limit = 0,
                                                 absl::Duration timeout = kDefaultTimeout);
   absl::StatusOr<v1::Run> GetRun(absl::string_view name, absl::Duration timeout = kDefaultTimeout);
+  // Its tasks, as far as they are known, in full columns: at most so many, or all when that is
+  // zero. Of an open run those before the structure's `first_task` are not.
+  absl::StatusOr<v1::RunGraph> GetRunGraph(absl::string_view name, uint64_t max_tasks = 0,
+                                           absl::Duration timeout = kDefaultTimeout);
   // Returns the run in its final state, or CLIENT_TIMEOUT when it has not ended in time.
   absl::StatusOr<v1::Run> WaitRun(absl::string_view name, absl::Duration timeout = kDefaultTimeout);
   // Returns at once; the run may still be CANCELLING.

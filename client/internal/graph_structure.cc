@@ -1,11 +1,33 @@
 #include "client/internal/graph_structure.h"
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 namespace pto::internal {
+namespace {
+
+// The places of the page's kernels among those of all, which it adds to.
+std::vector<uint32_t> PlacesOf(const v1::GraphStructure& page, v1::GraphStructure* all) {
+  std::vector<uint32_t> places;
+  for (const std::string& kernel : page.kernels()) {
+    const auto found = std::find(all->kernels().begin(), all->kernels().end(), kernel);
+    places.push_back(static_cast<uint32_t>(found - all->kernels().begin()));
+    if (found == all->kernels().end()) all->add_kernels(kernel);
+  }
+  return places;
+}
+
+}  // namespace
 
 void AppendStructure(const v1::GraphStructure& page, v1::GraphStructure* all) {
-  if (all->kernels().empty()) *all->mutable_kernels() = page.kernels();
+  if (all->kernel().empty()) all->set_first_task(page.first_task());
   const int count = page.kernel_size();
-  all->mutable_kernel()->MergeFrom(page.kernel());
+  const std::vector<uint32_t> places = PlacesOf(page, all);
+  // One that is not in the list stays so.
+  for (const uint32_t kernel : page.kernel()) {
+    all->add_kernel(kernel < places.size() ? places[kernel] : kernel);
+  }
   all->mutable_chip()->MergeFrom(page.chip());
   all->mutable_next_count()->MergeFrom(page.next_count());
   all->mutable_next_ahead()->MergeFrom(page.next_ahead());

@@ -45,5 +45,24 @@ TEST(GraphStructureTest, FillsWhatPagesLeaveOut) {
   EXPECT_THAT(all.next_ahead(), ElementsAre(1, 1));
 }
 
+// Pages of an open run have the kernels of the blocks that are known then.
+TEST(GraphStructureTest, PagesWithOtherKernels) {
+  v1::GraphStructure first, second, all;
+  first.set_first_task(40);
+  first.add_kernels("a");
+  first.add_kernels("b");
+  first.add_kernel(1);
+  second.set_first_task(41);
+  second.add_kernels("c");
+  second.add_kernels("b");
+  second.add_kernel(0);
+  second.add_kernel(1);
+  AppendStructure(first, &all);
+  AppendStructure(second, &all);
+  EXPECT_EQ(all.first_task(), 40u);
+  EXPECT_THAT(all.kernels(), ElementsAre("a", "b", "c"));
+  EXPECT_THAT(all.kernel(), ElementsAre(1, 2, 1));
+}
+
 }  // namespace
 }  // namespace pto::internal

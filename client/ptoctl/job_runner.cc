@@ -23,9 +23,6 @@ constexpr absl::Duration kSlice = absl::Milliseconds(200);
 // Tasks that are sent at once to an open run, at least.
 constexpr uint64_t kStreamBlock = 4096;
 
-// The id of a graph that is registered for its trace.
-constexpr char kTracedGraph[] = "job";
-
 std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 bool IsTimeout(const absl::Status& status) {
@@ -182,19 +179,10 @@ absl::StatusOr<v1::Run> JobRunner::Stream(Session& session) {
 
 absl::StatusOr<pto::Run> JobRunner::Submit(Session& session) {
   const pto::RunOptions options = Options();
-  if (!options_.trace.empty() && !options_.packed) {
-    // The structure of a graph is known while it is registered.
-    PTO_ASSIGN_OR_RETURN(const v1::Graph graph, session.Register(kTracedGraph, job_.graph));
-    return session.Launch(graph.name(), options);
-  }
   if (!options_.packed) return session.Submit(job_.graph, options);
   PTO_ASSIGN_OR_RETURN(const std::vector<v1::Kernel> kernels, client_.ListKernels());
   GraphBuilder builder;
   PTO_RETURN_IF_ERROR(job::FillBuilder(job_.graph, kernels, &builder));
-  if (!options_.trace.empty()) {
-    PTO_ASSIGN_OR_RETURN(const v1::Graph graph, session.RegisterPacked(kTracedGraph, builder));
-    return session.Launch(graph.name(), options);
-  }
   return session.SubmitPacked(builder, options);
 }
 

@@ -50,8 +50,8 @@ void AddTraceCommand(Command& runs, Context& context) {
   trace.AddOption("--max-edges", &options->max_edges,
                   "Draw at most so many edges in a .json; 20000 if not said");
   trace.Footer(
-      "Names, kernels and edges are those of the run's graph, while it is "
-      "registered.\n\nExamples:\n"
+      "Of a run that has not ended it shows what its tasks wait for. Names, kernels and edges are "
+      "known of the newest runs, and of those of a graph while it is registered.\n\nExamples:\n"
       "  ptoctl runs trace r1 -o trace.json\n"
       "  ptoctl runs trace sessions/s1/runs/r1 --svg r1.svg --html r1.html");
   trace.Action([&context, options] { return Trace(context, *options); });

@@ -91,13 +91,24 @@ class ChromeWriter {
   void Arguments(const Task& task) {
     absl::StrAppend(&out_, ",\"args\":{\"index\":", task.index, ",\"kernel\":\"",
                     JsonText(task.kernel), "\",\"outcome\":\"",
-                    v1::TaskEvents::Outcome_Name(task.outcome), "\",\"submitted_ns\":0");
+                    task.ended() ? v1::TaskEvents::Outcome_Name(task.outcome) : "UNFINISHED",
+                    "\",\"submitted_ns\":", task.submitted_ns);
     if (task.ready_ns >= 0) absl::StrAppend(&out_, ",\"ready_ns\":", task.ready_ns);
-    absl::StrAppend(&out_, ",\"started_ns\":", task.start_ns, ",\"returned_ns\":", task.returned_ns,
-                    ",\"completed_ns\":", task.end_ns);
+    if (task.ended()) {
+      absl::StrAppend(&out_, ",\"started_ns\":", task.start_ns,
+                      ",\"returned_ns\":", task.returned_ns, ",\"completed_ns\":", task.end_ns);
+    } else {
+      absl::StrAppend(&out_, ",\"phase\":\"", PhaseName(task.phase), "\",\"waits_for\":\"",
+                      JsonText(task.waits_for), "\",\"tasks\":", task.stands_for);
+    }
     if (task.blocks > 1) absl::StrAppend(&out_, ",\"blocks\":", task.blocks);
     if (task.chips.size() > 1) absl::StrAppend(&out_, ",\"chips\":", task.chips.size());
     out_ += '}';
+  }
+
+  static absl::string_view CategoryOf(const Task& task) {
+    if (!task.ended()) return "unfinished";
+    return task.outcome == v1::TaskEvents::FAILED ? "failed" : "task";
   }
 
   void Slices() {
@@ -105,7 +116,7 @@ class ChromeWriter {
       const Task& task = trace_.tasks[slice.task];
       Begin("X", task.name, ProcessOf(slice.chip), ThreadOf(slice.lane), task.start_ns);
       absl::StrAppend(&out_, ",\"dur\":", Micros(task.returned_ns - task.start_ns), ",\"cat\":\"",
-                      task.outcome == v1::TaskEvents::FAILED ? "failed" : "task", "\"");
+                      CategoryOf(task), "\"");
       Arguments(task);
       End();
       slice_of_[{slice.task, slice.chip}] = slice.lane;
@@ -114,7 +125,7 @@ class ChromeWriter {
 
   void Deferred() {
     for (const Task& task : trace_.tasks) {
-      if (!task.ran() || task.returned_ns == task.end_ns) continue;
+      if (!task.shown() || task.returned_ns == task.end_ns) continue;
       for (const auto& [phase, time] :
            {std::pair("b", task.returned_ns), std::pair("e", task.end_ns)}) {
         Begin(phase, absl::StrCat("deferred: ", task.name), ProcessOf(task.chips[0]), 0, time);
@@ -138,7 +149,7 @@ class ChromeWriter {
     for (const auto& [from, to] : trace_.edges) {
       const Task& before = trace_.tasks[from];
       const Task& after = trace_.tasks[to];
-      if (!before.ran() || !after.ran()) continue;
+      if (!before.shown() || !after.shown()) continue;
       if (id++ == options_.max_edges) break;
       // An arrow belongs to the slice that its end lies in.
       const auto [out_process, out_thread] = SliceFor(from, to);
@@ -161,13 +172,23 @@ class ChromeWriter {
                       ",\"deferred\":", load.deferred, "}");
       End();
     }
+    Memory();
+  }
+
+  void Memory() {
     std::set<uint32_t> chips;
     for (const Lane& lane : lanes_.lanes) chips.insert(lane.chip);
-    for (const v1::Chip& chip : trace_.chips) {
-      if (chips.count(chip.index()) == 0) continue;
-      Begin("C", "memory used", ProcessOf(chip.index()), 0, 0);
-      absl::StrAppend(&out_, ",\"args\":{\"bytes\":", chip.memory_used_bytes(), "}");
+    const auto point = [&](const MemoryUse& use, int64_t time_ns) {
+      if (chips.count(use.chip) == 0) return;
+      Begin("C", "memory used", ProcessOf(use.chip), 0, time_ns);
+      absl::StrAppend(&out_, ",\"args\":{\"bytes\":", use.bytes, "}");
       End();
+    };
+    for (size_t i = 0; i < trace_.memory.size(); ++i) {
+      const MemoryUse& use = trace_.memory[i];
+      point(use, use.time_ns);
+      const bool last = i + 1 == trace_.memory.size() || trace_.memory[i + 1].chip != use.chip;
+      if (last && use.time_ns < trace_.end_ns) point(use, trace_.end_ns);
     }
   }
 

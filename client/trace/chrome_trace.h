@@ -18,7 +18,8 @@ struct ChromeOptions {
 //   a process for each chip, a thread for each lane (lanes.h), a complete event for each task,
 //   flows for edges, async events for the time that a task was deferred, and in a process for the
 //   run counters of tasks that were ready, running and deferred. Memory of a chip is a counter of
-//   its process, as it was when the trace was made.
+//   its process, from the run's acceptance to its end. Tasks that have not ended are slices up to
+//   the time when the trace was made, of a category of their own.
 std::string FormatChromeTrace(const RunTrace& trace, const ChromeOptions& options = {});
 
 }  // namespace pto::trace

@@ -16,6 +16,15 @@ namespace {
 // A stream that says nothing for so long has no more.
 constexpr absl::Duration kIdle = absl::Milliseconds(300);
 
+// As many as the daemon tells of at once.
+constexpr uint32_t kMaxUnfinished = 1000;
+
+// Whether a picture is to be had without what was asked for: the daemon keeps tasks for a while
+// only, and an older one does not tell of them.
+bool IsGone(const absl::Status& status) {
+  return ReasonOf(status) == reason::kGraphUnknown.name || absl::IsUnimplemented(status);
+}
+
 absl::Status ReadEvents(Client& client, Sources* sources, absl::Time deadline) {
   const std::string& run = sources->run.name();
   const absl::string_view session_name = absl::string_view(run).substr(0, run.find("/runs/"));
@@ -51,15 +60,16 @@ absl::StatusOr<RunTrace> CollectTrace(Client& client, const std::string& run,
   PTO_ASSIGN_OR_RETURN(sources.chips, client.ListChips());
   PTO_ASSIGN_OR_RETURN(sources.kernels, client.ListKernels());
   PTO_RETURN_IF_ERROR(ReadEvents(client, &sources, deadline));
-  if (!sources.run.graph().empty()) {
-    absl::StatusOr<v1::Graph> graph =
-        client.GetGraphStructure(sources.run.graph(), options.max_tasks, deadline - absl::Now());
-    // It may have been deleted since.
-    if (graph.ok()) {
-      sources.graph = *std::move(graph);
-    } else if (ReasonOf(graph.status()) != reason::kGraphUnknown.name) {
-      return graph.status();
-    }
+  absl::StatusOr<v1::RunGraph> graph =
+      client.GetRunGraph(run, options.max_tasks, deadline - absl::Now());
+  if (graph.ok()) {
+    sources.graph = *std::move(graph);
+  } else if (!IsGone(graph.status())) {
+    return graph.status();
+  }
+  if (!IsFinal(sources.run.state())) {
+    PTO_ASSIGN_OR_RETURN(sources.explained,
+                         client.ExplainRun(run, kMaxUnfinished, deadline - absl::Now()));
   }
   return MakeTrace(sources);
 }

@@ -17,8 +17,8 @@ struct CollectOptions {
 };
 
 // Asks the daemon for what it knows of a run, by its full name: the events of its session from the
-// first on, its graph if that is registered, chips and kernels. Of a run that has not ended: what
-// has happened so far.
+// first on, its tasks if they are still known, chips and kernels. Of a run that has not ended: what
+// has happened so far, and what the tasks do that have not ended.
 absl::StatusOr<RunTrace> CollectTrace(Client& client, const std::string& run,
                                       const CollectOptions& options = {});
 

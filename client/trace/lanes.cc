@@ -30,6 +30,9 @@ std::string NameOf(const RunTrace& trace, const Lane& lane) {
     case Lane::Kind::kControl:
       name = "no core";
       break;
+    case Lane::Kind::kUnfinished:
+      name = "not ended";
+      break;
   }
   if (lane.row > 0) absl::StrAppend(&name, " (", lane.row + 1, ")");
   return name;
@@ -44,18 +47,20 @@ Lanes PlaceTasks(const RunTrace& trace) {
   std::vector<std::pair<Slice, std::pair<Key, uint32_t>>> placed;
   for (uint32_t place = 0; place < trace.tasks.size(); ++place) {
     const Task& task = trace.tasks[place];
-    if (!task.ran()) continue;
+    if (!task.shown()) continue;
     const bool several = task.blocks > 1 || task.chips.size() > 1;
-    const Lane::Kind kind = task.control ? Lane::Kind::kControl
-                            : several    ? Lane::Kind::kSeveral
-                                         : Lane::Kind::kCore;
+    const Lane::Kind kind = !task.ended()  ? Lane::Kind::kUnfinished
+                            : task.control ? Lane::Kind::kControl
+                            : several      ? Lane::Kind::kSeveral
+                                           : Lane::Kind::kCore;
     for (const uint32_t chip : task.chips) {
       const Key key(chip, kind, kind == Lane::Kind::kCore ? task.core : 0);
       std::vector<int64_t>& ends = rows[key];
       uint32_t row = 0;
       while (row < ends.size() && ends[row] > task.start_ns) ++row;
       if (row == ends.size()) ends.push_back(0);
-      ends[row] = task.returned_ns;
+      // One that is deferred goes on, and its line should be its own.
+      ends[row] = task.ended() ? task.returned_ns : task.end_ns;
       placed.push_back({Slice{place, chip, 0}, {key, row}});
     }
   }

@@ -17,7 +17,7 @@ struct Slice {
 
 // One line of the picture. Slices on it do not overlap.
 struct Lane {
-  enum class Kind : uint8_t { kCore, kSeveral, kControl };
+  enum class Kind : uint8_t { kCore, kSeveral, kControl, kUnfinished };
   uint32_t chip = 0;
   Kind kind = Kind::kCore;
   uint32_t core = 0;
@@ -27,7 +27,8 @@ struct Lane {
 
 // Where each task is drawn. A task of one block on one chip is on its core's lane; one of several
 // blocks is on a lane of its chip for such, and on each of its chips when there are several; one
-// that needs no core is on a lane for those. Tasks that never ran are nowhere.
+// that needs no core is on a lane for those, and one that has not ended too: which core it has is
+// not known. Tasks that never ran are nowhere.
 struct Lanes {
   std::vector<Lane> lanes;    // by chip, kind, core and row
   std::vector<Slice> slices;  // by start

@@ -10,15 +10,25 @@ std::vector<Load> CountLoads(const RunTrace& trace, size_t max) {
     changes.push_back({at, ready, running, deferred});
   };
   for (const Task& task : trace.tasks) {
-    if (!task.ran()) continue;
+    if (!task.shown()) continue;
+    const auto count = static_cast<int64_t>(task.stands_for);
+    if (task.phase == Task::Phase::kWaiting) continue;
+    if (task.phase == Task::Phase::kReady) {
+      change(task.start_ns, count, 0, 0);
+      continue;
+    }
     if (task.ready_ns >= 0) {
       change(task.ready_ns, 1, 0, 0);
       change(task.start_ns, -1, 0, 0);
     }
-    change(task.start_ns, 0, 1, 0);
-    change(task.returned_ns, 0, -1, 1);
-    change(task.end_ns, 0, 0, -1);
+    change(task.start_ns, 0, count, 0);
+    // What has not ended goes on to the end of the picture.
+    if (task.phase == Task::Phase::kRunning) continue;
+    change(task.returned_ns, 0, -count, count);
+    if (task.ended()) change(task.end_ns, 0, 0, -count);
   }
+  // So that the last value is drawn up to there.
+  change(trace.end_ns, 0, 0, 0);
   std::sort(changes.begin(), changes.end(),
             [](const Load& a, const Load& b) { return a.time_ns < b.time_ns; });
   std::vector<Load> loads;

@@ -19,6 +19,7 @@ namespace {
 constexpr absl::string_view kColours[] = {"#3366cc", "#109618", "#b36b00", "#990099", "#00808a",
                                           "#a61c3c", "#5a6b00", "#5b3f99", "#8a4b2a", "#4d4d4d"};
 constexpr absl::string_view kFailedColour = "#d00000";
+constexpr absl::string_view kUnfinishedColour = "#777777";
 
 constexpr double kMargin = 8;
 constexpr double kNames = 110;
@@ -141,6 +142,13 @@ class SvgWriter {
     if (task.blocks > 1) absl::StrAppend(&text, ", ", task.blocks, " blocks");
     if (task.chips.size() > 1) absl::StrAppend(&text, ", ", task.chips.size(), " chips");
     if (task.outcome == v1::TaskEvents::FAILED) absl::StrAppend(&text, ", FAILED");
+    if (!task.ended()) {
+      absl::StrAppend(&text, "\nNOT ENDED, ", PhaseName(task.phase), " for at least ",
+                      TimeText(static_cast<double>(task.end_ns - task.start_ns)), "\n",
+                      task.waits_for);
+      if (task.stands_for > 1) absl::StrAppend(&text, "\n", task.stands_for, " tasks");
+      return text;
+    }
     if (task.ready_ns >= 0) {
       absl::StrAppend(&text, "\nready at ", TimeText(static_cast<double>(task.ready_ns)));
     }
@@ -207,6 +215,7 @@ class SvgWriter {
   }
 
   absl::string_view ColourOf(const Task& task) const {
+    if (!task.ended()) return kUnfinishedColour;
     return task.outcome == v1::TaskEvents::FAILED ? kFailedColour : colour_of_.at(task.kernel);
   }
 
@@ -234,7 +243,7 @@ class SvgWriter {
     for (const auto& [from, to] : trace_.edges) {
       const Task& before = trace_.tasks[from];
       const Task& after = trace_.tasks[to];
-      if (!before.ran() || !after.ran()) continue;
+      if (!before.shown() || !after.shown()) continue;
       if (drawn++ == options_.max_edges) break;
       absl::StrAppend(&out_, "<line class=\"edge\" x1=\"", Number(X(before.end_ns)), "\" y1=\"",
                       Number(middle(from, to)), "\" x2=\"", Number(X(after.start_ns)), "\" y2=\"",

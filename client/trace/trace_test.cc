@@ -47,13 +47,12 @@ Sources Small() {
       "core: [24, 0, 0, 25] start_ns: [1000, 2500, 2100, 6000] "
       "duration_ns: [1000, 500, 3000, 9000] deferred_ns: [0, 0, 0, 8000] }")};
   for (int i = 0; i < 3; ++i) {
-    sources.chips.push_back(
-        Proto<v1::Chip>(absl::StrCat("index: ", i, " clusters: 24 memory_used_bytes: ", 100 * i)));
+    sources.chips.push_back(Proto<v1::Chip>(absl::StrCat("index: ", i, " clusters: 24")));
   }
   sources.kernels = {Proto<v1::Kernel>("name: 'kernels/wait' control: true"),
                      Proto<v1::Kernel>("name: 'kernels/add'")};
-  sources.graph = Proto<v1::Graph>(
-      "name: 'sessions/s/graphs/g' task_count: 4 structure { kernels: 'add' kernels: 'wait' "
+  sources.graph = Proto<v1::RunGraph>(
+      "run: 'sessions/s/runs/r' task_count: 4 structure { kernels: 'add' kernels: 'wait' "
       "kernel: [0, 0, 1, 0] name: ['in', 'both \"<&', '', 'out'] chip: [0, 0, 1, 1] "
       "chip_count: [1, 2, 1, 1] member_chip: [0, 1] block_num: [1, 4, 1, 1] "
       "predicated: [false, false, false, false] next_count: [2, 1, 1, 0] next_ahead: [1, 2, 2, 1] "
@@ -99,7 +98,7 @@ TEST(RunTraceTest, SaysWhatIsMissing) {
   EXPECT_EQ(trace.tasks[0].name, "task 0");
   EXPECT_EQ(trace.tasks[0].ready_ns, -1);
   EXPECT_THAT(trace.notes, ElementsAre(HasSubstr("2 events were dropped"),
-                                       HasSubstr("registered graphs"), HasSubstr("not ended")));
+                                       HasSubstr("are not known"), HasSubstr("not ended")));
   const std::string text = FormatChromeTrace(trace);
   ChromeContents contents;
   EXPECT_THAT(CheckChromeTrace(text, &contents), IsOk());
@@ -111,6 +110,91 @@ TEST(RunTraceTest, SaysThatNotAllTasksHaveEvents) {
   Sources sources = Small();
   sources.run.set_tasks_done(40);
   EXPECT_THAT(MakeTrace(sources).notes, ElementsAre(HasSubstr("only 4 have events")));
+}
+
+// Of an open run the first blocks may be forgotten, and others come late.
+TEST(RunTraceTest, TasksThatCameLater) {
+  Sources sources = Small();
+  sources.graph = Proto<v1::RunGraph>(
+      "task_count: 4 structure { first_task: 1 kernels: 'add' kernel: [0, 0, 0] "
+      "name: ['both', '', 'out'] chip: [0, 1, 1] chip_count: [1, 1, 1] block_num: [1, 1, 1] "
+      "predicated: [false, false, false] next_count: [1, 1, 0] next_ahead: [2, 1] } "
+      "blocks { first_task: 0 submitted_ns: 100 } blocks { first_task: 2 submitted_ns: 2400 } "
+      "blocks { first_task: 3 submitted_ns: 5900 }");
+  const RunTrace trace = MakeTrace(sources);
+  EXPECT_EQ(trace.tasks[0].name, "task 0");
+  EXPECT_EQ(trace.tasks[0].submitted_ns, 0);
+  EXPECT_EQ(trace.tasks[0].ready_ns, -1);
+  EXPECT_EQ(trace.tasks[1].name, "both");
+  EXPECT_EQ(trace.tasks[1].submitted_ns, 100);
+  EXPECT_EQ(trace.tasks[2].submitted_ns, 2400);
+  EXPECT_EQ(trace.tasks[2].ready_ns, 2400);
+  // Those that it waits for had ended before it came.
+  EXPECT_EQ(trace.tasks[3].submitted_ns, 5900);
+  EXPECT_EQ(trace.tasks[3].ready_ns, 5900);
+  EXPECT_THAT(trace.edges, ElementsAre(Pair(1, 3), Pair(2, 3)));
+  EXPECT_THAT(trace.notes, ElementsAre("names and edges of tasks 1 to 3 only"));
+  EXPECT_THAT(FormatChromeTrace(trace), HasSubstr("\"submitted_ns\":5900,\"ready_ns\":5900"));
+}
+
+// A run that stands still: one task runs, one is deferred, some are ready, and one waits for them.
+Sources Hung() {
+  Sources sources = Small();
+  sources.run = Proto<v1::Run>(
+      "name: 'sessions/s/runs/r' state: RUNNING tasks_total: 9 tasks_done: 1 "
+      "create_time { seconds: 100 nanos: 999990000 }");
+  sources.events = {Proto<v1::Event>(
+      "sequence: 3 tasks { run: 'sessions/s/runs/r' task: 0 chip: 0 core: 24 start_ns: 1000 "
+      "duration_ns: 1000 }")};
+  sources.graph.clear_structure();
+  sources.explained = Proto<v1::ExplainRunResponse>(
+      "time { seconds: 101 nanos: 10000 } more_blocked: 3 "
+      "blocked { task: 0 kind: KERNEL reason: 'it has ended meanwhile' } "
+      "blocked { task: 1 kind: KERNEL kernel: 'add' task_name: 'long' chip: 'chips/1' "
+      "          reason: 'its kernel runs' age { nanos: 15000 } task_count: 1 } "
+      "blocked { task: 2 kind: SIGNAL kernel: 'add' chip: 'chips/1' reason: 'signal 3' "
+      "          deferred: true age { nanos: 12000 } task_count: 1 } "
+      "blocked { task: 3 kind: CORES kernel: 'add' reason: 'cores' age { nanos: 4000 } "
+      "          task_count: 5 } "
+      "blocked { task: 8 kind: PREDECESSORS kernel: 'add' reason: 'tasks 1 \\\"and\\\" 2' }");
+  return sources;
+}
+
+TEST(RunTraceTest, ShowsWhatHasNotEnded) {
+  const RunTrace trace = MakeTrace(Hung());
+  EXPECT_EQ(trace.end_ns, 20'000);
+  ASSERT_EQ(trace.tasks.size(), 5u);
+  const Task& runs = trace.tasks[1];
+  EXPECT_EQ(runs.name, "long");
+  EXPECT_EQ(runs.phase, Task::Phase::kRunning);
+  EXPECT_EQ(runs.start_ns, 5000);
+  EXPECT_EQ(runs.returned_ns, 20'000);
+  EXPECT_THAT(runs.chips, ElementsAre(1));
+  const Task& deferred = trace.tasks[2];
+  EXPECT_EQ(deferred.phase, Task::Phase::kDeferred);
+  EXPECT_EQ(deferred.returned_ns, 8000);
+  EXPECT_EQ(deferred.end_ns, 20'000);
+  EXPECT_EQ(trace.tasks[3].phase, Task::Phase::kReady);
+  EXPECT_EQ(trace.tasks[4].phase, Task::Phase::kWaiting);
+  EXPECT_THAT(trace.notes, ElementsAre(HasSubstr("are not known"), HasSubstr("3 more tasks"),
+                                       HasSubstr("not ended")));
+  const std::vector<Load> loads = CountLoads(trace, 1000);
+  EXPECT_EQ(loads.back().time_ns, 20'000);
+  EXPECT_EQ(loads.back().ready, 5);
+  EXPECT_EQ(loads.back().running, 1);
+  EXPECT_EQ(loads.back().deferred, 1);
+  std::vector<std::string> lanes;
+  for (const Lane& lane : PlaceTasks(trace).lanes) {
+    lanes.push_back(absl::StrCat(lane.chip, " ", lane.name));
+  }
+  EXPECT_THAT(lanes, ElementsAre("0 AIV 0", "0 not ended", "1 not ended", "1 not ended (2)"));
+  ChromeContents contents;
+  const std::string text = FormatChromeTrace(trace);
+  ASSERT_THAT(CheckChromeTrace(text, &contents), IsOk()) << text;
+  EXPECT_EQ(contents.slices, 5u);
+  EXPECT_EQ(contents.async, 1u);
+  EXPECT_THAT(text, HasSubstr("\"phase\":\"running\",\"waits_for\":\"its kernel runs\""));
+  EXPECT_THAT(FormatSvg(trace), HasSubstr("NOT ENDED, deferred for at least 12 us\nsignal 3"));
 }
 
 TEST(LanesTest, EachKindHasItsPlace) {
@@ -152,6 +236,27 @@ TEST(ChromeTraceTest, IsAsPerfettoWantsIt) {
   EXPECT_EQ(contents.threads, 5u);
   EXPECT_THAT(text, HasSubstr(R"("name":"both \"\u003c&")"));
   EXPECT_THAT(text, HasSubstr(R"("started_ns":6000,"returned_ns":7000,"completed_ns":15000)"));
+}
+
+TEST(ChromeTraceTest, MemoryIsAsItWas) {
+  Sources sources = Small();
+  EXPECT_THAT(FormatChromeTrace(MakeTrace(sources)), Not(HasSubstr("memory used")));
+  sources.run.mutable_create_time()->set_seconds(100);
+  sources.run.mutable_end_time()->set_seconds(100);
+  sources.run.mutable_end_time()->set_nanos(16'000);
+  sources.graph.MergeFrom(Proto<v1::RunGraph>(
+      "memory { chip: 0 used_bytes: 4096 } memory { chip: 0 time_ns: 3000 used_bytes: 8192 } "
+      "memory { chip: 1 used_bytes: 64 }"));
+  const std::string text = FormatChromeTrace(MakeTrace(sources));
+  const auto point = [](int chip, const char* time, uint64_t bytes) {
+    return HasSubstr(absl::StrCat("\"name\":\"memory used\",\"pid\":", chip + 2,
+                                  ",\"tid\":0,\"ts\":", time, ",\"args\":{\"bytes\":", bytes, "}"));
+  };
+  EXPECT_THAT(text, point(0, "0.000", 4096));
+  EXPECT_THAT(text, point(0, "3.000", 8192));
+  EXPECT_THAT(text, point(0, "16.000", 8192));
+  EXPECT_THAT(text, point(1, "0.000", 64));
+  EXPECT_THAT(text, point(1, "16.000", 64));
 }
 
 TEST(ChromeTraceTest, DrawsNoMoreEdgesThanAsked) {

@@ -10,6 +10,20 @@ namespace pto {
 
 static_assert(RunTurn::kShownBefore == RunObserver::kShownBefore);
 
+namespace {
+
+// What images of runs that have ended may take: each alone, and all of a session together
+// (RunTable). As much as a large graph does.
+constexpr KeptGraph::Bounds kBounds = {RunTable::kMaxKeptBytes};
+
+std::shared_ptr<const GraphPart> WholeOf(const Run& run) {
+  const auto whole = std::make_shared<GraphPart>();
+  whole->image = run.shared_image();
+  return whole;
+}
+
+}  // namespace
+
 ImageRun::ImageRun(Options options, Parts parts)
     : RunEntry(std::move(options)), parts_(std::move(parts)) {}
 
@@ -72,6 +86,11 @@ void ImageRun::Stop(RunState as, const absl::Status& error) {
 std::shared_ptr<Run> ImageRun::run() const {
   MutexLock lock(mutex_);
   return run_;
+}
+
+GraphParts ImageRun::graph_parts() const {
+  if (const std::shared_ptr<Run> run = this->run()) return {WholeOf(*run)};
+  return RunEntry::graph_parts();
 }
 
 void ImageRun::Tell() {
@@ -139,6 +158,8 @@ void ImageRun::OnFinished(Run& run) {
   // An entry stays readable for long; the memory that the run used must not stay with it.
   parts_.slots.reset();
   const std::shared_ptr<RegisteredGraph> graph = std::move(parts_.graph);
+  keeps_image_ = (graph == nullptr || graph->image.get() != &run.image()) &&
+                 run.record_level() == RecordLevel::kAll;
   ReleaseRun();
   Waiters waiters;
   bool settle = false;
@@ -188,14 +209,16 @@ void ImageRun::OnPassedLate() {
 
 void ImageRun::Settle() {
   std::shared_ptr<Run> last;  // destroyed without the locks
+  GraphParts dropped;         // likewise
   {
     MutexLock tell_lock(tell_mutex_);
     if (settled_) return;
     settled_ = true;
     {
-      // The image and what the engine kept go now; only the record stays.
+      // What the engine kept goes now; only the record stays, and perhaps the image.
       MutexLock lock(mutex_);
       last = std::move(run_);
+      if (keeps_image_) dropped = Keep(WholeOf(*last), kBounds);
     }
     std::vector<LogEntry> news;
     news.reserve(4);

@@ -49,6 +49,8 @@ class ImageRun final : public RunEntry, public RunObserver {
   void Stop(RunState as, const absl::Status& error) override;
   void Tell() override;
   void TellStall(RunStall stall, absl::Time time) override;
+  // Of one that has ended and was launched as it was registered the graph has them.
+  GraphParts graph_parts() const override;
 
   // The engine's run, or nullptr some time after its end.
   std::shared_ptr<Run> run() const;
@@ -86,6 +88,8 @@ class ImageRun final : public RunEntry, public RunObserver {
   bool settled_ ABSL_GUARDED_BY(tell_mutex_) = false;
 
   std::shared_ptr<Run> run_ ABSL_GUARDED_BY(mutex_);
+  // Nobody else has its image when it has ended, and all its tasks have events.
+  bool keeps_image_ = false;  // written before its end is told
 };
 
 }  // namespace pto

@@ -90,6 +90,24 @@ RunEntry::Waiters RunEntry::MarkEnded(RunState state) {
   return waiters;
 }
 
+GraphParts RunEntry::graph_parts() const {
+  MutexLock lock(mutex_);
+  return kept_ == nullptr ? GraphParts() : kept_->parts();
+}
+
+GraphParts RunEntry::Keep(std::shared_ptr<const GraphPart> part, KeptGraph::Bounds bounds) {
+  if (kept_ == nullptr) kept_ = std::make_unique<KeptGraph>(bounds);
+  GraphParts dropped = kept_->Add(std::move(part));
+  kept_bytes_.store(kept_->bytes(), std::memory_order_relaxed);
+  return dropped;
+}
+
+std::unique_ptr<KeptGraph> RunEntry::TakeKeptGraph() {
+  MutexLock lock(mutex_);
+  kept_bytes_.store(0, std::memory_order_relaxed);
+  return std::move(kept_);
+}
+
 void RunEntry::AppendLast(std::vector<LogEntry> news) {
   if (const std::shared_ptr<Session> session = this->session()) {
     end_sequence_.store(session->log().Append(absl::MakeSpan(news)), std::memory_order_release);

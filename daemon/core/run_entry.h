@@ -8,12 +8,14 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "daemon/core/kept_graph.h"
 #include "daemon/core/quota.h"
 #include "daemon/core/run_record.h"
 #include "daemon/core/run_turn.h"
 #include "daemon/core/stoppable.h"
 #include "daemon/events/event_log.h"
 #include "daemon/graph/digest.h"
+#include "daemon/graph/graph_part.h"
 #include "runtime/base/mutex.h"
 #include "runtime/engine/run.h"
 
@@ -59,6 +61,12 @@ class RunEntry : public RunTurn, public Stoppable, public std::enable_shared_fro
   // Returns true when the waiter will never be called.
   bool RemoveWaiter(uint64_t id);
 
+  // Its tasks, as far as they are known: of an open run the newest, of a run that has ended perhaps
+  // none.
+  virtual GraphParts graph_parts() const;
+  // It has ended, and its tasks are not to be kept any longer. Returns what was.
+  std::unique_ptr<KeptGraph> TakeKeptGraph();
+
   // Tells the session's event log what is new.
   virtual void Tell() = 0;
   // The same, and then that it does not go on, unless it has ended: nothing is told of a run after
@@ -93,6 +101,10 @@ class RunEntry : public RunTurn, public Stoppable, public std::enable_shared_fro
   Waiters MarkEnded(RunState state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Gives the last news to the log.
   void AppendLast(std::vector<LogEntry> news);
+  // Keeps tasks beyond their end, within `bounds`, which are those of the first call. Not when the
+  // run has been told to have ended. Returns what is not kept, as KeptGraph::Add.
+  GraphParts Keep(std::shared_ptr<const GraphPart> part, KeptGraph::Bounds bounds)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable Mutex mutex_;
 
@@ -109,6 +121,8 @@ class RunEntry : public RunTurn, public Stoppable, public std::enable_shared_fro
   std::atomic<uint64_t> end_sequence_{0};  // 0 until the end is in the log
   uint64_t next_waiter_ ABSL_GUARDED_BY(mutex_) = 1;
   Waiters waiters_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<KeptGraph> kept_ ABSL_GUARDED_BY(mutex_);  // nullptr for most runs
+  std::atomic<uint64_t> kept_bytes_{0};                      // of `kept_`; written under mutex_
 };
 
 }  // namespace pto

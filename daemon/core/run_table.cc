@@ -67,15 +67,29 @@ void RunTable::Add(std::shared_ptr<RunEntry> entry) {
   }
 }
 
-void RunTable::OnEnded(RunEntry& entry) {
+std::vector<std::unique_ptr<KeptGraph>> RunTable::OnEnded(RunEntry& entry) {
   (entry.previous_active_ != nullptr ? entry.previous_active_->next_active_ : active_) =
       entry.next_active_;
   if (entry.next_active_ != nullptr) entry.next_active_->previous_active_ = entry.previous_active_;
   ended_.push_back(&entry);
+  if (const uint64_t bytes = entry.kept_bytes_.load(std::memory_order_relaxed); bytes > 0) {
+    kept_.push_back({&entry, bytes});
+    kept_bytes_ += bytes;
+  }
+  std::vector<std::unique_ptr<KeptGraph>> dropped;
+  const auto drop_first = [&] {
+    dropped.push_back(kept_.front().entry->TakeKeptGraph());
+    kept_bytes_ -= kept_.front().bytes;
+    kept_.pop_front();
+  };
+  while (kept_bytes_ > max_kept_bytes_) drop_first();
   while (ended_.size() > max_ended_) {
+    // Events may have the entry longer.
+    if (!kept_.empty() && kept_.front().entry == ended_.front()) drop_first();
     Forget(*ended_.front());
     ended_.pop_front();
   }
+  return dropped;
 }
 
 void RunTable::Forget(const RunEntry& entry) {

@@ -18,7 +18,11 @@ namespace pto {
 // Not thread-safe: its session locks.
 class RunTable {
  public:
-  explicit RunTable(size_t max_ended) : max_ended_(max_ended) {}
+  // What the tasks that are kept of ended runs may take together.
+  static constexpr uint64_t kMaxKeptBytes = uint64_t{128} << 20;
+
+  explicit RunTable(size_t max_ended, uint64_t max_kept_bytes = kMaxKeptBytes)
+      : max_ended_(max_ended), max_kept_bytes_(max_kept_bytes) {}
 
   // nullptr when there is none, or no longer.
   std::shared_ptr<RunEntry> Find(absl::string_view id) const;
@@ -41,8 +45,9 @@ class RunTable {
   OwnId NextOwnId();
 
   void Add(std::shared_ptr<RunEntry> entry);
-  // Keeps it among the newest ended ones.
-  void OnEnded(RunEntry& entry);
+  // Keeps it among the newest ended ones. Returns tasks of ended runs that are no longer kept: to
+  // free them takes time.
+  std::vector<std::unique_ptr<KeptGraph>> OnEnded(RunEntry& entry);
 
   // Newest first, those older than number `before` (0: from the newest).
   std::vector<std::shared_ptr<RunEntry>> List(uint64_t before, size_t limit,
@@ -56,7 +61,14 @@ class RunTable {
   void ForEach(Visitor visitor) const;
   void Forget(const RunEntry& entry);
 
+  // An ended run whose tasks are kept.
+  struct Kept {
+    RunEntry* entry = nullptr;
+    uint64_t bytes = 0;
+  };
+
   const size_t max_ended_;
+  const uint64_t max_kept_bytes_;
   RunEntry* active_ = nullptr;  // a list through the entries
   uint64_t next_number_ = 1;
   uint64_t next_own_ = 1;
@@ -64,6 +76,8 @@ class RunTable {
   absl::flat_hash_map<uint64_t, std::shared_ptr<RunEntry>> own_;
   absl::flat_hash_map<std::string, std::shared_ptr<RunEntry>> chosen_;
   std::deque<const RunEntry*> ended_;  // oldest first; they are in one of the maps
+  std::deque<Kept> kept_;              // oldest first; they are among the ended ones
+  uint64_t kept_bytes_ = 0;            // of all of them
   // Ids that clients chose and whose runs are forgotten.
   absl::flat_hash_set<std::string> used_;
   std::deque<std::string> used_order_;

@@ -10,6 +10,9 @@
 namespace pto {
 namespace {
 
+// What blocks of an open run that are kept may take together.
+constexpr KeptGraph::Bounds kBounds = {uint64_t{16} << 20};
+
 std::string TimeText(int64_t ns) { return absl::FormatDuration(absl::Nanoseconds(ns)); }
 
 }  // namespace
@@ -88,7 +91,8 @@ absl::Status StreamedRun::Append(GraphSegment segment) {
     blocks_.emplace(first_task, std::move(block));
     stopped = stopped_;
     if (!stopped) {
-      waiting_ = Waiting{std::move(segment), std::move(slots)};
+      waiting_ = Waiting{std::move(segment), std::move(slots),
+                         parts_.run.clock->NowNanos() - run_->accepted_ns()};
       busy_ = true;
     }
   }
@@ -123,6 +127,8 @@ void StreamedRun::OnBlockTurn() {
   // Stopped meanwhile; then its block has been ended.
   if (!next.has_value()) return;
   const uint32_t first_task = next->segment.first_task;
+  // Before it can end, and the run with it.
+  if (parts_.run.record_level == RecordLevel::kAll) KeepBlock(*next);
   if (!run_->Append(next->segment, std::move(next->slots))) EndBlock(first_task);
   {
     // Only now: blocks begin one after the other.
@@ -130,6 +136,17 @@ void StreamedRun::OnBlockTurn() {
     busy_ = false;
   }
   TellRoom();
+}
+
+void StreamedRun::KeepBlock(const Waiting& block) {
+  const auto part = std::make_shared<GraphPart>();
+  part->image = block.segment.image;
+  part->first_task = block.segment.first_task;
+  part->submitted_ns = block.came_ns;
+  part->links = block.segment.links;
+  GraphParts dropped;  // destroyed without the lock
+  MutexLock lock(mutex_);
+  if (!ended()) dropped = Keep(part, kBounds);
 }
 
 void StreamedRun::EndBlock(uint32_t first_task, const Run* run) {

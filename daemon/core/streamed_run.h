@@ -91,10 +91,13 @@ class StreamedRun final : public RunEntry, public OpenRunObserver {
   struct Waiting {
     GraphSegment segment;
     std::shared_ptr<const RunSlots> slots;
+    int64_t came_ns = 0;  // after the run's acceptance
   };
 
   void SetDeadlines();
   void OnBlockTurn();
+  // Keeps what is told of the block's tasks.
+  void KeepBlock(const Waiting& block);
   // What the block is behind; nullptr when none waits any more.
   void ShowTurn(const BlockTurn* turn);
   // Takes a block out, if it is there, and lets go of all that it held. `run` is nullptr when it

@@ -295,5 +295,33 @@ TEST_F(StreamedRunTest, ABufferMustBeThereWhenABlockUsesIt) {
   EXPECT_EQ(StateOf(*open.run), RunState::kFailed);
 }
 
+TEST_F(StreamedRunTest, ItsBlocksCanBeLookedAt) {
+  Open open = Begin("r");
+  EXPECT_TRUE(open.run->graph_parts().empty());
+  ASSERT_THAT(open.Add({0, 1}), IsOk());
+  RunAll();
+  clock_.Advance(absl::Seconds(2));
+  ASSERT_THAT(open.Add({0}), IsOk());
+  // Whether its tasks have ended or not.
+  for (const bool ended : {false, true}) {
+    const GraphParts parts = open.run->graph_parts();
+    ASSERT_EQ(parts.size(), 2u);
+    EXPECT_EQ(parts[0]->end_task(), 2u);
+    EXPECT_EQ(parts[0]->submitted_ns, 0);
+    EXPECT_EQ(parts[1]->first_task, 2u);
+    EXPECT_EQ(parts[1]->submitted_ns, 2'000'000'000);
+    EXPECT_EQ(open.run->ended(), ended);
+    open.run->Close();
+    RunAll();
+  }
+  RunTerms quiet;
+  quiet.record_level = RecordLevel::kFailed;
+  open = Begin("quiet", quiet);
+  ASSERT_THAT(open.Add({0}), IsOk());
+  EXPECT_TRUE(open.run->graph_parts().empty());
+  open.run->Close();
+  RunAll();
+}
+
 }  // namespace
 }  // namespace pto

@@ -129,5 +129,89 @@ TEST(StructureTest, BadPages) {
   EXPECT_EQ(GetErrorDetail(status)->field, "max_tasks");
 }
 
+v1::GetRunGraphRequest RunPage(uint64_t first, uint32_t max) {
+  v1::GetRunGraphRequest request;
+  request.set_first_task(first);
+  request.set_max_tasks(max);
+  return request;
+}
+
+// Three blocks of an open run, the first of which is forgotten: tasks 2 and 3, then 4 to 6.
+GraphParts Blocks() {
+  const auto first = std::make_shared<GraphPart>();
+  first->image = Compile(R"(
+    tasks { kernel: "nop" chip: "chips/0" name: "two" }
+    tasks { kernel: "nop" chip: "chips/1" after: "two" })");
+  first->first_task = 2;
+  first->submitted_ns = 10;
+  first->links = {{0, 1}};
+  const auto second = std::make_shared<GraphPart>();
+  second->image = Compile(R"(
+    tensors { name: "x" dtype: F16 }
+    tasks { kernel: "cube" chip: "chips/1" args: "x" }
+    tasks { kernel: "nop" chip: "chips/0" name: "five" }
+    tasks { kernel: "nop" chip: "chips/0" after: "five" })");
+  second->first_task = 4;
+  second->submitted_ns = 20;
+  second->links = {{0, 2}, {1, 0}, {1, 3}, {2, 2}, {2, 2}};
+  return {first, second};
+}
+
+TEST(RunGraphTest, PutsBlocksTogether) {
+  v1::RunGraph graph;
+  ASSERT_THAT(DescribeRunGraph(Blocks(), RunPage(0, 0), &graph), IsOk());
+  EXPECT_EQ(graph.task_count(), 7u);
+  const v1::GraphStructure& structure = graph.structure();
+  EXPECT_EQ(structure.first_task(), 2u);
+  EXPECT_THAT(structure.kernels(), ElementsAre("nop", "cube"));
+  EXPECT_THAT(structure.kernel(), ElementsAre(0, 0, 1, 0, 0));
+  EXPECT_THAT(structure.name(), ElementsAre("two", "", "", "five", ""));
+  EXPECT_THAT(structure.chip(), ElementsAre(0, 1, 1, 0, 0));
+  // Edges within a block and between them, each once; from forgotten tasks none.
+  EXPECT_THAT(structure.next_count(), ElementsAre(3, 1, 0, 1, 0));
+  EXPECT_THAT(structure.next_ahead(), ElementsAre(1, 2, 4, 2, 1));
+  ASSERT_EQ(graph.blocks_size(), 2);
+  EXPECT_EQ(graph.blocks(0).first_task(), 2u);
+  EXPECT_EQ(graph.blocks(1).first_task(), 4u);
+  EXPECT_EQ(graph.blocks(1).submitted_ns(), 20);
+}
+
+TEST(RunGraphTest, PagesOfBlocks) {
+  for (const uint32_t max_tasks : {1u, 2u, 3u}) {
+    for (const uint64_t max_bytes : {1u, 100u, 1u << 20}) {
+      std::vector<uint32_t> next;
+      uint64_t task = 2;
+      while (task < 7) {
+        v1::RunGraph graph;
+        ASSERT_THAT(DescribeRunGraph(Blocks(), RunPage(task, max_tasks), &graph, max_bytes),
+                    IsOk());
+        EXPECT_EQ(graph.structure().first_task(), task);
+        ASSERT_GT(graph.structure().kernel_size(), 0);
+        for (const v1::RunGraph::Block& block : graph.blocks()) {
+          EXPECT_LT(block.first_task(),
+                    task + static_cast<uint64_t>(graph.structure().kernel_size()));
+        }
+        next.insert(next.end(), graph.structure().next_ahead().begin(),
+                    graph.structure().next_ahead().end());
+        task += static_cast<uint64_t>(graph.structure().kernel_size());
+      }
+      EXPECT_THAT(next, ElementsAre(1, 2, 4, 2, 1));
+    }
+  }
+}
+
+TEST(RunGraphTest, PagesThatAreNotThere) {
+  v1::RunGraph graph;
+  ASSERT_THAT(DescribeRunGraph(Blocks(), RunPage(7, 0), &graph), IsOk());
+  EXPECT_THAT(graph.structure().kernel(), IsEmpty());
+  EXPECT_THAT(DescribeRunGraph(Blocks(), RunPage(8, 0), &graph), HasReason(reason::kFieldInvalid));
+  EXPECT_THAT(DescribeRunGraph(Blocks(), RunPage(0, 100'001), &graph),
+              HasReason(reason::kFieldInvalid));
+  // An open run that has no tasks yet.
+  graph.Clear();
+  ASSERT_THAT(DescribeRunGraph({}, RunPage(0, 0), &graph), IsOk());
+  EXPECT_EQ(graph.task_count(), 0u);
+}
+
 }  // namespace
 }  // namespace pto

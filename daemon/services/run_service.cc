@@ -1,5 +1,6 @@
 #include "daemon/services/run_service.h"
 
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -53,6 +54,7 @@ void RunService::Register(rpc::Server& server) {
   server.Unary(&Async::RequestGetGraph, &service_, Handler(this, &RunService::GetGraph));
   server.Unary(&Async::RequestDeleteGraph, &service_, Handler(this, &RunService::DeleteGraph));
   server.Unary(&Async::RequestGetRun, &service_, Handler(this, &RunService::GetRun));
+  server.Unary(&Async::RequestGetRunGraph, &service_, Handler(this, &RunService::GetRunGraph));
   server.Unary(&Async::RequestCancelRun, &service_, Handler(this, &RunService::CancelRun));
   server.Unary(&Async::RequestListRuns, &service_, Handler(this, &RunService::ListRuns));
   server.Unary(&Async::RequestExplainRun, &service_,
@@ -190,6 +192,63 @@ absl::Status RunService::GetRun(const v1::GetRunRequest& request, v1::Run* respo
   return absl::OkStatus();
 }
 
+absl::StatusOr<GraphParts> RunService::FindTasks(const RunEntry& run) {
+  GraphParts parts = run.graph_parts();
+  const RunRecord& record = run.record();
+  if (!parts.empty() || (record.open && !run.ended())) return parts;
+  if (record.graph != nullptr) {
+    PTO_ASSIGN_OR_RETURN(const names::Child child,
+                         names::ParseChild(*record.graph, "graphs", "graph"));
+    PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
+                         node_.sessions().Use(child.session));
+    PTO_ASSIGN_OR_RETURN(const std::shared_ptr<RegisteredGraph> graph,
+                         session->FindGraph(child.id));
+    // Else it is another one of the same name.
+    if (graph->create_time <= record.create_time) {
+      const auto whole = std::make_shared<GraphPart>();
+      whole->image = graph->image;
+      return GraphParts{whole};
+    }
+  }
+  return Error(reason::kGraphUnknown,
+               absl::StrCat("the tasks of ", record.name(),
+                            " are no longer known: only of the "
+                            "newest runs that wrote an event for each of them, and of registered "
+                            "graphs"))
+      .With("run", record.name());
+}
+
+void RunService::AddMemory(const RunEntry& run, const GraphParts& parts,
+                           v1::RunGraph* graph) const {
+  const absl::Time begin = run.record().create_time;
+  const absl::Time end =
+      run.ended() ? begin + absl::Nanoseconds(run.record().total_ns) : absl::InfiniteFuture();
+  std::set<uint32_t> chips;
+  for (const std::shared_ptr<const GraphPart>& part : parts) {
+    chips.insert(part->image->chips().begin(), part->image->chips().end());
+  }
+  for (const uint32_t chip : chips) {
+    for (const UsageHistory::Point& change :
+         node_.engine().chips()[chip].memory->history().Between(begin, end)) {
+      v1::RunGraph::MemoryPoint& point = *graph->add_memory();
+      point.set_chip(chip);
+      point.set_time_ns(absl::ToInt64Nanoseconds(change.time - begin));
+      point.set_used_bytes(change.used);
+    }
+  }
+}
+
+absl::Status RunService::GetRunGraph(const v1::GetRunGraphRequest& request,
+                                     v1::RunGraph* response) {
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<RunEntry> entry, FindRun(request.name()));
+  PTO_ASSIGN_OR_RETURN(const GraphParts parts, FindTasks(*entry));
+  PTO_RETURN_IF_ERROR(DescribeRunGraph(parts, request, response));
+  response->set_run(entry->record().name());
+  if (!entry->record().open) response->clear_blocks();
+  if (request.first_task() == 0) AddMemory(*entry, parts, response);
+  return absl::OkStatus();
+}
+
 void RunService::WaitRun(rpc::UnaryCallPtr<v1::WaitRunRequest, v1::Run> call) {
   absl::StatusOr<absl::Duration> wait = ParseWait(call->request().timeout(), "timeout");
   if (!wait.ok()) return call->Finish(wait.status());
@@ -227,8 +286,12 @@ void RunService::ExplainRun(rpc::UnaryCallPtr<v1::ExplainRunRequest, v1::Explain
   const auto shared =
       std::make_shared<decltype(call)>(std::move(call));  // a function must be copyable
   explainer_.Explain(child->session, child->id, max_tasks,
-                     [shared](absl::StatusOr<v1::ExplainRunResponse> response) {
-                       if (response.ok()) *(*shared)->response() = *std::move(response);
+                     [this, shared](absl::StatusOr<v1::ExplainRunResponse> response) {
+                       if (response.ok()) {
+                         *(*shared)->response() = *std::move(response);
+                         SetTimestamp(node_.clock().WallTime(),
+                                      (*shared)->response()->mutable_time());
+                       }
                        (*shared)->Finish(response.status());
                      });
 }

@@ -36,6 +36,7 @@ class RunService {
   absl::Status DeleteGraph(const v1::DeleteGraphRequest& request,
                            v1::DeleteGraphResponse* response);
   absl::Status GetRun(const v1::GetRunRequest& request, v1::Run* response);
+  absl::Status GetRunGraph(const v1::GetRunGraphRequest& request, v1::RunGraph* response);
   absl::Status CancelRun(const v1::CancelRunRequest& request, v1::Run* response);
   void ExplainRun(rpc::UnaryCallPtr<v1::ExplainRunRequest, v1::ExplainRunResponse> call);
   absl::Status ListRuns(const v1::ListRunsRequest& request, v1::ListRunsResponse* response);
@@ -43,6 +44,10 @@ class RunService {
   GraphLimits Limits() const;
   absl::StatusOr<std::shared_ptr<RunEntry>> Submit(const v1::SubmitRunRequest& request);
   absl::StatusOr<std::shared_ptr<RunEntry>> FindRun(const std::string& name);
+  // GRAPH_UNKNOWN when they are no longer known.
+  absl::StatusOr<GraphParts> FindTasks(const RunEntry& run);
+  // How much memory was in use on the chips while the run was there.
+  void AddMemory(const RunEntry& run, const GraphParts& parts, v1::RunGraph* graph) const;
 
   Node& node_;
   Explainer& explainer_;

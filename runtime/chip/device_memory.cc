@@ -64,6 +64,7 @@ MemoryBlock::~MemoryBlock() {
   if (whole_ != nullptr) return;
   munmap(data_, RoundUp(bytes_));
   owner_->used_bytes_.fetch_sub(RoundUp(bytes_), std::memory_order_relaxed);
+  owner_->NoteUse();
 }
 
 uint32_t MemoryBlock::chip() const { return owner_->chip(); }
@@ -116,6 +117,7 @@ absl::StatusOr<std::shared_ptr<MemoryBlock>> DeviceMemory::Allocate(uint64_t byt
     used_bytes_.fetch_sub(taken, std::memory_order_relaxed);
     return refuse(absl::StrCat("the host refuses: ", std::strerror(error)));
   }
+  NoteUse();
   return std::shared_ptr<MemoryBlock>(
       new MemoryBlock(shared_from_this(), nullptr, static_cast<std::byte*>(data), bytes));
 }

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "runtime/chip/shared_file.h"
+#include "runtime/chip/usage_history.h"
 
 namespace pto {
 
@@ -66,14 +67,21 @@ class DeviceMemory : public std::enable_shared_from_this<DeviceMemory> {
   uint32_t chip() const { return chip_; }
   uint64_t total_bytes() const { return total_bytes_; }
   uint64_t used_bytes() const { return used_bytes_.load(std::memory_order_relaxed); }
+  // Of used_bytes().
+  const UsageHistory& history() const { return history_; }
 
  private:
   friend class MemoryBlock;
   DeviceMemory(uint32_t chip, uint64_t total_bytes) : chip_(chip), total_bytes_(total_bytes) {}
 
+  void NoteUse() {
+    history_.Add([this] { return used_bytes(); });
+  }
+
   const uint32_t chip_;
   const uint64_t total_bytes_;
   std::atomic<uint64_t> used_bytes_{0};
+  UsageHistory history_;
 };
 
 }  // namespace pto

@@ -111,6 +111,9 @@ class Run : public std::enable_shared_from_this<Run> {
   // Only while it is running.
   std::string name() const { return spec_.observer == nullptr ? "" : spec_.observer->name(); }
   const GraphImage& image() const { return *spec_.image; }
+  // For who looks at the image longer than the run is there.
+  const std::shared_ptr<const GraphImage>& shared_image() const { return spec_.image; }
+  RecordLevel record_level() const { return spec_.record_level; }
   RunState state() const { return state_.load(std::memory_order_acquire); }
   Counts counts() const;
   // Times of the engine's clock; 0 while they have not come.

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "runtime/graph/image.h"
+#include "runtime/graph/open_graph.h"
+
+namespace pto {
+
+// Tasks of a run that came together: all of them, or one block of an open run. Never changed.
+struct GraphPart {
+  std::shared_ptr<const GraphImage> image;
+  uint32_t first_task = 0;                // number of the image's first task in the whole
+  int64_t submitted_ns = 0;               // when it came, after the run's acceptance
+  std::vector<GraphSegment::Link> links;  // which of its tasks wait for tasks of earlier parts
+
+  uint64_t end_task() const { return uint64_t{first_task} + image->task_count(); }
+  // About what it takes in memory.
+  uint64_t bytes() const {
+    constexpr uint64_t kObjects = 1024;
+    return image->bytes() + links.size() * sizeof(GraphSegment::Link) + kObjects;
+  }
+};
+
+using GraphParts = std::vector<std::shared_ptr<const GraphPart>>;
+
+}  // namespace pto
