@@ -215,7 +215,8 @@ class Session : public std::enable_shared_from_this<Session> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::shared_ptr<const BoundSlots>> FindSlots(const RunRequest& request) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // CHIP_LEASED when the graph needs a chip that is another session's.
+  // CHIP_LEASED when the graph needs a chip that is another session's, CHIP_UNAVAILABLE when it is
+  // faulty.
   absl::Status CheckLeases(const GraphImage& image) const {
     if (options_.leases == nullptr) return absl::OkStatus();
     return options_.leases->Check(image.chips(), options_.id, options_.lease);

@@ -272,7 +272,6 @@ void Engine::Finish(Run& run) {
     run.ended_ns_.store(clock_.NowNanos(), std::memory_order_release);
     run.state_.store(state, std::memory_order_seq_cst);
   }
-  if (state == RunState::kFailed) failed_runs_.fetch_add(1, std::memory_order_relaxed);
   for (const TimerQueue::Id timer : timers) timers_->Cancel(timer);
   // Look sets its flag and then reads the state: it uses what the run owns only while that is not
   // final. If it may be doing so, that is let go of below, or by it.

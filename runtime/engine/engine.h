@@ -107,8 +107,6 @@ class Engine {
   // Waits of kernels and tasks for signals, copies and barriers. Exact only under no change.
   size_t waiting() const;
 
-  // Runs that have ended as failed.
-  uint64_t failed_runs() const { return failed_runs_.load(std::memory_order_relaxed); }
   uint64_t active_runs() const { return active_count_.load(std::memory_order_acquire); }
   // Waits until no run is active or `timeout` has passed. Returns whether none is.
   bool WaitIdle(absl::Duration timeout);
@@ -168,7 +166,6 @@ class Engine {
   std::atomic<bool> looking_{false};
   std::atomic<Run*> kept_{nullptr};
 
-  std::atomic<uint64_t> failed_runs_{0};
   std::atomic<bool> stopping_{false};
   // Of how many runs the time of their beginning is noted for one.
   static constexpr uint64_t kNoteOneOf = 16;

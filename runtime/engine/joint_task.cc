@@ -121,11 +121,11 @@ absl::Status JointTask::Prepare(LongTask* long_task) {
     return TaskData::TaskError(reason::kArgumentInvalid, run(), task_, refused);
   }
   calls_ = plan_.calls == 0 ? blocks() : std::min(plan_.calls, blocks());
-  if (plan_.phases > kMostPhases || calls_ > kMostCalls) {
+  static_assert(kMaxPlanPhases <= kMostPhases);
+  if (calls_ > kMostCalls) {
     return TaskData::TaskError(
         reason::kArgumentInvalid, run(), task_,
-        absl::StrCat("its kernel plans ", plan_.phases, " phases of ", calls_, " calls; at most ",
-                     kMostPhases, " of ", kMostCalls, " can be made"));
+        absl::StrCat("it has ", calls_, " calls in each phase; at most ", kMostCalls, " can be"));
   }
   if (plan_.workspace_bytes > workspace_bytes_) {
     workspace_bytes_ = 0;
