@@ -43,6 +43,7 @@ std::chrono::nanoseconds ChipMonitor::Ask() {
       samples_[chip].asking = true;
       samples_[chip].asked_ns = node_.clock().NowNanos();
     }
+    node_.engine().AwaitQueue(chip);
     const Engine::ChipUse use = node_.engine().chip_use(chip);
     {
       MutexLock lock(mutex_);

@@ -79,7 +79,7 @@ TEST(WedgedSchedulerTest, ManyCallsWaitForItAndOthersAreAnswered) {
   const std::string release = absl::StrCat(::testing::TempDir(), "/wedged-release");
   std::filesystem::remove(release);
   const DaemonFailpoints failpoints(absl::StrCat("engine.scheduler=hold:", release, "*1"));
-  DaemonProcess daemon({"--sim-chips=1", "--stall-after=200ms", "--metrics-listen=127.0.0.1:0"});
+  DaemonProcess daemon({"--sim-chips=1", "--metrics-listen=127.0.0.1:0"});
   Api& api = daemon.api();
   const std::string session = MakeSession(api);
   const int idle_threads = ServerThreads(daemon);
