@@ -51,6 +51,18 @@ int32_t Hold(const pto_context* context) {
   return context->api->wait(context, &signal, PTO_GE, context->scalars[0].i64, 0);
 }
 
+int32_t Defer(const pto_context* context) {
+  const pto_signal signal = {context->tensors[0].data, context->tensors[0].dtype};
+  return context->api->defer(context, &signal, PTO_GE, context->scalars[0].i64, 0);
+}
+
+int32_t CheckDefer(const pto_tensor* tensors, uint32_t tensor_count, char* message,
+                   size_t message_size) {
+  const Check check{"defer", kHoldArguments, tensors, tensor_count, message, message_size};
+  if (int32_t refused = check.Count()) return refused;
+  return check.OneElement(0);
+}
+
 int32_t CheckHold(const pto_tensor* tensors, uint32_t tensor_count, char* message,
                   size_t message_size) {
   const Check check{"hold", kHoldArguments, tensors, tensor_count, message, message_size};
@@ -118,6 +130,22 @@ constexpr pto_kernel_info kKernels[] = {
         .scalar_count = std::size(kHoldScalars),
         .requires_sync_start = 0,
         .flags = PTO_KERNEL_WAITS,
+        .control = PTO_CONTROL_NONE,
+    },
+    {
+        .struct_size = sizeof(pto_kernel_info),
+        .name = "defer",
+        .description = "Frees each block's core at once; the task ends when signal is at least "
+                       "value.",
+        .function = Defer,
+        .check = CheckDefer,
+        .default_core = PTO_AIV,
+        .arguments = kHoldArguments,
+        .argument_count = std::size(kHoldArguments),
+        .scalars = kHoldScalars,
+        .scalar_count = std::size(kHoldScalars),
+        .requires_sync_start = 0,
+        .flags = 0,
         .control = PTO_CONTROL_NONE,
     },
 };
