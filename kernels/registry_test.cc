@@ -151,12 +151,13 @@ TEST(KernelRegistryTest, TakesAsManyArgumentsAndScalarsAsTheLimits) {
 TEST(BuiltinKernelsTest, AreAllThere) {
   std::vector<std::string> names;
   for (const pto_kernel_info* info : BuiltinKernels().List()) names.push_back(info->name);
-  EXPECT_THAT(names, ElementsAre("add", "all_gather", "all_reduce", "all_to_all", "all_to_all_v",
-                                 "axpy", "barrier", "broadcast", "compare", "copy", "copy_async",
-                                 "fail", "falter", "fill", "gather", "hold", "iota", "join",
-                                 "matmul", "mul", "noop", "notify", "reduce", "reduce_scatter",
-                                 "reduce_sum", "scale", "scale_rows", "scatter", "send_recv",
-                                 "spin", "sub", "sum_rows", "take_rows", "wait", "wait_token"));
+  EXPECT_THAT(names,
+              ElementsAre("add", "all_gather", "all_reduce", "all_to_all", "all_to_all_v", "axpy",
+                          "barrier", "broadcast", "compare", "copy", "copy_async", "defer", "fail",
+                          "falter", "fill", "gather", "hold", "iota", "join", "matmul", "mul",
+                          "noop", "notify", "reduce", "reduce_scatter", "reduce_sum", "scale",
+                          "scale_rows", "scatter", "send_recv", "spin", "sub", "sum_rows",
+                          "take_rows", "wait", "wait_token"));
 }
 
 TEST(BuiltinKernelsTest, DescriptionsAreSentences) {

@@ -58,6 +58,11 @@ int32_t Hold(const pto_context* context) {
   return context->api->wait(context, &signal, PTO_GE, context->scalars[0].i64, 0);
 }
 
+int32_t Defer(const pto_context* context) {
+  const pto_signal signal = {context->tensors[0].data, context->tensors[0].dtype};
+  return context->api->defer(context, &signal, PTO_GE, context->scalars[0].i64, 0);
+}
+
 int32_t CheckSignal(absl::string_view kernel, const pto_tensor* tensors, uint32_t tensor_count,
                     char* message, size_t message_size) {
   const Check check{kernel, kSignalArguments, tensors, tensor_count, message, message_size};
@@ -68,6 +73,11 @@ int32_t CheckSignal(absl::string_view kernel, const pto_tensor* tensors, uint32_
 int32_t CheckHold(const pto_tensor* tensors, uint32_t tensor_count, char* message,
                   size_t message_size) {
   return CheckSignal("hold", tensors, tensor_count, message, message_size);
+}
+
+int32_t CheckDefer(const pto_tensor* tensors, uint32_t tensor_count, char* message,
+                   size_t message_size) {
+  return CheckSignal("defer", tensors, tensor_count, message, message_size);
 }
 
 int32_t CheckFalter(const pto_tensor* tensors, uint32_t tensor_count, char* message,
@@ -180,6 +190,22 @@ constexpr pto_kernel_info kKernels[] = {
         .flags = 0,
         .control = PTO_CONTROL_NONE,
         .plan = PlanFalter,
+    },
+    {
+        .struct_size = sizeof(pto_kernel_info),
+        .name = "defer",
+        .description = "Frees each block's core at once; the task ends when signal is at least "
+                       "value.",
+        .function = Defer,
+        .check = CheckDefer,
+        .default_core = PTO_AIV,
+        .arguments = kSignalArguments,
+        .argument_count = std::size(kSignalArguments),
+        .scalars = kHoldScalars,
+        .scalar_count = std::size(kHoldScalars),
+        .requires_sync_start = 0,
+        .flags = 0,
+        .control = PTO_CONTROL_NONE,
     },
 };
 

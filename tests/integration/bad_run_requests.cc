@@ -157,7 +157,18 @@ std::vector<BadRequest> BadRunRequests() {
        "max_tasks"},
   };
   const std::string explain = "/pto.v1.RunService/ExplainRun";
-  for (const std::string& method : {get, wait, cancel, explain}) {
+  const std::string graph = "/pto.v1.RunService/GetRunGraph";
+  rows.push_back({"tasks behind the last",
+                  graph,
+                  {kept + "first_task: 1000000"},
+                  reason::kFieldInvalid,
+                  "first_task"});
+  rows.push_back({"too many tasks at once",
+                  graph,
+                  {kept + "max_tasks: 100001"},
+                  reason::kFieldInvalid,
+                  "max_tasks"});
+  for (const std::string& method : {get, wait, cancel, explain, graph}) {
     const auto name = [](const std::string& text) { return "name: '" + text + "'"; };
     rows.push_back({"no name", method, {""}, reason::kNameInvalid, "name"});
     rows.push_back({"an id", method, {name("kept-1")}, reason::kNameInvalid, "name"});

@@ -13,6 +13,7 @@
 #include "client/trace/collect.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 #include "tests/harness/daemon_process.h"
 #include "tests/harness/directory.h"
@@ -24,6 +25,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::Pair;
 
 class TraceTest : public ::testing::Test {
  protected:
@@ -69,21 +72,40 @@ TEST_F(TraceTest, OfAJobInEveryForm) {
   EXPECT_THAT(ReadFile(Path("ffn.html")), HasSubstr("</html>"));
 }
 
-TEST_F(TraceTest, AfterwardsAndWithoutAGraph) {
-  const std::string job = Runfile("client/examples/vector_add.json");
+TEST_F(TraceTest, Afterwards) {
+  const std::string job = Runfile("client/examples/ffn.txtpb");
   const ProgramResult submitted = Ptoctl({"runs", "submit", job, "--detach", "-q"});
   ASSERT_EQ(submitted.exit_code, 0) << submitted.err;
   const std::string run(absl::StripAsciiWhitespace(submitted.out));
   ASSERT_EQ(Ptoctl({"runs", "wait", run}).exit_code, 0);
   const ProgramResult result =
-      Ptoctl({"runs", "trace", run, "-o", Path("add.json"), "--svg", Path("add.svg")});
+      Ptoctl({"runs", "trace", run, "-o", Path("ffn.json"), "--svg", Path("ffn.svg")});
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("4 tasks, 0 edges"));
-  EXPECT_THAT(result.err, HasSubstr("registered graphs only"));
-  const trace::ChromeContents contents = Check("add.json");
-  EXPECT_EQ(contents.slices, 4u);
-  EXPECT_EQ(contents.flows, 0u);
-  EXPECT_THAT(ReadFile(Path("add.svg")), HasSubstr("registered graphs only"));
+  EXPECT_THAT(result.err, Not(HasSubstr("note")));
+  const trace::ChromeContents contents = Check("ffn.json");
+  EXPECT_EQ(contents.slices, 6u);
+  EXPECT_GE(contents.flows, 2u * 5);
+  EXPECT_THAT(ReadFile(Path("ffn.json")), HasSubstr("matmul"));
+  EXPECT_THAT(ReadFile(Path("ffn.svg")), HasSubstr("matmul"));
+}
+
+// A run that writes no events of its tasks has none to be drawn, and its tasks are not kept.
+TEST_F(TraceTest, SaysWhatIsNotKnown) {
+  absl::StatusOr<Session> session = client_.CreateSession();
+  ASSERT_THAT(session, IsOk());
+  GraphBuilder graph;
+  const TaskRef first = graph.Task("noop", 0, {}).Name("first");
+  graph.Task("noop", 0, {}).After(first);
+  pto::RunOptions options;
+  options.event_level = v1::TASK_FAILED;
+  const absl::StatusOr<pto::Run> run = session->Submit(graph, options);
+  ASSERT_THAT(run, IsOk());
+  ASSERT_THAT(run->Wait(), IsOk());
+  const absl::StatusOr<trace::RunTrace> trace = trace::CollectTrace(client_, run->name());
+  ASSERT_THAT(trace, IsOk());
+  EXPECT_THAT(trace->tasks, IsEmpty());
+  EXPECT_THAT(trace->notes,
+              ElementsAre(HasSubstr("only 0 have events"), HasSubstr("are not known")));
 }
 
 TEST_F(TraceTest, NamesThatSayNoForm) {
@@ -95,29 +117,158 @@ TEST_F(TraceTest, NamesThatSayNoForm) {
   EXPECT_EQ(Ptoctl({"runs", "trace", "r-1", "-o", Path("x.json")}).exit_code, 1);
 }
 
-// The interval between a kernel's return and the task's end, and the times around it.
-TEST_F(TraceTest, ShowsWaitsAndWhoWaitsForWhom) {
+const trace::Task* Find(const trace::RunTrace& trace, absl::string_view name) {
+  for (const trace::Task& task : trace.tasks) {
+    if (task.name == name) return &task;
+  }
+  return nullptr;
+}
+
+// A task whose kernel returns at once and which ends when a client notifies a signal: what it did
+// is to be seen before its end and after.
+TEST_F(TraceTest, ADeferredTask) {
   absl::StatusOr<Session> session = client_.CreateSession();
   ASSERT_THAT(session, IsOk());
-  absl::StatusOr<Buffer> buffer = session->CreateBuffer("x", 0, 64);
-  ASSERT_THAT(buffer, IsOk());
+  DomainSpec spec;
+  spec.chips = {0};
+  spec.signal_count = 1;
+  absl::StatusOr<Domain> domain = session->CreateDomain(spec);
+  ASSERT_THAT(domain, IsOk());
+  constexpr int64_t kOne[] = {1};
   GraphBuilder graph;
-  const TensorRef signal = graph.Tensor("signal", *buffer, v1::I64, {}, {}, 0);
-  TaskRef gate = graph.WaitFor(signal, v1::EQ, 1);
-  gate.Name("gate");
-  graph.Task("noop", 0, {}).Name("behind").After(gate);
-  const absl::StatusOr<v1::Graph> registered = session->Register("g", graph);
-  ASSERT_THAT(registered, IsOk());
-  const absl::StatusOr<pto::Run> run = session->Launch(registered->name());
+  const TensorRef signal = graph.Tensor("signal", domain->Signals(0).value(), v1::I64, kOne);
+  TaskRef first = graph.Task("noop", 0, {});
+  first.Name("first");
+  TaskRef later = graph.Task("defer", 0, {signal}).Scalar(1);
+  later.Name("later").After(first);
+  graph.Task("noop", 0, {}).Name("behind").After(later);
+  const absl::StatusOr<pto::Run> run = session->Submit(graph);
   ASSERT_THAT(run, IsOk());
-  // So far nothing has ended.
-  absl::StatusOr<trace::RunTrace> trace = trace::CollectTrace(client_, run->name());
-  ASSERT_THAT(trace, IsOk());
-  EXPECT_THAT(trace->tasks, IsEmpty());
+
+  absl::StatusOr<trace::RunTrace> trace;
+  const trace::Task* task = nullptr;
+  do {
+    trace = trace::CollectTrace(client_, run->name());
+    ASSERT_THAT(trace, IsOk());
+    task = Find(*trace, "later");
+  } while (task == nullptr || task->phase != trace::Task::Phase::kDeferred);
   EXPECT_THAT(trace->notes, ElementsAre(HasSubstr("had not ended")));
+  EXPECT_EQ(task->kernel, "defer");
+  EXPECT_THAT(task->waits_for, HasSubstr("signal"));
+  const int64_t seen_at_ns = trace->end_ns;
+  EXPECT_GT(seen_at_ns, task->start_ns);
+  ASSERT_EQ(Ptoctl({"runs", "trace", run->name(), "-o", Path("hung.json")}).exit_code, 0);
+  EXPECT_EQ(Check("hung.json").async, 1u);
+  EXPECT_THAT(ReadFile(Path("hung.json")), HasSubstr("deferred: later"));
+
+  ASSERT_THAT(domain->Notify(0, 0, 1), IsOk());
+  const absl::StatusOr<v1::Run> ended = run->Wait();
+  ASSERT_THAT(ended, IsOk());
+  EXPECT_EQ(ended->state(), v1::Run::SUCCEEDED);
+  trace = trace::CollectTrace(client_, run->name());
+  ASSERT_THAT(trace, IsOk());
+  EXPECT_THAT(trace->notes, IsEmpty());
+  task = Find(*trace, "later");
+  ASSERT_NE(task, nullptr);
+  EXPECT_TRUE(task->ended());
+  // It had returned when the first trace was made, and ended after that.
+  EXPECT_LT(task->returned_ns, seen_at_ns);
+  EXPECT_GT(task->end_ns, seen_at_ns);
+  EXPECT_LE(task->start_ns, task->returned_ns);
+  const trace::Task* const behind = Find(*trace, "behind");
+  ASSERT_NE(behind, nullptr);
+  EXPECT_GT(behind->ready_ns, seen_at_ns);
+  EXPECT_EQ(trace->edges.size(), 2u);
+  ASSERT_EQ(Ptoctl({"runs", "trace", run->name(), "-o", Path("ended.json")}).exit_code, 0);
+  const trace::ChromeContents contents = Check("ended.json");
+  EXPECT_EQ(contents.async, 1u);
+  EXPECT_EQ(contents.flows, 2u * 2);
+}
+
+// Memory of the chips is a curve, not what it happens to be when somebody asks.
+TEST_F(TraceTest, MemoryWhileItRan) {
+  absl::StatusOr<Session> session = client_.CreateSession();
+  ASSERT_THAT(session, IsOk());
+  const absl::StatusOr<Buffer> word = session->CreateBuffer("word", 1, 4096);
+  ASSERT_THAT(word, IsOk());
+  GraphBuilder graph;
+  const TensorRef signal = graph.Tensor("signal", *word, v1::I64, {}, {}, 0);
+  graph.Task("hold", 1, {signal}).Scalar(1);
+  const absl::StatusOr<pto::Run> run = session->Submit(graph);
+  ASSERT_THAT(run, IsOk());
+  absl::StatusOr<Buffer> more = session->CreateBuffer("more", 1, 8192);
+  ASSERT_THAT(more, IsOk());
   ASSERT_THAT(run->Cancel(), IsOk());
   ASSERT_THAT(run->Wait(), IsOk());
-  EXPECT_THAT(trace::CollectTrace(client_, run->name()), IsOk());
+  ASSERT_THAT(session->CreateBuffer("late", 1, 4096), IsOk());
+  const absl::StatusOr<trace::RunTrace> trace = trace::CollectTrace(client_, run->name());
+  ASSERT_THAT(trace, IsOk());
+  ASSERT_EQ(trace->memory.size(), 2u);
+  EXPECT_EQ(trace->memory[0].chip, 1u);
+  EXPECT_EQ(trace->memory[0].time_ns, 0);
+  EXPECT_EQ(trace->memory[0].bytes, 4096u);
+  EXPECT_GT(trace->memory[1].time_ns, 0);
+  EXPECT_LE(trace->memory[1].time_ns, trace->end_ns);
+  EXPECT_EQ(trace->memory[1].bytes, 4096u + 8192);
+}
+
+// In columns there are no names, but all else.
+TEST_F(TraceTest, OfAPackedRun) {
+  absl::StatusOr<Session> session = client_.CreateSession();
+  ASSERT_THAT(session, IsOk());
+  const absl::StatusOr<Buffer> buffer = session->CreateBuffer("x", 0, 64);
+  ASSERT_THAT(buffer, IsOk());
+  GraphBuilder graph;
+  constexpr int64_t kShape[] = {16};
+  const TensorRef x = graph.Tensor("x", *buffer, v1::F32, kShape);
+  graph.Task("fill", 0, {x}).Scalar(1.0);
+  // Found by what it does with memory.
+  graph.Task("scale", 0, {x, x}).Scalar(2.0);
+  const absl::StatusOr<pto::Run> run = session->SubmitPacked(graph);
+  ASSERT_THAT(run, IsOk());
+  ASSERT_THAT(run->Wait(), IsOk());
+  const absl::StatusOr<trace::RunTrace> trace = trace::CollectTrace(client_, run->name());
+  ASSERT_THAT(trace, IsOk());
+  EXPECT_THAT(trace->notes, IsEmpty());
+  ASSERT_EQ(trace->tasks.size(), 2u);
+  EXPECT_EQ(trace->tasks[0].kernel, "fill");
+  EXPECT_EQ(trace->tasks[1].kernel, "scale");
+  EXPECT_THAT(trace->edges, ElementsAre(Pair(0, 1)));
+  EXPECT_EQ(trace->tasks[0].ready_ns, 0);
+  EXPECT_GT(trace->tasks[1].ready_ns, 0);
+}
+
+// Each block of an open run has its own time.
+TEST_F(TraceTest, OfAnOpenRun) {
+  absl::StatusOr<Session> session = client_.CreateSession();
+  ASSERT_THAT(session, IsOk());
+  absl::StatusOr<pto::OpenRun> run = session->BeginOpenRun();
+  ASSERT_THAT(run, IsOk());
+  const TaskRef first = run->graph().Task("noop", 0, {});
+  ASSERT_THAT(run->Flush(), IsOk());
+  // Only when the first one is known to have ended comes the second one.
+  const std::string name = run->name();
+  absl::StatusOr<trace::RunTrace> trace;
+  do {
+    trace = trace::CollectTrace(client_, name);
+    // The daemon may not have seen it yet.
+    if (!trace.ok()) {
+      ASSERT_THAT(trace, HasReason(reason::kRunUnknown));
+    }
+  } while (!trace.ok() || trace->tasks.empty() || !trace->tasks[0].ended());
+  // It has not to wait, so that there is no edge.
+  const TaskRef second = run->graph().Task("spin", 0, {}).Scalar(1).After(first);
+  run->graph().Task("noop", 0, {}).After(second);
+  ASSERT_THAT(run->Finish(), IsOk());
+  trace = trace::CollectTrace(client_, name);
+  ASSERT_THAT(trace, IsOk());
+  EXPECT_THAT(trace->notes, IsEmpty());
+  ASSERT_EQ(trace->tasks.size(), 3u);
+  EXPECT_EQ(trace->tasks[1].kernel, "spin");
+  EXPECT_LE(trace->tasks[0].submitted_ns, trace->tasks[0].start_ns);
+  EXPECT_GT(trace->tasks[1].submitted_ns, trace->tasks[0].end_ns);
+  EXPECT_EQ(trace->tasks[1].ready_ns, trace->tasks[1].submitted_ns);
+  EXPECT_THAT(trace->edges, ElementsAre(Pair(1, 2)));
 }
 
 // Tens of thousands of tasks: all of them, one at a time on each core.
