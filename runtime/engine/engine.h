@@ -111,8 +111,7 @@ class Engine {
   // Waits until no run is active or `timeout` has passed. Returns whether none is.
   bool WaitIdle(absl::Duration timeout);
   ChipUse chip_use(uint32_t chip) const;
-  // Returns when the chip's queue has answered, which it does at once unless a thread has stopped in
-  // it.
+  // Returns when the chip's queue has answered: at once unless a thread has stopped in it.
   void AwaitQueue(uint32_t chip) const { scheduler_.queue(chip).AwaitLock(); }
   const std::vector<Chip>& chips() const { return chips_; }
   uint32_t executors() const { return static_cast<uint32_t>(executors_.size()); }
