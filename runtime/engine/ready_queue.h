@@ -88,7 +88,7 @@ class ReadyQueue {
   // change.
   uint32_t ready() const { return ready_.load(std::memory_order_acquire); }
 
-  // Returns as soon as its lock is free: for who wants to know whether a thread has stopped with it.
+  // Returns as soon as its lock is free: tells who waits whether a thread has stopped with it.
   void AwaitLock() const { MutexLock lock(mutex_); }
 
   // ---- for readers without the lock, who are to see something also when that is never let go
