@@ -96,7 +96,9 @@ absl::StatusOr<std::vector<v1::StreamRunBlock>> GraphBuilder::TakeBlocks(uint32_
                                                       "a domain must be sent in one; these are ",
                                                       tasks_.size()))
         .Limit("max_block_tasks", rows, 0, tasks_.size())
-        .Hint("call Flush more often, where no wait is parted from its notification");
+        .Hint(
+            "begin another run and call Flush more often, where no wait is parted from its "
+            "notification");
   }
   std::vector<v1::StreamRunBlock> blocks;
   // Tensors first, in messages of their own when there are many.

@@ -52,9 +52,11 @@ ChipHealth::View ChipHealth::Look(uint32_t chip) const {
 
 void ChipHealth::See(uint32_t chip, const ChipSign& sign) {
   std::string wrong;
+  uint64_t resets = 0;
   {
     MutexLock lock(mutex_);
     Entry& entry = entries_[chip];
+    resets = entry.resets;
     const int64_t now = options_.clock->NowNanos();
     if (sign.ended_tasks != entry.sign.ended_tasks) {
       entry.last_progress = options_.clock->WallTime();
@@ -66,13 +68,15 @@ void ChipHealth::See(uint32_t chip, const ChipSign& sign) {
   }
   if (wrong.empty()) wrong = options_.probe(chip);
   MutexLock lock(mutex_);
-  Judge(chip, wrong);
+  // What was wrong before a reset says nothing of the chip after it.
+  if (entries_[chip].resets == resets) Judge(chip, wrong);
 }
 
 void ChipHealth::Reset(uint32_t chip, const std::function<void()>& stop_work) {
   {
     MutexLock lock(mutex_);
     entries_[chip].resetting = true;
+    ++entries_[chip].resets;
     entries_[chip].since = options_.clock->WallTime();
   }
   stop_work();

@@ -74,6 +74,7 @@ class ChipHealth {
   struct Entry {
     explicit Entry(const Options& options);
     bool resetting = false;
+    uint64_t resets = 0;
     absl::Status fault;
     absl::Status last_fault;
     uint64_t faults = 0;

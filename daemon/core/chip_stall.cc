@@ -9,7 +9,9 @@ namespace pto {
 
 ChipStall::Kind ChipStall::KindOf(const ChipSign& sign) {
   if (sign.silent_ns > 0) return Kind::kSilent;
-  if (sign.ready_tasks > 0 && sign.busy_cores == 0 && sign.thread_free) return Kind::kNotTaken;
+  if (sign.ready_tasks > 0 && sign.waiting_gangs == 0 && sign.busy_cores == 0 && sign.thread_free) {
+    return Kind::kNotTaken;
+  }
   if (sign.busy_cores > 0 && sign.stopping_runs > 0 && sign.stopping_runs == sign.started_runs) {
     return Kind::kNotStopping;
   }

@@ -12,6 +12,9 @@ struct ChipSign {
   int64_t silent_ns = 0;
   uint64_t ended_tasks = 0;
   uint64_t ready_tasks = 0;
+  // Gangs that need cores of it, and perhaps of other chips. While one waits, others may have to
+  // wait behind it.
+  uint64_t waiting_gangs = 0;
   uint32_t busy_cores = 0;
   // Whether an executor has nothing to do.
   bool thread_free = false;
@@ -24,7 +27,8 @@ struct ChipSign {
 //
 // It hangs when one of these holds for `stall_ns` without a break, and no task ends meanwhile:
 //   - its queue does not answer: a thread has stopped in it;
-//   - tasks are ready, none of its cores is taken and a thread is free, but none takes them;
+//   - tasks are ready and no gangs, none of its cores is taken and a thread is free, but none takes
+//     them;
 //   - cores are taken, but only by runs that were told to stop, by a client or by their timeout:
 //     a kernel does not return. Waits end when they are told to.
 // So a kernel that computes for long is no hang, nor a wait for a signal that nobody sends: of

@@ -57,6 +57,8 @@ TEST_F(ChipStallTest, WorkThatTakesLongIsNoStall) {
   // A kernel that computes, though others wait behind it; one of the runs may be about to end.
   EXPECT_EQ(SeeFor(60 * kSecond, {.ready_tasks = 9, .busy_cores = 1, .started_runs = 1}), "");
   EXPECT_EQ(SeeFor(60 * kSecond, {.busy_cores = 3, .started_runs = 2, .stopping_runs = 1}), "");
+  // A gang waits for cores of another chip, and others behind it.
+  EXPECT_EQ(SeeFor(60 * kSecond, {.ready_tasks = 9, .waiting_gangs = 1, .thread_free = true}), "");
   // All threads are busy, with other chips.
   EXPECT_EQ(SeeFor(60 * kSecond, {.ready_tasks = 9}), "");
   // Tasks that wait for signals are not ready and hold no core.

@@ -74,6 +74,16 @@ bool QuotaAccount::AwaitTaskRoom(const void* who, std::function<void()> waiter) 
   return true;
 }
 
+void QuotaAccount::ForgetTaskWaiter(const void* who) {
+  if (!awaited_.load(std::memory_order_seq_cst)) return;
+  std::function<void()> before;  // destroyed without the lock
+  MutexLock lock(waiter_mutex_);
+  const auto found = waiters_.find(who);
+  if (found == waiters_.end()) return;
+  before = std::move(found->second);
+  waiters_.erase(found);
+}
+
 void QuotaAccount::TellTaskRoom() {
   std::map<const void*, std::function<void()>> waiters;
   {

@@ -54,6 +54,7 @@ class QuotaAccount {
   // Returns true when fewer tasks are there than there may be. Else `waiter` is called once when
   // that may be so, from any thread, by who gives some back; one for each `who`.
   bool AwaitTaskRoom(const void* who, std::function<void()> waiter);
+  void ForgetTaskWaiter(const void* who);
   uint64_t used(Resource resource) const {
     return used_[static_cast<size_t>(resource)].load(std::memory_order_acquire);
   }
@@ -92,6 +93,7 @@ class SessionQuota {
   bool AwaitTaskRoom(const void* who, std::function<void()> waiter) {
     return client_->AwaitTaskRoom(who, std::move(waiter));
   }
+  void ForgetTaskWaiter(const void* who) { client_->ForgetTaskWaiter(who); }
 
  private:
   QuotaAccount own_;

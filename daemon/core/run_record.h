@@ -22,6 +22,8 @@ struct RunRecord {
   std::shared_ptr<const std::string> session;  // sessions/{s}
   std::string id;                              // {r}
   std::shared_ptr<const std::string> graph;    // its name; nullptr for a submitted graph
+  // Whether its buffers overlap so that its tasks wait for others than the graph says.
+  bool aliased = false;
   Labels labels;
   // Whether its tasks come while it runs.
   bool open = false;

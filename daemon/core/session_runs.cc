@@ -88,6 +88,9 @@ absl::Status Session::CheckRunLimit() const {
 
 absl::StatusOr<std::shared_ptr<RunEntry>> Session::AddRun(RunRequest& request, AliasedImage* found,
                                                           std::shared_ptr<ImageRun>* is_new) {
+  // Given back without the lock, as that calls who waits for room.
+  QuotaCharge run_charge;
+  QuotaCharge task_charge;
   MutexLock lock(mutex_);
   PTO_RETURN_IF_ERROR(CheckAlive());
   if (!request.id.empty()) {
@@ -106,12 +109,12 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::AddRun(RunRequest& request, A
   PTO_RETURN_IF_ERROR(CheckLeases(*image));
   RunEntry::Options options = DescribeRun(request);
   if (request.graph != nullptr) options.record.graph = request.graph->name;
+  options.record.aliased = image != request.image;
   options.record.tasks_total = image->task_count();
   options.digest = request.digest;
-  PTO_ASSIGN_OR_RETURN(QuotaCharge run_charge,
-                       QuotaCharge::Take(options_.quota, Resource::kRuns, 1));
-  PTO_ASSIGN_OR_RETURN(QuotaCharge task_charge, QuotaCharge::Take(options_.quota, Resource::kTasks,
-                                                                  options.record.tasks_total));
+  PTO_ASSIGN_OR_RETURN(run_charge, QuotaCharge::Take(options_.quota, Resource::kRuns, 1));
+  PTO_ASSIGN_OR_RETURN(
+      task_charge, QuotaCharge::Take(options_.quota, Resource::kTasks, options.record.tasks_total));
   PTO_RETURN_IF_ERROR(JournalRun(&options));
   options.run_charge = std::move(run_charge);
   options.task_charge = std::move(task_charge);

@@ -272,6 +272,7 @@ void StreamedRun::OnFinished() {
     dropped.swap(waiting_);
   }
   for (const TimerQueue::Id id : deadlines) parts_.timers->Cancel(id);
+  parts_.budget->Forget(this);
   if (dropped.has_value()) EndBlock(dropped->segment.first_task);
   ReleaseRun();
   Waiters waiters;

@@ -57,6 +57,19 @@ class TaskBudget {
     return quota_->AwaitTaskRoom(who, waiter);
   }
 
+  // It waits no more.
+  void Forget(const void* who) {
+    std::function<void()> before;  // destroyed without the lock
+    {
+      MutexLock lock(mutex_);
+      if (const auto found = waiters_.find(who); found != waiters_.end()) {
+        before = std::move(found->second);
+        waiters_.erase(found);
+      }
+    }
+    quota_->ForgetTaskWaiter(who);
+  }
+
  private:
   const uint64_t limit_;
   const std::shared_ptr<SessionQuota> quota_;

@@ -20,12 +20,15 @@ ChipMonitor::ChipMonitor(Node& node, Tell tell)
     : node_(node),
       tell_(std::move(tell)),
       usable_(node.engine().chips().size(), true),
+      faults_(node.engine().chips().size()),
       samples_(node.engine().chips().size()),
       asks_("chip-asks", [this] { return Ask(); }),
+      stops_("chip-stops"),
       watches_("chip-watch", [this] { return Watch(); }) {}
 
 void ChipMonitor::Stop() {
   watches_.Stop();
+  stops_.Stop();
   asks_.Stop();
 }
 
@@ -36,7 +39,6 @@ absl::Duration ChipMonitor::Interval() const {
 std::chrono::nanoseconds ChipMonitor::Ask() {
   const size_t count = node_.engine().chips().size();
   std::vector<ChipSign> signs(count);
-  uint32_t busy = 0;
   for (uint32_t chip = 0; chip < count; ++chip) {
     {
       MutexLock lock(mutex_);
@@ -51,13 +53,13 @@ std::chrono::nanoseconds ChipMonitor::Ask() {
     }
     signs[chip].busy_cores = use.busy_cores;
     signs[chip].ready_tasks = use.ready_tasks;
-    signs[chip].ended_tasks = use.ended_tasks;
-    busy += use.busy_cores;
+    signs[chip].waiting_gangs = use.waiting_gangs;
   }
   CountRuns(&signs);
+  const bool thread_free = node_.engine().has_idle_executor();
   MutexLock lock(mutex_);
   for (uint32_t chip = 0; chip < count; ++chip) {
-    signs[chip].thread_free = busy < node_.engine().executors();
+    signs[chip].thread_free = thread_free;
     samples_[chip].sign = signs[chip];
     samples_[chip].taken_ns = node_.clock().NowNanos();
   }
@@ -83,6 +85,8 @@ ChipSign ChipMonitor::SignOf(uint32_t chip, int64_t now_ns) const {
   MutexLock lock(mutex_);
   const Sample& sample = samples_[chip];
   ChipSign sign = sample.sign;
+  // Needs no lock, and so is known even of a queue that does not answer.
+  sign.ended_tasks = node_.engine().chip_use(chip).ended_tasks;
   if (sample.asking && now_ns - sample.asked_ns > patience) {
     sign.silent_ns = now_ns - sample.asked_ns;
   } else if (now_ns - sample.taken_ns > patience) {
@@ -99,16 +103,19 @@ std::chrono::nanoseconds ChipMonitor::Watch() {
   for (uint32_t chip = 0; chip < usable_.size(); ++chip) {
     health.See(chip, SignOf(chip, node_.clock().NowNanos()));
     const bool usable = health.usable(chip);
+    // A fault may have come and gone since the last look, and a lease been refused for it.
+    const uint64_t faults = health.Look(chip).faults;
+    has_come_back |= usable && faults != faults_[chip];
+    if (usable) faults_[chip] = faults;
     if (usable == usable_[chip]) continue;
     usable_[chip] = usable;
-    has_come_back |= usable;
     tell_(chip, usable);
   }
-  if (has_come_back) node_.leases().LookAgain();
+  if (has_come_back) stops_.Post([this] { node_.leases().LookAgain(); });
   if (health.usable_chips() < usable_.size()) {
     // Again and again, as a run may have been accepted meanwhile. Once at a time: it may hang.
     MutexLock lock(mutex_);
-    if (!stop_posted_) stop_posted_ = asks_.Post([this] { StopRuns(); });
+    if (!stop_posted_) stop_posted_ = stops_.Post([this] { StopRuns(); });
   }
   return absl::ToChronoNanoseconds(std::max(std::min(Interval(), health.UntilProbe()), kShortest));
 }
@@ -118,12 +125,19 @@ void ChipMonitor::StopRuns() {
     MutexLock lock(mutex_);
     stop_posted_ = false;
   }
+  // Those that hang last: who stops their runs may have to wait for them.
+  std::vector<std::pair<int64_t, uint32_t>> faulted;
   for (const Chip& chip : node_.engine().chips()) {
-    const absl::Status fault = node_.health().Check({chip.index});
+    const ChipHealth::View view = node_.health().Look(chip.index);
+    if (!view.fault.ok()) faulted.emplace_back(view.sign.silent_ns, chip.index);
+  }
+  std::sort(faulted.begin(), faulted.end());
+  for (const auto& [silent_ns, chip] : faulted) {
+    const absl::Status fault = node_.health().Check({chip});
     if (fault.ok()) continue;
-    const auto is_hit = [&](const Run& run) {
+    const auto is_hit = [&, chip = chip](const Run& run) {
       // It may have come back meanwhile, and runs with it.
-      return Node::UsesChip(run, chip.index) && !node_.health().usable(chip.index);
+      return Node::UsesChip(run, chip) && !node_.health().usable(chip);
     };
     node_.engine().StopIf(is_hit, RunState::kFailed, fault);
   }

@@ -16,8 +16,8 @@ namespace pto {
 // back says so, and fails the runs that use it.
 //
 // What asks the engine may have to wait for its locks, and a thread that has stopped with one of
-// them is what is looked for. So one thread asks, and another one watches that. Thread-safe; the
-// node outlives it.
+// them is what is looked for. So one thread asks, and another one watches that; a third one stops
+// runs, for which it may have to wait, too. Thread-safe; the node outlives it.
 class ChipMonitor {
  public:
   // Is told when it changes whether a chip can be used.
@@ -41,6 +41,8 @@ class ChipMonitor {
   // ---- on the thread that asks
   std::chrono::nanoseconds Ask();
   void CountRuns(std::vector<ChipSign>* signs) const;
+
+  // ---- on the one that stops
   // Fails the runs on chips that cannot be used.
   void StopRuns();
 
@@ -51,12 +53,15 @@ class ChipMonitor {
 
   Node& node_;
   const Tell tell_;
-  std::vector<bool> usable_;  // as was told; of the thread that watches
+  // Of the thread that watches: what was told, and faults that were seen, of each chip.
+  std::vector<bool> usable_;
+  std::vector<uint64_t> faults_;
   mutable Mutex mutex_;
   std::vector<Sample> samples_ ABSL_GUARDED_BY(mutex_);
   bool stop_posted_ ABSL_GUARDED_BY(mutex_) = false;
-  // In this order: the second gives work to the first.
+  // In this order: the last one gives work to the one before.
   SerialThread asks_;
+  SerialThread stops_;
   SerialThread watches_;
 };
 

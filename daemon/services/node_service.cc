@@ -105,11 +105,7 @@ absl::Status NodeService::GetNode(const v1::GetNodeRequest&, v1::Node* response)
 void NodeService::FillChip(uint32_t index, v1::Chip* chip) const {
   const Chip& ours = node_.engine().chips()[index];
   const ChipHealth::View health = node_.health().Look(index);
-  // A queue that does not answer is not asked: that would keep us, too.
-  const Engine::ChipUse use = health.sign.silent_ns > 0
-                                  ? Engine::ChipUse{health.sign.busy_cores, health.sign.ready_tasks,
-                                                    health.sign.ended_tasks}
-                                  : node_.engine().chip_use(index);
+  const Engine::ChipUse use = node_.engine().chip_use(index);
   chip->set_name(names::Chip(index));
   chip->set_index(index);
   chip->set_state(StateOf(health.state, node_.draining()));

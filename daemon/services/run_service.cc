@@ -196,7 +196,7 @@ absl::StatusOr<GraphParts> RunService::FindTasks(const RunEntry& run) {
   GraphParts parts = run.graph_parts();
   const RunRecord& record = run.record();
   if (!parts.empty() || (record.open && !run.ended())) return parts;
-  if (record.graph != nullptr) {
+  if (record.graph != nullptr && !record.aliased) {
     PTO_ASSIGN_OR_RETURN(const names::Child child,
                          names::ParseChild(*record.graph, "graphs", "graph"));
     PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,

@@ -358,5 +358,27 @@ TEST_F(AllToAllVTest, CountsThatChangeMeanwhileFailTheCall) {
   }
 }
 
+// In place it needs memory that nobody clears, and that others may have used.
+TEST_F(AllToAllVTest, CountsThatGrowBetweenPhasesShowNothingOfTheWorkspace) {
+  for (size_t r = 0; r < 2; ++r) ranks_[r][0].data = ranks_[r][2].data;
+  for (size_t r = 0; r < 2; ++r) std::fill_n(memory_[r] + 8, 8, int64_t{7});
+  std::fill_n(&sends_[0][0], 4, 0);
+  std::fill_n(&receives_[0][0], 4, 0);
+  const PhaseResult result = RunPhases(
+      Builtin("all_to_all_v"), ranks_, {}, 1, [] {},
+      [&](uint32_t phase) {
+        if (phase != 1) return;
+        std::fill_n(&sends_[0][0], 4, 4);
+        std::fill_n(&receives_[0][0], 4, 4);
+      });
+  EXPECT_EQ(result.refused, "");
+  EXPECT_EQ(result.plan.phases, 2u);
+  EXPECT_EQ(result.code, 0) << result.error;
+  for (size_t r = 0; r < 2; ++r) {
+    for (size_t i = 0; i < 8; ++i) EXPECT_EQ(memory_[r][8 + i], 7) << r << " " << i;
+  }
+  EXPECT_TRUE(GuardsUntouched());
+}
+
 }  // namespace
 }  // namespace pto::kernels::collectives

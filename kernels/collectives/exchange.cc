@@ -109,11 +109,12 @@ int32_t CountsChanged(const pto_context* context, const std::string& text) {
 struct Sources {
   // Returns what the kernel is to return.
   int32_t Find(const Call& call, const pto_context* context) {
+    int64_t aside = 0;
     for (uint32_t rank = 0; rank < call.ranks(); ++rank) {
       at[rank] =
-          call.phases() == 1 ? call.at(rank, kIn) : call.workspace() + total * call.element_bytes();
-      first[rank] = total;
+          call.phases() == 1 ? call.at(rank, kIn) : call.workspace() + aside * call.element_bytes();
       const int64_t have = call.count(rank, kIn);
+      aside += have;
       int64_t sent = 0;
       for (uint32_t to = 0; to < call.ranks(); ++to) {
         const int64_t sends = CountAt(call, rank, kSendCounts, to);
@@ -130,32 +131,39 @@ struct Sources {
     return 0;
   }
   std::array<std::byte*, kMaxRanks> at;
-  std::array<int64_t, kMaxRanks> first;
   std::array<int64_t, kMaxRanks> count;
   int64_t total = 0;
 };
 
-void PutAside(const Call& call, const Sources& sources, Share share) {
+// All inputs, one after the other, however much of them is sent: were the counts to say how much,
+// and to change, what the workspace had before could come out.
+void PutAside(const Call& call) {
+  int64_t total = 0;
+  for (uint32_t rank = 0; rank < call.ranks(); ++rank) total += call.count(rank, kIn);
+  const Share share = call.ShareOf(total, 2);
+  int64_t first = 0;
   for (uint32_t rank = 0; rank < call.ranks(); ++rank) {
-    const int64_t from = std::max(share.begin, sources.first[rank]);
-    const int64_t to = std::min(share.end, sources.first[rank] + sources.count[rank]);
-    if (from >= to) continue;
-    std::byte* const out = call.workspace() + from * call.element_bytes();
-    call.Copy(call.at(rank, kIn, from - sources.first[rank]), {&out, 1}, to - from, false);
+    const int64_t from = std::max(share.begin, first);
+    const int64_t to = std::min(share.end, first + call.count(rank, kIn));
+    if (from < to) {
+      std::byte* const out = call.workspace() + from * call.element_bytes();
+      call.Copy(call.at(rank, kIn, from - first), {&out, 1}, to - from, false);
+    }
+    first += call.count(rank, kIn);
   }
 }
 
 int32_t AllToAllV(const pto_context* context) {
   const Call call(context);
   const uint32_t ranks = call.ranks();
+  if (call.phase() + 1 < call.phases()) {
+    PutAside(call);
+    return 0;
+  }
   Sources sources;
   if (const int32_t failed = sources.Find(call, context)) return failed;
   const Share share = call.ShareOf(sources.total, 2);
   if (share.begin == share.end) return 0;
-  if (call.phase() + 1 < call.phases()) {
-    PutAside(call, sources, share);
-    return 0;
-  }
   const bool stream = call.IsLong(sources.total);
   // Elements of all outputs in their order, of which this call moves a part.
   int64_t at = 0;

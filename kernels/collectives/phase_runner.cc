@@ -18,7 +18,8 @@ pto_tensor DenseTensor(uint32_t dtype, int64_t count, void* data) {
 
 PhaseResult RunPhases(const pto_kernel_info& kernel, const std::vector<RankTensors>& ranks,
                       const std::vector<int64_t>& scalars, uint32_t block_count,
-                      const std::function<void()>& planned) {
+                      const std::function<void()>& planned,
+                      const std::function<void(uint32_t)>& phase_begins) {
   std::vector<const pto_tensor*> members;
   for (const RankTensors& rank : ranks) members.push_back(rank.data());
   std::vector<pto_scalar> values(scalars.size());
@@ -65,6 +66,7 @@ PhaseResult RunPhases(const pto_kernel_info& kernel, const std::vector<RankTenso
   context.phase_count = result.plan.phases;
   context.workspace = workspace.get();
   for (context.phase = 0; context.phase < result.plan.phases; ++context.phase) {
+    phase_begins(context.phase);
     for (uint32_t rank = launch.member_count; rank-- > 0;) {
       for (uint32_t block = block_count; block-- > 0;) {
         if (result.plan.calls != 0 && rank * block_count + block >= result.plan.calls) continue;

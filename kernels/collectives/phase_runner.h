@@ -25,10 +25,12 @@ struct PhaseResult {
 };
 
 // Asks for the plan, and makes all calls of all phases one after the other, those of the last rank
-// and block first. `planned` is called between the plan and the calls.
+// and block first. `planned` is called between the plan and the calls, `phase_begins` before those
+// of each phase.
 PhaseResult RunPhases(
     const pto_kernel_info& kernel, const std::vector<RankTensors>& ranks,
     const std::vector<int64_t>& scalars, uint32_t block_count = 1,
-    const std::function<void()>& planned = [] {});
+    const std::function<void()>& planned = [] {},
+    const std::function<void(uint32_t)>& phase_begins = [](uint32_t) {});
 
 }  // namespace pto::kernels::collectives

@@ -108,6 +108,7 @@ absl::StatusOr<std::shared_ptr<MemoryBlock>> DeviceMemory::Allocate(uint64_t byt
   const uint64_t taken = RoundUp(bytes);
   if (used_bytes_.fetch_add(taken, std::memory_order_relaxed) + taken > total_bytes_) {
     used_bytes_.fetch_sub(taken, std::memory_order_relaxed);
+    NoteUse();  // another one may have noted the sum
     return refuse(absl::StrCat(used, " of ", total_bytes_, " are in use"));
   }
   // Fresh pages are zero, and the host gives them only when they are touched.
@@ -115,6 +116,7 @@ absl::StatusOr<std::shared_ptr<MemoryBlock>> DeviceMemory::Allocate(uint64_t byt
   if (data == MAP_FAILED) {
     const int error = errno;
     used_bytes_.fetch_sub(taken, std::memory_order_relaxed);
+    NoteUse();
     return refuse(absl::StrCat("the host refuses: ", std::strerror(error)));
   }
   NoteUse();

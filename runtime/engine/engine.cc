@@ -301,7 +301,8 @@ bool Engine::WaitIdle(absl::Duration timeout) {
 
 Engine::ChipUse Engine::chip_use(uint32_t chip) const {
   const ReadyQueue& queue = scheduler_.queue(chip);
-  return {queue.busy_cores(), scheduler_.waiting(chip), scheduler_.ended(chip)};
+  return {queue.busy_cores(), scheduler_.waiting(chip), scheduler_.ended(chip),
+          scheduler_.waiting_gangs(chip)};
 }
 
 }  // namespace pto

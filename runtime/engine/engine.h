@@ -45,6 +45,8 @@ class Engine {
     uint32_t busy_cores = 0;
     uint64_t ready_tasks = 0;
     uint64_t ended_tasks = 0;
+    uint64_t waiting_gangs =
+        0;  // of the ready ones, those that need cores of several chips or at once
   };
 
   explicit Engine(Options options);
@@ -115,6 +117,8 @@ class Engine {
   void AwaitQueue(uint32_t chip) const { scheduler_.queue(chip).AwaitLock(); }
   const std::vector<Chip>& chips() const { return chips_; }
   uint32_t executors() const { return static_cast<uint32_t>(executors_.size()); }
+  // Whether one of them sleeps because it has found nothing to do.
+  bool has_idle_executor() const { return scheduler_.parking().has_sleepers(); }
 
  private:
   void ExecutorLoop(uint32_t number);

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/types/span.h"
+#include "runtime/base/error.h"
 #include "runtime/base/failpoint.h"
 #include "runtime/engine/run_linker.h"
 
@@ -174,7 +176,7 @@ void OpenRun::OnSegmentEnded(uint32_t first_task, Run& run) {
   std::shared_ptr<Run> last;  // destroyed without the lock
   std::vector<std::shared_ptr<Run>> others;
   std::vector<absl::Status> errors = run.errors();
-  const absl::Status error = errors.empty() ? absl::Status() : errors.back();
+  const absl::Status error = run.stop_error();
   bool ended = false;
   {
     MutexLock lock(mutex_);
@@ -189,8 +191,11 @@ void OpenRun::OnSegmentEnded(uint32_t first_task, Run& run) {
       failed_segment_tasks_ += run.image().task_count();
       if (run.stop_requested() && !stopped_) TakeErrorsLocked();
       for (size_t i = it->second.errors_taken; i < errors.size(); ++i) {
-        // All that were stopped with the run tell the same.
-        if (!(stopped_ && errors[i] == stop_error_)) AddErrorLocked(std::move(errors[i]));
+        if (IsStopErrorLocked(errors[i])) {
+          TakeStopErrorLocked(std::move(errors[i]));
+        } else {
+          AddErrorLocked(std::move(errors[i]));
+        }
       }
       // Whoever stops one segment, as the reset of a chip does, means the run.
       if (run.stop_requested() && !stopped_) others = StopLocked(run.state(), error);
@@ -246,6 +251,17 @@ void OpenRun::AddErrorLocked(absl::Status error) {
   } else {
     ++counts_.errors_dropped;
   }
+}
+
+bool OpenRun::IsStopErrorLocked(const absl::Status& error) const {
+  return stopped_ && error.code() == stop_error_.code() &&
+         ReasonOf(error) == ReasonOf(stop_error_) &&
+         absl::StartsWith(error.message(), stop_error_.message());
+}
+
+void OpenRun::TakeStopErrorLocked(absl::Status error) {
+  const auto without_place = std::find(errors_.begin(), errors_.end(), stop_error_);
+  if (without_place != errors_.end()) *without_place = std::move(error);
 }
 
 void OpenRun::TakeErrorsLocked() {
@@ -312,7 +328,7 @@ std::vector<absl::Status> OpenRun::errors() const {
     if (segment.ended) continue;
     const std::vector<absl::Status> more = segment.run->errors();
     for (size_t i = segment.errors_taken; i < more.size() && errors.size() < kMaxErrors; ++i) {
-      if (!(stopped_ && more[i] == stop_error_)) errors.push_back(more[i]);
+      if (!IsStopErrorLocked(more[i])) errors.push_back(more[i]);
     }
   }
   return errors;

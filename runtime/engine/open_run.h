@@ -128,6 +128,10 @@ class OpenRun : public std::enable_shared_from_this<OpenRun> {
   std::vector<std::shared_ptr<Run>> StopLocked(RunState as, const absl::Status& error)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AddErrorLocked(absl::Status error) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // All segments that were stopped with the run tell the same, and perhaps which task it met where.
+  bool IsStopErrorLocked(const absl::Status& error) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The first one that tells of a place takes the place of the one without.
+  void TakeStopErrorLocked(absl::Status error) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes over what has gone wrong so far in segments that have not ended, so that it is told
   // before what comes now.
   void TakeErrorsLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -32,6 +32,11 @@ std::vector<absl::Status> Run::errors() const {
   return errors_;
 }
 
+absl::Status Run::stop_error() const {
+  MutexLock lock(mutex_);
+  return stop_error_ < errors_.size() ? errors_[stop_error_] : absl::OkStatus();
+}
+
 void Run::AddError(absl::Status error) {
   MutexLock lock(mutex_);
   if (errors_.size() < kMaxErrors) {

@@ -131,6 +131,8 @@ class Run : public std::enable_shared_from_this<Run> {
 
   // The first error and up to 16 more, in order of time. Empty while all is well.
   std::vector<absl::Status> errors() const;
+  // The one that it was stopped with; OK when it was not.
+  absl::Status stop_error() const;
 
   // This many records at once are worth a call of OnRecords.
   static constexpr size_t kRecordBatch = RecordBlocks::kMaxBlock;

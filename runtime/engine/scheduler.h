@@ -83,7 +83,8 @@ class Scheduler {
   // Tasks in all queues that somebody could run now if there are cores.
   uint64_t ready() const;
   // Those and the gangs that wait on a chip.
-  uint64_t waiting(uint32_t chip) const { return queue(chip).ready() + gangs_->waiting(chip); }
+  uint64_t waiting(uint32_t chip) const { return queue(chip).ready() + waiting_gangs(chip); }
+  uint64_t waiting_gangs(uint32_t chip) const { return gangs_->waiting(chip); }
 
   void AddEnded(uint32_t chip, uint64_t tasks) {
     chips_[chip]->ended.fetch_add(tasks, std::memory_order_relaxed);

@@ -67,9 +67,7 @@ class CollectiveFaultTest : public ::testing::Test {
   }
 
   // A collective over the domain one of whose ranks falters; with the domain's signals or without.
-  absl::StatusOr<pto::Run> StartFault(const Domain& domain, int64_t fault, bool signals,
-                                      const RunOptions& options = {}) {
-    GraphBuilder graph;
+  static void AddFault(GraphBuilder& graph, const Domain& domain, int64_t fault, bool signals) {
     std::vector<GroupMember> members;
     for (uint32_t rank = 0; rank < domain.ranks(); ++rank) {
       const TensorRef word = signals ? Signal(graph, domain, rank)
@@ -78,6 +76,11 @@ class CollectiveFaultTest : public ::testing::Test {
       members.push_back({ChipOf(domain, rank), {word}});
     }
     graph.Group("falter", members).Name("meet").Scalar(kRank).Scalar(kPhase).Scalar(fault);
+  }
+  absl::StatusOr<pto::Run> StartFault(const Domain& domain, int64_t fault, bool signals,
+                                      const RunOptions& options = {}) {
+    GraphBuilder graph;
+    AddFault(graph, domain, fault, signals);
     return session_.Submit(graph, options);
   }
 
@@ -196,6 +199,23 @@ TEST_F(CollectiveFaultTest, ARankThatIsCancelled) {
 }
 
 // All have what they wait for but rank 1.
+// Its blocks are stopped for one reason, which is told once, with the place.
+TEST_F(CollectiveFaultTest, ARankThatIsCancelledInAnOpenRun) {
+  const Domain domain = MakeFaulty();
+  absl::StatusOr<pto::OpenRun> open = session_.BeginOpenRun();
+  ASSERT_THAT(open, IsOk());
+  AddFault(open->graph(), domain, kStalls, /*signals=*/true);
+  ASSERT_THAT(open->Flush(), IsOk());
+  ASSERT_TRUE(Eventually([&] { return domain.ReadSignals(kRank).value()[0] == 1; }));
+  const pto::Run run = session_.GetRun(open->name());
+  ASSERT_THAT(run.Cancel("it takes too long"), IsOk());
+  const v1::Run ended = run.Wait().value();
+  EXPECT_EQ(ended.state(), v1::Run::CANCELLED);
+  EXPECT_THAT(ended.error().message(), HasSubstr("it takes too long"));
+  ExpectNamed(StatusOf(ended));
+  EXPECT_EQ(ended.more_errors_size(), 0) << ended.DebugString();
+}
+
 TEST_F(CollectiveFaultTest, ARankThatWaitsInVain) {
   for (const bool whole_task : {false, true}) {
     const Domain domain = MakeFaulty();

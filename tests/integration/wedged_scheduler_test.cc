@@ -50,7 +50,7 @@ class StreamLauncher {
   explicit StreamLauncher(const std::string& address) : api_(address) {
     const std::string session = MakeSession(api_);
     v1::RegisterGraphRequest graph;
-    graph.set_session(session);
+    graph.set_parent(session);
     graph.set_graph_id("g");
     *graph.mutable_graph() = Noops(1);
     EXPECT_THAT(Call(*api_.run, &v1::RunService::Stub::RegisterGraph, graph), IsOk());
@@ -107,7 +107,7 @@ TEST(WedgedSchedulerTest, ManyCallsWaitForItAndOthersAreAnswered) {
 
   const absl::Time before = absl::Now();
   EXPECT_TRUE(daemon.IsServing());
-  for (int i = 0; i < 2 * kArmed; ++i) EXPECT_EQ(GetChip(api, 0).cluster_count(), 24u);
+  for (int i = 0; i < 2 * kArmed; ++i) EXPECT_EQ(GetChip(api, 0).clusters(), 24u);
   const ProgramResult chips = RunPtoctl(daemon.address(), {"chips", "ls"});
   EXPECT_EQ(chips.exit_code, 0) << chips.err;
   EXPECT_LT(absl::Now() - before, kSoon);
