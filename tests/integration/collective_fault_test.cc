@@ -116,9 +116,9 @@ class CollectiveFaultTest : public ::testing::Test {
   }
 
   // That the error names the rank that falters, its chip and its phase.
-  static void ExpectNamed(const absl::Status& error) {
+  static void ExpectNamed(const absl::Status& error, const std::string& task = "task 0 'meet': ") {
     const std::string text(error.message());
-    EXPECT_THAT(text, HasSubstr("task 0 'meet': "));
+    EXPECT_THAT(text, HasSubstr(task));
     EXPECT_THAT(text, HasSubstr("on chips/0 core "));
     EXPECT_THAT(text, HasSubstr(", rank 1 of 3, phase 2 of 3"));
     const ErrorDetail detail = GetErrorDetail(error).value_or(ErrorDetail());
@@ -212,7 +212,7 @@ TEST_F(CollectiveFaultTest, ARankThatIsCancelledInAnOpenRun) {
   const v1::Run ended = run.Wait().value();
   EXPECT_EQ(ended.state(), v1::Run::CANCELLED);
   EXPECT_THAT(ended.error().message(), HasSubstr("it takes too long"));
-  ExpectNamed(StatusOf(ended));
+  ExpectNamed(StatusOf(ended), "task 0: ");
   EXPECT_EQ(ended.more_errors_size(), 0) << ended.DebugString();
 }
 
