@@ -27,7 +27,7 @@ using ::testing::HasSubstr;
 
 constexpr int kSubmits = 12;
 constexpr int kStreams = 12;
-// Calls of one method that gRPC hands over while none of them returns.
+// Calls of one method that gRPC hands over at least while none of them returns.
 constexpr int kArmed = 8;
 constexpr absl::Duration kSoon = absl::Seconds(kAddressSanitizer ? 20 : 2);
 
@@ -102,7 +102,7 @@ TEST(WedgedSchedulerTest, ManyCallsWaitForItAndOthersAreAnswered) {
   }
   for (const auto& stream : streams) stream->Launch();
   // Nobody can tell from outside which calls wait, but each of them has a thread.
-  EXPECT_TRUE(Eventually([&] { return ServerThreads(daemon) >= kArmed + kStreams; }))
+  EXPECT_TRUE(Eventually([&] { return ServerThreads(daemon) > 2 * kArmed; }))
       << ServerThreads(daemon) << " threads, " << idle_threads << " before";
 
   const absl::Time before = absl::Now();
