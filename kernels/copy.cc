@@ -4,10 +4,12 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "comm/long_copy.h"
 #include "kernels/block.h"
 #include "kernels/builtin.h"
 #include "kernels/check.h"
 #include "kernels/dtype.h"
+#include "kernels/stream.h"
 #include "kernels/strided.h"
 
 namespace pto::kernels {
@@ -22,13 +24,17 @@ int32_t CopyElements(const pto_context* context) {
   const pto_tensor& in = context->tensors[0];
   const pto_tensor& out = context->tensors[1];
   const StridedRange<2> range({&in, &out});
+  const bool streamed = IsStreamed(out, {&in});
   ForShare(context, range, BlockShare(context, range.size()),
            [&](const auto& offsets, const auto& strides, int64_t count, int64_t) {
              const T* from = static_cast<const T*>(in.data) + offsets[0];
              T* to = static_cast<T*>(out.data) + offsets[1];
-             if (strides[0] == 1 && strides[1] == 1) {
+             const auto bytes = static_cast<size_t>(count) * sizeof(T);
+             if (strides[0] == 1 && strides[1] == 1 && streamed) {
+               comm::LongCopy(to, from, bytes, /*stream=*/true);
+             } else if (strides[0] == 1 && strides[1] == 1) {
                // Not memcpy: nobody forbids copying a tensor onto itself.
-               std::memmove(to, from, static_cast<size_t>(count) * sizeof(T));
+               std::memmove(to, from, bytes);
              } else {
                for (int64_t i = 0; i < count; ++i) to[i * strides[1]] = from[i * strides[0]];
              }

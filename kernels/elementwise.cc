@@ -7,6 +7,7 @@
 #include "kernels/builtin.h"
 #include "kernels/check.h"
 #include "kernels/dtype.h"
+#include "kernels/stream.h"
 #include "kernels/strided.h"
 #include "kernels/tile.h"
 
@@ -56,11 +57,20 @@ template <typename T, typename Op>
 int32_t Binary(const pto_context* context, const pto_tensor& a, const pto_tensor& b,
                const pto_tensor& out, Op op) {
   const StridedRange<3> range({&a, &b, &out});
+  const bool streamed = IsStreamed(out, {&a, &b});
   ForShare(context, range, BlockShare(context, range.size()),
            [&](const auto& offsets, const auto& strides, int64_t count, int64_t) {
-             BinaryRun(static_cast<const T*>(a.data) + offsets[0], strides[0],
-                       static_cast<const T*>(b.data) + offsets[1], strides[1],
-                       static_cast<T*>(out.data) + offsets[2], strides[2], count, op);
+             const T* x = static_cast<const T*>(a.data) + offsets[0];
+             const T* y = static_cast<const T*>(b.data) + offsets[1];
+             T* to = static_cast<T*>(out.data) + offsets[2];
+             if (streamed && strides[2] == 1) {
+               StreamRun(to, count, [&](int64_t at, int64_t n, T* part) {
+                 BinaryRun(x + at * strides[0], strides[0], y + at * strides[1], strides[1], part,
+                           1, n, op);
+               });
+             } else {
+               BinaryRun(x, strides[0], y, strides[1], to, strides[2], count, op);
+             }
            });
   return 0;
 }
@@ -89,10 +99,18 @@ void UnaryRun(const T* in, int64_t in_step, T* out, int64_t out_step, int64_t co
 template <typename T, typename Op>
 int32_t Unary(const pto_context* context, const pto_tensor& in, const pto_tensor& out, Op op) {
   const StridedRange<2> range({&in, &out});
+  const bool streamed = IsStreamed(out, {&in});
   ForShare(context, range, BlockShare(context, range.size()),
            [&](const auto& offsets, const auto& strides, int64_t count, int64_t) {
-             UnaryRun(static_cast<const T*>(in.data) + offsets[0], strides[0],
-                      static_cast<T*>(out.data) + offsets[1], strides[1], count, op);
+             const T* from = static_cast<const T*>(in.data) + offsets[0];
+             T* to = static_cast<T*>(out.data) + offsets[1];
+             if (streamed && strides[1] == 1) {
+               StreamRun(to, count, [&](int64_t at, int64_t n, T* part) {
+                 UnaryRun(from + at * strides[0], strides[0], part, 1, n, op);
+               });
+             } else {
+               UnaryRun(from, strides[0], to, strides[1], count, op);
+             }
            });
   return 0;
 }

@@ -5,6 +5,7 @@
 #include "kernels/block.h"
 #include "kernels/builtin.h"
 #include "kernels/dtype.h"
+#include "kernels/stream.h"
 #include "kernels/strided.h"
 
 namespace pto::kernels {
@@ -21,11 +22,16 @@ int32_t Fill(const pto_context* context) {
     using T = decltype(type);
     const T element = Element<T>::FromDouble(value);
     const StridedRange<1> range({&out});
+    const bool streamed = IsStreamed(out, {});
     ForShare(context, range, BlockShare(context, range.size()),
              [&](const auto& offsets, const auto& strides, int64_t count, int64_t) {
                T* to = static_cast<T*>(out.data) + offsets[0];
                const T same = element;  // a copy, which `to` cannot point at
-               if (strides[0] == 1) {
+               if (strides[0] == 1 && streamed) {
+                 StreamRun(to, count, [same](int64_t, int64_t n, T* part) {
+                   for (int64_t i = 0; i < n; ++i) part[i] = same;
+                 });
+               } else if (strides[0] == 1) {
                  for (int64_t i = 0; i < count; ++i) to[i] = same;
                } else {
                  for (int64_t i = 0; i < count; ++i) to[i * strides[0]] = same;
@@ -68,10 +74,15 @@ int32_t Iota(const pto_context* context) {
     using T = decltype(type);
     const Sequence<T> sequence(context->scalars[0].f64, context->scalars[1].f64);
     const StridedRange<1> range({&out});
+    const bool streamed = IsStreamed(out, {});
     ForShare(context, range, BlockShare(context, range.size()),
              [&](const auto& offsets, const auto& strides, int64_t count, int64_t first) {
                T* to = static_cast<T*>(out.data) + offsets[0];
-               if (strides[0] == 1) {
+               if (strides[0] == 1 && streamed) {
+                 StreamRun(to, count, [&](int64_t at, int64_t n, T* part) {
+                   for (int64_t i = 0; i < n; ++i) part[i] = sequence.At(first + at + i);
+                 });
+               } else if (strides[0] == 1) {
                  for (int64_t i = 0; i < count; ++i) to[i] = sequence.At(first + i);
                } else {
                  for (int64_t i = 0; i < count; ++i) to[i * strides[0]] = sequence.At(first + i);
