@@ -38,6 +38,9 @@ absl::Status MeasureCases(const Selection& selection, int threads, const Effort&
     PTO_ASSIGN_OR_RETURN(const Costs small_costs, Measure(TaskGraph::Make(shape, small.tasks),
                                                           field->entries(false), cold_start));
     AddCaseLines(small, small_costs, report);
+    PTO_ASSIGN_OR_RETURN(const Costs pair, Measure(TaskGraph::Make(shape, small.tasks),
+                                                   field->recorded_entries(), cold_start));
+    AddRecordedLines(small, pair, report);
     if (!selection.all_cases()) continue;
     const Case large{shape, effort.large_tasks, threads};
     PTO_ASSIGN_OR_RETURN(const Costs large_costs, Measure(TaskGraph::Make(shape, large.tasks),
@@ -82,7 +85,9 @@ struct Flags {
 
 absl::Status MeasureAll(const Flags& flags, const Selection& selection, Report& report) {
   Effort effort = flags.quick ? Effort::Quick() : Effort();
-  if (flags.rounds > 0) effort.rounds = effort.starpu_rounds = flags.rounds;
+  if (flags.rounds > 0) {
+    effort.rounds = effort.starpu_rounds = effort.recorded_rounds = flags.rounds;
+  }
   ColdStart cold_start;
   for (const int threads : {1, 2}) {
     if (threads != kPeerThreads && !selection.all_cases()) continue;
@@ -110,7 +115,7 @@ int Main(int argc, char** argv) {
                  "one peer, of one shape: all, engine, bare, onetbb, openmp, starpu, recorded or "
                  "relaunch; then / and chain, independent, tree, wavefront or random")
       ->type_name("PEER[/SHAPE]");
-  app.add_option("--rounds", flags.rounds, "rounds of each (default 5)")
+  app.add_option("--rounds", flags.rounds, "rounds of each (default: 5 of most)")
       ->check(CLI::PositiveNumber);
   try {
     app.parse(argc, argv);

@@ -96,12 +96,6 @@ void AddNamed(CaseLines& lines, Shape shape, const Cost& named, const Costs& cos
     lines.Beside("named_total_beside_bare", named.total_ns, "ns/task", kBare, bare->total_ns);
     lines.AllAlone("bare", *bare);
   }
-  if (const Cost* const recorded = Find(costs, Contender::kRecorded)) {
-    lines.Beside("recorded_run", recorded->run_ns, "ns/task", "without records", named.run_ns);
-    lines.Beside("recorded_total", recorded->total_ns, "ns/task", "without records", named.total_ns,
-                 shape == Shape::kWavefront ? absl::make_optional(Target::AtMost(kRecordedToPlain))
-                                            : absl::nullopt);
-  }
 }
 
 void AddFound(CaseLines& lines, Shape shape, const Cost& found, const Costs& costs) {
@@ -138,6 +132,18 @@ void AddCaseLines(const Case& measured, const Costs& costs, Report& report) {
   if (const Cost* const found = Find(costs, Contender::kFound)) {
     AddFound(lines, measured.shape, *found, costs);
   }
+}
+
+void AddRecordedLines(const Case& measured, const Costs& costs, Report& report) {
+  const Cost* const named = Find(costs, Contender::kNamed);
+  const Cost* const recorded = Find(costs, Contender::kRecorded);
+  if (named == nullptr || recorded == nullptr) return;
+  CaseLines lines(measured, report);
+  lines.Beside("recorded_run", recorded->run_ns, "ns/task", "without records", named->run_ns);
+  lines.Beside("recorded_total", recorded->total_ns, "ns/task", "without records", named->total_ns,
+               measured.shape == Shape::kWavefront
+                   ? absl::make_optional(Target::AtMost(kRecordedToPlain))
+                   : absl::nullopt);
 }
 
 void AddGrowthLines(const Case& small, const Costs& small_costs, const Case& large,

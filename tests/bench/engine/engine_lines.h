@@ -22,6 +22,9 @@ struct Case {
 // The lines of one case, with their targets. What was not measured gives none.
 void AddCaseLines(const Case& measured, const Costs& costs, Report& report);
 
+// What records add, when both are in `costs`.
+void AddRecordedLines(const Case& measured, const Costs& costs, Report& report);
+
 // How the cost of a task grows with the graph.
 void AddGrowthLines(const Case& small, const Costs& small_costs, const Case& large,
                     const Costs& large_costs, Report& report);

@@ -52,6 +52,20 @@ TEST(EngineLinesTest, SaysNothingOfWhatWasNotMeasured) {
   EXPECT_THAT(printed.lines, Contains(HasSubstr("\"chain_1e5_1t_found_total\"")));
 }
 
+TEST(EngineLinesTest, RecordsMayCostATwentiethOfAWavefront) {
+  const auto missed = [](Shape shape, double recorded) {
+    const Costs costs = {{Contender::kNamed, Total(100)}, {Contender::kRecorded, Total(recorded)}};
+    return Print([&](Report& report) { AddRecordedLines({.shape = shape}, costs, report); }).missed;
+  };
+  EXPECT_EQ(missed(Shape::kWavefront, 105), 0);
+  EXPECT_EQ(missed(Shape::kWavefront, 106), 1);
+  EXPECT_EQ(missed(Shape::kTree, 106), 0);
+  const auto alone = [](Report& report) {
+    AddRecordedLines({}, {{Contender::kNamed, Total(100)}}, report);
+  };
+  EXPECT_THAT(Print(alone).lines, IsEmpty());
+}
+
 TEST(EngineLinesTest, RunOfAChainMayTakeAsLongAsOneTbbs) {
   const Costs costs = {{Contender::kNamed, {.run_ns = 40, .total_ns = 40, .bytes = 200}},
                        {Contender::kOneTbb, {.run_ns = 40, .total_ns = 100, .bytes = 400}}};

@@ -1,5 +1,6 @@
 #include "tests/bench/engine/field.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -20,7 +21,7 @@ constexpr uint32_t kWarmUpTasks = 1000;
 absl::StatusOr<std::unique_ptr<Field>> Field::Create(const Selection& selection, int threads,
                                                      const Effort& effort) {
   std::unique_ptr<Field> field(new Field);
-  field->AddOurs(selection, threads, effort.rounds);
+  field->AddOurs(selection, threads, effort);
   PTO_RETURN_IF_ERROR(field->AddPeers(selection, threads, effort));
   PTO_RETURN_IF_ERROR(field->WarmUp());
   return field;
@@ -29,13 +30,28 @@ absl::StatusOr<std::unique_ptr<Field>> Field::Create(const Selection& selection,
 std::vector<Entry> Field::entries(bool large) const {
   std::vector<Entry> entries;
   for (const Member& member : members_) {
-    if (large && member.sizes == Sizes::kSmall) continue;
+    if (member.sizes == Sizes::kNone || (large && member.sizes == Sizes::kSmall)) continue;
     entries.push_back({member.contender, member.scheduler.get(), member.rounds});
   }
   return entries;
 }
 
-void Field::AddOurs(const Selection& selection, int threads, int rounds) {
+std::vector<Entry> Field::recorded_entries() const {
+  std::vector<Entry> entries;
+  const auto recorded = std::find_if(members_.begin(), members_.end(), [](const Member& member) {
+    return member.contender == Contender::kRecorded;
+  });
+  if (recorded == members_.end()) return entries;
+  for (const Member& member : members_) {
+    if (member.contender != Contender::kNamed && &member != &*recorded) continue;
+    // The best of so many rounds, for both.
+    entries.push_back({member.contender, member.scheduler.get(), recorded->rounds});
+  }
+  return entries;
+}
+
+void Field::AddOurs(const Selection& selection, int threads, const Effort& effort) {
+  const int rounds = effort.rounds;
   EngineOptions named;
   named.threads = static_cast<uint32_t>(threads);
   if (selection.any_of({"engine", "bare", "onetbb", "recorded"})) {
@@ -49,7 +65,8 @@ void Field::AddOurs(const Selection& selection, int threads, int rounds) {
   if (selection.any_of({"recorded"}) && threads == kPeerThreads) {
     EngineOptions recorded = named;
     recorded.record = true;
-    members_.push_back({Contender::kRecorded, NewEngineScheduler(recorded), rounds, Sizes::kSmall});
+    members_.push_back(
+        {Contender::kRecorded, NewEngineScheduler(recorded), effort.recorded_rounds, Sizes::kNone});
   }
 }
 

@@ -22,9 +22,11 @@ struct Effort {
   int rounds = 5;
   // Its rounds take a hundred times as long as others.
   int starpu_rounds = 3;
+  // What records cost is less than what the best of a few rounds differs by.
+  int recorded_rounds = 20;
   int relaunches = 20;
 
-  static Effort Quick() { return {1'000, 10'000, 2, 1, 3}; }
+  static Effort Quick() { return {1'000, 10'000, 2, 1, 2, 3}; }
 };
 
 // All that take part with one number of threads, ready to run. Two of these must not be there at
@@ -36,9 +38,11 @@ class Field {
 
   // Those that take part when graphs are small, and when they are large.
   std::vector<Entry> entries(bool large) const;
+  // The engine with records and without; none when that is not wanted.
+  std::vector<Entry> recorded_entries() const;
 
  private:
-  enum class Sizes { kAll, kSmall };
+  enum class Sizes { kAll, kSmall, kNone };
   struct Member {
     Contender contender;
     std::unique_ptr<Scheduler> scheduler;
@@ -47,7 +51,7 @@ class Field {
   };
 
   Field() = default;
-  void AddOurs(const Selection& selection, int threads, int rounds);
+  void AddOurs(const Selection& selection, int threads, const Effort& effort);
   absl::Status AddPeers(const Selection& selection, int threads, const Effort& effort);
   absl::Status WarmUp();
 
