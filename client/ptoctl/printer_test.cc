@@ -170,11 +170,11 @@ TEST(TablePrinterTest, ErrorsOfARunInOrderWithTheirReasons) {
   info.set_reason("KERNEL_FAILED");
   run.mutable_error()->add_details()->PackFrom(info);
   run.add_more_errors()->set_message("task 3 failed too");
-  run.set_errors_dropped(5);
+  run.set_errors_unlisted(5);
   EXPECT_THAT(Table([&](Printer& p) { p.Run(run); }),
               HasSubstr("error:     task 2 failed (KERNEL_FAILED)\n"
                         "error:     task 3 failed too\n"
-                        "errors:    5 more\n"));
+                        "errors:    5 more: ptoctl runs events sessions/s1/runs/r1\n"));
 }
 
 TEST(TablePrinterTest, Node) {
@@ -203,9 +203,12 @@ TEST(TablePrinterTest, Events) {
   const auto started = Parse<v1::Event>(
       R"(sequence: 3 run { name: "sessions/s1/runs/r1" state: RUNNING tasks_total: 2 })");
   const auto dropped = Parse<v1::Event>(R"(sequence: 9 dropped { last_sequence: 12 count: 4 })");
+  const auto errors = Parse<v1::Event>(R"(sequence: 8 errors { run: "sessions/s1/runs/r1"
+      errors { message: "task 4 failed" } errors { message: "task 5 failed" } })");
   EXPECT_EQ(Table([&](Printer& p) {
               p.Event(started, &graph);
               p.Event(TaskEvent(3), &graph);
+              p.Event(errors, &graph);
               p.Event(dropped, &graph);
               p.EndOfEvents();
             }),
@@ -213,7 +216,9 @@ TEST(TablePrinterTest, Events) {
             "  task 0 load              DONE     chip 1 core 24  +0 ns  2.5 us\n"
             "  task 1 add               DONE     chip 1 core 24  +1 us  2.5 us\n"
             "  task 2                   DONE     chip 1 core 24  +2 us  2.5 us\n"
-            "     9 4 task events were dropped\n");
+            "     8 sessions/s1/runs/r1 error: task 4 failed\n"
+            "     8 sessions/s1/runs/r1 error: task 5 failed\n"
+            "     9 4 events were dropped\n");
 }
 
 TEST(TablePrinterTest, DoesNotFloodTheTerminal) {

@@ -218,7 +218,9 @@ void TablePrinter::Run(const v1::Run& run) {
   line("labels", Labels(run.labels()));
   if (run.has_error()) line("error", ErrorText(run.error()));
   for (const v1::Status& error : run.more_errors()) line("error", ErrorText(error));
-  if (run.errors_dropped() > 0) line("errors", absl::StrCat(run.errors_dropped(), " more"));
+  if (run.errors_unlisted() > 0) {
+    line("errors", absl::StrCat(run.errors_unlisted(), " more: ptoctl runs events ", run.name()));
+  }
 }
 
 void TablePrinter::Explanation(const v1::ExplainRunResponse& explanation) {
@@ -298,13 +300,19 @@ void TablePrinter::Event(const v1::Event& event, const v1::GraphSpec* graph) {
       Tasks(event.tasks(), graph);
       break;
     case v1::Event::kDropped:
-      out_ << absl::StrFormat("%6d %d task events were dropped\n", event.sequence(),
+      out_ << absl::StrFormat("%6d %d events were dropped\n", event.sequence(),
                               event.dropped().count());
       break;
     case v1::Event::kStalled:
       out_ << absl::StrFormat("%6d %s stalled: %s: %s\n", event.sequence(), event.stalled().run(),
                               v1::ExplainRunResponse::Verdict_Name(event.stalled().verdict()),
                               event.stalled().summary());
+      break;
+    case v1::Event::kErrors:
+      for (const v1::Status& error : event.errors().errors()) {
+        out_ << absl::StrFormat("%6d %s error: %s\n", event.sequence(), event.errors().run(),
+                                ErrorText(error));
+      }
       break;
     case v1::Event::EVENT_NOT_SET:
       break;

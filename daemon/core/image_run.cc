@@ -117,6 +117,7 @@ void ImageRun::CollectNews(Run& run, std::vector<LogEntry>* news) {
     news->push_back(StateEvent(RunState::kRunning, TimeOf(run, started)));
   }
   EventLog::AddTasks(shared_record(), blocks, news);
+  AddErrors(run.TakeUnlistedErrors(), news);
 }
 
 void ImageRun::TellNews(Run& run, absl::optional<LogEntry> last) {

@@ -1,6 +1,9 @@
 #include "daemon/core/run_entry.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <utility>
 
 #include "daemon/core/session.h"
 #include "daemon/journal/journal.h"
@@ -22,6 +25,21 @@ LogEntry RunEntry::StallEvent(RunStall stall, absl::Time time) const {
   entry.time = time;
   entry.event = std::move(stall);
   return entry;
+}
+
+void RunEntry::AddErrors(std::vector<absl::Status> errors, std::vector<LogEntry>* news) const {
+  if (errors.empty()) return;
+  const std::shared_ptr<Session> session = this->session();
+  // Nobody is left to tell.
+  if (session == nullptr) return;
+  for (size_t begin = 0; begin < errors.size(); begin += RunErrors::kMost) {
+    const auto first = errors.begin() + static_cast<ptrdiff_t>(begin);
+    const size_t count = std::min(RunErrors::kMost, errors.size() - begin);
+    LogEntry& entry = news->emplace_back();
+    entry.time = session->options().clock->WallTime();
+    entry.event = RunErrors{
+        shared_record(), {std::make_move_iterator(first), std::make_move_iterator(first + count)}};
+  }
 }
 
 RunStatus RunEntry::FinalStatus() const {

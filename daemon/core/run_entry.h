@@ -94,6 +94,8 @@ class RunEntry : public RunTurn, public Stoppable, public std::enable_shared_fro
   RunStatus EndStatus() const;
   LogEntry StateEvent(RunState state, absl::Time time) const;
   LogEntry StallEvent(RunStall stall, absl::Time time) const;
+  // Adds the events of errors that the record does not list.
+  void AddErrors(std::vector<absl::Status> errors, std::vector<LogEntry>* news) const;
 
   // The record is complete, and the run ends like this. Before anybody knows.
   void JournalEnd(RunState state);

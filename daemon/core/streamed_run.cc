@@ -347,6 +347,7 @@ void StreamedRun::CollectNews(std::vector<LogEntry>* news) {
     news->push_back(StateEvent(RunState::kRunning, TimeOf(started)));
   }
   EventLog::AddTasks(shared_record(), blocks, news);
+  AddErrors(run_->TakeUnlistedErrors(), news);
 }
 
 void StreamedRun::TellNews(absl::optional<LogEntry> last) {

@@ -9,6 +9,12 @@ namespace {
 // What a run's record and its entry take, roughly.
 constexpr uint64_t kRecordBytes = 512;
 
+uint64_t BytesOf(const std::vector<absl::Status>& errors) {
+  uint64_t bytes = 0;
+  for (const absl::Status& error : errors) bytes += 256 + error.ToString().size();
+  return bytes;
+}
+
 // Place of the entry that holds `sequence`, or of the first one after it.
 std::deque<LogEntry>::const_iterator FindEntry(const std::deque<LogEntry>& entries,
                                                uint64_t sequence) {
@@ -27,11 +33,11 @@ uint64_t EventLog::BytesOf(const LogEntry& entry) {
       bytes += kRecordBytes;
       for (const auto& [key, value] : run->run->labels) bytes += 96 + key.size() + value.size();
     }
-    if (IsFinal(run->state)) {
-      for (const absl::Status& error : run->run->errors) bytes += 256 + error.ToString().size();
-    }
+    if (IsFinal(run->state)) bytes += pto::BytesOf(run->run->errors);
   } else if (const auto* tasks = std::get_if<TaskBlock>(&entry.event)) {
     bytes += 64 + tasks->tasks.bytes();
+  } else if (const auto* errors = std::get_if<RunErrors>(&entry.event)) {
+    bytes += pto::BytesOf(errors->errors);
   } else if (const auto* stall = std::get_if<RunStall>(&entry.event)) {
     bytes += stall->summary.size();
   }

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "daemon/core/run_record.h"
@@ -27,6 +28,15 @@ struct RunEvent {
 struct TaskBlock {
   std::shared_ptr<const RunRecord> run;
   PackedTasks tasks;
+};
+
+// What went wrong in a run beyond what its record lists: some of it, in order of time.
+struct RunErrors {
+  // A few, so that an event stays small.
+  static constexpr size_t kMost = 16;
+
+  std::shared_ptr<const RunRecord> run;
+  std::vector<absl::Status> errors;
 };
 
 // A run does not go on.
@@ -52,7 +62,7 @@ struct LogEntry {
   uint64_t sequence = 0;  // given by the log
   uint64_t count = 1;
   absl::Time time;
-  std::variant<RunEvent, TaskBlock, RunStall, SessionEnded, Dropped> event;
+  std::variant<RunEvent, TaskBlock, RunErrors, RunStall, SessionEnded, Dropped> event;
   // For a task block: so many of its tasks were read earlier.
   uint64_t skip = 0;
 

@@ -32,7 +32,7 @@ journal::v1::RunRecord ToJournal(const RunRecord& run, uint64_t number, uint64_t
   out.set_tasks_done(run.counts.done);
   out.set_tasks_failed(run.counts.failed);
   out.set_tasks_skipped(run.counts.skipped);
-  out.set_errors_dropped(run.counts.errors_dropped);
+  out.set_errors_unlisted(run.counts.errors_unlisted);
   for (const absl::Status& error : run.errors) *out.add_errors() = StatusToProto(error);
   out.set_queue_ns(run.queue_ns);
   out.set_run_ns(run.run_ns);
@@ -51,7 +51,7 @@ RunRecord FromJournal(const journal::v1::RunRecord& record) {
   run.counts.done = record.tasks_done();
   run.counts.failed = record.tasks_failed();
   run.counts.skipped = record.tasks_skipped();
-  run.counts.errors_dropped = record.errors_dropped();
+  run.counts.errors_unlisted = record.errors_unlisted();
   for (const v1::Status& error : record.errors()) run.errors.push_back(StatusFromProto(error));
   run.queue_ns = record.queue_ns();
   run.run_ns = record.run_ns();

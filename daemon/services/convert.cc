@@ -36,7 +36,7 @@ void ToProto(const RunStatus& status, v1::Run* run) {
   run->set_tasks_done(status.counts.done);
   run->set_tasks_failed(status.counts.failed);
   run->set_tasks_skipped(status.counts.skipped);
-  run->set_errors_dropped(status.counts.errors_dropped);
+  run->set_errors_unlisted(status.counts.errors_unlisted);
   for (size_t i = 0; i < status.errors.size(); ++i) {
     *(i == 0 ? run->mutable_error() : run->add_more_errors()) = StatusToProto(status.errors[i]);
   }
@@ -161,6 +161,11 @@ void ToProto(const LogEntry& entry, Session& session, const std::string& boot_id
   } else if (const auto* tasks = std::get_if<TaskBlock>(&entry.event)) {
     proto->mutable_tasks()->set_run(tasks->run->name());
     AddTaskColumns(tasks->tasks, entry.skip, proto->mutable_tasks());
+  } else if (const auto* errors = std::get_if<RunErrors>(&entry.event)) {
+    proto->mutable_errors()->set_run(errors->run->name());
+    for (const absl::Status& error : errors->errors) {
+      *proto->mutable_errors()->add_errors() = StatusToProto(error);
+    }
   } else if (const auto* stall = std::get_if<RunStall>(&entry.event)) {
     v1::RunStalled& out = *proto->mutable_stalled();
     out.set_run(stall->run->name());

@@ -16,6 +16,14 @@ namespace {
 
 // Enough for the cost of a message not to matter; about 50 KiB.
 constexpr uint64_t kMaxBatchEvents = 4096;
+// But runs can have much to tell of what went wrong, and a client takes 4 MiB, if nobody told it
+// otherwise.
+constexpr size_t kMaxBatchBytes = size_t{1} << 20;
+
+// Of an event that can be large: those of tasks are as small as they are many.
+size_t LargeBytes(const v1::Event& event) {
+  return event.has_run() || event.has_errors() ? event.ByteSizeLong() : 0;
+}
 
 }  // namespace
 
@@ -104,6 +112,9 @@ bool EventStream::Wanted(const LogEntry& entry) const {
   if (const auto* tasks = std::get_if<TaskBlock>(&entry.event)) {
     return runs_.contains(tasks->run->id);
   }
+  if (const auto* errors = std::get_if<RunErrors>(&entry.event)) {
+    return runs_.contains(errors->run->id);
+  }
   if (const auto* stall = std::get_if<RunStall>(&entry.event)) {
     return runs_.contains(stall->run->id);
   }
@@ -121,10 +132,15 @@ void EventStream::Pump(bool show_progress) {
   while (batch_.events().empty()) {
     const std::vector<LogEntry> entries = session_->log().Read(cursor_, kMaxBatchEvents);
     if (entries.empty()) break;
+    size_t bytes = 0;
     for (const LogEntry& entry : entries) {
-      if (Wanted(entry)) ToProto(entry, *session_, node_.boot_id(), batch_.add_events());
+      cursor_ = entry.last_sequence();
+      if (!Wanted(entry)) continue;
+      v1::Event* const event = batch_.add_events();
+      ToProto(entry, *session_, node_.boot_id(), event);
+      bytes += LargeBytes(*event);
+      if (bytes >= kMaxBatchBytes) break;
     }
-    cursor_ = entries.back().last_sequence();
     through_.store(cursor_, std::memory_order_relaxed);
   }
   if (batch_.events().empty() && !show_progress) {

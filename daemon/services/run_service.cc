@@ -29,6 +29,8 @@ using Async = v1::RunService::AsyncService;
 
 constexpr absl::Duration kDefaultWait = absl::Seconds(30);
 constexpr absl::string_view kAllSessions = "sessions/-";
+// Runs that list many errors are large. Enough for all others, and less than any client takes.
+constexpr size_t kMaxPageBytes = size_t{1} << 20;
 constexpr uint32_t kDefaultExplained = 16;
 constexpr uint32_t kMaxExplained = 1000;
 
@@ -328,14 +330,17 @@ absl::Status RunService::ListRuns(const v1::ListRunsRequest& request,
     }
   }
   std::string last;
+  size_t bytes = 0;
   // Returns false when the page is full.
   const auto add = [&](const std::string& id, const std::vector<std::shared_ptr<RunEntry>>& runs) {
     for (const std::shared_ptr<RunEntry>& entry : runs) {
-      if (response->runs_size() == static_cast<int>(page)) {
+      if (response->runs_size() == static_cast<int>(page) || bytes >= kMaxPageBytes) {
         response->set_next_page_token(MakePageToken(scope, last));
         return false;
       }
-      ToProto(entry->Status(), response->add_runs());
+      v1::Run* const run = response->add_runs();
+      ToProto(entry->Status(), run);
+      bytes += run->ByteSizeLong();
       last = absl::StrCat(id, "/", entry->number());
     }
     return true;

@@ -134,12 +134,8 @@ void Engine::Stop(Run& run, RunState as, absl::Status error) {
     MutexLock lock(run.mutex_);
     if (!run.stop_.load(std::memory_order_relaxed)) {
       // Why it was stopped is more than one error of many.
-      if (run.errors_.size() >= Run::kMaxErrors) {
-        run.errors_.pop_back();
-        run.errors_dropped_.fetch_add(1, std::memory_order_relaxed);
-      }
-      run.stop_error_ = run.errors_.size();
-      run.errors_.push_back(std::move(error));
+      run.stop_error_ = run.errors_.AddListed(std::move(error));
+      run.errors_unlisted_.store(run.errors_.unlisted(), std::memory_order_relaxed);
       run.stop_state_ = as;
       run.stop_.store(true, std::memory_order_release);
       run.state_.store(RunState::kCancelling, std::memory_order_release);
@@ -265,7 +261,7 @@ void Engine::Finish(Run& run) {
     }
     if (run.done_.load(std::memory_order_relaxed) == run.image().task_count()) {
       state = RunState::kSucceeded;
-      run.errors_.clear();
+      run.errors_ = ErrorList();
     } else if (run.stop_.load(std::memory_order_relaxed)) {
       state = run.stop_state_;
     }

@@ -172,7 +172,7 @@ TEST_F(EngineTest, FailurePoisonsConsumersOnly) {
   EXPECT_EQ(outcomes.size(), 5u);
 }
 
-TEST_F(EngineTest, TheFirstErrorStaysFirstAndThoseBeyondTheBoundAreCounted) {
+TEST_F(EngineTest, TheFirstErrorsAreListedAndTheOthersCanBeTaken) {
   std::vector<uint32_t> failed;
   std::shared_ptr<pto::Run> run =
       Prepare(std::vector<TestTask>(20), [&](uint32_t task, const pto_context&) {
@@ -182,20 +182,27 @@ TEST_F(EngineTest, TheFirstErrorStaysFirstAndThoseBeyondTheBoundAreCounted) {
   engine_->Start(run);
   while (failed.size() < 19) ASSERT_TRUE(engine_->RunOne());
   EXPECT_EQ(run->errors().size(), 17u);
-  EXPECT_EQ(run->counts().errors_dropped, 2u);
-  // Why it was stopped is kept, in the place of the last one.
+  EXPECT_EQ(run->counts().errors_unlisted, 2u);
+  const std::vector<absl::Status> others = run->TakeUnlistedErrors();
+  ASSERT_EQ(others.size(), 2u);
+  for (size_t i = 0; i < others.size(); ++i) {
+    EXPECT_THAT(std::string(others[i].message()),
+                ::testing::StartsWith(absl::StrCat("task ", failed[17 + i], ": ")));
+  }
+  EXPECT_TRUE(run->TakeUnlistedErrors().empty());
+  // Why it was stopped is listed, too.
   engine_->Stop(*run, RunState::kCancelled, Error(reason::kRunCancelled, "by the test"));
   RunAll();
   const std::vector<absl::Status> errors = run->errors();
-  ASSERT_EQ(errors.size(), 17u);
-  EXPECT_EQ(run->counts().errors_dropped, 3u);
+  ASSERT_EQ(errors.size(), 18u);
+  EXPECT_EQ(run->counts().errors_unlisted, 2u);
   EXPECT_EQ(run->state(), RunState::kCancelled);
-  for (size_t i = 0; i < 16; ++i) {
+  for (size_t i = 0; i < 17; ++i) {
     EXPECT_THAT(errors[i], HasReason(reason::kKernelFailed));
     EXPECT_THAT(std::string(errors[i].message()),
                 ::testing::StartsWith(absl::StrCat("task ", failed[i], ": ")));
   }
-  EXPECT_THAT(errors[16], HasReason(reason::kRunCancelled));
+  EXPECT_THAT(errors[17], HasReason(reason::kRunCancelled));
 }
 
 TEST_F(EngineTest, OneBadBlockFailsTheTask) {

@@ -167,7 +167,6 @@ void OpenRun::AddCounts(const Run& run, Run::Counts* counts) const {
   counts->failed += more.failed;
   counts->skipped += more.skipped;
   counts->passed_over += more.passed_over;
-  counts->errors_dropped += more.errors_dropped;
 }
 
 void OpenRun::OnSegmentEnded(uint32_t first_task, Run& run) {
@@ -175,7 +174,6 @@ void OpenRun::OnSegmentEnded(uint32_t first_task, Run& run) {
   if (waiting != 0) options_.observer->OnRecords(waiting);
   std::shared_ptr<Run> last;  // destroyed without the lock
   std::vector<std::shared_ptr<Run>> others;
-  std::vector<absl::Status> errors = run.errors();
   const absl::Status error = run.stop_error();
   bool ended = false;
   {
@@ -189,14 +187,9 @@ void OpenRun::OnSegmentEnded(uint32_t first_task, Run& run) {
     } else {
       it->second.ended = true;
       failed_segment_tasks_ += run.image().task_count();
-      if (run.stop_requested() && !stopped_) TakeErrorsLocked();
-      for (size_t i = it->second.errors_taken; i < errors.size(); ++i) {
-        if (IsStopErrorLocked(errors[i])) {
-          TakeStopErrorLocked(std::move(errors[i]));
-        } else {
-          AddErrorLocked(std::move(errors[i]));
-        }
-      }
+      if (run.stop_requested() && !stopped_) TakeAllErrorsLocked();
+      TakeErrorsLocked(it->second);
+      counts_.errors_unlisted += LeftBehind(it->second);
       // Whoever stops one segment, as the reset of a chip does, means the run.
       if (run.stop_requested() && !stopped_) others = StopLocked(run.state(), error);
     }
@@ -245,11 +238,15 @@ void OpenRun::Close() {
   if (ended) Finish();
 }
 
-void OpenRun::AddErrorLocked(absl::Status error) {
-  if (errors_.size() < kMaxErrors) {
-    errors_.push_back(std::move(error));
-  } else {
-    ++counts_.errors_dropped;
+void OpenRun::TakeErrorsLocked(Segment& segment) {
+  std::vector<absl::Status> listed = segment.run->errors();
+  for (size_t i = segment.errors_taken; i < listed.size(); ++i) {
+    TakeErrorLocked(std::move(listed[i]));
+  }
+  segment.errors_taken = listed.size();
+  for (absl::Status& error : segment.run->TakeUnlistedErrors()) {
+    TakeErrorLocked(std::move(error));
+    ++segment.unlisted_taken;
   }
 }
 
@@ -259,19 +256,17 @@ bool OpenRun::IsStopErrorLocked(const absl::Status& error) const {
          absl::StartsWith(error.message(), stop_error_.message());
 }
 
-void OpenRun::TakeStopErrorLocked(absl::Status error) {
-  const auto without_place = std::find(errors_.begin(), errors_.end(), stop_error_);
-  if (without_place != errors_.end()) *without_place = std::move(error);
+void OpenRun::TakeErrorLocked(absl::Status error) {
+  if (!IsStopErrorLocked(error)) return errors_.Add(std::move(error));
+  const std::vector<absl::Status>& listed = errors_.listed();
+  const auto without_place = std::find(listed.begin(), listed.end(), stop_error_);
+  if (without_place == listed.end()) return;
+  errors_.at(static_cast<size_t>(without_place - listed.begin())) = std::move(error);
 }
 
-void OpenRun::TakeErrorsLocked() {
+void OpenRun::TakeAllErrorsLocked() {
   for (auto& [first, segment] : segments_) {
-    if (!segment.accepted || segment.ended) continue;
-    std::vector<absl::Status> errors = segment.run->errors();
-    for (size_t i = segment.errors_taken; i < errors.size(); ++i) {
-      AddErrorLocked(std::move(errors[i]));
-    }
-    segment.errors_taken = errors.size();
+    if (segment.accepted && !segment.ended) TakeErrorsLocked(segment);
   }
 }
 
@@ -293,13 +288,9 @@ void OpenRun::Stop(RunState as, absl::Status error) {
   {
     MutexLock lock(mutex_);
     if (stopped_ || IsFinal(state_)) return;
-    TakeErrorsLocked();
+    TakeAllErrorsLocked();
     // Why it was stopped is more than one error of many.
-    if (errors_.size() >= kMaxErrors) {
-      errors_.pop_back();
-      ++counts_.errors_dropped;
-    }
-    errors_.push_back(error);
+    errors_.AddListed(error);
     runs = StopLocked(as, error);
     ended = EndLocked();
   }
@@ -315,23 +306,34 @@ RunState OpenRun::state() const {
 Run::Counts OpenRun::counts() const {
   MutexLock lock(mutex_);
   Run::Counts counts = counts_;
+  counts.errors_unlisted += errors_.unlisted();
   for (const auto& [first, segment] : segments_) {
-    if (!segment.ended) AddCounts(*segment.run, &counts);
+    if (segment.ended) continue;
+    AddCounts(*segment.run, &counts);
+    counts.errors_unlisted += LeftBehind(segment);
   }
   return counts;
 }
 
 std::vector<absl::Status> OpenRun::errors() const {
   MutexLock lock(mutex_);
-  std::vector<absl::Status> errors = errors_;
+  std::vector<absl::Status> errors = errors_.listed();
   for (const auto& [first, segment] : segments_) {
     if (segment.ended) continue;
     const std::vector<absl::Status> more = segment.run->errors();
-    for (size_t i = segment.errors_taken; i < more.size() && errors.size() < kMaxErrors; ++i) {
+    for (size_t i = segment.errors_taken; i < more.size() && errors.size() < ErrorList::kListed;
+         ++i) {
       if (!IsStopErrorLocked(more[i])) errors.push_back(more[i]);
     }
   }
   return errors;
+}
+
+std::vector<absl::Status> OpenRun::TakeUnlistedErrors() {
+  MutexLock lock(mutex_);
+  // Segments that are being stopped may still say where that met them.
+  if (!stopped_) TakeAllErrorsLocked();
+  return errors_.TakeUnlisted();
 }
 
 int64_t OpenRun::started_ns() const {

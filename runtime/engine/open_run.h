@@ -80,6 +80,8 @@ class OpenRun : public std::enable_shared_from_this<OpenRun> {
   Run::Counts counts() const;
   // The first error and up to 16 more.
   std::vector<absl::Status> errors() const;
+  // Takes the errors beyond those that have come since the last time.
+  std::vector<absl::Status> TakeUnlistedErrors();
   // Times of the clock; 0 while they have not come.
   int64_t accepted_ns() const { return accepted_ns_; }
   int64_t started_ns() const;
@@ -100,13 +102,13 @@ class OpenRun : public std::enable_shared_from_this<OpenRun> {
   std::vector<RecordBlock> TakeRecords();
 
  private:
-  static constexpr size_t kMaxErrors = 17;
   class SegmentObserver;
   struct Segment {
     std::shared_ptr<Run> run;
     bool accepted = false;
-    bool ended = false;  // not well: else it is not kept
-    size_t errors_taken = 0;
+    bool ended = false;           // not well: else it is not kept
+    size_t errors_taken = 0;      // of those that its run lists
+    uint64_t unlisted_taken = 0;  // of the others
   };
   // A run that has records, unless it has ended.
   struct Recorded {
@@ -127,14 +129,20 @@ class OpenRun : public std::enable_shared_from_this<OpenRun> {
   // What has to be stopped, now that the run is.
   std::vector<std::shared_ptr<Run>> StopLocked(RunState as, const absl::Status& error)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void AddErrorLocked(absl::Status error) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes over what has gone wrong in a segment since the last time.
+  void TakeErrorsLocked(Segment& segment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // How many errors of a segment are not listed and have not been taken.
+  static uint64_t LeftBehind(const Segment& segment) {
+    return segment.run->counts().errors_unlisted - segment.unlisted_taken;
+  }
   // All segments that were stopped with the run tell the same, and perhaps which task it met where.
   bool IsStopErrorLocked(const absl::Status& error) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The first one that tells of a place takes the place of the one without.
-  void TakeStopErrorLocked(absl::Status error) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes over an error of a segment. Of those that tell why the run was stopped there is one: the
+  // first that tells of a place takes the place of the one without.
+  void TakeErrorLocked(absl::Status error) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes over what has gone wrong so far in segments that have not ended, so that it is told
   // before what comes now.
-  void TakeErrorsLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TakeAllErrorsLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether the run has ended by what happened just now.
   bool EndLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Finish();
@@ -152,7 +160,7 @@ class OpenRun : public std::enable_shared_from_this<OpenRun> {
   uint64_t live_tasks_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t failed_segment_tasks_ ABSL_GUARDED_BY(mutex_) = 0;
   Run::Counts counts_ ABSL_GUARDED_BY(mutex_);  // of the segments that have ended
-  std::vector<absl::Status> errors_ ABSL_GUARDED_BY(mutex_);
+  ErrorList errors_ ABSL_GUARDED_BY(mutex_);
   int64_t started_ns_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t ended_ns_ ABSL_GUARDED_BY(mutex_) = 0;
   RunState state_ ABSL_GUARDED_BY(mutex_) = RunState::kQueued;

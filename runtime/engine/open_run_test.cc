@@ -9,6 +9,7 @@
 #include <fstream>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -221,7 +222,8 @@ TEST_F(OpenRunByHandTest, ErrorsOfAllSegmentsAreKeptOrCounted) {
     EXPECT_THAT(std::string(errors[i].message()),
                 ::testing::StartsWith(absl::StrCat("task ", 2 * i + 1, ": ")));
   }
-  EXPECT_EQ(run_->counts().errors_dropped, 3u);
+  EXPECT_EQ(run_->counts().errors_unlisted, 3u);
+  EXPECT_EQ(run_->TakeUnlistedErrors().size(), 3u);
   // What stops it is kept once, however many segments it stops.
   Add(kStep, {29});
   Cut();
@@ -229,10 +231,39 @@ TEST_F(OpenRunByHandTest, ErrorsOfAllSegmentsAreKeptOrCounted) {
   Cut();
   run_->Stop(RunState::kCancelled, absl::CancelledError("enough"));
   RunAll();
-  ASSERT_EQ(run_->errors().size(), 17u);
+  ASSERT_EQ(run_->errors().size(), 18u);
   EXPECT_EQ(run_->errors()[0], errors[0]);
-  EXPECT_EQ(run_->errors()[16], absl::CancelledError("enough"));
-  EXPECT_EQ(run_->counts().errors_dropped, 4u);
+  EXPECT_EQ(run_->errors()[17], absl::CancelledError("enough"));
+  EXPECT_EQ(run_->counts().errors_unlisted, 3u);
+  EXPECT_TRUE(run_->TakeUnlistedErrors().empty());
+}
+
+// Also when they are taken while the segment goes on, and what stops it comes after.
+TEST_F(OpenRunByHandTest, EveryErrorOfASegmentIsToldOnce) {
+  constexpr uint32_t kTasks = 32;
+  for (uint32_t i = 0; i < kTasks; ++i) Add(kBad, {i});
+  Cut();
+  std::set<std::string> told;
+  const auto take = [&] {
+    for (const absl::Status& error : run_->TakeUnlistedErrors()) {
+      EXPECT_TRUE(told.insert(std::string(error.message())).second) << error;
+    }
+  };
+  while (run_->counts().failed < 25) ASSERT_TRUE(engine_->RunOne());
+  EXPECT_EQ(run_->counts().errors_unlisted, 8u);
+  take();
+  EXPECT_EQ(told.size(), 8u);
+  while (run_->counts().failed < 28) ASSERT_TRUE(engine_->RunOne());
+  EXPECT_EQ(run_->counts().errors_unlisted, 11u);
+  run_->Stop(RunState::kCancelled, absl::CancelledError("enough"));
+  RunAll();
+  take();
+  EXPECT_EQ(run_->counts().errors_unlisted, told.size());
+  for (const absl::Status& error : run_->errors()) {
+    EXPECT_TRUE(told.insert(std::string(error.message())).second) << error;
+  }
+  EXPECT_EQ(told.count("enough"), 1u);
+  EXPECT_EQ(told.size(), run_->counts().failed + 1);
 }
 
 TEST_F(OpenRunByHandTest, AFailureComesBeforeTheStopThatFollowedIt) {

@@ -24,26 +24,30 @@ Run::~Run() = default;
 Run::Counts Run::counts() const {
   return {done_.load(std::memory_order_relaxed), failed_.load(std::memory_order_relaxed),
           skipped_.load(std::memory_order_relaxed), passed_over_.load(std::memory_order_relaxed),
-          errors_dropped_.load(std::memory_order_relaxed)};
+          errors_unlisted_.load(std::memory_order_relaxed)};
 }
 
 std::vector<absl::Status> Run::errors() const {
   MutexLock lock(mutex_);
-  return errors_;
+  return errors_.listed();
+}
+
+std::vector<absl::Status> Run::TakeUnlistedErrors() {
+  if (errors_unlisted_.load(std::memory_order_relaxed) == 0) return {};
+  MutexLock lock(mutex_);
+  return errors_.TakeUnlisted();
 }
 
 absl::Status Run::stop_error() const {
   MutexLock lock(mutex_);
-  return stop_error_ < errors_.size() ? errors_[stop_error_] : absl::OkStatus();
+  const std::vector<absl::Status>& errors = errors_.listed();
+  return stop_error_ < errors.size() ? errors[stop_error_] : absl::OkStatus();
 }
 
 void Run::AddError(absl::Status error) {
   MutexLock lock(mutex_);
-  if (errors_.size() < kMaxErrors) {
-    errors_.push_back(std::move(error));
-  } else {
-    errors_dropped_.fetch_add(1, std::memory_order_relaxed);
-  }
+  errors_.Add(std::move(error));
+  errors_unlisted_.store(errors_.unlisted(), std::memory_order_relaxed);
 }
 
 bool Run::Hold() {

@@ -13,6 +13,7 @@
 #include "runtime/base/timer.h"
 #include "runtime/chip/device_memory.h"
 #include "runtime/engine/account.h"
+#include "runtime/engine/error_list.h"
 #include "runtime/engine/flow.h"
 #include "runtime/engine/long_tasks.h"
 #include "runtime/engine/record_block.h"
@@ -99,8 +100,8 @@ class Run : public std::enable_shared_from_this<Run> {
     uint64_t done = 0;
     uint64_t failed = 0;
     uint64_t skipped = 0;
-    uint64_t passed_over = 0;     // of those that are done
-    uint64_t errors_dropped = 0;  // beyond those that errors() has
+    uint64_t passed_over = 0;      // of those that are done
+    uint64_t errors_unlisted = 0;  // beyond those that errors() has
   };
 
   Run(RunSpec spec, int64_t accepted_ns);
@@ -131,6 +132,8 @@ class Run : public std::enable_shared_from_this<Run> {
 
   // The first error and up to 16 more, in order of time. Empty while all is well.
   std::vector<absl::Status> errors() const;
+  // Takes the errors beyond those that have come since the last time.
+  std::vector<absl::Status> TakeUnlistedErrors();
   // The one that it was stopped with; OK when it was not.
   absl::Status stop_error() const;
 
@@ -161,7 +164,6 @@ class Run : public std::enable_shared_from_this<Run> {
   // the calls and the conditions that are left; of a plain task of one call only while it has
   // conditions. Of the latter, the highest bit says that one of them has failed.
   static constexpr uint32_t kFailedBit = 1u << 31;
-  static constexpr size_t kMaxErrors = 17;
 
   Flow& flow(uint32_t chip, pto_core kind) {
     return flows_[spec_.image->place_of_chip(chip) * 3 + static_cast<uint32_t>(kind) - 1];
@@ -194,7 +196,7 @@ class Run : public std::enable_shared_from_this<Run> {
   std::atomic<uint64_t> failed_{0};
   std::atomic<uint64_t> skipped_{0};
   std::atomic<uint64_t> passed_over_{0};
-  std::atomic<uint64_t> errors_dropped_{0};  // written under mutex_
+  std::atomic<uint64_t> errors_unlisted_{0};  // written under mutex_
   // Set once: nothing new starts. What kernels see as their cancel flag.
   std::atomic<bool> stop_{false};
   // Set once, by its beginning or by the stop of a run that has not begun.
@@ -225,7 +227,7 @@ class Run : public std::enable_shared_from_this<Run> {
   absl::FixedArray<Flow, 3> flows_;
 
   mutable Mutex mutex_;
-  std::vector<absl::Status> errors_ ABSL_GUARDED_BY(mutex_);
+  ErrorList errors_ ABSL_GUARDED_BY(mutex_);
   // What the run ends as when it was stopped.
   RunState stop_state_ ABSL_GUARDED_BY(mutex_) = RunState::kCancelled;
   // Which of the errors says why, and whether it also says where it met a task.

@@ -67,9 +67,9 @@ void StopNote::SayWhere(const BlockTicket& ticket, absl::string_view said) {
   const std::string more = absl::StrCat("; ", TaskData::Subject(run, ticket.task), "was in ",
                                         TaskData::Place(ticket), said.empty() ? "" : ": ", said);
   MutexLock lock(run.mutex_);
-  if (run.stop_error_ >= run.errors_.size() || run.says_where_) return;
+  if (run.stop_error_ >= run.errors_.listed().size() || run.says_where_) return;
   run.says_where_ = true;
-  absl::Status& error = run.errors_[run.stop_error_];
+  absl::Status& error = run.errors_.at(run.stop_error_);
   error = WithPlace(error, more, ticket);
 }
 

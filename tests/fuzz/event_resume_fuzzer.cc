@@ -24,7 +24,7 @@ constexpr size_t kReaders = 3;
 
 // What the log was told under one number.
 struct Told {
-  enum Kind : uint8_t { kRun, kTask, kStall, kEnd };
+  enum Kind : uint8_t { kRun, kTask, kErrors, kStall, kEnd };
   Kind kind = kRun;
   uint8_t outcome = 0;  // of a task
   uint32_t what = 0;    // a run's state, a task's number
@@ -177,6 +177,10 @@ class Scenario {
     state(RunState::kQueued);
     const std::vector<RecordBlock> blocks = MakeRecords(input_.Byte() % 4, run.get());
     EventLog::AddTasks(run, blocks, &entries);
+    const uint8_t errors = input_.Byte() % 3;
+    for (uint8_t i = 0; i < errors; ++i) {
+      add(Told::kErrors, i, RunErrors{run, std::vector<absl::Status>(i, absl::InternalError("e"))});
+    }
     const uint8_t stalls = input_.Byte() % 3;
     for (uint8_t i = 0; i < stalls; ++i) {
       add(Told::kStall, i, RunStall{run, i, absl::Seconds(i), std::string(input_.Byte(), 's')});
@@ -244,6 +248,10 @@ class Scenario {
       PTO_CHECK(first->kind == Told::kRun && run->run.get() == first->run &&
                     static_cast<uint32_t>(run->state) == first->what,
                 "the run's event");
+    } else if (const auto* errors = std::get_if<RunErrors>(&entry.event)) {
+      PTO_CHECK(first->kind == Told::kErrors && errors->run.get() == first->run &&
+                    errors->errors.size() == first->what,
+                "the run's errors");
     } else if (const auto* stall = std::get_if<RunStall>(&entry.event)) {
       PTO_CHECK(first->kind == Told::kStall && stall->run.get() == first->run &&
                     stall->verdict == static_cast<int>(first->what),

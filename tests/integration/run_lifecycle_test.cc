@@ -1,6 +1,5 @@
 // Runs: once, in time, to one end.
 
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -160,22 +159,6 @@ TEST_F(RunLifecycleTest, AFailureStopsOnlyWhatNeedsIt) {
   EXPECT_NE(ended.error().message().find("42"), std::string::npos) << ended.error().message();
   EXPECT_NE(ended.error().message().find("bad"), std::string::npos) << ended.error().message();
   EXPECT_EQ(WaitForRun(api(), other.name()).state(), v1::Run::SUCCEEDED);
-}
-
-TEST_F(RunLifecycleTest, ErrorsBeyondTheFirstAreListedUpToABound) {
-  v1::GraphSpec graph;
-  for (int i = 0; i < 40; ++i) {
-    *graph.add_tasks() = Proto<v1::TaskSpec>("kernel: 'fail' chip: 'chips/0' scalars { i64: 1 }");
-  }
-  const v1::Run ended = WaitForRun(api(), Submit(api(), session_, graph).name());
-  EXPECT_EQ(ended.state(), v1::Run::FAILED);
-  EXPECT_EQ(ended.tasks_failed(), 40u);
-  EXPECT_EQ(ended.more_errors_size(), 16);
-  EXPECT_EQ(ended.errors_dropped(), 40u - 17u);
-  // Each is another task's.
-  std::set<std::string> messages = {ended.error().message()};
-  for (const v1::Status& error : ended.more_errors()) messages.insert(error.message());
-  EXPECT_EQ(messages.size(), 17u);
 }
 
 // A failure that others follow from is told first, and they name it.

@@ -57,6 +57,10 @@ void EventLedger::Take(const v1::EventBatch& batch, uint64_t last) {
       case v1::Event::kStalled:
         EXPECT_FALSE(event.stalled().run().empty());
         break;
+      case v1::Event::kErrors:
+        EXPECT_FALSE(event.errors().run().empty());
+        EXPECT_GT(event.errors().errors_size(), 0);
+        break;
       case v1::Event::EVENT_NOT_SET:
         ADD_FAILURE() << "an event without content";
     }
