@@ -66,9 +66,14 @@ absl::StatusOr<std::shared_ptr<Domain>> Domain::Create(std::string name, DomainS
   spec.window_bytes = layout.bytes;
   std::shared_ptr<Domain> domain(new Domain(std::move(name), std::move(spec), engine));
   std::vector<Rank> ranks;
-  for (uint32_t i = 0; i < domain->spec_.chips.size(); ++i) {
+  const uint64_t rank_count = domain->spec_.chips.size();
+  absl::StatusOr<MemoryCharge> charge =
+      MemoryCharge::Take(quota, rank_count * layout.bytes, rank_count);
+  if (!charge.ok()) return PrefixField(charge.status(), "chips");
+  for (uint32_t i = 0; i < rank_count; ++i) {
     absl::StatusOr<std::shared_ptr<MemoryBlock>> window =
-        AllocateCharged(*engine.chips()[domain->spec_.chips[i]].memory, layout.bytes, quota, 1);
+        AllocateCharged(*engine.chips()[domain->spec_.chips[i]].memory, layout.bytes,
+                        charge->Part(layout.bytes, 1));
     if (!window.ok()) return PrefixField(window.status(), absl::StrCat("chips[", i, "]"));
     names::Window part;
     part.domain = std::string(domain->id());

@@ -1,5 +1,6 @@
 #include "daemon/core/quota.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -121,19 +122,40 @@ absl::StatusOr<QuotaCharge> QuotaCharge::Take(std::shared_ptr<SessionQuota> quot
   return charge;
 }
 
-absl::StatusOr<std::shared_ptr<MemoryBlock>> AllocateCharged(
-    DeviceMemory& memory, uint64_t bytes, const std::shared_ptr<SessionQuota>& quota,
-    uint64_t windows) {
-  if (quota == nullptr) return memory.Allocate(bytes);
+QuotaCharge QuotaCharge::Part(uint64_t amount) {
+  QuotaCharge part;
+  part.quota_ = quota_;
+  part.resource_ = resource_;
+  part.amount_ = std::min(amount, amount_);
+  amount_ -= part.amount_;
+  return part;
+}
+
+absl::StatusOr<MemoryCharge> MemoryCharge::Take(const std::shared_ptr<SessionQuota>& quota,
+                                                uint64_t bytes, uint64_t windows) {
+  MemoryCharge charge;
+  if (quota == nullptr) return charge;
+  PTO_ASSIGN_OR_RETURN(charge.windows_, QuotaCharge::Take(quota, Resource::kWindows, windows));
+  PTO_ASSIGN_OR_RETURN(charge.bytes_, QuotaCharge::Take(quota, Resource::kDeviceBytes, bytes));
+  return charge;
+}
+
+MemoryCharge MemoryCharge::Part(uint64_t bytes, uint64_t windows) {
+  MemoryCharge part;
+  part.windows_ = windows_.Part(windows);
+  part.bytes_ = bytes_.Part(bytes);
+  return part;
+}
+
+absl::StatusOr<std::shared_ptr<MemoryBlock>> AllocateCharged(DeviceMemory& memory, uint64_t bytes,
+                                                             MemoryCharge charge) {
   struct Charged {
     // In this order: the memory goes first.
-    QuotaCharge windows;
-    QuotaCharge bytes;
+    MemoryCharge charge;
     std::shared_ptr<MemoryBlock> memory;
   };
   const auto charged = std::make_shared<Charged>();
-  PTO_ASSIGN_OR_RETURN(charged->windows, QuotaCharge::Take(quota, Resource::kWindows, windows));
-  PTO_ASSIGN_OR_RETURN(charged->bytes, QuotaCharge::Take(quota, Resource::kDeviceBytes, bytes));
+  charged->charge = std::move(charge);
   PTO_ASSIGN_OR_RETURN(charged->memory, memory.Allocate(bytes));
   return std::shared_ptr<MemoryBlock>(charged, charged->memory.get());
 }

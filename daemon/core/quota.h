@@ -117,17 +117,35 @@ class QuotaCharge {
     if (quota_ != nullptr) quota_->Give(resource_, amount_);
   }
 
+  // Moves so much of it to a charge of its own.
+  QuotaCharge Part(uint64_t amount);
+
  private:
   std::shared_ptr<SessionQuota> quota_;
   Resource resource_ = Resource::kSessions;
   uint64_t amount_ = 0;
 };
 
-// Memory that counts until nothing holds it any more. `windows` counts with it. Without a quota
-// it is as Allocate.
-absl::StatusOr<std::shared_ptr<MemoryBlock>> AllocateCharged(
-    DeviceMemory& memory, uint64_t bytes, const std::shared_ptr<SessionQuota>& quota,
-    uint64_t windows = 0);
+// What memory counts for: its bytes, and the windows that are in it.
+class MemoryCharge {
+ public:
+  MemoryCharge() = default;
+  // All that a request needs at once, so that a refusal tells of the whole request. Without a quota
+  // it is nothing.
+  static absl::StatusOr<MemoryCharge> Take(const std::shared_ptr<SessionQuota>& quota,
+                                           uint64_t bytes, uint64_t windows = 0);
+
+  // Moves so much of it to a charge of its own.
+  MemoryCharge Part(uint64_t bytes, uint64_t windows = 0);
+
+ private:
+  QuotaCharge windows_;
+  QuotaCharge bytes_;
+};
+
+// Memory that counts until nothing holds it any more.
+absl::StatusOr<std::shared_ptr<MemoryBlock>> AllocateCharged(DeviceMemory& memory, uint64_t bytes,
+                                                             MemoryCharge charge);
 
 // The accounts of clients, as long as they have sessions. Thread-safe.
 class ClientQuotas {

@@ -4,9 +4,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/types/optional.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/base/error.h"
+#include "runtime/base/status_macros.h"
 #include "runtime/base/status_matchers.h"
 
 namespace pto {
@@ -135,13 +137,20 @@ TEST_F(QuotaTest, LogsAreCountedWithTheirSessions) {
   EXPECT_THAT(clients_.OpenSession("c", "second"), IsOk());
 }
 
+absl::StatusOr<std::shared_ptr<MemoryBlock>> Allocate(DeviceMemory& memory, uint64_t bytes,
+                                                      const std::shared_ptr<SessionQuota>& quota,
+                                                      uint64_t windows = 0) {
+  PTO_ASSIGN_OR_RETURN(MemoryCharge charge, MemoryCharge::Take(quota, bytes, windows));
+  return AllocateCharged(memory, bytes, std::move(charge));
+}
+
 TEST_F(QuotaTest, MemoryCountsAsLongAsSomethingHoldsIt) {
   const auto quota = Open("c", "s");
   const auto memory = DeviceMemory::Create(0, 1 << 20);
-  auto block = AllocateCharged(*memory, 4096, quota, 2);
+  auto block = Allocate(*memory, 4096, quota, 2);
   ASSERT_THAT(block, IsOk());
-  EXPECT_THAT(AllocateCharged(*memory, 64, quota), HasReason(reason::kQuotaMemory));
-  EXPECT_THAT(AllocateCharged(*memory, 0, quota, 2), HasReason(reason::kQuotaWindows));
+  EXPECT_THAT(Allocate(*memory, 64, quota), HasReason(reason::kQuotaMemory));
+  EXPECT_THAT(Allocate(*memory, 0, quota, 2), HasReason(reason::kQuotaWindows));
   EXPECT_EQ(quota->used(Resource::kWindows), 2u);
   std::shared_ptr<MemoryBlock> last = MemoryBlock::Part(*block, 0, 64);
   *block = nullptr;
@@ -152,10 +161,24 @@ TEST_F(QuotaTest, MemoryCountsAsLongAsSomethingHoldsIt) {
   EXPECT_EQ(memory->used_bytes(), 0u);
 }
 
+TEST_F(QuotaTest, AChargeCanBeSharedOut) {
+  const auto quota = Open("c", "s");
+  absl::optional<MemoryCharge> whole = *MemoryCharge::Take(quota, 1000, 2);
+  absl::optional<MemoryCharge> part = whole->Part(600, 1);
+  EXPECT_EQ(quota->used(Resource::kDeviceBytes), 1000u);
+  EXPECT_EQ(quota->used(Resource::kWindows), 2u);
+  whole.reset();
+  EXPECT_EQ(quota->used(Resource::kDeviceBytes), 600u);
+  EXPECT_EQ(quota->used(Resource::kWindows), 1u);
+  part.reset();
+  EXPECT_EQ(quota->used(Resource::kDeviceBytes), 0u);
+  EXPECT_EQ(quota->used(Resource::kWindows), 0u);
+}
+
 TEST_F(QuotaTest, MemoryThatTheChipDoesNotHaveIsNotCounted) {
   const auto quota = Open("c", "s");
   const auto memory = DeviceMemory::Create(0, 2048);
-  EXPECT_THAT(AllocateCharged(*memory, 4096, quota, 1), HasReason(reason::kChipMemoryExhausted));
+  EXPECT_THAT(Allocate(*memory, 4096, quota, 1), HasReason(reason::kChipMemoryExhausted));
   EXPECT_EQ(quota->used(Resource::kDeviceBytes), 0u);
   EXPECT_EQ(quota->used(Resource::kWindows), 0u);
 }

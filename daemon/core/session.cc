@@ -1,6 +1,7 @@
 #include "daemon/core/session.h"
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/graph/names.h"
 #include "daemon/graph/window_name.h"
@@ -93,10 +94,31 @@ absl::Status Session::CheckAlive() const {
 
 // ---- buffers
 
+absl::StatusOr<MemoryCharge> Session::ChargeBuffers(absl::Span<const BufferRequest> requests) {
+  absl::flat_hash_set<absl::string_view> wanted;
+  uint64_t bytes = 0;
+  size_t last = 0;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    if (buffers_.contains(requests[i].id) || !wanted.insert(requests[i].id).second) continue;
+    bytes += requests[i].bytes;
+    last = i;
+  }
+  const uint64_t limit = options_.limits->max_session_buffers;
+  if (!wanted.empty() && buffers_.size() + wanted.size() > limit) {
+    return Error(reason::kBufferLimit, absl::StrCat("a session has at most ", limit, " buffers"))
+        .Limit("max_session_buffers", limit, buffers_.size(), wanted.size());
+  }
+  absl::StatusOr<MemoryCharge> charge = MemoryCharge::Take(options_.quota, bytes);
+  if (charge.ok()) return charge;
+  return PrefixField(charge.status(),
+                     wanted.size() == 1 ? absl::StrCat("buffers[", last, "].bytes") : "buffers");
+}
+
 absl::StatusOr<std::vector<std::shared_ptr<SessionBuffer>>> Session::CreateBuffers(
     absl::Span<const BufferRequest> requests) {
   MutexLock lock(mutex_);
   PTO_RETURN_IF_ERROR(CheckAlive());
+  PTO_ASSIGN_OR_RETURN(MemoryCharge charge, ChargeBuffers(requests));
   std::vector<std::shared_ptr<SessionBuffer>> result;
   std::vector<std::string> made;
   // Undone unless everything goes well.
@@ -118,14 +140,8 @@ absl::StatusOr<std::vector<std::shared_ptr<SessionBuffer>>> Session::CreateBuffe
       result.push_back(it->second);
       continue;
     }
-    if (buffers_.size() >= options_.limits->max_session_buffers) {
-      return Error(reason::kBufferLimit,
-                   absl::StrCat("a session has at most ", options_.limits->max_session_buffers,
-                                " buffers"))
-          .Limit("max_session_buffers", options_.limits->max_session_buffers, buffers_.size(), 1);
-    }
     absl::StatusOr<std::shared_ptr<MemoryBlock>> memory = AllocateCharged(
-        *options_.engine->chips()[request.chip].memory, request.bytes, options_.quota);
+        *options_.engine->chips()[request.chip].memory, request.bytes, charge.Part(request.bytes));
     if (!memory.ok()) {
       return PrefixField(memory.status(), absl::StrCat("buffers[", i, "].bytes"));
     }

@@ -226,6 +226,9 @@ class Session : public std::enable_shared_from_this<Session> {
   absl::Status EndedError() const;
   // Writes the last event, once, when the session has ended and no run is left.
   void TellEnd();
+  // Takes what those of the buffers need that are not there yet: BUFFER_LIMIT, QUOTA_MEMORY.
+  absl::StatusOr<MemoryCharge> ChargeBuffers(absl::Span<const BufferRequest> requests)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Registered graphs keep no buffer alive that the session has given up.
   void ForgetOwnSlots() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The image for slots that overlap like this, or nullptr when it is not known: it is not kept

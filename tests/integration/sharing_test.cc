@@ -224,7 +224,7 @@ TEST_F(QuotaTest, Windows) {
   ASSERT_THAT(TryDomain(session, "b"), IsOk());
   EXPECT_EQ(GetSession(api(), session).usage().windows(), 4u);
   const absl::Status refused = TryDomain(session, "c");
-  ExpectQuota(refused, reason::kQuotaWindows, {"max_session_windows", 4, 4, 1});
+  ExpectQuota(refused, reason::kQuotaWindows, {"max_session_windows", 4, 4, 2});
   v1::DeleteDomainRequest remove;
   remove.set_name(session + "/domains/a");
   ASSERT_THAT(Call(*api().domain, &v1::DomainService::Stub::DeleteDomain, remove), IsOk());
