@@ -16,6 +16,9 @@
 namespace pto {
 namespace {
 
+// So many deadlines can be stuck in a chip that hangs until others are late.
+constexpr size_t kTimerThreads = 256;
+
 // A simulated chip is memory and threads of this process: there is nothing to ask it, and only a
 // failpoint makes it faulty.
 std::string ProbeSimulated(uint32_t chip) {
@@ -40,7 +43,7 @@ Node::Node(Options options)
       former_(options_.journal == nullptr ? JournalHistory() : options_.journal->TakeHistory()),
       timers_(*options_.clock),
       event_timers_(*options_.clock),
-      timer_thread_(timers_),
+      timer_thread_(timers_, kTimerThreads),
       event_timer_thread_(event_timers_) {
   Engine::Options engine;
   for (const ChipSpec& spec : options_.chips) {

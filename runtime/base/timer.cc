@@ -1,6 +1,7 @@
 #include "runtime/base/timer.h"
 
 #include <chrono>
+#include <system_error>
 
 namespace pto {
 
@@ -26,17 +27,22 @@ bool TimerQueue::Cancel(Id id) {
   return true;
 }
 
+std::function<void()> TimerQueue::TakeDue() {
+  if (timers_.empty() || timers_.begin()->first.first > clock_.NowNanos()) return nullptr;
+  const auto first = timers_.begin();
+  std::function<void()> fn = std::move(first->second);
+  times_.erase(first->first.second);
+  timers_.erase(first);
+  return fn;
+}
+
 int64_t TimerQueue::RunDue() {
   while (true) {
     std::function<void()> fn;
     {
       MutexLock lock(mutex_);
-      if (timers_.empty()) return -1;
-      auto first = timers_.begin();
-      if (first->first.first > clock_.NowNanos()) return first->first.first;
-      fn = std::move(first->second);
-      times_.erase(first->first.second);
-      timers_.erase(first);
+      fn = TakeDue();
+      if (fn == nullptr) return timers_.empty() ? -1 : timers_.begin()->first.first;
     }
     fn();
   }
@@ -49,28 +55,66 @@ void TimerQueue::Clear() {
   times_.clear();
 }
 
-TimerThread::TimerThread(TimerQueue& queue) : queue_(queue), thread_([this] { Loop(); }) {}
+TimerThread::TimerThread(TimerQueue& queue, size_t most_threads)
+    : queue_(queue), most_threads_(most_threads) {
+  MutexLock lock(queue_.mutex_);
+  threads_.emplace_back([this] { Loop(); });
+}
 
 TimerThread::~TimerThread() {
+  std::vector<std::thread> threads;
   {
     MutexLock lock(queue_.mutex_);
     stopping_ = true;
     queue_.changed_.NotifyAll();
+    vacant_.NotifyAll();
+    // None is added any more.
+    threads.swap(threads_);
   }
-  thread_.join();
+  for (std::thread& thread : threads) thread.join();
 }
 
 void TimerThread::Loop() {
   while (true) {
-    queue_.RunDue();
-    MutexLock lock(queue_.mutex_);
-    if (stopping_) return;
+    std::function<void()> fn;
+    {
+      MutexLock lock(queue_.mutex_);
+      if (!Lead()) return;
+      fn = queue_.TakeDue();
+      if (fn == nullptr) continue;
+      HandOver();
+    }
+    fn();
+  }
+}
+
+bool TimerThread::Lead() {
+  ++idle_;
+  while (led_ && !stopping_) vacant_.Wait(queue_.mutex_);
+  --idle_;
+  led_ = true;
+  while (!stopping_) {
     if (queue_.timers_.empty()) {
       queue_.changed_.Wait(queue_.mutex_);
       continue;
     }
     const int64_t wait = queue_.timers_.begin()->first.first - queue_.clock_.NowNanos();
-    if (wait > 0) queue_.changed_.WaitFor(queue_.mutex_, std::chrono::nanoseconds(wait));
+    if (wait <= 0) break;
+    queue_.changed_.WaitFor(queue_.mutex_, std::chrono::nanoseconds(wait));
+  }
+  led_ = false;
+  return !stopping_;
+}
+
+void TimerThread::HandOver() {
+  if (idle_ > 0) {
+    vacant_.NotifyOne();
+  } else if (threads_.size() < most_threads_) {
+    try {
+      threads_.emplace_back([this] { Loop(); });
+    } catch (const std::system_error&) {
+      // The system has no more; this one comes back to it.
+    }
   }
 }
 

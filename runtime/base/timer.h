@@ -1,10 +1,12 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "runtime/base/clock.h"
@@ -39,6 +41,9 @@ class TimerQueue {
  private:
   friend class TimerThread;
 
+  // Takes the first one if it is due; else nothing.
+  std::function<void()> TakeDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   const Clock& clock_;
   Mutex mutex_;
   CondVar changed_;
@@ -49,19 +54,30 @@ class TimerQueue {
 
 // Runs a TimerQueue on the machine's clock until it is destroyed; the queue outlives it. After
 // the destructor no function is being called; timers that are left stay in the queue.
+//
+// With `most_threads` above one a function that does not return holds up no other: while it is
+// called another thread waits for the next timer. So functions may be called at the same time.
 class TimerThread {
  public:
-  explicit TimerThread(TimerQueue& queue);
+  explicit TimerThread(TimerQueue& queue, size_t most_threads = 1);
   ~TimerThread();
   TimerThread(const TimerThread&) = delete;
   TimerThread& operator=(const TimerThread&) = delete;
 
  private:
   void Loop();
+  // Waits until something is due, as the only one who does. False when it is time to stop.
+  bool Lead() ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_.mutex_);
+  // Lets another thread wait for the next timer, and makes one if there is none.
+  void HandOver() ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_.mutex_);
 
   TimerQueue& queue_;
+  const size_t most_threads_;
   bool stopping_ ABSL_GUARDED_BY(queue_.mutex_) = false;
-  std::thread thread_;  // last, so that it finds the rest complete
+  bool led_ ABSL_GUARDED_BY(queue_.mutex_) = false;  // one waits for the next timer
+  size_t idle_ ABSL_GUARDED_BY(queue_.mutex_) = 0;   // those that wait to lead
+  CondVar vacant_;                                   // nobody leads
+  std::vector<std::thread> threads_ ABSL_GUARDED_BY(queue_.mutex_);
 };
 
 }  // namespace pto

@@ -1,5 +1,6 @@
 #include "runtime/base/timer.h"
 
+#include <atomic>
 #include <future>
 #include <limits>
 #include <memory>
@@ -214,6 +215,37 @@ TEST(TimerThreadTest, StopsWithTimersLeftAndAnotherCanGoOn) {
   queue.Schedule(In(absl::ZeroDuration()), [&] { done.set_value(); });
   done.get_future().get();
   EXPECT_FALSE(called);
+}
+
+TEST(TimerThreadTest, WhatDoesNotReturnHoldsUpNoOther) {
+  constexpr int kThreads = 3;
+  TimerQueue queue(Clock::Real());
+  std::promise<void> release;
+  std::shared_future<void> released = release.get_future().share();
+  std::promise<void> all_stuck;
+  std::atomic<int> stuck{0};
+  std::promise<void> done;
+  TimerThread threads(queue, kThreads);
+  for (int i = 0; i < kThreads - 1; ++i) {
+    queue.Schedule(In(absl::ZeroDuration()), [&] {
+      if (++stuck == kThreads - 1) all_stuck.set_value();
+      released.wait();
+    });
+  }
+  all_stuck.get_future().get();
+  queue.Schedule(In(absl::ZeroDuration()), [&] { done.set_value(); });
+  done.get_future().get();
+  EXPECT_EQ(stuck, kThreads - 1);
+  // All threads are needed again and again, and none is lost.
+  release.set_value();
+  std::promise<void> last;
+  std::atomic<int> called{0};
+  for (int i = 0; i < 100; ++i) {
+    queue.Schedule(In(absl::Microseconds(10 * i)), [&] {
+      if (++called == 100) last.set_value();
+    });
+  }
+  last.get_future().get();
 }
 
 }  // namespace

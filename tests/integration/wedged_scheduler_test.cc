@@ -88,12 +88,24 @@ TEST(WedgedSchedulerTest, ManyCallsWaitForItAndOthersAreAnswered) {
   for (int i = 0; i < kStreams; ++i) {
     streams.push_back(std::make_unique<StreamLauncher>(daemon.address()));
   }
+  const auto explain_first = [&] {
+    const absl::Time asked = absl::Now();
+    ProgramResult explained =
+        RunPtoctl(daemon.address(), {"runs", "explain", session + "/runs/first"});
+    EXPECT_LT(absl::Now() - asked, kSoon);
+    return explained;
+  };
+  const auto submit = [&](const std::string& parent, const std::string& id) {
+    return Call(*api.run, &v1::RunService::Stub::SubmitRun, SubmitRequest(parent, Noops(10), id));
+  };
   std::vector<std::thread> submits;
-  for (int i = 0; i < kSubmits; ++i) {
+  submits.emplace_back([&] { EXPECT_THAT(submit(session, "first"), IsOk()); });
+  // Those that come before a thread is stuck might be done by others.
+  EXPECT_TRUE(Eventually([&] { return absl::StrContains(explain_first().out, "STALLED"); }));
+  for (int i = 1; i < kSubmits; ++i) {
     submits.emplace_back([&, i] {
-      const std::string run_id = i == 0 ? "first" : absl::StrCat("r", i);
       v1::SubmitRunRequest request =
-          SubmitRequest(i == 0 ? session : MakeSession(api), Noops(1), run_id);
+          SubmitRequest(MakeSession(api), Noops(1), absl::StrCat("r", i));
       request.mutable_wait()->set_seconds(60);
       const absl::StatusOr<v1::Run> run = Call(*api.run, &v1::RunService::Stub::SubmitRun, request);
       ASSERT_THAT(run, IsOk());
@@ -111,19 +123,51 @@ TEST(WedgedSchedulerTest, ManyCallsWaitForItAndOthersAreAnswered) {
   const ProgramResult chips = RunPtoctl(daemon.address(), {"chips", "ls"});
   EXPECT_EQ(chips.exit_code, 0) << chips.err;
   EXPECT_LT(absl::Now() - before, kSoon);
-  ProgramResult explained;
-  EXPECT_TRUE(Eventually([&] {
-    const absl::Time asked = absl::Now();
-    explained = RunPtoctl(daemon.address(), {"runs", "explain", session + "/runs/first"});
-    EXPECT_LT(absl::Now() - asked, kSoon);
-    return explained.exit_code != 0 || absl::StrContains(explained.out, "STALLED");
-  }));
+  const ProgramResult explained = explain_first();
   EXPECT_EQ(explained.exit_code, 0) << explained.err;
   EXPECT_THAT(explained.out, HasSubstr("STALLED"));
 
   std::ofstream(release) << "go";
   for (std::thread& submit : submits) submit.join();
   for (const auto& stream : streams) stream->Finish();
+  std::filesystem::remove(release);
+}
+
+// A deadline that has to take tasks out of the queue that is held gets stuck itself; those of
+// others do not.
+TEST(WedgedSchedulerTest, DeadlinesOfOtherChipsAndLeasesAreKept) {
+  if (!kHasFailpoints) GTEST_SKIP() << "a release build has no failpoints";
+  const std::string release = absl::StrCat(::testing::TempDir(), "/deadlines-release");
+  std::filesystem::remove(release);
+  const DaemonFailpoints failpoints(absl::StrCat("engine.scheduler=hold:", release, "*1"));
+  DaemonProcess daemon({"--sim-chips=2", "--stall-after=0s", "--session-min-ttl=10ms"});
+  Api& api = daemon.api();
+  const std::string session = MakeSession(api);
+  std::thread stuck([&] {
+    v1::SubmitRunRequest request = SubmitRequest(session, Noops(100), "stuck");
+    request.mutable_options()->mutable_timeout()->set_nanos(100'000'000);
+    EXPECT_THAT(Call(*api.run, &v1::RunService::Stub::SubmitRun, request), IsOk());
+  });
+  // Its time is up before those of the others, which begin after it.
+  EXPECT_TRUE(Eventually([&] { return GetNode(api).active_run_count() == 1; }));
+  v1::SubmitRunRequest request = SubmitRequest(session, Spin(absl::Minutes(10), 1), "other");
+  request.mutable_options()->mutable_timeout()->set_nanos(500'000'000);
+  ASSERT_THAT(Call(*api.run, &v1::RunService::Stub::SubmitRun, request), IsOk());
+  MakeSession(api, absl::Milliseconds(500));
+  EXPECT_EQ(GetNode(api).session_count(), 2u);
+
+  const absl::Time before = absl::Now();
+  const v1::Run other = WaitForRun(api, session + "/runs/other");
+  EXPECT_EQ(other.state(), v1::Run::FAILED);
+  EXPECT_THAT(other.error().message(), HasSubstr("time of 500ms is up"));
+  EXPECT_LT(absl::Now() - before, kSoon);
+  EXPECT_TRUE(Eventually([&] { return GetNode(api).session_count() == 1; }));
+  EXPECT_LT(absl::Now() - before, kSoon);
+
+  std::ofstream(release) << "go";
+  stuck.join();
+  EXPECT_THAT(WaitForRun(api, session + "/runs/stuck").error().message(),
+              HasSubstr("time of 100ms is up"));
   std::filesystem::remove(release);
 }
 
