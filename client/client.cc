@@ -102,6 +102,12 @@ absl::StatusOr<v1::Node> Client::GetNode(absl::Duration timeout) {
   return core_->GetNode(core_->DeadlineOf(timeout));
 }
 
+absl::StatusOr<v1::Config> Client::GetConfig(absl::Duration timeout) {
+  return core_->Call("GetConfig", core_->transport().node,
+                     &v1::NodeService::Stub::PrepareAsyncGetConfig, {}, core_->DeadlineOf(timeout),
+                     Retry::kOnce);
+}
+
 absl::StatusOr<std::vector<v1::Chip>> Client::ListChips(absl::Duration timeout) {
   return ListAll(*core_, "ListChips", core_->transport().node,
                  &v1::NodeService::Stub::PrepareAsyncListChips,

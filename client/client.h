@@ -66,6 +66,7 @@ class Client {
   // all pages. Names are full names, such as `sessions/s1/runs/r1`.
 
   absl::StatusOr<v1::Node> GetNode(absl::Duration timeout = kDefaultTimeout);
+  absl::StatusOr<v1::Config> GetConfig(absl::Duration timeout = kDefaultTimeout);
   absl::StatusOr<std::vector<v1::Chip>> ListChips(absl::Duration timeout = kDefaultTimeout);
   absl::StatusOr<v1::Chip> GetChip(absl::string_view name,
                                    absl::Duration timeout = kDefaultTimeout);

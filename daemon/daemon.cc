@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "daemon/graph/names.h"
+#include "daemon/services/config_view.h"
 #include "daemon/shell/listen_address.h"
 #include "daemon/version.h"
 #include "runtime/base/error.h"
@@ -83,10 +84,11 @@ absl::StatusOr<std::shared_ptr<Journal>> OpenJournal(const DaemonConfig& config,
 
 }  // namespace
 
-Daemon::Daemon(const DaemonConfig& config, std::shared_ptr<Journal> journal, std::string boot_id)
-    : node_(NodeOptions(config, std::move(journal), std::move(boot_id))),
-      explainer_(node_, {ToDuration(config.stall_after()), config.state_dir()}),
-      node_service_(node_, std::string(kVersion), std::string(kRevision)),
+Daemon::Daemon(const EffectiveConfig& effective, std::shared_ptr<Journal> journal,
+               std::string boot_id)
+    : node_(NodeOptions(effective.config, std::move(journal), std::move(boot_id))),
+      explainer_(node_, {ToDuration(effective.config.stall_after()), effective.config.state_dir()}),
+      node_service_(node_, ToProto(effective), std::string(kVersion), std::string(kRevision)),
       session_service_(node_),
       buffer_service_(node_),
       kernel_service_(node_),
@@ -94,7 +96,8 @@ Daemon::Daemon(const DaemonConfig& config, std::shared_ptr<Journal> journal, std
       run_service_(node_, explainer_),
       event_service_(node_) {}
 
-absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const DaemonConfig& config) {
+absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const EffectiveConfig& effective) {
+  const DaemonConfig& config = effective.config;
   std::unique_ptr<FileLock> state_lock;
   if (!config.state_dir().empty()) {
     PTO_ASSIGN_OR_RETURN(state_lock, LockStateDirectory(config.state_dir()));
@@ -121,7 +124,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const DaemonConfig& config
   if (state_lock != nullptr) {
     PTO_ASSIGN_OR_RETURN(journal, OpenJournal(config, boot_id));
   }
-  std::unique_ptr<Daemon> daemon(new Daemon(config, journal, std::move(boot_id)));
+  std::unique_ptr<Daemon> daemon(new Daemon(effective, journal, std::move(boot_id)));
   daemon->state_lock_ = std::move(state_lock);
   daemon->guards_ = std::move(guards);
   if (config.broker() == "auto" && !first_socket.empty()) daemon->StartBroker(first_socket);

@@ -8,7 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "daemon/broker/broker.h"
-#include "daemon/config/config.pb.h"
+#include "daemon/config/effective.h"
 #include "daemon/core/node.h"
 #include "daemon/explain/explainer.h"
 #include "daemon/health/chip_monitor.h"
@@ -34,7 +34,7 @@ class Daemon {
  public:
   // Takes the sockets and the state directory and begins to serve. Errors: INSTANCE_RUNNING,
   // PATH_UNUSABLE, JOURNAL_NEWER, LISTEN_FAILED.
-  static absl::StatusOr<std::unique_ptr<Daemon>> Start(const config::v1::DaemonConfig& config);
+  static absl::StatusOr<std::unique_ptr<Daemon>> Start(const EffectiveConfig& effective);
   ~Daemon();
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
@@ -57,8 +57,7 @@ class Daemon {
   void Stop();
 
  private:
-  Daemon(const config::v1::DaemonConfig& config, std::shared_ptr<Journal> journal,
-         std::string boot_id);
+  Daemon(const EffectiveConfig& effective, std::shared_ptr<Journal> journal, std::string boot_id);
 
   // Serves the memory broker beside the unix socket at `path`. Without it buffers are copied, so
   // what goes wrong is only logged.

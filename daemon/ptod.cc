@@ -51,8 +51,9 @@ void LogNotify(const absl::Status& status) {
   if (!status.ok()) PTO_LOG(kWarning, "systemd was not told", {{"error", status.ToString()}});
 }
 
-int Serve(const config::v1::DaemonConfig& config, SignalWaiter& signals) {
-  absl::StatusOr<std::unique_ptr<Daemon>> started = Daemon::Start(config);
+int Serve(const EffectiveConfig& effective, SignalWaiter& signals) {
+  const config::v1::DaemonConfig& config = effective.config;
+  absl::StatusOr<std::unique_ptr<Daemon>> started = Daemon::Start(effective);
   if (!started.ok()) {
     PrintError(started.status());
     return kExitFailed;
@@ -116,8 +117,8 @@ int Main(int argc, char** argv) {
   }
   LogLevel level = LogLevel::kInfo;
   LogFormat format = LogFormat::kText;
-  ParseLogLevel(command->config.log_level(), &level);
-  ParseLogFormat(command->config.log_format(), &format);
+  ParseLogLevel(command->effective.config.log_level(), &level);
+  ParseLogFormat(command->effective.config.log_format(), &format);
   SetLog(level, format);
   // A limit on the size of files is a write that fails, no reason to die.
   std::signal(SIGXFSZ, SIG_IGN);
@@ -131,7 +132,7 @@ int Main(int argc, char** argv) {
   }
   // Before any thread: all of them inherit the mask.
   SignalWaiter signals;
-  return Serve(command->config, signals);
+  return Serve(command->effective, signals);
 }
 
 }  // namespace

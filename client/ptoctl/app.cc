@@ -127,6 +127,7 @@ int Main(const std::vector<std::string>& args, std::ostream& out, std::ostream& 
   Command root("ptoctl", "Runs task graphs on the chips of a ptod daemon.");
   AddGlobalOptions(root, context);
   AddNodeCommand(root, context);
+  AddConfigCommand(root, context);
   AddChipsCommand(root, context);
   AddSessionsCommand(root, context);
   AddDomainsCommand(root, context);

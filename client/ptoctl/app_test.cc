@@ -53,6 +53,8 @@ TEST(AppTest, HelpIsEverywhere) {
                                                           {"runs", "wait"},
                                                           {"runs", "cancel"},
                                                           {"runs", "events"},
+                                                          {"config"},
+                                                          {"config", "show"},
                                                           {"errors"},
                                                           {"errors", "ls"},
                                                           {"errors", "show"},

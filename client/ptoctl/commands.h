@@ -7,6 +7,7 @@ namespace pto::ptoctl {
 
 // Each adds the commands of one noun to `root`, the program. `context` must outlive it.
 void AddNodeCommand(Command& root, Context& context);
+void AddConfigCommand(Command& root, Context& context);
 void AddChipsCommand(Command& root, Context& context);
 void AddSessionsCommand(Command& root, Context& context);
 void AddDomainsCommand(Command& root, Context& context);

@@ -10,6 +10,7 @@
 #include "client/job/packed_job.h"
 #include "client/job/tensor_report.h"
 #include "client/ptoctl/progress_line.h"
+#include "client/ptoctl/stall_notice.h"
 #include "client/ptoctl/write_trace.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
@@ -25,9 +26,8 @@ constexpr uint64_t kStreamBlock = 4096;
 
 std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-bool IsTimeout(const absl::Status& status) {
-  return ReasonOf(status) == reason::kClientTimeout.name;
-}
+// By the session's end.
+constexpr char kNotInTime[] = "the run has not ended in time, and was cancelled";
 
 }  // namespace
 
@@ -141,6 +141,7 @@ absl::StatusOr<v1::Run> JobRunner::Stream(Session& session) {
   job::GraphFiller filler(job_.graph, kernels, &run.graph());
   filler.AddTensors();
   ProgressLine progress(context_.err, context_.err_is_terminal && !context_.quiet);
+  StallNotice stall(context_, client_, run.name());
   const absl::Time deadline = absl::Now() + context_.WaitTimeout();
   uint64_t sent = 0;
   for (uint64_t round = 0;;) {
@@ -154,8 +155,7 @@ absl::StatusOr<v1::Run> JobRunner::Stream(Session& session) {
     }
     const absl::Duration slice = std::min(kSlice, deadline - absl::Now());
     if (slice <= absl::ZeroDuration()) {
-      return Error(reason::kClientTimeout, "the run has not ended in time, and was cancelled")
-          .Hint("raise --timeout");
+      return stall.NotInTime(kNotInTime).Hint("raise --timeout");
     }
     if (round < options_.stream_rounds) {
       const absl::Status flushed = run.Flush(slice);
@@ -173,6 +173,7 @@ absl::StatusOr<v1::Run> JobRunner::Stream(Session& session) {
     if (const absl::StatusOr<v1::Run> now = handle.Get(); now.ok()) {
       progress.Update(now->tasks_done(),
                       options_.stream_rounds * static_cast<uint64_t>(job_.graph.tasks_size()));
+      stall.Look(*now, absl::Now(), progress);
     }
   }
 }
@@ -194,6 +195,7 @@ absl::StatusOr<v1::Run> JobRunner::Await(const pto::Run& run) {
   }
   ProgressLine progress(context_.err,
                         context_.err_is_terminal && !options_.watch && !context_.quiet);
+  StallNotice stall(context_, client_, run.name());
   const absl::Time deadline = absl::Now() + context_.WaitTimeout();
   while (true) {
     if (interrupt_.seen()) {
@@ -202,7 +204,7 @@ absl::StatusOr<v1::Run> JobRunner::Await(const pto::Run& run) {
     }
     const absl::Duration slice = std::min(kSlice, deadline - absl::Now());
     if (slice <= absl::ZeroDuration()) {
-      return Error(reason::kClientTimeout, "the run has not ended in time, and was cancelled")
+      return stall.NotInTime(kNotInTime)
           .Hint("raise --timeout, or use --detach and `ptoctl runs wait`");
     }
     if (events.has_value()) {
@@ -223,6 +225,7 @@ absl::StatusOr<v1::Run> JobRunner::Await(const pto::Run& run) {
       return now;
     }
     progress.Update(now.tasks_done(), now.tasks_total());
+    stall.Look(now, absl::Now(), progress);
   }
 }
 

@@ -15,6 +15,7 @@ class JsonPrinter : public Printer {
   explicit JsonPrinter(std::ostream& out) : out_(out) {}
 
   void Node(const v1::Node& node) override;
+  void Config(const v1::Config& config) override;
   void Chips(absl::Span<const v1::Chip> chips) override;
   void Sessions(absl::Span<const v1::Session> sessions) override;
   void Kernels(absl::Span<const v1::Kernel> kernels) override;

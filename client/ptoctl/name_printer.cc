@@ -11,6 +11,10 @@ void PrintNames(absl::Span<const T> list, std::ostream& out) {
 }  // namespace
 
 void NamePrinter::Node(const v1::Node& node) { out_ << node.boot_id() << '\n'; }
+
+void NamePrinter::Config(const v1::Config& config) {
+  for (const v1::Config::Setting& setting : config.settings()) out_ << setting.name() << '\n';
+}
 void NamePrinter::Chips(absl::Span<const v1::Chip> chips) { PrintNames(chips, out_); }
 void NamePrinter::Sessions(absl::Span<const v1::Session> sessions) { PrintNames(sessions, out_); }
 void NamePrinter::Kernels(absl::Span<const v1::Kernel> kernels) { PrintNames(kernels, out_); }

@@ -23,6 +23,7 @@ class Printer {
   virtual ~Printer() = default;
 
   virtual void Node(const v1::Node& node) = 0;
+  virtual void Config(const v1::Config& config) = 0;
   virtual void Chips(absl::Span<const v1::Chip> chips) = 0;
   virtual void Sessions(absl::Span<const v1::Session> sessions) = 0;
   virtual void Kernels(absl::Span<const v1::Kernel> kernels) = 0;

@@ -197,6 +197,16 @@ TEST(TablePrinterTest, Node) {
             "bytes in a buffer: at most 1 GiB\n");
 }
 
+TEST(TablePrinterTest, Config) {
+  const auto config = Parse<v1::Config>(R"(
+      settings { name: "state_dir" source: DEFAULT flag: "--state-dir" }
+      settings { name: "session.default_ttl" value: "30s" source: FLAG })");
+  EXPECT_EQ(Table([&](Printer& p) { p.Config(config); }),
+            "SETTING              VALUE  SOURCE\n"
+            "state_dir            -      default\n"
+            "session.default_ttl  30s    flag\n");
+}
+
 TEST(TablePrinterTest, Events) {
   const auto graph =
       Parse<v1::GraphSpec>(R"(tasks { name: "load" kernel: "copy" } tasks { kernel: "add" })");

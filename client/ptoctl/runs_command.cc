@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -5,11 +6,16 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/ptoctl/commands.h"
+#include "client/ptoctl/progress_line.h"
 #include "client/ptoctl/resolve_run.h"
+#include "client/ptoctl/stall_notice.h"
 #include "runtime/base/status_macros.h"
 
 namespace pto::ptoctl {
 namespace {
+
+// How often it is looked whether a run goes on.
+constexpr absl::Duration kSlice = absl::Milliseconds(500);
 
 struct ListOptions {
   std::string session = "-";
@@ -41,10 +47,28 @@ absl::Status Get(const Context& context, const RunOptions& options) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<v1::Run> Await(const Context& context, Client& client, const std::string& name) {
+  ProgressLine progress(context.err, context.err_is_terminal && !context.quiet);
+  StallNotice stall(context, client, name);
+  const absl::Time deadline = absl::Now() + context.WaitTimeout();
+  while (true) {
+    const absl::Duration left = deadline - absl::Now();
+    absl::StatusOr<v1::Run> run = client.WaitRun(name, std::min(left, kSlice));
+    if (run.ok() || !IsTimeout(run.status())) return run;
+    if (left <= kSlice) {
+      return stall.NotInTime(absl::StrCat(name, " has not ended in time"))
+          .Hint("it goes on; wait again, or raise --timeout");
+    }
+    PTO_ASSIGN_OR_RETURN(const v1::Run now, client.GetRun(name));
+    progress.Update(now.tasks_done(), now.tasks_total());
+    stall.Look(now, absl::Now(), progress);
+  }
+}
+
 absl::Status Wait(const Context& context, const RunOptions& options) {
   PTO_ASSIGN_OR_RETURN(Client client, context.Connect());
   PTO_ASSIGN_OR_RETURN(const std::string name, ResolveRun(client, options.run));
-  PTO_ASSIGN_OR_RETURN(const v1::Run run, client.WaitRun(name, context.WaitTimeout()));
+  PTO_ASSIGN_OR_RETURN(const v1::Run run, Await(context, client, name));
   context.MakePrinter()->Run(run);
   return StatusOf(run);
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -108,6 +109,15 @@ void TablePrinter::Node(const v1::Node& node) {
   line("capabilities", absl::StrJoin(node.capabilities(), ", "));
   line("tasks in a graph", absl::StrCat("at most ", limits.max_graph_tasks()));
   line("bytes in a buffer", absl::StrCat("at most ", BytesText(limits.max_buffer_bytes())));
+}
+
+void TablePrinter::Config(const v1::Config& config) {
+  Table table({"SETTING", "VALUE", "SOURCE"});
+  for (const v1::Config::Setting& setting : config.settings()) {
+    table.Add({setting.name(), setting.value().empty() ? "-" : setting.value(),
+               absl::AsciiStrToLower(v1::Config::Setting::Source_Name(setting.source()))});
+  }
+  out_ << table.Format();
 }
 
 void TablePrinter::Chips(absl::Span<const v1::Chip> chips) {

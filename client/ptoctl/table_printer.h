@@ -15,6 +15,7 @@ class TablePrinter : public Printer {
   TablePrinter(std::ostream& out, absl::Time now) : out_(out), now_(now) {}
 
   void Node(const v1::Node& node) override;
+  void Config(const v1::Config& config) override;
   void Chips(absl::Span<const v1::Chip> chips) override;
   void Sessions(absl::Span<const v1::Session> sessions) override;
   void Kernels(absl::Span<const v1::Kernel> kernels) override;

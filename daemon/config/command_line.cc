@@ -103,7 +103,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv,
   PTO_RETURN_IF_ERROR(ValidateConfig(effective.config));
   if (print) return Printed(PrintConfig(effective));
   CommandLine line;
-  line.config = std::move(effective.config);
+  line.effective = std::move(effective);
   return line;
 }
 

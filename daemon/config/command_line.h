@@ -4,7 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "daemon/config/config.pb.h"
+#include "daemon/config/effective.h"
 
 namespace pto {
 
@@ -17,7 +17,7 @@ struct CommandLine {
   };
   Action action = Action::kServe;
   // The effective, valid configuration. For kServe.
-  config::v1::DaemonConfig config;
+  EffectiveConfig effective;
   std::string text;
 };
 

@@ -33,8 +33,8 @@ TEST(CommandLineTest, ServesWithTheDefaults) {
   const absl::StatusOr<CommandLine> line = Parse({});
   ASSERT_THAT(line, IsOk());
   EXPECT_EQ(line->action, CommandLine::Action::kServe);
-  EXPECT_EQ(line->config.listen_size(), 1);
-  EXPECT_EQ(line->config.sim_chips().count(), 0u);
+  EXPECT_EQ(line->effective.config.listen_size(), 1);
+  EXPECT_EQ(line->effective.config.sim_chips().count(), 0u);
 }
 
 TEST(CommandLineTest, TakesFlagsInBothForms) {
@@ -42,13 +42,13 @@ TEST(CommandLineTest, TakesFlagsInBothForms) {
       {"--sim-chips=4", "--sim-memory", "512M", "--listen=unix:/a", "--listen", "[::1]:7000",
        "--state-dir=/var/lib/ptod", "--allow-remote", "--drain-grace=0s", "--max-sessions=9"});
   ASSERT_THAT(line, IsOk());
-  EXPECT_EQ(line->config.sim_chips().count(), 4u);
-  EXPECT_EQ(line->config.sim_chips().memory_bytes(), uint64_t{512} << 20);
-  EXPECT_THAT(line->config.listen(), ElementsAre("unix:/a", "[::1]:7000"));
-  EXPECT_EQ(line->config.state_dir(), "/var/lib/ptod");
-  EXPECT_TRUE(line->config.allow_remote());
-  EXPECT_EQ(line->config.drain_grace().seconds(), 0);
-  EXPECT_EQ(line->config.limits().max_sessions(), 9u);
+  EXPECT_EQ(line->effective.config.sim_chips().count(), 4u);
+  EXPECT_EQ(line->effective.config.sim_chips().memory_bytes(), uint64_t{512} << 20);
+  EXPECT_THAT(line->effective.config.listen(), ElementsAre("unix:/a", "[::1]:7000"));
+  EXPECT_EQ(line->effective.config.state_dir(), "/var/lib/ptod");
+  EXPECT_TRUE(line->effective.config.allow_remote());
+  EXPECT_EQ(line->effective.config.drain_grace().seconds(), 0);
+  EXPECT_EQ(line->effective.config.limits().max_sessions(), 9u);
 }
 
 TEST(CommandLineTest, FlagsWinOverTheFile) {
@@ -59,9 +59,9 @@ TEST(CommandLineTest, FlagsWinOverTheFile) {
   const absl::StatusOr<CommandLine> line =
       Parse({flag.c_str(), "--sim-chips=4", "--allow-remote=false"});
   ASSERT_THAT(line, IsOk());
-  EXPECT_EQ(line->config.sim_chips().count(), 4u);
-  EXPECT_EQ(line->config.sim_chips().clusters(), 36u);
-  EXPECT_FALSE(line->config.allow_remote());
+  EXPECT_EQ(line->effective.config.sim_chips().count(), 4u);
+  EXPECT_EQ(line->effective.config.sim_chips().clusters(), 36u);
+  EXPECT_FALSE(line->effective.config.allow_remote());
 }
 
 TEST(CommandLineTest, RefusesWhatItDoesNotKnow) {

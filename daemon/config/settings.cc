@@ -272,6 +272,33 @@ std::string ToTextProto(const Setting& setting, const DaemonConfig& config) {
   return out;
 }
 
+std::string ToText(const Setting& setting, const DaemonConfig& config) {
+  const auto [message, field] = Find(setting, config);
+  const auto* const reflection = message->GetReflection();
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return reflection->GetBool(*message, field) ? "true" : "false";
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return absl::StrCat(reflection->GetUInt32(*message, field));
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return absl::StrCat(reflection->GetUInt64(*message, field));
+    case FieldDescriptor::CPPTYPE_MESSAGE: {
+      Duration duration;
+      duration.CopyFrom(reflection->GetMessage(*message, field));
+      return absl::FormatDuration(absl::Seconds(duration.seconds()) +
+                                  absl::Nanoseconds(duration.nanos()));
+    }
+    default:
+      break;
+  }
+  if (!field->is_repeated()) return reflection->GetString(*message, field);
+  std::string out;
+  for (int i = 0; i < reflection->FieldSize(*message, field); ++i) {
+    absl::StrAppend(&out, i == 0 ? "" : " ", reflection->GetRepeatedString(*message, field, i));
+  }
+  return out;
+}
+
 std::string DefaultListenAddress(bool is_root, const char* runtime_dir) {
   if (is_root || runtime_dir == nullptr || *runtime_dir == '\0') {
     return "unix:/run/ptod/ptod.sock";

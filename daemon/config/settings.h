@@ -45,6 +45,9 @@ absl::string_view TypeName(const Setting& setting);
 // The setting's line, or lines, of text protobuf without its enclosing message.
 std::string ToTextProto(const Setting& setting, const config::v1::DaemonConfig& config);
 
+// The value as on the command line; those of a list with spaces between them.
+std::string ToText(const Setting& setting, const config::v1::DaemonConfig& config);
+
 // unix:/run/ptod/ptod.sock for root; else a socket in `runtime_dir` when there is one.
 // `runtime_dir` is XDG_RUNTIME_DIR and may be nullptr.
 std::string DefaultListenAddress(bool is_root, const char* runtime_dir);

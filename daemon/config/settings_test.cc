@@ -149,6 +149,22 @@ TEST(SettingsTest, PrintsTextProtobuf) {
   EXPECT_EQ(ToTextProto(Find("sim_chips.count"), config), "count: 4");
 }
 
+TEST(SettingsTest, PrintsWhatTheCommandLineTakes) {
+  for (const Setting& setting : AllSettings()) {
+    DaemonConfig config;
+    ASSERT_THAT(SetFromText(setting, setting.default_value, &config), IsOk()) << setting.key;
+    DaemonConfig again;
+    ASSERT_THAT(SetFromText(setting, ToText(setting, config), &again), IsOk()) << setting.key;
+    EXPECT_EQ(again.SerializeAsString(), config.SerializeAsString()) << setting.key;
+  }
+  DaemonConfig config;
+  ASSERT_THAT(SetFromText(Find("listen"), "unix:/a", &config), IsOk());
+  ASSERT_THAT(SetFromText(Find("listen"), "[::1]:7000", &config), IsOk());
+  ASSERT_THAT(SetFromText(Find("drain_grace"), "90s", &config), IsOk());
+  EXPECT_EQ(ToText(Find("listen"), config), "unix:/a [::1]:7000");
+  EXPECT_EQ(ToText(Find("drain_grace"), config), "1m30s");
+}
+
 TEST(SettingsTest, TheDefaultSocketDependsOnTheUser) {
   EXPECT_EQ(DefaultListenAddress(true, "/run/user/0"), "unix:/run/ptod/ptod.sock");
   EXPECT_EQ(DefaultListenAddress(false, "/run/user/7"), "unix:/run/user/7/ptod.sock");

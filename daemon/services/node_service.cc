@@ -38,6 +38,7 @@ v1::Chip::State StateOf(ChipHealth::State state, bool draining) {
 void NodeService::Register(rpc::Server& server) {
   server.AddService(&service_);
   server.Unary(&Async::RequestGetNode, &service_, Handler(this, &NodeService::GetNode));
+  server.Unary(&Async::RequestGetConfig, &service_, Handler(this, &NodeService::GetConfig));
   server.Unary(&Async::RequestListChips, &service_, Handler(this, &NodeService::ListChips));
   server.Unary(&Async::RequestGetChip, &service_, Handler(this, &NodeService::GetChip));
   server.Unary(&Async::RequestDrainNode, &service_, Handler(this, &NodeService::DrainNode));
@@ -99,6 +100,11 @@ absl::Status NodeService::GetNode(const v1::GetNodeRequest&, v1::Node* response)
   response->set_session_count(node_.sessions().size());
   response->set_pid(getpid());
   response->set_broker_socket(broker_socket_);
+  return absl::OkStatus();
+}
+
+absl::Status NodeService::GetConfig(const v1::GetConfigRequest&, v1::Config* response) {
+  *response = config_;
   return absl::OkStatus();
 }
 

@@ -12,8 +12,11 @@ namespace pto {
 // Serves pto.v1.NodeService. The node outlives it.
 class NodeService {
  public:
-  NodeService(Node& node, std::string version, std::string revision)
-      : node_(node), version_(std::move(version)), revision_(std::move(revision)) {}
+  NodeService(Node& node, v1::Config config, std::string version, std::string revision)
+      : node_(node),
+        config_(std::move(config)),
+        version_(std::move(version)),
+        revision_(std::move(revision)) {}
 
   void Register(rpc::Server& server);
   // Where buffers can be mapped. Before it serves; not called when they cannot.
@@ -21,6 +24,7 @@ class NodeService {
 
  private:
   absl::Status GetNode(const v1::GetNodeRequest& request, v1::Node* response);
+  absl::Status GetConfig(const v1::GetConfigRequest& request, v1::Config* response);
   absl::Status ListChips(const v1::ListChipsRequest& request, v1::ListChipsResponse* response);
   absl::Status GetChip(const v1::GetChipRequest& request, v1::Chip* response);
   absl::Status DrainNode(const v1::DrainNodeRequest& request, v1::DrainNodeResponse* response);
@@ -30,6 +34,7 @@ class NodeService {
   void FillChip(uint32_t index, v1::Chip* chip) const;
 
   Node& node_;
+  const v1::Config config_;
   const std::string version_;
   const std::string revision_;
   std::string broker_socket_;

@@ -52,7 +52,7 @@ class ChipHealthTest : public ::testing::Test {
     const char* const args[] = {"ptod", listen.c_str(), "--sim-chips=4", "--executor-threads=4"};
     const absl::StatusOr<CommandLine> line = ParseCommandLine(4, args, "test");
     ASSERT_THAT(line, IsOk());
-    absl::StatusOr<std::unique_ptr<Daemon>> daemon = Daemon::Start(line->config);
+    absl::StatusOr<std::unique_ptr<Daemon>> daemon = Daemon::Start(line->effective);
     ASSERT_THAT(daemon, IsOk());
     daemon_ = *std::move(daemon);
     api_ = std::make_unique<Api>(daemon_->addresses()[0]);

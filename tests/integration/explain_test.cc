@@ -170,6 +170,13 @@ TEST_F(ExplainTest, ADroppedNotificationOfFourChips) {
   EXPECT_THAT(shown.out, HasSubstr("signal 5 of rank 2 of domains/ring: have 0, want >= 1"));
   EXPECT_THAT(shown.out, HasSubstr("tell-2"));
 
+  // Who waits for it is told without asking, and again when the time is up.
+  const ProgramResult waited =
+      RunPtoctl(daemon.address(), {"runs", "wait", run.name(), "--timeout", "7s"});
+  EXPECT_EQ(waited.exit_code, 4);
+  EXPECT_THAT(waited.err, HasSubstr("has not gone on for 5 s: DEADLOCKED: "));
+  EXPECT_THAT(waited.err, HasSubstr("has not ended in time; DEADLOCKED: "));
+
   // One that is behind it can do nothing either.
   const pto::Run next = ring.Launch();
   const Response behind = ExplainUntil(next, Response::DEADLOCKED);

@@ -26,6 +26,7 @@ namespace pto::testing {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -97,6 +98,20 @@ TEST_F(PtoctlTest, ShowsTheNode) {
               AllOf(HasSubstr(node.boot_id()), HasSubstr(absl::StrCat(node.pid()))));
   EXPECT_EQ(FromJson<v1::Node>(Output({"node", "info", "-o", "json"})).boot_id(), node.boot_id());
   EXPECT_EQ(Output({"node", "info", "-q"}), node.boot_id() + "\n");
+}
+
+TEST_F(PtoctlTest, ShowsTheConfiguration) {
+  const auto all = FromJson<v1::Config>(Output({"config", "show", "-o", "json"}));
+  EXPECT_GT(all.settings_size(), 30);
+  const auto changed = FromJson<v1::Config>(Output({"config", "show", "--changed", "-o", "json"}));
+  EXPECT_GT(changed.settings_size(), 0);
+  EXPECT_LT(changed.settings_size(), all.settings_size());
+  for (const v1::Config::Setting& setting : changed.settings()) {
+    EXPECT_EQ(setting.source(), v1::Config::Setting::FLAG) << setting.name();
+  }
+  EXPECT_THAT(Output({"config", "show"}),
+              AllOf(ContainsRegex("sim_chips.count +4 +flag\n"),
+                    ContainsRegex("session.default_ttl +30s +default\n")));
 }
 
 TEST_F(PtoctlTest, ListsChips) {
