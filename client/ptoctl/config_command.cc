@@ -1,4 +1,5 @@
 #include <memory>
+#include <utility>
 
 #include "client/ptoctl/commands.h"
 #include "runtime/base/status_macros.h"

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "client/ptoctl/commands.h"
+#include "client/ptoctl/exit_code.h"
 #include "client/ptoctl/interrupt.h"
 #include "client/ptoctl/resolve_run.h"
 #include "runtime/base/error.h"
@@ -41,7 +42,7 @@ absl::Status Events(const Context& context, const EventsOptions& options) {
     absl::StatusOr<absl::optional<v1::EventBatch>> batch =
         stream.Next(std::min(kSlice, deadline - absl::Now()));
     if (!batch.ok()) {
-      if (ReasonOf(batch.status()) != reason::kClientTimeout.name) return batch.status();
+      if (!IsTimeout(batch.status())) return batch.status();
       if (absl::Now() >= deadline) {
         return Error(reason::kClientTimeout, "the run has not ended in time");
       }

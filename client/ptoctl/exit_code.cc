@@ -13,4 +13,8 @@ ExitCode ExitCodeOf(const absl::Status& status) {
   return ExitCode::kFailed;
 }
 
+bool IsTimeout(const absl::Status& status) {
+  return ReasonOf(status) == reason::kClientTimeout.name;
+}
+
 }  // namespace pto::ptoctl

@@ -17,4 +17,7 @@ enum class ExitCode {
 
 ExitCode ExitCodeOf(const absl::Status& status);
 
+// Whether nothing went wrong but that the time was up.
+bool IsTimeout(const absl::Status& status);
+
 }  // namespace pto::ptoctl

@@ -9,6 +9,7 @@
 #include "client/job/npy.h"
 #include "client/job/packed_job.h"
 #include "client/job/tensor_report.h"
+#include "client/ptoctl/exit_code.h"
 #include "client/ptoctl/progress_line.h"
 #include "client/ptoctl/stall_notice.h"
 #include "client/ptoctl/write_trace.h"

@@ -37,7 +37,6 @@ void PrintArray(absl::Span<const T> list, std::ostream& out) {
 }  // namespace
 
 void JsonPrinter::Node(const v1::Node& node) { PrintObject(node, out_); }
-
 void JsonPrinter::Config(const v1::Config& config) { PrintObject(config, out_); }
 void JsonPrinter::Chips(absl::Span<const v1::Chip> chips) { PrintArray(chips, out_); }
 void JsonPrinter::Sessions(absl::Span<const v1::Session> sessions) { PrintArray(sessions, out_); }

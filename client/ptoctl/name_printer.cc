@@ -11,7 +11,6 @@ void PrintNames(absl::Span<const T> list, std::ostream& out) {
 }  // namespace
 
 void NamePrinter::Node(const v1::Node& node) { out_ << node.boot_id() << '\n'; }
-
 void NamePrinter::Config(const v1::Config& config) {
   for (const v1::Config::Setting& setting : config.settings()) out_ << setting.name() << '\n';
 }

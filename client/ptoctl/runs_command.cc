@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/ptoctl/commands.h"
+#include "client/ptoctl/exit_code.h"
 #include "client/ptoctl/progress_line.h"
 #include "client/ptoctl/resolve_run.h"
 #include "client/ptoctl/stall_notice.h"
@@ -59,7 +60,9 @@ absl::StatusOr<v1::Run> Await(const Context& context, Client& client, const std:
       return stall.NotInTime(absl::StrCat(name, " has not ended in time"))
           .Hint("it goes on; wait again, or raise --timeout");
     }
-    PTO_ASSIGN_OR_RETURN(const v1::Run now, client.GetRun(name));
+    // An answer that came too late is no reason to wait for ever.
+    PTO_ASSIGN_OR_RETURN(v1::Run now, client.GetRun(name, std::min(left, context.CallTimeout())));
+    if (IsFinal(now.state())) return now;
     progress.Update(now.tasks_done(), now.tasks_total());
     stall.Look(now, absl::Now(), progress);
   }

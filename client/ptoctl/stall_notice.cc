@@ -12,10 +12,6 @@ constexpr absl::Duration kAnswerTime = absl::Seconds(2);
 
 }  // namespace
 
-bool IsTimeout(const absl::Status& status) {
-  return ReasonOf(status) == reason::kClientTimeout.name;
-}
-
 void StallNotice::Look(const v1::Run& run, absl::Time time, ProgressLine& progress) {
   const uint64_t ended = run.tasks_done() + run.tasks_failed() + run.tasks_skipped();
   if (ended != ended_tasks_ || run.state() != state_) {
@@ -29,21 +25,25 @@ void StallNotice::Look(const v1::Run& run, absl::Time time, ProgressLine& progre
   next_look_ = time + kPatience;
   // A long kernel is no reason to worry anybody.
   const absl::StatusOr<v1::ExplainRunResponse> explained = Ask();
-  if (!explained.ok() || explained->verdict() == v1::ExplainRunResponse::PROGRESSING) return;
+  if (!explained.ok() || explained->verdict() == v1::ExplainRunResponse::PROGRESSING ||
+      explained->verdict() == v1::ExplainRunResponse::ENDED) {
+    return;
+  }
   const std::string verdict = v1::ExplainRunResponse::Verdict_Name(explained->verdict());
   if (verdict == said_) return;
   said_ = verdict;
   progress.Clear();
-  context_.err << "ptoctl: " << run_ << " has not gone on for " << DurationText(kPatience) << ": "
-               << verdict << ": " << explained->summary() << "\nptoctl: `ptoctl runs explain "
-               << run_ << "` says more\n";
+  context_.err << "ptoctl: " << run_ << " has not gone on for at least " << DurationText(kPatience)
+               << ": " << verdict << ": " << explained->summary()
+               << "\nptoctl: `ptoctl runs explain " << run_ << "` says more\n";
   context_.err.flush();
 }
 
 Error StallNotice::NotInTime(const std::string& text) {
   std::string why;
   const absl::StatusOr<v1::ExplainRunResponse> explained = Ask();
-  if (explained.ok() && !explained->summary().empty()) {
+  if (explained.ok() && explained->verdict() != v1::ExplainRunResponse::ENDED &&
+      !explained->summary().empty()) {
     why = absl::StrCat("; ", v1::ExplainRunResponse::Verdict_Name(explained->verdict()), ": ",
                        explained->summary());
   }

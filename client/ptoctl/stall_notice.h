@@ -14,9 +14,6 @@
 
 namespace pto::ptoctl {
 
-// Whether nothing went wrong but that the time was up.
-bool IsTimeout(const absl::Status& status);
-
 // For who waits for a run: says what holds it up when nothing has happened in it for a while, once
 // for each answer. For one thread.
 class StallNotice {

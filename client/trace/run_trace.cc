@@ -196,7 +196,7 @@ class TraceMaker {
   void AddNotes() {
     if (dropped_ > 0) {
       trace_.notes.push_back(absl::StrCat(
-          dropped_, " events were dropped before this trace was made; their tasks are missing"));
+          dropped_, " events were dropped before this trace was made; their tasks may be missing"));
     }
     const uint64_t ended =
         sources_.run.tasks_done() + sources_.run.tasks_failed() + sources_.run.tasks_skipped();

@@ -58,7 +58,7 @@ void TimerQueue::Clear() {
 TimerThread::TimerThread(TimerQueue& queue, size_t most_threads)
     : queue_(queue), most_threads_(most_threads) {
   MutexLock lock(queue_.mutex_);
-  threads_.emplace_back([this] { Loop(); });
+  Hire();
 }
 
 TimerThread::~TimerThread() {
@@ -74,6 +74,12 @@ TimerThread::~TimerThread() {
   for (std::thread& thread : threads) thread.join();
 }
 
+void TimerThread::Hire() {
+  threads_.emplace_back([this] { Loop(); });
+  // From now on: else it would be missed, and another one hired, before it begins to run.
+  ++idle_;
+}
+
 void TimerThread::Loop() {
   while (true) {
     std::function<void()> fn;
@@ -81,15 +87,16 @@ void TimerThread::Loop() {
       MutexLock lock(queue_.mutex_);
       if (!Lead()) return;
       fn = queue_.TakeDue();
-      if (fn == nullptr) continue;
-      HandOver();
+      if (fn != nullptr) HandOver();
     }
-    fn();
+    if (fn != nullptr) fn();
+    fn = nullptr;
+    MutexLock lock(queue_.mutex_);
+    ++idle_;
   }
 }
 
 bool TimerThread::Lead() {
-  ++idle_;
   while (led_ && !stopping_) vacant_.Wait(queue_.mutex_);
   --idle_;
   led_ = true;
@@ -111,7 +118,7 @@ void TimerThread::HandOver() {
     vacant_.NotifyOne();
   } else if (threads_.size() < most_threads_) {
     try {
-      threads_.emplace_back([this] { Loop(); });
+      Hire();
     } catch (const std::system_error&) {
       // The system has no more; this one comes back to it.
     }

@@ -65,8 +65,10 @@ class TimerThread {
   TimerThread& operator=(const TimerThread&) = delete;
 
  private:
+  void Hire() ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_.mutex_);
   void Loop();
-  // Waits until something is due, as the only one who does. False when it is time to stop.
+  // Waits until something is due, as the only one who does. False when it is time to stop. The
+  // thread is among the idle ones before, and not after.
   bool Lead() ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_.mutex_);
   // Lets another thread wait for the next timer, and makes one if there is none.
   void HandOver() ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_.mutex_);

@@ -154,7 +154,6 @@ TEST(WedgedSchedulerTest, DeadlinesOfOtherChipsAndLeasesAreKept) {
   request.mutable_options()->mutable_timeout()->set_nanos(500'000'000);
   ASSERT_THAT(Call(*api.run, &v1::RunService::Stub::SubmitRun, request), IsOk());
   MakeSession(api, absl::Milliseconds(500));
-  EXPECT_EQ(GetNode(api).session_count(), 2u);
 
   const absl::Time before = absl::Now();
   const v1::Run other = WaitForRun(api, session + "/runs/other");
