@@ -37,8 +37,9 @@ void RunEntry::AddErrors(std::vector<absl::Status> errors, std::vector<LogEntry>
     const size_t count = std::min(RunErrors::kMost, errors.size() - begin);
     LogEntry& entry = news->emplace_back();
     entry.time = session->options().clock->WallTime();
-    entry.event = RunErrors{
-        shared_record(), {std::make_move_iterator(first), std::make_move_iterator(first + count)}};
+    entry.event = RunErrors{shared_record(), std::make_shared<const std::vector<absl::Status>>(
+                                                 std::make_move_iterator(first),
+                                                 std::make_move_iterator(first + count))};
   }
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -116,6 +117,41 @@ TEST_F(StreamedRunTest, AStallIsToldAfterWhatItHasDoneAndNotAfterItsEnd) {
   events = session_->log().Read(0, 100);
   ASSERT_EQ(events.size(), 5u);
   EXPECT_EQ(std::get<RunEvent>(events[4].event).state, RunState::kSucceeded);
+}
+
+TEST_F(StreamedRunTest, ErrorsThatItDoesNotListAreEventsBeforeItsEnd) {
+  constexpr size_t kTasks = 50;
+  Open open = Begin("o");
+  const uint32_t fail = open.graph->AddKernel("fail").value();
+  ScalarInput code;
+  code.kind = ScalarInput::Kind::kInteger;
+  code.i64 = 1;
+  for (size_t i = 0; i < kTasks; ++i) {
+    TaskInput task;
+    task.kernel = fail;
+    task.scalars = absl::MakeConstSpan(&code, 1);
+    open.graph->AddTask(task).value();
+  }
+  ASSERT_THAT(open.run->Append(open.graph->Cut().value()), IsOk());
+  RunAll();
+  open.run->Close();
+  const RunStatus status = open.run->Status();
+  EXPECT_EQ(status.state, RunState::kFailed);
+  EXPECT_EQ(status.counts.errors_unlisted, kTasks - status.errors.size());
+  std::set<std::string> messages;
+  for (const absl::Status& error : status.errors) messages.insert(std::string(error.message()));
+  const std::vector<LogEntry> events = session_->log().Read(0, 1000);
+  for (const LogEntry& entry : events) {
+    const auto* errors = std::get_if<RunErrors>(&entry.event);
+    if (errors == nullptr) continue;
+    EXPECT_EQ(errors->run->id, "o");
+    EXPECT_LE(errors->errors->size(), RunErrors::kMost);
+    for (const absl::Status& error : *errors->errors) {
+      EXPECT_TRUE(messages.insert(std::string(error.message())).second) << error;
+    }
+  }
+  EXPECT_EQ(messages.size(), kTasks);
+  EXPECT_TRUE(std::holds_alternative<RunEvent>(events.back().event));
 }
 
 TEST_F(StreamedRunTest, BlocksAndRunsWaitForEachOther) {

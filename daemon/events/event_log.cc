@@ -37,7 +37,7 @@ uint64_t EventLog::BytesOf(const LogEntry& entry) {
   } else if (const auto* tasks = std::get_if<TaskBlock>(&entry.event)) {
     bytes += 64 + tasks->tasks.bytes();
   } else if (const auto* errors = std::get_if<RunErrors>(&entry.event)) {
-    bytes += pto::BytesOf(errors->errors);
+    bytes += pto::BytesOf(*errors->errors);
   } else if (const auto* stall = std::get_if<RunStall>(&entry.event)) {
     bytes += stall->summary.size();
   }
@@ -48,7 +48,8 @@ void EventLog::Add(LogEntry entry) {
   entry.sequence = last_sequence_.load(std::memory_order_relaxed) + 1;
   const uint64_t last = entry.last_sequence();
   const uint64_t bytes = BytesOf(entry);
-  if (std::holds_alternative<TaskBlock>(entry.event)) {
+  if (std::holds_alternative<TaskBlock>(entry.event) ||
+      std::holds_alternative<RunErrors>(entry.event)) {
     task_blocks_.push_back(first_entry_ + entries_.size());
     task_bytes_ += bytes;
   }

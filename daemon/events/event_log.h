@@ -36,7 +36,7 @@ struct RunErrors {
   static constexpr size_t kMost = 16;
 
   std::shared_ptr<const RunRecord> run;
-  std::vector<absl::Status> errors;
+  std::shared_ptr<const std::vector<absl::Status>> errors;
 };
 
 // A run does not go on.
@@ -81,9 +81,9 @@ class EventWatcher {
 };
 
 // The events of one session: numbered from 1 without gaps, bounded in bytes. A watcher is a
-// cursor that someone else keeps; events exist once, here. When the log is full the oldest task
-// events go first while they take half of it, else the oldest event of any kind; what went is
-// reported to those who read from before. Thread-safe.
+// cursor that someone else keeps; events exist once, here. When the log is full the oldest events
+// of tasks, and of what went wrong in them, go first while they take half of it, else the oldest
+// event of any kind; what went is reported to those who read from before. Thread-safe.
 class EventLog {
  public:
   explicit EventLog(uint64_t max_bytes) : max_bytes_(max_bytes) {}
@@ -141,10 +141,10 @@ class EventLog {
   mutable Mutex mutex_;
   std::deque<LogEntry> entries_ ABSL_GUARDED_BY(mutex_);
   uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t task_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of them, in task blocks
+  uint64_t task_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of them, in those of tasks
   // Numbers up to this one are no longer in `entries_`.
   uint64_t forgotten_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Where in `entries_` the task blocks are, oldest first; counted from the first entry ever.
+  // Where in `entries_` those of tasks are, oldest first; counted from the first entry ever.
   std::deque<uint64_t> task_blocks_ ABSL_GUARDED_BY(mutex_);
   uint64_t first_entry_ ABSL_GUARDED_BY(mutex_) = 0;  // of `entries_`, counted so
   std::vector<std::weak_ptr<EventWatcher>> watchers_ ABSL_GUARDED_BY(mutex_);

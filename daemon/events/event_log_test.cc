@@ -119,6 +119,28 @@ TEST(EventLogTest, DropsTaskEventsFirstAndSaysSo) {
   EXPECT_EQ(runs, 2);
 }
 
+TEST(EventLogTest, ErrorsGoBeforeTheStatesOfOtherRuns) {
+  EventLog log(64 << 10);
+  const auto other = std::make_shared<RunRecord>();
+  log.AppendRun(other, RunState::kQueued, absl::UnixEpoch());
+  log.AppendRun(other, RunState::kSucceeded, absl::UnixEpoch());
+  const auto run = std::make_shared<RunRecord>();
+  const auto errors = std::make_shared<const std::vector<absl::Status>>(
+      RunErrors::kMost, absl::InternalError("something went wrong"));
+  for (int i = 0; i < 100; ++i) {
+    LogEntry entry;
+    entry.event = RunErrors{run, errors};
+    log.Append(absl::MakeSpan(&entry, 1));
+  }
+  EXPECT_LE(log.bytes(), uint64_t{64} << 10);
+  const std::vector<LogEntry> entries = log.Read(0, 1000);
+  ASSERT_GT(entries.size(), 3u);
+  EXPECT_TRUE(std::holds_alternative<RunEvent>(entries[0].event));
+  EXPECT_TRUE(std::holds_alternative<RunEvent>(entries[1].event));
+  EXPECT_TRUE(std::holds_alternative<Dropped>(entries[2].event));
+  EXPECT_TRUE(std::holds_alternative<RunErrors>(entries.back().event));
+}
+
 TEST(EventLogTest, StaysBoundedWithRunsAlone) {
   EventLog log(32 << 10);
   const auto run = MakeRun("a");

@@ -163,7 +163,7 @@ void ToProto(const LogEntry& entry, Session& session, const std::string& boot_id
     AddTaskColumns(tasks->tasks, entry.skip, proto->mutable_tasks());
   } else if (const auto* errors = std::get_if<RunErrors>(&entry.event)) {
     proto->mutable_errors()->set_run(errors->run->name());
-    for (const absl::Status& error : errors->errors) {
+    for (const absl::Status& error : *errors->errors) {
       *proto->mutable_errors()->add_errors() = StatusToProto(error);
     }
   } else if (const auto* stall = std::get_if<RunStall>(&entry.event)) {

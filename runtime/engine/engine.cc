@@ -135,7 +135,6 @@ void Engine::Stop(Run& run, RunState as, absl::Status error) {
     if (!run.stop_.load(std::memory_order_relaxed)) {
       // Why it was stopped is more than one error of many.
       run.stop_error_ = run.errors_.AddListed(std::move(error));
-      run.errors_unlisted_.store(run.errors_.unlisted(), std::memory_order_relaxed);
       run.stop_state_ = as;
       run.stop_.store(true, std::memory_order_release);
       run.state_.store(RunState::kCancelling, std::memory_order_release);

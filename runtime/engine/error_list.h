@@ -14,8 +14,9 @@ class ErrorList {
  public:
   // The first error and sixteen more, and what is added by AddListed.
   static constexpr size_t kListed = 17;
-  // Beyond those that are listed so many wait at most; what comes then is counted only.
-  static constexpr size_t kMostWaiting = 16'384;
+  // Beyond those that are listed so many wait at most; what comes then is counted only. Twice as
+  // many as there are records when somebody is told to come for them.
+  static constexpr size_t kMostWaiting = 8192;
 
   void Add(absl::Status error);
   // Adds one that is listed in any case, beside so many others. Returns its place in the list.

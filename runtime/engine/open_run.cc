@@ -187,11 +187,12 @@ void OpenRun::OnSegmentEnded(uint32_t first_task, Run& run) {
     } else {
       it->second.ended = true;
       failed_segment_tasks_ += run.image().task_count();
-      if (run.stop_requested() && !stopped_) TakeAllErrorsLocked();
-      TakeErrorsLocked(it->second);
-      counts_.errors_unlisted += LeftBehind(it->second);
       // Whoever stops one segment, as the reset of a chip does, means the run.
-      if (run.stop_requested() && !stopped_) others = StopLocked(run.state(), error);
+      const bool stops = run.stop_requested() && !stopped_;
+      if (stops) TakeAllErrorsLocked();
+      TakeErrorsLocked(it->second, stops ? error : absl::OkStatus());
+      counts_.errors_unlisted += LeftBehind(it->second);
+      if (stops) others = StopLocked(run.state(), error);
     }
     ++telling_;
   }
@@ -238,10 +239,14 @@ void OpenRun::Close() {
   if (ended) Finish();
 }
 
-void OpenRun::TakeErrorsLocked(Segment& segment) {
+void OpenRun::TakeErrorsLocked(Segment& segment, const absl::Status& stop) {
   std::vector<absl::Status> listed = segment.run->errors();
   for (size_t i = segment.errors_taken; i < listed.size(); ++i) {
-    TakeErrorLocked(std::move(listed[i]));
+    if (!stop.ok() && listed[i] == stop) {
+      errors_.AddListed(std::move(listed[i]));
+    } else {
+      TakeErrorLocked(std::move(listed[i]));
+    }
   }
   segment.errors_taken = listed.size();
   for (absl::Status& error : segment.run->TakeUnlistedErrors()) {
@@ -266,7 +271,9 @@ void OpenRun::TakeErrorLocked(absl::Status error) {
 
 void OpenRun::TakeAllErrorsLocked() {
   for (auto& [first, segment] : segments_) {
-    if (segment.accepted && !segment.ended) TakeErrorsLocked(segment);
+    if (!segment.accepted || segment.ended) continue;
+    // One that is being stopped may still say where that met it.
+    if (!segment.run->stop_requested()) TakeErrorsLocked(segment, absl::OkStatus());
   }
 }
 
@@ -312,27 +319,36 @@ Run::Counts OpenRun::counts() const {
     AddCounts(*segment.run, &counts);
     counts.errors_unlisted += LeftBehind(segment);
   }
+  ListErrorsLocked(&counts.errors_unlisted);
   return counts;
 }
 
-std::vector<absl::Status> OpenRun::errors() const {
-  MutexLock lock(mutex_);
+std::vector<absl::Status> OpenRun::ListErrorsLocked(uint64_t* left_out) const {
   std::vector<absl::Status> errors = errors_.listed();
   for (const auto& [first, segment] : segments_) {
-    if (segment.ended) continue;
+    // Most have none, and there may be very many.
+    if (segment.ended || segment.run->counts().failed == 0) continue;
     const std::vector<absl::Status> more = segment.run->errors();
-    for (size_t i = segment.errors_taken; i < more.size() && errors.size() < ErrorList::kListed;
-         ++i) {
-      if (!IsStopErrorLocked(more[i])) errors.push_back(more[i]);
+    for (size_t i = segment.errors_taken; i < more.size(); ++i) {
+      if (IsStopErrorLocked(more[i])) continue;
+      if (errors.size() < ErrorList::kListed) {
+        errors.push_back(more[i]);
+      } else {
+        ++*left_out;
+      }
     }
   }
   return errors;
 }
 
+std::vector<absl::Status> OpenRun::errors() const {
+  MutexLock lock(mutex_);
+  uint64_t left_out = 0;
+  return ListErrorsLocked(&left_out);
+}
+
 std::vector<absl::Status> OpenRun::TakeUnlistedErrors() {
   MutexLock lock(mutex_);
-  // Segments that are being stopped may still say where that met them.
-  if (!stopped_) TakeAllErrorsLocked();
   return errors_.TakeUnlisted();
 }
 

@@ -78,9 +78,9 @@ class OpenRun : public std::enable_shared_from_this<OpenRun> {
   // kQueued before the first task starts, then kRunning, perhaps kCancelling, then how it ended.
   RunState state() const;
   Run::Counts counts() const;
-  // The first error and up to 16 more.
+  // The first error and up to 16 more, and why it was stopped.
   std::vector<absl::Status> errors() const;
-  // Takes the errors beyond those that have come since the last time.
+  // Takes the errors beyond those of segments that have ended since the last time.
   std::vector<absl::Status> TakeUnlistedErrors();
   // Times of the clock; 0 while they have not come.
   int64_t accepted_ns() const { return accepted_ns_; }
@@ -129,8 +129,14 @@ class OpenRun : public std::enable_shared_from_this<OpenRun> {
   // What has to be stopped, now that the run is.
   std::vector<std::shared_ptr<Run>> StopLocked(RunState as, const absl::Status& error)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Takes over what has gone wrong in a segment since the last time.
-  void TakeErrorsLocked(Segment& segment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes over what has gone wrong in a segment since the last time; of it, `stop` tells why the
+  // run is stopped, unless it is OK.
+  void TakeErrorsLocked(Segment& segment, const absl::Status& stop)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Those that are listed now, with those of segments that have not ended; counts those for which
+  // there is no room.
+  std::vector<absl::Status> ListErrorsLocked(uint64_t* left_out) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // How many errors of a segment are not listed and have not been taken.
   static uint64_t LeftBehind(const Segment& segment) {
     return segment.run->counts().errors_unlisted - segment.unlisted_taken;

@@ -238,7 +238,7 @@ TEST_F(OpenRunByHandTest, ErrorsOfAllSegmentsAreKeptOrCounted) {
   EXPECT_TRUE(run_->TakeUnlistedErrors().empty());
 }
 
-// Also when they are taken while the segment goes on, and what stops it comes after.
+// Also when it is asked while the segment goes on, and what stops it comes after.
 TEST_F(OpenRunByHandTest, EveryErrorOfASegmentIsToldOnce) {
   constexpr uint32_t kTasks = 32;
   for (uint32_t i = 0; i < kTasks; ++i) Add(kBad, {i});
@@ -250,9 +250,9 @@ TEST_F(OpenRunByHandTest, EveryErrorOfASegmentIsToldOnce) {
     }
   };
   while (run_->counts().failed < 25) ASSERT_TRUE(engine_->RunOne());
+  EXPECT_EQ(run_->errors().size(), 17u);
   EXPECT_EQ(run_->counts().errors_unlisted, 8u);
   take();
-  EXPECT_EQ(told.size(), 8u);
   while (run_->counts().failed < 28) ASSERT_TRUE(engine_->RunOne());
   EXPECT_EQ(run_->counts().errors_unlisted, 11u);
   run_->Stop(RunState::kCancelled, absl::CancelledError("enough"));
@@ -264,6 +264,23 @@ TEST_F(OpenRunByHandTest, EveryErrorOfASegmentIsToldOnce) {
   }
   EXPECT_EQ(told.count("enough"), 1u);
   EXPECT_EQ(told.size(), run_->counts().failed + 1);
+}
+
+TEST_F(OpenRunByHandTest, ErrorsOfSegmentsThatGoOnAreListedOrCounted) {
+  constexpr uint32_t kEach = 15;
+  for (uint32_t i = 0; i < kEach; ++i) Add(kBad, {i});
+  Add(kStep, {30});
+  Cut();
+  for (uint32_t i = 0; i < kEach; ++i) Add(kBad, {15 + i});
+  Add(kStep, {31});
+  Cut();
+  while (run_->counts().failed < 2 * kEach) ASSERT_TRUE(engine_->RunOne());
+  EXPECT_EQ(run_->errors().size(), 17u);
+  EXPECT_EQ(run_->counts().errors_unlisted, 2 * kEach - 17);
+  RunAll();
+  EXPECT_EQ(run_->errors().size(), 17u);
+  EXPECT_EQ(run_->counts().errors_unlisted, 2 * kEach - 17);
+  EXPECT_EQ(run_->TakeUnlistedErrors().size(), 2 * kEach - 17);
 }
 
 TEST_F(OpenRunByHandTest, AFailureComesBeforeTheStopThatFollowedIt) {

@@ -130,7 +130,8 @@ class Run : public std::enable_shared_from_this<Run> {
   // Whether it was stopped before its end.
   bool stop_requested() const { return stopping(); }
 
-  // The first error and up to 16 more, in order of time. Empty while all is well.
+  // The first error and up to 16 more in order of time, and why it was stopped. Empty while all is
+  // well.
   std::vector<absl::Status> errors() const;
   // Takes the errors beyond those that have come since the last time.
   std::vector<absl::Status> TakeUnlistedErrors();

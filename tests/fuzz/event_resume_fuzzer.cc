@@ -179,7 +179,9 @@ class Scenario {
     EventLog::AddTasks(run, blocks, &entries);
     const uint8_t errors = input_.Byte() % 3;
     for (uint8_t i = 0; i < errors; ++i) {
-      add(Told::kErrors, i, RunErrors{run, std::vector<absl::Status>(i, absl::InternalError("e"))});
+      add(Told::kErrors, i,
+          RunErrors{
+              run, std::make_shared<const std::vector<absl::Status>>(i, absl::InternalError("e"))});
     }
     const uint8_t stalls = input_.Byte() % 3;
     for (uint8_t i = 0; i < stalls; ++i) {
@@ -250,7 +252,7 @@ class Scenario {
                 "the run's event");
     } else if (const auto* errors = std::get_if<RunErrors>(&entry.event)) {
       PTO_CHECK(first->kind == Told::kErrors && errors->run.get() == first->run &&
-                    errors->errors.size() == first->what,
+                    errors->errors->size() == first->what,
                 "the run's errors");
     } else if (const auto* stall = std::get_if<RunStall>(&entry.event)) {
       PTO_CHECK(first->kind == Told::kStall && stall->run.get() == first->run &&

@@ -46,12 +46,15 @@ TEST_F(RunErrorsTest, TheFirstAreListedWithTheRunAndEventsTellOfTheOthers) {
   EXPECT_EQ(messages.size(), size_t{kListed});
   Watch watch(api(), EventsOf(session_, ended.name()));
   EventLedger ledger(/*filtered=*/true);
+  uint64_t end = 0;
   v1::EventBatch batch;
   while (!ledger.ended(ended.name())) {
     ASSERT_TRUE(watch.Next(&batch)) << watch.End();
     ledger.Take(batch);
     for (const v1::Event& event : batch.events()) {
+      if (event.run().state() == v1::Run::FAILED) end = event.sequence();
       if (!event.has_errors()) continue;
+      EXPECT_EQ(end, 0u) << "after the run's end";
       EXPECT_EQ(event.errors().run(), ended.name());
       for (const v1::Status& error : event.errors().errors()) {
         EXPECT_TRUE(messages.insert(error.message()).second) << error.message();
