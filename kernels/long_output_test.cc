@@ -64,13 +64,16 @@ TEST_P(LongOutputTest, FillAndIota) {
   for (int64_t i = 0; i < out.size(); ++i) {
     ASSERT_EQ(IsFloat(GetParam()) ? out.Float(i) : out.Int(i), 3) << i;
   }
-  ASSERT_EQ(RunKernel(Builtin("iota"), {&out}, {FloatScalar(-5), FloatScalar(0.5)}, kBlocks).code,
+  const double step = IsFloat(GetParam()) ? 0.5 : 3;
+  ASSERT_EQ(RunKernel(Builtin("iota"), {&out}, {FloatScalar(-5), FloatScalar(step)}, kBlocks).code,
             0);
   for (int64_t i = 0; i < out.size(); ++i) {
-    // Integers drop the fraction of the step.
-    const double expected =
-        IsFloat(GetParam()) ? RoundTo(GetParam(), -5 + 0.5 * static_cast<double>(i)) : -5;
-    ASSERT_EQ(IsFloat(GetParam()) ? out.Float(i) : out.Int(i), expected) << i;
+    const double exact = -5 + step * static_cast<double>(i);
+    if (IsFloat(GetParam())) {
+      ASSERT_EQ(out.Float(i), RoundTo(GetParam(), exact)) << i;
+    } else {
+      ASSERT_EQ(out.Int(i), static_cast<int64_t>(exact)) << i;
+    }
   }
   EXPECT_TRUE(out.GapsUntouched());
 }

@@ -27,6 +27,11 @@ inline constexpr size_t kLineBytes = 64;
 template <typename T, typename Compute>
 void StreamRun(T* out, int64_t count, Compute compute) {
   constexpr int64_t kTile = 1024 / sizeof(T);
+  // What is short is done sooner than it is taken apart.
+  if (count < 4 * kTile) {
+    compute(int64_t{0}, count, out);
+    return;
+  }
   const size_t to_line = -reinterpret_cast<uintptr_t>(out) % kLineBytes;
   int64_t at = std::min<int64_t>(count, to_line / sizeof(T));
   compute(int64_t{0}, at, out);

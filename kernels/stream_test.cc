@@ -71,7 +71,7 @@ TEST(IsStreamed, ViewsReachAsFarAsTheirStrides) {
 // Whether StreamRun stores just the elements of its run, from any place and of any length.
 template <typename T>
 void ExpectStored() {
-  for (const int64_t count : {0, 1, 15, 500, 1023, 1024, 1025, 5000}) {
+  for (const int64_t count : {0, 1, 15, 511, 512, 1023, 1024, 1025, 2048, 2300, 5000}) {
     for (int64_t shift = 1; shift < 70; ++shift) {
       std::vector<T> memory(static_cast<size_t>(count + shift + 1), T{7});
       T* const out = memory.data() + shift;

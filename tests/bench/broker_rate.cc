@@ -119,9 +119,9 @@ absl::Status MeasureBrokerRate(Servers& servers, const Effort& effort, Report& r
   std::vector<float> middle(in.size());
   Rounds ours, ours_transfer, theirs, copies, copies_and_run, first_map, small, grpc_small;
   // One turn over gRPC takes half as long again as another; the median of fifteen is steady.
-  const int rounds = 3 * effort.long_rounds;
+  const int turns = 3 * effort.long_rounds;
   // The first round warms up.
-  for (int round = -1; round < rounds; ++round) {
+  for (int round = -1; round < turns; ++round) {
     in.back() = static_cast<float>(round);
     PTO_ASSIGN_OR_RETURN(const Times with, broker.RoundTrip(in, out));
     PTO_ASSIGN_OR_RETURN(const Times without, grpc.RoundTrip(in, out));
