@@ -6,6 +6,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/core/domain_table.h"
 #include "daemon/graph/names.h"
 #include "daemon/services/handler.h"
 #include "daemon/services/request.h"
@@ -68,6 +69,7 @@ absl::Status NodeService::GetNode(const v1::GetNodeRequest&, v1::Node* response)
   out->set_max_graph_tasks(limits.max_graph_tasks);
   out->set_max_graph_tensors(limits.max_graph_tensors);
   out->set_max_graph_edges(limits.max_graph_edges);
+  out->set_max_graph_dependencies(node_.target().max_dependencies);
   out->set_max_block_tasks(limits.max_block_tasks);
   out->set_max_chunk_bytes(limits.max_chunk_bytes);
   out->set_max_buffer_bytes(limits.max_buffer_bytes);
@@ -76,6 +78,7 @@ absl::Status NodeService::GetNode(const v1::GetNodeRequest&, v1::Node* response)
   out->set_max_session_finished_runs(limits.max_session_finished_runs);
   out->set_max_session_live_tasks(limits.max_session_live_tasks);
   out->set_max_session_graphs(limits.max_session_graphs);
+  out->set_max_session_domains(DomainTable::kMaxDomains);
   out->set_max_sessions(limits.max_sessions);
   out->set_event_log_bytes(limits.event_log_bytes);
   SetDuration(node_.session_times().max_ttl, out->mutable_max_session_ttl());

@@ -1,6 +1,8 @@
 // Whether chips can be used, as clients and probes see it: chips that fault and come back, chips
 // that hang, and chips that are only busy.
 
+#include <sched.h>
+
 #include <atomic>
 #include <cstdio>
 #include <filesystem>
@@ -13,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "absl/types/optional.h"
 #include "daemon/config/command_line.h"
 #include "daemon/daemon.h"
 #include "gmock/gmock.h"
@@ -217,9 +220,30 @@ TEST(ChipStallTest, AQueueThatHangsIsAFaultUntilItGoesOn) {
   EXPECT_TRUE(Eventually([&] { return GetChip(api, 0).has_last_progress_time(); }));
 }
 
+// Threads and processes that are started while it is there have one CPU for all of them.
+class OnOneCpu {
+ public:
+  OnOneCpu() {
+    EXPECT_EQ(sched_getaffinity(0, sizeof(before_), &before_), 0);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++cpu) {
+      if (CPU_ISSET(cpu, &before_)) CPU_SET(cpu, &one);
+    }
+    EXPECT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+  }
+  ~OnOneCpu() { EXPECT_EQ(sched_setaffinity(0, sizeof(before_), &before_), 0); }
+
+ private:
+  cpu_set_t before_;
+};
+
 // More than the machine can do, from many clients, with runs that wait and kernels that take long.
 TEST(SaturatedTest, ABusyDaemonIsReadyAllTheTime) {
+  absl::optional<OnOneCpu> on_one_cpu;
+  on_one_cpu.emplace();
   DaemonProcess daemon({"--sim-chips=4", "--stall-after=1s"});
+  on_one_cpu.reset();
   Api& api = daemon.api();
   std::atomic<bool> done{false};
   std::atomic<uint64_t> runs{0};

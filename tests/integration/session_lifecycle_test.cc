@@ -142,5 +142,28 @@ TEST_F(SessionLifecycleTest, BuffersAreCreatedAllOrNone) {
   EXPECT_LT(daemon().ResidentBytes(), uint64_t{4} << 30);
 }
 
+TEST_F(SessionLifecycleTest, AsManyDomainsAsTheNodeSays) {
+  const uint64_t limit = GetNode(api()).limits().max_session_domains();
+  ASSERT_GT(limit, 0u);
+  const auto create = [&](const std::string& id) {
+    v1::CreateDomainRequest request;
+    request.set_parent(session_);
+    request.set_domain_id(id);
+    request.add_chips("chips/0");
+    request.set_signal_count(1);
+    return Call(*api().domain, &v1::DomainService::Stub::CreateDomain, request).status();
+  };
+  for (uint64_t i = 0; i < limit; ++i) {
+    ASSERT_THAT(create(absl::StrCat("d", i)), IsOk());
+  }
+  const absl::Status refused = create("more");
+  EXPECT_THAT(refused, HasReason(reason::kDomainLimit));
+  const absl::optional<ErrorDetail> detail = GetErrorDetail(refused);
+  ASSERT_TRUE(detail.has_value() && detail->quota.has_value());
+  EXPECT_EQ(detail->quota->name, "max_session_domains");
+  EXPECT_EQ(detail->quota->limit, limit);
+  EXPECT_EQ(detail->quota->usage, limit);
+}
+
 }  // namespace
 }  // namespace pto::testing
