@@ -4,21 +4,14 @@
 
 namespace pto {
 
-CoreMap::Bits::Bits(uint32_t count) : words_((count + 63) / 64) {
-  for (uint32_t i = 0; i < count; ++i) Add(i);
-}
-
-int32_t CoreMap::Bits::First() const {
-  for (size_t w = 0; w < words_.size(); ++w) {
-    if (words_[w] != 0) {
-      return static_cast<int32_t>(w * 64 + static_cast<size_t>(std::countr_zero(words_[w])));
-    }
-  }
-  return -1;
-}
-
 CoreMap::CoreMap(uint32_t clusters)
-    : clusters_(clusters), free_aic_(clusters), free_aiv_(2 * clusters), free_clusters_(clusters) {}
+    : clusters_(clusters),
+      busy_(3 * clusters),
+      free_aic_(clusters),
+      free_aiv_(2 * clusters),
+      free_clusters_(clusters) {
+  for (uint32_t c = 0; c < clusters; ++c) ReturnParts(c, kWholeCluster);
+}
 
 void CoreMap::UpdateCluster(uint32_t cluster) {
   if (free_aic_.Has(cluster) && free_aiv_.Has(2 * cluster) && free_aiv_.Has(2 * cluster + 1)) {

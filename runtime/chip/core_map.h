@@ -1,9 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "kernels/pto_kernel.h"
+#include "runtime/chip/core_set.h"
 
 namespace pto {
 
@@ -37,26 +37,13 @@ class CoreMap {
   uint32_t Capacity(pto_core kind) const { return kind == PTO_AIV ? 2 * clusters_ : clusters_; }
 
  private:
-  // A set of small numbers that gives out its smallest quickly.
-  class Bits {
-   public:
-    explicit Bits(uint32_t count);
-    int32_t First() const;
-    bool Has(uint32_t i) const { return (words_[i / 64] >> (i % 64) & 1) != 0; }
-    void Add(uint32_t i) { words_[i / 64] |= uint64_t{1} << (i % 64); }
-    void Remove(uint32_t i) { words_[i / 64] &= ~(uint64_t{1} << (i % 64)); }
-
-   private:
-    std::vector<uint64_t> words_;
-  };
-
   void UpdateCluster(uint32_t cluster);
 
   const uint32_t clusters_;
-  uint32_t busy_ = 0;
-  Bits free_aic_;
-  Bits free_aiv_;
-  Bits free_clusters_;  // all three cores free
+  uint32_t busy_;
+  CoreSet free_aic_;
+  CoreSet free_aiv_;
+  CoreSet free_clusters_;  // all three cores free
 };
 
 }  // namespace pto

@@ -21,18 +21,27 @@ struct alignas(64) CoreView {
   // Of the first core of a joint task: how many follow it, and which is next.
   std::atomic<uint32_t> followers{0};
   std::atomic<uint32_t> next_follower{kUnknownTask};
+  // Whether the block that has the core waits for something, or has done so.
+  enum Wait : uint32_t { kNeverWaited, kWaited, kWaits };
+  std::atomic<uint32_t> wait{kNeverWaited};
+
+  bool waits() const { return wait.load(std::memory_order_relaxed) == kWaits; }
+  bool waited() const { return wait.load(std::memory_order_relaxed) != kNeverWaited; }
 
   void Take(const Run& taker, uint32_t its_task, pto_core as) {
     task.store(its_task, std::memory_order_relaxed);
     followers.store(0, std::memory_order_relaxed);
+    wait.store(kNeverWaited, std::memory_order_relaxed);
     kind.store(static_cast<uint32_t>(as), std::memory_order_relaxed);
     run.store(&taker, std::memory_order_release);
   }
   void Release() { run.store(nullptr, std::memory_order_relaxed); }
 };
 
-// What the gang that reserves cores of a chip has so far. The same holds.
+// What the gang that has the turn on a chip has reserved so far. The same holds.
 struct ReservationView {
+  // Single cores that stand idle because they are reserved, also for tasks that are no gangs.
+  std::atomic<uint32_t> idle_cores{0};
   std::atomic<const Run*> run{nullptr};  // nullptr: there is none
   std::atomic<uint32_t> task{0};
   std::atomic<uint32_t> have{0};  // cores or clusters

@@ -25,7 +25,7 @@ Engine::Engine(Options options)
     : chips_(std::move(options.chips)),
       clock_(*options.clock),
       timers_(options.timers),
-      scheduler_(chips_, clock_, options.executors, options.trace,
+      scheduler_(chips_, clock_, timers_, options.executors, options.trace,
                  [this](Run& run) { Finish(run); }),
       services_(std::make_unique<Services>(scheduler_, timers_)),
       step_lane_(std::make_unique<FiberLane>(scheduler_.parking())),

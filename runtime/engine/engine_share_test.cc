@@ -33,14 +33,17 @@ class EngineShareTest : public ::testing::Test {
   }
   // All tasks of this run take this long.
   void Add(uint32_t tasks, absl::Duration took, std::shared_ptr<Account> account,
-           Priority priority = Priority::kNormal) {
+           Priority priority = Priority::kNormal, bool sync_start = false) {
     const auto index = static_cast<uint32_t>(used_.size());
     used_.emplace_back();
     took_.push_back(took);
     RunSpec spec;
     // The number of blocks says whose it is.
     std::vector<TestTask> list(tasks);
-    for (TestTask& task : list) task.block_num = index + 2;
+    for (TestTask& task : list) {
+      task.block_num = index + 2;
+      task.sync_start = sync_start;
+    }
     spec.image = MakeTestGraph(list, clusters_, [this](uint32_t, const pto_context& context) {
       const uint32_t run = context.block_count - 2;
       clock_.Advance(took_[run]);
@@ -83,6 +86,25 @@ TEST_F(EngineShareTest, WeightsOfThreeToOne) {
   Step(5000);
   EXPECT_GE(Part(0), 0.70);
   EXPECT_LE(Part(0), 0.80);
+}
+
+TEST_F(EngineShareTest, GangsGetTheShareOfTheirAccount) {
+  // Short gangs beside long tasks, and the other way round.
+  for (const auto& [ordinary, gangs] : {std::pair{10'000, 300}, {300, 10'000}, {1000, 1000}}) {
+    runs_.clear();
+    used_.clear();
+    took_.clear();
+    Add(20'000, absl::Microseconds(ordinary), MakeAccount());
+    Add(20'000, absl::Microseconds(gangs), MakeAccount(), Priority::kNormal, /*sync_start=*/true);
+    Step(6000);
+    EXPECT_GE(Part(1), 0.45) << gangs << " us beside " << ordinary;
+    EXPECT_LE(Part(1), 0.55) << gangs << " us beside " << ordinary;
+    for (const std::shared_ptr<pto::Run>& run : runs_) {
+      engine_->Stop(*run, RunState::kCancelled, absl::CancelledError("by the test"));
+    }
+    while (engine_->RunOne()) {
+    }
+  }
 }
 
 TEST_F(EngineShareTest, ManyRunsGetNoMoreThanTheirAccount) {

@@ -49,76 +49,156 @@ uint64_t GangBook::Add(Run& run, uint32_t task) {
   gang.tag = tag;
   gang.number = next_number_++;
   gang.members.reserve(chips.size());
-  for (uint32_t m = 0; m < chips.size(); ++m) {
-    gang.members.push_back({chips[m], false, Reservation(run, task, m, kind, spec.block_num)});
+  const auto members = static_cast<uint32_t>(chips.size());
+  for (uint32_t m = 0; m < members; ++m) {
+    gang.members.push_back({chips[m], Reservation(run, task, m, members, kind, spec.block_num)});
   }
   count_.fetch_add(1, std::memory_order_release);
-  Gang* full = nullptr;
-  for (const uint32_t chip : chips) {
-    chips_[chip].waiting.insert(&gang);
-    chips_[chip].count.fetch_add(1, std::memory_order_relaxed);
-    if (Gang* placeable = GiveTurn(chip)) full = placeable;
-  }
-  return full == nullptr ? 0 : Place(full);
+  SetBlocked(gang, !HasRoom(gang));
+  for (const uint32_t chip : chips) chips_[chip].count.fetch_add(1, std::memory_order_relaxed);
+  return gang.blocked ? 0 : Settle(Chips(chips.begin(), chips.end()));
 }
 
-GangBook::Gang* GangBook::GiveTurn(uint32_t chip) {
+void GangBook::SetBlocked(Gang& gang, bool blocked) {
+  gang.blocked = blocked;
+  for (const Gang::Member& member : gang.members) {
+    ChipGangs& here = chips_[member.chip];
+    (blocked ? here.waiting : here.blocked).erase(&gang);
+    (blocked ? here.blocked : here.waiting).insert(&gang);
+  }
+}
+
+bool GangBook::HasRoom(const Gang& gang) const {
+  return std::all_of(gang.members.begin(), gang.members.end(), [this](const Gang::Member& m) {
+    return queues_[m.chip]->LeavesRoomFor(m.reservation.kind(), m.reservation.blocks());
+  });
+}
+
+bool GangBook::HasTurns(const Gang& gang) const {
+  return std::all_of(gang.members.begin(), gang.members.end(),
+                     [&](const Gang::Member& member) { return chips_[member.chip].turn == &gang; });
+}
+
+void GangBook::AddChips(const Gang& gang, Chips* chips) {
+  for (const Gang::Member& member : gang.members) chips->push_back(member.chip);
+}
+
+uint64_t GangBook::Advance(uint32_t chip, bool long_hold_ended) {
+  MutexLock lock(mutex_);
+  Chips chips = {chip};
+  if (long_hold_ended) {
+    const std::vector<Gang*> blocked(chips_[chip].blocked.begin(), chips_[chip].blocked.end());
+    for (Gang* const gang : blocked) {
+      if (!HasRoom(*gang)) continue;
+      SetBlocked(*gang, false);
+      AddChips(*gang, &chips);
+    }
+  }
+  return Settle(std::move(chips));
+}
+
+uint64_t GangBook::Settle(Chips chips) {
+  uint64_t found = 0;
+  // Turns first: most gangs get all theirs before they are tried.
+  for (const uint32_t chip : chips) found += GiveTurn(chip);
+  while (!chips.empty()) {
+    const uint32_t chip = chips.back();
+    chips.pop_back();
+    found += GiveTurn(chip);
+    if (Gang* const gang = chips_[chip].turn) found += Try(*gang, &chips);
+  }
+  return found;
+}
+
+uint64_t GangBook::GiveTurn(uint32_t chip) {
   ChipGangs& here = chips_[chip];
   Gang* const first = here.waiting.empty() ? nullptr : *here.waiting.begin();
-  if (first == here.turn) return nullptr;
-  if (here.turn != nullptr) {
-    Gang::Member& before = MemberOn(*here.turn, chip);
-    if (before.complete) --here.turn->complete;
-    before.complete = false;
-  }
+  if (first == here.turn) return 0;
+  // It collects on all its chips or on none.
+  const uint64_t found = here.turn == nullptr ? 0 : Stop(*here.turn);
   here.turn = first;
-  if (first == nullptr) {
-    queues_[chip]->SetReservation(nullptr);
-    return nullptr;
+  queues_[chip]->GiveTurn(first == nullptr ? nullptr : &MemberOn(*first, chip).reservation);
+  return found;
+}
+
+bool GangBook::Begin(Gang& gang) {
+  for (const Gang::Member& member : gang.members) {
+    if (!queues_[member.chip]->MayCollect()) return false;
   }
-  Gang::Member& member = MemberOn(*first, chip);
-  return queues_[chip]->SetReservation(&member.reservation) ? Complete(*first, member) : nullptr;
+  // If others are blocked already, blocks that wait may do so because of tasks that use what those
+  // left, and to pass over them at once could go on for ever.
+  for (const Gang::Member& member : gang.members) {
+    queues_[member.chip]->BeginCollecting(!gang.tried && chips_[member.chip].blocked.empty());
+  }
+  gang.tried = gang.collects = true;
+  return true;
 }
 
-GangBook::Gang* GangBook::Complete(Gang& gang, Gang::Member& member) {
-  if (member.complete) return nullptr;
-  member.complete = true;
-  return ++gang.complete == gang.members.size() ? &gang : nullptr;
+uint64_t GangBook::Stop(Gang& gang) {
+  if (!gang.collects) return 0;
+  gang.collects = false;
+  uint64_t found = 0;
+  for (const Gang::Member& member : gang.members) {
+    ReadyQueue& queue = *queues_[member.chip];
+    if (chips_[member.chip].turn == &gang && queue.StopCollecting()) found += queue.ready();
+  }
+  return found;
 }
 
-uint64_t GangBook::Advance(uint32_t chip) {
-  MutexLock lock(mutex_);
-  Gang* const gang = chips_[chip].turn;
-  if (gang == nullptr || !queues_[chip]->ReservationComplete()) return 0;
-  Gang* const full = Complete(*gang, MemberOn(*gang, chip));
-  return full == nullptr ? 0 : Place(full);
+bool GangBook::Fix(const Gang& gang) {
+  for (size_t i = 0; i < gang.members.size(); ++i) {
+    if (queues_[gang.members[i].chip]->Fix()) continue;
+    while (i-- > 0) queues_[gang.members[i].chip]->Unfix();
+    return false;
+  }
+  return true;
 }
 
-uint64_t GangBook::Place(Gang* gang) {
+uint64_t GangBook::Try(Gang& gang, Chips* chips) {
+  if (!HasTurns(gang)) return 0;
+  uint64_t found = 0;
+  while (gang.collects || Begin(gang)) {
+    bool complete = true;
+    bool stopped = false;
+    for (const Gang::Member& member : gang.members) {
+      const ReadyQueue::Gathering gathering = queues_[member.chip]->gathering();
+      complete = complete && gathering == ReadyQueue::Gathering::kComplete;
+      stopped = stopped || gathering == ReadyQueue::Gathering::kStopped;
+    }
+    if (complete && Fix(gang)) {
+      AddChips(gang, chips);
+      return found + Place(gang);
+    }
+    if (!complete && !stopped) return found;
+    // A higher class has taken its cores, or it had collected in vain.
+    found += Stop(gang);
+    if (HasRoom(gang)) continue;
+    SetBlocked(gang, true);
+    AddChips(gang, chips);
+    return found;
+  }
+  return found;
+}
+
+uint64_t GangBook::Place(Gang& gang) {
+  double& placed = placed_tag_[static_cast<size_t>(gang.run->priority())];
+  placed = std::max(placed, gang.tag);
+  const bool phased = gang.run->image().kernel(gang.task).plan != nullptr;
+  std::vector<BlockPlace> places;
+  if (phased) {
+    places = PlacesOf(gang);
+  } else {
+    for (const Gang::Member& member : gang.members) queues_[member.chip]->Prepare();
+  }
+  const std::list<Gang> taken = TakeOut(gang);
   uint64_t ready = 0;
-  std::vector<Gang*> full = {gang};
-  while (!full.empty()) {
-    Gang& next = *full.back();
-    full.pop_back();
-    double& placed = placed_tag_[static_cast<size_t>(next.run->priority())];
-    placed = std::max(placed, next.tag);
-    const bool phased = next.run->image().kernel(next.task).plan != nullptr;
-    std::vector<BlockPlace> places;
-    if (phased) {
-      places = PlacesOf(next);
-    } else {
-      for (const Gang::Member& member : next.members) queues_[member.chip]->Prepare();
-    }
-    const std::list<Gang> taken = TakeOut(next);
-    // Once its blocks are handed out, the run may end and be gone.
-    for (const Gang::Member& member : next.members) ready += queues_[member.chip]->Publish();
-    for (const Gang::Member& member : next.members) {
-      // The queue has forgotten the reservation already.
-      chips_[member.chip].turn = nullptr;
-      if (Gang* placeable = GiveTurn(member.chip)) full.push_back(placeable);
-    }
-    if (phased) on_phased_(*next.run, next.task, std::move(places));
+  // Once its blocks are handed out, the run may end and be gone.
+  for (const Gang::Member& member : gang.members) {
+    ready += queues_[member.chip]->Publish();
+    // The queue has forgotten the reservation.
+    chips_[member.chip].turn = nullptr;
   }
+  if (phased) on_phased_(*gang.run, gang.task, std::move(places));
   return ready;
 }
 
@@ -134,7 +214,7 @@ std::vector<BlockPlace> GangBook::PlacesOf(const Gang& gang) {
 
 std::list<GangBook::Gang> GangBook::TakeOut(Gang& gang) {
   for (const Gang::Member& member : gang.members) {
-    chips_[member.chip].waiting.erase(&gang);
+    (gang.blocked ? chips_[member.chip].blocked : chips_[member.chip].waiting).erase(&gang);
     chips_[member.chip].count.fetch_sub(1, std::memory_order_relaxed);
   }
   count_.fetch_sub(1, std::memory_order_release);
@@ -156,12 +236,11 @@ bool GangBook::Remove(const Run& run, uint32_t* task, uint64_t* ready) {
   if (it == runs_.end()) return false;
   Gang& gang = it->second.gangs.front();
   *task = gang.task;
+  *ready = Stop(gang);
   const std::list<Gang> taken = TakeOut(gang);
-  std::vector<Gang*> full;
-  for (const Gang::Member& member : gang.members) {
-    if (Gang* placeable = GiveTurn(member.chip)) full.push_back(placeable);
-  }
-  for (Gang* placeable : full) *ready += Place(placeable);
+  Chips chips;
+  AddChips(gang, &chips);
+  *ready += Settle(std::move(chips));
   return true;
 }
 

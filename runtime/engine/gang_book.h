@@ -20,22 +20,28 @@ namespace pto {
 // The gangs that wait: tasks of which all blocks, on all their chips, start together.
 //
 // All gangs stand in one order, by class and then by a tag that a gang gets when it becomes ready
-// and keeps. On each chip the first gang of this order that needs the chip reserves cores as they
-// fall free, and no other gang does. A gang that has all its cores on all its chips is placed:
-// each block gets its core, then all of them are handed out.
+// and keeps. On each chip the first gang of this order that needs the chip has the turn. A gang
+// that has the turn on all its chips, and may collect on all of them (ReadyQueue), collects cores
+// as they fall free. When it has all its cores on all its chips it is placed: each block gets its
+// core, then all of them are handed out.
+//
+// A gang is blocked while, on one of its chips, long holds leave too few cores for it. It keeps its
+// place in the order, but has no turn and no cores: the gangs behind it, and other tasks, use the
+// chips meanwhile.
 //
 // Why this ends well:
-// - No deadlock. The first gang of all is the first on each of its chips, so nobody else reserves
-//   there; whoever did before it came has given that back. Cores that are busy fall free when
-//   their blocks end, and it keeps what it gets: it will be placed, whatever the others wait for.
+// - No deadlock. Gangs that are not blocked take no cores from each other: the first of them has
+//   the turn on all its chips, so nobody else collects there. Cores that are busy fall free when
+//   their blocks end, or their blocks become long holds. So that gang is placed or blocked, after a
+//   bounded time, and then another one is the first.
+// - No core stands idle for long: a gang collects on all its chips or on none, and only for as long
+//   as its patience lasts.
 // - No gang waits for ever behind gangs of its class. A new gang's tag is larger than that of the
 //   gang that was placed last, by no less than a fixed step; so only finitely many get a smaller
 //   tag than one that waits.
-// - No gang waits for ever behind other tasks of its class, nor they behind gangs: between two
-//   gangs a chip lets as many blocks go first as it has cores, if they wait, and no more.
-// All this holds only if blocks that run come to an end without those that wait. A block that
-// waits for a signal of a task that has not started may wait for one that has to let a gang go
-// first. Tasks that wait for each other have to be one gang; else the time of the wait ends it.
+// - Gangs and other tasks of one class share the chips by the weights of their accounts.
+// Once the long holds in its way have ended, the first gang of its class waits for the blocks that
+// run then, and starts within a few times as long as the longest of them takes.
 //
 // Tags are those of weighted fair queueing: a gang's is its number of cores, divided by its
 // account's weight and multiplied by the number of that account's runs which have gangs here,
@@ -53,11 +59,12 @@ class GangBook {
   // Before the first gang with such a kernel.
   void SetOnPhased(OnPhased on_phased) { on_phased_ = std::move(on_phased); }
 
-  // These return how many calls of kernels have become ready by it.
+  // These return how many threads could find something to do by it: calls of kernels that have
+  // become ready, and tasks that wait on chips where cores have been given back.
   // Adds a ready gang.
   uint64_t Add(Run& run, uint32_t task);
-  // Looks at a chip on which a reservation became complete.
-  uint64_t Advance(uint32_t chip);
+  // Looks at a chip that has news for its gang. `long_hold_ended`: or for those that are blocked.
+  uint64_t Advance(uint32_t chip, bool long_hold_ended);
 
   // Takes a gang of this run out, unless none waits. What it had reserved is free after this.
   bool Remove(const Run& run, uint32_t* task, uint64_t* ready);
@@ -72,23 +79,26 @@ class GangBook {
   struct Gang {
     struct Member {
       uint32_t chip = 0;
-      bool complete = false;
       Reservation reservation;
     };
     Run* run = nullptr;
     uint32_t task = 0;
     double tag = 0;
     uint64_t number = 0;
-    uint32_t complete = 0;  // members that are
+    bool blocked = false;
+    bool collects = false;
+    bool tried = false;  // has collected before
     std::vector<Member> members;
     std::list<Gang>::iterator self;
   };
   struct Before {
     bool operator()(const Gang* a, const Gang* b) const;
   };
+  using GangSet = std::set<Gang*, Before>;
   struct ChipGangs {
-    std::set<Gang*, Before> waiting;
-    Gang* turn = nullptr;  // the first of them
+    GangSet waiting;  // but for those that are blocked
+    GangSet blocked;
+    Gang* turn = nullptr;  // the first of those that wait, once it has been told
     std::atomic<uint32_t> count{0};
   };
   struct RunGangs {
@@ -99,14 +109,28 @@ class GangBook {
   // The tag of a new gang.
   double NextTag(RunGangs& of_run, const Run& run, uint64_t cores)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Lets the first gang of a chip reserve there. Returns it when it has all that it needs.
-  Gang* GiveTurn(uint32_t chip) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Counts a member that is complete. Returns the gang when all are.
-  static Gang* Complete(Gang& gang, Gang::Member& member);
+  // Chips to look at next.
+  using Chips = std::vector<uint32_t>;
+  // Gives turns and places gangs until nothing changes, beginning with these chips. Returns as Add.
+  uint64_t Settle(Chips chips) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Gives the turn on a chip to the first gang that waits there. Returns as Add.
+  uint64_t GiveTurn(uint32_t chip) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes a gang as far as it can go now. Adds the chips on which others may have the turn then.
+  uint64_t Try(Gang& gang, Chips* chips) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Begins to collect, if that may be on all its chips.
+  bool Begin(Gang& gang) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Gives back all that it has. Returns as Add.
+  uint64_t Stop(Gang& gang) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Makes sure that it keeps its cores on all its chips.
+  bool Fix(const Gang& gang) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint64_t Place(Gang& gang) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasTurns(const Gang& gang) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasRoom(const Gang& gang) const;
+  // Puts it among those that wait, or those that are blocked.
+  void SetBlocked(Gang& gang, bool blocked) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static void AddChips(const Gang& gang, Chips* chips);
   static Gang::Member& MemberOn(Gang& gang, uint32_t chip);
-  // Places a gang that has all it needs, and those for which that made way.
-  uint64_t Place(Gang* gang) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Takes a gang out of the order and returns it. It may still have turns, which GiveTurn ends.
+  // Takes a gang out of the order and returns it. It may still have turns, which Settle ends.
   std::list<Gang> TakeOut(Gang& gang) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Its cores, chip by chip.

@@ -75,7 +75,9 @@ class GangBookTest : public ::testing::Test {
     See(ticket.chip);
   }
   void See(uint32_t chip) {
-    if (queues_[chip]->TakeNews()) book_->Advance(chip);
+    if (const uint32_t news = queues_[chip]->TakeNews()) {
+      book_->Advance(chip, (news & ReadyQueue::kLongHoldEnded) != 0);
+    }
   }
   std::vector<BlockTicket> TakeAll(uint32_t chip) {
     std::vector<BlockTicket> tickets;
@@ -255,6 +257,64 @@ TEST_F(GangBookTest, TasksOfAHigherClassGetBackWhatIsReserved) {
   EXPECT_EQ(taken[0].task, 1u);
 }
 
+// A task is ready, cores come free for it, and everybody sleeps: somebody has to be woken.
+TEST_F(GangBookTest, SaysThatCoresAreGivenBackWhenAGangIsDisplaced) {
+  pto::Run& normal = MakeRun({Plain(PTO_AIV), Gang(PTO_AIV, 8), Plain(PTO_AIV)});
+  TestTask there = Plain(PTO_AIV);
+  there.chip = 1;
+  pto::Run& high = MakeRun({there, Group({0, 1}, 8)}, Priority::kHigh);
+  Push(normal, 0);
+  Push(high, 0);
+  BlockTicket here, on_1, ticket;
+  ASSERT_TRUE(Take(0, &here));
+  ASSERT_TRUE(Take(1, &on_1));
+  EXPECT_EQ(book_->Add(normal, 1), 0u);  // has the other cores of chip 0
+  Push(normal, 2);
+  EXPECT_FALSE(Take(0, &ticket));
+  EXPECT_GE(book_->Add(high, 1), 1u);
+}
+
+TEST_F(GangBookTest, AHigherClassTakesWhatAGangHasWhollyCollected) {
+  pto::Run& low = MakeRun({Plain(PTO_AIV), Group({0, 1}, 8)}, Priority::kLow);
+  TestTask there = Plain(PTO_AIV);
+  there.chip = 1;
+  pto::Run& high = MakeRun({there}, Priority::kHigh);
+  Push(low, 0);
+  BlockTicket busy, ticket;
+  ASSERT_TRUE(Take(0, &busy));
+  EXPECT_EQ(book_->Add(low, 1), 0u);
+  EXPECT_EQ(queues_[1]->reservation_view().have, 8u);
+  Push(high, 0);
+  ASSERT_TRUE(Take(1, &ticket));
+  EXPECT_EQ(ticket.run, &high);
+  // It has stopped on its other chip too, and goes on when all is free.
+  Release(busy);
+  EXPECT_TRUE(TakeAll(0).empty());
+  Release(ticket);
+  EXPECT_EQ(TakeAll(0).size(), 8u);
+  EXPECT_EQ(TakeAll(1).size(), 8u);
+}
+
+// A gang over two chips, of which one has a block that does not end.
+TEST_F(GangBookTest, ABlockedGangLetsTheGangsBehindItPass) {
+  pto::Run& run = MakeRun({Plain(PTO_AIV), Group({0, 1}, 8), Gang(PTO_AIV, 8, 1)});
+  Push(run, 0);
+  BlockTicket busy;
+  ASSERT_TRUE(Take(0, &busy));
+  queues_[0]->own_view(busy.core).wait = CoreView::kWaits;
+  EXPECT_EQ(book_->Add(run, 1), 0u);
+  EXPECT_EQ(book_->Add(run, 2), 8u);
+  EXPECT_EQ(queues_[0]->reservation_view().idle_cores, 0u);
+  const std::vector<BlockTicket> second = TakeAll(1);
+  ASSERT_EQ(second.size(), 8u);
+  ReleaseAll(second);
+  EXPECT_TRUE(TakeAll(1).empty());
+  Release(busy);
+  EXPECT_EQ(TakeAll(0).size(), 8u);
+  EXPECT_EQ(TakeAll(1).size(), 8u);
+  EXPECT_TRUE(book_->empty());
+}
+
 TEST_F(GangBookTest, ClustersAreCollectedInParts) {
   pto::Run& run = MakeRun({Plain(PTO_AIV, 8), Plain(PTO_AIC, 4), Gang(PTO_MIX, 3)});
   Push(run, 0);
@@ -312,11 +372,11 @@ TEST_F(GangBookTest, WhatIsRemovedMakesWay) {
   uint64_t ready = 0;
   ASSERT_TRUE(book_->Remove(stopped, &task, &ready));
   EXPECT_EQ(task, 1u);
-  EXPECT_EQ(ready, 8u);  // the other run's
+  EXPECT_EQ(ready, 9u);  // the other run's, and its task that waits
   EXPECT_FALSE(Take(0, &ticket));
   ASSERT_TRUE(book_->Remove(stopped, &task, &ready));
   EXPECT_EQ(task, 2u);
-  EXPECT_EQ(ready, 0u);
+  EXPECT_EQ(ready, 1u);
   EXPECT_FALSE(book_->Remove(stopped, &task, &ready));
   EXPECT_TRUE(Take(0, &ticket));
   EXPECT_EQ(ticket.run, &other);

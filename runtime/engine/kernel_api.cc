@@ -44,7 +44,15 @@ int32_t CheckWait(BlockState& state, const SignalWord& signal, pto_compare compa
 int32_t WaitFor(BlockState& state, const SignalWord& signal, pto_compare compare, int64_t value,
                 std::shared_ptr<AsyncCopy> copy, int64_t timeout) {
   BlockWaiter waiter(*state.services, *state.ticket, signal, compare, value, std::move(copy));
-  switch (waiter.Wait(*state.host, timeout, state.long_task)) {
+  // Tasks that need the core are not to count on it meanwhile.
+  const BlockTicket& ticket = *state.ticket;
+  const ReadyQueue& queue = state.services->scheduler().queue(ticket.chip);
+  std::atomic<uint32_t>& shown =
+      queue.own_view(ticket.kind == PTO_MIX ? queue.ClusterOf(ticket.core) : ticket.core).wait;
+  shown.store(CoreView::kWaits, std::memory_order_relaxed);
+  const WaitEnd end = waiter.Wait(*state.host, timeout, state.long_task);
+  shown.store(CoreView::kWaited, std::memory_order_relaxed);
+  switch (end) {
     case WaitEnd::kHolds:
       return PTO_OK;
     case WaitEnd::kTimedOut:

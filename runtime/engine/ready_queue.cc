@@ -21,8 +21,10 @@ ReadyQueue::ReadyQueue(uint32_t chip, uint32_t clusters, const Clock& clock, Pla
       clusters_(static_cast<int32_t>(clusters)),
       trace_(trace),
       core_views_(3 * static_cast<size_t>(clusters)),
+      clock_(clock),
       cores_(clusters),
       shares_(3 * clusters, clock),
+      holds_(clusters, core_views_),
       lanes_left_(clusters) {}
 
 void ReadyQueue::Push(Run& run, absl::Span<const uint32_t> tasks) {
@@ -38,8 +40,12 @@ void ReadyQueue::Push(Run& run, absl::Span<const uint32_t> tasks) {
     (flow.head == Flow::kNone ? flow.head : run.next_ready_[flow.tail]) = task;
     flow.tail = task;
     flow.Show(1);
+    if (kind == PTO_MIX) {
+      cluster_blocks_[ClassOf(run.priority())] += run.image().tasks()[task].block_num;
+    }
   }
   ready_.fetch_add(static_cast<uint32_t>(tasks.size()), std::memory_order_release);
+  ShowTopClass();
 }
 
 void ReadyQueue::PushRoots(Run& run) {
@@ -51,7 +57,21 @@ void ReadyQueue::PushRoots(Run& run) {
   flow.first_block = 0;
   shares_.Add(flow, run.account(), LineOf(run.priority(), kind));
   flow.Show(static_cast<int64_t>(roots.size()));
+  if (kind == PTO_MIX) cluster_blocks_[ClassOf(run.priority())] += roots.size();
   ready_.fetch_add(static_cast<uint32_t>(roots.size()), std::memory_order_release);
+  ShowTopClass();
+}
+
+void ReadyQueue::ShowTopClass() {
+  int32_t top = -1;
+  for (uint32_t c = 0; c < kClassCount && top < 0; ++c) {
+    if (!placed_[c].empty() || (shares_.lines() >> 3 * c & 7) != 0) {
+      top = static_cast<int32_t>(kClassCount - 1 - c);
+    }
+  }
+  if (top_class_.load(std::memory_order_relaxed) != top) {
+    top_class_.store(top, std::memory_order_relaxed);
+  }
 }
 
 void ReadyQueue::PopFirst(Flow& flow, Line line) {
@@ -66,14 +86,23 @@ void ReadyQueue::PopFirst(Flow& flow, Line line) {
 }
 
 int32_t ReadyQueue::AcquireFor(Line line) {
-  const int32_t core = cores_.Acquire(KindOf(line));
-  if (core >= 0 || reservation_ == nullptr || reservation_->complete() ||
-      line / 3 >= LineOf(reservation_->run().priority(), PTO_MIX) / 3) {
-    return core;
+  const pto_core kind = KindOf(line);
+  int32_t core = cores_.Acquire(kind);
+  if (core >= 0) return core;
+  if (clusters_wanted_) {
+    if (line == cluster_line_ && YieldCluster(line)) return cores_.Acquire(kind);
+    if (ClassOf(line) < ClassOf(cluster_line_)) {
+      DropClusters();
+      core = cores_.Acquire(kind);
+      if (core >= 0) return core;
+    }
   }
-  reservation_->GiveBack(cores_);
-  ShowReservation();
-  return cores_.Acquire(KindOf(line));
+  if (GangHolds() && ClassOf(line) < ClassOf(gang_.reservation->run().priority())) {
+    StopGang();
+    core = cores_.Acquire(kind);
+  }
+  if (core < 0 && kind == PTO_MIX) WantClusters(line);
+  return core;
 }
 
 void ReadyQueue::AddLanes(BlockTicket ticket, uint32_t first, std::deque<BlockTicket>* tickets) {
@@ -107,14 +136,17 @@ bool ReadyQueue::TakeFrom(Flow& flow, Line line, uint32_t max, BlockTicket* tick
     ticket->block_end = block_num;
     ticket->abandoned =
         (block_num - flow.first_block) * static_cast<uint32_t>(std::popcount(image.lanes(first)));
+    if (ticket->kind == PTO_MIX) cluster_blocks_[ClassOf(line)] -= block_num - flow.first_block;
     PopFirst(flow, line);
     ready_.fetch_sub(1, std::memory_order_release);
     return true;
   }
   ticket->core = AcquireFor(line);
   if (ticket->core < 0) return false;
+  shares_.Serve(flow, line);
   shares_.Take(*flow.share, static_cast<uint32_t>(ticket->core), ticket->kind);
   own_view(ticket->core).Take(run, first, ticket->kind);
+  if (holds_.active()) holds_.OnTake(ticket->core, clock_.NowNanos());
   // What is not plain may wait for other blocks of its task: each gets a core of its own.
   if (run.IsSlow(first)) max = 1;
   ticket->block_end = flow.first_block + std::min(max, block_num - flow.first_block);
@@ -138,11 +170,16 @@ bool ReadyQueue::TakeFrom(Flow& flow, Line line, uint32_t max, BlockTicket* tick
       ++ended;
     }
   }
-  CountTurn(line, ticket->block_end - ticket->block + static_cast<uint32_t>(more->size()));
+  const auto blocks = ticket->block_end - ticket->block + static_cast<uint32_t>(more->size());
+  CountTurn(line, blocks);
+  if (ticket->kind == PTO_MIX) cluster_blocks_[ClassOf(line)] -= blocks;
   if ((task.traits & kTaskMixed) != 0) {
-    const size_t before = placed_.size();
-    AddLanes(*ticket, 1, &placed_);
-    ready_.fetch_add(static_cast<uint32_t>(placed_.size() - before), std::memory_order_release);
+    std::deque<BlockTicket>& placed = placed_[ClassOf(line)];
+    const size_t before = placed.size();
+    AddLanes(*ticket, 1, &placed);
+    const auto added = static_cast<uint32_t>(placed.size() - before);
+    placed_count_ += added;
+    ready_.fetch_add(added, std::memory_order_release);
   }
   if (ended > 0) ready_.fetch_sub(ended, std::memory_order_release);
   if (trace_ != nullptr) {
@@ -156,17 +193,51 @@ bool ReadyQueue::TakeFrom(Flow& flow, Line line, uint32_t max, BlockTicket* tick
   return true;
 }
 
-bool ReadyQueue::TakePlaced(const Run* only, BlockTicket* ticket) {
+bool ReadyQueue::TakePlaced(const Run* only, size_t placed_class, BlockTicket* ticket) {
+  std::deque<BlockTicket>& placed = placed_[placed_class];
   const auto it = only == nullptr
-                      ? placed_.begin()
-                      : std::find_if(placed_.begin(), placed_.end(), [only](const BlockTicket& t) {
+                      ? placed.begin()
+                      : std::find_if(placed.begin(), placed.end(), [only](const BlockTicket& t) {
                           return t.run == only && (only->stopping() || !only->NeedsFiber(t.task));
                         });
-  if (it == placed_.end()) return false;
+  if (it == placed.end()) return false;
   *ticket = *it;
-  placed_.erase(it);
+  placed.erase(it);
+  --placed_count_;
   ready_.fetch_sub(1, std::memory_order_release);
+  shares_.Begin(
+      static_cast<uint32_t>(ticket->kind == PTO_MIX ? ClusterOf(ticket->core) : ticket->core));
   return true;
+}
+
+bool ReadyQueue::TakeLine(Run* only, Line line, uint32_t max, BlockTicket* ticket,
+                          std::vector<uint32_t>* more) {
+  if (only == nullptr) return TakeFrom(shares_.Next(line), line, max, ticket, more);
+  Flow& flow = only->flow(chip_, KindOf(line));
+  if (flow.empty()) return false;
+  if (!only->stopping() && (!shares_.IsNext(flow, line) || only->NeedsFiber(flow.first()))) {
+    return false;
+  }
+  return TakeFrom(flow, line, max, ticket, more);
+}
+
+bool ReadyQueue::TakeNext(Run* only, uint32_t max, BlockTicket* ticket,
+                          std::vector<uint32_t>* more) {
+  const uint32_t lines = shares_.lines();
+  for (uint32_t c = 0; c < kClassCount; ++c) {
+    if (placed_count_ > 0 && TakePlaced(only, c, ticket)) return true;
+    uint32_t of_class = lines >> 3 * c & 7;
+    if (only != nullptr && c != ClassOf(only->priority())) {
+      // A thread that helps with a run does not help it past tasks of a higher class.
+      if (of_class != 0 && c < ClassOf(only->priority()) && !only->stopping()) return false;
+      continue;
+    }
+    for (; of_class != 0; of_class &= of_class - 1) {
+      const Line line = 3 * c + static_cast<Line>(std::countr_zero(of_class));
+      if (TakeLine(only, line, max, ticket, more)) return true;
+    }
+  }
+  return false;
 }
 
 bool ReadyQueue::Take(Run* only, uint32_t max, BlockTicket* ticket, std::vector<uint32_t>* more) {
@@ -175,37 +246,22 @@ bool ReadyQueue::Take(Run* only, uint32_t max, BlockTicket* ticket, std::vector<
   MutexLock lock(mutex_);
   // With the lock: what it is to show is that others can do without.
   (void)PTO_FAILPOINT("engine.scheduler");
-  if (!placed_.empty() && TakePlaced(only, ticket)) return true;
-  uint32_t lines = shares_.lines();
-  if (only != nullptr) lines &= LinesFrom(only->priority());
-  while (lines != 0) {
-    const auto line = static_cast<Line>(std::countr_zero(lines));
-    lines &= lines - 1;
-    Flow* flow = nullptr;
-    if (only == nullptr) {
-      flow = &shares_.Next(line);
-    } else {
-      const bool stopping = only->stopping();
-      if (line / 3 != LineOf(only->priority(), PTO_MIX) / 3) {
-        // Whoever helps with a run does not help it past others.
-        if (stopping) continue;
-        return false;
-      }
-      flow = &only->flow(chip_, KindOf(line));
-      if (flow->empty()) continue;
-      if (!stopping && (!shares_.IsNext(*flow, line) || only->NeedsFiber(flow->first()))) continue;
-    }
-    if (!TakeFrom(*flow, line, max, ticket, more)) continue;
-    if (reservation_ != nullptr) Collect();
-    return true;
+  if (!TakeNext(only, max, ticket, more) &&
+      !(only == nullptr && GiveUpInVain() && TakeNext(only, max, ticket, more))) {
+    return false;
   }
-  return false;
+  ShowTopClass();
+  Review();
+  return true;
 }
 
 bool ReadyQueue::OthersWait(const Run& run) const {
   if (ready() == 0) return false;
   MutexLock lock(mutex_);
-  return !placed_.empty() || shares_.OthersWait(run, LinesFrom(run.priority()));
+  for (uint32_t c = 0; c <= ClassOf(run.priority()); ++c) {
+    if (!placed_[c].empty()) return true;
+  }
+  return shares_.OthersWait(run, LinesFrom(run.priority()));
 }
 
 bool ReadyQueue::TakeCore(Run& run, pto_core kind, int32_t* core) {
@@ -215,13 +271,14 @@ bool ReadyQueue::TakeCore(Run& run, pto_core kind, int32_t* core) {
   if (*core < 0) return false;
   shares_.Take(shares_.Of(run.account()), static_cast<uint32_t>(*core), kind);
   own_view(*core).Take(run, CoreView::kUnknownTask, kind);
+  if (holds_.active()) holds_.OnTake(*core, clock_.NowNanos());
   return true;
 }
 
-bool ReadyQueue::TakeCores(Run& run, pto_core kind, uint32_t member, uint32_t blocks,
-                           std::vector<BlockPlace>* places) {
+bool ReadyQueue::TakeCores(Run& run, pto_core kind, uint32_t member, uint32_t members,
+                           uint32_t blocks, std::vector<BlockPlace>* places) {
   MutexLock lock(mutex_);
-  if (shares_.lines() != 0 || reservation_ != nullptr) return false;
+  if (shares_.lines() != 0 || gang_.reservation != nullptr) return false;
   const size_t before = places->size();
   for (uint32_t block = 0; block < blocks; ++block) {
     const int32_t core = cores_.Acquire(kind);
@@ -234,9 +291,12 @@ bool ReadyQueue::TakeCores(Run& run, pto_core kind, uint32_t member, uint32_t bl
     places->push_back({chip_, member, block, core});
   }
   Share& share = shares_.Of(run.account());
+  const double part = 1.0 / (members * blocks);
   for (size_t i = before; i < places->size(); ++i) {
-    shares_.Take(share, static_cast<uint32_t>((*places)[i].core), kind);
-    own_view((*places)[i].core).Take(run, CoreView::kUnknownTask, kind);
+    const int32_t core = (*places)[i].core;
+    shares_.Take(share, static_cast<uint32_t>(core), kind, ShareTable::From::kNow, part);
+    own_view(core).Take(run, CoreView::kUnknownTask, kind);
+    if (holds_.active()) holds_.OnTake(core, clock_.NowNanos());
   }
   return true;
 }
@@ -248,10 +308,13 @@ void ReadyQueue::ReleaseCore(pto_core kind, int32_t core) {
     uint8_t& lanes = lanes_left_[static_cast<uint32_t>(core)];
     if (lanes > 0 && --lanes > 0) return;
   }
+  if (holds_.active() && holds_.OnRelease(kind, core, clock_.NowNanos())) {
+    AddNews(kLongHoldEnded);
+  }
   own_view(core).Release();
   shares_.Return(static_cast<uint32_t>(core));
   cores_.Release(kind, core);
-  if (reservation_ != nullptr) Collect();
+  Review();
 }
 
 void ReadyQueue::CountTurn(Line line, uint32_t blocks) {
@@ -260,124 +323,6 @@ void ReadyQueue::CountTurn(Line line, uint32_t blocks) {
   // for it either.
   const Line clusters = line / 3 * 3;
   if (line != clusters) owed_[clusters] -= std::min(owed_[clusters], blocks);
-}
-
-bool ReadyQueue::OthersGoFirst() const {
-  const Line clusters = LineOf(reservation_->run().priority(), PTO_MIX);
-  for (uint32_t lines = shares_.lines(); lines != 0; lines &= lines - 1) {
-    const auto line = static_cast<Line>(std::countr_zero(lines));
-    if (line >= clusters + 3) break;
-    if ((Overlapping(reservation_->kind()) & KindBit(KindOf(line))) == 0) continue;
-    if (line < clusters || owed_[line] > 0) return true;
-  }
-  return false;
-}
-
-void ReadyQueue::Collect() {
-  if (reservation_->complete() || OthersGoFirst()) return;
-  const bool complete = reservation_->Collect(cores_);
-  ShowReservation();
-  if (!complete) return;
-  wanted_.store(0, std::memory_order_relaxed);
-  news_.store(true, std::memory_order_release);
-}
-
-void ReadyQueue::ShowReservation() {
-  if (reservation_ == nullptr) {
-    reservation_view_.run.store(nullptr, std::memory_order_relaxed);
-    return;
-  }
-  reservation_view_.task.store(reservation_->task(), std::memory_order_relaxed);
-  reservation_view_.have.store(static_cast<uint32_t>(reservation_->cores().size()),
-                               std::memory_order_relaxed);
-  reservation_view_.want.store(reservation_->blocks(), std::memory_order_relaxed);
-  reservation_view_.run.store(&reservation_->run(), std::memory_order_release);
-}
-
-bool ReadyQueue::SetReservation(Reservation* reservation) {
-  MutexLock lock(mutex_);
-  if (reservation_ != nullptr) reservation_->GiveBack(cores_);
-  reservation_ = reservation;
-  ShowReservation();
-  if (reservation_ == nullptr) {
-    wanted_.store(0, std::memory_order_relaxed);
-    return false;
-  }
-  wanted_.store(Overlapping(reservation_->kind()) |
-                    static_cast<uint32_t>(reservation_->run().priority()) << 3,
-                std::memory_order_relaxed);
-  Collect();
-  return reservation_->complete();
-}
-
-bool ReadyQueue::ReservationComplete() const {
-  MutexLock lock(mutex_);
-  return reservation_ != nullptr && reservation_->complete();
-}
-
-void ReadyQueue::Prepare() {
-  MutexLock lock(mutex_);
-  Run& run = reservation_->run();
-  BlockTicket ticket;
-  ticket.run = &run;
-  ticket.task = reservation_->task();
-  ticket.kind = reservation_->kind();
-  ticket.chip = chip_;
-  ticket.member = reservation_->member();
-  const bool mixed = (run.image().tasks()[ticket.task].traits & kTaskMixed) != 0;
-  Share& share = shares_.Of(run.account());
-  if (ticket.member == 0) run.gangs_waiting_.fetch_sub(1, std::memory_order_relaxed);
-  for (const int32_t core : reservation_->cores()) {
-    shares_.Take(share, static_cast<uint32_t>(core), ticket.kind);
-    own_view(core).Take(run, ticket.task, ticket.kind);
-    ticket.block_end = ticket.block + 1;
-    ticket.core = core;
-    if (mixed) {
-      AddLanes(ticket, 0, &prepared_);
-    } else {
-      prepared_.push_back(ticket);
-    }
-    if (trace_ != nullptr) trace_->OnPlaced(ticket);
-    ++ticket.block;
-  }
-}
-
-std::vector<int32_t> ReadyQueue::Assign() {
-  MutexLock lock(mutex_);
-  BlockTicket ticket;
-  ticket.run = &reservation_->run();
-  ticket.task = reservation_->task();
-  ticket.kind = reservation_->kind();
-  ticket.chip = chip_;
-  ticket.member = reservation_->member();
-  Share& share = shares_.Of(ticket.run->account());
-  if (ticket.member == 0) ticket.run->gangs_waiting_.fetch_sub(1, std::memory_order_relaxed);
-  for (const int32_t core : reservation_->cores()) {
-    shares_.Take(share, static_cast<uint32_t>(core), ticket.kind);
-    // The first one stands for all: see Worker::ShowJoint.
-    const bool is_first = ticket.member == 0 && ticket.block == 0;
-    own_view(core).Take(*ticket.run, is_first ? ticket.task : CoreView::kUnknownTask, ticket.kind);
-    ticket.core = core;
-    ticket.block_end = ticket.block + 1;
-    if (trace_ != nullptr) trace_->OnPlaced(ticket);
-    ++ticket.block;
-  }
-  return reservation_->cores();
-}
-
-uint32_t ReadyQueue::Publish() {
-  MutexLock lock(mutex_);
-  const auto calls = static_cast<uint32_t>(prepared_.size());
-  placed_.insert(placed_.end(), prepared_.begin(), prepared_.end());
-  prepared_.clear();
-  ready_.fetch_add(calls, std::memory_order_release);
-  reservation_ = nullptr;
-  ShowReservation();
-  for (Line line = 0; line < kLineCount; ++line) {
-    const bool waits = (shares_.lines() >> line & 1) != 0;
-    owed_[line] = waits ? cores_.Capacity(KindOf(line)) : 0;
-  }
-  return calls;
 }
 
 uint32_t ReadyQueue::busy_cores() const {

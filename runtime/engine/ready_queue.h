@@ -12,6 +12,7 @@
 #include "runtime/chip/core_map.h"
 #include "runtime/engine/block_ticket.h"
 #include "runtime/engine/core_view.h"
+#include "runtime/engine/long_holds.h"
 #include "runtime/engine/reservation.h"
 #include "runtime/engine/run.h"
 #include "runtime/engine/share_table.h"
@@ -23,10 +24,21 @@ namespace pto {
 // Tasks of a higher class go first. Within a class accounts share the chip by their weights, and
 // the runs of an account take turns, so that a large one does not keep the others waiting.
 //
-// One gang at a time, which GangBook chooses, reserves cores here as they fall free. Tasks of a
-// higher class go before it, and get back what it has so far. Tasks of its own class go before it
-// as often as the chip has cores if they waited already when the last gang was placed here; so
-// neither gangs nor other tasks can keep each other waiting for ever. Thread-safe.
+// One gang at a time, which GangBook chooses, has the turn here. It collects cores as they fall
+// free when GangBook tells it to, which is when the gang may do so on all its chips:
+// - no task of a higher class waits for such cores;
+// - its account has used no more of the chip than those whose tasks wait; of its own account, as
+//   many blocks have gone first as the last gang had;
+// - long holds (LongHolds) leave enough cores for it.
+// Until then it holds nothing, so other tasks use all cores. While it collects, tasks of a higher
+// class still take its cores, and it stops when its patience ends: what is in its way then counts
+// as a long hold. So cores stand idle for a gang only for about as long as tasks take here, and a
+// gang starts about that long after the last long hold in its way has ended.
+//
+// Tasks for clusters that are not gangs reserve them in the same way, part by part, while none is
+// free: as many as such blocks wait, or one while tasks of their class wait for single cores.
+//
+// Thread-safe.
 class ReadyQueue {
  public:
   ReadyQueue(uint32_t chip, uint32_t clusters, const Clock& clock, PlacementTrace* trace = nullptr);
@@ -38,11 +50,11 @@ class ReadyQueue {
   void PushRoots(Run& run);
 
   // Takes the next block for which there is a core; of `only` when that is given, and then none
-  // that needs a fiber, since whoever asks for one run may be gone before it ends. First those of
-  // gangs that were placed and of clusters that were begun. Of plain tasks up to `max` blocks come
-  // along, or that many tasks of one block and of the same run and kind in `more`, in order: all
-  // for the same core. A block of a stopped run comes without a core, with all blocks of its task
-  // that had not started.
+  // that needs a fiber, since a thread that asks for one run may be gone before it ends. In each
+  // class first those of gangs that were placed and of clusters that were begun. Of plain tasks up
+  // to `max` blocks come along, or that many tasks of one block and of the same run and kind in
+  // `more`, in order: all for the same core. A block of a stopped run comes without a core, with
+  // all blocks of its task that had not started.
   bool Take(Run* only, uint32_t max, BlockTicket* ticket, std::vector<uint32_t>* more);
 
   // Takes a core for a task that never waited in the queue, unless others wait for such a core.
@@ -55,8 +67,8 @@ class ReadyQueue {
 
   // Whether tasks of other runs wait that do not have to give way to those of `run`.
   bool OthersWait(const Run& run) const;
-  // Whether a gang waits here for a core of this kind, or for what it is part of, and tasks of
-  // this class must not keep it waiting.
+  // Whether a gang collects cores of this kind, or what they are part of, and tasks of this class
+  // must not keep it waiting.
   bool GangWaits(Priority priority, pto_core kind) const {
     const uint32_t wanted = wanted_.load(std::memory_order_relaxed);
     if (wanted == 0) return false;
@@ -64,35 +76,61 @@ class ReadyQueue {
   }
 
   // Takes cores for the blocks of a member of a gang, if nobody else waits for them. All or none.
-  bool TakeCores(Run& run, pto_core kind, uint32_t member, uint32_t blocks,
+  // One thread makes the calls on all `members` chips.
+  bool TakeCores(Run& run, pto_core kind, uint32_t member, uint32_t members, uint32_t blocks,
                  std::vector<BlockPlace>* places);
 
   // ---- for GangBook
-  // Lets a gang reserve cores; nullptr: none. What another one has reserved is given back. Returns
-  // whether it has all at once. The reservation must live until it is replaced or published.
-  bool SetReservation(Reservation* reservation);
-  bool ReservationComplete() const;
-  // Gives the blocks of the complete reservation their cores, and then, when that is done on all
-  // chips of the gang, makes them ready. Publish returns how many calls of kernels that are.
+  // Gives a gang the turn; nullptr: to none. The one before must have stopped collecting. The
+  // reservation must live until it is replaced or published.
+  void GiveTurn(Reservation* reservation);
+  // Whether the gang may begin to collect. If not, news come when it may.
+  bool MayCollect();
+  // Begins to collect. With `first_try` blocks that wait are long holds at once.
+  void BeginCollecting(bool first_try);
+  enum class Gathering { kStopped, kCollecting, kComplete };
+  Gathering gathering() const;
+  // Gives back what it has. Returns whether that was anything.
+  bool StopCollecting();
+  // Keeps what it has, if that is all it needs, until it is published or released.
+  bool Fix();
+  void Unfix();
+  // Gives the blocks of a fixed reservation their cores, and then, when that is done on all chips
+  // of the gang, makes them ready. Publish returns how many calls of kernels that are.
   void Prepare();
   uint32_t Publish();
   // The same as Prepare, for a task whose cores somebody keeps together: says which they are.
   std::vector<int32_t> Assign();
-  // Whether a reservation has become complete since the last time this was asked.
-  bool TakeNews() {
-    return news_.load(std::memory_order_relaxed) &&
-           news_.exchange(false, std::memory_order_acq_rel);
+  // Whether long holds leave so many cores.
+  bool LeavesRoomFor(pto_core kind, uint32_t blocks) const;
+
+  // What has happened, as bits, since this was asked last. Asked after each call but those above.
+  enum News : uint32_t {
+    kGangNews = 1,      // the gang may collect, has all, or has stopped collecting
+    kCoresFreed = 2,    // a reservation has given back cores that others may wait for
+    kLongHoldEnded = 4  // there may be room for gangs that had none
+  };
+  uint32_t TakeNews() {
+    if (news_.load(std::memory_order_relaxed) == 0) return 0;
+    return news_.exchange(0, std::memory_order_acq_rel);
   }
+
+  // Whether cores stand idle for a reservation that has not all it needs.
+  bool reserving() const { return reserving_.load(std::memory_order_relaxed); }
+  // Ends the patience of reservations whose time is up. Returns when the next one's is; 0: never.
+  int64_t CheckPatience();
 
   // Tasks that wait for a thread or a core, and blocks that wait for a thread. Exact only under no
   // change.
   uint32_t ready() const { return ready_.load(std::memory_order_acquire); }
+  // The Priority of those that go first, as a number; -1 when there are none.
+  int32_t top_class() const { return top_class_.load(std::memory_order_relaxed); }
 
   // Returns as soon as its lock is free: tells who waits whether a thread has stopped with it.
   void AwaitLock() const { MutexLock lock(mutex_); }
 
   // ---- for readers without the lock, who are to see something also when that is never let go
-  // Cores that blocks have; what a gang has reserved is not busy.
+  // Cores that blocks have; what is reserved is not busy.
   uint32_t busy_cores() const;
   uint32_t core_count() const { return static_cast<uint32_t>(core_views_.size()); }
   const CoreView& core_view(uint32_t core) const { return core_views_[core]; }
@@ -107,7 +145,14 @@ class ReadyQueue {
     return kind == PTO_MIX ? 7 : KindBit(PTO_MIX) | KindBit(kind);
   }
 
-  bool TakePlaced(const Run* only, BlockTicket* ticket) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The next block of one class, or the next task of one line.
+  bool TakePlaced(const Run* only, size_t placed_class, BlockTicket* ticket)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool TakeLine(Run* only, Line line, uint32_t max, BlockTicket* ticket,
+                std::vector<uint32_t>* more) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool TakeNext(Run* only, uint32_t max, BlockTicket* ticket, std::vector<uint32_t>* more)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AddPlaced(const BlockTicket& ticket) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool TakeFrom(Flow& flow, Line line, uint32_t max, BlockTicket* ticket,
                 std::vector<uint32_t>* more) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PopFirst(Flow& flow, Line line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -115,13 +160,62 @@ class ReadyQueue {
   // Makes tickets for the lanes of a block that has a cluster, from lane `first` on.
   void AddLanes(BlockTicket ticket, uint32_t first, std::deque<BlockTicket>* tickets)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Lets the gang take what it may.
-  void Collect() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool OthersGoFirst() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CountTurn(Line line, uint32_t blocks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ShowTopClass() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether tasks of the line can have a core at all, as long holds leave some.
+  bool HasRoom(Line line) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return KindOf(line) != PTO_MIX || holds_.LeavesRoomFor(PTO_MIX, 1);
+  }
 
-  // Says what the reservation has, for readers without the lock.
-  void ShowReservation() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // ---- reservations (ready_queue_reserve.cc)
+  // After each change: lets the gang and the cluster take what they may.
+  void Review() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (gang_.reservation != nullptr) ReviewGang();
+    if (clusters_wanted_) CollectClusters();
+  }
+  void ReviewGang() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool GangMayCollect() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether tasks of its class wait that go first.
+  bool OthersGoFirst() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void StopGang() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether the gang keeps cores that it could give back.
+  bool GangHolds() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return gang_.state == Gang::kCollects || gang_.state == Gang::kComplete;
+  }
+  // Lets go of cores that a gang collects in vain. Returns whether there were any.
+  bool GiveUpInVain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // There is no cluster for a task of this line: begins to reserve some, if it may.
+  void WantClusters(Line line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // How many are reserved at a time.
+  size_t WantedClusters() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CollectClusters() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The best one to reserve of which a part is free; -1 when there is none.
+  int32_t ChooseCluster() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Gives back a cluster that was collected for the line, for it to take. False: there is none.
+  bool YieldCluster(Line line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DropClusters() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AddNews(uint32_t news) { news_.fetch_or(news, std::memory_order_acq_rel); }
+  // Says what the reservations have, for readers without the lock.
+  void ShowReservations() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // The gang that has the turn here.
+  struct Gang {
+    enum State { kStopped, kCollects, kComplete, kFixed };
+    Reservation* reservation = nullptr;  // nullptr: none
+    Share* share = nullptr;
+    State state = kStopped;
+    bool share_turn = false;  // its account's turn has come, which it keeps until it is placed
+    bool told = false;        // news have come that it may collect
+    bool first_try = false;
+    int64_t since_ns = 0;  // when it began to collect
+  };
+  // A cluster that is reserved for tasks that are no gangs.
+  struct ReservedCluster {
+    uint32_t cluster = 0;
+    uint32_t parts = 0;
+    int64_t since_ns = 0;
+    bool complete() const { return parts == CoreMap::kWholeCluster; }
+  };
 
   const uint32_t chip_;
   const int32_t clusters_;
@@ -130,20 +224,32 @@ class ReadyQueue {
   ReservationView reservation_view_;
 
   mutable Mutex mutex_;
+  const Clock& clock_;
   CoreMap cores_ ABSL_GUARDED_BY(mutex_);
   ShareTable shares_ ABSL_GUARDED_BY(mutex_);
-  Reservation* reservation_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  // How many blocks of each line may still go before a gang of their class.
+  LongHolds holds_ ABSL_GUARDED_BY(mutex_);
+  Gang gang_ ABSL_GUARDED_BY(mutex_);
+  // Clusters are reserved for tasks of this line.
+  bool clusters_wanted_ ABSL_GUARDED_BY(mutex_) = false;
+  Line cluster_line_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<ReservedCluster> reserved_clusters_ ABSL_GUARDED_BY(mutex_);
+  // Blocks of tasks for clusters that wait, by class.
+  std::array<uint64_t, kClassCount> cluster_blocks_ ABSL_GUARDED_BY(mutex_) = {};
+  // How many blocks of each line go before the next gang of their account.
   std::array<uint32_t, kLineCount> owed_ ABSL_GUARDED_BY(mutex_) = {};
   std::deque<BlockTicket> prepared_ ABSL_GUARDED_BY(mutex_);
-  std::deque<BlockTicket> placed_ ABSL_GUARDED_BY(mutex_);
+  // Those of gangs and clusters, by class: the highest first.
+  std::array<std::deque<BlockTicket>, kClassCount> placed_ ABSL_GUARDED_BY(mutex_);
+  uint32_t placed_count_ ABSL_GUARDED_BY(mutex_) = 0;
   // Lanes of each cluster that have not ended; 0: it is held as a whole.
   std::vector<uint8_t> lanes_left_ ABSL_GUARDED_BY(mutex_);
   std::atomic<uint32_t> ready_{0};
-  // What the gang waits for: its overlapping kinds, and its class above them. Workers look at it
+  std::atomic<int32_t> top_class_{-1};
+  // What the gang collects: its overlapping kinds, and its class above them. Workers look at it
   // after every task, so what changes more often stays away from it.
   alignas(64) std::atomic<uint32_t> wanted_{0};
-  std::atomic<bool> news_{false};
+  std::atomic<uint32_t> news_{0};
+  std::atomic<bool> reserving_{false};
 };
 
 }  // namespace pto

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <random>
+#include <utility>
 #include <vector>
 
 #include "runtime/engine/engine_testing.h"
@@ -64,6 +66,99 @@ TEST(ReadyQueueTest, RootsComeInPortionsAndBeforeWhatIsQueuedLater) {
   EXPECT_EQ(more, later);
   EXPECT_EQ(queue.ready(), 0u);
   EXPECT_FALSE(queue.Take(nullptr, 10, &ticket, &more));
+}
+
+TEST(ReadyQueueTest, WhoComesInVainLeavesTheTurnAsItIs) {
+  const std::vector<TestTask> two = {{{}, 0, PTO_AIC}, {{}, 0, PTO_AIC}};
+  auto a = MakeRun(two, 1);
+  auto b = MakeRun(two, 1);
+  ReadyQueue queue(0, 1, Clock::Real());
+  const std::vector<uint32_t> tasks = {0, 1};
+  queue.Push(*a, tasks);
+  queue.Push(*b, tasks);
+  std::vector<pto::Run*> turns;
+  BlockTicket ticket;
+  std::vector<uint32_t> more;
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(queue.Take(nullptr, 1, &ticket, &more));
+    turns.push_back(ticket.run);
+    // There is one cube core only.
+    BlockTicket none;
+    for (int tries = 0; tries <= i; ++tries) EXPECT_FALSE(queue.Take(nullptr, 1, &none, &more));
+    queue.ReleaseCore(PTO_AIC, ticket.core);
+  }
+  EXPECT_EQ(turns, (std::vector<pto::Run*>{a.get(), b.get(), a.get(), b.get()}));
+}
+
+// How many tasks for single cores start before a task for a cluster that came when all were busy.
+// The chip's cores fall free one by one, in random order.
+uint32_t StartedBeforeACluster(Priority singles, Priority cluster, uint32_t seed) {
+  constexpr uint32_t kClusters = 4;
+  std::vector<TestTask> many;
+  for (uint32_t i = 0; i < 600; ++i) many.push_back({{}, 0, i % 3 == 0 ? PTO_AIC : PTO_AIV});
+  auto low = MakeRun(many, kClusters, singles);
+  auto high = MakeRun({{{}, 0, PTO_MIX}}, kClusters, cluster);
+  ReadyQueue queue(0, kClusters, Clock::Real());
+  for (uint32_t task = 0; task < many.size(); ++task) queue.Push(*low, {&task, 1});
+  std::vector<BlockTicket> running;
+  BlockTicket ticket;
+  std::vector<uint32_t> more;
+  while (queue.Take(nullptr, 1, &ticket, &more)) running.push_back(ticket);
+  EXPECT_EQ(running.size(), 3 * kClusters);
+  const uint32_t task = 0;
+  queue.Push(*high, {&task, 1});
+  std::mt19937 random(seed);
+  uint32_t started = 0;
+  while (!running.empty()) {
+    std::swap(running[random() % running.size()], running.back());
+    queue.ReleaseCore(running.back().kind, running.back().core);
+    running.pop_back();
+    while (queue.Take(nullptr, 1, &ticket, &more)) {
+      if (ticket.run == high.get()) return started;
+      running.push_back(ticket);
+      ++started;
+    }
+  }
+  ADD_FAILURE() << "the cluster's task never started";
+  return started;
+}
+
+TEST(ReadyQueueTest, ATaskForAClusterIsNotStarvedByThoseForSingleCores) {
+  for (uint32_t seed = 0; seed < 100; ++seed) {
+    // Three cores of one cluster have to be hit by chance, of twelve, each once.
+    EXPECT_LE(StartedBeforeACluster(Priority::kLow, Priority::kHigh, seed), 100u) << seed;
+    EXPECT_LE(StartedBeforeACluster(Priority::kNormal, Priority::kNormal, seed), 100u) << seed;
+  }
+}
+
+TEST(ReadyQueueTest, ReservedClustersAreFreeAgainWhenNobodyWantsThem) {
+  auto singles = MakeRun({{{}, 0, PTO_AIC}, {{}, 0, PTO_AIV, 2}}, 1, Priority::kLow);
+  auto cluster = MakeRun({{{}, 0, PTO_MIX}}, 1, Priority::kHigh);
+  ReadyQueue queue(0, 1, Clock::Real());
+  const uint32_t aic = 0, aiv = 1;
+  queue.Push(*singles, {&aic, 1});
+  BlockTicket busy, ticket;
+  std::vector<uint32_t> more;
+  ASSERT_TRUE(queue.Take(nullptr, 1, &busy, &more));
+  queue.Push(*cluster, {&aic, 1});
+  queue.Push(*singles, {&aiv, 1});
+  EXPECT_FALSE(queue.Take(nullptr, 1, &ticket, &more));
+  EXPECT_EQ(queue.reservation_view().idle_cores, 2u);
+  EXPECT_TRUE(queue.reserving());
+  // Its patience ends: the others get the cores.
+  const int64_t next = queue.CheckPatience();
+  EXPECT_GT(next, Clock::Real().NowNanos());
+  while (queue.CheckPatience() != 0) {
+  }
+  EXPECT_NE(queue.TakeNews() & ReadyQueue::kCoresFreed, 0u);
+  EXPECT_EQ(queue.reservation_view().idle_cores, 0u);
+  ASSERT_TRUE(queue.Take(nullptr, 1, &ticket, &more));
+  EXPECT_EQ(ticket.run, singles.get());
+  queue.ReleaseCore(ticket.kind, ticket.core);
+  // The cluster is free of long holds again, so its task is next.
+  queue.ReleaseCore(busy.kind, busy.core);
+  ASSERT_TRUE(queue.Take(nullptr, 1, &ticket, &more));
+  EXPECT_EQ(ticket.run, cluster.get());
 }
 
 TEST(ReadyQueueTest, ServesRunsInTurn) {

@@ -5,10 +5,10 @@
 
 namespace pto {
 
-bool Reservation::Collect(CoreMap& cores) {
+bool Reservation::Collect(CoreMap& cores, const LongHolds& holds) {
   if (complete()) return true;
   if (kind_ == PTO_MIX) {
-    CollectClusters(cores);
+    CollectClusters(cores, holds);
     return complete();
   }
   while (!complete()) {
@@ -19,12 +19,13 @@ bool Reservation::Collect(CoreMap& cores) {
   return true;
 }
 
-void Reservation::CollectClusters(CoreMap& cores) {
+void Reservation::CollectClusters(CoreMap& cores, const LongHolds& holds) {
   // Chosen anew each time: another cluster may have become the better choice.
   GiveBack(cores);
   for (int free = 3; free > 0; --free) {
     for (uint32_t c = 0; c < cores.clusters() && parts_.size() < blocks_; ++c) {
-      if (std::popcount(cores.FreeParts(c)) == free) parts_.push_back({c, cores.TakeParts(c)});
+      if (std::popcount(cores.FreeParts(c)) != free || holds.HasPartOf(c)) continue;
+      parts_.push_back({c, cores.TakeParts(c)});
     }
   }
   const bool all = parts_.size() == blocks_ &&

@@ -19,20 +19,22 @@ class ReservationTest : public ::testing::Test {
     spec.image = testing::MakeTestGraph({{}}, {1}, nullptr);
     run_ = std::make_unique<pto::Run>(std::move(spec), 0);
   }
-  Reservation Of(pto_core kind, uint32_t blocks) { return {*run_, 0, 0, kind, blocks}; }
+  Reservation Of(pto_core kind, uint32_t blocks) { return {*run_, 0, 0, 1, kind, blocks}; }
 
   std::unique_ptr<pto::Run> run_;
+  const std::vector<CoreView> views_{27};
+  const LongHolds holds_{9, views_};
 };
 
 TEST_F(ReservationTest, KeepsWhatItHasUntilItHasAll) {
   CoreMap cores(2);
   const int32_t busy = cores.Acquire(PTO_AIV);
   Reservation gang = Of(PTO_AIV, 4);
-  EXPECT_FALSE(gang.Collect(cores));
+  EXPECT_FALSE(gang.Collect(cores, holds_));
   EXPECT_EQ(gang.held(), 3u);
   EXPECT_EQ(cores.Acquire(PTO_AIV), -1);
   cores.Release(PTO_AIV, busy);
-  EXPECT_TRUE(gang.Collect(cores));
+  EXPECT_TRUE(gang.Collect(cores, holds_));
   EXPECT_EQ(gang.cores().size(), 4u);
   gang.GiveBack(cores);
   EXPECT_FALSE(gang.complete());
@@ -54,7 +56,7 @@ TEST_F(ReservationTest, CollectsClustersAmongSingleCores) {
     }
     const uint32_t want = 1 + random() % kClusters;
     Reservation gang = Of(PTO_MIX, want);
-    while (!gang.Collect(cores)) {
+    while (!gang.Collect(cores, holds_)) {
       ASSERT_LE(gang.held(), 3 * want);
       ASSERT_FALSE(busy.empty());
       std::swap(busy[random() % busy.size()], busy.back());

@@ -5,9 +5,13 @@
 
 namespace pto {
 
-Scheduler::Scheduler(const std::vector<Chip>& chips, const Clock& clock, uint32_t executors,
-                     PlacementTrace* trace, OnRunEnded on_run_ended)
-    : clock_(clock), executors_(executors), trace_(trace), on_run_ended_(std::move(on_run_ended)) {
+Scheduler::Scheduler(const std::vector<Chip>& chips, const Clock& clock, TimerQueue* timers,
+                     uint32_t executors, PlacementTrace* trace, OnRunEnded on_run_ended)
+    : clock_(clock),
+      executors_(executors),
+      trace_(trace),
+      on_run_ended_(std::move(on_run_ended)),
+      patience_(timers, [this] { return CheckPatience(); }) {
   std::vector<ReadyQueue*> queues;
   for (const Chip& chip : chips) {
     chips_.push_back(std::make_unique<ChipState>(chip, clock, trace));
@@ -35,7 +39,34 @@ uint64_t Scheduler::PushGangs(Run& run, absl::Span<const uint32_t> tasks,
       Drop(run);
     }
   }
+  WatchPatience();
   return calls;
+}
+
+void Scheduler::SeeToGangs(uint32_t chip, uint32_t news) {
+  if ((news & ReadyQueue::kCoresFreed) != 0) parking_.Wake(queue(chip).ready());
+  if ((news & (ReadyQueue::kGangNews | ReadyQueue::kLongHoldEnded)) == 0) return;
+  parking_.Wake(gangs_->Advance(chip, (news & ReadyQueue::kLongHoldEnded) != 0));
+  WatchPatience();
+}
+
+void Scheduler::WatchPatience() {
+  if (patience_.armed()) return;
+  const auto reserving = [](const auto& chip) { return chip->queue.reserving(); };
+  if (std::any_of(chips_.begin(), chips_.end(), reserving)) {
+    patience_.Arm(clock_.NowNanos() + LongHolds::kLeastPatienceNs);
+  }
+}
+
+int64_t Scheduler::CheckPatience() {
+  int64_t next = 0;
+  for (uint32_t chip = 0; chip < chip_count(); ++chip) {
+    if (!queue(chip).reserving()) continue;
+    const int64_t at = queue(chip).CheckPatience();
+    if (at != 0 && (next == 0 || at < next)) next = at;
+    SeeToGangs(chip);
+  }
+  return next;
 }
 
 void Scheduler::Push(Run& run, absl::Span<const uint32_t> tasks, bool taking_one,
@@ -88,7 +119,10 @@ bool Scheduler::TakeGang(Run& run, uint32_t task, std::vector<BlockPlace>* place
       detail == nullptr ? absl::MakeConstSpan(&own_chip, 1) : image.members(*detail);
   places->reserve(chips.size() * spec.block_num);
   for (uint32_t m = 0; m < chips.size(); ++m) {
-    if (queue(chips[m]).TakeCores(run, kind, m, spec.block_num, places)) continue;
+    if (queue(chips[m]).TakeCores(run, kind, m, static_cast<uint32_t>(chips.size()), spec.block_num,
+                                  places)) {
+      continue;
+    }
     for (const BlockPlace& place : *places) queue(place.chip).ReleaseCore(kind, place.core);
     // Others may have come for them meanwhile, in vain.
     for (const BlockPlace& place : *places) SeeToGangs(place.chip);
@@ -105,20 +139,29 @@ uint32_t Scheduler::Share(uint32_t chip, uint32_t max) const {
 
 bool Scheduler::TakeAny(uint32_t max, uint32_t* next_chip, BlockTicket* ticket,
                         std::vector<uint32_t>* more) {
-  for (uint32_t i = 0; i < chip_count(); ++i) {
-    const uint32_t chip = (*next_chip + i) % chip_count();
-    if (!TakeFrom(chip, max, ticket, more)) continue;
-    *next_chip = (chip + 1) % chip_count();
-    return true;
+  // Higher classes first, on whatever chip; chips with the same one take turns.
+  for (auto top = static_cast<int32_t>(kClassCount); top-- > 0;) {
+    bool lower = false;
+    for (uint32_t i = 0; i < chip_count(); ++i) {
+      const uint32_t chip = (*next_chip + i) % chip_count();
+      const int32_t here = queue(chip).top_class();
+      lower = lower || (here >= 0 && here < top);
+      if (here != top || !TakeFrom(chip, max, ticket, more)) continue;
+      *next_chip = (chip + 1) % chip_count();
+      return true;
+    }
+    if (!lower) return false;
   }
   return false;
 }
 
 bool Scheduler::TakeFrom(uint32_t chip, uint32_t max, BlockTicket* ticket,
                          std::vector<uint32_t>* more) {
-  if (!queue(chip).Take(nullptr, Share(chip, max), ticket, more)) return false;
+  const bool taken = queue(chip).Take(nullptr, Share(chip, max), ticket, more);
   SeeToGangs(chip);
-  return true;
+  // Somebody may have to go before they can, when those who are in their way take long.
+  if (!taken && queue(chip).reserving()) WatchPatience();
+  return taken;
 }
 
 bool Scheduler::TakeOf(Run& run, uint32_t max, BlockTicket* ticket, std::vector<uint32_t>* more) {

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "runtime/base/alarm.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/timer.h"
 #include "runtime/chip/chip.h"
 #include "runtime/engine/gang_book.h"
 #include "runtime/engine/parking.h"
@@ -25,9 +27,9 @@ class Scheduler {
   // Called, once for each run, when nothing of it is ready or running any more.
   using OnRunEnded = std::function<void(Run&)>;
 
-  // `trace` may be nullptr.
-  Scheduler(const std::vector<Chip>& chips, const Clock& clock, uint32_t executors,
-            PlacementTrace* trace, OnRunEnded on_run_ended);
+  // `timers` and `trace` may be nullptr. Without timers reservations have no end of patience.
+  Scheduler(const std::vector<Chip>& chips, const Clock& clock, TimerQueue* timers,
+            uint32_t executors, PlacementTrace* trace, OnRunEnded on_run_ended);
 
   const Clock& clock() const { return clock_; }
   Parking& parking() { return parking_; }
@@ -104,10 +106,15 @@ class Scheduler {
   // Queues the gangs among the tasks, and collects the others in `rest`. Returns how many calls
   // of kernels became ready.
   uint64_t PushGangs(Run& run, absl::Span<const uint32_t> tasks, std::vector<uint32_t>* rest);
-  // Places gangs that have got what they waited for on this chip.
+  // Sees to what is new on this chip for gangs, and for those who wait for cores.
   void SeeToGangs(uint32_t chip) {
-    if (queue(chip).TakeNews()) parking_.Wake(gangs_->Advance(chip));
+    if (const uint32_t news = queue(chip).TakeNews()) SeeToGangs(chip, news);
   }
+  void SeeToGangs(uint32_t chip, uint32_t news);
+  // Makes sure that the patience of reservations ends in time.
+  void WatchPatience();
+  // Returns when to look again; 0: not before the next WatchPatience.
+  int64_t CheckPatience();
 
   // No more than a fair part of what waits.
   uint32_t Share(uint32_t chip, uint32_t max) const;
@@ -120,6 +127,8 @@ class Scheduler {
   std::unique_ptr<GangBook> gangs_;
   Parking parking_;
   WaitBoard board_;
+  // Last, so that it ends before what it looks at.
+  Alarm patience_;
 };
 
 }  // namespace pto

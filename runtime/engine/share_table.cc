@@ -45,13 +45,28 @@ Share& ShareTable::Of(const std::shared_ptr<Account>& account) {
   return *last_;
 }
 
+void ShareTable::Enter(Share& share) {
+  if (share.flows++ > 0) return;
+  share.used_ns = std::max(share.used_ns, least_used_ns_);
+  if (share.cores == 0) ++active_;
+}
+
+void ShareTable::Leave(Share& share) {
+  if (--share.flows == 0 && share.cores == 0) --active_;
+}
+
+Share& ShareTable::AddGang(const std::shared_ptr<Account>& account) {
+  Share& share = Of(account);
+  Enter(share);
+  return share;
+}
+
+void ShareTable::RemoveGang(Share& share) { Leave(share); }
+
 void ShareTable::Add(Flow& flow, const std::shared_ptr<Account>& account, Line line) {
   Share& share = Of(account);
   flow.share = &share;
-  if (share.flows++ == 0) {
-    share.used_ns = std::max(share.used_ns, least_used_ns_);
-    if (share.cores == 0) ++active_;
-  }
+  Enter(share);
   if (share.rings[line].empty()) {
     waiting_[line].push_back(&share);
     lines_ |= 1u << line;
@@ -68,7 +83,7 @@ void ShareTable::Remove(Flow& flow, Line line) {
     waiting.erase(std::find(waiting.begin(), waiting.end(), &share));
     if (waiting.empty()) lines_ &= ~(1u << line);
   }
-  if (--share.flows == 0 && share.cores == 0) --active_;
+  Leave(share);
 }
 
 Share* ShareTable::Least(Line line) const {
@@ -78,13 +93,11 @@ Share* ShareTable::Least(Line line) const {
                            [](const Share* a, const Share* b) { return a->used_ns < b->used_ns; });
 }
 
-Flow& ShareTable::Next(Line line) {
-  Share& share = *Least(line);
+void ShareTable::Serve(Flow& flow, Line line) {
+  Share& share = *flow.share;
   least_used_ns_ = std::max(least_used_ns_, share.used_ns);
   FlowRing& ring = share.rings[line];
-  Flow& flow = *ring.current();
-  ring.Rotate();
-  return flow;
+  if (ring.current() == &flow) ring.Rotate();
 }
 
 bool ShareTable::OthersWait(const Run& run, uint32_t lines) const {
@@ -97,16 +110,22 @@ bool ShareTable::OthersWait(const Run& run, uint32_t lines) const {
   return false;
 }
 
-void ShareTable::Take(Share& share, uint32_t core, pto_core kind) {
+void ShareTable::Take(Share& share, uint32_t core, pto_core kind, From from, double part) {
   Use& use = uses_[core];
   use.share = &share;
   use.timed = shares_.size() > 1;
-  use.cores = kind == PTO_MIX ? 3 : 1;
+  use.cores = (kind == PTO_MIX ? 3 : 1) * part;
+  use.since_ns = kNotBegun;
   if (share.cores++ == 0 && share.flows == 0) ++active_;
   if (!use.timed) return;
   use.expected_ns = share.typical_ns;
-  use.since_ns = clock_.NowNanos();
+  if (from == From::kNow) use.since_ns = clock_.NowNanos();
   share.used_ns += use.expected_ns * use.cores / share.weight;
+}
+
+void ShareTable::Begin(uint32_t core) {
+  Use& use = uses_[core];
+  if (use.timed && use.since_ns == kNotBegun) use.since_ns = clock_.NowNanos();
 }
 
 void ShareTable::Return(uint32_t core) {
@@ -115,7 +134,8 @@ void ShareTable::Return(uint32_t core) {
   Share& share = *use.share;
   use.share = nullptr;
   if (use.timed) {
-    const auto took = static_cast<double>(clock_.NowNanos() - use.since_ns);
+    const int64_t took_ns = use.since_ns == kNotBegun ? 0 : clock_.NowNanos() - use.since_ns;
+    const auto took = static_cast<double>(took_ns);
     share.used_ns += (took - use.expected_ns) * use.cores / share.weight;
     share.typical_ns += (took - share.typical_ns) / 8;
   }

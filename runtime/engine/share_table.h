@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -20,6 +21,7 @@ enum class Priority : uint8_t { kLow, kNormal, kHigh };
 // first: higher classes before lower ones, then clusters before single cores.
 using Line = uint32_t;
 inline constexpr Line kLineCount = 9;
+inline constexpr uint32_t kClassCount = 3;
 inline Line LineOf(Priority priority, pto_core kind) {
   return (2 - static_cast<uint32_t>(priority)) * 3 + static_cast<uint32_t>(kind) % 3;
 }
@@ -27,13 +29,17 @@ inline pto_core KindOf(Line line) {
   return line % 3 == 0 ? PTO_MIX : static_cast<pto_core>(line % 3);
 }
 
+// The class of a line, as a number that is smaller for a higher class.
+inline uint32_t ClassOf(Line line) { return line / 3; }
+inline uint32_t ClassOf(Priority priority) { return ClassOf(LineOf(priority, PTO_MIX)); }
+
 // What one account has ready on one chip, and what it has used of it.
 struct Share {
   std::shared_ptr<Account> account;  // nullptr: the one for all that have none
   double weight = 1;
   double used_ns = 0;          // time of cores, by weight
   double typical_ns = 10'000;  // for which it keeps a core, of late
-  uint32_t flows = 0;          // with ready tasks
+  uint32_t flows = 0;          // with ready tasks, and gangs that wait
   uint32_t cores = 0;          // that it holds; a cluster counts as one
   std::array<FlowRing, kLineCount> rings;
 };
@@ -57,16 +63,30 @@ class ShareTable {
 
   // Bit i: something waits in line i.
   uint32_t lines() const { return lines_; }
-  // The flow whose turn it is in a line that is not empty. The turn passes on to the next.
-  Flow& Next(Line line);
+  // The flow whose turn it is in a line that is not empty. It keeps its turn until it is served.
+  Flow& Next(Line line) const { return *Least(line)->rings[line].current(); }
+  // A task of the flow is handed out: the turn passes on. While the flow still has it.
+  void Serve(Flow& flow, Line line);
   // Whether the flow's account is the one whose turn it is.
   bool IsNext(const Flow& flow, Line line) const { return flow.share == Least(line); }
+  // Of the accounts that wait in a line that is not empty, the one that has used least.
+  Share* Least(Line line) const;
   // Whether other runs wait in one of these lines.
   bool OthersWait(const Run& run, uint32_t lines) const;
 
-  // A core, or for PTO_MIX a cluster, is given to an account, or comes back.
-  void Take(Share& share, uint32_t core, pto_core kind);
+  // When the time of a core that is given to an account begins: at once, or with Begin.
+  enum class From { kNow, kBegin };
+  // A core, or for PTO_MIX a cluster, is given to an account, or comes back. `part`: the part of
+  // the time that counts, where fewer threads than cores do the work.
+  void Take(Share& share, uint32_t core, pto_core kind, From from = From::kNow, double part = 1);
+  void Begin(uint32_t core);
   void Return(uint32_t core);
+
+  // A gang of the account waits for cores, or waits no more. It counts like a flow.
+  Share& AddGang(const std::shared_ptr<Account>& account);
+  void RemoveGang(Share& share);
+  // The gang gets its cores: accounts that come later have used no less.
+  void ServeGang(const Share& share) { least_used_ns_ = std::max(least_used_ns_, share.used_ns); }
   // The account's share, which is made if need be. Stays only while the account has flows or
   // cores.
   Share& Of(const std::shared_ptr<Account>& account);
@@ -74,15 +94,18 @@ class ShareTable {
   size_t size() const { return shares_.size(); }
 
  private:
+  static constexpr int64_t kNotBegun = -1;
   struct Use {
     Share* share = nullptr;
     bool timed = false;
     double cores = 1;
     double expected_ns = 0;
-    int64_t since_ns = 0;
+    int64_t since_ns = kNotBegun;
   };
 
-  Share* Least(Line line) const;
+  // The share gets one thing more that waits, or has one less.
+  void Enter(Share& share);
+  void Leave(Share& share);
   Share& Create(const std::shared_ptr<Account>& account);
   // Forgets all of whom nothing has to be known.
   void Sweep();

@@ -19,7 +19,8 @@ class ShareTableTest : public ::testing::Test {
   std::vector<absl::Duration> Serve(uint32_t turns, const std::vector<absl::Duration>& took) {
     std::vector<absl::Duration> used(flows_.size());
     for (uint32_t turn = 0; turn < turns; ++turn) {
-      const Flow& flow = table_.Next(line_);
+      Flow& flow = table_.Next(line_);
+      table_.Serve(flow, line_);
       const auto i = static_cast<size_t>(&flow - flows_.data());
       table_.Take(*flow.share, kCore, PTO_AIV);
       clock_.Advance(took[i]);
@@ -73,7 +74,8 @@ TEST_F(ShareTableTest, AClusterIsThreeCores) {
   AddAll({1, 1});
   std::vector<uint32_t> turns(2);
   for (int turn = 0; turn < 400; ++turn) {
-    const Flow& flow = table_.Next(line_);
+    Flow& flow = table_.Next(line_);
+    table_.Serve(flow, line_);
     const auto i = static_cast<size_t>(&flow - flows_.data());
     table_.Take(*flow.share, kCore, i == 0 ? PTO_MIX : PTO_AIV);
     clock_.Advance(absl::Milliseconds(1));
@@ -113,7 +115,8 @@ TEST_F(ShareTableTest, ABurstIsNotFree) {
   // Nothing comes back meanwhile; still both get about as much.
   std::vector<uint32_t> turns(2);
   for (uint32_t core = 0; core < 12; ++core) {
-    const Flow& flow = table_.Next(line_);
+    Flow& flow = table_.Next(line_);
+    table_.Serve(flow, line_);
     ++turns[static_cast<size_t>(&flow - flows_.data())];
     table_.Take(*flow.share, core, PTO_AIV);
   }

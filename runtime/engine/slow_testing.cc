@@ -185,7 +185,13 @@ void SlowEngine::ExpectClean() {
     EXPECT_EQ(CoresLeftBusy(*engine, chip), 0u) << "chip " << chip;
     EXPECT_EQ(engine->chip_use(chip).ready_tasks, 0u) << "chip " << chip;
   }
-  if (timers.RunDue() != -1) ADD_FAILURE() << "a timer is left";
+  // The engine's own alarm may still be set: it looks whether a reservation takes too long.
+  constexpr int64_t kAlarmNs = 20'000'000;
+  clock.Advance(absl::Nanoseconds(kAlarmNs));
+  const Clock& now = engine->executors() > 0 ? Clock::Real() : static_cast<const Clock&>(clock);
+  int64_t next = timers.RunDue();
+  while (next != -1 && next <= now.NowNanos() + kAlarmNs) next = timers.RunDue();
+  if (next != -1) ADD_FAILURE() << "a timer is left";
 }
 
 }  // namespace pto::testing
