@@ -16,6 +16,10 @@ class CoreMap {
   // Takes a core, or for PTO_MIX a whole cluster, and returns its number (a cluster's is that of
   // its cube core). Returns -1 when none is free.
   int32_t Acquire(pto_core kind);
+  // Whether Acquire would find one.
+  bool HasFree(pto_core kind) const {
+    return !(kind == PTO_MIX ? free_clusters_ : kind == PTO_AIV ? free_aiv_ : free_aic_).empty();
+  }
   void Release(pto_core kind, int32_t core);
 
   // Parts of a cluster, as bits: its cube core and its vector cores.

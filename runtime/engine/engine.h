@@ -117,6 +117,12 @@ class Engine {
   void AwaitQueue(uint32_t chip) const { scheduler_.queue(chip).AwaitLock(); }
   const std::vector<Chip>& chips() const { return chips_; }
   uint32_t executors() const { return static_cast<uint32_t>(executors_.size()); }
+  // What must not last: that tasks of a chip wait for nothing but a thread, while one sleeps; and
+  // that cores of it stand idle for a reservation.
+  bool IsAsleepOver(uint32_t chip) const {
+    return has_idle_executor() && scheduler_.queue(chip).WaitsForThread();
+  }
+  bool reserving(uint32_t chip) const { return scheduler_.queue(chip).reserving(); }
   // Whether one of them sleeps because it has found nothing to do.
   bool has_idle_executor() const { return scheduler_.parking().has_sleepers(); }
 

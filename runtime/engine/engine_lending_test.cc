@@ -100,16 +100,17 @@ TEST_F(EngineLendingTest, AGangOverTwoChipsKeepsNoIdleChipFromOthers) {
 }
 
 TEST_F(EngineLendingTest, ATaskThatAHoldWaitsForRunsAlsoBehindAGang) {
-  const KernelBody nothing = [](uint32_t, const pto_context&) { return 0; };
   const KernelBody body = [&](uint32_t task, const pto_context& context) {
     const pto_signal signal = node_.signal(0);
     if (task == 0) return context.api->wait(&context, &signal, PTO_EQ, 1, 0);
-    if (task == 2) context.api->notify(&context, &signal, PTO_SET, 1);
+    if (task == 3) context.api->notify(&context, &signal, PTO_SET, 1);
     return 0;
   };
+  // The gang comes when the first task has its cores.
   auto run = node_.Start({{.kernel = "waits", .block_num = 30},
-                          {.block_num = 30, .together = true},
-                          {.kernel = "waits"}},
+                          {.kernel = "waits"},
+                          {.after = {1}, .block_num = 30, .together = true},
+                          {.kernel = "waits", .after = {1}}},
                          body);
   node_.RunAll();
   EXPECT_EQ(run->state(), RunState::kSucceeded);

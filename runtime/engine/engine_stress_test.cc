@@ -5,12 +5,15 @@
 #include <vector>
 
 #include "runtime/base/error.h"
+#include "runtime/base/timer.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/engine_testing.h"
+#include "runtime/engine/engine_watch.h"
 
 namespace pto {
 namespace {
 
+using ::pto::testing::EngineWatch;
 using ::pto::testing::MakeTestChips;
 using ::pto::testing::MakeTestGraph;
 using ::pto::testing::TestObserver;
@@ -39,10 +42,13 @@ class EngineStressTest : public ::testing::Test {
     options.timers = &timers_;
     options.executors = 4;
     engine_ = std::make_unique<Engine>(std::move(options));
+    watch_ = std::make_unique<EngineWatch>(*engine_);
   }
 
   TimerQueue timers_{Clock::Real()};
+  const TimerThread timer_thread_{timers_};
   std::unique_ptr<Engine> engine_;
+  std::unique_ptr<EngineWatch> watch_;
 };
 
 // Every task runs exactly once per block, after all that it depends on, whoever runs it.
@@ -114,6 +120,7 @@ TEST_F(EngineStressTest, FailuresAndCancelsSideBySide) {
   }
   for (std::thread& thread : threads) thread.join();
   // The last run's observer is told just before the run leaves the engine.
+  watch_.reset();
   engine_.reset();
 }
 

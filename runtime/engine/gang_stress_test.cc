@@ -8,13 +8,16 @@
 #include <vector>
 
 #include "runtime/base/error.h"
+#include "runtime/base/timer.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/engine_testing.h"
+#include "runtime/engine/engine_watch.h"
 #include "runtime/engine/gang_recorder.h"
 
 namespace pto {
 namespace {
 
+using ::pto::testing::EngineWatch;
 using ::pto::testing::GangRecorder;
 using ::pto::testing::MakeTestChips;
 using ::pto::testing::MakeTestGraph;
@@ -57,11 +60,15 @@ class GangStressTest : public ::testing::Test {
           recorder.Leave(context, whole_cluster);
           return 0;
         });
+    TimerQueue timers(Clock::Real());
+    const TimerThread timer_thread(timers);
     Engine::Options options;
     options.chips = MakeTestChips(clusters);
+    options.timers = &timers;
     options.executors = 3;
     options.trace = &recorder;
     auto engine = std::make_unique<Engine>(std::move(options));
+    const EngineWatch watch(*engine);
     gangs = gangs / kFewer + 1;
     std::vector<std::thread> threads;
     for (uint32_t t = 0; t < 3; ++t) {

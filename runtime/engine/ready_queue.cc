@@ -264,6 +264,15 @@ bool ReadyQueue::OthersWait(const Run& run) const {
   return shares_.OthersWait(run, LinesFrom(run.priority()));
 }
 
+bool ReadyQueue::WaitsForThread() const {
+  MutexLock lock(mutex_);
+  if (placed_count_ > 0) return true;
+  for (uint32_t lines = shares_.lines(); lines != 0; lines &= lines - 1) {
+    if (cores_.HasFree(KindOf(static_cast<Line>(std::countr_zero(lines))))) return true;
+  }
+  return false;
+}
+
 bool ReadyQueue::TakeCore(Run& run, pto_core kind, int32_t* core) {
   MutexLock lock(mutex_);
   if ((shares_.lines() & LinesOf(kind)) != 0) return false;

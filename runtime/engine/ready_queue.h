@@ -126,6 +126,9 @@ class ReadyQueue {
   // The Priority of those that go first, as a number; -1 when there are none.
   int32_t top_class() const { return top_class_.load(std::memory_order_relaxed); }
 
+  // Whether something waits here for nothing but a thread: it has a core, or there is a free one.
+  bool WaitsForThread() const;
+
   // Returns as soon as its lock is free: tells who waits whether a thread has stopped with it.
   void AwaitLock() const { MutexLock lock(mutex_); }
 

@@ -149,6 +149,7 @@ void ReadyQueue::Prepare() {
   ticket.chip = chip_;
   ticket.member = gang.member();
   const bool mixed = (run.image().tasks()[ticket.task].traits & kTaskMixed) != 0;
+  shares_.ServeGang(*gang_.share);
   if (ticket.member == 0) run.gangs_waiting_.fetch_sub(1, std::memory_order_relaxed);
   for (const int32_t core : gang.cores()) {
     // Its time counts from when a thread takes it, as that of other blocks does.
@@ -178,6 +179,7 @@ std::vector<int32_t> ReadyQueue::Assign() {
   ticket.member = gang.member();
   if (ticket.member == 0) ticket.run->gangs_waiting_.fetch_sub(1, std::memory_order_relaxed);
   const double part = 1.0 / (gang.members() * gang.blocks());
+  shares_.ServeGang(*gang_.share);
   for (const int32_t core : gang.cores()) {
     shares_.Take(*gang_.share, static_cast<uint32_t>(core), ticket.kind, ShareTable::From::kNow,
                  part);
@@ -214,7 +216,6 @@ uint32_t ReadyQueue::Publish() {
       owed_[line] = gang.blocks();
     }
   }
-  shares_.ServeGang(*gang_.share);
   shares_.RemoveGang(*gang_.share);
   gang_ = {};
   holds_.EndWatch();

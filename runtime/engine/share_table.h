@@ -95,6 +95,8 @@ class ShareTable {
 
  private:
   static constexpr int64_t kNotBegun = -1;
+  // Of core time, that an account can be behind when one of its gangs comes after another.
+  static constexpr double kMostCreditNs = 1e9;
   struct Use {
     Share* share = nullptr;
     bool timed = false;

@@ -40,11 +40,10 @@ bool Worker::RunNext(uint32_t max) {
         break;
       default: {
         BlockTicket ticket;
+        left_core_ = false;
         if (!scheduler_.TakeAny(max, &next_chip_, &ticket, &local_)) break;
-        // Whoever queued a task for itself may have been given another one: pass the word on.
-        if (scheduler_.parking().has_sleepers() && scheduler_.ready() > 0) {
-          scheduler_.parking().Wake(1);
-        }
+        // The task that this thread was woken for may be another one.
+        PassOn();
         Execute(ticket);
         return true;
       }
@@ -342,6 +341,9 @@ void Worker::MarkStarted() {
   if (run.spec_.observer != nullptr) run.spec_.observer->OnStarted(run);
 }
 
-void Worker::LeaveCore() { scheduler_.ReleaseCore(ticket_); }
+void Worker::LeaveCore() {
+  left_core_ = true;
+  scheduler_.ReleaseCore(ticket_);
+}
 
 }  // namespace pto

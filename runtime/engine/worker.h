@@ -91,6 +91,12 @@ class Worker {
   bool RunNext(uint32_t max);
   bool TakeFiber(size_t place);
   bool TakeErrand(size_t place);
+  // Wakes somebody for tasks that wait, when this one is about to do something else.
+  void PassOn() {
+    if (scheduler_.parking().has_sleepers() && scheduler_.ready() > 0) {
+      scheduler_.parking().Wake(1);
+    }
+  }
   // Runs the ticket's blocks, then `local_` and what joins it.
   void Execute(const BlockTicket& ticket);
   // Returns whether the ticket's task has ended by these blocks, which the run may not outlive
@@ -234,9 +240,10 @@ class Worker {
   uint32_t turn_ = 0;  // which kind of work is looked for first
   uint32_t next_chip_ = 0;
   uint32_t batch_ = 1;
-  bool crowded_ = false;  // others waited when it last looked
-  int64_t until_ns_ = 0;  // 0: as long as there is work
-  int64_t holds_ = 0;     // what whoever called it has added to the run's `outstanding_`
+  bool crowded_ = false;    // others waited when it last looked
+  bool left_core_ = false;  // since it last looked for a task
+  int64_t until_ns_ = 0;    // 0: as long as there is work
+  int64_t holds_ = 0;       // what whoever called it has added to the run's `outstanding_`
 
   // ---- of what it runs now
   BlockTicket ticket_;

@@ -261,6 +261,7 @@ void Worker::Drive(JointTask& joint) {
 }
 
 void Worker::ReleaseCores(const JointTask& joint) {
+  left_core_ = true;
   BlockTicket held = ticket_;
   held.kind = static_cast<pto_core>(joint.run().image().tasks()[joint.task()].core);
   for (const BlockPlace& place : joint.places()) {

@@ -53,6 +53,7 @@ bool Worker::RunErrand(size_t place) {
 bool Worker::TakeFiber(size_t place) {
   FiberBlock* const block = lane_ == nullptr ? nullptr : lane_->Take(place);
   if (block == nullptr) return false;
+  if (std::exchange(left_core_, false)) PassOn();
   GoOn(*block);
   return true;
 }
@@ -60,6 +61,7 @@ bool Worker::TakeFiber(size_t place) {
 bool Worker::TakeErrand(size_t place) {
   Errand* const errand = services_.errands().Take(place);
   if (errand == nullptr) return false;
+  if (std::exchange(left_core_, false)) PassOn();
   errand->Do(*this);
   return true;
 }
