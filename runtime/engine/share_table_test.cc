@@ -123,6 +123,66 @@ TEST_F(ShareTableTest, ABurstIsNotFree) {
   EXPECT_NEAR(turns[0], 6, 1);
 }
 
+TEST_F(ShareTableTest, WhoIsNotServedKeepsItsTurn) {
+  AddAll({1});
+  Flow other;
+  table_.Add(other, accounts_[0], line_);
+  EXPECT_EQ(&table_.Next(line_), &flows_[0]);
+  EXPECT_EQ(&table_.Next(line_), &flows_[0]);
+  table_.Serve(flows_[0], line_);
+  EXPECT_EQ(&table_.Next(line_), &other);
+  // One that is served past its turn leaves the turn where it is.
+  table_.Serve(flows_[0], line_);
+  EXPECT_EQ(&table_.Next(line_), &other);
+}
+
+TEST_F(ShareTableTest, TheTimeOfAGangsBlockCountsFromItsBeginning) {
+  AddAll({1, 1});
+  Share& gang = table_.AddGang(accounts_[0]);
+  EXPECT_EQ(&gang, flows_[0].share);
+  const double before = gang.used_ns;
+  table_.Take(gang, kCore, PTO_AIV, ShareTable::From::kBegin);
+  clock_.Advance(absl::Seconds(1));
+  table_.Begin(kCore);
+  clock_.Advance(absl::Milliseconds(3));
+  table_.Return(kCore);
+  EXPECT_EQ(gang.used_ns - before, 3e6);
+  table_.Take(gang, kCore, PTO_AIV, ShareTable::From::kNow, /*part=*/0.25);
+  clock_.Advance(absl::Milliseconds(4));
+  table_.Return(kCore);
+  EXPECT_EQ(gang.used_ns - before, 4e6);
+  table_.RemoveGang(gang);
+}
+
+// One gang after the other, while another account uses the cores that they leave.
+TEST_F(ShareTableTest, AnAccountWhoseGangRunsIsNotInAPause) {
+  AddAll({1, 1});
+  table_.Remove(flows_[0], line_);
+  Share& gang = table_.AddGang(accounts_[0]);
+  const double before = gang.used_ns;
+  table_.Take(gang, 0, PTO_AIV, ShareTable::From::kBegin);
+  table_.RemoveGang(gang);
+  Flow& flow = flows_[1];
+  for (int i = 0; i < 10; ++i) {
+    table_.Serve(flow, line_);
+    table_.Take(*flow.share, kCore, PTO_AIV);
+    clock_.Advance(absl::Milliseconds(10));
+    table_.Return(kCore);
+  }
+  table_.AddGang(accounts_[0]);
+  EXPECT_LE(gang.used_ns, before + 1e6);
+  // But it does not save up for ever.
+  table_.RemoveGang(gang);
+  for (int i = 0; i < 10; ++i) {
+    table_.Serve(flow, line_);
+    table_.Take(*flow.share, kCore, PTO_AIV);
+    clock_.Advance(absl::Seconds(10));
+    table_.Return(kCore);
+  }
+  table_.AddGang(accounts_[0]);
+  EXPECT_GE(gang.used_ns, 80e9);
+}
+
 TEST_F(ShareTableTest, ForgetsWhoIsGone) {
   AddAll({1});
   for (int i = 0; i < 1000; ++i) {
