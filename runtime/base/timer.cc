@@ -1,5 +1,6 @@
 #include "runtime/base/timer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <system_error>
 
@@ -7,6 +8,7 @@ namespace pto {
 
 TimerQueue::Id TimerQueue::Schedule(int64_t at_ns, std::function<void()> fn) {
   MutexLock lock(mutex_);
+  at_ns = std::max(at_ns, clock_.NowNanos());
   const Id id = next_id_++;
   const bool first = timers_.empty() || at_ns < timers_.begin()->first.first;
   timers_.emplace(std::make_pair(at_ns, id), std::move(fn));

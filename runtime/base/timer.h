@@ -24,8 +24,9 @@ class TimerQueue {
   TimerQueue(const TimerQueue&) = delete;
   TimerQueue& operator=(const TimerQueue&) = delete;
 
-  // Calls `fn` at `at_ns` of the clock, or as soon as possible when that has passed.
-  // Never returns 0.
+  // Calls `fn` at `at_ns` of the clock. When that has passed, `fn` is called after all that is due:
+  // so whoever has much to do can do it bit by bit, and others are called in between. Never
+  // returns 0.
   Id Schedule(int64_t at_ns, std::function<void()> fn);
 
   // Returns true when the function will never be called; false when it was called, is being

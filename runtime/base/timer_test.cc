@@ -1,6 +1,7 @@
 #include "runtime/base/timer.h"
 
 #include <atomic>
+#include <functional>
 #include <future>
 #include <limits>
 #include <memory>
@@ -60,6 +61,22 @@ TEST_F(TimerQueueTest, CallsWhatIsAlreadyPast) {
   queue_.Schedule(std::numeric_limits<int64_t>::min(), [this] { called_.push_back(1); });
   EXPECT_EQ(queue_.RunDue(), -1);
   EXPECT_THAT(called_, ElementsAre(1));
+}
+
+// Who does its work bit by bit lets others in between, though they became due later.
+TEST_F(TimerQueueTest, WhatIsPastGoesBehindWhatIsDue) {
+  int bits = 0;
+  const std::function<void()> work = [&] {
+    called_.push_back(0);
+    if (++bits < 3) queue_.Schedule(Ms(1), work);
+  };
+  queue_.Schedule(Ms(1), work);
+  At(2, 1);
+  At(3, 2);
+  At(5, 3);
+  clock_.Advance(absl::Milliseconds(4));
+  EXPECT_EQ(queue_.RunDue(), Ms(5));
+  EXPECT_THAT(called_, ElementsAre(0, 1, 2, 0, 0));
 }
 
 TEST_F(TimerQueueTest, CancelledIsNeverCalled) {
