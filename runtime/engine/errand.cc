@@ -1,14 +1,34 @@
 #include "runtime/engine/errand.h"
 
+#include "runtime/engine/run.h"
+
 namespace pto {
 
+ErrandShare& ErrandQueue::ShareOf(const Account* account) {
+  if (last_share_ != nullptr && last_share_->account == account) return *last_share_;
+  std::unique_ptr<ErrandShare>& share = shares_[account];
+  if (share == nullptr) {
+    share = std::make_unique<ErrandShare>();
+    share->account = account;
+  }
+  last_share_ = share.get();
+  return *share;
+}
+
 void ErrandQueue::Push(Errand& errand) {
+  ErrandFlow& flow = errand.run_->errands_;
   {
     SpinLockHolder lock(lock_);
-    errand.previous_ = last_;
+    if (flow.first == nullptr) {
+      ErrandShare& share = ShareOf(errand.run_->account().get());
+      if (share.flows.empty()) ring_.Add(share);
+      share.flows.Add(flow);
+      flow.share = &share;
+    }
+    errand.previous_ = flow.last;
     errand.next_ = nullptr;
-    (last_ != nullptr ? last_->next_ : first_) = &errand;
-    last_ = &errand;
+    (flow.last != nullptr ? flow.last->next_ : flow.first) = &errand;
+    flow.last = &errand;
     errand.queued_ = true;
     size_.fetch_add(1, std::memory_order_release);
   }
@@ -16,26 +36,54 @@ void ErrandQueue::Push(Errand& errand) {
 }
 
 void ErrandQueue::Unlink(Errand& errand) {
-  (errand.previous_ != nullptr ? errand.previous_->next_ : first_) = errand.next_;
-  (errand.next_ != nullptr ? errand.next_->previous_ : last_) = errand.previous_;
+  ErrandFlow& flow = errand.run_->errands_;
+  (errand.previous_ != nullptr ? errand.previous_->next_ : flow.first) = errand.next_;
+  (errand.next_ != nullptr ? errand.next_->previous_ : flow.last) = errand.previous_;
   errand.queued_ = false;
   size_.fetch_sub(1, std::memory_order_release);
+  if (flow.first != nullptr) return;
+  ErrandShare& share = *flow.share;
+  share.flows.Remove(flow);
+  if (!share.flows.empty()) return;
+  ring_.Remove(share);
+  if (shares_.size() <= kKeptShares) return;
+  if (last_share_ == &share) last_share_ = nullptr;
+  shares_.erase(share.account);
+}
+
+Errand* ErrandQueue::At(size_t place) const {
+  if (ring_.empty()) return nullptr;
+  ErrandShare* share = ring_.current();
+  do {
+    ErrandFlow* flow = share->flows.current();
+    do {
+      for (Errand* errand = flow->first; errand != nullptr; errand = errand->next_) {
+        if (place-- == 0) return errand;
+      }
+      flow = flow->next;
+    } while (flow != share->flows.current());
+    share = share->next;
+  } while (share != ring_.current());
+  return nullptr;
 }
 
 Errand* ErrandQueue::Take(size_t place) {
   if (size() == 0) return nullptr;
   SpinLockHolder lock(lock_);
-  Errand* errand = first_;
-  for (; errand != nullptr && place > 0; --place) errand = errand->next_;
-  if (errand != nullptr) Unlink(*errand);
+  Errand* const errand = At(place);
+  if (errand == nullptr) return nullptr;
+  if (place == 0) {
+    ring_.current()->flows.Rotate();
+    ring_.Rotate();
+  }
+  Unlink(*errand);
   return errand;
 }
 
-Errand* ErrandQueue::TakeOf(const Run& run) {
+Errand* ErrandQueue::TakeOf(Run& run) {
   if (size() == 0) return nullptr;
   SpinLockHolder lock(lock_);
-  Errand* errand = first_;
-  while (errand != nullptr && errand->run_ != &run) errand = errand->next_;
+  Errand* const errand = run.errands_.first;
   if (errand != nullptr) Unlink(*errand);
   return errand;
 }
@@ -48,17 +96,13 @@ bool ErrandQueue::TakeBack(Errand& errand) {
   return true;
 }
 
-std::vector<Errand*> ErrandQueue::TakeAllOf(const Run& run) {
+std::vector<Errand*> ErrandQueue::TakeAllOf(Run& run) {
   std::vector<Errand*> taken;
   if (size() == 0) return taken;
   SpinLockHolder lock(lock_);
-  for (Errand* errand = first_; errand != nullptr;) {
-    Errand* const next = errand->next_;
-    if (errand->run_ == &run) {
-      Unlink(*errand);
-      taken.push_back(errand);
-    }
-    errand = next;
+  while (Errand* const errand = run.errands_.first) {
+    Unlink(*errand);
+    taken.push_back(errand);
   }
   return taken;
 }

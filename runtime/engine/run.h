@@ -13,6 +13,7 @@
 #include "runtime/base/timer.h"
 #include "runtime/chip/device_memory.h"
 #include "runtime/engine/account.h"
+#include "runtime/engine/errand_flow.h"
 #include "runtime/engine/error_list.h"
 #include "runtime/engine/flow.h"
 #include "runtime/engine/long_tasks.h"
@@ -149,6 +150,7 @@ class Run : public std::enable_shared_from_this<Run> {
   friend class BlockRunner;
   friend class Condition;
   friend class Engine;
+  friend class ErrandQueue;
   friend class JointTask;
   friend class KernelApi;
   friend class PlainCalls;
@@ -226,6 +228,8 @@ class Run : public std::enable_shared_from_this<Run> {
   absl::FixedArray<uint32_t, 4> next_ready_;
   // Three for each chip of the image, in its order.
   absl::FixedArray<Flow, 3> flows_;
+
+  ErrandFlow errands_;
 
   mutable Mutex mutex_;
   ErrorList errors_ ABSL_GUARDED_BY(mutex_);
