@@ -251,13 +251,12 @@ std::shared_ptr<Run> Engine::RemoveActive(Run& run) {
 }
 
 void Engine::Finish(Run& run) {
-  std::vector<TimerQueue::Id> timers = run.long_tasks_.Clear();
+  TimerQueue::Id timers[3] = {run.long_tasks_.Clear()};
   RunState state = RunState::kFailed;
   {
     MutexLock lock(run.mutex_);
-    for (const TimerQueue::Id timer : {run.deadline_timer_, run.queue_timer_}) {
-      if (timer != 0) timers.push_back(timer);
-    }
+    timers[1] = run.deadline_timer_;
+    timers[2] = run.queue_timer_;
     if (run.done_.load(std::memory_order_relaxed) == run.image().task_count()) {
       state = RunState::kSucceeded;
       run.errors_ = ErrorList();
@@ -267,7 +266,9 @@ void Engine::Finish(Run& run) {
     run.ended_ns_.store(clock_.NowNanos(), std::memory_order_release);
     run.state_.store(state, std::memory_order_seq_cst);
   }
-  for (const TimerQueue::Id timer : timers) timers_->Cancel(timer);
+  for (const TimerQueue::Id timer : timers) {
+    if (timer != 0) timers_->Cancel(timer);
+  }
   // Look sets its flag and then reads the state: it uses what the run owns only while that is not
   // final. If it may be doing so, that is let go of below, or by it.
   const bool seen = looking_.load(std::memory_order_seq_cst);

@@ -30,12 +30,23 @@ class Services {
   // The task has ended. Returns what was known of it; nullptr when it was not a long one.
   std::unique_ptr<LongTask> EndLong(Run& run, uint32_t task);
 
+  // The time so long after another one; 0 when there is no limit, or it never comes.
+  int64_t DeadlineAfter(int64_t start_ns, int64_t timeout_ns) const;
+  // Notes that a wait of the run has begun, in a long task or not, and sets its deadline unless
+  // that is 0.
+  void BeginWait(Run& run, TaskWaiterLink& waiter, LongTask* long_task, int64_t at_ns);
+
   // Ends all waits of a run that was stopped.
-  void CancelWaits(Run& run) { EndWaits(run, LongTasks::kAllTasks, WaitEnd::kCancelled); }
+  void CancelWaits(Run& run);
 
  private:
-  void EndWaits(Run& run, uint32_t task, WaitEnd end);
-  void Expire(Run& run, uint32_t task);
+  // Deadlines of one run that are seen to before those of other runs have their turn: some 100 us
+  // of work.
+  static constexpr size_t kExpireAtOnce = 64;
+
+  // Has the run looked at when its next deadline has come.
+  TimerQueue::Id SetTimer(Run& run, TimerQueue::Id id, int64_t at_ns);
+  void Expire(Run& run);
 
   Scheduler& scheduler_;
   TimerQueue* const timers_;

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "runtime/base/error.h"
 #include "runtime/engine/task_data.h"
 #include "runtime/engine/worker.h"
@@ -13,46 +14,36 @@ namespace pto {
 TaskWaiter::TaskWaiter(Services& services, const BlockTicket& ticket, const SignalWord& signal,
                        pto_compare compare, int64_t value, std::shared_ptr<AsyncCopy> copy)
     : Waiter(signal, compare, value),
-      TaskWaiterLink(ticket),
+      TaskWaiterLink(ticket, *this),
       services_(services),
-      copy_(std::move(copy)) {
-  key_ = services.waits().NewKey(*this);
-}
+      copy_(std::move(copy)) {}
 
-bool TaskWaiter::Begin(int64_t timeout_ns, const LongTask* long_task) {
+bool TaskWaiter::Begin(int64_t timeout_ns, LongTask* long_task) {
   Run& run = *ticket_.run;
-  TimerQueue* const timers = services_.timers();
   timeout_ns_ = timeout_ns > 0 ? timeout_ns : run.spec_.wait_timeout_ns;
   WaitTable& waits = services_.waits();
-  const WaitTable::Key key = key_;
-  const bool entered = waits.Add(*this, key, [&] {
+  absl::optional<WaitEnd> ends;
+  const bool entered = waits.Add(*this, [&] {
     const int64_t now = services_.clock().NowNanos();
-    // A time beyond the end of the clock never comes.
-    if (timeout_ns_ > 0 && timeout_ns_ < INT64_MAX - now && timers != nullptr) {
-      timer_ = timers->Schedule(now + timeout_ns_,
-                                [&services = services_, weak = run.weak_from_this(), key] {
-                                  // The run, and the engine with it, stay until all is done.
-                                  const std::shared_ptr<Run> late = weak.lock();
-                                  if (late == nullptr || !late->Hold()) return;
-                                  services.waits().End(key, WaitEnd::kTimedOut);
-                                  services.scheduler().Drop(*late);
-                                });
+    const int64_t until_ns = services_.DeadlineAfter(now, timeout_ns_);
+    Show(now, until_ns);
+    services_.BeginWait(run, *this, long_task, until_ns);
+    // Whoever stops the run, or the task, says so before it looks for waits: either it finds this
+    // one, or it is seen here.
+    if (run.stopping()) {
+      ends = WaitEnd::kCancelled;
+    } else if (long_task != nullptr && long_task->late.load(std::memory_order_acquire)) {
+      ends = WaitEnd::kTimedOut;
     }
-    run.long_tasks_.Add(*this);
-    Show(now);
+    if (ends.has_value() && !Claim()) ends.reset();
   });
   if (!entered) return false;
-  // From here on this may be gone. Whoever stops the run, or the task, says so before it looks
-  // for waits: either it finds this one, or it is seen here.
-  if (run.stopping()) {
-    waits.End(key, WaitEnd::kCancelled);
-  } else if (long_task != nullptr && long_task->late.load(std::memory_order_acquire)) {
-    waits.End(key, WaitEnd::kTimedOut);
-  }
+  // Unless it was claimed above, this may be gone.
+  if (ends.has_value()) waits.End(*this, *ends);
   return true;
 }
 
-void TaskWaiter::Show(int64_t now_ns) {
+void TaskWaiter::Show(int64_t now_ns, int64_t until_ns) {
   WaitNote note;
   note.kind = kind();
   note.run = ticket_.run;
@@ -66,7 +57,7 @@ void TaskWaiter::Show(int64_t now_ns) {
   note.value = value();
   if (copy_ != nullptr) note.copy_bytes = copy_->bytes();
   note.since_ns = now_ns;
-  if (timer_ != 0) note.until_ns = now_ns + timeout_ns_;
+  note.until_ns = until_ns;
   place_ = services_.scheduler().board().Add(note);
 }
 
@@ -74,7 +65,6 @@ void TaskWaiter::OnEnd(WaitEnd end) {
   // First: while the note is there, the task does nothing.
   services_.scheduler().board().Remove(place_);
   ticket_.run->long_tasks_.Remove(*this);
-  if (timer_ != 0) services_.timers()->Cancel(timer_);
   OnDone(end);
 }
 
@@ -114,7 +104,7 @@ absl::Status TaskWaiter::TimedOut() const {
 
 void Condition::Add(Services& services, const BlockTicket& ticket, const SignalWord& signal,
                     pto_compare compare, int64_t value, std::shared_ptr<AsyncCopy> copy,
-                    int64_t timeout_ns, const LongTask* long_task) {
+                    int64_t timeout_ns, LongTask* long_task) {
   std::atomic<uint32_t>& counter = ticket.run->counters_[ticket.task];
   counter.fetch_add(1, std::memory_order_relaxed);
   auto* const condition = new Condition(services, ticket, signal, compare, value, std::move(copy));

@@ -5,12 +5,10 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "runtime/base/timer.h"
 #include "runtime/engine/async_copy.h"
 #include "runtime/engine/block_host.h"
 #include "runtime/engine/errand.h"
 #include "runtime/engine/long_tasks.h"
-#include "runtime/engine/ready_queue.h"
 #include "runtime/engine/services.h"
 #include "runtime/engine/wait_board.h"
 #include "runtime/engine/wait_table.h"
@@ -27,7 +25,7 @@ class TaskWaiter : public Waiter, public TaskWaiterLink {
 
   // Returns false when there is nothing to wait for. Otherwise OnDone is called once, from any
   // thread, perhaps before this returns. `timeout_ns` 0 means the run's limit for waits.
-  bool Begin(int64_t timeout_ns, const LongTask* long_task);
+  bool Begin(int64_t timeout_ns, LongTask* long_task);
 
   // The error of a wait whose own time was up. While its task has not ended.
   absl::Status TimedOut() const;
@@ -43,11 +41,11 @@ class TaskWaiter : public Waiter, public TaskWaiterLink {
  private:
   std::string DescribeSignal() const;
   void OnEnd(WaitEnd end) final;
-  void Show(int64_t now_ns);
+  // Puts the wait on the board.
+  void Show(int64_t now_ns, int64_t until_ns);
 
   const std::shared_ptr<AsyncCopy> copy_;
   int64_t timeout_ns_ = 0;
-  TimerQueue::Id timer_ = 0;
   WaitBoard::Place* place_ = nullptr;
 };
 
@@ -57,7 +55,7 @@ class BlockWaiter final : public TaskWaiter {
   using TaskWaiter::TaskWaiter;
 
   // Returns how it ended; meanwhile the host is free for others.
-  WaitEnd Wait(BlockHost& host, int64_t timeout_ns, const LongTask* long_task) {
+  WaitEnd Wait(BlockHost& host, int64_t timeout_ns, LongTask* long_task) {
     host_ = &host;
     if (!Begin(timeout_ns, long_task)) return WaitEnd::kHolds;
     host.Park();
@@ -82,7 +80,7 @@ class Condition final : public TaskWaiter {
   // The task must be kept from ending during this call.
   static void Add(Services& services, const BlockTicket& ticket, const SignalWord& signal,
                   pto_compare compare, int64_t value, std::shared_ptr<AsyncCopy> copy,
-                  int64_t timeout_ns, const LongTask* long_task);
+                  int64_t timeout_ns, LongTask* long_task);
 
  private:
   using TaskWaiter::TaskWaiter;

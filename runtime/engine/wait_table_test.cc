@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <iterator>
 #include <limits>
 #include <memory>
+#include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace pto {
@@ -22,12 +26,10 @@ class TestWaiter final : public Waiter {
 class WaitTableTest : public ::testing::Test {
  protected:
   bool Add(Waiter& waiter) {
-    key_ = table_.NewKey(waiter);
-    return table_.Add(waiter, key_, [] {});
+    return table_.Add(waiter, [] {});
   }
 
   WaitTable table_;
-  WaitTable::Key key_;
   int64_t word_ = 0;
   const SignalWord signal_{&word_, PTO_I64};
 };
@@ -101,10 +103,137 @@ TEST_F(WaitTableTest, WordsMustBeWholeAndInPlace) {
 TEST_F(WaitTableTest, AWaitIsEndedOnce) {
   TestWaiter waiter(signal_, PTO_GE, 1);
   EXPECT_TRUE(Add(waiter));
-  EXPECT_TRUE(table_.End(key_, WaitEnd::kTimedOut));
-  EXPECT_FALSE(table_.End(key_, WaitEnd::kCancelled));
+  EXPECT_TRUE(waiter.Claim());
+  EXPECT_FALSE(waiter.Claim());
+  // From here on it does not go on for any other reason.
   table_.Notify(signal_, PTO_SET, 1);
+  EXPECT_TRUE(waiter.ends.empty());
+  table_.End(waiter, WaitEnd::kTimedOut);
   EXPECT_EQ(waiter.ends, std::vector<WaitEnd>{WaitEnd::kTimedOut});
+}
+
+TEST_F(WaitTableTest, OfThoseThatWaitForTheSameTheFirstGoesOnFirst) {
+  class Numbered final : public Waiter {
+   public:
+    Numbered(const SignalWord& signal, int number, std::vector<int>* order)
+        : Waiter(signal, PTO_GE, 1), number_(number), order_(order) {}
+
+   private:
+    void OnEnd(WaitEnd) override { order_->push_back(number_); }
+    const int number_;
+    std::vector<int>* const order_;
+  };
+  std::vector<int> order, expected;
+  std::vector<std::unique_ptr<Numbered>> waiters;
+  for (int i = 0; i < 100; ++i) {
+    waiters.push_back(std::make_unique<Numbered>(signal_, i, &order));
+    EXPECT_TRUE(Add(*waiters.back()));
+    expected.push_back(i);
+  }
+  table_.Notify(signal_, PTO_SET, 1);
+  EXPECT_EQ(order, expected);
+}
+
+// Against a list of all waiters, each of which is asked.
+TEST_F(WaitTableTest, EveryChangeReleasesThoseThatHoldAndNoOthers) {
+  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  std::mt19937_64 random(1);
+  alignas(8) int32_t words[4] = {};
+  // Two small words, and a wide one that shares its address with the first.
+  const SignalWord signals[] = {{&words[0], PTO_I32}, {&words[1], PTO_I32}, {&words[0], PTO_I64}};
+  const int64_t extremes[] = {kLeast, kLeast + 1, -1, 0, 1, kMost - 1, kMost, INT32_MIN, INT32_MAX};
+  const auto any_value = [&] {
+    return random() % 8 == 0 ? extremes[random() % std::size(extremes)]
+                             : static_cast<int64_t>(random() % 20) - 10;
+  };
+  std::vector<std::unique_ptr<TestWaiter>> waiting;
+  for (int round = 0; round < 20'000; ++round) {
+    const SignalWord& signal = signals[random() % 3];
+    if (random() % 4 != 0) {
+      const auto compare = static_cast<pto_compare>(PTO_EQ + random() % 6);
+      auto waiter = std::make_unique<TestWaiter>(signal, compare, any_value());
+      const bool holds = waiter->Holds(signal.Load());
+      ASSERT_EQ(Add(*waiter), !holds);
+      if (!holds) waiting.push_back(std::move(waiter));
+    } else if (random() % 8 == 0 && !waiting.empty()) {
+      std::swap(waiting[random() % waiting.size()], waiting.back());
+      ASSERT_TRUE(waiting.back()->Claim());
+      table_.End(*waiting.back(), WaitEnd::kCancelled);
+      ASSERT_EQ(waiting.back()->ends, std::vector<WaitEnd>{WaitEnd::kCancelled});
+      waiting.pop_back();
+    } else {
+      table_.Notify(signal, random() % 2 == 0 ? PTO_SET : PTO_ADD, any_value());
+      std::vector<std::unique_ptr<TestWaiter>> left;
+      for (auto& waiter : waiting) {
+        // Others at the same address are told, those at another one are not.
+        const bool told = waiter->signal().address == signal.address;
+        const bool ends = told && waiter->Holds(waiter->signal().Load());
+        ASSERT_EQ(waiter->ends.size(), ends ? 1u : 0u)
+            << CompareText(waiter->compare()) << " " << waiter->value();
+        if (!ends) left.push_back(std::move(waiter));
+      }
+      waiting = std::move(left);
+    }
+    ASSERT_EQ(table_.size(), waiting.size());
+  }
+  EXPECT_GT(waiting.size(), 10u);
+  for (const auto& waiter : waiting) {
+    ASSERT_TRUE(waiter->Claim());
+    table_.End(*waiter, WaitEnd::kCancelled);
+  }
+}
+
+// What a change costs does not depend on how many go on waiting.
+TEST_F(WaitTableTest, OnlyThoseThatGoOnAreLookedAt) {
+  constexpr int64_t kWaiters = 20'000;
+  // Steps of all changes of a word for which so many wait.
+  const auto steps = [&](int64_t count) {
+    std::vector<std::unique_ptr<TestWaiter>> waiters;
+    word_ = 0;
+    for (int64_t i = 1; i <= count; ++i) {
+      // For each change one of these holds, and for the last one the last.
+      const pto_compare compare = i % 3 == 0 ? PTO_EQ : i % 3 == 1 ? PTO_GE : PTO_GT;
+      waiters.push_back(
+          std::make_unique<TestWaiter>(signal_, compare, compare == PTO_GT ? i - 1 : i));
+      EXPECT_TRUE(Add(*waiters.back()));
+    }
+    const uint64_t before = table_.steps();
+    for (int64_t i = 1; i <= count; ++i) {
+      table_.Notify(signal_, PTO_ADD, 1);
+      EXPECT_EQ(waiters[i - 1]->ends.size(), 1u);
+      EXPECT_EQ(table_.size(), static_cast<size_t>(count - i));
+    }
+    return table_.steps() - before;
+  };
+  // Those of a tree of so many nodes: 15 levels, each looked at some times.
+  EXPECT_LT(steps(kWaiters), kWaiters * 15 * 12);
+  // One alone is found at once.
+  EXPECT_LE(steps(1), 8u);
+}
+
+// Whoever claims a waiter first ends it, and it ends once.
+TEST_F(WaitTableTest, NotifyAndOthersMayEndTheSameWait) {
+  constexpr int kRounds = 500;
+  constexpr int kWaiters = 16;
+  for (int round = 0; round < kRounds; ++round) {
+    word_ = 0;
+    std::vector<std::unique_ptr<TestWaiter>> waiters;
+    for (int i = 0; i < kWaiters; ++i) {
+      waiters.push_back(std::make_unique<TestWaiter>(signal_, PTO_GE, 1 + i % 2));
+      ASSERT_TRUE(Add(*waiters.back()));
+    }
+    std::thread other([&] {
+      for (const auto& waiter : waiters) {
+        if (waiter->Claim()) table_.End(*waiter, WaitEnd::kTimedOut);
+      }
+    });
+    table_.Notify(signal_, PTO_ADD, 1);
+    table_.Notify(signal_, PTO_ADD, 1);
+    other.join();
+    for (const auto& waiter : waiters) ASSERT_EQ(waiter->ends.size(), 1u);
+    ASSERT_EQ(table_.size(), 0u);
+  }
 }
 
 // Threads that wait for each other's next number, over and over: a lost wake-up would hang.
@@ -134,7 +263,7 @@ TEST_F(WaitTableTest, NoWakeUpIsLost) {
         table_.Notify(own, PTO_ADD, 1);
         flags[self].push_back(std::make_unique<Flag>(other, PTO_GE, round));
         Flag& flag = *flags[self].back();
-        if (table_.Add(flag, table_.NewKey(flag), [] {})) flag.Wait();
+        if (table_.Add(flag, [] {})) flag.Wait();
       }
     });
   }
