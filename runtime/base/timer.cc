@@ -6,12 +6,12 @@
 
 namespace pto {
 
-TimerQueue::Id TimerQueue::Schedule(int64_t at_ns, std::function<void()> fn) {
+TimerQueue::Id TimerQueue::Schedule(int64_t at_ns, std::function<void()> fn, Group group) {
   MutexLock lock(mutex_);
   at_ns = std::max(at_ns, clock_.NowNanos());
   const Id id = next_id_++;
   const bool first = timers_.empty() || at_ns < timers_.begin()->first.first;
-  timers_.emplace(std::make_pair(at_ns, id), std::move(fn));
+  timers_.emplace(std::make_pair(at_ns, id), Timer{std::move(fn), group});
   times_.emplace(id, at_ns);
   if (first) changed_.NotifyAll();
   return id;
@@ -20,22 +20,61 @@ TimerQueue::Id TimerQueue::Schedule(int64_t at_ns, std::function<void()> fn) {
 bool TimerQueue::Cancel(Id id) {
   std::function<void()> dropped;  // destroyed without the lock
   MutexLock lock(mutex_);
-  auto it = times_.find(id);
-  if (it == times_.end()) return false;
-  auto timer = timers_.find({it->second, id});
-  dropped = std::move(timer->second);
-  timers_.erase(timer);
-  times_.erase(it);
+  if (const auto it = times_.find(id); it != times_.end()) {
+    const auto timer = timers_.find({it->second, id});
+    dropped = std::move(timer->second.fn);
+    timers_.erase(timer);
+    times_.erase(it);
+    return true;
+  }
+  const auto due = due_.find(id);
+  if (due == due_.end()) return false;
+  dropped = std::move(due->second);
+  due_.erase(due);
   return true;
 }
 
+void TimerQueue::SortDue() {
+  if (timers_.empty()) return;
+  const int64_t now = clock_.NowNanos();
+  for (int i = 0; i < kSortedAtOnce && !timers_.empty(); ++i) {
+    const auto first = timers_.begin();
+    if (first->first.first > now) return;
+    const Id id = first->first.second;
+    const Group group = first->second.group;
+    std::deque<Id>& list = due_of_group_[group];
+    if (list.empty()) turns_.push_back(group);
+    list.push_back(id);
+    due_.emplace(id, std::move(first->second.fn));
+    times_.erase(id);
+    timers_.erase(first);
+  }
+}
+
 std::function<void()> TimerQueue::TakeDue() {
-  if (timers_.empty() || timers_.begin()->first.first > clock_.NowNanos()) return nullptr;
-  const auto first = timers_.begin();
-  std::function<void()> fn = std::move(first->second);
-  times_.erase(first->first.second);
-  timers_.erase(first);
+  SortDue();
+  std::function<void()> fn;
+  while (fn == nullptr && !turns_.empty()) {
+    const auto group = due_of_group_.find(turns_.front());
+    turns_.pop_front();
+    std::deque<Id>& list = group->second;
+    if (const auto due = due_.find(list.front()); due != due_.end()) {
+      fn = std::move(due->second);
+      due_.erase(due);
+    }
+    list.pop_front();
+    if (list.empty()) {
+      due_of_group_.erase(group);
+    } else {
+      turns_.push_back(group->first);
+    }
+  }
   return fn;
+}
+
+int64_t TimerQueue::NextNanos() const {
+  if (!due_.empty()) return INT64_MIN;
+  return timers_.empty() ? kNever : timers_.begin()->first.first;
 }
 
 int64_t TimerQueue::RunDue() {
@@ -51,10 +90,15 @@ int64_t TimerQueue::RunDue() {
 }
 
 void TimerQueue::Clear() {
-  std::map<std::pair<int64_t, Id>, std::function<void()>> dropped;
+  // Destroyed without the lock.
+  std::map<std::pair<int64_t, Id>, Timer> timers;
+  absl::flat_hash_map<Id, std::function<void()>> due;
   MutexLock lock(mutex_);
-  dropped.swap(timers_);
+  timers.swap(timers_);
+  due.swap(due_);
   times_.clear();
+  due_of_group_.clear();
+  turns_.clear();
 }
 
 TimerThread::TimerThread(TimerQueue& queue, size_t most_threads)
@@ -103,13 +147,14 @@ bool TimerThread::Lead() {
   --idle_;
   led_ = true;
   while (!stopping_) {
-    if (queue_.timers_.empty()) {
+    const int64_t next = queue_.NextNanos();
+    if (next == TimerQueue::kNever) {
       queue_.changed_.Wait(queue_.mutex_);
       continue;
     }
-    const int64_t wait = queue_.timers_.begin()->first.first - queue_.clock_.NowNanos();
-    if (wait <= 0) break;
-    queue_.changed_.WaitFor(queue_.mutex_, std::chrono::nanoseconds(wait));
+    const int64_t now = queue_.clock_.NowNanos();
+    if (next <= now) break;
+    queue_.changed_.WaitFor(queue_.mutex_, std::chrono::nanoseconds(next - now));
   }
   led_ = false;
   return !stopping_;

@@ -79,6 +79,55 @@ TEST_F(TimerQueueTest, WhatIsPastGoesBehindWhatIsDue) {
   EXPECT_THAT(called_, ElementsAre(0, 1, 2, 0, 0));
 }
 
+// One that has very many delays no other, though it became due first.
+TEST_F(TimerQueueTest, GroupsTakeTurns) {
+  const int groups[3] = {};
+  const auto at = [&](int ms, int what, const int* group) {
+    return queue_.Schedule(Ms(ms), [this, what] { called_.push_back(what); }, group);
+  };
+  for (int i = 0; i < 200; ++i) at(1, 100 + i, &groups[0]);
+  at(2, 1, &groups[1]);
+  at(3, 2, &groups[1]);
+  const TimerQueue::Id cancelled = at(2, 99, &groups[2]);
+  at(3, 3, &groups[2]);
+  At(3, 4);
+  queue_.Schedule(Ms(0), [&] { EXPECT_TRUE(queue_.Cancel(cancelled)); }, &groups[1]);
+  clock_.Advance(absl::Milliseconds(3));
+  queue_.RunDue();
+  ASSERT_EQ(called_.size(), 204u);
+  called_.resize(8);
+  EXPECT_THAT(called_, ElementsAre(100, 4, 1, 101, 3, 2, 102, 103));
+}
+
+TEST_F(TimerQueueTest, ManyOfOneGroupAreFewForAnother) {
+  constexpr int kMany = 100'000;
+  const int groups[2] = {};
+  int before = 0, called = 0;
+  for (int i = 0; i < kMany; ++i) queue_.Schedule(Ms(1), [&] { ++called; }, &groups[0]);
+  queue_.Schedule(Ms(2), [&] { before = called; }, &groups[1]);
+  clock_.Advance(absl::Milliseconds(3));
+  EXPECT_EQ(queue_.RunDue(), -1);
+  EXPECT_EQ(called, kMany);
+  EXPECT_LE(before, kMany / 100);
+}
+
+TEST_F(TimerQueueTest, WhatIsDueCanBeCancelledAndDropped) {
+  const auto held = std::make_shared<int>(0);
+  TimerQueue::Id second = 0;
+  queue_.Schedule(Ms(1), [&] {
+    EXPECT_EQ(held.use_count(), 3);
+    EXPECT_TRUE(queue_.Cancel(second));
+    EXPECT_FALSE(queue_.Cancel(second));
+    EXPECT_EQ(held.use_count(), 2);
+    queue_.Clear();
+    EXPECT_EQ(held.use_count(), 1);
+  });
+  second = queue_.Schedule(Ms(1), [held] {});
+  queue_.Schedule(Ms(1), [held] {});
+  clock_.Advance(absl::Milliseconds(1));
+  EXPECT_EQ(queue_.RunDue(), -1);
+}
+
 TEST_F(TimerQueueTest, CancelledIsNeverCalled) {
   const TimerQueue::Id first = At(1, 1);
   const TimerQueue::Id second = At(1, 2);

@@ -99,13 +99,12 @@ void Engine::Begin(const std::shared_ptr<Run>& run, int64_t help_ns) {
 void Engine::SetDeadlines(const std::shared_ptr<Run>& run) {
   const auto stop_at = [&](int64_t after_ns, bool if_queued, const absl::Status& error) {
     if (after_ns == 0) return TimerQueue::Id{0};
-    return timers_->Schedule(run->accepted_ns() + after_ns,
-                             [this, weak = std::weak_ptr<Run>(run), if_queued, error] {
-                               std::shared_ptr<Run> late = weak.lock();
-                               if (late == nullptr || (if_queued && late->started_ns() != 0))
-                                 return;
-                               Stop(*late, RunState::kFailed, error);
-                             });
+    const auto stop = [this, weak = std::weak_ptr<Run>(run), if_queued, error] {
+      const std::shared_ptr<Run> late = weak.lock();
+      if (late == nullptr || (if_queued && late->started_ns() != 0)) return;
+      Stop(*late, RunState::kFailed, error);
+    };
+    return timers_->Schedule(run->accepted_ns() + after_ns, stop, run->account().get());
   };
   const std::string all = TimeText(run->spec_.timeout_ns);
   const TimerQueue::Id deadline =

@@ -47,10 +47,11 @@ int64_t Services::DeadlineAfter(int64_t start_ns, int64_t timeout_ns) const {
 TimerQueue::Id Services::SetTimer(Run& run, TimerQueue::Id id, int64_t at_ns) {
   // If it is being called already, that call sets the next one.
   if (id != 0 && !timers_->Cancel(id)) return id;
-  return timers_->Schedule(at_ns, [this, weak = run.weak_from_this()] {
+  const auto expire = [this, weak = run.weak_from_this()] {
     // The run, and the engine with it, stay until all is done.
     if (const std::shared_ptr<Run> late = weak.lock()) Expire(*late);
-  });
+  };
+  return timers_->Schedule(at_ns, expire, run.account().get());
 }
 
 void Services::Expire(Run& run) {
