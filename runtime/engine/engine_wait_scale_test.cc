@@ -51,11 +51,21 @@ void ExpectInProportion(const Measured& measured, uint32_t many = kMany) {
   EXPECT_LE(many_ns, 3 * few_ns);
 }
 
-std::vector<SlowTask> Waits(uint32_t count, const std::function<int64_t(uint32_t)>& wanted) {
+// What one of the tasks waits for, and how long.
+struct Wanted {
+  int64_t value = 1;
+  int64_t timeout_ns = 0;
+};
+using WantedOf = std::function<Wanted(uint32_t task)>;
+
+Wanted One(uint32_t) { return Wanted(); }
+
+std::vector<SlowTask> Waits(uint32_t count, const WantedOf& wanted_of = One) {
   std::vector<SlowTask> tasks(count);
   for (uint32_t i = 0; i < count; ++i) {
+    const Wanted wanted = wanted_of(i);
     tasks[i].kernel = "wait";
-    tasks[i].scalars = {PTO_GE, wanted(i), 0};
+    tasks[i].scalars = {PTO_GE, wanted.value, wanted.timeout_ns};
   }
   return tasks;
 }
@@ -63,9 +73,9 @@ std::vector<SlowTask> Waits(uint32_t count, const std::function<int64_t(uint32_t
 const KernelBody kNoBody = [](uint32_t, const pto_context&) { return 0; };
 
 // Begins `count` waits for one word, and measures how long it takes until `end` has ended them all.
-int64_t Measure(
-    uint32_t count, const RunSpec& spec, const std::function<void(SlowEngine&, pto::Run&)>& end,
-    const std::function<int64_t(uint32_t)>& wanted = [](uint32_t) { return 1; }) {
+int64_t Measure(uint32_t count, const RunSpec& spec,
+                const std::function<void(SlowEngine&, pto::Run&)>& end,
+                const WantedOf& wanted = One) {
   SlowEngine node({1});
   const std::shared_ptr<pto::Run> run = node.Start(Waits(count, wanted), kNoBody, spec);
   const int64_t start = CpuNanos();
@@ -99,14 +109,16 @@ TEST(EngineWaitScaleTest, TasksWhoseTimeIsUp) {
 }
 
 TEST(EngineWaitScaleTest, WaitsWhoseTimeIsUp) {
-  RunSpec spec;
-  spec.wait_timeout_ns = kSecond;
   ExpectInProportion([&](uint32_t count) {
-    return Measure(count, spec, [&](SlowEngine& node, pto::Run& run) {
-      Pass(node, absl::Seconds(1));
-      node.RunAll();
-      EXPECT_EQ(run.counts().failed, count);
-    });
+    return Measure(
+        count, {},
+        [&](SlowEngine& node, pto::Run& run) {
+          Pass(node, absl::Seconds(2));
+          node.RunAll();
+          EXPECT_EQ(run.counts().failed, count);
+        },
+        // Who came last gives up first.
+        [count](uint32_t i) { return Wanted{1, kSecond + count - i}; });
   });
 }
 
@@ -130,7 +142,7 @@ TEST(EngineWaitScaleTest, WaitsThatAreNotifiedOneByOne) {
           EXPECT_EQ(run.counts().done, count);
         },
         // In no order.
-        [count](uint32_t i) { return 1 + i * uint64_t{7919} % count; });
+        [count](uint32_t i) { return Wanted{1 + i * int64_t{7919} % count, 0}; });
   });
 }
 
@@ -156,6 +168,9 @@ TEST(EngineWaitScaleTest, BlocksOfOneTaskWhoseTimeIsUp) {
   });
 }
 
+// So few deadlines of one run are seen to before another run's.
+constexpr uint32_t kAtOnce = 1000;
+
 class OtherRunsTest : public ::testing::Test {
  protected:
   static constexpr uint32_t kWaits = 20'000;
@@ -165,7 +180,7 @@ class OtherRunsTest : public ::testing::Test {
     RunSpec spec;
     spec.task_timeout_ns = kSecond;
     spec.account = std::make_shared<Account>("many");
-    many_ = node_.Start(Waits(kWaits, [](uint32_t) { return 1; }), kNoBody, spec);
+    many_ = node_.Start(Waits(kWaits), kNoBody, spec);
     node_.RunAll();
     // Its time is up when that of all the others is.
     node_.clock.Advance(absl::Nanoseconds(1));
@@ -173,7 +188,7 @@ class OtherRunsTest : public ::testing::Test {
 
   void StartOne(RunSpec spec) {
     spec.account = std::make_shared<Account>("one");
-    one_ = node_.Start(Waits(1, [](uint32_t) { return 1; }), kNoBody, spec);
+    one_ = node_.Start(Waits(1), kNoBody, spec);
     node_.RunAll();
     ASSERT_EQ(node_.engine->waiting(), kWaits + 1);
   }
@@ -182,9 +197,6 @@ class OtherRunsTest : public ::testing::Test {
   std::shared_ptr<pto::Run> many_;
   std::shared_ptr<pto::Run> one_;
 };
-
-// So few deadlines of one run are seen to before another run's.
-constexpr uint32_t kAtOnce = 1000;
 
 TEST_F(OtherRunsTest, ADeadlineOfARunComesBeforeVeryManyOfAnother) {
   RunSpec spec;
@@ -221,6 +233,36 @@ TEST_F(OtherRunsTest, ADeadlineOfATaskComesBeforeVeryManyOfAnotherRun) {
   node_.RunAll();
   EXPECT_EQ(many_->counts().failed, kWaits);
   node_.ExpectClean();
+}
+
+TEST(EngineWaitScaleTest, ADeadlineOfOneSessionComesBeforeVeryManyRunsOfAnother) {
+  constexpr uint32_t kRuns = 4000;
+  SlowEngine node({1});
+  std::vector<std::shared_ptr<pto::Run>> runs;
+  RunSpec spec;
+  spec.account = std::make_shared<Account>("many");
+  for (uint32_t i = 0; i < kRuns; ++i) {
+    spec.timeout_ns = i % 2 == 0 ? kSecond : 0;
+    spec.task_timeout_ns = i % 2 == 1 ? kSecond : 0;
+    runs.push_back(node.Start(Waits(1), kNoBody, spec));
+  }
+  node.RunAll();
+  node.clock.Advance(absl::Nanoseconds(1));
+  spec.account = std::make_shared<Account>("one");
+  spec.timeout_ns = kSecond;
+  const std::shared_ptr<pto::Run> one = node.Start(Waits(1), kNoBody, spec);
+  node.RunAll();
+  size_t waiting = 0;
+  bool ended = false;
+  node.timers.Schedule(node.clock.NowNanos() + kSecond + 1, [&] {
+    waiting = node.engine->waiting();
+    ended = IsFinal(one->state());
+  });
+  Pass(node, absl::Seconds(2));
+  EXPECT_TRUE(ended);
+  EXPECT_GE(waiting, kRuns - kAtOnce);
+  node.RunAll();
+  node.ExpectClean();
 }
 
 TEST_F(OtherRunsTest, OneRunIsStoppedWithoutALookAtTheOthers) {

@@ -69,18 +69,12 @@ bool WaitTable::Add(Waiter& waiter, absl::FunctionRef<void()> entered) {
   return true;
 }
 
-void WaitTable::TakeHolding(Bucket& bucket, uint64_t group, int64_t have, Woken* woken) {
+uint32_t WaitTable::TakeGroup(Bucket& bucket, uint64_t group, int64_t have, Woken* woken) {
   uint32_t count = 0;
   const auto take = [&](const WaitTree::Key& begin, const WaitTree::Key& end) {
     bucket.waiters.Extract(begin, end, [&](WaitTree::Node& node) {
       ++count;
-      auto& waiter = static_cast<Waiter&>(node);
-      waiter.entered_ = false;
-      // If somebody else has claimed it, it ends for another reason, and may be gone when the lock
-      // is released.
-      if (!waiter.Claim()) return;
-      *woken->end = &waiter;
-      woken->end = &waiter.next_woken_;
+      woken->Add(static_cast<Waiter&>(node));
     });
   };
   switch (static_cast<Kind>(group & kKindMask)) {
@@ -97,6 +91,30 @@ void WaitTable::TakeHolding(Bucket& bucket, uint64_t group, int64_t have, Woken*
       take({group, kLeast, 0}, {group, have, 0});
       take({group, have, kStrictBit}, {group + 1, kLeast, 0});
   }
+  return count;
+}
+
+void WaitTable::TakeHolding(Bucket& bucket, const void* address, Woken* woken) {
+  uint32_t count = 0;
+  if (WaitTree::Node* const only = bucket.waiters.only()) {
+    // As most often.
+    auto& waiter = static_cast<Waiter&>(*only);
+    if (waiter.signal_.address != address || !waiter.Holds(waiter.signal_.Load())) return;
+    bucket.waiters.Remove(waiter);
+    woken->Add(waiter);
+    count = 1;
+  } else {
+    const uint64_t first = FirstGroupOf(address);
+    const uint64_t end = first + (uint64_t{1} << kGroupBits);
+    const WaitTree::Node* node = bucket.waiters.LowerBound({first, kLeast, 0});
+    while (node != nullptr && node->key().word < end) {
+      const uint64_t group = node->key().word;
+      const uint32_t dtype = (group & kWideBit) != 0 ? PTO_I64 : PTO_I32;
+      const int64_t have = SignalWord{const_cast<void*>(address), dtype}.Load();
+      count += TakeGroup(bucket, group, have, woken);
+      node = bucket.waiters.LowerBound({group + 1, kLeast, 0});
+    }
+  }
   if (count > 0) bucket.count.fetch_sub(count);
 }
 
@@ -107,18 +125,9 @@ void WaitTable::Notify(const SignalWord& signal, pto_notify_op op, int64_t value
   Woken woken;
   {
     MutexLock lock(bucket.mutex);
-    const uint64_t first = FirstGroupOf(signal.address);
-    const uint64_t end = first + (uint64_t{1} << kGroupBits);
-    const WaitTree::Node* node = bucket.waiters.LowerBound({first, kLeast, 0});
-    while (node != nullptr && node->key().word < end) {
-      const uint64_t group = node->key().word;
-      const uint32_t dtype = (group & kWideBit) != 0 ? PTO_I64 : PTO_I32;
-      const SignalWord word{signal.address, dtype};
-      TakeHolding(bucket, group, word.Load(), &woken);
-      node = bucket.waiters.LowerBound({group + 1, kLeast, 0});
-    }
+    TakeHolding(bucket, signal.address, &woken);
   }
-  for (Waiter* waiter = woken.first; waiter != nullptr;) {
+  for (Waiter* waiter = woken.first(); waiter != nullptr;) {
     Waiter* const next = waiter->next_woken_;
     waiter->OnEnd(WaitEnd::kHolds);
     waiter = next;

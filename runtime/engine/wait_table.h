@@ -93,9 +93,21 @@ class WaitTable {
   static constexpr size_t kBuckets = 1024;
 
   // Those that were taken out and claimed, in order.
-  struct Woken {
-    Waiter* first = nullptr;
-    Waiter** end = &first;
+  class Woken {
+   public:
+    Waiter* first() const { return first_; }
+    // If somebody else has claimed it, it ends for another reason, and may be gone when the lock of
+    // its bucket is released.
+    void Add(Waiter& waiter) {
+      waiter.entered_ = false;
+      if (!waiter.Claim()) return;
+      *end_ = &waiter;
+      end_ = &waiter.next_woken_;
+    }
+
+   private:
+    Waiter* first_ = nullptr;
+    Waiter** end_ = &first_;
   };
 
   Bucket& BucketOf(const void* address) {
@@ -103,8 +115,10 @@ class WaitTable {
     return buckets_[reinterpret_cast<uintptr_t>(address) * 0x9e3779b97f4a7c15 >> 54];
   }
   static WaitTree::Key KeyOf(const Waiter& waiter, uint64_t order);
-  // Takes out those of one group of waiters that hold.
-  static void TakeHolding(Bucket& bucket, uint64_t group, int64_t have, Woken* woken)
+  // Takes out those of a word, and of one group of its waiters, that hold.
+  static void TakeHolding(Bucket& bucket, const void* address, Woken* woken)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(bucket.mutex);
+  static uint32_t TakeGroup(Bucket& bucket, uint64_t group, int64_t have, Woken* woken)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(bucket.mutex);
 
   std::array<Bucket, kBuckets> buckets_;

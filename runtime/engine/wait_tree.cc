@@ -1,33 +1,19 @@
 #include "runtime/engine/wait_tree.h"
 
 namespace pto {
-namespace {
 
-// A treap stays flat as long as nobody can choose priorities. Clients choose which waits end, but
-// know neither the address of a node nor how many waits the table has seen.
-uint64_t PriorityOf(const WaitTree::Node& node, uint64_t order) {
-  uint64_t mixed = reinterpret_cast<uintptr_t>(&node) + order * 0x9e3779b97f4a7c15;
-  mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9;
-  mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111eb;
-  return mixed ^ (mixed >> 31);
-}
-
-}  // namespace
-
-void WaitTree::Insert(Node& node, const Key& key) {
-  node.key_ = key;
-  node.priority_ = PriorityOf(node, key.order);
+void WaitTree::InsertBelow(Node& node) {
   Node** link = &root_;
   while (*link != nullptr && (*link)->priority_ >= node.priority_) {
     ++steps_;
-    link = key < (*link)->key_ ? &(*link)->left_ : &(*link)->right_;
+    link = node.key_ < (*link)->key_ ? &(*link)->left_ : &(*link)->right_;
   }
   Node* const below = *link;
   *link = &node;
-  Split(below, key, &node.left_, &node.right_);
+  Split(below, node.key_, &node.left_, &node.right_);
 }
 
-void WaitTree::Remove(Node& node) {
+void WaitTree::RemoveBelow(Node& node) {
   Node** link = &root_;
   while (*link != &node) {
     ++steps_;

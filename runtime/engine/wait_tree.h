@@ -30,9 +30,31 @@ class WaitTree {
     Node* right_ = nullptr;
   };
 
+  // The only node; nullptr when there is none, or more than one.
+  Node* only() const {
+    return root_ != nullptr && root_->left_ == nullptr && root_->right_ == nullptr ? root_
+                                                                                   : nullptr;
+  }
+
   // No two nodes may have the same key at the same time.
-  void Insert(Node& node, const Key& key);
-  void Remove(Node& node);
+  void Insert(Node& node, const Key& key) {
+    node.key_ = key;
+    node.priority_ = PriorityOf(node, key.order);
+    if (root_ == nullptr) {
+      node.left_ = node.right_ = nullptr;
+      root_ = &node;
+    } else {
+      InsertBelow(node);
+    }
+  }
+  void Remove(Node& node) {
+    ++steps_;
+    if (only() == &node) {
+      root_ = nullptr;
+    } else {
+      RemoveBelow(node);
+    }
+  }
   // The first node whose key is not less; nullptr when there is none.
   Node* LowerBound(const Key& key);
 
@@ -51,6 +73,16 @@ class WaitTree {
   uint64_t steps() const { return steps_; }
 
  private:
+  // A treap stays flat as long as nobody can choose priorities. Clients choose which waits end, but
+  // know neither the address of a node nor how many waits there have been.
+  static uint64_t PriorityOf(const Node& node, uint64_t order) {
+    uint64_t mixed = (reinterpret_cast<uintptr_t>(&node) ^ order) * 0x9e3779b97f4a7c15;
+    mixed = (mixed ^ (mixed >> 32)) * 0xbf58476d1ce4e5b9;
+    return mixed ^ (mixed >> 32);
+  }
+
+  void InsertBelow(Node& node);
+  void RemoveBelow(Node& node);
   // Returns a list through `right_`.
   Node* Extract(const Key& begin, const Key& end);
   // Nodes with keys less than `key` go to `less`.
