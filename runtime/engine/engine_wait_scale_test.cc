@@ -19,8 +19,15 @@ using ::pto::testing::KernelBody;
 using ::pto::testing::SlowEngine;
 using ::pto::testing::SlowTask;
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+// Sanitizers make everything slower.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr uint32_t kMost = 20'000;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+constexpr uint32_t kMost = 20'000;
+#else
+constexpr uint32_t kMost = 100'000;
+#endif
 #else
 constexpr uint32_t kMost = 100'000;
 #endif

@@ -69,10 +69,10 @@ bool WaitTable::Add(Waiter& waiter, absl::FunctionRef<void()> entered) {
   return true;
 }
 
-uint32_t WaitTable::TakeGroup(Bucket& bucket, uint64_t group, int64_t have, Woken* woken) {
+uint32_t WaitTable::TakeGroup(WaitTree& waiters, uint64_t group, int64_t have, Woken* woken) {
   uint32_t count = 0;
   const auto take = [&](const WaitTree::Key& begin, const WaitTree::Key& end) {
-    bucket.waiters.Extract(begin, end, [&](WaitTree::Node& node) {
+    waiters.Extract(begin, end, [&](WaitTree::Node& node) {
       ++count;
       woken->Add(static_cast<Waiter&>(node));
     });
@@ -111,7 +111,7 @@ void WaitTable::TakeHolding(Bucket& bucket, const void* address, Woken* woken) {
       const uint64_t group = node->key().word;
       const uint32_t dtype = (group & kWideBit) != 0 ? PTO_I64 : PTO_I32;
       const int64_t have = SignalWord{const_cast<void*>(address), dtype}.Load();
-      count += TakeGroup(bucket, group, have, woken);
+      count += TakeGroup(bucket.waiters, group, have, woken);
       node = bucket.waiters.LowerBound({group + 1, kLeast, 0});
     }
   }

@@ -115,11 +115,11 @@ class WaitTable {
     return buckets_[reinterpret_cast<uintptr_t>(address) * 0x9e3779b97f4a7c15 >> 54];
   }
   static WaitTree::Key KeyOf(const Waiter& waiter, uint64_t order);
-  // Takes out those of a word, and of one group of its waiters, that hold.
+  // Takes out those of a word that hold.
   static void TakeHolding(Bucket& bucket, const void* address, Woken* woken)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(bucket.mutex);
-  static uint32_t TakeGroup(Bucket& bucket, uint64_t group, int64_t have, Woken* woken)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(bucket.mutex);
+  // Takes out those of one group of its waiters. Returns how many.
+  static uint32_t TakeGroup(WaitTree& waiters, uint64_t group, int64_t have, Woken* woken);
 
   std::array<Bucket, kBuckets> buckets_;
 };
