@@ -25,8 +25,6 @@ packages=(
   libgrpc++-dev protobuf-compiler-grpc protobuf-compiler libprotobuf-dev libprotoc-dev
   # What gRPC is made of; release builds link it statically.
   libabsl-dev libc-ares-dev libre2-dev libssl-dev zlib1g-dev
-  # Matrix products of the kernels.
-  libblis-serial-dev
   # Stacks of kernels that wait.
   libboost-context-dev
   # The command line.

@@ -1,18 +1,265 @@
 #include "kernels/gemm.h"
 
-#include <blis-serial/blis.h>
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <new>
+
+#if defined(__SSE__)
+#include <xmmintrin.h>
+#endif
 
 namespace pto::kernels {
+namespace {
 
-void GemmF32(const Matrix<const float>& a, const Matrix<const float>& b, const Matrix<float>& c,
+using Input = Matrix<const float>;
+using Output = Matrix<float>;
+
+// What is packed of b at a time stays in the caches of the second and third level, what is packed
+// of a in that of the second.
+constexpr int64_t kPackedColumns = 1024;
+constexpr int64_t kPackedRows = 112;
+// An operand is packed when c has more columns, or rows, than this in the other direction. Below
+// that it is used too seldom to make up for the packing.
+constexpr int64_t kMostUnpacked = 192;
+// Rows that lie a multiple of this apart, in bytes, take each other's places in the first cache.
+constexpr int64_t kCacheWay = 4096;
+// So many of them fit there side by side.
+constexpr int64_t kCacheWays = 8;
+
+// Memory that a thread keeps for packing, since getting it anew costs more than a small product.
+class Scratch {
+ public:
+  // At least so many floats, on a boundary of cache lines; nullptr when there is no memory.
+  float* Get(int64_t count) {
+    if (count > size_) {
+      memory_.reset();
+      size_ = 0;
+      memory_.reset(static_cast<float*>(
+          ::operator new(static_cast<size_t>(count) * sizeof(float), kLine, std::nothrow)));
+      if (memory_ == nullptr) return nullptr;
+      size_ = count;
+    }
+    return memory_.get();
+  }
+
+ private:
+  static constexpr std::align_val_t kLine{64};
+  struct Free {
+    void operator()(float* memory) const { ::operator delete(memory, kLine); }
+  };
+  std::unique_ptr<float, Free> memory_;
+  int64_t size_ = 0;
+};
+
+// to[i * width + j] = from[i, j]; columns up to `width` become 0.
+void PackRows(const Input& from, int64_t width, float* to) {
+  for (int64_t i = 0; i < from.rows; ++i, to += width) {
+    const float* const row = from.data + i * from.row_stride;
+    if (from.column_stride == 1) {
+      std::memcpy(to, row, static_cast<size_t>(from.columns) * sizeof(float));
+    } else {
+      for (int64_t j = 0; j < from.columns; ++j) to[j] = row[j * from.column_stride];
+    }
+    std::fill(to + from.columns, to + width, 0.0f);
+  }
+}
+
+// The same for a matrix whose columns lie in one piece: in squares, so that both are used by lines.
+void PackColumns(const Input& from, int64_t width, float* to) {
+  int64_t i = 0;
+#if defined(__SSE__)
+  const int64_t step = from.column_stride;
+  for (; i + 4 <= from.rows; i += 4) {
+    const float* column = from.data + i;
+    float* const rows = to + i * width;
+    int64_t j = 0;
+    for (; j + 4 <= from.columns; j += 4, column += 4 * step) {
+      __m128 r0 = _mm_loadu_ps(column);
+      __m128 r1 = _mm_loadu_ps(column + step);
+      __m128 r2 = _mm_loadu_ps(column + 2 * step);
+      __m128 r3 = _mm_loadu_ps(column + 3 * step);
+      _MM_TRANSPOSE4_PS(r0, r1, r2, r3);
+      _mm_storeu_ps(rows + j, r0);
+      _mm_storeu_ps(rows + j + width, r1);
+      _mm_storeu_ps(rows + j + 2 * width, r2);
+      _mm_storeu_ps(rows + j + 3 * width, r3);
+    }
+    for (int64_t r = 0; r < 4; ++r) {
+      float* const row = rows + r * width;
+      for (int64_t rest = j; rest < from.columns; ++rest) {
+        row[rest] = from.data[i + r + rest * step];
+      }
+      std::fill(row + from.columns, row + width, 0.0f);
+    }
+  }
+#endif
+  PackRows(from.Block(i, 0, from.rows - i, from.columns), width, to + i * width);
+}
+
+void Pack(const Input& from, int64_t width, float* to) {
+  if (from.row_stride == 1 && from.column_stride != 1) {
+    PackColumns(from, width, to);
+  } else {
+    PackRows(from, width, to);
+  }
+}
+
+// The stride of a dimension of 1 can be anything, and must not be added to a pointer.
+template <typename T>
+Matrix<T> WithUsableStrides(Matrix<T> matrix) {
+  if (matrix.rows == 1) matrix.row_stride = 1;
+  if (matrix.columns == 1) matrix.column_stride = 1;
+  return matrix;
+}
+
+int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// One stretch of a product: a has at most kGemmStretch columns.
+class Stretch {
+ public:
+  Stretch(const TileSet& tiles, const Input& a, const Input& b, const Output& c, bool accumulate)
+      : tiles_(tiles), a_(a), b_(b), c_(c), accumulate_(accumulate) {
+    // Rows of about one height leave no tile that is hardly filled.
+    int64_t most = tiles.rows;
+    if (!PacksA() && a.row_stride * static_cast<int64_t>(sizeof(float)) % kCacheWay == 0) {
+      most = std::min(most, kCacheWays);
+    }
+    height_ = DivideUp(a.rows, DivideUp(a.rows, most));
+  }
+
+  bool Run() {
+    const int64_t step = PacksB() ? kPackedColumns : c_.columns;
+    for (int64_t column = 0; column < c_.columns; column += step) {
+      if (!RunColumns(column, std::min(step, c_.columns - column))) return false;
+    }
+    return true;
+  }
+
+ private:
+  // Whether tiles find their part of the operand packed, or use it where it is.
+  bool PacksA() const {
+    return c_.columns > kMostUnpacked || (a_.column_stride != 1 && a_.row_stride != 1);
+  }
+  bool PacksB() const { return b_.column_stride != 1 || c_.rows > kMostUnpacked; }
+
+  bool RunColumns(int64_t column, int64_t columns) {
+    static thread_local Scratch scratch;
+    const int64_t width = tiles_.columns();
+    float* packed = nullptr;
+    if (PacksB()) {
+      packed = scratch.Get(DivideUp(columns, width) * width * a_.columns);
+      if (packed == nullptr) return false;
+      for (int64_t at = 0; at < columns; at += width) {
+        const int64_t count = std::min(width, columns - at);
+        Pack(b_.Block(0, column + at, b_.rows, count), width, packed + at * a_.columns);
+      }
+    }
+    const int64_t step = std::max<int64_t>(kPackedRows / height_, 1) * height_;
+    for (int64_t row = 0; row < c_.rows; row += step) {
+      const int64_t rows = std::min(step, c_.rows - row);
+      if (!RunRows(row, rows, column, columns, packed)) return false;
+    }
+    return true;
+  }
+
+  bool RunRows(int64_t row, int64_t rows, int64_t column, int64_t columns, const float* packed_b) {
+    static thread_local Scratch scratch;
+    Tile tile;
+    tile.inner = a_.columns;
+    tile.accumulate = accumulate_;
+    tile.a_row = a_.row_stride;
+    tile.a_inner = a_.column_stride;
+    const float* packed_a = nullptr;
+    if (PacksA()) {
+      float* const to = scratch.Get(DivideUp(rows, height_) * height_ * a_.columns);
+      if (to == nullptr) return false;
+      for (int64_t at = 0; at < rows; at += height_) {
+        const int64_t count = std::min(height_, rows - at);
+        Pack(a_.Block(row + at, 0, count, a_.columns).Transposed(), height_, to + at * a_.columns);
+      }
+      packed_a = to;
+      tile.a_row = 1;
+      tile.a_inner = height_;
+    }
+    const int64_t width = tiles_.columns();
+    for (int64_t j = 0; j < columns; j += width) {
+      tile.columns = std::min(width, columns - j);
+      tile.b = packed_b != nullptr ? packed_b + j * a_.columns
+                                   : b_.data + (column + j) * b_.column_stride;
+      tile.b_inner = packed_b != nullptr ? width : b_.row_stride;
+      for (int64_t i = 0; i < rows; i += height_) {
+        tile.a =
+            packed_a != nullptr ? packed_a + i * a_.columns : a_.data + (row + i) * a_.row_stride;
+        RunTile(tile, c_.Block(row + i, column + j, std::min(height_, rows - i), tile.columns));
+      }
+    }
+    return true;
+  }
+
+  void RunTile(Tile& tile, const Output& c) const {
+    const int vectors = c.columns > tiles_.lanes ? 2 : 1;
+    const bool whole = c.columns == vectors * tiles_.lanes;
+    const TileFunction multiply = (whole ? tiles_.whole : tiles_.cut)[vectors - 1][c.rows - 1];
+    if (c.column_stride == 1) {
+      tile.c = c.data;
+      tile.c_row = c.row_stride;
+      multiply(tile);
+      return;
+    }
+    float sums[kMaxTileRows * kMaxTileColumns];
+    tile.c = sums;
+    tile.c_row = tiles_.columns();
+    for (int64_t i = 0; accumulate_ && i < c.rows; ++i) {
+      for (int64_t j = 0; j < c.columns; ++j) {
+        sums[i * tile.c_row + j] = c.data[i * c.row_stride + j * c.column_stride];
+      }
+    }
+    multiply(tile);
+    for (int64_t i = 0; i < c.rows; ++i) {
+      for (int64_t j = 0; j < c.columns; ++j) {
+        c.data[i * c.row_stride + j * c.column_stride] = sums[i * tile.c_row + j];
+      }
+    }
+  }
+
+  const TileSet& tiles_;
+  const Input a_;
+  const Input b_;
+  const Output c_;
+  const bool accumulate_;
+  int64_t height_;  // of the tiles
+};
+
+}  // namespace
+
+bool GemmF32(const TileSet& tiles, const Input& any_a, const Input& any_b, const Output& any_c,
              bool accumulate) {
-  float one = 1.0f;
-  float beta = accumulate ? 1.0f : 0.0f;
-  // Unlike the interface of Fortran, BLIS's own takes both strides of each matrix. It lacks the
-  // const, but only reads a and b.
-  bli_sgemm(BLIS_NO_TRANSPOSE, BLIS_NO_TRANSPOSE, c.rows, c.columns, a.columns, &one,
-            const_cast<float*>(a.data), a.row_stride, a.column_stride, const_cast<float*>(b.data),
-            b.row_stride, b.column_stride, &beta, c.data, c.row_stride, c.column_stride);
+  const Input a = WithUsableStrides(any_a);
+  const Input b = WithUsableStrides(any_b);
+  const Output c = WithUsableStrides(any_c);
+  // Vectors lie along the rows of c, that is, along those of b. Where these are short, and a's
+  // columns are in one piece, or c's, it is better the other way round. A product of two numbers
+  // is the same either way.
+  const bool few_columns = c.columns < tiles.lanes && c.columns < c.rows && a.column_stride != 1;
+  const bool has_columns_in_one_piece =
+      c.rows >= tiles.lanes && c.row_stride == 1 && c.column_stride != 1;
+  const bool turned = few_columns || has_columns_in_one_piece;
+  const Input left = turned ? b.Transposed() : a;
+  const Input right = turned ? a.Transposed() : b;
+  const Output out = turned ? c.Transposed() : c;
+  for (int64_t k = 0; k < left.columns; k += kGemmStretch) {
+    const int64_t count = std::min(kGemmStretch, left.columns - k);
+    Stretch stretch(tiles, left.Block(0, k, left.rows, count),
+                    right.Block(k, 0, count, right.columns), out, accumulate || k > 0);
+    if (!stretch.Run()) return false;
+  }
+  return true;
+}
+
+bool GemmF32(const Input& a, const Input& b, const Output& c, bool accumulate) {
+  return GemmF32(BestTiles(), a, b, c, accumulate);
 }
 
 }  // namespace pto::kernels

@@ -42,17 +42,19 @@ void SetZero(const Matrix<T>& matrix) {
   }
 }
 
-// Straight from memory to memory, some rows at a time to look for cancellation in between.
-void MultiplyInPlace(const pto_context* context, const Matrix<const float>& a,
+// Straight from memory to memory, some rows at a time to look for cancellation in between. Returns
+// false when there is no memory to work in.
+bool MultiplyInPlace(const pto_context* context, const Matrix<const float>& a,
                      const Matrix<const float>& b, const Matrix<float>& out) {
   // About ten milliseconds of multiplying; at least enough rows to be worth packing b again.
   constexpr int64_t kProducts = int64_t{1} << 29;
   const int64_t step = std::max<int64_t>(kProducts / (b.rows * b.columns), 256);
   for (int64_t row = 0; row < out.rows; row += step) {
-    if (Cancelled(context)) return;
+    if (Cancelled(context)) return true;
     const int64_t end = std::min(row + step, out.rows);
-    GemmF32(Rows(a, row, end), b, Rows(out, row, end), /*accumulate=*/false);
+    if (!GemmF32(Rows(a, row, end), b, Rows(out, row, end), /*accumulate=*/false)) return false;
   }
+  return true;
 }
 
 // For narrow types, which are summed in float: turns tiles of a and b into float, and tiles of
@@ -62,6 +64,7 @@ class TiledMultiply {
   static constexpr int64_t kRows = 256;
   static constexpr int64_t kColumns = 512;
   static constexpr int64_t kInner = 512;
+  static_assert(kInner % kGemmStretch == 0, "or the order of summation would be another one");
 
   // Returns false when there is no memory.
   bool Allocate(int64_t rows, int64_t columns, int64_t inner) {
@@ -74,24 +77,28 @@ class TiledMultiply {
     return a_ != nullptr && b_ != nullptr && out_ != nullptr;
   }
 
+  // The same.
   template <typename T>
-  void Run(const pto_context* context, const Matrix<const T>& a, const Matrix<const T>& b,
+  bool Run(const pto_context* context, const Matrix<const T>& a, const Matrix<const T>& b,
            const Matrix<T>& out) {
     for (int64_t row = 0; row < out.rows; row += kRows) {
       const int64_t rows = std::min(kRows, out.rows - row);
       for (int64_t column = 0; column < out.columns; column += kColumns) {
-        if (Cancelled(context)) return;
+        if (Cancelled(context)) return true;
         const int64_t columns = std::min(kColumns, out.columns - column);
         const Matrix<float> sums{out_.get(), rows, columns, columns, 1};
         for (int64_t k = 0; k < a.columns; k += kInner) {
           const int64_t inner = std::min(kInner, a.columns - k);
-          GemmF32(Load(a.Block(row, k, rows, inner), a_.get()),
-                  Load(b.Block(k, column, inner, columns), b_.get()), sums,
-                  /*accumulate=*/k > 0);
+          if (!GemmF32(Load(a.Block(row, k, rows, inner), a_.get()),
+                       Load(b.Block(k, column, inner, columns), b_.get()), sums,
+                       /*accumulate=*/k > 0)) {
+            return false;
+          }
         }
         Store(sums, out.Block(row, column, rows, columns));
       }
     }
+    return true;
   }
 
  private:
@@ -159,18 +166,16 @@ void MultiplyIntegers(const pto_context* context, const Matrix<const T>& a,
 template <typename T>
 int32_t MultiplyRows(const pto_context* context, const Matrix<const T>& a, const Matrix<const T>& b,
                      const Matrix<T>& out) {
+  bool has_memory = true;
   if constexpr (std::is_integral_v<T>) {
     MultiplyIntegers(context, a, b, out);
   } else if constexpr (std::is_same_v<T, float>) {
-    MultiplyInPlace(context, a, b, out);
+    has_memory = MultiplyInPlace(context, a, b, out);
   } else {
     TiledMultiply tiled;
-    if (!tiled.Allocate(out.rows, out.columns, a.columns)) {
-      return Fail(context, "matmul: no memory for tiles");
-    }
-    tiled.Run(context, a, b, out);
+    has_memory = tiled.Allocate(out.rows, out.columns, a.columns) && tiled.Run(context, a, b, out);
   }
-  return 0;
+  return has_memory ? 0 : Fail(context, "matmul: no memory for tiles");
 }
 
 int32_t Matmul(const pto_context* context) {
@@ -217,7 +222,8 @@ constexpr pto_kernel_info kKernels[] = {{
     .struct_size = sizeof(pto_kernel_info),
     .name = "matmul",
     .description = "out[M,N] = a[M,K] * b[K,N]; F16 and BF16 are summed in F32, integers wrap; "
-                   "blocks share the rows of out.",
+                   "floats are summed by rising k in stretches of 256 whose sums are then added, "
+                   "whatever the sizes and strides are; blocks share the rows of out.",
     .function = Matmul,
     .check = CheckMatmul,
     .default_core = PTO_AIC,

@@ -93,7 +93,7 @@ TEST(MatmulStridesTest, AnyStrides) {
   std::mt19937 random(5);
   const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % n); };
   for (int round = 0; round < 1000; ++round) {
-    // Now and then large enough for the BLAS to take another path.
+    // Now and then larger than a tile of the product.
     const int64_t most = round % 10 == 0 ? 60 : 6;
     const Size size{below(most) + 1, below(most) + 1, below(most) + 1};
     std::vector<float> memory_a(1200);
@@ -131,6 +131,81 @@ TEST(MatmulStridesTest, AnyStrides) {
         for (int64_t k = 0; k < size.k; ++k) sum += at(tensors[0], i, k) * at(tensors[1], k, j);
         ASSERT_EQ(at(tensors[2], i, j), sum) << round;  // small integers: exact
       }
+    }
+  }
+}
+
+// The bits of an element depend on its row of a and its column of b alone: not on where it is, on
+// the sizes, the strides or the blocks. So each must be what the product of that row and that
+// column gives by itself.
+TEST_P(MatmulTest, BitsDependOnRowAndColumnAlone) {
+  const uint32_t dtype = GetParam();
+  const pto_kernel_info& info = Builtin("matmul");
+  std::mt19937 random(7);
+  const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % n); };
+  for (int round = 0; round < 30; ++round) {
+    // Odd ones, and some that are larger than what the kernel packs or sums at a time.
+    const int64_t most = round % 3 == 0 ? 240 : 40;
+    const Size size{below(most) + 1, below(most) + 1, 1 + below(round % 2 == 0 ? 700 : 40)};
+    TestTensor a(dtype, {size.m, size.k});
+    TestTensor b(dtype, {size.k, size.n});
+    a.Randomise(static_cast<uint32_t>(2 * round));
+    b.Randomise(static_cast<uint32_t>(2 * round + 1));
+    TestTensor whole(dtype, {size.m, size.n});
+    ASSERT_EQ(RunKernel(info, {&a, &b, &whole}).code, 0);
+
+    // Some elements by themselves, the last row and column among them.
+    for (int sample = 0; sample < 12; ++sample) {
+      const int64_t i = sample % 3 == 0 ? size.m - 1 : below(size.m);
+      const int64_t j = sample % 2 == 0 ? size.n - 1 : below(size.n);
+      TestTensor row(dtype, {1, size.k});
+      TestTensor column(dtype, {size.k, 1});
+      TestTensor alone(dtype, {1, 1});
+      for (int64_t k = 0; k < size.k; ++k) {
+        row.SetBits(k, a.Bits(i * size.k + k));
+        column.SetBits(k, b.Bits(k * size.n + j));
+      }
+      ASSERT_EQ(RunKernel(info, {&row, &column, &alone}).code, 0);
+      ASSERT_EQ(alone.Bits(0), whole.Bits(i * size.n + j))
+          << "[" << i << "," << j << "] of [" << size.m << "," << size.k << "] * [" << size.k << ","
+          << size.n << "]";
+    }
+
+    // All of it with other strides and blocks.
+    for (Layout of_a : kAllLayouts) {
+      const Layout of_b = kAllLayouts[below(5)];
+      const Layout of_out = kAllLayouts[below(5)];
+      TestTensor other_a(dtype, {size.m, size.k}, of_a);
+      TestTensor other_b(dtype, {size.k, size.n}, of_b);
+      TestTensor out(dtype, {size.m, size.n}, of_out);
+      for (int64_t i = 0; i < a.size(); ++i) other_a.SetBits(i, a.Bits(i));
+      for (int64_t i = 0; i < b.size(); ++i) other_b.SetBits(i, b.Bits(i));
+      const auto blocks = static_cast<uint32_t>(1 + below(9));
+      ASSERT_EQ(RunKernel(info, {&other_a, &other_b, &out}, {}, blocks).code, 0);
+      for (int64_t i = 0; i < out.size(); ++i) {
+        ASSERT_EQ(out.Bits(i), whole.Bits(i))
+            << "element " << i << " of [" << size.m << "," << size.k << "] " << LayoutName(of_a)
+            << " * [" << size.k << "," << size.n << "] " << LayoutName(of_b) << " -> "
+            << LayoutName(of_out) << ", " << blocks << " blocks";
+      }
+    }
+
+    // A part of it.
+    const Size part{1 + below(size.m), 1 + below(size.n), size.k};
+    const int64_t first_row = below(size.m - part.m + 1);
+    const int64_t first_column = below(size.n - part.n + 1);
+    TestTensor some_a(dtype, {part.m, size.k});
+    TestTensor some_b(dtype, {size.k, part.n}, Layout::kPadded);
+    TestTensor some(dtype, {part.m, part.n});
+    for (int64_t i = 0; i < some_a.size(); ++i) some_a.SetBits(i, a.Bits(first_row * size.k + i));
+    for (int64_t i = 0; i < some_b.size(); ++i) {
+      some_b.SetBits(i, b.Bits(i / part.n * size.n + first_column + i % part.n));
+    }
+    ASSERT_EQ(RunKernel(info, {&some_a, &some_b, &some}).code, 0);
+    for (int64_t i = 0; i < some.size(); ++i) {
+      ASSERT_EQ(some.Bits(i),
+                whole.Bits((first_row + i / part.n) * size.n + first_column + i % part.n))
+          << "element " << i << " of a part";
     }
   }
 }

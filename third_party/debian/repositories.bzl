@@ -77,12 +77,6 @@ def debian_repositories():
         packages = ["libgtest-dev", "libgmock-dev"],
     )
     system_repository(
-        name = "blis",
-        build_file = "@pto//third_party/debian:blis.BUILD",
-        links = {"include/blis-serial": "/usr/include/x86_64-linux-gnu/blis-serial"},
-        packages = ["libblis-serial-dev"],
-    )
-    system_repository(
         name = "boost_context",
         build_file = "@pto//third_party/debian:boost_context.BUILD",
         links = {"include/boost/context": "/usr/include/boost/context"},
