@@ -17,6 +17,9 @@ namespace {
 constexpr pto_argument_info kArguments[] = {{"a", PTO_INPUT, kArithmeticTypes},
                                             {"b", PTO_INPUT, kArithmeticTypes},
                                             {"mismatches", PTO_OUTPUT, PTO_DTYPE_BIT(PTO_I64)}};
+// One block reads everything before it writes.
+constexpr pto_overlap_info kOverlaps[] = {
+    {}, {}, {.same = 0, .any = PTO_ARGUMENT_BIT(0) | PTO_ARGUMENT_BIT(1)}};
 constexpr pto_scalar_info kScalars[] = {{"tolerance", PTO_FLOAT}};
 
 // Two NaN match, and so do two equal infinities; nothing else matches either of them.
@@ -102,6 +105,7 @@ constexpr pto_kernel_info kKernels[] = {{
     .requires_sync_start = 0,
     .flags = 0,
     .control = PTO_CONTROL_NONE,
+    .overlaps = kOverlaps,
 }};
 
 }  // namespace

@@ -17,6 +17,9 @@ constexpr pto_argument_info kSignalAndToken[] = {{"signal", PTO_NO_DEPENDENCY, k
                                                  {"token", PTO_OUTPUT, PTO_DTYPE_ALL}};
 constexpr pto_argument_info kToFrom[] = {{"to", PTO_OUTPUT, PTO_DTYPE_ALL},
                                          {"from", PTO_INPUT, PTO_DTYPE_ALL}};
+// The token is never touched.
+constexpr pto_overlap_info kTokenOverlaps[] = {{}, {.same = 0, .any = PTO_ARGUMENT_BIT(1)}};
+constexpr pto_overlap_info kToFromOverlaps[] = {{.same = PTO_ARGUMENT_BIT(1), .any = 0}, {}};
 constexpr pto_scalar_info kNotifyScalars[] = {{"op", PTO_INTEGER}, {"value", PTO_INTEGER}};
 constexpr pto_scalar_info kWaitScalars[] = {
     {"compare", PTO_INTEGER}, {"value", PTO_INTEGER}, {"timeout", PTO_INTEGER}};
@@ -50,7 +53,8 @@ int32_t CheckCopyAsync(const pto_tensor* tensors, uint32_t tensor_count, char* m
 constexpr pto_kernel_info Control(const char* name, const char* description, pto_control control,
                                   pto_check_function check, const pto_argument_info* arguments,
                                   uint32_t argument_count, const pto_scalar_info* scalars,
-                                  uint32_t scalar_count) {
+                                  uint32_t scalar_count,
+                                  const pto_overlap_info* overlaps = nullptr) {
   return {
       .struct_size = sizeof(pto_kernel_info),
       .name = name,
@@ -65,6 +69,7 @@ constexpr pto_kernel_info Control(const char* name, const char* description, pto
       .requires_sync_start = 0,
       .flags = 0,
       .control = static_cast<uint32_t>(control),
+      .overlaps = overlaps,
   };
 }
 
@@ -81,9 +86,10 @@ constexpr pto_kernel_info kKernels[] = {
             std::size(kWaitScalars)),
     Control("wait_token", "Like wait; who reads token, which is left alone, comes after it.",
             PTO_CONTROL_WAIT, CheckWaitToken, kSignalAndToken, std::size(kSignalAndToken),
-            kWaitScalars, std::size(kWaitScalars)),
+            kWaitScalars, std::size(kWaitScalars), kTokenOverlaps),
     Control("copy_async", "Copies from to to, on whatever chips they are, without a core.",
-            PTO_CONTROL_COPY, CheckCopyAsync, kToFrom, std::size(kToFrom), nullptr, 0),
+            PTO_CONTROL_COPY, CheckCopyAsync, kToFrom, std::size(kToFrom), nullptr, 0,
+            kToFromOverlaps),
 };
 
 }  // namespace

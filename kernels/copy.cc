@@ -17,6 +17,7 @@ namespace {
 
 constexpr pto_argument_info kArguments[] = {{"in", PTO_INPUT, PTO_DTYPE_ALL},
                                             {"out", PTO_OUTPUT, PTO_DTYPE_ALL}};
+constexpr pto_overlap_info kOverlaps[] = {{}, {.same = PTO_ARGUMENT_BIT(0), .any = 0}};
 
 // T is any type of the element's size: bits are moved, nothing is calculated.
 template <typename T>
@@ -33,7 +34,7 @@ int32_t CopyElements(const pto_context* context) {
              if (strides[0] == 1 && strides[1] == 1 && streamed) {
                comm::LongCopy(to, from, bytes, /*stream=*/true);
              } else if (strides[0] == 1 && strides[1] == 1) {
-               // Not memcpy: nobody forbids copying a tensor onto itself.
+               // Not memcpy: out may be in.
                std::memmove(to, from, bytes);
              } else {
                for (int64_t i = 0; i < count; ++i) to[i * strides[1]] = from[i * strides[0]];
@@ -77,6 +78,7 @@ constexpr pto_kernel_info kKernels[] = {{
     .requires_sync_start = 0,
     .flags = 0,
     .control = PTO_CONTROL_NONE,
+    .overlaps = kOverlaps,
 }};
 
 }  // namespace

@@ -21,6 +21,10 @@ constexpr pto_argument_info kScaleArguments[] = {{"in", PTO_INPUT, kArithmeticTy
                                                  {"out", PTO_OUTPUT, kArithmeticTypes}};
 constexpr pto_argument_info kAxpyArguments[] = {{"x", PTO_INPUT, kArithmeticTypes},
                                                 {"y", PTO_INOUT, kArithmeticTypes}};
+// An element of out depends on those in its place alone, so out may be any of the inputs.
+constexpr pto_overlap_info kBinaryOverlaps[] = {
+    {}, {}, {.same = PTO_ARGUMENT_BIT(0) | PTO_ARGUMENT_BIT(1), .any = 0}};
+constexpr pto_overlap_info kUnaryOverlaps[] = {{}, {.same = PTO_ARGUMENT_BIT(0), .any = 0}};
 constexpr pto_scalar_info kScaleScalars[] = {{"factor", PTO_FLOAT}};
 constexpr pto_scalar_info kAxpyScalars[] = {{"alpha", PTO_FLOAT}};
 
@@ -202,6 +206,7 @@ constexpr pto_kernel_info BinaryInfo(const char* name, const char* description,
       .requires_sync_start = 0,
       .flags = 0,
       .control = PTO_CONTROL_NONE,
+      .overlaps = kBinaryOverlaps,
   };
 }
 
@@ -226,6 +231,7 @@ constexpr pto_kernel_info kKernels[] = {
         .requires_sync_start = 0,
         .flags = 0,
         .control = PTO_CONTROL_NONE,
+        .overlaps = kUnaryOverlaps,
     },
     {
         .struct_size = sizeof(pto_kernel_info),
@@ -241,6 +247,7 @@ constexpr pto_kernel_info kKernels[] = {
         .requires_sync_start = 0,
         .flags = 0,
         .control = PTO_CONTROL_NONE,
+        .overlaps = kUnaryOverlaps,
     },
 };
 

@@ -255,6 +255,29 @@ typedef struct pto_argument_info {
   uint32_t dtypes; /* PTO_DTYPE_BIT of what is accepted */
 } pto_argument_info;
 
+/* A set of arguments: PTO_ARGUMENT_BIT(0) | … */
+#define PTO_ARGUMENT_BIT(index) (1u << (index))
+
+/*
+ * Which memory an argument that the kernel writes may share with other arguments of the same task.
+ * A task whose arguments overlap in any other way is refused. So is one that writes a view whose
+ * own elements overlap, since blocks would write the same memory. Arguments that are only read may
+ * overlap each other, and PTO_NO_DEPENDENCY ones are not looked at.
+ */
+typedef struct pto_overlap_info {
+  /*
+   * Arguments that may be the very same view: the same first element, element type, shape and
+   * strides. The kernel reads what it needs of an element before it, or any block, writes there.
+   */
+  uint32_t same;
+  /*
+   * Arguments that it may overlap in any way; with its own bit, its elements may overlap each
+   * other. The kernel reads everything before it writes anything, or its plan refuses what it
+   * cannot do.
+   */
+  uint32_t any;
+} pto_overlap_info;
+
 typedef struct pto_scalar_info {
   const char* name;
   pto_scalar_type type;
@@ -295,6 +318,8 @@ typedef struct pto_kernel_info {
   uint32_t control;             /* pto_control; then there is no function */
   /* NULL: it has no phases. In C++ that is also what an initialiser means that leaves it out. */
   pto_plan_function plan PTO_OPTIONAL;
+  /* One for each argument, 0 for those that are only read. NULL: no argument may overlap. */
+  const pto_overlap_info* overlaps PTO_OPTIONAL;
 } pto_kernel_info;
 
 #ifdef __cplusplus

@@ -17,6 +17,8 @@ namespace {
 
 constexpr pto_argument_info kArguments[] = {{"in", PTO_INPUT, kArithmeticTypes},
                                             {"out", PTO_OUTPUT, kArithmeticTypes}};
+// One block reads everything before it writes.
+constexpr pto_overlap_info kOverlaps[] = {{}, {.same = 0, .any = PTO_ARGUMENT_BIT(0)}};
 
 // Sums in double, in a fixed order. Several sums side by side let the processor add without
 // waiting for the sum before.
@@ -121,6 +123,7 @@ constexpr pto_kernel_info kKernels[] = {{
     .requires_sync_start = 0,
     .flags = 0,
     .control = PTO_CONTROL_NONE,
+    .overlaps = kOverlaps,
 }};
 
 }  // namespace

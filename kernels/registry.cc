@@ -86,12 +86,41 @@ absl::Status CheckScalars(const pto_kernel_info& info) {
   return CheckNames("scalars", info.scalar_count, [&](uint32_t i) { return info.scalars[i].name; });
 }
 
+// Fields from here on were added later: a kernel that was built before does not have them.
+constexpr size_t kLeastInfoSize = offsetof(pto_kernel_info, overlaps);
+
+bool HasOverlaps(const pto_kernel_info& info) {
+  return info.struct_size >= sizeof(pto_kernel_info) && info.overlaps != nullptr;
+}
+
+absl::Status CheckOverlaps(const pto_kernel_info& info) {
+  if (!HasOverlaps(info)) return absl::OkStatus();
+  const uint64_t all = (uint64_t{1} << info.argument_count) - 1;
+  for (uint32_t i = 0; i < info.argument_count; ++i) {
+    const pto_overlap_info& overlap = info.overlaps[i];
+    if ((overlap.same | overlap.any) == 0) continue;
+    const std::string field = absl::StrCat("overlaps[", i, "]");
+    const pto_direction direction = info.arguments[i].direction;
+    if (direction != PTO_OUTPUT && direction != PTO_INOUT) {
+      return Malformed(field, absl::StrCat("'", info.arguments[i].name, "' is not written"));
+    }
+    if (((overlap.same | overlap.any) & ~all) != 0) {
+      return Malformed(
+          field, absl::StrCat("0x", absl::Hex(overlap.same | overlap.any), " is not a set of the ",
+                              info.argument_count, " arguments"));
+    }
+    if ((overlap.same & PTO_ARGUMENT_BIT(i)) != 0) {
+      return Malformed(absl::StrCat(field, ".same"), "an argument is always the same as itself");
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckInfo(const pto_kernel_info& info) {
   // First of all: what lies beyond the size must not be read.
-  if (info.struct_size < sizeof(pto_kernel_info)) {
-    return Malformed("struct_size",
-                     absl::StrCat(info.struct_size, " is less than ", sizeof(pto_kernel_info),
-                                  ", the size of ABI ", PTO_KERNEL_ABI_VERSION));
+  if (info.struct_size < kLeastInfoSize) {
+    return Malformed("struct_size", absl::StrCat(info.struct_size, " is less than ", kLeastInfoSize,
+                                                 ", the size of ABI ", PTO_KERNEL_ABI_VERSION));
   }
   PTO_RETURN_IF_ERROR(CheckName("name", info.name));
   if (info.description == nullptr) return Malformed("description", "is missing");
@@ -117,10 +146,15 @@ absl::Status CheckInfo(const pto_kernel_info& info) {
                      absl::StrCat(info.requires_sync_start, " is neither 0 nor 1"));
   }
   PTO_RETURN_IF_ERROR(CheckArguments(info));
+  PTO_RETURN_IF_ERROR(CheckOverlaps(info));
   return CheckScalars(info);
 }
 
 }  // namespace
+
+pto_overlap_info OverlapOf(const pto_kernel_info& info, uint32_t argument) {
+  return HasOverlaps(info) ? info.overlaps[argument] : pto_overlap_info{0, 0};
+}
 
 absl::Status KernelRegistry::Add(const pto_kernel_info& info) {
   PTO_RETURN_IF_ERROR(CheckInfo(info));

@@ -11,6 +11,9 @@
 
 namespace pto {
 
+// What the kernel says of overlaps of an argument; nothing when it was built before it could.
+pto_overlap_info OverlapOf(const pto_kernel_info& info, uint32_t argument);
+
 // The kernels that tasks can name. Filled before it is shared, then read only; so it needs no
 // lock. Does not own the infos.
 class KernelRegistry {

@@ -96,7 +96,8 @@ TEST(KernelRegistryTest, RefusesMalformedNames) {
 
 TEST(KernelRegistryTest, RefusesMalformedInfos) {
   using Info = pto_kernel_info;
-  EXPECT_EQ(RefusedField([](Info& info) { info.struct_size = sizeof(Info) - 1; }), "struct_size");
+  EXPECT_EQ(RefusedField([](Info& info) { info.struct_size = offsetof(Info, overlaps) - 1; }),
+            "struct_size");
   EXPECT_EQ(RefusedField([](Info& info) { info.description = nullptr; }), "description");
   EXPECT_EQ(RefusedField([](Info& info) { info.function = nullptr; }), "function");
   EXPECT_EQ(RefusedField([](Info& info) { info.default_core = pto_core{}; }), "default_core");

@@ -29,6 +29,9 @@ constexpr pto_argument_info kScaleArguments[] = {{"in", PTO_INPUT, kFloats},
 constexpr pto_argument_info kSumArguments[] = {
     {"in", PTO_INPUT, kFloats}, {"index", PTO_INPUT, kIndices}, {"out", PTO_OUTPUT, kFloats}};
 
+// Row i of out comes of row i of in, whose elements are read before those of out are written.
+constexpr pto_overlap_info kScaleOverlaps[] = {{}, {}, {.same = PTO_ARGUMENT_BIT(0), .any = 0}};
+
 // Elements of a row that are worked on at a time.
 constexpr int64_t kTile = 256;
 
@@ -65,8 +68,7 @@ int32_t TakeRows(const pto_context* context) {
     const int64_t row = IndexAt(index, i * index.strides[0], in);
     if (row < 0) return WrongIndex(context, i * index.strides[0]);
     if (bytes == 0) continue;
-    // Nobody forbids that in and out overlap; what comes out then is the graph's affair.
-    std::memmove(
+    std::memcpy(
         static_cast<std::byte*>(out.data) + static_cast<size_t>(i * out.strides[0]) * element,
         static_cast<const std::byte*>(in.data) + static_cast<size_t>(row * in.strides[0]) * element,
         bytes);
@@ -187,7 +189,8 @@ int32_t CheckSum(const pto_tensor* tensors, uint32_t count, char* message, size_
 
 constexpr pto_kernel_info Kernel(const char* name, const char* description,
                                  pto_kernel_function function, pto_check_function check,
-                                 const pto_argument_info* arguments) {
+                                 const pto_argument_info* arguments,
+                                 const pto_overlap_info* overlaps) {
   return {
       .struct_size = sizeof(pto_kernel_info),
       .name = name,
@@ -202,15 +205,17 @@ constexpr pto_kernel_info Kernel(const char* name, const char* description,
       .requires_sync_start = 0,
       .flags = 0,
       .control = PTO_CONTROL_NONE,
+      .overlaps = overlaps,
   };
 }
 
 constexpr pto_kernel_info kKernels[] = {
-    Kernel("take_rows", "Row i of out is row index[i] of in.", TakeRows, CheckTake, kTakeArguments),
+    Kernel("take_rows", "Row i of out is row index[i] of in.", TakeRows, CheckTake, kTakeArguments,
+           nullptr),
     Kernel("scale_rows", "Row i of out is row i of in, times weight[i].", ScaleRows, CheckScale,
-           kScaleArguments),
+           kScaleArguments, kScaleOverlaps),
     Kernel("sum_rows", "Row i of out is the sum of rows index[i,0], index[i,1], … of in.", SumRows,
-           CheckSum, kSumArguments),
+           CheckSum, kSumArguments, nullptr),
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "daemon/journal/run_codec.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/graph/overlap_check.h"
 #include "runtime/graph/realias.h"
 #include "runtime/graph/task_input.h"
 
@@ -135,6 +136,11 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::StartRun(RunRequest request) 
     if (entry != nullptr) break;
     if (any != nullptr) return any;
     // Without the lock, as it can take as long as compiling the graph did.
+    PTO_RETURN_IF_ERROR(CheckOverlaps(*request.image, found.places));
+    if (!request.image->finds_dependencies()) {
+      found.image = request.image;
+      continue;
+    }
     PTO_ASSIGN_OR_RETURN(found.image,
                          Realias(*request.image, found.places, GraphTarget().max_dependencies));
   }

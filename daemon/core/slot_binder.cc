@@ -169,7 +169,7 @@ absl::StatusOr<std::shared_ptr<const BoundSlots>> BindSlots(const GraphImage& im
   }
   MergeAccesses(accesses.get());
   result->accesses = std::move(accesses);
-  if (image.finds_dependencies()) result->aliases = FindAliases(image, result->slots);
+  result->aliases = FindAliases(image, result->slots);
   return result;
 }
 

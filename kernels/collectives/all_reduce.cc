@@ -124,7 +124,7 @@ constexpr pto_kernel_info kKernels[] = {Collective(
     "Reduces the ins of all ranks to out of every rank, which may be in; op is 1 sum, 2 prod, "
     "3 max, 4 min; algorithm is 0 auto, 1 one_shot, 2 two_shot, 3 ring, 4 bidirectional_ring; "
     "with deterministic 1 always in the order of the ranks; F16 and BF16 are reduced as F32.",
-    AllReduce, PlanAllReduce, kArguments, kScalars)};
+    AllReduce, PlanAllReduce, kArguments, kScalars, kInAndOut)};
 
 int32_t PlanAllReduce(const pto_launch* launch, pto_plan* plan, char* message, size_t size) {
   const LaunchCheck check(kKernels[0], launch, message, size);

@@ -20,6 +20,12 @@ constexpr pto_argument_info kVariableArguments[] = {{"in", PTO_INPUT, kMovable},
                                                     {"send_counts", PTO_INPUT, kCounts},
                                                     {"out", PTO_OUTPUT, kMovable},
                                                     {"recv_counts", PTO_INPUT, kCounts}};
+// The plan looks where they are.
+constexpr pto_overlap_info kVariableOverlaps[] = {
+    {},
+    {},
+    {.same = 0, .any = PTO_ARGUMENT_BIT(0) | PTO_ARGUMENT_BIT(1) | PTO_ARGUMENT_BIT(3)},
+    {}};
 constexpr uint32_t kIn = 0;
 constexpr uint32_t kOut = 1;
 constexpr uint32_t kSendCounts = 1;
@@ -204,11 +210,11 @@ constexpr pto_kernel_info kKernels[] = {
     Collective("all_to_all",
                "Copies part j of rank i's in to part i of rank j's out, for all i and j; out may "
                "be in.",
-               AllToAll, PlanAllToAll, kArguments, {}),
+               AllToAll, PlanAllToAll, kArguments, {}, kInAndOut),
     Collective("all_to_all_v",
                "The same with parts of any size: each rank sends send_counts[j] elements to rank "
                "j and gets recv_counts[i] from rank i, packed one after the other.",
-               AllToAllV, PlanAllToAllV, kVariableArguments, {}),
+               AllToAllV, PlanAllToAllV, kVariableArguments, {}, kVariableOverlaps),
 };
 
 int32_t PlanAllToAll(const pto_launch* launch, pto_plan* plan, char* message, size_t size) {

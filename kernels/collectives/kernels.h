@@ -25,11 +25,15 @@ inline constexpr uint32_t kReducible = PTO_DTYPE_ALL & ~PTO_DTYPE_BIT(PTO_BOOL);
 // The numbers of all_reduce's algorithms.
 enum Algorithm : int64_t { kAuto = 0, kOneShot = 1, kTwoShot = 2, kRing = 3, kBidirectional = 4 };
 
-// A collective in the form of the registry.
+// Where in and out of a rank may be the same memory depends on the rank: the plans look at that.
+inline constexpr pto_overlap_info kInAndOut[] = {{}, {.same = 0, .any = PTO_ARGUMENT_BIT(0)}};
+
+// A collective in the form of the registry. `overlaps` has one for each argument.
 constexpr pto_kernel_info Collective(const char* name, const char* description,
                                      pto_kernel_function function, pto_plan_function plan,
                                      absl::Span<const pto_argument_info> arguments,
-                                     absl::Span<const pto_scalar_info> scalars) {
+                                     absl::Span<const pto_scalar_info> scalars,
+                                     const pto_overlap_info* overlaps) {
   return {
       .struct_size = sizeof(pto_kernel_info),
       .name = name,
@@ -45,6 +49,7 @@ constexpr pto_kernel_info Collective(const char* name, const char* description,
       .flags = 0,
       .control = PTO_CONTROL_NONE,
       .plan = plan,
+      .overlaps = overlaps,
   };
 }
 

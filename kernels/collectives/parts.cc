@@ -62,16 +62,16 @@ constexpr pto_kernel_info kKernels[] = {
     Collective("scatter",
                "Copies part r of rank root's in to out of rank r; root's own out may be its part "
                "of in; other ins are not read.",
-               Scatter, PlanScatter, kArguments, kRoot),
+               Scatter, PlanScatter, kArguments, kRoot, kInAndOut),
     Collective("gather",
                "Copies the ins of all ranks, one after the other, to out of rank root, whose own "
                "in may be its part of out; other outs are not used.",
-               Gather, PlanGather, kArguments, kRoot),
+               Gather, PlanGather, kArguments, kRoot, kInAndOut),
     Collective("send_recv",
                "Copies in of rank from to out of rank to; nothing else is read or written.",
-               SendRecv, PlanSendRecv, kArguments, kFromTo),
+               SendRecv, PlanSendRecv, kArguments, kFromTo, kInAndOut),
     Collective("barrier", "Ends when all its ranks have come to it; it moves nothing.", Barrier,
-               PlanBarrier, {}, {}),
+               PlanBarrier, {}, {}, nullptr),
 };
 
 int32_t PlanScatter(const pto_launch* launch, pto_plan* plan, char* message, size_t size) {

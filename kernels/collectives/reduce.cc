@@ -54,11 +54,11 @@ constexpr pto_kernel_info kKernels[] = {
     Collective("reduce",
                "Reduces the ins of all ranks, in their order, to out of rank root; op is 1 sum, "
                "2 prod, 3 max, 4 min; F16 and BF16 are reduced as F32; other outs are not used.",
-               Reduce, PlanReduce, kArguments, kOpAndRoot),
+               Reduce, PlanReduce, kArguments, kOpAndRoot, kInAndOut),
     Collective("reduce_scatter",
                "Reduces the ins of all ranks, in their order, and leaves each rank its part in "
                "out, which may be that part of in; op is 1 sum, 2 prod, 3 max, 4 min.",
-               ReduceScatter, PlanReduceScatter, kArguments, kOp),
+               ReduceScatter, PlanReduceScatter, kArguments, kOp, kInAndOut),
 };
 
 int32_t PlanReduce(const pto_launch* launch, pto_plan* plan, char* message, size_t size) {

@@ -50,11 +50,11 @@ int32_t PlanAllGather(const pto_launch* launch, pto_plan* plan, char* message, s
 
 constexpr pto_kernel_info kKernels[] = {
     Collective("broadcast", "Copies in of rank root to out of every rank; other ins are not read.",
-               Broadcast, PlanBroadcast, kArguments, kRoot),
+               Broadcast, PlanBroadcast, kArguments, kRoot, kInAndOut),
     Collective("all_gather",
                "Puts the ins of all ranks, one after the other, into out of every rank; in may be "
                "its own place in out.",
-               AllGather, PlanAllGather, kArguments, {}),
+               AllGather, PlanAllGather, kArguments, {}, kInAndOut),
 };
 
 int32_t PlanBroadcast(const pto_launch* launch, pto_plan* plan, char* message, size_t size) {

@@ -75,6 +75,8 @@ Parts SortedParts(const GraphImage& image, absl::Span<const SlotMemory> slots) {
     add(use.written, true);
     // A write stands for the reads inside of it.
     if (!use.written.Covers(use.read)) add(use.read, false);
+    // No dependency comes of these, but within a task they may overlap others all the same.
+    if (!use.written.Covers(use.unordered)) add(use.unordered, true);
   }
   std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) {
     if (a.memory != b.memory) return std::less<>()(a.memory, b.memory);

@@ -25,8 +25,9 @@ struct SlotPlace {
 };
 using SlotPlaces = std::vector<SlotPlace>;
 
-// The places of all slots when some of them overlap in a way that dependencies can come of, that
-// is, where the graph writes one of them. Else nothing: then the image has all dependencies.
+// The places of all slots when some of them overlap in a way that matters, that is, where the graph
+// writes one of them: dependencies can come of that, and tasks whose arguments overlap. Else
+// nothing: then all is as it was when the image was built.
 // Takes O(n log n) for n slots.
 SlotPlaces FindAliases(const GraphImage& image, absl::Span<const SlotMemory> slots);
 

@@ -20,6 +20,7 @@ absl::StatusOr<uint32_t> GraphBuilder::AddKernel(absl::string_view name) {
   kernels_.push_back({text_.Add(name), info->argument_count, info->scalar_count});
   launches_.emplace_back();
   tensors_.AddKernel(*info);
+  overlaps_.AddKernel(*info);
   return static_cast<uint32_t>(kernels_.size() - 1);
 }
 
@@ -72,6 +73,7 @@ absl::Status GraphBuilder::AddUnusual(const TaskInput& task, ImageTask& record) 
   record.first_scalar = scalars_.ref_count();
   PTO_RETURN_IF_ERROR(CheckLaunch(target_, kernel_infos_, task, record));
   PTO_RETURN_IF_ERROR(AddArgs(task));
+  PTO_RETURN_IF_ERROR(overlaps_.CheckTask(task, tensors_));
   PTO_RETURN_IF_ERROR(scalars_.AddTask(*kernel_infos_[task.kernel], task.scalars, text_));
   const bool phased = kernel_infos_[task.kernel]->plan != nullptr;
   if (phased) PTO_RETURN_IF_ERROR(CheckPlan(task, record));
@@ -197,8 +199,13 @@ absl::StatusOr<uint32_t> GraphBuilder::AddTask(const TaskInput& task) {
   ImageTask& record = image_.NextTask();
   if (!AddUsual(task, record)) {
     PTO_RETURN_IF_ERROR(AddUnusual(task, record));
-  } else if (!task.scalars.empty() || kernels_[task.kernel].scalar_count > 0) {
-    PTO_RETURN_IF_ERROR(scalars_.AddTask(*kernel_infos_[task.kernel], task.scalars, text_));
+  } else {
+    if (!overlaps_.IsApart(task.kernel, task.args, tensors_)) {
+      PTO_RETURN_IF_ERROR(overlaps_.CheckTask(task, tensors_));
+    }
+    if (!task.scalars.empty() || kernels_[task.kernel].scalar_count > 0) {
+      PTO_RETURN_IF_ERROR(scalars_.AddTask(*kernel_infos_[task.kernel], task.scalars, text_));
+    }
   }
   PTO_RETURN_IF_ERROR(AddDependencies(task, record));
   if (!task.name.empty()) {

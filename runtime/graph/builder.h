@@ -16,6 +16,7 @@
 #include "runtime/graph/detail_table.h"
 #include "runtime/graph/image.h"
 #include "runtime/graph/image_writer.h"
+#include "runtime/graph/overlap_check.h"
 #include "runtime/graph/scalar_table.h"
 #include "runtime/graph/task_input.h"
 #include "runtime/graph/tensor_table.h"
@@ -111,6 +112,7 @@ class GraphBuilder {
   TensorTable tensors_;
   ScalarTable scalars_;
   DetailTable details_;
+  OverlapCheck overlaps_;
   DependencyTable dependencies_;
   AccessMap accesses_;                // its regions are the tensors
   std::vector<uint32_t> footprints_;  // of the layouts

@@ -42,18 +42,24 @@ constexpr pto_scalar_info kWaitScalars[] = {
 constexpr pto_argument_info kCopyArguments[] = {{"to", PTO_OUTPUT, PTO_DTYPE_ALL},
                                                 {"from", PTO_INPUT, PTO_DTYPE_ALL}};
 
+// What does nothing can do it to whatever overlaps.
+constexpr pto_overlap_info kAxpyOverlaps[] = {{0, 7}, {}, {}};
+constexpr pto_overlap_info kOneOverlap[] = {{0, 1}};
+constexpr pto_overlap_info kTokenOverlaps[] = {{}, {0, 2}};
+constexpr pto_overlap_info kCopyOverlaps[] = {{2, 0}, {}};
+
 constexpr uint32_t kSize = sizeof(pto_kernel_info);
 constexpr pto_kernel_info kInfos[] = {
     {kSize, "nop", "Does nothing.", &DoNothing, nullptr, PTO_AIV, nullptr, 0, nullptr, 0, 0, 0, 0},
     {kSize, "axpy", "Like y + alpha x.", &DoNothing, &CheckSameShape, PTO_AIV, kAxpyArguments, 3,
-     kAxpyScalars, 1, 0, 0, 0},
+     kAxpyScalars, 1, 0, 0, 0, nullptr, kAxpyOverlaps},
     {kSize, "step", "Like data += rate * count.", &DoNothing, nullptr, PTO_MIX, kStepArguments, 1,
-     kStepScalars, 2, 0, 0, 0},
+     kStepScalars, 2, 0, 0, 0, nullptr, kOneOverlap},
     {kSize, "cube", "On a cube core.", &DoNothing, nullptr, PTO_AIC, kCubeArguments, 1, nullptr, 0,
-     0, 0, 0},
+     0, 0, 0, nullptr, kOneOverlap},
     {kSize, "gang", "All at once.", &DoNothing, nullptr, PTO_AIV, nullptr, 0, nullptr, 0, 1, 0, 0},
     {kSize, "twist", "Like step, with its scalars the other way round.", &DoNothing, nullptr,
-     PTO_AIV, kStepArguments, 1, kTwistScalars, 2, 0, 0, 0},
+     PTO_AIV, kStepArguments, 1, kTwistScalars, 2, 0, 0, 0, nullptr, kOneOverlap},
     {kSize, "waiter", "May wait.", &DoNothing, nullptr, PTO_AIV, nullptr, 0, nullptr, 0, 0,
      PTO_KERNEL_WAITS, 0},
     {kSize, "blocker", "May block.", &DoNothing, nullptr, PTO_AIV, nullptr, 0, nullptr, 0, 0,
@@ -65,9 +71,9 @@ constexpr pto_kernel_info kInfos[] = {
     {kSize, "wait", "Waits for a signal.", nullptr, nullptr, PTO_AIV, kSignalArguments, 1,
      kWaitScalars, 3, 0, 0, PTO_CONTROL_WAIT},
     {kSize, "wait_token", "Waits for a signal, and writes a token.", nullptr, nullptr, PTO_AIV,
-     kSignalArguments, 2, kWaitScalars, 3, 0, 0, PTO_CONTROL_WAIT},
+     kSignalArguments, 2, kWaitScalars, 3, 0, 0, PTO_CONTROL_WAIT, nullptr, kTokenOverlaps},
     {kSize, "copy_async", "Copies between any two chips.", nullptr, &CheckSameShape, PTO_AIV,
-     kCopyArguments, 2, nullptr, 0, 0, 0, PTO_CONTROL_COPY},
+     kCopyArguments, 2, nullptr, 0, 0, 0, PTO_CONTROL_COPY, nullptr, kCopyOverlaps},
 };
 
 }  // namespace

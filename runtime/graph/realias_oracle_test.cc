@@ -30,6 +30,8 @@ int32_t DoNothing(const pto_context*) { return 0; }
 const KernelRegistry& Kernels() {
   static const KernelRegistry* const kernels = [] {
     static pto_argument_info arguments[16][2];
+    // They do nothing, so whatever they write may overlap.
+    static pto_overlap_info overlaps[16][2];
     static std::string names[16];
     auto* registry = new KernelRegistry;
     for (int i = 0; i < 16; ++i) {
@@ -37,6 +39,11 @@ const KernelRegistry& Kernels() {
       const auto second = static_cast<pto_direction>(1 + i % 4);
       arguments[i][0] = {"a", first, PTO_DTYPE_ALL};
       arguments[i][1] = {"b", second, PTO_DTYPE_ALL};
+      for (int argument = 0; argument < 2; ++argument) {
+        const pto_direction direction = arguments[i][argument].direction;
+        const bool writes = direction == PTO_OUTPUT || direction == PTO_INOUT;
+        overlaps[i][argument] = {0, writes ? 3u : 0u};
+      }
       names[i] = "k" + std::to_string(first) + std::to_string(second);
       auto* info = new pto_kernel_info{sizeof(pto_kernel_info),
                                        names[i].c_str(),
@@ -50,7 +57,9 @@ const KernelRegistry& Kernels() {
                                        0,
                                        0,
                                        0,
-                                       0};
+                                       0,
+                                       nullptr,
+                                       overlaps[i]};
       EXPECT_TRUE(registry->Add(*info).ok());
     }
     return registry;

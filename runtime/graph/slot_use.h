@@ -30,6 +30,8 @@ struct ByteRange {
 struct SlotUse {
   ByteRange read;
   ByteRange written;
+  // What is read or written by arguments that make no dependency since their tasks say so.
+  ByteRange unordered;
 };
 
 }  // namespace pto

@@ -181,9 +181,14 @@ absl::Status TensorTable::AddArgs(uint32_t kernel, uint32_t chip, absl::Span<con
 void TensorTable::UseArgs(uint32_t kernel, absl::Span<const uint32_t> args,
                           uint32_t no_dependency_args) {
   for (size_t i = 0; i < args.size(); ++i) {
-    if ((no_dependency_args >> i & 1) != 0) continue;
+    const ImageTensor& tensor = tensors_[args[i]];
     // Their layouts are those that the kernel took last.
-    Use(tensors_[args[i]], args_of_kernels_[kernels_[kernel].first_arg + i]);
+    const Arg& arg = args_of_kernels_[kernels_[kernel].first_arg + i];
+    if ((no_dependency_args >> i & 1) == 0) {
+      Use(tensor, arg);
+    } else if (arg.used && arg.size.extent > 0) {
+      uses_[tensor.slot].unordered.Extend(BytesOf(tensor, arg));
+    }
   }
 }
 

@@ -36,8 +36,15 @@ class TensorTable {
   // What a kernel is shown of a tensor before it runs.
   pto_tensor Described(uint32_t tensor) const;
   // Where the tensor is in its slot.
-  int64_t FirstByte(uint32_t tensor) const {
-    return tensors_[tensor].offset * static_cast<int64_t>(sizes_[tensors_[tensor].layout].element);
+  int64_t FirstByte(uint32_t tensor) const { return FirstByte(tensors_[tensor]); }
+  int64_t FirstByte(const ImageTensor& tensor) const {
+    return tensor.offset * static_cast<int64_t>(sizes_[tensor.layout].element);
+  }
+  // From its first byte to behind its last, whatever is in between.
+  ByteRange Bytes(const ImageTensor& tensor) const {
+    const Size& size = sizes_[tensor.layout];
+    const uint64_t begin = static_cast<uint64_t>(tensor.offset) * size.element;
+    return {begin, begin + size.extent};
   }
 
   // Adds the arguments of a task if they are like those that its kernel took last: of the same
@@ -97,9 +104,12 @@ class TensorTable {
                      const TextTable& text);
   void Use(const ImageTensor& tensor, const Arg& arg) {
     if (!arg.used || arg.size.extent == 0) return;
-    const uint64_t begin = static_cast<uint64_t>(tensor.offset) * arg.size.element;
     SlotUse& use = uses_[tensor.slot];
-    (arg.writes ? use.written : use.read).Extend({begin, begin + arg.size.extent});
+    (arg.writes ? use.written : use.read).Extend(BytesOf(tensor, arg));
+  }
+  static ByteRange BytesOf(const ImageTensor& tensor, const Arg& arg) {
+    const uint64_t begin = static_cast<uint64_t>(tensor.offset) * arg.size.element;
+    return {begin, begin + arg.size.extent};
   }
 
   std::vector<Kernel> kernels_;

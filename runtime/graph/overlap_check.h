@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/optional.h"
+#include "absl/types/span.h"
+#include "kernels/pto_kernel.h"
+#include "runtime/graph/alias.h"
+#include "runtime/graph/footprint.h"
+#include "runtime/graph/image.h"
+#include "runtime/graph/layout.h"
+#include "runtime/graph/task_input.h"
+#include "runtime/graph/tensor_table.h"
+
+namespace pto {
+
+// Two arguments of a kernel, at least one of them written, that must not overlap.
+struct ArgumentPair {
+  uint32_t written = 0;
+  uint32_t other = 0;
+  bool may_be_same = false;  // the very same view is allowed
+};
+
+// All such pairs of a kernel.
+std::vector<ArgumentPair> FindArgumentPairs(const pto_kernel_info& kernel);
+
+// Whether two views are the same if their first elements are.
+bool IsSameView(const Layout& a, const Layout& b);
+
+// Whether two elements of a view lie in the same place. Exact where Overlaps(Footprint) is; says
+// yes where that gives up.
+bool HasOverlappingElements(const Layout& layout);
+
+// Refuses tasks whose arguments overlap in a way that their kernels do not support: see
+// pto_overlap_info. Part of a graph that is being built. Errors are ARGUMENTS_OVERLAP at
+// `args[i]`, the argument that is written.
+//
+// Most tasks have arguments in different slots, in different parts of one, or the same view twice:
+// IsApart finds that out by some comparisons. Only what is left is compared exactly.
+class OverlapCheck {
+ public:
+  // To be called for all kernels, in order.
+  void AddKernel(const pto_kernel_info& info);
+
+  // Whether it is certain that a task of this kernel alone, with tensors of layouts that CheckTask
+  // has seen in their places, is right.
+  bool IsApart(uint32_t kernel, absl::Span<const uint32_t> args, const TensorTable& tensors) const {
+    const Kernel& known = kernels_[kernel];
+    const ArgumentPair* pair = pairs_.data() + known.first_pair;
+    for (const ArgumentPair* const end = pair + known.pair_count; pair != end; ++pair) {
+      const ImageTensor& a = tensors.tensor(args[pair->written]);
+      const ImageTensor& b = tensors.tensor(args[pair->other]);
+      if (a.slot != b.slot) continue;
+      if (a.layout == b.layout && a.offset == b.offset && pair->may_be_same) continue;
+      if (tensors.Bytes(a).Overlaps(tensors.Bytes(b))) return false;
+    }
+    return true;
+  }
+
+  // Looks at the arguments of a task for all its kernels, on all its chips. Their number and
+  // types must have been checked.
+  absl::Status CheckTask(const TaskInput& task, const TensorTable& tensors);
+
+ private:
+  struct Kernel {
+    const pto_kernel_info* info = nullptr;
+    uint32_t first_pair = 0;
+    uint32_t pair_count = 0;
+  };
+  // What was found out of a layout.
+  struct KnownLayout {
+    absl::optional<Footprint> footprint;
+    absl::optional<bool> overlaps_itself;
+  };
+
+  absl::Status CheckArgs(uint32_t kernel, absl::Span<const uint32_t> args, const TaskInput& task,
+                         const TensorTable& tensors);
+  bool Overlap(const ImageTensor& a, const ImageTensor& b, const TensorTable& tensors);
+  bool OverlapsItself(const ImageTensor& tensor, const TensorTable& tensors);
+  KnownLayout& Known(uint32_t layout);
+
+  std::vector<Kernel> kernels_;
+  std::vector<ArgumentPair> pairs_;
+  std::vector<KnownLayout> layouts_;  // as far as they were needed
+};
+
+// The same for a launch whose slots overlap like `places`, which come from FindAliases: looks at
+// arguments in different slots. Errors are ARGUMENTS_OVERLAP at `buffers`.
+absl::Status CheckOverlaps(const GraphImage& image, const SlotPlaces& places);
+
+}  // namespace pto
