@@ -96,10 +96,11 @@ TEST(TablePrinterTest, Sessions) {
 TEST(TablePrinterTest, Kernels) {
   const auto kernel = Parse<v1::Kernel>(R"(name: "kernels/axpy" description: "y += alpha x"
       default_core: AIV arguments { name: "x" direction: INPUT }
-      arguments { name: "y" direction: INOUT } scalars { name: "alpha" type: FLOAT })");
+      arguments { name: "y" direction: INOUT same_as: ["x", "z"] }
+      scalars { name: "alpha" type: FLOAT })");
   EXPECT_EQ(Table([&](Printer& p) { p.Kernels({kernel}); }),
-            "KERNEL  CORE  ARGUMENTS               DESCRIPTION\n"
-            "axpy    AIV   (x in, y inout; alpha)  y += alpha x\n");
+            "KERNEL  CORE  ARGUMENTS                               DESCRIPTION\n"
+            "axpy    AIV   (x in, y inout (may be x or z); alpha)  y += alpha x\n");
 }
 
 TEST(TablePrinterTest, Domains) {

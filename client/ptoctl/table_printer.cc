@@ -44,11 +44,15 @@ std::string Direction(v1::Direction direction) {
   }
 }
 
-// `add(a in, b in, c out; alpha)`.
+// `(a in, b in, c out (may be a or b); alpha)`.
 std::string Signature(const v1::Kernel& kernel) {
   std::vector<std::string> arguments, scalars;
   for (const v1::Kernel::Argument& argument : kernel.arguments()) {
-    arguments.push_back(absl::StrCat(argument.name(), " ", Direction(argument.direction())));
+    std::string text = absl::StrCat(argument.name(), " ", Direction(argument.direction()));
+    if (!argument.same_as().empty()) {
+      absl::StrAppend(&text, " (may be ", absl::StrJoin(argument.same_as(), " or "), ")");
+    }
+    arguments.push_back(std::move(text));
   }
   for (const v1::Kernel::ScalarParameter& scalar : kernel.scalars()) {
     scalars.push_back(scalar.name());

@@ -8,6 +8,7 @@
 #include "daemon/graph/window_name.h"
 #include "daemon/services/request.h"
 #include "daemon/services/task_columns.h"
+#include "kernels/registry.h"
 #include "proto/status/status_proto.h"
 
 namespace pto {
@@ -134,6 +135,12 @@ void ToProto(const pto_kernel_info& info, v1::Kernel* proto) {
     v1::Kernel::Argument* out = proto->add_arguments();
     out->set_name(argument.name);
     out->set_direction(static_cast<v1::Direction>(argument.direction));
+    const pto_overlap_info overlap = OverlapOf(info, i);
+    for (uint32_t other = 0; other < info.argument_count; ++other) {
+      const char* const name = info.arguments[other].name;
+      if ((overlap.same >> other & 1) != 0) out->add_same_as(name);
+      if ((overlap.any >> other & 1) != 0) out->add_may_overlap(name);
+    }
     if (argument.dtypes == PTO_DTYPE_ALL) continue;
     for (int dtype = PTO_F32; dtype <= PTO_BOOL; ++dtype) {
       if ((argument.dtypes & PTO_DTYPE_BIT(dtype)) != 0) {

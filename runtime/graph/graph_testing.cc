@@ -46,7 +46,7 @@ constexpr pto_argument_info kCopyArguments[] = {{"to", PTO_OUTPUT, PTO_DTYPE_ALL
 constexpr pto_overlap_info kAxpyOverlaps[] = {{0, 7}, {}, {}};
 constexpr pto_overlap_info kOneOverlap[] = {{0, 1}};
 constexpr pto_overlap_info kTokenOverlaps[] = {{}, {0, 2}};
-constexpr pto_overlap_info kCopyOverlaps[] = {{2, 0}, {}};
+constexpr pto_overlap_info kCopyOverlaps[] = {{0, 3}, {}};
 
 constexpr uint32_t kSize = sizeof(pto_kernel_info);
 constexpr pto_kernel_info kInfos[] = {
