@@ -185,5 +185,47 @@ TEST_F(RunOrderTest, SlotsThatOverlapMakeDependencies) {
   EXPECT_EQ(image_for(0, 32)->edge_count(), 1u);
 }
 
+// A task that scales slot p to slot q.
+std::shared_ptr<const GraphImage> ScaleTo(bool find_dependencies) {
+  GraphTarget target;
+  target.kernels = &BuiltinKernels();
+  target.chip_clusters = {2, 2};
+  GraphBuilder builder(target, {.find_dependencies = find_dependencies});
+  TaskInput task;
+  task.kernel = builder.AddKernel("scale").value();
+  const uint32_t layout = builder.AddLayout(PTO_F32, {16}, {}).value();
+  const ScalarInput value;
+  task.scalars = absl::MakeConstSpan(&value, 1);
+  const uint32_t args[] = {builder.AddTensor(builder.AddSlot("p"), layout, 0).value(),
+                           builder.AddTensor(builder.AddSlot("q"), layout, 0).value()};
+  task.args = args;
+  builder.AddTask(task).value();
+  return builder.Build().value();
+}
+
+TEST_F(RunOrderTest, SlotsThatMakeArgumentsOverlapAreRefused) {
+  for (const bool find_dependencies : {true, false}) {
+    RunRequest request;
+    request.graph =
+        session_
+            ->AddGraph(find_dependencies ? "found" : "named", Digest{}, ScaleTo(find_dependencies))
+            .value();
+    request.image = request.graph->image;
+    const auto launch = [&](uint64_t p, uint64_t q) {
+      request.bindings = {{"p", "y", p}, {"q", "y", q}};
+      const absl::Status status = session_->StartRun(request).status();
+      RunAll();
+      return status;
+    };
+    EXPECT_THAT(launch(0, 64), IsOk());
+    EXPECT_THAT(launch(0, 4), HasReason(reason::kArgumentsOverlap));
+    // In place, twice: the second time it is known to be right.
+    EXPECT_THAT(launch(32, 32), IsOk());
+    EXPECT_THAT(launch(0, 0), IsOk());
+    EXPECT_THAT(launch(0, 4), HasReason(reason::kArgumentsOverlap));
+    EXPECT_EQ(GetErrorDetail(launch(60, 0))->field, "buffers");
+  }
+}
+
 }  // namespace
 }  // namespace pto

@@ -316,6 +316,19 @@ std::vector<BadRequest> BadTasks() {
        {WithTasks(add + "args: ['t', 't', 'v'] }")},
        reason::kArgumentInvalid,
        t + "args"},
+      {"arguments overlap",
+       kSubmit,
+       {InMain(R"(tensors { name: 't' buffer: 'a' dtype: F32 shape: 16 }
+                  tensors { name: 'u' buffer: 'a' dtype: F32 shape: 16 offset: 1 }
+                  tasks { kernel: 'copy' chip: 'chips/0' args: ['t', 'u'] })")},
+       reason::kArgumentsOverlap,
+       t + "args[1]"},
+      {"what is written overlaps itself",
+       kSubmit,
+       {InMain(R"(tensors { name: 't' buffer: 'a' dtype: F32 shape: [4, 4] strides: [1, 1] }
+                  tasks { kernel: 'fill' chip: 'chips/0' args: 't' scalars { f64: 1 } })")},
+       reason::kArgumentsOverlap,
+       t + "args[0]"},
       {"buffer on another chip",
        kSubmit,
        {WithTasks(add + "args: ['t', 't', 'f'] }")},
