@@ -212,8 +212,7 @@ void Daemon::BeginDrain(absl::string_view reason) {
 }
 
 void Daemon::CancelRuns() {
-  node_.engine().StopIf([](const Run&) { return true; }, RunState::kCancelled,
-                        Error(reason::kRunCancelled, "the daemon stops").With("by", "stop"));
+  node_.CancelRuns(Error(reason::kRunCancelled, "the daemon stops").With("by", "stop"));
 }
 
 void Daemon::Stop() {

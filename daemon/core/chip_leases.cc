@@ -1,10 +1,12 @@
 #include "daemon/core/chip_leases.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/graph/names.h"
 #include "runtime/base/error.h"
+#include "runtime/base/status_macros.h"
 
 namespace pto {
 namespace {
@@ -135,13 +137,43 @@ bool ChipLeases::AdvanceLocked(std::vector<Waiter>* tell) {
     // Those behind it wait until it has all.
     if (entry.chips.size() < entry.wanted) return false;
     for (const uint32_t chip : entry.chips) {
-      if (options_.busy(chip, entry.session)) return true;
+      if (UsedLocked(chip, entry.session)) return true;
     }
     entry.granted = true;
     for (auto& [id, waiter] : entry.waiters) tell->push_back(std::move(waiter));
     entry.waiters.clear();
   }
   return false;
+}
+
+bool ChipLeases::UsedLocked(uint32_t chip, const std::string& holder) const {
+  for (const Claimed& claim : claims_) {
+    if (claim.session == holder || claim.lease == holder) continue;
+    if (std::find(claim.chips.begin(), claim.chips.end(), chip) != claim.chips.end()) return true;
+  }
+  // After the claims: a claim is dropped when the engine has accepted its work.
+  return options_.busy(chip, holder);
+}
+
+absl::StatusOr<ChipLeases::Claim> ChipLeases::MakeClaim(absl::Span<const uint32_t> chips,
+                                                        absl::string_view session,
+                                                        absl::string_view lease) {
+  PTO_RETURN_IF_ERROR(CheckHealth(chips));
+  MutexLock lock(mutex_);
+  PTO_RETURN_IF_ERROR(CheckLocked(chips, session, lease));
+  claims_.push_back({{chips.begin(), chips.end()}, std::string(session), std::string(lease)});
+  return Claim(this, std::prev(claims_.end()));
+}
+
+void ChipLeases::DropClaim(std::list<Claimed>::iterator place) {
+  // Who waits for it looks again soon: see Advance.
+  MutexLock lock(mutex_);
+  claims_.erase(place);
+}
+
+size_t ChipLeases::claims() const {
+  MutexLock lock(mutex_);
+  return claims_.size();
 }
 
 const ChipLeases::Entry* ChipLeases::HolderLocked(uint32_t chip) const {
@@ -163,6 +195,11 @@ std::string ChipLeases::HolderOf(uint32_t chip) const {
 absl::Status ChipLeases::CheckAll(absl::Span<const uint32_t> chips, absl::string_view session,
                                   absl::string_view lease) const {
   MutexLock lock(mutex_);
+  return CheckLocked(chips, session, lease);
+}
+
+absl::Status ChipLeases::CheckLocked(absl::Span<const uint32_t> chips, absl::string_view session,
+                                     absl::string_view lease) const {
   for (const uint32_t chip : chips) {
     const Entry* const holder = HolderLocked(chip);
     if (holder == nullptr || holder->session == session || holder->session == lease) continue;

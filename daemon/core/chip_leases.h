@@ -23,8 +23,20 @@ namespace pto {
 // of those that wait takes chips that become free, one after the other, and runs of others are
 // kept off these from then on: so it gets them all, and then it is the next one's turn. Chips that
 // cannot be used are not given to anybody; who has one keeps it.
-// Thread-safe; `busy` is called under its lock.
+//
+// A lease is granted only when no other session has work on its chips. Work is a run that the
+// engine has accepted (`busy`), or a claim. Who starts work first makes it visible in one of these
+// two ways and then calls Check: either Check sees the lease, or the lease sees the work.
+//
+// Thread-safe; `busy` is called under its lock. Must outlive its claims.
 class ChipLeases {
+ private:
+  struct Claimed {
+    std::vector<uint32_t> chips;
+    std::string session;
+    std::string lease;
+  };
+
  public:
   struct Options {
     uint32_t chips = 0;
@@ -41,6 +53,32 @@ class ChipLeases {
     std::vector<uint32_t> chips;  // rising; of one that waits: those set aside for it
     bool granted = false;
     uint32_t position = 0;  // how many wait before it
+  };
+
+  // Work that a session may start later on some chips, and that the engine does not know yet. While
+  // it exists no lease of others on these chips is granted. Can be moved; one thread at a time.
+  class Claim {
+   public:
+    Claim() = default;
+    Claim(Claim&& other) noexcept
+        : owner_(std::exchange(other.owner_, nullptr)), place_(other.place_) {}
+    Claim& operator=(Claim&& other) noexcept {
+      Drop();
+      owner_ = std::exchange(other.owner_, nullptr);
+      place_ = other.place_;
+      return *this;
+    }
+    ~Claim() { Drop(); }
+    // The work is known to the engine, or will never start.
+    void Drop() {
+      if (owner_ != nullptr) std::exchange(owner_, nullptr)->DropClaim(place_);
+    }
+
+   private:
+    friend class ChipLeases;
+    Claim(ChipLeases* owner, std::list<Claimed>::iterator place) : owner_(owner), place_(place) {}
+    ChipLeases* owner_ = nullptr;
+    std::list<Claimed>::iterator place_;
   };
 
   // Called once, from any thread, when the lease is granted or its session has ended.
@@ -68,12 +106,20 @@ class ChipLeases {
   // used and there are no leases.
   absl::Status Check(absl::Span<const uint32_t> chips, absl::string_view session,
                      absl::string_view lease) const {
-    if (options_.health != nullptr) {
-      if (absl::Status usable = options_.health->Check(chips); !usable.ok()) return usable;
-    }
+    if (absl::Status usable = CheckHealth(chips); !usable.ok()) return usable;
     if (count_.load(std::memory_order_acquire) == 0) return absl::OkStatus();
     return CheckAll(chips, session, lease);
   }
+
+  // CHIP_UNAVAILABLE when one of the chips cannot be used, whoever has leased it.
+  absl::Status CheckHealth(absl::Span<const uint32_t> chips) const {
+    return options_.health == nullptr ? absl::OkStatus() : options_.health->Check(chips);
+  }
+
+  // Claims the chips for work that starts later. Errors: as Check.
+  absl::StatusOr<Claim> MakeClaim(absl::Span<const uint32_t> chips, absl::string_view session,
+                                  absl::string_view lease);
+  size_t claims() const;
 
   // The session that has the chip or is about to; empty when there is none.
   std::string HolderOf(uint32_t chip) const;
@@ -89,6 +135,12 @@ class ChipLeases {
 
   absl::Status CheckAll(absl::Span<const uint32_t> chips, absl::string_view session,
                         absl::string_view lease) const;
+  absl::Status CheckLocked(absl::Span<const uint32_t> chips, absl::string_view session,
+                           absl::string_view lease) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DropClaim(std::list<Claimed>::iterator place);
+  // Whether others than the holder, and those that may use its lease, have work on the chip.
+  bool UsedLocked(uint32_t chip, const std::string& holder) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   const Entry* HolderLocked(uint32_t chip) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Entry* FindLocked(absl::string_view session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Lease DescribeLocked(const Entry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -101,6 +153,7 @@ class ChipLeases {
   std::atomic<uint32_t> count_{0};  // of entries
   mutable Mutex mutex_;
   std::list<Entry> entries_ ABSL_GUARDED_BY(mutex_);  // in the order in which they asked
+  std::list<Claimed> claims_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_waiter_ ABSL_GUARDED_BY(mutex_) = 1;
   bool looking_ ABSL_GUARDED_BY(mutex_) = false;  // a timer is set
 };

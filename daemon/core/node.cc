@@ -5,10 +5,8 @@
 #include <thread>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "daemon/graph/names.h"
 #include "runtime/base/error.h"
 #include "runtime/base/failpoint.h"
 #include "runtime/base/log.h"
@@ -76,7 +74,7 @@ Node::Node(Options options)
   leases.timers = &timers_;
   leases.clock = options_.clock;
   leases.busy = [this](uint32_t chip, const std::string& holder) {
-    return UsedByOthers(chip, holder);
+    return sessions_->UsedByOthers(chip, holder);
   };
   leases.health = health_.get();
   leases_ = std::make_unique<ChipLeases>(std::move(leases));
@@ -106,17 +104,6 @@ bool Node::UsesChip(const Run& run, uint32_t chip) {
   return std::binary_search(chips.begin(), chips.end(), chip);
 }
 
-bool Node::UsedByOthers(uint32_t chip, const std::string& holder) const {
-  absl::flat_hash_set<std::string> own = {names::Session(holder)};
-  for (const std::shared_ptr<Session>& session : sessions_->List("", size_t(-1))) {
-    if (session->options().lease == holder) own.insert(session->name());
-  }
-  return engine_->CountIf([&](const Run& run) {
-    return UsesChip(run, chip) &&
-           (run.account() == nullptr || !own.contains(run.account()->name()));
-  }) > 0;
-}
-
 Node::Drain Node::BeginDrain(absl::string_view reason, absl::Duration grace) {
   if (grace == absl::ZeroDuration()) grace = options_.drain_grace;
   std::vector<std::function<void()>> callbacks;
@@ -137,13 +124,20 @@ Node::Drain Node::BeginDrain(absl::string_view reason, absl::Duration grace) {
   for (const std::function<void()>& callback : callbacks) callback();
   if (earlier) {
     timers_.Schedule(options_.clock->NowNanos() + absl::ToInt64Nanoseconds(grace), [this] {
-      engine_->StopIf([](const Run&) { return true; }, RunState::kCancelled,
-                      Error(reason::kRunCancelled, "the daemon stops and its grace is over")
-                          .With("by", "drain"));
+      CancelRuns(Error(reason::kRunCancelled, "the daemon stops and its grace is over")
+                     .With("by", "drain"));
     });
   }
   drain.active_runs = engine_->active_runs();
   return drain;
+}
+
+void Node::CancelRuns(const absl::Status& error) {
+  engine_->StopAll(RunState::kCancelled, error);
+  // Of an open run the engine knows only the blocks that have begun.
+  for (const std::shared_ptr<Session>& session : sessions_->List("", size_t(-1))) {
+    session->StopRuns(RunState::kCancelled, error);
+  }
 }
 
 absl::Status Node::CheckAccepting() const {

@@ -87,6 +87,8 @@ class Node {
   // configured one). A later call can only make the time shorter.
   Drain BeginDrain(absl::string_view reason, absl::Duration grace);
   bool draining() const { return draining_.load(std::memory_order_acquire); }
+  // Cancels all runs, also those that are being started, and open ones that wait for their clients.
+  void CancelRuns(const absl::Status& error);
   // NODE_DRAINING while draining.
   absl::Status CheckAccepting() const;
   // Called once when the drain begins.
@@ -95,9 +97,6 @@ class Node {
   bool WaitIdle(absl::Duration timeout) { return engine_->WaitIdle(timeout); }
 
  private:
-  // Whether runs use the chip of sessions that have no part in the holder's lease.
-  bool UsedByOthers(uint32_t chip, const std::string& holder) const;
-
   const Options options_;
   const std::string boot_id_;
   const absl::Time start_time_;

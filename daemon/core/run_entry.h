@@ -67,6 +67,9 @@ class RunEntry : public RunTurn, public Stoppable, public std::enable_shared_fro
   // It has ended, and its tasks are not to be kept any longer. Returns what was.
   std::unique_ptr<KeptGraph> TakeKeptGraph();
 
+  // The session that it is a run of; nullptr when that is gone, or was one of a former boot.
+  std::shared_ptr<Session> session() const { return options_.session.lock(); }
+
   // Tells the session's event log what is new.
   virtual void Tell() = 0;
   // The same, and then that it does not go on, unless it has ended: nothing is told of a run after
@@ -82,7 +85,6 @@ class RunEntry : public RunTurn, public Stoppable, public std::enable_shared_fro
     set_shown_number(options_.number);
   }
 
-  std::shared_ptr<Session> session() const { return options_.session.lock(); }
   RunRecord& mutable_record() { return options_.record; }
   // The run has ended, and nobody knows it yet: there is room for the next one.
   void ReleaseRun();

@@ -74,6 +74,9 @@ class RunTurn {
   bool Leave();
 
   // ---- from any thread, without that lock
+  // Whether turns before it have not passed. After Enter and before Arrive; once it says no, Arrive
+  // returns true.
+  bool has_to_wait() const { return waits_.load(std::memory_order_acquire) > 1; }
   // The run can begin. Returns whether its turn has come: then the caller begins the run and
   // calls Begun. Else OnTurn is called when it comes.
   bool Arrive();

@@ -47,6 +47,12 @@ void Session::Touch() {
                    std::memory_order_release);
 }
 
+int64_t Session::expire_ns() const {
+  // In this order: who drops a hold extends the lease first.
+  if (held()) return options_.clock->NowNanos() + absl::ToInt64Nanoseconds(options_.ttl);
+  return expire_ns_.load(std::memory_order_acquire);
+}
+
 void Session::DropHold() {
   Touch();
   holds_.fetch_sub(1, std::memory_order_acq_rel);
@@ -55,7 +61,6 @@ void Session::DropHold() {
 void Session::End(absl::string_view why) {
   BufferMap buffers;
   absl::flat_hash_map<std::string, std::shared_ptr<RegisteredGraph>> graphs;
-  std::vector<std::shared_ptr<RunEntry>> runs;
   {
     MutexLock lock(mutex_);
     if (ended_.exchange(true, std::memory_order_acq_rel)) return;
@@ -63,7 +68,6 @@ void Session::End(absl::string_view why) {
     ForgetOwnSlots();
     buffers.swap(buffers_);
     graphs.swap(graphs_);
-    runs = runs_.Active();
   }
   for (const auto& [id, buffer] : buffers) buffer->removed.store(true, std::memory_order_release);
   domains_.Close();
@@ -71,7 +75,8 @@ void Session::End(absl::string_view why) {
       Error(reason::kRunCancelled, absl::StrCat("session ", name(), " ", why))
           .With("session", name())
           .With("by", "session end");
-  for (const std::shared_ptr<RunEntry>& entry : runs) entry->Stop(RunState::kCancelled, error);
+  // No run is added any more. One that has not been accepted yet can be stopped, too.
+  StopRuns(RunState::kCancelled, error);
   TellEnd();
 }
 

@@ -94,8 +94,8 @@ class Session : public std::enable_shared_from_this<Session> {
     // Who it belongs to, and what it may hold.
     std::string client;
     std::shared_ptr<SessionQuota> quota;
-    // Who has chips for itself; nullptr when nobody can.
-    const ChipLeases* leases = nullptr;
+    // Who has chips for itself; nullptr when nobody can. Outlives the session's runs.
+    ChipLeases* leases = nullptr;
     // Id of the session whose leased chips it may use; empty when there is none.
     std::string lease;
   };
@@ -123,8 +123,10 @@ class Session : public std::enable_shared_from_this<Session> {
   // ---- the lease
   // Extends it by its time to live from now.
   void Touch();
-  int64_t expire_ns() const { return expire_ns_.load(std::memory_order_acquire); }
-  // While something holds the session it does not expire.
+  // When it ends unless it is extended. While the session is held, as if that ended now.
+  int64_t expire_ns() const;
+  // While a call that names the session is open the session is held: it does not expire. The end of
+  // a hold extends the lease. See SessionHold.
   void AddHold() { holds_.fetch_add(1, std::memory_order_acq_rel); }
   void DropHold();
   bool held() const { return holds_.load(std::memory_order_acquire) > 0; }
@@ -184,6 +186,8 @@ class Session : public std::enable_shared_from_this<Session> {
   // Newest first, those older than number `before` (0: from the newest).
   std::vector<std::shared_ptr<RunEntry>> ListRuns(uint64_t before, size_t limit,
                                                   bool active_only) const;
+  // Stops all active runs.
+  void StopRuns(RunState as, const absl::Status& error);
   // Has all active runs tell the log what is new.
   void DrainRuns();
   bool has_active_runs() const { return active_runs_.load(std::memory_order_acquire) > 0; }
@@ -204,6 +208,22 @@ class Session : public std::enable_shared_from_this<Session> {
       const std::shared_ptr<Stoppable>& run);
   // The block has ended.
   void LeaveBlock(BlockTurn& turn);
+  // For a block that has to wait for its turn: leases of others wait for it from now on. Errors: as
+  // CheckChips.
+  absl::StatusOr<ChipLeases::Claim> ClaimChips(const GraphImage& image) const;
+
+  // CHIP_LEASED when the graph needs a chip that is another session's, CHIP_UNAVAILABLE when it is
+  // faulty. The last look is after the engine has accepted the run and before it begins: leases and
+  // faults that come later see the run.
+  absl::Status CheckChips(const GraphImage& image) const {
+    if (options_.leases == nullptr) return absl::OkStatus();
+    return options_.leases->Check(image.chips(), options_.id, options_.lease);
+  }
+  // The same for work that leases of others wait for.
+  absl::Status CheckHealth(const GraphImage& image) const {
+    if (options_.leases == nullptr) return absl::OkStatus();
+    return options_.leases->CheckHealth(image.chips());
+  }
 
  private:
   absl::Status CheckAlive() const;
@@ -215,15 +235,8 @@ class Session : public std::enable_shared_from_this<Session> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::shared_ptr<const BoundSlots>> FindSlots(const RunRequest& request) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // CHIP_LEASED when the graph needs a chip that is another session's, CHIP_UNAVAILABLE when it is
-  // faulty.
-  absl::Status CheckLeases(const GraphImage& image) const {
-    if (options_.leases == nullptr) return absl::OkStatus();
-    return options_.leases->Check(image.chips(), options_.id, options_.lease);
-  }
   // RUN_LIMIT when there is no room for one more.
   absl::Status CheckRunLimit() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status EndedError() const;
   // Writes the last event, once, when the session has ended and no run is left.
   void TellEnd();
   // Takes what those of the buffers need that are not there yet: BUFFER_LIMIT, QUOTA_MEMORY.

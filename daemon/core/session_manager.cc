@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/graph/names.h"
 #include "daemon/journal/journal.h"
@@ -30,7 +31,11 @@ absl::StatusOr<std::shared_ptr<Session>> SessionManager::Create(Request request)
     MutexLock lock(mutex_);
     auto it = sessions_.find(request.id);
     if (it != sessions_.end()) {
-      if (it->second->options().digest == request.digest) return it->second;
+      if (it->second->options().digest == request.digest) {
+        // Its client may have waited long for the first answer.
+        it->second->Touch();
+        return it->second;
+      }
       return Error(reason::kIdConflict,
                    absl::StrCat("session '", request.id, "' exists with other contents"))
           .At("session_id")
@@ -178,6 +183,18 @@ void SessionManager::EndAll(absl::string_view why) {
   }
 }
 
+bool SessionManager::UsedByOthers(uint32_t chip, const std::string& holder) const {
+  absl::flat_hash_set<std::string> own = {names::Session(holder)};
+  for (const std::shared_ptr<Session>& session : List("", size_t(-1))) {
+    if (session->options().lease == holder) own.insert(session->name());
+  }
+  return options_.engine->CountIf([&](const Run& run) {
+    const absl::Span<const uint32_t> chips = run.image().chips();
+    return std::binary_search(chips.begin(), chips.end(), chip) &&
+           (run.account() == nullptr || !own.contains(run.account()->name()));
+  }) > 0;
+}
+
 size_t SessionManager::size() const {
   MutexLock lock(mutex_);
   return sessions_.size();
@@ -191,7 +208,6 @@ void SessionManager::ScheduleExpiry(const std::shared_ptr<Session>& session) {
 
 void SessionManager::CheckExpiry(const std::shared_ptr<Session>& session) {
   if (session->ended()) return;
-  if (session->held()) session->Touch();
   if (session->expire_ns() > options_.clock->NowNanos()) {
     ScheduleExpiry(session);
     return;

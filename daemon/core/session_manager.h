@@ -78,6 +78,9 @@ class SessionManager {
   absl::StatusOr<std::shared_ptr<Session>> Delete(absl::string_view id, absl::string_view why);
   void EndAll(absl::string_view why);
 
+  // Whether runs use the chip of sessions other than the holder and those that may use its lease.
+  bool UsedByOthers(uint32_t chip, const std::string& holder) const;
+
   size_t size() const;
   // Since the daemon began: sessions that were created, and those whose lease ran out.
   uint64_t created() const { return created_.load(std::memory_order_relaxed); }

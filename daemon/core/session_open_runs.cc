@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/core/session.h"
 #include "runtime/base/error.h"
+#include "runtime/base/failpoint.h"
 #include "runtime/base/status_macros.h"
 
 namespace pto {
@@ -46,9 +47,8 @@ absl::StatusOr<std::shared_ptr<StreamedRun>> Session::StartOpenRun(RunTerms term
     active_runs_.fetch_add(1, std::memory_order_acq_rel);
     limited_runs_.fetch_add(1, std::memory_order_acq_rel);
   }
+  (void)PTO_FAILPOINT("run.accept");
   entry->Begin();
-  // The session may have ended between the registration of the run and its beginning.
-  if (ended()) entry->Stop(RunState::kCancelled, EndedError());
   return entry;
 }
 
@@ -57,7 +57,7 @@ absl::StatusOr<std::shared_ptr<const BoundSlots>> Session::EnterBlock(
     const std::shared_ptr<Stoppable>& run) {
   MutexLock lock(mutex_);
   PTO_RETURN_IF_ERROR(CheckAlive());
-  PTO_RETURN_IF_ERROR(CheckLeases(image));
+  PTO_RETURN_IF_ERROR(CheckChips(image));
   PTO_ASSIGN_OR_RETURN(std::shared_ptr<const BoundSlots> slots,
                        BindSlots(image, {}, buffers_, name(), &domains_));
   if (slots->domains != nullptr) {
@@ -70,6 +70,11 @@ absl::StatusOr<std::shared_ptr<const BoundSlots>> Session::EnterBlock(
   }
   RunTurn::Enter(turn, slots->accesses);
   return slots;
+}
+
+absl::StatusOr<ChipLeases::Claim> Session::ClaimChips(const GraphImage& image) const {
+  if (options_.leases == nullptr) return ChipLeases::Claim();
+  return options_.leases->MakeClaim(image.chips(), options_.id, options_.lease);
 }
 
 void Session::LeaveBlock(BlockTurn& turn) {

@@ -5,9 +5,11 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/core/domain_uses.h"
 #include "daemon/core/session.h"
+#include "daemon/core/session_hold.h"
 #include "daemon/journal/journal.h"
 #include "daemon/journal/run_codec.h"
 #include "runtime/base/error.h"
+#include "runtime/base/failpoint.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/graph/overlap_check.h"
 #include "runtime/graph/realias.h"
@@ -107,7 +109,7 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::AddRun(RunRequest& request, A
     *found = {slots->aliases, nullptr};
     return nullptr;
   }
-  PTO_RETURN_IF_ERROR(CheckLeases(*image));
+  PTO_RETURN_IF_ERROR(CheckChips(*image));
   RunEntry::Options options = DescribeRun(request);
   if (request.graph != nullptr) options.record.graph = request.graph->name;
   options.record.aliased = image != request.image;
@@ -135,7 +137,9 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::StartRun(RunRequest request) 
     PTO_ASSIGN_OR_RETURN(std::shared_ptr<RunEntry> any, AddRun(request, &found, &entry));
     if (entry != nullptr) break;
     if (any != nullptr) return any;
-    // Without the lock, as it can take as long as compiling the graph did.
+    // Without the lock, as it can take as long as compiling the graph did. The lease does not end
+    // meanwhile.
+    const SessionHold hold(shared_from_this());
     PTO_RETURN_IF_ERROR(CheckOverlaps(*request.image, found.places));
     if (!request.image->finds_dependencies()) {
       found.image = request.image;
@@ -151,7 +155,13 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::StartRun(RunRequest request) 
     const int64_t last = request.graph->last_run_ns.load(std::memory_order_relaxed);
     if (request.help && last != 0 && last <= kShortRunNs) help_ns = 2 * kShortRunNs;
   }
+  (void)PTO_FAILPOINT("run.accept");
   options_.engine->Accept(run);
+  // Leases, faults of chips and revocations that come from now on see the run and wait for it or
+  // stop it. Those that came since the run was added are seen here, before anything begins.
+  absl::Status usable = CheckChips(run->image());
+  if (usable.ok()) usable = entry->CheckDomains();
+  if (!usable.ok()) options_.engine->Stop(*run, RunState::kFailed, std::move(usable));
   // One that waits for others is begun by whoever ends the last of them.
   const bool has_turn = entry->Arrive();
   if (help_ns > 0 && has_turn) {
@@ -165,21 +175,7 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::StartRun(RunRequest request) 
     entry->Begun();
   }
   if (!request.holds_news || !entry->ended()) entry->ReleaseNews();
-  // The session may have ended between the registration of the run and its start.
-  if (ended()) options_.engine->Stop(*run, RunState::kCancelled, EndedError());
-  // The same for its domains.
-  if (const absl::Status revoked = entry->CheckDomains(); !revoked.ok()) {
-    options_.engine->Stop(*run, RunState::kFailed, revoked);
-  }
-  // A lease that was asked for meanwhile may not have seen the run.
-  if (const absl::Status leased = CheckLeases(run->image()); !leased.ok()) {
-    options_.engine->Stop(*run, RunState::kFailed, leased);
-  }
   return entry;
-}
-
-absl::Status Session::EndedError() const {
-  return Error(reason::kRunCancelled, absl::StrCat("session ", name(), " ended"));
 }
 
 RunEntry::Options Session::DescribeRun(RunTerms& terms) {
@@ -269,6 +265,15 @@ std::vector<std::shared_ptr<RunEntry>> Session::ListRuns(uint64_t before, size_t
   }
   if (options_.former != nullptr && !active_only) options_.former->List(before, limit, &runs);
   return runs;
+}
+
+void Session::StopRuns(RunState as, const absl::Status& error) {
+  std::vector<std::shared_ptr<RunEntry>> active;
+  {
+    MutexLock lock(mutex_);
+    active = runs_.Active();
+  }
+  for (const std::shared_ptr<RunEntry>& entry : active) entry->Stop(as, error);
 }
 
 void Session::DrainRuns() {

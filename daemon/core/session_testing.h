@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "daemon/core/chip_health.h"
+#include "daemon/core/chip_leases.h"
 #include "daemon/core/session.h"
 #include "daemon/core/session_manager.h"
 #include "kernels/builtin_kernels.h"
@@ -14,7 +17,8 @@
 
 namespace pto::testing {
 
-// Sessions on an engine that runs nothing by itself, at a time that stands still.
+// Sessions on an engine that runs nothing by itself, at a time that stands still. Chips can be
+// leased, and are faulty when the test says so.
 class SessionTest : public ::testing::Test {
  protected:
   SessionTest() {
@@ -35,6 +39,20 @@ class SessionTest : public ::testing::Test {
     engine.clock = &clock_;
     engine.timers = &timers_;
     engine_ = std::make_unique<Engine>(std::move(engine));
+    ChipHealth::Options health;
+    health.chips = 2;
+    health.clock = &clock_;
+    health.probe = [this](uint32_t chip) { return faulty_.count(chip) > 0 ? "a test" : ""; };
+    health_ = std::make_unique<ChipHealth>(std::move(health));
+    ChipLeases::Options leases;
+    leases.chips = 2;
+    leases.timers = &timers_;
+    leases.clock = &clock_;
+    leases.health = health_.get();
+    leases.busy = [this](uint32_t chip, const std::string& holder) {
+      return sessions_->UsedByOthers(chip, holder);
+    };
+    leases_ = std::make_unique<ChipLeases>(std::move(leases));
     SessionManager::Options manager;
     manager.limits = &limits_;
     manager.times.default_ttl = absl::Seconds(30);
@@ -42,6 +60,7 @@ class SessionTest : public ::testing::Test {
     manager.timers = &timers_;
     manager.background = &timers_;
     manager.clock = &clock_;
+    manager.leases = leases_.get();
     sessions_ = std::make_unique<SessionManager>(manager);
   }
 
@@ -98,7 +117,10 @@ class SessionTest : public ::testing::Test {
   ManualClock clock_;
   TimerQueue timers_{clock_};
   const std::shared_ptr<const GraphImage> image_ = FillGraph();
+  std::set<uint32_t> faulty_;
   std::unique_ptr<Engine> engine_;
+  std::unique_ptr<ChipHealth> health_;
+  std::unique_ptr<ChipLeases> leases_;
   std::unique_ptr<SessionManager> sessions_;
 };
 

@@ -44,8 +44,15 @@ void StreamedRun::SetDeadlines() {
                                     return;
                                   late->Stop(RunState::kFailed, error);
                                 });
-    MutexLock lock(block_mutex_);
-    deadlines_.push_back(id);
+    {
+      MutexLock lock(block_mutex_);
+      if (!stopped_) {
+        deadlines_.push_back(id);
+        return;
+      }
+    }
+    // Stopped before it began: its end does not know of this one.
+    parts_.timers->Cancel(id);
   };
   const std::string all = TimeText(parts_.timeout_ns);
   stop_at(parts_.timeout_ns, false,
@@ -79,30 +86,41 @@ absl::Status StreamedRun::Append(GraphSegment segment) {
   const std::shared_ptr<BlockTurn> turn = block.turn;
   PTO_ASSIGN_OR_RETURN(const std::shared_ptr<const BoundSlots> bound,
                        session->EnterBlock(*segment.image, turn, shared_from_this()));
+  // A block that has its turn is accepted by the engine at once, and checked then.
+  absl::Status refused;
+  ChipLeases::Claim claim;
+  if (turn->has_to_wait()) {
+    absl::StatusOr<ChipLeases::Claim> made = session->ClaimChips(*segment.image);
+    refused = made.status();
+    if (made.ok()) claim = *std::move(made);
+    block.claimed = made.ok();
+  }
+  block.image = segment.image;
   block.buffers = bound->buffers;
   block.domains = bound->domains;
   parts_.budget->Take(block.tasks);
   std::shared_ptr<const RunSlots> slots(bound, &bound->slots);
-  bool stopped = false;
+  bool taken = false;
   {
     MutexLock lock(block_mutex_);
     Hold(block.buffers);
     live_tasks_ += block.tasks;
     blocks_.emplace(first_task, std::move(block));
-    stopped = stopped_;
-    if (!stopped) {
+    taken = !stopped_ && refused.ok();
+    if (taken) {
       waiting_ = Waiting{std::move(segment), std::move(slots),
-                         parts_.run.clock->NowNanos() - run_->accepted_ns()};
+                         parts_.run.clock->NowNanos() - run_->accepted_ns(), std::move(claim)};
       busy_ = true;
     }
   }
-  if (stopped) EndBlock(first_task);
+  if (!taken) EndBlock(first_task);
+  // Also one that was not taken keeps its place until its turn has come.
   ShowTurn(turn.get());
   if (turn->Arrive()) {
     OnBlockTurn();
     turn->Begun();
   }
-  return absl::OkStatus();
+  return refused;
 }
 
 void StreamedRun::Hold(const std::vector<std::shared_ptr<SessionBuffer>>& buffers) {
@@ -130,6 +148,8 @@ void StreamedRun::OnBlockTurn() {
   // Before it can end, and the run with it.
   if (parts_.run.record_level == RecordLevel::kAll) KeepBlock(*next);
   if (!run_->Append(next->segment, std::move(next->slots))) EndBlock(first_task);
+  // Only now: the engine has accepted the block, so leases see it there.
+  next->claim.Drop();
   {
     // Only now: blocks begin one after the other.
     MutexLock lock(block_mutex_);
@@ -242,6 +262,23 @@ void StreamedRun::OnRecords(size_t waiting) {
     // A watcher comes for them when it likes.
     session->log().Nudge();
   }
+}
+
+absl::Status StreamedRun::CheckSegment(uint32_t first_task) {
+  std::shared_ptr<const GraphImage> image;
+  bool claimed = false;
+  {
+    MutexLock lock(block_mutex_);
+    const auto it = blocks_.find(first_task);
+    // It was stopped, and has ended.
+    if (it == blocks_.end()) return absl::OkStatus();
+    image = it->second.image;
+    claimed = it->second.claimed;
+  }
+  const std::shared_ptr<Session> session = this->session();
+  // Then the run is being stopped.
+  if (session == nullptr) return absl::OkStatus();
+  return claimed ? session->CheckHealth(*image) : session->CheckChips(*image);
 }
 
 void StreamedRun::OnSegmentBegins(uint32_t first_task) {

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/types/optional.h"
 #include "daemon/core/block_turn.h"
+#include "daemon/core/chip_leases.h"
 #include "daemon/core/domain_uses.h"
 #include "daemon/core/run_entry.h"
 #include "daemon/core/session_buffer.h"
@@ -23,8 +24,9 @@ namespace pto {
 
 // An open run: its tasks come in blocks while the first ones run already. Each block takes its
 // place among the session's runs when it comes. While one waits for its turn no other is taken,
-// so that blocks begin in their order. Append and Close are called by one thread at a time, and
-// only when there is room; the rest is thread-safe.
+// so that blocks begin in their order; leases of its chips wait for it, as for a queued run. Append
+// and Close are called by one thread at a time, and only when there is room; the rest is
+// thread-safe.
 class StreamedRun final : public RunEntry, public OpenRunObserver {
  public:
   struct Parts {
@@ -71,6 +73,7 @@ class StreamedRun final : public RunEntry, public OpenRunObserver {
   }
   void OnStarted() override;
   void OnRecords(size_t waiting) override;
+  absl::Status CheckSegment(uint32_t first_task) override;
   void OnSegmentBegins(uint32_t first_task) override;
   void OnSegmentEnded(uint32_t first_task, const Run& run) override;
   void OnFinished() override;
@@ -85,13 +88,17 @@ class StreamedRun final : public RunEntry, public OpenRunObserver {
     std::shared_ptr<BlockTurn> turn;
     std::vector<std::shared_ptr<SessionBuffer>> buffers;
     std::shared_ptr<const DomainUses> domains;  // nullptr when it uses none
+    std::shared_ptr<const GraphImage> image;
     uint64_t tasks = 0;
+    bool claimed = false;  // leases of others have waited for it
   };
   // A block whose turn has not come.
   struct Waiting {
     GraphSegment segment;
     std::shared_ptr<const RunSlots> slots;
     int64_t came_ns = 0;  // after the run's acceptance
+    // Of its chips, until the engine has accepted it.
+    ChipLeases::Claim claim;
   };
 
   void SetDeadlines();

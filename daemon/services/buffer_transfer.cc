@@ -4,9 +4,11 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/core/session_hold.h"
 #include "daemon/graph/names.h"
 #include "daemon/graph/window_name.h"
 #include "runtime/base/error.h"
@@ -15,9 +17,9 @@
 namespace pto {
 namespace {
 
-// A buffer with the session that owns it, which a transfer keeps alive.
+// A buffer with the session that owns it, which is held as long as the transfer takes.
 struct Target {
-  std::shared_ptr<Session> session;
+  SessionHold session;
   std::shared_ptr<SessionBuffer> buffer;
   std::string name;
 };
@@ -25,7 +27,8 @@ struct Target {
 absl::StatusOr<Target> FindTarget(Node& node, const std::string& name) {
   PTO_ASSIGN_OR_RETURN(const names::Child child, names::ParseAnyBuffer(name, "name"));
   Target target;
-  PTO_ASSIGN_OR_RETURN(target.session, node.sessions().Use(child.session));
+  PTO_ASSIGN_OR_RETURN(std::shared_ptr<Session> session, node.sessions().Use(child.session));
+  target.session = SessionHold(std::move(session));
   PTO_ASSIGN_OR_RETURN(target.buffer, target.session->FindBuffer(child.id));
   target.name = name;
   return target;
@@ -109,7 +112,6 @@ class WriteBuffer final
       std::memcpy(target_.buffer->memory->data() + request_.offset(), data.data(), data.size());
     }
     written_ += data.size();
-    target_.session->Touch();
     return absl::OkStatus();
   }
 
@@ -142,7 +144,6 @@ class ReadBuffer final : public rpc::ServerStreamReactor<v1::ReadBufferResponse>
       Finish(status);
       return;
     }
-    target_.session->Touch();
     SendNext();
   }
 

@@ -85,7 +85,7 @@ void EventStream::OnStart() {
     FinishLocked(status);
     return;
   }
-  session_->AddHold();
+  hold_ = SessionHold(session_);
   {
     MutexLock lock(mutex_);
     cursor_ = request_.after_sequence();
@@ -243,8 +243,9 @@ void EventStream::OnDone() {
   streams_.Remove(stop_id_);
   if (session_ != nullptr) {
     session_->log().RemoveWatcher(this);
-    session_->DropHold();
   }
+  // Not with the object, which may live on for a moment.
+  hold_.Drop();
   const std::shared_ptr<EventStream> last = std::move(self_);
 }
 

@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "daemon/core/node.h"
+#include "daemon/core/session_hold.h"
 #include "daemon/events/event_log.h"
 #include "daemon/rpc/stream.h"
 #include "daemon/services/stop_list.h"
@@ -54,6 +55,7 @@ class EventStream final : public rpc::ServerStreamReactor<v1::EventBatch>,
   const v1::WatchEventsRequest request_;
   std::shared_ptr<EventStream> self_;  // until OnDone
   std::shared_ptr<Session> session_;
+  SessionHold hold_;                       // until OnDone
   absl::flat_hash_set<std::string> runs_;  // their ids; empty means all
   int64_t linger_ns_ = 0;
   int64_t progress_ns_ = 0;

@@ -1,5 +1,6 @@
 #include "daemon/services/launch_stream.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "daemon/metrics/refusals.h"
@@ -74,11 +75,7 @@ void LaunchStream::LaunchOne() {
     return;
   }
   // A run of a former boot has none.
-  if (target_.graph != nullptr && held_ != target_.session) {
-    if (held_ != nullptr) held_->DropHold();
-    held_ = target_.session;
-    held_->AddHold();
-  }
+  if (target_.graph != nullptr) Hold(target_.session);
   if ((*entry)->ended()) {
     const RunStatus status = (*entry)->Status();
     Complete([&](v1::LaunchCompletion* completion) { ToProto(status, tag, completion); });
@@ -90,6 +87,17 @@ void LaunchStream::LaunchOne() {
   (*entry)->AddWaiter([stream = shared_from_this(), tag](const RunStatus& status) {
     stream->Complete([&](v1::LaunchCompletion* completion) { ToProto(status, tag, completion); });
   });
+}
+
+void LaunchStream::Hold(const std::shared_ptr<Session>& session) {
+  if (!holds_.empty() && holds_.back().session() == session) return;
+  // A stream rarely has more than one, and none that has ended is kept.
+  holds_.erase(std::remove_if(holds_.begin(), holds_.end(),
+                              [&](const SessionHold& hold) {
+                                return hold.session() == session || hold->ended();
+                              }),
+               holds_.end());
+  holds_.emplace_back(session);
 }
 
 template <typename Fill>
@@ -149,7 +157,7 @@ void LaunchStream::OnCancel() {
 
 void LaunchStream::OnDone() {
   streams_.Remove(stop_id_);
-  if (held_ != nullptr) held_->DropHold();
+  holds_.clear();
   const std::shared_ptr<LaunchStream> last = std::move(self_);
 }
 

@@ -3,8 +3,10 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <vector>
 
 #include "daemon/core/node.h"
+#include "daemon/core/session_hold.h"
 #include "daemon/rpc/rhythm.h"
 #include "daemon/rpc/server.h"
 #include "daemon/rpc/stream.h"
@@ -36,6 +38,8 @@ class LaunchStream final
       : node_(node), server_(server), streams_(streams) {}
 
   void LaunchOne();
+  // Holds the session until the stream ends.
+  void Hold(const std::shared_ptr<Session>& session);
   // Sends a completion that `fill` writes, or queues it behind others.
   template <typename Fill>
   void Complete(Fill fill);
@@ -50,7 +54,8 @@ class LaunchStream final
   StopList::Id stop_id_ = 0;
   v1::LaunchStreamRequest request_;  // only the reading side's
   LaunchTarget target_;              // of the last launch; only the reading side's
-  std::shared_ptr<Session> held_;    // whose lease the stream keeps
+  // The sessions of its launches, until OnDone; that of the last one is the last.
+  std::vector<SessionHold> holds_;
 
   Mutex mutex_;
   std::deque<v1::LaunchCompletion> completions_ ABSL_GUARDED_BY(mutex_);

@@ -9,24 +9,22 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "daemon/core/node.h"
+#include "daemon/core/session_hold.h"
 #include "daemon/graph/names.h"
 #include "daemon/rpc/unary.h"
 #include "pto/v1/session.grpc.pb.h"
 
 namespace pto {
 
-// A call that is answered with a lease of chips: when it is granted or its session has ended, or
-// when the time is up. Its session stays alive meanwhile. Owned by the lease's waiter and by a
-// timer; whoever comes first answers.
+// A call that is answered with a lease of chips: when it is granted or its session has ended, when
+// the time is up or when the client has gone. Its session is held until then. Owned by the lease's
+// waiter and by a timer; the first of them answers.
 class LeaseWait final : public std::enable_shared_from_this<LeaseWait> {
  public:
   using Call = rpc::UnaryCallPtr<v1::LeaseChipsRequest, v1::ChipLease>;
 
   LeaseWait(Node& node, Call call, std::shared_ptr<Session> session)
-      : node_(node), call_(std::move(call)), session_(std::move(session)) {
-    session_->AddHold();
-  }
-  ~LeaseWait() { session_->DropHold(); }
+      : node_(node), call_(std::move(call)), session_(session), hold_(std::move(session)) {}
 
   void Begin(absl::Duration wait) {
     const std::shared_ptr<LeaseWait> self = shared_from_this();
@@ -47,6 +45,8 @@ class LeaseWait final : public std::enable_shared_from_this<LeaseWait> {
   void GiveUp() {
     if (answered_.exchange(true, std::memory_order_seq_cst)) return;
     LetGo();
+    // Before the client knows: from then on it has the whole time to live.
+    hold_.Drop();
     const absl::StatusOr<ChipLeases::Lease> lease = node_.leases().Find(session_->id());
     if (lease.ok()) Fill(*lease, session_->name(), call_->response());
     call_->Finish(lease.status());
@@ -70,6 +70,7 @@ class LeaseWait final : public std::enable_shared_from_this<LeaseWait> {
   Node& node_;
   Call call_;
   const std::shared_ptr<Session> session_;
+  SessionHold hold_;  // until the answer
   std::atomic<TimerQueue::Id> timer_{0};
   std::atomic<uint64_t> waiter_{0};
   std::atomic<bool> answered_{false};

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/core/session_hold.h"
 #include "daemon/graph/digest.h"
 #include "daemon/graph/fields.h"
 #include "daemon/graph/names.h"
@@ -78,8 +79,11 @@ class PackedStream : public rpc::ClientStreamReactor<v1::PackedGraphPart, Respon
   const std::string& session_id() const { return decoder_.session(); }
   const v1::PackedHeader& header() const { return decoder_.header(); }
 
-  absl::StatusOr<std::shared_ptr<Session>> FindSession() const {
-    return node_.sessions().Use(decoder_.session());
+  // Holds it until the stream ends.
+  absl::StatusOr<std::shared_ptr<Session>> FindSession() {
+    absl::StatusOr<std::shared_ptr<Session>> session = node_.sessions().Use(decoder_.session());
+    if (session.ok()) hold_ = SessionHold(*session);
+    return session;
   }
 
  private:
@@ -93,6 +97,7 @@ class PackedStream : public rpc::ClientStreamReactor<v1::PackedGraphPart, Respon
   Node& node_;
   PackedDecoder decoder_;
   DigestBuilder digest_;
+  SessionHold hold_;
   v1::PackedGraphPart part_;
 };
 

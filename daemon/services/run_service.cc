@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "daemon/core/session_hold.h"
 #include "daemon/graph/digest.h"
 #include "daemon/graph/names.h"
 #include "daemon/graph/spec_decoder.h"
@@ -43,12 +44,11 @@ void RunService::Register(rpc::Server& server) {
                    [this](rpc::UnaryCallPtr<v1::SubmitRunRequest, v1::Run> call) {
                      SubmitRun(std::move(call));
                    });
-  // Not LongUnary: a launch is to cost as little as can be. One that waits keeps its place until
-  // the wait is over, even when its client has gone.
-  server.Unary(&Async::RequestLaunchGraph, &service_,
-               [this](rpc::UnaryCallPtr<v1::LaunchGraphRequest, v1::Run> call) {
-                 LaunchGraph(std::move(call));
-               });
+  // Also this one: it may wait, and must not hold its session when its client has gone.
+  server.LongUnary(&Async::RequestLaunchGraph, &service_,
+                   [this](rpc::UnaryCallPtr<v1::LaunchGraphRequest, v1::Run> call) {
+                     LaunchGraph(std::move(call));
+                   });
   server.LongUnary(
       &Async::RequestWaitRun, &service_,
       [this](rpc::UnaryCallPtr<v1::WaitRunRequest, v1::Run> call) { WaitRun(std::move(call)); });
@@ -94,6 +94,8 @@ absl::StatusOr<std::shared_ptr<RunEntry>> RunService::Submit(const v1::SubmitRun
   }
   if (!found.ok()) return FindFormerRun(node_, id, run.id, run.digest, found.status());
   const std::shared_ptr<Session>& session = *found;
+  // A large graph takes long to compile.
+  const SessionHold hold(session);
   if (!run.id.empty()) {
     // Before the graph is compiled: a repeated request costs nothing.
     PTO_ASSIGN_OR_RETURN(std::shared_ptr<RunEntry> before,
@@ -114,7 +116,7 @@ void RunService::SubmitRun(rpc::UnaryCallPtr<v1::SubmitRunRequest, v1::Run> call
   call->mutable_request().clear_wait();
   const absl::StatusOr<std::shared_ptr<RunEntry>> entry = Submit(call->request());
   if (!entry.ok()) return call->Finish(entry.status());
-  AnswerWithRun(node_, std::move(call), *entry, *wait, true);
+  AnswerWithRun(node_, std::move(call), *entry, *wait);
 }
 
 void RunService::LaunchGraph(rpc::UnaryCallPtr<v1::LaunchGraphRequest, v1::Run> call) {
@@ -126,7 +128,7 @@ void RunService::LaunchGraph(rpc::UnaryCallPtr<v1::LaunchGraphRequest, v1::Run> 
   const absl::StatusOr<std::shared_ptr<RunEntry>> entry =
       Launch(node_, call->request(), false, &target);
   if (!entry.ok()) return call->Finish(entry.status());
-  AnswerWithRun(node_, std::move(call), *entry, *wait, false);
+  AnswerWithRun(node_, std::move(call), *entry, *wait);
   if ((*entry)->ended()) AwaitNext(node_, *server_, launches_);
 }
 
@@ -135,6 +137,7 @@ absl::Status RunService::RegisterGraph(const v1::RegisterGraphRequest& request,
   PTO_ASSIGN_OR_RETURN(const std::string id, names::ParseSession(request.parent(), "parent"));
   PTO_RETURN_IF_ERROR(names::CheckId(request.graph_id(), "graph_id"));
   PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(id));
+  const SessionHold hold(session);
   const Digest digest = DigestOf(request);
   PTO_ASSIGN_OR_RETURN(std::shared_ptr<RegisteredGraph> graph,
                        session->FindForRegister(request.graph_id(), digest));
@@ -257,7 +260,7 @@ void RunService::WaitRun(rpc::UnaryCallPtr<v1::WaitRunRequest, v1::Run> call) {
   if (*wait == absl::ZeroDuration()) wait = kDefaultWait;
   const absl::StatusOr<std::shared_ptr<RunEntry>> entry = FindRun(call->request().name());
   if (!entry.ok()) return call->Finish(entry.status());
-  AnswerWithRun(node_, std::move(call), *entry, *wait, true);
+  AnswerWithRun(node_, std::move(call), *entry, *wait);
 }
 
 absl::Status RunService::CancelRun(const v1::CancelRunRequest& request, v1::Run* response) {

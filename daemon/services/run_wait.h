@@ -10,31 +10,34 @@
 #include "absl/time/time.h"
 #include "daemon/core/node.h"
 #include "daemon/core/run_entry.h"
+#include "daemon/core/session_hold.h"
 #include "daemon/rpc/unary.h"
 #include "daemon/services/convert.h"
 #include "pto/v1/run.grpc.pb.h"
 
 namespace pto {
 
-// A call that is answered with a run: when the run has ended, or when the time is up, whichever
-// is first. Owned by the run's waiter and by a timer; whoever comes first answers.
+// A call that is answered with a run: when the run has ended, when the time is up or when the
+// client has gone, whichever is first. The run's session is held until then. Owned by the run's
+// waiter and by a timer; the first of them answers.
 template <typename Request>
 class RunWait final : public std::enable_shared_from_this<RunWait<Request>> {
  public:
   using Call = rpc::UnaryCallPtr<Request, v1::Run>;
 
   RunWait(TimerQueue& timers, Call call, std::shared_ptr<RunEntry> entry)
-      : timers_(timers), call_(std::move(call)), entry_(std::move(entry)) {}
+      : timers_(timers),
+        call_(std::move(call)),
+        entry_(std::move(entry)),
+        hold_(entry_->session()) {}
 
-  // Starts the wait. With `notices_cancel` (calls made by LongUnary) it ends with the client.
-  void Begin(int64_t until_ns, bool notices_cancel) {
+  // Starts the wait.
+  void Begin(int64_t until_ns) {
     // Copied, so that this object lives until the end of this function.
     const std::shared_ptr<RunWait> self = this->shared_from_this();
-    if (notices_cancel) {
-      call_->OnCancelled([weak = this->weak_from_this()] {
-        if (const std::shared_ptr<RunWait> wait = weak.lock()) wait->GiveUp();
-      });
-    }
+    call_->OnCancelled([weak = this->weak_from_this()] {
+      if (const std::shared_ptr<RunWait> wait = weak.lock()) wait->GiveUp();
+    });
     timer_.store(timers_.Schedule(until_ns, [self] { self->GiveUp(); }), std::memory_order_release);
     const uint64_t waiter = entry_->AddWaiter([self](const RunStatus& status) {
       self->timers_.Cancel(self->timer_.load(std::memory_order_acquire));
@@ -63,6 +66,8 @@ class RunWait final : public std::enable_shared_from_this<RunWait<Request>> {
 
   void Answer(const RunStatus& status) {
     if (answered_.exchange(true, std::memory_order_acq_rel)) return;
+    // Before the client knows: from then on it has the whole time to live.
+    hold_.Drop();
     ToProto(status, call_->response());
     call_->Finish(absl::OkStatus());
   }
@@ -70,26 +75,27 @@ class RunWait final : public std::enable_shared_from_this<RunWait<Request>> {
   TimerQueue& timers_;
   Call call_;
   const std::shared_ptr<RunEntry> entry_;
+  SessionHold hold_;  // until the answer
   std::atomic<TimerQueue::Id> timer_{0};
   std::atomic<uint64_t> waiter_{0};
   std::atomic<bool> gave_up_{false};
   std::atomic<bool> answered_{false};
 };
 
-// Answers `call` with the run when it has ended, at the latest after `wait`.
+// Answers `call`, which was made by LongUnary, with the run when it has ended, at the latest after
+// `wait`.
 template <typename Request>
 void AnswerWithRun(Node& node, rpc::UnaryCallPtr<Request, v1::Run> call,
-                   const std::shared_ptr<RunEntry>& entry, absl::Duration wait,
-                   bool notices_cancel) {
+                   const std::shared_ptr<RunEntry>& entry, absl::Duration wait) {
   if (wait == absl::ZeroDuration() || entry->ended()) {
     ToProto(entry->Status(), call->response());
     call->Finish(absl::OkStatus());
     return;
   }
-  // No longer than the client: where its going is not noticed, its deadline is.
+  // No longer than the client.
   wait = std::min(wait, absl::FromChrono(call->context().deadline()) - absl::Now());
   std::make_shared<RunWait<Request>>(node.timers(), std::move(call), entry)
-      ->Begin(node.clock().NowNanos() + absl::ToInt64Nanoseconds(wait), notices_cancel);
+      ->Begin(node.clock().NowNanos() + absl::ToInt64Nanoseconds(wait));
 }
 
 }  // namespace pto

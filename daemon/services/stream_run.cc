@@ -152,8 +152,7 @@ absl::Status StreamRun::TakeHeader(const v1::StreamRunHeader& header) {
   absl::StatusOr<std::shared_ptr<StreamedRun>> run = session->StartOpenRun(std::move(terms));
   if (!run.ok()) return PrefixField(run.status(), "header.");
   decoder_.emplace(node_.target(), std::move(options));
-  session_ = session;
-  session_->AddHold();
+  hold_ = SessionHold(session);
   {
     MutexLock lock(mutex_);
     run_ = *run;
@@ -298,7 +297,7 @@ void StreamRun::OnDone() {
     timer = wait_timer_;
   }
   if (timer != 0) node_.timers().Cancel(timer);
-  if (session_ != nullptr) session_->DropHold();
+  hold_.Drop();
   const std::shared_ptr<StreamRun> last = std::move(self_);
 }
 

@@ -8,6 +8,7 @@
 #include "absl/types/optional.h"
 #include "daemon/core/node.h"
 #include "daemon/core/session.h"
+#include "daemon/core/session_hold.h"
 #include "daemon/graph/open_decoder.h"
 #include "daemon/rpc/server.h"
 #include "daemon/rpc/stream.h"
@@ -64,7 +65,7 @@ class StreamRun final : public rpc::ClientStreamReactor<v1::StreamRunRequest, v1
   v1::StreamRunRequest request_;
   absl::optional<OpenDecoder> decoder_;
   absl::optional<absl::Duration> wait_;  // none: until the run has ended
-  std::shared_ptr<Session> session_;     // whose lease the stream keeps
+  SessionHold hold_;                     // from the header until OnDone
 
   Mutex mutex_;
   std::shared_ptr<StreamedRun> run_ ABSL_GUARDED_BY(mutex_);

@@ -68,10 +68,11 @@ std::shared_ptr<Run> Engine::PrepareLinked(RunSpec spec) const {
 }
 
 void Engine::Accept(const std::shared_ptr<Run>& run) {
-  AddActive(run);
+  // Before the run can end, as its end takes the timers back.
   if (timers_ != nullptr && (run->spec_.timeout_ns > 0 || run->spec_.queue_timeout_ns > 0)) {
     SetDeadlines(run);
   }
+  if (AddActive(run) && run->Hold()) Withdraw(*run);
 }
 
 void Engine::Begin(const std::shared_ptr<Run>& run, int64_t help_ns) {
@@ -82,18 +83,25 @@ void Engine::Begin(const std::shared_ptr<Run>& run, int64_t help_ns) {
   }
   if (run->links_ != nullptr) {
     BeginLinked(run);
-    return;
+  } else {
+    BeginAlone(*run, help_ns);
   }
+  // A stop at the same time may not have seen what was queued here. Executors would drop it, but
+  // they can be busy for long.
+  if (run->stopping() && run->Hold()) Withdraw(*run);
+}
+
+void Engine::BeginAlone(Run& run, int64_t help_ns) {
   // One helper at a time: more would leave too few threads for what they are there for.
   if (help_ns > 0 && !helping_.exchange(true, std::memory_order_acq_rel)) {
-    helper_->BeginWith(*run, clock_.NowNanos() + help_ns);
+    helper_->BeginWith(run, clock_.NowNanos() + help_ns);
     helping_.store(false, std::memory_order_release);
     // What is left, of this run or of one that waited for a core used here, is the executors'.
     scheduler_.parking().Wake(scheduler_.ready());
   } else {
-    Worker(*services_).BeginRoots(*run, false);
+    Worker(*services_).BeginRoots(run, false);
   }
-  scheduler_.Drop(*run);
+  scheduler_.Drop(run);
 }
 
 void Engine::SetDeadlines(const std::shared_ptr<Run>& run) {
@@ -128,17 +136,34 @@ void Engine::BeginLinked(const std::shared_ptr<Run>& run) {
 }
 
 void Engine::Stop(Run& run, RunState as, absl::Status error) {
+  if (!run.accepted_.load(std::memory_order_acquire) && StopEarly(run, as, error)) return;
   if (!run.Hold()) return;
-  {
-    MutexLock lock(run.mutex_);
-    if (!run.stop_.load(std::memory_order_relaxed)) {
-      // Why it was stopped is more than one error of many.
-      run.stop_error_ = run.errors_.AddListed(std::move(error));
-      run.stop_state_ = as;
-      run.stop_.store(true, std::memory_order_release);
-      run.state_.store(RunState::kCancelling, std::memory_order_release);
-    }
-  }
+  NoteStop(run, as, std::move(error));
+  // Begin queues tasks, changes this counter and then looks for a stop. Whichever changes it second
+  // sees what the other one did before.
+  run.outstanding_.fetch_add(0, std::memory_order_acq_rel);
+  Withdraw(run);
+}
+
+bool Engine::StopEarly(Run& run, RunState as, const absl::Status& error) {
+  // AddActive takes the same lock, and so sees the note.
+  MutexLock lock(mutex_);
+  if (run.accepted_.load(std::memory_order_relaxed)) return false;
+  NoteStop(run, as, error);
+  return true;
+}
+
+void Engine::NoteStop(Run& run, RunState as, absl::Status error) {
+  MutexLock lock(run.mutex_);
+  if (run.stop_.load(std::memory_order_relaxed)) return;
+  // Why it was stopped is more than one error of many.
+  run.stop_error_ = run.errors_.AddListed(std::move(error));
+  run.stop_state_ = as;
+  run.stop_.store(true, std::memory_order_release);
+  run.state_.store(RunState::kCancelling, std::memory_order_release);
+}
+
+void Engine::Withdraw(Run& run) {
   // Tasks in the queues are taken back here, however busy the executors are.
   Worker(*services_).Clear(run);
   // Cores that its blocks had been given are free.
@@ -163,6 +188,14 @@ std::vector<std::shared_ptr<Run>> Engine::ActiveIf(
 void Engine::StopIf(const std::function<bool(const Run&)>& select, RunState as,
                     const absl::Status& error) {
   for (const std::shared_ptr<Run>& run : ActiveIf(select)) Stop(*run, as, error);
+}
+
+void Engine::StopAll(RunState as, const absl::Status& error) {
+  {
+    MutexLock lock(mutex_);
+    if (!stop_all_.has_value()) stop_all_ = StopOrder{as, error};
+  }
+  StopIf([](const Run&) { return true; }, as, error);
 }
 
 uint64_t Engine::CountIf(const std::function<bool(const Run&)>& select) const {
@@ -218,8 +251,9 @@ void Engine::ExecutorLoop(uint32_t number) {
   }
 }
 
-void Engine::AddActive(const std::shared_ptr<Run>& run) {
+bool Engine::AddActive(const std::shared_ptr<Run>& run) {
   MutexLock lock(mutex_);
+  if (stop_all_.has_value()) NoteStop(*run, stop_all_->as, stop_all_->error);
   // Belongs to whoever sets `begun_`: the run cannot end before all is in place. From then on it
   // can be stopped, also by those who have not found it here: its end waits for this lock.
   if (run->links_ == nullptr) run->outstanding_.store(1, std::memory_order_release);
@@ -229,6 +263,8 @@ void Engine::AddActive(const std::shared_ptr<Run>& run) {
   if (first != nullptr) first->previous_ = run.get();
   active_.store(run.get(), std::memory_order_release);
   active_count_.fetch_add(1, std::memory_order_relaxed);
+  run->accepted_.store(true, std::memory_order_release);
+  return run->stopping();
 }
 
 std::shared_ptr<Run> Engine::RemoveActive(Run& run) {

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
@@ -63,8 +64,8 @@ class Engine {
   // says for which, before it is accepted.
   std::shared_ptr<Run> PrepareLinked(RunSpec spec) const;
 
-  // Takes a run on without beginning it: its deadlines count, and it can be stopped, which ends
-  // it at once. Somebody must call Begin sooner or later, also when it was stopped.
+  // Takes a run on without beginning it: its deadlines count, and a stop ends it at once, also one
+  // that came before this call. Somebody must call Begin sooner or later, also when it was stopped.
   void Accept(const std::shared_ptr<Run>& run);
   // Begins a run that was accepted, unless it was stopped. With `help_ns` > 0 the calling thread
   // works on the run itself, for about that long: a short run then ends before this returns, and
@@ -78,12 +79,17 @@ class Engine {
 
   // Stops a run: what has not started never does, kernels see their cancel flag. It ends as
   // `as` (kCancelled or kFailed) with `error`, unless it has ended: a kernel that returns after
-  // this may have given up early, so its task does not count as done.
+  // this may have given up early, so its task does not count as done. A run that has not been
+  // accepted yet ends when it is.
   void Stop(Run& run, RunState as, absl::Status error);
 
   // Stops the runs for which `select` is true.
   void StopIf(const std::function<bool(const Run&)>& select, RunState as,
               const absl::Status& error);
+
+  // Stops all runs, and each run that is accepted later: no stop is late for a run that is just
+  // being accepted. The state and error of the first call hold for later runs.
+  void StopAll(RunState as, const absl::Status& error);
 
   // How many of the runs that have not ended `select` is true for.
   uint64_t CountIf(const std::function<bool(const Run&)>& select) const;
@@ -131,7 +137,16 @@ class Engine {
   void SetDeadlines(const std::shared_ptr<Run>& run);
   void Finish(Run& run);
   void BeginLinked(const std::shared_ptr<Run>& run);
-  void AddActive(const std::shared_ptr<Run>& run);
+  void BeginAlone(Run& run, int64_t help_ns);
+  // Returns whether the run was stopped before.
+  bool AddActive(const std::shared_ptr<Run>& run);
+  // Stops a run that has not been accepted. Returns false when it has been.
+  bool StopEarly(Run& run, RunState as, const absl::Status& error);
+  // Notes that the run is stopped, and why. Only the first note counts.
+  static void NoteStop(Run& run, RunState as, absl::Status error);
+  // Takes back what a stopped run has queued, and ends the run if it has not begun. The run is
+  // held, and let go here.
+  void Withdraw(Run& run);
   // Returns what kept the run alive; or nullptr when Look may have the run, and keeps it.
   std::shared_ptr<Run> RemoveActive(Run& run);
   // Lets go of the runs that were kept for Look, unless it is at work.
@@ -173,6 +188,12 @@ class Engine {
   // Changed under the lock, read by Look without it.
   std::atomic<Run*> active_{nullptr};
   std::atomic<uint64_t> active_count_{0};
+  // What StopAll wants of runs that are accepted later.
+  struct StopOrder {
+    RunState as = RunState::kCancelled;
+    absl::Status error;
+  };
+  absl::optional<StopOrder> stop_all_ ABSL_GUARDED_BY(mutex_);
   // Look walks along the list of runs. Those that leave it meanwhile are kept, with what they own,
   // so that it never sees memory that is gone: see RemoveActive and Finish.
   std::atomic<bool> looking_{false};

@@ -96,6 +96,11 @@ bool OpenRun::Append(const GraphSegment& segment, std::shared_ptr<const RunSlots
     options_.engine->Stop(*run, as, std::move(error));
     return true;
   }
+  if (absl::Status usable = observer->CheckSegment(segment.first_task); !usable.ok()) {
+    // The end of the segment stops the rest of the run.
+    options_.engine->Stop(*run, RunState::kFailed, std::move(usable));
+    return true;
+  }
   // From here on a stop ends the segment by itself, and then it does not begin any more.
   observer->OnSegmentBegins(segment.first_task);
   options_.engine->Begin(run);

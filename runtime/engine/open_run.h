@@ -33,6 +33,9 @@ class OpenRunObserver {
   // `waiting` records wait to be taken: the first one, or one batch more. A hint; none is lost
   // without it.
   virtual void OnRecords(size_t waiting) = 0;
+  // The segment that begins with this task was accepted, so the engine shows it to all who ask, and
+  // nothing of it has begun. An error fails the run instead.
+  virtual absl::Status CheckSegment(uint32_t /*first_task*/) { return absl::OkStatus(); }
   // The segment that begins with this task begins next, unless it is stopped: then its end may be
   // told before this. Not for one that comes when the run has been stopped.
   virtual void OnSegmentBegins(uint32_t /*first_task*/) {}

@@ -204,6 +204,8 @@ class Run : public std::enable_shared_from_this<Run> {
   std::atomic<bool> stop_{false};
   // Set once, by its beginning or by the stop of a run that has not begun.
   std::atomic<bool> begun_{false};
+  // Set once, under the engine's lock: the run is in the engine's list, and can end.
+  std::atomic<bool> accepted_{false};
   // Of those in `outstanding_`: gangs that wait for their cores, and tasks of other runs that are
   // waited for.
   std::atomic<int64_t> gangs_waiting_{0};

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "daemon/core/session.h"
+#include "daemon/core/streamed_run.h"
+#include "kernels/builtin_kernels.h"
+#include "runtime/graph/open_graph.h"
+
+namespace pto::testing {
+
+// A buffer of 64 bytes, and the chip that it is on.
+struct Place {
+  std::string buffer;
+  uint32_t chip = 0;
+};
+
+// An open run of tasks that fill buffers, on two chips of two clusters. For one thread.
+class OpenFill {
+ public:
+  OpenFill(Session& session, const std::string& id, RunTerms terms = {}) {
+    terms.id = id;
+    run_ = session.StartOpenRun(std::move(terms)).value();
+    GraphTarget target;
+    target.kernels = &BuiltinKernels();
+    target.chip_clusters = {2, 2};
+    graph_ = std::make_unique<OpenGraph>(target);
+  }
+
+  // Appends one block with a task for each place.
+  absl::Status Add(const std::vector<Place>& places) {
+    const ScalarInput value;
+    const uint32_t layout = graph_->AddLayout(PTO_F32, {16}, {}).value();
+    for (const Place& place : places) {
+      const uint32_t tensor = graph_->AddTensor(graph_->AddSlot(place.buffer), layout, 0).value();
+      TaskInput task;
+      task.kernel = graph_->AddKernel("fill").value();
+      task.chip = place.chip;
+      task.args = absl::MakeConstSpan(&tensor, 1);
+      task.scalars = absl::MakeConstSpan(&value, 1);
+      graph_->AddTask(task).value();
+    }
+    return run_->Append(graph_->Cut().value());
+  }
+
+  StreamedRun& run() const { return *run_; }
+  const std::shared_ptr<StreamedRun>& shared_run() const { return run_; }
+  RunState state() const { return run_->Status().state; }
+
+ private:
+  std::shared_ptr<StreamedRun> run_;
+  std::unique_ptr<OpenGraph> graph_;
+};
+
+}  // namespace pto::testing
