@@ -23,9 +23,11 @@ struct Place {
 // An open run of tasks that fill buffers, on two chips of two clusters. For one thread.
 class OpenFill {
  public:
-  OpenFill(Session& session, const std::string& id, RunTerms terms = {}) {
-    terms.id = id;
-    run_ = session.StartOpenRun(std::move(terms)).value();
+  // Fails the program when the session does not take the run.
+  OpenFill(Session& session, const std::string& id, RunTerms terms = {})
+      : OpenFill(session.StartOpenRun(Named(id, std::move(terms))).value()) {}
+  // Of a run that has no block yet.
+  explicit OpenFill(std::shared_ptr<StreamedRun> run) : run_(std::move(run)) {
     GraphTarget target;
     target.kernels = &BuiltinKernels();
     target.chip_clusters = {2, 2};
@@ -34,7 +36,7 @@ class OpenFill {
 
   // Appends one block with a task for each place.
   absl::Status Add(const std::vector<Place>& places) {
-    const ScalarInput value;
+    const ScalarInput value;  // all blocks fill with zeros
     const uint32_t layout = graph_->AddLayout(PTO_F32, {16}, {}).value();
     for (const Place& place : places) {
       const uint32_t tensor = graph_->AddTensor(graph_->AddSlot(place.buffer), layout, 0).value();
@@ -53,6 +55,11 @@ class OpenFill {
   RunState state() const { return run_->Status().state; }
 
  private:
+  static RunTerms Named(const std::string& id, RunTerms terms) {
+    terms.id = id;
+    return terms;
+  }
+
   std::shared_ptr<StreamedRun> run_;
   std::unique_ptr<OpenGraph> graph_;
 };
