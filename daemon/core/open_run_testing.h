@@ -14,10 +14,11 @@
 
 namespace pto::testing {
 
-// A buffer of 64 bytes, and the chip that it is on.
+// A buffer, the chip that it is on, and how much of it a task fills.
 struct Place {
   std::string buffer;
   uint32_t chip = 0;
+  int64_t floats = 16;
 };
 
 // An open run of tasks that fill buffers, on two chips of two clusters. For one thread.
@@ -37,8 +38,9 @@ class OpenFill {
   // Appends one block with a task for each place.
   absl::Status Add(const std::vector<Place>& places) {
     const ScalarInput value;  // all blocks fill with zeros
-    const uint32_t layout = graph_->AddLayout(PTO_F32, {16}, {}).value();
     for (const Place& place : places) {
+      const std::vector<int64_t> shape = {place.floats};
+      const uint32_t layout = graph_->AddLayout(PTO_F32, shape, {}).value();
       const uint32_t tensor = graph_->AddTensor(graph_->AddSlot(place.buffer), layout, 0).value();
       TaskInput task;
       task.kernel = graph_->AddKernel("fill").value();
