@@ -5,6 +5,9 @@ namespace {
 
 constexpr uint8_t kAllChecks = Region::kReadChecks | Region::kWriteChecks;
 
+// A region that is read and comes across more regions that were only read becomes quiet.
+constexpr uint32_t kCrowd = 16;
+
 void Clear(Region& region, uint8_t flags) { region.flags &= static_cast<uint8_t>(~flags); }
 
 }  // namespace
@@ -17,14 +20,21 @@ uint32_t AccessMap::AddFootprint(const Layout& layout) {
 }
 
 uint32_t AccessMap::Resolve(uint32_t region) {
+  uint64_t hops = 0;
   while ((table_.regions[region].flags & Region::kForwarded) != 0) {
-    region = table_.regions[region].next;
+    ++hops;
+    Region& own = table_.regions[region];
+    const Region& next = table_.regions[own.next];
+    if ((next.flags & Region::kForwarded) != 0) own.next = next.next;
+    region = own.next;
   }
+  budget_.Spend(hops);
   return region;
 }
 
 uint32_t AccessMap::Prepare(uint32_t owner, uint32_t region, bool writes,
                             std::vector<uint32_t>& before) {
+  if (!budget_.ok()) return kNone;
   const uint32_t id = Resolve(region);
   const Region& own = table_.regions[id];
   if ((own.flags & Region::kLive) == 0) {
@@ -36,7 +46,11 @@ uint32_t AccessMap::Prepare(uint32_t owner, uint32_t region, bool writes,
   }
   const uint8_t checks = writes ? Region::kWriteChecks : Region::kReadChecks;
   if ((own.flags & (Region::kLive | checks)) == Region::kLive) return id;
-  return table_.footprint(own).empty() ? kNone : Meet(owner, id, writes, before);
+  if (table_.footprint(own).empty()) return kNone;
+  const uint32_t met = Meet(owner, id, writes, before);
+  if (budget_.ok()) return met;
+  stopped_at_ = region;
+  return kNone;
 }
 
 // Why it is enough to look when the flags say so. Of two live regions that overlap, a write of
@@ -45,19 +59,29 @@ uint32_t AccessMap::Prepare(uint32_t owner, uint32_t region, bool writes,
 // at until the other one is used, which then looks, because of its flags, and sets those of this
 // one in turn. A read sets only the flag for writes of the other one, and leaves its own flag
 // for writes; its flag for reads goes if there is no write in the others to wait for.
+//
+// A quiet region has no writer, and its flag for writes is always set. So a read neither learns
+// anything from it nor has to set a flag of it, and need not look at it. A write looks at all,
+// and its own region is not quiet afterwards.
 uint32_t AccessMap::Meet(uint32_t owner, uint32_t id, bool writes, std::vector<uint32_t>& before) {
-  const uint32_t same = FindOverlaps(id);
+  const size_t named_before = before.size();
+  const uint32_t same = FindOverlaps(id, writes);
+  if (!budget_.ok()) return kNone;
+  Region& own = table_.regions[id];
+  RegionIndex* const index = spaces_[own.space].index.get();
   if (same != kNone) {
-    table_.regions[id].flags |= Region::kForwarded;
-    table_.regions[id].next = same;
+    // The list of a cell goes through the same field.
+    if ((own.flags & Region::kLinked) != 0) index->Drop(table_, id);
+    own.flags |= Region::kForwarded;
+    own.next = same;
     const uint8_t checks = writes ? Region::kWriteChecks : Region::kReadChecks;
     return (table_.regions[same].flags & checks) != 0 ? Meet(owner, same, writes, before) : same;
   }
-  Region& own = table_.regions[id];
   const Footprint& shape = table_.footprint(own);
   // What is not after the own writer is before it, and so need not be named.
   const uint32_t since = own.writer;
   bool any_left = false, any_writer = false;
+  uint64_t steps = 0;
   for (const uint32_t other_id : met_) {
     Region& other = table_.regions[other_id];
     const bool named = writes && NameReaders(other, since, owner, before);
@@ -65,49 +89,67 @@ uint32_t AccessMap::Meet(uint32_t owner, uint32_t id, bool writes, std::vector<u
       any_writer = true;
       if (!named) Name(other.writer, owner, before);
     }
-    if (writes && Covers(shape, own.begin, table_.footprint(other), other.begin)) {
+    if (writes && Covers(shape, own.begin, table_.footprint(other), other.begin, &steps)) {
       Retire(other_id);
       continue;
     }
     other.flags |= writes ? kAllChecks : static_cast<uint8_t>(Region::kWriteChecks);
     any_left = true;
   }
+  const bool live = (own.flags & Region::kLive) != 0;
+  const bool quiet =
+      !writes && index != nullptr && (live ? (own.flags & Region::kQuiet) != 0 : idle_ > kCrowd);
+  any_left |= quiet || (index != nullptr && index->quiet() > 0);
   Clear(own, kAllChecks);
   if (!writes && any_left) {
     own.flags |= any_writer ? kAllChecks : static_cast<uint8_t>(Region::kWriteChecks);
   }
-  if ((own.flags & Region::kLive) == 0) Enter(id);
+  if (!live) {
+    Enter(id, quiet);
+  } else if (writes && (own.flags & Region::kQuiet) != 0) {
+    index->Wake(table_, id);
+  }
+  budget_.Spend(steps + before.size() - named_before);
   return id;
 }
 
-uint32_t AccessMap::FindOverlaps(uint32_t id) {
+uint32_t AccessMap::FindOverlaps(uint32_t id, bool writes) {
   met_.clear();
+  idle_ = 0;
   const Region& own = table_.regions[id];
   const Space& space = spaces_[own.space];
+  uint64_t steps = 0;
   if (space.index != nullptr) {
-    space.index->FindNear(table_, id, met_);
+    space.index->FindNear(table_, id, writes, met_);
+    steps = space.index->TakeSteps();
   } else if (space.only != kNone && space.only != id) {
     met_.push_back(space.only);
   }
-  compared_ += met_.size();
+  if (!budget_.Spend(steps)) return kNone;
+  const bool live = (own.flags & Region::kLive) != 0;
   const Footprint& shape = table_.footprint(own);
   size_t kept = 0;
   for (const uint32_t other_id : met_) {
     const Region& other = table_.regions[other_id];
+    steps = 1;
+    ++compared_;
     if (HasEnded(other)) {
       Retire(other_id);
-      continue;
+    } else if (!live && other.begin == own.begin && other.footprint == own.footprint) {
+      return other_id;
+    } else {
+      idle_ += other.writer == 0 ? 1 : 0;
+      if (Overlaps(shape, own.begin, table_.footprint(other), other.begin, &steps)) {
+        met_[kept++] = other_id;
+      }
     }
-    if (other.begin == own.begin && other.footprint == own.footprint) return other_id;
-    if (Overlaps(shape, own.begin, table_.footprint(other), other.begin)) {
-      met_[kept++] = other_id;
-    }
+    if (!budget_.Spend(steps)) return kNone;
   }
   met_.resize(kept);
   return kNone;
 }
 
-void AccessMap::Enter(uint32_t id) {
+void AccessMap::Enter(uint32_t id, bool quiet) {
   Space& space = spaces_[table_.regions[id].space];
   ++live_;
   if (space.index == nullptr) {
@@ -120,7 +162,7 @@ void AccessMap::Enter(uint32_t id) {
     space.index->Insert(table_, space.only);
     space.only = kNone;
   }
-  space.index->Insert(table_, id);
+  space.index->Insert(table_, id, quiet);
 }
 
 void AccessMap::Retire(uint32_t id) {
@@ -205,6 +247,7 @@ void AccessMap::ForgetBefore(uint32_t owner) {
 }
 
 void AccessMap::Sweep() {
+  budget_.Spend(table_.regions.size());
   for (uint32_t id = 0; id < table_.regions.size(); ++id) {
     Region& region = table_.regions[id];
     if ((region.flags & Region::kLive) == 0) continue;

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -10,6 +11,7 @@
 #include "runtime/graph/footprint.h"
 #include "runtime/graph/layout.h"
 #include "runtime/graph/region_index.h"
+#include "runtime/graph/work_budget.h"
 
 namespace pto {
 
@@ -25,7 +27,11 @@ namespace pto {
 // the last write that covers theirs.
 //
 // A region that no other one overlaps costs the same however many there are. Those that do
-// overlap are looked for once, until one of the others is used again.
+// overlap are looked for once, until one of the others is used again. Where many regions are only
+// read, they do not look at each other at all.
+//
+// All work is counted in a budget. When that ends it, accesses do nothing any more, and what was
+// found is of no use; the caller has to look at budget() after its accesses.
 //
 // Spaces are numbers of the caller's, best small ones; it sees to it that the same memory is
 // always the same space. Owners are numbers that must not fall, below kMaxOwner.
@@ -33,6 +39,9 @@ namespace pto {
 class AccessMap {
  public:
   static constexpr uint32_t kMaxOwner = 0xfffffffe;
+
+  AccessMap() : AccessMap(WorkBudget()) {}
+  explicit AccessMap(WorkBudget budget) : budget_(std::move(budget)) {}
 
   // The number of what the layout touches; the same for layouts that touch the same bytes. The
   // layout must come from MakeLayout.
@@ -89,8 +98,14 @@ class AccessMap {
   uint32_t live_regions() const { return live_; }
   // Readers that are kept.
   size_t live_readers() const { return readers_; }
-  // Pairs of regions that were looked at so far: what the work depends on, beside the accesses.
+  // Pairs of regions that were compared so far.
   uint64_t compared() const { return compared_; }
+  // All work beside the accesses themselves: comparisons of regions and what they took, cells and
+  // regions that searches went through, and steps from a region to the one that stands for it.
+  const WorkBudget& budget() const { return budget_; }
+  WorkBudget& budget() { return budget_; }
+  // The region whose access the budget ended.
+  uint32_t stopped_at() const { return stopped_at_; }
   // Memory that it holds.
   size_t bytes() const;
 
@@ -114,15 +129,19 @@ class AccessMap {
     return (flags & (Region::kLive | Region::kForwarded | checks)) == Region::kLive;
   }
   // Makes a region ready. Returns the one that stands for it, after that has met those that
-  // overlap it, or kNone if it is empty.
+  // overlap it, or kNone if it is empty or the budget has ended the work.
   uint32_t Prepare(uint32_t owner, uint32_t region, bool writes, std::vector<uint32_t>& before);
+  // The region that stands for this one. Shortens the way there, so that many steps are taken
+  // once only.
   uint32_t Resolve(uint32_t region);
   // Looks at the regions that overlap this one, as its owner reads or writes it, and makes it
-  // live. Returns the region, or the one that stands for it from now on and is to be used.
+  // live. Returns the region, or the one that stands for it from now on and is to be used, or
+  // kNone if the budget has ended the work.
   uint32_t Meet(uint32_t owner, uint32_t id, bool writes, std::vector<uint32_t>& before);
-  // Fills met_ with the live regions that overlap. Returns one that is the same, or kNone.
-  uint32_t FindOverlaps(uint32_t id);
-  void Enter(uint32_t id);
+  // Fills met_ with the live regions that overlap; for a read, without those that are quiet.
+  // Returns one that is the same, or kNone.
+  uint32_t FindOverlaps(uint32_t id, bool writes);
+  void Enter(uint32_t id, bool quiet);
   void Retire(uint32_t id);
   bool HasEnded(const Region& region) const;
 
@@ -157,6 +176,9 @@ class AccessMap {
   size_t readers_ = 0;
   size_t readers_swept_ = 0;  // left by the last sweep
   uint64_t compared_ = 0;
+  WorkBudget budget_;
+  uint32_t stopped_at_ = 0;
+  uint32_t idle_ = 0;          // how many without a writer the last search came across
   std::vector<uint32_t> met_;  // kept so that an access costs no allocation
 };
 

@@ -39,6 +39,7 @@ class AccessMapTest : public ::testing::Test {
   }
 
   AccessMap map_;
+  uint32_t next_ = 0;
 };
 
 TEST_F(AccessMapTest, ReadsAndWritesOfOneRegion) {
@@ -173,7 +174,71 @@ TEST_F(AccessMapTest, TilesSideBySideAreNotCompared) {
   }
   // Only the first two of each space.
   EXPECT_EQ(map_.compared(), 2u);
+  EXPECT_LT(map_.budget().spent(), 2 * tiles.size());
   EXPECT_EQ(map_.live_regions(), tiles.size());
+}
+
+// New regions that are the same as old ones, in turn with these: however long the chains from
+// one to the other become, a step along them is taken few times.
+TEST_F(AccessMapTest, LongChainsOfRegionsThatAreTheSame) {
+  const uint32_t all = Range(0, 1000);
+  const auto work = [&](uint32_t rounds) {
+    const uint64_t before = map_.budget().spent();
+    const uint32_t first = Range(0, 10);
+    uint32_t task = 4 * rounds;
+    for (uint32_t i = 0; i < rounds; ++i) {
+      // Drops what is kept for all the others, so that the next one stands for itself.
+      Write(++task, all);
+      const uint32_t last = task;
+      EXPECT_THAT(Write(++task, Range(0, 10)), ElementsAre(last));
+      EXPECT_THAT(Write(++task, first), ElementsAre(last + 1));
+    }
+    return static_cast<double>(map_.budget().spent() - before) / rounds;
+  };
+  const double few = work(100), many = work(30'000);
+  EXPECT_LT(many, 2 * few) << few;
+  EXPECT_EQ(map_.live_regions(), 2u);
+}
+
+// Regions that overlap and are only read do not look at each other; a write looks at them all.
+TEST_F(AccessMapTest, ManyReadsThatOverlap) {
+  const auto work = [this](uint32_t space, int64_t count) {
+    const uint64_t before = map_.budget().spent();
+    for (int64_t i = 0; i < count; ++i) {
+      EXPECT_THAT(Read(next_++, Range(0, 1000 + i * (20'000 / count), space)), IsEmpty());
+    }
+    return static_cast<double>(map_.budget().spent() - before) / static_cast<double>(count);
+  };
+  const double few = work(0, 500), many = work(1, 20'000);
+  EXPECT_LT(many, 2 * few) << few;
+  EXPECT_LT(many, 200);
+  // Each of them writes now, and waits for all that came before.
+  const uint32_t first = next_;
+  const uint32_t part = Range(500, 10, 1), other = Range(20'990, 10, 1);
+  EXPECT_EQ(Write(next_++, part).size(), 20'000u);
+  EXPECT_EQ(Read(next_++, other).size(), 0u);
+  EXPECT_EQ(Write(next_++, Range(0, 20'995, 1)).size(), 20'000u - 15'000u + 2u + 15'000u);
+  EXPECT_THAT(Read(next_++, part), ElementsAre(first + 2));
+}
+
+TEST_F(AccessMapTest, TheBudgetEndsTheWork) {
+  AccessMap map(WorkBudget(nullptr, 1000));
+  const uint32_t footprint = map.AddFootprint(MakeLayout(PTO_U8, {100}, {}).value());
+  std::vector<uint32_t> before;
+  uint32_t task = 0;
+  // Each overlaps all before it.
+  while (map.budget().ok() && task < 100) {
+    map.Write(task, map.AddRegion(0, footprint, task), before);
+    ++task;
+  }
+  EXPECT_EQ(map.budget().state(), WorkBudget::State::kSpent);
+  EXPECT_EQ(map.stopped_at(), task - 1);
+  EXPECT_GT(task, 10u);
+  EXPECT_LT(task, 50u);
+  // It does no more.
+  const size_t found = before.size();
+  map.Write(task, map.AddRegion(0, footprint, task), before);
+  EXPECT_EQ(before.size(), found);
 }
 
 // The work is that of the accesses that are retired, however often all is read before.

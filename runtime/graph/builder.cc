@@ -6,6 +6,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/graph/launch_check.h"
+#include "runtime/graph/work_error.h"
 
 namespace pto {
 
@@ -121,15 +122,13 @@ absl::Status GraphBuilder::LaterTaskError(absl::Span<const uint32_t> dependencie
       .With("after", dependencies[i]);
 }
 
-absl::Status GraphBuilder::DependencyCountError(uint64_t before) const {
-  if (dependencies_.size() > max_dependencies_) {
-    return Error(reason::kGraphTooLarge,
-                 absl::StrCat("a graph has at most ", max_dependencies_, " dependencies"))
-        .Limit("max_graph_dependencies", max_dependencies_, before, dependencies_.size() - before);
+absl::Status GraphBuilder::DependencyCountError(const TaskInput& task, uint64_t before) const {
+  if (!accesses_.budget().ok()) {
+    return WorkError(accesses_.budget(), task_count_, FieldOf(task, accesses_.stopped_at()));
   }
-  return Error(reason::kGraphTooLarge, "too many tensors of the graph overlap")
-      .Limit("max_graph_dependencies", max_dependencies_, before, accesses_.compared() / 4)
-      .Hint("let tasks share tensors, or use tensors of the same strides");
+  return Error(reason::kGraphTooLarge,
+               absl::StrCat("a graph has at most ", max_dependencies_, " dependencies"))
+      .Limit("max_graph_dependencies", max_dependencies_, before, dependencies_.size() - before);
 }
 
 inline void GraphBuilder::FindInArgs(uint32_t kernel, absl::Span<const uint32_t> args,
@@ -188,9 +187,10 @@ inline absl::Status GraphBuilder::AddDependencies(const TaskInput& task, ImageTa
   record.dependencies = dependencies_.AddTask(
       options_.find_dependencies ? absl::MakeConstSpan(found_) : task.dependencies);
   // Tensors that overlap in many ways can take long to compare, even without dependencies.
-  if (dependencies_.size() > max_dependencies_ ||
-      accesses_.compared() / 4 > target_.max_dependencies) {
-    return DependencyCountError(before);
+  WorkBudget& budget = accesses_.budget();
+  budget.EarnTask(tensors_.arg_count() - record.first_arg, record.dependencies);
+  if (!budget.Spend(1) || dependencies_.size() > max_dependencies_) {
+    return DependencyCountError(task, before);
   }
   return absl::OkStatus();
 }

@@ -21,6 +21,7 @@
 #include "runtime/graph/task_input.h"
 #include "runtime/graph/tensor_table.h"
 #include "runtime/graph/text_table.h"
+#include "runtime/graph/work_budget.h"
 
 namespace pto {
 
@@ -39,6 +40,8 @@ class GraphBuilder {
   struct Options {
     // Whether dependencies are found; else there are only those that tasks name.
     bool find_dependencies = true;
+    // Asked now and then; true ends the work, with CLIENT_GONE.
+    WorkBudget::Cancelled cancelled = nullptr;
   };
 
   explicit GraphBuilder(const GraphTarget& target) : GraphBuilder(target, Options()) {}
@@ -46,6 +49,7 @@ class GraphBuilder {
       : target_(target),
         options_(options),
         max_dependencies_(std::min(target.max_dependencies, kMaxRecords)),
+        accesses_(WorkBudget(options.cancelled, target.base_work)),
         chip_used_(target.chip_clusters.size()) {}
 
   // Each returns the new thing's index, which counts from 0.
@@ -60,6 +64,8 @@ class GraphBuilder {
   absl::StatusOr<uint32_t> AddTask(const TaskInput& task);
 
   uint32_t task_count() const { return task_count_; }
+  // What finding the dependencies took so far.
+  uint64_t work() const { return accesses_.budget().spent(); }
   const pto_kernel_info& kernel(uint32_t index) const { return *kernel_infos_[index]; }
   uint32_t kernel_count() const { return static_cast<uint32_t>(kernel_infos_.size()); }
 
@@ -93,8 +99,8 @@ class GraphBuilder {
   absl::Status AddDependencies(const TaskInput& task, ImageTask& record);
   // What is wrong with them. One is no earlier task.
   absl::Status LaterTaskError(absl::Span<const uint32_t> dependencies) const;
-  // There are too many, of them or of comparisons. So many there were before the task at hand.
-  absl::Status DependencyCountError(uint64_t before) const;
+  // There are too many, or finding them takes too long. So many there were before the task.
+  absl::Status DependencyCountError(const TaskInput& task, uint64_t before) const;
   void FindDependencies(const TaskInput& task);
   void FindWithDetail(const TaskInput& task);
   void FindInArgs(uint32_t kernel, absl::Span<const uint32_t> args, uint32_t no_dependency_args);

@@ -382,26 +382,49 @@ TEST_F(FoundDependenciesTest, TooMany) {
 
 TEST_F(FoundDependenciesTest, TooManyComparisons) {
   GraphTarget target = GraphTestTarget();
-  target.max_dependencies = 10;
+  target.base_work = 0;
   GraphBuilder builder(target);
   const ScalarInput alpha = Float(1);
   TaskInput task;
   task.kernel = builder.AddKernel("axpy").value();
   task.scalars = absl::MakeConstSpan(&alpha, 1);
-  task.no_dependency_args = 1;
+  const uint32_t layout = builder.AddLayout(PTO_F32, {1000}, {}).value();
+  const uint32_t apart = builder.AddTensor(builder.AddSlot("b"), layout, 0).value();
+  // Each second argument overlaps all before it, but few tasks wait for another.
   const uint32_t slot = builder.AddSlot("a");
-  const uint32_t layout = builder.AddLayout(PTO_F32, {100}, {}).value();
-  // Each one overlaps all before it, but nobody writes.
+  const uint32_t odd = builder.AddLayout(PTO_F32, {1000}, {64}).value();
+  const uint32_t even = builder.AddLayout(PTO_F32, {1000}, {62}).value();
   absl::Status status;
   int64_t added = 0;
-  for (; status.ok() && added < 100; ++added) {
-    const std::vector<uint32_t> args(3, builder.AddTensor(slot, layout, added).value());
+  for (; status.ok() && added < 5000; ++added) {
+    const uint32_t view = builder.AddTensor(slot, added % 2 == 0 ? odd : even, added).value();
+    const uint32_t args[] = {view, apart, apart};
     task.args = args;
     status = builder.AddTask(task).status();
   }
-  EXPECT_THAT(status, HasReason(reason::kGraphTooLarge));
-  EXPECT_GT(added, 5);
-  EXPECT_LT(added, 20);
+  ASSERT_THAT(status, HasReason(reason::kGraphTooLarge));
+  const absl::optional<ErrorDetail> detail = GetErrorDetail(status);
+  EXPECT_EQ(detail->field, "args[0]");
+  EXPECT_EQ(detail->quota->name, "max_argument_comparisons");
+  EXPECT_EQ(detail->quota->limit, WorkBudget::kPerArgument);
+  EXPECT_GT(added, 100);
+  EXPECT_LT(added, 4000);
+}
+
+TEST_F(FoundDependenciesTest, CompilingIsCancelled) {
+  bool gone = false;
+  GraphBuilder builder(GraphTestTarget(), {.cancelled = [&gone] { return gone; }});
+  TaskInput task;
+  task.kernel = builder.AddKernel("nop").value();
+  for (uint64_t i = 0; i < 2 * WorkBudget::kCheckInterval; ++i) {
+    ASSERT_THAT(builder.AddTask(task), IsOk());
+  }
+  gone = true;
+  absl::Status status;
+  for (uint64_t i = 0; status.ok() && i <= WorkBudget::kCheckInterval; ++i) {
+    status = builder.AddTask(task).status();
+  }
+  EXPECT_THAT(status, HasReason(reason::kClientGone));
 }
 
 TEST_F(BuilderTest, TooManyTasks) {

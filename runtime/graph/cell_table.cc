@@ -1,12 +1,26 @@
 #include "runtime/graph/cell_table.h"
 
+#include <bit>
+#include <random>
 #include <utility>
 
 namespace pto {
+namespace {
+
+// Odd, so that no two numbers have one product.
+uint64_t Multiplier() {
+  static const uint64_t multiplier = [] {
+    std::random_device random;
+    return (uint64_t{random()} << 32 | random()) | 1;
+  }();
+  return multiplier;
+}
+
+}  // namespace
 
 size_t CellTable::FindSlot(uint64_t number) const {
   const size_t mask = slots_.size() - 1;
-  size_t at = static_cast<size_t>((number * 0x9e3779b97f4a7c15) >> 20) & mask;
+  size_t at = static_cast<size_t>((number * Multiplier()) >> shift_);
   while (slots_[at].page != kNone && slots_[at].number != number) at = (at + 1) & mask;
   return at;
 }
@@ -33,6 +47,7 @@ void CellTable::UsePage(uint64_t number) {
 void CellTable::Grow() {
   BigVector<Slot> old = std::exchange(slots_, {});
   slots_.resize(old.empty() ? 8 : old.size() * 2);
+  shift_ = 64 - static_cast<uint32_t>(std::countr_zero(slots_.size()));
   for (const Slot& slot : old) {
     if (slot.page != kNone) slots_[FindSlot(slot.number)] = slot;
   }

@@ -10,6 +10,8 @@ namespace pto {
 
 // A sparse array of 32-bit numbers, all 0 at first, with 64-bit indices. Neighbours share a
 // page, so walking along them is cheap, and a page exists once one of its cells was written.
+// Pages are found by a hash that differs from process to process, so that nobody can choose
+// numbers that collide.
 // Not thread-safe.
 class CellTable {
  public:
@@ -22,6 +24,18 @@ class CellTable {
       last_page_ = page;
     }
     return pages_[last_page_][cell % kPageCells];
+  }
+
+  // Where the cell's number is, or nullptr if it was never written. Valid until the next call.
+  uint32_t* Find(uint64_t cell) {
+    const uint64_t number = cell / kPageCells;
+    if (number != last_number_ || pages_.empty()) {
+      const uint32_t page = FindPage(number);
+      if (page == kNone) return nullptr;
+      last_number_ = number;
+      last_page_ = page;
+    }
+    return &pages_[last_page_][cell % kPageCells];
   }
 
   // Valid until the next call.
@@ -61,6 +75,7 @@ class CellTable {
 
   BigVector<Page> pages_;
   BigVector<Slot> slots_;  // open addressing; a power of 2, or empty
+  uint32_t shift_ = 0;     // from a hash to its slot
   // The page that was used last; it is there if any is.
   mutable uint64_t last_number_ = 0;
   mutable uint32_t last_page_ = 0;

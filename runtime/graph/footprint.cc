@@ -1,6 +1,7 @@
 #include "runtime/graph/footprint.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "kernels/dtype.h"
 
@@ -9,6 +10,45 @@ namespace {
 
 int64_t FloorDivide(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
 int64_t CeilDivide(int64_t a, int64_t b) { return a / b + (a % b > 0 ? 1 : 0); }
+
+// The least k >= 0 for which stride * k mod modulus is within [low, high], or -1 if there is none.
+// 0 <= stride < modulus and 0 < low <= high < modulus. Like Euclid's algorithm, and as fast; adds
+// its rounds to `steps`. T holds the square of the modulus.
+template <typename T>
+T FirstWithin(T stride, T modulus, T low, T high, int& steps) {
+  ++steps;
+  if (stride == 0) return -1;
+  // The other way round the multiples come in shorter steps.
+  if (2 * stride > modulus) {
+    stride = modulus - stride;
+    const T turned = modulus - high;
+    high = modulus - low;
+    low = turned;
+  }
+  const T first = (low + stride - 1) / stride;
+  if (first * stride <= high) return first;
+  // No multiple before the first time round. Where must a round begin, so that one is?
+  const T round_low = (stride - high % stride) % stride;
+  const T round_high = (stride - low % stride) % stride;
+  if (round_low == 0 || round_high < round_low) return -1;
+  const T round = FirstWithin<T>(modulus % stride, stride, round_low, round_high, steps);
+  return round < 0 ? -1 : (low + modulus * round + stride - 1) / stride;
+}
+
+// Whether (stride * k + start) mod modulus <= most for some k from 0 to count.
+bool AnyWithin(int64_t stride, int64_t start, int64_t modulus, int64_t most, int64_t count,
+               int& steps) {
+  stride %= modulus;
+  start %= modulus;
+  if (start < 0) start += modulus;
+  if (start <= most) return true;
+  const int64_t low = modulus - start, high = low + most;
+  __extension__ using Wide = __int128;
+  const bool small = modulus < int64_t{1} << 31;
+  const Wide first = small ? Wide{FirstWithin<int64_t>(stride, modulus, low, high, steps)}
+                           : FirstWithin<Wide>(stride, modulus, low, high, steps);
+  return first >= 0 && first <= count;
+}
 
 // Which numbers are a sum of one multiple of each stride, the multiples being within bounds.
 class BoundedSum {
@@ -31,6 +71,9 @@ class BoundedSum {
     return steps_ > kMaxSteps ? if_unsure : reached;
   }
 
+  // How long the last answer took.
+  int steps() const { return steps_; }
+
  private:
   struct Term {
     int64_t stride, low, high;
@@ -48,13 +91,42 @@ class BoundedSum {
     // What is left for the inner terms must be within their reach. Where strides are at least as
     // long as what is inside of them, that leaves two multiples to try, at most.
     const Term& term = terms_[i];
-    const int64_t first = std::max(term.low, CeilDivide(target - rest_[i + 1].high, term.stride));
-    const int64_t last = std::min(term.high, FloorDivide(target - rest_[i + 1].low, term.stride));
+    const Rest& inner = rest_[i + 1];
+    const int64_t first = std::max(term.low, CeilDivide(target - inner.high, term.stride));
+    const int64_t last = std::min(term.high, FloorDivide(target - inner.low, term.stride));
+    if (first > last) return false;
+    if (inner.dense) return true;
+    if (last - first >= kFewMultiples) {
+      if (rest_[i + 2].dense) return ReachesWithTwo(i, target, first, last);
+      if (!MayReach(i, target)) return false;
+    }
     for (int64_t multiple = first; multiple <= last; ++multiple) {
       if (++steps_ > kMaxSteps || ReachesFrom(i + 1, target - multiple * term.stride)) return true;
     }
     return false;
   }
+
+  // The same when all but this term and the next are dense, and this one can only have one of
+  // the given multiples: the others then find a multiple of theirs if what is left, counted in
+  // the stride of the next term, has a remainder that is small enough.
+  bool ReachesWithTwo(uint32_t i, int64_t target, int64_t first, int64_t last) {
+    const Rest& dense = rest_[i + 2];
+    const int64_t start = terms_[i].stride * first - (target - dense.high);
+    return AnyWithin(terms_[i].stride, start, terms_[i + 1].stride, dense.high - dense.low,
+                     last - first, steps_);
+  }
+
+  // Sums of multiples are multiples of the greatest common divisor, but for what is dense.
+  bool MayReach(uint32_t i, int64_t target) {
+    uint32_t end = i;
+    int64_t divisor = 0;
+    for (; !rest_[end].dense; ++end) divisor = std::gcd(divisor, terms_[end].stride);
+    ++steps_;
+    return FloorDivide(target - rest_[end].low, divisor) * divisor >= target - rest_[end].high;
+  }
+
+  // Fewer are tried one by one.
+  static constexpr int64_t kFewMultiples = 3;
 
   uint32_t count_ = 0;
   int steps_ = 0;
@@ -102,7 +174,8 @@ Footprint MakeFootprint(const Layout& layout) {
   return footprint;
 }
 
-bool Overlaps(const Footprint& a, int64_t a_begin, const Footprint& b, int64_t b_begin) {
+bool Overlaps(const Footprint& a, int64_t a_begin, const Footprint& b, int64_t b_begin,
+              uint64_t* steps) {
   if (a.empty() || b.empty()) return false;
   const int64_t distance = b_begin - a_begin;
   if (distance >= a.extent || -distance >= b.extent) return false;
@@ -118,11 +191,13 @@ bool Overlaps(const Footprint& a, int64_t a_begin, const Footprint& b, int64_t b
     const int64_t high = a_stride == stride ? a.dims[i++].size - 1 : 0;
     sum.Add(stride, low, high);
   }
-  return sum.Reaches(distance, true);
+  const bool overlaps = sum.Reaches(distance, true);
+  if (steps != nullptr) *steps += static_cast<uint64_t>(sum.steps());
+  return overlaps;
 }
 
 bool Covers(const Footprint& outer, int64_t outer_begin, const Footprint& inner,
-            int64_t inner_begin) {
+            int64_t inner_begin, uint64_t* steps) {
   if (inner.empty()) return true;
   if (outer.empty()) return false;
   const int64_t distance = inner_begin - outer_begin;
@@ -144,7 +219,9 @@ bool Covers(const Footprint& outer, int64_t outer_begin, const Footprint& inner,
     if (room < 0) return false;
     sum.Add(outer.dims[i].stride, 0, room);
   }
-  return sum.Reaches(distance, false);
+  const bool covers = sum.Reaches(distance, false);
+  if (steps != nullptr) *steps += static_cast<uint64_t>(sum.steps());
+  return covers;
 }
 
 }  // namespace pto

@@ -44,14 +44,18 @@ struct Footprint {
 // The layout must come from MakeLayout.
 Footprint MakeFootprint(const Layout& layout);
 
-// Whether two footprints, placed at these bytes of one space, have a byte in common. Exact,
-// except that it gives up, and says yes, on strides so odd that an answer would take long. It
-// never does so when each stride of both is at least the extent of all that is inside of it.
-bool Overlaps(const Footprint& a, int64_t a_begin, const Footprint& b, int64_t b_begin);
+// Whether two footprints, placed at these bytes of one space, have a byte in common. Exact for
+// all rows, columns, tiles, steps and transposes of tensors: whenever each stride of one of them
+// is at least the extent of all that is inside of it, and whenever at most two strides are left
+// when those that do so are set apart. Beyond that it gives up, and says yes, on strides so odd
+// that an answer would take more than some hundred steps. Adds the steps that it took to `steps`.
+bool Overlaps(const Footprint& a, int64_t a_begin, const Footprint& b, int64_t b_begin,
+              uint64_t* steps = nullptr);
 
 // Whether the outer one has all bytes of the inner one. A yes is certain; a no may be wrong when
-// the strides of the inner one are not multiples of those of the outer one.
+// the strides of the inner one are not multiples of those of the outer one. Adds the steps that
+// it took to `steps`.
 bool Covers(const Footprint& outer, int64_t outer_begin, const Footprint& inner,
-            int64_t inner_begin);
+            int64_t inner_begin, uint64_t* steps = nullptr);
 
 }  // namespace pto

@@ -7,6 +7,7 @@
 #include "kernels/dtype.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/graph/work_error.h"
 
 namespace pto {
 namespace {
@@ -26,7 +27,10 @@ absl::Status TooManyError(absl::string_view message, uint64_t limit, uint64_t ha
 }  // namespace
 
 OpenGraph::OpenGraph(const GraphTarget& target, const Options& options)
-    : target_(target), options_(options), part_(NewPart()) {}
+    : target_(target),
+      options_(options),
+      accesses_(WorkBudget(options.cancelled, target.base_work)),
+      part_(NewPart()) {}
 
 std::unique_ptr<GraphBuilder> OpenGraph::NewPart() const {
   // Dependencies are found here, over all segments.
@@ -182,12 +186,12 @@ absl::Status OpenGraph::FindDependencies(const TaskInput& task) {
         absl::StrCat("a graph has at most ", target_.max_dependencies, " dependencies at once"),
         target_.max_dependencies, had, found_.size());
   }
-  const uint64_t compared = (accesses_.compared() - part_compared_) / 4;
-  if (compared > target_.max_dependencies) {
-    return TooManyError("too many tensors of the graph overlap", target_.max_dependencies, had,
-                        compared);
-  }
-  return absl::OkStatus();
+  size_t args = task.args.size();
+  for (const TaskInput::Member& member : task.members) args += member.args.size();
+  WorkBudget& budget = accesses_.budget();
+  budget.EarnTask(args, found_.size());
+  if (budget.Spend(1)) return absl::OkStatus();
+  return WorkError(budget, next_task_, FieldOf(task, accesses_.stopped_at()));
 }
 
 absl::Status OpenGraph::CheckChip(const pto_kernel_info& info, uint32_t chip, uint32_t tensor) {
@@ -298,7 +302,7 @@ absl::StatusOr<GraphSegment> OpenGraph::Cut() {
   }
   part_ = NewPart();
   part_dependencies_ = 0;
-  part_compared_ = accesses_.compared();
+  accesses_.budget().BeginPart();
   first_task_ = next_task_;
   return segment;
 }

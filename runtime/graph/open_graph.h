@@ -78,6 +78,8 @@ class OpenGraph {
   void ForgetBefore(uint32_t task);
   // Memory that depends on how many tasks have not ended, beside the tensors.
   size_t live_readers() const { return accesses_.live_readers(); }
+  // What finding the dependencies took so far.
+  uint64_t work() const { return accesses_.budget().spent(); }
 
  private:
   static constexpr uint32_t kNone = 0xffffffff;
@@ -128,7 +130,6 @@ class OpenGraph {
   Places kernel_places_, slot_places_, layout_places_, tensor_places_;
   std::vector<GraphSegment::Link> links_;
   uint64_t part_dependencies_ = 0;  // links among them
-  uint64_t part_compared_ = 0;      // what the map had compared when the part began
   uint32_t first_task_ = 0;         // of the part
   uint32_t next_task_ = 0;
   uint32_t ended_ = 0;  // tasks below have

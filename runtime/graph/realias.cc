@@ -12,6 +12,7 @@
 #include "runtime/graph/big_vector.h"
 #include "runtime/graph/image_writer.h"
 #include "runtime/graph/task_access.h"
+#include "runtime/graph/work_error.h"
 
 namespace pto {
 namespace {
@@ -33,7 +34,8 @@ absl::Status TooManyError(uint64_t most, uint64_t have, uint64_t want) {
 // Looks at the slots that overlap others; what happens in the others is known.
 class EdgeFinder {
  public:
-  EdgeFinder(const GraphImage& image, const SlotPlaces& places) : image_(image) {
+  EdgeFinder(const GraphImage& image, const SlotPlaces& places, WorkBudget budget)
+      : image_(image), accesses_(std::move(budget)) {
     std::vector<bool> shared(places.size());
     for (uint32_t i = 0; i < places.size(); ++i) {
       if (places[i].space != i) shared[i] = shared[places[i].space] = true;
@@ -61,7 +63,9 @@ class EdgeFinder {
     BigVector<Edge> edges;
     std::vector<uint32_t> found;
     for (uint32_t task = 0; task < image_.task_count(); ++task) {
+      uint64_t args = 0;
       ForEachAccess(image_, task, [&](uint32_t tensor, bool writes) {
+        ++args;
         if (regions_[tensor] == kNone) return;
         if (writes) {
           accesses_.Write(task, regions_[tensor], found);
@@ -75,11 +79,12 @@ class EdgeFinder {
         const absl::Span<const uint32_t> known = image_.successors(before);
         if (!std::binary_search(known.begin(), known.end(), task)) edges.push_back({before, task});
       }
+      WorkBudget& budget = accesses_.budget();
+      budget.EarnTask(args, found.size());
+      if (!budget.Spend(1)) return WorkError(budget, task, "buffers");
       found.clear();
-      if (edges.size() + image_.edge_count() > max_dependencies ||
-          accesses_.compared() / 4 > max_dependencies) {
-        return TooManyError(max_dependencies, image_.edge_count(),
-                            std::max<uint64_t>(edges.size(), accesses_.compared() / 4));
+      if (edges.size() + image_.edge_count() > max_dependencies) {
+        return TooManyError(max_dependencies, image_.edge_count(), edges.size());
       }
     }
     return edges;
@@ -156,9 +161,10 @@ std::shared_ptr<const GraphImage> WithEdges(const GraphImage& image, const BigVe
 
 absl::StatusOr<std::shared_ptr<const GraphImage>> Realias(const GraphImage& image,
                                                           const SlotPlaces& places,
-                                                          uint64_t max_dependencies) {
-  PTO_ASSIGN_OR_RETURN(const BigVector<Edge> edges,
-                       EdgeFinder(image, places).Find(max_dependencies));
+                                                          uint64_t max_dependencies,
+                                                          WorkBudget::Cancelled cancelled) {
+  EdgeFinder finder(image, places, WorkBudget(std::move(cancelled)));
+  PTO_ASSIGN_OR_RETURN(const BigVector<Edge> edges, finder.Find(max_dependencies));
   return WithEdges(image, edges);
 }
 

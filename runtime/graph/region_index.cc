@@ -17,10 +17,19 @@ constexpr uint32_t kAll = 64;
 // More coarse the more groups there are: a search looks into each.
 uint32_t RoundingOf(size_t groups) {
   if (groups < 8) return kExact;
-  if (groups < 64) return 1;
-  if (groups < 128) return 4;
-  return groups < 192 ? 16 : kAll;
+  if (groups < 48) return 1;
+  if (groups < 64) return 4;
+  return groups < 72 ? 16 : kAll;
 }
+
+// A search looks at that many cells one by one. At more only while all that were looked at so
+// are not many more than the regions that were inserted; else a tree over the cells pays.
+constexpr uint64_t kFewCells = 32;
+constexpr uint64_t kCellsPerRegion = 4;
+// No more are counted.
+constexpr uint64_t kCountLimit = uint64_t{1} << 31;
+
+__extension__ using Wide = unsigned __int128;
 
 int64_t RoundUp(int64_t extent, int64_t most, uint32_t rounding) {
   if (rounding == kExact) return extent;
@@ -43,6 +52,19 @@ uint32_t RegionIndex::FrameOf(const RegionTable& table, uint32_t footprint) {
     wanted.strides[wanted.levels++] = stride;
   }
   wanted.strides[wanted.levels++] = 1;
+  // A grid has up to 4 cells more than digits on each level, and cells are numbered in 63 bits.
+  const auto numbered = [&wanted] {
+    Wide cells = static_cast<Wide>(kEndless / wanted.strides[0]) + 4;
+    for (uint32_t i = 1; i < wanted.levels; ++i) {
+      cells *= static_cast<Wide>(wanted.strides[i - 1] / wanted.strides[i]) + 4;
+      if (cells >> 63 != 0) return false;
+    }
+    return true;
+  };
+  while (!numbered()) {
+    wanted.strides[wanted.levels - 2] = 1;
+    --wanted.levels;
+  }
 
   const auto common = [&wanted](const Frame& frame) {
     uint32_t count = 0;
@@ -134,21 +156,31 @@ uint8_t RegionIndex::GroupOf(uint32_t frame_index, const Box& box) {
   return static_cast<uint8_t>(groups_.size() - 1);
 }
 
-uint64_t RegionIndex::CellOf(Group& group, const Frame& frame, const Box& box) {
-  uint64_t cell = 0;
+CellTree::Cell RegionIndex::CellOf(Group& group, const Frame& frame, const Box& box) {
+  CellTree::Cell cell;
   for (uint32_t i = 0; i < frame.levels; ++i) {
     const auto at = [&](int64_t digit) {
       return group.dividers[i].Quotient(static_cast<uint64_t>(digit + group.shift[i]));
     };
-    const uint64_t low = at(box.low[i]);
-    if (group.inside[i]) group.inside[i] = low == at(box.high[i]);
-    cell = cell * static_cast<uint64_t>(group.cells[i]) + low;
+    cell[i] = at(box.low[i]);
+    if (group.inside[i]) group.inside[i] = cell[i] == at(box.high[i]);
   }
   return cell;
 }
 
-void RegionIndex::Insert(RegionTable& table, uint32_t id) {
+void RegionIndex::Insert(RegionTable& table, uint32_t id, bool quiet) {
   Region& region = table.regions[id];
+  if ((region.flags & Region::kLinked) != 0) {
+    if (((region.flags & Region::kQuiet) != 0) == quiet) {
+      // Nobody has walked along the list since it left.
+      region.flags |= Region::kLive;
+      ++groups_[region.group].live;
+      ++size_;
+      quiet_ += quiet ? 1 : 0;
+      return;
+    }
+    Unlink(table, id);
+  }
   const uint32_t frame_index = FrameOf(table, region.footprint);
   Frame& frame = frames_[frame_index];
   Box& box = last_boxes_[frame_index];
@@ -159,72 +191,120 @@ void RegionIndex::Insert(RegionTable& table, uint32_t id) {
   if (groups_.empty() && frame.levels == 1) tiling_ = region.footprint;
   region.group = GroupOf(frame_index, box);
   Group& group = groups_[region.group];
-  const uint64_t cell = CellOf(group, frame, box);
-  if (groups_.size() > 1 || !group.inside[0]) tiling_ = kNone;
-  Link(group, group.heads.At(cell), region, id);
+  const CellTree::Cell cell = CellOf(group, frame, box);
+  if (groups_.size() > 1 || !group.inside[0] || quiet) tiling_ = kNone;
+  if (group.tree != nullptr) group.tree->Add(cell);
+  CellTable& heads = quiet ? group.quiet_heads : group.heads;
+  if (quiet) region.flags |= Region::kQuiet;
+  quiet_ += quiet ? 1 : 0;
+  Link(group, heads.At(Number(group, frame.levels, cell)), region, id);
 }
 
 void RegionIndex::Remove(RegionTable& table, uint32_t id) {
+  // It stays in its list, where the next search drops it.
+  Region& region = table.regions[id];
+  region.flags &= static_cast<uint8_t>(~Region::kLive);
+  --groups_[region.group].live;
+  --size_;
+  quiet_ -= (region.flags & Region::kQuiet) != 0 ? 1 : 0;
+}
+
+void RegionIndex::Wake(RegionTable& table, uint32_t id) {
+  Remove(table, id);
+  Insert(table, id);
+}
+
+void RegionIndex::Unlink(RegionTable& table, uint32_t id) {
   Region& region = table.regions[id];
   Group& group = groups_[region.group];
   Frame& frame = frames_[group.frame];
   Box box;
   FindBox(frame, table, region, box);
-  uint32_t* link = &group.heads.At(CellOf(group, frame, box));
-  while (*link != id + 1) link = &table.regions[*link - 1].next;
+  CellTable& heads = (region.flags & Region::kQuiet) != 0 ? group.quiet_heads : group.heads;
+  uint32_t* link = &heads.At(Number(group, frame.levels, CellOf(group, frame, box)));
+  for (; *link != id + 1; link = &table.regions[*link - 1].next) ++steps_;
   *link = region.next;
-  region.flags &= static_cast<uint8_t>(~Region::kLive);
-  --group.live;
-  --size_;
+  region.flags &= static_cast<uint8_t>(~(Region::kLinked | Region::kQuiet));
 }
 
-void RegionIndex::FindNear(RegionTable& table, uint32_t id, std::vector<uint32_t>& found) {
+void RegionIndex::FindNear(RegionTable& table, uint32_t id, bool all,
+                           std::vector<uint32_t>& found) {
   last_found_ = id;
   last_boxes_count_ = static_cast<uint32_t>(frames_.size());
   for (uint32_t f = 0; f < frames_.size(); ++f) {
-    Box& box = last_boxes_[f];
-    FindBox(frames_[f], table, table.regions[id], box);
-    for (Group& group : groups_) {
-      if (group.frame == f && group.live > 0) {
-        FindInGroup(table, group, frames_[f], box, id, found);
-      }
+    FindBox(frames_[f], table, table.regions[id], last_boxes_[f]);
+  }
+  for (Group& group : groups_) {
+    if (group.live > 0) FindInGroup(table, group, last_boxes_[group.frame], id, all, found);
+  }
+}
+
+inline bool RegionIndex::FindInList(RegionTable& table, CellTable& heads, uint64_t cell,
+                                    uint32_t id, std::vector<uint32_t>& found) {
+  uint32_t* link = heads.Find(cell);
+  if (link == nullptr) return false;
+  uint32_t* const head = link;
+  while (*link != 0) {
+    ++steps_;
+    Region& region = table.regions[*link - 1];
+    if ((region.flags & Region::kLive) == 0) {
+      region.flags &= static_cast<uint8_t>(~(Region::kLinked | Region::kQuiet));
+      *link = region.next;
+      continue;
     }
+    if (*link - 1 != id) found.push_back(*link - 1);
+    link = &region.next;
   }
+  return *head != 0;
 }
 
-void RegionIndex::FindInCell(const RegionTable& table, const Group& group, uint64_t cell,
-                             uint32_t id, std::vector<uint32_t>& found) {
-  for (uint32_t link = group.heads.Get(cell); link != 0; link = table.regions[link - 1].next) {
-    if (link - 1 != id) found.push_back(link - 1);
-  }
+inline bool RegionIndex::FindInCell(RegionTable& table, Group& group, uint64_t cell, uint32_t id,
+                                    bool all, std::vector<uint32_t>& found) {
+  ++steps_;
+  bool any = FindInList(table, group.heads, cell, id, found);
+  // Without a look at what is in it, a list of quiet regions has to count as one with regions.
+  if (quiet_ > 0) any |= !all || FindInList(table, group.quiet_heads, cell, id, found);
+  return any;
 }
 
-void RegionIndex::FindInGroup(RegionTable& table, Group& group, const Frame& frame, const Box& box,
-                              uint32_t id, std::vector<uint32_t>& found) {
-  std::array<uint64_t, kMaxLevels> first, last;
-  uint64_t count = 1, first_cell = 0;
-  for (uint32_t i = 0; i < frame.levels; ++i) {
+void RegionIndex::FindInGroup(RegionTable& table, Group& group, const Box& box, uint32_t id,
+                              bool all, std::vector<uint32_t>& found) {
+  const uint32_t levels = frames_[group.frame].levels;
+  CellTree::Cell first, last;
+  uint64_t count = 1;
+  for (uint32_t i = 0; i < levels; ++i) {
     // A box that begins in the cell before may reach into this one.
     const int64_t low = group.inside[i] ? box.low[i] : box.low[i] - group.extent[i] + 1;
     first[i] = group.dividers[i].Quotient(static_cast<uint64_t>(low + group.shift[i]));
     last[i] = group.dividers[i].Quotient(static_cast<uint64_t>(box.high[i] + group.shift[i]));
-    first_cell = first_cell * static_cast<uint64_t>(group.cells[i]) + first[i];
-    const uint64_t cells = last[i] - first[i] + 1;
-    // Fewer regions than cells: better go through the regions.
-    if (cells > group.live || (count *= cells) > group.live) {
-      return FindListed(table, group, id, found);
-    }
+    // Neither factor is beyond the limit.
+    count = std::min(count * std::min(last[i] - first[i] + 1, kCountLimit), kCountLimit);
   }
-  if (count == 1) return FindInCell(table, group, first_cell, id, found);
-  std::array<uint64_t, kMaxLevels> at = first;
-  const uint32_t inner = frame.levels - 1;
-  for (;;) {
-    uint64_t row = 0;
-    for (uint32_t i = 0; i < inner; ++i) {
-      row = (row + at[i]) * static_cast<uint64_t>(group.cells[i + 1]);
+  if (count == 1) {
+    FindInCell(table, group, Number(group, levels, first), id, all, found);
+    return;
+  }
+  if (count > kFewCells) {
+    if (group.tree == nullptr && group.walked + count > group.inserted * kCellsPerRegion) {
+      BuildTree(table, group);
     }
+    if (group.tree != nullptr) {
+      steps_ += group.tree->ForEach(first, last, [&](const CellTree::Cell& cell) {
+        if (!FindInCell(table, group, Number(group, levels, cell), id, all, found)) {
+          group.tree->Remove(cell);
+        }
+      });
+      return;
+    }
+    group.walked += count;
+  }
+  CellTree::Cell at = first;
+  const uint32_t inner = levels - 1;
+  for (;;) {
+    at[inner] = first[inner];
+    const uint64_t row = Number(group, levels, at) - first[inner];
     for (uint64_t column = first[inner]; column <= last[inner]; ++column) {
-      FindInCell(table, group, row + column, id, found);
+      FindInCell(table, group, row + column, id, all, found);
     }
     uint32_t level = inner;
     for (; level > 0 && at[level - 1] == last[level - 1]; --level) at[level - 1] = first[level - 1];
@@ -233,39 +313,32 @@ void RegionIndex::FindInGroup(RegionTable& table, Group& group, const Frame& fra
   }
 }
 
-void RegionIndex::FindListed(RegionTable& table, Group& group, uint32_t id,
-                             std::vector<uint32_t>& found) {
-  if (!group.has_list) {
-    group.has_list = true;
-    group.heads.ForEach([&](uint32_t link) {
-      for (; link != 0; link = table.regions[link - 1].next) {
-        List(group, table.regions[link - 1], link - 1);
-      }
+void RegionIndex::BuildTree(RegionTable& table, Group& group) {
+  Frame& frame = frames_[group.frame];
+  CellTree::Cell cells{};
+  for (uint32_t i = 0; i < frame.levels; ++i) {
+    // The first digit has no end, but places do.
+    const int64_t digits = i == 0 ? kEndless / frame.strides[0] : frame.sizes[i];
+    cells[i] = static_cast<uint64_t>((digits - 1 + group.shift[i]) / group.extent[i] + 1);
+  }
+  group.tree = std::make_unique<CellTree>(cells, frame.levels);
+  for (CellTable* heads : {&group.heads, &group.quiet_heads}) {
+    heads->ForEach([&](uint32_t link) {
+      // All regions of the list begin in one cell.
+      Box box;
+      FindBox(frame, table, table.regions[link - 1], box);
+      group.tree->Add(CellOf(group, frame, box));
+      ++steps_;
     });
   }
-  const int64_t begin = table.regions[id].begin;
-  const int64_t end = begin + table.footprint(table.regions[id]).extent;
-  size_t kept = 0;
-  for (const uint32_t other : group.listed) {
-    Region& region = table.regions[other];
-    if ((region.flags & Region::kLive) == 0) {
-      region.flags &= static_cast<uint8_t>(~Region::kListed);
-      continue;
-    }
-    group.listed[kept++] = other;
-    if (region.begin < end && begin < region.begin + table.footprint(region).extent &&
-        other != id) {
-      found.push_back(other);
-    }
-  }
-  group.listed.resize(kept);
 }
 
 size_t RegionIndex::bytes() const {
   size_t bytes = sizeof *this + frames_.capacity() * sizeof(Frame);
   bytes += groups_.capacity() * sizeof(Group);
   for (const Group& group : groups_) {
-    bytes += group.listed.bytes() + group.heads.bytes();
+    bytes += group.heads.bytes() + group.quiet_heads.bytes();
+    if (group.tree != nullptr) bytes += group.tree->bytes();
   }
   return bytes;
 }

@@ -3,10 +3,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "runtime/graph/big_vector.h"
 #include "runtime/graph/cell_table.h"
+#include "runtime/graph/cell_tree.h"
 #include "runtime/graph/divider.h"
 #include "runtime/graph/footprint.h"
 
@@ -17,12 +20,13 @@ namespace pto {
 struct Region {
   enum Flag : uint8_t {
     kLive = 1 << 0,         // in the index of its space
-    kListed = 1 << 1,       // in the list of its group, if it has one, or was until it left
+    kLinked = 1 << 1,       // in the list of its cell; if not live, until somebody walks along it
     kReadChecks = 1 << 2,   // a read has to look at other regions
     kWriteChecks = 1 << 3,  // a write has to look at other regions
     kForwarded = 1 << 4,    // is the same as the region `next`, which stands for it
     kOneReader = 1 << 5,    // `readers` is that reader
     kManyReaders = 1 << 6,  // `readers` is the newest node of a list
+    kQuiet = 1 << 7,        // in the other list of its cell, for regions that are only read
   };
   int64_t begin = 0;  // in bytes
   uint32_t footprint = 0;
@@ -44,18 +48,22 @@ struct RegionTable {
 };
 
 // Finds the regions of one space that may overlap a given one, in a time that hardly depends on
-// how many there are, as long as regions of one kind are spread over the space.
+// how many there are.
 //
 // A byte's place is a number with mixed radix, whose digits come from strides that regions
 // have: row and column for the tiles of a matrix. Then a region is a box, and column tiles,
 // whose ranges all overlap, are boxes side by side. Such a set of strides is a frame; a space
 // has few. The boxes of one size are a group with a grid of its own, whose cells have that size.
+// A search among boxes of about its own size looks into a few cells. One among much smaller
+// boxes uses a tree over the cells that are in use.
+//
+// Regions that are quiet are only found by a search that asks for them.
 //
 // Not thread-safe. The table given to each call must be the same one.
 class RegionIndex {
  public:
-  // The region must not be in the index.
-  void Insert(RegionTable& table, uint32_t id);
+  // The region must not be in the index, nor have left another one without being dropped there.
+  void Insert(RegionTable& table, uint32_t id, bool quiet = false);
   // Inserts the region if it is easy to see that no other one in the index overlaps it: all are
   // as long as it and side by side, as the rows of a matrix or the blocks of a buffer are.
   // Otherwise returns false. The region must not be in the index.
@@ -67,19 +75,34 @@ class RegionIndex {
     const uint64_t cell = group.dividers[0].Quotient(begin);
     if (cell * group.dividers[0].divisor() != begin) return false;
     uint32_t& head = group.heads.At(cell);
-    if (head != 0) return false;
+    if (head != 0) {
+      // A region that has left the index does not count.
+      Region& first = table.regions[head - 1];
+      if ((first.flags & Region::kLive) != 0 || first.next != 0) return false;
+      first.flags &= static_cast<uint8_t>(~Region::kLinked);
+      head = 0;
+    }
+    if (group.tree != nullptr) group.tree->Add({cell});
     Link(group, head, region, id);
     return true;
   }
   // The region must be in the index.
   void Remove(RegionTable& table, uint32_t id);
+  // A region in the index is not quiet any more.
+  void Wake(RegionTable& table, uint32_t id);
+  // A region that has left the index is not in the list of a cell either any more.
+  void Drop(RegionTable& table, uint32_t id) { Unlink(table, id); }
 
   // Appends all regions in the index, save `id` itself, whose boxes meet that of region `id`,
-  // and perhaps some more. The region itself need not be in the index.
-  void FindNear(RegionTable& table, uint32_t id, std::vector<uint32_t>& found);
+  // and perhaps some more, quiet ones only if `all`. The region itself need not be in the index.
+  void FindNear(RegionTable& table, uint32_t id, bool all, std::vector<uint32_t>& found);
 
   // Regions in the index.
   uint32_t size() const { return size_; }
+  // Those of them that are quiet.
+  uint32_t quiet() const { return quiet_; }
+  // How many cells, regions and nodes the calls since the last one of this have looked at.
+  uint64_t TakeSteps() { return std::exchange(steps_, 0); }
   size_t bytes() const;
 
  private:
@@ -117,41 +140,51 @@ class RegionIndex {
     std::array<Divider, kMaxLevels> dividers;
     std::array<bool, kMaxLevels> inside{};  // whether no box so far crosses the end of a cell
     uint32_t live = 0;
+    uint64_t inserted = 0;  // so far
+    uint64_t walked = 0;    // cells that searches went through one by one
     CellTable heads;
-    // All that are live, and perhaps others. Only once a search has needed it.
-    bool has_list = false;
-    BigVector<uint32_t> listed;
+    CellTable quiet_heads;
+    // The cells that have a region. Only once a search has needed it.
+    std::unique_ptr<CellTree> tree;
   };
 
   uint32_t FrameOf(const RegionTable& table, uint32_t footprint);
   static void FindBox(Frame& frame, const RegionTable& table, const Region& region, Box& box);
   uint8_t GroupOf(uint32_t frame, const Box& box);
   // Where a box of the group begins. Takes note of whether it ends there too.
-  static uint64_t CellOf(Group& group, const Frame& frame, const Box& box);
-  // Puts the region into a cell of its group.
+  static CellTree::Cell CellOf(Group& group, const Frame& frame, const Box& box);
+  static uint64_t Number(const Group& group, uint32_t levels, const CellTree::Cell& cell) {
+    uint64_t number = 0;
+    for (uint32_t i = 0; i < levels; ++i) {
+      number = number * static_cast<uint64_t>(group.cells[i]) + cell[i];
+    }
+    return number;
+  }
+  // Puts the region into the list of a cell of its group.
   void Link(Group& group, uint32_t& head, Region& region, uint32_t id) {
     region.next = head;
     head = id + 1;
-    region.flags |= Region::kLive;
-    if (group.has_list) List(group, region, id);
+    region.flags |= Region::kLive | Region::kLinked;
     ++group.live;
+    ++group.inserted;
     ++size_;
   }
-  static void List(Group& group, Region& region, uint32_t id) {
-    if ((region.flags & Region::kListed) != 0) return;
-    region.flags |= Region::kListed;
-    group.listed.push_back(id);
-  }
-  static void FindInGroup(RegionTable& table, Group& group, const Frame& frame, const Box& box,
-                          uint32_t id, std::vector<uint32_t>& found);
-  static void FindInCell(const RegionTable& table, const Group& group, uint64_t cell, uint32_t id,
-                         std::vector<uint32_t>& found);
-  static void FindListed(RegionTable& table, Group& group, uint32_t id,
-                         std::vector<uint32_t>& found);
+  // Takes a region out of the list that it is in.
+  void Unlink(RegionTable& table, uint32_t id);
+  void FindInGroup(RegionTable& table, Group& group, const Box& box, uint32_t id, bool all,
+                   std::vector<uint32_t>& found);
+  // Returns whether a region is left in the cell.
+  bool FindInCell(RegionTable& table, Group& group, uint64_t cell, uint32_t id, bool all,
+                  std::vector<uint32_t>& found);
+  bool FindInList(RegionTable& table, CellTable& heads, uint64_t cell, uint32_t id,
+                  std::vector<uint32_t>& found);
+  void BuildTree(RegionTable& table, Group& group);
 
   std::vector<Frame> frames_;
   std::vector<Group> groups_;
   uint32_t size_ = 0;
+  uint32_t quiet_ = 0;
+  uint64_t steps_ = 0;
   // The footprint of all regions, as long as all are plain ranges that fill a cell each.
   uint32_t tiling_ = kNone;
   // The frame of the footprint asked for last.

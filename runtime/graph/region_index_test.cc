@@ -51,7 +51,7 @@ class RegionIndexTest : public ::testing::Test {
   }
   std::vector<uint32_t> Near(uint32_t id) {
     std::vector<uint32_t> found;
-    index_.FindNear(table_, id, found);
+    index_.FindNear(table_, id, true, found);
     std::sort(found.begin(), found.end());
     return found;
   }
@@ -130,7 +130,10 @@ TEST_F(RegionIndexTest, NothingIsInsertedAloneBesideOtherKinds) {
   EXPECT_FALSE(index_.InsertAlone(table_, AddRegion(block, 32)));
   RegionIndex other;
   std::swap(other, index_);
-  for (const uint32_t id : {0u, across}) other.Remove(table_, id);
+  for (const uint32_t id : {0u, across}) {
+    other.Remove(table_, id);
+    other.Drop(table_, id);
+  }
   index_.Insert(table_, 0);
   index_.Insert(table_, AddRegion(AddFootprint({8}, {}), 64));
   EXPECT_FALSE(index_.InsertAlone(table_, AddRegion(block, 64)));
@@ -183,6 +186,62 @@ TEST_F(RegionIndexTest, Removes) {
   EXPECT_EQ(Near(b), (std::vector<uint32_t>{a}));
 }
 
+TEST_F(RegionIndexTest, QuietRegionsAreFoundOnRequest) {
+  const uint32_t range = AddFootprint({10}, {});
+  const uint32_t a = AddRegion(range, 0), b = AddRegion(range, 5), c = AddRegion(range, 9);
+  index_.Insert(table_, a);
+  index_.Insert(table_, b, true);
+  index_.Insert(table_, c, true);
+  EXPECT_EQ(index_.quiet(), 2u);
+  EXPECT_EQ(Near(a), (std::vector<uint32_t>{b, c}));
+  std::vector<uint32_t> loud;
+  index_.FindNear(table_, b, false, loud);
+  EXPECT_EQ(loud, (std::vector<uint32_t>{a}));
+  index_.Wake(table_, c);
+  EXPECT_EQ(index_.quiet(), 1u);
+  loud.clear();
+  index_.FindNear(table_, a, false, loud);
+  EXPECT_EQ(loud, (std::vector<uint32_t>{c}));
+  index_.Remove(table_, b);
+  EXPECT_EQ(index_.quiet(), 0u);
+  // Back as another kind, before and after a search has seen that it was gone.
+  index_.Insert(table_, b);
+  EXPECT_EQ(Near(a), (std::vector<uint32_t>{b, c}));
+  index_.Remove(table_, b);
+  EXPECT_EQ(Near(a), (std::vector<uint32_t>{c}));
+  index_.Insert(table_, b, true);
+  EXPECT_EQ(Near(a), (std::vector<uint32_t>{b, c}));
+  EXPECT_EQ(index_.size(), 3u);
+}
+
+// Many small regions and many large ones side by side: a search does not look at all of them,
+// however many cells of the small ones it spans.
+TEST_F(RegionIndexTest, WorkDoesNotGrowWithTheNumberOfRegions) {
+  const auto work = [this](int64_t count) {
+    table_ = {};
+    index_ = {};
+    const uint32_t small = AddFootprint({4}, {}), large = AddFootprint({1 << 20}, {});
+    const uint32_t tile = AddFootprint({16, 16}, {1 << 12, 1});
+    const uint32_t square = AddFootprint({1 << 10, 1 << 10}, {1 << 12, 1});
+    const auto add = [this](uint32_t footprint, int64_t begin) {
+      const uint32_t id = AddRegion(footprint, begin);
+      EXPECT_TRUE(Near(id).empty());
+      index_.Insert(table_, id);
+    };
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t begin = i << 23;
+      add(small, begin);
+      add(large, begin + 64);
+      add(tile, begin + (2 << 20));
+      add(square, begin + (3 << 20) + 2048);
+    }
+    return static_cast<double>(index_.TakeSteps()) / static_cast<double>(count);
+  };
+  const double few = work(100), many = work(20'000);
+  EXPECT_LT(many, 2 * few) << few;
+  EXPECT_LT(many, 1000);
+}
+
 // Anything, with more sizes and strides than there are groups and frames.
 TEST_F(RegionIndexTest, FindsAllThatOverlap) {
   std::mt19937 random(5);
@@ -200,9 +259,10 @@ TEST_F(RegionIndexTest, FindsAllThatOverlap) {
       }
       const uint32_t id = AddRegion(AddFootprint(shape, strides), below(space));
       if (i % 2 == 0) {
-        index_.Insert(table_, id);
+        index_.Insert(table_, id, i % 10 == 0);
         inserted.push_back(id);
       }
+      if (i % 5 == 0) Near(static_cast<uint32_t>(below(static_cast<int64_t>(id) + 1)));
       if (i % 7 == 0) {
         const size_t at = static_cast<size_t>(below(static_cast<int64_t>(inserted.size())));
         index_.Remove(table_, inserted[at]);

@@ -7,6 +7,7 @@
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "kernels/registry.h"
+#include "runtime/graph/work_budget.h"
 
 namespace pto {
 
@@ -16,9 +17,10 @@ struct GraphTarget {
   // Number of clusters of each chip of the node.
   std::vector<uint32_t> chip_clusters;
   uint64_t max_tasks = 10'000'000;
-  // Of a graph: those that tasks name, and those that follow from what they read and write. The
-  // work to find these is limited too, to four comparisons of tensors for each.
+  // Of a graph: those that tasks name, and those that follow from what they read and write.
   uint64_t max_dependencies = 200'000'000;
+  // The work that finding them may take, beside what its tasks and dependencies allow for.
+  uint64_t base_work = WorkBudget::kBase;
 };
 
 // A scalar of a task: a number of its own, or one of the graph's named scalars.

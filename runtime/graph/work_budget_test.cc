@@ -1,0 +1,46 @@
+#include "runtime/graph/work_budget.h"
+
+#include "gtest/gtest.h"
+
+namespace pto {
+namespace {
+
+TEST(WorkBudgetTest, EndsWhenAllIsSpent) {
+  WorkBudget budget(nullptr, 10);
+  EXPECT_TRUE(budget.Spend(10));
+  budget.EarnTask(1, 1);
+  EXPECT_TRUE(budget.Spend(2 * WorkBudget::kPerArgument + WorkBudget::kPerDependency));
+  EXPECT_TRUE(budget.ok());
+  EXPECT_FALSE(budget.Spend(1));
+  EXPECT_EQ(budget.state(), WorkBudget::State::kSpent);
+  // For good.
+  budget.EarnTask(100, 100);
+  EXPECT_FALSE(budget.Spend(0));
+}
+
+TEST(WorkBudgetTest, EndsSoonAfterItIsCancelled) {
+  bool gone = false;
+  int asked = 0;
+  WorkBudget budget([&] { return ++asked, gone; });
+  for (uint64_t i = 0; i < 4 * WorkBudget::kCheckInterval; ++i) ASSERT_TRUE(budget.Spend(1));
+  EXPECT_GE(asked, 3);
+  EXPECT_LE(asked, 4);
+  gone = true;
+  uint64_t more = 0;
+  while (budget.Spend(1)) ++more;
+  EXPECT_LE(more, WorkBudget::kCheckInterval);
+  EXPECT_EQ(budget.state(), WorkBudget::State::kCancelled);
+}
+
+TEST(WorkBudgetTest, APartInheritsNoMoreThanTheBase) {
+  WorkBudget budget(nullptr, 1000);
+  for (int i = 0; i < 100; ++i) budget.EarnTask(3, 0);
+  EXPECT_EQ(budget.allowed(), 1000 + 400 * WorkBudget::kPerArgument);
+  EXPECT_TRUE(budget.Spend(5000));
+  budget.BeginPart();
+  EXPECT_TRUE(budget.Spend(1000));
+  EXPECT_FALSE(budget.Spend(1));
+}
+
+}  // namespace
+}  // namespace pto
