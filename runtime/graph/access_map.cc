@@ -34,8 +34,8 @@ uint32_t AccessMap::Resolve(uint32_t region) {
 
 uint32_t AccessMap::Prepare(uint32_t owner, uint32_t region, bool writes,
                             std::vector<uint32_t>& before) {
-  if (!budget_.ok()) return kNone;
-  const uint32_t id = Resolve(region);
+  const bool forwarded = (table_.regions[region].flags & Region::kForwarded) != 0;
+  const uint32_t id = forwarded ? Resolve(region) : region;
   const Region& own = table_.regions[id];
   if ((own.flags & Region::kLive) == 0) {
     RegionIndex* const index = spaces_[own.space].index.get();
@@ -48,9 +48,8 @@ uint32_t AccessMap::Prepare(uint32_t owner, uint32_t region, bool writes,
   if ((own.flags & (Region::kLive | checks)) == Region::kLive) return id;
   if (table_.footprint(own).empty()) return kNone;
   const uint32_t met = Meet(owner, id, writes, before);
-  if (budget_.ok()) return met;
-  stopped_at_ = region;
-  return kNone;
+  if (met == kNone && stopped_at_ == kNone) stopped_at_ = region;
+  return met;
 }
 
 // Why it is enough to look when the flags say so. Of two live regions that overlap, a write of
@@ -66,7 +65,7 @@ uint32_t AccessMap::Prepare(uint32_t owner, uint32_t region, bool writes,
 uint32_t AccessMap::Meet(uint32_t owner, uint32_t id, bool writes, std::vector<uint32_t>& before) {
   const size_t named_before = before.size();
   const uint32_t same = FindOverlaps(id, writes);
-  if (!budget_.ok()) return kNone;
+  if (same == kStopped) return kNone;
   Region& own = table_.regions[id];
   RegionIndex* const index = spaces_[own.space].index.get();
   if (same != kNone) {
@@ -125,7 +124,7 @@ uint32_t AccessMap::FindOverlaps(uint32_t id, bool writes) {
   } else if (space.only != kNone && space.only != id) {
     met_.push_back(space.only);
   }
-  if (!budget_.Spend(steps)) return kNone;
+  if (!budget_.Spend(steps)) return kStopped;
   const bool live = (own.flags & Region::kLive) != 0;
   const Footprint& shape = table_.footprint(own);
   size_t kept = 0;
@@ -143,7 +142,7 @@ uint32_t AccessMap::FindOverlaps(uint32_t id, bool writes) {
         met_[kept++] = other_id;
       }
     }
-    if (!budget_.Spend(steps)) return kNone;
+    if (!budget_.Spend(steps)) return kStopped;
   }
   met_.resize(kept);
   return kNone;

@@ -104,13 +104,14 @@ class AccessMap {
   // regions that searches went through, and steps from a region to the one that stands for it.
   const WorkBudget& budget() const { return budget_; }
   WorkBudget& budget() { return budget_; }
-  // The region whose access the budget ended.
+  // The region whose access the budget ended; of no meaning if it was no access.
   uint32_t stopped_at() const { return stopped_at_; }
   // Memory that it holds.
   size_t bytes() const;
 
  private:
   static constexpr uint32_t kNone = 0xffffffff;
+  static constexpr uint32_t kStopped = 0xfffffffe;
   struct Space {
     // While there is no index: the region that is live, if any.
     uint32_t only = kNone;
@@ -139,7 +140,7 @@ class AccessMap {
   // kNone if the budget has ended the work.
   uint32_t Meet(uint32_t owner, uint32_t id, bool writes, std::vector<uint32_t>& before);
   // Fills met_ with the live regions that overlap; for a read, without those that are quiet.
-  // Returns one that is the same, or kNone.
+  // Returns one that is the same, or kNone, or kStopped if the budget has ended the work.
   uint32_t FindOverlaps(uint32_t id, bool writes);
   void Enter(uint32_t id, bool quiet);
   void Retire(uint32_t id);
@@ -177,7 +178,7 @@ class AccessMap {
   size_t readers_swept_ = 0;  // left by the last sweep
   uint64_t compared_ = 0;
   WorkBudget budget_;
-  uint32_t stopped_at_ = 0;
+  uint32_t stopped_at_ = kNone;
   uint32_t idle_ = 0;          // how many without a writer the last search came across
   std::vector<uint32_t> met_;  // kept so that an access costs no allocation
 };

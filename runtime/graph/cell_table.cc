@@ -20,7 +20,7 @@ uint64_t Multiplier() {
 
 size_t CellTable::FindSlot(uint64_t number) const {
   const size_t mask = slots_.size() - 1;
-  size_t at = static_cast<size_t>((number * Multiplier()) >> shift_);
+  size_t at = static_cast<size_t>((number * multiplier_) >> shift_);
   while (slots_[at].page != kNone && slots_[at].number != number) at = (at + 1) & mask;
   return at;
 }
@@ -47,6 +47,7 @@ void CellTable::UsePage(uint64_t number) {
 void CellTable::Grow() {
   BigVector<Slot> old = std::exchange(slots_, {});
   slots_.resize(old.empty() ? 8 : old.size() * 2);
+  multiplier_ = Multiplier();
   shift_ = 64 - static_cast<uint32_t>(std::countr_zero(slots_.size()));
   for (const Slot& slot : old) {
     if (slot.page != kNone) slots_[FindSlot(slot.number)] = slot;

@@ -75,7 +75,8 @@ class CellTable {
 
   BigVector<Page> pages_;
   BigVector<Slot> slots_;  // open addressing; a power of 2, or empty
-  uint32_t shift_ = 0;     // from a hash to its slot
+  uint64_t multiplier_ = 0;
+  uint32_t shift_ = 0;  // from a product to its slot
   // The page that was used last; it is there if any is.
   mutable uint64_t last_number_ = 0;
   mutable uint32_t last_page_ = 0;

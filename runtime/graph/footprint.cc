@@ -134,6 +134,26 @@ class BoundedSum {
   Rest rest_[2 * Footprint::kMaxDims + 1];
 };
 
+// Rows of bytes, one every `pitch`; 0 for a single one.
+struct Rows {
+  int64_t count = 1;
+  int64_t pitch = 0;
+  int64_t width = 1;
+};
+
+// Whether the footprint is that.
+bool IsRows(const Footprint& footprint, Rows* rows) {
+  uint32_t next = 0;
+  if (next < footprint.ndim && footprint.dims[next].stride > 1) {
+    rows->count = footprint.dims[next].size;
+    rows->pitch = footprint.dims[next++].stride;
+  }
+  if (next < footprint.ndim && footprint.dims[next].stride == 1) {
+    rows->width = footprint.dims[next++].size;
+  }
+  return next == footprint.ndim;
+}
+
 }  // namespace
 
 Footprint MakeFootprint(const Layout& layout) {
@@ -180,6 +200,18 @@ bool Overlaps(const Footprint& a, int64_t a_begin, const Footprint& b, int64_t b
   const int64_t distance = b_begin - a_begin;
   if (distance >= a.extent || -distance >= b.extent) return false;
   if (distance == 0 || (a.contiguous() && b.contiguous())) return true;
+  // Most are rows of one matrix: with two of them k rows apart, the one in `b` begins `distance`
+  // less k pitches after the one in `a`, which must be less than their widths.
+  Rows a_rows, b_rows;
+  if (IsRows(a, &a_rows) && IsRows(b, &b_rows) &&
+      (a_rows.pitch == b_rows.pitch || a_rows.pitch == 0 || b_rows.pitch == 0)) {
+    const int64_t pitch = std::max(a_rows.pitch, b_rows.pitch);
+    const int64_t first =
+        std::max(1 - b_rows.count, CeilDivide(distance - a_rows.width + 1, pitch));
+    const int64_t last =
+        std::min(a_rows.count - 1, FloorDivide(distance + b_rows.width - 1, pitch));
+    return first <= last;
+  }
   // A common byte is a place in `a` and one in `b` whose difference is the distance.
   BoundedSum sum;
   uint32_t i = 0, j = 0;

@@ -241,30 +241,31 @@ void RegionIndex::FindNear(RegionTable& table, uint32_t id, bool all,
 
 inline bool RegionIndex::FindInList(RegionTable& table, CellTable& heads, uint64_t cell,
                                     uint32_t id, std::vector<uint32_t>& found) {
-  uint32_t* link = heads.Find(cell);
-  if (link == nullptr) return false;
-  uint32_t* const head = link;
-  while (*link != 0) {
-    ++steps_;
-    Region& region = table.regions[*link - 1];
+  uint32_t* const head = heads.Find(cell);
+  if (head == nullptr || *head == 0) return false;
+  uint64_t steps = 0;
+  for (uint32_t* link = head; *link != 0; ++steps) {
+    const uint32_t other = *link - 1;
+    Region& region = table.regions[other];
     if ((region.flags & Region::kLive) == 0) {
       region.flags &= static_cast<uint8_t>(~(Region::kLinked | Region::kQuiet));
       *link = region.next;
       continue;
     }
-    if (*link - 1 != id) found.push_back(*link - 1);
+    if (other != id) found.push_back(other);
     link = &region.next;
   }
+  steps_ += steps;
   return *head != 0;
 }
 
 inline bool RegionIndex::FindInCell(RegionTable& table, Group& group, uint64_t cell, uint32_t id,
                                     bool all, std::vector<uint32_t>& found) {
   ++steps_;
-  bool any = FindInList(table, group.heads, cell, id, found);
-  // Without a look at what is in it, a list of quiet regions has to count as one with regions.
-  if (quiet_ > 0) any |= !all || FindInList(table, group.quiet_heads, cell, id, found);
-  return any;
+  const bool any = FindInList(table, group.heads, cell, id, found);
+  if (quiet_ == 0) return any;
+  // A list of quiet regions that is not looked at may have some.
+  return (!all || FindInList(table, group.quiet_heads, cell, id, found)) || any;
 }
 
 void RegionIndex::FindInGroup(RegionTable& table, Group& group, const Box& box, uint32_t id,

@@ -21,7 +21,7 @@ namespace pto {
 class WorkBudget {
  public:
   static constexpr uint64_t kBase = 16'777'216;
-  static constexpr uint64_t kPerArgument = 128;
+  static constexpr uint64_t kPerArgument = 512;
   static constexpr uint64_t kPerDependency = 32;
   // How much work is done at most between two looks at whether it is cancelled. Well below a
   // millisecond.
