@@ -31,6 +31,7 @@
 #include "runtime/base/mutex.h"
 #include "runtime/engine/account.h"
 #include "runtime/engine/engine.h"
+#include "runtime/graph/work_budget.h"
 
 namespace pto {
 
@@ -65,6 +66,9 @@ struct RunRequest : RunTerms {
   // Whether the caller calls ReleaseNews when its client has the answer. A run that has ended is
   // in the session's event log, and out of its count of active runs, only then.
   bool holds_news = false;
+  // Whether nobody waits for the run to start any more, asked while its graph is compiled for
+  // buffers that overlap. Only during StartRun.
+  WorkBudget::Cancelled cancelled = nullptr;
 };
 
 // One client's lease, and owner of all that it makes. Thread-safe.

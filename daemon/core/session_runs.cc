@@ -145,8 +145,8 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::StartRun(RunRequest request) 
       found.image = request.image;
       continue;
     }
-    PTO_ASSIGN_OR_RETURN(found.image,
-                         Realias(*request.image, found.places, GraphTarget().max_dependencies));
+    PTO_ASSIGN_OR_RETURN(found.image, Realias(*request.image, found.places,
+                                              GraphTarget().max_dependencies, request.cancelled));
   }
   const std::shared_ptr<Run> run = entry->run();
   int64_t help_ns = 0;

@@ -25,7 +25,8 @@ GraphTarget BlockTarget(GraphTarget target) {
 
 OpenDecoder::OpenDecoder(const GraphTarget& target, Options options)
     : options_(std::move(options)),
-      graph_(BlockTarget(target), {.find_dependencies = options_.find_dependencies}),
+      graph_(BlockTarget(target),
+             {.find_dependencies = options_.find_dependencies, .cancelled = options_.cancelled}),
       reader_(target, {.paths = BlockReader<OpenGraph>::Paths::kOpen,
                        .max_block_tasks = options_.max_block_tasks,
                        .limits = options_.limits}) {

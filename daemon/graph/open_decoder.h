@@ -11,6 +11,7 @@
 #include "daemon/graph/graph_limits.h"
 #include "pto/v1/run.pb.h"
 #include "runtime/graph/open_graph.h"
+#include "runtime/graph/work_budget.h"
 
 namespace pto {
 
@@ -30,6 +31,8 @@ class OpenDecoder {
     bool find_dependencies = true;
     int64_t run_timeout_ns = 0;  // no task may have more; 0 means no limit
     FindBuffer find_buffer;
+    // Blocks are refused with CLIENT_GONE once it says so.
+    WorkBudget::Cancelled cancelled = nullptr;
   };
 
   OpenDecoder(const GraphTarget& target, Options options);

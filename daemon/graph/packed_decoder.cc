@@ -18,12 +18,13 @@ absl::Status OrderError(absl::string_view part, absl::string_view message) {
 }  // namespace
 
 PackedDecoder::PackedDecoder(const GraphTarget& target, uint32_t max_block_tasks,
-                             const GraphLimits& limits)
+                             const GraphLimits& limits, WorkBudget::Cancelled cancelled)
     : target_(target),
+      cancelled_(std::move(cancelled)),
       reader_(
           target,
           {.max_block_tasks = max_block_tasks, .max_tasks = target.max_tasks, .limits = limits}) {
-  builder_.emplace(target);
+  builder_.emplace(target, GraphBuilder::Options{.cancelled = cancelled_});
   reader_.Use(&*builder_);
 }
 
@@ -59,7 +60,8 @@ absl::Status PackedDecoder::AddHeader(const v1::PackedHeader& header) {
   PTO_ASSIGN_OR_RETURN(session_, names::ParseSession(header.parent(), "header.parent"));
   if (!header.id().empty()) PTO_RETURN_IF_ERROR(names::CheckId(header.id(), "header.id"));
   if (header.explicit_dependencies_only()) {
-    builder_.emplace(target_, GraphBuilder::Options{.find_dependencies = false});
+    builder_.emplace(target_,
+                     GraphBuilder::Options{.find_dependencies = false, .cancelled = cancelled_});
     reader_.Use(&*builder_);
   }
   PTO_RETURN_IF_ERROR(reader_.AddKernels(header.kernels(), "header.kernels"));

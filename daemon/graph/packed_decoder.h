@@ -12,6 +12,7 @@
 #include "daemon/graph/graph_limits.h"
 #include "pto/v1/graph.pb.h"
 #include "runtime/graph/builder.h"
+#include "runtime/graph/work_budget.h"
 
 namespace pto {
 
@@ -23,8 +24,9 @@ namespace pto {
 // Not thread-safe.
 class PackedDecoder {
  public:
-  PackedDecoder(const GraphTarget& target, uint32_t max_block_tasks,
-                const GraphLimits& limits = {});
+  // Parts are refused with CLIENT_GONE once `cancelled` says so.
+  PackedDecoder(const GraphTarget& target, uint32_t max_block_tasks, const GraphLimits& limits = {},
+                WorkBudget::Cancelled cancelled = nullptr);
 
   // STREAM_ORDER when the part does not belong here, else what is wrong with it.
   absl::Status Add(const v1::PackedGraphPart& part);
@@ -45,6 +47,7 @@ class PackedDecoder {
   absl::Status AddCommit(const v1::PackedCommit& commit);
 
   const GraphTarget target_;
+  const WorkBudget::Cancelled cancelled_;
   // Made anew by a header that has options for it.
   absl::optional<GraphBuilder> builder_;
   BlockReader<GraphBuilder> reader_;

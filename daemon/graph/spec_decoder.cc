@@ -66,12 +66,13 @@ absl::Status AddName(absl::string_view name, uint32_t index, absl::string_view l
 class SpecDecoder {
  public:
   SpecDecoder(const v1::GraphSpec& spec, absl::string_view session, const GraphTarget& target,
-              const GraphLimits& limits)
+              const GraphLimits& limits, WorkBudget::Cancelled cancelled)
       : spec_(spec),
         session_(session),
         target_(target),
         limits_(limits),
-        builder_(target, {.find_dependencies = !spec.explicit_dependencies_only()}) {}
+        builder_(target, {.find_dependencies = !spec.explicit_dependencies_only(),
+                          .cancelled = std::move(cancelled)}) {}
 
   absl::StatusOr<DecodedGraph> Decode() {
     if (spec_.tasks().empty()) {
@@ -416,8 +417,9 @@ class SpecDecoder {
 }  // namespace
 
 absl::StatusOr<DecodedGraph> DecodeGraphSpec(const v1::GraphSpec& spec, absl::string_view session,
-                                             const GraphTarget& target, const GraphLimits& limits) {
-  return SpecDecoder(spec, session, target, limits).Decode();
+                                             const GraphTarget& target, const GraphLimits& limits,
+                                             WorkBudget::Cancelled cancelled) {
+  return SpecDecoder(spec, session, target, limits, std::move(cancelled)).Decode();
 }
 
 }  // namespace pto

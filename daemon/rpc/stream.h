@@ -34,6 +34,9 @@ class StreamReactor {
 
   // Valid from OnStart until OnDone returns.
   const grpc::ServerContext& context() const { return call_->context(); }
+  // Whether the client has gone or its deadline has passed. For callbacks that take long, which
+  // OnCancel cannot interrupt. Valid as long as context().
+  bool gone() const { return call_->gone(); }
 
  protected:
   internal::StreamCall* call_ = nullptr;

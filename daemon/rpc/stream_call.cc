@@ -1,5 +1,7 @@
 #include "daemon/rpc/stream_call.h"
 
+#include <chrono>
+
 #include "daemon/rpc/stream.h"
 #include "proto/status/grpc_status.h"
 #include "runtime/base/log.h"
@@ -8,6 +10,11 @@ namespace pto::rpc::internal {
 
 StreamCall::StreamCall(Method& method) : alive_(method.live()), method_(method) {
   context_.AsyncNotifyWhenDone(static_cast<Tag*>(&whole_tag_));
+}
+
+bool StreamCall::gone() const {
+  const bool over = (state_.load(std::memory_order_acquire) & kWhole << kArrivedShift) != 0;
+  return (over && context_.IsCancelled()) || std::chrono::system_clock::now() > context_.deadline();
 }
 
 void* StreamCall::Begin(Operation operation) {

@@ -31,6 +31,8 @@ class StreamCall : public Tag {
   StreamCall& operator=(const StreamCall&) = delete;
 
   grpc::ServerContext& context() { return context_; }
+  // Whether the client has gone or its deadline has passed, also before a callback says so.
+  bool gone() const;
 
   // Notes that the operation starts. Returns the tag to start it with.
   void* Begin(Operation operation);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -47,6 +48,13 @@ class UnaryCall final {
   Request& mutable_request() { return *request_; }
   Response* response() { return response_; }
   const grpc::ServerContext& context() const { return context_; }
+
+  // Whether nobody waits for the answer any more: the client's deadline has passed or, in methods
+  // registered with LongUnary, it has gone. For handlers that take long. Any thread.
+  bool gone() const {
+    return (cancel_state_.load(std::memory_order_acquire) & kCancelled) != 0 ||
+           std::chrono::system_clock::now() > context_.deadline();
+  }
 
   // Sends the response, or the error without the response.
   void Finish(const absl::Status& status) {

@@ -69,7 +69,7 @@ void LaunchStream::LaunchOne() {
   }
   if (request_.launch().has_wait()) request_.mutable_launch()->clear_wait();
   const absl::StatusOr<std::shared_ptr<RunEntry>> entry =
-      Launch(node_, request_.launch(), true, &target_);
+      Launch(node_, request_.launch(), true, [this] { return gone(); }, &target_);
   if (!entry.ok()) {
     refuse(PrefixField(entry.status(), "launch."));
     return;

@@ -34,7 +34,8 @@ class PackedStream : public rpc::ClientStreamReactor<v1::PackedGraphPart, Respon
   explicit PackedStream(Node& node)
       : node_(node),
         decoder_(node.target(), node.limits().max_block_tasks,
-                 {node.limits().max_graph_tensors, node.limits().max_graph_edges}) {}
+                 {node.limits().max_graph_tensors, node.limits().max_graph_edges},
+                 [this] { return this->gone(); }) {}
 
   void OnStart() override { this->StartRead(&part_); }
 
@@ -131,6 +132,7 @@ class PackedRun final : public PackedStream<v1::Run> {
     request_.id = header().id();
     request_.digest = digest;
     request_.image = std::move(image);
+    request_.cancelled = [this] { return gone(); };
     PTO_RETURN_IF_ERROR(CheckTaskTimes(request_, "header.options"));
     const absl::StatusOr<std::shared_ptr<RunEntry>> entry = session->StartRun(std::move(request_));
     if (!entry.ok()) return InHeader(entry.status());

@@ -244,7 +244,8 @@ void AwaitNext(Node& node, rpc::Server& server, rpc::Rhythm& rhythm) {
 }
 
 absl::StatusOr<std::shared_ptr<RunEntry>> Launch(Node& node, const v1::LaunchGraphRequest& request,
-                                                 bool holds_news, LaunchTarget* target) {
+                                                 bool holds_news, WorkBudget::Cancelled cancelled,
+                                                 LaunchTarget* target) {
   PTO_RETURN_IF_ERROR(node.CheckAccepting());
   if (const absl::Status found = FindLaunchTarget(node, request.graph(), target); !found.ok()) {
     if (request.run_id().empty()) return found;
@@ -271,6 +272,7 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Launch(Node& node, const v1::LaunchGra
   PTO_RETURN_IF_ERROR(BindScalars(request, *run.image, &run));
   run.help = true;
   run.holds_news = holds_news;
+  run.cancelled = std::move(cancelled);
   return session.StartRun(std::move(run));
 }
 

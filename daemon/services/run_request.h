@@ -43,9 +43,11 @@ struct LaunchTarget {
 };
 
 // Starts a run of a registered graph. `target` is that of the last launch, or empty. With
-// `holds_news` the caller must call ReleaseNews on the run, best after its client's answer.
+// `holds_news` the caller must call ReleaseNews on the run, best after its client's answer. A
+// graph that has to be compiled for buffers that overlap is so until `cancelled` says otherwise.
 absl::StatusOr<std::shared_ptr<RunEntry>> Launch(Node& node, const v1::LaunchGraphRequest& request,
-                                                 bool holds_news, LaunchTarget* target);
+                                                 bool holds_news, WorkBudget::Cancelled cancelled,
+                                                 LaunchTarget* target);
 
 // An answer has left: stays awake for the client's next request when it asks in quick succession
 // and no run wants the CPU.

@@ -52,7 +52,10 @@ void RunService::Register(rpc::Server& server) {
   server.LongUnary(
       &Async::RequestWaitRun, &service_,
       [this](rpc::UnaryCallPtr<v1::WaitRunRequest, v1::Run> call) { WaitRun(std::move(call)); });
-  server.Unary(&Async::RequestRegisterGraph, &service_, Handler(this, &RunService::RegisterGraph));
+  server.LongUnary(&Async::RequestRegisterGraph, &service_,
+                   [this](rpc::UnaryCallPtr<v1::RegisterGraphRequest, v1::Graph> call) {
+                     RegisterGraph(std::move(call));
+                   });
   server.Unary(&Async::RequestGetGraph, &service_, Handler(this, &RunService::GetGraph));
   server.Unary(&Async::RequestDeleteGraph, &service_, Handler(this, &RunService::DeleteGraph));
   server.Unary(&Async::RequestGetRun, &service_, Handler(this, &RunService::GetRun));
@@ -81,7 +84,8 @@ GraphLimits RunService::Limits() const {
   return {node_.limits().max_graph_tensors, node_.limits().max_graph_edges};
 }
 
-absl::StatusOr<std::shared_ptr<RunEntry>> RunService::Submit(const v1::SubmitRunRequest& request) {
+absl::StatusOr<std::shared_ptr<RunEntry>> RunService::Submit(
+    const v1::SubmitRunRequest& request, const WorkBudget::Cancelled& cancelled) {
   PTO_RETURN_IF_ERROR(node_.CheckAccepting());
   PTO_ASSIGN_OR_RETURN(const std::string id, names::ParseSession(request.parent(), "parent"));
   RunRequest run;
@@ -103,8 +107,9 @@ absl::StatusOr<std::shared_ptr<RunEntry>> RunService::Submit(const v1::SubmitRun
     if (before != nullptr) return before;
   }
   PTO_ASSIGN_OR_RETURN(DecodedGraph graph,
-                       DecodeGraphSpec(request.graph(), id, node_.target(), Limits()));
+                       DecodeGraphSpec(request.graph(), id, node_.target(), Limits(), cancelled));
   run.image = std::move(graph.image);
+  run.cancelled = cancelled;
   PTO_RETURN_IF_ERROR(CheckTaskTimes(run, "options"));
   return session->StartRun(std::move(run));
 }
@@ -114,7 +119,8 @@ void RunService::SubmitRun(rpc::UnaryCallPtr<v1::SubmitRunRequest, v1::Run> call
   if (!wait.ok()) return call->Finish(wait.status());
   // How long a client waits is not part of what it asks for: it may ask again and wait longer.
   call->mutable_request().clear_wait();
-  const absl::StatusOr<std::shared_ptr<RunEntry>> entry = Submit(call->request());
+  const absl::StatusOr<std::shared_ptr<RunEntry>> entry =
+      Submit(call->request(), [&call] { return call->gone(); });
   if (!entry.ok()) return call->Finish(entry.status());
   AnswerWithRun(node_, std::move(call), *entry, *wait);
 }
@@ -126,14 +132,18 @@ void RunService::LaunchGraph(rpc::UnaryCallPtr<v1::LaunchGraphRequest, v1::Run> 
   launches_.Asked(node_.clock().NowNanos());
   LaunchTarget target;
   const absl::StatusOr<std::shared_ptr<RunEntry>> entry =
-      Launch(node_, call->request(), false, &target);
+      Launch(node_, call->request(), false, [&call] { return call->gone(); }, &target);
   if (!entry.ok()) return call->Finish(entry.status());
   AnswerWithRun(node_, std::move(call), *entry, *wait);
   if ((*entry)->ended()) AwaitNext(node_, *server_, launches_);
 }
 
-absl::Status RunService::RegisterGraph(const v1::RegisterGraphRequest& request,
-                                       v1::Graph* response) {
+void RunService::RegisterGraph(rpc::UnaryCallPtr<v1::RegisterGraphRequest, v1::Graph> call) {
+  call->Finish(AddGraph(call->request(), [&call] { return call->gone(); }, call->response()));
+}
+
+absl::Status RunService::AddGraph(const v1::RegisterGraphRequest& request,
+                                  const WorkBudget::Cancelled& cancelled, v1::Graph* response) {
   PTO_ASSIGN_OR_RETURN(const std::string id, names::ParseSession(request.parent(), "parent"));
   PTO_RETURN_IF_ERROR(names::CheckId(request.graph_id(), "graph_id"));
   PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(id));
@@ -143,7 +153,7 @@ absl::Status RunService::RegisterGraph(const v1::RegisterGraphRequest& request,
                        session->FindForRegister(request.graph_id(), digest));
   if (graph == nullptr) {
     PTO_ASSIGN_OR_RETURN(DecodedGraph decoded,
-                         DecodeGraphSpec(request.graph(), id, node_.target(), Limits()));
+                         DecodeGraphSpec(request.graph(), id, node_.target(), Limits(), cancelled));
     PTO_ASSIGN_OR_RETURN(graph,
                          session->AddGraph(request.graph_id(), digest, std::move(decoded.image)));
   }

@@ -31,7 +31,7 @@ class RunService {
   void SubmitRun(rpc::UnaryCallPtr<v1::SubmitRunRequest, v1::Run> call);
   void LaunchGraph(rpc::UnaryCallPtr<v1::LaunchGraphRequest, v1::Run> call);
   void WaitRun(rpc::UnaryCallPtr<v1::WaitRunRequest, v1::Run> call);
-  absl::Status RegisterGraph(const v1::RegisterGraphRequest& request, v1::Graph* response);
+  void RegisterGraph(rpc::UnaryCallPtr<v1::RegisterGraphRequest, v1::Graph> call);
   absl::Status GetGraph(const v1::GetGraphRequest& request, v1::Graph* response);
   absl::Status DeleteGraph(const v1::DeleteGraphRequest& request,
                            v1::DeleteGraphResponse* response);
@@ -42,7 +42,11 @@ class RunService {
   absl::Status ListRuns(const v1::ListRunsRequest& request, v1::ListRunsResponse* response);
 
   GraphLimits Limits() const;
-  absl::StatusOr<std::shared_ptr<RunEntry>> Submit(const v1::SubmitRunRequest& request);
+  // Each compiles a graph, unless it is known, until `cancelled` says otherwise.
+  absl::StatusOr<std::shared_ptr<RunEntry>> Submit(const v1::SubmitRunRequest& request,
+                                                   const WorkBudget::Cancelled& cancelled);
+  absl::Status AddGraph(const v1::RegisterGraphRequest& request,
+                        const WorkBudget::Cancelled& cancelled, v1::Graph* response);
   absl::StatusOr<std::shared_ptr<RunEntry>> FindRun(const std::string& name);
   // GRAPH_UNKNOWN when they are no longer known.
   absl::StatusOr<GraphParts> FindTasks(const RunEntry& run);

@@ -81,6 +81,8 @@ void StreamRun::OnReadDone(bool ok) {
     reading_ = false;
   }
   if (!taken.ok()) {
+    // A block that is not finished because the client has gone is not wrong.
+    if (gone()) return OnCancel();
     Fail(RunState::kFailed, taken);
     return;
   }
@@ -142,6 +144,7 @@ absl::Status StreamRun::TakeHeader(const v1::StreamRunHeader& header) {
   options.limits = {node_.limits().max_graph_tensors, node_.limits().max_graph_edges};
   options.find_dependencies = !header.explicit_dependencies_only();
   options.run_timeout_ns = terms.timeout_ns;
+  options.cancelled = [this] { return gone(); };
   options.find_buffer = [weak = std::weak_ptr<Session>(session)](
                             absl::string_view buffer) -> absl::StatusOr<OpenGraph::SlotMemory> {
     const std::shared_ptr<Session> owner = weak.lock();
