@@ -147,15 +147,17 @@ typedef struct pto_kernel_api {
   /* Waits until the signal compares true. For kernels with PTO_KERNEL_WAITS or _BLOCKS. */
   int32_t (*wait)(const struct pto_context* context, const pto_signal* signal, pto_compare compare,
                   int64_t value, int64_t timeout);
-  /* Changes the signal, after everything that the block wrote before, and wakes who waits. */
+  /* Changes the signal, after everything that the block wrote before, and wakes who waits. The
+     signal lies within one of the task's tensors. For kernels with PTO_KERNEL_NOTIFIES. */
   int32_t (*notify)(const struct pto_context* context, const pto_signal* signal, pto_notify_op op,
                     int64_t value);
   /* Waits until all blocks in the scope are here. Their task must start its blocks together. */
   int32_t (*barrier)(const struct pto_context* context, pto_scope scope);
   /*
    * Begins a copy between tensors of one shape and type, on whatever chips, and returns at once.
-   * `done`, unless NULL, is notified with `op` and `value` when it is over. `event`, unless NULL,
-   * names the copy for the two calls below. The tensors' memory must be that of the task's.
+   * `done`, unless NULL, is notified with `op` and `value` when it is over; what holds for notify
+   * holds for it. `event`, unless NULL, names the copy for the two calls below. The tensors' memory
+   * must be that of the task's.
    */
   int32_t (*copy)(const struct pto_context* context, const pto_tensor* to, const pto_tensor* from,
                   const pto_signal* done, pto_notify_op op, int64_t value, pto_event* event);
@@ -289,7 +291,10 @@ typedef enum pto_kernel_flags {
      for others meanwhile. It must not keep thread-local state across such a call. */
   PTO_KERNEL_WAITS = 1,
   /* It blocks in code of others: it gets a thread of its own while it runs. */
-  PTO_KERNEL_BLOCKS = 2
+  PTO_KERNEL_BLOCKS = 2,
+  /* It calls notify, or copy with a signal. Other kernels are refused such calls, so that the
+     daemon knows who can still send a signal and who cannot. */
+  PTO_KERNEL_NOTIFIES = 4
 } pto_kernel_flags;
 
 /* What the engine does itself, without a kernel function and without a core. */

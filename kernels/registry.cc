@@ -132,10 +132,10 @@ absl::Status CheckInfo(const pto_kernel_info& info) {
     return Malformed("function",
                      control ? "is there, though the engine does this itself" : "is missing");
   }
-  if ((info.flags & ~(PTO_KERNEL_WAITS | PTO_KERNEL_BLOCKS)) != 0) {
+  if ((info.flags & ~(PTO_KERNEL_WAITS | PTO_KERNEL_BLOCKS | PTO_KERNEL_NOTIFIES)) != 0) {
     return Malformed("flags", absl::StrCat("0x", absl::Hex(info.flags), " is not a set of flags"));
   }
-  if (info.plan != nullptr && (control || info.flags != 0)) {
+  if (info.plan != nullptr && (control || (info.flags & ~PTO_KERNEL_NOTIFIES) != 0)) {
     return Malformed("plan", "a kernel that works in phases neither waits nor blocks");
   }
   if (info.default_core < PTO_AIC || info.default_core > PTO_MIX) {

@@ -187,7 +187,7 @@ constexpr pto_kernel_info kKernels[] = {
         .scalars = kFalterScalars,
         .scalar_count = std::size(kFalterScalars),
         .requires_sync_start = 0,
-        .flags = 0,
+        .flags = PTO_KERNEL_NOTIFIES,
         .control = PTO_CONTROL_NONE,
         .plan = PlanFalter,
     },

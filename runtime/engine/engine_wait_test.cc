@@ -151,6 +151,34 @@ TEST(EngineWaitTest, CancelEndsWaits) {
   node.ExpectClean();
 }
 
+TEST(EngineWaitTest, OnlyKernelsThatSaySoNotifyAndOnlyTheirOwnWords) {
+  SlowEngine node({1});
+  int64_t elsewhere = 0;
+  int32_t own = 99, foreign = 99, with_copy = 99;
+  const KernelBody body = [&](uint32_t, const pto_context& context) {
+    const pto_signal signal = node.signal(0);
+    const pto_signal other = {&elsewhere, PTO_I64};
+    const pto_tensor to = node.words(8, 1), from = node.words(16, 1);
+    own = context.api->notify(&context, &signal, PTO_ADD, 1);
+    foreign = context.api->notify(&context, &other, PTO_ADD, 1);
+    with_copy = context.api->copy(&context, &to, &from, &signal, PTO_ADD, 1, nullptr);
+    return 0;
+  };
+  for (const char* const kernel : {"silent", "plain"}) {
+    *node.word(0) = 0;
+    const bool says_so = std::string(kernel) == "plain";
+    auto run = node.Start({{.kernel = kernel}}, body);
+    node.RunAll();
+    EXPECT_EQ(run->state(), RunState::kSucceeded);
+    EXPECT_EQ(own, says_so ? PTO_OK : PTO_NOT_ALLOWED);
+    EXPECT_EQ(foreign, says_so ? PTO_INVALID : PTO_NOT_ALLOWED);
+    EXPECT_EQ(with_copy, says_so ? PTO_OK : PTO_NOT_ALLOWED);
+    EXPECT_EQ(*node.word(0), says_so ? 2 : 0);
+    EXPECT_EQ(elsewhere, 0);
+    node.ExpectClean();
+  }
+}
+
 TEST(EngineWaitTest, TheEngineEndsWhileKernelsWait) {
   for (const uint32_t executors : {0u, 2u}) {
     for (const char* kernel : {"waits", "blocks"}) {

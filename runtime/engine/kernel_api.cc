@@ -40,6 +40,16 @@ int32_t CheckWait(BlockState& state, const SignalWord& signal, pto_compare compa
   return timeout >= 0 ? PTO_OK : Refuse(state, PTO_INVALID, "a time is not negative");
 }
 
+// What the daemon says about who can still send a signal relies on this.
+int32_t CheckNotify(BlockState& state, const SignalWord& signal) {
+  const uint32_t task = state.ticket->task;
+  if (!TaskData::Notifies(state.run->image(), task)) {
+    return Refuse(state, PTO_NOT_ALLOWED, "it notifies, but does not say that it does");
+  }
+  if (TaskData::Reaches(*state.run, task, signal.address)) return PTO_OK;
+  return Refuse(state, PTO_INVALID, "a kernel notifies words of its task's tensors only");
+}
+
 // Waits for a signal, or for a copy that has one.
 int32_t WaitFor(BlockState& state, const SignalWord& signal, pto_compare compare, int64_t value,
                 std::shared_ptr<AsyncCopy> copy, int64_t timeout) {
@@ -104,6 +114,7 @@ int32_t KernelApi::Notify(const pto_context* context, const pto_signal* signal, 
   }
   if (!IsNotifyOp(op))
     return Refuse(state, PTO_INVALID, absl::StrCat("there is no notify op ", op));
+  if (const int32_t refused = CheckNotify(state, word)) return refused;
   if (PTO_FAILPOINT("engine.notify") == FailAction::kDrop) return PTO_OK;
   state.services->waits().Notify(word, op, value);
   return PTO_OK;
@@ -154,6 +165,9 @@ int32_t KernelApi::Copy(const pto_context* context, const pto_tensor* to, const 
   AsyncCopy::Notice notice{WordOf(done), op, value};
   if (done != nullptr && (!notice.signal.valid() || !IsNotifyOp(op))) {
     return Refuse(state, PTO_INVALID, "a copy notifies an aligned word of type I32 or I64");
+  }
+  if (done != nullptr) {
+    if (const int32_t refused = CheckNotify(state, notice.signal)) return refused;
   }
   if (!TaskData::Owns(*state.run, state.ticket->task, *to) ||
       !TaskData::Owns(*state.run, state.ticket->task, *from)) {

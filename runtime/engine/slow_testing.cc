@@ -38,9 +38,10 @@ constexpr pto_kernel_info BodyKernel(const char* name, uint32_t flags) {
           PTO_CONTROL_NONE};
 }
 
-constexpr pto_kernel_info kBodies[] = {BodyKernel("plain", 0),
-                                       BodyKernel("waits", PTO_KERNEL_WAITS),
-                                       BodyKernel("blocks", PTO_KERNEL_BLOCKS)};
+constexpr pto_kernel_info kBodies[] = {
+    BodyKernel("plain", PTO_KERNEL_NOTIFIES), BodyKernel("silent", 0),
+    BodyKernel("waits", PTO_KERNEL_WAITS | PTO_KERNEL_NOTIFIES),
+    BodyKernel("blocks", PTO_KERNEL_BLOCKS | PTO_KERNEL_NOTIFIES)};
 
 }  // namespace
 
@@ -48,7 +49,7 @@ const KernelRegistry& SlowKernels() {
   static const KernelRegistry* const registry = [] {
     auto* kernels = new KernelRegistry;
     for (absl::Span<const pto_kernel_info> family :
-         {absl::MakeConstSpan(kBodies), kernels::ControlKernels()}) {
+         {absl::MakeConstSpan(kBodies), kernels::ControlKernels(), kernels::TestingKernels()}) {
       for (const pto_kernel_info& info : family) {
         PTO_CHECK(kernels->Add(info).ok(), "a test kernel is refused");
       }
@@ -90,13 +91,13 @@ std::shared_ptr<const GraphImage> MakeGraph(const std::vector<SlowTask>& tasks,
     const pto_kernel_info& info = builder.kernel(input.kernel);
     std::vector<uint32_t> args;
     std::vector<ScalarInput> scalars;
-    if (info.control == PTO_CONTROL_NONE) {
+    if (info.function == &CallBody) {
       args.push_back(tensor(0, SlowEngine::kWords, task.chip));
       scalars = {Integer(static_cast<int64_t>(i)), Integer(reinterpret_cast<int64_t>(body))};
     } else if (info.control == PTO_CONTROL_COPY) {
       args = {tensor(task.to, task.count), tensor(task.from, task.count)};
     } else {
-      if (info.argument_count > 0) args.push_back(tensor(task.word, 1));
+      if (info.argument_count > 0) args.push_back(tensor(task.word, 1, task.chip));
       if (info.argument_count > 1) args.push_back(tensor(SlowEngine::kWords - 1, 1));
       // By name, so that a run can have other values.
       for (const int64_t scalar : task.scalars) {

@@ -14,13 +14,15 @@
 
 namespace pto::testing {
 
-// "plain", "waits" and "blocks", which call a body, and those of kernels/control.cc. Each body
-// kernel takes a tensor of words, and as scalars the task's number and the body's address.
+// "plain", "silent", "waits" and "blocks", which call a body, and those of kernels/control.cc and
+// kernels/testing.cc. Each body kernel takes a tensor of words, and as scalars the task's number
+// and the body's address. All of them but "silent" may notify.
 const KernelRegistry& SlowKernels();
 
 // A task of a test graph whose tasks wait, notify, copy and so on.
 struct SlowTask {
-  // "plain", "waits" and "blocks" call the body; the others are those of kernels/control.cc.
+  // "plain", "silent", "waits" and "blocks" call the body; the others are those of
+  // kernels/control.cc, and hold and defer of kernels/testing.cc.
   std::string kernel = "plain";
   std::vector<uint32_t> after = {};
   // Of control tasks.

@@ -55,6 +55,26 @@ bool TaskData::Owns(const Run& run, uint32_t task, const pto_tensor& tensor) {
   });
 }
 
+bool TaskData::Notifies(const GraphImage& image, uint32_t task) {
+  uint32_t flags = image.kernel(task).flags;
+  if ((image.tasks()[task].traits & kTaskMixed) != 0) {
+    for (const uint32_t kernel : image.detail(task)->vector_kernels) {
+      if (kernel != ImageDetail::kNone) flags |= image.kernel_info(kernel).flags;
+    }
+  }
+  return (flags & PTO_KERNEL_NOTIFIES) != 0;
+}
+
+bool TaskData::Reaches(const Run& run, uint32_t task, const void* address) {
+  const auto at = reinterpret_cast<uintptr_t>(address);
+  return AnyTensor(run.image(), task, [&](uint32_t arg) {
+    pto_tensor tensor;
+    Fill(run, arg, tensor);
+    const auto begin = reinterpret_cast<uintptr_t>(tensor.data);
+    return tensor.data != nullptr && at >= begin && at - begin < Extent(tensor);
+  });
+}
+
 bool TaskData::PredicateHolds(const Run& run, uint32_t task) {
   const ImageDetail* const detail = run.image().detail(task);
   if (detail == nullptr || detail->predicate_tensor == ImageDetail::kNone) return true;

@@ -60,6 +60,11 @@ class TaskData {
   // Whether all of the tensor's memory is that of buffers that the task uses.
   static bool Owns(const Run& run, uint32_t task, const pto_tensor& tensor);
 
+  // Whether a kernel of the task says that it notifies.
+  static bool Notifies(const GraphImage& image, uint32_t task);
+  // Whether the address lies within one of the task's tensors.
+  static bool Reaches(const Run& run, uint32_t task, const void* address);
+
   // Whether the task is to run at all. Without a predicate it is.
   static bool PredicateHolds(const Run& run, uint32_t task);
 
