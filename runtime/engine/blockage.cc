@@ -1,373 +1,248 @@
 #include "runtime/engine/blockage.h"
 
 #include <algorithm>
-#include <string>
-
-#include "kernels/dtype.h"
-#include "runtime/engine/signal_word.h"
+#include <utility>
 
 namespace pto {
 namespace {
 
+using State = Situation::State;
+
 // So that a node full of large graphs is explained in less than a second or so.
 constexpr uint64_t kMaxSteps = 50'000'000;
-// What a sender costs, which takes memory, too.
-constexpr uint64_t kSenderSteps = 8;
+// Of tasks that may run out of time, and of runs with deadlines, so many are tried in every way.
+constexpr size_t kMaxTimed = 8;
+constexpr size_t kMaxDeadlines = 3;
 
-bool IsBarrier(const RunNow& run, const WaitNote& note) {
-  return note.copy_bytes < 0 && (run.image().tasks()[note.task].traits & kTaskGang) != 0;
+constexpr uint64_t kNobody = ~uint64_t{0};
+
+uint64_t Pack(const TaskPlace& place) { return uint64_t{place.run} << 32 | place.task; }
+TaskPlace Unpack(uint64_t packed) {
+  return {static_cast<size_t>(packed >> 32), static_cast<uint32_t>(packed)};
 }
 
 }  // namespace
 
 Blockage::Blockage(const EngineNow& now)
     : now_(now),
-      stuck_(now.runs.size()),
-      pending_(now.runs.size()),
-      hopeless_(now.runs.size()),
-      has_stuck_(now.runs.size()),
-      can_begin_(now.runs.size(), true),
-      open_acts_(now.runs.size(), true),
-      gets_cores_(now.runs.size()),
-      budget_(kMaxSteps) {
-  FindSenders();
-  for (size_t r = 0; r < now.runs.size(); ++r) {
-    stuck_[r].assign(now.runs[r].waiting.size(), true);
-    std::vector<uint32_t> waiting;
-    for (const WaitingTask& task : now.runs[r].waiting) waiting.push_back(task.task);
-    if (!waiting.empty()) pending_[r] = Closure(r, waiting);
-  }
-  for (bool changed = true; changed;) {
-    changed = false;
-    Spread();
-    for (size_t r = 0; r < now.runs.size(); ++r) {
-      for (size_t i = 0; i < stuck_[r].size(); ++i) {
-        if (!stuck_[r][i] || (budget_ > 0 && !CanEnd(r, now.runs[r].waiting[i]))) continue;
-        stuck_[r][i] = false;
-        changed = true;
-      }
-    }
-  }
+      situation_(now),
+      run_can_end_(now.runs.size()),
+      run_can_pass_(now.runs.size()),
+      run_can_begin_(now.runs.size()),
+      can_end_(situation_.task_count()),
+      can_be_ready_(situation_.task_count()),
+      can_start_(situation_.task_count()),
+      can_notify_(situation_.task_count()),
+      can_hold_(situation_.waits().size()),
+      blocker_(situation_.task_count(), kNobody) {
+  Explore();
+  FindBlockers();
 }
 
-// ---- who could send
-
-const SlotNow* Blockage::SlotOf(size_t run, const WaitNote& note) const {
-  if (note.copy_bytes >= 0) return nullptr;
-  const std::vector<SlotNow>& slots = now_.runs[run].slots;
-  const auto found = std::find_if(slots.begin(), slots.end(),
-                                  [&](const SlotNow& slot) { return slot.Contains(note.address); });
-  return found == slots.end() ? nullptr : &*found;
-}
-
-void Blockage::FindSenders() {
+void Blockage::Explore() {
+  std::vector<size_t> timed;
+  uint64_t size = 1;
   for (size_t r = 0; r < now_.runs.size(); ++r) {
-    for (const WaitingTask& task : now_.runs[r].waiting) {
-      for (const WaitNote& note : task.waits) {
-        if (SlotOf(r, note) != nullptr) senders_[note.address];
-      }
+    const GraphImage& image = now_.runs[r].image();
+    size += image.task_count() + image.edge_count();
+    // There are none as long as nothing has a time, as in most runs.
+    const bool may_be =
+        now_.runs[r].run->task_timeout_ns() > 0 || now_.runs[r].run->wait_timeout_ns() > 0 ||
+        (image.traits() & (kTaskTimed | kTaskControl)) != 0 || !now_.runs[r].waiting.empty();
+    for (uint32_t task = 0; may_be && task < image.task_count(); ++task) {
+      const TaskPlace place{r, task};
+      const State state = situation_.state(place);
+      if (state == State::kEnded || state == State::kUnknown || !situation_.timed(place)) continue;
+      timed.push_back(situation_.IndexOf(place));
     }
   }
-  if (senders_.empty()) return;
-  for (size_t r = 0; r < now_.runs.size(); ++r) FindSendersIn(r);
-}
-
-bool Blockage::Spend(uint64_t steps) {
-  budget_ -= std::min(budget_, steps);
-  return budget_ > 0;
-}
-
-void Blockage::FindSendersIn(size_t r) {
-  const RunNow& run = now_.runs[r];
-  if (run.slots.empty()) return;
-  const GraphImage& image = run.image();
-  // The slots by their places, and the words that are in each.
-  std::vector<const SlotNow*> slots(image.slots().size(), nullptr);
-  std::vector<std::vector<const void*>> words(image.slots().size());
-  for (const SlotNow& slot : run.slots) {
-    slots[slot.slot] = &slot;
-    if (!Spend(senders_.size())) return;
-    for (const auto& [address, senders] : senders_) {
-      if (slot.Contains(address)) words[slot.slot].push_back(address);
+  const auto wholes = situation_.wholes();
+  const auto deadlines = static_cast<size_t>(
+      std::count_if(wholes.begin(), wholes.end(),
+                    [](const Situation::Whole& whole) { return whole.has_deadline; }));
+  const bool few = timed.size() <= kMaxTimed && deadlines <= kMaxDeadlines &&
+                   size << timed.size() << 2 * deadlines < kMaxSteps;
+  if (!few) {
+    Continuation all(situation_, {.timed = &timed, .bits = 0, .all_may = true});
+    for (size_t whole = 0; whole < wholes.size(); ++whole) {
+      if (wholes[whole].has_deadline) all.Stop(whole, /*may=*/true);
     }
+    all.Settle();
+    Merge(all);
+    return;
   }
-  for (uint32_t task = 0; task < image.task_count(); ++task) {
-    const bool control = (image.tasks()[task].traits & kTaskControl) != 0;
-    if (control && image.kernel(task).control != PTO_CONTROL_NOTIFY) continue;
-    const ImageDetail* const detail = image.detail(task);
-    const uint32_t members = detail == nullptr ? 1 : detail->member_count;
-    const absl::Span<const uint32_t> first = image.args(task);
-    const absl::Span<const uint32_t> args(first.data(), control ? 1 : first.size() * members);
-    for (const uint32_t arg : args) {
-      const ImageTensor& tensor = image.tensors()[arg];
-      for (const void* const address : words[tensor.slot]) {
-        if (!Spend(control ? 1 : kSenderSteps)) return;
-        if (control) {
-          const SlotNow& slot = *slots[tensor.slot];
-          const uint64_t bytes = kernels::DtypeSize(image.layouts()[tensor.layout].dtype);
-          if (slot.begin + slot.offset_bytes + static_cast<uint64_t>(tensor.offset) * bytes !=
-              address) {
-            continue;
-          }
-        }
-        std::vector<TaskPlace>& senders = senders_[address];
-        const TaskPlace sender{r, task, control};
-        if (senders.empty() || !(senders.back() == sender)) senders.push_back(sender);
-      }
-    }
+  for (uint64_t bits = 0; bits < uint64_t{1} << timed.size(); ++bits) {
+    Follow(Continuation(situation_, {.timed = &timed, .bits = bits, .all_may = false}));
   }
 }
 
-const std::vector<TaskPlace>& Blockage::Senders(const WaitNote& note) const {
-  static const auto* const none = new std::vector<TaskPlace>;
-  const auto found = senders_.find(note.address);
-  return note.copy_bytes >= 0 || found == senders_.end() ? *none : found->second;
-}
-
-// ---- what follows from who is stuck
-
-std::vector<uint32_t> Blockage::Closure(size_t run, const std::vector<uint32_t>& seeds) const {
-  const GraphImage& image = now_.runs[run].image();
-  std::vector<uint32_t> from(image.task_count(), kNothing);
-  std::vector<uint32_t> queue;
-  for (const uint32_t seed : seeds) {
-    from[seed] = seed;
-    queue.push_back(seed);
-  }
-  for (size_t i = 0; i < queue.size(); ++i) {
-    for (const uint32_t next : image.successors(queue[i])) {
-      if (from[next] != kNothing) continue;
-      from[next] = from[queue[i]];
-      queue.push_back(next);
-    }
-  }
-  return from;
-}
-
-void Blockage::Spread() {
-  uint64_t steps = 0;
-  for (const RunNow& run : now_.runs) {
-    if (!run.waiting.empty()) steps += run.image().task_count() + run.image().edge_count();
-  }
-  budget_ -= std::min(budget_, steps);
-  for (size_t r = 0; r < now_.runs.size(); ++r) {
-    std::vector<uint32_t> stuck;
-    for (size_t i = 0; i < stuck_[r].size(); ++i) {
-      if (stuck_[r][i]) stuck.push_back(now_.runs[r].waiting[i].task);
-    }
-    has_stuck_[r] = !stuck.empty();
-    hopeless_[r] = stuck.empty() ? std::vector<uint32_t>() : Closure(r, stuck);
-  }
-  SpreadCores();
-  SpreadTurns();
-  SpreadOpenRuns();
-}
-
-void Blockage::SpreadCores() {
-  // By chip and core: whether a stuck task keeps it.
-  std::vector<std::vector<bool>> kept;
-  for (const ChipNow& chip : now_.chips) kept.emplace_back(3 * chip.clusters);
-  for (size_t r = 0; r < now_.runs.size(); ++r) {
-    for (size_t i = 0; i < stuck_[r].size(); ++i) {
-      if (!stuck_[r][i]) continue;
-      for (const WaitNote& note : now_.runs[r].waiting[i].waits) {
-        if (note.core < 0 || note.chip >= kept.size()) continue;
-        std::vector<bool>& cores = kept[note.chip];
-        const auto core = static_cast<size_t>(note.core);
-        if (core >= cores.size()) continue;
-        cores[core] = true;
-        if (now_.runs[r].image().tasks()[note.task].core != PTO_MIX) continue;
-        const size_t n = now_.chips[note.chip].clusters;
-        const size_t cluster = core < n ? core : (core - n) / 2;
-        cores[cluster] = cores[n + 2 * cluster] = cores[n + 2 * cluster + 1] = true;
-      }
-    }
-  }
-  available_.assign(now_.chips.size(), {});
-  for (size_t chip = 0; chip < kept.size(); ++chip) {
-    const size_t n = now_.chips[chip].clusters;
-    for (size_t cluster = 0; cluster < n; ++cluster) {
-      const bool aic = !kept[chip][cluster];
-      const bool first = !kept[chip][n + 2 * cluster], second = !kept[chip][n + 2 * cluster + 1];
-      available_[chip][PTO_AIC] += aic ? 1 : 0;
-      available_[chip][PTO_AIV] += (first ? 1 : 0) + (second ? 1 : 0);
-      available_[chip][PTO_MIX] += aic && first && second ? 1 : 0;
-    }
-  }
-  for (size_t r = 0; r < now_.runs.size(); ++r) gets_cores_[r] = CanGetCores(r);
-}
-
-void Blockage::SpreadTurns() {
-  // From the first that was accepted on: a run waits for earlier ones.
-  for (size_t r = now_.runs.size(); r-- > 0;) {
-    if (now_.runs[r].begun) continue;
-    // Of an open run it may be behind another part, which has passed.
-    can_begin_[r] = std::none_of(
-        now_.runs[r].behind.begin(), now_.runs[r].behind.end(),
-        [&](size_t before) { return has_stuck_[before] && !now_.runs[before].linked; });
-    if (!can_begin_[r]) has_stuck_[r] = true;
-  }
-}
-
-void Blockage::SpreadOpenRuns() {
-  // What the parts of an open run wait for among each other is not known here. So as long as one
-  // can act, all can.
-  absl::flat_hash_map<std::string, bool> acts;
-  const auto name_of = [&](size_t r) {
-    return now_.runs[r].observer == nullptr ? "" : now_.runs[r].observer->name();
-  };
-  for (size_t r = 0; r < now_.runs.size(); ++r) {
-    const RunNow& run = now_.runs[r];
-    if (!run.linked) continue;
-    acts[name_of(r)] |= run.moves || !run.steady || gets_cores_[r] ||
-                        std::count(stuck_[r].begin(), stuck_[r].end(), false) > 0;
-  }
-  for (size_t r = 0; r < now_.runs.size(); ++r) {
-    if (now_.runs[r].linked) open_acts_[r] = acts[name_of(r)];
-  }
-}
-
-bool Blockage::CapacityFor(size_t run, uint32_t task) const {
-  const GraphImage& image = now_.runs[run].image();
-  const ImageTask& spec = image.tasks()[task];
-  if ((spec.traits & kTaskControl) != 0) return true;
-  const uint32_t need = (spec.traits & kTaskGang) != 0 ? spec.block_num : 1;
-  const ImageDetail* const detail = image.detail(task);
-  const uint32_t own_chip = spec.chip;
-  const absl::Span<const uint32_t> chips =
-      detail == nullptr ? absl::MakeConstSpan(&own_chip, 1) : image.members(*detail);
-  return std::all_of(chips.begin(), chips.end(), [&](uint32_t chip) {
-    return Available(chip, static_cast<pto_core>(spec.core)) >= need;
-  });
-}
-
-bool Blockage::CanGetCores(size_t r) const {
-  const RunNow& run = now_.runs[r];
-  for (const ReadyNow& ready : run.ready) {
-    if (Available(ready.chip, ready.kind) > 0) return true;
-  }
-  if (run.gangs_waiting == 0) return false;
-  // Which they are is not known: any that could be.
-  for (uint32_t task = 0; task < run.image().task_count(); ++task) {
-    if ((run.image().tasks()[task].traits & kTaskGang) == 0) continue;
-    if (!hopeless_[r].empty() && hopeless_[r][task] != kNothing) continue;
-    if (CapacityFor(r, task)) return true;
-  }
-  return false;
-}
-
-// ---- questions
-
-const WaitingTask* Blockage::Find(const TaskPlace& place) const {
-  const std::vector<WaitingTask>& waiting = now_.runs[place.run].waiting;
-  const auto found =
-      std::lower_bound(waiting.begin(), waiting.end(), place.task,
-                       [](const WaitingTask& task, uint32_t index) { return task.task < index; });
-  return found == waiting.end() || found->task != place.task ? nullptr : &*found;
-}
-
-bool Blockage::IsStuck(const TaskPlace& place) const {
-  const WaitingTask* const task = Find(place);
-  if (task == nullptr) return false;
-  return stuck_[place.run][static_cast<size_t>(task - now_.runs[place.run].waiting.data())];
-}
-
-absl::optional<uint32_t> Blockage::WaitsFor(size_t run, uint32_t task) const {
-  if (pending_[run].empty() || pending_[run][task] == kNothing) return absl::nullopt;
-  return pending_[run][task];
-}
-
-bool Blockage::CanAct(const TaskPlace& place) const {
-  const RunNow& run = now_.runs[place.run];
-  if (!run.begun) return can_begin_[place.run];
-  if (!hopeless_[place.run].empty() && hopeless_[place.run][place.task] != kNothing) {
-    // Some of its blocks may not wait.
-    const WaitingTask* const task = Find(place);
-    return task != nullptr && !task->whole && run.moves;
-  }
-  if (run.linked) return open_acts_[place.run];
-  if (run.moves || !run.steady) return true;
-  if (gets_cores_[place.run]) return CapacityFor(place.run, place.task);
-  // Only tasks that wait are left, and those that come after them.
-  return WaitsFor(place.run, place.task).has_value() && CapacityFor(place.run, place.task);
-}
-
-bool Blockage::OpenRunsCanAct(size_t r) const {
-  for (size_t other = 0; other < now_.runs.size(); ++other) {
-    if (now_.runs[other].linked && open_acts_[other] &&
-        now_.runs[other].run->account() == now_.runs[r].run->account()) {
-      return true;
-    }
-  }
-  return false;
-}
-
-bool Blockage::CanEnd(size_t r, const WaitingTask& task) {
-  bool meets_only = true;  // blocks of the task itself
-  for (const WaitNote& note : task.waits) {
-    const SlotNow* const slot = SlotOf(r, note);
-    if (slot == nullptr && IsBarrier(now_.runs[r], note)) continue;
-    meets_only = false;
-    if (slot == nullptr) continue;  // a copy, or a word that is not known here
-    if (note.has_have && Compares(static_cast<pto_compare>(note.compare), note.have, note.value)) {
+void Blockage::Follow(Continuation continuation) {
+  continuation.Settle();
+  Merge(continuation);
+  for (size_t whole = 0; whole < situation_.wholes().size(); ++whole) {
+    const Situation::Whole& known = situation_.wholes()[whole];
+    if (!known.has_deadline) continue;
+    if (std::all_of(known.runs.begin(), known.runs.end(),
+                    [&](size_t run) { return continuation.ended(run); })) {
       continue;
     }
-    const std::vector<TaskPlace>& senders = Senders(note);
-    budget_ -= std::min<uint64_t>(budget_, senders.size() + 1);
-    if (std::none_of(senders.begin(), senders.end(),
-                     [&](const TaskPlace& sender) { return CanAct(sender); })) {
-      return false;
-    }
+    Continuation next = continuation;
+    next.Stop(whole, /*may=*/false);
+    Follow(std::move(next));
   }
-  return !meets_only || !task.whole;
 }
 
-absl::optional<TaskPlace> Blockage::HeldUpBy(const TaskPlace& sender) const {
-  const RunNow& run = now_.runs[sender.run];
-  const std::vector<uint32_t>& hopeless = hopeless_[sender.run];
-  if (!hopeless.empty() && hopeless[sender.task] != kNothing) {
-    return TaskPlace{sender.run, hopeless[sender.task]};
-  }
-  if (!run.begun) {
-    for (const size_t before : run.behind) {
-      for (size_t i = 0; i < stuck_[before].size(); ++i) {
-        if (stuck_[before][i]) return TaskPlace{before, now_.runs[before].waiting[i].task};
-      }
-    }
-    return absl::nullopt;
-  }
-  // It has ended, or stuck tasks keep the cores that it needs.
-  if (CapacityFor(sender.run, sender.task) || (run.ready.empty() && run.gangs_waiting == 0 &&
-                                               !WaitsFor(sender.run, sender.task).has_value())) {
-    return absl::nullopt;
-  }
+void Blockage::Merge(const Continuation& continuation) {
   for (size_t r = 0; r < now_.runs.size(); ++r) {
-    for (size_t i = 0; i < stuck_[r].size(); ++i) {
-      if (!stuck_[r][i]) continue;
-      const std::vector<WaitNote>& waits = now_.runs[r].waiting[i].waits;
-      const bool keeps = std::any_of(waits.begin(), waits.end(), [&](const WaitNote& note) {
-        return note.core >= 0 && note.chip == run.image().tasks()[sender.task].chip;
-      });
-      if (keeps) return TaskPlace{r, now_.runs[r].waiting[i].task};
+    if (continuation.ended(r) ||
+        (now_.runs[r].linked && continuation.more_may_come(situation_.WholeOf(r)))) {
+      run_can_end_[r] = true;
+    }
+    if (continuation.passed(r)) run_can_pass_[r] = true;
+    if (continuation.begun(r)) run_can_begin_[r] = true;
+  }
+  for (size_t i = 0; i < can_end_.size(); ++i) {
+    if (continuation.task_ended(i)) can_end_[i] = true;
+    if (continuation.task_ready(i)) can_be_ready_[i] = true;
+    if (continuation.task_started(i)) can_start_[i] = true;
+    if (continuation.task_notified(i)) can_notify_[i] = true;
+  }
+  for (size_t i = 0; i < can_hold_.size(); ++i) {
+    if (continuation.holds(i)) can_hold_[i] = true;
+  }
+}
+
+// ---- who waits for whom
+
+void Blockage::SpreadBlockers(std::vector<TaskPlace> seeds) {
+  std::vector<TaskPlace> queue;
+  const auto add = [&](const TaskPlace& place, uint64_t blocker) {
+    uint64_t& known = blocker_[situation_.IndexOf(place)];
+    if (known != kNobody) return;
+    known = blocker;
+    queue.push_back(place);
+  };
+  for (const TaskPlace& place : seeds) add(place, Pack(place));
+  for (size_t i = 0; i < queue.size(); ++i) {
+    const TaskPlace from = queue[i];
+    const uint64_t blocker = blocker_[situation_.IndexOf(from)];
+    for (const uint32_t next : now_.runs[from.run].image().successors(from.task)) {
+      add({from.run, next}, blocker);
+    }
+    for (const TaskPlace& next : situation_.LinkedAfter(situation_.IndexOf(from))) {
+      add(next, blocker);
     }
   }
-  return absl::nullopt;
+}
+
+void Blockage::FindBlockers() {
+  std::vector<TaskPlace> stuck, stuck_ahead, others, ahead;
+  for (size_t r = 0; r < now_.runs.size(); ++r) {
+    if (!now_.runs[r].begun) continue;
+    for (uint32_t task = 0; task < now_.runs[r].image().task_count(); ++task) {
+      const TaskPlace place{r, task};
+      const State state = situation_.state(place);
+      if (state != State::kWaiting && state != State::kReady) continue;
+      (CanEnd(place) ? others : stuck).push_back(place);
+    }
+  }
+  for (const Situation::Waiter& waiter : situation_.waiters()) {
+    if (waiter.now != nullptr || CanHold(waiter.first_wait) || !CanBeReady(waiter.place)) continue;
+    (CanEnd(waiter.place) ? ahead : stuck_ahead).push_back(waiter.place);
+  }
+  // Of several before a task, one that cannot end is to blame.
+  SpreadBlockers(std::move(stuck));
+  SpreadBlockers(std::move(stuck_ahead));
+  SpreadBlockers(std::move(others));
+  SpreadBlockers(std::move(ahead));
+}
+
+absl::optional<TaskPlace> Blockage::WaitsFor(const TaskPlace& place) const {
+  const uint64_t blocker = blocker_[situation_.IndexOf(place)];
+  if (blocker == kNobody) return absl::nullopt;
+  return Unpack(blocker);
+}
+
+absl::optional<TaskPlace> Blockage::KeepsCoresFrom(const TaskPlace& place) const {
+  const GraphImage& image = now_.runs[place.run].image();
+  const ImageDetail* const detail = image.detail(place.task);
+  const uint32_t own_chip = image.tasks()[place.task].chip;
+  const absl::Span<const uint32_t> chips =
+      detail == nullptr ? absl::MakeConstSpan(&own_chip, 1) : image.members(*detail);
+  absl::optional<TaskPlace> keeps;
+  for (const Situation::Wait& wait : situation_.waits()) {
+    if (wait.note == nullptr || wait.note->core < 0) continue;
+    if (std::count(chips.begin(), chips.end(), wait.note->chip) == 0) continue;
+    if (!CanEnd(wait.place)) return wait.place;
+    if (!keeps.has_value()) keeps = wait.place;
+  }
+  return keeps;
+}
+
+absl::optional<HeldSender> Blockage::HeldUp(const TaskPlace& sender) const {
+  HeldSender held;
+  held.sender = sender;
+  const State state = situation_.state(sender);
+  if (state == State::kEnded || state == State::kUnknown) return absl::nullopt;
+  const RunNow& run = now_.runs[sender.run];
+  if (!run.begun) {
+    held.why = HeldSender::Why::kTurn;
+    for (const size_t before : run.behind) {
+      if (CanPass(before)) continue;
+      held.run = before;
+      for (const WaitingTask& task : now_.runs[before].waiting) {
+        if (!held.by.has_value() && !CanEnd({before, task.task})) {
+          held.by = TaskPlace{before, task.task};
+        }
+      }
+      return held;
+    }
+    if (run.behind.empty()) return absl::nullopt;
+    held.run = run.behind[0];
+    // It can begin, then, but a task before this one waits for what never comes.
+    if (const absl::optional<TaskPlace> before = WaitsFor(sender);
+        before.has_value() && !(*before == sender)) {
+      held.why = HeldSender::Why::kTasks;
+      held.by = before;
+    }
+    return held;
+  }
+  const absl::optional<TaskPlace> before = WaitsFor(sender);
+  if (!before.has_value()) return absl::nullopt;
+  held.by = before;
+  if (!(*before == sender)) return held;
+  if (state == State::kWaiting) {
+    held.why = HeldSender::Why::kItself;
+    return held;
+  }
+  held.why = HeldSender::Why::kCores;
+  held.by = KeepsCoresFrom(sender);
+  return held;
 }
 
 std::vector<TaskPlace> Blockage::CycleFrom(const TaskPlace& place) const {
   constexpr size_t kLongest = 64;
   std::vector<TaskPlace> path = {place};
   while (path.size() < kLongest) {
-    const WaitingTask* const task = Find(path.back());
-    if (task == nullptr) return {};
+    const uint32_t waiter = situation_.WaiterOf(situation_.IndexOf(path.back()));
     absl::optional<TaskPlace> next;
-    for (const WaitNote& note : task->waits) {
-      const std::vector<TaskPlace>& senders = Senders(note);
-      const bool exact = std::any_of(senders.begin(), senders.end(),
-                                     [](const TaskPlace& sender) { return sender.exact; });
-      for (const TaskPlace& sender : senders) {
-        if (!next.has_value() && sender.exact == exact) next = HeldUpBy(sender);
+    if (waiter != Situation::kNone) {
+      const Situation::Waiter& known = situation_.waiters()[waiter];
+      for (uint32_t i = 0; i < known.wait_count && !next.has_value(); ++i) {
+        const Situation::Wait& wait = situation_.waits()[known.first_wait + i];
+        if (wait.word == Situation::kNone || CanHold(known.first_wait + i)) continue;
+        const std::vector<Sender>& senders = situation_.words()[wait.word].senders;
+        // Where there are tasks whose purpose is to notify, kernels are not considered.
+        const bool exact = std::any_of(senders.begin(), senders.end(),
+                                       [](const Sender& sender) { return sender.op != 0; });
+        for (const Sender& sender : senders) {
+          if (next.has_value() || (sender.op != 0) != exact) continue;
+          const absl::optional<HeldSender> held = HeldUp(sender.place);
+          if (held.has_value()) next = held->by;
+        }
       }
+    } else if (situation_.state(path.back()) == State::kReady) {
+      next = KeepsCoresFrom(path.back());
     }
     if (!next.has_value()) return {};
     const auto seen = std::find(path.begin(), path.end(), *next);

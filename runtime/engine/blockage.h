@@ -1,100 +1,87 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/types/optional.h"
+#include "absl/types/span.h"
+#include "runtime/engine/continuation.h"
 #include "runtime/engine/engine_now.h"
+#include "runtime/engine/situation.h"
 
 namespace pto {
 
-// A task of a run, by the run's place in EngineNow.
-struct TaskPlace {
-  size_t run = 0;
-  uint32_t task = 0;
-  // Of one that could notify: that is what it is there for, and exactly this word.
-  bool exact = false;
-  bool operator==(const TaskPlace& other) const { return run == other.run && task == other.task; }
+// A task that would notify a word and has not started, and what keeps it from that.
+struct HeldSender {
+  enum class Why {
+    kItself,  // it has started, and waits
+    kTasks,   // a task before it waits
+    kTurn,    // its run is behind another one
+    kCores,   // other tasks keep the cores that it needs
+  };
+  TaskPlace sender;
+  Why why = Why::kTasks;
+  // The task that waits; of kTurn one of the run that goes first. None when it is not known.
+  absl::optional<TaskPlace> by;
+  size_t run = 0;  // of kTurn: the run that goes first
 };
 
-// Which of the waits of an engine nothing can end that is queued or running in it.
+// What can still happen in an engine as it was seen, by what is queued or running in it and by
+// deadlines: which runs can end, which tasks can start, which waits can hold. What clients may do
+// is not considered, but for more tasks of an open run.
 //
-// At first all tasks that wait are taken to be stuck. A task is not, if each of its waits can be
-// ended by one that can still act: one that runs or can get a core, or one that follows only tasks
-// that are not stuck; this is repeated until nothing changes. Who could change a word: tasks that
-// notify exactly this word, and tasks whose kernels have a tensor in the same memory, as kernels
-// may notify what they can reach. What has ended cannot.
-//
-// When in doubt a task is not stuck: while a run moves, every task of it that does not follow a
-// stuck one is taken to be still able to act; nor is one whose word compares as it should already,
-// since somebody may just be about to tell it. What a client may do is not considered. Lives as
-// long as the EngineNow; not thread-safe.
+// Tries all continuations: every choice of the tasks that run out of time, and of the runs that are
+// stopped by their deadlines, in every order. Where that would be too many, every task with a
+// deadline is taken to be able to both fail and end in time, which is never too few. When in doubt
+// something can happen. Lives as long as the EngineNow; not thread-safe.
 class Blockage {
  public:
   explicit Blockage(const EngineNow& now);
 
-  // Of a task that waits.
-  bool IsStuck(const TaskPlace& place) const;
-  // Whether a task of the run is stuck, or the run waits for one of which that holds.
-  bool HasStuck(size_t run) const { return has_stuck_[run]; }
-  // The task that waits and that this one comes after, if there is one; itself, when it waits.
-  absl::optional<uint32_t> WaitsFor(size_t run, uint32_t task) const;
+  // Whether the run can end, or, of an open run, its client can send tasks that may help.
+  bool CanEnd(size_t run) const { return run_can_end_[run]; }
+  // Whether those can begin that are behind the run, as far as it is concerned; and whether it can
+  // begin itself.
+  bool CanPass(size_t run) const { return run_can_pass_[run]; }
+  bool CanBegin(size_t run) const { return run_can_begin_[run]; }
+  // Of tasks.
+  bool CanEnd(const TaskPlace& place) const { return can_end_[situation_.IndexOf(place)]; }
+  bool CanStart(const TaskPlace& place) const { return can_start_[situation_.IndexOf(place)]; }
+  // Whether all that comes before it can end well.
+  bool CanBeReady(const TaskPlace& place) const { return can_be_ready_[situation_.IndexOf(place)]; }
+  bool CanNotify(const TaskPlace& place) const { return can_notify_[situation_.IndexOf(place)]; }
+  // Of a wait, by its number in the situation: whether it can hold.
+  bool CanHold(size_t wait) const { return can_hold_[wait]; }
 
-  // The slot of the run that has the word; nullptr when none has.
-  const SlotNow* SlotOf(size_t run, const WaitNote& note) const;
-  // Tasks that could change the word, those that have ended too. None for words in no slot.
-  const std::vector<TaskPlace>& Senders(const WaitNote& note) const;
-  // Whether a task could still do what it is there for.
-  bool CanAct(const TaskPlace& place) const;
-  // Of a part of an open run: whether one of the session's open runs can act, so that there may be
-  // room for more tasks some time.
-  bool OpenRunsCanAct(size_t run) const;
+  const Situation& situation() const { return situation_; }
+  // The task that waits, or is ready, and that this one comes after; itself, when it waits. If
+  // there is none, a `wait` task that has not started and will wait for what never comes.
+  absl::optional<TaskPlace> WaitsFor(const TaskPlace& place) const;
+  // What keeps a task that has not ended from notifying; none when nothing does.
+  absl::optional<HeldSender> HeldUp(const TaskPlace& sender) const;
   // Tasks that wait for each other, each for the next and the last for the first, beginning with
   // or reached from this one. Empty when a wait on the way has no sender.
-  // Where there are tasks whose purpose is to send, others are not considered.
   std::vector<TaskPlace> CycleFrom(const TaskPlace& place) const;
 
-  // Cores of a kind that stuck tasks do not keep; with PTO_MIX whole clusters.
-  uint32_t Available(uint32_t chip, pto_core kind) const {
-    return available_[chip][static_cast<size_t>(kind)];
-  }
-
  private:
-  static constexpr uint32_t kNothing = 0xffffffff;
-
-  void FindSenders();
-  void FindSendersIn(size_t run);
-  // Takes from the budget; false when nothing is left.
-  bool Spend(uint64_t steps);
-  bool CapacityFor(size_t run, uint32_t task) const;
-  // Whether something of the run that is ready can get a core.
-  bool CanGetCores(size_t run) const;
-  bool CanEnd(size_t run, const WaitingTask& task);
-  // What follows from who is stuck.
-  void Spread();
-  void SpreadCores();
-  void SpreadTurns();
-  void SpreadOpenRuns();
-  // For each task, a task of `seeds` that it comes after, or kNothing.
-  std::vector<uint32_t> Closure(size_t run, const std::vector<uint32_t>& seeds) const;
-  // What keeps a task that could send from it.
-  absl::optional<TaskPlace> HeldUpBy(const TaskPlace& sender) const;
-  const WaitingTask* Find(const TaskPlace& place) const;
+  void Explore();
+  // Goes on from one point in every order of the deadlines of runs.
+  void Follow(Continuation continuation);
+  void Merge(const Continuation& continuation);
+  void FindBlockers();
+  // Says of the tasks, and of all that come after them, that they wait for these.
+  void SpreadBlockers(std::vector<TaskPlace> seeds);
+  // A task that waits and keeps a core of a chip that the task needs; one that cannot end, if there
+  // is any.
+  absl::optional<TaskPlace> KeepsCoresFrom(const TaskPlace& place) const;
 
   const EngineNow& now_;
-  absl::flat_hash_map<const void*, std::vector<TaskPlace>> senders_;
-  std::vector<std::vector<bool>> stuck_;         // by run and place in RunNow::waiting
-  std::vector<std::vector<uint32_t>> pending_;   // by run and task: see WaitsFor; empty: nothing
-  std::vector<std::vector<uint32_t>> hopeless_;  // the same for stuck tasks only
-  std::vector<bool> has_stuck_;
-  std::vector<bool> can_begin_;
-  std::vector<bool> open_acts_;                     // of runs that are parts of an open one
-  std::vector<std::array<uint32_t, 4>> available_;  // by chip and pto_core
-  std::vector<bool> gets_cores_;                    // whether CanGetCores
-  uint64_t budget_;  // of steps; when it is used up nothing more is taken to be stuck
+  const Situation situation_;
+  std::vector<bool> run_can_end_, run_can_pass_, run_can_begin_;
+  std::vector<bool> can_end_, can_be_ready_, can_start_, can_notify_, can_hold_;
+  // By task: the one that it comes after, which cannot end if there is such a one.
+  std::vector<uint64_t> blocker_;
 };
 
 }  // namespace pto

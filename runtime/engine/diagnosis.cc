@@ -49,79 +49,119 @@ bool Diagnosis::ThreadsAreBusy() const {
   return busy > 0 && busy >= now_.executors;
 }
 
-Obstacle Diagnosis::OfNote(size_t r, const WaitingTask& task, const WaitNote& note) const {
-  const RunNow& run = now_.runs[r];
+void Diagnosis::AddReserved(Obstacle* obstacle) const {
+  const ChipNow& chip = now_.chips[obstacle->chip];
+  const auto run = std::find_if(now_.runs.begin(), now_.runs.end(), [&](const RunNow& other) {
+    return other.run.get() == chip.gang_run;
+  });
+  if (run == now_.runs.end() || chip.gang_task >= run->image().task_count()) return;
+  const auto gang_kind = static_cast<pto_core>(run->image().tasks()[chip.gang_task].core);
+  uint32_t reserved = 0;
+  if (gang_kind == obstacle->core_kind) {
+    reserved = chip.gang_have;
+  } else if (gang_kind == PTO_MIX) {
+    reserved = chip.gang_have * (obstacle->core_kind == PTO_AIV ? 2 : 1);
+  } else if (obstacle->core_kind == PTO_MIX) {
+    // In how many clusters these cores are is not known: at least in so many.
+    reserved = (chip.gang_have + (gang_kind == PTO_AIV ? 1 : 0)) / (gang_kind == PTO_AIV ? 2 : 1);
+  }
+  // Both may be of two moments.
+  obstacle->reserved = std::min<uint32_t>(reserved, static_cast<uint32_t>(obstacle->have));
+  if (obstacle->reserved == 0) return;
+  obstacle->reserved_for = TaskPlace{static_cast<size_t>(run - now_.runs.begin()), chip.gang_task};
+}
+
+Obstacle Diagnosis::OfBarrier(const Situation::Wait& wait, Obstacle obstacle) const {
+  const RunNow& run = now_.runs[wait.place.run];
+  const Situation& situation = blockage_.situation();
+  const uint32_t waiter = situation.WaiterOf(situation.IndexOf(wait.place));
+  const std::vector<WaitNote>& waits = situation.waiters()[waiter].now->waits;
+  obstacle.kind = Obstacle::Kind::kBarrier;
+  obstacle.has_have = true;
+  obstacle.have = std::count_if(waits.begin(), waits.end(), [&](const WaitNote& other) {
+    return other.address == wait.note->address;
+  });
+  obstacle.want = run.image().calls(wait.place.task);
+  obstacle.can_end = blockage_.CanEnd(wait.place);
+  return obstacle;
+}
+
+Obstacle Diagnosis::OfWait(uint32_t number) const {
+  const Situation::Wait& wait = blockage_.situation().waits()[number];
+  const RunNow& run = now_.runs[wait.place.run];
+  const WaitNote* const note = wait.note;
   Obstacle obstacle;
-  obstacle.note = &note;
-  obstacle.task = task.task;
-  obstacle.block = note.block;
-  obstacle.deferred = note.kind == WaitNote::Kind::kDeferred;
-  obstacle.chip = note.chip;
-  obstacle.core = note.core;
-  obstacle.since_ns = note.since_ns;
-  obstacle.until_ns = note.until_ns;
-  if (note.copy_bytes >= 0) {
-    obstacle.kind = Obstacle::Kind::kCopy;
-    obstacle.want = note.copy_bytes;
-    return obstacle;
-  }
-  const SlotNow* const slot = blockage_.SlotOf(r, note);
-  obstacle.compare = note.compare;
-  obstacle.want = note.value;
-  const TaskPlace place{r, task.task};
-  const bool stuck = blockage_.IsStuck(place);
-  if (slot == nullptr) {
-    if ((run.image().tasks()[task.task].traits & kTaskGang) == 0) return obstacle;
-    obstacle.kind = Obstacle::Kind::kBarrier;
-    obstacle.has_have = true;
-    obstacle.have = std::count_if(task.waits.begin(), task.waits.end(), [&](const WaitNote& other) {
-      return other.address == note.address;
-    });
-    obstacle.want = run.image().calls(task.task);
-    obstacle.can_end = !stuck;
-    return obstacle;
-  }
-  obstacle.slot = slot->slot;
-  obstacle.slot_name = slot->name;
-  obstacle.has_have = note.has_have;
-  obstacle.have = note.have;
-  obstacle.element =
-      static_cast<uint64_t>(static_cast<const std::byte*>(note.address) - slot->begin) /
-      std::max<uint64_t>(kernels::DtypeSize(note.dtype), 1);
-  const std::vector<TaskPlace>& senders = blockage_.Senders(note);
-  for (const TaskPlace& sender : senders) {
-    if (obstacle.peers.size() < kFew && !(sender == place) && blockage_.CanAct(sender)) {
-      obstacle.peers.push_back(sender);
+  obstacle.wait = number;
+  obstacle.task = wait.place.task;
+  obstacle.ahead = note == nullptr;
+  obstacle.chip = note == nullptr ? run.image().tasks()[wait.place.task].chip : note->chip;
+  if (note != nullptr) {
+    obstacle.block = note->block;
+    obstacle.deferred = note->kind == WaitNote::Kind::kDeferred;
+    obstacle.core = note->core;
+    obstacle.since_ns = note->since_ns;
+    obstacle.until_ns = note->until_ns;
+    if (note->copy_bytes >= 0) {
+      obstacle.kind = Obstacle::Kind::kCopy;
+      obstacle.want = note->copy_bytes;
+      return obstacle;
     }
   }
-  // Of a task with several waits only those are to blame that nobody ends.
-  obstacle.can_end = !stuck || !obstacle.peers.empty();
+  obstacle.compare = wait.compare;
+  obstacle.want = wait.value;
+  if (wait.barrier) return OfBarrier(wait, std::move(obstacle));
+  if (wait.word == Situation::kNone) return obstacle;
+  const Situation::Word& word = blockage_.situation().words()[wait.word];
+  const SlotNow* const slot = blockage_.situation().SlotOf(wait.place.run, word.address);
+  if (slot == nullptr) return obstacle;
+  obstacle.slot = slot->slot;
+  obstacle.slot_name = slot->name;
+  obstacle.has_have = true;
+  obstacle.have = word.have;
+  obstacle.element =
+      static_cast<uint64_t>(static_cast<const std::byte*>(word.address) - slot->begin) /
+      std::max<uint64_t>(kernels::DtypeSize(word.dtype), 1);
+  for (const Sender& sender : word.senders) {
+    if (obstacle.peers.size() < kFew && !(sender.place == wait.place) &&
+        blockage_.CanNotify(sender.place)) {
+      obstacle.peers.push_back(sender.place);
+    }
+  }
+  obstacle.can_end = blockage_.CanHold(number);
+  // Those that can notify it do not say enough.
+  if (!obstacle.can_end) obstacle.peers.clear();
   return obstacle;
 }
 
 void Diagnosis::Blame(size_t r, Obstacle* obstacle) const {
   if (obstacle->kind != Obstacle::Kind::kSignal || obstacle->can_end) return;
-  obstacle->cycle = blockage_.CycleFrom({r, obstacle->task});
-  const std::vector<TaskPlace>& senders = blockage_.Senders(*obstacle->note);
+  const TaskPlace own{r, obstacle->task};
+  obstacle->cycle = blockage_.CycleFrom(own);
+  const Situation::Wait& wait = blockage_.situation().waits()[*obstacle->wait];
+  const std::vector<Sender>& senders = blockage_.situation().words()[wait.word].senders;
+  // Where there are tasks whose purpose is to notify, kernels that might do so are not named.
   const bool exact = std::any_of(senders.begin(), senders.end(),
-                                 [](const TaskPlace& sender) { return sender.exact; });
-  for (const TaskPlace& sender : senders) {
-    if (sender.exact != exact) continue;
-    const RunNow& other = now_.runs[sender.run];
-    const bool has_ended = other.begun && other.steady && !other.linked && !other.moves &&
-                           !blockage_.WaitsFor(sender.run, sender.task).has_value();
-    if (has_ended && other.ready.empty() && other.gangs_waiting == 0 &&
-        obstacle->ended.size() < kFew) {
-      obstacle->ended.push_back(sender);
+                                 [](const Sender& sender) { return sender.op != 0; });
+  for (const Sender& sender : senders) {
+    if ((sender.op != 0) != exact || sender.place == own) continue;
+    if (blockage_.situation().state(sender.place) == Situation::State::kEnded) {
+      if (obstacle->ended.size() < kFew) obstacle->ended.push_back(sender.place);
+      continue;
+    }
+    const absl::optional<HeldSender> held = blockage_.HeldUp(sender.place);
+    if (held.has_value() && !blockage_.CanNotify(sender.place) && obstacle->held.size() < kFew) {
+      obstacle->held.push_back(*held);
     }
   }
 }
 
 void Diagnosis::AddWaits(size_t r, std::vector<Obstacle>* obstacles) const {
-  for (const WaitingTask& task : now_.runs[r].waiting) {
+  const Situation& situation = blockage_.situation();
+  for (const Situation::Waiter& waiter : situation.waiters()) {
+    if (waiter.place.run != r || waiter.now == nullptr) continue;
     const auto first = static_cast<ptrdiff_t>(obstacles->size());
-    for (const WaitNote& note : task.waits) {
-      Obstacle obstacle = OfNote(r, task, note);
+    for (uint32_t i = 0; i < waiter.wait_count; ++i) {
+      Obstacle obstacle = OfWait(waiter.first_wait + i);
       // Blocks of one task that wait for the same.
       const auto same =
           std::find_if(obstacles->begin() + first, obstacles->end(), [&](const Obstacle& o) {
@@ -138,6 +178,51 @@ void Diagnosis::AddWaits(size_t r, std::vector<Obstacle>* obstacles) const {
   }
 }
 
+void Diagnosis::AddAhead(size_t r, std::vector<Obstacle>* obstacles) const {
+  const Situation& situation = blockage_.situation();
+  const GraphImage& image = now_.runs[r].image();
+  size_t added = 0;
+  for (uint32_t task = 0; task < image.task_count() && added < kFew; ++task) {
+    const TaskPlace place{r, task};
+    if (situation.state(place) != Situation::State::kBehind || blockage_.CanEnd(place) ||
+        !blockage_.CanBeReady(place)) {
+      continue;
+    }
+    ++added;
+    const uint32_t waiter = situation.WaiterOf(situation.IndexOf(place));
+    if (waiter != Situation::kNone) {
+      obstacles->push_back(OfWait(situation.waiters()[waiter].first_wait));
+      continue;
+    }
+    Obstacle obstacle;
+    obstacle.kind = Obstacle::Kind::kCores;
+    obstacle.ahead = true;
+    obstacle.can_end = false;
+    obstacle.task = task;
+    obstacle.chip = image.tasks()[task].chip;
+    obstacle.core_kind = static_cast<pto_core>(image.tasks()[task].core);
+    obstacle.has_have = true;
+    obstacle.have = FreeCores(obstacle.chip, obstacle.core_kind);
+    obstacle.want =
+        (image.tasks()[task].traits & kTaskGang) != 0 ? image.tasks()[task].block_num : 1;
+    AddHolders(&obstacle);
+    obstacles->push_back(std::move(obstacle));
+  }
+}
+
+void Diagnosis::AddHolders(Obstacle* obstacle) const {
+  for (const CoreNow& core : now_.chips[obstacle->chip].cores) {
+    const auto holder = std::find_if(now_.runs.begin(), now_.runs.end(),
+                                     [&](const RunNow& run) { return run.run.get() == core.run; });
+    if (holder == now_.runs.end() || core.task >= holder->image().task_count()) continue;
+    const TaskPlace place{static_cast<size_t>(holder - now_.runs.begin()), core.task};
+    if (obstacle->peers.size() < kFew &&
+        std::find(obstacle->peers.begin(), obstacle->peers.end(), place) == obstacle->peers.end()) {
+      obstacle->peers.push_back(place);
+    }
+  }
+}
+
 void Diagnosis::AddReady(size_t r, int64_t idle_ns, std::vector<Obstacle>* obstacles) const {
   for (const ReadyNow& ready : now_.runs[r].ready) {
     Obstacle obstacle;
@@ -149,23 +234,16 @@ void Diagnosis::AddReady(size_t r, int64_t idle_ns, std::vector<Obstacle>* obsta
     obstacle.has_have = true;
     obstacle.have = FreeCores(ready.chip, ready.kind);
     obstacle.want = 1;
-    obstacle.can_end = blockage_.Available(ready.chip, ready.kind) > 0;
-    // A gang may have reserved those that look free.
-    const bool idle_core = obstacle.have > 0 && now_.chips[ready.chip].gang_run == nullptr;
+    const TaskPlace first{r, ready.first};
+    obstacle.can_end = blockage_.situation().state(first) == Situation::State::kReady
+                           ? blockage_.CanStart(first)
+                           : blockage_.CanEnd(first);
+    AddReserved(&obstacle);
+    const bool idle_core = obstacle.have > obstacle.reserved;
     if (idle_core && idle_ns >= kThreadNs && !ThreadsAreBusy()) {
       obstacle.kind = Obstacle::Kind::kThread;
     }
-    for (const CoreNow& core : now_.chips[ready.chip].cores) {
-      const auto holder = std::find_if(now_.runs.begin(), now_.runs.end(), [&](const RunNow& run) {
-        return run.run.get() == core.run;
-      });
-      if (holder == now_.runs.end() || core.task >= holder->image().task_count()) continue;
-      const TaskPlace place{static_cast<size_t>(holder - now_.runs.begin()), core.task};
-      if (obstacle.peers.size() < kFew &&
-          std::find(obstacle.peers.begin(), obstacle.peers.end(), place) == obstacle.peers.end()) {
-        obstacle.peers.push_back(place);
-      }
-    }
+    AddHolders(&obstacle);
     obstacles->push_back(std::move(obstacle));
   }
 }
@@ -209,7 +287,7 @@ void Diagnosis::AddGangs(size_t r, std::vector<Obstacle>* obstacles) const {
     obstacle.has_have = true;
     obstacle.have = here.gang_have;
     obstacle.want = here.gang_want;
-    obstacle.can_end = blockage_.Available(chip, obstacle.core_kind) >= here.gang_want;
+    obstacle.can_end = blockage_.CanStart({r, here.gang_task});
     obstacles->push_back(std::move(obstacle));
     ++shown;
   }
@@ -221,7 +299,11 @@ void Diagnosis::AddGangs(size_t r, std::vector<Obstacle>* obstacles) const {
   // All its gangs are behind those of others. Which ones is not known.
   for (uint32_t task = 0; task < run.image().task_count(); ++task) {
     const ImageTask& spec = run.image().tasks()[task];
-    if ((spec.traits & kTaskGang) == 0 || blockage_.WaitsFor(r, task).has_value()) continue;
+    const Situation::State state = blockage_.situation().state({r, task});
+    if ((spec.traits & kTaskGang) == 0 ||
+        (state != Situation::State::kReady && state != Situation::State::kUnknown)) {
+      continue;
+    }
     Obstacle obstacle;
     obstacle.kind = Obstacle::Kind::kReservation;
     obstacle.task = task;
@@ -229,7 +311,7 @@ void Diagnosis::AddGangs(size_t r, std::vector<Obstacle>* obstacles) const {
     obstacle.core_kind = static_cast<pto_core>(spec.core);
     obstacle.count = run.gangs_waiting;
     obstacle.want = spec.block_num;
-    obstacle.can_end = blockage_.Available(spec.chip, obstacle.core_kind) >= spec.block_num;
+    obstacle.can_end = blockage_.CanStart({r, task});
     obstacles->push_back(std::move(obstacle));
     return;
   }
@@ -256,29 +338,26 @@ void Diagnosis::AddRunning(size_t r, std::vector<Obstacle>* obstacles) const {
 
 uint64_t Diagnosis::AddPredecessors(size_t r, size_t room, std::vector<Obstacle>* obstacles) const {
   const RunNow& run = now_.runs[r];
-  if (run.waiting.empty()) return 0;
+  if (run.waiting.empty() && blockage_.CanEnd(r)) return 0;
   uint64_t found = 0;
   for (uint32_t task = 0; task < run.image().task_count(); ++task) {
-    const absl::optional<uint32_t> before = blockage_.WaitsFor(r, task);
-    if (!before.has_value() || *before == task) continue;
+    const absl::optional<TaskPlace> before = blockage_.WaitsFor({r, task});
+    if (!before.has_value() || *before == TaskPlace{r, task}) continue;
+    // Tasks that wait for cores only, or have not started, are told of as such.
+    const bool can_end = blockage_.CanEnd(*before);
+    const Situation::State state = blockage_.situation().state(*before);
+    if (state == Situation::State::kBehind && before->run == r) continue;
+    if (can_end && state != Situation::State::kWaiting) continue;
     if (++found > room) continue;
     Obstacle obstacle;
     obstacle.kind = Obstacle::Kind::kPredecessors;
     obstacle.task = task;
     obstacle.chip = run.image().tasks()[task].chip;
-    obstacle.peers = {{r, *before}};
-    obstacle.can_end = !blockage_.IsStuck({r, *before});
+    obstacle.peers = {*before};
+    obstacle.can_end = can_end;
     obstacles->push_back(std::move(obstacle));
   }
   return found;
-}
-
-bool Diagnosis::MoreTasksMayHelp(size_t r) const {
-  const std::shared_ptr<RunObserver>& observer = now_.runs[r].observer;
-  // Who sends more tasks may send the one that is missing; unless there is no room for it as long
-  // as those are there that wait for it.
-  return observer != nullptr && observer->open() &&
-         (!observer->held_back() || blockage_.OpenRunsCanAct(r));
 }
 
 Verdict Diagnosis::VerdictOf(size_t r, int64_t idle_ns, int64_t stall_ns,
@@ -290,17 +369,10 @@ Verdict Diagnosis::VerdictOf(size_t r, int64_t idle_ns, int64_t stall_ns,
   };
   using Kind = Obstacle::Kind;
   if (IsFinal(run.state)) return Verdict::kEnded;
-  if (blockage_.HasStuck(r)) {
-    return MoreTasksMayHelp(r) ? Verdict::kWaitingForNotification : Verdict::kDeadlocked;
-  }
+  if (!blockage_.CanEnd(r)) return Verdict::kDeadlocked;
   if (!run.begun) return Verdict::kWaitingForTurn;
   if (any(Kind::kThread)) return Verdict::kStalled;
   if (run.moves) return idle_ns >= stall_ns ? Verdict::kStalled : Verdict::kProgressing;
-  // Ready tasks and gangs that nobody can give cores to.
-  const bool starved = std::any_of(obstacles.begin(), obstacles.end(), [](const Obstacle& o) {
-    return (o.kind == Kind::kCores || o.kind == Kind::kReservation) && !o.can_end;
-  });
-  if (starved) return Verdict::kDeadlocked;
   if (any(Kind::kCores, Kind::kReservation)) return Verdict::kWaitingForCapacity;
   if (any(Kind::kSignal, Kind::kBarrier)) return Verdict::kWaitingForNotification;
   return idle_ns >= stall_ns ? Verdict::kStalled : Verdict::kProgressing;
@@ -317,7 +389,7 @@ RunDiagnosis Diagnosis::Explain(size_t r, int64_t idle_ns, int64_t stall_ns,
     obstacle.since_ns = run.run->accepted_ns();
     obstacle.count = run.image().task_count();
     obstacle.runs = run.behind;
-    obstacle.can_end = !blockage_.HasStuck(r);
+    obstacle.can_end = blockage_.CanBegin(r);
     obstacles.push_back(std::move(obstacle));
   } else {
     AddWaits(r, &obstacles);
@@ -330,6 +402,7 @@ RunDiagnosis Diagnosis::Explain(size_t r, int64_t idle_ns, int64_t stall_ns,
     AddReady(r, idle_ns, &obstacles);
   }
   diagnosis.verdict = VerdictOf(r, idle_ns, stall_ns, obstacles);
+  if (diagnosis.verdict == Verdict::kDeadlocked) AddAhead(r, &obstacles);
   if (diagnosis.verdict == Verdict::kStalled) AddRunning(r, &obstacles);
   uint64_t all = obstacles.size();
   if (run.begun) {

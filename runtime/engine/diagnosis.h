@@ -58,6 +58,11 @@ struct Obstacle {
   uint64_t count = 1;
   // Of kCores: it waits for the cores of the peer, and gets them when that has ended.
   bool follows = false;
+  // Of kCores and kThread: how many of the free cores a gang has reserved, and which one.
+  uint32_t reserved = 0;
+  absl::optional<TaskPlace> reserved_for;
+  // Of kSignal and kCores: tasks before it have not ended; it will wait when they have.
+  bool ahead = false;
   // Times of the engine's clock; 0 when not known.
   int64_t since_ns = 0;
   int64_t until_ns = 0;  // when it gives up
@@ -65,14 +70,15 @@ struct Obstacle {
   bool can_end = true;
   // Those that could, or that are waited for; a few.
   std::vector<TaskPlace> peers;
-  // When nothing can: tasks that wait for each other, or tasks that would have ended it but have
-  // ended before; a few.
+  // When nothing can: tasks that wait for each other; tasks that would end it but are held up, and
+  // tasks that could have ended it but have ended before; a few of each.
   std::vector<TaskPlace> cycle;
+  std::vector<HeldSender> held;
   std::vector<TaskPlace> ended;
   // Of kTurn: the runs that go first, by their places.
   std::vector<size_t> runs;
-  // The wait itself, if it is one; in the EngineNow.
-  const WaitNote* note = nullptr;
+  // The wait itself, if it is one: its number in the Situation.
+  absl::optional<uint32_t> wait;
 };
 
 struct RunDiagnosis {
@@ -95,7 +101,12 @@ class Diagnosis {
 
  private:
   void AddWaits(size_t run, std::vector<Obstacle>* obstacles) const;
-  Obstacle OfNote(size_t run, const WaitingTask& task, const WaitNote& note) const;
+  // Tasks that have not started, and will never get cores or wait for ever when they do.
+  void AddAhead(size_t run, std::vector<Obstacle>* obstacles) const;
+  // Says who has the cores that are waited for.
+  void AddHolders(Obstacle* obstacle) const;
+  Obstacle OfWait(uint32_t wait) const;
+  Obstacle OfBarrier(const Situation::Wait& wait, Obstacle obstacle) const;
   // Adds who is to blame for a signal that nobody sends.
   void Blame(size_t run, Obstacle* obstacle) const;
   void AddReady(size_t run, int64_t idle_ns, std::vector<Obstacle>* obstacles) const;
@@ -107,11 +118,11 @@ class Diagnosis {
   uint64_t AddPredecessors(size_t run, size_t room, std::vector<Obstacle>* obstacles) const;
   Verdict VerdictOf(size_t run, int64_t idle_ns, int64_t stall_ns,
                     const std::vector<Obstacle>& obstacles) const;
-  // Of a run with a stuck task: whether one may still come that helps.
-  bool MoreTasksMayHelp(size_t run) const;
   // Whether all executors are in kernels.
   bool ThreadsAreBusy() const;
   uint32_t FreeCores(uint32_t chip, pto_core kind) const;
+  // Says how many of the free cores a gang has reserved.
+  void AddReserved(Obstacle* obstacle) const;
 
   const EngineNow& now_;
   const Blockage blockage_;

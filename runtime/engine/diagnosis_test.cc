@@ -302,8 +302,15 @@ TEST_F(DiagnosisTest, ARunThatIsBehindAnother) {
   ASSERT_EQ(now_.runs.size(), 2u);
   ASSERT_EQ(now_.runs[0].run, second);
   EXPECT_FALSE(now_.runs[0].begun);
-  // Not known behind whom: it may begin, and do what the graph does.
-  EXPECT_EQ(Diagnosis(now_).Explain(0, 0, kStall, 16).verdict, Verdict::kWaitingForTurn);
+  // Not known behind whom: it may begin, and will wait for what nobody sends.
+  const RunDiagnosis ahead = Diagnosis(now_).Explain(0, 0, kStall, 16);
+  EXPECT_EQ(ahead.verdict, Verdict::kDeadlocked);
+  ASSERT_EQ(ahead.obstacles.size(), 2u);
+  EXPECT_EQ(ahead.obstacles[0].kind, Obstacle::Kind::kTurn);
+  EXPECT_TRUE(ahead.obstacles[0].can_end);
+  EXPECT_EQ(ahead.obstacles[1].kind, Obstacle::Kind::kSignal);
+  EXPECT_TRUE(ahead.obstacles[1].ahead);
+  EXPECT_FALSE(ahead.obstacles[1].can_end);
   now_.runs[0].behind = {1};
   const Diagnosis diagnosis(now_);
   EXPECT_EQ(diagnosis.Explain(1, 0, kStall, 16).verdict, Verdict::kDeadlocked);

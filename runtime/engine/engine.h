@@ -168,6 +168,8 @@ class Engine {
   // Returns whether all that was seen belongs together.
   bool LookOnce(absl::Span<const SeenRun> runs, EngineNow* now) const;
   void LookAtTasks(Run& run, RunNow* seen) const;
+  // Which tasks are ready, have ended, or are skipped when the others before them have ended.
+  void ListTasks(Run& run, RunNow* seen) const;
   void LookAtWaits(Run& run, absl::Span<const WaitNote> notes, RunNow* seen) const;
   // What is in the words that are waited for, and who has them.
   static void LookAtWords(absl::Span<const SeenRun> runs, EngineNow* now);

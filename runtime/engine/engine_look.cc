@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "kernels/dtype.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/services.h"
 #include "runtime/engine/signal_word.h"
@@ -17,6 +18,10 @@ namespace {
 
 // How often what moves is looked at before that is all that is said of it.
 constexpr int kLooks = 3;
+
+// So many ready tasks of a run for one kind of core are listed, and so many `wait` tasks of a run
+// that have not started.
+constexpr size_t kMaxListed = 65'536;
 
 constexpr pto_core kKinds[] = {PTO_AIC, PTO_AIV, PTO_MIX};
 
@@ -103,6 +108,37 @@ absl::flat_hash_set<const Run*> RunsOnCores(const std::vector<ChipNow>& chips,
   return runs;
 }
 
+// The address of a tensor of the run; nullptr when its memory is not there.
+const std::byte* AddressOf(const GraphImage& image, const RunSlots& slots, uint32_t tensor) {
+  const ImageTensor& record = image.tensors()[tensor];
+  const RunSlot& slot = slots[record.slot];
+  if (slot.memory == nullptr) return nullptr;
+  return slot.memory->data() + slot.offset_bytes +
+         static_cast<uint64_t>(record.offset) *
+             kernels::DtypeSize(image.layouts()[record.layout].dtype);
+}
+
+// Adds the words of the run's `wait` tasks.
+void AddWordsAhead(const RunNow& run, const RunSlots& slots,
+                   absl::flat_hash_map<const void*, WordNow>* words) {
+  const GraphImage& image = run.image();
+  if ((image.traits() & kTaskControl) == 0) return;
+  size_t listed = 0;
+  for (uint32_t task = 0; task < image.task_count() && listed < kMaxListed; ++task) {
+    if ((image.tasks()[task].traits & kTaskControl) == 0 ||
+        image.kernel(task).control != PTO_CONTROL_WAIT) {
+      continue;
+    }
+    const uint32_t tensor = image.args(task)[0];
+    const uint32_t dtype = image.layouts()[image.tensors()[tensor].layout].dtype;
+    const std::byte* const address = AddressOf(image, slots, tensor);
+    const SignalWord word{const_cast<std::byte*>(address), dtype};
+    if (!word.valid()) continue;
+    (*words)[address] = {dtype, word.Load()};
+    ++listed;
+  }
+}
+
 const SlotNow* FindSlot(const RunNow& run, const WaitNote& note) {
   if (note.copy_bytes >= 0) return nullptr;
   const auto found = std::find_if(run.slots.begin(), run.slots.end(),
@@ -150,6 +186,16 @@ std::vector<Engine::SeenRun> Engine::CollectRuns(EngineNow* now) {
     seen.linked = run->links_ != nullptr;
     runs.push_back({std::move(held), run->spec_.slots});
   }
+  absl::flat_hash_map<const Run*, size_t> places;
+  for (size_t i = 0; i < runs.size(); ++i) places[runs[i].run.get()] = i;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    for (const Run::LinkBefore& link : runs[i].run->links_before_) {
+      const auto before = places.find(link.before);
+      // What was accepted later has the address of one that is gone.
+      if (before == places.end() || before->second <= i) continue;
+      now->runs[i].links.push_back({link.task, before->second, link.before_task});
+    }
+  }
   looking_.store(false, std::memory_order_seq_cst);
   ForgetKept();
   return runs;
@@ -176,13 +222,61 @@ void Engine::LookAtTasks(Run& run, RunNow* seen) const {
   seen->outstanding = run.outstanding_.load(std::memory_order_acquire);
 }
 
+void Engine::ListTasks(Run& run, RunNow* seen) const {
+  const GraphImage& image = run.image();
+  const uint32_t tasks = image.task_count();
+  seen->ready_tasks.clear();
+  seen->lists_ready = true;
+  for (const ReadyNow& ready : seen->ready) {
+    if (ready.count > kMaxListed) {
+      seen->lists_ready = false;
+      continue;
+    }
+    size_t left = ready.count;
+    uint32_t task = ready.first;
+    // Those that are ready from the beginning may be a part of the image.
+    const absl::Span<const uint32_t> roots = image.roots();
+    const auto root = std::lower_bound(roots.begin(), roots.end(), task);
+    if (image.alike() && run.spec_.task_timeout_ns == 0 && root != roots.end() && *root == task) {
+      const auto end = root + std::min<ptrdiff_t>(roots.end() - root, left);
+      seen->ready_tasks.insert(seen->ready_tasks.end(), root, end);
+      left -= end - root;
+      task = tasks;
+    }
+    for (; left > 0 && task < tasks; --left) {
+      seen->ready_tasks.push_back(task);
+      task = run.next_ready_[task].Get();
+    }
+    if (left > 0) seen->lists_ready = false;
+  }
+  seen->ended.clear();
+  if (run.links_ != nullptr) {
+    for (uint32_t task = 0; task < tasks; ++task) {
+      seen->ended.push_back(run.links_->end(task) != TaskLinks::End::kNone);
+    }
+  }
+  seen->poisoned.clear();
+  if (seen->linked || seen->counts.failed + seen->counts.skipped > 0) {
+    for (uint32_t task = 0; task < tasks; ++task) {
+      seen->poisoned.push_back(run.met(task).poisoned());
+    }
+  }
+  // Of a task with several blocks the first ones may have failed.
+  for (const uint32_t task : seen->ready_tasks) {
+    const uint32_t counter = run.counters_[task].load(std::memory_order_acquire);
+    const bool failed = (counter & Run::kFailedBit) != 0;
+    if (failed) seen->poisoned.resize(tasks);
+    if (!seen->poisoned.empty()) seen->poisoned[task] = failed;
+  }
+}
+
 void Engine::LookAtWaits(Run& run, absl::Span<const WaitNote> notes, RunNow* seen) const {
   seen->waiting.clear();
   absl::flat_hash_map<uint32_t, size_t> places;
   for (const WaitNote& note : notes) {
     if (note.task >= run.image().task_count()) continue;  // of a run that was here before
     const auto [place, is_new] = places.try_emplace(note.task, seen->waiting.size());
-    if (is_new) seen->waiting.push_back({note.task, false, {}});
+    if (is_new) seen->waiting.push_back({note.task, false, false, {}});
     seen->waiting[place->second].waits.push_back(note);
   }
   // What keeps the run from ending, and does nothing. All else does something, or a thread is about
@@ -190,9 +284,9 @@ void Engine::LookAtWaits(Run& run, absl::Span<const WaitNote> notes, RunNow* see
   int64_t at_rest = int64_t{seen->gangs_waiting} + seen->links_waiting;
   for (const ReadyNow& ready : seen->ready) at_rest += ready.count;
   for (WaitingTask& task : seen->waiting) {
-    const uint32_t left =
-        run.counters_[task.task].load(std::memory_order_acquire) & ~Run::kFailedBit;
-    task.whole = left == task.waits.size();
+    const uint32_t counter = run.counters_[task.task].load(std::memory_order_acquire);
+    task.whole = (counter & ~Run::kFailedBit) == task.waits.size();
+    task.failed = (counter & Run::kFailedBit) != 0;
     if (task.whole) ++at_rest;
   }
   seen->moves = seen->begun && seen->outstanding != at_rest;
@@ -212,6 +306,7 @@ bool Engine::LookOnce(absl::Span<const SeenRun> runs, EngineNow* now) const {
     Run& run = *runs[i].run;
     RunNow& seen = now->runs[i];
     LookAtTasks(run, &seen);
+    if (!before.empty()) ListTasks(run, &seen);
     const auto notes = before.find(&run);
     LookAtWaits(run, notes == before.end() ? absl::Span<const WaitNote>() : notes->second, &seen);
     seen.moves |= on_cores.contains(&run);
@@ -250,9 +345,15 @@ void Engine::LookAtWords(absl::Span<const SeenRun> runs, EngineNow* now) {
     }
   }
   if (words.empty()) return;
+  std::vector<std::shared_ptr<const RunSlots>> all_slots;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    all_slots.push_back(runs[i].slots.lock());
+    if (all_slots[i] != nullptr) AddWordsAhead(now->runs[i], *all_slots[i], &now->words);
+  }
+  for (const auto& [address, word] : now->words) words.push_back(address);
   std::sort(words.begin(), words.end(), std::less<>());
   for (size_t i = 0; i < runs.size(); ++i) {
-    const std::shared_ptr<const RunSlots> slots = runs[i].slots.lock();
+    const std::shared_ptr<const RunSlots>& slots = all_slots[i];
     if (slots == nullptr) continue;
     RunNow& seen = now->runs[i];
     for (uint32_t place = 0; place < slots->size(); ++place) {
@@ -269,7 +370,9 @@ void Engine::LookAtWords(absl::Span<const SeenRun> runs, EngineNow* now) {
         const SignalWord word{const_cast<void*>(note.address), note.dtype};
         // In memory that is kept here.
         note.has_have = FindSlot(seen, note) != nullptr && word.valid();
-        if (note.has_have) note.have = word.Load();
+        if (!note.has_have) continue;
+        note.have = word.Load();
+        now->words[note.address] = {note.dtype, note.have};
       }
     }
   }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "kernels/pto_kernel.h"
 #include "runtime/engine/run.h"
 #include "runtime/engine/wait_board.h"
@@ -25,7 +26,22 @@ struct WaitingTask {
   uint32_t task = 0;
   // Whether all that is left of it waits: nothing of it runs or is about to.
   bool whole = false;
+  // Whether a part of it has failed already.
+  bool failed = false;
   std::vector<WaitNote> waits;
+};
+
+// A task that waits for a task of an earlier run: see RunLinker.
+struct LinkNow {
+  uint32_t task = 0;
+  size_t before_run = 0;  // its place in EngineNow
+  uint32_t before_task = 0;
+};
+
+// A signal that is waited for, or will be when a `wait` task starts.
+struct WordNow {
+  uint32_t dtype = 0;
+  int64_t have = 0;
 };
 
 // The memory in a slot of a run. It is not kept: only its addresses are of use.
@@ -60,6 +76,17 @@ struct RunNow {
   // Tasks that wait for something other than tasks or cores, in order.
   std::vector<WaitingTask> waiting;
   std::vector<ReadyNow> ready;
+  // All of these tasks, unless there are too many of them or nobody waits for anything.
+  bool lists_ready = false;
+  std::vector<uint32_t> ready_tasks;
+  // By task. Of a run that is linked: what has ended. And what can only fail: tasks that come after
+  // a failed one and wait for others before they are skipped, and ready tasks of which a block has
+  // failed; it says nothing of other tasks, and is empty when there are none. Both are empty while
+  // nobody waits for anything.
+  std::vector<bool> ended;
+  std::vector<bool> poisoned;
+  // Of a run that is linked.
+  std::vector<LinkNow> links;
   // Gangs that wait for cores, tasks of other runs that are waited for, and all things together
   // that keep the run from ending.
   uint32_t gangs_waiting = 0;
@@ -109,6 +136,9 @@ struct EngineNow {
   uint32_t sleeping_executors = 0;
   std::vector<ChipNow> chips;
   std::vector<RunNow> runs;  // that have not ended; the one accepted last is first
+  // Words that somebody waits for, or will wait for, by their addresses; those that are in no slot
+  // of a run are left out.
+  absl::flat_hash_map<const void*, WordNow> words;
 };
 
 }  // namespace pto

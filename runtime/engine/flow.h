@@ -10,6 +10,17 @@ namespace pto {
 class Run;
 struct Share;
 
+// A link of a list of ready tasks: the next task. Changed under the lock of the list's queue, read
+// without it by those who explain. Not initialised, as a run has one for each task.
+class ReadyLink {
+ public:
+  void Set(uint32_t task) { __atomic_store_n(&task_, task, __ATOMIC_RELAXED); }
+  uint32_t Get() const { return __atomic_load_n(&task_, __ATOMIC_RELAXED); }
+
+ private:
+  uint32_t task_;
+};
+
 // The ready tasks of one run for one kind of core of one chip, in order. Those that are ready from
 // the beginning may be a part of the image, so that queueing many takes no time; the others are a
 // list through the run's own array, so that queueing a task allocates nothing. And a node in the

@@ -22,6 +22,18 @@ class OpenRun::SegmentObserver final : public RunObserver {
     const std::shared_ptr<OpenRunObserver> whole = owner_->whole_.lock();
     return whole != nullptr && whole->held_back();
   }
+  bool next_waits() const override {
+    const std::shared_ptr<OpenRunObserver> whole = owner_->whole_.lock();
+    return whole != nullptr && whole->next_waits();
+  }
+  uint32_t next_waits_for() const override {
+    const std::shared_ptr<OpenRunObserver> whole = owner_->whole_.lock();
+    return whole == nullptr ? kNoTask : whole->next_waits_for();
+  }
+  bool has_deadline() const override {
+    const std::shared_ptr<OpenRunObserver> whole = owner_->whole_.lock();
+    return whole != nullptr && whole->has_deadline();
+  }
   uint32_t first_task() const override { return first_task_; }
   uint64_t order_number() const override {
     const std::shared_ptr<OpenRunObserver> whole = owner_->whole_.lock();

@@ -26,6 +26,9 @@ class OpenRunObserver {
   virtual std::string name() const = 0;
   // As those of RunObserver; from any thread, without locks.
   virtual bool held_back() const { return false; }
+  virtual bool next_waits() const { return false; }
+  virtual uint32_t next_waits_for() const { return RunObserver::kNoTask; }
+  virtual bool has_deadline() const { return false; }
   virtual uint64_t order_number() const { return 0; }
   virtual uint64_t goes_after(size_t /*i*/) const { return 0; }
   // The first task starts.

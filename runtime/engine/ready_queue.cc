@@ -32,12 +32,16 @@ void ReadyQueue::Push(Run& run, absl::Span<const uint32_t> tasks) {
   for (const uint32_t task : tasks) {
     const auto kind = static_cast<pto_core>(run.image().tasks()[task].core);
     Flow& flow = run.flow(chip_, kind);
-    run.next_ready_[task] = Flow::kNone;
+    run.next_ready_[task].Set(Flow::kNone);
     if (flow.empty()) {
       flow.first_block = 0;
       shares_.Add(flow, run.account(), LineOf(run.priority(), kind));
     }
-    (flow.head == Flow::kNone ? flow.head : run.next_ready_[flow.tail]) = task;
+    if (flow.head == Flow::kNone) {
+      flow.head = task;
+    } else {
+      run.next_ready_[flow.tail].Set(task);
+    }
     flow.tail = task;
     flow.Show(1);
     if (kind == PTO_MIX) {
@@ -78,7 +82,7 @@ void ReadyQueue::PopFirst(Flow& flow, Line line) {
   if (!flow.roots.empty()) {
     flow.roots.remove_prefix(1);
   } else {
-    flow.head = flow.run->next_ready_[flow.head];
+    flow.head = flow.run->next_ready_[flow.head].Get();
   }
   flow.Show(-1);
   flow.first_block = 0;

@@ -44,6 +44,13 @@ class RunObserver {
   virtual bool open() const { return false; }
   // Whether such tasks cannot come as long as too many are there that have not ended. Likewise.
   virtual bool held_back() const { return false; }
+  // Whether tasks of that whole have come that wait for their turn: no more are taken meanwhile.
+  // And the first task of the part of the same whole that they wait for, if they do. Likewise.
+  static constexpr uint32_t kNoTask = 0xffffffff;
+  virtual bool next_waits() const { return false; }
+  virtual uint32_t next_waits_for() const { return kNoTask; }
+  // Whether somebody stops that whole when its time is up. Likewise.
+  virtual bool has_deadline() const { return false; }
   // The number of the run's first task in that whole. Likewise.
   virtual uint32_t first_task() const { return 0; }
   // For those who put runs in order: the run's number among those of its account, 0 when it has
@@ -126,6 +133,18 @@ class Run : public std::enable_shared_from_this<Run> {
   int64_t begun_ns() const { return begun_ns_.load(std::memory_order_acquire); }
 
   Priority priority() const { return spec_.priority; }
+  // Its limits, as in RunSpec; and whether it is stopped when a time has come, as far as that is
+  // known now.
+  int64_t task_timeout_ns() const { return spec_.task_timeout_ns; }
+  int64_t wait_timeout_ns() const { return spec_.wait_timeout_ns; }
+  bool has_deadline() const {
+    return spec_.timeout_ns > 0 || (spec_.queue_timeout_ns > 0 && started_ns() == 0);
+  }
+  // Bits of a scalar of the image, as this run has it: see GraphImage::scalar_refs.
+  uint64_t scalar(uint32_t ref) const {
+    return ref < spec_.named_scalars.size() ? spec_.named_scalars[ref]
+                                            : spec_.image->scalar_values()[ref];
+  }
   const std::shared_ptr<Account>& account() const { return spec_.account; }
 
   // Whether it was stopped before its end.
@@ -220,6 +239,14 @@ class Run : public std::enable_shared_from_this<Run> {
 
   // Who waits for its tasks outside of it; nullptr for most runs, where nobody can.
   std::unique_ptr<TaskLinks> links_;
+  // Tasks that wait for tasks of earlier runs, which had not ended when this one was accepted: for
+  // those who explain. Not changed after that; the earlier run is only to be compared.
+  struct LinkBefore {
+    uint32_t task = 0;
+    uint32_t before_task = 0;
+    const Run* before = nullptr;
+  };
+  std::vector<LinkBefore> links_before_;
   // Roots that wait for tasks of other runs, rising. Their counters count the beginning too.
   std::vector<uint32_t> held_roots_;
 
@@ -227,7 +254,7 @@ class Run : public std::enable_shared_from_this<Run> {
   // When the first block of a task started; only for graphs with tasks of several blocks.
   std::unique_ptr<std::atomic<int64_t>[]> block_starts_;
   // Ready tasks wait in lists that run through this array. A few need no memory of their own.
-  absl::FixedArray<uint32_t, 4> next_ready_;
+  absl::FixedArray<ReadyLink, 4> next_ready_;
   // Three for each chip of the image, in its order.
   absl::FixedArray<Flow, 3> flows_;
 

@@ -34,7 +34,10 @@ void RunLinker::Link(const std::shared_ptr<Run>& run, uint32_t task, Run& before
   run->links_waiting_.fetch_add(1, std::memory_order_relaxed);
   run->outstanding_.fetch_add(1, std::memory_order_acq_rel);
   const TaskLinks::End end = before.links_->Add(before_task, {run, task});
-  if (end == TaskLinks::End::kNone) return;
+  if (end == TaskLinks::End::kNone) {
+    run->links_before_.push_back({task, before_task, &before});
+    return;
+  }
   // It cannot become ready, as the run has not begun.
   met.Take(end == TaskLinks::End::kFailed);
   run->links_waiting_.fetch_sub(1, std::memory_order_relaxed);

@@ -40,6 +40,7 @@ constexpr pto_kernel_info BodyKernel(const char* name, uint32_t flags) {
 
 constexpr pto_kernel_info kBodies[] = {
     BodyKernel("plain", PTO_KERNEL_NOTIFIES), BodyKernel("silent", 0),
+    BodyKernel("holds", PTO_KERNEL_WAITS),
     BodyKernel("waits", PTO_KERNEL_WAITS | PTO_KERNEL_NOTIFIES),
     BodyKernel("blocks", PTO_KERNEL_BLOCKS | PTO_KERNEL_NOTIFIES)};
 

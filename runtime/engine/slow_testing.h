@@ -21,7 +21,7 @@ const KernelRegistry& SlowKernels();
 
 // A task of a test graph whose tasks wait, notify, copy and so on.
 struct SlowTask {
-  // "plain", "silent", "waits" and "blocks" call the body; the others are those of
+  // "plain", "silent", "holds", "waits" and "blocks" call the body; the others are those of
   // kernels/control.cc, and hold and defer of kernels/testing.cc.
   std::string kernel = "plain";
   std::vector<uint32_t> after = {};

@@ -46,6 +46,9 @@ class MetDependencies {
     return StateOf(now);
   }
 
+  // Whether one has failed; only while the task waits for others.
+  bool poisoned() const { return (counter_.load(std::memory_order_acquire) & kFailed) != 0; }
+
   // There is one more than the image knows of.
   void Expect() { counter_.fetch_sub(kOne, std::memory_order_relaxed); }
   // Which has ended, while the task cannot become ready.
