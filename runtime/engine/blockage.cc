@@ -8,9 +8,9 @@ namespace {
 
 using State = Situation::State;
 
-// So that a node full of large graphs is explained in less than a second or so.
-constexpr uint64_t kMaxSteps = 50'000'000;
-// Of tasks that may run out of time, and of runs with deadlines, so many are tried in every way.
+// Of tasks that may run out of time, and of runs with deadlines, so many are tried in every way, if
+// that takes no more steps than these, which is less than a second.
+constexpr uint64_t kMaxSteps = 2'000'000;
 constexpr size_t kMaxTimed = 8;
 constexpr size_t kMaxDeadlines = 3;
 

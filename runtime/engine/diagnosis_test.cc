@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "runtime/engine/slow_testing.h"
 
 namespace pto {
@@ -81,6 +82,160 @@ TEST_F(DiagnosisTest, NobodySendsTheSignal) {
   EXPECT_EQ(found.obstacles.size(), 2u);
   EXPECT_EQ(found.more, 1u);
   End(run);
+}
+
+TEST_F(DiagnosisTest, ADeadlineIsNoDeadlock) {
+  // The second wait fails in time, and its run ends; then the run behind it sends the signal.
+  auto waits = node_.Start({Wait(0, 1)}, nothing_);
+  SlowTask timed = Wait(1, 1);
+  timed.scalars[2] = 1000;
+  auto fails = node_.Start({timed}, nothing_);
+  node_.RunAll();
+  EXPECT_EQ(Explain(fails).verdict, Verdict::kWaitingForNotification);
+  EXPECT_EQ(Explain(waits).verdict, Verdict::kDeadlocked);
+  RunSpec limited;
+  limited.timeout_ns = 5000;
+  auto stopped = node_.Start({Wait(2, 1)}, nothing_, limited);
+  node_.RunAll();
+  EXPECT_EQ(Explain(stopped).verdict, Verdict::kWaitingForNotification);
+  node_.clock.Advance(absl::Nanoseconds(5000));
+  node_.timers.RunDue();
+  node_.RunAll();
+  EXPECT_EQ(fails->state(), RunState::kFailed);
+  EXPECT_EQ(stopped->state(), RunState::kFailed);
+  End(waits);
+}
+
+TEST_F(DiagnosisTest, ADeadlineFreesTheCoresOfTheSender) {
+  // Both vector cores are kept until the time of their task is up.
+  SlowTask hold = {.kernel = "hold", .word = 1, .scalars = {1}, .block_num = 2, .timeout_ns = 1000};
+  auto keeps = node_.Start({hold}, nothing_);
+  const KernelBody sends = [&](uint32_t, const pto_context& context) {
+    const pto_signal signal = node_.signal(0);
+    return context.api->notify(&context, &signal, PTO_SET, 1);
+  };
+  node_.RunAll();
+  auto run = node_.Start({Wait(0, 1), {}}, sends);
+  node_.RunAll();
+  EXPECT_EQ(Explain(run).verdict, Verdict::kWaitingForCapacity);
+  EXPECT_EQ(Explain(keeps).verdict, Verdict::kWaitingForNotification);
+  node_.clock.Advance(absl::Nanoseconds(1000));
+  node_.timers.RunDue();
+  node_.RunAll();
+  EXPECT_EQ(run->state(), RunState::kSucceeded);
+  EXPECT_EQ(keeps->state(), RunState::kFailed);
+  node_.ExpectClean();
+}
+
+TEST_F(DiagnosisTest, WhoNeverNotifiesIsNoSender) {
+  // All of them use the same memory, and none of them notifies.
+  auto run = node_.Start({{.kernel = "hold", .word = 1, .scalars = {1}},
+                          {.kernel = "defer", .word = 2, .scalars = {1}},
+                          Wait(0, 1),
+                          {.kernel = "silent", .after = {0}},
+                          {.kernel = "defer", .after = {1}, .word = 0, .scalars = {1}},
+                          Notify(3, 1, {0})},
+                         nothing_);
+  node_.RunAll();
+  const RunDiagnosis found = Explain(run);
+  EXPECT_EQ(found.verdict, Verdict::kDeadlocked);
+  size_t signals = 0;
+  for (const Obstacle& obstacle : found.obstacles) {
+    if (obstacle.kind != Obstacle::Kind::kSignal) continue;
+    ++signals;
+    EXPECT_FALSE(obstacle.can_end) << obstacle.task;
+    EXPECT_TRUE(obstacle.peers.empty()) << obstacle.task;
+    EXPECT_TRUE(obstacle.cycle.empty()) << obstacle.task;
+    EXPECT_TRUE(obstacle.ended.empty()) << obstacle.task;
+    EXPECT_TRUE(obstacle.held.empty()) << obstacle.task;
+  }
+  EXPECT_EQ(signals, 3u);
+  End(run);
+}
+
+TEST_F(DiagnosisTest, ASenderThatCannotStartIsNamed) {
+  // One comes after a task that waits, one gets no core, one is of a run that has not begun.
+  const KernelBody sends = [&](uint32_t, const pto_context& context) {
+    const pto_signal signal = node_.signal(2);
+    return context.api->notify(&context, &signal, PTO_SET, 1);
+  };
+  auto run = node_.Start({Wait(0, 1),
+                          Notify(0, 1, {0}),
+                          {.kernel = "hold", .word = 2, .scalars = {1}, .block_num = 2}},
+                         nothing_);
+  node_.RunAll();
+  auto other = node_.Start({{}}, sends);
+  node_.RunAll();
+  RunDiagnosis found = Explain(run);
+  EXPECT_EQ(found.verdict, Verdict::kDeadlocked);
+  ASSERT_GE(found.obstacles.size(), 2u);
+  for (const Obstacle& obstacle : found.obstacles) {
+    if (obstacle.kind != Obstacle::Kind::kSignal) continue;
+    ASSERT_EQ(obstacle.held.size(), 1u) << obstacle.task;
+    const HeldSender& held = obstacle.held[0];
+    if (obstacle.task == 0) {
+      EXPECT_EQ(held.sender.task, 1u);
+      EXPECT_EQ(held.why, HeldSender::Why::kTasks);
+      EXPECT_EQ(held.by->task, 0u);
+    } else {
+      EXPECT_EQ(now_.runs[held.sender.run].run, other);
+      EXPECT_EQ(held.why, HeldSender::Why::kCores);
+      EXPECT_EQ(held.by->task, 2u);
+    }
+  }
+  node_.Cancel(*other);
+  End(run);
+  auto first = node_.Start({Wait(4, 1)}, nothing_);
+  node_.RunAll();
+  auto scratch = node_.Start({Notify(4, 1)}, nothing_);
+  RunSpec spec;
+  spec.image = scratch->shared_image();
+  spec.slots = node_.slots();
+  std::shared_ptr<pto::Run> second = node_.engine->Prepare(spec);
+  node_.Cancel(*scratch);
+  node_.engine->Accept(second);
+  while (scratch->state() != RunState::kCancelled) ASSERT_TRUE(node_.engine->RunOne());
+  now_ = node_.engine->Look();
+  ASSERT_EQ(now_.runs.size(), 2u);
+  now_.runs[0].behind = {1};
+  found = Diagnosis(now_).Explain(1, 0, kStall, 16);
+  EXPECT_EQ(found.verdict, Verdict::kDeadlocked);
+  ASSERT_EQ(found.obstacles[0].held.size(), 1u);
+  EXPECT_EQ(found.obstacles[0].held[0].why, HeldSender::Why::kTurn);
+  EXPECT_EQ(found.obstacles[0].held[0].run, 1u);
+  now_ = {};
+  node_.Cancel(*second);
+  node_.engine->Begin(second);
+  End(first);
+}
+
+TEST_F(DiagnosisTest, AReservedCoreIsNotCalledFree) {
+  SlowEngine node({2});
+  auto holds =
+      node.Start({{.kernel = "hold", .word = 0, .scalars = {1}, .block_num = 3}}, nothing_);
+  node.RunAll();
+  auto gang = node.Start({{.block_num = 2, .together = true}}, nothing_);
+  auto plain = node.Start({{.kernel = "silent"}}, nothing_);
+  EngineNow now = node.engine->Look();
+  ASSERT_EQ(now.runs.size(), 3u);
+  ASSERT_EQ(now.runs[0].run, plain);
+  // However long the gang keeps it.
+  now.chips[0].gang_run = gang.get();
+  now.chips[0].gang_task = 0;
+  now.chips[0].gang_have = 1;
+  now.chips[0].gang_want = 2;
+  const RunDiagnosis found = Diagnosis(now).Explain(0, 2'000'000'000, kStall, 16);
+  EXPECT_EQ(found.verdict, Verdict::kWaitingForCapacity);
+  ASSERT_EQ(found.obstacles.size(), 1u);
+  EXPECT_EQ(found.obstacles[0].kind, Obstacle::Kind::kCores);
+  EXPECT_EQ(found.obstacles[0].have, 1);
+  EXPECT_EQ(found.obstacles[0].reserved, 1u);
+  ASSERT_TRUE(found.obstacles[0].reserved_for.has_value());
+  EXPECT_EQ(now.runs[found.obstacles[0].reserved_for->run].run, gang);
+  now = {};
+  for (const auto& run : {holds, gang, plain}) node.Cancel(*run);
+  node.RunAll();
+  node.ExpectClean();
 }
 
 TEST_F(DiagnosisTest, AValueThatIsThereIsNoDeadlock) {
