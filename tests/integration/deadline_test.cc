@@ -19,10 +19,9 @@ namespace {
 using Stub = v1::RunService::Stub;
 
 constexpr int kWaits = kAddressSanitizer ? 10'000 : 60'000;
-// By how much a deadline may be late on a busy machine, where threads wait for a CPU. When nothing
-// else runs it is some milliseconds. Deadlines that stand behind those of the other session are
-// seconds late.
-constexpr int64_t kMostLateNs = (kAddressSanitizer ? 1000 : 250) * int64_t{1'000'000};
+// Only tells deadlines that stand behind those of the other session, which are many seconds late,
+// from others: on a machine that is busy with other things some were 340 ms late in a debug build.
+constexpr int64_t kMostLateNs = (kAddressSanitizer ? 3000 : 1000) * int64_t{1'000'000};
 
 v1::GraphSpec Waits(int count) {
   auto graph = Proto<v1::GraphSpec>("tensors { name: 'word' buffer: 'b' dtype: I64 shape: 1 }");
@@ -79,17 +78,18 @@ TEST_F(DeadlineTest, VeryManyOfOneSessionDoNotDelayAnother) {
     ASSERT_THAT(run, IsOk());
     runs.push_back(run->name());
   }
-  int64_t latest_ns = 0;
+  int64_t latest_ns[3] = {};  // of runs, of tasks and of waits
   for (int i = 0; i < kRuns; ++i) {
     const v1::Run ended = WaitForRun(api(), runs[i]);
     EXPECT_EQ(ended.state(), v1::Run::FAILED);
     // A task's time begins with the task.
     const int64_t lasted_ns = ended.run_ns() + (i % 3 == 0 ? ended.queue_ns() : 0);
-    latest_ns = std::max(latest_ns, lasted_ns - timeouts[i]);
+    latest_ns[i % 3] = std::max(latest_ns[i % 3], lasted_ns - timeouts[i]);
   }
-  std::printf("%d deadlines beside %d waits: at most %.1f ms late\n", kRuns, kWaits,
-              static_cast<double>(latest_ns) / 1e6);
-  EXPECT_LE(latest_ns, kMostLateNs);
+  std::printf("beside %d waits: runs %.1f ms late, tasks %.1f ms, waits %.1f ms\n", kWaits,
+              static_cast<double>(latest_ns[0]) / 1e6, static_cast<double>(latest_ns[1]) / 1e6,
+              static_cast<double>(latest_ns[2]) / 1e6);
+  for (const int64_t late_ns : latest_ns) EXPECT_LE(late_ns, kMostLateNs);
   const v1::Run ended = WaitForRun(api(), many);
   EXPECT_EQ(ended.state(), v1::Run::FAILED);
   EXPECT_EQ(ended.tasks_failed(), uint64_t{kWaits});
