@@ -234,5 +234,39 @@ TEST(SpecDecoderTest, LongestNamesAreWell) {
               IsOk());
 }
 
+// A graph whose tensors overlap in many ways is refused where the work became too much.
+TEST(SpecDecoderTest, TooManyComparisons) {
+  v1::GraphSpec spec;
+  for (int i = 0; i < 3000; ++i) {
+    v1::TensorSpec& tensor = *spec.add_tensors();
+    tensor.set_name(absl::StrCat("t", i));
+    tensor.set_buffer("b");
+    tensor.set_dtype(v1::F32);
+    tensor.add_shape(1000);
+    // Those of one stride are at even places, those of the other at odd ones.
+    tensor.add_strides(i % 2 == 0 ? 64 : 62);
+    tensor.set_offset(i);
+    v1::TaskSpec& task = *spec.add_tasks();
+    task.set_kernel("step");
+    task.set_chip("chips/0");
+    task.add_args(tensor.name());
+    task.add_scalars()->set_f64(1);
+    task.add_scalars()->set_i64(1);
+  }
+  GraphTarget target = GraphTestTarget();
+  EXPECT_THAT(DecodeGraphSpec(spec, "s1", target), IsOk());
+  target.base_work = 0;
+  const absl::Status status = DecodeGraphSpec(spec, "s1", target).status();
+  ASSERT_THAT(status, HasReason(reason::kGraphTooLarge));
+  const absl::optional<ErrorDetail> detail = GetErrorDetail(status);
+  EXPECT_THAT(detail->field, ::testing::MatchesRegex("graph\\.tasks\\[[0-9]+\\]\\.args\\[0\\]"));
+  EXPECT_EQ(detail->quota->name, "max_argument_comparisons");
+
+  int asked = 0;
+  EXPECT_THAT(DecodeGraphSpec(spec, "s1", GraphTestTarget(), {}, [&asked] { return ++asked > 2; }),
+              HasReason(reason::kClientGone));
+  EXPECT_EQ(asked, 3);
+}
+
 }  // namespace
 }  // namespace pto

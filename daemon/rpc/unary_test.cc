@@ -227,6 +227,52 @@ TEST(UnaryTest, TellsALongCallThatItsClientHasGoneAlready) {
   EXPECT_EQ(cancelled, 1);
 }
 
+// A handler that takes long can look by itself.
+TEST(UnaryTest, AHandlerSeesThatItsClientHasGone) {
+  std::latch entered(1);
+  std::atomic<bool> gone_at_once = false;
+  TestingServer server;
+  server.server().LongUnary(&EchoService::RequestWait, server.service(), [&](Call call) {
+    gone_at_once = call->gone();
+    entered.count_down();
+    while (!call->gone()) std::this_thread::yield();
+    call->Finish(absl::CancelledError("gone"));
+  });
+  server.Start();
+  auto client = server.Client();
+  BoundedContext context;
+  std::thread caller([&] {
+    Text response;
+    EXPECT_FALSE(client->Wait(&context, MakeText("x"), &response).ok());
+  });
+  entered.wait();
+  context.TryCancel();
+  caller.join();
+  server.server().Shutdown(absl::Now() + absl::Seconds(60));
+  EXPECT_FALSE(gone_at_once);
+}
+
+// Also where only the deadline is known.
+TEST(UnaryTest, AHandlerSeesThatItsDeadlineHasPassed) {
+  std::atomic<int> taken = 0;
+  TestingServer server;
+  server.server().Unary(&EchoService::RequestSay, server.service(), [&](Call call) {
+    ++taken;
+    while (!call->gone()) std::this_thread::yield();
+    call->Finish(absl::CancelledError("late"));
+  });
+  server.Start();
+  auto client = server.Client();
+  // On a busy machine a deadline can pass before the server has seen the call.
+  for (auto timeout = std::chrono::milliseconds(100); taken == 0; timeout *= 2) {
+    BoundedContext context(timeout);
+    Text response;
+    ASSERT_EQ(client->Say(&context, MakeText("x"), &response).error_code(),
+              grpc::StatusCode::DEADLINE_EXCEEDED);
+  }
+  server.server().Shutdown(absl::Now() + absl::Seconds(60));
+}
+
 TEST(UnaryTest, DoesNotCancelWhatIsFinished) {
   std::atomic<int> cancelled = 0;
   TestingServer server;

@@ -14,6 +14,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/graph/work_budget.h"
 
 namespace pto {
 namespace {
@@ -70,6 +71,7 @@ absl::Status NodeService::GetNode(const v1::GetNodeRequest&, v1::Node* response)
   out->set_max_graph_tensors(limits.max_graph_tensors);
   out->set_max_graph_edges(limits.max_graph_edges);
   out->set_max_graph_dependencies(node_.target().max_dependencies);
+  out->set_max_argument_comparisons(WorkBudget::kPerArgument);
   out->set_max_block_tasks(limits.max_block_tasks);
   out->set_max_chunk_bytes(limits.max_chunk_bytes);
   out->set_max_buffer_bytes(limits.max_buffer_bytes);
