@@ -122,6 +122,29 @@ TEST(KernelRegistryTest, RefusesMalformedArguments) {
   EXPECT_EQ(refused({"out", PTO_OUTPUT, PTO_DTYPE_ALL | PTO_DTYPE_BIT(14)}), "arguments[1].dtypes");
 }
 
+TEST(KernelRegistryTest, RefusesMalformedOverlaps) {
+  const auto refused = [](pto_overlap_info in, pto_overlap_info out) {
+    const pto_overlap_info overlaps[] = {in, out};
+    return RefusedField([&](pto_kernel_info& info) { info.overlaps = overlaps; });
+  };
+  EXPECT_EQ(refused({2, 0}, {0, 0}), "overlaps[0]");
+  EXPECT_EQ(refused({0, 0}, {4, 0}), "overlaps[1]");
+  EXPECT_EQ(refused({0, 0}, {0, 4}), "overlaps[1]");
+  EXPECT_EQ(refused({0, 0}, {2, 0}), "overlaps[1].same");
+}
+
+// It was built when there were no overlaps: what lies behind its fields is not looked at.
+TEST(KernelRegistryTest, AnOlderKernelSaysNothingOfOverlaps) {
+  const pto_overlap_info overlaps[] = {{0, 0}, {1, 0}};
+  pto_kernel_info info = Valid();
+  info.overlaps = overlaps;
+  EXPECT_EQ(OverlapOf(info, 1).same, 1u);
+  info.struct_size = offsetof(pto_kernel_info, overlaps);
+  KernelRegistry registry;
+  EXPECT_THAT(registry.Add(info), IsOk());
+  EXPECT_EQ(OverlapOf(info, 1).same, 0u);
+}
+
 TEST(KernelRegistryTest, RefusesMalformedScalars) {
   const auto refused = [](pto_scalar_info second) {
     const pto_scalar_info scalars[] = {kScalars[0], second};

@@ -42,7 +42,8 @@ absl::StatusOr<uint32_t> GraphBuilder::AddTensor(uint32_t slot, uint32_t layout,
   return tensor;
 }
 
-inline bool GraphBuilder::AddUsual(const TaskInput& task, ImageTask& record) {
+inline bool GraphBuilder::AddUsual(const TaskInput& task, ImageTask& record,
+                                   uint64_t& share_slots) {
   if (task.kernel >= launches_.size() || task_count_ >= target_.max_tasks) return false;
   const Launch& launch = launches_[task.kernel];
   const bool same = launch.known && task.chip == launch.chip && task.core == launch.core &&
@@ -53,7 +54,7 @@ inline bool GraphBuilder::AddUsual(const TaskInput& task, ImageTask& record) {
   record = launch.record;
   record.first_arg = tensors_.arg_count();
   record.first_scalar = scalars_.ref_count();
-  return tensors_.AddUsualArgs(task.kernel, task.chip, task.args);
+  return tensors_.AddUsualArgs(task.kernel, task.chip, task.args, share_slots);
 }
 
 absl::Status GraphBuilder::AddUnusual(const TaskInput& task, ImageTask& record) {
@@ -197,10 +198,11 @@ inline absl::Status GraphBuilder::AddDependencies(const TaskInput& task, ImageTa
 
 absl::StatusOr<uint32_t> GraphBuilder::AddTask(const TaskInput& task) {
   ImageTask& record = image_.NextTask();
-  if (!AddUsual(task, record)) {
+  uint64_t share_slots = 0;
+  if (!AddUsual(task, record, share_slots)) {
     PTO_RETURN_IF_ERROR(AddUnusual(task, record));
   } else {
-    if (!overlaps_.IsApart(task.kernel, task.args, tensors_)) {
+    if (share_slots != 0 && !overlaps_.IsApart(task.kernel, task.args, tensors_)) {
       PTO_RETURN_IF_ERROR(overlaps_.CheckTask(task, tensors_));
     }
     if (!task.scalars.empty() || kernels_[task.kernel].scalar_count > 0) {

@@ -91,7 +91,7 @@ class GraphBuilder {
 
   // Adds what is in a task beside its scalars and dependencies, if it is like one before. Returns
   // false if it is not: then the other function has to look at all but the dependencies.
-  bool AddUsual(const TaskInput& task, ImageTask& record);
+  bool AddUsual(const TaskInput& task, ImageTask& record, uint64_t& share_slots);
   absl::Status AddUnusual(const TaskInput& task, ImageTask& record);
   absl::Status AddArgs(const TaskInput& task);
   // Asks a kernel that works in phases whether all members fit together.

@@ -184,7 +184,11 @@ absl::Status OverlapCheck::CheckArgs(uint32_t kernel, absl::Span<const uint32_t>
         IsSameView(tensors.layout(a.layout), tensors.layout(b.layout))) {
       continue;
     }
-    if (!Overlap(a, b, tensors)) continue;
+    if (!Overlap(a, b, tensors)) {
+      const Relation relation = {a.layout, b.layout, tensors.FirstByte(b) - tensors.FirstByte(a)};
+      apart_[relation.index()] = relation;
+      continue;
+    }
     return PairError(info, pair, alone, TaskText(task.name), "")
         .At(absl::StrCat("args[", pair.written, "]"));
   }

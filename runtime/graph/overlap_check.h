@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -38,7 +40,8 @@ bool HasOverlappingElements(const Layout& layout);
 // `args[i]`, the argument that is written.
 //
 // Most tasks have arguments in different slots, in different parts of one, or the same view twice:
-// IsApart finds that out by some comparisons. Only what is left is compared exactly.
+// IsApart finds that out by some comparisons. Only what is left is compared exactly, such as tiles
+// of a matrix; these mostly lie to each other as others before, which it remembers.
 class OverlapCheck {
  public:
   // To be called for all kernels, in order.
@@ -54,7 +57,12 @@ class OverlapCheck {
       const ImageTensor& b = tensors.tensor(args[pair->other]);
       if (a.slot != b.slot) continue;
       if (a.layout == b.layout && a.offset == b.offset && pair->may_be_same) continue;
-      if (tensors.Bytes(a).Overlaps(tensors.Bytes(b))) return false;
+      const ByteRange a_bytes = tensors.Bytes(a);
+      const ByteRange b_bytes = tensors.Bytes(b);
+      if (!a_bytes.Overlaps(b_bytes)) continue;
+      const Relation relation = {a.layout, b.layout,
+                                 static_cast<int64_t>(b_bytes.begin - a_bytes.begin)};
+      if (apart_[relation.index()] != relation) return false;
     }
     return true;
   }
@@ -75,6 +83,22 @@ class OverlapCheck {
     absl::optional<bool> overlaps_itself;
   };
 
+  // How two views lie to each other.
+  struct Relation {
+    uint32_t a_layout = 0xffffffff;
+    uint32_t b_layout = 0xffffffff;
+    int64_t distance = 0;  // from the first byte of a to that of b
+
+    bool operator==(const Relation&) const = default;
+    size_t index() const {
+      const uint64_t mixed = (static_cast<uint64_t>(distance) ^ (uint64_t{a_layout} << 40) ^
+                              (uint64_t{b_layout} << 20)) *
+                             0x9e3779b97f4a7c15u;
+      return mixed >> (64 - kKnownBits);
+    }
+  };
+  static constexpr uint32_t kKnownBits = 8;
+
   absl::Status CheckArgs(uint32_t kernel, absl::Span<const uint32_t> args, const TaskInput& task,
                          const TensorTable& tensors);
   bool Overlap(const ImageTensor& a, const ImageTensor& b, const TensorTable& tensors);
@@ -84,6 +108,8 @@ class OverlapCheck {
   std::vector<Kernel> kernels_;
   std::vector<ArgumentPair> pairs_;
   std::vector<KnownLayout> layouts_;  // as far as they were needed
+  // Some of the last ones in which views were apart though their ranges of bytes were not.
+  std::array<Relation, size_t{1} << kKnownBits> apart_;
 };
 
 // The same for a launch whose slots overlap like `places`, which come from FindAliases: looks at
