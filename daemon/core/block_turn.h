@@ -14,12 +14,13 @@ namespace pto {
 // domain take turns among themselves too, as these begin at zero for each.
 class BlockTurn final : public RunTurn {
  public:
-  // `run` stands for the run, and is only compared; `number` is the run's. Both functions are
-  // called at most once.
-  BlockTurn(const void* run, uint64_t number, std::function<void()> on_turn,
+  // `run` stands for the run, and is only compared; `number` is the run's, `first_task` the
+  // block's. Both functions are called at most once.
+  BlockTurn(const void* run, uint64_t number, uint32_t first_task, std::function<void()> on_turn,
             std::function<void(RunTurn&)> on_late)
       : RunTurn(run), on_turn_(std::move(on_turn)), on_late_(std::move(on_late)) {
     set_shown_number(number);
+    set_shown_part(first_task);
   }
 
  protected:

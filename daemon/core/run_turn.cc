@@ -61,8 +61,9 @@ void RunTurn::WaitFor(const std::shared_ptr<RunTurn>& turn, RunTurn& before) {
   SpinLockHolder lock(before.lock_);
   if (before.passed_) return;
   turn->waits_.fetch_add(1, std::memory_order_relaxed);
-  // That a run waits for itself would tell nobody anything.
-  if (turn->WaitsFor(before)) {
+  if (!turn->WaitsFor(before)) {
+    turn->shown_part_before_.store(before.shown_part_, std::memory_order_relaxed);
+  } else {
     turn->shown_before_[turn->before_count_++ % kShownBefore].store(before.shown_number_,
                                                                     std::memory_order_relaxed);
   }

@@ -90,10 +90,15 @@ class RunTurn {
   // is room; 0 is none. Some may have passed.
   static constexpr size_t kShownBefore = 4;
   uint64_t shown_before(size_t i) const { return shown_before_[i].load(std::memory_order_relaxed); }
+  // The same of turns of its own group, of which the last one is shown: its part, which was set.
+  static constexpr uint32_t kNoPart = 0xffffffff;
+  uint32_t shown_part_before() const { return shown_part_before_.load(std::memory_order_relaxed); }
 
  protected:
   // The number by which others are told of this one. Before it enters.
   void set_shown_number(uint64_t number) { shown_number_ = number; }
+  // Its part of the group. Likewise.
+  void set_shown_part(uint32_t part) { shown_part_ = part; }
   // The turn has come: begins the run unless it has ended. Must not wait for it.
   virtual void OnTurn() = 0;
   // Leave came before the turn, and the turn has passed now: it is to be called once more.
@@ -116,6 +121,8 @@ class RunTurn {
 
   const void* const group_ = nullptr;
   uint64_t shown_number_ = 0;
+  uint32_t shown_part_ = kNoPart;
+  std::atomic<uint32_t> shown_part_before_{kNoPart};
   std::array<std::atomic<uint64_t>, kShownBefore> shown_before_{};
 
   // ---- guarded by the queues' lock

@@ -74,7 +74,7 @@ absl::Status StreamedRun::Append(GraphSegment segment) {
   Block block;
   block.tasks = segment.image->task_count();
   block.turn = std::make_shared<BlockTurn>(
-      this, number(),
+      this, number(), first_task,
       [weak = std::weak_ptr<RunEntry>(weak_from_this())] {
         if (const auto self = std::static_pointer_cast<StreamedRun>(weak.lock())) {
           self->OnBlockTurn();
@@ -133,6 +133,9 @@ void StreamedRun::ShowTurn(const BlockTurn* turn) {
   for (size_t i = 0; i < goes_after_.size(); ++i) {
     goes_after_[i].store(turn == nullptr ? 0 : turn->shown_before(i), std::memory_order_relaxed);
   }
+  next_waits_for_.store(turn == nullptr ? RunTurn::kNoPart : turn->shown_part_before(),
+                        std::memory_order_relaxed);
+  next_waits_.store(turn != nullptr, std::memory_order_relaxed);
 }
 
 void StreamedRun::OnBlockTurn() {
@@ -253,7 +256,10 @@ void StreamedRun::Stop(RunState as, const absl::Status& error) {
 
 // ---- what becomes of it
 
-void StreamedRun::OnStarted() { TellNews(); }
+void StreamedRun::OnStarted() {
+  started_.store(true, std::memory_order_relaxed);
+  TellNews();
+}
 
 void StreamedRun::OnRecords(size_t waiting) {
   if (waiting >= Run::kRecordBatch) {

@@ -66,6 +66,14 @@ class StreamedRun final : public RunEntry, public OpenRunObserver {
 
   std::string name() const override { return record().name(); }
   bool held_back() const override { return held_back_.load(std::memory_order_relaxed); }
+  bool next_waits() const override { return next_waits_.load(std::memory_order_relaxed); }
+  uint32_t next_waits_for() const override {
+    return next_waits_for_.load(std::memory_order_relaxed);
+  }
+  bool has_deadline() const override {
+    return parts_.timeout_ns > 0 ||
+           (parts_.queue_timeout_ns > 0 && !started_.load(std::memory_order_relaxed));
+  }
   uint64_t order_number() const override { return number(); }
   // Of the block that waits for its turn.
   uint64_t goes_after(size_t i) const override {
@@ -125,9 +133,14 @@ class StreamedRun final : public RunEntry, public OpenRunObserver {
   const Parts parts_;
   std::shared_ptr<OpenRun> run_;  // set by Prepare
   // For those who look without locks: session or client has so many live tasks that no block is
-  // taken, and the numbers of the runs that a block waits for.
+  // taken; the numbers of the runs that a block waits for, and the first task of the block of this
+  // run that it waits for; whether one waits at all.
   std::atomic<bool> held_back_{false};
   std::array<std::atomic<uint64_t>, RunTurn::kShownBefore> goes_after_{};
+  std::atomic<uint32_t> next_waits_for_{RunTurn::kNoPart};
+  std::atomic<bool> next_waits_{false};
+  // Whether its first task has started: for those who look without locks.
+  std::atomic<bool> started_{false};
 
   // Held while news goes to the log, so that it keeps its order.
   Mutex tell_mutex_;

@@ -109,24 +109,50 @@ std::string Describer::TaskTexts(size_t from, absl::Span<const TaskPlace> places
   });
 }
 
+std::string Describer::HeldText(size_t run, const HeldSender& held) const {
+  const std::string by = held.by.has_value() ? TaskText(run, *held.by) : "";
+  switch (held.why) {
+    case HeldSender::Why::kItself:
+      return "waits itself";
+    case HeldSender::Why::kTasks:
+      return absl::StrCat("comes after ", by);
+    case HeldSender::Why::kTurn:
+      return absl::StrCat("is of a run that goes after ", ShortName(run, held.run));
+    case HeldSender::Why::kCores:
+      return by.empty() ? "gets no core" : absl::StrCat("gets no core, as ", by, " keeps its own");
+  }
+  return "";
+}
+
 std::string Describer::WhyStuck(size_t run, const Obstacle& obstacle) const {
   std::string text;
+  if (!obstacle.held.empty()) {
+    absl::StrAppend(
+        &text, "; cannot be notified: ",
+        absl::StrJoin(obstacle.held, ", ", [&](std::string* out, const HeldSender& held) {
+          absl::StrAppend(out, TaskText(run, held.sender), " would notify it, but ",
+                          HeldText(run, held));
+        }));
+  }
   if (!obstacle.cycle.empty()) {
     absl::StrAppend(&text, "; these wait for each other: ", TaskTexts(run, obstacle.cycle));
-  } else if (!obstacle.ended.empty()) {
+  } else if (!obstacle.ended.empty() && obstacle.held.empty()) {
     absl::StrAppend(
         &text, "; nothing that is queued or running notifies it: ", TaskTexts(run, obstacle.ended),
         " could have, but ", obstacle.ended.size() == 1 ? "has" : "have", " ended");
-  } else {
+  } else if (obstacle.held.empty()) {
     absl::StrAppend(&text, "; no task that is queued or running notifies it");
   }
-  return absl::StrCat(text, "; a client may still call Notify");
+  return text;
 }
 
 void Describer::FillSignal(size_t run, const Obstacle& obstacle, Blocked* out) const {
   const RunNow& seen = now_.runs[run];
   const std::string name = NameOf(run);
   std::string where = "a signal in memory that is not the task's";
+  // Notify reaches signals of domains only. A task that notifies has to wait for its turn there,
+  // and for the run that is stuck.
+  absl::string_view help = "; a client may still submit a task that notifies it";
   if (obstacle.slot.has_value()) {
     absl::string_view buffer = obstacle.slot_name;
     if (buffer.empty()) {
@@ -142,6 +168,7 @@ void Describer::FillSignal(size_t run, const Obstacle& obstacle, Blocked* out) c
       if (const auto window = names::ParseWindow(buffer, ""); window.ok()) {
         out->set_domain(absl::StrCat(session, "/domains/", window->domain));
         out->set_rank(window->rank);
+        if (window->signals()) help = "; a client may still call Notify";
         where = window->signals() ? absl::StrCat("signal ", obstacle.element, " of rank ",
                                                  window->rank, " of domains/", window->domain)
                                   : absl::StrCat("word ", obstacle.element, " of ", buffer);
@@ -150,15 +177,16 @@ void Describer::FillSignal(size_t run, const Obstacle& obstacle, Blocked* out) c
   }
   out->set_comparison(static_cast<v1::Comparison>(obstacle.compare));
   std::string text = absl::StrCat(
-      "waits for ", where, ": have ", obstacle.has_have ? absl::StrCat(obstacle.have) : "unknown",
-      ", want ", CompareText(static_cast<pto_compare>(obstacle.compare)), " ", obstacle.want);
+      obstacle.ahead ? "has not started, and will wait for " : "waits for ", where, ": have ",
+      obstacle.has_have ? absl::StrCat(obstacle.have) : "unknown", ", want ",
+      CompareText(static_cast<pto_compare>(obstacle.compare)), " ", obstacle.want);
   if (obstacle.has_have &&
       Compares(static_cast<pto_compare>(obstacle.compare), obstacle.have, obstacle.want)) {
     absl::StrAppend(&text,
                     "; the value is there: it has just come, or it was written and nobody was "
                     "notified of that");
   } else if (!obstacle.can_end) {
-    absl::StrAppend(&text, WhyStuck(run, obstacle));
+    absl::StrAppend(&text, WhyStuck(run, obstacle), help);
   } else if (!obstacle.peers.empty()) {
     absl::StrAppend(&text, "; can be notified by ", TaskTexts(run, obstacle.peers));
   }
@@ -178,12 +206,24 @@ std::string Describer::RunTexts(size_t from, absl::Span<const size_t> runs) cons
 }
 
 void Describer::FillNextTurn(size_t run, Blocked* out) const {
-  const std::string peers = RunTexts(run, now_.runs[run].behind);
+  std::string peers = RunTexts(run, now_.runs[run].behind);
+  std::string why = absl::StrCat(peers, ", with which they share memory");
+  const Situation& situation = diagnosis_.blockage().situation();
+  const size_t whole = situation.WholeOf(run);
+  if (const uint32_t task = now_.runs[run].observer->next_waits_for();
+      task != RunObserver::kNoTask) {
+    const std::string own = absl::StrCat("the tasks from ", task, " on of this run");
+    why = absl::StrCat(peers.empty() ? "" : absl::StrCat(why, ", and for "), own,
+                       ", which use signals of the same domain");
+    if (peers.empty()) peers = NameOf(run).substr(SessionOf(NameOf(run)).size() + 1);
+  }
+  const std::vector<size_t>& behind = situation.wholes()[whole].next_behind;
   out->set_kind(Blocked::TURN);
-  out->set_can_be_satisfied(true);
-  out->set_reason(absl::StrCat("the tasks that came last have not begun: they wait for ", peers,
-                               ", with which they share memory"));
-  out->set_peer(peers);
+  out->set_can_be_satisfied(std::all_of(behind.begin(), behind.end(), [&](size_t before) {
+    return diagnosis_.blockage().CanPass(before);
+  }));
+  out->set_reason(absl::StrCat("the tasks that came last have not begun: they wait for ", why));
+  out->set_peer(std::move(peers));
 }
 
 std::string Describer::CoresText(size_t run, const Obstacle& obstacle) const {
@@ -206,9 +246,20 @@ std::string Describer::CoresText(size_t run, const Obstacle& obstacle) const {
                         " free, but no thread of the daemon takes it: ", now_.sleeping_executors,
                         " of ", now_.executors, " executors sleep");
   }
-  return absl::StrCat("is ready and waits for one of the ", CoreName(obstacle.core_kind, 2), " of ",
-                      chip, ": ", obstacle.have, " free",
-                      obstacle.have > 0 ? ", and threads are busy or about to take it" : "");
+  std::string text = absl::StrCat(
+      obstacle.ahead ? "has not started, and will wait for " : "is ready and waits for ",
+      obstacle.want > 1 ? absl::StrCat(obstacle.want, " of the ") : "one of the ",
+      CoreName(obstacle.core_kind, 2), " of ", chip, ": ", obstacle.have, " free");
+  if (obstacle.reserved_for.has_value()) {
+    absl::StrAppend(&text, ", ", obstacle.reserved == obstacle.have ? "all" : "",
+                    obstacle.reserved == obstacle.have ? "" : absl::StrCat(obstacle.reserved),
+                    " of them reserved for ", TaskText(run, *obstacle.reserved_for),
+                    ", which starts on all its cores at once");
+  }
+  if (obstacle.have > obstacle.reserved && !obstacle.ahead && obstacle.can_end) {
+    absl::StrAppend(&text, ", and threads are busy or about to take it");
+  }
+  return text;
 }
 
 void Describer::Fill(size_t run, const Obstacle& obstacle, Blocked* out) const {
@@ -226,6 +277,11 @@ void Describer::Fill(size_t run, const Obstacle& obstacle, Blocked* out) const {
   out->set_task_count(obstacle.count);
   out->set_deferred(obstacle.deferred);
   out->set_peer(TaskTexts(run, obstacle.peers));
+  if (!obstacle.held.empty()) {
+    std::vector<TaskPlace> held;
+    for (const HeldSender& sender : obstacle.held) held.push_back(sender.sender);
+    out->set_peer(TaskTexts(run, held));
+  }
   for (const TaskPlace& place : obstacle.cycle) out->add_cycle(TaskText(run, place));
   for (const TaskPlace& place : obstacle.ended) out->add_ended_senders(TaskText(run, place));
   if (obstacle.since_ns != 0) {
@@ -308,7 +364,10 @@ v1::ExplainRunResponse Describer::Describe(absl::Span<const size_t> parts,
     }
   }
   // Of an open run all parts say the same.
-  if (now_.runs[parts[0]].linked && !now_.runs[parts[0]].behind.empty()) {
+  const RunNow& one = now_.runs[parts[0]];
+  if (one.linked &&
+      (!one.behind.empty() || (one.observer != nullptr && one.observer->next_waits() &&
+                               one.observer->next_waits_for() != RunObserver::kNoTask))) {
     FillNextTurn(parts[0], response.add_blocked());
   }
   response.set_more_blocked(more);

@@ -33,6 +33,8 @@ class Describer {
   void FillNextTurn(size_t run, Blocked* out) const;
   std::string RunTexts(size_t from, absl::Span<const size_t> runs) const;
   std::string CoresText(size_t run, const Obstacle& obstacle) const;
+  // What keeps a task from notifying.
+  std::string HeldText(size_t run, const HeldSender& held) const;
   // Why nothing helps.
   std::string WhyStuck(size_t run, const Obstacle& obstacle) const;
   std::string NameOf(size_t run) const;

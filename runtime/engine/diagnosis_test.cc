@@ -85,7 +85,7 @@ TEST_F(DiagnosisTest, NobodySendsTheSignal) {
 }
 
 TEST_F(DiagnosisTest, ADeadlineIsNoDeadlock) {
-  // The second wait fails in time, and its run ends; then the run behind it sends the signal.
+  // One wait has a time of its own, one is of a run that has, and one has none.
   auto waits = node_.Start({Wait(0, 1)}, nothing_);
   SlowTask timed = Wait(1, 1);
   timed.scalars[2] = 1000;

@@ -28,6 +28,7 @@ namespace pto::testing {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 using Response = v1::ExplainRunResponse;
 
@@ -364,6 +365,62 @@ TEST_F(ExplainOpenRunTest, IsDeadlockedWhenNoMoreTasksCanCome) {
   EXPECT_THAT(response.summary(), HasSubstr("held back"));
   EXPECT_EQ(response.blocked_size(), 4);
   open.Cancel();
+}
+
+TEST_F(ExplainOpenRunTest, IsDeadlockedWhenTheSenderIsBehindWhoWaitsForIt) {
+  DomainSpec spec;
+  spec.id = "d";
+  spec.chips = {0};
+  spec.signal_count = 1;
+  const Domain domain = session_.CreateDomain(spec).value();
+  OpenRun open = session_.BeginOpenRun().value();
+  const TensorRef signal =
+      open.graph().Tensor("s", domain.Signals(0).value(), v1::I64, kOne, {}, /*offset=*/0);
+  open.graph().WaitFor(signal, v1::GE, 1);
+  ASSERT_THAT(open.Flush(), IsOk());
+  // Its client may yet do something.
+  Response response = AskAbout(open, Response::WAITING_FOR_NOTIFICATION);
+  EXPECT_EQ(response.verdict(), Response::WAITING_FOR_NOTIFICATION) << response.DebugString();
+  // Blocks with signals of one domain take turns, so this one never begins.
+  open.graph().Notify(signal, 1);
+  ASSERT_THAT(open.Flush(), IsOk());
+  response = AskAbout(open, Response::DEADLOCKED);
+  ASSERT_EQ(response.verdict(), Response::DEADLOCKED) << response.DebugString();
+  ASSERT_EQ(response.blocked_size(), 2) << response.DebugString();
+  EXPECT_THAT(response.blocked(0).reason(), HasSubstr("a client may still call Notify"));
+  EXPECT_EQ(response.blocked(1).kind(), Response::BlockedTask::TURN);
+  EXPECT_FALSE(response.blocked(1).can_be_satisfied());
+  EXPECT_THAT(response.blocked(1).reason(), HasSubstr("the tasks from 0 on of this run"));
+  ASSERT_THAT(domain.Notify(0, 0, 1), IsOk());
+  const auto ended = open.Finish();
+  ASSERT_THAT(ended, IsOk());
+  EXPECT_EQ(ended->state(), v1::Run::SUCCEEDED);
+}
+
+TEST_F(ExplainOpenRunTest, SuggestsNotifyForSignalsOfDomainsOnly) {
+  GraphBuilder graph;
+  graph.WaitFor(SignalIn(graph), v1::GE, 1);
+  const pto::Run run = session_.Submit(graph).value();
+  const Response response = ExplainUntil(run, Response::DEADLOCKED);
+  ASSERT_EQ(response.verdict(), Response::DEADLOCKED) << response.DebugString();
+  EXPECT_THAT(response.blocked(0).reason(), Not(HasSubstr("call Notify")));
+  EXPECT_THAT(response.blocked(0).reason(), HasSubstr("submit a task that notifies it"));
+  // That helps.
+  GraphBuilder help;
+  help.Notify(SignalIn(help), 1);
+  ASSERT_THAT(session_.Submit(help), IsOk());
+  EXPECT_EQ(run.Wait()->state(), v1::Run::SUCCEEDED);
+}
+
+TEST_F(ExplainOpenRunTest, ARunWithADeadlineIsNotDeadlocked) {
+  GraphBuilder graph;
+  graph.WaitFor(SignalIn(graph), v1::GE, 1);
+  RunOptions options;
+  options.timeout = absl::Hours(1);
+  const pto::Run run = session_.Submit(graph, options).value();
+  const Response response = ExplainUntil(run, Response::WAITING_FOR_NOTIFICATION);
+  EXPECT_EQ(response.verdict(), Response::WAITING_FOR_NOTIFICATION) << response.DebugString();
+  EXPECT_THAT(run.Cancel(), IsOk());
 }
 
 TEST(ExplainRunningTest, VerdictsOfRunsThatAreWell) {
