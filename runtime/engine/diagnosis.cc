@@ -268,6 +268,17 @@ void Diagnosis::AddFollowers(size_t r, std::vector<Obstacle>* obstacles) const {
   }
 }
 
+uint32_t Diagnosis::ScarcestChip(const GraphImage& image, uint32_t gang) const {
+  const ImageTask& spec = image.tasks()[gang];
+  const ImageDetail* const detail = image.detail(gang);
+  if (detail == nullptr) return spec.chip;
+  const absl::Span<const uint32_t> chips = image.members(*detail);
+  const auto kind = static_cast<pto_core>(spec.core);
+  return *std::min_element(chips.begin(), chips.end(), [&](uint32_t a, uint32_t b) {
+    return FreeCores(a, kind) < FreeCores(b, kind);
+  });
+}
+
 void Diagnosis::AddGangs(size_t r, std::vector<Obstacle>* obstacles) const {
   const RunNow& run = now_.runs[r];
   uint32_t shown = 0;
@@ -277,7 +288,7 @@ void Diagnosis::AddGangs(size_t r, std::vector<Obstacle>* obstacles) const {
     const bool known = std::any_of(obstacles->begin(), obstacles->end(), [&](const Obstacle& o) {
       return o.kind == Obstacle::Kind::kReservation && o.task == here.gang_task;
     });
-    // Of a gang on several chips, one that it does not have all of.
+    // Of a gang on several chips, one where it has not all its cores.
     if (here.gang_have >= here.gang_want || known) continue;
     Obstacle obstacle;
     obstacle.kind = Obstacle::Kind::kReservation;
@@ -285,7 +296,7 @@ void Diagnosis::AddGangs(size_t r, std::vector<Obstacle>* obstacles) const {
     obstacle.chip = chip;
     obstacle.core_kind = static_cast<pto_core>(run.image().tasks()[here.gang_task].core);
     obstacle.has_have = true;
-    obstacle.have = here.gang_have;
+    obstacle.have = FreeCores(chip, obstacle.core_kind);
     obstacle.want = here.gang_want;
     obstacle.can_end = blockage_.CanStart({r, here.gang_task});
     obstacles->push_back(std::move(obstacle));
@@ -296,7 +307,8 @@ void Diagnosis::AddGangs(size_t r, std::vector<Obstacle>* obstacles) const {
     obstacles->back().count += run.gangs_waiting - shown;
     return;
   }
-  // All its gangs are behind those of others. Which ones is not known.
+  // None of its gangs has the turn: others are before them, or blocks that do not end are in their
+  // way. Which of its tasks they are is not known.
   for (uint32_t task = 0; task < run.image().task_count(); ++task) {
     const ImageTask& spec = run.image().tasks()[task];
     const Situation::State state = blockage_.situation().state({r, task});
@@ -307,9 +319,11 @@ void Diagnosis::AddGangs(size_t r, std::vector<Obstacle>* obstacles) const {
     Obstacle obstacle;
     obstacle.kind = Obstacle::Kind::kReservation;
     obstacle.task = task;
-    obstacle.chip = spec.chip;
     obstacle.core_kind = static_cast<pto_core>(spec.core);
+    obstacle.chip = ScarcestChip(run.image(), task);
     obstacle.count = run.gangs_waiting;
+    obstacle.has_have = true;
+    obstacle.have = FreeCores(obstacle.chip, obstacle.core_kind);
     obstacle.want = spec.block_num;
     obstacle.can_end = blockage_.CanStart({r, task});
     obstacles->push_back(std::move(obstacle));

@@ -112,6 +112,8 @@ class Diagnosis {
   void AddReady(size_t run, int64_t idle_ns, std::vector<Obstacle>* obstacles) const;
   // Ready tasks that are to have the cores of another one.
   void AddFollowers(size_t run, std::vector<Obstacle>* obstacles) const;
+  // Of the chips of a gang the one with the fewest free cores for it.
+  uint32_t ScarcestChip(const GraphImage& image, uint32_t gang) const;
   void AddGangs(size_t run, std::vector<Obstacle>* obstacles) const;
   void AddRunning(size_t run, std::vector<Obstacle>* obstacles) const;
   // Returns how many there are.

@@ -8,6 +8,12 @@ constexpr uint8_t kAllChecks = Region::kReadChecks | Region::kWriteChecks;
 // A region that is read and comes across more regions that were only read becomes quiet.
 constexpr uint32_t kCrowd = 16;
 
+// Where more regions than this are near, it pays to know which of their writers are implied.
+constexpr size_t kManyNear = 8;
+
+// To pass over a region takes so much less than to compare it.
+constexpr uint64_t kPassedPerStep = 16;
+
 void Clear(Region& region, uint8_t flags) { region.flags &= static_cast<uint8_t>(~flags); }
 
 }  // namespace
@@ -79,8 +85,18 @@ uint32_t AccessMap::Meet(uint32_t owner, uint32_t id, bool writes, std::vector<u
   const Footprint& shape = table_.footprint(own);
   // What is not after the own writer is before it, and so need not be named.
   const uint32_t since = own.writer;
-  bool any_left = false, any_writer = false;
-  uint64_t steps = 0;
+  bool any_left = !implied_.empty(), any_writer = false;
+  uint64_t steps = implied_.size() / kPassedPerStep;
+  for (const uint32_t other_id : implied_) {
+    Region& other = table_.regions[other_id];
+    any_writer |= other.writer > since;
+    if (writes && Covers(shape, own.begin, table_.footprint(other), other.begin, &steps)) {
+      Retire(other_id);
+    } else {
+      other.flags |= writes ? kAllChecks : static_cast<uint8_t>(Region::kWriteChecks);
+    }
+  }
+  if (uses_chains_ && writes) chains_.Write(id, owner + 1);
   for (const uint32_t other_id : met_) {
     Region& other = table_.regions[other_id];
     const bool named = writes && NameReaders(other, since, owner, before);
@@ -124,7 +140,10 @@ uint32_t AccessMap::FindOverlaps(uint32_t id, bool writes) {
   } else if (space.only != kNone && space.only != id) {
     met_.push_back(space.only);
   }
+  implied_.clear();
   if (!budget_.Spend(steps)) return kStopped;
+  uses_chains_ = met_.size() > kManyNear;
+  if (uses_chains_ && !FindChains(id)) return kStopped;
   const bool live = (own.flags & Region::kLive) != 0;
   const Footprint& shape = table_.footprint(own);
   size_t kept = 0;
@@ -136,6 +155,9 @@ uint32_t AccessMap::FindOverlaps(uint32_t id, bool writes) {
       Retire(other_id);
     } else if (!live && other.begin == own.begin && other.footprint == own.footprint) {
       return other_id;
+    } else if (uses_chains_ && IsOnlyWritten(other) && chains_.IsImplied(other_id, other.writer)) {
+      implied_.push_back(other_id);
+      continue;
     } else {
       idle_ += other.writer == 0 ? 1 : 0;
       if (Overlaps(shape, own.begin, table_.footprint(other), other.begin, &steps)) {
@@ -146,6 +168,24 @@ uint32_t AccessMap::FindOverlaps(uint32_t id, bool writes) {
   }
   met_.resize(kept);
   return kNone;
+}
+
+bool AccessMap::FindChains(uint32_t id) {
+  const Region& own = table_.regions[id];
+  chains_.Begin();
+  for (const uint32_t other_id : met_) {
+    const Region& other = table_.regions[other_id];
+    if (IsOnlyWritten(other)) chains_.Meet(other_id, other.writer);
+  }
+  uint64_t steps = met_.size() / kPassedPerStep;
+  for (const WriterChains::Newest& newest : chains_.newest()) {
+    const Region& other = table_.regions[newest.region];
+    ++steps;
+    if (Overlaps(table_.footprint(own), own.begin, table_.footprint(other), other.begin, &steps)) {
+      chains_.Wait(newest);
+    }
+  }
+  return budget_.Spend(steps);
 }
 
 void AccessMap::Enter(uint32_t id, bool quiet) {
@@ -268,7 +308,7 @@ void AccessMap::Sweep() {
 size_t AccessMap::bytes() const {
   size_t bytes = table_.regions.bytes() + table_.footprints.capacity() * sizeof(Footprint) +
                  spaces_.capacity() * sizeof(Space) + nodes_.bytes() +
-                 met_.capacity() * sizeof(uint32_t);
+                 (met_.capacity() + implied_.capacity()) * sizeof(uint32_t) + chains_.bytes();
   bytes += footprints_.capacity() * (sizeof(Footprint) + sizeof(uint32_t));
   for (const Space& space : spaces_) {
     if (space.index != nullptr) bytes += space.index->bytes();

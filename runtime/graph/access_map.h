@@ -12,6 +12,7 @@
 #include "runtime/graph/layout.h"
 #include "runtime/graph/region_index.h"
 #include "runtime/graph/work_budget.h"
+#include "runtime/graph/writer_chains.h"
 
 namespace pto {
 
@@ -28,7 +29,8 @@ namespace pto {
 //
 // A region that no other one overlaps costs the same however many there are. Those that do
 // overlap are looked for once, until one of the others is used again. Where many regions are only
-// read, they do not look at each other at all.
+// read, they do not look at each other at all; where many are written, most of their writers are
+// passed over because they are before one that is waited for anyway (WriterChains).
 //
 // All work is counted in a budget. When that ends it, accesses do nothing any more, and what was
 // found is of no use; the caller has to look at budget() after its accesses.
@@ -139,9 +141,16 @@ class AccessMap {
   // live. Returns the region, or the one that stands for it from now on and is to be used, or
   // kNone if the budget has ended the work.
   uint32_t Meet(uint32_t owner, uint32_t id, bool writes, std::vector<uint32_t>& before);
-  // Fills met_ with the live regions that overlap; for a read, without those that are quiet.
-  // Returns one that is the same, or kNone, or kStopped if the budget has ended the work.
+  // Fills met_ with the live regions that overlap; for a read, without those that are quiet; and
+  // implied_ with those that may, but need not be named. Returns one that is the same, or kNone, or
+  // kStopped if the budget has ended the work.
   uint32_t FindOverlaps(uint32_t id, bool writes);
+  // Finds out, where many regions are near, which of their writers are implied by others.
+  bool FindChains(uint32_t id);
+  // Whether it is enough to know its writer's place in a chain.
+  static bool IsOnlyWritten(const Region& region) {
+    return region.writer != 0 && (region.flags & kAnyReader) == 0;
+  }
   void Enter(uint32_t id, bool quiet);
   void Retire(uint32_t id);
   bool HasEnded(const Region& region) const;
@@ -181,6 +190,9 @@ class AccessMap {
   uint32_t stopped_at_ = kNone;
   uint32_t idle_ = 0;          // how many without a writer the last search came across
   std::vector<uint32_t> met_;  // kept so that an access costs no allocation
+  std::vector<uint32_t> implied_;
+  WriterChains chains_;
+  bool uses_chains_ = false;  // in the last search
 };
 
 }  // namespace pto
