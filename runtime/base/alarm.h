@@ -26,7 +26,7 @@ class Alarm {
   // Calls the function at `at_ns` of the timers' clock, unless a call is to come anyway.
   void Arm(int64_t at_ns);
   // Whether that would do nothing.
-  bool armed() const { return timers_ == nullptr || state_->armed.load(std::memory_order_relaxed); }
+  bool armed() const { return timers_ == nullptr || state_->armed.load(std::memory_order_seq_cst); }
 
  private:
   // Lives as long as the last timer that knows of it.

@@ -66,7 +66,7 @@ class GangBookTest : public ::testing::Test {
   }
   bool Take(uint32_t chip, BlockTicket* ticket) {
     std::vector<uint32_t> more;
-    const bool taken = queues_[chip]->Take(nullptr, 1, ticket, &more);
+    const bool taken = queues_[chip]->Take(nullptr, Priority::kLow, 1, ticket, &more);
     See(chip);
     return taken;
   }

@@ -49,7 +49,7 @@ void ReadyQueue::Push(Run& run, absl::Span<const uint32_t> tasks) {
     }
   }
   ready_.fetch_add(static_cast<uint32_t>(tasks.size()), std::memory_order_release);
-  ShowTopClass();
+  ShowClasses();
 }
 
 void ReadyQueue::PushRoots(Run& run) {
@@ -63,18 +63,17 @@ void ReadyQueue::PushRoots(Run& run) {
   flow.Show(static_cast<int64_t>(roots.size()));
   if (kind == PTO_MIX) cluster_blocks_[ClassOf(run.priority())] += roots.size();
   ready_.fetch_add(static_cast<uint32_t>(roots.size()), std::memory_order_release);
-  ShowTopClass();
+  ShowClasses();
 }
 
-void ReadyQueue::ShowTopClass() {
-  int32_t top = -1;
-  for (uint32_t c = 0; c < kClassCount && top < 0; ++c) {
-    if (!placed_[c].empty() || (shares_.lines() >> 3 * c & 7) != 0) {
-      top = static_cast<int32_t>(kClassCount - 1 - c);
-    }
+void ReadyQueue::ShowClasses() {
+  uint32_t classes = 0;
+  for (uint32_t c = 0; c < kClassCount; ++c) {
+    const bool waits = !placed_[c].empty() || (shares_.lines() >> 3 * c & 7) != 0;
+    classes |= waits ? ClassBit(c) : 0;
   }
-  if (top_class_.load(std::memory_order_relaxed) != top) {
-    top_class_.store(top, std::memory_order_relaxed);
+  if (classes_.load(std::memory_order_relaxed) != classes) {
+    classes_.store(classes, std::memory_order_relaxed);
   }
 }
 
@@ -95,14 +94,15 @@ int32_t ReadyQueue::AcquireFor(Line line) {
   if (core >= 0) return core;
   if (clusters_wanted_) {
     if (line == cluster_line_ && YieldCluster(line)) return cores_.Acquire(kind);
-    if (ClassOf(line) < ClassOf(cluster_line_)) {
+    if (ClassOf(line) < ClassOf(cluster_line_) && HasRoom(line) && AnyReserved(kind)) {
       DropClusters();
       core = cores_.Acquire(kind);
       if (core >= 0) return core;
     }
   }
-  if (GangHolds() && ClassOf(line) < ClassOf(gang_.reservation->run().priority())) {
-    StopGang();
+  if (GangHolds() && ClassOf(line) < ClassOf(gang_.reservation->run().priority()) &&
+      (Overlapping(gang_.reservation->kind()) & KindBit(kind)) != 0 && HasRoom(line)) {
+    RevokeGang();
     core = cores_.Acquire(kind);
   }
   if (core < 0 && kind == PTO_MIX) WantClusters(line);
@@ -225,10 +225,10 @@ bool ReadyQueue::TakeLine(Run* only, Line line, uint32_t max, BlockTicket* ticke
   return TakeFrom(flow, line, max, ticket, more);
 }
 
-bool ReadyQueue::TakeNext(Run* only, uint32_t max, BlockTicket* ticket,
+bool ReadyQueue::TakeNext(Run* only, Priority lowest, uint32_t max, BlockTicket* ticket,
                           std::vector<uint32_t>* more) {
   const uint32_t lines = shares_.lines();
-  for (uint32_t c = 0; c < kClassCount; ++c) {
+  for (uint32_t c = 0; c <= ClassOf(lowest); ++c) {
     if (placed_count_ > 0 && TakePlaced(only, c, ticket)) return true;
     uint32_t of_class = lines >> 3 * c & 7;
     if (only != nullptr && c != ClassOf(only->priority())) {
@@ -244,17 +244,18 @@ bool ReadyQueue::TakeNext(Run* only, uint32_t max, BlockTicket* ticket,
   return false;
 }
 
-bool ReadyQueue::Take(Run* only, uint32_t max, BlockTicket* ticket, std::vector<uint32_t>* more) {
+bool ReadyQueue::Take(Run* only, Priority lowest, uint32_t max, BlockTicket* ticket,
+                      std::vector<uint32_t>* more) {
   more->clear();
   if (ready() == 0) return false;
   MutexLock lock(mutex_);
   // With the lock: what it is to show is that others can do without.
   (void)PTO_FAILPOINT("engine.scheduler");
-  if (!TakeNext(only, max, ticket, more) &&
-      !(only == nullptr && GiveUpInVain() && TakeNext(only, max, ticket, more))) {
+  if (!TakeNext(only, lowest, max, ticket, more) &&
+      !(only == nullptr && GiveUpInVain() && TakeNext(only, lowest, max, ticket, more))) {
     return false;
   }
-  ShowTopClass();
+  ShowClasses();
   Review();
   return true;
 }

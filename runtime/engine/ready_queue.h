@@ -54,8 +54,9 @@ class ReadyQueue {
   // class first those of gangs that were placed and of clusters that were begun. Of plain tasks up
   // to `max` blocks come along, or that many tasks of one block and of the same run and kind in
   // `more`, in order: all for the same core. A block of a stopped run comes without a core, with
-  // all blocks of its task that had not started.
-  bool Take(Run* only, uint32_t max, BlockTicket* ticket, std::vector<uint32_t>* more);
+  // all blocks of its task that had not started. None of a class below `lowest`.
+  bool Take(Run* only, Priority lowest, uint32_t max, BlockTicket* ticket,
+            std::vector<uint32_t>* more);
 
   // Takes a core for a task that never waited in the queue, unless others wait for such a core.
   bool TakeCore(Run& run, pto_core kind, int32_t* core);
@@ -115,16 +116,18 @@ class ReadyQueue {
     return news_.exchange(0, std::memory_order_acq_rel);
   }
 
-  // Whether cores stand idle for a reservation that has not all it needs.
-  bool reserving() const { return reserving_.load(std::memory_order_relaxed); }
+  // Whether there is a reservation that has not all it needs: its patience has to be checked.
+  bool reserving() const { return reserving_.load(std::memory_order_seq_cst); }
   // Ends the patience of reservations whose time is up. Returns when the next one's is; 0: never.
   int64_t CheckPatience();
 
   // Tasks that wait for a thread or a core, and blocks that wait for a thread. Exact only under no
   // change.
   uint32_t ready() const { return ready_.load(std::memory_order_acquire); }
-  // The Priority of those that go first, as a number; -1 when there are none.
-  int32_t top_class() const { return top_class_.load(std::memory_order_relaxed); }
+  // Whether there are any of this class.
+  bool HasReady(Priority priority) const {
+    return (classes_.load(std::memory_order_relaxed) & ClassBit(ClassOf(priority))) != 0;
+  }
 
   // Whether something waits here for nothing but a thread: it has a core, or there is a free one.
   bool WaitsForThread() const;
@@ -143,6 +146,7 @@ class ReadyQueue {
 
  private:
   static constexpr uint32_t KindBit(pto_core kind) { return 1u << static_cast<uint32_t>(kind) % 3; }
+  static constexpr uint32_t ClassBit(uint32_t c) { return 1u << c; }
   // Kinds that cannot have a core while a gang of this kind has it.
   static constexpr uint32_t Overlapping(pto_core kind) {
     return kind == PTO_MIX ? 7 : KindBit(PTO_MIX) | KindBit(kind);
@@ -153,8 +157,8 @@ class ReadyQueue {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool TakeLine(Run* only, Line line, uint32_t max, BlockTicket* ticket,
                 std::vector<uint32_t>* more) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool TakeNext(Run* only, uint32_t max, BlockTicket* ticket, std::vector<uint32_t>* more)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool TakeNext(Run* only, Priority lowest, uint32_t max, BlockTicket* ticket,
+                std::vector<uint32_t>* more) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AddPlaced(const BlockTicket& ticket) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool TakeFrom(Flow& flow, Line line, uint32_t max, BlockTicket* ticket,
                 std::vector<uint32_t>* more) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -164,7 +168,8 @@ class ReadyQueue {
   void AddLanes(BlockTicket ticket, uint32_t first, std::deque<BlockTicket>* tickets)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CountTurn(Line line, uint32_t blocks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void ShowTopClass() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Says which classes wait, for readers without the lock.
+  void ShowClasses() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether tasks of the line can have a core at all, as long holds leave some.
   bool HasRoom(Line line) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return KindOf(line) != PTO_MIX || holds_.LeavesRoomFor(PTO_MIX, 1);
@@ -181,6 +186,8 @@ class ReadyQueue {
   // Whether tasks of its class wait that go first.
   bool OthersGoFirst() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StopGang() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The same, and tells GangBook and those who wait for the cores.
+  void RevokeGang() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether the gang keeps cores that it could give back.
   bool GangHolds() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return gang_.state == Gang::kCollects || gang_.state == Gang::kComplete;
@@ -196,6 +203,8 @@ class ReadyQueue {
   int32_t ChooseCluster() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Gives back a cluster that was collected for the line, for it to take. False: there is none.
   bool YieldCluster(Line line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether cores of this kind, or all of a cluster, are among those reserved.
+  bool AnyReserved(pto_core kind) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropClusters() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AddNews(uint32_t news) { news_.fetch_or(news, std::memory_order_acq_rel); }
   // Says what the reservations have, for readers without the lock.
@@ -235,6 +244,7 @@ class ReadyQueue {
   // Clusters are reserved for tasks of this line.
   bool clusters_wanted_ ABSL_GUARDED_BY(mutex_) = false;
   Line cluster_line_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t clusters_since_ns_ ABSL_GUARDED_BY(mutex_) = 0;  // none of them has had a free part
   std::vector<ReservedCluster> reserved_clusters_ ABSL_GUARDED_BY(mutex_);
   // Blocks of tasks for clusters that wait, by class.
   std::array<uint64_t, kClassCount> cluster_blocks_ ABSL_GUARDED_BY(mutex_) = {};
@@ -247,7 +257,7 @@ class ReadyQueue {
   // Lanes of each cluster that have not ended; 0: it is held as a whole.
   std::vector<uint8_t> lanes_left_ ABSL_GUARDED_BY(mutex_);
   std::atomic<uint32_t> ready_{0};
-  std::atomic<int32_t> top_class_{-1};
+  std::atomic<uint32_t> classes_{0};
   // What the gang collects: its overlapping kinds, and its class above them. Workers look at it
   // after every task, so what changes more often stays away from it.
   alignas(64) std::atomic<uint32_t> wanted_{0};

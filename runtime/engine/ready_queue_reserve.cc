@@ -86,7 +86,7 @@ bool ReadyQueue::GiveUpInVain() {
   if (gang_.state != Gang::kCollects) return false;
   if (gang_.first_try) holds_.MarkWaiting();
   if (holds_.LeavesRoomFor(gang_.reservation->kind(), gang_.reservation->blocks())) return false;
-  StopGang();
+  RevokeGang();
   return true;
 }
 
@@ -98,8 +98,12 @@ void ReadyQueue::StopGang() {
   wanted_.store(0, std::memory_order_relaxed);
   holds_.EndWatch();
   holds_.ForgetOld();
-  AddNews(kGangNews | kCoresFreed);
   ShowReservations();
+}
+
+void ReadyQueue::RevokeGang() {
+  StopGang();
+  AddNews(kGangNews | kCoresFreed);
 }
 
 bool ReadyQueue::StopCollecting() {
@@ -222,7 +226,7 @@ uint32_t ReadyQueue::Publish() {
   holds_.ForgetOld();
   holds_.Decay();
   ShowReservations();
-  ShowTopClass();
+  ShowClasses();
   return calls;
 }
 
@@ -249,7 +253,8 @@ void ReadyQueue::WantClusters(Line line) {
   }
   clusters_wanted_ = true;
   cluster_line_ = line;
-  holds_.BeginWatch(clock_.NowNanos());
+  clusters_since_ns_ = clock_.NowNanos();
+  holds_.BeginWatch(clusters_since_ns_);
   CollectClusters();
 }
 
@@ -302,6 +307,12 @@ bool ReadyQueue::YieldCluster(Line line) {
   return true;
 }
 
+bool ReadyQueue::AnyReserved(pto_core kind) const {
+  const uint32_t parts = kind == PTO_AIC ? 1u : kind == PTO_AIV ? 6u : CoreMap::kWholeCluster;
+  return std::any_of(reserved_clusters_.begin(), reserved_clusters_.end(),
+                     [parts](const ReservedCluster& r) { return (r.parts & parts) != 0; });
+}
+
 void ReadyQueue::DropClusters() {
   for (const ReservedCluster& reserved : reserved_clusters_) {
     cores_.ReturnParts(reserved.cluster, reserved.parts);
@@ -328,7 +339,7 @@ int64_t ReadyQueue::CheckPatience() {
   if (gang_.state == Gang::kCollects && expires(gang_.since_ns)) {
     holds_.MarkAll();
     if (!holds_.LeavesRoomFor(gang_.reservation->kind(), gang_.reservation->blocks())) {
-      StopGang();
+      RevokeGang();
     } else {
       // There are other clusters to choose from.
       gang_.since_ns = now;
@@ -351,17 +362,27 @@ int64_t ReadyQueue::CheckPatience() {
   }
   if (dropped) {
     AddNews(kCoresFreed);
-    CollectClusters();
-    if (reserving() && next == 0) next = now + patience;
+    clusters_since_ns_ = now;
   }
+  // Clusters of which no part has come free are held as a whole.
+  if (clusters_wanted_ && reserved_clusters_.empty() && expires(clusters_since_ns_)) {
+    for (uint32_t c = 0; c < cores_.clusters(); ++c) {
+      if (cores_.FreeParts(c) == 0) holds_.MarkCluster(c);
+    }
+    clusters_since_ns_ = now;
+  }
+  // What is a long hold now is in nobody's way any more.
+  Review();
+  if (next == 0 && reserving()) next = now + patience;
   return next;
 }
 
 void ReadyQueue::ShowReservations() {
   const bool clusters_missing =
-      std::any_of(reserved_clusters_.begin(), reserved_clusters_.end(),
-                  [](const ReservedCluster& reserved) { return !reserved.complete(); });
-  reserving_.store(gang_.state == Gang::kCollects || clusters_missing, std::memory_order_relaxed);
+      clusters_wanted_ && HasRoom(cluster_line_) &&
+      std::none_of(reserved_clusters_.begin(), reserved_clusters_.end(),
+                   [](const ReservedCluster& reserved) { return reserved.complete(); });
+  reserving_.store(gang_.state == Gang::kCollects || clusters_missing, std::memory_order_seq_cst);
   uint32_t idle = gang_.reservation == nullptr ? 0 : gang_.reservation->held();
   for (const ReservedCluster& reserved : reserved_clusters_) {
     idle += static_cast<uint32_t>(std::popcount(reserved.parts));

@@ -31,15 +31,15 @@ TEST(ReadyQueueTest, HandsOutAsManyBlocksAsThereAreCores) {
   EXPECT_EQ(queue.ready(), 1u);
   BlockTicket first, second, third;
   std::vector<uint32_t> more;
-  ASSERT_TRUE(queue.Take(nullptr, 1, &first, &more));
-  ASSERT_TRUE(queue.Take(nullptr, 1, &second, &more));
+  ASSERT_TRUE(queue.Take(nullptr, Priority::kLow, 1, &first, &more));
+  ASSERT_TRUE(queue.Take(nullptr, Priority::kLow, 1, &second, &more));
   EXPECT_EQ(first.block, 0u);
   EXPECT_EQ(second.block, 1u);
   EXPECT_NE(first.core, second.core);
-  EXPECT_FALSE(queue.Take(nullptr, 1, &third, &more));
+  EXPECT_FALSE(queue.Take(nullptr, Priority::kLow, 1, &third, &more));
   EXPECT_EQ(queue.busy_cores(), 2u);
   queue.ReleaseCore(PTO_AIC, first.core);
-  ASSERT_TRUE(queue.Take(nullptr, 1, &third, &more));
+  ASSERT_TRUE(queue.Take(nullptr, Priority::kLow, 1, &third, &more));
   EXPECT_EQ(third.block, 2u);
   EXPECT_EQ(queue.ready(), 1u);  // blocks 3 and 4 are still to come
 }
@@ -52,20 +52,20 @@ TEST(ReadyQueueTest, RootsComeInPortionsAndBeforeWhatIsQueuedLater) {
   EXPECT_EQ(queue.ready(), 5u);
   BlockTicket ticket;
   std::vector<uint32_t> more;
-  ASSERT_TRUE(queue.Take(nullptr, 3, &ticket, &more));
+  ASSERT_TRUE(queue.Take(nullptr, Priority::kLow, 3, &ticket, &more));
   EXPECT_EQ(ticket.task, 0u);
   EXPECT_EQ(more, (std::vector<uint32_t>{1, 2}));
   EXPECT_EQ(queue.ready(), 2u);
   const std::vector<uint32_t> later = {5, 6};
   queue.Push(*run, later);
-  ASSERT_TRUE(queue.Take(nullptr, 1, &ticket, &more));
+  ASSERT_TRUE(queue.Take(nullptr, Priority::kLow, 1, &ticket, &more));
   EXPECT_EQ(ticket.task, 3u);
   EXPECT_TRUE(more.empty());
-  ASSERT_TRUE(queue.Take(nullptr, 10, &ticket, &more));
+  ASSERT_TRUE(queue.Take(nullptr, Priority::kLow, 10, &ticket, &more));
   EXPECT_EQ(ticket.task, 4u);
   EXPECT_EQ(more, later);
   EXPECT_EQ(queue.ready(), 0u);
-  EXPECT_FALSE(queue.Take(nullptr, 10, &ticket, &more));
+  EXPECT_FALSE(queue.Take(nullptr, Priority::kLow, 10, &ticket, &more));
 }
 
 TEST(ReadyQueueTest, WhoComesInVainLeavesTheTurnAsItIs) {
@@ -80,11 +80,12 @@ TEST(ReadyQueueTest, WhoComesInVainLeavesTheTurnAsItIs) {
   BlockTicket ticket;
   std::vector<uint32_t> more;
   for (int i = 0; i < 4; ++i) {
-    ASSERT_TRUE(queue.Take(nullptr, 1, &ticket, &more));
+    ASSERT_TRUE(queue.Take(nullptr, Priority::kLow, 1, &ticket, &more));
     turns.push_back(ticket.run);
     // There is one cube core only.
     BlockTicket none;
-    for (int tries = 0; tries <= i; ++tries) EXPECT_FALSE(queue.Take(nullptr, 1, &none, &more));
+    for (int tries = 0; tries <= i; ++tries)
+      EXPECT_FALSE(queue.Take(nullptr, Priority::kLow, 1, &none, &more));
     queue.ReleaseCore(PTO_AIC, ticket.core);
   }
   EXPECT_EQ(turns, (std::vector<pto::Run*>{a.get(), b.get(), a.get(), b.get()}));
@@ -103,7 +104,7 @@ uint32_t StartedBeforeACluster(Priority singles, Priority cluster, uint32_t seed
   std::vector<BlockTicket> running;
   BlockTicket ticket;
   std::vector<uint32_t> more;
-  while (queue.Take(nullptr, 1, &ticket, &more)) running.push_back(ticket);
+  while (queue.Take(nullptr, Priority::kLow, 1, &ticket, &more)) running.push_back(ticket);
   EXPECT_EQ(running.size(), 3 * kClusters);
   const uint32_t task = 0;
   queue.Push(*high, {&task, 1});
@@ -113,7 +114,7 @@ uint32_t StartedBeforeACluster(Priority singles, Priority cluster, uint32_t seed
     std::swap(running[random() % running.size()], running.back());
     queue.ReleaseCore(running.back().kind, running.back().core);
     running.pop_back();
-    while (queue.Take(nullptr, 1, &ticket, &more)) {
+    while (queue.Take(nullptr, Priority::kLow, 1, &ticket, &more)) {
       if (ticket.run == high.get()) return started;
       running.push_back(ticket);
       ++started;
@@ -139,10 +140,10 @@ TEST(ReadyQueueTest, ReservedClustersAreFreeAgainWhenNobodyWantsThem) {
   queue.Push(*singles, {&aic, 1});
   BlockTicket busy, ticket;
   std::vector<uint32_t> more;
-  ASSERT_TRUE(queue.Take(nullptr, 1, &busy, &more));
+  ASSERT_TRUE(queue.Take(nullptr, Priority::kLow, 1, &busy, &more));
   queue.Push(*cluster, {&aic, 1});
   queue.Push(*singles, {&aiv, 1});
-  EXPECT_FALSE(queue.Take(nullptr, 1, &ticket, &more));
+  EXPECT_FALSE(queue.Take(nullptr, Priority::kLow, 1, &ticket, &more));
   EXPECT_EQ(queue.reservation_view().idle_cores, 2u);
   EXPECT_TRUE(queue.reserving());
   // Its patience ends: the others get the cores.
@@ -152,12 +153,12 @@ TEST(ReadyQueueTest, ReservedClustersAreFreeAgainWhenNobodyWantsThem) {
   }
   EXPECT_NE(queue.TakeNews() & ReadyQueue::kCoresFreed, 0u);
   EXPECT_EQ(queue.reservation_view().idle_cores, 0u);
-  ASSERT_TRUE(queue.Take(nullptr, 1, &ticket, &more));
+  ASSERT_TRUE(queue.Take(nullptr, Priority::kLow, 1, &ticket, &more));
   EXPECT_EQ(ticket.run, singles.get());
   queue.ReleaseCore(ticket.kind, ticket.core);
   // The cluster is free of long holds again, so its task is next.
   queue.ReleaseCore(busy.kind, busy.core);
-  ASSERT_TRUE(queue.Take(nullptr, 1, &ticket, &more));
+  ASSERT_TRUE(queue.Take(nullptr, Priority::kLow, 1, &ticket, &more));
   EXPECT_EQ(ticket.run, cluster.get());
 }
 
@@ -171,7 +172,7 @@ TEST(ReadyQueueTest, ServesRunsInTurn) {
   std::vector<pto::Run*> turns;
   BlockTicket ticket;
   std::vector<uint32_t> more;
-  while (queue.Take(nullptr, 1, &ticket, &more)) turns.push_back(ticket.run);
+  while (queue.Take(nullptr, Priority::kLow, 1, &ticket, &more)) turns.push_back(ticket.run);
   EXPECT_EQ(turns, (std::vector<pto::Run*>{a.get(), b.get(), a.get(), b.get(), a.get(), b.get()}));
   EXPECT_EQ(queue.ready(), 0u);
 }
@@ -185,11 +186,11 @@ TEST(ReadyQueueTest, TakesOfOneRunOnly) {
   queue.Push(*b, tasks);
   BlockTicket ticket;
   std::vector<uint32_t> more;
-  ASSERT_TRUE(queue.Take(b.get(), 1, &ticket, &more));
+  ASSERT_TRUE(queue.Take(b.get(), Priority::kLow, 1, &ticket, &more));
   EXPECT_EQ(ticket.run, b.get());
-  ASSERT_TRUE(queue.Take(b.get(), 1, &ticket, &more));
+  ASSERT_TRUE(queue.Take(b.get(), Priority::kLow, 1, &ticket, &more));
   EXPECT_EQ(ticket.run, b.get());
-  EXPECT_FALSE(queue.Take(b.get(), 1, &ticket, &more));
+  EXPECT_FALSE(queue.Take(b.get(), Priority::kLow, 1, &ticket, &more));
   EXPECT_EQ(queue.ready(), 2u);
 }
 
@@ -200,24 +201,24 @@ TEST(ReadyQueueTest, HandsOutSeveralForOneCore) {
   BlockTicket ticket;
   std::vector<uint32_t> more = {99};
   // The cube core's kind comes first, and has one task only.
-  ASSERT_TRUE(queue.Take(nullptr, 10, &ticket, &more));
+  ASSERT_TRUE(queue.Take(nullptr, Priority::kLow, 10, &ticket, &more));
   EXPECT_EQ(ticket.task, 4u);
   EXPECT_TRUE(more.empty());
   // Up to the one of several blocks.
-  ASSERT_TRUE(queue.Take(nullptr, 10, &ticket, &more));
+  ASSERT_TRUE(queue.Take(nullptr, Priority::kLow, 10, &ticket, &more));
   EXPECT_EQ(ticket.task, 0u);
   EXPECT_EQ(more, std::vector<uint32_t>{1});
   EXPECT_EQ(queue.ready(), 2u);
-  ASSERT_TRUE(queue.Take(nullptr, 3, &ticket, &more));
+  ASSERT_TRUE(queue.Take(nullptr, Priority::kLow, 3, &ticket, &more));
   EXPECT_EQ(ticket.task, 2u);
   EXPECT_EQ(ticket.block, 0u);
   EXPECT_EQ(ticket.block_end, 3u);
   EXPECT_TRUE(more.empty());
-  ASSERT_TRUE(queue.Take(nullptr, 3, &ticket, &more));
+  ASSERT_TRUE(queue.Take(nullptr, Priority::kLow, 3, &ticket, &more));
   EXPECT_EQ(ticket.block, 3u);
   EXPECT_EQ(ticket.block_end, 5u);
   EXPECT_EQ(queue.ready(), 1u);
-  ASSERT_TRUE(queue.Take(nullptr, 3, &ticket, &more));
+  ASSERT_TRUE(queue.Take(nullptr, Priority::kLow, 3, &ticket, &more));
   EXPECT_EQ(ticket.task, 3u);
   EXPECT_EQ(queue.ready(), 0u);
 }
@@ -233,12 +234,12 @@ TEST(ReadyQueueTest, AHigherClassGoesFirst) {
   BlockTicket ticket;
   std::vector<uint32_t> more;
   // Whoever helps with the lower run has to wait as well.
-  EXPECT_FALSE(queue.Take(low.get(), 1, &ticket, &more));
+  EXPECT_FALSE(queue.Take(low.get(), Priority::kLow, 1, &ticket, &more));
   for (int i = 0; i < 2; ++i) {
-    ASSERT_TRUE(queue.Take(nullptr, 1, &ticket, &more));
+    ASSERT_TRUE(queue.Take(nullptr, Priority::kLow, 1, &ticket, &more));
     EXPECT_EQ(ticket.run, high.get());
   }
-  ASSERT_TRUE(queue.Take(low.get(), 1, &ticket, &more));
+  ASSERT_TRUE(queue.Take(low.get(), Priority::kLow, 1, &ticket, &more));
   EXPECT_EQ(ticket.run, low.get());
 }
 
@@ -266,7 +267,7 @@ TEST(ReadyQueueTest, AWaitingTaskIsNotOvertaken) {
   EXPECT_FALSE(queue.TakeCore(*run, PTO_AIC, &core));
   BlockTicket ticket;
   std::vector<uint32_t> more;
-  EXPECT_TRUE(queue.Take(nullptr, 1, &ticket, &more));
+  EXPECT_TRUE(queue.Take(nullptr, Priority::kLow, 1, &ticket, &more));
 }
 
 }  // namespace

@@ -39,15 +39,26 @@ uint64_t Scheduler::PushGangs(Run& run, absl::Span<const uint32_t> tasks,
       Drop(run);
     }
   }
-  WatchPatience();
+  SeeToAll();
   return calls;
 }
 
 void Scheduler::SeeToGangs(uint32_t chip, uint32_t news) {
+  Heed(chip, news);
+  SeeToAll();
+}
+
+void Scheduler::SeeToAll() {
+  for (uint32_t chip = 0; chip < chip_count(); ++chip) {
+    while (const uint32_t news = queue(chip).TakeNews()) Heed(chip, news);
+  }
+  WatchPatience();
+}
+
+void Scheduler::Heed(uint32_t chip, uint32_t news) {
   if ((news & ReadyQueue::kCoresFreed) != 0) parking_.Wake(queue(chip).ready());
   if ((news & (ReadyQueue::kGangNews | ReadyQueue::kLongHoldEnded)) == 0) return;
   parking_.Wake(gangs_->Advance(chip, (news & ReadyQueue::kLongHoldEnded) != 0));
-  WatchPatience();
 }
 
 void Scheduler::WatchPatience() {
@@ -66,7 +77,8 @@ int64_t Scheduler::CheckPatience() {
     if (at != 0 && (next == 0 || at < next)) next = at;
     SeeToGangs(chip);
   }
-  return next;
+  // Others may begin to reserve meanwhile whose patience is shorter.
+  return next == 0 ? 0 : std::min(next, clock_.NowNanos() + 10 * LongHolds::kLeastPatienceNs);
 }
 
 void Scheduler::Push(Run& run, absl::Span<const uint32_t> tasks, bool taking_one,
@@ -139,36 +151,31 @@ uint32_t Scheduler::Share(uint32_t chip, uint32_t max) const {
 
 bool Scheduler::TakeAny(uint32_t max, uint32_t* next_chip, BlockTicket* ticket,
                         std::vector<uint32_t>* more) {
-  // Higher classes first, on whatever chip; chips with the same one take turns.
-  for (auto top = static_cast<int32_t>(kClassCount); top-- > 0;) {
-    bool lower = false;
+  // Higher classes first, on whatever chip; of one class the chips take turns.
+  for (const Priority priority : {Priority::kHigh, Priority::kNormal, Priority::kLow}) {
     for (uint32_t i = 0; i < chip_count(); ++i) {
       const uint32_t chip = (*next_chip + i) % chip_count();
-      const int32_t here = queue(chip).top_class();
-      lower = lower || (here >= 0 && here < top);
-      if (here != top || !TakeFrom(chip, max, ticket, more)) continue;
+      if (!queue(chip).HasReady(priority) || !TakeFrom(chip, priority, max, ticket, more)) continue;
       *next_chip = (chip + 1) % chip_count();
       return true;
     }
-    if (!lower) return false;
   }
   return false;
 }
 
-bool Scheduler::TakeFrom(uint32_t chip, uint32_t max, BlockTicket* ticket,
+bool Scheduler::TakeFrom(uint32_t chip, Priority lowest, uint32_t max, BlockTicket* ticket,
                          std::vector<uint32_t>* more) {
-  const bool taken = queue(chip).Take(nullptr, Share(chip, max), ticket, more);
+  const bool taken = queue(chip).Take(nullptr, lowest, Share(chip, max), ticket, more);
   SeeToGangs(chip);
-  // Somebody may have to go before they can, when those who are in their way take long.
-  if (!taken && queue(chip).reserving()) WatchPatience();
+  if (queue(chip).reserving()) WatchPatience();
   return taken;
 }
 
 bool Scheduler::TakeOf(Run& run, uint32_t max, BlockTicket* ticket, std::vector<uint32_t>* more) {
   for (const uint32_t chip : run.image().chips()) {
-    if (!queue(chip).Take(&run, Share(chip, max), ticket, more)) continue;
+    const bool taken = queue(chip).Take(&run, Priority::kLow, Share(chip, max), ticket, more);
     SeeToGangs(chip);
-    return true;
+    if (taken) return true;
   }
   uint64_t ready = 0;
   if (!run.stopping() || !gangs_->Remove(run, &ticket->task, &ready)) return false;
@@ -181,6 +188,7 @@ bool Scheduler::TakeOf(Run& run, uint32_t max, BlockTicket* ticket, std::vector<
   ticket->abandoned = run.image().calls(task);
   // What it had reserved is for others.
   parking_.Wake(executors_);
+  SeeToAll();
   return true;
 }
 

@@ -63,8 +63,9 @@ class Scheduler {
 
   // Takes the next blocks of any run, looking at the chips in turn from `*next_chip` on.
   bool TakeAny(uint32_t max, uint32_t* next_chip, BlockTicket* ticket, std::vector<uint32_t>* more);
-  // The same of one chip only.
-  bool TakeFrom(uint32_t chip, uint32_t max, BlockTicket* ticket, std::vector<uint32_t>* more);
+  // The same of one chip only, and none of a class below `lowest`.
+  bool TakeFrom(uint32_t chip, Priority lowest, uint32_t max, BlockTicket* ticket,
+                std::vector<uint32_t>* more);
   // The same of one run only. Of a stopped run all that waits, gangs too.
   bool TakeOf(Run& run, uint32_t max, BlockTicket* ticket, std::vector<uint32_t>* more);
 
@@ -72,6 +73,7 @@ class Scheduler {
   void ReleaseCore(const BlockTicket& ticket) {
     queue(ticket.chip).ReleaseCore(ticket.kind, ticket.core);
     SeeToGangs(ticket.chip);
+    if (queue(ticket.chip).reserving()) WatchPatience();
   }
 
   // One thing less that keeps the run from ending. The run may be gone after this.
@@ -111,6 +113,9 @@ class Scheduler {
     if (const uint32_t news = queue(chip).TakeNews()) SeeToGangs(chip, news);
   }
   void SeeToGangs(uint32_t chip, uint32_t news);
+  // The same on all chips: what happens to a gang on one of them may be news on others.
+  void SeeToAll();
+  void Heed(uint32_t chip, uint32_t news);
   // Makes sure that the patience of reservations ends in time.
   void WatchPatience();
   // Returns when to look again; 0: not before the next WatchPatience.

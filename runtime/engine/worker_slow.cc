@@ -32,7 +32,7 @@ BlockTicket Nowhere(Run& run, uint32_t task) {
 
 bool Worker::RunBlockOf(uint32_t chip) {
   BlockTicket ticket;
-  if (!scheduler_.TakeFrom(chip, 1, &ticket, &local_)) return false;
+  if (!scheduler_.TakeFrom(chip, Priority::kLow, 1, &ticket, &local_)) return false;
   Execute(ticket);
   RunJoints();
   return true;

@@ -40,6 +40,12 @@ void WriterChains::Write(uint32_t region, uint32_t writer) {
     break;
   }
   if (place.chain == kNone) {
+    if (slots_.size() > kMostChains + 2 * places_.size()) {
+      // Most of them are over. Whatever is forgotten is compared again.
+      places_.clear();
+      slots_.clear();
+      newest_.clear();
+    }
     place.chain = static_cast<uint32_t>(slots_.size());
     slots_.emplace_back();
   }

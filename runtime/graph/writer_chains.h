@@ -51,6 +51,7 @@ class WriterChains {
     bool waits = false;
   };
   static constexpr uint32_t kNone = 0xffffffff;
+  static constexpr size_t kMostChains = 1024;
 
   const Place* Find(uint32_t region, uint32_t writer) const {
     if (region >= places_.size() || places_[region].writer != writer) return nullptr;
