@@ -77,11 +77,18 @@ uint64_t RunEntry::AddWaiter(Waiter waiter) {
 bool RunEntry::RemoveWaiter(uint64_t id) {
   Waiter dropped;  // destroyed without the lock
   MutexLock lock(mutex_);
-  auto it = std::find_if(waiters_.begin(), waiters_.end(),
-                         [id](const auto& waiter) { return waiter.first == id; });
-  if (it == waiters_.end()) return false;
-  dropped = std::move(it->second);
-  waiters_.erase(it);
+  const auto it =
+      std::lower_bound(waiters_.begin(), waiters_.end(), id,
+                       [](const auto& waiter, uint64_t wanted) { return waiter.first < wanted; });
+  if (it == waiters_.end() || it->first != id || it->second == nullptr) return false;
+  dropped = std::exchange(it->second, nullptr);
+  // Many may be removed at once, so their places are given up together.
+  if (++removed_waiters_ > waiters_.size() / 2) {
+    waiters_.erase(std::remove_if(waiters_.begin(), waiters_.end(),
+                                  [](const auto& waiter) { return waiter.second == nullptr; }),
+                   waiters_.end());
+    removed_waiters_ = 0;
+  }
   return true;
 }
 
@@ -106,6 +113,11 @@ RunEntry::Waiters RunEntry::MarkEnded(RunState state) {
   end_state_ = state;
   ended_.store(true, std::memory_order_release);
   waiters.swap(waiters_);
+  if (removed_waiters_ > 0) {
+    waiters.erase(std::remove_if(waiters.begin(), waiters.end(),
+                                 [](const auto& waiter) { return waiter.second == nullptr; }),
+                  waiters.end());
+  }
   return waiters;
 }
 

@@ -124,7 +124,8 @@ class RunEntry : public RunTurn, public Stoppable, public std::enable_shared_fro
   RunState end_state_ = RunState::kSucceeded;
   std::atomic<uint64_t> end_sequence_{0};  // 0 until the end is in the log
   uint64_t next_waiter_ ABSL_GUARDED_BY(mutex_) = 1;
-  Waiters waiters_ ABSL_GUARDED_BY(mutex_);
+  Waiters waiters_ ABSL_GUARDED_BY(mutex_);                  // by rising id
+  size_t removed_waiters_ ABSL_GUARDED_BY(mutex_) = 0;       // of them, which are empty
   std::unique_ptr<KeptGraph> kept_ ABSL_GUARDED_BY(mutex_);  // nullptr for most runs
   std::atomic<uint64_t> kept_bytes_{0};                      // of `kept_`; written under mutex_
 };

@@ -140,7 +140,7 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::StartRun(RunRequest request) 
     // Without the lock, as it can take as long as compiling the graph did. The lease does not end
     // meanwhile.
     const SessionHold hold(shared_from_this());
-    PTO_RETURN_IF_ERROR(CheckOverlaps(*request.image, found.places));
+    PTO_RETURN_IF_ERROR(CheckOverlaps(*request.image, found.places, request.cancelled));
     if (!request.image->finds_dependencies()) {
       found.image = request.image;
       continue;

@@ -328,6 +328,25 @@ TEST_F(SessionTest, EventsTellTheWholeStory) {
   EXPECT_EQ(run->Status().counts.done, 3u);
 }
 
+TEST_F(SessionTest, WaitersCanBeRemovedInAnyOrder) {
+  const std::shared_ptr<Session> session = Create("a");
+  ASSERT_THAT(MakeBuffers(*session, {{"x", 0, 64}}), IsOk());
+  const std::shared_ptr<RunEntry> run = session->StartRun(FillRequest()).value();
+  std::vector<int> told(100);
+  std::vector<uint64_t> ids;
+  for (int& one : told) ids.push_back(run->AddWaiter([&one](const RunStatus&) { ++one; }));
+  // All but every seventh, from both ends.
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const size_t at = i % 2 == 0 ? i / 2 : ids.size() - 1 - i / 2;
+    if (at % 7 != 0) EXPECT_TRUE(run->RemoveWaiter(ids[at])) << at;
+  }
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (i % 7 != 0) EXPECT_FALSE(run->RemoveWaiter(ids[i])) << i;
+  }
+  RunAll();
+  for (size_t i = 0; i < ids.size(); ++i) EXPECT_EQ(told[i], i % 7 == 0 ? 1 : 0) << i;
+}
+
 TEST_F(SessionTest, WaitersAreToldOnce) {
   const std::shared_ptr<Session> session = Create("a");
   ASSERT_THAT(MakeBuffers(*session, {{"x", 0, 64}}), IsOk());

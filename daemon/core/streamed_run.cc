@@ -36,14 +36,14 @@ void StreamedRun::Begin() {
 void StreamedRun::SetDeadlines() {
   const auto stop_at = [&](int64_t after_ns, bool if_queued, const absl::Status& error) {
     if (after_ns == 0) return;
-    const TimerQueue::Id id =
-        parts_.timers->Schedule(run_->accepted_ns() + after_ns,
-                                [weak = weak_from_this(), run = run_.get(), if_queued, error] {
-                                  const std::shared_ptr<RunEntry> late = weak.lock();
-                                  if (late == nullptr || (if_queued && run->started_ns() != 0))
-                                    return;
-                                  late->Stop(RunState::kFailed, error);
-                                });
+    const TimerQueue::Id id = parts_.timers->Schedule(
+        run_->accepted_ns() + after_ns,
+        [weak = weak_from_this(), run = run_.get(), if_queued, error] {
+          const std::shared_ptr<RunEntry> late = weak.lock();
+          if (late == nullptr || (if_queued && run->started_ns() != 0)) return;
+          late->Stop(RunState::kFailed, error);
+        },
+        parts_.run.account.get());
     {
       MutexLock lock(block_mutex_);
       if (!stopped_) {

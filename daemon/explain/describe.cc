@@ -117,9 +117,11 @@ std::string Describer::HeldText(size_t run, const HeldSender& held) const {
     case HeldSender::Why::kTasks:
       return absl::StrCat("comes after ", by);
     case HeldSender::Why::kTurn:
-      return absl::StrCat("is of a run that goes after ", ShortName(run, held.run));
+      return absl::StrCat("belongs to a run that has to wait for ", ShortName(run, held.run));
     case HeldSender::Why::kCores:
-      return by.empty() ? "gets no core" : absl::StrCat("gets no core, as ", by, " keeps its own");
+      return by.empty()
+                 ? "gets no core"
+                 : absl::StrCat("gets no core, because ", by, " does not release the cores it has");
   }
   return "";
 }
@@ -128,10 +130,9 @@ std::string Describer::WhyStuck(size_t run, const Obstacle& obstacle) const {
   std::string text;
   if (!obstacle.held.empty()) {
     absl::StrAppend(
-        &text, "; cannot be notified: ",
+        &text, "; nothing can notify it now: ",
         absl::StrJoin(obstacle.held, ", ", [&](std::string* out, const HeldSender& held) {
-          absl::StrAppend(out, TaskText(run, held.sender), " would notify it, but ",
-                          HeldText(run, held));
+          absl::StrAppend(out, TaskText(run, held.sender), " would, but ", HeldText(run, held));
         }));
   }
   if (!obstacle.cycle.empty()) {
@@ -212,7 +213,7 @@ void Describer::FillNextTurn(size_t run, Blocked* out) const {
   const size_t whole = situation.WholeOf(run);
   if (const uint32_t task = now_.runs[run].observer->next_waits_for();
       task != RunObserver::kNoTask) {
-    const std::string own = absl::StrCat("the tasks from ", task, " on of this run");
+    const std::string own = absl::StrCat("this run's tasks from number ", task, " on");
     why = absl::StrCat(peers.empty() ? "" : absl::StrCat(why, ", and for "), own,
                        ", which use signals of the same domain");
     if (peers.empty()) peers = NameOf(run).substr(SessionOf(NameOf(run)).size() + 1);
@@ -257,7 +258,7 @@ std::string Describer::CoresText(size_t run, const Obstacle& obstacle) const {
                     ", which starts on all its cores at once");
   }
   if (obstacle.have > obstacle.reserved && !obstacle.ahead && obstacle.can_end) {
-    absl::StrAppend(&text, ", and threads are busy or about to take it");
+    absl::StrAppend(&text, "; a thread will take it soon");
   }
   return text;
 }

@@ -31,8 +31,9 @@ class LeaseWait final : public std::enable_shared_from_this<LeaseWait> {
     call_->OnCancelled([weak = weak_from_this()] {
       if (const std::shared_ptr<LeaseWait> wait = weak.lock()) wait->GiveUp();
     });
-    timer_.store(node_.timers().Schedule(node_.clock().NowNanos() + absl::ToInt64Nanoseconds(wait),
-                                         [self] { self->GiveUp(); }),
+    timer_.store(node_.timers().Schedule(
+                     node_.clock().NowNanos() + absl::ToInt64Nanoseconds(wait),
+                     [self] { self->GiveUp(); }, session_.get()),
                  std::memory_order_release);
     waiter_.store(node_.leases().AddWaiter(session_->id(), [self] { self->GiveUp(); }),
                   std::memory_order_seq_cst);

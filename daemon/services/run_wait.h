@@ -38,7 +38,10 @@ class RunWait final : public std::enable_shared_from_this<RunWait<Request>> {
     call_->OnCancelled([weak = this->weak_from_this()] {
       if (const std::shared_ptr<RunWait> wait = weak.lock()) wait->GiveUp();
     });
-    timer_.store(timers_.Schedule(until_ns, [self] { self->GiveUp(); }), std::memory_order_release);
+    // However many calls of one session wait, those of others are answered in time.
+    timer_.store(timers_.Schedule(
+                     until_ns, [self] { self->GiveUp(); }, entry_->session().get()),
+                 std::memory_order_release);
     const uint64_t waiter = entry_->AddWaiter([self](const RunStatus& status) {
       self->timers_.Cancel(self->timer_.load(std::memory_order_acquire));
       self->Answer(status);

@@ -224,9 +224,11 @@ absl::Status StreamRun::TakeCommit(const v1::PackedCommit& commit) {
     return absl::OkStatus();
   }
   const TimerQueue::Id timer = node_.timers().Schedule(
-      node_.clock().NowNanos() + absl::ToInt64Nanoseconds(*wait_), [weak = weak_from_this(), run] {
+      node_.clock().NowNanos() + absl::ToInt64Nanoseconds(*wait_),
+      [weak = weak_from_this(), run] {
         if (const std::shared_ptr<StreamRun> stream = weak.lock()) stream->Answer(run->Status());
-      });
+      },
+      run->session().get());
   MutexLock lock(mutex_);
   wait_timer_ = timer;
   return absl::OkStatus();

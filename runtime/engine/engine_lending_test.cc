@@ -185,6 +185,25 @@ TEST_F(EngineLendingTest, AHigherClassGoesFirstOnWhateverChipItIs) {
   node_.ExpectClean();
 }
 
+// A chip where a task of the highest class gets no core is no reason to take its lowest ones first.
+TEST_F(EngineLendingTest, ClassesGoFirstAlsoBehindATaskThatGetsNoCore) {
+  auto hold = StartHold(48);
+  auto stuck = Start({Plain(0)}, Priority::kHigh);
+  TestTask cube = Plain(0);
+  cube.core = PTO_AIC;
+  auto low = Start({cube}, Priority::kLow);
+  auto normal = Start({Plain(1)});
+  EXPECT_TRUE(node_.engine->RunOne());
+  EXPECT_EQ(normal->state(), RunState::kSucceeded);
+  EXPECT_EQ(low->state(), RunState::kQueued);
+  node_.RunAll();
+  EXPECT_EQ(low->state(), RunState::kSucceeded);
+  node_.Notify(0, PTO_SET, 1);
+  node_.RunAll();
+  EXPECT_EQ(stuck->state(), RunState::kSucceeded);
+  node_.ExpectClean();
+}
+
 // A task of a higher class is not kept waiting by the blocks of a gang that no thread has begun.
 TEST_F(EngineLendingTest, AHigherClassGoesBetweenTheBlocksOfAGang) {
   auto low = Start({Gang(40)}, Priority::kLow);

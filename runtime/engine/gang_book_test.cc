@@ -295,6 +295,42 @@ TEST_F(GangBookTest, AHigherClassTakesWhatAGangHasWhollyCollected) {
   EXPECT_EQ(TakeAll(1).size(), 8u);
 }
 
+// A task that cannot use the cores of a gang does not make it give them back, again and again.
+TEST_F(GangBookTest, AHigherClassThatWaitsForOtherCoresLeavesAGangAlone) {
+  pto::Run& low = MakeRun({Plain(PTO_AIV), Gang(PTO_AIV, 8)}, Priority::kLow);
+  pto::Run& high = MakeRun({Plain(PTO_AIC, 5)}, Priority::kHigh);
+  Push(high, 0);
+  EXPECT_EQ(TakeAll(0).size(), 4u);  // all cube cores; one block waits
+  Push(low, 0);
+  BlockTicket busy, ticket;
+  ASSERT_TRUE(Take(0, &busy));
+  EXPECT_EQ(book_->Add(low, 1), 0u);
+  EXPECT_EQ(queues_[0]->reservation_view().have, 7u);
+  EXPECT_FALSE(Take(0, &ticket));
+  EXPECT_EQ(queues_[0]->reservation_view().have, 7u);
+  Release(busy);
+  EXPECT_EQ(TakeAll(0).size(), 8u);
+}
+
+// Clusters that are held, in part or as a whole, by blocks that do not end: a task that waits for
+// one is in no gang's way for ever.
+TEST_F(GangBookTest, ATaskThatGetsNoClusterKeepsNoGangWaiting) {
+  pto::Run& holds = MakeRun({Plain(PTO_MIX, 2), Plain(PTO_AIC, 2)});
+  pto::Run& high = MakeRun({Plain(PTO_MIX)}, Priority::kHigh);
+  pto::Run& low = MakeRun({Gang(PTO_AIV, 4)}, Priority::kLow);
+  Push(holds, 0);
+  Push(holds, 1);
+  ASSERT_EQ(TakeAll(0).size(), 4u);
+  Push(high, 0);
+  BlockTicket ticket;
+  EXPECT_FALSE(Take(0, &ticket));
+  EXPECT_EQ(book_->Add(low, 0), 0u);
+  while (queues_[0]->CheckPatience() != 0) See(0);
+  See(0);
+  EXPECT_EQ(TakeAll(0).size(), 4u);
+  EXPECT_TRUE(book_->empty());
+}
+
 // A gang over two chips, of which one has a block that does not end.
 TEST_F(GangBookTest, ABlockedGangLetsTheGangsBehindItPass) {
   pto::Run& run = MakeRun({Plain(PTO_AIV), Group({0, 1}, 8), Gang(PTO_AIV, 8, 1)});

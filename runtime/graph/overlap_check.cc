@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -11,6 +12,7 @@
 #include "kernels/registry.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/graph/work_error.h"
 
 namespace pto {
 namespace {
@@ -217,17 +219,20 @@ namespace {
 // Looks at the tasks of an image in the light of where its slots are.
 class LaunchedOverlaps {
  public:
-  LaunchedOverlaps(const GraphImage& image, const SlotPlaces& places)
-      : image_(image), places_(places) {
+  LaunchedOverlaps(const GraphImage& image, const SlotPlaces& places, WorkBudget budget)
+      : image_(image), places_(places), budget_(std::move(budget)) {
     for (uint32_t i = 0; i < image.kernels().size(); ++i) {
       pairs_.push_back(FindArgumentPairs(image.kernel_info(i)));
     }
     for (const Layout& layout : image.layouts()) footprints_.push_back(MakeFootprint(layout));
   }
 
-  absl::Status Check() const {
+  absl::Status Check() {
     for (uint32_t task = 0; task < image_.task_count(); ++task) {
       const ImageDetail* const detail = image_.detail(task);
+      const uint32_t members = detail == nullptr ? 1 : detail->member_count;
+      budget_.EarnTask(uint64_t{members} * image_.args(task).size(), 0);
+      if (!budget_.Spend(members)) return WorkError(budget_, task, "buffers");
       const uint32_t own = image_.tasks()[task].kernel;
       if (detail == nullptr) {
         PTO_RETURN_IF_ERROR(CheckArgs(task, own, image_.args(task), true));
@@ -254,7 +259,7 @@ class LaunchedOverlaps {
   }
 
   absl::Status CheckArgs(uint32_t task, uint32_t kernel, absl::Span<const uint32_t> args,
-                         bool alone) const {
+                         bool alone) {
     for (const ArgumentPair& pair : pairs_[kernel]) {
       const ImageTensor& a = image_.tensors()[args[pair.written]];
       const ImageTensor& b = image_.tensors()[args[pair.other]];
@@ -266,7 +271,11 @@ class LaunchedOverlaps {
           IsSameView(image_.layouts()[a.layout], image_.layouts()[b.layout])) {
         continue;
       }
-      if (!Overlaps(footprints_[a.layout], a_begin, footprints_[b.layout], b_begin)) continue;
+      uint64_t steps = 0;
+      const bool overlap =
+          Overlaps(footprints_[a.layout], a_begin, footprints_[b.layout], b_begin, &steps);
+      if (!budget_.Spend(steps)) return WorkError(budget_, task, "buffers");
+      if (!overlap) continue;
       const absl::string_view name = image_.task_name(task);
       const absl::string_view a_slot = image_.text(image_.slots()[a.slot].name);
       const absl::string_view b_slot = image_.text(image_.slots()[b.slot].name);
@@ -284,14 +293,16 @@ class LaunchedOverlaps {
 
   const GraphImage& image_;
   const SlotPlaces& places_;
+  WorkBudget budget_;
   std::vector<std::vector<ArgumentPair>> pairs_;  // of the kernels
   std::vector<Footprint> footprints_;             // of the layouts
 };
 
 }  // namespace
 
-absl::Status CheckOverlaps(const GraphImage& image, const SlotPlaces& places) {
-  return LaunchedOverlaps(image, places).Check();
+absl::Status CheckOverlaps(const GraphImage& image, const SlotPlaces& places,
+                           WorkBudget::Cancelled cancelled) {
+  return LaunchedOverlaps(image, places, WorkBudget(std::move(cancelled))).Check();
 }
 
 }  // namespace pto

@@ -15,6 +15,7 @@
 #include "runtime/graph/layout.h"
 #include "runtime/graph/task_input.h"
 #include "runtime/graph/tensor_table.h"
+#include "runtime/graph/work_budget.h"
 
 namespace pto {
 
@@ -113,7 +114,8 @@ class OverlapCheck {
 };
 
 // The same for a launch whose slots overlap like `places`, which come from FindAliases: looks at
-// arguments in different slots. Errors are ARGUMENTS_OVERLAP at `buffers`.
-absl::Status CheckOverlaps(const GraphImage& image, const SlotPlaces& places);
+// arguments in different slots. Errors are ARGUMENTS_OVERLAP at `buffers`, and those of WorkError.
+absl::Status CheckOverlaps(const GraphImage& image, const SlotPlaces& places,
+                           WorkBudget::Cancelled cancelled = nullptr);
 
 }  // namespace pto

@@ -31,8 +31,8 @@ absl::Status WorkError(const WorkBudget& budget, uint32_t task, absl::string_vie
                  "the client has gone, or its deadline has passed, before the graph was compiled");
   }
   return Error(reason::kGraphTooLarge,
-               absl::StrCat("too many tensors of the graph overlap: to find the dependencies up "
-                            "to task ",
+               absl::StrCat("too many tensors of the graph overlap: finding the dependencies of "
+                            "tasks 0 to ",
                             task, " took ", budget.spent(), " comparisons"))
       .At(field)
       .With("task", task)

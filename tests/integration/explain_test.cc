@@ -390,7 +390,7 @@ TEST_F(ExplainOpenRunTest, IsDeadlockedWhenTheSenderIsBehindWhoWaitsForIt) {
   EXPECT_THAT(response.blocked(0).reason(), HasSubstr("a client may still call Notify"));
   EXPECT_EQ(response.blocked(1).kind(), Response::BlockedTask::TURN);
   EXPECT_FALSE(response.blocked(1).can_be_satisfied());
-  EXPECT_THAT(response.blocked(1).reason(), HasSubstr("the tasks from 0 on of this run"));
+  EXPECT_THAT(response.blocked(1).reason(), HasSubstr("this run's tasks from number 0 on"));
   ASSERT_THAT(domain.Notify(0, 0, 1), IsOk());
   const auto ended = open.Finish();
   ASSERT_THAT(ended, IsOk());
