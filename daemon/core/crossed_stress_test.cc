@@ -17,6 +17,7 @@
 #include "daemon/core/open_run_testing.h"
 #include "gtest/gtest.h"
 #include "runtime/base/error.h"
+#include "runtime/base/sanitized.h"
 
 namespace pto {
 namespace {
@@ -24,11 +25,7 @@ namespace {
 using ::pto::testing::OpenFill;
 using ::pto::testing::Place;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kRounds = 60;
-#else
-constexpr int kRounds = 300;
-#endif
+constexpr int kRounds = kSanitized ? 60 : 300;
 // A task on so many takes a while, so that blocks behind it wait.
 constexpr uint64_t kFloats = 1 << 17;
 // Longer than anything here takes: reached only by what hangs.

@@ -16,6 +16,7 @@
 #include "daemon/core/session_testing.h"
 #include "gtest/gtest.h"
 #include "runtime/base/error.h"
+#include "runtime/base/sanitized.h"
 #include "runtime/base/status_matchers.h"
 
 namespace pto {
@@ -222,11 +223,7 @@ INSTANTIATE_TEST_SUITE_P(All, EachEarlyStopTest, ::testing::ValuesIn(AllPairs())
 
 // Two threads: one starts runs, the other one cancels each as soon as it can be found.
 TEST_F(EarlyStopTest, ManyRunsAreCancelledAsSoonAsTheyAreThere) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  constexpr int kRuns = 3'000;
-#else
-  constexpr int kRuns = 20'000;
-#endif
+  constexpr int kRuns = kSanitized ? 3'000 : 20'000;
   std::vector<std::shared_ptr<RunEntry>> runs(kRuns);
   std::thread cancels([&] {
     for (int i = 0; i < kRuns; ++i) {

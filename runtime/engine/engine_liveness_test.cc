@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "runtime/base/sanitized.h"
 #include "runtime/base/ticks.h"
 #include "runtime/base/timer.h"
 #include "runtime/engine/account.h"
@@ -32,17 +33,7 @@ using ::pto::testing::SlowEngine;
 using ::pto::testing::TestObserver;
 using ::pto::testing::TestTask;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kFewer = 5;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr int kFewer = 5;
-#else
-constexpr int kFewer = 1;
-#endif
-#else
-constexpr int kFewer = 1;
-#endif
+constexpr int kFewer = kSanitized ? 5 : 1;
 
 void Spin(double microseconds) {
   const uint64_t until = Ticks() + static_cast<uint64_t>(microseconds * TicksPerMicrosecond());

@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/base/sanitized.h"
 #include "runtime/engine/slow_testing.h"
 
 namespace pto {
@@ -20,17 +21,7 @@ using ::pto::testing::SlowEngine;
 using ::pto::testing::SlowTask;
 
 // Sanitizers make everything slower.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr uint32_t kMost = 20'000;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr uint32_t kMost = 20'000;
-#else
-constexpr uint32_t kMost = 100'000;
-#endif
-#else
-constexpr uint32_t kMost = 100'000;
-#endif
+constexpr uint32_t kMost = kSanitized ? 20'000 : 100'000;
 constexpr uint32_t kMany = std::min(kMost, 40'000u);
 
 constexpr int64_t kSecond = 1'000'000'000;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/sanitized.h"
 #include "runtime/engine/slow_testing.h"
 
 namespace pto {
@@ -18,17 +19,7 @@ using ::pto::testing::SlowEngine;
 using ::pto::testing::SlowTask;
 
 // Sanitizers take ten times as long.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr uint64_t kSchedules = 2000;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr uint64_t kSchedules = 2000;
-#else
-constexpr uint64_t kSchedules = 21'000;
-#endif
-#else
-constexpr uint64_t kSchedules = 21'000;
-#endif
+constexpr uint64_t kSchedules = kSanitized ? 2000 : 21'000;
 
 // What a scenario may contain.
 struct Mix {

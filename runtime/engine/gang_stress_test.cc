@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/base/error.h"
+#include "runtime/base/sanitized.h"
 #include "runtime/base/timer.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/engine_testing.h"
@@ -24,17 +25,7 @@ using ::pto::testing::MakeTestGraph;
 using ::pto::testing::TestObserver;
 using ::pto::testing::TestTask;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr uint64_t kFewer = 20;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr uint64_t kFewer = 20;
-#else
-constexpr uint64_t kFewer = 1;
-#endif
-#else
-constexpr uint64_t kFewer = 1;
-#endif
+constexpr uint64_t kFewer = kSanitized ? 20 : 1;
 
 TestTask Blocks(pto_core kind, uint32_t blocks, bool sync_start, uint32_t chip = 0) {
   TestTask task;

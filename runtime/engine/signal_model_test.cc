@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "runtime/base/sanitized.h"
 #include "runtime/engine/diagnosis.h"
 #include "runtime/engine/explorer.h"
 #include "runtime/engine/open_run.h"
@@ -41,17 +42,7 @@ using ::pto::testing::TestObserver;
 using Kind = ModelTask::Kind;
 
 // Sanitizers take ten times as long.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr uint64_t kShare = 20;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr uint64_t kShare = 20;
-#else
-constexpr uint64_t kShare = 1;
-#endif
-#else
-constexpr uint64_t kShare = 1;
-#endif
+constexpr uint64_t kShare = kSanitized ? 20 : 1;
 
 constexpr int64_t kStall = 30'000'000'000;
 constexpr uint32_t kWords = 4;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "runtime/base/sanitized.h"
 #include "runtime/base/status_matchers.h"
 #include "runtime/graph/builder.h"
 #include "runtime/graph/graph_testing.h"
@@ -19,12 +20,10 @@ namespace {
 using testing::GraphTestTarget;
 using testing::IsOk;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int64_t kScale = 50;
-#elif defined(__OPTIMIZE__)
-constexpr int64_t kScale = 1;
+#if defined(__OPTIMIZE__)
+constexpr int64_t kScale = kSanitized ? 50 : 1;
 #else
-constexpr int64_t kScale = 10;
+constexpr int64_t kScale = kSanitized ? 50 : 10;
 #endif
 constexpr int64_t kTasks = 1'000'000 / kScale;
 
@@ -77,7 +76,7 @@ void ExpectLinear(Work work, int64_t count, int64_t times = 10) {
   std::cout << "steps for each task: " << few << " of " << count / times << ", " << many << " of "
             << count << "\n";
   EXPECT_LT(many, 2 * few);
-  // A quarter of what is allowed.
+  // Half of what is allowed.
   EXPECT_LT(many, WorkBudget::kPerArgument / 4 * 2);
 }
 
