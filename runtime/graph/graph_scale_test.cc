@@ -77,7 +77,7 @@ void ExpectLinear(Work work, int64_t count, int64_t times = 10) {
             << count << "\n";
   EXPECT_LT(many, 2 * few);
   // Half of what is allowed.
-  EXPECT_LT(many, WorkBudget::kPerArgument / 4 * 2);
+  EXPECT_LT(many, WorkBudget::kPerArgument / 2);
 }
 
 // Small and large ones in one buffer, that share no byte.
