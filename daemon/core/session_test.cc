@@ -338,10 +338,12 @@ TEST_F(SessionTest, WaitersCanBeRemovedInAnyOrder) {
   // All but every seventh, from both ends.
   for (size_t i = 0; i < ids.size(); ++i) {
     const size_t at = i % 2 == 0 ? i / 2 : ids.size() - 1 - i / 2;
-    if (at % 7 != 0) EXPECT_TRUE(run->RemoveWaiter(ids[at])) << at;
+    if (at % 7 == 0) continue;
+    EXPECT_TRUE(run->RemoveWaiter(ids[at])) << at;
   }
   for (size_t i = 0; i < ids.size(); ++i) {
-    if (i % 7 != 0) EXPECT_FALSE(run->RemoveWaiter(ids[i])) << i;
+    if (i % 7 == 0) continue;
+    EXPECT_FALSE(run->RemoveWaiter(ids[i])) << i;
   }
   RunAll();
   for (size_t i = 0; i < ids.size(); ++i) EXPECT_EQ(told[i], i % 7 == 0 ? 1 : 0) << i;
