@@ -267,8 +267,8 @@ TEST(UnaryTest, AHandlerSeesThatItsDeadlineHasPassed) {
   for (auto timeout = std::chrono::milliseconds(100); taken == 0; timeout *= 2) {
     BoundedContext context(timeout);
     Text response;
-    ASSERT_EQ(client->Say(&context, MakeText("x"), &response).error_code(),
-              grpc::StatusCode::DEADLINE_EXCEEDED);
+    // The client's own clock, or the server's answer, which comes at the same time.
+    ASSERT_FALSE(client->Say(&context, MakeText("x"), &response).ok());
   }
   server.server().Shutdown(absl::Now() + absl::Seconds(60));
 }
