@@ -9,7 +9,7 @@ constexpr uint8_t kAllChecks = Region::kReadChecks | Region::kWriteChecks;
 constexpr uint32_t kCrowd = 16;
 
 // Where more regions than this are near, it pays to know which of their writers are implied.
-constexpr size_t kManyNear = 8;
+constexpr size_t kManyNear = 16;
 
 // To pass over a region takes so much less than to compare it.
 constexpr uint64_t kPassedPerStep = 16;
