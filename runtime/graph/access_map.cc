@@ -124,8 +124,7 @@ uint32_t AccessMap::Meet(uint32_t owner, uint32_t id, bool writes, std::vector<u
   } else if (writes && (own.flags & Region::kQuiet) != 0) {
     index->Wake(table_, id);
   }
-  budget_.Spend(steps + before.size() - named_before);
-  return id;
+  return budget_.Spend(steps + before.size() - named_before) ? id : kNone;
 }
 
 uint32_t AccessMap::FindOverlaps(uint32_t id, bool writes) {
