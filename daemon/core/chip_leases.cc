@@ -166,7 +166,7 @@ absl::StatusOr<ChipLeases::Claim> ChipLeases::MakeClaim(absl::Span<const uint32_
 }
 
 void ChipLeases::DropClaim(std::list<Claimed>::iterator place) {
-  // Who waits for it looks again soon: see Advance.
+  // Its waiters look again soon: see Advance.
   MutexLock lock(mutex_);
   claims_.erase(place);
 }

@@ -298,7 +298,7 @@ class Crossing : public SessionTest {
       const absl::StatusOr<std::shared_ptr<SessionBuffer>> buffer = session_->FindBuffer(id);
       EXPECT_EQ(buffer.ok() ? (*buffer)->in_use.load() : 0u, 0u);
     }
-    // Whoever waits for chips gets them, unless one is faulty: in order.
+    // Waiting sessions get chips in order, unless one of the chips is faulty.
     if (health_->Check({0}).ok() && !waiting_.empty()) {
       EXPECT_TRUE(leases_->Find(waiting_[0])->granted);
     }
@@ -323,7 +323,7 @@ class Crossing : public SessionTest {
   int told_ = 0;
   RunState told_state_ = RunState::kQueued;
   int holders_ = 0;
-  std::vector<std::string> waiting_;  // who wants chips and is still there
+  std::vector<std::string> waiting_;  // sessions that still want chips
   absl::optional<Outcome> stopped_;
   absl::Status refused_;
 };

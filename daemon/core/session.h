@@ -98,7 +98,7 @@ class Session : public std::enable_shared_from_this<Session> {
     // Who it belongs to, and what it may hold.
     std::string client;
     std::shared_ptr<SessionQuota> quota;
-    // Who has chips for itself; nullptr when nobody can. Outlives the session's runs.
+    // The exclusive leases of chips; nullptr when there are none. Outlives the session's runs.
     ChipLeases* leases = nullptr;
     // Id of the session whose leased chips it may use; empty when there is none.
     std::string lease;

@@ -112,7 +112,7 @@ void Blockage::Merge(const Continuation& continuation) {
   }
 }
 
-// ---- who waits for whom
+// ---- dependencies between tasks
 
 void Blockage::SpreadBlockers(std::vector<TaskPlace> seeds) {
   std::vector<TaskPlace> queue;

@@ -62,7 +62,7 @@ void Diagnosis::AddReserved(Obstacle* obstacle) const {
   } else if (gang_kind == PTO_MIX) {
     reserved = chip.gang_have * (obstacle->core_kind == PTO_AIV ? 2 : 1);
   } else if (obstacle->core_kind == PTO_MIX) {
-    // In how many clusters these cores are is not known: at least in so many.
+    // How many clusters these cores belong to is not known; this is the least.
     reserved = (chip.gang_have + (gang_kind == PTO_AIV ? 1 : 0)) / (gang_kind == PTO_AIV ? 2 : 1);
   }
   // Both may be of two moments.

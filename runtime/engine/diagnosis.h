@@ -103,7 +103,7 @@ class Diagnosis {
   void AddWaits(size_t run, std::vector<Obstacle>* obstacles) const;
   // Tasks that have not started, and will never get cores or wait for ever when they do.
   void AddAhead(size_t run, std::vector<Obstacle>* obstacles) const;
-  // Says who has the cores that are waited for.
+  // Names the tasks that hold the cores that the obstacle needs.
   void AddHolders(Obstacle* obstacle) const;
   Obstacle OfWait(uint32_t wait) const;
   Obstacle OfBarrier(const Situation::Wait& wait, Obstacle obstacle) const;

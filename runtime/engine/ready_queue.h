@@ -159,7 +159,6 @@ class ReadyQueue {
                 std::vector<uint32_t>* more) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool TakeNext(Run* only, Priority lowest, uint32_t max, BlockTicket* ticket,
                 std::vector<uint32_t>* more) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void AddPlaced(const BlockTicket& ticket) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool TakeFrom(Flow& flow, Line line, uint32_t max, BlockTicket* ticket,
                 std::vector<uint32_t>* more) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PopFirst(Flow& flow, Line line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
