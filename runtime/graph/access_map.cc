@@ -90,6 +90,7 @@ uint32_t AccessMap::Meet(uint32_t owner, uint32_t id, bool writes, std::vector<u
   for (const uint32_t other_id : implied_) {
     Region& other = table_.regions[other_id];
     any_writer |= other.writer > since;
+    met_itself_ |= other.writer == owner + 1;
     if (writes && Covers(shape, own.begin, table_.footprint(other), other.begin, &steps)) {
       Retire(other_id);
     } else {
@@ -224,7 +225,7 @@ bool AccessMap::HasEnded(const Region& region) const {
 }
 
 bool AccessMap::NameReaders(const Region& region, uint32_t since, uint32_t owner,
-                            std::vector<uint32_t>& before) const {
+                            std::vector<uint32_t>& before) {
   if ((region.flags & Region::kOneReader) != 0) {
     if (region.readers <= since) return false;
     Name(region.readers, owner, before);

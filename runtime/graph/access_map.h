@@ -92,6 +92,10 @@ class AccessMap {
     own.writer = owner + 1;
   }
 
+  // Whether an owner came across an access of its own since the last call of this: it used the
+  // same bytes twice, and wrote them at least once.
+  bool TakeMetItself() { return met_itself_ && std::exchange(met_itself_, false); }
+
   // All owners below this one have ended: none is named any more, and what is kept for them
   // goes, though not at once.
   void ForgetBefore(uint32_t owner);
@@ -156,12 +160,17 @@ class AccessMap {
   bool HasEnded(const Region& region) const;
 
   // `who` is an owner + 1, or 0 for none.
-  void Name(uint32_t who, uint32_t owner, std::vector<uint32_t>& before) const {
-    if (who > ended_ && who != owner + 1) before.push_back(who - 1);
+  void Name(uint32_t who, uint32_t owner, std::vector<uint32_t>& before) {
+    if (who <= ended_) return;
+    if (who == owner + 1) {
+      met_itself_ = true;
+    } else {
+      before.push_back(who - 1);
+    }
   }
   // Names the readers after `since`; returns whether there is any.
   bool NameReaders(const Region& region, uint32_t since, uint32_t owner,
-                   std::vector<uint32_t>& before) const;
+                   std::vector<uint32_t>& before);
   void AddReader(Region& region, uint32_t owner) {
     if ((region.flags & kAnyReader) == 0) {
       region.flags |= Region::kOneReader;
@@ -182,6 +191,7 @@ class AccessMap {
   BigVector<ReaderNode> nodes_;
   uint32_t free_node_ = kNone;
   uint32_t ended_ = 0;  // owners below have ended
+  bool met_itself_ = false;
   uint32_t live_ = 0;
   size_t readers_ = 0;
   size_t readers_swept_ = 0;  // left by the last sweep

@@ -270,7 +270,10 @@ class Case {
             << Describe();
         reached[task] |= reached[other] | uint64_t{1} << other;
       }
-      const uint64_t wanted = conflicts_[task] >> ended << ended;
+      const uint64_t own = uint64_t{1} << task;
+      ASSERT_EQ(map.TakeMetItself(), (conflicts_[task] & own) != 0) << "task " << task << '\n'
+                                                                    << Describe();
+      const uint64_t wanted = (conflicts_[task] & ~own) >> ended << ended;
       ASSERT_EQ(wanted & ~reached[task], 0u) << "task " << task << " waits for too few\n"
                                              << Describe();
       edges_ += before.size();
@@ -281,7 +284,8 @@ class Case {
   uint64_t edges() const { return edges_; }
 
  private:
-  // For each task, the earlier ones that it must not overtake.
+  // For each task, the earlier ones that it must not overtake, and itself if two of its steps must
+  // not change places.
   void FindConflicts() {
     conflicts_.resize(tasks_.size());
     // For each byte of a space, the tasks that read and that wrote it. All 0 between cases.
@@ -291,13 +295,13 @@ class Case {
       for (const Step& step : tasks_[task]) {
         const View& view = views_[step.view];
         for (const uint32_t byte : view.bytes) {
-          uint64_t& wrote = writers[view.space][byte];
-          uint64_t& read = readers[view.space][byte];
-          conflicts_[task] |= wrote | (step.writes ? read : 0);
-          (step.writes ? wrote : read) |= own;
+          conflicts_[task] |=
+              writers[view.space][byte] | (step.writes ? readers[view.space][byte] : 0);
+        }
+        for (const uint32_t byte : view.bytes) {
+          (step.writes ? writers : readers)[view.space][byte] |= own;
         }
       }
-      conflicts_[task] &= ~own;
     }
     for (const View& view : views_) {
       for (const uint32_t byte : view.bytes) {

@@ -42,8 +42,7 @@ absl::StatusOr<uint32_t> GraphBuilder::AddTensor(uint32_t slot, uint32_t layout,
   return tensor;
 }
 
-inline bool GraphBuilder::AddUsual(const TaskInput& task, ImageTask& record,
-                                   uint64_t& share_slots) {
+inline bool GraphBuilder::AddUsual(const TaskInput& task, ImageTask& record) {
   if (task.kernel >= launches_.size() || task_count_ >= target_.max_tasks) return false;
   const Launch& launch = launches_[task.kernel];
   const bool same = launch.known && task.chip == launch.chip && task.core == launch.core &&
@@ -54,7 +53,7 @@ inline bool GraphBuilder::AddUsual(const TaskInput& task, ImageTask& record,
   record = launch.record;
   record.first_arg = tensors_.arg_count();
   record.first_scalar = scalars_.ref_count();
-  return tensors_.AddUsualArgs(task.kernel, task.chip, task.args, share_slots);
+  return tensors_.AddUsualArgs(task.kernel, task.chip, task.args);
 }
 
 absl::Status GraphBuilder::AddUnusual(const TaskInput& task, ImageTask& record) {
@@ -108,6 +107,13 @@ absl::Status GraphBuilder::AddArgs(const TaskInput& task) {
     if (!added.ok()) return PrefixField(added, absl::StrCat("members[", i, "]."));
   }
   return absl::OkStatus();
+}
+
+inline absl::Status GraphBuilder::CheckOverlaps(const TaskInput& task) {
+  if (DetailTable::IsWithout(task) && overlaps_.IsApart(task.kernel, task.args, tensors_)) {
+    return absl::OkStatus();
+  }
+  return overlaps_.CheckTask(task, tensors_);
 }
 
 absl::Status GraphBuilder::LaterTaskError(absl::Span<const uint32_t> dependencies) const {
@@ -178,19 +184,24 @@ inline absl::Status GraphBuilder::AddDependencies(const TaskInput& task, ImageTa
   for (const uint32_t before : task.dependencies) all_earlier &= before < task_count_;
   if (!all_earlier) return LaterTaskError(task.dependencies);
   const uint64_t before = dependencies_.size();
+  bool may_go_on = true;
   if (options_.find_dependencies) {
     found_.clear();
     if (!task.dependencies.empty()) {
       found_.assign(task.dependencies.begin(), task.dependencies.end());
     }
     FindDependencies(task);
+    if (accesses_.TakeMetItself()) PTO_RETURN_IF_ERROR(CheckOverlaps(task));
+    record.dependencies = dependencies_.AddTask(found_);
+    // Tensors that overlap in many ways can take long to compare, even without dependencies.
+    WorkBudget& budget = accesses_.budget();
+    budget.EarnTask(tensors_.arg_count() - record.first_arg, record.dependencies);
+    may_go_on = budget.Spend(1);
+  } else {
+    record.dependencies = dependencies_.AddTask(task.dependencies);
+    if (task_count_ % kTasksPerLook == 0) may_go_on = accesses_.budget().Look();
   }
-  record.dependencies = dependencies_.AddTask(
-      options_.find_dependencies ? absl::MakeConstSpan(found_) : task.dependencies);
-  // Tensors that overlap in many ways can take long to compare, even without dependencies.
-  WorkBudget& budget = accesses_.budget();
-  budget.EarnTask(tensors_.arg_count() - record.first_arg, record.dependencies);
-  if (!budget.Spend(1) || dependencies_.size() > max_dependencies_) {
+  if (!may_go_on || dependencies_.size() > max_dependencies_) {
     return DependencyCountError(task, before);
   }
   return absl::OkStatus();
@@ -198,12 +209,12 @@ inline absl::Status GraphBuilder::AddDependencies(const TaskInput& task, ImageTa
 
 absl::StatusOr<uint32_t> GraphBuilder::AddTask(const TaskInput& task) {
   ImageTask& record = image_.NextTask();
-  uint64_t share_slots = 0;
-  if (!AddUsual(task, record, share_slots)) {
+  if (!AddUsual(task, record)) {
     PTO_RETURN_IF_ERROR(AddUnusual(task, record));
   } else {
-    if (share_slots != 0 && !overlaps_.IsApart(task.kernel, task.args, tensors_)) {
-      PTO_RETURN_IF_ERROR(overlaps_.CheckTask(task, tensors_));
+    // What finds the dependencies also finds arguments that overlap.
+    if (!options_.find_dependencies && task.args.size() > 1) {
+      PTO_RETURN_IF_ERROR(CheckOverlaps(task));
     }
     if (!task.scalars.empty() || kernels_[task.kernel].scalar_count > 0) {
       PTO_RETURN_IF_ERROR(scalars_.AddTask(*kernel_infos_[task.kernel], task.scalars, text_));

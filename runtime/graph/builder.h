@@ -91,9 +91,11 @@ class GraphBuilder {
 
   // Adds what is in a task beside its scalars and dependencies, if it is like one before. Returns
   // false if it is not: then the other function has to look at all but the dependencies.
-  bool AddUsual(const TaskInput& task, ImageTask& record, uint64_t& share_slots);
+  bool AddUsual(const TaskInput& task, ImageTask& record);
   absl::Status AddUnusual(const TaskInput& task, ImageTask& record);
   absl::Status AddArgs(const TaskInput& task);
+  // Looks at whether arguments overlap, for a task with tensors of the usual layouts.
+  absl::Status CheckOverlaps(const TaskInput& task);
   // Asks a kernel that works in phases whether all members fit together.
   absl::Status CheckPlan(const TaskInput& task, const ImageTask& record) const;
   absl::Status AddDependencies(const TaskInput& task, ImageTask& record);
@@ -105,6 +107,9 @@ class GraphBuilder {
   void FindWithDetail(const TaskInput& task);
   void FindInArgs(uint32_t kernel, absl::Span<const uint32_t> args, uint32_t no_dependency_args);
 
+  // Without dependencies to be found, a task takes too little to be counted. So many are added
+  // between two looks at whether the work is cancelled.
+  static constexpr uint32_t kTasksPerLook = 8192;
   // Records refer to each other in 32 bits.
   static constexpr uint64_t kMaxRecords = std::numeric_limits<uint32_t>::max();
 
@@ -118,7 +123,6 @@ class GraphBuilder {
   TensorTable tensors_;
   ScalarTable scalars_;
   DetailTable details_;
-  OverlapCheck overlaps_;
   DependencyTable dependencies_;
   AccessMap accesses_;                // its regions are the tensors
   std::vector<uint32_t> footprints_;  // of the layouts
@@ -128,6 +132,7 @@ class GraphBuilder {
   ImageWriter image_;  // has the tasks
   uint32_t task_count_ = 0;
   uint64_t flags_ = 0;  // of the image's header
+  OverlapCheck overlaps_;
 };
 
 }  // namespace pto

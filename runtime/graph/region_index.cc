@@ -214,6 +214,14 @@ void RegionIndex::Wake(RegionTable& table, uint32_t id) {
   Insert(table, id);
 }
 
+bool RegionIndex::DropStale(RegionTable& table, uint32_t& head) {
+  Region& first = table.regions[head - 1];
+  if ((first.flags & Region::kLive) != 0 || first.next != 0) return false;
+  first.flags &= static_cast<uint8_t>(~Region::kLinked);
+  head = 0;
+  return true;
+}
+
 void RegionIndex::Unlink(RegionTable& table, uint32_t id) {
   Region& region = table.regions[id];
   Group& group = groups_[region.group];

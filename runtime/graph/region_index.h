@@ -75,13 +75,7 @@ class RegionIndex {
     const uint64_t cell = group.dividers[0].Quotient(begin);
     if (cell * group.dividers[0].divisor() != begin) return false;
     uint32_t& head = group.heads.At(cell);
-    if (head != 0) {
-      // A region that has left the index does not count.
-      Region& first = table.regions[head - 1];
-      if ((first.flags & Region::kLive) != 0 || first.next != 0) return false;
-      first.flags &= static_cast<uint8_t>(~Region::kLinked);
-      head = 0;
-    }
+    if (head != 0 && !DropStale(table, head)) return false;
     if (group.tree != nullptr) group.tree->Add({cell});
     Link(group, head, region, id);
     return true;
@@ -169,6 +163,9 @@ class RegionIndex {
     ++group.inserted;
     ++size_;
   }
+  // Empties the list of a cell if it has one region only, which has left the index. Returns whether
+  // it did.
+  static bool DropStale(RegionTable& table, uint32_t& head);
   // Takes a region out of the list that it is in.
   void Unlink(RegionTable& table, uint32_t id);
   void FindInGroup(RegionTable& table, Group& group, const Box& box, uint32_t id, bool all,

@@ -48,28 +48,21 @@ class TensorTable {
   }
 
   // Adds the arguments of a task if they are like those that its kernel took last: of the same
-  // layouts, on the same chip. All that can be wrong is right then, but that they may overlap: if
-  // all are in different slots, `share_slots` becomes 0. Otherwise returns false, and they are to
-  // be added by the other functions.
-  bool AddUsualArgs(uint32_t kernel, uint32_t chip, absl::Span<const uint32_t> args,
-                    uint64_t& share_slots) {
+  // layouts, on the same chip. Everything about them is right then, except that they may overlap.
+  // Otherwise returns false, and they are to be added by the other functions.
+  bool AddUsualArgs(uint32_t kernel, uint32_t chip, absl::Span<const uint32_t> args) {
     const Kernel& taken = kernels_[kernel];
     if (args.size() != taken.arg_count) return false;
     const Arg* expected = args_of_kernels_.data() + taken.first_arg;
-    // Slots by the lower bits of their numbers, which is enough for most graphs.
-    uint64_t seen = 0;
-    uint64_t again = 0;
+    uint32_t* added = args_.next(args.size());
     for (const uint32_t arg : args) {
       if (arg >= tensors_.size()) return false;
       const ImageTensor& tensor = tensors_[arg];
       if (tensor.layout != expected->layout || slots_[tensor.slot].chip != chip) return false;
       Use(tensor, *expected++);
-      const uint64_t bit = uint64_t{1} << (tensor.slot % 64);
-      again |= seen & bit;
-      seen |= bit;
+      *added++ = arg;
     }
-    share_slots = again;
-    args_.append(args);
+    args_.keep(args.size());
     return true;
   }
 

@@ -36,52 +36,62 @@ class WorkBudget {
       : cancelled_(std::move(cancelled)),
         base_(base),
         allowed_(base),
-        pause_(std::min(base, kCheckInterval)) {}
+        pause_(std::min(base, kCheckInterval)),
+        left_(static_cast<int64_t>(pause_)) {}
 
   // Counts the units. Returns false when the work has to end; it does so from then on.
   bool Spend(uint64_t units) {
-    spent_ += units;
-    return spent_ <= pause_ || Check();
+    left_ -= static_cast<int64_t>(units);
+    return left_ >= 0 || Check();
   }
+
+  // Looks at once at whether the work has to end. Returns false if so.
+  bool Look() { return Check(); }
 
   // The graph has another task, with so many arguments and dependencies.
   void EarnTask(uint64_t arguments, uint64_t dependencies) {
-    arguments_ += arguments + 1;
     allowed_ += (arguments + 1) * kPerArgument + dependencies * kPerDependency;
   }
   // What was saved so far is lost but for kBase: many small parts must not pay for a long wait
   // at a later one.
   void BeginPart() {
-    allowed_ = std::min(allowed_, spent_ + base_);
-    pause_ = std::min(pause_, allowed_);
+    allowed_ = std::min(allowed_, spent() + base_);
+    if (state_ == State::kOk && pause_ > allowed_) PauseAt(allowed_);
   }
 
   State state() const { return state_; }
   bool ok() const { return state_ == State::kOk; }
-  uint64_t spent() const { return spent_; }
+  uint64_t spent() const { return pause_ - static_cast<uint64_t>(left_); }
   uint64_t allowed() const { return allowed_; }
-  // How much was spent for each task and argument, on average.
-  uint64_t per_argument() const { return spent_ / std::max<uint64_t>(1, arguments_); }
+  // How much was spent for each task and argument, on average. A dependency counts as a small part
+  // of an argument.
+  uint64_t per_argument() const {
+    return spent() / std::max<uint64_t>(1, (allowed_ - base_) / kPerArgument);
+  }
 
  private:
   bool Check() {
-    if (state_ == State::kOk) {
-      if (spent_ > allowed_) {
-        state_ = State::kSpent;
-      } else if (cancelled_ != nullptr && cancelled_()) {
-        state_ = State::kCancelled;
-      }
-      pause_ = state_ == State::kOk ? std::min(allowed_, spent_ + kCheckInterval) : 0;
+    if (state_ != State::kOk) return false;
+    if (spent() > allowed_) {
+      state_ = State::kSpent;
+    } else if (cancelled_ != nullptr && cancelled_()) {
+      state_ = State::kCancelled;
     }
+    // Every call from now on ends here if the work has to end.
+    PauseAt(state_ == State::kOk ? std::min(allowed_, spent() + kCheckInterval) : spent() - 1);
     return state_ == State::kOk;
+  }
+  // The next look comes when more than this is spent.
+  void PauseAt(uint64_t units) {
+    left_ = static_cast<int64_t>(units - spent());
+    pause_ = units;
   }
 
   Cancelled cancelled_;
   uint64_t base_;
   uint64_t allowed_;
-  uint64_t spent_ = 0;
-  uint64_t arguments_ = 0;  // and tasks
-  uint64_t pause_;          // how much may be spent before the next look
+  uint64_t pause_;  // how much may be spent before the next look
+  int64_t left_;    // of that
   State state_ = State::kOk;
 };
 
