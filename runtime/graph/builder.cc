@@ -43,7 +43,7 @@ absl::StatusOr<uint32_t> GraphBuilder::AddTensor(uint32_t slot, uint32_t layout,
 }
 
 inline bool GraphBuilder::AddUsual(const TaskInput& task, ImageTask& record) {
-  if (task.kernel >= launches_.size() || task_count_ >= target_.max_tasks) return false;
+  if (task.kernel >= launches_.size() || task_count_ >= next_look_) return false;
   const Launch& launch = launches_[task.kernel];
   const bool same = launch.known && task.chip == launch.chip && task.core == launch.core &&
                     task.block_num == launch.block_num &&
@@ -61,6 +61,10 @@ absl::Status GraphBuilder::AddUnusual(const TaskInput& task, ImageTask& record) 
     return Error(reason::kGraphTooLarge,
                  absl::StrCat("a graph has at most ", target_.max_tasks, " tasks"))
         .Limit("max_graph_tasks", target_.max_tasks, task_count_, 1);
+  }
+  if (task_count_ >= next_look_) {
+    if (!accesses_.budget().Look()) return WorkError(accesses_.budget(), task_count_, "args");
+    next_look_ = std::min(target_.max_tasks, task_count_ + kTasksPerLook);
   }
   if (task.kernel >= kernel_infos_.size()) {
     return Error(reason::kKernelUnknown,
@@ -85,8 +89,11 @@ absl::Status GraphBuilder::AddUnusual(const TaskInput& task, ImageTask& record) 
   flags_ |= uint64_t{1} << (ImageHeader::kCoresShift + record.core);
   if (!record.one_call()) flags_ |= ImageHeader::kHasMultiBlockTasks;
   if (DetailTable::IsWithout(task) && !phased) {
+    // What finds the dependencies also finds arguments that overlap.
+    const bool has_more = kernels_[task.kernel].scalar_count > 0 ||
+                          (!options_.find_dependencies && overlaps_.HasPairs(task.kernel));
     launches_[task.kernel] = {task.chip, task.core, task.block_num, task.require_sync_start,
-                              true,      record};
+                              true,      has_more,  record};
   }
   return absl::OkStatus();
 }
@@ -199,7 +206,6 @@ inline absl::Status GraphBuilder::AddDependencies(const TaskInput& task, ImageTa
     may_go_on = budget.Spend(1);
   } else {
     record.dependencies = dependencies_.AddTask(task.dependencies);
-    if (task_count_ % kTasksPerLook == 0) may_go_on = accesses_.budget().Look();
   }
   if (!may_go_on || dependencies_.size() > max_dependencies_) {
     return DependencyCountError(task, before);
@@ -211,14 +217,9 @@ absl::StatusOr<uint32_t> GraphBuilder::AddTask(const TaskInput& task) {
   ImageTask& record = image_.NextTask();
   if (!AddUsual(task, record)) {
     PTO_RETURN_IF_ERROR(AddUnusual(task, record));
-  } else {
-    // What finds the dependencies also finds arguments that overlap.
-    if (!options_.find_dependencies && task.args.size() > 1) {
-      PTO_RETURN_IF_ERROR(CheckOverlaps(task));
-    }
-    if (!task.scalars.empty() || kernels_[task.kernel].scalar_count > 0) {
-      PTO_RETURN_IF_ERROR(scalars_.AddTask(*kernel_infos_[task.kernel], task.scalars, text_));
-    }
+  } else if (!task.scalars.empty() || launches_[task.kernel].has_more) {
+    if (!options_.find_dependencies) PTO_RETURN_IF_ERROR(CheckOverlaps(task));
+    PTO_RETURN_IF_ERROR(scalars_.AddTask(*kernel_infos_[task.kernel], task.scalars, text_));
   }
   PTO_RETURN_IF_ERROR(AddDependencies(task, record));
   if (!task.name.empty()) {

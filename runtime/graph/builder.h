@@ -50,6 +50,7 @@ class GraphBuilder {
         options_(options),
         max_dependencies_(std::min(target.max_dependencies, kMaxRecords)),
         accesses_(WorkBudget(options.cancelled, target.base_work)),
+        next_look_(std::min(target.max_tasks, kTasksPerLook)),
         chip_used_(target.chip_clusters.size()) {}
 
   // Each returns the new thing's index, which counts from 0.
@@ -86,6 +87,7 @@ class GraphBuilder {
     uint32_t block_num = 0;
     bool require_sync_start = false;
     bool known = false;
+    bool has_more = false;  // to look at than its arguments alone
     ImageTask record;
   };
 
@@ -107,9 +109,9 @@ class GraphBuilder {
   void FindWithDetail(const TaskInput& task);
   void FindInArgs(uint32_t kernel, absl::Span<const uint32_t> args, uint32_t no_dependency_args);
 
-  // Without dependencies to be found, a task takes too little to be counted. So many are added
-  // between two looks at whether the work is cancelled.
-  static constexpr uint32_t kTasksPerLook = 8192;
+  // So many tasks are added between two looks at whether the work is cancelled, where it is not
+  // counted.
+  static constexpr uint64_t kTasksPerLook = 8192;
   // Records refer to each other in 32 bits.
   static constexpr uint64_t kMaxRecords = std::numeric_limits<uint32_t>::max();
 
@@ -128,6 +130,7 @@ class GraphBuilder {
   std::vector<uint32_t> footprints_;  // of the layouts
   std::vector<uint32_t> found_;       // by the task at hand
   BigVector<ImageText> task_names_;   // up to the last task that has one
+  uint64_t next_look_;                // at this task, which is an unusual one
   std::vector<bool> chip_used_;
   ImageWriter image_;  // has the tasks
   uint32_t task_count_ = 0;

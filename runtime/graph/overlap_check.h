@@ -48,6 +48,9 @@ class OverlapCheck {
   // To be called for all kernels, in order.
   void AddKernel(const pto_kernel_info& info);
 
+  // Whether there is anything to check in tasks of this kernel.
+  bool HasPairs(uint32_t kernel) const { return kernels_[kernel].pair_count > 0; }
+
   // Whether it is certain that a task of this kernel alone, with tensors of layouts that CheckTask
   // has seen in their places, is right.
   bool IsApart(uint32_t kernel, absl::Span<const uint32_t> args, const TensorTable& tensors) const {
