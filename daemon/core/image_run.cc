@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/core/session.h"
+#include "daemon/core/run_table.h"
 #include "daemon/metrics/run_stats.h"
 
 namespace pto {
@@ -55,8 +55,8 @@ void ImageRun::ReleaseNews() {
 RunStatus ImageRun::Status() const {
   // The number first: what the counts hold is at least what the events up to it tell.
   uint64_t sequence = 0;
-  if (const std::shared_ptr<Session> session = this->session()) {
-    sequence = session->log().last_sequence();
+  if (const std::shared_ptr<RunOwner> owner = this->owner()) {
+    sequence = owner->log().last_sequence();
   }
   if (ended()) return EndStatus();
   const std::shared_ptr<Run> run = this->run();
@@ -128,8 +128,8 @@ void ImageRun::TellNews(Run& run, absl::optional<LogEntry> last) {
   CollectNews(run, &news);
   if (last.has_value()) news.push_back(*std::move(last));
   if (news.empty()) return;
-  if (const std::shared_ptr<Session> session = this->session()) {
-    session->log().Append(absl::MakeSpan(news));
+  if (const std::shared_ptr<RunOwner> owner = this->owner()) {
+    owner->log().Append(absl::MakeSpan(news));
   }
 }
 
@@ -141,9 +141,9 @@ void ImageRun::OnRecords(Run& run, size_t waiting) {
   if (holding_.load(std::memory_order_seq_cst)) return;
   if (waiting >= Run::kRecordBatch) {
     TellNews(run);
-  } else if (const std::shared_ptr<Session> session = this->session()) {
+  } else if (const std::shared_ptr<RunOwner> owner = this->owner()) {
     // A watcher comes for them when it likes.
-    session->log().Nudge();
+    owner->log().Nudge();
   }
 }
 
@@ -205,7 +205,7 @@ void ImageRun::OnTurn() {
 
 void ImageRun::OnPassedLate() {
   // Without its session nobody looks at the buffers' queues any more.
-  if (const std::shared_ptr<Session> session = this->session()) session->OnPassedLate(*this);
+  if (const std::shared_ptr<RunOwner> owner = this->owner()) owner->OnPassedLate(*this);
 }
 
 void ImageRun::Settle() {
@@ -227,7 +227,7 @@ void ImageRun::Settle() {
     news.push_back(StateEvent(end_state(), TimeOf(*last, last->ended_ns())));
     AppendLast(std::move(news));
   }
-  if (const std::shared_ptr<Session> session = this->session()) session->OnRunEnded(*this);
+  if (const std::shared_ptr<RunOwner> owner = this->owner()) owner->OnRunEnded(*this);
 }
 
 }  // namespace pto

@@ -5,7 +5,6 @@
 #include <iterator>
 #include <utility>
 
-#include "daemon/core/session.h"
 #include "daemon/journal/journal.h"
 #include "daemon/journal/run_codec.h"
 #include "daemon/metrics/run_stats.h"
@@ -29,14 +28,14 @@ LogEntry RunEntry::StallEvent(RunStall stall, absl::Time time) const {
 
 void RunEntry::AddErrors(std::vector<absl::Status> errors, std::vector<LogEntry>* news) const {
   if (errors.empty()) return;
-  const std::shared_ptr<Session> session = this->session();
+  const std::shared_ptr<RunOwner> owner = this->owner();
   // Nobody is left to tell.
-  if (session == nullptr) return;
+  if (owner == nullptr) return;
   for (size_t begin = 0; begin < errors.size(); begin += RunErrors::kMost) {
     const auto first = errors.begin() + static_cast<ptrdiff_t>(begin);
     const size_t count = std::min(RunErrors::kMost, errors.size() - begin);
     LogEntry& entry = news->emplace_back();
-    entry.time = session->options().clock->WallTime();
+    entry.time = owner->WallTime();
     entry.event = RunErrors{shared_record(), std::make_shared<const std::vector<absl::Status>>(
                                                  std::make_move_iterator(first),
                                                  std::make_move_iterator(first + count))};
@@ -49,8 +48,8 @@ RunStatus RunEntry::FinalStatus() const {
 
 RunStatus RunEntry::EndStatus() const {
   RunStatus status = FinalStatus();
-  if (const std::shared_ptr<Session> session = this->session()) {
-    status.as_of_sequence = std::max(status.as_of_sequence, session->log().last_sequence());
+  if (const std::shared_ptr<RunOwner> owner = this->owner()) {
+    status.as_of_sequence = std::max(status.as_of_sequence, owner->log().last_sequence());
   }
   return status;
 }
@@ -58,7 +57,7 @@ RunStatus RunEntry::EndStatus() const {
 void RunEntry::ReleaseRun() {
   options_.run_charge = QuotaCharge();
   options_.task_charge = QuotaCharge();
-  if (const std::shared_ptr<Session> session = this->session()) session->ReleaseRun();
+  if (const std::shared_ptr<RunOwner> owner = this->owner()) owner->ReleaseRun();
 }
 
 uint64_t RunEntry::AddWaiter(Waiter waiter) {
@@ -102,9 +101,8 @@ void RunEntry::JournalEnd(RunState state) {
 RunEntry::Waiters RunEntry::MarkEnded(RunState state) {
   Waiters waiters;
   // A run of a former boot, which never had a session here, was counted there.
-  const std::weak_ptr<Session> none;
-  const bool is_former =
-      !options_.session.owner_before(none) && !none.owner_before(options_.session);
+  const std::weak_ptr<RunOwner> none;
+  const bool is_former = !options_.owner.owner_before(none) && !none.owner_before(options_.owner);
   if (!is_former) {
     const RunRecord& record = options_.record;
     metrics::RunStats::Process().OnEnded(static_cast<size_t>(state), record.queue_ns, record.run_ns,
@@ -140,8 +138,8 @@ std::unique_ptr<KeptGraph> RunEntry::TakeKeptGraph() {
 }
 
 void RunEntry::AppendLast(std::vector<LogEntry> news) {
-  if (const std::shared_ptr<Session> session = this->session()) {
-    end_sequence_.store(session->log().Append(absl::MakeSpan(news)), std::memory_order_release);
+  if (const std::shared_ptr<RunOwner> owner = this->owner()) {
+    end_sequence_.store(owner->log().Append(absl::MakeSpan(news)), std::memory_order_release);
   }
 }
 

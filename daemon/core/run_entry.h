@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "daemon/core/kept_graph.h"
 #include "daemon/core/quota.h"
+#include "daemon/core/run_owner.h"
 #include "daemon/core/run_record.h"
 #include "daemon/core/run_turn.h"
 #include "daemon/core/stoppable.h"
@@ -22,7 +23,6 @@
 namespace pto {
 
 class Journal;
-class Session;
 
 // A run as its session knows it: from its acceptance until it is forgotten. Tells the session's
 // event log of it, and those who wait for its end. What is executed is the derived class's
@@ -33,7 +33,7 @@ class RunEntry : public RunTurn, public Stoppable, public std::enable_shared_fro
   using Waiter = std::function<void(const RunStatus&)>;
 
   struct Options {
-    std::weak_ptr<Session> session;
+    std::weak_ptr<RunOwner> owner;
     RunRecord record;             // as far as it is known at the start
     uint64_t number = 0;          // rises within the session
     uint64_t own_number = 0;      // 0 when the client chose the id
@@ -68,7 +68,7 @@ class RunEntry : public RunTurn, public Stoppable, public std::enable_shared_fro
   std::unique_ptr<KeptGraph> TakeKeptGraph();
 
   // The session that it is a run of; nullptr when that is gone, or was one of a former boot.
-  std::shared_ptr<Session> session() const { return options_.session.lock(); }
+  std::shared_ptr<RunOwner> owner() const { return options_.owner.lock(); }
 
   // Tells the session's event log what is new.
   virtual void Tell() = 0;

@@ -21,6 +21,7 @@
 #include "daemon/core/quota.h"
 #include "daemon/core/registered_graph.h"
 #include "daemon/core/run_entry.h"
+#include "daemon/core/run_owner.h"
 #include "daemon/core/run_table.h"
 #include "daemon/core/session_buffer.h"
 #include "daemon/core/slot_binder.h"
@@ -72,7 +73,7 @@ struct RunRequest : RunTerms {
 };
 
 // One client's lease, and owner of all that it makes. Thread-safe.
-class Session : public std::enable_shared_from_this<Session> {
+class Session final : public RunOwner, public std::enable_shared_from_this<Session> {
  public:
   struct Options {
     std::string id;
@@ -121,7 +122,8 @@ class Session : public std::enable_shared_from_this<Session> {
   const std::string& name() const { return *name_; }
   const Options& options() const { return options_; }
   absl::Time create_time() const { return create_time_; }
-  EventLog& log() { return log_; }
+  EventLog& log() override { return log_; }
+  absl::Time WallTime() const override { return options_.clock->WallTime(); }
   Usage usage() const;
 
   // ---- the lease
@@ -131,8 +133,8 @@ class Session : public std::enable_shared_from_this<Session> {
   int64_t expire_ns() const;
   // While a call that names the session is open the session is held: it does not expire. The end of
   // a hold extends the lease. See SessionHold.
-  void AddHold() { holds_.fetch_add(1, std::memory_order_acq_rel); }
-  void DropHold();
+  void AddHold() override { holds_.fetch_add(1, std::memory_order_acq_rel); }
+  void DropHold() override;
   bool held() const { return holds_.load(std::memory_order_acquire) > 0; }
   bool ended() const { return ended_.load(std::memory_order_acquire); }
   // Stops its runs and gives up all that it owns. Only the first call does anything. The log's
@@ -195,36 +197,25 @@ class Session : public std::enable_shared_from_this<Session> {
   // Has all active runs tell the log what is new.
   void DrainRuns();
   bool has_active_runs() const { return active_runs_.load(std::memory_order_acquire) > 0; }
-  // Called by an entry of this session, once each: its run has ended and nobody knows it yet, so
-  // that whoever does finds room for the next one; and the end has been told.
-  void ReleaseRun();
-  void OnRunEnded(RunEntry& entry);
-  // Called by a turn of this session that came after the end of what has it.
-  void OnPassedLate(RunTurn& turn);
+  void ReleaseRun() override;
+  void OnRunEnded(RunEntry& entry) override;
+  void OnPassedLate(RunTurn& turn) override;
 
   // ---- open runs
   // Begins a run that has no tasks yet, under an id that was never used: RUN_ID_USED.
   absl::StatusOr<std::shared_ptr<StreamedRun>> StartOpenRun(RunTerms terms);
-  // Finds the buffers of a block of an open run, and gives the block its place among the runs. From
-  // then on, also while the block waits, a domain that is revoked stops `run`.
   absl::StatusOr<std::shared_ptr<const BoundSlots>> EnterBlock(
       const GraphImage& image, const std::shared_ptr<BlockTurn>& turn,
-      const std::shared_ptr<Stoppable>& run);
-  // The block has ended.
-  void LeaveBlock(BlockTurn& turn);
-  // For a block that has to wait for its turn: leases of others wait for it from now on. Errors: as
-  // CheckChips.
-  absl::StatusOr<ChipLeases::Claim> ClaimChips(const GraphImage& image) const;
+      const std::shared_ptr<Stoppable>& run) override;
+  void LeaveBlock(BlockTurn& turn) override;
 
-  // CHIP_LEASED when the graph needs a chip that is another session's, CHIP_UNAVAILABLE when it is
-  // faulty. The last look is after the engine has accepted the run and before it begins: leases and
-  // faults that come later see the run.
-  absl::Status CheckChips(const GraphImage& image) const {
+  // ---- chips
+  absl::StatusOr<ChipLeases::Claim> ClaimChips(const GraphImage& image) const override;
+  absl::Status CheckChips(const GraphImage& image) const override {
     if (options_.leases == nullptr) return absl::OkStatus();
     return options_.leases->Check(image.chips(), options_.id, options_.lease);
   }
-  // The same for work that leases of others wait for.
-  absl::Status CheckHealth(const GraphImage& image) const {
+  absl::Status CheckHealth(const GraphImage& image) const override {
     if (options_.leases == nullptr) return absl::OkStatus();
     return options_.leases->CheckHealth(image.chips());
   }

@@ -180,7 +180,7 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::StartRun(RunRequest request) 
 
 RunEntry::Options Session::DescribeRun(RunTerms& terms) {
   RunEntry::Options options;
-  options.session = weak_from_this();
+  options.owner = weak_from_this();
   options.number = runs_.NextNumber();
   options.record.session = name_;
   if (terms.id.empty()) {

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/core/session.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
@@ -67,9 +66,9 @@ void StreamedRun::SetDeadlines() {
 // ---- blocks
 
 absl::Status StreamedRun::Append(GraphSegment segment) {
-  const std::shared_ptr<Session> session = this->session();
+  const std::shared_ptr<RunOwner> owner = this->owner();
   // Then the run is being stopped.
-  if (session == nullptr) return absl::OkStatus();
+  if (owner == nullptr) return absl::OkStatus();
   const uint32_t first_task = segment.first_task;
   Block block;
   block.tasks = segment.image->task_count();
@@ -80,17 +79,17 @@ absl::Status StreamedRun::Append(GraphSegment segment) {
           self->OnBlockTurn();
         }
       },
-      [weak = std::weak_ptr<Session>(session)](RunTurn& turn) {
-        if (const std::shared_ptr<Session> owner = weak.lock()) owner->OnPassedLate(turn);
+      [weak = std::weak_ptr<RunOwner>(owner)](RunTurn& turn) {
+        if (const std::shared_ptr<RunOwner> alive = weak.lock()) alive->OnPassedLate(turn);
       });
   const std::shared_ptr<BlockTurn> turn = block.turn;
   PTO_ASSIGN_OR_RETURN(const std::shared_ptr<const BoundSlots> bound,
-                       session->EnterBlock(*segment.image, turn, shared_from_this()));
+                       owner->EnterBlock(*segment.image, turn, shared_from_this()));
   // A block that has its turn is accepted by the engine at once, and checked then.
   absl::Status refused;
   ChipLeases::Claim claim;
   if (turn->has_to_wait()) {
-    absl::StatusOr<ChipLeases::Claim> made = session->ClaimChips(*segment.image);
+    absl::StatusOr<ChipLeases::Claim> made = owner->ClaimChips(*segment.image);
     refused = made.status();
     if (made.ok()) claim = *std::move(made);
     block.claimed = made.ok();
@@ -196,7 +195,7 @@ void StreamedRun::EndBlock(uint32_t first_task, const Run* run) {
       DomainUses::Stop(block.domains->Leave(block.turn.get(), *run, name()));
     }
   }
-  if (const std::shared_ptr<Session> session = this->session()) session->LeaveBlock(*block.turn);
+  if (const std::shared_ptr<RunOwner> owner = this->owner()) owner->LeaveBlock(*block.turn);
   block.turn->End();
   parts_.budget->GiveBack(block.tasks);
 }
@@ -264,9 +263,9 @@ void StreamedRun::OnStarted() {
 void StreamedRun::OnRecords(size_t waiting) {
   if (waiting >= Run::kRecordBatch) {
     TellNews();
-  } else if (const std::shared_ptr<Session> session = this->session()) {
+  } else if (const std::shared_ptr<RunOwner> owner = this->owner()) {
     // A watcher comes for them when it likes.
-    session->log().Nudge();
+    owner->log().Nudge();
   }
 }
 
@@ -281,10 +280,10 @@ absl::Status StreamedRun::CheckSegment(uint32_t first_task) {
     image = it->second.image;
     claimed = it->second.claimed;
   }
-  const std::shared_ptr<Session> session = this->session();
+  const std::shared_ptr<RunOwner> owner = this->owner();
   // Then the run is being stopped.
-  if (session == nullptr) return absl::OkStatus();
-  return claimed ? session->CheckHealth(*image) : session->CheckChips(*image);
+  if (owner == nullptr) return absl::OkStatus();
+  return claimed ? owner->CheckHealth(*image) : owner->CheckChips(*image);
 }
 
 void StreamedRun::OnSegmentBegins(uint32_t first_task) {
@@ -339,7 +338,7 @@ void StreamedRun::OnFinished() {
     news.push_back(StateEvent(end_state(), TimeOf(run_->ended_ns())));
     AppendLast(std::move(news));
   }
-  if (const std::shared_ptr<Session> session = this->session()) session->OnRunEnded(*this);
+  if (const std::shared_ptr<RunOwner> owner = this->owner()) owner->OnRunEnded(*this);
   if (!waiters.empty()) {
     const RunStatus status = FinalStatus();
     for (const auto& [id, waiter] : waiters) waiter(status);
@@ -350,8 +349,8 @@ void StreamedRun::OnFinished() {
 
 RunStatus StreamedRun::Status() const {
   uint64_t sequence = 0;
-  if (const std::shared_ptr<Session> session = this->session()) {
-    sequence = session->log().last_sequence();
+  if (const std::shared_ptr<RunOwner> owner = this->owner()) {
+    sequence = owner->log().last_sequence();
   }
   if (ended()) return EndStatus();
   RunStatus status;
@@ -401,8 +400,8 @@ void StreamedRun::TellNews(absl::optional<LogEntry> last) {
   CollectNews(&news);
   if (last.has_value()) news.push_back(*std::move(last));
   if (news.empty()) return;
-  if (const std::shared_ptr<Session> session = this->session()) {
-    session->log().Append(absl::MakeSpan(news));
+  if (const std::shared_ptr<RunOwner> owner = this->owner()) {
+    owner->log().Append(absl::MakeSpan(news));
   }
 }
 

@@ -26,10 +26,7 @@ class RunWait final : public std::enable_shared_from_this<RunWait<Request>> {
   using Call = rpc::UnaryCallPtr<Request, v1::Run>;
 
   RunWait(TimerQueue& timers, Call call, std::shared_ptr<RunEntry> entry)
-      : timers_(timers),
-        call_(std::move(call)),
-        entry_(std::move(entry)),
-        hold_(entry_->session()) {}
+      : timers_(timers), call_(std::move(call)), entry_(std::move(entry)), hold_(entry_->owner()) {}
 
   // Starts the wait.
   void Begin(int64_t until_ns) {
@@ -40,7 +37,7 @@ class RunWait final : public std::enable_shared_from_this<RunWait<Request>> {
     });
     // However many calls of one session wait, those of others are answered in time.
     timer_.store(timers_.Schedule(
-                     until_ns, [self] { self->GiveUp(); }, entry_->session().get()),
+                     until_ns, [self] { self->GiveUp(); }, entry_->owner().get()),
                  std::memory_order_release);
     const uint64_t waiter = entry_->AddWaiter([self](const RunStatus& status) {
       self->timers_.Cancel(self->timer_.load(std::memory_order_acquire));
@@ -78,7 +75,7 @@ class RunWait final : public std::enable_shared_from_this<RunWait<Request>> {
   TimerQueue& timers_;
   Call call_;
   const std::shared_ptr<RunEntry> entry_;
-  SessionHold hold_;  // until the answer
+  Hold<RunOwner> hold_;  // until the answer
   std::atomic<TimerQueue::Id> timer_{0};
   std::atomic<uint64_t> waiter_{0};
   std::atomic<bool> gave_up_{false};

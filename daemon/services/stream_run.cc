@@ -228,7 +228,7 @@ absl::Status StreamRun::TakeCommit(const v1::PackedCommit& commit) {
       [weak = weak_from_this(), run] {
         if (const std::shared_ptr<StreamRun> stream = weak.lock()) stream->Answer(run->Status());
       },
-      run->session().get());
+      run->owner().get());
   MutexLock lock(mutex_);
   wait_timer_ = timer;
   return absl::OkStatus();

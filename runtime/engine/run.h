@@ -17,8 +17,8 @@
 #include "runtime/engine/error_list.h"
 #include "runtime/engine/flow.h"
 #include "runtime/engine/long_tasks.h"
+#include "runtime/engine/priority.h"
 #include "runtime/engine/record_block.h"
-#include "runtime/engine/share_table.h"
 #include "runtime/engine/task_counters.h"
 #include "runtime/graph/image.h"
 

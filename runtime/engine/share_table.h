@@ -11,11 +11,9 @@
 #include "runtime/base/clock.h"
 #include "runtime/engine/account.h"
 #include "runtime/engine/flow.h"
+#include "runtime/engine/priority.h"
 
 namespace pto {
-
-// Ready tasks of a higher class go first.
-enum class Priority : uint8_t { kLow, kNormal, kHigh };
 
 // Where tasks of one class wait for one kind of core. A line with a smaller number is served
 // first: higher classes before lower ones, then clusters before single cores.

@@ -9,7 +9,6 @@
 #include "kernels/dtype.h"
 #include "kernels/pto_kernel.h"
 #include "runtime/base/error.h"
-#include "runtime/engine/ready_queue.h"
 #include "runtime/engine/run.h"
 
 namespace pto {

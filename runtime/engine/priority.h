@@ -1,0 +1,10 @@
+#pragma once
+
+#include <cstdint>
+
+namespace pto {
+
+// Ready tasks of a higher class go first.
+enum class Priority : uint8_t { kLow, kNormal, kHigh };
+
+}  // namespace pto
