@@ -2,9 +2,9 @@
 #include <cstring>
 
 #include "comm/collective_steps.h"
-#include "comm/long_copy.h"
-#include "comm/reduce.h"
 #include "kernels/dtype.h"
+#include "kernels/reduction.h"
+#include "runtime/base/long_copy.h"
 #include "runtime/base/status_macros.h"
 
 namespace pto::comm {
@@ -62,8 +62,8 @@ class AllReducer {
   void ReduceFrom(At at, void* out, size_t bytes) {
     const void* inputs[PTO_COMM_MAX_RANKS];
     for (uint32_t i = 0; i < steps_.count(); ++i) inputs[i] = at(i);
-    Reduce(out, absl::MakeConstSpan(inputs, steps_.count()), bytes / size_, steps_.call().dtype,
-           static_cast<pto_comm_reduce>(steps_.call().op));
+    kernels::Reduce(out, absl::MakeConstSpan(inputs, steps_.count()), bytes / size_,
+                    steps_.call().dtype, static_cast<kernels::ReduceOp>(steps_.call().op));
   }
 
   // Everyone reduces its part of all inputs and writes it to all outputs.

@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "comm/collective_steps.h"
-#include "comm/long_copy.h"
+#include "runtime/base/long_copy.h"
 #include "runtime/base/status_macros.h"
 
 namespace pto::comm {

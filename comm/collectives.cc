@@ -5,9 +5,9 @@
 #include "absl/strings/str_cat.h"
 #include "comm/collective_steps.h"
 #include "comm/handle.h"
-#include "comm/reduce.h"
 #include "comm/status.h"
 #include "kernels/dtype.h"
+#include "kernels/reduction.h"
 
 namespace pto::comm {
 namespace {
@@ -43,7 +43,7 @@ int Run(pto_comm_window* handle, const Arguments& arguments, int64_t deadline, F
   if (window == nullptr) return fail(NotSupported("this backend cannot map its peers' memory"));
   size_t size = 1;
   if (arguments.op != 0 || arguments.dtype != 0) {
-    if (!IsReducible(arguments.dtype) || !IsReduceOp(arguments.op)) {
+    if (!kernels::IsReducible(arguments.dtype) || !kernels::IsReduceOp(arguments.op)) {
       return fail(Invalid(absl::StrCat("type ", arguments.dtype, " and operation ", arguments.op,
                                        " cannot be reduced")));
     }

@@ -3,9 +3,9 @@
 
 #include "absl/functional/function_ref.h"
 #include "comm/collective_steps.h"
-#include "comm/long_copy.h"
-#include "comm/reduce.h"
 #include "kernels/dtype.h"
+#include "kernels/reduction.h"
+#include "runtime/base/long_copy.h"
 #include "runtime/base/status_macros.h"
 
 // The collectives in which each member only reads others' inputs and writes its own output.
@@ -102,8 +102,8 @@ absl::Status ReduceScatter(CollectiveSteps& steps, const void* input, void* outp
       [&](absl::FunctionRef<const std::byte*(uint32_t)> from, size_t start, size_t length) {
         const void* inputs[PTO_COMM_MAX_RANKS];
         for (uint32_t i = 0; i < steps.count(); ++i) inputs[i] = from(i);
-        Reduce(out + start, absl::MakeConstSpan(inputs, steps.count()), length / size, call.dtype,
-               static_cast<pto_comm_reduce>(call.op));
+        kernels::Reduce(out + start, absl::MakeConstSpan(inputs, steps.count()), length / size,
+                        call.dtype, static_cast<kernels::ReduceOp>(call.op));
       });
 }
 

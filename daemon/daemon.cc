@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "daemon/graph/names.h"
+#include "daemon/names/names.h"
 #include "daemon/services/config_view.h"
 #include "daemon/shell/listen_address.h"
 #include "daemon/version.h"

@@ -4,13 +4,13 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
-#include "comm/long_copy.h"
 #include "kernels/block.h"
 #include "kernels/builtin.h"
 #include "kernels/check.h"
 #include "kernels/dtype.h"
 #include "kernels/stream.h"
 #include "kernels/strided.h"
+#include "runtime/base/long_copy.h"
 
 namespace pto::kernels {
 namespace {
@@ -32,7 +32,7 @@ int32_t CopyElements(const pto_context* context) {
              T* to = static_cast<T*>(out.data) + offsets[1];
              const auto bytes = static_cast<size_t>(count) * sizeof(T);
              if (strides[0] == 1 && strides[1] == 1 && streamed) {
-               comm::LongCopy(to, from, bytes, /*stream=*/true);
+               LongCopy(to, from, bytes, /*stream=*/true);
              } else if (strides[0] == 1 && strides[1] == 1) {
                // Not memcpy: out may be in.
                std::memmove(to, from, bytes);

@@ -1,10 +1,10 @@
 // The kernels that store long outputs past the caches (kernels/stream.h), at such lengths.
 #include <cstdint>
 
-#include "comm/long_copy.h"
 #include "gtest/gtest.h"
 #include "kernels/dtype.h"
 #include "kernels/kernel_tester.h"
+#include "runtime/base/long_copy.h"
 
 namespace pto::kernels {
 namespace {
@@ -13,7 +13,7 @@ constexpr uint32_t kBlocks = 3;
 
 // Shares that begin on no line's boundary, and end in the middle of a tile.
 Shape LongShape(uint32_t dtype) {
-  return {static_cast<int64_t>(comm::kStreamBytes / DtypeSize(dtype)) + 1237};
+  return {static_cast<int64_t>(kStreamBytes / DtypeSize(dtype)) + 1237};
 }
 
 class LongOutputTest : public ::testing::TestWithParam<uint32_t> {};

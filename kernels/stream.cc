@@ -2,9 +2,9 @@
 
 #include <cstring>
 
-#include "comm/long_copy.h"
 #include "kernels/dtype.h"
 #include "kernels/strided.h"
+#include "runtime/base/long_copy.h"
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -37,7 +37,7 @@ Extent ExtentOf(const pto_tensor& tensor) {
 
 bool IsStreamed(const pto_tensor& out, absl::Span<const pto_tensor* const> inputs) {
   const auto size = static_cast<int64_t>(DtypeSize(out.dtype));
-  if (static_cast<size_t>(ElementCount(out) * size) < comm::kStreamBytes) return false;
+  if (static_cast<size_t>(ElementCount(out) * size) < kStreamBytes) return false;
   const Extent place = ExtentOf(out);
   // Else no element begins on a line's boundary.
   if (reinterpret_cast<uintptr_t>(out.data) % size != 0) return false;

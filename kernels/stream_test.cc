@@ -3,13 +3,13 @@
 #include <cstdint>
 #include <vector>
 
-#include "comm/long_copy.h"
 #include "gtest/gtest.h"
+#include "runtime/base/long_copy.h"
 
 namespace pto::kernels {
 namespace {
 
-constexpr int64_t kLong = comm::kStreamBytes / sizeof(float);
+constexpr int64_t kLong = kStreamBytes / sizeof(float);
 
 pto_tensor View(const void* data, std::vector<int64_t> shape, std::vector<int64_t> strides) {
   pto_tensor tensor = {};

@@ -9,6 +9,7 @@ still has to include what it uses: --config=tidy and --define=precompiled=off co
 _PRECOMPILED = [
     ("client/", "api", "api_test"),
     ("daemon/services/", "api", "api_test"),
+    ("daemon/wire/", "api", "api_test"),
     ("daemon/", "rpc", "rpc_test"),
     ("proto/", "rpc", "rpc_test"),
     ("tests/bench/collectives/", "rpc", "rpc_test"),
@@ -28,6 +29,7 @@ _FUZZED = [
     "daemon/broker/",
     "daemon/events/",
     "daemon/graph/",
+    "daemon/names/",
     "proto/broker/",
     "runtime/graph/",
     "tests/fuzz/",

@@ -5,7 +5,7 @@
 #include <system_error>
 #include <thread>
 
-#include "comm/long_copy.h"
+#include "runtime/base/long_copy.h"
 
 namespace pto::internal {
 namespace {
@@ -20,7 +20,7 @@ void CopyAlone(std::byte* to, const std::byte* from, size_t bytes) {
   const size_t ahead =
       (reinterpret_cast<uintptr_t>(to) - reinterpret_cast<uintptr_t>(from)) % kPage;
   const bool near = ahead > 0 && ahead < kNear && bytes >= kPage;
-  comm::LongCopy(to, from, bytes, /*stream=*/near || bytes >= kLongBytes);
+  LongCopy(to, from, bytes, /*stream=*/near || bytes >= kLongBytes);
 }
 
 // A thread that copies, unless the system has none to give.

@@ -15,7 +15,7 @@
 #include "absl/time/time.h"
 #include "daemon/broker/mover.h"
 #include "daemon/broker/visit.h"
-#include "daemon/core/session_manager.h"
+#include "daemon/session/session_manager.h"
 #include "proto/broker/message.h"
 #include "runtime/base/file_descriptor.h"
 #include "runtime/base/mutex.h"

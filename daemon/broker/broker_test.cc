@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/core/session_testing.h"
+#include "daemon/session/testing/session_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/broker/message.h"

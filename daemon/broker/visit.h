@@ -5,7 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
-#include "daemon/core/session_manager.h"
+#include "daemon/session/session_manager.h"
 #include "proto/broker/message.h"
 
 namespace pto {

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "daemon/core/session_testing.h"
+#include "daemon/session/testing/session_testing.h"
 #include "gtest/gtest.h"
 
 namespace pto::testing {

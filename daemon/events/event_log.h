@@ -12,8 +12,8 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "daemon/core/run_record.h"
 #include "daemon/events/packed_tasks.h"
+#include "daemon/model/run_record.h"
 #include "runtime/base/mutex.h"
 
 namespace pto {

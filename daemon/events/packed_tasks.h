@@ -7,7 +7,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "runtime/engine/record_block.h"
+#include "runtime/engine/run/record_block.h"
 
 namespace pto {
 

@@ -6,10 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "daemon/graph/names.h"
-#include "daemon/graph/window_name.h"
-#include "daemon/services/request.h"
-#include "runtime/engine/signal_word.h"
+#include "daemon/names/names.h"
+#include "daemon/names/window_name.h"
+#include "daemon/wire/request.h"
+#include "runtime/engine/signal/signal_word.h"
 
 namespace pto {
 namespace {

@@ -7,10 +7,10 @@
 
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "daemon/core/run_entry.h"
+#include "daemon/run/run_entry.h"
 #include "pto/v1/run.pb.h"
-#include "runtime/engine/diagnosis.h"
-#include "runtime/engine/engine_now.h"
+#include "runtime/engine/snapshot/diagnosis.h"
+#include "runtime/engine/snapshot/engine_now.h"
 
 namespace pto {
 

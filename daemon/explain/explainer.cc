@@ -7,10 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "daemon/core/streamed_run.h"
 #include "daemon/explain/describe.h"
-#include "daemon/graph/names.h"
-#include "daemon/services/convert.h"
+#include "daemon/names/names.h"
+#include "daemon/run/streamed_run.h"
+#include "daemon/wire/convert.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status_macros.h"

@@ -9,13 +9,13 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "daemon/core/failed_runs.h"
-#include "daemon/core/node.h"
 #include "daemon/explain/progress.h"
 #include "daemon/explain/serial_thread.h"
 #include "daemon/explain/state_dump.h"
+#include "daemon/node/node.h"
+#include "daemon/run/failed_runs.h"
 #include "pto/v1/run.pb.h"
-#include "runtime/engine/diagnosis.h"
+#include "runtime/engine/snapshot/diagnosis.h"
 
 namespace pto {
 

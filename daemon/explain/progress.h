@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "absl/container/flat_hash_map.h"
-#include "runtime/engine/engine_now.h"
+#include "runtime/engine/snapshot/engine_now.h"
 
 namespace pto {
 

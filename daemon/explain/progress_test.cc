@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "runtime/engine/slow_testing.h"
+#include "runtime/engine/testing/slow_testing.h"
 
 namespace pto {
 namespace {

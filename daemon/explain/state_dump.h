@@ -5,10 +5,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "daemon/core/session.h"
+#include "daemon/session/session.h"
 #include "pto/v1/run.pb.h"
 #include "runtime/base/clock.h"
-#include "runtime/engine/engine_now.h"
+#include "runtime/engine/snapshot/engine_now.h"
 
 namespace pto {
 

@@ -2,9 +2,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "daemon/graph/duration.h"
-#include "daemon/graph/names.h"
-#include "daemon/graph/window_name.h"
+#include "daemon/names/duration.h"
+#include "daemon/names/names.h"
+#include "daemon/names/window_name.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "daemon/graph/duration.h"
 #include "daemon/graph/fields.h"
+#include "daemon/names/duration.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 

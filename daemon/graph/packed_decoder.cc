@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/graph/fields.h"
-#include "daemon/graph/names.h"
+#include "daemon/names/names.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 

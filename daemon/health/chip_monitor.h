@@ -5,9 +5,9 @@
 #include <functional>
 #include <vector>
 
-#include "daemon/core/chip_health.h"
-#include "daemon/core/node.h"
+#include "daemon/chip/chip_health.h"
 #include "daemon/explain/serial_thread.h"
+#include "daemon/node/node.h"
 #include "runtime/base/mutex.h"
 
 namespace pto {

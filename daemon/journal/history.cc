@@ -12,7 +12,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/engine/run.h"
+#include "runtime/engine/run/run.h"
 
 namespace pto {
 namespace {

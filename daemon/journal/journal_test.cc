@@ -16,7 +16,7 @@
 #include "proto/status/status_proto.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
-#include "runtime/engine/run.h"
+#include "runtime/engine/run/run.h"
 
 namespace pto {
 namespace {

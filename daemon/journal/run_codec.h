@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-#include "daemon/core/run_record.h"
-#include "daemon/graph/digest.h"
 #include "daemon/journal/journal.pb.h"
+#include "daemon/model/run_record.h"
+#include "daemon/names/digest.h"
 
 namespace pto {
 

@@ -12,7 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "daemon/core/session.h"
+#include "daemon/session/session.h"
 
 namespace pto::metrics {
 namespace {

@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "daemon/core/node.h"
 #include "daemon/metrics/busy_sampler.h"
 #include "daemon/metrics/refusals.h"
 #include "daemon/metrics/rpc_stats.h"
-#include "daemon/metrics/run_stats.h"
+#include "daemon/model/run_stats.h"
+#include "daemon/node/node.h"
 #include "prometheus/collectable.h"
 #include "prometheus/metric_family.h"
 

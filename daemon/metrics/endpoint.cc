@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "daemon/metrics/run_stats.h"
+#include "daemon/model/run_stats.h"
 #include "prometheus/text_serializer.h"
 #include "runtime/base/status_macros.h"
 

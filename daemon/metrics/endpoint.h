@@ -4,11 +4,11 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "daemon/core/node.h"
 #include "daemon/metrics/busy_sampler.h"
 #include "daemon/metrics/collector.h"
 #include "daemon/metrics/rpc_stats.h"
 #include "daemon/metrics/scrape_server.h"
+#include "daemon/node/node.h"
 
 namespace pto::metrics {
 

@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "daemon/metrics/histogram.h"
 #include "daemon/metrics/refusals.h"
+#include "daemon/model/histogram.h"
 #include "daemon/rpc/call_observer.h"
 #include "runtime/base/mutex.h"
 

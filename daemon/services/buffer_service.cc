@@ -4,12 +4,12 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "daemon/graph/names.h"
-#include "daemon/graph/window_name.h"
+#include "daemon/names/names.h"
+#include "daemon/names/window_name.h"
 #include "daemon/services/buffer_transfer.h"
-#include "daemon/services/convert.h"
 #include "daemon/services/handler.h"
-#include "daemon/services/request.h"
+#include "daemon/wire/convert.h"
+#include "daemon/wire/request.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 

@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/core/node.h"
+#include "daemon/node/node.h"
 #include "daemon/rpc/server.h"
 #include "pto/v1/buffer.grpc.pb.h"
 

@@ -8,9 +8,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "daemon/core/session_hold.h"
-#include "daemon/graph/names.h"
-#include "daemon/graph/window_name.h"
+#include "daemon/names/names.h"
+#include "daemon/names/window_name.h"
+#include "daemon/session/session_hold.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "daemon/core/node.h"
+#include "daemon/node/node.h"
 #include "daemon/rpc/stream.h"
 #include "pto/v1/buffer.grpc.pb.h"
 

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/graph/names.h"
+#include "daemon/names/names.h"
 #include "daemon/services/handler.h"
-#include "daemon/services/request.h"
+#include "daemon/wire/request.h"
 #include "proto/status/status_proto.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"

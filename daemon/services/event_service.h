@@ -1,6 +1,6 @@
 #pragma once
 
-#include "daemon/core/node.h"
+#include "daemon/node/node.h"
 #include "daemon/rpc/server.h"
 #include "daemon/services/stop_list.h"
 #include "pto/v1/event.grpc.pb.h"

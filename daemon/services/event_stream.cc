@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/graph/names.h"
-#include "daemon/services/convert.h"
-#include "daemon/services/request.h"
+#include "daemon/names/names.h"
+#include "daemon/wire/convert.h"
+#include "daemon/wire/request.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 

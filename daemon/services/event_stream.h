@@ -7,11 +7,11 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
-#include "daemon/core/node.h"
-#include "daemon/core/session_hold.h"
 #include "daemon/events/event_log.h"
+#include "daemon/node/node.h"
 #include "daemon/rpc/stream.h"
 #include "daemon/services/stop_list.h"
+#include "daemon/session/session_hold.h"
 #include "pto/v1/event.grpc.pb.h"
 #include "runtime/base/mutex.h"
 

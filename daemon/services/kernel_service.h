@@ -1,7 +1,7 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "daemon/core/node.h"
+#include "daemon/node/node.h"
 #include "daemon/rpc/server.h"
 #include "pto/v1/kernel.grpc.pb.h"
 

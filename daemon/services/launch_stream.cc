@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "daemon/metrics/refusals.h"
-#include "daemon/services/convert.h"
 #include "daemon/services/run_request.h"
+#include "daemon/wire/convert.h"
 #include "proto/status/status_proto.h"
 #include "runtime/base/error.h"
 

@@ -5,13 +5,13 @@
 #include <memory>
 #include <vector>
 
-#include "daemon/core/node.h"
-#include "daemon/core/session_hold.h"
+#include "daemon/node/node.h"
 #include "daemon/rpc/rhythm.h"
 #include "daemon/rpc/server.h"
 #include "daemon/rpc/stream.h"
 #include "daemon/services/run_request.h"
 #include "daemon/services/stop_list.h"
+#include "daemon/session/session_hold.h"
 #include "pto/v1/run.grpc.pb.h"
 #include "runtime/base/mutex.h"
 

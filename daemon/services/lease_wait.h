@@ -8,10 +8,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "daemon/core/node.h"
-#include "daemon/core/session_hold.h"
-#include "daemon/graph/names.h"
+#include "daemon/names/names.h"
+#include "daemon/node/node.h"
 #include "daemon/rpc/unary.h"
+#include "daemon/session/session_hold.h"
 #include "pto/v1/session.grpc.pb.h"
 
 namespace pto {

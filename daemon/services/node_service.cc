@@ -6,10 +6,10 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "daemon/core/domain_table.h"
-#include "daemon/graph/names.h"
+#include "daemon/domain/domain_table.h"
+#include "daemon/names/names.h"
 #include "daemon/services/handler.h"
-#include "daemon/services/request.h"
+#include "daemon/wire/request.h"
 #include "proto/status/status_proto.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "daemon/core/node.h"
+#include "daemon/node/node.h"
 #include "daemon/rpc/server.h"
 #include "pto/v1/node.grpc.pb.h"
 

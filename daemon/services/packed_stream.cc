@@ -5,13 +5,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/core/session_hold.h"
-#include "daemon/graph/digest.h"
 #include "daemon/graph/fields.h"
-#include "daemon/graph/names.h"
 #include "daemon/graph/packed_decoder.h"
-#include "daemon/services/convert.h"
+#include "daemon/names/digest.h"
+#include "daemon/names/names.h"
 #include "daemon/services/run_request.h"
+#include "daemon/session/session_hold.h"
+#include "daemon/wire/convert.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 

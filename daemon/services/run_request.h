@@ -6,10 +6,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "daemon/core/node.h"
-#include "daemon/core/session.h"
+#include "daemon/node/node.h"
 #include "daemon/rpc/rhythm.h"
 #include "daemon/rpc/server.h"
+#include "daemon/session/session.h"
 #include "pto/v1/graph.pb.h"
 #include "pto/v1/run.pb.h"
 

@@ -5,9 +5,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/core/node.h"
 #include "daemon/explain/explainer.h"
 #include "daemon/graph/spec_decoder.h"
+#include "daemon/node/node.h"
 #include "daemon/rpc/rhythm.h"
 #include "daemon/rpc/server.h"
 #include "daemon/services/stop_list.h"

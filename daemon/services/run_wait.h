@@ -8,11 +8,11 @@
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "daemon/core/node.h"
-#include "daemon/core/run_entry.h"
-#include "daemon/core/session_hold.h"
+#include "daemon/node/node.h"
 #include "daemon/rpc/unary.h"
-#include "daemon/services/convert.h"
+#include "daemon/run/run_entry.h"
+#include "daemon/session/session_hold.h"
+#include "daemon/wire/convert.h"
 #include "pto/v1/run.grpc.pb.h"
 
 namespace pto {

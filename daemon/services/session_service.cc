@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/graph/digest.h"
-#include "daemon/graph/names.h"
-#include "daemon/services/convert.h"
+#include "daemon/names/digest.h"
+#include "daemon/names/names.h"
 #include "daemon/services/handler.h"
 #include "daemon/services/lease_wait.h"
-#include "daemon/services/request.h"
+#include "daemon/wire/convert.h"
+#include "daemon/wire/request.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 

@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/graph/fields.h"
-#include "daemon/graph/names.h"
-#include "daemon/services/convert.h"
+#include "daemon/names/names.h"
 #include "daemon/services/run_request.h"
+#include "daemon/wire/convert.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "comm/reduce.h"
 #include "kernels/dtype.h"
+#include "kernels/reduction.h"
 #include "kernels/tile.h"
 
 namespace pto::kernels::collectives {
@@ -66,13 +66,13 @@ class Ring {
   void AddOwnHalves(Share part, bool first, bool last) const {
     constexpr int64_t kTile = 1024;
     float own[kTile];
-    const auto op = static_cast<pto_comm_reduce>(call_.scalar(0));
+    const auto op = static_cast<kernels::ReduceOp>(call_.scalar(0));
     float* const sums = reinterpret_cast<float*>(call_.workspace());
     for (int64_t at = part.begin; at < part.end; at += kTile) {
       const int64_t count = std::min(kTile, part.end - at);
       if (first) Load(call_.dtype(), call_.at(before(), kIn, at), count, sums + at);
       Load(call_.dtype(), call_.at(call_.rank(), kIn, at), count, own);
-      comm::ReduceInto(sums + at, own, static_cast<size_t>(count), PTO_F32, op);
+      kernels::ReduceInto(sums + at, own, static_cast<size_t>(count), PTO_F32, op);
       if (last) Store(call_.dtype(), sums + at, count, call_.at(call_.rank(), kOut, at));
     }
   }

@@ -3,11 +3,11 @@
 #include <array>
 #include <cstring>
 
-#include "comm/long_copy.h"
-#include "comm/reduce.h"
 #include "kernels/collectives/launch_check.h"
 #include "kernels/dtype.h"
+#include "kernels/reduction.h"
 #include "kernels/strided.h"
+#include "runtime/base/long_copy.h"
 
 namespace pto::kernels::collectives {
 namespace {
@@ -46,7 +46,7 @@ Share Call::BlockPart(Share all) const {
 }
 
 bool Call::IsLong(int64_t elements) const {
-  return static_cast<uint64_t>(elements * element_bytes_) >= comm::kStreamBytes;
+  return static_cast<uint64_t>(elements * element_bytes_) >= kStreamBytes;
 }
 
 void Call::Copy(const std::byte* from, absl::Span<std::byte* const> to, int64_t count,
@@ -62,7 +62,7 @@ void Call::Copy(const std::byte* from, absl::Span<std::byte* const> to, int64_t 
     const auto length = static_cast<size_t>(std::min(tile, bytes - start));
     for (std::byte* const out : to) {
       if (out == from) continue;
-      comm::LongCopy(out + start, from + start, length, stream);
+      LongCopy(out + start, from + start, length, stream);
     }
   }
 }
@@ -83,11 +83,11 @@ void Call::Reduce(absl::Span<const std::byte* const> from, absl::Span<std::byte*
     for (size_t i = 0; i < from.size(); ++i) inputs[i] = from[i] + offset;
     // What goes past the caches must not come from where it goes.
     std::byte* const result = stream ? sums : to[0] + offset;
-    comm::Reduce(result, absl::MakeConstSpan(inputs.data(), from.size()),
-                 static_cast<size_t>(length), dtype_, static_cast<pto_comm_reduce>(op));
+    kernels::Reduce(result, absl::MakeConstSpan(inputs.data(), from.size()),
+                    static_cast<size_t>(length), dtype_, static_cast<kernels::ReduceOp>(op));
     for (std::byte* const out : to) {
       if (out + offset == result) continue;
-      comm::LongCopy(out + offset, result, static_cast<size_t>(length * element_bytes_), stream);
+      LongCopy(out + offset, result, static_cast<size_t>(length * element_bytes_), stream);
     }
   }
 }

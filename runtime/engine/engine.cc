@@ -8,11 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/error.h"
-#include "runtime/engine/fiber_lane.h"
-#include "runtime/engine/joint_task.h"
-#include "runtime/engine/run_linker.h"
-#include "runtime/engine/services.h"
-#include "runtime/engine/worker.h"
+#include "runtime/engine/exec/fiber_lane.h"
+#include "runtime/engine/exec/joint_task.h"
+#include "runtime/engine/exec/run_linker.h"
+#include "runtime/engine/exec/services.h"
+#include "runtime/engine/exec/worker.h"
 
 namespace pto {
 namespace {

@@ -15,9 +15,9 @@
 #include "runtime/base/mutex.h"
 #include "runtime/base/timer.h"
 #include "runtime/chip/chip.h"
-#include "runtime/engine/engine_now.h"
-#include "runtime/engine/run.h"
-#include "runtime/engine/scheduler.h"
+#include "runtime/engine/queue/scheduler.h"
+#include "runtime/engine/run/run.h"
+#include "runtime/engine/snapshot/engine_now.h"
 
 namespace pto {
 

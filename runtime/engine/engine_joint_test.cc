@@ -17,7 +17,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 #include "runtime/engine/engine.h"
-#include "runtime/engine/engine_testing.h"
+#include "runtime/engine/testing/engine_testing.h"
 
 namespace pto {
 namespace {

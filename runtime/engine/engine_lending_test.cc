@@ -7,8 +7,8 @@
 
 #include "absl/time/time.h"
 #include "runtime/engine/engine.h"
-#include "runtime/engine/engine_testing.h"
-#include "runtime/engine/slow_testing.h"
+#include "runtime/engine/testing/engine_testing.h"
+#include "runtime/engine/testing/slow_testing.h"
 
 namespace pto {
 namespace {

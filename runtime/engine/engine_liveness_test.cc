@@ -16,11 +16,11 @@
 #include "runtime/base/sanitized.h"
 #include "runtime/base/ticks.h"
 #include "runtime/base/timer.h"
-#include "runtime/engine/account.h"
 #include "runtime/engine/engine.h"
-#include "runtime/engine/engine_testing.h"
-#include "runtime/engine/engine_watch.h"
-#include "runtime/engine/slow_testing.h"
+#include "runtime/engine/run/account.h"
+#include "runtime/engine/testing/engine_testing.h"
+#include "runtime/engine/testing/engine_watch.h"
+#include "runtime/engine/testing/slow_testing.h"
 
 namespace pto {
 namespace {

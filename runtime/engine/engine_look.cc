@@ -9,9 +9,9 @@
 #include "absl/container/flat_hash_set.h"
 #include "kernels/dtype.h"
 #include "runtime/engine/engine.h"
-#include "runtime/engine/services.h"
-#include "runtime/engine/signal_word.h"
-#include "runtime/engine/task_links.h"
+#include "runtime/engine/exec/services.h"
+#include "runtime/engine/run/task_links.h"
+#include "runtime/engine/signal/signal_word.h"
 
 namespace pto {
 namespace {

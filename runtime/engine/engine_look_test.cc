@@ -14,9 +14,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/failpoint.h"
-#include "runtime/engine/diagnosis.h"
-#include "runtime/engine/engine_testing.h"
-#include "runtime/engine/slow_testing.h"
+#include "runtime/engine/snapshot/diagnosis.h"
+#include "runtime/engine/testing/engine_testing.h"
+#include "runtime/engine/testing/slow_testing.h"
 
 namespace pto {
 namespace {

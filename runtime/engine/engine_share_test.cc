@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "runtime/base/clock.h"
-#include "runtime/engine/account.h"
 #include "runtime/engine/engine.h"
-#include "runtime/engine/engine_testing.h"
+#include "runtime/engine/run/account.h"
+#include "runtime/engine/testing/engine_testing.h"
 
 namespace pto {
 namespace {

@@ -7,8 +7,8 @@
 #include "runtime/base/error.h"
 #include "runtime/base/timer.h"
 #include "runtime/engine/engine.h"
-#include "runtime/engine/engine_testing.h"
-#include "runtime/engine/engine_watch.h"
+#include "runtime/engine/testing/engine_testing.h"
+#include "runtime/engine/testing/engine_watch.h"
 
 namespace pto {
 namespace {

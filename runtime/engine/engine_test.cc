@@ -13,7 +13,7 @@
 #include "gmock/gmock.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
-#include "runtime/engine/engine_testing.h"
+#include "runtime/engine/testing/engine_testing.h"
 
 namespace pto {
 namespace {

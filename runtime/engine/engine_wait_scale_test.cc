@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "runtime/base/sanitized.h"
-#include "runtime/engine/slow_testing.h"
+#include "runtime/engine/testing/slow_testing.h"
 
 namespace pto {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/base/status_matchers.h"
-#include "runtime/engine/slow_testing.h"
+#include "runtime/engine/testing/slow_testing.h"
 
 namespace pto {
 namespace {

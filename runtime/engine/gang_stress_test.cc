@@ -11,9 +11,9 @@
 #include "runtime/base/sanitized.h"
 #include "runtime/base/timer.h"
 #include "runtime/engine/engine.h"
-#include "runtime/engine/engine_testing.h"
-#include "runtime/engine/engine_watch.h"
-#include "runtime/engine/gang_recorder.h"
+#include "runtime/engine/testing/engine_testing.h"
+#include "runtime/engine/testing/engine_watch.h"
+#include "runtime/engine/testing/gang_recorder.h"
 
 namespace pto {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/types/span.h"
 #include "runtime/base/error.h"
 #include "runtime/base/failpoint.h"
-#include "runtime/engine/run_linker.h"
+#include "runtime/engine/exec/run_linker.h"
 
 namespace pto {
 

@@ -10,10 +10,10 @@
 #include "absl/status/status.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
-#include "runtime/engine/account.h"
 #include "runtime/engine/engine.h"
-#include "runtime/engine/record_block.h"
-#include "runtime/engine/run.h"
+#include "runtime/engine/run/account.h"
+#include "runtime/engine/run/record_block.h"
+#include "runtime/engine/run/run.h"
 #include "runtime/graph/open_graph.h"
 
 namespace pto {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "kernels/registry.h"
-#include "runtime/engine/engine_testing.h"
 #include "runtime/engine/open_run.h"
-#include "runtime/engine/open_run_testing.h"
+#include "runtime/engine/testing/engine_testing.h"
+#include "runtime/engine/testing/open_run_testing.h"
 
 namespace pto {
 namespace {

@@ -13,8 +13,8 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 #include "runtime/engine/open_run.h"
-#include "runtime/engine/open_run_testing.h"
-#include "runtime/engine/slow_testing.h"
+#include "runtime/engine/testing/open_run_testing.h"
+#include "runtime/engine/testing/slow_testing.h"
 
 namespace pto {
 namespace {

@@ -21,8 +21,8 @@
 #include "runtime/base/error.h"
 #include "runtime/base/failpoint.h"
 #include "runtime/base/status_matchers.h"
-#include "runtime/engine/engine_testing.h"
-#include "runtime/engine/open_run_testing.h"
+#include "runtime/engine/testing/engine_testing.h"
+#include "runtime/engine/testing/open_run_testing.h"
 
 namespace pto {
 namespace {

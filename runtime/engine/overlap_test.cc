@@ -23,7 +23,7 @@
 #include "kernels/dtype.h"
 #include "runtime/base/error.h"
 #include "runtime/engine/engine.h"
-#include "runtime/engine/engine_testing.h"
+#include "runtime/engine/testing/engine_testing.h"
 #include "runtime/graph/alias.h"
 #include "runtime/graph/builder.h"
 #include "runtime/graph/overlap_check.h"

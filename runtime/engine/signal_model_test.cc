@@ -1,6 +1,6 @@
 // Compares what Diagnosis says with the truth, on random models that a seed stands for.
 
-#include "runtime/engine/signal_model.h"
+#include "runtime/engine/testing/signal_model.h"
 
 #include <gtest/gtest.h>
 
@@ -17,11 +17,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "runtime/base/sanitized.h"
-#include "runtime/engine/diagnosis.h"
-#include "runtime/engine/explorer.h"
 #include "runtime/engine/open_run.h"
-#include "runtime/engine/open_run_testing.h"
-#include "runtime/engine/slow_testing.h"
+#include "runtime/engine/snapshot/diagnosis.h"
+#include "runtime/engine/testing/explorer.h"
+#include "runtime/engine/testing/open_run_testing.h"
+#include "runtime/engine/testing/slow_testing.h"
 #include "runtime/graph/open_graph.h"
 
 namespace pto {

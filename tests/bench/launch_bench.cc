@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "daemon/core/session_manager.h"
+#include "daemon/session/session_manager.h"
 #include "kernels/builtin_kernels.h"
 #include "runtime/graph/builder.h"
 #include "tests/bench/samples.h"

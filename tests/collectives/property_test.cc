@@ -8,7 +8,7 @@
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "runtime/engine/engine.h"
-#include "runtime/engine/engine_testing.h"
+#include "runtime/engine/testing/engine_testing.h"
 #include "tests/collectives/random_graph.h"
 
 namespace pto::testing {

@@ -8,9 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/long_copy.h"
 #include "kernels/builtin_kernels.h"
 #include "kernels/dtype.h"
+#include "runtime/base/long_copy.h"
 #include "runtime/base/status_macros.h"
 
 namespace pto::testing {
@@ -88,7 +88,7 @@ RandomGraph::Case RandomGraph::ChooseLong() {
   next.chips = ChooseChips(ranks);
   // Plain loops take so long for each element, whatever its size.
   next.dtype = Chance(50) ? PTO_F64 : PTO_I64;
-  const uint64_t least = comm::kStreamBytes / kernels::DtypeSize(next.dtype);
+  const uint64_t least = kStreamBytes / kernels::DtypeSize(next.dtype);
   Place(&next, false,
         static_cast<int64_t>(least / Written(next.kernel, ranks) + 1 + Random(1000)) | 1);
   return next;

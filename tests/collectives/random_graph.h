@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/collectives/reference.h"
-#include "runtime/engine/run.h"
+#include "runtime/engine/run/run.h"
 #include "runtime/graph/builder.h"
 
 namespace pto::testing {

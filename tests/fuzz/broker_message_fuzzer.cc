@@ -14,8 +14,8 @@
 
 #include "absl/types/span.h"
 #include "daemon/broker/visit.h"
-#include "daemon/core/session.h"
-#include "daemon/core/session_manager.h"
+#include "daemon/session/session.h"
+#include "daemon/session/session_manager.h"
 #include "proto/broker/message.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"

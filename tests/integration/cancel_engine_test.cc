@@ -12,7 +12,7 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "gtest/gtest.h"
-#include "runtime/engine/slow_testing.h"
+#include "runtime/engine/testing/slow_testing.h"
 
 namespace pto::testing {
 namespace {

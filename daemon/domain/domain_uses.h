@@ -1,0 +1,41 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "daemon/domain/domain.h"
+
+namespace pto {
+
+// The domains that a run or a block of an open one uses, and what it must tell them. Not changed
+// any more when that has it; then any thread may use it.
+class DomainUses {
+ public:
+  void Add(const std::shared_ptr<Domain>& domain, bool uses_signals);
+
+  // Adds what keeps those apart that use the same signals.
+  void AddAccesses(RunAccesses* accesses) const;
+
+  // DOMAIN_REVOKED when one is.
+  absl::Status CheckUsable() const;
+  // As in Domain, for each.
+  void Enter(const RunTurn* user, const std::shared_ptr<Stoppable>& run) const;
+  void BeginUse(const RunTurn* user) const;
+  void Forget(const RunTurn* user) const;
+
+  // What is left to do when a run has left its domains.
+  using Revoked = std::vector<Domain::Revoked>;
+  Revoked Leave(const RunTurn* user, const Run& run, absl::string_view run_name) const;
+  static void Stop(const Revoked& revoked);
+
+ private:
+  struct Use {
+    std::shared_ptr<Domain> domain;
+    bool uses_signals = false;
+  };
+  std::vector<Use> uses_;
+};
+
+}  // namespace pto

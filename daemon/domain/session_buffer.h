@@ -1,0 +1,49 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/turn/run_turn.h"
+#include "runtime/base/mutex.h"
+#include "runtime/chip/device_memory.h"
+#include "runtime/engine/run/run.h"
+#include "runtime/graph/alias.h"
+
+namespace pto {
+
+class DomainUses;
+
+// A buffer of a session, or of a window of one of its domains. Its memory lives as long as anything
+// uses it.
+struct SessionBuffer {
+  std::string id;  // in a window: its name without the session's
+  std::shared_ptr<MemoryBlock> memory;
+  // Puts the runs that use it in order. Guarded by the session.
+  const std::shared_ptr<BufferQueue> queue = std::make_shared<BufferQueue>();
+  // Runs that are queued or running and use it.
+  std::atomic<uint32_t> in_use{0};
+  // Deleted, or its session has ended: what still holds it must let go. Never taken back.
+  std::atomic<bool> removed{false};
+  // Held while a client's bytes are copied in or out, and while the memory moves to where a client
+  // can map it. Comes after the session's lock.
+  Mutex contents;
+  // Whether these are the signals of a rank, which clients change by notifying only.
+  bool signals = false;
+};
+
+// The buffers in a graph's slots.
+struct BoundSlots {
+  RunSlots slots;
+  std::vector<std::shared_ptr<SessionBuffer>> buffers;
+  // What a run does with them. Holds none of their memory.
+  std::shared_ptr<const RunAccesses> accesses;
+  // How the slots overlap, when the graph's image has not all dependencies that come of it.
+  SlotPlaces aliases;
+  // The domains whose buffers or signals are among them; nullptr when there are none.
+  std::shared_ptr<const DomainUses> domains;
+};
+
+}  // namespace pto

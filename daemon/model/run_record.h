@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "runtime/engine/run/run.h"
+
+namespace pto {
+
+using Labels = std::map<std::string, std::string>;
+
+// What is to be told of a run. Its entry and all its events share one: a launch writes little
+// memory, and events are small.
+struct RunRecord {
+  std::shared_ptr<const std::string> session;  // sessions/{s}
+  std::string id;                              // {r}
+  std::shared_ptr<const std::string> graph;    // its name; nullptr for a submitted graph
+  // Whether its buffers overlap so that its tasks wait for others than the graph says.
+  bool aliased = false;
+  Labels labels;
+  // Whether its tasks come while it runs.
+  bool open = false;
+  uint64_t tasks_total = 0;  // of an open run: as `counts`
+  absl::Time create_time;
+
+  // Written before the event that tells of the start, and not read without it.
+  int64_t queue_ns = 0;
+
+  // Written before the event that tells of the end, and not read without it.
+  Run::Counts counts;
+  std::vector<absl::Status> errors;  // the first one is the run's
+  int64_t run_ns = 0;
+  int64_t total_ns = 0;  // from acceptance to the end
+
+  std::string name() const { return absl::StrCat(*session, "/runs/", id); }
+};
+
+// How a run was at one moment.
+struct RunStatus {
+  std::shared_ptr<const RunRecord> run;
+  RunState state = RunState::kQueued;
+  uint64_t as_of_sequence = 0;
+  bool open = false;         // more tasks may come
+  uint64_t tasks_total = 0;  // of an open run: so far, or 0 when that is not known
+  Run::Counts counts;
+  std::vector<absl::Status> errors;
+  int64_t queue_ns = 0;  // 0 while it has not started
+  int64_t run_ns = 0;    // 0 while it has not ended
+  int64_t total_ns = 0;  // 0 while it has not ended
+};
+
+// How the run was when event `sequence` told that it is in `state`.
+inline RunStatus StatusAt(std::shared_ptr<const RunRecord> run, RunState state, uint64_t sequence) {
+  RunStatus status;
+  status.state = state;
+  status.as_of_sequence = sequence;
+  status.open = run->open && !IsFinal(state);
+  if (!status.open) status.tasks_total = run->tasks_total;
+  if (state != RunState::kQueued) status.queue_ns = run->queue_ns;
+  if (IsFinal(state)) {
+    status.counts = run->counts;
+    status.errors = run->errors;
+    status.run_ns = run->run_ns;
+    status.total_ns = run->total_ns;
+  }
+  status.run = std::move(run);
+  return status;
+}
+
+}  // namespace pto

@@ -1,0 +1,157 @@
+#include "daemon/node/node.h"
+
+#include <algorithm>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "runtime/base/error.h"
+#include "runtime/base/failpoint.h"
+#include "runtime/base/log.h"
+
+namespace pto {
+namespace {
+
+// So many deadlines can be stuck in a chip that hangs until others are late.
+constexpr size_t kTimerThreads = 256;
+
+// A simulated chip is memory and threads of this process: there is nothing to ask it, and only a
+// failpoint makes it faulty.
+std::string ProbeSimulated(uint32_t chip) {
+  if (PTO_FAILPOINT("chip.fault") == FailAction::kNone &&
+      PTO_FAILPOINT(absl::StrCat("chip.fault.", chip)) == FailAction::kNone) {
+    return "";
+  }
+  return "it does not answer a probe";
+}
+
+}  // namespace
+
+std::string Node::MakeBootId() {
+  std::random_device random;
+  return absl::StrFormat("%08x%08x%08x%08x", random(), random(), random(), random());
+}
+
+Node::Node(Options options)
+    : options_(std::move(options)),
+      boot_id_(options_.boot_id.empty() ? MakeBootId() : options_.boot_id),
+      start_time_(options_.clock->WallTime()),
+      former_(options_.journal == nullptr ? JournalHistory() : options_.journal->TakeHistory()),
+      timers_(*options_.clock),
+      event_timers_(*options_.clock),
+      timer_thread_(timers_, kTimerThreads),
+      event_timer_thread_(event_timers_) {
+  Engine::Options engine;
+  for (const ChipSpec& spec : options_.chips) {
+    Chip chip;
+    chip.index = static_cast<uint32_t>(engine.chips.size());
+    chip.spec = spec;
+    chip.memory = DeviceMemory::Create(chip.index, spec.memory_bytes);
+    target_.chip_clusters.push_back(spec.clusters);
+    engine.chips.push_back(std::move(chip));
+  }
+  target_.kernels = &BuiltinKernels();
+  target_.max_tasks = options_.limits.max_graph_tasks;
+  engine.clock = options_.clock;
+  engine.timers = &timers_;
+  engine.executors = options_.executors != 0 ? options_.executors
+                                             : std::max(1u, std::thread::hardware_concurrency());
+  engine_ = std::make_unique<Engine>(std::move(engine));
+  ChipHealth::Options health;
+  health.chips = static_cast<uint32_t>(options_.chips.size());
+  health.clock = options_.clock;
+  health.stall_after = options_.stall_after;
+  if (options_.stall_after > absl::ZeroDuration()) {
+    health.look_every =
+        std::clamp(options_.stall_after / 4, absl::Milliseconds(10), health.look_every);
+  }
+  health.probe = ProbeSimulated;
+  health_ = std::make_unique<ChipHealth>(std::move(health));
+  ChipLeases::Options leases;
+  leases.chips = static_cast<uint32_t>(options_.chips.size());
+  leases.timers = &timers_;
+  leases.clock = options_.clock;
+  leases.busy = [this](uint32_t chip, const std::string& holder) {
+    return sessions_->UsedByOthers(chip, holder);
+  };
+  leases.health = health_.get();
+  leases_ = std::make_unique<ChipLeases>(std::move(leases));
+  SessionManager::Options sessions;
+  sessions.limits = &options_.limits;
+  sessions.times = options_.session_times;
+  sessions.engine = engine_.get();
+  sessions.timers = &timers_;
+  sessions.background = &event_timers_;
+  sessions.clock = options_.clock;
+  sessions.journal = options_.journal.get();
+  sessions.former = &former_;
+  sessions.failed = &failed_runs_;
+  sessions.leases = leases_.get();
+  sessions_ = std::make_unique<SessionManager>(sessions);
+}
+
+Node::~Node() {
+  sessions_->EndAll("the daemon stops");
+  // Timers point into sessions and engine; none may fire while these go.
+  timers_.Clear();
+  event_timers_.Clear();
+}
+
+bool Node::UsesChip(const Run& run, uint32_t chip) {
+  const absl::Span<const uint32_t> chips = run.image().chips();
+  return std::binary_search(chips.begin(), chips.end(), chip);
+}
+
+Node::Drain Node::BeginDrain(absl::string_view reason, absl::Duration grace) {
+  if (grace == absl::ZeroDuration()) grace = options_.drain_grace;
+  std::vector<std::function<void()>> callbacks;
+  Drain drain;
+  bool earlier = false;
+  {
+    MutexLock lock(mutex_);
+    if (!draining_.exchange(true, std::memory_order_acq_rel)) {
+      drain_reason_ = std::string(reason);
+      callbacks.swap(on_drain_);
+      PTO_LOG(kInfo, "draining", {{"reason", reason}, {"grace", absl::FormatDuration(grace)}});
+    }
+    const absl::Time cancel_time = options_.clock->WallTime() + grace;
+    earlier = cancel_time < cancel_time_;
+    if (earlier) cancel_time_ = cancel_time;
+    drain.cancel_time = cancel_time_;
+  }
+  for (const std::function<void()>& callback : callbacks) callback();
+  if (earlier) {
+    timers_.Schedule(options_.clock->NowNanos() + absl::ToInt64Nanoseconds(grace), [this] {
+      CancelRuns(Error(reason::kRunCancelled, "the daemon stops and its grace is over")
+                     .With("by", "drain"));
+    });
+  }
+  drain.active_runs = engine_->active_runs();
+  return drain;
+}
+
+void Node::CancelRuns(const absl::Status& error) {
+  engine_->StopAll(RunState::kCancelled, error);
+  // Of an open run the engine knows only the blocks that have begun.
+  for (const std::shared_ptr<Session>& session : sessions_->List("", size_t(-1))) {
+    session->StopRuns(RunState::kCancelled, error);
+  }
+}
+
+absl::Status Node::CheckAccepting() const {
+  if (!draining()) return absl::OkStatus();
+  MutexLock lock(mutex_);
+  return Error(reason::kNodeDraining,
+               absl::StrCat("the node takes no new work",
+                            drain_reason_.empty() ? "" : absl::StrCat(": ", drain_reason_)))
+      .With("why", drain_reason_);
+}
+
+void Node::OnDrain(std::function<void()> callback) {
+  MutexLock lock(mutex_);
+  on_drain_.push_back(std::move(callback));
+}
+
+}  // namespace pto

@@ -1,0 +1,165 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "daemon/model/limits.h"
+#include "runtime/base/mutex.h"
+#include "runtime/chip/device_memory.h"
+
+// How much of what is scarce a session, and all sessions of one client together, may hold.
+namespace pto {
+
+enum class Resource : uint8_t {
+  kSessions,
+  kDeviceBytes,    // until the last run that uses them has let go
+  kWindows,        // of domains, one for each rank
+  kRuns,           // that are queued or running
+  kTasks,          // of such runs
+  kEventLogBytes,  // that a session's log may grow to
+};
+inline constexpr size_t kResources = 6;
+
+// What one holder has and may have. Thread-safe.
+class QuotaAccount {
+ public:
+  using Limits = std::array<uint64_t, kResources>;
+
+  // `level` is `session` or `client`; limits are named after it.
+  QuotaAccount(absl::string_view level, std::string owner, const Limits& limits)
+      : level_(level), owner_(std::move(owner)), limits_(limits) {}
+
+  // QUOTA_… with limit, usage and request when it would be too much; then nothing is taken.
+  absl::Status Take(Resource resource, uint64_t amount);
+  // Takes it even when it is too much: for those who wait for room before they ask for more.
+  void Charge(Resource resource, uint64_t amount) {
+    used_[static_cast<size_t>(resource)].fetch_add(amount, std::memory_order_acq_rel);
+  }
+  void Give(Resource resource, uint64_t amount) {
+    used_[static_cast<size_t>(resource)].fetch_sub(amount, std::memory_order_seq_cst);
+    // Whoever waits says so first and looks then: one of the two sees the other.
+    if (resource == Resource::kTasks && awaited_.load(std::memory_order_seq_cst)) TellTaskRoom();
+  }
+  // Returns true when fewer tasks are there than there may be. Else `waiter` is called once when
+  // that may be so, from any thread, by who gives some back; one for each `who`.
+  bool AwaitTaskRoom(const void* who, std::function<void()> waiter);
+  void ForgetTaskWaiter(const void* who);
+  uint64_t used(Resource resource) const {
+    return used_[static_cast<size_t>(resource)].load(std::memory_order_acquire);
+  }
+
+ private:
+  bool HasTaskRoom() const {
+    constexpr auto kIndex = static_cast<size_t>(Resource::kTasks);
+    return used_[kIndex].load(std::memory_order_seq_cst) < limits_[kIndex];
+  }
+  void TellTaskRoom();
+
+  const std::string level_;
+  const std::string owner_;
+  const Limits limits_;
+  std::array<std::atomic<uint64_t>, kResources> used_{};
+  std::atomic<bool> awaited_{false};  // whether there are waiters
+  Mutex waiter_mutex_;
+  std::map<const void*, std::function<void()>> waiters_ ABSL_GUARDED_BY(waiter_mutex_);
+};
+
+// A session's account and its client's. Thread-safe.
+class SessionQuota {
+ public:
+  SessionQuota(const Limits& limits, std::string session, std::shared_ptr<QuotaAccount> client);
+
+  // From both or from none.
+  absl::Status Take(Resource resource, uint64_t amount);
+  void Give(Resource resource, uint64_t amount);
+  uint64_t used(Resource resource) const { return own_.used(resource); }
+
+  // Tasks of open runs. They count for the client's limit only: for the session's they have a
+  // TaskBudget.
+  void ChargeOpenTasks(uint64_t tasks) { client_->Charge(Resource::kTasks, tasks); }
+  void GiveOpenTasks(uint64_t tasks) { client_->Give(Resource::kTasks, tasks); }
+  // As QuotaAccount::AwaitTaskRoom, of the client.
+  bool AwaitTaskRoom(const void* who, std::function<void()> waiter) {
+    return client_->AwaitTaskRoom(who, std::move(waiter));
+  }
+  void ForgetTaskWaiter(const void* who) { client_->ForgetTaskWaiter(who); }
+
+ private:
+  QuotaAccount own_;
+  const std::shared_ptr<QuotaAccount> client_;
+};
+
+// Something taken, given back when this goes.
+class QuotaCharge {
+ public:
+  QuotaCharge() = default;
+  static absl::StatusOr<QuotaCharge> Take(std::shared_ptr<SessionQuota> quota, Resource resource,
+                                          uint64_t amount);
+  QuotaCharge(QuotaCharge&& other) noexcept { *this = std::move(other); }
+  QuotaCharge& operator=(QuotaCharge&& other) noexcept {
+    std::swap(quota_, other.quota_);
+    std::swap(resource_, other.resource_);
+    std::swap(amount_, other.amount_);
+    return *this;
+  }
+  ~QuotaCharge() {
+    if (quota_ != nullptr) quota_->Give(resource_, amount_);
+  }
+
+  // Moves so much of it to a charge of its own.
+  QuotaCharge Part(uint64_t amount);
+
+ private:
+  std::shared_ptr<SessionQuota> quota_;
+  Resource resource_ = Resource::kSessions;
+  uint64_t amount_ = 0;
+};
+
+// What memory counts for: its bytes, and the windows that are in it.
+class MemoryCharge {
+ public:
+  MemoryCharge() = default;
+  // All that a request needs at once, so that a refusal tells of the whole request. Without a quota
+  // it is nothing.
+  static absl::StatusOr<MemoryCharge> Take(const std::shared_ptr<SessionQuota>& quota,
+                                           uint64_t bytes, uint64_t windows = 0);
+
+  // Moves so much of it to a charge of its own.
+  MemoryCharge Part(uint64_t bytes, uint64_t windows = 0);
+
+ private:
+  QuotaCharge windows_;
+  QuotaCharge bytes_;
+};
+
+// Memory that counts until nothing holds it any more.
+absl::StatusOr<std::shared_ptr<MemoryBlock>> AllocateCharged(DeviceMemory& memory, uint64_t bytes,
+                                                             MemoryCharge charge);
+
+// The accounts of clients, as long as they have sessions. Thread-safe.
+class ClientQuotas {
+ public:
+  explicit ClientQuotas(const Limits& limits) : limits_(limits) {}
+
+  // Takes what a session of this client needs from the start: QUOTA_SESSIONS, QUOTA_EVENT_LOG.
+  absl::StatusOr<std::shared_ptr<SessionQuota>> OpenSession(const std::string& client,
+                                                            std::string session);
+
+ private:
+  const Limits& limits_;
+  Mutex mutex_;
+  absl::flat_hash_map<std::string, std::weak_ptr<QuotaAccount>> clients_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace pto

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "daemon/journal/history.h"
+#include "daemon/run/run_entry.h"
+
+namespace pto {
+
+// A run of a former boot, as the journal tells it: it has ended. Thread-safe.
+class FormerRun final : public RunEntry {
+ public:
+  FormerRun(Options options, RunState state);
+
+  RunStatus Status() const override { return FinalStatus(); }
+  void Stop(RunState, const absl::Status&) override {}
+  void Tell() override {}
+  void TellStall(RunStall, absl::Time) override {}
+
+ protected:
+  void OnTurn() override {}
+  void OnPassedLate() override {}
+};
+
+// What is left of a session of a former boot. A session of the same id may be there again: the
+// former one's runs are then its own, and their ids stay used. Never changes, so thread-safe.
+class FormerSession {
+ public:
+  FormerSession(std::string id, std::string boot_id);
+
+  const std::string& id() const { return id_; }
+  // Of the last boot that had it.
+  const std::string& boot_id() const { return boot_id_; }
+  // The greatest that its runs had.
+  uint64_t last_number() const { return last_number_; }
+  uint64_t last_own_number() const { return last_own_number_; }
+
+  // nullptr when there is none.
+  std::shared_ptr<RunEntry> Find(absl::string_view run) const;
+  // The run that the same request started, or nullptr; ID_CONFLICT when it was another request.
+  absl::StatusOr<std::shared_ptr<RunEntry>> FindForStart(absl::string_view run,
+                                                         const Digest& digest) const;
+  // Appends runs older than number `before` (0: all), newest first, until there are `limit`.
+  void List(uint64_t before, size_t limit, std::vector<std::shared_ptr<RunEntry>>* runs) const;
+
+ private:
+  friend class FormerRuns;
+  void Add(const journal::v1::RunRecord& record);
+  void Sort();
+
+  const std::string id_;
+  const std::string boot_id_;
+  const std::shared_ptr<const std::string> name_;
+  uint64_t last_number_ = 0;
+  uint64_t last_own_number_ = 0;
+  absl::flat_hash_map<std::string, std::shared_ptr<FormerRun>> runs_;
+  std::vector<std::shared_ptr<FormerRun>> newest_first_;
+};
+
+// All that is known of former boots. Never changes, so thread-safe.
+class FormerRuns {
+ public:
+  FormerRuns() = default;
+  explicit FormerRuns(const JournalHistory& history);
+
+  // nullptr when there is none.
+  std::shared_ptr<const FormerSession> Find(absl::string_view session) const;
+  // The run that the same request started in a session that is not there any more: nullptr when
+  // there is none, ID_CONFLICT when it was another request.
+  absl::StatusOr<std::shared_ptr<RunEntry>> FindForStart(absl::string_view session,
+                                                         absl::string_view run,
+                                                         const Digest& digest) const;
+  std::shared_ptr<RunEntry> FindRun(absl::string_view session, absl::string_view run) const;
+
+ private:
+  absl::flat_hash_map<std::string, std::shared_ptr<const FormerSession>> sessions_;
+};
+
+}  // namespace pto

@@ -1,0 +1,233 @@
+#include "daemon/run/image_run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/model/run_stats.h"
+#include "daemon/run/run_table.h"
+
+namespace pto {
+
+static_assert(RunTurn::kShownBefore == RunObserver::kShownBefore);
+
+namespace {
+
+// What images of runs that have ended may take: each alone, and all of a session together
+// (RunTable). As much as a large graph does.
+constexpr KeptGraph::Bounds kBounds = {RunTable::kMaxKeptBytes};
+
+std::shared_ptr<const GraphPart> WholeOf(const Run& run) {
+  const auto whole = std::make_shared<GraphPart>();
+  whole->image = run.shared_image();
+  return whole;
+}
+
+}  // namespace
+
+ImageRun::ImageRun(Options options, Parts parts)
+    : RunEntry(std::move(options)), parts_(std::move(parts)) {}
+
+void ImageRun::Attach(std::shared_ptr<Run> run) {
+  MutexLock lock(mutex_);
+  run_ = std::move(run);
+}
+
+void ImageRun::HoldNews() {
+  MutexLock lock(mutex_);
+  holding_.store(true, std::memory_order_seq_cst);
+}
+
+void ImageRun::ReleaseNews() {
+  bool has_ended = false;
+  {
+    MutexLock lock(mutex_);
+    if (!holding_.load(std::memory_order_relaxed)) return;
+    holding_.store(false, std::memory_order_seq_cst);
+    has_ended = ended();
+  }
+  if (has_ended) {
+    Settle();
+  } else {
+    Tell();
+  }
+}
+
+RunStatus ImageRun::Status() const {
+  // The number first: what the counts hold is at least what the events up to it tell.
+  uint64_t sequence = 0;
+  if (const std::shared_ptr<RunOwner> owner = this->owner()) {
+    sequence = owner->log().last_sequence();
+  }
+  if (ended()) return EndStatus();
+  const std::shared_ptr<Run> run = this->run();
+  // It ended just now.
+  if (run == nullptr) return FinalStatus();
+  RunStatus status;
+  status.run = shared_record();
+  status.tasks_total = record().tasks_total;
+  status.state = run->state();
+  status.counts = run->counts();
+  status.errors = run->errors();
+  if (const int64_t started = run->started_ns(); started != 0) {
+    status.queue_ns = started - run->accepted_ns();
+  }
+  // The end is known to others only when it is in the log and the buffers are free.
+  if (IsFinal(status.state)) {
+    status.state = run->stop_requested() ? RunState::kCancelling : RunState::kRunning;
+  }
+  status.as_of_sequence = sequence;
+  return status;
+}
+
+void ImageRun::Stop(RunState as, const absl::Status& error) {
+  if (const std::shared_ptr<Run> run = this->run()) parts_.engine->Stop(*run, as, error);
+}
+
+std::shared_ptr<Run> ImageRun::run() const {
+  MutexLock lock(mutex_);
+  return run_;
+}
+
+GraphParts ImageRun::graph_parts() const {
+  if (const std::shared_ptr<Run> run = this->run()) return {WholeOf(*run)};
+  return RunEntry::graph_parts();
+}
+
+void ImageRun::Tell() {
+  if (const std::shared_ptr<Run> run = this->run()) TellNews(*run);
+}
+
+void ImageRun::TellStall(RunStall stall, absl::Time time) {
+  if (const std::shared_ptr<Run> run = this->run()) {
+    TellNews(*run, StallEvent(std::move(stall), time));
+  }
+}
+
+void ImageRun::CollectNews(Run& run, std::vector<LogEntry>* news) {
+  if (!told_queued_) {
+    told_queued_ = true;
+    news->push_back(StateEvent(RunState::kQueued, record().create_time));
+  }
+  // The start before the records: a run whose records are here has started.
+  const std::vector<RecordBlock> blocks = run.TakeRecords();
+  const int64_t started = run.started_ns();
+  if (!told_started_ && started != 0) {
+    told_started_ = true;
+    if (!ended()) mutable_record().queue_ns = started - run.accepted_ns();
+    news->push_back(StateEvent(RunState::kRunning, TimeOf(run, started)));
+  }
+  EventLog::AddTasks(shared_record(), blocks, news);
+  AddErrors(run.TakeUnlistedErrors(), news);
+}
+
+void ImageRun::TellNews(Run& run, absl::optional<LogEntry> last) {
+  MutexLock lock(tell_mutex_);
+  // The end has told everything.
+  if (ended()) return;
+  std::vector<LogEntry> news;
+  CollectNews(run, &news);
+  if (last.has_value()) news.push_back(*std::move(last));
+  if (news.empty()) return;
+  if (const std::shared_ptr<RunOwner> owner = this->owner()) {
+    owner->log().Append(absl::MakeSpan(news));
+  }
+}
+
+void ImageRun::OnStarted(Run& run) {
+  if (!holding_.load(std::memory_order_seq_cst)) TellNews(run);
+}
+
+void ImageRun::OnRecords(Run& run, size_t waiting) {
+  if (holding_.load(std::memory_order_seq_cst)) return;
+  if (waiting >= Run::kRecordBatch) {
+    TellNews(run);
+  } else if (const std::shared_ptr<RunOwner> owner = this->owner()) {
+    // A watcher comes for them when it likes.
+    owner->log().Nudge();
+  }
+}
+
+void ImageRun::OnFinished(Run& run) {
+  if (parts_.slots != nullptr) {
+    for (const std::shared_ptr<SessionBuffer>& buffer : parts_.slots->buffers) {
+      buffer->in_use.fetch_sub(1, std::memory_order_acq_rel);
+    }
+  }
+  // Before anybody knows of the end, so that whoever does sees a domain that is revoked by it.
+  DomainUses::Revoked revoked;
+  if (parts_.domains != nullptr) revoked = parts_.domains->Leave(this, run, name());
+  // An entry stays readable for long; the memory that the run used must not stay with it.
+  parts_.slots.reset();
+  const std::shared_ptr<RegisteredGraph> graph = std::move(parts_.graph);
+  keeps_image_ = (graph == nullptr || graph->image.get() != &run.image()) &&
+                 run.record_level() == RecordLevel::kAll;
+  ReleaseRun();
+  Waiters waiters;
+  bool settle = false;
+  {
+    MutexLock tell_lock(tell_mutex_);
+    RunRecord& record = mutable_record();
+    if (const int64_t started = run.started_ns(); started != 0) {
+      record.queue_ns = started - run.accepted_ns();
+      record.run_ns = run.ended_ns() - started;
+      if (const int64_t begun = run.begun_ns(); begun != 0) {
+        metrics::RunStats::Process().OnDispatched(started - begun);
+      }
+    }
+    record.total_ns = run.ended_ns() - run.accepted_ns();
+    record.counts = run.counts();
+    record.errors = run.errors();
+    if (graph != nullptr && run.started_ns() != 0) {
+      graph->last_run_ns.store(std::max<int64_t>(record.run_ns, 1), std::memory_order_relaxed);
+    }
+    JournalEnd(run.state());
+    MutexLock lock(mutex_);
+    waiters = MarkEnded(run.state());
+    settle = !holding_.load(std::memory_order_relaxed) || !waiters.empty();
+  }
+  if (settle) Settle();
+  if (!waiters.empty()) {
+    const RunStatus status = FinalStatus();
+    for (const auto& [id, waiter] : waiters) waiter(status);
+  }
+  // Before those that waited for this one could begin.
+  DomainUses::Stop(revoked);
+  // Last, so that the end of a run that waited for this one is told after this one's.
+  End();
+}
+
+void ImageRun::OnTurn() {
+  const std::shared_ptr<Run> run = this->run();
+  if (run == nullptr) return;
+  BeginUse();
+  parts_.engine->Begin(run);
+}
+
+void ImageRun::OnPassedLate() {
+  // Without its session nobody looks at the buffers' queues any more.
+  if (const std::shared_ptr<RunOwner> owner = this->owner()) owner->OnPassedLate(*this);
+}
+
+void ImageRun::Settle() {
+  std::shared_ptr<Run> last;  // destroyed without the locks
+  GraphParts dropped;         // likewise
+  {
+    MutexLock tell_lock(tell_mutex_);
+    if (settled_) return;
+    settled_ = true;
+    {
+      // What the engine kept goes now; only the record stays, and perhaps the image.
+      MutexLock lock(mutex_);
+      last = std::move(run_);
+      if (keeps_image_) dropped = Keep(WholeOf(*last), kBounds);
+    }
+    std::vector<LogEntry> news;
+    news.reserve(4);
+    CollectNews(*last, &news);
+    news.push_back(StateEvent(end_state(), TimeOf(*last, last->ended_ns())));
+    AppendLast(std::move(news));
+  }
+  if (const std::shared_ptr<RunOwner> owner = this->owner()) owner->OnRunEnded(*this);
+}
+
+}  // namespace pto

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/types/optional.h"
+#include "daemon/domain/domain_uses.h"
+#include "daemon/domain/session_buffer.h"
+#include "daemon/run/registered_graph.h"
+#include "daemon/run/run_entry.h"
+#include "runtime/engine/engine.h"
+
+namespace pto {
+
+// The run of a graph that was compiled before: submitted or launched. Thread-safe.
+class ImageRun final : public RunEntry, public RunObserver {
+ public:
+  struct Parts {
+    std::shared_ptr<RegisteredGraph> graph;  // nullptr for a submitted graph
+    std::shared_ptr<const BoundSlots> slots;
+    std::shared_ptr<const DomainUses> domains;  // nullptr when it uses none
+    Engine* engine = nullptr;
+  };
+
+  ImageRun(Options options, Parts parts);
+
+  // The run to watch. Once, before it is started.
+  void Attach(std::shared_ptr<Run> run);
+
+  // Its turn has come, and it begins next.
+  void BeginUse() const {
+    if (parts_.domains != nullptr) parts_.domains->BeginUse(this);
+  }
+  // Why a domain that it uses cannot be used any more; OK while all can.
+  absl::Status CheckDomains() const {
+    return parts_.domains == nullptr ? absl::OkStatus() : parts_.domains->CheckUsable();
+  }
+
+  // Between this and ReleaseNews nothing is told of the run: the thread that starts it works on
+  // it itself, so its end may come at once, and then the whole story is told in one go, when the
+  // client has its answer.
+  void HoldNews();
+  void ReleaseNews() override;
+
+  RunStatus Status() const override;
+  void Stop(RunState as, const absl::Status& error) override;
+  void Tell() override;
+  void TellStall(RunStall stall, absl::Time time) override;
+  // Of one that has ended and was launched as it was registered the graph has them.
+  GraphParts graph_parts() const override;
+
+  // The engine's run, or nullptr some time after its end.
+  std::shared_ptr<Run> run() const;
+
+  std::string name() const override { return record().name(); }
+  uint64_t order_number() const override { return number(); }
+  uint64_t goes_after(size_t i) const override { return shown_before(i); }
+  void OnStarted(Run& run) override;
+  void OnRecords(Run& run, size_t waiting) override;
+  void OnFinished(Run& run) override;
+
+ protected:
+  void OnTurn() override;
+  void OnPassedLate() override;
+
+ private:
+  // Adds what is to be told next.
+  void CollectNews(Run& run, std::vector<LogEntry>* news)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(tell_mutex_);
+  // With `last` after it, if any.
+  void TellNews(Run& run, absl::optional<LogEntry> last = absl::nullopt);
+  // Tells the rest of the story and lets go of the run, once. It has ended.
+  void Settle();
+  absl::Time TimeOf(const Run& run, int64_t ns) const {
+    return record().create_time + absl::Nanoseconds(ns - run.accepted_ns());
+  }
+
+  Parts parts_;
+  std::atomic<bool> holding_{false};  // written under mutex_
+
+  // Held while news goes to the log, so that it keeps its order.
+  Mutex tell_mutex_;
+  bool told_queued_ ABSL_GUARDED_BY(tell_mutex_) = false;
+  bool told_started_ ABSL_GUARDED_BY(tell_mutex_) = false;
+  bool settled_ ABSL_GUARDED_BY(tell_mutex_) = false;
+
+  std::shared_ptr<Run> run_ ABSL_GUARDED_BY(mutex_);
+  // Nobody else has its image when it has ended, and all its tasks have events.
+  bool keeps_image_ = false;  // written before its end is told
+};
+
+}  // namespace pto

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/time/time.h"
+#include "daemon/domain/session_buffer.h"
+#include "daemon/names/digest.h"
+#include "daemon/run/aliased_images.h"
+#include "runtime/graph/image.h"
+
+namespace pto {
+
+// A compiled graph that a session launches many times.
+struct RegisteredGraph {
+  std::string id;
+  std::shared_ptr<const std::string> name;
+  Digest digest;
+  std::shared_ptr<const GraphImage> image;
+  absl::Time create_time;
+  std::atomic<uint64_t> launch_count{0};
+  // How long its last run took, in ns; 0 before the first one has ended. A graph that has shown
+  // to be short is run by the thread that launches it.
+  std::atomic<int64_t> last_run_ns{0};
+  // The longest time that a task of it has for itself, in ns; -1 while nobody has looked.
+  std::atomic<int64_t> longest_task_ns{-1};
+  // Whoever remembers the graph by its name looks at this first.
+  std::atomic<bool> removed{false};
+  // The buffers of a launch that binds none itself, found once. Guarded by the session.
+  std::shared_ptr<const BoundSlots> own_slots;
+  // For launches whose slots overlap. Guarded by the session.
+  AliasedImages aliased;
+};
+
+}  // namespace pto

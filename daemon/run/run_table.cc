@@ -1,0 +1,140 @@
+#include "daemon/run/run_table.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace pto {
+namespace {
+
+// Ids that the table chooses: this and a number.
+constexpr absl::string_view kOwnPrefix = "r-";
+
+// How many forgotten ids are remembered as used.
+constexpr size_t kMaxUsed = 65'536;
+
+// The number of an id that the table could choose; 0 when it is none.
+uint64_t OwnNumber(absl::string_view id) {
+  uint64_t number = 0;
+  if (!absl::StartsWith(id, kOwnPrefix) ||
+      !absl::SimpleAtoi(id.substr(kOwnPrefix.size()), &number) ||
+      id != absl::StrCat(kOwnPrefix, number)) {
+    return 0;
+  }
+  return number;
+}
+
+}  // namespace
+
+std::shared_ptr<RunEntry> RunTable::Find(absl::string_view id) const {
+  if (const uint64_t number = OwnNumber(id); number != 0) {
+    auto it = own_.find(number);
+    if (it != own_.end()) return it->second;
+  }
+  // A client may have chosen an id of our form before we came to its number.
+  auto it = chosen_.find(std::string(id));
+  return it == chosen_.end() ? nullptr : it->second;
+}
+
+bool RunTable::IsForgotten(absl::string_view id) const {
+  if (Find(id) != nullptr) return false;
+  const uint64_t number = OwnNumber(id);
+  return (number != 0 && number < next_own_) || used_.contains(std::string(id));
+}
+
+RunTable::OwnId RunTable::NextOwnId() {
+  OwnId own;
+  do {
+    own.number = next_own_++;
+    own.id = absl::StrCat(kOwnPrefix, own.number);
+  } while ((!chosen_.empty() && chosen_.contains(own.id)) ||
+           (!used_.empty() && used_.contains(own.id)));
+  return own;
+}
+
+void RunTable::Add(std::shared_ptr<RunEntry> entry) {
+  entry->next_active_ = active_;
+  if (active_ != nullptr) active_->previous_active_ = entry.get();
+  active_ = entry.get();
+  if (entry->own_number() != 0) {
+    own_.emplace(entry->own_number(), std::move(entry));
+  } else {
+    const std::string& id = entry->record().id;
+    chosen_.emplace(id, std::move(entry));
+  }
+}
+
+std::vector<std::unique_ptr<KeptGraph>> RunTable::OnEnded(RunEntry& entry) {
+  (entry.previous_active_ != nullptr ? entry.previous_active_->next_active_ : active_) =
+      entry.next_active_;
+  if (entry.next_active_ != nullptr) entry.next_active_->previous_active_ = entry.previous_active_;
+  ended_.push_back(&entry);
+  if (const uint64_t bytes = entry.kept_bytes_.load(std::memory_order_relaxed); bytes > 0) {
+    kept_.push_back({&entry, bytes});
+    kept_bytes_ += bytes;
+  }
+  std::vector<std::unique_ptr<KeptGraph>> dropped;
+  const auto drop_first = [&] {
+    dropped.push_back(kept_.front().entry->TakeKeptGraph());
+    kept_bytes_ -= kept_.front().bytes;
+    kept_.pop_front();
+  };
+  while (kept_bytes_ > max_kept_bytes_) drop_first();
+  while (ended_.size() > max_ended_) {
+    // Events may have the entry longer.
+    if (!kept_.empty() && kept_.front().entry == ended_.front()) drop_first();
+    Forget(*ended_.front());
+    ended_.pop_front();
+  }
+  return dropped;
+}
+
+void RunTable::Forget(const RunEntry& entry) {
+  if (entry.own_number() != 0) {
+    own_.erase(entry.own_number());
+    return;
+  }
+  const std::string id = entry.record().id;
+  chosen_.erase(id);
+  used_.insert(id);
+  used_order_.push_back(id);
+  if (used_order_.size() > kMaxUsed) {
+    used_.erase(used_order_.front());
+    used_order_.pop_front();
+  }
+}
+
+template <typename Visitor>
+void RunTable::ForEach(Visitor visitor) const {
+  for (const auto& [number, entry] : own_) visitor(entry);
+  for (const auto& [id, entry] : chosen_) visitor(entry);
+}
+
+std::vector<std::shared_ptr<RunEntry>> RunTable::List(uint64_t before, size_t limit,
+                                                      bool active_only) const {
+  std::vector<std::shared_ptr<RunEntry>> found;
+  ForEach([&](const std::shared_ptr<RunEntry>& entry) {
+    if (before != 0 && entry->number() >= before) return;
+    if (active_only && entry->ended()) return;
+    found.push_back(entry);
+  });
+  const auto newer = [](const auto& a, const auto& b) { return a->number() > b->number(); };
+  const size_t count = std::min(limit, found.size());
+  std::partial_sort(found.begin(), found.begin() + static_cast<ptrdiff_t>(count), found.end(),
+                    newer);
+  found.resize(count);
+  return found;
+}
+
+std::vector<std::shared_ptr<RunEntry>> RunTable::Active() const {
+  std::vector<std::shared_ptr<RunEntry>> active;
+  for (RunEntry* entry = active_; entry != nullptr; entry = entry->next_active_) {
+    active.push_back(entry->shared_from_this());
+  }
+  return active;
+}
+
+}  // namespace pto

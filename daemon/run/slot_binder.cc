@@ -1,0 +1,176 @@
+#include "daemon/run/slot_binder.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/domain/domain_table.h"
+#include "daemon/domain/domain_uses.h"
+#include "daemon/names/names.h"
+#include "daemon/names/window_name.h"
+#include "runtime/base/error.h"
+#include "runtime/base/status_macros.h"
+
+namespace pto {
+namespace {
+
+// No binding.
+constexpr size_t kOwn = static_cast<size_t>(-1);
+
+// The binding of each slot, or kOwn.
+absl::StatusOr<std::vector<size_t>> BindingOfSlots(const GraphImage& image,
+                                                   absl::Span<const SlotBinding> bindings) {
+  std::vector<size_t> binding_of(image.slots().size(), kOwn);
+  for (size_t i = 0; i < bindings.size(); ++i) {
+    const std::string& name = bindings[i].slot;
+    const absl::optional<uint32_t> slot = image.FindSlot(name);
+    if (!slot.has_value()) {
+      return Error(reason::kSlotUnknown,
+                   absl::StrCat("the graph has no slot ", names::Quoted(name)))
+          .At(absl::StrCat("buffers[", i, "].slot"))
+          .With("slot", name.substr(0, 64));
+    }
+    if (binding_of[*slot] != kOwn) {
+      return Error(reason::kFieldInvalid,
+                   absl::StrCat("slot ", names::Quoted(name), " is bound by ", "buffers[",
+                                binding_of[*slot], "] already"))
+          .At(absl::StrCat("buffers[", i, "].slot"))
+          .With("slot", name);
+    }
+    binding_of[*slot] = i;
+  }
+  return binding_of;
+}
+
+void AddAccesses(const SlotUse& use, uint64_t offset, const std::shared_ptr<BufferQueue>& queue,
+                 RunAccesses* accesses) {
+  if (!use.written.empty()) accesses->push_back({queue, use.written.From(offset), true});
+  // A write waits for all that a read waits for.
+  if (!use.written.Covers(use.read)) accesses->push_back({queue, use.read.From(offset), false});
+}
+
+// A run looks at every range of a buffer that others use: many ranges become one.
+constexpr size_t kMaxRanges = 8;
+
+void MergeAccesses(RunAccesses* accesses) {
+  if (accesses->size() <= kMaxRanges) return;
+  const auto key = [](const BufferAccess& access) {
+    return std::make_pair(access.queue.get(), access.writes);
+  };
+  std::sort(accesses->begin(), accesses->end(),
+            [&](const auto& a, const auto& b) { return key(a) < key(b); });
+  RunAccesses merged;
+  for (auto first = accesses->begin(); first != accesses->end();) {
+    const auto last = std::find_if(first, accesses->end(), [&](const BufferAccess& other) {
+      return key(other) != key(*first);
+    });
+    if (static_cast<size_t>(last - first) <= kMaxRanges) {
+      merged.insert(merged.end(), first, last);
+    } else {
+      BufferAccess hull = *first;
+      for (auto other = first; other != last; ++other) hull.bytes.Extend(other->bytes);
+      merged.push_back(std::move(hull));
+    }
+    first = last;
+  }
+  *accesses = std::move(merged);
+}
+
+SlotPlaces FindAliases(const GraphImage& image, const RunSlots& slots) {
+  std::vector<SlotMemory> memories;
+  memories.reserve(slots.size());
+  for (const RunSlot& slot : slots) memories.push_back({slot.memory.get(), slot.offset_bytes});
+  return FindAliases(image, memories);
+}
+
+// The domain's part of that name, which the run is noted to use.
+absl::StatusOr<std::shared_ptr<SessionBuffer>> FindInDomain(absl::string_view name,
+                                                            const DomainTable& domains,
+                                                            DomainUses* uses) {
+  PTO_ASSIGN_OR_RETURN(const names::Window window, names::ParseWindow(name, ""));
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Domain> domain, domains.Find(window.domain));
+  PTO_ASSIGN_OR_RETURN(std::shared_ptr<SessionBuffer> buffer, domain->Find(window));
+  uses->Add(domain, window.signals());
+  return buffer;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const BoundSlots>> BindSlots(const GraphImage& image,
+                                                            absl::Span<const SlotBinding> bindings,
+                                                            const BufferMap& buffers,
+                                                            absl::string_view session_name,
+                                                            const DomainTable* domains) {
+  PTO_ASSIGN_OR_RETURN(const std::vector<size_t> binding_of, BindingOfSlots(image, bindings));
+  auto result = std::make_shared<BoundSlots>();
+  auto accesses = std::make_shared<RunAccesses>();
+  std::shared_ptr<DomainUses> uses;
+  result->slots.resize(binding_of.size());
+  for (size_t i = 0; i < binding_of.size(); ++i) {
+    const ImageSlot& slot = image.slots()[i];
+    if (slot.chip == ImageSlot::kUnused) continue;
+    const bool own = binding_of[i] == kOwn;
+    const absl::string_view slot_name = image.text(slot.name);
+    const absl::string_view id =
+        own ? slot_name : absl::string_view(bindings[binding_of[i]].buffer);
+    const uint64_t offset = own ? 0 : bindings[binding_of[i]].offset_bytes;
+    // A slot that is not bound has no field to be wrong.
+    const auto at = [&](absl::string_view field) {
+      return own ? std::string() : absl::StrCat("buffers[", binding_of[i], "].", field);
+    };
+    std::shared_ptr<SessionBuffer> buffer;
+    if (domains != nullptr && names::IsWindow(id)) {
+      if (uses == nullptr) uses = std::make_shared<DomainUses>();
+      absl::StatusOr<std::shared_ptr<SessionBuffer>> found = FindInDomain(id, *domains, uses.get());
+      if (!found.ok()) return PrefixField(found.status(), at("buffer"));
+      buffer = *std::move(found);
+    } else if (const auto it = buffers.find(std::string(id)); it != buffers.end()) {
+      buffer = it->second;
+    } else {
+      return Error(reason::kBufferUnknown,
+                   absl::StrCat("there is no buffer '", id, "' in ", session_name, " for slot '",
+                                slot_name, "'"))
+          .At(at("buffer"))
+          .With("buffer", id)
+          .With("slot", slot_name)
+          .With("session", session_name);
+    }
+    const std::shared_ptr<MemoryBlock>& memory = buffer->memory;
+    if (slot.chip != ImageSlot::kAnyChip && memory->chip() != slot.chip) {
+      return Error(reason::kBufferOnOtherChip,
+                   absl::StrCat("buffer '", id, "' is on ", names::Chip(memory->chip()),
+                                ", but its tasks are on ", names::Chip(slot.chip)))
+          .At(at("buffer"))
+          .With("buffer", id)
+          .With("have", names::Chip(memory->chip()))
+          .With("want", names::Chip(slot.chip));
+    }
+    if (offset > memory->bytes() || memory->bytes() - offset < slot.min_bytes) {
+      return Error(reason::kTensorOutOfBounds,
+                   absl::StrCat("tensor ", slot.largest_tensor, " of slot '", slot_name, "' needs ",
+                                slot.min_bytes, " bytes from byte ", offset, " of buffer '", id,
+                                "', which has ", memory->bytes()))
+          .At(at(offset == 0 ? "buffer" : "offset_bytes"))
+          .With("buffer", id)
+          .With("slot", slot_name)
+          .With("tensor", slot.largest_tensor)
+          .With("have", memory->bytes())
+          .With("want", slot.min_bytes + offset);
+    }
+    // The name is the buffer's, which the result keeps.
+    result->slots[i] = {memory, offset, buffer->id};
+    AddAccesses(image.slot_uses()[i], offset, buffer->queue, accesses.get());
+    result->buffers.push_back(std::move(buffer));
+  }
+  if (uses != nullptr) {
+    uses->AddAccesses(accesses.get());
+    result->domains = std::move(uses);
+  }
+  MergeAccesses(accesses.get());
+  result->accesses = std::move(accesses);
+  result->aliases = FindAliases(image, result->slots);
+  return result;
+}
+
+}  // namespace pto

@@ -1,0 +1,408 @@
+#include "daemon/run/streamed_run.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/error.h"
+#include "runtime/base/status_macros.h"
+
+namespace pto {
+namespace {
+
+// What blocks of an open run that are kept may take together.
+constexpr KeptGraph::Bounds kBounds = {uint64_t{16} << 20};
+
+std::string TimeText(int64_t ns) { return absl::FormatDuration(absl::Nanoseconds(ns)); }
+
+}  // namespace
+
+StreamedRun::StreamedRun(Options options, Parts parts)
+    : RunEntry(std::move(options)), parts_(std::move(parts)) {}
+
+void StreamedRun::Prepare() {
+  OpenRun::Options options = parts_.run;
+  options.observer = {shared_from_this(), this};
+  run_ = OpenRun::Make(std::move(options));
+  // The whole has its turn from the beginning; it ends with the run.
+  if (Arrive()) Begun();
+}
+
+void StreamedRun::Begin() {
+  Tell();
+  SetDeadlines();
+}
+
+void StreamedRun::SetDeadlines() {
+  const auto stop_at = [&](int64_t after_ns, bool if_queued, const absl::Status& error) {
+    if (after_ns == 0) return;
+    const TimerQueue::Id id = parts_.timers->Schedule(
+        run_->accepted_ns() + after_ns,
+        [weak = weak_from_this(), run = run_.get(), if_queued, error] {
+          const std::shared_ptr<RunEntry> late = weak.lock();
+          if (late == nullptr || (if_queued && run->started_ns() != 0)) return;
+          late->Stop(RunState::kFailed, error);
+        },
+        parts_.run.account.get());
+    {
+      MutexLock lock(block_mutex_);
+      if (!stopped_) {
+        deadlines_.push_back(id);
+        return;
+      }
+    }
+    // Stopped before it began: its end does not know of this one.
+    parts_.timers->Cancel(id);
+  };
+  const std::string all = TimeText(parts_.timeout_ns);
+  stop_at(parts_.timeout_ns, false,
+          Error(reason::kRunDeadline, absl::StrCat("the run's time of ", all, " is up"))
+              .With("timeout", all));
+  const std::string queued = TimeText(parts_.queue_timeout_ns);
+  stop_at(parts_.queue_timeout_ns, true,
+          Error(reason::kQueueDeadline, absl::StrCat("no task of the run has started in ", queued))
+              .With("timeout", queued));
+}
+
+// ---- blocks
+
+absl::Status StreamedRun::Append(GraphSegment segment) {
+  const std::shared_ptr<RunOwner> owner = this->owner();
+  // Then the run is being stopped.
+  if (owner == nullptr) return absl::OkStatus();
+  const uint32_t first_task = segment.first_task;
+  Block block;
+  block.tasks = segment.image->task_count();
+  block.turn = std::make_shared<BlockTurn>(
+      this, number(), first_task,
+      [weak = std::weak_ptr<RunEntry>(weak_from_this())] {
+        if (const auto self = std::static_pointer_cast<StreamedRun>(weak.lock())) {
+          self->OnBlockTurn();
+        }
+      },
+      [weak = std::weak_ptr<RunOwner>(owner)](RunTurn& turn) {
+        if (const std::shared_ptr<RunOwner> alive = weak.lock()) alive->OnPassedLate(turn);
+      });
+  const std::shared_ptr<BlockTurn> turn = block.turn;
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<const BoundSlots> bound,
+                       owner->EnterBlock(*segment.image, turn, shared_from_this()));
+  // A block that has its turn is accepted by the engine at once, and checked then.
+  absl::Status refused;
+  ChipLeases::Claim claim;
+  if (turn->has_to_wait()) {
+    absl::StatusOr<ChipLeases::Claim> made = owner->ClaimChips(*segment.image);
+    refused = made.status();
+    if (made.ok()) claim = *std::move(made);
+    block.claimed = made.ok();
+  }
+  block.image = segment.image;
+  block.buffers = bound->buffers;
+  block.domains = bound->domains;
+  parts_.budget->Take(block.tasks);
+  std::shared_ptr<const RunSlots> slots(bound, &bound->slots);
+  bool taken = false;
+  {
+    MutexLock lock(block_mutex_);
+    Hold(block.buffers);
+    live_tasks_ += block.tasks;
+    blocks_.emplace(first_task, std::move(block));
+    taken = !stopped_ && refused.ok();
+    if (taken) {
+      waiting_ = Waiting{std::move(segment), std::move(slots),
+                         parts_.run.clock->NowNanos() - run_->accepted_ns(), std::move(claim)};
+      busy_ = true;
+    }
+  }
+  if (!taken) EndBlock(first_task);
+  // Also one that was not taken keeps its place until its turn has come.
+  ShowTurn(turn.get());
+  if (turn->Arrive()) {
+    OnBlockTurn();
+    turn->Begun();
+  }
+  return refused;
+}
+
+void StreamedRun::Hold(const std::vector<std::shared_ptr<SessionBuffer>>& buffers) {
+  for (const std::shared_ptr<SessionBuffer>& buffer : buffers) {
+    if (buffer_uses_[buffer.get()]++ == 0) buffer->in_use.fetch_add(1, std::memory_order_acq_rel);
+  }
+}
+
+void StreamedRun::ShowTurn(const BlockTurn* turn) {
+  for (size_t i = 0; i < goes_after_.size(); ++i) {
+    goes_after_[i].store(turn == nullptr ? 0 : turn->shown_before(i), std::memory_order_relaxed);
+  }
+  next_waits_for_.store(turn == nullptr ? RunTurn::kNoPart : turn->shown_part_before(),
+                        std::memory_order_relaxed);
+  next_waits_.store(turn != nullptr, std::memory_order_relaxed);
+}
+
+void StreamedRun::OnBlockTurn() {
+  ShowTurn(nullptr);
+  absl::optional<Waiting> next;
+  {
+    MutexLock lock(block_mutex_);
+    next.swap(waiting_);
+  }
+  // Stopped meanwhile; then its block has been ended.
+  if (!next.has_value()) return;
+  const uint32_t first_task = next->segment.first_task;
+  // Before it can end, and the run with it.
+  if (parts_.run.record_level == RecordLevel::kAll) KeepBlock(*next);
+  if (!run_->Append(next->segment, std::move(next->slots))) EndBlock(first_task);
+  // Only now: the engine has accepted the block, so leases see it there.
+  next->claim.Drop();
+  {
+    // Only now: blocks begin one after the other.
+    MutexLock lock(block_mutex_);
+    busy_ = false;
+  }
+  TellRoom();
+}
+
+void StreamedRun::KeepBlock(const Waiting& block) {
+  const auto part = std::make_shared<GraphPart>();
+  part->image = block.segment.image;
+  part->first_task = block.segment.first_task;
+  part->submitted_ns = block.came_ns;
+  part->links = block.segment.links;
+  GraphParts dropped;  // destroyed without the lock
+  MutexLock lock(mutex_);
+  if (!ended()) dropped = Keep(part, kBounds);
+}
+
+void StreamedRun::EndBlock(uint32_t first_task, const Run* run) {
+  Block block;
+  {
+    MutexLock lock(block_mutex_);
+    const auto it = blocks_.find(first_task);
+    if (it == blocks_.end()) return;
+    block = std::move(it->second);
+    blocks_.erase(it);
+    live_tasks_ -= block.tasks;
+    for (const std::shared_ptr<SessionBuffer>& buffer : block.buffers) {
+      const auto use = buffer_uses_.find(buffer.get());
+      if (--use->second > 0) continue;
+      buffer_uses_.erase(use);
+      buffer->in_use.fetch_sub(1, std::memory_order_acq_rel);
+    }
+  }
+  if (block.domains != nullptr) {
+    if (run == nullptr) {
+      block.domains->Forget(block.turn.get());
+    } else {
+      // Before those that waited for this one could begin.
+      DomainUses::Stop(block.domains->Leave(block.turn.get(), *run, name()));
+    }
+  }
+  if (const std::shared_ptr<RunOwner> owner = this->owner()) owner->LeaveBlock(*block.turn);
+  block.turn->End();
+  parts_.budget->GiveBack(block.tasks);
+}
+
+bool StreamedRun::AwaitRoom(std::function<void()> on_room) {
+  std::function<void()> before;  // destroyed without the lock
+  {
+    MutexLock lock(block_mutex_);
+    if (stopped_) return true;
+    before = std::exchange(on_room_, std::move(on_room));
+    if (busy_) return false;
+    if (live_tasks_ == 0) {
+      on_room_ = nullptr;
+      return true;
+    }
+  }
+  // Before: whoever makes room says so after.
+  held_back_.store(true, std::memory_order_seq_cst);
+  const bool room =
+      parts_.budget->AwaitRoom(this, [weak = std::weak_ptr<RunEntry>(weak_from_this())] {
+        if (const auto self = std::static_pointer_cast<StreamedRun>(weak.lock())) {
+          self->TellRoom();
+        }
+      });
+  if (!room) return false;
+  held_back_.store(false, std::memory_order_seq_cst);
+  MutexLock lock(block_mutex_);
+  // Gone when it was called just now: then that call counts.
+  if (on_room_ == nullptr) return false;
+  before = std::exchange(on_room_, nullptr);
+  return true;
+}
+
+void StreamedRun::TellRoom() {
+  held_back_.store(false, std::memory_order_seq_cst);
+  std::function<void()> on_room;
+  {
+    MutexLock lock(block_mutex_);
+    on_room.swap(on_room_);
+  }
+  if (on_room != nullptr) on_room();
+}
+
+void StreamedRun::Close() { run_->Close(); }
+
+void StreamedRun::Stop(RunState as, const absl::Status& error) {
+  absl::optional<Waiting> dropped;
+  {
+    MutexLock lock(block_mutex_);
+    stopped_ = true;
+    dropped.swap(waiting_);
+  }
+  if (dropped.has_value()) EndBlock(dropped->segment.first_task);
+  run_->Stop(as, error);
+  TellRoom();
+}
+
+// ---- what becomes of it
+
+void StreamedRun::OnStarted() {
+  started_.store(true, std::memory_order_relaxed);
+  TellNews();
+}
+
+void StreamedRun::OnRecords(size_t waiting) {
+  if (waiting >= Run::kRecordBatch) {
+    TellNews();
+  } else if (const std::shared_ptr<RunOwner> owner = this->owner()) {
+    // A watcher comes for them when it likes.
+    owner->log().Nudge();
+  }
+}
+
+absl::Status StreamedRun::CheckSegment(uint32_t first_task) {
+  std::shared_ptr<const GraphImage> image;
+  bool claimed = false;
+  {
+    MutexLock lock(block_mutex_);
+    const auto it = blocks_.find(first_task);
+    // It was stopped, and has ended.
+    if (it == blocks_.end()) return absl::OkStatus();
+    image = it->second.image;
+    claimed = it->second.claimed;
+  }
+  const std::shared_ptr<RunOwner> owner = this->owner();
+  // Then the run is being stopped.
+  if (owner == nullptr) return absl::OkStatus();
+  return claimed ? owner->CheckHealth(*image) : owner->CheckChips(*image);
+}
+
+void StreamedRun::OnSegmentBegins(uint32_t first_task) {
+  std::shared_ptr<BlockTurn> turn;
+  std::shared_ptr<const DomainUses> domains;
+  {
+    MutexLock lock(block_mutex_);
+    const auto it = blocks_.find(first_task);
+    if (it == blocks_.end() || it->second.domains == nullptr) return;
+    turn = it->second.turn;
+    domains = it->second.domains;
+  }
+  domains->BeginUse(turn.get());
+}
+
+void StreamedRun::OnSegmentEnded(uint32_t first_task, const Run& run) {
+  EndBlock(first_task, &run);
+  TellRoom();
+}
+
+void StreamedRun::OnFinished() {
+  std::vector<TimerQueue::Id> deadlines;
+  absl::optional<Waiting> dropped;
+  {
+    MutexLock lock(block_mutex_);
+    stopped_ = true;
+    deadlines.swap(deadlines_);
+    dropped.swap(waiting_);
+  }
+  for (const TimerQueue::Id id : deadlines) parts_.timers->Cancel(id);
+  parts_.budget->Forget(this);
+  if (dropped.has_value()) EndBlock(dropped->segment.first_task);
+  ReleaseRun();
+  Waiters waiters;
+  {
+    MutexLock tell_lock(tell_mutex_);
+    std::vector<LogEntry> news;
+    CollectNews(&news);
+    RunRecord& record = mutable_record();
+    if (const int64_t started = run_->started_ns(); started != 0) {
+      record.run_ns = run_->ended_ns() - started;
+    }
+    record.total_ns = run_->ended_ns() - run_->accepted_ns();
+    record.tasks_total = run_->tasks();
+    record.counts = run_->counts();
+    record.errors = run_->errors();
+    JournalEnd(run_->state());
+    {
+      MutexLock lock(mutex_);
+      waiters = MarkEnded(run_->state());
+    }
+    news.push_back(StateEvent(end_state(), TimeOf(run_->ended_ns())));
+    AppendLast(std::move(news));
+  }
+  if (const std::shared_ptr<RunOwner> owner = this->owner()) owner->OnRunEnded(*this);
+  if (!waiters.empty()) {
+    const RunStatus status = FinalStatus();
+    for (const auto& [id, waiter] : waiters) waiter(status);
+  }
+  TellRoom();
+  End();
+}
+
+RunStatus StreamedRun::Status() const {
+  uint64_t sequence = 0;
+  if (const std::shared_ptr<RunOwner> owner = this->owner()) {
+    sequence = owner->log().last_sequence();
+  }
+  if (ended()) return EndStatus();
+  RunStatus status;
+  status.run = shared_record();
+  status.open = true;
+  status.tasks_total = run_->tasks();
+  status.state = run_->state();
+  status.counts = run_->counts();
+  status.errors = run_->errors();
+  if (const int64_t started = run_->started_ns(); started != 0) {
+    status.queue_ns = started - run_->accepted_ns();
+  }
+  // The end is known to others only when it is in the log and the buffers are free.
+  if (IsFinal(status.state)) status.state = RunState::kRunning;
+  status.as_of_sequence = sequence;
+  return status;
+}
+
+void StreamedRun::Tell() { TellNews(); }
+
+void StreamedRun::TellStall(RunStall stall, absl::Time time) {
+  TellNews(StallEvent(std::move(stall), time));
+}
+
+void StreamedRun::CollectNews(std::vector<LogEntry>* news) {
+  if (!told_queued_) {
+    told_queued_ = true;
+    news->push_back(StateEvent(RunState::kQueued, record().create_time));
+  }
+  // The start before the records: a run whose records are here has started.
+  const std::vector<RecordBlock> blocks = run_->TakeRecords();
+  const int64_t started = run_->started_ns();
+  if (!told_started_ && started != 0) {
+    told_started_ = true;
+    mutable_record().queue_ns = started - run_->accepted_ns();
+    news->push_back(StateEvent(RunState::kRunning, TimeOf(started)));
+  }
+  EventLog::AddTasks(shared_record(), blocks, news);
+  AddErrors(run_->TakeUnlistedErrors(), news);
+}
+
+void StreamedRun::TellNews(absl::optional<LogEntry> last) {
+  MutexLock lock(tell_mutex_);
+  // The end has told everything.
+  if (ended()) return;
+  std::vector<LogEntry> news;
+  CollectNews(&news);
+  if (last.has_value()) news.push_back(*std::move(last));
+  if (news.empty()) return;
+  if (const std::shared_ptr<RunOwner> owner = this->owner()) {
+    owner->log().Append(absl::MakeSpan(news));
+  }
+}
+
+}  // namespace pto

@@ -1,0 +1,231 @@
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "daemon/session/testing/session_testing.h"
+#include "runtime/base/error.h"
+#include "runtime/base/status_matchers.h"
+
+namespace pto {
+namespace {
+
+using ::pto::testing::HasReason;
+using ::pto::testing::IsOk;
+using ::pto::testing::SessionTest;
+
+// Runs of one session on the same bytes have their turns one after the other.
+class RunOrderTest : public SessionTest {
+ protected:
+  RunOrderTest() {
+    limits_.max_session_active_runs = 20'000;
+    limits_.max_session_finished_runs = 20'000;
+    session_ = Create("a");
+    EXPECT_THAT(MakeBuffers(*session_, {{"x", 0, 64}, {"y", 0, 256}}), IsOk());
+  }
+
+  std::shared_ptr<RunEntry> Start(std::vector<SlotBinding> bindings = {}, int64_t timeout_ns = 0) {
+    RunRequest request = FillRequest();
+    request.bindings = std::move(bindings);
+    request.timeout_ns = timeout_ns;
+    return session_->StartRun(std::move(request)).value();
+  }
+  // Runs that have begun: each has one task, which waits.
+  uint64_t Begun() const { return engine_->chip_use(0).ready_tasks; }
+  static RunState StateOf(const std::shared_ptr<RunEntry>& entry) { return entry->Status().state; }
+  void Cancel(const std::shared_ptr<RunEntry>& entry) {
+    entry->Stop(RunState::kCancelled, Error(reason::kRunCancelled, "a test"));
+  }
+
+  std::shared_ptr<Session> session_;
+};
+
+TEST_F(RunOrderTest, ARunWaitsForEarlierOnesOnTheSameBytes) {
+  const auto first = Start(), second = Start();
+  EXPECT_EQ(Begun(), 1u);
+  EXPECT_EQ(StateOf(second), RunState::kQueued);
+  // Told at once.
+  EXPECT_EQ(session_->log().last_sequence(), 2u);
+  RunAll();
+  EXPECT_EQ(StateOf(first), RunState::kSucceeded);
+  EXPECT_EQ(StateOf(second), RunState::kSucceeded);
+  std::vector<std::pair<std::string, RunState>> states;
+  for (const LogEntry& entry : session_->log().Read(0, 100)) {
+    if (const auto* event = std::get_if<RunEvent>(&entry.event)) {
+      states.emplace_back(event->run->id, event->state);
+    }
+  }
+  EXPECT_EQ(states, (std::vector<std::pair<std::string, RunState>>{{"r-1", RunState::kQueued},
+                                                                   {"r-2", RunState::kQueued},
+                                                                   {"r-1", RunState::kRunning},
+                                                                   {"r-1", RunState::kSucceeded},
+                                                                   {"r-2", RunState::kRunning},
+                                                                   {"r-2", RunState::kSucceeded}}));
+}
+
+TEST_F(RunOrderTest, OtherBytesAndOtherSessionsAreNoReasonToWait) {
+  Start();
+  Start({{"x", "y", 0}});
+  Start({{"x", "y", 64}});
+  EXPECT_EQ(Begun(), 3u);
+  Start({{"x", "y", 60}});
+  EXPECT_EQ(Begun(), 3u);
+  const std::shared_ptr<Session> other = Create("b");
+  ASSERT_THAT(MakeBuffers(*other, {{"x", 0, 64}}), IsOk());
+  ASSERT_THAT(other->StartRun(FillRequest()), IsOk());
+  EXPECT_EQ(Begun(), 4u);
+  RunAll();
+}
+
+TEST_F(RunOrderTest, OneThatIsStoppedEndsAtOnceAndKeepsTheOrder) {
+  const auto first = Start(), second = Start(), third = Start({}, 1'000'000), last = Start();
+  Cancel(second);
+  EXPECT_EQ(StateOf(second), RunState::kCancelled);
+  clock_.Advance(absl::Milliseconds(2));
+  timers_.RunDue();
+  EXPECT_EQ(StateOf(third), RunState::kFailed);
+  EXPECT_THAT(third->Status().errors[0], HasReason(reason::kRunDeadline));
+  EXPECT_EQ(StateOf(last), RunState::kQueued);
+  EXPECT_EQ(Begun(), 1u);
+  const auto newer = Start();
+  EXPECT_EQ(Begun(), 1u);
+  Cancel(first);
+  EXPECT_EQ(Begun(), 1u);  // the last
+  RunAll();
+  EXPECT_EQ(StateOf(last), RunState::kSucceeded);
+  EXPECT_EQ(StateOf(newer), RunState::kSucceeded);
+  EXPECT_EQ(session_->usage().active_runs, 0u);
+}
+
+TEST_F(RunOrderTest, ARunThatWaitsIsNotHelped) {
+  RunRequest request;
+  request.graph = session_->AddGraph("g", Digest{}, FillGraph()).value();
+  request.image = request.graph->image;
+  request.graph->last_run_ns = 1;  // known to be short
+  request.help = true;
+  const auto first = Start();
+  const std::shared_ptr<RunEntry> entry = session_->StartRun(request).value();
+  EXPECT_EQ(StateOf(entry), RunState::kQueued);
+  EXPECT_EQ(session_->log().last_sequence(), 2u);
+  RunAll();
+  EXPECT_EQ(StateOf(entry), RunState::kSucceeded);
+  EXPECT_EQ(StateOf(session_->StartRun(request).value()), RunState::kSucceeded);
+}
+
+TEST_F(RunOrderTest, ThousandsInARow) {
+  std::vector<std::shared_ptr<RunEntry>> runs;
+  for (int i = 0; i < 10'000; ++i) runs.push_back(Start());
+  EXPECT_EQ(Begun(), 1u);
+  RunAll();
+  for (const auto& run : runs) ASSERT_EQ(StateOf(run), RunState::kSucceeded);
+  // And when the session ends.
+  runs.clear();
+  for (int i = 0; i < 10'000; ++i) runs.push_back(Start());
+  session_->End("test");
+  for (const auto& run : runs) ASSERT_EQ(StateOf(run), RunState::kCancelled);
+  EXPECT_TRUE(session_->log().ended());
+}
+
+TEST_F(RunOrderTest, TheFailureOfOneIsNotThatOfAnother) {
+  const auto first = Start({}, 1'000'000), second = Start();
+  clock_.Advance(absl::Milliseconds(2));
+  timers_.RunDue();
+  EXPECT_EQ(StateOf(first), RunState::kFailed);
+  RunAll();
+  EXPECT_EQ(StateOf(second), RunState::kSucceeded);
+}
+
+// Two tasks that fill slots p and q.
+std::shared_ptr<const GraphImage> FillTwo() {
+  GraphTarget target;
+  target.kernels = &BuiltinKernels();
+  target.chip_clusters = {2, 2};
+  GraphBuilder builder(target);
+  TaskInput task;
+  task.kernel = builder.AddKernel("fill").value();
+  const uint32_t layout = builder.AddLayout(PTO_F32, {16}, {}).value();
+  const ScalarInput value;
+  task.scalars = absl::MakeConstSpan(&value, 1);
+  for (const char* slot : {"p", "q"}) {
+    const uint32_t tensor = builder.AddTensor(builder.AddSlot(slot), layout, 0).value();
+    task.args = absl::MakeConstSpan(&tensor, 1);
+    builder.AddTask(task).value();
+  }
+  return builder.Build().value();
+}
+
+TEST_F(RunOrderTest, SlotsThatOverlapMakeDependencies) {
+  RunRequest request;
+  request.graph = session_->AddGraph("g", Digest{}, FillTwo()).value();
+  request.image = request.graph->image;
+  std::vector<std::shared_ptr<pto::Run>> runs;
+  const auto image_for = [&](uint64_t p, uint64_t q) {
+    request.bindings = {{"p", "y", p}, {"q", "y", q}};
+    runs.push_back(std::static_pointer_cast<ImageRun>(session_->StartRun(request).value())->run());
+    RunAll();
+    EXPECT_EQ(runs.back()->state(), RunState::kSucceeded);
+    return &runs.back()->image();
+  };
+  EXPECT_EQ(image_for(0, 64), request.image.get());
+  const GraphImage* const overlapping = image_for(0, 32);
+  EXPECT_NE(overlapping, request.image.get());
+  EXPECT_EQ(overlapping->edge_count(), 1u);
+  // The same way of overlapping is known.
+  EXPECT_EQ(image_for(100, 132), overlapping);
+  EXPECT_EQ(image_for(64, 0), request.image.get());
+  for (uint64_t i = 0; i < AliasedImages::kMax; ++i) {
+    EXPECT_EQ(image_for(0, 4 * i)->edge_count(), 1u);
+  }
+  EXPECT_EQ(request.graph->aliased.size(), AliasedImages::kMax);
+  // A graph that is submitted once has no place to keep it.
+  request.graph = nullptr;
+  EXPECT_EQ(image_for(0, 32)->edge_count(), 1u);
+}
+
+// A task that scales slot p to slot q.
+std::shared_ptr<const GraphImage> ScaleTo(bool find_dependencies) {
+  GraphTarget target;
+  target.kernels = &BuiltinKernels();
+  target.chip_clusters = {2, 2};
+  GraphBuilder builder(target, {.find_dependencies = find_dependencies});
+  TaskInput task;
+  task.kernel = builder.AddKernel("scale").value();
+  const uint32_t layout = builder.AddLayout(PTO_F32, {16}, {}).value();
+  const ScalarInput value;
+  task.scalars = absl::MakeConstSpan(&value, 1);
+  const uint32_t args[] = {builder.AddTensor(builder.AddSlot("p"), layout, 0).value(),
+                           builder.AddTensor(builder.AddSlot("q"), layout, 0).value()};
+  task.args = args;
+  builder.AddTask(task).value();
+  return builder.Build().value();
+}
+
+TEST_F(RunOrderTest, SlotsThatMakeArgumentsOverlapAreRefused) {
+  for (const bool find_dependencies : {true, false}) {
+    RunRequest request;
+    request.graph =
+        session_
+            ->AddGraph(find_dependencies ? "found" : "named", Digest{}, ScaleTo(find_dependencies))
+            .value();
+    request.image = request.graph->image;
+    const auto launch = [&](uint64_t p, uint64_t q) {
+      request.bindings = {{"p", "y", p}, {"q", "y", q}};
+      const absl::Status status = session_->StartRun(request).status();
+      RunAll();
+      return status;
+    };
+    EXPECT_THAT(launch(0, 64), IsOk());
+    EXPECT_THAT(launch(0, 4), HasReason(reason::kArgumentsOverlap));
+    // In place, twice: the second time it is known to be right.
+    EXPECT_THAT(launch(32, 32), IsOk());
+    EXPECT_THAT(launch(0, 0), IsOk());
+    EXPECT_THAT(launch(0, 4), HasReason(reason::kArgumentsOverlap));
+    EXPECT_EQ(GetErrorDetail(launch(60, 0))->field, "buffers");
+  }
+}
+
+}  // namespace
+}  // namespace pto

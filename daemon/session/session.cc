@@ -1,0 +1,278 @@
+#include "daemon/session/session.h"
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "daemon/names/names.h"
+#include "daemon/names/window_name.h"
+#include "runtime/base/error.h"
+#include "runtime/base/status_macros.h"
+
+namespace pto {
+
+Session::Session(Options options)
+    : options_(std::move(options)),
+      name_(std::make_shared<const std::string>(names::Session(options_.id))),
+      account_(std::make_shared<Account>(*name_, options_.weight)),
+      open_tasks_(
+          std::make_shared<TaskBudget>(options_.limits->max_session_live_tasks, options_.quota)),
+      create_time_(options_.clock->WallTime()),
+      log_(options_.limits->event_log_bytes),
+      domains_(*name_, options_.limits->max_buffer_bytes, *options_.engine, options_.quota),
+      runs_(options_.limits->max_session_finished_runs) {
+  if (options_.former != nullptr) {
+    MutexLock lock(mutex_);
+    runs_.StartAfter(options_.former->last_number(), options_.former->last_own_number());
+  }
+  Touch();
+}
+
+Session::Usage Session::usage() const {
+  MutexLock lock(mutex_);
+  Usage usage;
+  usage.buffers = buffers_.size();
+  for (const auto& [id, buffer] : buffers_) usage.device_bytes += buffer->memory->bytes();
+  usage.device_bytes += domains_.device_bytes();
+  usage.graphs = graphs_.size();
+  usage.active_runs = active_runs_.load(std::memory_order_relaxed);
+  usage.finished_runs = runs_.ended();
+  usage.windows = options_.quota->used(Resource::kWindows);
+  usage.tasks = options_.quota->used(Resource::kTasks);
+  usage.open_tasks = open_tasks_->taken();
+  return usage;
+}
+
+void Session::Touch() {
+  expire_ns_.store(options_.clock->NowNanos() + absl::ToInt64Nanoseconds(options_.ttl),
+                   std::memory_order_release);
+}
+
+int64_t Session::expire_ns() const {
+  // In this order: who drops a hold extends the lease first.
+  if (held()) return options_.clock->NowNanos() + absl::ToInt64Nanoseconds(options_.ttl);
+  return expire_ns_.load(std::memory_order_acquire);
+}
+
+void Session::DropHold() {
+  Touch();
+  holds_.fetch_sub(1, std::memory_order_acq_rel);
+}
+
+void Session::End(absl::string_view why) {
+  BufferMap buffers;
+  absl::flat_hash_map<std::string, std::shared_ptr<RegisteredGraph>> graphs;
+  {
+    MutexLock lock(mutex_);
+    if (ended_.exchange(true, std::memory_order_acq_rel)) return;
+    why_ended_ = std::string(why);
+    ForgetOwnSlots();
+    buffers.swap(buffers_);
+    graphs.swap(graphs_);
+  }
+  for (const auto& [id, buffer] : buffers) buffer->removed.store(true, std::memory_order_release);
+  domains_.Close();
+  const absl::Status error =
+      Error(reason::kRunCancelled, absl::StrCat("session ", name(), " ", why))
+          .With("session", name())
+          .With("by", "session end");
+  // No run is added any more. One that has not been accepted yet can be stopped, too.
+  StopRuns(RunState::kCancelled, error);
+  TellEnd();
+}
+
+void Session::TellEnd() {
+  std::string why;
+  {
+    MutexLock lock(mutex_);
+    if (!ended() || end_told_ || active_runs_.load(std::memory_order_acquire) > 0) return;
+    end_told_ = true;
+    why = why_ended_;
+  }
+  log_.AppendSessionEnded(std::move(why), options_.clock->WallTime());
+}
+
+absl::Status Session::CheckAlive() const {
+  if (!ended()) return absl::OkStatus();
+  return Error(reason::kSessionEnded, absl::StrCat("session ", name(), " has ended"))
+      .With("session", name());
+}
+
+// ---- buffers
+
+absl::StatusOr<MemoryCharge> Session::ChargeBuffers(absl::Span<const BufferRequest> requests) {
+  absl::flat_hash_set<absl::string_view> wanted;
+  uint64_t bytes = 0;
+  size_t last = 0;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    if (buffers_.contains(requests[i].id) || !wanted.insert(requests[i].id).second) continue;
+    bytes += requests[i].bytes;
+    last = i;
+  }
+  const uint64_t limit = options_.limits->max_session_buffers;
+  if (!wanted.empty() && buffers_.size() + wanted.size() > limit) {
+    return Error(reason::kBufferLimit, absl::StrCat("a session has at most ", limit, " buffers"))
+        .Limit("max_session_buffers", limit, buffers_.size(), wanted.size());
+  }
+  absl::StatusOr<MemoryCharge> charge = MemoryCharge::Take(options_.quota, bytes);
+  if (charge.ok()) return charge;
+  return PrefixField(charge.status(),
+                     wanted.size() == 1 ? absl::StrCat("buffers[", last, "].bytes") : "buffers");
+}
+
+absl::StatusOr<std::vector<std::shared_ptr<SessionBuffer>>> Session::CreateBuffers(
+    absl::Span<const BufferRequest> requests) {
+  MutexLock lock(mutex_);
+  PTO_RETURN_IF_ERROR(CheckAlive());
+  PTO_ASSIGN_OR_RETURN(MemoryCharge charge, ChargeBuffers(requests));
+  std::vector<std::shared_ptr<SessionBuffer>> result;
+  std::vector<std::string> made;
+  // Undone unless everything goes well.
+  absl::Cleanup undo = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    for (const std::string& id : made) buffers_.erase(id);
+  };
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const BufferRequest& request = requests[i];
+    auto it = buffers_.find(request.id);
+    if (it != buffers_.end()) {
+      const MemoryBlock& memory = *it->second->memory;
+      if (memory.chip() != request.chip || memory.bytes() != request.bytes) {
+        return Error(reason::kIdConflict,
+                     absl::StrCat("buffer '", request.id, "' exists with ", memory.bytes(),
+                                  " bytes on ", names::Chip(memory.chip())))
+            .At(absl::StrCat("buffers[", i, "].buffer_id"))
+            .With("buffer", request.id);
+      }
+      result.push_back(it->second);
+      continue;
+    }
+    absl::StatusOr<std::shared_ptr<MemoryBlock>> memory = AllocateCharged(
+        *options_.engine->chips()[request.chip].memory, request.bytes, charge.Part(request.bytes));
+    if (!memory.ok()) {
+      return PrefixField(memory.status(), absl::StrCat("buffers[", i, "].bytes"));
+    }
+    auto buffer = std::make_shared<SessionBuffer>();
+    buffer->id = request.id;
+    buffer->memory = *std::move(memory);
+    buffers_.emplace(request.id, buffer);
+    made.push_back(request.id);
+    result.push_back(std::move(buffer));
+  }
+  std::move(undo).Cancel();
+  return result;
+}
+
+absl::StatusOr<std::shared_ptr<SessionBuffer>> Session::FindBuffer(absl::string_view id) const {
+  MutexLock lock(mutex_);
+  PTO_RETURN_IF_ERROR(CheckAlive());
+  if (names::IsWindow(id)) {
+    PTO_ASSIGN_OR_RETURN(const names::Window window, names::ParseWindow(id, "name"));
+    PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Domain> domain, domains_.Find(window.domain));
+    return domain->Find(window);
+  }
+  auto it = buffers_.find(std::string(id));
+  if (it == buffers_.end()) {
+    return Error(reason::kBufferUnknown, absl::StrCat("there is no buffer '", id, "' in ", name()))
+        .With("buffer", id)
+        .With("session", name());
+  }
+  return it->second;
+}
+
+std::vector<std::shared_ptr<SessionBuffer>> Session::ListBuffers(absl::string_view after,
+                                                                 size_t limit) const {
+  MutexLock lock(mutex_);
+  std::vector<std::shared_ptr<SessionBuffer>> result;
+  for (auto it = buffers_.upper_bound(std::string(after));
+       it != buffers_.end() && result.size() < limit; ++it) {
+    result.push_back(it->second);
+  }
+  return result;
+}
+
+std::shared_ptr<SessionBuffer> Session::RemoveBuffer(absl::string_view id) {
+  MutexLock lock(mutex_);
+  auto it = buffers_.find(std::string(id));
+  if (it == buffers_.end()) return nullptr;
+  std::shared_ptr<SessionBuffer> removed = std::move(it->second);
+  buffers_.erase(it);
+  removed->removed.store(true, std::memory_order_release);
+  ForgetOwnSlots();
+  return removed;
+}
+
+std::shared_ptr<Domain> Session::RemoveDomain(absl::string_view id) {
+  MutexLock lock(mutex_);
+  ForgetOwnSlots();
+  return domains_.Remove(id);
+}
+
+// ---- graphs
+
+absl::StatusOr<std::shared_ptr<RegisteredGraph>> Session::FindForRegister(
+    absl::string_view id, const Digest& digest) const {
+  MutexLock lock(mutex_);
+  return FindForRegisterLocked(id, digest);
+}
+
+absl::StatusOr<std::shared_ptr<RegisteredGraph>> Session::FindForRegisterLocked(
+    absl::string_view id, const Digest& digest) const {
+  PTO_RETURN_IF_ERROR(CheckAlive());
+  auto it = graphs_.find(std::string(id));
+  if (it == graphs_.end()) {
+    if (graphs_.size() < options_.limits->max_session_graphs) return nullptr;
+    return Error(reason::kGraphLimit, absl::StrCat("a session has at most ",
+                                                   options_.limits->max_session_graphs, " graphs"))
+        .Limit("max_session_graphs", options_.limits->max_session_graphs, graphs_.size(), 1);
+  }
+  if (it->second->digest != digest) {
+    return Error(reason::kIdConflict, absl::StrCat("graph '", id, "' exists with other contents"))
+        .At("graph_id")
+        .With("graph", id);
+  }
+  return it->second;
+}
+
+absl::StatusOr<std::shared_ptr<RegisteredGraph>> Session::AddGraph(
+    absl::string_view id, const Digest& digest, std::shared_ptr<const GraphImage> image) {
+  auto graph = std::make_shared<RegisteredGraph>();
+  graph->id = std::string(id);
+  graph->name = std::make_shared<const std::string>(names::ChildName(options_.id, "graphs", id));
+  graph->digest = digest;
+  graph->image = std::move(image);
+  graph->create_time = options_.clock->WallTime();
+  MutexLock lock(mutex_);
+  // The same request may have come twice and been compiled twice; the first one stays.
+  PTO_ASSIGN_OR_RETURN(std::shared_ptr<RegisteredGraph> existing,
+                       FindForRegisterLocked(id, digest));
+  if (existing != nullptr) return existing;
+  graphs_.emplace(graph->id, graph);
+  return graph;
+}
+
+absl::StatusOr<std::shared_ptr<RegisteredGraph>> Session::FindGraph(absl::string_view id) const {
+  MutexLock lock(mutex_);
+  PTO_RETURN_IF_ERROR(CheckAlive());
+  auto it = graphs_.find(std::string(id));
+  if (it == graphs_.end()) {
+    return Error(reason::kGraphUnknown, absl::StrCat("there is no graph '", id, "' in ", name()))
+        .With("graph", id)
+        .With("session", name());
+  }
+  return it->second;
+}
+
+bool Session::RemoveGraph(absl::string_view id) {
+  MutexLock lock(mutex_);
+  auto it = graphs_.find(std::string(id));
+  if (it == graphs_.end()) return false;
+  it->second->removed.store(true, std::memory_order_release);
+  it->second->own_slots.reset();
+  graphs_.erase(it);
+  return true;
+}
+
+void Session::ForgetOwnSlots() {
+  for (const auto& [id, graph] : graphs_) graph->own_slots.reset();
+}
+
+}  // namespace pto

@@ -1,0 +1,286 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "absl/types/span.h"
+#include "daemon/chip/chip_leases.h"
+#include "daemon/domain/domain_table.h"
+#include "daemon/domain/session_buffer.h"
+#include "daemon/events/event_log.h"
+#include "daemon/model/limits.h"
+#include "daemon/names/digest.h"
+#include "daemon/quota/quota.h"
+#include "daemon/quota/task_budget.h"
+#include "daemon/run/failed_runs.h"
+#include "daemon/run/former_runs.h"
+#include "daemon/run/image_run.h"
+#include "daemon/run/registered_graph.h"
+#include "daemon/run/run_entry.h"
+#include "daemon/run/run_owner.h"
+#include "daemon/run/run_table.h"
+#include "daemon/run/slot_binder.h"
+#include "daemon/run/streamed_run.h"
+#include "runtime/base/mutex.h"
+#include "runtime/engine/engine.h"
+#include "runtime/engine/run/account.h"
+#include "runtime/graph/work_budget.h"
+
+namespace pto {
+
+struct BufferRequest {
+  std::string id;
+  uint32_t chip = 0;
+  uint64_t bytes = 0;
+};
+
+// How to do a run, whatever its tasks.
+struct RunTerms {
+  std::string id;  // empty lets the session choose
+  Labels labels;
+  RecordLevel record_level = RecordLevel::kAll;
+  // As in RunSpec.
+  int64_t timeout_ns = 0;
+  int64_t queue_timeout_ns = 0;
+  int64_t task_timeout_ns = 0;
+  int64_t wait_timeout_ns = 0;
+  Priority priority = Priority::kNormal;
+};
+
+// A run of a compiled graph, to start.
+struct RunRequest : RunTerms {
+  Digest digest;  // of the request's content; matters only with an id
+  std::shared_ptr<const GraphImage> image;
+  std::shared_ptr<RegisteredGraph> graph;  // nullptr for a submitted graph
+  std::vector<SlotBinding> bindings;
+  std::vector<uint64_t> named_scalars;  // empty means the image's own
+  // Whether a short run may be done by the calling thread.
+  bool help = false;
+  // Whether the caller calls ReleaseNews when its client has the answer. A run that has ended is
+  // in the session's event log, and out of its count of active runs, only then.
+  bool holds_news = false;
+  // Whether nobody waits for the run to start any more, asked while its graph is compiled for
+  // buffers that overlap. Only during StartRun.
+  WorkBudget::Cancelled cancelled = nullptr;
+};
+
+// One client's lease, and owner of all that it makes. Thread-safe.
+class Session final : public RunOwner, public std::enable_shared_from_this<Session> {
+ public:
+  struct Options {
+    std::string id;
+    Labels labels;
+    Digest digest;
+    uint32_t api_version = 1;
+    absl::Duration ttl;
+    // Its share of a chip that others want too, in proportion to theirs.
+    uint32_t weight = 1;
+    // Who knows this may map its buffers. Empty: nobody.
+    std::string attach_key;
+    const Limits* limits = nullptr;
+    Engine* engine = nullptr;
+    // For the deadlines of open runs.
+    TimerQueue* timers = nullptr;
+    const Clock* clock = nullptr;
+    // To tell of its runs; nullptr when nothing is to be remembered.
+    Journal* journal = nullptr;
+    // What a session of the same id has left in former boots; nullptr when there was none.
+    std::shared_ptr<const FormerSession> former;
+    // To tell of runs that have failed; nullptr when nobody wants to know.
+    FailedRuns* failed = nullptr;
+    // Who it belongs to, and what it may hold.
+    std::string client;
+    std::shared_ptr<SessionQuota> quota;
+    // The exclusive leases of chips; nullptr when there are none. Outlives the session's runs.
+    ChipLeases* leases = nullptr;
+    // Id of the session whose leased chips it may use; empty when there is none.
+    std::string lease;
+  };
+
+  struct Usage {
+    uint64_t buffers = 0;
+    uint64_t device_bytes = 0;
+    uint64_t graphs = 0;
+    uint64_t active_runs = 0;
+    uint64_t finished_runs = 0;
+    uint64_t windows = 0;
+    uint64_t tasks = 0;       // without those of open runs
+    uint64_t open_tasks = 0;  // of open runs, which have come and not ended
+  };
+
+  explicit Session(Options options);
+
+  const std::string& id() const { return options_.id; }
+  const std::string& name() const { return *name_; }
+  const Options& options() const { return options_; }
+  absl::Time create_time() const { return create_time_; }
+  EventLog& log() override { return log_; }
+  absl::Time WallTime() const override { return options_.clock->WallTime(); }
+  Usage usage() const;
+
+  // ---- the lease
+  // Extends it by its time to live from now.
+  void Touch();
+  // When it ends unless it is extended. While the session is held, as if that ended now.
+  int64_t expire_ns() const;
+  // While a call that names the session is open the session is held: it does not expire. The end of
+  // a hold extends the lease. See SessionHold.
+  void AddHold() override { holds_.fetch_add(1, std::memory_order_acq_rel); }
+  void DropHold() override;
+  bool held() const { return holds_.load(std::memory_order_acquire) > 0; }
+  bool ended() const { return ended_.load(std::memory_order_acquire); }
+  // Stops its runs and gives up all that it owns. Only the first call does anything. The log's
+  // last event comes when all runs have ended.
+  void End(absl::string_view why);
+
+  // ---- buffers
+  // All or none.
+  absl::StatusOr<std::vector<std::shared_ptr<SessionBuffer>>> CreateBuffers(
+      absl::Span<const BufferRequest> requests);
+  // Also one of a window, by its name without the session's.
+  absl::StatusOr<std::shared_ptr<SessionBuffer>> FindBuffer(absl::string_view id) const;
+  // In order of id, after `after`.
+  std::vector<std::shared_ptr<SessionBuffer>> ListBuffers(absl::string_view after,
+                                                          size_t limit) const;
+  // Returns the buffer that is no longer the session's, or nullptr when there is none.
+  std::shared_ptr<SessionBuffer> RemoveBuffer(absl::string_view id);
+
+  // ---- buffers in memory that the client maps
+  // Whether who knows the key, and has this user id, is the session's owner. The first one with
+  // the key is; others with the key but another user id are not.
+  bool Attach(absl::string_view key, uint32_t user);
+  // OK while the client may use what is in the buffer; as for a transfer else: SESSION_ENDED,
+  // BUFFER_UNKNOWN, BUFFER_IN_USE.
+  absl::Status CheckTransfer(const SessionBuffer& buffer) const;
+  // One step of moving a buffer's memory to where a client can map it; short, and not while a run
+  // uses it. Returns whether all has been moved. For one thread at a time. Errors: as
+  // CheckTransfer; CHIP_MEMORY_EXHAUSTED.
+  absl::StatusOr<bool> ShareSome(SessionBuffer& buffer,
+                                 const std::shared_ptr<SharingBudget>& budget);
+
+  // ---- domains
+  DomainTable& domains() { return domains_; }
+  // As DomainTable::Remove, and no graph keeps its memory any more.
+  std::shared_ptr<Domain> RemoveDomain(absl::string_view id);
+
+  // ---- graphs
+  // The graph of that id when there is one with the same digest, nullptr when there is none;
+  // ID_CONFLICT when it is another, GRAPH_LIMIT when there is no room for one more.
+  absl::StatusOr<std::shared_ptr<RegisteredGraph>> FindForRegister(absl::string_view id,
+                                                                   const Digest& digest) const;
+  absl::StatusOr<std::shared_ptr<RegisteredGraph>> AddGraph(
+      absl::string_view id, const Digest& digest, std::shared_ptr<const GraphImage> image);
+  absl::StatusOr<std::shared_ptr<RegisteredGraph>> FindGraph(absl::string_view id) const;
+  bool RemoveGraph(absl::string_view id);
+
+  // ---- runs
+  // Starts a run, or returns the one that the same request started before.
+  absl::StatusOr<std::shared_ptr<RunEntry>> StartRun(RunRequest request);
+  // The run that the same request started before, or nullptr; ID_CONFLICT or RUN_ID_USED when
+  // the id is taken.
+  absl::StatusOr<std::shared_ptr<RunEntry>> FindForStart(absl::string_view id,
+                                                         const Digest& digest) const;
+  absl::StatusOr<std::shared_ptr<RunEntry>> FindRun(absl::string_view id) const;
+  // Newest first, those older than number `before` (0: from the newest).
+  std::vector<std::shared_ptr<RunEntry>> ListRuns(uint64_t before, size_t limit,
+                                                  bool active_only) const;
+  // Stops all active runs.
+  void StopRuns(RunState as, const absl::Status& error);
+  // Has all active runs tell the log what is new.
+  void DrainRuns();
+  bool has_active_runs() const { return active_runs_.load(std::memory_order_acquire) > 0; }
+  void ReleaseRun() override;
+  void OnRunEnded(RunEntry& entry) override;
+  void OnPassedLate(RunTurn& turn) override;
+
+  // ---- open runs
+  // Begins a run that has no tasks yet, under an id that was never used: RUN_ID_USED.
+  absl::StatusOr<std::shared_ptr<StreamedRun>> StartOpenRun(RunTerms terms);
+  absl::StatusOr<std::shared_ptr<const BoundSlots>> EnterBlock(
+      const GraphImage& image, const std::shared_ptr<BlockTurn>& turn,
+      const std::shared_ptr<Stoppable>& run) override;
+  void LeaveBlock(BlockTurn& turn) override;
+
+  // ---- chips
+  absl::StatusOr<ChipLeases::Claim> ClaimChips(const GraphImage& image) const override;
+  absl::Status CheckChips(const GraphImage& image) const override {
+    if (options_.leases == nullptr) return absl::OkStatus();
+    return options_.leases->Check(image.chips(), options_.id, options_.lease);
+  }
+  absl::Status CheckHealth(const GraphImage& image) const override {
+    if (options_.leases == nullptr) return absl::OkStatus();
+    return options_.leases->CheckHealth(image.chips());
+  }
+
+ private:
+  absl::Status CheckAlive() const;
+  absl::StatusOr<std::shared_ptr<RegisteredGraph>> FindForRegisterLocked(absl::string_view id,
+                                                                         const Digest& digest) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<std::shared_ptr<RunEntry>> FindForStartLocked(absl::string_view id,
+                                                               const Digest& digest) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<std::shared_ptr<const BoundSlots>> FindSlots(const RunRequest& request) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // RUN_LIMIT when there is no room for one more.
+  absl::Status CheckRunLimit() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Writes the last event, once, when the session has ended and no run is left.
+  void TellEnd();
+  // Takes what those of the buffers need that are not there yet: BUFFER_LIMIT, QUOTA_MEMORY.
+  absl::StatusOr<MemoryCharge> ChargeBuffers(absl::Span<const BufferRequest> requests)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Registered graphs keep no buffer alive that the session has given up.
+  void ForgetOwnSlots() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The image for slots that overlap like this, or nullptr when it is not known: it is not kept
+  // and `found` is another.
+  static std::shared_ptr<const GraphImage> FindImage(const RunRequest& request,
+                                                     const SlotPlaces& aliases,
+                                                     const AliasedImage& found);
+  // Adds a run that has not begun, or returns the one that the same request started before. When
+  // it needs an image that is not known, it returns nullptr and says in `found` for which places.
+  absl::StatusOr<std::shared_ptr<RunEntry>> AddRun(RunRequest& request, AliasedImage* found,
+                                                   std::shared_ptr<ImageRun>* is_new);
+  // Id, labels and the like.
+  RunEntry::Options DescribeRun(RunTerms& terms) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The run is about to be accepted: it is remembered, or JOURNAL_UNWRITABLE.
+  absl::Status JournalRun(RunEntry::Options* options) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::shared_ptr<ImageRun> MakeRun(RunRequest& request, RunEntry::Options options,
+                                    std::shared_ptr<const GraphImage> image,
+                                    std::shared_ptr<const BoundSlots> slots)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const Options options_;
+  const std::shared_ptr<const std::string> name_;
+  const std::shared_ptr<Account> account_;  // its share of the chips
+  const std::shared_ptr<TaskBudget> open_tasks_;
+  const absl::Time create_time_;
+  EventLog log_;
+  std::atomic<int64_t> expire_ns_{0};
+  std::atomic<int32_t> holds_{0};
+  std::atomic<bool> ended_{false};
+  std::atomic<uint64_t> active_runs_{0};   // whose end has not been told
+  std::atomic<uint64_t> limited_runs_{0};  // which have not ended: those that count for the limit
+
+  DomainTable domains_;
+
+  mutable Mutex mutex_;
+  BufferMap buffers_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::string, std::shared_ptr<RegisteredGraph>> graphs_
+      ABSL_GUARDED_BY(mutex_);
+  // Runs that have ended before their turn came.
+  uint64_t late_turns_ ABSL_GUARDED_BY(mutex_) = 0;
+  RunTable runs_ ABSL_GUARDED_BY(mutex_);
+  std::string why_ended_ ABSL_GUARDED_BY(mutex_);
+  absl::optional<uint32_t> owner_ ABSL_GUARDED_BY(mutex_);  // the user id
+  bool end_told_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace pto

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "daemon/run/hold.h"
+#include "daemon/session/session.h"
+
+namespace pto {
+
+using SessionHold = Hold<Session>;
+
+}  // namespace pto

@@ -1,0 +1,311 @@
+// The part of a session that starts, finds and ends runs of compiled graphs.
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/domain/domain_uses.h"
+#include "daemon/journal/journal.h"
+#include "daemon/journal/run_codec.h"
+#include "daemon/session/session.h"
+#include "daemon/session/session_hold.h"
+#include "runtime/base/error.h"
+#include "runtime/base/failpoint.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/graph/overlap_check.h"
+#include "runtime/graph/realias.h"
+#include "runtime/graph/task_input.h"
+
+namespace pto {
+namespace {
+
+// A graph whose last run took no longer than this is run by the thread that launches it, which
+// costs less than waking another. No longer than twice that, should it turn out slower.
+constexpr int64_t kShortRunNs = 50'000;
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<RunEntry>> Session::FindForStartLocked(absl::string_view id,
+                                                                      const Digest& digest) const {
+  if (std::shared_ptr<RunEntry> entry = runs_.Find(id)) {
+    if (entry->digest() == digest) return entry;
+    return Error(reason::kIdConflict, absl::StrCat("run '", id, "' exists with other contents"))
+        .At("run_id")
+        .With("run", id);
+  }
+  if (options_.former != nullptr) {
+    PTO_ASSIGN_OR_RETURN(std::shared_ptr<RunEntry> former,
+                         options_.former->FindForStart(id, digest));
+    if (former != nullptr) return former;
+  }
+  if (runs_.IsForgotten(id)) {
+    return Error(reason::kRunIdUsed, absl::StrCat("a run '", id, "' has been executed already"))
+        .At("run_id")
+        .With("run", id);
+  }
+  return nullptr;
+}
+
+absl::StatusOr<std::shared_ptr<RunEntry>> Session::FindForStart(absl::string_view id,
+                                                                const Digest& digest) const {
+  MutexLock lock(mutex_);
+  PTO_RETURN_IF_ERROR(CheckAlive());
+  return FindForStartLocked(id, digest);
+}
+
+absl::StatusOr<std::shared_ptr<const BoundSlots>> Session::FindSlots(
+    const RunRequest& request) const {
+  // Buffers keep their ids, so what was found once stays right until one is removed.
+  const bool own = request.graph != nullptr && request.bindings.empty();
+  if (own && request.graph->own_slots != nullptr) return request.graph->own_slots;
+  PTO_ASSIGN_OR_RETURN(std::shared_ptr<const BoundSlots> slots,
+                       BindSlots(*request.image, request.bindings, buffers_, name(), &domains_));
+  if (own && !request.graph->removed.load(std::memory_order_relaxed)) {
+    request.graph->own_slots = slots;
+  }
+  return slots;
+}
+
+std::shared_ptr<const GraphImage> Session::FindImage(const RunRequest& request,
+                                                     const SlotPlaces& aliases,
+                                                     const AliasedImage& found) {
+  if (aliases.empty()) return request.image;
+  if (request.graph != nullptr) {
+    if (std::shared_ptr<const GraphImage> known = request.graph->aliased.Find(aliases)) {
+      return known;
+    }
+  }
+  if (found.image == nullptr || found.places != aliases) return nullptr;
+  if (request.graph != nullptr) request.graph->aliased.Add(found);
+  return found.image;
+}
+
+absl::Status Session::CheckRunLimit() const {
+  // Runs that were stopped while they waited for others keep their place, and so count.
+  const uint64_t active = limited_runs_.load(std::memory_order_acquire) + late_turns_;
+  if (active < options_.limits->max_session_active_runs) return absl::OkStatus();
+  return Error(reason::kRunLimit,
+               absl::StrCat("a session has at most ", options_.limits->max_session_active_runs,
+                            " runs at once"))
+      .Limit("max_session_active_runs", options_.limits->max_session_active_runs, active, 1);
+}
+
+absl::StatusOr<std::shared_ptr<RunEntry>> Session::AddRun(RunRequest& request, AliasedImage* found,
+                                                          std::shared_ptr<ImageRun>* is_new) {
+  // Given back without the lock, as that calls who waits for room.
+  QuotaCharge run_charge;
+  QuotaCharge task_charge;
+  MutexLock lock(mutex_);
+  PTO_RETURN_IF_ERROR(CheckAlive());
+  if (!request.id.empty()) {
+    PTO_ASSIGN_OR_RETURN(std::shared_ptr<RunEntry> before,
+                         FindForStartLocked(request.id, request.digest));
+    if (before != nullptr) return before;
+  }
+  PTO_RETURN_IF_ERROR(CheckRunLimit());
+  PTO_ASSIGN_OR_RETURN(std::shared_ptr<const BoundSlots> slots, FindSlots(request));
+  if (slots->domains != nullptr) PTO_RETURN_IF_ERROR(slots->domains->CheckUsable());
+  std::shared_ptr<const GraphImage> image = FindImage(request, slots->aliases, *found);
+  if (image == nullptr) {
+    *found = {slots->aliases, nullptr};
+    return nullptr;
+  }
+  PTO_RETURN_IF_ERROR(CheckChips(*image));
+  RunEntry::Options options = DescribeRun(request);
+  if (request.graph != nullptr) options.record.graph = request.graph->name;
+  options.record.aliased = image != request.image;
+  options.record.tasks_total = image->task_count();
+  options.digest = request.digest;
+  PTO_ASSIGN_OR_RETURN(run_charge, QuotaCharge::Take(options_.quota, Resource::kRuns, 1));
+  PTO_ASSIGN_OR_RETURN(
+      task_charge, QuotaCharge::Take(options_.quota, Resource::kTasks, options.record.tasks_total));
+  PTO_RETURN_IF_ERROR(JournalRun(&options));
+  options.run_charge = std::move(run_charge);
+  options.task_charge = std::move(task_charge);
+  std::shared_ptr<const RunAccesses> accesses = slots->accesses;
+  *is_new = MakeRun(request, std::move(options), std::move(image), std::move(slots));
+  RunTurn::Enter(*is_new, std::move(accesses));
+  runs_.Add(*is_new);
+  active_runs_.fetch_add(1, std::memory_order_acq_rel);
+  limited_runs_.fetch_add(1, std::memory_order_acq_rel);
+  return *is_new;
+}
+
+absl::StatusOr<std::shared_ptr<RunEntry>> Session::StartRun(RunRequest request) {
+  std::shared_ptr<ImageRun> entry;
+  AliasedImage found;
+  while (true) {
+    PTO_ASSIGN_OR_RETURN(std::shared_ptr<RunEntry> any, AddRun(request, &found, &entry));
+    if (entry != nullptr) break;
+    if (any != nullptr) return any;
+    // Without the lock, as it can take as long as compiling the graph did. The lease does not end
+    // meanwhile.
+    const SessionHold hold(shared_from_this());
+    PTO_RETURN_IF_ERROR(CheckOverlaps(*request.image, found.places, request.cancelled));
+    if (!request.image->finds_dependencies()) {
+      found.image = request.image;
+      continue;
+    }
+    PTO_ASSIGN_OR_RETURN(found.image, Realias(*request.image, found.places,
+                                              GraphTarget().max_dependencies, request.cancelled));
+  }
+  const std::shared_ptr<Run> run = entry->run();
+  int64_t help_ns = 0;
+  if (request.graph != nullptr) {
+    request.graph->launch_count.fetch_add(1, std::memory_order_relaxed);
+    const int64_t last = request.graph->last_run_ns.load(std::memory_order_relaxed);
+    if (request.help && last != 0 && last <= kShortRunNs) help_ns = 2 * kShortRunNs;
+  }
+  (void)PTO_FAILPOINT("run.accept");
+  options_.engine->Accept(run);
+  // Leases, faults of chips and revocations that come from now on see the run and wait for it or
+  // stop it. Those that came since the run was added are seen here, before anything begins.
+  absl::Status usable = CheckChips(run->image());
+  if (usable.ok()) usable = entry->CheckDomains();
+  if (!usable.ok()) options_.engine->Stop(*run, RunState::kFailed, std::move(usable));
+  // One that waits for others is begun by whoever ends the last of them.
+  const bool has_turn = entry->Arrive();
+  if (help_ns > 0 && has_turn) {
+    entry->HoldNews();
+  } else {
+    entry->Tell();
+  }
+  if (has_turn) {
+    entry->BeginUse();
+    options_.engine->Begin(run, help_ns);
+    entry->Begun();
+  }
+  if (!request.holds_news || !entry->ended()) entry->ReleaseNews();
+  return entry;
+}
+
+RunEntry::Options Session::DescribeRun(RunTerms& terms) {
+  RunEntry::Options options;
+  options.owner = weak_from_this();
+  options.number = runs_.NextNumber();
+  options.record.session = name_;
+  if (terms.id.empty()) {
+    RunTable::OwnId own = runs_.NextOwnId();
+    // A client may have chosen an id of this form in a former boot.
+    while (options_.former != nullptr && options_.former->Find(own.id) != nullptr) {
+      own = runs_.NextOwnId();
+    }
+    options.own_number = own.number;
+    options.record.id = std::move(own.id);
+  } else {
+    options.record.id = terms.id;
+  }
+  options.record.labels = std::move(terms.labels);
+  options.record.create_time = options_.clock->WallTime();
+  return options;
+}
+
+absl::Status Session::JournalRun(RunEntry::Options* options) {
+  if (options_.journal == nullptr) return absl::OkStatus();
+  PTO_ASSIGN_OR_RETURN(options->journal_number,
+                       options_.journal->AddRun(ToJournal(options->record, options->number,
+                                                          options->own_number, options->digest)));
+  options->journal = options_.journal;
+  return absl::OkStatus();
+}
+
+std::shared_ptr<ImageRun> Session::MakeRun(RunRequest& request, RunEntry::Options options,
+                                           std::shared_ptr<const GraphImage> image,
+                                           std::shared_ptr<const BoundSlots> slots) {
+  for (const std::shared_ptr<SessionBuffer>& buffer : slots->buffers) {
+    buffer->in_use.fetch_add(1, std::memory_order_acq_rel);
+  }
+
+  RunSpec spec;
+  spec.image = std::move(image);
+  spec.slots = {slots, &slots->slots};
+  spec.named_scalars = std::move(request.named_scalars);
+  spec.record_level = request.record_level;
+  spec.timeout_ns = request.timeout_ns;
+  spec.queue_timeout_ns = request.queue_timeout_ns;
+  spec.task_timeout_ns = request.task_timeout_ns;
+  spec.wait_timeout_ns = request.wait_timeout_ns;
+  spec.priority = request.priority;
+  spec.account = account_;
+  const std::shared_ptr<const DomainUses> domains = slots->domains;
+  auto entry = std::make_shared<ImageRun>(
+      std::move(options),
+      ImageRun::Parts{request.graph, std::move(slots), domains, options_.engine});
+  spec.observer = entry;
+  const std::shared_ptr<Run> run = options_.engine->Prepare(std::move(spec));
+  if (domains != nullptr) domains->Enter(entry.get(), entry);
+  entry->Attach(run);
+  return entry;
+}
+
+absl::StatusOr<std::shared_ptr<RunEntry>> Session::FindRun(absl::string_view id) const {
+  MutexLock lock(mutex_);
+  PTO_RETURN_IF_ERROR(CheckAlive());
+  if (std::shared_ptr<RunEntry> entry = runs_.Find(id)) return entry;
+  if (options_.former != nullptr) {
+    if (std::shared_ptr<RunEntry> entry = options_.former->Find(id)) return entry;
+  }
+  if (runs_.IsForgotten(id)) {
+    return Error(reason::kRunExpired,
+                 absl::StrCat("run '", id, "' ended and is no longer kept; the newest ",
+                              options_.limits->max_session_finished_runs, " are"))
+        .With("run", id)
+        .With("session", name());
+  }
+  return Error(reason::kRunUnknown, absl::StrCat("there is no run '", id, "' in ", name()))
+      .With("run", id)
+      .With("session", name());
+}
+
+std::vector<std::shared_ptr<RunEntry>> Session::ListRuns(uint64_t before, size_t limit,
+                                                         bool active_only) const {
+  std::vector<std::shared_ptr<RunEntry>> runs;
+  {
+    MutexLock lock(mutex_);
+    runs = runs_.List(before, limit, active_only);
+  }
+  if (options_.former != nullptr && !active_only) options_.former->List(before, limit, &runs);
+  return runs;
+}
+
+void Session::StopRuns(RunState as, const absl::Status& error) {
+  std::vector<std::shared_ptr<RunEntry>> active;
+  {
+    MutexLock lock(mutex_);
+    active = runs_.Active();
+  }
+  for (const std::shared_ptr<RunEntry>& entry : active) entry->Stop(as, error);
+}
+
+void Session::DrainRuns() {
+  if (!has_active_runs()) return;
+  std::vector<std::shared_ptr<RunEntry>> active;
+  {
+    MutexLock lock(mutex_);
+    active = runs_.Active();
+  }
+  for (const std::shared_ptr<RunEntry>& entry : active) entry->Tell();
+}
+
+void Session::ReleaseRun() { limited_runs_.fetch_sub(1, std::memory_order_acq_rel); }
+
+void Session::OnRunEnded(RunEntry& entry) {
+  std::vector<std::unique_ptr<KeptGraph>> dropped;  // destroyed without the lock
+  {
+    MutexLock lock(mutex_);
+    active_runs_.fetch_sub(1, std::memory_order_acq_rel);
+    if (!entry.Leave()) ++late_turns_;
+    dropped = runs_.OnEnded(entry);
+  }
+  if (options_.failed != nullptr && entry.end_state() == RunState::kFailed) {
+    options_.failed->Add(entry.shared_from_this());
+  }
+  if (ended()) TellEnd();
+}
+
+void Session::OnPassedLate(RunTurn& turn) {
+  MutexLock lock(mutex_);
+  --late_turns_;
+  turn.Leave();
+}
+
+}  // namespace pto

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "daemon/turn/run_turn.h"
+
+namespace pto {
+
+// The place of one block of an open run among the runs of its session. The blocks of one run do
+// not wait for each other: their tasks do, where they have to. Only those that use signals of one
+// domain take turns among themselves too, as these begin at zero for each.
+class BlockTurn final : public RunTurn {
+ public:
+  // `run` stands for the run, and is only compared; `number` is the run's, `first_task` the
+  // block's. Both functions are called at most once.
+  BlockTurn(const void* run, uint64_t number, uint32_t first_task, std::function<void()> on_turn,
+            std::function<void(RunTurn&)> on_late)
+      : RunTurn(run), on_turn_(std::move(on_turn)), on_late_(std::move(on_late)) {
+    set_shown_number(number);
+    set_shown_part(first_task);
+  }
+
+ protected:
+  void OnTurn() override { on_turn_(); }
+  void OnPassedLate() override { on_late_(*this); }
+
+ private:
+  const std::function<void()> on_turn_;
+  const std::function<void(RunTurn&)> on_late_;
+};
+
+}  // namespace pto

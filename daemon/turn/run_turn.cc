@@ -1,0 +1,132 @@
+#include "daemon/turn/run_turn.h"
+
+#include <utility>
+
+namespace pto {
+namespace {
+
+void Link(ActiveAccess& ring, ActiveAccess& access) {
+  access.previous = ring.previous;
+  access.next = &ring;
+  ring.previous->next = &access;
+  ring.previous = &access;
+}
+
+void Unlink(ActiveAccess& access) {
+  if (access.previous == nullptr) return;
+  access.previous->next = access.next;
+  access.next->previous = access.previous;
+  access.previous = access.next = nullptr;
+}
+
+}  // namespace
+
+BufferQueue::BufferQueue() {
+  for (ActiveAccess* ring : {&reads_, &writes_}) ring->previous = ring->next = ring;
+}
+
+void RunTurn::Enter(const std::shared_ptr<RunTurn>& turn,
+                    std::shared_ptr<const RunAccesses> accesses) {
+  if (accesses == nullptr || accesses->empty()) return;
+  turn->active_.resize(accesses->size());
+  for (size_t i = 0; i < accesses->size(); ++i) {
+    const BufferAccess& access = (*accesses)[i];
+    BufferQueue& queue = *access.queue;
+    WaitForOverlapping(turn, queue.writes_, access);
+    if (access.writes) WaitForOverlapping(turn, queue.reads_, access);
+    turn->active_[i].turn = turn.get();
+    turn->active_[i].bytes = access.bytes;
+    Link(access.writes ? queue.writes_ : queue.reads_, turn->active_[i]);
+  }
+  turn->accesses_ = std::move(accesses);
+}
+
+void RunTurn::WaitForOverlapping(const std::shared_ptr<RunTurn>& turn, ActiveAccess& ring,
+                                 const BufferAccess& access) {
+  for (ActiveAccess* other = ring.next; other != &ring;) {
+    ActiveAccess* const next = other->next;
+    const bool waits = access.exclusive ? other->turn != turn.get() : turn->WaitsFor(*other->turn);
+    if (waits && other->bytes.Overlaps(access.bytes)) {
+      WaitFor(turn, *other->turn);
+      if (access.writes && access.bytes.Covers(other->bytes)) Unlink(*other);
+    }
+    other = next;
+  }
+}
+
+void RunTurn::WaitFor(const std::shared_ptr<RunTurn>& turn, RunTurn& before) {
+  // Until the other one passes, it keeps whoever is behind it alive.
+  if (before.last_behind_ == turn.get()) return;
+  before.last_behind_ = turn.get();
+  SpinLockHolder lock(before.lock_);
+  if (before.passed_) return;
+  turn->waits_.fetch_add(1, std::memory_order_relaxed);
+  if (!turn->WaitsFor(before)) {
+    turn->shown_part_before_.store(before.shown_part_, std::memory_order_relaxed);
+  } else {
+    turn->shown_before_[turn->before_count_++ % kShownBefore].store(before.shown_number_,
+                                                                    std::memory_order_relaxed);
+  }
+  before.behind_.push_back(turn);
+}
+
+bool RunTurn::Leave() {
+  if (!came_.load(std::memory_order_acquire)) {
+    left_early_ = true;
+    return false;
+  }
+  for (ActiveAccess& access : active_) Unlink(access);
+  active_.clear();
+  accesses_.reset();
+  return true;
+}
+
+bool RunTurn::Arrive() {
+  if (waits_.fetch_sub(1, std::memory_order_acq_rel) != 1) return false;
+  came_.store(true, std::memory_order_release);
+  return true;
+}
+
+void RunTurn::Begun() { PassWhenBoth(); }
+
+void RunTurn::End() { PassWhenBoth(); }
+
+void RunTurn::PassOn(Turns* come) {
+  Turns behind;
+  {
+    SpinLockHolder lock(lock_);
+    passed_ = true;
+    behind.swap(behind_);
+  }
+  for (std::shared_ptr<RunTurn>& turn : behind) {
+    if (turn->waits_.fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
+    turn->came_.store(true, std::memory_order_release);
+    come->push_back(std::move(turn));
+  }
+}
+
+void RunTurn::PassWhenBoth() {
+  if (left_until_passed_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  // Of the call below on this thread, if there is one: an OnTurn may stop other runs, and by that
+  // end their turns. Were they to go on from here, a chain of them would need as deep a stack.
+  thread_local Turns* outer = nullptr;
+  if (outer != nullptr) {
+    PassOn(outer);
+    if (left_early_) OnPassedLate();
+    return;
+  }
+  Turns come;
+  outer = &come;
+  PassOn(&come);
+  if (left_early_) OnPassedLate();
+  for (size_t i = 0; i < come.size(); ++i) {
+    const std::shared_ptr<RunTurn> turn = std::move(come[i]);
+    turn->OnTurn();
+    if (turn->left_until_passed_.fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
+    turn->PassOn(&come);
+    if (turn->left_early_) turn->OnPassedLate();
+  }
+  outer = nullptr;
+}
+
+}  // namespace pto

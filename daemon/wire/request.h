@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "daemon/model/run_record.h"
+#include "daemon/names/duration.h"
+#include "google/protobuf/duration.pb.h"
+#include "google/protobuf/map.h"
+#include "google/protobuf/timestamp.pb.h"
+
+// Fields that many requests share. Errors name the field.
+namespace pto {
+
+// 0 means 100; at most 1,000.
+absl::StatusOr<size_t> PageSize(int32_t page_size);
+
+// Which list a page is of: the method, and the parent where there is one.
+struct PageScope {
+  absl::string_view method;
+  absl::string_view parent;
+};
+
+// The token of a page that continues after the thing called `after`, and back. A token is good
+// only for the list that it was made for: PAGE_TOKEN_INVALID.
+std::string MakePageToken(const PageScope& scope, absl::string_view after);
+absl::StatusOr<std::string> ParsePageToken(const PageScope& scope, absl::string_view token);
+
+// At most 32, keys and values of at most 256 bytes.
+absl::StatusOr<Labels> ParseLabels(const google::protobuf::Map<std::string, std::string>& labels,
+                                   absl::string_view field);
+
+// Why something is asked for: at most 1 KiB.
+absl::Status CheckReasonText(absl::string_view text);
+
+void SetDuration(absl::Duration from, google::protobuf::Duration* to);
+void SetTimestamp(absl::Time from, google::protobuf::Timestamp* to);
+
+}  // namespace pto

@@ -1,0 +1,68 @@
+#include "runtime/engine/exec/services.h"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace pto {
+
+LongTask& Services::BeginLong(Run& run, uint32_t task) {
+  const auto fill = [&](LongTask& entry) {
+    const GraphImage& image = run.image();
+    const ImageDetail* const detail = image.detail(task);
+    entry.start_ns = clock().NowNanos();
+    entry.timeout_ns = detail != nullptr && detail->timeout_ns != 0 ? detail->timeout_ns
+                                                                    : run.spec_.task_timeout_ns;
+    if ((image.tasks()[task].traits & kTaskGang) != 0) {
+      const uint32_t members = detail == nullptr ? 1 : detail->member_count;
+      const uint32_t calls = image.calls(task);
+      entry.barriers.emplace_back(calls);
+      for (uint32_t i = 0; i < members; ++i) entry.barriers.emplace_back(calls / members);
+    }
+    return DeadlineAfter(entry.start_ns, entry.timeout_ns);
+  };
+  return run.long_tasks_.Begin(
+      task, fill, [&](TimerQueue::Id id, int64_t at_ns) { return SetTimer(run, id, at_ns); });
+}
+
+std::unique_ptr<LongTask> Services::EndLong(Run& run, uint32_t task) {
+  return run.long_tasks_.End(task);
+}
+
+void Services::BeginWait(Run& run, TaskWaiterLink& waiter, LongTask* long_task, int64_t at_ns) {
+  run.long_tasks_.Add(waiter, long_task, at_ns,
+                      [&](TimerQueue::Id id, int64_t at_ns) { return SetTimer(run, id, at_ns); });
+}
+
+void Services::CancelWaits(Run& run) {
+  for (Waiter* const waiter : run.long_tasks_.ClaimAll()) waits_.End(*waiter, WaitEnd::kCancelled);
+}
+
+int64_t Services::DeadlineAfter(int64_t start_ns, int64_t timeout_ns) const {
+  // A time beyond the end of the clock never comes.
+  if (timers_ == nullptr || timeout_ns <= 0 || timeout_ns >= INT64_MAX - start_ns) return 0;
+  return start_ns + timeout_ns;
+}
+
+TimerQueue::Id Services::SetTimer(Run& run, TimerQueue::Id id, int64_t at_ns) {
+  // If it is being called already, that call sets the next one.
+  if (id != 0 && !timers_->Cancel(id)) return id;
+  const auto expire = [this, weak = run.weak_from_this()] {
+    // The run, and the engine with it, stay until all is done.
+    if (const std::shared_ptr<Run> late = weak.lock()) Expire(*late);
+  };
+  return timers_->Schedule(at_ns, expire, run.account().get());
+}
+
+void Services::Expire(Run& run) {
+  // What ends here may be the last that keeps the run from ending.
+  if (!run.Hold()) return;
+  for (Waiter* const waiter : run.long_tasks_.Expire(clock().NowNanos(), kExpireAtOnce)) {
+    waits_.End(*waiter, WaitEnd::kTimedOut);
+  }
+  run.long_tasks_.EndExpiry(
+      [&](TimerQueue::Id id, int64_t at_ns) { return SetTimer(run, id, at_ns); });
+  scheduler_.Drop(run);
+}
+
+}  // namespace pto

@@ -1,0 +1,139 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "runtime/base/alarm.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/timer.h"
+#include "runtime/chip/chip.h"
+#include "runtime/engine/queue/gang_book.h"
+#include "runtime/engine/queue/parking.h"
+#include "runtime/engine/queue/ready_queue.h"
+#include "runtime/engine/run/run.h"
+#include "runtime/engine/signal/wait_board.h"
+
+namespace pto {
+
+// What is ready to run, and who sleeps until something is: the part of the engine that its
+// workers share. Thread-safe.
+class Scheduler {
+ public:
+  // Called, once for each run, when nothing of it is ready or running any more.
+  using OnRunEnded = std::function<void(Run&)>;
+
+  // `timers` and `trace` may be nullptr. Without timers reservations have no end of patience.
+  Scheduler(const std::vector<Chip>& chips, const Clock& clock, TimerQueue* timers,
+            uint32_t executors, PlacementTrace* trace, OnRunEnded on_run_ended);
+
+  const Clock& clock() const { return clock_; }
+  Parking& parking() { return parking_; }
+  const Parking& parking() const { return parking_; }
+  // What tasks wait for, to be read without a lock.
+  WaitBoard& board() { return board_; }
+  const WaitBoard& board() const { return board_; }
+  PlacementTrace* trace() const { return trace_; }
+  ReadyQueue& queue(uint32_t chip) { return chips_[chip]->queue; }
+  const ReadyQueue& queue(uint32_t chip) const { return chips_[chip]->queue; }
+  uint32_t chip_count() const { return static_cast<uint32_t>(chips_.size()); }
+
+  // Queues ready tasks of a run, whose `outstanding_` has counted them. `scratch` is empty
+  // before and after. Wakes who sleeps, but for one when the caller comes for one itself.
+  void Push(Run& run, absl::Span<const uint32_t> tasks, bool taking_one,
+            std::vector<uint32_t>* scratch);
+
+  // The same for all roots of a run whose tasks are alike (GraphImage::alike).
+  void PushRoots(Run& run, bool taking_one);
+  // Takes all cores for a gang at once, if nobody waits for any of them: a core for each block of
+  // each member, in that order.
+  bool TakeGang(Run& run, uint32_t task, std::vector<BlockPlace>* places);
+  // Whether it would find that nobody waits, for a task with those cores.
+  bool NobodyWaits(absl::Span<const BlockPlace> places) const {
+    return gangs_->empty() && std::all_of(places.begin(), places.end(), [&](const BlockPlace& p) {
+             return queue(p.chip).ready() == 0;
+           });
+  }
+  void SetOnPhased(GangBook::OnPhased on_phased) { gangs_->SetOnPhased(std::move(on_phased)); }
+  uint32_t executors() const { return executors_; }
+
+  // Takes the next blocks of any run, looking at the chips in turn from `*next_chip` on.
+  bool TakeAny(uint32_t max, uint32_t* next_chip, BlockTicket* ticket, std::vector<uint32_t>* more);
+  // The same of one chip only, and none of a class below `lowest`.
+  bool TakeFrom(uint32_t chip, Priority lowest, uint32_t max, BlockTicket* ticket,
+                std::vector<uint32_t>* more);
+  // The same of one run only. Of a stopped run all that waits, gangs too.
+  bool TakeOf(Run& run, uint32_t max, BlockTicket* ticket, std::vector<uint32_t>* more);
+
+  // Gives a ticket's core back. Whoever does so looks for something to do next, or wakes others.
+  void ReleaseCore(const BlockTicket& ticket) {
+    queue(ticket.chip).ReleaseCore(ticket.kind, ticket.core);
+    SeeToGangs(ticket.chip);
+    if (queue(ticket.chip).reserving()) WatchPatience();
+  }
+
+  // One thing less that keeps the run from ending. The run may be gone after this.
+  void Drop(Run& run) {
+    if (run.outstanding_.fetch_sub(1, std::memory_order_acq_rel) == 1) on_run_ended_(run);
+  }
+
+  // Whether tasks of other runs wait, on any chip.
+  bool OthersWait(const Run& run) const;
+
+  // Tasks in all queues that somebody could run now if there are cores.
+  uint64_t ready() const;
+  // Those and the gangs that wait on a chip.
+  uint64_t waiting(uint32_t chip) const { return queue(chip).ready() + waiting_gangs(chip); }
+  uint64_t waiting_gangs(uint32_t chip) const { return gangs_->waiting(chip); }
+
+  void AddEnded(uint32_t chip, uint64_t tasks) {
+    chips_[chip]->ended.fetch_add(tasks, std::memory_order_relaxed);
+  }
+  uint64_t ended(uint32_t chip) const {
+    return chips_[chip]->ended.load(std::memory_order_relaxed);
+  }
+
+ private:
+  struct ChipState {
+    ChipState(const Chip& chip, const Clock& clock, PlacementTrace* trace)
+        : queue(chip.index, chip.spec.clusters, clock, trace) {}
+    ReadyQueue queue;
+    std::atomic<uint64_t> ended{0};
+  };
+
+  // Queues the gangs among the tasks, and collects the others in `rest`. Returns how many calls
+  // of kernels became ready.
+  uint64_t PushGangs(Run& run, absl::Span<const uint32_t> tasks, std::vector<uint32_t>* rest);
+  // Sees to what is new on this chip for gangs, and for those who wait for cores.
+  void SeeToGangs(uint32_t chip) {
+    if (const uint32_t news = queue(chip).TakeNews()) SeeToGangs(chip, news);
+  }
+  void SeeToGangs(uint32_t chip, uint32_t news);
+  // The same on all chips: what happens to a gang on one of them may be news on others.
+  void SeeToAll();
+  void Heed(uint32_t chip, uint32_t news);
+  // Makes sure that the patience of reservations ends in time.
+  void WatchPatience();
+  // Returns when to look again; 0: not before the next WatchPatience.
+  int64_t CheckPatience();
+
+  // No more than a fair part of what waits.
+  uint32_t Share(uint32_t chip, uint32_t max) const;
+
+  const Clock& clock_;
+  const uint32_t executors_;
+  PlacementTrace* const trace_;
+  const OnRunEnded on_run_ended_;
+  std::vector<std::unique_ptr<ChipState>> chips_;
+  std::unique_ptr<GangBook> gangs_;
+  Parking parking_;
+  WaitBoard board_;
+  // Last, so that it ends before what it looks at.
+  Alarm patience_;
+};
+
+}  // namespace pto

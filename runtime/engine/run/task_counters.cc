@@ -1,0 +1,50 @@
+#include "runtime/engine/run/task_counters.h"
+
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <new>
+
+namespace pto {
+namespace {
+
+// Fewer bytes come from the heap.
+constexpr size_t kMapped = size_t{64} << 10;
+// So many are worth large pages.
+constexpr size_t kLarge = size_t{2} << 20;
+
+void* Map(size_t bytes) {
+  void* const memory =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  // It works without, only slower.
+  if (bytes >= kLarge) (void)madvise(memory, bytes, MADV_HUGEPAGE);
+  return memory;
+}
+
+}  // namespace
+
+TaskCounters::TaskCounters(size_t count) {
+  if (count <= kInline) return;
+  const size_t bytes = count * sizeof *counters_;
+  void* memory = nullptr;
+  if (bytes >= kMapped) {
+    memory = Map(bytes);
+    mapped_bytes_ = bytes;
+  } else {
+    memory = std::calloc(count, sizeof *counters_);
+    if (memory == nullptr) throw std::bad_alloc();
+  }
+  // Zero bits are a std::atomic of zero; to construct each would touch all of them.
+  counters_ = static_cast<std::atomic<uint32_t>*>(memory);
+}
+
+TaskCounters::~TaskCounters() {
+  if (mapped_bytes_ > 0) {
+    munmap(counters_, mapped_bytes_);
+  } else if (counters_ != few_) {
+    std::free(counters_);
+  }
+}
+
+}  // namespace pto

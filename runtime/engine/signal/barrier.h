@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/base/mutex.h"
+#include "runtime/engine/signal/signal_word.h"
+#include "runtime/engine/signal/wait_table.h"
+
+namespace pto {
+
+// Where the blocks of a task meet, any number of times. Who has to wait does so for a signal of
+// the barrier, which is the number of meetings so far. Thread-safe.
+class Barrier {
+ public:
+  explicit Barrier(uint32_t expected) : expected_(expected) {}
+
+  struct Arrival {
+    enum Kind { kPassed, kWaits, kBroken };
+    Kind kind = kPassed;
+    int64_t meeting = 0;  // of kWaits: the signal is to reach this
+  };
+
+  // One block more is here. The last one lets all go on.
+  Arrival Arrive(WaitTable& waits) {
+    int64_t meeting = 0;
+    {
+      MutexLock lock(mutex_);
+      if (broken_) return {Arrival::kBroken, 0};
+      meeting = meetings_ + 1;
+      if (++arrived_ < expected_) return {Arrival::kWaits, meeting};
+      arrived_ = 0;
+      meetings_ = meeting;
+    }
+    waits.Notify(signal(), PTO_SET, meeting);
+    return {Arrival::kPassed, 0};
+  }
+
+  // No meeting comes about any more, since a block has ended: who waits is told.
+  void Break(WaitTable& waits) {
+    {
+      MutexLock lock(mutex_);
+      if (broken_) return;
+      broken_ = true;
+    }
+    waits.Notify(signal(), PTO_SET, INT64_MAX);
+  }
+
+  // Whether the meeting came about; for those who waited.
+  bool Met(int64_t meeting) const {
+    MutexLock lock(mutex_);
+    return meetings_ >= meeting;
+  }
+
+  uint32_t expected() const { return expected_; }
+  uint32_t arrived() const {
+    MutexLock lock(mutex_);
+    return arrived_;
+  }
+  SignalWord signal() { return {&word_, PTO_I64}; }
+
+ private:
+  const uint32_t expected_;
+  mutable Mutex mutex_;
+  uint32_t arrived_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t meetings_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool broken_ ABSL_GUARDED_BY(mutex_) = false;
+  alignas(8) int64_t word_ = 0;
+};
+
+}  // namespace pto

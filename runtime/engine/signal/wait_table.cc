@@ -1,0 +1,165 @@
+#include "runtime/engine/signal/wait_table.h"
+
+#include <limits>
+
+#include "runtime/base/log.h"
+
+namespace pto {
+namespace {
+
+// The waiters of one word with the same dtype and kind are a group. Its number, the first part of
+// their keys, is the word's address, the dtype and the kind.
+constexpr int kGroupBits = 3;
+constexpr uint64_t kWideBit = 4;  // the word is an I64
+enum Kind : uint64_t {
+  kRises,  // >= and >; the threshold is the value
+  kFalls,  // <= and <; the threshold is ~value, which rises when the value falls
+  kIs,
+  kIsNot,
+  kKindMask = 3,
+};
+
+// Of waiters with the same threshold, those that want more than it come last: > after >=.
+constexpr uint64_t kStrictBit = uint64_t{1} << 63;
+constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+
+uint64_t FirstGroupOf(const void* address) {
+  return uint64_t{reinterpret_cast<uintptr_t>(address)} << kGroupBits;
+}
+
+Kind KindOf(pto_compare compare) {
+  switch (compare) {
+    case PTO_GE:
+    case PTO_GT:
+      return kRises;
+    case PTO_LE:
+    case PTO_LT:
+      return kFalls;
+    case PTO_EQ:
+      return kIs;
+    default:
+      return kIsNot;
+  }
+}
+
+}  // namespace
+
+WaitTable::~WaitTable() { PTO_CHECK(size() == 0, "somebody still waits for a signal"); }
+
+WaitTree::Key WaitTable::KeyOf(const Waiter& waiter, uint64_t order) {
+  const Kind kind = KindOf(waiter.compare_);
+  const bool strict = waiter.compare_ == PTO_GT || waiter.compare_ == PTO_LT;
+  return {FirstGroupOf(waiter.signal_.address) | (waiter.signal_.dtype == PTO_I64 ? kWideBit : 0) |
+              kind,
+          kind == kFalls ? ~waiter.value_ : waiter.value_, order | (strict ? kStrictBit : 0)};
+}
+
+bool WaitTable::Add(Waiter& waiter, absl::FunctionRef<void()> entered) {
+  Bucket& bucket = BucketOf(waiter.signal_.address);
+  MutexLock lock(bucket.mutex);
+  bucket.count.fetch_add(1);
+  if (waiter.Holds(waiter.signal_.Load())) {
+    bucket.count.fetch_sub(1);
+    return false;
+  }
+  // Whoever changes the word from here on sees the count, and waits for the lock.
+  bucket.waiters.Insert(waiter, KeyOf(waiter, ++bucket.next_order));
+  waiter.entered_ = true;
+  entered();
+  return true;
+}
+
+uint32_t WaitTable::TakeGroup(WaitTree& waiters, uint64_t group, int64_t have, Woken* woken) {
+  uint32_t count = 0;
+  const auto take = [&](const WaitTree::Key& begin, const WaitTree::Key& end) {
+    waiters.Extract(begin, end, [&](WaitTree::Node& node) {
+      ++count;
+      woken->Add(static_cast<Waiter&>(node));
+    });
+  };
+  switch (static_cast<Kind>(group & kKindMask)) {
+    case kRises:
+      take({group, kLeast, 0}, {group, have, kStrictBit});
+      break;
+    case kFalls:
+      take({group, kLeast, 0}, {group, ~have, kStrictBit});
+      break;
+    case kIs:
+      take({group, have, 0}, {group, have, kStrictBit});
+      break;
+    default:
+      take({group, kLeast, 0}, {group, have, 0});
+      take({group, have, kStrictBit}, {group + 1, kLeast, 0});
+  }
+  return count;
+}
+
+void WaitTable::TakeHolding(Bucket& bucket, const void* address, Woken* woken) {
+  uint32_t count = 0;
+  if (WaitTree::Node* const only = bucket.waiters.only()) {
+    // As most often.
+    auto& waiter = static_cast<Waiter&>(*only);
+    if (waiter.signal_.address != address || !waiter.Holds(waiter.signal_.Load())) return;
+    bucket.waiters.Remove(waiter);
+    woken->Add(waiter);
+    count = 1;
+  } else {
+    const uint64_t first = FirstGroupOf(address);
+    const uint64_t end = first + (uint64_t{1} << kGroupBits);
+    const WaitTree::Node* node = bucket.waiters.LowerBound({first, kLeast, 0});
+    while (node != nullptr && node->key().word < end) {
+      const uint64_t group = node->key().word;
+      const uint32_t dtype = (group & kWideBit) != 0 ? PTO_I64 : PTO_I32;
+      const int64_t have = SignalWord{const_cast<void*>(address), dtype}.Load();
+      count += TakeGroup(bucket.waiters, group, have, woken);
+      node = bucket.waiters.LowerBound({group + 1, kLeast, 0});
+    }
+  }
+  if (count > 0) bucket.count.fetch_sub(count);
+}
+
+void WaitTable::Notify(const SignalWord& signal, pto_notify_op op, int64_t value) {
+  signal.Change(op, value);
+  Bucket& bucket = BucketOf(signal.address);
+  if (bucket.count.load() == 0) return;
+  Woken woken;
+  {
+    MutexLock lock(bucket.mutex);
+    TakeHolding(bucket, signal.address, &woken);
+  }
+  for (Waiter* waiter = woken.first(); waiter != nullptr;) {
+    Waiter* const next = waiter->next_woken_;
+    waiter->OnEnd(WaitEnd::kHolds);
+    waiter = next;
+  }
+}
+
+void WaitTable::End(Waiter& waiter, WaitEnd end) {
+  {
+    Bucket& bucket = BucketOf(waiter.signal_.address);
+    MutexLock lock(bucket.mutex);
+    if (waiter.entered_) {
+      waiter.entered_ = false;
+      bucket.waiters.Remove(waiter);
+      bucket.count.fetch_sub(1);
+    }
+  }
+  waiter.OnEnd(end);
+}
+
+size_t WaitTable::size() const {
+  size_t size = 0;
+  for (const Bucket& bucket : buckets_) size += bucket.count.load();
+  return size;
+}
+
+uint64_t WaitTable::steps() {
+  uint64_t steps = 0;
+  for (Bucket& bucket : buckets_) {
+    MutexLock lock(bucket.mutex);
+    steps += bucket.waiters.steps();
+  }
+  return steps;
+}
+
+}  // namespace pto

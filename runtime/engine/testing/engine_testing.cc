@@ -1,0 +1,160 @@
+#include "runtime/engine/testing/engine_testing.h"
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <thread>
+#include <utility>
+
+#include "runtime/base/log.h"
+
+namespace pto::testing {
+namespace {
+
+KernelBody& Body() {
+  static KernelBody body;
+  return body;
+}
+
+std::atomic<uint64_t> plans_made{0};
+
+int32_t PlanBody(const pto_launch* launch, pto_plan* plan, char*, size_t) {
+  ++plans_made;
+  // They are in the scalars behind the task's index.
+  plan->phases = static_cast<uint32_t>(launch->scalars[1].i64);
+  plan->phase_bytes = static_cast<uint64_t>(launch->scalars[2].i64);
+  plan->calls = static_cast<uint32_t>(launch->scalars[3].i64);
+  plan->fixed = static_cast<uint32_t>(launch->scalars[4].i64);
+  plan->workspace_bytes = 64;
+  return 0;
+}
+
+int32_t CallBody(const pto_context* context) {
+  return Body()(static_cast<uint32_t>(context->scalars[0].i64), *context);
+}
+
+const KernelRegistry& TestKernels() {
+  static const pto_scalar_info kScalars[] = {{"task", PTO_INTEGER}};
+  static const pto_kernel_info kInfo = {sizeof(pto_kernel_info),
+                                        "body",
+                                        "Calls the test.",
+                                        &CallBody,
+                                        nullptr,
+                                        PTO_AIV,
+                                        nullptr,
+                                        0,
+                                        kScalars,
+                                        1,
+                                        0,
+                                        0,
+                                        PTO_CONTROL_NONE};
+  static const pto_scalar_info kPhasedScalars[] = {{"task", PTO_INTEGER},
+                                                   {"phases", PTO_INTEGER},
+                                                   {"bytes", PTO_INTEGER},
+                                                   {"calls", PTO_INTEGER},
+                                                   {"fixed", PTO_INTEGER}};
+  static const pto_kernel_info kPhased = [] {
+    pto_kernel_info info = kInfo;
+    info.name = "phased";
+    info.scalars = kPhasedScalars;
+    info.scalar_count = 5;
+    info.plan = &PlanBody;
+    return info;
+  }();
+  static const KernelRegistry* registry = [] {
+    auto* kernels = new KernelRegistry;
+    PTO_CHECK(kernels->Add(kInfo).ok(), "the test kernel is refused");
+    PTO_CHECK(kernels->Add(kPhased).ok(), "the test kernel is refused");
+    return kernels;
+  }();
+  return *registry;
+}
+
+}  // namespace
+
+std::shared_ptr<const GraphImage> MakeTestGraph(const std::vector<TestTask>& tasks,
+                                                const std::vector<uint32_t>& chip_clusters,
+                                                KernelBody body) {
+  Body() = std::move(body);
+  GraphTarget target;
+  target.kernels = &TestKernels();
+  target.chip_clusters = chip_clusters;
+  GraphBuilder builder(target);
+  const uint32_t kernel = builder.AddKernel("body").value();
+  const uint32_t phased = builder.AddKernel("phased").value();
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    std::array<ScalarInput, 5> scalars;
+    for (ScalarInput& scalar : scalars) scalar.kind = ScalarInput::Kind::kInteger;
+    scalars[0].i64 = tasks[i].number.value_or(static_cast<int64_t>(i));
+    scalars[1].i64 = tasks[i].phases;
+    scalars[2].i64 = tasks[i].phase_bytes;
+    scalars[3].i64 = tasks[i].plan_calls;
+    scalars[4].i64 = tasks[i].plan_fixed ? 1 : 0;
+    TaskInput task;
+    task.kernel = tasks[i].phases > 0 ? phased : kernel;
+    task.chip = tasks[i].chip;
+    task.core = tasks[i].core;
+    task.block_num = tasks[i].block_num;
+    task.scalars = absl::MakeConstSpan(scalars.data(), tasks[i].phases > 0 ? 5 : 1);
+    task.dependencies = tasks[i].after;
+    task.require_sync_start = tasks[i].sync_start;
+    std::vector<TaskInput::Member> members;
+    for (const uint32_t chip : tasks[i].members) members.push_back({chip, {}});
+    task.members = members;
+    const std::vector<uint32_t> vector_kernels(tasks[i].vector_kernels, kernel);
+    task.vector_kernels = vector_kernels;
+    builder.AddTask(task).value();
+  }
+  return builder.Build().value();
+}
+
+uint64_t PlansMade() { return plans_made.load(); }
+
+std::vector<Chip> MakeTestChips(const std::vector<uint32_t>& chip_clusters) {
+  std::vector<Chip> chips;
+  for (size_t i = 0; i < chip_clusters.size(); ++i) {
+    Chip chip;
+    chip.index = static_cast<uint32_t>(i);
+    chip.spec.clusters = chip_clusters[i];
+    chip.memory = DeviceMemory::Create(chip.index, chip.spec.memory_bytes);
+    chips.push_back(std::move(chip));
+  }
+  return chips;
+}
+
+uint32_t CoresLeftBusy(const Engine& engine, uint32_t chip) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (engine.executors() > 0 && engine.chip_use(chip).busy_cores > 0 &&
+         std::chrono::steady_clock::now() < until) {
+    std::this_thread::yield();
+  }
+  return engine.chip_use(chip).busy_cores;
+}
+
+void TestObserver::OnRecords(Run& run, size_t) {
+  const std::vector<RecordBlock> taken = run.TakeRecords();
+  MutexLock lock(mutex_);
+  for (const RecordBlock& block : taken) {
+    records_.insert(records_.end(), block.records.get(), block.records.get() + block.count);
+  }
+}
+
+void TestObserver::OnFinished(Run& run) {
+  OnRecords(run, 0);
+  MutexLock lock(mutex_);
+  ++finished;
+  ended_.NotifyAll();
+}
+
+void TestObserver::WaitFinished() {
+  MutexLock lock(mutex_);
+  while (finished == 0) ended_.Wait(mutex_);
+}
+
+std::vector<TaskRecord> TestObserver::records() {
+  MutexLock lock(mutex_);
+  return records_;
+}
+
+}  // namespace pto::testing
