@@ -16,7 +16,7 @@ import sys
 FILE = "deploy/dependencies.txt"
 # Everything below these may include anything: they test the whole, or only use it.
 UNCHECKED = ("tests", "third_party", "client/examples")
-INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"', re.MULTILINE)
 
 
 class Declared:

@@ -118,14 +118,9 @@ run_style() {
     true # grep finds nothing
   [[ -z $found ]] || fail "style: include what their layer must not know:"$'\n'"$found"
 
-  # Kernels and comm take from each other, and from the runtime, only what CONTRIBUTING.md names.
-  found=$({
-    sources -path './kernels/*' \( -name '*.h' -o -name '*.cc' \) ! -name '*_test.cc' |
-      xargs -0 -r grep -HnP '^#include "(runtime/(?!base/)|comm/(?!(reduce|long_copy)\.h))'
-    sources -path './comm/*' \( -name '*.h' -o -name '*.cc' \) ! -name '*_test.cc' |
-      xargs -0 -r grep -HnP '^#include "(runtime/(?!base/)|kernels/(?!(pto_kernel|comparison|dtype|tile)\.h))'
-  } || true)
-  [[ -z $found ]] || fail "style: include what their layer must not know:"$'\n'"$found"
+  python3 deploy/check_dependencies_test.py 2>"$work/dependencies.log" ||
+    { cat "$work/dependencies.log" >&2 && fail "style: deploy/check_dependencies_test.py"; }
+  python3 deploy/check_dependencies.py || fail "style: modules include what they must not, see above"
 
   # Every package that a repository rule asks for is one that setup.sh installs.
   for package in $(sed -n 's/.*packages = \[\(.*\)\].*/\1/p' third_party/debian/*.bzl | tr -d '",'); do
