@@ -12,8 +12,6 @@ namespace {
 // What blocks of an open run that are kept may take together.
 constexpr KeptGraph::Bounds kBounds = {uint64_t{16} << 20};
 
-std::string TimeText(int64_t ns) { return absl::FormatDuration(absl::Nanoseconds(ns)); }
-
 }  // namespace
 
 StreamedRun::StreamedRun(Options options, Parts parts)
@@ -33,34 +31,17 @@ void StreamedRun::Begin() {
 }
 
 void StreamedRun::SetDeadlines() {
-  const auto stop_at = [&](int64_t after_ns, bool if_queued, const absl::Status& error) {
-    if (after_ns == 0) return;
-    const TimerQueue::Id id = parts_.timers->Schedule(
-        run_->accepted_ns() + after_ns,
-        [weak = weak_from_this(), run = run_.get(), if_queued, error] {
-          const std::shared_ptr<RunEntry> late = weak.lock();
-          if (late == nullptr || (if_queued && run->started_ns() != 0)) return;
+  deadlines_.Arm(
+      *parts_.timers, {run_->accepted_ns(), parts_.timeout_ns, parts_.queue_timeout_ns},
+      parts_.run.account.get(),
+      [weak = weak_from_this(), run = run_.get()] {
+        const std::shared_ptr<RunEntry> late = weak.lock();
+        return late == nullptr || run->started_ns() != 0;
+      },
+      [weak = weak_from_this()](const absl::Status& error) {
+        if (const std::shared_ptr<RunEntry> late = weak.lock())
           late->Stop(RunState::kFailed, error);
-        },
-        parts_.run.account.get());
-    {
-      MutexLock lock(block_mutex_);
-      if (!stopped_) {
-        deadlines_.push_back(id);
-        return;
-      }
-    }
-    // Stopped before it began: its end does not know of this one.
-    parts_.timers->Cancel(id);
-  };
-  const std::string all = TimeText(parts_.timeout_ns);
-  stop_at(parts_.timeout_ns, false,
-          Error(reason::kRunDeadline, absl::StrCat("the run's time of ", all, " is up"))
-              .With("timeout", all));
-  const std::string queued = TimeText(parts_.queue_timeout_ns);
-  stop_at(parts_.queue_timeout_ns, true,
-          Error(reason::kQueueDeadline, absl::StrCat("no task of the run has started in ", queued))
-              .With("timeout", queued));
+      });
 }
 
 // ---- blocks
@@ -305,15 +286,13 @@ void StreamedRun::OnSegmentEnded(uint32_t first_task, const Run& run) {
 }
 
 void StreamedRun::OnFinished() {
-  std::vector<TimerQueue::Id> deadlines;
   absl::optional<Waiting> dropped;
   {
     MutexLock lock(block_mutex_);
     stopped_ = true;
-    deadlines.swap(deadlines_);
     dropped.swap(waiting_);
   }
-  for (const TimerQueue::Id id : deadlines) parts_.timers->Cancel(id);
+  deadlines_.Disarm();
   parts_.budget->Forget(this);
   if (dropped.has_value()) EndBlock(dropped->segment.first_task);
   ReleaseRun();

@@ -19,6 +19,7 @@
 #include "daemon/turn/block_turn.h"
 #include "runtime/base/timer.h"
 #include "runtime/engine/open_run.h"
+#include "runtime/engine/run/run_deadlines.h"
 
 namespace pto {
 
@@ -156,7 +157,7 @@ class StreamedRun final : public RunEntry, public OpenRunObserver {
   std::map<SessionBuffer*, uint64_t> buffer_uses_ ABSL_GUARDED_BY(block_mutex_);  // in blocks
   std::function<void()> on_room_ ABSL_GUARDED_BY(block_mutex_);
   bool stopped_ ABSL_GUARDED_BY(block_mutex_) = false;
-  std::vector<TimerQueue::Id> deadlines_ ABSL_GUARDED_BY(block_mutex_);
+  RunDeadlines deadlines_;
 };
 
 }  // namespace pto

@@ -15,12 +15,6 @@
 #include "runtime/engine/exec/worker.h"
 
 namespace pto {
-namespace {
-
-std::string TimeText(int64_t ns) { return absl::FormatDuration(absl::Nanoseconds(ns)); }
-
-}  // namespace
-
 Engine::Engine(Options options)
     : chips_(std::move(options.chips)),
       clock_(*options.clock),
@@ -72,23 +66,23 @@ void Engine::Accept(const std::shared_ptr<Run>& run) {
   if (timers_ != nullptr && (run->spec_.timeout_ns > 0 || run->spec_.queue_timeout_ns > 0)) {
     SetDeadlines(run);
   }
-  if (AddActive(run) && run->Hold()) Withdraw(*run);
+  if (AddActive(run) && run->life().Hold()) Withdraw(*run);
 }
 
 void Engine::Begin(const std::shared_ptr<Run>& run, int64_t help_ns) {
-  if (run->begun_.exchange(true, std::memory_order_acq_rel)) return;
+  if (!run->life().Begin()) return;
   // One of some tells how long others take, too, and a clock is not read for all.
   if (begins_.fetch_add(1, std::memory_order_relaxed) % kNoteOneOf == 0) {
-    run->begun_ns_.store(clock_.NowNanos(), std::memory_order_release);
+    run->outcome().NoteBegin(clock_.NowNanos());
   }
-  if (run->links_ != nullptr) {
+  if (run->links().waiters != nullptr) {
     BeginLinked(run);
   } else {
     BeginAlone(*run, help_ns);
   }
   // A stop at the same time may not have seen what was queued here. Executors would drop it, but
   // they can be busy for long.
-  if (run->stopping() && run->Hold()) Withdraw(*run);
+  if (run->stopping() && run->life().Hold()) Withdraw(*run);
 }
 
 void Engine::BeginAlone(Run& run, int64_t help_ns) {
@@ -105,28 +99,17 @@ void Engine::BeginAlone(Run& run, int64_t help_ns) {
 }
 
 void Engine::SetDeadlines(const std::shared_ptr<Run>& run) {
-  const auto stop_at = [&](int64_t after_ns, bool if_queued, const absl::Status& error) {
-    if (after_ns == 0) return TimerQueue::Id{0};
-    const auto stop = [this, weak = std::weak_ptr<Run>(run), if_queued, error] {
-      const std::shared_ptr<Run> late = weak.lock();
-      if (late == nullptr || (if_queued && late->started_ns() != 0)) return;
-      Stop(*late, RunState::kFailed, error);
-    };
-    return timers_->Schedule(run->accepted_ns() + after_ns, stop, run->account().get());
-  };
-  const std::string all = TimeText(run->spec_.timeout_ns);
-  const TimerQueue::Id deadline =
-      stop_at(run->spec_.timeout_ns, false,
-              Error(reason::kRunDeadline, absl::StrCat("the run's time of ", all, " is up"))
-                  .With("timeout", all));
-  const std::string queued = TimeText(run->spec_.queue_timeout_ns);
-  const TimerQueue::Id queue = stop_at(
-      run->spec_.queue_timeout_ns, true,
-      Error(reason::kQueueDeadline, absl::StrCat("no task of the run has started in ", queued))
-          .With("timeout", queued));
-  MutexLock lock(run->mutex_);
-  run->deadline_timer_ = deadline;
-  run->queue_timer_ = queue;
+  const std::weak_ptr<Run> weak = run;
+  run->deadlines_.Arm(
+      *timers_, {run->accepted_ns(), run->spec_.timeout_ns, run->spec_.queue_timeout_ns},
+      run->account().get(),
+      [weak] {
+        const std::shared_ptr<Run> late = weak.lock();
+        return late == nullptr || late->started_ns() != 0;
+      },
+      [this, weak](const absl::Status& error) {
+        if (const std::shared_ptr<Run> late = weak.lock()) Stop(*late, RunState::kFailed, error);
+      });
 }
 
 void Engine::BeginLinked(const std::shared_ptr<Run>& run) {
@@ -136,31 +119,21 @@ void Engine::BeginLinked(const std::shared_ptr<Run>& run) {
 }
 
 void Engine::Stop(Run& run, RunState as, absl::Status error) {
-  if (!run.accepted_.load(std::memory_order_acquire) && StopEarly(run, as, error)) return;
-  if (!run.Hold()) return;
-  NoteStop(run, as, std::move(error));
+  if (!run.life().accepted() && StopEarly(run, as, error)) return;
+  if (!run.life().Hold()) return;
+  run.outcome().Stop(as, std::move(error));
   // Begin queues tasks, changes this counter and then looks for a stop. Whichever changes it second
   // sees what the other one did before.
-  run.outstanding_.fetch_add(0, std::memory_order_acq_rel);
+  run.life().Synchronize();
   Withdraw(run);
 }
 
 bool Engine::StopEarly(Run& run, RunState as, const absl::Status& error) {
   // AddActive takes the same lock, and so sees the note.
   MutexLock lock(mutex_);
-  if (run.accepted_.load(std::memory_order_relaxed)) return false;
-  NoteStop(run, as, error);
+  if (run.life().accepted()) return false;
+  run.outcome().Stop(as, error);
   return true;
-}
-
-void Engine::NoteStop(Run& run, RunState as, absl::Status error) {
-  MutexLock lock(run.mutex_);
-  if (run.stop_.load(std::memory_order_relaxed)) return;
-  // Why it was stopped is more than one error of many.
-  run.stop_error_ = run.errors_.AddListed(std::move(error));
-  run.stop_state_ = as;
-  run.stop_.store(true, std::memory_order_release);
-  run.state_.store(RunState::kCancelling, std::memory_order_release);
 }
 
 void Engine::Withdraw(Run& run) {
@@ -169,7 +142,7 @@ void Engine::Withdraw(Run& run) {
   // Cores that its blocks had been given are free.
   scheduler_.parking().Wake(scheduler_.ready());
   // A run that has not begun never will, and there is nothing else to wait for.
-  if (!run.begun_.exchange(true, std::memory_order_acq_rel)) scheduler_.Drop(run);
+  if (run.life().Begin()) scheduler_.Drop(run);
   scheduler_.Drop(run);
 }
 
@@ -253,17 +226,17 @@ void Engine::ExecutorLoop(uint32_t number) {
 
 bool Engine::AddActive(const std::shared_ptr<Run>& run) {
   MutexLock lock(mutex_);
-  if (stop_all_.has_value()) NoteStop(*run, stop_all_->as, stop_all_->error);
+  if (stop_all_.has_value()) run->outcome().Stop(stop_all_->as, stop_all_->error);
   // Belongs to whoever sets `begun_`: the run cannot end before all is in place. From then on it
   // can be stopped, also by those who have not found it here: its end waits for this lock.
-  if (run->links_ == nullptr) run->outstanding_.store(1, std::memory_order_release);
+  if (run->links().waiters == nullptr) run->life().Open();
   run->self_ = run;
   Run* const first = active_.load(std::memory_order_relaxed);
   run->next_.store(first, std::memory_order_relaxed);
   if (first != nullptr) first->previous_ = run.get();
   active_.store(run.get(), std::memory_order_release);
   active_count_.fetch_add(1, std::memory_order_relaxed);
-  run->accepted_.store(true, std::memory_order_release);
+  run->life().Accept();
   return run->stopping();
 }
 
@@ -286,30 +259,16 @@ std::shared_ptr<Run> Engine::RemoveActive(Run& run) {
 }
 
 void Engine::Finish(Run& run) {
-  TimerQueue::Id timers[3] = {run.long_tasks_.Clear()};
-  RunState state = RunState::kFailed;
-  {
-    MutexLock lock(run.mutex_);
-    timers[1] = run.deadline_timer_;
-    timers[2] = run.queue_timer_;
-    if (run.done_.load(std::memory_order_relaxed) == run.image().task_count()) {
-      state = RunState::kSucceeded;
-      run.errors_ = ErrorList();
-    } else if (run.stop_.load(std::memory_order_relaxed)) {
-      state = run.stop_state_;
-    }
-    run.ended_ns_.store(clock_.NowNanos(), std::memory_order_release);
-    run.state_.store(state, std::memory_order_seq_cst);
-  }
-  for (const TimerQueue::Id timer : timers) {
-    if (timer != 0) timers_->Cancel(timer);
-  }
+  const TimerQueue::Id task_timer = run.long_tasks().Clear();
+  const RunState state = run.outcome().End(run.image().task_count(), clock_.NowNanos());
+  run.deadlines_.Disarm();
+  if (task_timer != 0) timers_->Cancel(task_timer);
   // Look sets its flag and then reads the state: it uses what the run owns only while that is not
   // final. If it may be doing so, that is let go of below, or by it.
   const bool seen = looking_.load(std::memory_order_seq_cst);
   if (!seen) run.spec_.slots.reset();
   // Whoever waits for tasks that never ran must not wait for ever.
-  if (run.links_ != nullptr && state != RunState::kSucceeded) {
+  if (run.links().waiters != nullptr && state != RunState::kSucceeded) {
     RunLinker(*services_).ReleaseRest(run);
   }
   if (run.spec_.observer != nullptr) run.spec_.observer->OnFinished(run);

@@ -142,8 +142,6 @@ class Engine {
   bool AddActive(const std::shared_ptr<Run>& run);
   // Stops a run that has not been accepted. Returns false when it has been.
   bool StopEarly(Run& run, RunState as, const absl::Status& error);
-  // Notes that the run is stopped, and why. Only the first note counts.
-  static void NoteStop(Run& run, RunState as, absl::Status error);
   // Takes back what a stopped run has queued, and ends the run if it has not begun. The run is
   // held, and let go here.
   void Withdraw(Run& run);

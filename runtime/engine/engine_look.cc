@@ -177,19 +177,19 @@ std::vector<Engine::SeenRun> Engine::CollectRuns(EngineNow* now) {
   for (Run* run = active_.load(std::memory_order_acquire); run != nullptr;
        run = run->next_.load(std::memory_order_acquire)) {
     // What has ended has nothing to explain, and what it owns may be going away.
-    if (IsFinal(run->state_.load(std::memory_order_seq_cst))) continue;
+    if (IsFinal(run->outcome().state(std::memory_order_seq_cst))) continue;
     std::shared_ptr<Run> held = run->weak_from_this().lock();
     if (held == nullptr) continue;
     RunNow& seen = now->runs.emplace_back();
     seen.run = held;
-    seen.observer = run->spec_.observer;
-    seen.linked = run->links_ != nullptr;
-    runs.push_back({std::move(held), run->spec_.slots});
+    seen.observer = run->spec().observer;
+    seen.linked = run->links().waiters != nullptr;
+    runs.push_back({std::move(held), run->spec().slots});
   }
   absl::flat_hash_map<const Run*, size_t> places;
   for (size_t i = 0; i < runs.size(); ++i) places[runs[i].run.get()] = i;
   for (size_t i = 0; i < runs.size(); ++i) {
-    for (const Run::LinkBefore& link : runs[i].run->links_before_) {
+    for (const RunLinks::Before& link : runs[i].run->links().before) {
       const auto before = places.find(link.before);
       // What was accepted later has the address of one that is gone.
       if (before == places.end() || before->second <= i) continue;
@@ -202,7 +202,7 @@ std::vector<Engine::SeenRun> Engine::CollectRuns(EngineNow* now) {
 }
 
 void Engine::LookAtTasks(Run& run, RunNow* seen) const {
-  seen->begun = run.begun_.load(std::memory_order_acquire);
+  seen->begun = run.life().begun();
   seen->stopping = run.stopping();
   seen->state = run.state();
   seen->counts = run.counts();
@@ -210,16 +210,16 @@ void Engine::LookAtTasks(Run& run, RunNow* seen) const {
   const GraphImage& image = run.image();
   for (const uint32_t chip : image.chips()) {
     for (const pto_core kind : kKinds) {
-      const Flow& flow = run.flow(chip, kind);
+      const Flow& flow = run.tasks().flow(chip, kind);
       const ReadyNow ready{chip, kind, flow.shown_count.load(std::memory_order_relaxed),
                            flow.shown_first.load(std::memory_order_relaxed)};
       if (ready.count > 0 && ready.first < image.task_count()) seen->ready.push_back(ready);
     }
   }
   seen->gangs_waiting = static_cast<uint32_t>(
-      std::max<int64_t>(run.gangs_waiting_.load(std::memory_order_acquire), 0));
-  seen->links_waiting = run.links_waiting_.load(std::memory_order_acquire);
-  seen->outstanding = run.outstanding_.load(std::memory_order_acquire);
+      std::max<int64_t>(run.tasks().gangs_waiting().load(std::memory_order_acquire), 0));
+  seen->links_waiting = run.links().waiting.load(std::memory_order_acquire);
+  seen->outstanding = run.life().outstanding();
 }
 
 void Engine::ListTasks(Run& run, RunNow* seen) const {
@@ -237,7 +237,7 @@ void Engine::ListTasks(Run& run, RunNow* seen) const {
     // Those that are ready from the beginning may be a part of the image.
     const absl::Span<const uint32_t> roots = image.roots();
     const auto root = std::lower_bound(roots.begin(), roots.end(), task);
-    if (image.alike() && run.spec_.task_timeout_ns == 0 && root != roots.end() && *root == task) {
+    if (image.alike() && run.spec().task_timeout_ns == 0 && root != roots.end() && *root == task) {
       const auto end = root + std::min<ptrdiff_t>(roots.end() - root, left);
       seen->ready_tasks.insert(seen->ready_tasks.end(), root, end);
       left -= end - root;
@@ -245,26 +245,26 @@ void Engine::ListTasks(Run& run, RunNow* seen) const {
     }
     for (; left > 0 && task < tasks; --left) {
       seen->ready_tasks.push_back(task);
-      task = run.next_ready_[task].Get();
+      task = run.tasks().next_ready(task).Get();
     }
     if (left > 0) seen->lists_ready = false;
   }
   seen->ended.clear();
-  if (run.links_ != nullptr) {
+  if (run.links().waiters != nullptr) {
     for (uint32_t task = 0; task < tasks; ++task) {
-      seen->ended.push_back(run.links_->end(task) != TaskLinks::End::kNone);
+      seen->ended.push_back(run.links().waiters->end(task) != TaskLinks::End::kNone);
     }
   }
   seen->poisoned.clear();
   if (seen->linked || seen->counts.failed + seen->counts.skipped > 0) {
     for (uint32_t task = 0; task < tasks; ++task) {
-      seen->poisoned.push_back(run.met(task).poisoned());
+      seen->poisoned.push_back(run.tasks().met(task).poisoned());
     }
   }
   // Of a task with several blocks the first ones may have failed.
   for (const uint32_t task : seen->ready_tasks) {
-    const uint32_t counter = run.counters_[task].load(std::memory_order_acquire);
-    const bool failed = (counter & Run::kFailedBit) != 0;
+    const uint32_t counter = run.tasks().counter(task).load(std::memory_order_acquire);
+    const bool failed = (counter & RunTasks::kFailedBit) != 0;
     if (failed) seen->poisoned.resize(tasks);
     if (!seen->poisoned.empty()) seen->poisoned[task] = failed;
   }
@@ -284,9 +284,9 @@ void Engine::LookAtWaits(Run& run, absl::Span<const WaitNote> notes, RunNow* see
   int64_t at_rest = int64_t{seen->gangs_waiting} + seen->links_waiting;
   for (const ReadyNow& ready : seen->ready) at_rest += ready.count;
   for (WaitingTask& task : seen->waiting) {
-    const uint32_t counter = run.counters_[task.task].load(std::memory_order_acquire);
-    task.whole = (counter & ~Run::kFailedBit) == task.waits.size();
-    task.failed = (counter & Run::kFailedBit) != 0;
+    const uint32_t counter = run.tasks().counter(task.task).load(std::memory_order_acquire);
+    task.whole = (counter & ~RunTasks::kFailedBit) == task.waits.size();
+    task.failed = (counter & RunTasks::kFailedBit) != 0;
     if (task.whole) ++at_rest;
   }
   seen->moves = seen->begun && seen->outstanding != at_rest;

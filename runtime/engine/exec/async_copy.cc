@@ -44,7 +44,7 @@ std::shared_ptr<AsyncCopy> AsyncCopy::Begin(Services& services, Run& run, const 
                                             const pto_tensor& from, const Notice& notice) {
   std::shared_ptr<AsyncCopy> copy(new AsyncCopy(services, run, to, from, notice));
   copy->self_ = copy;
-  run.outstanding_.fetch_add(1, std::memory_order_acq_rel);
+  run.life().Add();
   services.errands().Push(*copy);
   return copy;
 }

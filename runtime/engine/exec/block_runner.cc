@@ -38,7 +38,7 @@ BlockEnd BlockRunner::CallSlow(Services& services, const BlockTicket& ticket, Bl
   state.services = &services;
   state.run = &run;
   state.ticket = &ticket;
-  state.stop = &run.stop_;
+  state.stop = run.outcome().stop_flag();
   state.host = host;
   state.long_task = long_task;
   state.counted = true;

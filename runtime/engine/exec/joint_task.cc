@@ -176,7 +176,7 @@ BlockState JointTask::MakeState(Services& services, const BlockTicket& ticket) c
   state.services = &services;
   state.run = &run();
   state.ticket = &ticket;
-  state.stop = &run().stop_;
+  state.stop = run().outcome().stop_flag();
   state.long_task = long_task_;
   state.counted = true;
   return state;
@@ -211,7 +211,7 @@ bool JointTask::MakeCall(const BlockPlace& place, uint32_t phase, BlockTicket& t
     return false;
   }
   if (end == BlockEnd::kDone) return true;
-  run().AddError(std::move(error));
+  run().outcome().AddError(std::move(error));
   return false;
 }
 

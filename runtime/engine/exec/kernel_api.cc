@@ -210,7 +210,7 @@ int32_t KernelApi::Defer(const pto_context* context, const pto_signal* signal, p
   const SignalWord word = WordOf(signal);
   if (const int32_t refused = CheckWait(state, word, compare, timeout)) return refused;
   if (Compares(compare, word.Load(), value)) return PTO_OK;
-  BeginDeferring(state, state.run->counters_[state.ticket->task]);
+  BeginDeferring(state, state.run->tasks().counter(state.ticket->task));
   Condition::Add(*state.services, *state.ticket, word, compare, value, nullptr, timeout,
                  state.long_task);
   return PTO_OK;
@@ -224,7 +224,7 @@ int32_t KernelApi::DeferCopy(const pto_context* context, pto_event event, int64_
   std::shared_ptr<AsyncCopy> copy = state.rare().copies[event - 1];
   const SignalWord done = copy->done();
   if (done.Load() == 1) return PTO_OK;
-  BeginDeferring(state, state.run->counters_[state.ticket->task]);
+  BeginDeferring(state, state.run->tasks().counter(state.ticket->task));
   Condition::Add(*state.services, *state.ticket, done, PTO_EQ, 1, std::move(copy), timeout,
                  state.long_task);
   return PTO_OK;

@@ -11,7 +11,7 @@ PlainCalls::PlainCalls(Services& services, const BlockTicket& ticket) : ticket_(
   state_.services = &services;
   state_.run = ticket.run;
   state_.ticket = &ticket_;
-  state_.stop = &ticket.run->stop_;
+  state_.stop = ticket.run->outcome().stop_flag();
   context_.struct_size = sizeof context_;
   context_.block_count = 1;
   context_.chip = ticket.chip;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/engine/exec/worker.h"
+#include "runtime/engine/run/failure.h"
 #include "runtime/engine/run/task_links.h"
 
 namespace pto {
@@ -17,52 +18,52 @@ TaskLinks::End EndOf(bool failed) {
 }  // namespace
 
 void RunLinker::Open(Run& run) {
-  run.links_ = std::make_unique<TaskLinks>(run.image().task_count());
+  run.links().waiters = std::make_unique<TaskLinks>(run.image().task_count());
   // The beginning's, from now on: links may be released before it is accepted.
-  run.outstanding_.store(1, std::memory_order_release);
+  run.life().Open();
 }
 
 void RunLinker::Link(const std::shared_ptr<Run>& run, uint32_t task, Run& before,
                      uint32_t before_task) {
-  MetDependencies met = run->met(task);
+  MetDependencies met = run->tasks().met(task);
   if (run->image().tasks()[task].dependencies == 0 &&
-      (run->held_roots_.empty() || run->held_roots_.back() != task)) {
-    run->held_roots_.push_back(task);
+      (run->links().held_roots.empty() || run->links().held_roots.back() != task)) {
+    run->links().held_roots.push_back(task);
     met.Expect();  // for the beginning
   }
   met.Expect();
-  run->links_waiting_.fetch_add(1, std::memory_order_relaxed);
-  run->outstanding_.fetch_add(1, std::memory_order_acq_rel);
-  const TaskLinks::End end = before.links_->Add(before_task, {run, task});
+  run->links().waiting.fetch_add(1, std::memory_order_relaxed);
+  run->life().Add();
+  const TaskLinks::End end = before.links().waiters->Add(before_task, {run, task});
   if (end == TaskLinks::End::kNone) {
-    run->links_before_.push_back({task, before_task, &before});
+    run->links().before.push_back({task, before_task, &before});
     return;
   }
   // It cannot become ready, as the run has not begun.
   met.Take(end == TaskLinks::End::kFailed);
-  run->links_waiting_.fetch_sub(1, std::memory_order_relaxed);
-  run->outstanding_.fetch_sub(1, std::memory_order_acq_rel);
+  run->links().waiting.fetch_sub(1, std::memory_order_relaxed);
+  run->life().TakeBack();
 }
 
 std::vector<uint32_t> RunLinker::FreeRoots(const Run& run) {
   std::vector<uint32_t> roots;
   std::set_difference(run.image().roots().begin(), run.image().roots().end(),
-                      run.held_roots_.begin(), run.held_roots_.end(), std::back_inserter(roots));
+                      run.links().held_roots.begin(), run.links().held_roots.end(),
+                      std::back_inserter(roots));
   return roots;
 }
 
 void RunLinker::BeginHeld(const std::shared_ptr<Run>& run) {
   std::vector<Step> steps;
-  run->outstanding_.fetch_add(static_cast<int64_t>(run->held_roots_.size()),
-                              std::memory_order_acq_rel);
-  for (const uint32_t root : run->held_roots_) steps.push_back({run, root, false});
-  run->links_waiting_.fetch_add(static_cast<int64_t>(steps.size()), std::memory_order_relaxed);
+  run->life().Add(run->links().held_roots.size());
+  for (const uint32_t root : run->links().held_roots) steps.push_back({run, root, false});
+  run->links().waiting.fetch_add(static_cast<int64_t>(steps.size()), std::memory_order_relaxed);
   if (!steps.empty()) Do(std::move(steps));
 }
 
 void RunLinker::Release(Run& run, uint32_t task, bool failed) {
   std::vector<Step> steps;
-  for (TaskLinks::Waiter& waiter : run.links_->Close(task, EndOf(failed))) {
+  for (TaskLinks::Waiter& waiter : run.links().waiters->Close(task, EndOf(failed))) {
     steps.push_back({std::move(waiter.run), waiter.task, failed});
   }
   if (!steps.empty()) Do(std::move(steps));
@@ -82,7 +83,7 @@ void RunLinker::Do(std::vector<Step> steps) {
   doing = &steps;
   for (size_t i = 0; i < steps.size(); ++i) {
     const Step step = std::move(steps[i]);
-    step.run->links_waiting_.fetch_sub(1, std::memory_order_relaxed);
+    step.run->links().waiting.fetch_sub(1, std::memory_order_relaxed);
     DoOne(step, &steps);
     scheduler_.Drop(*step.run);
   }
@@ -91,7 +92,7 @@ void RunLinker::Do(std::vector<Step> steps) {
 
 void RunLinker::DoOne(const Step& step, std::vector<Step>* more) {
   Run& run = *step.run;
-  const MetDependencies::State state = run.met(step.task).Add(step.failed);
+  const MetDependencies::State state = run.tasks().met(step.task).Add(step.failed);
   if (state == MetDependencies::State::kWaits) return;
   if (state == MetDependencies::State::kPoisoned) {
     Skip(run, step.task, more);
@@ -104,29 +105,22 @@ void RunLinker::DoOne(const Step& step, std::vector<Step>* more) {
 
 void RunLinker::Skip(Run& run, uint32_t task, std::vector<Step>* more) {
   const int64_t now = scheduler_.clock().NowNanos() - run.accepted_ns();
-  std::vector<uint32_t> skipped = {task};
+  std::vector<uint32_t> tasks = {task};
   std::vector<TaskRecord> records;
-  for (size_t i = 0; i < skipped.size(); ++i) {
-    const uint32_t own = skipped[i];
-    run.skipped_.fetch_add(1, std::memory_order_relaxed);
+  SkipTasks(run, tasks, [&](uint32_t skipped) {
     TaskRecord record{};
-    record.task = own;
-    record.chip = run.image().tasks()[own].chip;
+    record.task = skipped;
+    record.chip = run.image().tasks()[skipped].chip;
     record.outcome = TaskOutcome::kSkipped;
     record.start_ns = record.end_ns = now;
     records.push_back(record);
-    for (const uint32_t successor : run.image().successors(own)) {
-      if (run.met(successor).Add(true) == MetDependencies::State::kPoisoned) {
-        skipped.push_back(successor);
-      }
-    }
-    for (TaskLinks::Waiter& waiter : run.links_->Close(own, TaskLinks::End::kFailed)) {
+    for (TaskLinks::Waiter& waiter : run.links().waiters->Close(skipped, TaskLinks::End::kFailed)) {
       more->push_back({std::move(waiter.run), waiter.task, true});
     }
-  }
-  if (run.spec_.record_level == RecordLevel::kNone) return;
-  const size_t waiting = run.records_.Add(records);
-  if (waiting != 0 && run.spec_.observer != nullptr) run.spec_.observer->OnRecords(run, waiting);
+  });
+  if (run.record_level() == RecordLevel::kNone) return;
+  const size_t waiting = run.records().Add(records);
+  if (waiting != 0 && run.spec().observer != nullptr) run.spec().observer->OnRecords(run, waiting);
 }
 
 }  // namespace pto

@@ -12,7 +12,7 @@ LongTask& Services::BeginLong(Run& run, uint32_t task) {
     const ImageDetail* const detail = image.detail(task);
     entry.start_ns = clock().NowNanos();
     entry.timeout_ns = detail != nullptr && detail->timeout_ns != 0 ? detail->timeout_ns
-                                                                    : run.spec_.task_timeout_ns;
+                                                                    : run.spec().task_timeout_ns;
     if ((image.tasks()[task].traits & kTaskGang) != 0) {
       const uint32_t members = detail == nullptr ? 1 : detail->member_count;
       const uint32_t calls = image.calls(task);
@@ -21,21 +21,21 @@ LongTask& Services::BeginLong(Run& run, uint32_t task) {
     }
     return DeadlineAfter(entry.start_ns, entry.timeout_ns);
   };
-  return run.long_tasks_.Begin(
+  return run.long_tasks().Begin(
       task, fill, [&](TimerQueue::Id id, int64_t at_ns) { return SetTimer(run, id, at_ns); });
 }
 
 std::unique_ptr<LongTask> Services::EndLong(Run& run, uint32_t task) {
-  return run.long_tasks_.End(task);
+  return run.long_tasks().End(task);
 }
 
 void Services::BeginWait(Run& run, TaskWaiterLink& waiter, LongTask* long_task, int64_t at_ns) {
-  run.long_tasks_.Add(waiter, long_task, at_ns,
-                      [&](TimerQueue::Id id, int64_t at_ns) { return SetTimer(run, id, at_ns); });
+  run.long_tasks().Add(waiter, long_task, at_ns,
+                       [&](TimerQueue::Id id, int64_t at_ns) { return SetTimer(run, id, at_ns); });
 }
 
 void Services::CancelWaits(Run& run) {
-  for (Waiter* const waiter : run.long_tasks_.ClaimAll()) waits_.End(*waiter, WaitEnd::kCancelled);
+  for (Waiter* const waiter : run.long_tasks().ClaimAll()) waits_.End(*waiter, WaitEnd::kCancelled);
 }
 
 int64_t Services::DeadlineAfter(int64_t start_ns, int64_t timeout_ns) const {
@@ -56,11 +56,11 @@ TimerQueue::Id Services::SetTimer(Run& run, TimerQueue::Id id, int64_t at_ns) {
 
 void Services::Expire(Run& run) {
   // What ends here may be the last that keeps the run from ending.
-  if (!run.Hold()) return;
-  for (Waiter* const waiter : run.long_tasks_.Expire(clock().NowNanos(), kExpireAtOnce)) {
+  if (!run.life().Hold()) return;
+  for (Waiter* const waiter : run.long_tasks().Expire(clock().NowNanos(), kExpireAtOnce)) {
     waits_.End(*waiter, WaitEnd::kTimedOut);
   }
-  run.long_tasks_.EndExpiry(
+  run.long_tasks().EndExpiry(
       [&](TimerQueue::Id id, int64_t at_ns) { return SetTimer(run, id, at_ns); });
   scheduler_.Drop(run);
 }

@@ -51,26 +51,23 @@ void StopNote::Leave(BlockState& state, uint64_t began_ticks, absl::Status error
   Run& run = *state.run;
   std::string said = state.has_rare() ? state.rare().error : "";
   // Nobody throws because he is to stop.
-  if (ReasonOf(error) == reason::kKernelThrew.name) run.AddError(std::move(error));
+  if (ReasonOf(error) == reason::kKernelThrew.name) run.outcome().AddError(std::move(error));
   if (state.long_task != nullptr && state.long_task->late.load(std::memory_order_acquire)) {
-    run.long_tasks_.NoteLate(*state.long_task, *state.ticket, began_ticks, said);
+    run.long_tasks().NoteLate(*state.long_task, *state.ticket, began_ticks, said);
   }
   if (run.stopping() && IsCollective(*state.ticket)) SayWhere(*state.ticket, said);
 }
 
 void StopNote::LeaveNext(const BlockTicket& ticket, LongTask& long_task) {
-  ticket.run->long_tasks_.NoteLate(long_task, ticket, LateCall::kNotBegun, "");
+  ticket.run->long_tasks().NoteLate(long_task, ticket, LateCall::kNotBegun, "");
 }
 
 void StopNote::SayWhere(const BlockTicket& ticket, absl::string_view said) {
   Run& run = *ticket.run;
   const std::string more = absl::StrCat("; ", TaskData::Subject(run, ticket.task), "was in ",
                                         TaskData::Place(ticket), said.empty() ? "" : ": ", said);
-  MutexLock lock(run.mutex_);
-  if (run.stop_error_ >= run.errors_.listed().size() || run.says_where_) return;
-  run.says_where_ = true;
-  absl::Status& error = run.errors_.at(run.stop_error_);
-  error = WithPlace(error, more, ticket);
+  run.outcome().SayWhere(
+      [&](const absl::Status& error) -> absl::Status { return WithPlace(error, more, ticket); });
 }
 
 Error StopNote::TimeIsUp(const Run& run, uint32_t task, const LongTask& ended) {

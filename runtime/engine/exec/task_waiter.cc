@@ -20,7 +20,7 @@ TaskWaiter::TaskWaiter(Services& services, const BlockTicket& ticket, const Sign
 
 bool TaskWaiter::Begin(int64_t timeout_ns, LongTask* long_task) {
   Run& run = *ticket_.run;
-  timeout_ns_ = timeout_ns > 0 ? timeout_ns : run.spec_.wait_timeout_ns;
+  timeout_ns_ = timeout_ns > 0 ? timeout_ns : run.spec().wait_timeout_ns;
   WaitTable& waits = services_.waits();
   absl::optional<WaitEnd> ends;
   const bool entered = waits.Add(*this, [&] {
@@ -64,7 +64,7 @@ void TaskWaiter::Show(int64_t now_ns, int64_t until_ns) {
 void TaskWaiter::OnEnd(WaitEnd end) {
   // First: while the note is there, the task does nothing.
   services_.scheduler().board().Remove(place_);
-  ticket_.run->long_tasks_.Remove(*this);
+  ticket_.run->long_tasks().Remove(*this);
   OnDone(end);
 }
 
@@ -105,7 +105,7 @@ absl::Status TaskWaiter::TimedOut() const {
 void Condition::Add(Services& services, const BlockTicket& ticket, const SignalWord& signal,
                     pto_compare compare, int64_t value, std::shared_ptr<AsyncCopy> copy,
                     int64_t timeout_ns, LongTask* long_task) {
-  std::atomic<uint32_t>& counter = ticket.run->counters_[ticket.task];
+  std::atomic<uint32_t>& counter = ticket.run->tasks().counter(ticket.task);
   counter.fetch_add(1, std::memory_order_relaxed);
   auto* const condition = new Condition(services, ticket, signal, compare, value, std::move(copy));
   if (condition->Begin(timeout_ns, long_task)) return;
@@ -115,17 +115,17 @@ void Condition::Add(Services& services, const BlockTicket& ticket, const SignalW
 
 void Condition::OnDone(WaitEnd end) {
   Run& run = *ticket_.run;
-  std::atomic<uint32_t>& counter = run.counters_[ticket_.task];
+  std::atomic<uint32_t>& counter = run.tasks().counter(ticket_.task);
   if (end == WaitEnd::kTimedOut && !run.stopping()) {
     // When the task's own time is up, the task says so.
-    const LongTask* const long_task = run.long_tasks_.Find(ticket_.task);
+    const LongTask* const long_task = run.long_tasks().Find(ticket_.task);
     if (long_task == nullptr || !long_task->late.load(std::memory_order_acquire)) {
-      run.AddError(TimedOut());
+      run.outcome().AddError(TimedOut());
     }
-    counter.fetch_or(Run::kFailedBit, std::memory_order_relaxed);
+    counter.fetch_or(RunTasks::kFailedBit, std::memory_order_relaxed);
   }
   const uint32_t before = counter.fetch_sub(1, std::memory_order_acq_rel);
-  if ((before & ~Run::kFailedBit) == 1) {
+  if ((before & ~RunTasks::kFailedBit) == 1) {
     services_.errands().Push(*new TaskErrand(run, ticket_.task, TaskErrand::Kind::kEnd));
   }
   delete this;

@@ -7,6 +7,7 @@
 #include "runtime/base/ticks.h"
 #include "runtime/engine/exec/block_runner.h"
 #include "runtime/engine/exec/run_linker.h"
+#include "runtime/engine/run/failure.h"
 
 namespace pto {
 namespace {
@@ -85,7 +86,7 @@ void Worker::BeginWith(Run& run, int64_t until_ns) {
   };
   if (roots.size() <= kFewRoots && std::all_of(roots.begin(), roots.end(), alike) &&
       scheduler_.queue(first.chip).TakeCore(run, kind, &ticket.core)) {
-    run.outstanding_.fetch_add(static_cast<int64_t>(roots.size()), std::memory_order_acq_rel);
+    run.life().Add(roots.size());
     until_ns_ = until_ns;
     local_.assign(roots.begin() + 1, roots.end());
     Execute(ticket);
@@ -113,7 +114,7 @@ void Worker::Execute(const BlockTicket& ticket) {
   }
   // The first task stands for all that are here.
   if (!local_.empty()) {
-    run.outstanding_.fetch_sub(static_cast<int64_t>(local_.size()), std::memory_order_acq_rel);
+    run.life().TakeBack(local_.size());
     std::reverse(local_.begin(), local_.end());
   }
   if (run.stopping()) {
@@ -145,7 +146,7 @@ void Worker::BeginStretch(const BlockTicket& ticket) {
   Run& run = *ticket_.run;
   chip_ = ticket_.chip;
   queue_ = &scheduler_.queue(chip_);
-  timed_ = run.spec_.record_level == RecordLevel::kAll;
+  timed_ = run.spec().record_level == RecordLevel::kAll;
   measure_mask_ = timed_ ? MeasureMask(typical_ticks_) : kMeasureOneOf - 1;
   long_ = alone_ = false;
   count_ = 0;
@@ -166,7 +167,7 @@ void Worker::CountEnd(uint32_t task, bool failed, int64_t start_ns, int64_t defe
   Run& run = *ticket_.run;
   ++ended_;
   if (failed) {
-    run.failed_.fetch_add(1, std::memory_order_relaxed);
+    run.outcome().AddFailed();
   } else {
     ++done_;
   }
@@ -189,7 +190,7 @@ void Worker::SeeToReleased() {
 void Worker::PushElsewhere() {
   Run& run = *ticket_.run;
   alone_ = false;
-  run.outstanding_.fetch_add(static_cast<int64_t>(elsewhere_.size()), std::memory_order_acq_rel);
+  run.life().Add(elsewhere_.size());
   Flush();
   scheduler_.Push(run, elsewhere_, false, &group_);
   elsewhere_.clear();
@@ -206,7 +207,7 @@ void Worker::ReleaseLinked() {
 void Worker::Release(uint32_t task, bool failed) {
   const size_t first = local_.size();
   Tell(task, failed);
-  SkipPoisoned();
+  if (!skipped_.empty()) SkipPoisoned();
   // The first in the order of the graph is run first: it is nearest in memory.
   std::reverse(local_.begin() + static_cast<ptrdiff_t>(first), local_.end());
 }
@@ -214,19 +215,16 @@ void Worker::Release(uint32_t task, bool failed) {
 void Worker::Tell(uint32_t ended, bool failed) {
   Run& run = *ticket_.run;
   for (const uint32_t successor : run.image().successors(ended)) {
-    MetDependencies met = run.met(successor);
+    MetDependencies met = run.tasks().met(successor);
     const MetDependencies::State state = alone_ && !failed ? met.AddAlone() : met.Add(failed);
     if (state != MetDependencies::State::kWaits) SortOut(successor, state);
   }
-  if (run.links_ != nullptr) linked_.emplace_back(ended, failed);
+  if (run.links().waiters != nullptr) linked_.emplace_back(ended, failed);
 }
 
 void Worker::SortOut(uint32_t task, MetDependencies::State state) {
   Run& run = *ticket_.run;
   if (state == MetDependencies::State::kPoisoned) {
-    run.skipped_.fetch_add(1, std::memory_order_relaxed);
-    const uint64_t now = Ticks();
-    AddRecord(task, 0, TaskOutcome::kSkipped, {now, now});
     skipped_.push_back(task);
     return;
   }
@@ -236,25 +234,24 @@ void Worker::SortOut(uint32_t task, MetDependencies::State state) {
   }
   const ImageTask& ready = run.image().tasks()[task];
   if (ready.block_num > 1) {
-    run.counters_[task].store(ready.block_num, std::memory_order_relaxed);
+    run.tasks().counter(task).store(ready.block_num, std::memory_order_relaxed);
   }
   (IsForThisCore(ready) ? local_ : elsewhere_).push_back(task);
 }
 
 void Worker::SkipPoisoned() {
-  // Only failure reaches a skipped task's successors, also when the task that has ended was well:
-  // one of its successors may have been poisoned from another side.
-  while (!skipped_.empty()) {
-    const uint32_t skipped = skipped_.back();
-    skipped_.pop_back();
-    Tell(skipped, true);
-  }
+  Run& run = *ticket_.run;
+  SkipTasks(run, skipped_, [&](uint32_t task) {
+    const uint64_t now = Ticks();
+    AddRecord(task, 0, TaskOutcome::kSkipped, {now, now});
+    if (run.links().waiters != nullptr) linked_.emplace_back(task, true);
+  });
 }
 
 void Worker::AddRecord(uint32_t task, uint32_t core, TaskOutcome outcome,
                        const TaskRecorder::Stretch& stretch) {
   const Run& run = *ticket_.run;
-  const RecordLevel level = run.spec_.record_level;
+  const RecordLevel level = run.spec().record_level;
   if (level == RecordLevel::kNone ||
       (level == RecordLevel::kFailed && outcome == TaskOutcome::kDone)) {
     return;
@@ -271,7 +268,7 @@ void Worker::AddRecord(uint32_t task, uint32_t core, TaskOutcome outcome,
 
 void Worker::Flush() {
   Run& run = *ticket_.run;
-  if (done_ > 0) run.done_.fetch_add(done_, std::memory_order_relaxed);
+  if (done_ > 0) run.outcome().AddDone(done_);
   if (ended_ > 0) scheduler_.AddEnded(chip_, ended_);
   done_ = ended_ = 0;
   if (recorder_.empty()) return;
@@ -280,16 +277,16 @@ void Worker::Flush() {
   last_ticks_ = now;
   const TaskRecorder::Written written =
       recorder_.Finish(scheduler_.clock().NowNanos(), now, run.accepted_ns());
-  size_t waiting = run.records_.Add(written.records);
+  size_t waiting = run.records().Add(written.records);
   if (!written.row_tasks.empty()) {
     TaskRow row;
     row.core = static_cast<uint32_t>(ticket_.core);
     row.chip = static_cast<uint16_t>(chip_);
     row.tasks = written.row_tasks;
     row.marks = written.row_marks;
-    waiting = std::max(waiting, run.records_.AddRow(row));
+    waiting = std::max(waiting, run.records().AddRow(row));
   }
-  if (waiting != 0 && run.spec_.observer != nullptr) run.spec_.observer->OnRecords(run, waiting);
+  if (waiting != 0 && run.spec().observer != nullptr) run.spec().observer->OnRecords(run, waiting);
   // The next one begins after all this, and must not seem to take long because of it.
   last_ticks_ = Ticks();
 }
@@ -297,7 +294,7 @@ void Worker::Flush() {
 void Worker::GiveAway(size_t count) {
   Run& run = *ticket_.run;
   alone_ = false;
-  run.outstanding_.fetch_add(static_cast<int64_t>(count), std::memory_order_acq_rel);
+  run.life().Add(count);
   Flush();
   scheduler_.Push(run, absl::MakeConstSpan(local_).first(count), false, &group_);
   local_.erase(local_.begin(), local_.begin() + static_cast<ptrdiff_t>(count));
@@ -325,20 +322,16 @@ void Worker::Abandon(const BlockTicket& ticket) {
   Run& run = *ticket.run;
   if (run.image().tasks()[ticket.task].block_num > 1 || run.IsSlow(ticket.task)) {
     const uint32_t before =
-        run.counters_[ticket.task].fetch_sub(ticket.abandoned, std::memory_order_acq_rel);
-    if ((before & ~Run::kFailedBit) != ticket.abandoned) return;
+        run.tasks().counter(ticket.task).fetch_sub(ticket.abandoned, std::memory_order_acq_rel);
+    if ((before & ~RunTasks::kFailedBit) != ticket.abandoned) return;
   }
   scheduler_.Drop(run);
 }
 
 void Worker::MarkStarted() {
   Run& run = *ticket_.run;
-  int64_t none = 0;
-  const int64_t now = recorder_.base_ns();
-  if (!run.started_ns_.compare_exchange_strong(none, now, std::memory_order_acq_rel)) return;
-  RunState queued = RunState::kQueued;
-  run.state_.compare_exchange_strong(queued, RunState::kRunning, std::memory_order_acq_rel);
-  if (run.spec_.observer != nullptr) run.spec_.observer->OnStarted(run);
+  if (!run.outcome().Start(recorder_.base_ns())) return;
+  if (run.spec().observer != nullptr) run.spec().observer->OnStarted(run);
 }
 
 void Worker::LeaveCore() {

@@ -85,7 +85,7 @@ JointTask* Worker::TakeJoint(uint32_t task) {
   }
   // From here on others may have part of the run.
   alone_ = false;
-  run.outstanding_.fetch_add(1, std::memory_order_acq_rel);
+  run.life().Add();
   return joint;
 }
 
@@ -107,7 +107,7 @@ void Worker::PublishJoints() {
 void Worker::RunJoint(JointTask& first) {
   Run& run = first.run();
   // Others may end a task, and with it the run, while this one still needs it.
-  run.outstanding_.fetch_add(1, std::memory_order_acq_rel);
+  run.life().Add();
   ++holds_;
   // All that follow from each other here are one stretch: a clock is read only at its ends.
   BeginStretch(first.TicketOf(first.places()[0]));
@@ -151,16 +151,16 @@ bool Worker::DoJoint(JointTask& joint) {
     }
   }
   ShowJoint(joint, *queue_);
-  if (run.spec_.record_level != RecordLevel::kNone) last_ticks_ = Ticks();
+  if (run.spec().record_level != RecordLevel::kNone) last_ticks_ = Ticks();
   if (run.stopping()) {
     EndJoint(joint, true, 0);
     return false;
   }
   const bool timed =
-      (run.image().tasks()[task].traits & kTaskTimed) != 0 || run.spec_.task_timeout_ns > 0;
+      (run.image().tasks()[task].traits & kTaskTimed) != 0 || run.spec().task_timeout_ns > 0;
   absl::Status prepared = joint.Prepare(timed ? &services_.BeginLong(run, task) : nullptr);
   if (!prepared.ok()) {
-    run.AddError(std::move(prepared));
+    run.outcome().AddError(std::move(prepared));
     EndJoint(joint, true, 0);
     return false;
   }
@@ -201,7 +201,7 @@ void Worker::ShareJoint(JointTask& joint) {
 void Worker::AskForHelp(JointTask& joint) {
   for (const std::unique_ptr<JointHelp>& help : joint.helps()) {
     if (!help->Ask()) continue;
-    joint.run().outstanding_.fetch_add(1, std::memory_order_acq_rel);
+    joint.run().life().Add();
     services_.errands().Push(*help);
   }
 }
@@ -279,14 +279,14 @@ void Worker::EndJoint(JointTask& joint, bool failed, int64_t start_ns) {
   GiveFollowers(joint);
   ticket_.task = task;
   ticket_.kind = static_cast<pto_core>(0);  // nothing that follows is for a core that it still has
-  std::atomic<uint32_t>& counter = run.counters_[task];
-  if (failed) counter.fetch_or(Run::kFailedBit, std::memory_order_relaxed);
+  std::atomic<uint32_t>& counter = run.tasks().counter(task);
+  if (failed) counter.fetch_or(RunTasks::kFailedBit, std::memory_order_relaxed);
   NoteReturn(run, task);
   const uint32_t before = counter.fetch_sub(joint.blocks(), std::memory_order_acq_rel);
   // It may have conditions, which then end it.
   alone_ = false;
-  if ((before & ~Run::kFailedBit) != joint.blocks()) return;
-  if (!run.stopping()) EndSlow(task, (before & Run::kFailedBit) != 0, start_ns);
+  if ((before & ~RunTasks::kFailedBit) != joint.blocks()) return;
+  if (!run.stopping()) EndSlow(task, (before & RunTasks::kFailedBit) != 0, start_ns);
   // Whoever comes here keeps the run itself.
   scheduler_.Drop(run);
 }
@@ -295,8 +295,8 @@ bool Worker::EndOwnJoint(JointTask& joint) {
   Run& run = joint.run();
   const uint32_t task = joint.task();
   // Nothing is left but to tell its successors, unless something is special about it.
-  if (joint.failed() || run.stopping() || run.long_tasks_.used() ||
-      run.counters_[task].load(std::memory_order_acquire) != joint.blocks()) {
+  if (joint.failed() || run.stopping() || run.long_tasks().used() ||
+      run.tasks().counter(task).load(std::memory_order_acquire) != joint.blocks()) {
     EndJoint(joint, joint.failed(), 0);
     return false;
   }
@@ -326,7 +326,7 @@ bool Worker::HandOn(JointTask& joint) {
   if (ready != special_.end()) {
     next = *ready;
     special_.erase(ready);
-    joint.run().counters_[next].store(joint.blocks(), std::memory_order_relaxed);
+    joint.run().tasks().counter(next).store(joint.blocks(), std::memory_order_relaxed);
   } else {
     next = joint.followers.back();
     joint.followers.pop_back();
@@ -348,8 +348,7 @@ void Worker::GiveFollowers(JointTask& joint) {
   if (!run.stopping()) {
     std::reverse(joint.followers.begin(), joint.followers.end());
     alone_ = false;
-    run.outstanding_.fetch_add(static_cast<int64_t>(joint.followers.size()),
-                               std::memory_order_acq_rel);
+    run.life().Add(joint.followers.size());
     Flush();
     scheduler_.Push(run, joint.followers, false, &group_);
   }

@@ -58,7 +58,7 @@ bool Worker::RunBlocks() {
     if (end == BlockEnd::kDone) continue;
     if (stopped) break;
     failed = true;
-    run.AddError(calls.TakeError());
+    run.outcome().AddError(calls.TakeError());
   }
   if (stopped) {
     // Once these are counted, the run may end and be gone.
@@ -67,19 +67,16 @@ bool Worker::RunBlocks() {
     Abandon(ticket_);
     return false;
   }
-  int64_t none = 0;
-  run.block_starts_[task].compare_exchange_strong(none, recorder_.base_ns(),
-                                                  std::memory_order_relaxed);
-  std::atomic<uint32_t>& counter = run.counters_[task];
-  if (failed) counter.fetch_or(Run::kFailedBit, std::memory_order_relaxed);
+  run.tasks().StartBlock(task, recorder_.base_ns());
+  std::atomic<uint32_t>& counter = run.tasks().counter(task);
+  if (failed) counter.fetch_or(RunTasks::kFailedBit, std::memory_order_relaxed);
   NoteReturn(run, task);
   const uint32_t before = counter.fetch_sub(blocks, std::memory_order_acq_rel);
-  if ((before & ~Run::kFailedBit) != blocks) {
+  if ((before & ~RunTasks::kFailedBit) != blocks) {
     LeaveCore();
     return false;
   }
-  EndTask(task, (before & Run::kFailedBit) != 0,
-          run.block_starts_[task].load(std::memory_order_relaxed));
+  EndTask(task, (before & RunTasks::kFailedBit) != 0, run.tasks().block_start_ns(task));
   return true;
 }
 
@@ -99,9 +96,9 @@ struct Worker::PlainGraph {
   explicit PlainGraph(Run& run)
       : tasks(run.image().tasks().data()),
         successors(run.image().all_successors().data()),
-        counters(run.counters_.data()),
+        counters(run.tasks().counters()),
         all_for_one_core(run.image().alike()),
-        linked(run.links_ != nullptr) {}
+        linked(run.links().waiters != nullptr) {}
 
   const ImageTask* const tasks;
   const uint32_t* const successors;
@@ -160,7 +157,7 @@ void Worker::RunPlain() {
       // The next one begins now.
       if (timed_) last_ticks_ = Ticks();
     } else {
-      run.AddError(calls.TakeError());
+      run.outcome().AddError(calls.TakeError());
       EndTask(task, true, 0);
     }
     if (next == kNoTask) {
@@ -225,7 +222,7 @@ bool Worker::IsAlone() const {
   // nothing is counted but what this thread stands for, others have nothing of the run, and what
   // they did to it is seen here.
   const Run& run = *ticket_.run;
-  return run.links_ == nullptr && run.outstanding_.load(std::memory_order_acquire) == 1 + holds_;
+  return run.links().waiters == nullptr && run.life().outstanding() == 1 + holds_;
 }
 
 void Worker::BeginTask(uint32_t task) {
@@ -275,7 +272,7 @@ void Worker::NoteDeferred(uint32_t task) {
   recorder_.MarkRow(last_ticks_, start);
   last_ticks_ = now;
   NoteReturn(run, task);
-  LongTask* const long_task = run.long_tasks_.Find(task);
+  LongTask* const long_task = run.long_tasks().Find(task);
   if (long_task == nullptr) return;
   const auto took = static_cast<double>(now - start) * 1000 / TicksPerMicrosecond();
   long_task->start_ns =
@@ -284,8 +281,8 @@ void Worker::NoteDeferred(uint32_t task) {
 }
 
 void Worker::NoteReturn(Run& run, uint32_t task) {
-  if (!timed_ || !run.long_tasks_.used()) return;
-  LongTask* const long_task = run.long_tasks_.Find(task);
+  if (!timed_ || !run.long_tasks().used()) return;
+  LongTask* const long_task = run.long_tasks().Find(task);
   if (long_task == nullptr) return;
   long_task->core.store(static_cast<uint32_t>(ticket_.core), std::memory_order_relaxed);
   long_task->returned_ns.store(scheduler_.clock().NowNanos(), std::memory_order_relaxed);

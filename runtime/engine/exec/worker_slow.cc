@@ -68,11 +68,11 @@ bool Worker::TakeErrand(size_t place) {
 
 void Worker::BeginRoots(Run& run, bool taking_one) {
   const absl::Span<const uint32_t> roots = run.image().roots();
-  if (!run.image().alike() || run.spec_.task_timeout_ns > 0) {
+  if (!run.image().alike() || run.spec().task_timeout_ns > 0) {
     BeginTasks(run, roots, taking_one);
     return;
   }
-  run.outstanding_.fetch_add(static_cast<int64_t>(roots.size()), std::memory_order_acq_rel);
+  run.life().Add(roots.size());
   scheduler_.PushRoots(run, taking_one);
 }
 
@@ -82,11 +82,11 @@ void Worker::BeginTasks(Run& run, absl::Span<const uint32_t> tasks, bool taking_
   if (image.has_multi_block_tasks()) {
     for (const uint32_t task : tasks) {
       if (image.tasks()[task].one_call()) continue;
-      run.counters_[task].store(image.calls(task), std::memory_order_relaxed);
+      run.tasks().counter(task).store(image.calls(task), std::memory_order_relaxed);
     }
   }
-  if ((image.traits() & ~kTaskHasDetail) == 0 && run.spec_.task_timeout_ns == 0) {
-    run.outstanding_.fetch_add(static_cast<int64_t>(tasks.size()), std::memory_order_acq_rel);
+  if ((image.traits() & ~kTaskHasDetail) == 0 && run.spec().task_timeout_ns == 0) {
+    run.life().Add(tasks.size());
     scheduler_.Push(run, tasks, taking_one, &group_);
     return;
   }
@@ -109,7 +109,7 @@ void Worker::SortSpecial() {
   for (size_t i = 0; i < special_.size(); ++i) {
     const uint32_t task = special_[i];
     const uint8_t traits = image.tasks()[task].traits;
-    run.counters_[task].store(image.calls(task), std::memory_order_relaxed);
+    run.tasks().counter(task).store(image.calls(task), std::memory_order_relaxed);
     if ((traits & kTaskPredicated) != 0 && !TaskData::PredicateHolds(run, task)) {
       PassOver(task);
     } else if ((traits & kTaskControl) != 0) {
@@ -123,7 +123,7 @@ void Worker::SortSpecial() {
   if (!begun_joints_.empty()) PublishJoints();
   if (errands > 0) {
     alone_ = false;
-    run.outstanding_.fetch_add(static_cast<int64_t>(errands), std::memory_order_acq_rel);
+    run.life().Add(errands);
     Flush();
     for (size_t i = 0; i < errands; ++i) {
       services_.errands().Push(*new TaskErrand(run, special_[i], TaskErrand::Kind::kBegin));
@@ -137,8 +137,8 @@ void Worker::PassOver(uint32_t task) {
   if (run.started_ns() == 0) MarkStarted();
   ++ended_;
   ++done_;
-  run.passed_over_.fetch_add(1, std::memory_order_relaxed);
-  if (run.spec_.record_level == RecordLevel::kAll) {
+  run.outcome().AddPassedOver();
+  if (run.spec().record_level == RecordLevel::kAll) {
     const uint64_t now = Ticks();
     AddRecord(task, 0, TaskOutcome::kPassedOver, {now, now});
   }
@@ -148,7 +148,7 @@ void Worker::PassOver(uint32_t task) {
 LongTask* Worker::BeginLong(const BlockTicket& ticket) {
   Run& run = *ticket.run;
   constexpr uint8_t kLong = kTaskGang | kTaskTimed;
-  if ((run.image().tasks()[ticket.task].traits & kLong) == 0 && run.spec_.task_timeout_ns == 0) {
+  if ((run.image().tasks()[ticket.task].traits & kLong) == 0 && run.spec().task_timeout_ns == 0) {
     return nullptr;
   }
   return &services_.BeginLong(run, ticket.task);
@@ -174,10 +174,8 @@ BlockEnd Worker::CallSlow(Services& services, const BlockTicket& ticket, BlockHo
 void Worker::ExecuteSlow() {
   const BlockTicket ticket = ticket_;
   Run& run = *ticket.run;
-  if (run.block_starts_ != nullptr) {
-    int64_t none = 0;
-    run.block_starts_[ticket.task].compare_exchange_strong(none, recorder_.base_ns(),
-                                                           std::memory_order_relaxed);
+  if (run.tasks().has_block_starts()) {
+    run.tasks().StartBlock(ticket.task, recorder_.base_ns());
   }
   const uint8_t traits = run.image().tasks()[ticket.task].traits;
   if ((traits & kTaskBlocks) != 0) {
@@ -244,14 +242,14 @@ void Worker::EndCall(const BlockTicket& ticket, BlockEnd end, absl::Status error
   BeginStretch(ticket);
   Run& run = *ticket_.run;
   const uint32_t task = ticket_.task;
-  std::atomic<uint32_t>& counter = run.counters_[task];
+  std::atomic<uint32_t>& counter = run.tasks().counter(task);
   if (end == BlockEnd::kFailed && !run.stopping()) {
-    const LongTask* const long_task = run.long_tasks_.Find(task);
+    const LongTask* const long_task = run.long_tasks().Find(task);
     // When the task's own time is up, the task says so.
     if (long_task == nullptr || !long_task->late.load(std::memory_order_acquire)) {
-      run.AddError(std::move(error));
+      run.outcome().AddError(std::move(error));
     }
-    counter.fetch_or(Run::kFailedBit, std::memory_order_relaxed);
+    counter.fetch_or(RunTasks::kFailedBit, std::memory_order_relaxed);
   }
   NoteReturn(run, task);
   const uint32_t before = counter.fetch_sub(1, std::memory_order_acq_rel);
@@ -259,17 +257,17 @@ void Worker::EndCall(const BlockTicket& ticket, BlockEnd end, absl::Status error
   const auto wake = [&] {
     if (!stay && scheduler_.ready() > 0) scheduler_.parking().Wake(1);
   };
-  if ((before & ~Run::kFailedBit) != 1) {
+  if ((before & ~RunTasks::kFailedBit) != 1) {
     // Others end it. The run may be gone.
     LeaveCore();
     wake();
     return;
   }
   if (!run.stopping()) {
-    if (run.block_starts_ != nullptr) {
-      start_ns = run.block_starts_[task].load(std::memory_order_relaxed);
+    if (run.tasks().has_block_starts()) {
+      start_ns = run.tasks().block_start_ns(task);
     }
-    EndSlow(task, (before & Run::kFailedBit) != 0, start_ns);
+    EndSlow(task, (before & RunTasks::kFailedBit) != 0, start_ns);
     if (stay) {
       // What follows has the core for itself.
       ticket_.core = ticket_.kind == PTO_MIX ? queue_->ClusterOf(ticket_.core) : ticket_.core;
@@ -287,18 +285,18 @@ void Worker::EndCall(const BlockTicket& ticket, BlockEnd end, absl::Status error
 void Worker::EndDeferred(absl::Status error) {
   Run& run = *ticket_.run;
   const uint32_t task = ticket_.task;
-  std::atomic<uint32_t>& counter = run.counters_[task];
+  std::atomic<uint32_t>& counter = run.tasks().counter(task);
   // It now keeps the run by itself: what stood for it goes on with other tasks.
   alone_ = false;
-  run.outstanding_.fetch_add(1, std::memory_order_acq_rel);
+  run.life().Add();
   if (!error.ok() && !run.stopping()) {
-    run.AddError(std::move(error));
-    counter.fetch_or(Run::kFailedBit, std::memory_order_relaxed);
+    run.outcome().AddError(std::move(error));
+    counter.fetch_or(RunTasks::kFailedBit, std::memory_order_relaxed);
   }
   const uint32_t before = counter.fetch_sub(1, std::memory_order_acq_rel);
-  if ((before & ~Run::kFailedBit) != 1) return;
-  run.outstanding_.fetch_sub(1, std::memory_order_acq_rel);
-  if (!run.stopping()) EndSlow(task, (before & Run::kFailedBit) != 0, 0);
+  if ((before & ~RunTasks::kFailedBit) != 1) return;
+  run.life().TakeBack();
+  if (!run.stopping()) EndSlow(task, (before & RunTasks::kFailedBit) != 0, 0);
 }
 
 void Worker::EndSlow(uint32_t task, bool failed, int64_t start_ns) {
@@ -312,7 +310,7 @@ void Worker::EndSlow(uint32_t task, bool failed, int64_t start_ns) {
       if (ticket_.kind == 0) ticket_.core = static_cast<int32_t>(ended->core.load());
     }
     if (ended->late.load(std::memory_order_acquire)) {
-      run.AddError(StopNote::TimeIsUp(run, task, *ended));
+      run.outcome().AddError(StopNote::TimeIsUp(run, task, *ended));
       failed = true;
     }
   }
@@ -324,10 +322,9 @@ void Worker::EndSlow(uint32_t task, bool failed, int64_t start_ns) {
 void Worker::EndDetached(Run& run, uint32_t task) {
   if (!run.stopping()) {
     BeginStretch(Nowhere(run, task));
-    const int64_t start_ns =
-        run.block_starts_ == nullptr ? 0 : run.block_starts_[task].load(std::memory_order_relaxed);
-    const uint32_t counter = run.counters_[task].load(std::memory_order_relaxed);
-    EndSlow(task, (counter & Run::kFailedBit) != 0, start_ns);
+    const int64_t start_ns = !run.tasks().has_block_starts() ? 0 : run.tasks().block_start_ns(task);
+    const uint32_t counter = run.tasks().counter(task).load(std::memory_order_relaxed);
+    EndSlow(task, (counter & RunTasks::kFailedBit) != 0, start_ns);
     Flush();
   }
   scheduler_.Drop(run);
@@ -338,13 +335,13 @@ void Worker::BeginControl(Run& run, uint32_t task) {
     scheduler_.Drop(run);
     return;
   }
-  std::atomic<uint32_t>& counter = run.counters_[task];
+  std::atomic<uint32_t>& counter = run.tasks().counter(task);
   absl::Status done = Control(run, task);
   if (!done.ok()) {
-    run.AddError(std::move(done));
-    counter.fetch_or(Run::kFailedBit, std::memory_order_relaxed);
+    run.outcome().AddError(std::move(done));
+    counter.fetch_or(RunTasks::kFailedBit, std::memory_order_relaxed);
   }
-  if ((counter.fetch_sub(1, std::memory_order_acq_rel) & ~Run::kFailedBit) == 1) {
+  if ((counter.fetch_sub(1, std::memory_order_acq_rel) & ~RunTasks::kFailedBit) == 1) {
     EndDetached(run, task);
   }
 }

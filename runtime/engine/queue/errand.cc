@@ -16,7 +16,7 @@ ErrandShare& ErrandQueue::ShareOf(const Account* account) {
 }
 
 void ErrandQueue::Push(Errand& errand) {
-  ErrandFlow& flow = errand.run_->errands_;
+  ErrandFlow& flow = errand.run_->errands();
   {
     SpinLockHolder lock(lock_);
     if (flow.first == nullptr) {
@@ -36,7 +36,7 @@ void ErrandQueue::Push(Errand& errand) {
 }
 
 void ErrandQueue::Unlink(Errand& errand) {
-  ErrandFlow& flow = errand.run_->errands_;
+  ErrandFlow& flow = errand.run_->errands();
   (errand.previous_ != nullptr ? errand.previous_->next_ : flow.first) = errand.next_;
   (errand.next_ != nullptr ? errand.next_->previous_ : flow.last) = errand.previous_;
   errand.queued_ = false;
@@ -83,7 +83,7 @@ Errand* ErrandQueue::Take(size_t place) {
 Errand* ErrandQueue::TakeOf(Run& run) {
   if (size() == 0) return nullptr;
   SpinLockHolder lock(lock_);
-  Errand* const errand = run.errands_.first;
+  Errand* const errand = run.errands().first;
   if (errand != nullptr) Unlink(*errand);
   return errand;
 }
@@ -100,7 +100,7 @@ std::vector<Errand*> ErrandQueue::TakeAllOf(Run& run) {
   std::vector<Errand*> taken;
   if (size() == 0) return taken;
   SpinLockHolder lock(lock_);
-  while (Errand* const errand = run.errands_.first) {
+  while (Errand* const errand = run.errands().first) {
     Unlink(*errand);
     taken.push_back(errand);
   }

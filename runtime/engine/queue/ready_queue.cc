@@ -31,8 +31,8 @@ void ReadyQueue::Push(Run& run, absl::Span<const uint32_t> tasks) {
   MutexLock lock(mutex_);
   for (const uint32_t task : tasks) {
     const auto kind = static_cast<pto_core>(run.image().tasks()[task].core);
-    Flow& flow = run.flow(chip_, kind);
-    run.next_ready_[task].Set(Flow::kNone);
+    Flow& flow = run.tasks().flow(chip_, kind);
+    run.tasks().next_ready(task).Set(Flow::kNone);
     if (flow.empty()) {
       flow.first_block = 0;
       shares_.Add(flow, run.account(), LineOf(run.priority(), kind));
@@ -40,7 +40,7 @@ void ReadyQueue::Push(Run& run, absl::Span<const uint32_t> tasks) {
     if (flow.head == Flow::kNone) {
       flow.head = task;
     } else {
-      run.next_ready_[flow.tail].Set(task);
+      run.tasks().next_ready(flow.tail).Set(task);
     }
     flow.tail = task;
     flow.Show(1);
@@ -56,7 +56,7 @@ void ReadyQueue::PushRoots(Run& run) {
   const absl::Span<const uint32_t> roots = run.image().roots();
   const auto kind = static_cast<pto_core>(run.image().tasks()[roots[0]].core);
   MutexLock lock(mutex_);
-  Flow& flow = run.flow(chip_, kind);
+  Flow& flow = run.tasks().flow(chip_, kind);
   flow.roots = roots;
   flow.first_block = 0;
   shares_.Add(flow, run.account(), LineOf(run.priority(), kind));
@@ -81,7 +81,7 @@ void ReadyQueue::PopFirst(Flow& flow, Line line) {
   if (!flow.roots.empty()) {
     flow.roots.remove_prefix(1);
   } else {
-    flow.head = flow.run->next_ready_[flow.head].Get();
+    flow.head = flow.run->tasks().next_ready(flow.head).Get();
   }
   flow.Show(-1);
   flow.first_block = 0;
@@ -217,7 +217,7 @@ bool ReadyQueue::TakePlaced(const Run* only, size_t placed_class, BlockTicket* t
 bool ReadyQueue::TakeLine(Run* only, Line line, uint32_t max, BlockTicket* ticket,
                           std::vector<uint32_t>* more) {
   if (only == nullptr) return TakeFrom(shares_.Next(line), line, max, ticket, more);
-  Flow& flow = only->flow(chip_, KindOf(line));
+  Flow& flow = only->tasks().flow(chip_, KindOf(line));
   if (flow.empty()) return false;
   if (!only->stopping() && (!shares_.IsNext(flow, line) || only->NeedsFiber(flow.first()))) {
     return false;

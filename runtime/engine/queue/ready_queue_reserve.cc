@@ -154,7 +154,7 @@ void ReadyQueue::Prepare() {
   ticket.member = gang.member();
   const bool mixed = (run.image().tasks()[ticket.task].traits & kTaskMixed) != 0;
   shares_.ServeGang(*gang_.share);
-  if (ticket.member == 0) run.gangs_waiting_.fetch_sub(1, std::memory_order_relaxed);
+  if (ticket.member == 0) run.tasks().gangs_waiting().fetch_sub(1, std::memory_order_relaxed);
   for (const int32_t core : gang.cores()) {
     // Its time counts from when a thread takes it, as that of other blocks does.
     shares_.Take(*gang_.share, static_cast<uint32_t>(core), ticket.kind, ShareTable::From::kBegin);
@@ -181,7 +181,8 @@ std::vector<int32_t> ReadyQueue::Assign() {
   ticket.kind = gang.kind();
   ticket.chip = chip_;
   ticket.member = gang.member();
-  if (ticket.member == 0) ticket.run->gangs_waiting_.fetch_sub(1, std::memory_order_relaxed);
+  if (ticket.member == 0)
+    ticket.run->tasks().gangs_waiting().fetch_sub(1, std::memory_order_relaxed);
   const double part = 1.0 / (gang.members() * gang.blocks());
   shares_.ServeGang(*gang_.share);
   for (const int32_t core : gang.cores()) {

@@ -28,14 +28,14 @@ uint64_t Scheduler::PushGangs(Run& run, absl::Span<const uint32_t> tasks,
       rest->push_back(task);
       continue;
     }
-    run.gangs_waiting_.fetch_add(1, std::memory_order_relaxed);
+    run.tasks().gangs_waiting().fetch_add(1, std::memory_order_relaxed);
     calls += gangs_->Add(run, task);
     // Whoever stops the run has looked for its gangs before this one came, or finds it.
     uint32_t removed = 0;
     uint64_t ready = 0;
     if (run.stopping() && gangs_->Remove(run, &removed, &ready)) {
       calls += ready;
-      run.gangs_waiting_.fetch_sub(1, std::memory_order_relaxed);
+      run.tasks().gangs_waiting().fetch_sub(1, std::memory_order_relaxed);
       Drop(run);
     }
   }
@@ -179,7 +179,7 @@ bool Scheduler::TakeOf(Run& run, uint32_t max, BlockTicket* ticket, std::vector<
   }
   uint64_t ready = 0;
   if (!run.stopping() || !gangs_->Remove(run, &ticket->task, &ready)) return false;
-  run.gangs_waiting_.fetch_sub(1, std::memory_order_relaxed);
+  run.tasks().gangs_waiting().fetch_sub(1, std::memory_order_relaxed);
   const uint32_t task = ticket->task;
   *ticket = {};
   ticket->run = &run;

@@ -78,7 +78,7 @@ class Scheduler {
 
   // One thing less that keeps the run from ending. The run may be gone after this.
   void Drop(Run& run) {
-    if (run.outstanding_.fetch_sub(1, std::memory_order_acq_rel) == 1) on_run_ended_(run);
+    if (run.life().Drop()) on_run_ended_(run);
   }
 
   // Whether tasks of other runs wait, on any chip.

@@ -6,29 +6,25 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/fixed_array.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "runtime/base/mutex.h"
-#include "runtime/base/timer.h"
 #include "runtime/chip/device_memory.h"
 #include "runtime/engine/run/account.h"
 #include "runtime/engine/run/errand_flow.h"
-#include "runtime/engine/run/error_list.h"
-#include "runtime/engine/run/flow.h"
 #include "runtime/engine/run/long_tasks.h"
 #include "runtime/engine/run/priority.h"
 #include "runtime/engine/run/record_block.h"
-#include "runtime/engine/run/task_counters.h"
+#include "runtime/engine/run/run_deadlines.h"
+#include "runtime/engine/run/run_life.h"
+#include "runtime/engine/run/run_links.h"
+#include "runtime/engine/run/run_outcome.h"
+#include "runtime/engine/run/run_state.h"
+#include "runtime/engine/run/run_tasks.h"
 #include "runtime/graph/image.h"
 
 namespace pto {
 
 class Run;
-class TaskLinks;
-
-enum class RunState { kQueued = 1, kRunning, kCancelling, kSucceeded, kFailed, kCancelled };
-inline bool IsFinal(RunState state) { return state >= RunState::kSucceeded; }
 
 // Which ends of tasks a run keeps records of.
 enum class RecordLevel { kNone, kFailed, kAll };
@@ -101,16 +97,11 @@ struct RunSpec {
 };
 
 // One execution of a graph. Made by Engine::Prepare, then shared between the engine and whoever
-// asked for it. All public methods are thread-safe.
+// asked for it. All public methods are thread-safe, but for the parts at the end, which are for the
+// engine: each of them says who may change it.
 class Run : public std::enable_shared_from_this<Run> {
  public:
-  struct Counts {
-    uint64_t done = 0;
-    uint64_t failed = 0;
-    uint64_t skipped = 0;
-    uint64_t passed_over = 0;      // of those that are done
-    uint64_t errors_unlisted = 0;  // beyond those that errors() has
-  };
+  using Counts = RunOutcome::Counts;
 
   Run(RunSpec spec, int64_t accepted_ns);
   ~Run();
@@ -123,14 +114,14 @@ class Run : public std::enable_shared_from_this<Run> {
   // For who looks at the image longer than the run is there.
   const std::shared_ptr<const GraphImage>& shared_image() const { return spec_.image; }
   RecordLevel record_level() const { return spec_.record_level; }
-  RunState state() const { return state_.load(std::memory_order_acquire); }
-  Counts counts() const;
+  RunState state() const { return outcome_.state(); }
+  Counts counts() const { return outcome_.counts(); }
   // Times of the engine's clock; 0 while they have not come.
   int64_t accepted_ns() const { return accepted_ns_; }
-  int64_t started_ns() const { return started_ns_.load(std::memory_order_acquire); }
-  int64_t ended_ns() const { return ended_ns_.load(std::memory_order_acquire); }
+  int64_t started_ns() const { return outcome_.started_ns(); }
+  int64_t ended_ns() const { return outcome_.ended_ns(); }
   // When its turn came; known of some runs only, else 0.
-  int64_t begun_ns() const { return begun_ns_.load(std::memory_order_acquire); }
+  int64_t begun_ns() const { return outcome_.begun_ns(); }
 
   Priority priority() const { return spec_.priority; }
   // Its limits, as in RunSpec; and whether it is stopped when a time has come, as far as that is
@@ -148,15 +139,15 @@ class Run : public std::enable_shared_from_this<Run> {
   const std::shared_ptr<Account>& account() const { return spec_.account; }
 
   // Whether it was stopped before its end.
-  bool stop_requested() const { return stopping(); }
+  bool stop_requested() const { return outcome_.stopping(); }
 
   // The first error and up to 16 more in order of time, and why it was stopped. Empty while all is
   // well.
-  std::vector<absl::Status> errors() const;
+  std::vector<absl::Status> errors() const { return outcome_.errors(); }
   // Takes the errors beyond those that have come since the last time.
-  std::vector<absl::Status> TakeUnlistedErrors();
+  std::vector<absl::Status> TakeUnlistedErrors() { return outcome_.TakeUnlistedErrors(); }
   // The one that it was stopped with; OK when it was not.
-  absl::Status stop_error() const;
+  absl::Status stop_error() const { return outcome_.stop_error(); }
 
   // This many records at once are worth a call of OnRecords.
   static constexpr size_t kRecordBatch = RecordBlocks::kMaxBlock;
@@ -164,32 +155,8 @@ class Run : public std::enable_shared_from_this<Run> {
   // Takes the records that have come since the last time, in order of the tasks' ends.
   std::vector<RecordBlock> TakeRecords() { return records_.Take(); }
 
- private:
-  friend class AsyncCopy;
-  friend class BlockRunner;
-  friend class Condition;
-  friend class Engine;
-  friend class ErrandQueue;
-  friend class JointTask;
-  friend class KernelApi;
-  friend class PlainCalls;
-  friend class ReadyQueue;
-  friend class RunLinker;
-  friend class Scheduler;
-  friend class Services;
-  friend class StopNote;
-  friend class TaskData;
-  friend class TaskWaiter;
-  friend class Worker;
-
-  // The counter of a task counts first the dependencies that it has met (MetDependencies), and then
-  // the calls and the conditions that are left; of a plain task of one call only while it has
-  // conditions. Of the latter, the highest bit says that one of them has failed.
-  static constexpr uint32_t kFailedBit = 1u << 31;
-
-  Flow& flow(uint32_t chip, pto_core kind) {
-    return flows_[spec_.image->place_of_chip(chip) * 3 + static_cast<uint32_t>(kind) - 1];
-  }
+  // ---- for the engine
+  const RunSpec& spec() const { return spec_; }
   // Whether a task is more than calls of plain kernels, here where all may have a deadline.
   bool IsSlow(uint32_t task) const {
     return !spec_.image->tasks()[task].plain() || spec_.task_timeout_ns > 0;
@@ -198,37 +165,32 @@ class Run : public std::enable_shared_from_this<Run> {
   bool NeedsFiber(uint32_t task) const {
     return (spec_.image->tasks()[task].traits & (kTaskWaits | kTaskBlocks)) == kTaskWaits;
   }
-  MetDependencies met(uint32_t task) {
-    return MetDependencies(counters_[task], spec_.image->tasks()[task].dependencies);
-  }
-  bool stopping() const { return stop_.load(std::memory_order_acquire); }
-  void AddError(absl::Status error);
-  // Keeps the run from ending until it is taken back from `outstanding_`. Fails when it has.
-  bool Hold();
+  bool stopping() const { return outcome_.stopping(); }
+
+  RunLife& life() { return life_; }
+  const RunLife& life() const { return life_; }
+  RunOutcome& outcome() { return outcome_; }
+  RunTasks& tasks() { return tasks_; }
+  RunLinks& links() { return links_; }
+  const RunLinks& links() const { return links_; }
+  LongTasks& long_tasks() { return long_tasks_; }
+  RecordBlocks& records() { return records_; }
+  ErrandFlow& errands() { return errands_; }  // guarded by the ErrandQueue
+
+ private:
+  // Keeps its list of runs, and lets go of what a run uses when it ends.
+  friend class Engine;
 
   RunSpec spec_;
   const int64_t accepted_ns_;
-  std::atomic<RunState> state_{RunState::kQueued};
-  std::atomic<int64_t> started_ns_{0};
-  std::atomic<int64_t> ended_ns_{0};
-  std::atomic<int64_t> begun_ns_{0};
-  // Tasks that are ready or running. The run ends when there are none.
-  std::atomic<int64_t> outstanding_{0};
-  std::atomic<uint64_t> done_{0};
-  std::atomic<uint64_t> failed_{0};
-  std::atomic<uint64_t> skipped_{0};
-  std::atomic<uint64_t> passed_over_{0};
-  std::atomic<uint64_t> errors_unlisted_{0};  // written under mutex_
-  // Set once: nothing new starts. What kernels see as their cancel flag.
-  std::atomic<bool> stop_{false};
-  // Set once, by its beginning or by the stop of a run that has not begun.
-  std::atomic<bool> begun_{false};
-  // Set once, under the engine's lock: the run is in the engine's list, and can end.
-  std::atomic<bool> accepted_{false};
-  // Of those in `outstanding_`: gangs that wait for their cores, and tasks of other runs that are
-  // waited for.
-  std::atomic<int64_t> gangs_waiting_{0};
-  std::atomic<int64_t> links_waiting_{0};
+  RunOutcome outcome_;
+  RunLife life_;
+  RunTasks tasks_;
+  RunLinks links_;
+  ErrandFlow errands_;
+  LongTasks long_tasks_;
+  RecordBlocks records_;
+  RunDeadlines deadlines_;
 
   // The engine's list of runs that have not ended; changed under the engine's lock, read by
   // Engine::Look without it. A run in it owns itself.
@@ -236,43 +198,6 @@ class Run : public std::enable_shared_from_this<Run> {
   Run* previous_ = nullptr;
   std::atomic<Run*> next_{nullptr};
   Run* next_kept_ = nullptr;  // of those that ended under the eyes of Look
-
-  // Who waits for its tasks outside of it; nullptr for most runs, where nobody can.
-  std::unique_ptr<TaskLinks> links_;
-  // Tasks that wait for tasks of earlier runs, which had not ended when this one was accepted: for
-  // those who explain. Not changed after that; the earlier run is only to be compared.
-  struct LinkBefore {
-    uint32_t task = 0;
-    uint32_t before_task = 0;
-    const Run* before = nullptr;
-  };
-  std::vector<LinkBefore> links_before_;
-  // Roots that wait for tasks of other runs, rising. Their counters count the beginning too.
-  std::vector<uint32_t> held_roots_;
-
-  TaskCounters counters_;
-  // When the first block of a task started; only for graphs with tasks of several blocks.
-  std::unique_ptr<std::atomic<int64_t>[]> block_starts_;
-  // Ready tasks wait in lists that run through this array. A few need no memory of their own.
-  absl::FixedArray<ReadyLink, 4> next_ready_;
-  // Three for each chip of the image, in its order.
-  absl::FixedArray<Flow, 3> flows_;
-
-  ErrandFlow errands_;
-
-  mutable Mutex mutex_;
-  ErrorList errors_ ABSL_GUARDED_BY(mutex_);
-  // What the run ends as when it was stopped.
-  RunState stop_state_ ABSL_GUARDED_BY(mutex_) = RunState::kCancelled;
-  // Which of the errors says why, and whether it also says where it met a task.
-  size_t stop_error_ ABSL_GUARDED_BY(mutex_) = SIZE_MAX;
-  bool says_where_ ABSL_GUARDED_BY(mutex_) = false;
-  TimerQueue::Id deadline_timer_ ABSL_GUARDED_BY(mutex_) = 0;
-  TimerQueue::Id queue_timer_ ABSL_GUARDED_BY(mutex_) = 0;
-
-  LongTasks long_tasks_;
-
-  RecordBlocks records_;
 };
 
 }  // namespace pto

@@ -47,7 +47,7 @@ bool TaskData::Owns(const Run& run, uint32_t task, const pto_tensor& tensor) {
   if (bytes == 0) return true;
   const auto begin = reinterpret_cast<uintptr_t>(tensor.data);
   return AnyTensor(run.image(), task, [&](uint32_t arg) {
-    const RunSlot& slot = (*run.spec_.slots)[run.image().tensors()[arg].slot];
+    const RunSlot& slot = (*run.spec().slots)[run.image().tensors()[arg].slot];
     if (slot.memory == nullptr) return false;
     const auto first = reinterpret_cast<uintptr_t>(slot.memory->data());
     return begin >= first && begin - first <= slot.memory->bytes() &&
@@ -130,7 +130,7 @@ uint32_t TaskData::MemberCount(const GraphImage& image, uint32_t task) {
 }
 
 uint32_t TaskData::NumberOf(const Run& run, uint32_t task) {
-  const RunObserver* const observer = run.spec_.observer.get();
+  const RunObserver* const observer = run.spec().observer.get();
   return (observer == nullptr ? 0 : observer->first_task()) + task;
 }
 

@@ -23,7 +23,7 @@ class TaskData {
     const Layout& layout = image.layouts()[record.layout];
     out.data = nullptr;
     if (layout.extent > 0) {
-      const RunSlot& slot = (*run.spec_.slots)[record.slot];
+      const RunSlot& slot = (*run.spec().slots)[record.slot];
       out.data = slot.memory->data() + slot.offset_bytes +
                  static_cast<uint64_t>(record.offset) * kernels::DtypeSize(layout.dtype);
     }
@@ -44,8 +44,8 @@ class TaskData {
     const GraphImage& image = run.image();
     const absl::Span<const uint32_t> refs = image.scalar_refs(task);
     for (size_t i = 0; i < refs.size(); ++i) {
-      const uint64_t bits = refs[i] < run.spec_.named_scalars.size()
-                                ? run.spec_.named_scalars[refs[i]]
+      const uint64_t bits = refs[i] < run.spec().named_scalars.size()
+                                ? run.spec().named_scalars[refs[i]]
                                 : image.scalar_values()[refs[i]];
       std::memcpy(&out[i], &bits, sizeof bits);
     }
