@@ -120,6 +120,7 @@ run_style() {
 
   python3 deploy/check_dependencies_test.py 2>"$work/dependencies.log" ||
     { cat "$work/dependencies.log" >&2 && fail "style: deploy/check_dependencies_test.py"; }
+  python3 deploy/check_docs.py || fail "style: documents name what is not there, see above"
   python3 deploy/check_dependencies.py || fail "style: modules include what they must not, see above"
 
   # Every package that a repository rule asks for is one that setup.sh installs.
