@@ -416,6 +416,24 @@ TEST(PackedDecoderTest, ErrorsSayBlockAndRow) {
               ::testing::IsSupersetOf({Pair("block", "2"), Pair("row", "1")}));
 }
 
+TEST(PackedDecoderTest, EndsWhenTheClientHasGone) {
+  constexpr uint32_t kMany = 1024;
+  bool gone = false;
+  PackedDecoder decoder(GraphTestTarget(), kMany, {}, [&gone] { return gone; });
+  ASSERT_THAT(decoder.Add(Parse(Header())), IsOk());
+  const auto add = [&](uint32_t block) {
+    v1::PackedGraphPart part;
+    part.mutable_tasks()->set_first_task(block * kMany);
+    for (uint32_t i = 0; i < kMany; ++i) part.mutable_tasks()->add_kernel(0);
+    return decoder.Add(part);
+  };
+  ASSERT_THAT(add(0), IsOk());
+  gone = true;
+  absl::Status status;
+  for (uint32_t block = 1; status.ok() && block < 64; ++block) status = add(block);
+  EXPECT_THAT(status, HasReason(reason::kClientGone));
+}
+
 TEST(PackedDecoderTest, TooManyTasks) {
   GraphTarget target = GraphTestTarget();
   target.max_tasks = 3;
