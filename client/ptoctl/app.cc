@@ -22,7 +22,7 @@ constexpr char kVersion[] = "ptoctl 1.0.0";
 
 int Code(ExitCode code) { return static_cast<int>(code); }
 
-// Here and in the commands above.
+// Options of this command and of its parents.
 std::vector<std::string> LongOptions(const Command* command) {
   std::vector<std::string> names;
   for (; command != nullptr; command = command->parent()) {
@@ -39,8 +39,8 @@ absl::Status Usage(const Command& command, absl::string_view message, const std:
                             : absl::StrCat("did you mean '", nearest, "'?"));
 }
 
-// Finds names that are not known, before Command::Parse complains in more general words. `last`
-// becomes the command that was reached.
+// Reports unknown commands and options with a suggestion, which Command::Parse cannot give. Sets
+// `last` to the innermost command found.
 absl::Status CheckNames(const std::vector<std::string>& args, const Command** last) {
   const Command* command = *last;
   for (size_t i = 0; i < args.size() && args[i] != "--"; ++i) {
@@ -72,16 +72,16 @@ absl::Status CheckNames(const std::vector<std::string>& args, const Command** la
 
 void AddGlobalOptions(Command& root, Context& context) {
   root.AddVersion(kVersion);
-  root.AddOption("-o,--output", &context.output, "Form of the result: table or json")
+  root.AddOption("-o,--output", &context.output, "Output format (default table)")
       .OneOf({"table", "json"});
-  root.AddFlag("-q,--quiet", &context.quiet, "Print names only");
+  root.AddFlag("-q,--quiet", &context.quiet, "Print only names, one per line");
   root.AddOption("--address", &context.address,
-                 "Where ptod listens: unix:/path or host:port (default: $PTOD_ADDRESS, else "
-                 "$XDG_RUNTIME_DIR/ptod.sock if you are not root and it is there, else "
+                 "Address of the daemon, unix:/path or host:port (default $PTOD_ADDRESS; if unset, "
+                 "$XDG_RUNTIME_DIR/ptod.sock if it exists and you are not root; otherwise "
                  "unix:/run/ptod/ptod.sock)");
   root.AddOption("--timeout", &context.timeout,
-                 "Longest time for a call, or to wait for a run (30s for calls, no limit for "
-                 "runs if not said)");
+                 "Time limit for a call or for waiting for a run (default 30s for calls, no limit "
+                 "for runs)");
 }
 
 int Run(const std::function<absl::Status()>& action, Context& context) {
@@ -124,7 +124,7 @@ int ParseAndRun(const std::vector<std::string>& args, Command& root, Context& co
 int Main(const std::vector<std::string>& args, std::ostream& out, std::ostream& err,
          bool err_is_terminal) {
   Context context{out, err, err_is_terminal};
-  Command root("ptoctl", "Runs task graphs on the chips of a ptod daemon.");
+  Command root("ptoctl", "Control a ptod daemon and run task graphs on its chips.");
   AddGlobalOptions(root, context);
   AddNodeCommand(root, context);
   AddConfigCommand(root, context);
@@ -139,13 +139,16 @@ int Main(const std::vector<std::string>& args, std::ostream& out, std::ostream& 
   AddErrorsCommand(root, context);
   AddCompletionCommand(root, context);
   root.Footer(
-      "Exit codes: 0 ok, 1 failed, 2 wrong command line or job file, 3 no daemon, 4 timed out.\n\n"
+      "Use \"ptoctl COMMAND --help\" for more information about a command.\n\n"
+      "Exit codes: 0 success, 1 failure, 2 invalid command line or job file, 3 daemon "
+      "unreachable,\n"
+      "4 timeout.\n\n"
       "Examples:\n  ptoctl chips ls\n  ptoctl runs submit client/examples/vector_add.json\n"
       "  PTOD_ADDRESS=unix:/tmp/ptod.sock ptoctl node info");
   try {
     return ParseAndRun(args, root, context);
   } catch (const std::exception& error) {
-    // Such as no memory for a job's buffers.
+    // For example, out of memory for a job's buffers.
     err << "ptoctl: error: " << error.what() << '\n';
     return Code(ExitCode::kFailed);
   }

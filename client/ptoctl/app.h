@@ -6,8 +6,8 @@
 
 namespace pto::ptoctl {
 
-// The whole of ptoctl but for the process: reads the command line (without the program's name),
-// does what it says, returns the exit code.
+// The entry point of ptoctl, separate from main() so that tests can call it. Parses the command
+// line (without the program name), executes it and returns the exit code.
 int Main(const std::vector<std::string>& args, std::ostream& out, std::ostream& err,
          bool err_is_terminal);
 

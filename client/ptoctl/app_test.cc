@@ -98,7 +98,7 @@ TEST(AppTest, WrongCommandLinesAreUsageErrors) {
        "expected a duration such as 30s or 500ms, got 'soon'"},
       {{"chips", "ls", "--timeout", "-1s"}, "expected a duration"},
       {{"chips", "ls", "--timeout"}, "--timeout"},
-      {{"sessions", "rm"}, "expected the name of a session, or --all"},
+      {{"sessions", "rm"}, "expected a session name or --all"},
       {{"sessions", "rm", "a", "--all"}, "not both"},
       {{"errors", "show"}, "REASON is required"},
       {{"errors", "show", "kernel_unknwon"}, "did you mean 'KERNEL_UNKNOWN'?"},

@@ -6,8 +6,8 @@
 
 namespace pto::ptoctl {
 
-// A script that completes the commands and options of `root`, and files and reasons where a
-// command takes them.
+// Returns a bash script that completes the commands and options of `root`, and file names and error
+// reasons for commands that take them.
 std::string BashCompletion(const Command& root);
 
 }  // namespace pto::ptoctl

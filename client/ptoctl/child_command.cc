@@ -17,7 +17,7 @@ namespace pto::ptoctl {
 namespace {
 
 volatile pid_t child_pid = 0;
-// One that came before the child was known; 0 when none did.
+// A signal that arrived before `child_pid` was set, or 0.
 volatile std::sig_atomic_t early_signal = 0;
 
 void Forward(int signal, siginfo_t* info, void* /*context*/) {
@@ -30,7 +30,7 @@ void Forward(int signal, siginfo_t* info, void* /*context*/) {
   }
 }
 
-// Has signals go on to the child while it exists.
+// Forwards signals to the child for the lifetime of this object.
 class Forwarding {
  public:
   Forwarding() {
@@ -70,13 +70,14 @@ std::vector<std::string> MakeEnvironment(const std::map<std::string, std::string
   return all;
 }
 
-// In the child, where hardly anything may be called: others' threads may have held locks.
+// Runs in the child. Only async-signal-safe functions may be called here: other threads of the
+// parent may have held locks at the fork.
 [[noreturn]] void Exec(pid_t parent, char** arguments, char** environment, int report) {
   signal(SIGINT, SIG_DFL);
   signal(SIGTERM, SIG_DFL);
   signal(SIGHUP, SIG_DFL);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
-  // It may have gone before that.
+  // The parent may have exited before prctl.
   if (getppid() != parent) _exit(128 + SIGTERM);
   execvpe(arguments[0], arguments, environment);
   const int error = errno;
@@ -87,7 +88,7 @@ std::vector<std::string> MakeEnvironment(const std::map<std::string, std::string
 absl::Status CannotStart(const std::string& program, int error) {
   return Error(reason::kUsage, absl::StrCat("cannot start '", program,
                                             "': ", std::generic_category().message(error)))
-      .Hint("is it installed, and in PATH?");
+      .Hint("check that it is installed and in PATH");
 }
 
 }  // namespace
@@ -98,7 +99,7 @@ absl::StatusOr<int> RunChild(const std::vector<std::string>& command,
   std::vector<std::string> variables = MakeEnvironment(environment);
   const std::vector<char*> argument_pointers = Pointers(arguments);
   const std::vector<char*> variable_pointers = Pointers(variables);
-  // Closed by a successful exec; else it says why there was none.
+  // A successful exec closes it. Otherwise the child writes its errno to it.
   int report[2] = {};
   if (pipe2(report, O_CLOEXEC) != 0) return CannotStart(command[0], errno);
   const Forwarding forwarding;

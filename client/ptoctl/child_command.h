@@ -8,10 +8,11 @@
 
 namespace pto::ptoctl {
 
-// Runs a program with our files and our environment, changed by `environment`, and waits for its
-// end. Returns its exit code, or 128 and the number of the signal that ended it. SIGTERM, SIGHUP
-// and a SIGINT that is not the terminal's (which the program gets itself) go on to it. It is
-// terminated when we are killed. USAGE when it cannot be started. One at a time.
+// Runs a program and waits for it to exit. The program inherits our open files and our
+// environment with the changes in `environment`. Returns its exit code, or 128 plus the signal
+// number if a signal ended it. Forwards SIGTERM, SIGHUP and SIGINT, except a SIGINT from the
+// terminal, which the program receives itself. If we are killed, the program gets SIGTERM. Returns
+// USAGE if the program cannot be started. Only one call may be active at a time.
 absl::StatusOr<int> RunChild(const std::vector<std::string>& command,
                              const std::map<std::string, std::string>& environment);
 

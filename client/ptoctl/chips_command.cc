@@ -27,7 +27,7 @@ absl::Status Reset(const Context& context, const ResetOptions& options) {
       error = reset.status();
       break;
     }
-    // One that is still faulted was not helped by it.
+    // A chip that is still FAULTED after the reset is an error.
     if (reset->state() == v1::Chip::FAULTED) error = StatusFromProto(reset->fault());
     list.push_back(*std::move(reset));
   }
@@ -36,14 +36,15 @@ absl::Status Reset(const Context& context, const ResetOptions& options) {
 }
 
 void AddResetCommand(Command& chips, Context& context) {
-  Command& reset = chips.AddCommand("reset", "Reset chips, and use them again if they are well");
+  Command& reset =
+      chips.AddCommand("reset", "Reset chips and return them to service if they are healthy");
   auto options = std::make_shared<ResetOptions>();
-  reset.AddOption("CHIP", &options->chips, "Chips, as chips/2 or 2").Required();
+  reset.AddOption("CHIP", &options->chips, "Chips to reset, for example 2 or chips/2").Required();
   reset.AddFlag("--force", &options->force,
-                "Fail the runs that use them; without it a chip with runs is refused");
+                "Fail the runs that use the chips (default: refuse to reset a chip in use)");
   reset.Footer(
-      "A chip that is FAULTED comes back by itself when it is well again; this tries at once.\n"
-      "Buffers keep their contents. Ends with 1 when a chip is still FAULTED afterwards.\n\n"
+      "A FAULTED chip returns to service by itself once it is healthy; this command retries\n"
+      "immediately. Buffers keep their contents. The exit code is 1 if a chip is still FAULTED.\n\n"
       "Examples:\n  ptoctl chips reset 2\n  ptoctl chips reset chips/0 chips/1 --force");
   reset.Action([&context, options] { return Reset(context, *options); });
 }
@@ -51,10 +52,10 @@ void AddResetCommand(Command& chips, Context& context) {
 }  // namespace
 
 void AddChipsCommand(Command& root, Context& context) {
-  Command& chips = root.AddCommand("chips", "The chips of the node");
+  Command& chips = root.AddCommand("chips", "List, reset and lease chips");
   chips.AddCommand("ls", "List chips with their state, cores and memory")
       .Footer(
-          "What is wrong with a chip that is FAULTED is its `fault` in -o json.\n\n"
+          "With -o json, the `fault` field of a FAULTED chip contains its error.\n\n"
           "Examples:\n  ptoctl chips ls\n  ptoctl chips ls -q\n  ptoctl chips ls -o json")
       .Action([&context]() -> absl::Status {
         PTO_ASSIGN_OR_RETURN(Client client, context.Connect());

@@ -1,48 +1,75 @@
 #include "client/ptoctl/command.h"
 
+#include <algorithm>
 #include <sstream>
 #include <utility>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "client/ptoctl/duration_text.h"
 
 namespace pto::ptoctl {
+namespace {
+
+template <typename T>
+std::string RangeText(T first, T last) {
+  return absl::StrCat(first, "-", last);
+}
+
+// How the help names a value. The name of a positional argument says enough.
+std::string ValueName(const std::string& names, absl::string_view name) {
+  return absl::StartsWith(names, "-") ? std::string(name) : "";
+}
+
+constexpr absl::string_view kNumber = "N";
+
+template <typename T>
+constexpr absl::string_view kValueName = kNumber;
+template <>
+constexpr absl::string_view kValueName<std::string> = "STRING";
+template <>
+constexpr absl::string_view kValueName<std::vector<std::string>> = "STRING";
+
+}  // namespace
 
 // ---- Option
 
 Option Option::Required() const { return Option(option_->required()); }
 
 Option Option::Range(int first, int last) const {
-  return Option(option_->check(CLI::Range(first, last)));
+  return Option(option_->check(CLI::Range(first, last).description(RangeText(first, last))));
 }
 
 Option Option::Range(uint64_t first, uint64_t last) const {
-  return Option(option_->check(CLI::Range(first, last)));
+  return Option(option_->check(CLI::Range(first, last).description(RangeText(first, last))));
 }
 
 Option Option::Positive() const {
-  // CLI11's own check answers with the range of a double, in 309 digits.
+  // CLI11's own check prints the full range of a double, with 309 digits, in its error message.
   const auto more_than_zero = [](const std::string& text) {
     double value = 0;
     return CLI::detail::lexical_cast(text, value) && value > 0
                ? std::string()
                : absl::StrCat("expected a number above 0, got '", text, "'");
   };
-  return Option(option_->check(more_than_zero, "POSITIVE"));
+  return Option(option_->check(more_than_zero, ""));
 }
 
 Option Option::OneOf(const std::vector<std::string>& words) const {
-  return Option(option_->check(CLI::IsMember(words)));
+  option_->type_name(absl::StrJoin(words, "|"));
+  return Option(option_->check(CLI::IsMember(words).description("")));
 }
 
-Option Option::Check(std::function<std::string(const std::string&)> what_is_wrong) const {
-  return Option(option_->check(std::move(what_is_wrong)));
+Option Option::Check(std::function<std::string(const std::string&)> validate) const {
+  return Option(option_->check(std::move(validate)));
 }
 
 Option Option::Repeated() const {
   option_->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  // Else it also takes the words that follow.
+  // Otherwise each occurrence also consumes the following words.
   option_->allow_extra_args(false);
   return *this;
 }
@@ -54,13 +81,19 @@ Option Option::Excludes(const std::vector<std::string>& names) const {
 
 bool Option::TakesValue() const { return option_->get_items_expected_max() > 0; }
 
-// ---- Command: what it takes
+// ---- Command: definition
 
 Command::Command(const std::string& name, const std::string& description)
     : owned_(std::make_unique<CLI::App>(description, name)),
       parent_(nullptr),
       app_(owned_.get()),
-      name_(name) {}
+      name_(name) {
+  // Subcommands share this formatter.
+  app_->get_formatter()->label("Positionals", "Arguments");
+  app_->get_formatter()->label("SUBCOMMAND", "COMMAND");
+  app_->get_formatter()->label("REQUIRED", "(required)");
+  app_->set_help_flag("-h,--help", "Show this help");
+}
 
 Command::Command(Command* parent, CLI::App* app)
     : parent_(parent), app_(app), name_(app->get_name()) {}
@@ -70,7 +103,8 @@ Command::~Command() = default;
 Command& Command::AddCommand(const std::string& name, const std::string& description) {
   CLI::App* const below = app_->add_subcommand(name, description);
   below->fallthrough();
-  // It would have ours, if we have one already.
+  below->group("Commands");
+  // By default a subcommand inherits its parent's footer.
   below->footer("");
   app_->require_subcommand(1);
   commands_.emplace_back(new Command(this, below));
@@ -83,7 +117,8 @@ Option Command::AddFlag(const std::string& names, bool* value, const std::string
 
 template <typename T>
 Option Command::AddValue(const std::string& names, T* value, const std::string& description) {
-  return Option(app_->add_option(names, *value, description));
+  return Option(
+      app_->add_option(names, *value, description)->type_name(ValueName(names, kValueName<T>)));
 }
 
 Option Command::AddOption(const std::string& names, std::string* value,
@@ -117,8 +152,9 @@ Option Command::AddOption(const std::string& names, uint64_t* value,
 
 Option Command::AddOption(const std::string& names, absl::optional<uint32_t>* value,
                           const std::string& description) {
-  return Option(app_->add_option_function<uint32_t>(
-      names, [value](const uint32_t& given) { *value = given; }, description));
+  const auto set = [value](const uint32_t& given) { *value = given; };
+  return Option(app_->add_option_function<uint32_t>(names, set, description)
+                    ->type_name(ValueName(names, kNumber)));
 }
 
 Option Command::AddOption(const std::string& names, absl::Duration* value,
@@ -147,14 +183,26 @@ Option Command::AddDuration(const std::string& names, std::function<void(absl::D
 
 Option Command::AddChoice(const std::string& names, const std::map<std::string, int>& words,
                           std::function<void(int)> set, const std::string& description) {
+  std::vector<std::pair<int, std::string>> by_number;
+  for (const auto& [word, number] : words) by_number.emplace_back(number, word);
+  std::sort(by_number.begin(), by_number.end());
+  const std::string choices =
+      absl::StrJoin(by_number, "|", [](std::string* out, const std::pair<int, std::string>& entry) {
+        out->append(entry.second);
+      });
+  const auto read = [names, choices, by_number, set = std::move(set)](const std::string& text) {
+    for (const auto& [number, word] : by_number) {
+      if (absl::EqualsIgnoreCase(text, word) || text == absl::StrCat(number)) return set(number);
+    }
+    throw CLI::ValidationError(names, absl::StrCat("expected ", choices, ", got '", text, "'"));
+  };
   return Option(
-      app_->add_option_function<int>(
-              names, [set = std::move(set)](const int& number) { set(number); }, description)
-          ->type_name("ENUM")
-          ->transform(CLI::CheckedTransformer(words, CLI::ignore_case)));
+      app_->add_option_function<std::string>(names, read, description)->type_name(choices));
 }
 
-void Command::AddVersion(const std::string& text) { app_->set_version_flag("--version", text); }
+void Command::AddVersion(const std::string& text) {
+  app_->set_version_flag("--version", text, "Show the version");
+}
 
 Command& Command::Footer(const std::string& text) {
   app_->footer(text);
@@ -166,7 +214,7 @@ Command& Command::Action(std::function<absl::Status()> action) {
   return *this;
 }
 
-// ---- Command: what it is
+// ---- Command: introspection
 
 std::vector<std::string> Command::OptionNames() const {
   std::vector<std::string> names;
@@ -199,7 +247,7 @@ std::string Command::Path() const {
 
 std::string Command::Help() const { return app_->help(parent_ == nullptr ? "" : parent_->Path()); }
 
-// ---- Command: reading
+// ---- Command: parsing
 
 const Command& Command::Reached() const {
   for (const std::unique_ptr<Command>& command : commands_) {
@@ -208,10 +256,10 @@ const Command& Command::Reached() const {
   return *this;
 }
 
-// CLI11 speaks in exceptions; none leaves this function.
+// CLI11 reports errors as exceptions; none leaves this function.
 Command::Reading Command::Parse(const std::vector<std::string>& args) {
   try {
-    // CLI11 takes its arguments from the back.
+    // CLI11 expects the arguments in reverse order.
     std::vector<std::string> reversed(args.rbegin(), args.rend());
     app_->parse(reversed);
   } catch (const CLI::Success& question) {

@@ -16,68 +16,67 @@ class App;
 class Option;
 }  // namespace CLI
 
-// CLI11 is all headers, and takes longer to compile than any command does. Only command.cc
-// includes it.
+// CLI11 is header-only and slow to compile, so only command.cc includes it.
 
 namespace pto::ptoctl {
 
-// Something that a command takes. A handle to copy as one likes; the command owns what it stands
-// for. What it takes is narrowed by a chain of calls.
+// A handle of an option or positional argument. Cheap to copy; the command owns the option. The
+// methods constrain the accepted values and can be chained.
 class Option {
  public:
   explicit Option(CLI::Option* option) : option_(option) {}
 
   Option Required() const;
-  // From the first to the last.
+  // Accepts `first` to `last`, inclusive.
   Option Range(int first, int last) const;
   Option Range(uint64_t first, uint64_t last) const;
   Option Positive() const;
   Option OneOf(const std::vector<std::string>& words) const;
-  // `what_is_wrong` gives nothing for a value that is right.
-  Option Check(std::function<std::string(const std::string&)> what_is_wrong) const;
-  // For a list: to be given again for each value, as the help then says.
+  // `validate` returns an error message, or an empty string for a valid value.
+  Option Check(std::function<std::string(const std::string&)> validate) const;
+  // For lists: each occurrence of the option takes one value.
   Option Repeated() const;
-  // Those, by name, must be there already.
+  // The named options must already exist.
   Option Excludes(const std::vector<std::string>& names) const;
 
-  // Whether the word after it belongs to it.
+  // Whether the next word on the command line is its value.
   bool TakesValue() const;
 
  private:
   CLI::Option* option_;
 };
 
-// A program, or a noun or verb of its command line, with its options and the commands below it.
-// Owns those commands; where values are written to must outlive it. One thread.
+// A program or one of its commands, with options and subcommands. Owns its subcommands. The
+// variables that receive option values must outlive it. Not thread-safe.
 class Command {
  public:
-  // What a command line turned out to be.
+  // The result of parsing a command line.
   struct Reading {
     enum Kind {
-      kAction,        // complete
-      kQuestion,      // for help or the version
-      kNotComplete,   // something required is missing
-      kNotUnderstood  // anything else
+      kAction,        // valid; run `action`
+      kQuestion,      // --help or --version
+      kNotComplete,   // a required argument or command is missing
+      kNotUnderstood  // any other error
     };
     Kind kind = kAction;
-    // The answer to a question, or what is wrong.
+    // The help or version text, or the error message.
     std::string text = {};
-    // What to do; nothing for a command that has nothing to do.
+    // Empty for a command without an action.
     std::function<absl::Status()> action = {};
   };
 
-  // The program.
+  // Creates the root command, the program.
   Command(const std::string& name, const std::string& description);
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
   ~Command();
 
-  // A command below this one, which from then on needs one of them. It also understands the
-  // options of those above.
+  // Adds a subcommand. A command with subcommands requires one of them. A subcommand also accepts
+  // the options of its parents.
   Command& AddCommand(const std::string& name, const std::string& description);
 
-  // `names` is such as `-o,--output`, or `FILE` for a positional. The value is left alone when
-  // the command line has none.
+  // `names` is, for example, `-o,--output`, or `FILE` for a positional argument. `*value` keeps its
+  // initial value if the option is not given.
   Option AddFlag(const std::string& names, bool* value, const std::string& description);
   Option AddOption(const std::string& names, std::string* value, const std::string& description);
   Option AddOption(const std::string& names, std::vector<std::string>* values,
@@ -91,32 +90,33 @@ class Command {
   Option AddOption(const std::string& names, absl::Duration* value, const std::string& description);
   Option AddOption(const std::string& names, absl::optional<absl::Duration>* value,
                    const std::string& description);
-  // One of some words, in small or capital letters, or the number that it stands for.
+  // Accepts one of the words (case-insensitive) or its number.
   Option AddChoice(const std::string& names, const std::map<std::string, int>& words,
                    std::function<void(int)> set, const std::string& description);
-  // The program's --version.
+  // Adds --version to the program.
   void AddVersion(const std::string& text);
 
-  // The end of the help text.
+  // Sets the text at the end of the help.
   Command& Footer(const std::string& text);
-  // What to do when a command line ends in this command.
+  // Sets what the command does.
   Command& Action(std::function<absl::Status()> action);
 
   const std::string& name() const { return name_; }
-  // Nothing for the program.
+  // nullptr for the program.
   const Command* parent() const { return parent_; }
   const std::vector<std::unique_ptr<Command>>& commands() const { return commands_; }
-  // Such as --output and -o, in the order of their adding; those that are long first in each.
+  // For example, --output and -o, in the order they were added; long names before short ones.
   std::vector<std::string> OptionNames() const;
   std::vector<std::string> PositionalNames() const;
-  // Here or in a command above.
+  // Searches this command and its parents.
   absl::optional<Option> FindOption(const std::string& name) const;
 
-  // As one would type it: `ptoctl runs submit`.
+  // The full command, for example `ptoctl runs submit`.
   std::string Path() const;
   std::string Help() const;
 
-  // For the program, once: reads a command line without the program's name. Sets the values.
+  // Parses a command line (without the program name) and sets the option values. Call it once, on
+  // the program.
   Reading Parse(const std::vector<std::string>& args);
 
  private:
@@ -126,10 +126,10 @@ class Command {
   Option AddValue(const std::string& names, T* value, const std::string& description);
   Option AddDuration(const std::string& names, std::function<void(absl::Duration)> set,
                      const std::string& description);
-  // The one that the command line ended in.
+  // The innermost command on the command line.
   const Command& Reached() const;
 
-  // Only the program's; it owns those of the commands.
+  // Set for the program only; it owns the CLI::App of every subcommand.
   std::unique_ptr<CLI::App> owned_;
   Command* const parent_;
   CLI::App* const app_;

@@ -172,7 +172,8 @@ TEST(CommandTest, SaysWhatIsWrong) {
       {{"--ttl", "0"}, "expected a duration"},
       {{"--ttl", "-1s"}, "expected a duration"},
       {{"--timeout", "soon"}, "--timeout: expected a duration"},
-      {{"--priority", "medium"}, "medium"},
+      {{"--priority", "medium"}, "--priority: expected low|high, got 'medium'"},
+      {{"--priority", "2"}, "expected low|high, got '2'"},
       {{"--detach", "--out", "a"}, "--out excludes --detach"},
       {{"--repeat", "2", "-d"}, "excludes"},
       {{"--rank"}, "--rank"},
@@ -206,11 +207,13 @@ TEST(CommandTest, AnswersQuestions) {
   EXPECT_EQ(help.kind, Reading::kQuestion);
   EXPECT_THAT(help.text, StartsWith("Run a job\nUsage: tool jobs run [OPTIONS] FILE\n"));
   EXPECT_THAT(help.text, HasSubstr("  --ttl DURATION "));
-  EXPECT_THAT(help.text, HasSubstr("  --tag TEXT ... "));
-  EXPECT_THAT(help.text, HasSubstr("  --out TEXT Excludes: --detach\n"));
-  EXPECT_THAT(help.text, HasSubstr("  --repeat INT:INT in [1 - 10] Excludes: --detach\n"));
-  EXPECT_THAT(help.text, HasSubstr("  --bytes UINT:UINT in [1 - 4294967296]\n"));
-  EXPECT_THAT(help.text, HasSubstr("  --priority ENUM:value in {high->3,low->1} OR {3,1}\n"));
+  EXPECT_THAT(help.text, HasSubstr("  --tag STRING ... "));
+  EXPECT_THAT(help.text, HasSubstr("  --out STRING Excludes: --detach\n"));
+  EXPECT_THAT(help.text, HasSubstr("  --repeat N:1-10 Excludes: --detach\n"));
+  EXPECT_THAT(help.text, HasSubstr("  --bytes N:1-4294967296 "));
+  EXPECT_THAT(help.text, HasSubstr("  --priority low|high "));
+  EXPECT_THAT(help.text, HasSubstr("  --form table|json "));
+  EXPECT_THAT(help.text, HasSubstr("Arguments:\n  FILE (required) "));
   EXPECT_THAT(help.text, HasSubstr("Examples:\n  tool jobs run x"));
 }
 

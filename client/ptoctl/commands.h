@@ -5,7 +5,7 @@
 
 namespace pto::ptoctl {
 
-// Each adds the commands of one noun to `root`, the program. `context` must outlive it.
+// Each function adds one command group to `root`, the program. `context` must outlive `root`.
 void AddNodeCommand(Command& root, Context& context);
 void AddConfigCommand(Command& root, Context& context);
 void AddChipsCommand(Command& root, Context& context);
@@ -19,7 +19,7 @@ void AddTopCommand(Command& root, Context& context);
 void AddErrorsCommand(Command& root, Context& context);
 void AddCompletionCommand(Command& root, Context& context);
 
-// Verbs with files of their own.
+// Subcommands with their own source files.
 void AddLeaseCommand(Command& chips, Context& context);
 void AddSubmitCommand(Command& runs, Context& context);
 void AddStreamCommand(Command& runs, Context& context);

@@ -4,8 +4,8 @@
 namespace pto::ptoctl {
 
 void AddCompletionCommand(Command& root, Context& context) {
-  Command& completion = root.AddCommand("completion", "Completion for a shell");
-  completion.AddCommand("bash", "Print a script for bash")
+  Command& completion = root.AddCommand("completion", "Generate shell completion scripts");
+  completion.AddCommand("bash", "Print a completion script for bash")
       .Footer(
           "Examples:\n  source <(ptoctl completion bash)\n"
           "  ptoctl completion bash > /etc/bash_completion.d/ptoctl")

@@ -7,11 +7,11 @@
 namespace pto::ptoctl {
 
 void AddConfigCommand(Command& root, Context& context) {
-  Command& config = root.AddCommand("config", "How the daemon is configured");
+  Command& config = root.AddCommand("config", "Show the configuration of the daemon");
   auto changed = std::make_shared<bool>(false);
   Command& show =
-      config.AddCommand("show", "Show every setting of the daemon, and where its value comes from");
-  show.AddFlag("--changed", changed.get(), "Only those that are not left at their defaults");
+      config.AddCommand("show", "Show all settings of the daemon and the source of each value");
+  show.AddFlag("--changed", changed.get(), "Show only settings that differ from their defaults");
   show.Footer("Examples:\n  ptoctl config show\n  ptoctl config show --changed -o json");
   show.Action([&context, changed]() -> absl::Status {
     PTO_ASSIGN_OR_RETURN(Client client, context.Connect());

@@ -13,10 +13,10 @@
 
 namespace pto::ptoctl {
 
-// What every command shares: the global options and where to write. Owned by Main; commands
-// keep references to it. One thread.
+// The state that all commands share: global options and output streams. Owned by Main; commands
+// keep references to it. Not thread-safe.
 struct Context {
-  // Results go to `out`, everything for people to `err`.
+  // Results go to `out`, messages to `err`.
   std::ostream& out;
   std::ostream& err;
   bool err_is_terminal = false;
@@ -25,19 +25,19 @@ struct Context {
   std::string output = "table";
   bool quiet = false;
   std::string address = {};
-  // Nothing when --timeout was not given.
+  // Empty if --timeout was not given.
   absl::optional<absl::Duration> timeout = {};
 
-  // Set by commands that end as another program did.
+  // Set by commands that return the exit code of another program.
   absl::optional<int> exit_code = {};
-  // Set by commands that read a job, so that errors of the daemon can be found in its file.
+  // Set by commands that read a job file, so that daemon errors can point to a line in it.
   job::SourceMap places = {};
 
-  // Reaches the daemon within --timeout.
+  // Connects to the daemon within --timeout.
   absl::StatusOr<Client> Connect() const;
-  // Longest time for one call.
+  // Time limit for one call.
   absl::Duration CallTimeout() const;
-  // Longest time to wait for a run: without limit unless --timeout was given.
+  // Time limit for waiting for a run: --timeout, or no limit if it was not given.
   absl::Duration WaitTimeout() const;
   std::unique_ptr<Printer> MakePrinter() const;
 };

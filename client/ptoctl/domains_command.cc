@@ -18,7 +18,7 @@
 namespace pto::ptoctl {
 namespace {
 
-// What the verbs take, each some of it.
+// The options of all subcommands. Each subcommand uses some of them.
 struct DomainOptions {
   std::string name;
   std::vector<std::string> names;
@@ -36,14 +36,15 @@ struct DomainOptions {
 };
 using Verb = absl::Status (*)(const Context&, const DomainOptions&);
 
-// `name:F32:1024`.
+// Parses NAME:TYPE:COUNT, for example `x:F32:1024`.
 absl::StatusOr<WindowBufferSpec> ParseBuffer(const std::string& text) {
   const std::vector<std::string> parts = absl::StrSplit(text, ':');
   WindowBufferSpec buffer;
   if (parts.size() != 3 || !v1::DType_Parse(parts[1], &buffer.dtype) ||
       !absl::SimpleAtoi(parts[2], &buffer.count)) {
-    return Error(reason::kUsage,
-                 absl::StrCat("expected NAME:TYPE:COUNT such as x:F32:1024, got '", text, "'"));
+    return Error(
+        reason::kUsage,
+        absl::StrCat("expected NAME:TYPE:COUNT, for example x:F32:1024, got '", text, "'"));
   }
   buffer.name = parts[0];
   return buffer;
@@ -97,7 +98,7 @@ absl::Status Revoke(const Context& context, const DomainOptions& options) {
 
 absl::Status Remove(const Context& context, const DomainOptions& options) {
   PTO_ASSIGN_OR_RETURN(Client client, context.Connect());
-  // One that is gone must not keep the others.
+  // An error for one domain must not keep the others from being deleted.
   absl::Status first;
   std::vector<v1::Domain> removed;
   for (const std::string& name : options.names) {
@@ -149,55 +150,63 @@ Command& AddVerb(Command& domains, Context& context, const char* name, const cha
 }
 
 void AddName(Command& verb, DomainOptions& options) {
-  verb.AddOption("DOMAIN", &options.name, "Name, such as sessions/s1/domains/d1, or id, such as d1")
+  verb.AddOption("DOMAIN", &options.name, "Domain name (sessions/s1/domains/d1) or id (d1)")
       .Required();
 }
 
 }  // namespace
 
 void AddDomainsCommand(Command& root, Context& context) {
-  Command& domains = root.AddCommand("domains", "Chips that communicate: windows and signals");
+  Command& domains = root.AddCommand("domains", "Manage communication domains and their signals");
   auto options = std::make_shared<DomainOptions>();
 
   Command& create =
-      AddVerb(domains, context, "create", "Create a domain in a session that exists",
+      AddVerb(domains, context, "create", "Create a domain in an existing session",
               "d1 --session s1 --chips 0-3 --buffer x:F32:1024 --signals 2", options, &Create);
-  create.AddOption("ID", &options->name, "1 to 63 of a-z 0-9 -, starting with a letter").Required();
-  create.AddOption("--session", &options->session, "Whose it is").Required();
-  create.AddOption("--chips", &options->chips, "Chips in order of rank, such as 0-3 or 2,0")
+  create
+      .AddOption("ID", &options->name,
+                 "Id of the domain: 1 to 63 characters from a-z, 0-9 and -, starting with a letter")
       .Required();
-  create.AddOption("--buffer", &options->buffers, "NAME:TYPE:COUNT, in every window; repeat it");
-  create.AddOption("--signals", &options->signals, "Signals on each rank");
-  create.AddOption("--window-bytes", &options->window_bytes,
-                   "Size of each window; as large as needed if not said");
+  create.AddOption("--session", &options->session, "Session that will own the domain").Required();
+  create.AddOption("--chips", &options->chips, "Chips in rank order, for example 0-3 or 2,0")
+      .Required();
+  create.AddOption("--buffer", &options->buffers,
+                   "Buffer in each window, as NAME:TYPE:COUNT; can be repeated");
+  create.AddOption("--signals", &options->signals, "Number of signals per rank (default 0)");
+  create.AddOption(
+      "--window-bytes", &options->window_bytes,
+      "Size of each window in bytes (default: the size that its buffers and signals need)");
 
   Command& ls = AddVerb(domains, context, "ls", "List domains", "--session s1", options, &List);
-  ls.AddOption("--session", &options->session, "Only those of this session");
+  ls.AddOption("--session", &options->session, "List only domains of this session");
 
-  AddName(AddVerb(domains, context, "show", "Show one domain", "d1", options, &Show), *options);
+  AddName(AddVerb(domains, context, "show", "Show details of a domain", "d1", options, &Show),
+          *options);
 
-  Command& revoke = AddVerb(domains, context, "revoke", "Fail all that uses a domain",
-                            "d1 --reason \"chip 3 is gone\"", options, &Revoke);
+  Command& revoke =
+      AddVerb(domains, context, "revoke", "Revoke a domain and fail the runs that use it",
+              "d1 --reason \"chip 3 failed\"", options, &Revoke);
   AddName(revoke, *options);
-  revoke.AddOption("--reason", &options->reason, "Why, for the errors of its runs");
+  revoke.AddOption("--reason", &options->reason, "Reason to include in the errors of these runs");
 
   Command& rm = AddVerb(domains, context, "rm", "Delete domains and free their windows",
                         "d1 sessions/s1/domains/d2", options, &Remove);
-  rm.AddOption("DOMAIN", &options->names, "Names or ids").Required();
+  rm.AddOption("DOMAIN", &options->names, "Domain names or ids").Required();
 
   Command& notify = AddVerb(domains, context, "notify",
-                            "Set a signal, or add to it, and wake who waits; prints its value",
+                            "Set or increment a signal, wake its waiters and print the new value",
                             "d1 0 1 5\n  ptoctl domains notify d1 0 1 1 --add", options, &Notify);
   AddName(notify, *options);
-  notify.AddOption("RANK", &options->rank, "Whose signal").Required();
-  notify.AddOption("SIGNAL", &options->signal, "Which one").Required();
-  notify.AddOption("VALUE", &options->value, "What to set or add").Required();
-  notify.AddFlag("--add", &options->add, "Add instead of setting");
+  notify.AddOption("RANK", &options->rank, "Rank that owns the signal").Required();
+  notify.AddOption("SIGNAL", &options->signal, "Index of the signal").Required();
+  notify.AddOption("VALUE", &options->value, "Value to set or to add").Required();
+  notify.AddFlag("--add", &options->add, "Add VALUE to the signal instead of setting it");
 
-  Command& signals = AddVerb(domains, context, "signals", "Show the signals of a domain",
+  Command& signals = AddVerb(domains, context, "signals", "Show the signal values of a domain",
                              "d1\n  ptoctl domains signals d1 --rank 2", options, &Signals);
   AddName(signals, *options);
-  signals.AddOption("--rank", &options->only_rank, "Only those of this rank");
+  signals.AddOption("--rank", &options->only_rank,
+                    "Show only signals of this rank (default: all ranks)");
 }
 
 }  // namespace pto::ptoctl

@@ -14,11 +14,11 @@
 namespace pto::ptoctl {
 namespace {
 
-// Light enough for black text; chips beyond take them from the start again.
+// Light enough for black text. Reused cyclically if there are more chips than colours.
 constexpr absl::string_view kColours[] = {"#cfe2f3", "#d9ead3", "#fff2cc", "#f4cccc",
                                           "#d9d2e9", "#d0e0e3", "#fce5cd", "#ead1dc"};
 
-// Text as it stands between quotes.
+// Escapes text for a quoted string.
 std::string Escaped(absl::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -40,7 +40,7 @@ class DotWriter {
   std::string Write() && {
     absl::StrAppend(&out_, "digraph \"", Escaped(graph_.name()), "\" {\n",
                     "  rankdir=TB;\n  node [shape=box, style=filled, fontname=\"sans-serif\"];\n");
-    // Tasks by chip; those that are on several, or on none, stand alone.
+    // Group tasks by chip. Tasks on several chips, or on none, belong to no group.
     std::map<uint32_t, std::vector<int>> chips;
     std::vector<int> alone;
     for (int i = 0; i < structure_.kernel_size(); ++i) {

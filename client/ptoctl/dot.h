@@ -8,9 +8,10 @@
 
 namespace pto::ptoctl {
 
-// A graph for Graphviz: tasks with their names and kernels, those of a chip in a box of its own,
-// and arrows to what waits for them. `graph` has its structure in full columns, perhaps of its
-// first tasks only; then a note says how many are missing. `kernels` tells which need no core.
+// Formats a graph for Graphviz. Each task shows its name and kernel, the tasks of a chip share a
+// box, and arrows point to dependent tasks. `graph` must contain its structure. If the structure
+// has only the first tasks, a note shows how many are missing. `kernels` tells which kernels are
+// control kernels, which need no core.
 std::string FormatDot(const v1::Graph& graph, absl::Span<const v1::Kernel> kernels);
 
 }  // namespace pto::ptoctl

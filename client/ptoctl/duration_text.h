@@ -5,8 +5,8 @@
 
 namespace pto::ptoctl {
 
-// Reads `1.5s`, `200ms`, `2m`, or a number of seconds. False for anything else and for less
-// than nothing.
+// Parses `1.5s`, `200ms`, `2m` or a number of seconds. Returns false for any other text and for
+// durations that are not positive.
 bool ParseDurationText(absl::string_view text, absl::Duration* duration);
 
 }  // namespace pto::ptoctl

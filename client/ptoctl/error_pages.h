@@ -6,23 +6,23 @@
 
 namespace pto::ptoctl {
 
-// What deploy/docs/errors says of one reason.
+// The section of deploy/docs/errors about one reason.
 struct ErrorSection {
   absl::string_view reason;
-  // The page's name without `.md`.
+  // File name of the page, without `.md`.
   absl::string_view page;
-  // Markdown, without the heading; no line breaks at its ends.
+  // Markdown without the heading and without leading or trailing line breaks.
   absl::string_view text;
 };
 
-// All sections of all pages. The texts are part of the program. Thread-safe.
+// All sections of all pages. The texts are compiled into the program. Thread-safe.
 const std::vector<ErrorSection>& ErrorSections();
 
-// The section on a reason, or nullptr.
+// The section about a reason, or nullptr.
 const ErrorSection* FindErrorSection(absl::string_view reason);
 
-// The example of a section as ptoctl prints it, such as `there is no kernel 'x'`: without the
-// program's name and the reason. Empty when it has none.
+// The example message of a section, for instance `there is no kernel 'x'`, without the program name
+// and the reason. Empty if the section has no example.
 absl::string_view ExampleOf(const ErrorSection& section);
 
 }  // namespace pto::ptoctl

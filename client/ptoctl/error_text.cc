@@ -10,8 +10,8 @@
 namespace pto::ptoctl {
 namespace {
 
-// The field that an error names. The error of a run names a task, which is a field of the job
-// that was run.
+// The field that an error refers to. The error of a run refers to a task, which is a field of the
+// job file.
 std::string FieldOf(const ErrorDetail& detail, bool has_job) {
   if (!detail.field.empty() || !has_job) return detail.field;
   uint64_t index = 0;
@@ -23,10 +23,10 @@ std::string FieldOf(const ErrorDetail& detail, bool has_job) {
   return "";
 }
 
-// Where to read on. What is wrong with a command line or a job file stands in their own help.
+// Where to find more information. Errors in the command line or in a job file need none.
 std::string More(const absl::Status& status, const ErrorDetail& detail) {
   if (ExitCodeOf(status) == ExitCode::kUsage) return "";
-  // A newer daemon may have reasons that this program has no text for.
+  // A newer daemon may have reasons that this program does not know.
   if (FindReason(detail.reason) == nullptr) return detail.help;
   return absl::StrCat("ptoctl errors show ", detail.reason);
 }
@@ -43,7 +43,7 @@ std::string FormatError(const absl::Status& status, const job::SourceMap& places
   const std::string field = FieldOf(*detail, !places.file().empty());
   if (!field.empty()) {
     absl::StrAppend(&text, "  at: ", field);
-    // Errors of the file itself begin with their place.
+    // The message of an error in the file itself already starts with the position.
     if (!places.file().empty() && !absl::StartsWith(status.message(), places.file())) {
       absl::StrAppend(&text, " (", places.Where(field), ")");
     }

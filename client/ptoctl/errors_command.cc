@@ -102,14 +102,15 @@ absl::Status Show(const Context& context, const std::vector<std::string>& given)
 }  // namespace
 
 void AddErrorsCommand(Command& root, Context& context) {
-  Command& errors = root.AddCommand("errors", "What errors mean; needs no daemon");
-  Command& ls = errors.AddCommand("ls", "List the reasons of errors");
+  Command& errors = root.AddCommand("errors", "Explain error reasons (works without a daemon)");
+  Command& ls = errors.AddCommand("ls", "List all error reasons");
   ls.Footer("Examples:\n  ptoctl errors ls\n  ptoctl errors ls -o json");
   ls.Action([&context] { return List(context); });
 
-  Command& show = errors.AddCommand("show", "Say what a reason means and what to do");
+  Command& show = errors.AddCommand("show", "Show what an error reason means and how to fix it");
   auto reasons = std::make_shared<std::vector<std::string>>();
-  show.AddOption("REASON", reasons.get(), "As in an error's parentheses, such as KERNEL_UNKNOWN")
+  show.AddOption("REASON", reasons.get(),
+                 "Reason shown in parentheses after an error message, for example KERNEL_UNKNOWN")
       .Required();
   show.Footer("Examples:\n  ptoctl errors show KERNEL_UNKNOWN\n  ptoctl errors show wait_timeout");
   show.Action([&context, reasons] { return Show(context, *reasons); });

@@ -18,8 +18,8 @@ struct EventsOptions {
   bool follow = false;
 };
 
-// How long an idle stream is taken as "there is no more" without --follow, and how often a
-// Ctrl-C is looked for with it.
+// Without --follow, an event stream that is idle for this long has ended. With --follow, the
+// interval between checks for Ctrl-C.
 constexpr absl::Duration kSlice = absl::Milliseconds(300);
 
 absl::Status Events(const Context& context, const EventsOptions& options) {
@@ -44,7 +44,7 @@ absl::Status Events(const Context& context, const EventsOptions& options) {
     if (!batch.ok()) {
       if (!IsTimeout(batch.status())) return batch.status();
       if (absl::Now() >= deadline) {
-        return Error(reason::kClientTimeout, "the run has not ended in time");
+        return Error(reason::kClientTimeout, "timed out before the run ended");
       }
       if (options.follow && !IsFinal(run.state())) continue;
       break;
@@ -60,12 +60,11 @@ absl::Status Events(const Context& context, const EventsOptions& options) {
 }  // namespace
 
 void AddEventsCommand(Command& runs, Context& context) {
-  Command& events = runs.AddCommand("events", "Show what happened in a run");
+  Command& events = runs.AddCommand("events", "Show the events of a run");
   auto options = std::make_shared<EventsOptions>();
-  events.AddOption("RUN", &options->run, "Name, such as sessions/s1/runs/r1, or id, such as r1")
-      .Required();
-  events.AddOption("--after", &options->after, "Only events with a greater number");
-  events.AddFlag("--follow,-f", &options->follow, "Go on until the run has ended");
+  events.AddOption("RUN", &options->run, "Run name (sessions/s1/runs/r1) or id (r1)").Required();
+  events.AddOption("--after", &options->after, "Show only events after this sequence number");
+  events.AddFlag("--follow,-f", &options->follow, "Keep printing events until the run ends");
   events.Footer(
       "Examples:\n  ptoctl runs events r1 --follow\n  ptoctl runs events r1 --after 120 -o json");
   events.Action([&context, options] { return Events(context, *options); });

@@ -4,12 +4,12 @@
 
 namespace pto::ptoctl {
 
-// What ptoctl ends with. Part of its interface.
+// The exit codes of ptoctl. They are part of its interface.
 enum class ExitCode {
   kOk = 0,
-  // The daemon refused, a run failed, a check did not hold.
+  // The daemon rejected the request, a run failed or a check failed.
   kFailed = 1,
-  // The command line or the job file is wrong; nothing was asked of the daemon.
+  // The command line or the job file is invalid; nothing was sent to the daemon.
   kUsage = 2,
   kNoDaemon = 3,
   kTimedOut = 4,
@@ -17,7 +17,7 @@ enum class ExitCode {
 
 ExitCode ExitCodeOf(const absl::Status& status);
 
-// Whether nothing went wrong but that the time was up.
+// Whether the error is a client-side timeout.
 bool IsTimeout(const absl::Status& status);
 
 }  // namespace pto::ptoctl

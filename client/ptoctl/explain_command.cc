@@ -25,11 +25,11 @@ absl::Status Explain(const Context& context, const ExplainOptions& options) {
 }  // namespace
 
 void AddExplainCommand(Command& runs, Context& context) {
-  Command& explain = runs.AddCommand("explain", "Say why a run is not done");
+  Command& explain = runs.AddCommand("explain", "Explain why a run has not ended");
   auto options = std::make_shared<ExplainOptions>();
-  explain.AddOption("RUN", &options->run, "Name, such as sessions/s1/runs/r1, or id, such as r1")
-      .Required();
-  explain.AddOption("--limit", &options->limit, "Most blocked tasks to show; 0 means 16")
+  explain.AddOption("RUN", &options->run, "Run name (sessions/s1/runs/r1) or id (r1)").Required();
+  explain
+      .AddOption("--limit", &options->limit, "Maximum number of blocked tasks to show (default 16)")
       .Range(0, 1000);
   explain.Footer(
       "Examples:\n  ptoctl runs explain r1\n  ptoctl runs explain sessions/s1/runs/r1 -o json");

@@ -15,7 +15,7 @@
 namespace pto::ptoctl {
 namespace {
 
-// The id of a graph that lives only as long as the command.
+// The id of the temporary graph, which is deleted when the command ends.
 constexpr char kGraphId[] = "dot";
 
 struct DotOptions {
@@ -23,13 +23,13 @@ struct DotOptions {
   uint64_t max_tasks = 1000;
 };
 
-// Compiles the graph of a job file in a session of its own. Its buffers are not needed.
+// Compiles the graph of a job file in a temporary session, without creating its buffers.
 absl::StatusOr<v1::Graph> Compile(Client& client, const job::PreparedJob& job, uint64_t max_tasks) {
   PTO_ASSIGN_OR_RETURN(Session session, client.CreateSession());
   PTO_ASSIGN_OR_RETURN(const v1::Graph graph, session.Register(kGraphId, job.graph));
   PTO_ASSIGN_OR_RETURN(v1::Graph compiled, client.GetGraphStructure(graph.name(), max_tasks));
   PTO_RETURN_IF_ERROR(session.Close());
-  // The name of the session would say nothing.
+  // The file name means more to the user than the name of the temporary session.
   compiled.set_name(job.file.places.file());
   return compiled;
 }
@@ -52,8 +52,8 @@ absl::Status Dot(Context& context, const DotOptions& options) {
   context.out << FormatDot(graph, kernels);
   const auto drawn = static_cast<uint64_t>(graph.structure().kernel_size());
   if (drawn < graph.task_count()) {
-    context.err << "ptoctl: note: the graph has " << graph.task_count() << " tasks; the first "
-                << drawn << " are drawn (--max-tasks)\n";
+    context.err << "ptoctl: note: only the first " << drawn << " of " << graph.task_count()
+                << " tasks are drawn; increase --max-tasks to draw more\n";
   }
   return absl::OkStatus();
 }
@@ -61,14 +61,15 @@ absl::Status Dot(Context& context, const DotOptions& options) {
 }  // namespace
 
 void AddGraphsCommand(Command& root, Context& context) {
-  Command& graphs = root.AddCommand("graphs", "Graphs as the daemon compiles them");
-  Command& dot = graphs.AddCommand(
-      "dot", "Draw a graph for Graphviz, with the dependencies that the daemon finds");
+  Command& graphs = root.AddCommand("graphs", "Inspect compiled graphs");
+  Command& dot =
+      graphs.AddCommand("dot", "Print a graph and its dependencies in Graphviz DOT format");
   auto options = std::make_shared<DotOptions>();
   dot.AddOption("FILE", &options->graph,
-                "Job file, or the name of a registered graph, sessions/s1/graphs/g1")
+                "Job file or name of a registered graph (sessions/s1/graphs/g1)")
       .Required();
-  dot.AddOption("--max-tasks", &options->max_tasks, "Draw at most so many; 1000 if not said")
+  dot.AddOption("--max-tasks", &options->max_tasks,
+                "Maximum number of tasks to draw (default 1000)")
       .Range(1, 10'000'000);
   dot.Footer(
       "Examples:\n  ptoctl graphs dot client/examples/ffn.txtpb | dot -Tsvg > ffn.svg\n"

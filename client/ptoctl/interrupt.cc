@@ -13,7 +13,7 @@ Interrupt::Interrupt() {
   interrupted = 0;
   struct sigaction action = {};
   action.sa_handler = &OnSignal;
-  // The next one finds the default again.
+  // The next signal gets the default action.
   action.sa_flags = SA_RESETHAND;
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, &old_int_);

@@ -4,8 +4,8 @@
 
 namespace pto::ptoctl {
 
-// Notices the first Ctrl-C (SIGINT) or SIGTERM while it exists, so that a command can clean up;
-// the second one ends the process as usual. One at a time.
+// Catches the first SIGINT (Ctrl-C) or SIGTERM during its lifetime, so that a command can clean up.
+// A second signal ends the process as usual. Only one object may exist at a time.
 class Interrupt {
  public:
   Interrupt();

@@ -19,16 +19,16 @@
 namespace pto::ptoctl {
 namespace {
 
-// How often a Ctrl-C is looked for and the progress line is renewed.
+// How often to check for Ctrl-C and update the progress line.
 constexpr absl::Duration kSlice = absl::Milliseconds(200);
 
-// Tasks that are sent at once to an open run, at least.
-constexpr uint64_t kStreamBlock = 4096;
+// Minimum number of tasks in each segment of an open run, except the last.
+constexpr uint64_t kSegmentTasks = 4096;
 
 std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-// By the session's end.
-constexpr char kNotInTime[] = "the run has not ended in time, and was cancelled";
+// Closing the session cancels the run.
+constexpr char kNotInTime[] = "timed out waiting for the run, which was cancelled";
 
 }  // namespace
 
@@ -65,7 +65,7 @@ absl::Status JobRunner::RunIn(Session& session) {
       PTO_ASSIGN_OR_RETURN(v1::Run ended, Await(run));
       *report_.add_runs() = std::move(ended);
     }
-    // Of a run that failed it is wanted most.
+    // A trace is most useful for a failed run.
     if (!options_.trace.empty() && (i + 1 == options_.repeat || !RanWell())) {
       PTO_RETURN_IF_ERROR(WriteTrace(client_, report_.runs().rbegin()->name(), options_.trace));
     }
@@ -107,9 +107,9 @@ absl::StatusOr<std::vector<Buffer>> JobRunner::CreateBuffers(Session& session) {
 
 absl::Status JobRunner::Upload(const std::vector<Buffer>& buffers, bool first) {
   for (size_t i = 0; i < buffers.size(); ++i) {
-    // A new buffer is zeroed already.
+    // A new buffer is already zeroed.
     if (first && job_.buffers[i].zeros) continue;
-    // Signals are zero whenever a run begins.
+    // Signals are zero at the start of each run.
     if (job_.buffers[i].window.has_value() && job_.buffers[i].window->signals()) continue;
     if (interrupt_.seen()) return Error(reason::kInterrupted, "interrupted before the run");
     PTO_RETURN_IF_ERROR(
@@ -146,7 +146,7 @@ absl::StatusOr<v1::Run> JobRunner::Stream(Session& session) {
   const absl::Time deadline = absl::Now() + context_.WaitTimeout();
   uint64_t sent = 0;
   for (uint64_t round = 0;;) {
-    while (round < options_.stream_rounds && run.graph().task_count() - sent < kStreamBlock) {
+    while (round < options_.stream_rounds && run.graph().task_count() - sent < kSegmentTasks) {
       PTO_RETURN_IF_ERROR(filler.AddTasks(false));
       ++round;
     }
@@ -156,7 +156,7 @@ absl::StatusOr<v1::Run> JobRunner::Stream(Session& session) {
     }
     const absl::Duration slice = std::min(kSlice, deadline - absl::Now());
     if (slice <= absl::ZeroDuration()) {
-      return stall.NotInTime(kNotInTime).Hint("raise --timeout");
+      return stall.NotInTime(kNotInTime).Hint("increase --timeout");
     }
     if (round < options_.stream_rounds) {
       const absl::Status flushed = run.Flush(slice);
@@ -164,13 +164,13 @@ absl::StatusOr<v1::Run> JobRunner::Stream(Session& session) {
         sent = run.graph().task_count();
         continue;
       }
-      // Held back: the daemon has enough to do.
+      // Flow control: the daemon accepts no more tasks at the moment.
       if (!IsTimeout(flushed)) return flushed;
     } else {
       absl::StatusOr<v1::Run> ended = run.Finish(slice);
       if (ended.ok() || !IsTimeout(ended.status())) return ended;
     }
-    // It may not be there yet.
+    // The daemon may not have created the run yet.
     if (const absl::StatusOr<v1::Run> now = handle.Get(); now.ok()) {
       progress.Update(now->tasks_done(),
                       options_.stream_rounds * static_cast<uint64_t>(job_.graph.tasks_size()));
@@ -206,7 +206,7 @@ absl::StatusOr<v1::Run> JobRunner::Await(const pto::Run& run) {
     const absl::Duration slice = std::min(kSlice, deadline - absl::Now());
     if (slice <= absl::ZeroDuration()) {
       return stall.NotInTime(kNotInTime)
-          .Hint("raise --timeout, or use --detach and `ptoctl runs wait`");
+          .Hint("increase --timeout, or use --detach and `ptoctl runs wait`");
     }
     if (events.has_value()) {
       absl::StatusOr<absl::optional<v1::EventBatch>> batch = events->Next(slice);
@@ -219,7 +219,7 @@ absl::StatusOr<v1::Run> JobRunner::Await(const pto::Run& run) {
       absl::StatusOr<v1::Run> ended = run.Wait(slice);
       if (ended.ok() || !IsTimeout(ended.status())) return ended;
     }
-    // A slice without news. Asking also notices a daemon that hangs.
+    // Nothing arrived in this slice. This call also detects a daemon that hangs.
     PTO_ASSIGN_OR_RETURN(v1::Run now, run.Get());
     if (IsFinal(now.state())) {
       printer_.EndOfEvents();
@@ -232,10 +232,10 @@ absl::StatusOr<v1::Run> JobRunner::Await(const pto::Run& run) {
 
 absl::Status JobRunner::Cancel(const pto::Run& run) {
   PTO_RETURN_IF_ERROR(run.Cancel("interrupted").status());
-  // Only so long that the report is right; the session's end frees everything.
+  // Wait briefly so that the report has the final state. Closing the session frees everything.
   absl::StatusOr<v1::Run> ended = run.Wait(absl::Seconds(2));
   if (ended.ok()) *report_.add_runs() = *std::move(ended);
-  return Error(reason::kInterrupted, "interrupted; the run was asked to stop");
+  return Error(reason::kInterrupted, "interrupted; cancellation of the run was requested");
 }
 
 absl::StatusOr<std::vector<std::string>> JobRunner::Download(const std::vector<Buffer>& buffers) {

@@ -16,7 +16,7 @@
 
 namespace pto::ptoctl {
 
-// Elements that are printed of an output that does not say how many.
+// Number of elements to print for an output that does not specify it.
 inline constexpr uint32_t kDefaultPrint = 8;
 
 struct SubmitOptions {
@@ -24,45 +24,46 @@ struct SubmitOptions {
   bool watch = false;
   // Submit, keep the session, and do not wait.
   bool detach = false;
-  // Send the graph in columns.
+  // Send the graph in the packed columnar format.
   bool packed = false;
-  // Runs, one after the other, each from the job's first contents.
+  // Number of sequential runs. Each starts from the initial buffer contents of the job.
   uint32_t repeat = 1;
-  // Send the tasks in blocks to one open run, all of them so often; 0 means no open run.
+  // If not 0, send all tasks this many times, in segments, to one open run.
   uint64_t stream_rounds = 0;
-  // In place of the job's, unless it is unspecified.
+  // Replaces the priority of the job unless unspecified.
   v1::Priority priority = v1::PRIORITY_UNSPECIFIED;
-  // Of the session that the job runs in; 0 means the daemon's default.
+  // Weight of the session; 0 means the daemon's default.
   uint32_t weight = 0;
-  // How long a detached session lives when nobody uses it.
+  // Lifetime of a detached session after its last use.
   absl::Duration ttl = absl::Hours(1);
-  // File for a trace of the last run (write_trace.h); empty means none.
+  // File for a trace of the last run (see write_trace.h); empty means no trace.
   std::string trace = {};
 };
 
-// Runs one job on a daemon: session, buffers, contents, run, outputs, checks, and the session's
-// end in every case but --detach. A Ctrl-C cancels the run and cleans up. One thread.
+// Runs one job on a daemon: creates a session and buffers, uploads the initial contents, runs the
+// graph, and processes outputs and checks. Always closes the session, except with --detach. Ctrl-C
+// cancels the run and cleans up. Not thread-safe.
 class JobRunner {
  public:
-  // Owns nothing; all must outlive it.
+  // Takes no ownership; all arguments must outlive the object.
   JobRunner(Client& client, const job::PreparedJob& job, const SubmitOptions& options,
             const Context& context, Printer& printer)
       : client_(client), job_(job), options_(options), context_(context), printer_(printer) {}
 
-  // Prints the report, also of a job that failed. Returns why it failed: the run's error, or
-  // CHECK_FAILED, INTERRUPTED, CLIENT_TIMEOUT.
+  // Prints the report, also if the job failed. Returns the error of the run, or CHECK_FAILED,
+  // INTERRUPTED or CLIENT_TIMEOUT.
   absl::Status Run();
 
  private:
   absl::Status RunIn(Session& session);
-  // In order of the job's.
+  // Returns the buffers in the order of `job_.buffers`.
   absl::StatusOr<std::vector<Buffer>> CreateBuffers(Session& session);
   absl::Status Upload(const std::vector<Buffer>& buffers, bool first);
   pto::RunOptions Options() const;
   absl::StatusOr<pto::Run> Submit(Session& session);
-  // Whether the last run did.
+  // Whether the last run succeeded.
   bool RanWell() const { return StatusOf(*report_.runs().rbegin()).ok(); }
-  // Feeds an open run until it has all its tasks and has ended.
+  // Sends all tasks to an open run and waits for it to end.
   absl::StatusOr<v1::Run> Stream(Session& session);
   absl::StatusOr<v1::Run> Await(const pto::Run& run);
   absl::Status Cancel(const pto::Run& run);

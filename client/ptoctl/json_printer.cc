@@ -11,7 +11,7 @@ namespace {
 std::string ToJson(const google::protobuf::Message& message, bool pretty) {
   google::protobuf::util::JsonPrintOptions options;
   options.add_whitespace = pretty;
-  // So that a script need not know which fields are zero.
+  // Scripts should not have to handle missing fields.
   options.always_print_primitive_fields = true;
   std::string json;
   const auto status = google::protobuf::util::MessageToJsonString(message, &json, options);

@@ -6,9 +6,9 @@
 
 namespace pto::ptoctl {
 
-// -o json: the API's messages as protobuf writes them in JSON, one document: an object, or an
-// array for lists. Events are one object per line, as they arrive, and so is a report that
-// follows them.
+// -o json: API messages in protobuf's JSON format. Prints one document: an object, or an array for
+// a list. Events are printed as they arrive, one object per line; a report after events is also one
+// line.
 class JsonPrinter : public Printer {
  public:
   // Does not own `out`.

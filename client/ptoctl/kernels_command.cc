@@ -4,8 +4,8 @@
 namespace pto::ptoctl {
 
 void AddKernelsCommand(Command& root, Context& context) {
-  Command& kernels = root.AddCommand("kernels", "The kernels that tasks can name");
-  kernels.AddCommand("ls", "List kernels with their arguments and scalars")
+  Command& kernels = root.AddCommand("kernels", "List the available kernels");
+  kernels.AddCommand("ls", "List kernels with their core type, arguments and description")
       .Footer("Examples:\n  ptoctl kernels ls\n  ptoctl kernels ls -o json")
       .Action([&context]() -> absl::Status {
         PTO_ASSIGN_OR_RETURN(Client client, context.Connect());

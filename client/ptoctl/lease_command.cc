@@ -18,9 +18,9 @@
 namespace pto::ptoctl {
 namespace {
 
-// When we are killed the chips are free after this.
+// If ptoctl is killed, the daemon frees the chips after this time.
 constexpr absl::Duration kTtl = absl::Seconds(10);
-// How often to look whether we are to stop waiting.
+// How often to check for an interrupt while waiting.
 constexpr absl::Duration kStep = absl::Milliseconds(250);
 
 struct LeaseOptions {
@@ -28,7 +28,7 @@ struct LeaseOptions {
   std::vector<std::string> command;
 };
 
-// Waits for the chips, and says so to a person when that takes a while.
+// Waits for the chips and reports the position in the queue to the user.
 absl::StatusOr<v1::ChipLease> WaitForChips(const Context& context, Session& session,
                                            uint32_t count) {
   const Interrupt interrupt;
@@ -40,14 +40,15 @@ absl::StatusOr<v1::ChipLease> WaitForChips(const Context& context, Session& sess
     if (lease.state() == v1::ChipLease::GRANTED) return lease;
     if (interrupt.seen()) return Error(reason::kInterrupted, "interrupted while waiting for chips");
     if (absl::Now() >= until) {
-      return Error(reason::kClientTimeout, absl::StrCat("no ", count, " chips were free in time; ",
-                                                        lease.position(), " others are first"))
+      return Error(reason::kClientTimeout, absl::StrCat("timed out waiting for ", count, " chips; ",
+                                                        lease.position(), " requests are ahead"))
           .With("position", lease.position())
-          .Hint("`ptoctl chips ls -o json` shows who has which; wait longer with --timeout");
+          .Hint("see who holds the chips with `ptoctl chips ls -o json`, or increase --timeout");
     }
     if (told != lease.position() && !context.quiet) {
       told = lease.position();
-      context.err << "ptoctl: waiting for " << count << " chips, " << told << " others are first\n";
+      context.err << "ptoctl: waiting for " << count << " chips, " << told
+                  << " requests are ahead\n";
     }
   }
 }
@@ -58,7 +59,7 @@ absl::StatusOr<std::string> ChipList(const v1::ChipLease& lease) {
     uint32_t index = 0;
     if (!absl::SimpleAtoi(absl::StripPrefix(name, "chips/"), &index)) {
       return Error(reason::kInternal,
-                   absl::StrCat("the daemon leased '", name, "', which is no chip"));
+                   absl::StrCat("the daemon leased '", name, "', which is not a chip name"));
     }
     chips.push_back(index);
   }
@@ -89,14 +90,15 @@ absl::Status Lease(Context& context, const LeaseOptions& options) {
 
 void AddLeaseCommand(Command& chips, Context& context) {
   Command& lease =
-      chips.AddCommand("lease", "Wait for chips, and run a command that has them for itself");
+      chips.AddCommand("lease", "Lease chips and run a command with exclusive access to them");
   auto options = std::make_shared<LeaseOptions>();
-  lease.AddOption("-n,--count", &options->count, "How many chips").Positive();
-  lease.AddOption("COMMAND", &options->command, "The command and its arguments, after --")
+  lease.AddOption("-n,--count", &options->count, "Number of chips to lease (default 1)").Positive();
+  lease.AddOption("COMMAND", &options->command, "Command to run and its arguments, after --")
       .Required();
   lease.Footer(
-      "The command has PTOD_CHIPS (such as 0-3), PTOD_ADDRESS and PTOD_LEASE in its environment.\n"
-      "Ends as the command did, or with 4 when the chips were not free within --timeout.\n\n"
+      "Waits until the chips are free. Sets PTOD_CHIPS (for example 0-3), PTOD_ADDRESS and\n"
+      "PTOD_LEASE in the environment of the command. Returns the exit code of the command, or 4\n"
+      "if the chips were not free within --timeout.\n\n"
       "Examples:\n  ptoctl chips lease -n 4 -- make test\n"
       "  ptoctl chips lease -n 1 --timeout 10m -- sh -c 'ptoctl runs submit job.json'");
   lease.Action([&context, options] { return Lease(context, *options); });

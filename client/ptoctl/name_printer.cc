@@ -30,7 +30,7 @@ void NamePrinter::Notified(const v1::NotifyResponse& response) {
 }
 void NamePrinter::Runs(absl::Span<const v1::Run> runs) { PrintNames(runs, out_); }
 void NamePrinter::Run(const v1::Run& run) { out_ << run.name() << '\n'; }
-// In one word is what a script wants.
+// A script needs only the verdict.
 void NamePrinter::Explanation(const v1::ExplainRunResponse& explanation) {
   out_ << v1::ExplainRunResponse::Verdict_Name(explanation.verdict()) << '\n';
 }

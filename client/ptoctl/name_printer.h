@@ -6,7 +6,7 @@
 
 namespace pto::ptoctl {
 
-// -q: names only, one on a line, for scripts.
+// -q: only names, one per line, for scripts.
 class NamePrinter : public Printer {
  public:
   // Does not own `out`.
@@ -25,7 +25,7 @@ class NamePrinter : public Printer {
   void Runs(absl::Span<const v1::Run> runs) override;
   void Run(const v1::Run& run) override;
   void Explanation(const v1::ExplainRunResponse& explanation) override;
-  // The numbers of events.
+  // Prints the sequence number.
   void Event(const v1::Event& event, const v1::GraphSpec* graph) override;
   void Report(const job::v1::Report& report) override;
 

@@ -4,8 +4,8 @@
 namespace pto::ptoctl {
 
 void AddNodeCommand(Command& root, Context& context) {
-  Command& node = root.AddCommand("node", "The daemon and its limits");
-  node.AddCommand("info", "Show version, state and limits of the daemon")
+  Command& node = root.AddCommand("node", "Show information about the daemon");
+  node.AddCommand("info", "Show the version, state and limits of the daemon")
       .Footer("Examples:\n  ptoctl node info\n  ptoctl node info -o json")
       .Action([&context]() -> absl::Status {
         PTO_ASSIGN_OR_RETURN(Client client, context.Connect());

@@ -17,7 +17,7 @@
 
 namespace pto::ptoctl {
 
-// Writes results in one format. One thread.
+// Writes results in one output format. Not thread-safe.
 class Printer {
  public:
   virtual ~Printer() = default;
@@ -28,26 +28,26 @@ class Printer {
   virtual void Sessions(absl::Span<const v1::Session> sessions) = 0;
   virtual void Kernels(absl::Span<const v1::Kernel> kernels) = 0;
   virtual void Domains(absl::Span<const v1::Domain> domains) = 0;
-  // One domain with all that is known.
+  // All details of one domain.
   virtual void Domain(const v1::Domain& domain) = 0;
-  // The signals of the domain's ranks from `first` on.
+  // The signals of consecutive ranks of the domain, starting with rank `first`.
   virtual void Signals(const v1::Domain& domain, uint32_t first,
                        absl::Span<const v1::ReadSignalsResponse> ranks) = 0;
-  // A signal after a change.
+  // The new value of a signal.
   virtual void Notified(const v1::NotifyResponse& response) = 0;
   virtual void Runs(absl::Span<const v1::Run> runs) = 0;
-  // One run with all that is known.
+  // All details of one run.
   virtual void Run(const v1::Run& run) = 0;
 
-  // Why a run is not done.
+  // Why a run has not ended.
   virtual void Explanation(const v1::ExplainRunResponse& explanation) = 0;
 
-  // One event as it arrives. `graph` gives names to tasks; nullptr when it is not known.
+  // One event. `graph` provides task names; nullptr if it is not known.
   virtual void Event(const v1::Event& event, const v1::GraphSpec* graph) = 0;
-  // After the last event.
+  // Called after the last event.
   virtual void EndOfEvents() {}
 
-  // How a job went.
+  // The results of a job.
   virtual void Report(const job::v1::Report& report) = 0;
 };
 

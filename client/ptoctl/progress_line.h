@@ -5,7 +5,7 @@
 
 namespace pto::ptoctl {
 
-// A line on a terminal that is written over as work goes on; nothing when it is not enabled.
+// A progress line on a terminal that each update overwrites. Prints nothing if not enabled.
 class ProgressLine {
  public:
   // Does not own `err`.
@@ -13,7 +13,7 @@ class ProgressLine {
   ~ProgressLine() { Clear(); }
 
   void Update(uint64_t done, uint64_t total);
-  // Removes the line, so that something else can be written.
+  // Erases the line, so that other output can be written.
   void Clear();
 
  private:

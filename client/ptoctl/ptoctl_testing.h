@@ -8,7 +8,7 @@
 
 namespace pto::ptoctl {
 
-// What a command line has printed, and how it ended.
+// The output and the exit code of a command line.
 struct Result {
   int code = 0;
   std::string out;

@@ -22,7 +22,7 @@ absl::StatusOr<std::vector<v1::Domain>> ListDomains(Client& client, const std::s
   for (const v1::Session& one : sessions) {
     if (one.state() != v1::Session::ACTIVE) continue;
     absl::StatusOr<std::vector<v1::Domain>> domains = client.ListDomains(one.name());
-    // It may have ended since.
+    // The session may have ended since it was listed.
     if (!domains.ok() && absl::IsNotFound(domains.status())) continue;
     PTO_RETURN_IF_ERROR(domains.status());
     std::move(domains->begin(), domains->end(), std::back_inserter(all));
@@ -41,17 +41,17 @@ absl::StatusOr<std::string> ResolveDomain(Client& client, const std::string& giv
   if (names.empty()) {
     return Error(reason::kDomainUnknown, absl::StrCat("there is no domain '", given, "'"));
   }
-  return Error(reason::kDomainUnknown, absl::StrCat("several sessions have a domain '", given,
+  return Error(reason::kDomainUnknown, absl::StrCat("more than one session has a domain '", given,
                                                     "': ", absl::StrJoin(names, ", ")))
-      .Hint("give the full name");
+      .Hint("use the full name");
 }
 
 absl::StatusOr<Domain> OpenDomain(Client& client, const std::string& given) {
   PTO_ASSIGN_OR_RETURN(const std::string name, ResolveDomain(client, given));
   const std::vector<std::string> parts = absl::StrSplit(name, '/');
   if (parts.size() != 4 || parts[0] != "sessions" || parts[2] != "domains") {
-    return Error(reason::kNameInvalid, absl::StrCat("'", name, "' is not the name of a domain"))
-        .Hint("this name looks like sessions/{session}/domains/{domain}");
+    return Error(reason::kNameInvalid, absl::StrCat("'", name, "' is not a domain name"))
+        .Hint("use the form sessions/{session}/domains/{domain}");
   }
   PTO_ASSIGN_OR_RETURN(Session session,
                        client.AttachSession(absl::StrCat(parts[0], "/", parts[1])));

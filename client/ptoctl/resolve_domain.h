@@ -8,13 +8,14 @@
 
 namespace pto::ptoctl {
 
-// The full name of a domain. `given` is one, or the id of a domain that only one session has.
+// Returns the full name of a domain. `given` is a full name, or an id that is unique among all
+// sessions.
 absl::StatusOr<std::string> ResolveDomain(Client& client, const std::string& given);
 
-// All domains of the node, or of one session, whose name or id that is.
+// Lists the domains of one session, given by name or id, or of all sessions if `session` is empty.
 absl::StatusOr<std::vector<v1::Domain>> ListDomains(Client& client, const std::string& session);
 
-// A handle by the full name.
+// Opens a handle of a domain, given by full name or unique id.
 absl::StatusOr<Domain> OpenDomain(Client& client, const std::string& given);
 
 }  // namespace pto::ptoctl

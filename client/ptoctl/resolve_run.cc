@@ -26,15 +26,15 @@ absl::StatusOr<std::string> ResolveRun(absl::Span<const v1::Run> runs, const std
   if (names.empty()) {
     return Error(reason::kRunUnknown, absl::StrCat("there is no run '", given, "'"));
   }
-  return Error(reason::kRunUnknown, absl::StrCat("several sessions have a run '", given,
+  return Error(reason::kRunUnknown, absl::StrCat("more than one session has a run '", given,
                                                  "': ", absl::StrJoin(names, ", ")))
-      .Hint("give the full name");
+      .Hint("use the full name");
 }
 
 absl::StatusOr<std::string> SessionOfRun(absl::string_view run) {
   const std::vector<absl::string_view> parts = absl::StrSplit(run, '/');
   if (parts.size() != 4 || parts[0] != "sessions" || parts[2] != "runs") {
-    return Error(reason::kNameInvalid, absl::StrCat("'", run, "' is not the name of a run"));
+    return Error(reason::kNameInvalid, absl::StrCat("'", run, "' is not a run name"));
   }
   return absl::StrCat(parts[0], "/", parts[1]);
 }

@@ -9,14 +9,14 @@
 
 namespace pto::ptoctl {
 
-// The full name of a run that was given in full, or by its id alone when only one session has
-// such a run. RUN_UNKNOWN otherwise; when several have one, the message names them.
+// Returns the full name of a run. `given` is a full name, or an id that is unique among all
+// sessions. Otherwise returns RUN_UNKNOWN; for an ambiguous id the message lists the candidates.
 absl::StatusOr<std::string> ResolveRun(Client& client, const std::string& given);
 
-// The same among runs that are known.
+// The same for a given list of runs.
 absl::StatusOr<std::string> ResolveRun(absl::Span<const v1::Run> runs, const std::string& given);
 
-// `sessions/s1` of `sessions/s1/runs/r1`; NAME_INVALID for another form.
+// Returns `sessions/s1` for `sessions/s1/runs/r1`, or NAME_INVALID for any other form.
 absl::StatusOr<std::string> SessionOfRun(absl::string_view run);
 
 }  // namespace pto::ptoctl

@@ -27,7 +27,7 @@ TEST(ResolveRunTest, NamesAllThatHaveTheId) {
       ResolveRun(Runs({"sessions/s1/runs/r1", "sessions/s2/runs/r1"}), "r1").status();
   EXPECT_THAT(status, testing::HasReason(reason::kRunUnknown));
   EXPECT_EQ(std::string(status.message()),
-            "several sessions have a run 'r1': sessions/s1/runs/r1, sessions/s2/runs/r1");
+            "more than one session has a run 'r1': sessions/s1/runs/r1, sessions/s2/runs/r1");
 }
 
 TEST(ResolveRunTest, FindsTheSession) {

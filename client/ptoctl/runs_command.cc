@@ -15,7 +15,7 @@
 namespace pto::ptoctl {
 namespace {
 
-// How often it is looked whether a run goes on.
+// How often to check the progress of a run.
 constexpr absl::Duration kSlice = absl::Milliseconds(500);
 
 struct ListOptions {
@@ -57,10 +57,10 @@ absl::StatusOr<v1::Run> Await(const Context& context, Client& client, const std:
     absl::StatusOr<v1::Run> run = client.WaitRun(name, std::min(left, kSlice));
     if (run.ok() || !IsTimeout(run.status())) return run;
     if (left <= kSlice) {
-      return stall.NotInTime(absl::StrCat(name, " has not ended in time"))
-          .Hint("it goes on; wait again, or raise --timeout");
+      return stall.NotInTime(absl::StrCat("timed out waiting for ", name))
+          .Hint("the run continues; wait again or increase --timeout");
     }
-    // An answer that came too late is no reason to wait for ever.
+    // WaitRun may time out although the run has ended, so ask for the state too.
     PTO_ASSIGN_OR_RETURN(v1::Run now, client.GetRun(name, std::min(left, context.CallTimeout())));
     if (IsFinal(now.state())) return now;
     progress.Update(now.tasks_done(), now.tasks_total());
@@ -84,13 +84,12 @@ absl::Status Cancel(const Context& context, const RunOptions& options) {
   return absl::OkStatus();
 }
 
-// A verb that takes one run.
+// Adds a subcommand that takes one run.
 Command& AddVerb(Command& runs, Context& context, const std::string& name,
                  const std::string& description, const std::shared_ptr<RunOptions>& options,
                  absl::Status (*action)(const Context&, const RunOptions&)) {
   Command& verb = runs.AddCommand(name, description);
-  verb.AddOption("RUN", &options->run, "Name, such as sessions/s1/runs/r1, or id, such as r1")
-      .Required();
+  verb.AddOption("RUN", &options->run, "Run name (sessions/s1/runs/r1) or id (r1)").Required();
   verb.Footer(absl::StrCat("Examples:\n  ptoctl runs ", name, " r1\n  ptoctl runs ", name,
                            " sessions/s1/runs/r1 -o json"));
   verb.Action([&context, options, action] { return action(context, *options); });
@@ -100,24 +99,26 @@ Command& AddVerb(Command& runs, Context& context, const std::string& name,
 }  // namespace
 
 void AddRunsCommand(Command& root, Context& context) {
-  Command& runs = root.AddCommand("runs", "Graphs being executed, and those that were");
+  Command& runs = root.AddCommand("runs", "Submit, list, cancel and inspect runs");
   AddSubmitCommand(runs, context);
   AddStreamCommand(runs, context);
 
   Command& ls = runs.AddCommand("ls", "List runs, newest first");
   auto list = std::make_shared<ListOptions>();
-  ls.AddOption("--session", &list->session, "Only those of this session");
-  ls.AddFlag("--active", &list->active, "Only those that have not ended");
-  ls.AddOption("--limit", &list->limit, "At most so many; 0 means all");
+  ls.AddOption("--session", &list->session,
+               "List only runs of this session (default: all sessions)");
+  ls.AddFlag("--active", &list->active, "List only runs that have not ended");
+  ls.AddOption("--limit", &list->limit, "Maximum number of runs to list (0 = no limit; default 0)");
   ls.Footer("Examples:\n  ptoctl runs ls --active\n  ptoctl runs ls --session s1 --limit 10");
   ls.Action([&context, list] { return List(context, *list); });
 
   auto options = std::make_shared<RunOptions>();
-  AddVerb(runs, context, "get", "Show one run", options, &Get);
-  AddVerb(runs, context, "wait", "Wait for the end of a run; fails when the run failed", options,
+  AddVerb(runs, context, "get", "Show details of a run", options, &Get);
+  AddVerb(runs, context, "wait", "Wait for a run to end and return an error if it failed", options,
           &Wait);
-  Command& cancel = AddVerb(runs, context, "cancel", "Ask a run to stop", options, &Cancel);
-  cancel.AddOption("--reason", &options->reason, "Why, for the run's error");
+  Command& cancel =
+      AddVerb(runs, context, "cancel", "Request cancellation of a run", options, &Cancel);
+  cancel.AddOption("--reason", &options->reason, "Reason to include in the error of the run");
   AddEventsCommand(runs, context);
   AddTraceCommand(runs, context);
   AddExplainCommand(runs, context);

@@ -29,7 +29,8 @@ struct RunScenarioOptions {
   std::string trace;
 };
 
-// A rank is one chip, so none comes twice. Empty when the text is: all of the node then.
+// Parses a chip list without duplicates, because each rank needs its own chip. An empty text gives
+// an empty list, which means all chips of the node.
 absl::StatusOr<std::vector<uint32_t>> DistinctChips(const std::string& text) {
   if (text.empty()) return std::vector<uint32_t>();
   const absl::StatusOr<std::vector<uint32_t>> chips = job::ParseChipList(text);
@@ -41,7 +42,7 @@ absl::StatusOr<std::vector<uint32_t>> DistinctChips(const std::string& text) {
   const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
   if (twice == sorted.end()) return chips;
   return Error(reason::kUsage, absl::StrCat("--chips: ", text, " names chip ", *twice, " twice"))
-      .Hint("a rank is a chip of its own");
+      .Hint("each rank needs its own chip; list every chip once");
 }
 
 absl::StatusOr<std::vector<const Scenario*>> Select(const std::vector<std::string>& names) {
@@ -69,13 +70,14 @@ absl::Status CheckSize(const std::vector<const Scenario*>& selected, int64_t siz
   if (size == 0) return absl::OkStatus();
   for (const Scenario* scenario : selected) {
     if (scenario->takes_size) continue;
-    return Error(reason::kUsage, absl::StrCat("--size: ", scenario->name, " has its own"))
-        .Hint("only the collectives take one; name those, or leave --size out");
+    return Error(reason::kUsage, absl::StrCat("--size: ", scenario->name, " has a fixed size"))
+        .Hint("only collectives accept --size; omit it or run only collectives");
   }
   return absl::OkStatus();
 }
 
-// Those that were named, all of which the node must have, or those that it has.
+// Returns `named` after checking that the node has all these chips, or all chips of the node if
+// `named` is empty.
 absl::StatusOr<std::vector<uint32_t>> ChipsOfNode(Client& client, std::vector<uint32_t> named) {
   PTO_ASSIGN_OR_RETURN(const std::vector<v1::Chip> all, client.ListChips());
   if (named.empty()) {
@@ -154,20 +156,23 @@ absl::Status RunScenarios(Context& context, const RunScenarioOptions& options) {
 
 void AddScenariosCommand(Command& root, Context& context) {
   Command& scenarios =
-      root.AddCommand("scenarios", "Distributed programs that check their own results");
-  Command& list = scenarios.AddCommand("ls", "List them");
+      root.AddCommand("scenarios", "Run example programs that check their own results");
+  Command& list = scenarios.AddCommand("ls", "List scenarios");
+  list.Footer("Examples:\n  ptoctl scenarios ls");
   list.Action([&context] { return List(context); });
 
-  Command& run = scenarios.AddCommand("run", "Run some of them, or all");
+  Command& run = scenarios.AddCommand("run", "Run scenarios and check their results");
   auto options = std::make_shared<RunScenarioOptions>();
-  run.AddOption("NAME", &options->names, "Names, or all").Required();
-  run.AddOption("--chips", &options->chips, "Chips to use, such as 0-3 or 0,2; all if not said");
-  run.AddOption("--repeat", &options->repeat, "Run the same graph so often, in one domain")
+  run.AddOption("NAME", &options->names, "Scenarios to run, or \"all\"").Required();
+  run.AddOption("--chips", &options->chips,
+                "Chips to use, for example 0-3 or 0,2 (default: all chips)");
+  run.AddOption("--repeat", &options->repeat,
+                "Number of times to run the graph, in one domain (default 1)")
       .Range(1, 1'000'000);
-  run.AddOption("--size", &options->size, "Elements on each rank; only for the collectives")
+  run.AddOption("--size", &options->size, "Elements per rank; for collectives only")
       .Range(1, 1 << 28);
   run.AddOption("--trace", &options->trace,
-                "Write a trace of the last run: FILE.json for Perfetto, .svg or .html")
+                "Write a trace of the last run to a .json (Perfetto), .svg or .html file")
       .Check(CheckTraceName);
   run.Footer(
       "Examples:\n  ptoctl scenarios run all --chips 0-7\n"

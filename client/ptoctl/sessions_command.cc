@@ -25,8 +25,8 @@ absl::Status List(const Context& context) {
 
 absl::Status Remove(const Context& context, const RemoveOptions& options) {
   if (options.all != options.names.empty()) {
-    return Error(reason::kUsage, options.all ? "expected names or --all, not both"
-                                             : "expected the name of a session, or --all");
+    return Error(reason::kUsage, options.all ? "expected session names or --all, not both"
+                                             : "expected a session name or --all");
   }
   PTO_ASSIGN_OR_RETURN(Client client, context.Connect());
   std::vector<std::string> names;
@@ -39,7 +39,7 @@ absl::Status Remove(const Context& context, const RemoveOptions& options) {
       if (session.state() == v1::Session::ACTIVE) names.push_back(session.name());
     }
   }
-  // One that is gone must not keep the others.
+  // An error for one session must not keep the others from being deleted.
   absl::Status first;
   std::vector<v1::Session> removed;
   for (const std::string& name : names) {
@@ -57,16 +57,16 @@ absl::Status Remove(const Context& context, const RemoveOptions& options) {
 }  // namespace
 
 void AddSessionsCommand(Command& root, Context& context) {
-  Command& sessions = root.AddCommand("sessions", "The leases of clients");
+  Command& sessions = root.AddCommand("sessions", "List and end client sessions");
 
-  Command& ls = sessions.AddCommand("ls", "List sessions with what they hold");
+  Command& ls = sessions.AddCommand("ls", "List sessions and their resources");
   ls.Footer("Examples:\n  ptoctl sessions ls\n  ptoctl sessions ls -o json");
   ls.Action([&context] { return List(context); });
 
-  Command& rm = sessions.AddCommand("rm", "End sessions: cancel their runs, free memory");
+  Command& rm = sessions.AddCommand("rm", "End sessions, cancel their runs and free their memory");
   auto options = std::make_shared<RemoveOptions>();
-  rm.AddOption("NAME", &options->names, "Names, such as sessions/s1, or ids, such as s1");
-  rm.AddFlag("--all", &options->all, "All sessions of the node");
+  rm.AddOption("NAME", &options->names, "Sessions to end, by name (sessions/s1) or id (s1)");
+  rm.AddFlag("--all", &options->all, "End all sessions of the daemon");
   rm.Footer("Examples:\n  ptoctl sessions rm s1 s2\n  ptoctl sessions rm --all");
   rm.Action([&context, options] { return Remove(context, *options); });
 }

@@ -7,7 +7,7 @@
 namespace pto::ptoctl {
 namespace {
 
-// Who waits is not to wait for the reason, too.
+// The explanation must not delay the user much.
 constexpr absl::Duration kAnswerTime = absl::Seconds(2);
 
 }  // namespace
@@ -23,7 +23,7 @@ void StallNotice::Look(const v1::Run& run, absl::Time time, ProgressLine& progre
   }
   if (context_.quiet || time < next_look_) return;
   next_look_ = time + kPatience;
-  // A long kernel is no reason to worry anybody.
+  // A long-running kernel is normal and needs no notice.
   const absl::StatusOr<v1::ExplainRunResponse> explained = Ask();
   if (!explained.ok() || explained->verdict() == v1::ExplainRunResponse::PROGRESSING ||
       explained->verdict() == v1::ExplainRunResponse::ENDED) {
@@ -33,9 +33,9 @@ void StallNotice::Look(const v1::Run& run, absl::Time time, ProgressLine& progre
   if (verdict == said_) return;
   said_ = verdict;
   progress.Clear();
-  context_.err << "ptoctl: " << run_ << " has not gone on for at least " << DurationText(kPatience)
-               << ": " << verdict << ": " << explained->summary()
-               << "\nptoctl: `ptoctl runs explain " << run_ << "` says more\n";
+  context_.err << "ptoctl: " << run_ << " has made no progress for at least "
+               << DurationText(kPatience) << ": " << verdict << ": " << explained->summary()
+               << "\nptoctl: for details, run `ptoctl runs explain " << run_ << "`\n";
   context_.err.flush();
 }
 

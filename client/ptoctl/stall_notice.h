@@ -14,8 +14,8 @@
 
 namespace pto::ptoctl {
 
-// For who waits for a run: says what holds it up when nothing has happened in it for a while, once
-// for each answer. For one thread.
+// Tells a user who waits for a run why the run makes no progress. Prints each verdict once. Not
+// thread-safe.
 class StallNotice {
  public:
   static constexpr absl::Duration kPatience = absl::Seconds(5);
@@ -23,10 +23,11 @@ class StallNotice {
   StallNotice(const Context& context, Client& client, std::string run)
       : context_(context), client_(client), run_(std::move(run)) {}
 
-  // This is how the run is at `time`.
+  // Call it regularly with the current state of the run. Prints a notice if the run has made no
+  // progress for kPatience.
   void Look(const v1::Run& run, absl::Time time, ProgressLine& progress);
 
-  // The run has not ended in time: `text`, and what holds it up, if the daemon knows.
+  // A timeout error: `text` and, if the daemon knows it, the cause of the delay.
   Error NotInTime(const std::string& text);
 
  private:

@@ -28,15 +28,14 @@ struct CommandOptions {
   SubmitOptions submit;
 };
 
-// Adds `--out NAME=FILE` to what the job saves. Whether there is such a tensor is seen with the
-// job's own outputs.
+// Adds each `--out NAME=FILE` to the job's outputs. PrepareJob later checks that the tensor exists.
 absl::Status AddOutputs(const std::vector<std::string>& outs, job::v1::Job* job) {
   for (const std::string& out : outs) {
     const std::pair<std::string, std::string> parts = absl::StrSplit(out, absl::MaxSplits('=', 1));
     if (parts.first.empty() || !absl::EndsWith(parts.second, ".npy")) {
       return Error(reason::kUsage, absl::StrCat("--out ", out, ": expected NAME=FILE.npy"));
     }
-    // What the job prints anyway is not printed twice.
+    // Reuse an output that the job already prints, so that it is not printed twice.
     job::v1::Output* output = nullptr;
     for (job::v1::Output& present : *job->mutable_outputs()) {
       if (present.tensor() == parts.first && present.save().empty()) output = &present;
@@ -52,7 +51,8 @@ absl::Status AddOutputs(const std::vector<std::string>& outs, job::v1::Job* job)
   return absl::OkStatus();
 }
 
-// A file, or with `-` what comes on standard input: text protobuf, or JSON when it begins so.
+// Loads a job from a file, or from standard input if `path` is `-`. Standard input is JSON if it
+// starts with `{`, and text protobuf otherwise.
 absl::StatusOr<job::JobFile> Load(const std::string& path) {
   if (path != "-") return job::LoadJobFile(path);
   const std::string text((std::istreambuf_iterator<char>(std::cin)),
@@ -69,7 +69,7 @@ absl::Status Submit(Context& context, const CommandOptions& options) {
     absl::StatusOr<std::vector<uint32_t>> parsed = job::ParseChipList(options.chips);
     if (!parsed.ok()) {
       return Error(reason::kUsage, absl::StrCat("--chips: ", parsed.status().message()))
-          .Hint("write numbers and ranges, such as 0-3,6");
+          .Hint("use numbers and ranges, for example 0-3,6");
     }
     chips = *std::move(parsed);
   }
@@ -78,7 +78,7 @@ absl::Status Submit(Context& context, const CommandOptions& options) {
   context.places = job.file.places;
   if (options.check_only) {
     context.err << options.file << ": " << job.graph.tasks_size() << " tasks, "
-                << job.buffers.size() << " buffers; nothing wrong found\n";
+                << job.buffers.size() << " buffers; no errors found\n";
     return absl::OkStatus();
   }
   PTO_ASSIGN_OR_RETURN(Client client, context.Connect());
@@ -90,24 +90,28 @@ absl::Status Submit(Context& context, const CommandOptions& options) {
 
 void AddStreamCommand(Command& runs, Context& context) {
   Command& stream = runs.AddCommand(
-      "stream", "Feed the tasks of a job file to one open run, while the first ones run");
+      "stream", "Run a job file as an open run: tasks start while later ones are still being sent");
   auto options = std::make_shared<CommandOptions>();
   options->submit.stream_rounds = 1;
   stream
       .AddOption("FILE", &options->file,
-                 "Job: .json, or .txtpb .textproto .pbtxt; - for standard input")
+                 "Job file (.json, .txtpb, .textproto or .pbtxt), or - for standard input")
       .Required();
   stream
       .AddOption("--repeat", &options->submit.stream_rounds,
-                 "Send the tasks so often, in one run; checks then see the last contents")
+                 "Number of times to send the tasks in one run (default 1); checks see the final "
+                 "contents")
       .Range(uint64_t{1}, uint64_t{1} << 32);
-  stream.AddOption("--out", &options->outs, "Save a tensor: NAME=FILE.npy; may be repeated")
+  stream
+      .AddOption("--out", &options->outs,
+                 "Save tensor NAME to a file, as NAME=FILE.npy; can be repeated")
       .Repeated();
-  stream.AddOption("--chips", &options->chips, "Chips to use instead of the job's, as 0-3,6");
+  stream.AddOption("--chips", &options->chips,
+                   "Chips to use instead of those in the job, for example 0-3,6");
   stream.Footer(
-      "Tasks start as they arrive, and are forgotten when they have ended; when the daemon has\n"
-      "enough of them, this command waits. Fails when the run fails or a check does not hold.\n"
-      "Ctrl-C cancels the run.\n\nExamples:\n"
+      "Tasks start as they arrive, and the daemon discards them when they end. If the daemon has\n"
+      "too many unfinished tasks, this command waits before it sends more. The command fails if\n"
+      "the run or a check fails. Ctrl-C cancels the run.\n\nExamples:\n"
       "  ptoctl runs stream vector_add.json\n"
       "  ptoctl runs stream vector_add.json --repeat 100000\n"
       "  generate-job | ptoctl runs stream -");
@@ -115,35 +119,49 @@ void AddStreamCommand(Command& runs, Context& context) {
 }
 
 void AddSubmitCommand(Command& runs, Context& context) {
-  Command& submit = runs.AddCommand("submit", "Run a job file: buffers, graph, outputs and checks");
+  Command& submit = runs.AddCommand("submit", "Run a job file and check its results");
   auto options = std::make_shared<CommandOptions>();
-  submit.AddOption("FILE", &options->file, "Job: .json, or .txtpb .textproto .pbtxt").Required();
+  submit
+      .AddOption("FILE", &options->file,
+                 "Job file (.json, .txtpb, .textproto or .pbtxt), or - for standard input")
+      .Required();
   submit.AddFlag("--watch,-w", &options->submit.watch, "Print events as they arrive");
-  submit.AddOption("--out", &options->outs, "Save a tensor: NAME=FILE.npy; may be repeated")
+  submit
+      .AddOption("--out", &options->outs,
+                 "Save tensor NAME to a file, as NAME=FILE.npy; can be repeated")
       .Repeated();
-  submit.AddOption("--chips", &options->chips, "Chips to use instead of the job's, as 0-3,6");
-  submit.AddFlag("--packed", &options->submit.packed, "Send the graph in columns");
-  submit.AddOption("--repeat", &options->submit.repeat, "Run so often, each from the start")
+  submit.AddOption("--chips", &options->chips,
+                   "Chips to use instead of those in the job, for example 0-3,6");
+  submit.AddFlag("--packed", &options->submit.packed,
+                 "Send the graph in the packed columnar format");
+  submit
+      .AddOption("--repeat", &options->submit.repeat,
+                 "Number of runs (default 1); each starts from the initial buffer contents")
       .Range(1, 1000000);
   submit.AddChoice(
       "--priority", {{"low", v1::LOW}, {"normal", v1::NORMAL}, {"high", v1::HIGH}},
       [options](int given) { options->submit.priority = static_cast<v1::Priority>(given); },
-      "low, normal or high, not the job's");
+      "Priority of the run (default: the priority in the job)");
   submit
       .AddOption("--weight", &options->submit.weight,
-                 "Share of chips that other sessions want too; 1 if not said")
+                 "Relative share of chips that are contended with other sessions (default 1)")
       .Range(1, 1000);
   submit
       .AddOption("--trace", &options->submit.trace,
-                 "Write a trace of the last run: FILE.json for Perfetto, .svg or .html")
+                 "Write a trace of the last run to a .json (Perfetto), .svg or .html file")
       .Check(CheckTraceName);
-  submit.AddFlag("--detach,-d", &options->submit.detach, "Do not wait; keep the session for --ttl")
+  submit
+      .AddFlag("--detach,-d", &options->submit.detach,
+               "Submit the run, keep the session for --ttl and return without waiting")
       .Excludes({"--watch", "--out", "--repeat", "--trace"});
   submit.AddOption("--ttl", &options->submit.ttl,
-                   "Life of a detached session that nobody uses; 1h if not said");
-  submit.AddFlag("--dry-run", &options->check_only, "Only look for mistakes; needs no daemon");
+                   "Lifetime of a detached session after its last use (default 1h)");
+  submit.AddFlag("--dry-run", &options->check_only,
+                 "Validate the job file without running it (works without a daemon)");
   submit.Footer(
-      "Fails when the run fails or a check does not hold. Ctrl-C cancels the run.\n\nExamples:\n"
+      "Creates a session and its buffers, runs the graph, and prints, saves and checks tensors as\n"
+      "the job file specifies. The command fails if the run or a check fails. Ctrl-C cancels the\n"
+      "run.\n\nExamples:\n"
       "  ptoctl runs submit vector_add.json\n"
       "  ptoctl runs submit ffn.txtpb --watch --out y=y.npy\n"
       "  ptoctl runs submit vector_add.json --chips 0,0,0,0 --repeat 10 -o json");

@@ -146,7 +146,8 @@ TEST_F(SubmitTest, CtrlCCancelsTheRunAndCleansUp) {
   user.join();
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.out, HasSubstr("/runs/r1: CANCELLED"));
-  EXPECT_THAT(result.err, HasSubstr("interrupted; the run was asked to stop (INTERRUPTED)"));
+  EXPECT_THAT(result.err,
+              HasSubstr("interrupted; cancellation of the run was requested (INTERRUPTED)"));
   EXPECT_EQ(calls("CancelRun"), 1);
   EXPECT_EQ(calls("DeleteSession"), 1);
 }

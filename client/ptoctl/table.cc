@@ -6,7 +6,7 @@
 namespace pto::ptoctl {
 namespace {
 
-// Characters, not bytes: those that continue a UTF-8 character take no column.
+// Counts characters, not bytes: UTF-8 continuation bytes take no column.
 size_t Width(const std::string& text) {
   return std::count_if(text.begin(), text.end(),
                        [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; });

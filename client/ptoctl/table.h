@@ -5,15 +5,15 @@
 
 namespace pto::ptoctl {
 
-// Text in aligned columns, two blanks between, under a header.
+// Formats text in aligned columns with a header. Two spaces separate the columns.
 class Table {
  public:
   explicit Table(std::vector<std::string> header);
 
-  // As many cells as the header. An empty one is shown as `-`.
+  // `row` has as many cells as the header. An empty cell is shown as `-`.
   void Add(std::vector<std::string> row);
 
-  // Lines without trailing blanks.
+  // The lines have no trailing spaces.
   std::string Format() const;
 
  private:

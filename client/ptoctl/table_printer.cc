@@ -83,7 +83,7 @@ std::string Progress(const v1::Run& run) {
   return absl::StrCat(run.tasks_done(), "/", run.tasks_total());
 }
 
-// What a final run took; empty before.
+// The execution time of a run that has ended; empty before.
 std::string RunTime(const v1::Run& run) {
   return run.run_ns() == 0 ? "" : DurationText(absl::Nanoseconds(run.run_ns()));
 }
@@ -253,7 +253,8 @@ void TablePrinter::Explanation(const v1::ExplainRunResponse& explanation) {
     line("idle for", DurationText(seconds(explanation.since_last_progress())));
   }
   line("summary", explanation.summary());
-  if (explanation.inconsistent()) line("note", "tasks moved while they were looked at");
+  if (explanation.inconsistent())
+    line("note", "the state of some tasks changed during the inspection");
   if (explanation.blocked_size() == 0) return;
   Table table({"TASK", "NAME", "KERNEL", "KIND", "HAVE", "WANT", "AGE", "CAN END", "WHY"});
   for (const v1::ExplainRunResponse::BlockedTask& task : explanation.blocked()) {
@@ -280,7 +281,7 @@ void TablePrinter::Tasks(const v1::TaskEvents& tasks, const v1::GraphSpec* graph
   for (int i = 0; i < tasks.task_size(); ++i) {
     const v1::TaskEvents::Outcome outcome =
         tasks.outcome().empty() ? v1::TaskEvents::DONE : tasks.outcome(i);
-    // What did not end well is worth a line in any case.
+    // Always print tasks that did not succeed.
     if (outcome == v1::TaskEvents::DONE && shown_tasks_ >= kMaxTaskLines) {
       if (hidden_tasks_++ == 0) out_ << "  … more tasks, not shown\n";
       continue;

@@ -8,10 +8,10 @@
 
 namespace pto::ptoctl {
 
-// -o table: for people.
+// -o table: human-readable output.
 class TablePrinter : public Printer {
  public:
-  // Does not own `out`. Ages are counted from `now`.
+  // Does not own `out`. Ages are relative to `now`.
   TablePrinter(std::ostream& out, absl::Time now) : out_(out), now_(now) {}
 
   void Node(const v1::Node& node) override;
@@ -36,7 +36,7 @@ class TablePrinter : public Printer {
 
   std::ostream& out_;
   const absl::Time now_;
-  // Tasks that got a line, and tasks beyond the limit that did not.
+  // Number of tasks printed, and number of tasks omitted because of the limit.
   uint64_t shown_tasks_ = 0;
   uint64_t hidden_tasks_ = 0;
 };

@@ -19,7 +19,7 @@ struct TopOptions {
   uint64_t rows = 10;
 };
 
-// How often is looked how busy the chips are.
+// How often to sample the load of the chips.
 constexpr absl::Duration kLook = absl::Milliseconds(50);
 
 constexpr char kClearScreen[] = "\x1b[H\x1b[2J";
@@ -28,7 +28,7 @@ class Sampler {
  public:
   explicit Sampler(Client& client) : client_(client) {}
 
-  // Looks at the chips until `interval` has passed, or sooner when the user wants to end.
+  // Samples the chips until `interval` has passed or the user interrupts.
   absl::StatusOr<TopSample> Take(absl::Duration interval, const Interrupt& interrupt) {
     TopSample sample;
     PTO_ASSIGN_OR_RETURN(const std::vector<v1::Chip> before, client_.ListChips());
@@ -74,11 +74,13 @@ absl::Status Top(const Context& context, const TopOptions& options) {
 }  // namespace
 
 void AddTopCommand(Command& root, Context& context) {
-  Command& top = root.AddCommand("top", "Watch chips, sessions and runs; Ctrl-C ends it");
+  Command& top = root.AddCommand("top", "Monitor chips, sessions and runs (Ctrl-C to quit)");
   auto options = std::make_shared<TopOptions>();
-  top.AddFlag("--once", &options->once, "Print it once; so it does where there is no terminal");
-  top.AddOption("--interval", &options->interval, "Time between two pictures; 1s if not said");
-  top.AddOption("--rows", &options->rows, "At most so many sessions and runs; 10 if not said")
+  top.AddFlag("--once", &options->once,
+              "Print one snapshot and exit (default if the output is not a terminal)");
+  top.AddOption("--interval", &options->interval, "Time between updates (default 1s)");
+  top.AddOption("--rows", &options->rows,
+                "Maximum number of sessions and of runs to show (default 10)")
       .Range(1, 1000);
   top.Footer("Examples:\n  ptoctl top\n  ptoctl top --once --interval 5s");
   top.Action([&context, options] { return Top(context, *options); });

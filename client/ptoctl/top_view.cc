@@ -42,13 +42,13 @@ void BusyMeter::Add(const std::vector<v1::Chip>& chips) {
     const uint32_t cores = chips[i].aic_cores() + chips[i].aiv_cores();
     if (cores > 0) sums_[i] += static_cast<double>(chips[i].busy_cores()) / cores;
   }
-  ++looks_;
+  ++samples_;
 }
 
 std::vector<double> BusyMeter::Take() {
   std::vector<double> means = std::exchange(sums_, {});
-  for (double& mean : means) mean /= static_cast<double>(std::max<size_t>(looks_, 1));
-  looks_ = 0;
+  for (double& mean : means) mean /= static_cast<double>(std::max<size_t>(samples_, 1));
+  samples_ = 0;
   return means;
 }
 
@@ -71,7 +71,7 @@ std::string FormatTop(const TopSample& sample, size_t max_rows) {
 
   std::vector<const v1::Session*> order;
   for (const v1::Session& session : sample.sessions) order.push_back(&session);
-  // The busiest first.
+  // Busiest sessions first.
   std::sort(order.begin(), order.end(), [](const v1::Session* a, const v1::Session* b) {
     const auto use_a = std::make_pair(a->usage().active_runs(), a->usage().device_bytes());
     const auto use_b = std::make_pair(b->usage().active_runs(), b->usage().device_bytes());

@@ -11,33 +11,33 @@
 
 namespace pto::ptoctl {
 
-// What `ptoctl top` shows at one moment.
+// The data of one `ptoctl top` screen.
 struct TopSample {
   absl::Time time;
   v1::Node node;
   std::vector<v1::Chip> chips;
   std::vector<v1::Session> sessions;
-  std::vector<v1::Run> runs;  // that are active, newest first
-  // Of each chip, since the sample before: part of its cores that were busy, and tasks that ended
-  // in a second.
+  std::vector<v1::Run> runs;  // active runs, newest first
+  // For each chip, since the previous sample: the fraction of busy cores and the number of tasks
+  // ended per second.
   std::vector<double> busy;
   std::vector<double> tasks_per_second;
 };
 
-// Adds up how busy chips are over several looks.
+// Averages the load of the chips over several samples.
 class BusyMeter {
  public:
-  // One look, of all chips.
+  // Adds one sample of all chips.
   void Add(const std::vector<v1::Chip>& chips);
-  // Mean over all looks, in the order of the chips; begins anew.
+  // Returns the mean of all samples for each chip, and resets the meter.
   std::vector<double> Take();
 
  private:
   std::vector<double> sums_;
-  size_t looks_ = 0;
+  size_t samples_ = 0;
 };
 
-// As text, with at most so many sessions and runs.
+// Formats the sample as text, with at most `max_rows` sessions and `max_rows` runs.
 std::string FormatTop(const TopSample& sample, size_t max_rows);
 
 }  // namespace pto::ptoctl

@@ -37,21 +37,21 @@ absl::Status Trace(const Context& context, const TraceOptions& options) {
 }  // namespace
 
 void AddTraceCommand(Command& runs, Context& context) {
-  Command& trace = runs.AddCommand("trace", "Write a timeline of a run's tasks");
+  Command& trace = runs.AddCommand("trace", "Write a timeline of the tasks of a run");
   auto options = std::make_shared<TraceOptions>();
-  trace.AddOption("RUN", &options->run, "Name, such as sessions/s1/runs/r1, or id, such as r1")
-      .Required();
+  trace.AddOption("RUN", &options->run, "Run name (sessions/s1/runs/r1) or id (r1)").Required();
   trace
       .AddOption("--output,-o,--svg,--html", &options->files,
-                 "FILE.json for ui.perfetto.dev, .svg or .html for a look; may be repeated")
+                 "File to write: .json (for ui.perfetto.dev), .svg or .html; can be repeated")
       .Required()
       .Repeated()
       .Check(CheckTraceName);
   trace.AddOption("--max-edges", &options->max_edges,
-                  "Draw at most so many edges in a .json; 20000 if not said");
+                  "Maximum number of edges in a .json file (default 20000)");
   trace.Footer(
-      "Of a run that has not ended it shows what its tasks wait for. Names, kernels and edges are "
-      "known of the newest runs, and of those of a graph while it is registered.\n\nExamples:\n"
+      "For a run that has not ended, the trace shows what its tasks wait for. The daemon keeps\n"
+      "task names, kernels and edges for the newest runs, and for all runs of a graph that is\n"
+      "still registered.\n\nExamples:\n"
       "  ptoctl runs trace r1 -o trace.json\n"
       "  ptoctl runs trace sessions/s1/runs/r1 --svg r1.svg --html r1.html");
   trace.Action([&context, options] { return Trace(context, *options); });

@@ -16,7 +16,7 @@ std::string CheckTraceName(const std::string& path) {
   for (const char* ending : {".json", ".html", ".svg"}) {
     if (absl::EndsWith(path, ending)) return "";
   }
-  return absl::StrCat(path, ": expected a name that ends in .json, .html or .svg");
+  return absl::StrCat(path, ": expected a file name ending in .json, .html or .svg");
 }
 
 absl::Status WriteTrace(const trace::RunTrace& trace, const std::string& path, uint64_t max_edges) {

@@ -8,14 +8,15 @@
 
 namespace pto::ptoctl {
 
-// What is wrong with the name of a trace's file, for Option::Check; empty when nothing is. The
-// name says which form it has: .json for Perfetto, .html or .svg for a look.
+// Validates the name of a trace file, for Option::Check. Returns an error message, or an empty
+// string if the name is valid. The extension selects the format: .json for Perfetto, .html or .svg
+// for a picture.
 std::string CheckTraceName(const std::string& path);
 
-// Writes a trace in the form that the file's name says.
+// Writes a trace in the format that the file extension selects.
 absl::Status WriteTrace(const trace::RunTrace& trace, const std::string& path, uint64_t max_edges);
 
-// The same of a run, by its full name, as the daemon knows it.
+// Fetches the trace of a run, given by full name, from the daemon and writes it.
 absl::Status WriteTrace(Client& client, const std::string& run, const std::string& path);
 
 }  // namespace pto::ptoctl

@@ -175,8 +175,9 @@ TEST_F(ExplainTest, ADroppedNotificationOfFourChips) {
   const ProgramResult waited =
       RunPtoctl(daemon.address(), {"runs", "wait", run.name(), "--timeout", "12s"});
   EXPECT_EQ(waited.exit_code, 4);
-  EXPECT_THAT(waited.err, HasSubstr("has not gone on for at least 5 s: DEADLOCKED: "));
-  EXPECT_THAT(waited.err, HasSubstr("has not ended in time; DEADLOCKED: "));
+  EXPECT_THAT(waited.err, HasSubstr("has made no progress for at least 5 s: DEADLOCKED: "));
+  EXPECT_THAT(waited.err,
+              HasSubstr(absl::StrCat("timed out waiting for ", run.name(), "; DEADLOCKED: ")));
 
   // One that is behind it can do nothing either.
   const pto::Run next = ring.Launch();

@@ -172,11 +172,11 @@ TEST_F(LeaseTest, CommandsThatWaitGetTheirTurnsInOrder) {
   };
   const std::unique_ptr<Process> first = start("first", "2");
   EXPECT_TRUE(Eventually([&] {
-    return absl::StrContains(said("first.err"), "waiting for 2 chips, 0 others are first");
+    return absl::StrContains(said("first.err"), "waiting for 2 chips, 0 requests are ahead");
   }));
   const std::unique_ptr<Process> second = start("second", "1");
   EXPECT_TRUE(Eventually([&] {
-    return absl::StrContains(said("second.err"), "waiting for 1 chips, 1 others are first");
+    return absl::StrContains(said("second.err"), "waiting for 1 chips, 1 requests are ahead");
   }));
   EXPECT_EQ(said("first.out"), "");
 
@@ -184,7 +184,7 @@ TEST_F(LeaseTest, CommandsThatWaitGetTheirTurnsInOrder) {
   EXPECT_TRUE(Eventually([&] { return said("first.out") == "has 0-1\n"; })) << said("first.err");
   // The second one is next, and sees that.
   EXPECT_TRUE(Eventually([&] {
-    return absl::StrContains(said("second.err"), "waiting for 1 chips, 0 others are first");
+    return absl::StrContains(said("second.err"), "waiting for 1 chips, 0 requests are ahead");
   }));
   EXPECT_EQ(said("second.out"), "");
   WriteFile(go, "");

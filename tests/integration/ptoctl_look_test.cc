@@ -113,7 +113,7 @@ TEST_F(PtoctlTest, DrawsTheFirstTasksOfALargeGraph) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, AllOf(HasSubstr("t19 ["), Not(HasSubstr("t20"))));
   EXPECT_THAT(result.out, HasSubstr("and 980 more tasks"));
-  EXPECT_THAT(result.err, HasSubstr("the graph has 1000 tasks; the first 20 are drawn"));
+  EXPECT_THAT(result.err, HasSubstr("only the first 20 of 1000 tasks are drawn"));
 }
 
 TEST_F(PtoctlTest, DrawsARegisteredGraph) {

@@ -121,8 +121,8 @@ TEST_F(PtoctlScenariosTest, CollectivesTakeASize) {
 
 TEST_F(PtoctlScenariosTest, OthersHaveTheirOwnSize) {
   ExpectRefused(Run({"allgather", "moe_ep"}, {"--size", "7"}), kUsage,
-                "--size: moe_ep has its own");
-  ExpectRefused(Run({"all"}, {"--size", "7"}), kUsage, "--size: ffn_tp has its own");
+                "--size: moe_ep has a fixed size");
+  ExpectRefused(Run({"all"}, {"--size", "7"}), kUsage, "--size: ffn_tp has a fixed size");
   ExpectRefused(Run({"allgather"}, {"--size", "0"}), kUsage, "--size");
   ExpectRefused(Run({"allgather"}, {"--repeat", "0"}), kUsage, "--repeat");
 }
