@@ -15,7 +15,7 @@
 namespace pto {
 namespace {
 
-// Larger chunks are not faster, and delay what shares the connection.
+// Larger pieces are not faster and delay other transfers on the connection.
 constexpr uint64_t kChunkBytes = 1 << 20;
 constexpr uint64_t kBytesPerSecond = 256 << 20;
 
@@ -38,7 +38,7 @@ Buffer::Buffer(std::shared_ptr<internal::Core> core,
       name_(std::move(name)),
       chip_(chip),
       bytes_(bytes) {
-  // What belongs to a domain is part of a window, which is shared by its ranks already.
+  // Buffers of a domain are part of a window, which its ranks already share.
   if (session_->broker() != nullptr && bytes_ > 0 && name_.find("/domains/") == name_.npos) {
     share_ = std::make_shared<internal::BufferShare>(session_->broker(), std::string(id()), bytes_);
   }
@@ -72,7 +72,7 @@ absl::Status Buffer::Write(Bytes data, uint64_t offset, absl::Duration timeout) 
   auto call =
       std::make_unique<internal::WriterCall<v1::WriteBufferRequest, v1::WriteBufferResponse>>(
           *wire.stub, &v1::BufferService::Stub::PrepareAsyncWriteBuffer, deadline);
-  // One message for all chunks: its string keeps its memory.
+  // Reuse one message for all pieces, so that its string keeps its allocation.
   v1::WriteBufferRequest request;
   request.set_name(name_);
   const uint64_t chunk = ChunkBytes(*core_);
@@ -101,7 +101,7 @@ absl::Status Buffer::Write(Bytes data, uint64_t offset, absl::Duration timeout) 
 absl::Status Buffer::Read(WritableBytes data, uint64_t offset, absl::Duration timeout) const {
   PTO_RETURN_IF_ERROR(session_->status());
   PTO_RETURN_IF_ERROR(CheckRange(offset, data.size(), 1));
-  // A limit of zero would mean all of it.
+  // In the API a limit of zero means the whole buffer.
   if (data.empty()) return absl::OkStatus();
   const internal::Deadline deadline = core_->DeadlineOf(timeout, TransferTime(data.size()));
   if (share_ != nullptr && share_->Read(data, offset, deadline)) return absl::OkStatus();
@@ -152,7 +152,7 @@ absl::StatusOr<MappedBuffer> Buffer::Map(absl::Duration timeout) const {
       return MappedBuffer(std::move(mapping), bytes);
     }
   }
-  // What is wrong the API says better.
+  // The API call returns a more precise error.
   v1::GetBufferRequest request;
   request.set_name(name_);
   PTO_ASSIGN_OR_RETURN(const v1::Buffer found,
@@ -166,20 +166,20 @@ absl::StatusOr<MappedBuffer> Buffer::Map(absl::Duration timeout) const {
   }
   if (why == internal::MapRefusal::kLimit) {
     return Error(reason::kChipMemoryExhausted,
-                 absl::StrCat("the daemon shares no more memory: ", bytes_, " bytes of ", name_,
-                              " cannot be mapped now"))
+                 absl::StrCat("cannot map ", bytes_, " bytes of ", name_,
+                              ": the daemon's limit for shared memory is reached"))
         .With("buffer", name_)
-        .With("limit", "half of the machine's memory, a fourth of the daemon's descriptors")
+        .With("limit", "half of the machine's memory, a quarter of the daemon's file descriptors")
         .With("requested", bytes_)
         .Hint(
-            "use Write and Read, or delete buffers that were mapped: each counts until it is "
-            "deleted, and then this can be tried again");
+            "use Write and Read, or delete mapped buffers and try again; a mapped buffer counts "
+            "until it is deleted");
   }
   return Error(reason::kNotAvailable, absl::StrCat(name_, " cannot be mapped by this client"))
       .With("buffer", name_)
       .Hint(
-          "use Write and Read; only buffers of a session that this client created can be mapped, "
-          "when the daemon is on this machine and its broker is on");
+          "use Write and Read; mapping requires a session that this client created, a daemon on "
+          "this machine and an enabled broker");
 }
 
 absl::Status Buffer::Delete(absl::Duration timeout) const {

@@ -24,17 +24,16 @@ class Core;
 class SessionState;
 }  // namespace internal
 
-// A handle of memory on a chip: a buffer of a session, or of a window of a domain. Copies mean the
-// same memory; the memory lives until it is deleted or its session ends. Made by Session.
+// A handle of device memory: a buffer of a session or of a domain window. All copies refer to the
+// same memory, which exists until it is deleted or its session ends. Created by Session.
 // Thread-safe.
 //
-// Bytes travel in chunks on the connection for bulk data, so that they do not hold up control
-// calls. On the daemon's own machine, 64 KiB and more of a buffer of the session go through memory
-// that both have mapped instead: one copy, no chunks, and nothing else is different (see
-// ClientOptions::broker). A transfer without a timeout of its own gets one second for each 256 MiB
-// on top of the client's. When a write fails, part of it may have happened. Writing or reading
-// while a run uses the buffer is FAILED_PRECONDITION / BUFFER_IN_USE; outside it, OUT_OF_RANGE /
-// RANGE_OUT_OF_BOUNDS.
+// Transfers use a separate bulk-data connection, in pieces, so that they do not delay control
+// calls. On the daemon's machine, transfers of 64 KiB or more to a buffer of a session use shared
+// memory instead: one copy, otherwise the same behaviour (see ClientOptions::broker). A transfer
+// without an explicit timeout gets the client's timeout plus one second per 256 MiB. A failed write
+// may have written part of the data. Errors: FAILED_PRECONDITION / BUFFER_IN_USE if a run uses the
+// buffer, OUT_OF_RANGE / RANGE_OUT_OF_BOUNDS for an access outside the buffer.
 class Buffer {
  public:
   using Bytes = std::span<const std::byte>;
@@ -42,8 +41,8 @@ class Buffer {
 
   // `sessions/{session}/buffers/{id}`.
   const std::string& name() const { return name_; }
-  // What a graph calls the buffer: the last part of the name, or for one of a domain's window all
-  // that follows the session.
+  // The name of the buffer in a graph: the last part of the full name or, for a buffer of a domain
+  // window, everything after the session.
   absl::string_view id() const;
   uint32_t chip() const { return chip_; }
   uint64_t bytes() const { return bytes_; }
@@ -55,7 +54,7 @@ class Buffer {
   absl::Status Read(WritableBytes data, uint64_t offset = 0,
                     absl::Duration timeout = kDefaultTimeout) const;
 
-  // The same for a vector, array or span of elements; `offset` is in bytes still.
+  // The same for a vector, array or span of elements. `offset` is in bytes here too.
   template <std::ranges::contiguous_range R>
     requires std::is_trivially_copyable_v<std::ranges::range_value_t<R>>
   absl::Status Write(const R& data, uint64_t offset = 0,
@@ -68,7 +67,7 @@ class Buffer {
                     absl::Duration timeout = kDefaultTimeout) const {
     return Read(WritableBytes(std::as_writable_bytes(data)), offset, timeout);
   }
-  // Returns `count` elements.
+  // Reads and returns `count` elements.
   template <typename T>
     requires std::is_trivially_copyable_v<T>
   absl::StatusOr<std::vector<T>> Read(uint64_t count, uint64_t offset = 0,
@@ -80,13 +79,13 @@ class Buffer {
     return data;
   }
 
-  // Maps the buffer's memory, so that nothing is copied at all. For buffers of a session that this
-  // client created, on the daemon's own machine. Errors: as those of Write; UNIMPLEMENTED /
-  // NOT_AVAILABLE when it cannot be mapped, RESOURCE_EXHAUSTED / CHIP_MEMORY_EXHAUSTED while no
-  // more memory can be shared: then use Write and Read.
+  // Maps the memory of the buffer into this process, which avoids all copies. Works for buffers of
+  // a session that this client created, on the daemon's machine. Errors: those of Write;
+  // UNIMPLEMENTED / NOT_AVAILABLE if the buffer cannot be mapped; RESOURCE_EXHAUSTED /
+  // CHIP_MEMORY_EXHAUSTED while no more memory can be shared. In both cases use Write and Read.
   absl::StatusOr<MappedBuffer> Map(absl::Duration timeout = kDefaultTimeout) const;
 
-  // Frees the memory; when a run uses it, as soon as that run has ended.
+  // Frees the memory. If a run uses it, the memory is freed when the run ends.
   absl::Status Delete(absl::Duration timeout = kDefaultTimeout) const;
 
  private:
@@ -95,9 +94,9 @@ class Buffer {
   Buffer(std::shared_ptr<internal::Core> core, std::shared_ptr<internal::SessionState> session,
          std::string name, uint32_t chip, uint64_t bytes);
 
-  // The buffer was deleted.
+  // Called after the buffer was deleted.
   void Forget() const;
-  // Before memory is set aside for what cannot be read.
+  // Rejects an invalid range before Read allocates memory for it.
   absl::Status CheckRange(uint64_t offset, uint64_t count, uint64_t element_bytes) const;
 
   std::shared_ptr<internal::Core> core_;
@@ -105,7 +104,7 @@ class Buffer {
   std::string name_;
   uint32_t chip_;
   uint64_t bytes_;
-  std::shared_ptr<internal::BufferShare> share_;  // nullptr when all goes over gRPC
+  std::shared_ptr<internal::BufferShare> share_;  // nullptr if all transfers use gRPC
 };
 
 }  // namespace pto

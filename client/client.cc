@@ -25,7 +25,7 @@ using internal::Retry;
 constexpr int kPageSize = 1000;
 constexpr uint64_t kStructurePage = 10'000;  // tasks
 
-// Fetches all pages of a list: at most `limit` items, or all when that is zero.
+// Fetches all pages of a list, up to `limit` items; zero means no limit.
 template <typename Item, typename Service, typename Request, typename Response>
 absl::StatusOr<std::vector<Item>> ListAll(
     Core& core, absl::string_view rpc, const internal::Wire<Service>& wire,
@@ -67,7 +67,7 @@ absl::StatusOr<Session> Client::CreateSession(const SessionOptions& options,
   if (options.ttl != absl::ZeroDuration()) internal::ToProto(options.ttl, *request.mutable_ttl());
   request.mutable_labels()->insert(options.labels.begin(), options.labels.end());
   request.set_weight(options.weight);
-  // Whose mistakes count together; the daemon takes our word for it.
+  // The daemon counts errors per client. It does not verify this name.
   request.set_client(absl::StrCat("uid-", geteuid()));
   const char* const lease = std::getenv("PTOD_LEASE");  // NOLINT: nobody changes it
   request.set_lease(!options.lease.empty() || lease == nullptr ? options.lease : lease);
@@ -270,12 +270,12 @@ absl::StatusOr<v1::RunGraph> Client::GetRunGraph(absl::string_view name, uint64_
       all.clear_structure();
     } else {
       if (page.structure().first_task() > request.first_task()) {
-        // Those in between were forgotten meanwhile. What is returned has no gaps.
+        // The daemon has discarded the tasks in between. The result must have no gaps.
         all.clear_structure();
         all.clear_blocks();
       }
       all.set_task_count(page.task_count());
-      // A block may go on from the page before.
+      // A segment may continue from the previous page.
       for (v1::RunGraph::Block& block : *page.mutable_blocks()) {
         if (!all.blocks().empty() &&
             all.blocks(all.blocks_size() - 1).first_task() >= block.first_task()) {

@@ -24,24 +24,25 @@ namespace internal {
 class Core;
 }  // namespace internal
 
-// A way to one daemon: three connections (control, events, bulk data), the last two opened
-// when they are first used.
+// A client of one daemon. Uses three connections: control, events and bulk data. The last two are
+// opened on first use.
 //
-// Promise, for this class and for everything made by it: a call returns a value or an error, it
-// never takes longer than its timeout, and an error says what to do next. Errors of the daemon
+// Guarantees, for this class and all objects created by it: a call returns a value or an error,
+// never takes longer than its timeout, and each error tells what to do next. Errors from the daemon
 // keep their code, reason and hint (GetErrorDetail in runtime/base/error.h). The library adds
-//   UNAVAILABLE / DAEMON_UNREACHABLE    nothing answers at the address; the message has the cause
-//   DEADLINE_EXCEEDED / CLIENT_TIMEOUT  no answer in time; the message names the call
-//   ABORTED / BOOT_ID_CHANGED           the daemon was restarted; the session is gone
+//   UNAVAILABLE / DAEMON_UNREACHABLE    no daemon at the address; the message gives the cause
+//   DEADLINE_EXCEEDED / CLIENT_TIMEOUT  no reply in time; the message names the call
+//   ABORTED / BOOT_ID_CHANGED           the daemon was restarted; the session is lost
 //
 // A timeout of kDefaultTimeout means ClientOptions::timeout; absl::InfiniteDuration() means no
-// limit. Thread-safe. What a client made may outlive it: the connections close with the last
-// object that uses them. A client that was moved from can only be destroyed or assigned to.
+// limit. Thread-safe. Objects created by a client may outlive it: the connections close with the
+// last object that uses them. A moved-from client can only be destroyed or assigned to.
 class Client {
  public:
-  // Reaches the daemon and asks it who it is. `address` is `unix:/path`, `host:port`, or empty:
-  // the environment's PTOD_ADDRESS, else ptod.sock in XDG_RUNTIME_DIR when it is there and the
-  // user is not root, else kDefaultAddress. Takes at most ClientOptions::connect_timeout.
+  // Connects to the daemon and fetches its node information. `address` is `unix:/path` or
+  // `host:port`. If it is empty, the client uses the environment variable PTOD_ADDRESS; if that is
+  // not set, ptod.sock in XDG_RUNTIME_DIR if it exists and the user is not root; otherwise
+  // kDefaultAddress. Takes at most ClientOptions::connect_timeout.
   static absl::StatusOr<Client> Connect(absl::string_view address = "",
                                         const ClientOptions& options = {});
 
@@ -51,26 +52,27 @@ class Client {
 
   // The address in use.
   const std::string& address() const;
-  // What the daemon said when this client connected; after a restart GetNode says otherwise.
+  // The node information from the time of Connect. Use GetNode for the current one.
   const v1::Node& node() const;
 
-  // Leases a session, which is renewed until the Session is closed or destroyed.
+  // Creates a session. The library renews its lease until the Session is closed or destroyed.
   absl::StatusOr<Session> CreateSession(const SessionOptions& options = {},
                                         absl::Duration timeout = kDefaultTimeout);
-  // A view of a session that exists, by full name. It is neither renewed nor deleted by this
-  // object; calls on it extend its lease as any call does.
+  // Opens an existing session by full name. The returned object neither renews nor deletes the
+  // session, but each call on it extends the lease.
   absl::StatusOr<Session> AttachSession(absl::string_view name,
                                         absl::Duration timeout = kDefaultTimeout);
 
-  // The calls below are the daemon's own, one to one; proto/pto/v1 describes them. Lists fetch
-  // all pages. Names are full names, such as `sessions/s1/runs/r1`.
+  // Each method below makes the RPC of the same name; see proto/pto/v1. List methods fetch all
+  // pages. Names are full names, for example `sessions/s1/runs/r1`.
 
   absl::StatusOr<v1::Node> GetNode(absl::Duration timeout = kDefaultTimeout);
   absl::StatusOr<v1::Config> GetConfig(absl::Duration timeout = kDefaultTimeout);
   absl::StatusOr<std::vector<v1::Chip>> ListChips(absl::Duration timeout = kDefaultTimeout);
   absl::StatusOr<v1::Chip> GetChip(absl::string_view name,
                                    absl::Duration timeout = kDefaultTimeout);
-  // Returns at once with the drain's progress. `grace` of zero means the configured one.
+  // Returns immediately with the progress of the drain. A `grace` of zero means the configured
+  // grace period.
   absl::StatusOr<v1::DrainNodeResponse> DrainNode(absl::string_view reason, absl::Duration grace,
                                                   absl::Duration timeout = kDefaultTimeout);
   absl::StatusOr<v1::Chip> ResetChip(absl::string_view name, bool force,
@@ -94,24 +96,26 @@ class Client {
 
   absl::StatusOr<v1::Graph> GetGraph(absl::string_view name,
                                      absl::Duration timeout = kDefaultTimeout);
-  // The same with its structure, in full columns: of at most so many of its first tasks, or of
-  // all when that is zero.
+  // The same including the structure, with all columns filled. `max_tasks` limits it to the first
+  // tasks; zero means no limit.
   absl::StatusOr<v1::Graph> GetGraphStructure(absl::string_view name, uint64_t max_tasks = 0,
                                               absl::Duration timeout = kDefaultTimeout);
 
-  // `session` is a full name, or `sessions/-` for all. At most `limit` runs, newest first; zero
-  // means all.
+  // Lists runs, newest first. `session` is a full name, or `sessions/-` for all sessions. Returns
+  // at most `limit` runs; zero means no limit.
   absl::StatusOr<std::vector<v1::Run>> ListRuns(absl::string_view session = "sessions/-",
                                                 bool active_only = false, uint64_t limit = 0,
                                                 absl::Duration timeout = kDefaultTimeout);
   absl::StatusOr<v1::Run> GetRun(absl::string_view name, absl::Duration timeout = kDefaultTimeout);
-  // Its tasks, as far as they are known, in full columns: at most so many, or all when that is
-  // zero. Of an open run those before the structure's `first_task` are not.
+  // Returns the tasks that the daemon still keeps, with all columns filled. `max_tasks` limits
+  // their number; zero means no limit. For an open run, tasks before the structure's `first_task`
+  // are no longer kept.
   absl::StatusOr<v1::RunGraph> GetRunGraph(absl::string_view name, uint64_t max_tasks = 0,
                                            absl::Duration timeout = kDefaultTimeout);
-  // Returns the run in its final state, or CLIENT_TIMEOUT when it has not ended in time.
+  // Waits for the run to end and returns its final state. CLIENT_TIMEOUT if it has not ended within
+  // `timeout`.
   absl::StatusOr<v1::Run> WaitRun(absl::string_view name, absl::Duration timeout = kDefaultTimeout);
-  // Returns at once; the run may still be CANCELLING.
+  // Returns immediately; the run may still be CANCELLING.
   absl::StatusOr<v1::Run> CancelRun(absl::string_view name, absl::string_view reason = "",
                                     absl::Duration timeout = kDefaultTimeout);
   absl::StatusOr<v1::ExplainRunResponse> ExplainRun(absl::string_view name, uint32_t max_tasks = 0,

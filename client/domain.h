@@ -21,33 +21,33 @@ class Core;
 class SessionState;
 }  // namespace internal
 
-// A named part of every window of a domain.
+// A named buffer in each window of a domain.
 struct WindowBufferSpec {
-  // 1 to 63 of `a-z 0-9 -`, starting with a letter.
+  // 1 to 63 characters from `a-z 0-9 -`, starting with a letter.
   std::string name = {};
   v1::DType dtype = v1::F32;
-  // Elements. Zero: as many as `bytes` are.
+  // Number of elements. Zero means derived from `bytes`.
   uint64_t count = 0;
-  // Zero: as many as `count` elements have. When both are given they must agree.
+  // Size in bytes. Zero means derived from `count`. If both are given, they must agree.
   uint64_t bytes = 0;
 };
 
-// One domain to create.
+// Describes a domain to create.
 struct DomainSpec {
-  // 1 to 63 of `a-z 0-9 -`, starting with a letter. Empty: a random one.
+  // 1 to 63 characters from `a-z 0-9 -`, starting with a letter. Empty means a random id.
   std::string id = {};
   // The position is the rank.
   std::vector<uint32_t> chips = {};
   std::vector<WindowBufferSpec> buffers = {};
-  // On each rank.
+  // Signals per rank.
   uint32_t signal_count = 0;
-  // On each chip. Zero: as many as are needed.
+  // Window size on each chip. Zero means as large as needed.
   uint64_t window_bytes = 0;
 };
 
-// A handle of chips that communicate: a window on each, in it buffers and signals. Copies mean
-// the same domain, which lives until it is deleted or its session ends. Made by Session.
-// Thread-safe.
+// A handle of a domain: a group of communicating chips, each with a window that contains buffers
+// and signals. All copies refer to the same domain, which exists until it is deleted or its session
+// ends. Created by Session. Thread-safe.
 //
 //   Domain domain = *session.CreateDomain({.id = "d", .chips = {0, 1}, .buffers = {{"x", v1::F32,
 //                                          1024}}, .signal_count = 2});
@@ -55,36 +55,36 @@ struct DomainSpec {
 //   TensorRef t = g.Tensor("x1", x, v1::F32, {1024});
 //   TensorRef s = g.Tensor("s1", *domain.Signals(1), v1::I64, {1}, {}, 0);
 //
-// When a run that used the signals has ended, they keep their values until the next use, which
-// begins with zeros; so the same graph can run in one domain again and again.
+// Signals start at zero in each run that uses them and keep their values after the run. So the same
+// graph can run repeatedly in one domain.
 class Domain {
  public:
   // `sessions/{session}/domains/{id}`.
   const std::string& name() const { return info_.name(); }
   absl::string_view id() const;
-  // As the daemon described it when this handle was made; Get asks again.
+  // The description from the time this handle was created. Get returns the current one.
   const v1::Domain& info() const { return info_; }
   uint32_t ranks() const { return static_cast<uint32_t>(info_.chips_size()); }
 
-  // A buffer of a rank's window, to be used like any other but not to be deleted. Asks nothing of
-  // the daemon. NOT_FOUND / BUFFER_UNKNOWN.
+  // A buffer in the window of a rank. It works like any other buffer but cannot be deleted. Makes
+  // no RPC. Errors: NOT_FOUND / BUFFER_UNKNOWN.
   absl::StatusOr<Buffer> Window(uint32_t rank, absl::string_view buffer) const;
-  // The signals of a rank, as I64. They can be read, and notified, but not written.
+  // The signals of a rank, as I64. They can be read and notified, but not written.
   absl::StatusOr<Buffer> Signals(uint32_t rank) const;
 
   absl::StatusOr<v1::Domain> Get(absl::Duration timeout = kDefaultTimeout) const;
-  // Changes a signal and wakes who waits for it. Returns its value.
+  // Changes a signal and wakes its waiters. Returns the new value.
   absl::StatusOr<uint64_t> Notify(uint32_t rank, uint32_t signal, uint64_t value,
                                   v1::NotifyRequest::Operation operation = v1::NotifyRequest::SET,
                                   absl::Duration timeout = kDefaultTimeout) const;
-  // From `first` on; a count of zero means all.
+  // Reads `count` signals starting at `first`. A count of zero means all.
   absl::StatusOr<std::vector<uint64_t>> ReadSignals(uint32_t rank, uint32_t first = 0,
                                                     uint32_t count = 0,
                                                     absl::Duration timeout = kDefaultTimeout) const;
-  // Fails all runs that use it, and refuses new ones.
+  // Fails all runs that use the domain and rejects new ones.
   absl::StatusOr<v1::Domain> Revoke(absl::string_view reason,
                                     absl::Duration timeout = kDefaultTimeout) const;
-  // Frees the memory; what runs use, as soon as they have ended.
+  // Frees the memory. Memory that runs use is freed when they end.
   absl::Status Delete(absl::Duration timeout = kDefaultTimeout) const;
 
  private:

@@ -6,8 +6,8 @@
 
 namespace pto {
 
-// The element type on the wire of a C++ type: DTypeOf<float>::value is v1::F32. Types without
-// one (F16, BF16) are written and read as bytes.
+// Maps a C++ type to its API element type: DTypeOf<float>::value is v1::F32. F16 and BF16 have no
+// C++ type; write and read them as bytes.
 template <typename T>
 struct DTypeOf;
 

@@ -18,28 +18,28 @@ class EventReader;
 class SessionState;
 }  // namespace internal
 
-// The events of a session, in order, none lost and none twice. Made by Session::Watch and
-// Run::Events. Reads from the daemon only inside Next, so it holds one batch at most; it runs no
-// thread. When the connection breaks, Next reconnects and resumes after the last batch.
+// The events of a session: in order, without loss or duplicates. Created by Session::Watch and
+// Run::Events. Reads from the daemon only inside Next, so it holds at most one batch and needs no
+// thread. If the connection breaks, Next reconnects and resumes after the last batch.
 //
-// Thread-safe; calls at the same time share the stream's batches. Destroying it closes it at
-// once.
+// Thread-safe: each batch goes to one of the concurrent callers. The destructor closes the stream
+// immediately.
 class EventStream {
  public:
   ~EventStream();
   EventStream(EventStream&&) noexcept;
   EventStream& operator=(EventStream&&) noexcept;
 
-  // Returns the next batch, never an empty one; nullopt when the stream has ended: its session
-  // was closed, or its run has ended (WatchOptions::until_run_ends).
+  // Returns the next batch, which is never empty. Returns nullopt at the end of the stream: the
+  // session was closed, or the run has ended (WatchOptions::until_run_ends).
   //
-  // After CLIENT_TIMEOUT (nothing happened in time) and DAEMON_UNREACHABLE (no way to reconnect
-  // within ClientOptions::connect_timeout) it can be called again and nothing is lost. Other
-  // errors are final and returned again: ABORTED / BOOT_ID_CHANGED after a restart of the
-  // daemon, NOT_FOUND / SESSION_ENDED, and refusals of what was asked for.
+  // CLIENT_TIMEOUT (no event in time) and DAEMON_UNREACHABLE (could not reconnect within
+  // ClientOptions::connect_timeout) are not final: call Next again; no event is lost. All other
+  // errors are final, and later calls return them again: ABORTED / BOOT_ID_CHANGED after a restart
+  // of the daemon, NOT_FOUND / SESSION_ENDED, and errors for an invalid request.
   absl::StatusOr<absl::optional<v1::EventBatch>> Next(absl::Duration timeout = kDefaultTimeout);
 
-  // Everything up to this number was returned: the place to resume with another stream.
+  // The sequence number up to which all events were returned. Another stream can resume here.
   uint64_t through_sequence() const;
 
  private:

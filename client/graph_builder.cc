@@ -19,10 +19,10 @@ using internal::TensorPath;
 
 constexpr size_t kMaxDims = 5;
 
-// What is wrong with a view by itself; an empty string when nothing is.
+// Validates a view. Returns an error message, or an empty string if the view is valid.
 std::string WrongView(v1::DType dtype, absl::Span<const int64_t> shape,
                       absl::Span<const int64_t> strides, int64_t offset) {
-  if (ElementBytes(dtype) == 0) return "the element type is not known";
+  if (ElementBytes(dtype) == 0) return "unknown element type";
   if (shape.size() > kMaxDims) {
     return absl::StrCat("it has ", shape.size(), " dimensions; at most ", kMaxDims,
                         " are possible");
@@ -40,8 +40,8 @@ std::string WrongView(v1::DType dtype, absl::Span<const int64_t> shape,
   return "";
 }
 
-// Bytes from the buffer's first to the view's last; the largest number when it does not fit.
-// The view is valid.
+// Bytes from the start of the buffer to the end of the view, which must be valid. Returns the
+// maximum value on overflow.
 uint64_t ViewEnd(v1::DType dtype, absl::Span<const int64_t> shape,
                  absl::Span<const int64_t> strides, int64_t offset) {
   constexpr uint64_t kTooLarge = std::numeric_limits<uint64_t>::max();
@@ -73,7 +73,7 @@ void GraphBuilder::Fail(absl::Status status) {
 bool GraphBuilder::IsLast(const TaskRef& task, absl::string_view what) {
   if (task.index_ + 1 == task_count()) return true;
   Fail(Error(reason::kFieldInvalid,
-             absl::StrCat(what, " of a task must be said before the next task is added"))
+             absl::StrCat(what, " of a task must be set before the next task is added"))
            .At(TaskPath(task.index_)));
   return false;
 }
@@ -129,7 +129,7 @@ TensorRef GraphBuilder::AddTensor(absl::string_view name, absl::string_view slot
              .With("tensor", name));
   } else if (buffer != nullptr && ViewEnd(dtype, shape, strides, offset) > buffer->bytes()) {
     Fail(Error(reason::kTensorOutOfBounds,
-               absl::StrCat("tensor '", name, "' reaches beyond the ", buffer->bytes(),
+               absl::StrCat("tensor '", name, "' extends beyond the ", buffer->bytes(),
                             " bytes of ", buffer->name()))
              .At(TensorPath(index))
              .With("tensor", name)

@@ -25,7 +25,7 @@ namespace pto {
 
 class GraphBuilder;
 
-// A tensor of a graph that is being built. Valid for its builder only.
+// Refers to a tensor in a GraphBuilder. Valid only for that builder.
 class TensorRef {
  private:
   friend class GraphBuilder;
@@ -35,7 +35,7 @@ class TensorRef {
   uint32_t index_;
 };
 
-// A named scalar of a graph that is being built. Valid for its builder only.
+// Refers to a named scalar in a GraphBuilder. Valid only for that builder.
 class ScalarRef {
  private:
   friend class GraphBuilder;
@@ -45,20 +45,20 @@ class ScalarRef {
   uint32_t index_;
 };
 
-// The part of a task on one of its chips.
+// The part of a group task on one chip.
 struct GroupMember {
   uint32_t chip = 0;
   std::vector<TensorRef> args = {};
 };
 
-// A task of a graph that is being built. Its methods describe the task further; they must be
-// called before the next task is added, so that a builder can keep a million tasks in columns.
+// Refers to a task in a GraphBuilder. Its methods set properties of the task. Call them before the
+// next task is added: the builder stores tasks in columns and can change only the last one.
 class TaskRef {
  public:
   // Unique in the graph.
   TaskRef& Name(absl::string_view name);
-  // The next scalar, in the order of the kernel's. A floating-point number becomes a double, an
-  // integer an int64; give what the kernel takes.
+  // Adds the next scalar, in the order that the kernel declares. Floating-point values become
+  // double and integers int64; use the type that the kernel expects.
   template <std::floating_point F>
   TaskRef& Scalar(F value) {
     return AddFloat(static_cast<double>(value));
@@ -68,30 +68,30 @@ class TaskRef {
     return AddInteger(static_cast<int64_t>(value));
   }
   TaskRef& Scalar(ScalarRef scalar);
-  // Number of blocks, at least 1; 1 unless said.
+  // Number of blocks, at least 1 (default 1).
   TaskRef& Blocks(uint32_t count);
-  // Kind of core; the kernel's default unless said.
+  // Core type (default: the kernel's).
   TaskRef& Core(v1::Core core);
-  // All blocks start together, or none.
+  // All blocks start at the same time.
   TaskRef& SyncStart();
-  // What the vector cores of each cluster run, with the same arguments, beside the task's kernel
-  // on the cube core. Up to two; for v1::MIX.
+  // Kernels that the vector cores of each cluster run, with the same arguments, while the cube core
+  // runs the task's kernel. At most two; only for v1::MIX.
   TaskRef& VectorKernels(absl::Span<const std::string> kernels);
   TaskRef& VectorKernels(std::initializer_list<std::string> kernels) {
     return VectorKernels(absl::Span<const std::string>(kernels.begin(), kernels.size()));
   }
-  // Longest time from its start to its end. Zero: the run's limit for tasks.
+  // Time limit from start to end of the task. Zero means the run's task timeout.
   TaskRef& Timeout(absl::Duration timeout);
-  // The task is passed over, and those after it go on, unless the tensor's one element, an
-  // integer, compares true when its turn comes.
+  // Executes the task only if the tensor, a single integer, compares true when the task is ready.
+  // Otherwise the task is skipped and its successors proceed.
   TaskRef& If(TensorRef tensor, v1::Comparison compare, int64_t value);
-  // The argument at this position is no reason to wait for others, nor for others to wait.
+  // Ignores the argument at this position when dependencies are derived, in both directions.
   TaskRef& NoDependency(uint32_t arg);
-  // An earlier task that must end well before this one starts.
+  // Makes this task depend on an earlier task: that task must succeed before this one starts.
   TaskRef& After(const TaskRef& task);
   TaskRef& After(std::initializer_list<TaskRef> tasks);
 
-  // Position in the graph, from 0: what events and errors call the task.
+  // Position in the graph, from 0. Events and errors identify the task by it.
   uint32_t index() const { return index_; }
 
  private:
@@ -104,86 +104,88 @@ class TaskRef {
   uint32_t index_;
 };
 
-// Puts a graph together, in program order:
+// Builds a graph in program order:
 //
 //   GraphBuilder g;
 //   TensorRef a = g.Tensor("a", buffer_a, v1::F32, {1024});
 //   TensorRef b = g.Tensor("b", buffer_b, v1::F32, {1024});
 //   g.Task("scale", 0, {a, b}).Name("x").Scalar(2.0).Blocks(4);
 //
-// The first mistake is kept and returned by Build; a mistake is found here when the builder alone
-// can see it (names, shapes, bounds and chips of known buffers, order), by the daemon otherwise.
-// Not thread-safe. It must stay in place while references to it are used.
+// The builder keeps the first error, and Build returns it. The builder checks what it can see
+// itself: names, shapes, bounds and chips of known buffers, and order. The daemon checks the rest.
+// Not thread-safe. Not movable, because references point to it.
 class GraphBuilder {
  public:
   GraphBuilder();
   GraphBuilder(const GraphBuilder&) = delete;
   GraphBuilder& operator=(const GraphBuilder&) = delete;
 
-  // A view of a known buffer. Shape, strides and offset are in elements; no strides means
-  // contiguous.
+  // Adds a view of a known buffer. Shape, strides and offset are in elements. Empty strides mean a
+  // contiguous view.
   TensorRef Tensor(absl::string_view name, const Buffer& buffer, v1::DType dtype,
                    absl::Span<const int64_t> shape, absl::Span<const int64_t> strides = {},
                    int64_t offset = 0);
-  // A view of a slot by name: the id of a buffer, or what a launch binds. Empty means `name`.
+  // Adds a view of a slot: a buffer id, or a name that a launch binds. An empty `slot` means
+  // `name`.
   TensorRef Tensor(absl::string_view name, absl::string_view slot, v1::DType dtype,
                    absl::Span<const int64_t> shape, absl::Span<const int64_t> strides = {},
                    int64_t offset = 0);
-  // The whole of a typed tensor, under the name of its buffer's id.
+  // Adds a view of a whole typed tensor, named after its buffer id.
   template <typename T>
   TensorRef Tensor(const pto::Tensor<T>& tensor) {
     return Tensor(tensor.buffer().id(), tensor.buffer(), DTypeOf<T>::value, tensor.shape());
   }
 
-  // A scalar that a launch can bind to another value.
+  // Adds a named scalar, which a launch can bind to another value.
   ScalarRef Scalar(absl::string_view name, double value);
   ScalarRef Scalar(absl::string_view name, int64_t value);
   ScalarRef Scalar(absl::string_view name, int value) {
     return Scalar(name, static_cast<int64_t>(value));
   }
 
-  // A step: a kernel by id or full name, on a chip, with the kernel's arguments in order.
+  // Adds a task: a kernel (id or full name) on a chip, with the arguments in the kernel's order.
   TaskRef Task(absl::string_view kernel, uint32_t chip, absl::Span<const TensorRef> args);
   TaskRef Task(absl::string_view kernel, uint32_t chip, std::initializer_list<TensorRef> args) {
     return Task(kernel, chip, absl::Span<const TensorRef>(args.begin(), args.size()));
   }
 
-  // One step over several chips, which starts on all of them at once.
+  // Adds one task that spans several chips and starts on all of them at the same time.
   TaskRef Group(absl::string_view kernel, absl::Span<const GroupMember> members);
   TaskRef Group(absl::string_view kernel, std::initializer_list<GroupMember> members) {
     return Group(kernel, absl::Span<const GroupMember>(members.begin(), members.size()));
   }
 
-  // ---- steps that need no core, and reach the buffers of all chips
-  // Does nothing, after these tasks: something to wait for in place of all of them.
+  // ---- control tasks: they need no core and can access buffers of all chips
+  // Adds an empty task that depends on `tasks`. Other tasks can depend on it instead of on all of
+  // them.
   TaskRef Join(std::initializer_list<TaskRef> tasks = {});
-  // Changes a signal, a tensor of one I32 or I64, and wakes who waits for it. A signal makes no
-  // dependency: say with After what must come before.
+  // Changes a signal (a tensor of one I32 or I64) and wakes its waiters. Signals create no
+  // dependencies: use After to order this task.
   TaskRef Notify(TensorRef signal, int64_t value, v1::NotifyOp op = v1::SET);
-  // Ends when the signal compares true, or fails when the timeout has passed; zero means the
-  // run's limit for waits. Tasks that must wait say so with After, or by reading the token.
+  // Waits until the signal compares true. Fails after `timeout`; zero means the run's wait timeout.
+  // Dependent tasks use After or read the token.
   TaskRef WaitFor(TensorRef signal, v1::Comparison compare, int64_t value,
                   absl::Duration timeout = {});
   TaskRef WaitFor(TensorRef signal, TensorRef token, v1::Comparison compare, int64_t value,
                   absl::Duration timeout = {});
-  // Copies between tensors of one shape and type, on whatever chips.
+  // Copies between tensors of the same shape and type, on any chips.
   TaskRef Copy(TensorRef to, TensorRef from);
 
-  // Tasks wait only for those that After names; the daemon looks for no others.
+  // Tasks depend only on those given with After; the daemon derives no other dependencies.
   void ExplicitDependenciesOnly() { explicit_dependencies_only_ = true; }
 
-  // Of an open run: those that were sent, too.
+  // For an open run this includes tasks that were already sent.
   uint64_t task_count() const { return first_task_ + tasks_.size(); }
 
-  // OK, or the first mistake.
+  // OK, or the first error.
   const absl::Status& status() const { return status_; }
 
-  // The graph with its names.
+  // Returns the graph with names.
   absl::StatusOr<v1::GraphSpec> Build() const;
 
-  // The graph in columns: a header (parent, id and options left empty), blocks of at most
-  // `max_block_tasks` rows, a commit. Names of tasks and tensors stay behind; a graph that uses
-  // named scalars is refused with SCALAR_INVALID.
+  // Returns the graph in packed columns: a header (with parent, id and options unset), chunks of at
+  // most `max_block_tasks` rows, and a commit. Names of tasks and tensors are omitted. Returns
+  // SCALAR_INVALID if the graph uses named scalars.
   absl::StatusOr<std::vector<v1::PackedGraphPart>> BuildPacked(
       uint32_t max_block_tasks = 4096) const;
 
@@ -196,14 +198,15 @@ class GraphBuilder {
     uint32_t slot;
     uint32_t layout;
     int64_t offset;
-    // Chip of its buffer; -1 when not known.
+    // Chip of the buffer; -1 if unknown.
     int64_t chip;
   };
   struct TaskRow {
     uint32_t kernel;
     uint32_t chip;
     uint32_t launch;
-    // Where its rows begin in args_, scalars_ and deps_; they end where the next task's begin.
+    // Index of the first row in args_, scalars_ and deps_. The rows end where those of the next
+    // task begin.
     uint64_t first_arg;
     uint64_t first_scalar;
     uint64_t first_dep;
@@ -211,7 +214,7 @@ class GraphBuilder {
   enum class ScalarKind : uint8_t { kFloat, kInteger, kRef };
   struct ScalarRow {
     ScalarKind kind;
-    // Bits of the number, or the index of the named scalar.
+    // Bits of the number, or index of the named scalar.
     uint64_t bits;
   };
   struct NamedScalar {
@@ -240,21 +243,21 @@ class GraphBuilder {
     v1::Comparison compare = v1::COMPARISON_UNSPECIFIED;
     int64_t value = 0;
   };
-  // What only few tasks have.
+  // Properties that few tasks have.
   struct ExtraRow {
     std::vector<MemberRow> members;
     uint32_t no_dependency_mask = 0;
     absl::optional<PredicateRow> predicate;
   };
 
-  // What belongs to one task.
+  // The rows of one task.
   struct Rows {
     absl::Span<const uint32_t> args;
     absl::Span<const ScalarRow> scalars;
     absl::Span<const uint32_t> deps;
   };
 
-  // Strings, each kept once.
+  // A list of unique strings.
   class Names {
    public:
     uint32_t Intern(absl::string_view name);
@@ -275,7 +278,7 @@ class GraphBuilder {
                         absl::Span<const int64_t> strides);
   uint32_t InternLaunch(const LaunchRow& row);
   uint32_t InternChip(uint32_t chip);
-  // Of the last task.
+  // Changes the launch properties of the last task.
   template <typename F>
   void ChangeLaunch(const F& change) {
     LaunchRow row = launches_[tasks_.back().launch];
@@ -293,11 +296,11 @@ class GraphBuilder {
   static v1::LaunchSpec ToLaunch(const LaunchRow& row);
   absl::Status CheckPackable() const;
   v1::PackedHeader PackHeader() const;
-  // Whether a task, of those that were not sent, uses signals of a domain.
+  // Whether any task that was not sent yet uses signals of a domain.
   bool UsesSignals() const;
-  // For an open run: takes out the tasks, as blocks of at most so many rows with what the builder
-  // has got since the last time. References to the tasks stay valid. GRAPH_TOO_LARGE when tasks on
-  // signals of a domain would be in more than one block.
+  // For an open run: removes the tasks and returns them as segments of at most `max_block_tasks`
+  // rows, with everything else added since the last call. References to the tasks stay valid.
+  // Returns GRAPH_TOO_LARGE if tasks that use signals of a domain would need more than one segment.
   absl::StatusOr<std::vector<v1::StreamRunBlock>> TakeBlocks(uint32_t max_block_tasks);
   void PackLists(v1::StreamRunBlock& block);
   v1::TensorBlock PackTensors(uint64_t begin, uint64_t end) const;
@@ -326,7 +329,7 @@ class GraphBuilder {
   std::vector<ScalarRow> scalars_;
   std::vector<uint32_t> deps_;
   absl::flat_hash_map<uint64_t, ExtraRow> extras_;  // by task
-  // Tasks, and what else, an open run has sent; tasks_ begins there.
+  // For an open run: how many tasks and other items were already sent. tasks_ starts after them.
   uint64_t first_task_ = 0;
   struct Sent {
     size_t kernels = 0;

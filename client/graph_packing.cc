@@ -1,4 +1,4 @@
-// The packed form of a graph: GraphBuilder::BuildPacked and its parts.
+// The packed format of a graph: GraphBuilder::BuildPacked and its helpers.
 
 #include <algorithm>
 
@@ -11,8 +11,8 @@
 namespace pto {
 namespace {
 
-// `domains/{domain}/ranks/{rank}/signals`, with or without the session's name before it. A buffer
-// of a window may be called so, too.
+// Matches `domains/{domain}/ranks/{rank}/signals`, with or without the session name, but not a
+// window buffer that is named `signals`.
 bool IsSignals(absl::string_view slot) {
   return absl::EndsWith(slot, "/signals") && !absl::EndsWith(slot, "/buffers/signals");
 }
@@ -45,7 +45,7 @@ absl::Status GraphBuilder::CheckPackable() const {
       if (scalar.kind != ScalarKind::kRef) continue;
       return Error(reason::kScalarInvalid, "a packed graph cannot refer to scalars by name")
           .At(absl::StrCat("graph.tasks[", first_task_ + i, "].scalars"))
-          .Hint("give the value itself, or send the graph with its names");
+          .Hint("use the value itself, or send the graph unpacked");
     }
   }
   return absl::OkStatus();
@@ -73,7 +73,7 @@ bool GraphBuilder::UsesSignals() const {
   std::vector<bool> signals(slots_.list().size());
   std::transform(slots_.list().begin(), slots_.list().end(), signals.begin(), IsSignals);
   const auto on_signals = [&](uint32_t tensor) { return signals[tensors_[tensor].slot]; };
-  // Of these tasks only, as what others had is cleared.
+  // Only for these tasks, because those of earlier tasks were cleared.
   if (std::any_of(args_.begin(), args_.end(), on_signals)) return true;
   return std::any_of(extras_.begin(), extras_.end(), [&](const auto& extra) {
     const ExtraRow& row = extra.second;
@@ -88,20 +88,20 @@ absl::StatusOr<std::vector<v1::StreamRunBlock>> GraphBuilder::TakeBlocks(uint32_
   if (!status_.ok()) return status_;
   if (absl::Status wrong = CheckPackable(); !wrong.ok()) return wrong;
   const uint64_t rows = std::max<uint32_t>(1, max_block_tasks);
-  // Signals begin at zero in each block, and one block waits for the end of the other: were a wait
-  // and its notification in two of them, the run would hang.
+  // Signals start at zero in each segment, and segments that use them run one after the other. If a
+  // wait and its notification were in different segments, the run would hang.
   if (tasks_.size() > rows && UsesSignals()) {
-    return Error(reason::kGraphTooLarge, absl::StrCat("a block has at most ", rows,
-                                                      " tasks, and tasks that use signals of "
-                                                      "a domain must be sent in one; these are ",
-                                                      tasks_.size()))
+    return Error(reason::kGraphTooLarge,
+                 absl::StrCat("tasks that use signals of a domain must be sent in one segment of "
+                              "at most ",
+                              rows, " tasks, but there are ", tasks_.size()))
         .Limit("max_block_tasks", rows, 0, tasks_.size())
         .Hint(
-            "begin another run and call Flush more often, where no wait is parted from its "
-            "notification");
+            "begin another run and call Flush more often, but keep each wait and its notification "
+            "in the same segment");
   }
   std::vector<v1::StreamRunBlock> blocks;
-  // Tensors first, in messages of their own when there are many.
+  // Tensors come first, in separate messages if there are many.
   while (sent_.tensors < tensors_.size()) {
     const uint64_t end = std::min<uint64_t>(sent_.tensors + rows, tensors_.size());
     PackLists(blocks.emplace_back());
@@ -190,7 +190,7 @@ v1::TaskBlock GraphBuilder::PackTasks(uint64_t begin, uint64_t end) const {
       PackExtra(*extra, packed);
     }
   }
-  // A column that says nothing is left out.
+  // Omit columns that contain only default values.
   if (!other_chip) block.clear_chip();
   if (!other_launch) block.clear_launch();
   if (block.dep_back().empty()) block.clear_dep_count();

@@ -1,4 +1,4 @@
-// Tasks of a graph that is being built: TaskRef, and the methods of GraphBuilder that make them.
+// TaskRef and the methods of GraphBuilder that add tasks.
 
 #include <bit>
 
@@ -63,7 +63,7 @@ TaskRef& TaskRef::Scalar(ScalarRef scalar) {
 TaskRef& TaskRef::Blocks(uint32_t count) {
   if (!graph_->IsLast(*this, "Blocks")) return *this;
   if (count == 0) {
-    graph_->Fail(Error(reason::kLaunchInvalid, "a task has at least one block")
+    graph_->Fail(Error(reason::kLaunchInvalid, "a task needs at least one block")
                      .At(TaskPath(index_) + ".launch.block_num"));
   }
   graph_->ChangeLaunch([&](GraphBuilder::LaunchRow& row) { row.blocks = count; });
@@ -87,10 +87,10 @@ TaskRef& TaskRef::SyncStart() {
 TaskRef& TaskRef::After(const TaskRef& task) {
   if (!graph_->IsLast(*this, "After")) return *this;
   if (task.graph_ != graph_) {
-    graph_->Fail(Error(reason::kDependencyUnknown, "the task to wait for is in another graph")
+    graph_->Fail(Error(reason::kDependencyUnknown, "the task in After belongs to another graph")
                      .At(TaskPath(index_) + ".after"));
   } else if (task.index_ >= index_) {
-    graph_->Fail(Error(reason::kDependencyCycle, "a task cannot wait for itself")
+    graph_->Fail(Error(reason::kDependencyCycle, "a task cannot depend on itself")
                      .At(TaskPath(index_) + ".after"));
   } else {
     graph_->deps_.push_back(task.index_);
@@ -106,8 +106,8 @@ TaskRef& TaskRef::After(std::initializer_list<TaskRef> tasks) {
 TaskRef& TaskRef::VectorKernels(absl::Span<const std::string> kernels) {
   if (!graph_->IsLast(*this, "VectorKernels")) return *this;
   if (kernels.size() > 2) {
-    graph_->Fail(Error(reason::kLaunchInvalid,
-                       absl::StrCat("a cluster has two vector cores, not ", kernels.size()))
+    graph_->Fail(Error(reason::kLaunchInvalid, absl::StrCat("a cluster has two vector cores, got ",
+                                                            kernels.size(), " kernels"))
                      .At(TaskPath(index_) + ".launch.vector_kernels"));
   }
   graph_->ChangeLaunch([&](GraphBuilder::LaunchRow& row) {
@@ -119,7 +119,7 @@ TaskRef& TaskRef::VectorKernels(absl::Span<const std::string> kernels) {
 TaskRef& TaskRef::Timeout(absl::Duration timeout) {
   if (!graph_->IsLast(*this, "Timeout")) return *this;
   if (timeout < absl::ZeroDuration()) {
-    graph_->Fail(Error(reason::kFieldInvalid, "a task's time is not negative")
+    graph_->Fail(Error(reason::kFieldInvalid, "the timeout of a task must not be negative")
                      .At(TaskPath(index_) + ".launch.timeout"));
   }
   graph_->ChangeLaunch([&](GraphBuilder::LaunchRow& row) { row.timeout = timeout; });
@@ -139,7 +139,7 @@ TaskRef& TaskRef::If(TensorRef tensor, v1::Comparison compare, int64_t value) {
 
 TaskRef& TaskRef::NoDependency(uint32_t arg) {
   if (!graph_->IsLast(*this, "NoDependency")) return *this;
-  // No kernel takes more.
+  // No kernel has more arguments.
   if (arg >= 32) {
     graph_->Fail(Error(reason::kFieldInvalid, absl::StrCat("there is no argument ", arg))
                      .At(TaskPath(index_) + ".no_dependency_args"));
@@ -192,7 +192,7 @@ TaskRef GraphBuilder::Task(absl::string_view kernel, uint32_t chip,
 TaskRef GraphBuilder::Group(absl::string_view kernel, absl::Span<const GroupMember> members) {
   const size_t index = task_count();
   if (members.empty()) {
-    Fail(Error(reason::kLaunchInvalid, "a group has at least one member")
+    Fail(Error(reason::kLaunchInvalid, "a group needs at least one member")
              .At(TaskPath(index) + ".members"));
   }
   ExtraRow extra;

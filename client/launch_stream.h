@@ -19,34 +19,35 @@ struct LaunchPipeCloser {
 };
 }  // namespace internal
 
-// One open stream for many launches: launches in, completions out. Made by
-// Session::OpenLaunchStream. The calling thread does the work itself, no other thread takes
-// part. Completions wait at the daemon until they are asked for.
+// A bidirectional stream for many launches: launches in, completions out. Created by
+// Session::OpenLaunchStream. The calling thread does all the work; there is no other thread.
+// Completions stay at the daemon until the client reads them.
 //
-// Thread-safe: one thread may launch while another takes completions. A call that timed out
-// leaves the stream usable. When the stream breaks, runs that were launched go on, and every
-// later call returns the error; open another stream. Destroying it closes it at once.
+// Thread-safe: one thread may launch while another reads completions. The stream stays usable after
+// a call timed out. If the stream breaks, launched runs continue and all later calls return the
+// error; open another stream. The destructor closes the stream immediately.
 class LaunchStream {
  public:
   ~LaunchStream();
   LaunchStream(LaunchStream&&) noexcept;
   LaunchStream& operator=(LaunchStream&&) noexcept;
 
-  // Sends a launch and returns its tag, which comes back with its completion. Does not wait for
-  // the daemon, except when it has not yet taken the launches before; CLIENT_TIMEOUT then means
-  // that nothing was sent. `request.graph` is a full name; `request.wait` has no effect.
+  // Sends a launch and returns its tag; the completion carries the same tag. Waits for the daemon
+  // only if it has not accepted earlier launches yet; CLIENT_TIMEOUT then means that nothing was
+  // sent. `request.graph` is a full name; `request.wait` has no effect.
   absl::StatusOr<uint64_t> Launch(const v1::LaunchGraphRequest& request,
                                   absl::Duration timeout = kDefaultTimeout);
 
-  // Returns the next completion, in the order in which runs end. A launch that was refused is a
-  // completion too: see StatusOf. OUT_OF_RANGE / STREAM_ENDED after Done when all were returned.
+  // Returns the next completion, in the order in which runs end. A rejected launch also produces a
+  // completion; see StatusOf. Returns OUT_OF_RANGE / STREAM_ENDED after Done and the last
+  // completion.
   absl::StatusOr<v1::LaunchCompletion> Next(absl::Duration timeout = kDefaultTimeout);
 
-  // Launches and returns that launch's own completion; others are kept for Next.
+  // Launches and returns the completion of this launch; Next returns the others.
   absl::StatusOr<v1::LaunchCompletion> LaunchAndWait(const v1::LaunchGraphRequest& request,
                                                      absl::Duration timeout = kDefaultTimeout);
 
-  // Says that no launch follows; the stream ends after the last completion.
+  // Ends the sending side: no more launches follow. The stream ends after the last completion.
   absl::Status Done(absl::Duration timeout = kDefaultTimeout);
 
  private:

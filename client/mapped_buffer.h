@@ -12,18 +12,18 @@ namespace internal {
 class Mapping;
 }  // namespace internal
 
-// A buffer's own memory, in this process: what is written here the next run reads, and what a run
-// has written is here, without a copy. Copies are the same memory; it is unmapped with the last of
-// them and of the buffer's handles. Made by Buffer::Map.
+// The memory of a buffer, mapped into this process. Runs and this process see each other's writes
+// without a copy. All copies refer to the same memory. It is unmapped when the last copy and the
+// last handle of the buffer are gone. Created by Buffer::Map.
 //
-// Nothing watches over it. Use it only while no run uses the buffer, as Buffer::Write and Read
-// would demand: not from the moment that a run is submitted until it has ended. When the buffer is
-// deleted or its session ends, it turns into zeros and is nobody's but this process's.
+// Accesses are not checked. As with Buffer::Write and Read, use it only while no run uses the
+// buffer, that is, not between the submission and the end of a run. When the buffer is deleted or
+// its session ends, the contents become zero and the memory is private to this process.
 class MappedBuffer {
  public:
   std::span<std::byte> bytes() const { return bytes_; }
 
-  // As many elements as fit.
+  // The memory as elements of type T; an incomplete last element is omitted.
   template <typename T>
     requires std::is_trivially_copyable_v<T>
   std::span<T> as() const {

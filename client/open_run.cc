@@ -58,7 +58,7 @@ absl::Status OpenRun::Flush(absl::Duration timeout) {
   PTO_RETURN_IF_ERROR(Queue());
   const absl::Status sent = Send(deadline);
   if (!absl::IsAborted(sent) || !ReasonOf(sent).empty()) return sent;
-  // Answered before it was told that all has come.
+  // The daemon ended the run before it received the commit.
   PTO_ASSIGN_OR_RETURN(const v1::Run ended, pipe_->Finish(deadline));
   return StatusOf(ended);
 }

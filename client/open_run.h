@@ -23,24 +23,27 @@ struct RunPipeCloser {
 };
 }  // namespace internal
 
-// A run to which tasks are appended while the first ones run already. Made by
-// Session::BeginOpenRun.
+// A run that accepts more tasks while earlier ones execute. Created by Session::BeginOpenRun.
 //
 //   PTO_ASSIGN_OR_RETURN(pto::OpenRun run, session.BeginOpenRun());
 //   pto::TensorRef x = run.graph().Tensor(tensor);
 //   while (more) {
 //     run.graph().Task("scale", 0, {x, x}).Scalar(2.0);
-//     PTO_RETURN_IF_ERROR(run.Flush());  // now and then
+//     PTO_RETURN_IF_ERROR(run.Flush());  // from time to time
 //   }
 //   PTO_ASSIGN_OR_RETURN(pto::v1::Run ended, run.Finish());
 //
-// A task may wait for any earlier one, by After or by its tensors; one that has ended is no
-// reason to wait. The builder forgets tasks that were sent, and the daemon those that have ended,
-// so a run can have millions; tensors stay. What one Flush sends is a block, or several when it has
-// more tasks than the node's max_block_tasks, or than 4096. Signals of a domain begin at zero in
-// each block that uses them, and such blocks take turns, so a wait and its notification belong into
-// one: with signals, Flush before there are more tasks than that. Destroying it before Finish has
-// returned cancels the run, unless the daemon has all its tasks. Not thread-safe.
+// A task may depend on any earlier task, by After or through its tensors. The builder discards
+// tasks that were sent, and the daemon those that have ended, so a run can have millions of tasks.
+// Tensors are kept.
+//
+// Each Flush sends one segment, or several if there are more tasks than the node's max_block_tasks
+// or 4096. Signals of a domain start at zero in each segment that uses them, and such segments run
+// one after the other. So a wait and its notification must be in the same segment: with signals,
+// call Flush before there are more tasks than that.
+//
+// Destroying the object before Finish has returned cancels the run, unless the daemon already has
+// all its tasks. Not thread-safe.
 class OpenRun {
  public:
   ~OpenRun();
@@ -50,20 +53,20 @@ class OpenRun {
   // `sessions/{session}/runs/{id}`.
   const std::string& name() const { return name_; }
 
-  // Tasks that are added here go with the next Flush. It stays in place when this object moves.
+  // The next Flush sends the tasks added here. The reference stays valid when this object moves.
   GraphBuilder& graph() { return *graph_; }
 
-  // Sends what was added. Waits while the daemon has more tasks of the session than it wants to
-  // hold; CLIENT_TIMEOUT then, and what was not sent goes with the next call. Any other error is
-  // the end of the run: a mistake in a task, GRAPH_TOO_LARGE for more tasks than fit one block when
-  // some use signals of a domain, or how the run ended.
+  // Sends the added tasks. Waits while the daemon holds too many tasks of the session. After
+  // CLIENT_TIMEOUT, the next call sends the remaining tasks. Any other error ends the run: an
+  // invalid task, GRAPH_TOO_LARGE if tasks with signals of a domain do not fit one segment, or the
+  // error that ended the run.
   absl::Status Flush(absl::Duration timeout = kDefaultTimeout);
 
-  // Sends what is left, says that no more tasks follow, and returns the run when it has ended;
-  // StatusOf tells how. CLIENT_TIMEOUT when it has not in time: call it again.
+  // Sends the remaining tasks, marks the run as complete, waits for it to end and returns it;
+  // StatusOf gives its result. After CLIENT_TIMEOUT, call it again.
   absl::StatusOr<v1::Run> Finish(absl::Duration timeout = kDefaultTimeout);
 
-  // Ends the stream, and by that the run. Returns at once.
+  // Closes the stream, which cancels the run. Returns immediately.
   void Cancel();
 
  private:
@@ -71,7 +74,7 @@ class OpenRun {
   using Pipe = std::unique_ptr<internal::RunPipe, internal::RunPipeCloser>;
   OpenRun(Pipe pipe, v1::StreamRunHeader header, uint32_t block_tasks);
 
-  // Takes what was added to the graph.
+  // Moves the tasks added to the graph into unsent_.
   absl::Status Queue();
   absl::Status Send(const internal::Deadline& deadline);
   absl::Status Gone() const;

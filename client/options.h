@@ -11,75 +11,76 @@
 
 namespace pto {
 
-// Where the machine's daemon listens unless it was told otherwise.
+// The default address of a system-wide daemon.
 inline constexpr absl::string_view kDefaultAddress = "unix:/run/ptod/ptod.sock";
 
-// As a call's timeout: the client's own (ClientOptions::timeout).
+// As the timeout of a call, it means ClientOptions::timeout.
 inline constexpr absl::Duration kDefaultTimeout = -absl::InfiniteDuration();
 
 struct ClientOptions {
-  // Longest time to reach the daemon: in Connect, and whenever a stream has to reconnect.
+  // Time limit for connecting: in Connect, and when a stream reconnects.
   absl::Duration connect_timeout = absl::Seconds(5);
-  // Longest time for one call that is not told otherwise.
+  // Default time limit for one call.
   absl::Duration timeout = absl::Seconds(30);
   // Whether large transfers to and from buffers go through shared memory.
   enum class Broker {
-    kAuto,  // when the daemon offers it on this machine, and PTOD_BROKER is not `off`
-    kOff,   // never: all bytes go over gRPC
+    kAuto,  // if the daemon on this machine offers it and PTOD_BROKER is not `off`
+    kOff,   // never: all transfers use gRPC
   };
   Broker broker = Broker::kAuto;
 };
 
 struct SessionOptions {
-  // 1 to 63 of `a-z 0-9 -`, starting with a letter. Empty: a random one.
+  // 1 to 63 characters from `a-z 0-9 -`, starting with a letter. Empty means a random id.
   std::string id = {};
-  // Time to live without renewal. Zero: the daemon's default.
+  // Time to live without renewal. Zero means the daemon's default.
   absl::Duration ttl = {};
-  // For people and lists.
+  // Free-form labels, shown in lists.
   std::map<std::string, std::string> labels = {};
-  // Share of a chip that other sessions want too, in proportion to theirs: 1 to 1,000. Zero: 1.
+  // Relative share of a chip that is contended with other sessions: 1 to 1,000. Zero means 1.
   uint32_t weight = 0;
-  // A session whose leased chips (Session::LeaseChips) this one may use. Empty: that of the
-  // environment's PTOD_LEASE, which `ptoctl chips lease` sets, if any.
+  // A session whose leased chips (Session::LeaseChips) this session may use. Empty means the one in
+  // the environment variable PTOD_LEASE, if set (`ptoctl chips lease` sets it).
   std::string lease = {};
 };
 
-// How a graph is run: for submitted and for launched graphs.
+// Options for submitting or launching a graph.
 struct RunOptions {
-  // 1 to 63 of `a-z 0-9 -`, starting with a letter. Empty: the daemon chooses. A call with an
-  // id can be repeated when its reply was lost; the run is executed once.
+  // 1 to 63 characters from `a-z 0-9 -`, starting with a letter. Empty means the daemon chooses
+  // one. A call with an id is idempotent: if the reply was lost, repeat it; the graph runs once.
   std::string run_id = {};
-  // Longest time from acceptance to end; the run then fails with RUN_DEADLINE. Zero: no limit.
+  // Time limit from acceptance to end; the run then fails with RUN_DEADLINE. Zero means no limit.
   absl::Duration timeout = {};
-  // The same from acceptance to the first task's start (QUEUE_DEADLINE), from a task's start to
-  // its end (TASK_DEADLINE), and for one wait of a task (WAIT_TIMEOUT).
+  // Time limits from acceptance to the start of the first task (QUEUE_DEADLINE), from start to end
+  // of each task (TASK_DEADLINE), and for each wait task (WAIT_TIMEOUT).
   absl::Duration queue_timeout = {};
   absl::Duration task_timeout = {};
   absl::Duration wait_timeout = {};
-  // Whose ready tasks go first.
+  // Ready tasks of runs with a higher priority start first.
   v1::Priority priority = v1::PRIORITY_UNSPECIFIED;
-  // Which events the run writes.
+  // Which events the run produces.
   v1::EventLevel event_level = v1::EVENT_LEVEL_UNSPECIFIED;
-  // For people and lists.
+  // Free-form labels, shown in lists.
   std::map<std::string, std::string> labels = {};
-  // How long the daemon may hold the reply until the run has ended. It counts on top of the
-  // call's timeout. A packed submission does not wait.
+  // How long the daemon may delay the reply to wait for the end of the run, in addition to the
+  // timeout of the call. Has no effect for packed submissions.
   absl::Duration wait = {};
 };
 
-// What to watch.
+// Selects the events to watch.
 struct WatchOptions {
-  // Events with a greater number are wanted. Zero: from the first.
+  // Return only events with a greater sequence number. Zero means all events.
   uint64_t after_sequence = 0;
-  // Boot that `after_sequence` belongs to. Empty: that of the session.
+  // Boot id that `after_sequence` belongs to. Empty means the boot id of the session.
   std::string boot_id = {};
-  // Full names of runs whose events are wanted. Empty: all of the session.
+  // Full names of the runs to watch. Empty means all runs of the session.
   std::vector<std::string> runs = {};
-  // When set, the stream ends after the event that says that this run (a full name) has ended.
+  // If set, the stream ends after the event that reports the end of this run (a full name).
   std::string until_run_ends = {};
-  // Longest time that an event may wait to travel with others. Zero: the daemon's default.
+  // Maximum time that the daemon delays an event to batch it with others. Zero means the daemon's
+  // default.
   absl::Duration max_linger = {};
-  // How often the daemon shows on an idle stream that it is alive. Zero: its default.
+  // Interval of the daemon's keep-alive messages on an idle stream. Zero means its default.
   absl::Duration progress_interval = {};
 };
 

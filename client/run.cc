@@ -13,7 +13,7 @@ Run::Run(std::shared_ptr<internal::Core> core, std::shared_ptr<internal::Session
     : core_(std::move(core)), session_(std::move(session)), snapshot_(std::move(snapshot)) {}
 
 absl::StatusOr<v1::Run> Run::Wait(absl::Duration timeout) const {
-  // Also spares a call when the one that started the run has waited for its end.
+  // No call is needed if the call that started the run already returned its final state.
   if (IsFinal(snapshot_.state())) return snapshot_;
   return core_->WaitRun(session_.get(), name(), core_->DeadlineOf(timeout));
 }

@@ -19,30 +19,29 @@ class Core;
 class SessionState;
 }  // namespace internal
 
-// A handle of one execution of a graph. Copies mean the same run; destroying a handle does not
-// end the run. Made by Session. Thread-safe.
+// A handle of one execution of a graph. All copies refer to the same run. Destroying a handle does
+// not end the run. Created by Session. Thread-safe.
 class Run {
  public:
   // `sessions/{session}/runs/{id}`.
   const std::string& name() const { return snapshot_.name(); }
-  // The run as the call that made this handle returned it: final when that call waited long
-  // enough. Only the name is set when no call was made.
+  // The run as returned by the call that created this handle. It is final if that call waited for
+  // the end. Only the name is set if no call was made.
   const v1::Run& snapshot() const { return snapshot_; }
 
-  // Returns the run in its final state; StatusOf tells how it ended. CLIENT_TIMEOUT when it has
-  // not ended in time; the run goes on.
+  // Waits for the run to end and returns its final state; StatusOf gives its result. CLIENT_TIMEOUT
+  // if it has not ended within `timeout`; the run continues.
   absl::StatusOr<v1::Run> Wait(absl::Duration timeout = kDefaultTimeout) const;
-  // Returns the run as it is.
+  // Returns the current state of the run.
   absl::StatusOr<v1::Run> Get(absl::Duration timeout = kDefaultTimeout) const;
-  // Asks the run to stop, and returns at once; it may still be CANCELLING.
+  // Requests cancellation and returns immediately; the run may still be CANCELLING.
   absl::StatusOr<v1::Run> Cancel(absl::string_view reason = "",
                                  absl::Duration timeout = kDefaultTimeout) const;
-  // Why the run is not done; of at most `max_tasks` of its tasks, zero means 16. Answered also
-  // while the daemon's scheduler stands still.
+  // Explains why the run has not ended. Covers at most `max_tasks` tasks; zero means 16. Works even
+  // if the daemon's scheduler hangs.
   absl::StatusOr<v1::ExplainRunResponse> Explain(uint32_t max_tasks = 0,
                                                  absl::Duration timeout = kDefaultTimeout) const;
-  // The run's events from the first; the stream ends when the run has. Does not wait for the
-  // daemon.
+  // All events of the run. The stream ends with the run. Does not wait for the daemon.
   absl::StatusOr<EventStream> Events() const;
 
  private:

@@ -7,7 +7,7 @@ namespace pto {
 namespace {
 
 absl::Status Outcome(v1::Run::State state, const v1::Status& error, const std::string& name) {
-  // A refused launch has an error and no state.
+  // A rejected launch has an error and no state.
   if (error.code() != 0) return StatusFromProto(error);
   if (state == v1::Run::SUCCEEDED) return absl::OkStatus();
   if (!IsFinal(state)) {

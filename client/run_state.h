@@ -5,14 +5,15 @@
 
 namespace pto {
 
-// Whether a run in this state will not change any more.
+// Whether the state is final: the run has ended.
 bool IsFinal(v1::Run::State state);
 
-// How a run ended: OK when it succeeded, else its first error. FAILED_PRECONDITION while it has
+// The result of a run: OK if it succeeded, otherwise its first error. FAILED_PRECONDITION if it has
 // not ended.
 absl::Status StatusOf(const v1::Run& run);
 
-// How a launch ended: OK when its run succeeded, else why it was refused, failed or cancelled.
+// The result of a launch: OK if its run succeeded, otherwise why it was rejected, failed or was
+// cancelled.
 absl::Status StatusOf(const v1::LaunchCompletion& completion);
 
 }  // namespace pto

@@ -86,7 +86,7 @@ absl::Status Session::status() const { return state_->status(); }
 void Session::EndQuietly() {
   if (!owned_) return;
   core_->renewer().Remove(*state_);
-  // The lease ends by itself when this does not reach the daemon.
+  // If this does not reach the daemon, the lease expires.
   if (state_->status().ok()) {
     (void)Close(std::min(kEndQuietlyTimeout, core_->options().timeout));
   }
@@ -146,8 +146,8 @@ absl::StatusOr<std::vector<Buffer>> Session::CreateBuffers(absl::Span<const Buff
                                      core_->DeadlineOf(timeout), Retry::kOnce));
   if (response.buffers_size() != request.buffers_size()) {
     return Error(reason::kInternal,
-                 absl::StrCat("the daemon answered with ", response.buffers_size(),
-                              " buffers where ", request.buffers_size(), " were asked for"));
+                 absl::StrCat("the daemon returned ", response.buffers_size(), " buffers, but ",
+                              request.buffers_size(), " were requested"));
   }
   std::vector<Buffer> buffers;
   buffers.reserve(specs.size());
@@ -223,13 +223,13 @@ absl::StatusOr<Run> Session::Submit(const v1::GraphSpec& graph, const RunOptions
   v1::SubmitRunRequest request;
   request.set_parent(name());
   request.set_run_id(options.run_id);
-  // Lends the caller's graph, which may be large, for the time of the call.
+  // Borrow the caller's graph during the call, because it may be too large to copy.
   request.unsafe_arena_set_allocated_graph(const_cast<v1::GraphSpec*>(&graph));
   *request.mutable_options() = ToProto(options);
   if (options.wait != absl::ZeroDuration()) {
     internal::ToProto(options.wait, *request.mutable_wait());
   }
-  // Without an id a second call would be a second run.
+  // Without an id, a retry would start a second run.
   const Retry retry = options.run_id.empty() ? Retry::kNever : Retry::kOnce;
   absl::StatusOr<v1::Run> run = core_->CallOn(*state_, "SubmitRun", core_->transport().run,
                                               &v1::RunService::Stub::PrepareAsyncSubmitRun, request,
@@ -334,7 +334,7 @@ absl::StatusOr<OpenRun> Session::BeginOpenRun(const RunOptions& options) {
 }
 
 absl::StatusOr<v1::ChipLease> Session::LeaseChips(uint32_t count, absl::Duration timeout) {
-  // The daemon's longest.
+  // The maximum that the daemon allows.
   constexpr absl::Duration kLongest = absl::Hours(1);
   const absl::Duration wait = std::clamp(timeout, absl::ZeroDuration(), kLongest);
   v1::LeaseChipsRequest request;

@@ -15,7 +15,7 @@
 
 namespace pto {
 
-// A buffer that holds one contiguous tensor of C++ elements. A handle, as Buffer is. Made by
+// A handle of a buffer that contains one contiguous tensor of C++ elements. Created by
 // Session::CreateTensor. Thread-safe.
 template <typename T>
 class Tensor {
@@ -28,7 +28,7 @@ class Tensor {
   static constexpr v1::DType dtype() { return DTypeOf<T>::value; }
   uint64_t elements() const { return buffer_.bytes() / sizeof(T); }
 
-  // Writes from the first element on.
+  // Writes `data`, starting at the first element.
   absl::Status Write(std::span<const T> data, absl::Duration timeout = kDefaultTimeout) const {
     return buffer_.Write(std::as_bytes(data), 0, timeout);
   }
@@ -36,7 +36,7 @@ class Tensor {
   absl::StatusOr<std::vector<T>> Read(absl::Duration timeout = kDefaultTimeout) const {
     return buffer_.template Read<T>(elements(), 0, timeout);
   }
-  // Fills `data` from the first element on.
+  // Fills `data`, starting at the first element.
   absl::Status Read(std::span<T> data, absl::Duration timeout = kDefaultTimeout) const {
     return buffer_.Read(std::as_writable_bytes(data), 0, timeout);
   }

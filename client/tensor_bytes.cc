@@ -14,7 +14,7 @@ absl::StatusOr<uint64_t> TensorBytes(absl::Span<const int64_t> shape, uint64_t e
           .At(absl::StrCat("shape[", i, "]"));
     }
     if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(shape[i]), &bytes)) {
-      return Error(reason::kTensorInvalid, "the tensor has more bytes than 64 bits can count")
+      return Error(reason::kTensorInvalid, "the size of the tensor in bytes exceeds 64 bits")
           .At("shape");
     }
   }

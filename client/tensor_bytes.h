@@ -8,11 +8,11 @@
 
 namespace pto {
 
-// Bytes of a contiguous tensor. INVALID_ARGUMENT / TENSOR_INVALID for a negative size, for no
-// elements, or when the product does not fit.
+// Size of a contiguous tensor in bytes. INVALID_ARGUMENT / TENSOR_INVALID if a dimension is not
+// positive or if the size overflows.
 absl::StatusOr<uint64_t> TensorBytes(absl::Span<const int64_t> shape, uint64_t element_bytes);
 
-// Bytes of one element; 0 for a type that is not known.
+// Size of one element in bytes; 0 for an unknown type.
 uint64_t ElementBytes(v1::DType dtype);
 
 }  // namespace pto
