@@ -29,7 +29,7 @@ double Difference(double a, double b) {
   return std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference;
 }
 
-// What checks need of a job, each made once when it is first needed.
+// Data that the checks of a job share, computed once on first use.
 class Expectations {
  public:
   Expectations(const PreparedJob& job, const std::vector<std::string>& memory)
@@ -73,7 +73,7 @@ CheckResult Compare(const Array& actual, const std::vector<double>& expected,
   CheckResult result;
   result.elements = actual.size();
   for (int64_t i = 0; i < actual.size(); ++i) {
-    // What cannot be stored cannot be asked for.
+    // The type may not be able to store the expected value exactly.
     char memory[8] = {};
     StoreElement(actual.dtype, expected[i], memory);
     const double want = LoadElement(actual.dtype, memory);
@@ -97,8 +97,8 @@ std::string Describe(const CheckResult& result) {
     return absl::StrCat("ok (", result.elements, " elements, max error ", result.max_error, ")");
   }
   return absl::StrCat("FAILED: ", result.mismatches, " of ", result.elements,
-                      " elements are off, the first at [", absl::StrJoin(result.index, ","),
-                      "]: ", result.actual, " instead of ", result.expected, " (max error ",
+                      " elements differ, the first at [", absl::StrJoin(result.index, ","),
+                      "]: got ", result.actual, ", expected ", result.expected, " (max error ",
                       result.max_error, ")");
 }
 
@@ -115,7 +115,7 @@ absl::StatusOr<std::vector<CheckResult>> RunChecks(const PreparedJob& job,
     if (static_cast<int64_t>(expected.size()) != actual.size()) {
       return job.file.places.Fault(
           path, absl::StrCat("'", check.tensor(), "' has ", actual.size(),
-                             " elements, what it is compared with has ", expected.size()));
+                             " elements, but the expected value has ", expected.size()));
     }
     CheckResult& result = results.emplace_back(Compare(actual, expected, check.tolerance()));
     result.tensor = check.tensor();

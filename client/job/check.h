@@ -10,12 +10,12 @@
 
 namespace pto::job {
 
-// How a tensor compares with what it should be.
+// The result of comparing a tensor with its expected values.
 struct CheckResult {
   std::string tensor;
   int64_t elements = 0;
   int64_t mismatches = 0;
-  // Largest difference; infinite when a number is missing or infinite on one side only.
+  // Largest difference. Infinite if only one side is NaN or infinite.
   double max_error = 0;
   // The first mismatch.
   std::vector<int64_t> index;
@@ -25,15 +25,16 @@ struct CheckResult {
   bool ok() const { return mismatches == 0; }
 };
 
-// Compares all elements; `expected` is rounded to the type of `actual` first, and has as many.
+// Compares all elements. Both arrays must have the same size. `expected` is first rounded to the
+// type of `actual`.
 CheckResult Compare(const Array& actual, const std::vector<double>& expected,
                     const v1::Tolerance& tolerance);
 
-// `ok (1024 elements, max error 0)`, or what is off.
+// Returns `ok (1024 elements, max error 0)`, or a description of the mismatch.
 std::string Describe(const CheckResult& result);
 
-// Does all checks of a job. `memory` has the bytes of each buffer after the run, in the order
-// of PreparedJob::buffers. An error means that a check could not be made.
+// Executes all checks of a job. `memory` has the bytes of each buffer after the run, in the order
+// of PreparedJob::buffers. Returns an error if a check could not be executed.
 absl::StatusOr<std::vector<CheckResult>> RunChecks(const PreparedJob& job,
                                                    const std::vector<std::string>& memory);
 

@@ -48,7 +48,7 @@ TEST(CheckTest, FindsTheFirstMismatch) {
   const CheckResult result = Compare(Floats({1, 2, 3, 4.5}, {2, 2}), {1, 2, 4, 4}, {});
   EXPECT_FALSE(result.ok());
   EXPECT_EQ(Describe(result),
-            "FAILED: 2 of 4 elements are off, the first at [1,0]: 3 instead of 4 (max error 1)");
+            "FAILED: 2 of 4 elements differ, the first at [1,0]: got 3, expected 4 (max error 1)");
 }
 
 TEST(CheckTest, AllowsATolerance) {

@@ -10,16 +10,16 @@
 namespace pto::job {
 namespace {
 
-// No machine has more; a list such as 0-4000000000 is a mistake.
+// No machine has more chips; a list such as 0-4000000000 is an error.
 constexpr uint32_t kMaxChips = 4096;
 
 absl::Status Refuse(absl::string_view text, absl::string_view what) {
   return Error(reason::kFieldInvalid, absl::StrCat("chip list '", text, "': ", what))
-      .Hint("write numbers and ranges, such as 0-3,6");
+      .Hint("use numbers and ranges, for example 0-3,6");
 }
 
 bool ParseChip(absl::string_view text, uint32_t* chip) {
-  // SimpleAtoi takes signs and blanks, which make no chip.
+  // SimpleAtoi accepts signs and spaces, which are invalid here.
   for (char c : text) {
     if (!absl::ascii_isdigit(static_cast<unsigned char>(c))) return false;
   }
@@ -45,7 +45,8 @@ absl::StatusOr<std::vector<uint32_t>> ParseChipList(absl::string_view text) {
           text, absl::StrCat("expected a chip after '", ends.first, "-', got '", ends.second, "'"));
     }
     if (last < first) {
-      return Refuse(text, absl::StrCat("the range ", part, " falls; write ", last, "-", first));
+      return Refuse(text,
+                    absl::StrCat("the range ", part, " is descending; use ", last, "-", first));
     }
     for (uint32_t chip = first; chip <= last; ++chip) chips.push_back(chip);
     if (chips.size() > kMaxChips) {

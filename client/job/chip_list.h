@@ -10,11 +10,11 @@
 
 namespace pto::job {
 
-// Reads a list of chips such as `0-3,6`: numbers and rising ranges with commas between, in the
-// order given; a chip may come more than once. INVALID_ARGUMENT says what was expected where.
+// Parses a chip list such as `0-3,6`: numbers and ascending ranges, separated by commas. Keeps the
+// order; a chip may occur more than once. The message of INVALID_ARGUMENT tells what was expected.
 absl::StatusOr<std::vector<uint32_t>> ParseChipList(absl::string_view text);
 
-// The same list in its shortest form: `0-3,6`.
+// Formats a chip list in its shortest form, for example `0-3,6`.
 std::string FormatChipList(absl::Span<const uint32_t> chips);
 
 }  // namespace pto::job

@@ -31,7 +31,7 @@ TEST(ChipListTest, SaysWhatWasExpected) {
       {"1-", "expected a chip after '1-', got ''"},
       {"-1", "got ''"},
       {"+1", "got '+1'"},
-      {"3-1", "the range 3-1 falls; write 1-3"},
+      {"3-1", "the range 3-1 is descending; use 1-3"},
       {"1-2-3", "got '2-3'"},
       {"4096", "got '4096'"},
       {"0-4095,1", "more than 4096"},

@@ -13,7 +13,7 @@
 namespace pto::job {
 namespace {
 
-// Puts one domain together.
+// Builds one domain.
 class Finder {
  public:
   Finder(const JobFile& file, absl::Span<const uint32_t> chips, size_t domain, DomainWindows* out)
@@ -43,7 +43,7 @@ class Finder {
       const std::string& name = init_.buffers(i).name();
       if (!IsId(name)) return Fault(below + ".name", NoId(name));
       if (!names.insert(name).second) {
-        return Fault(below + ".name", absl::StrCat("a second buffer '", name, "'"));
+        return Fault(below + ".name", absl::StrCat("duplicate buffer '", name, "'"));
       }
       PTO_RETURN_IF_ERROR(Window(init_.buffers(i), below, request.add_buffers()));
     }
@@ -71,7 +71,7 @@ class Finder {
                                          chips_.size() - 1, ", got ", ranks_[i]));
       }
       if (!seen.insert(ranks_[i]).second) {
-        return Fault(below, absl::StrCat("position ", ranks_[i], " is a rank already"));
+        return Fault(below, absl::StrCat("position ", ranks_[i], " is already a rank"));
       }
     }
     return absl::OkStatus();
@@ -98,13 +98,14 @@ class Finder {
     const uint64_t each = DTypeBytes(window.dtype());
     const auto elements = static_cast<uint64_t>(*count);
     if (window.bytes() != 0 && (window.bytes() % each != 0 || window.bytes() / each != elements)) {
-      return Fault(below + ".bytes", absl::StrCat("expected those of ", elements, " elements of ",
-                                                  each, " bytes, got ", window.bytes()));
+      return Fault(below + ".bytes",
+                   absl::StrCat("expected the size of ", elements, " elements of ", each,
+                                " bytes, got ", window.bytes()));
     }
     const auto inits = static_cast<size_t>(window.init_size());
     if (inits > 1 && inits != ranks_.size()) {
-      return Fault(below + ".init", absl::StrCat("expected none, one, or one for each of the ",
-                                                 ranks_.size(), " ranks, got ", inits));
+      return Fault(below + ".init", absl::StrCat("expected none, one, or one per rank (",
+                                                 ranks_.size(), "), got ", inits));
     }
     spec->set_name(window.name());
     spec->set_dtype(window.dtype());
@@ -146,7 +147,7 @@ absl::StatusOr<DomainWindows> FindWindows(const JobFile& file, absl::Span<const 
     const std::string& name = file.job.domains(i).name();
     if (!names.insert(name).second) {
       return file.places.Fault(absl::StrCat("domains[", i, "].name"),
-                               absl::StrCat("a second domain '", name, "'"));
+                               absl::StrCat("duplicate domain '", name, "'"));
     }
     PTO_RETURN_IF_ERROR(Finder(file, chips, static_cast<size_t>(i), &windows).Run());
   }

@@ -13,22 +13,22 @@
 
 namespace pto::job {
 
-// A buffer of a window, or the signals of a rank, as if it were a buffer of its own.
+// A buffer of a window, or the signals of a rank, described like a separate buffer.
 struct WindowPart {
   WindowPlace place;
   v1::BufferInit contents;
-  // Of what describes it, in the file.
+  // Path of its description in the job file.
   std::string path;
 };
 
 struct DomainWindows {
-  // With `parent` left empty.
+  // `parent` is not set.
   std::vector<pto::v1::CreateDomainRequest> domains;
   std::vector<WindowPart> parts;
 };
 
-// The domains of a job and all that is in their windows. `chips` are those of the node by
-// position. JOB_INVALID names file, line and field.
+// Prepares the domains of a job and the contents of their windows. `chips` maps positions to chips
+// of the node. The message of JOB_INVALID contains file, line and field.
 absl::StatusOr<DomainWindows> FindWindows(const JobFile& file, absl::Span<const uint32_t> chips);
 
 }  // namespace pto::job

@@ -86,31 +86,31 @@ TEST(DomainWindowsTest, AGraphNamesThem) {
 
 TEST(DomainWindowsTest, MistakesAreFoundInTheFile) {
   EXPECT_THAT(MessageOf("domains { name: \"D\" signal_count: 1 }"),
-              HasSubstr("job.txtpb:2:11: expected 1 to 63 of a-z"));
+              HasSubstr("job.txtpb:2:11: expected 1 to 63 characters from a-z"));
   EXPECT_THAT(MessageOf("domains { name: \"d\" }"), HasSubstr("expected a buffer or a signal"));
   EXPECT_THAT(MessageOf("domains { name: \"d\" signal_count: 1 chips: 3 }"),
               HasSubstr("expected a position from 0 to 2, got 3"));
   EXPECT_THAT(MessageOf("domains { name: \"d\" signal_count: 1 chips: [1, 1] }"),
-              HasSubstr("position 1 is a rank already"));
+              HasSubstr("position 1 is already a rank"));
   EXPECT_THAT(MessageOf("domains { name: \"d\" signal_count: 1 }\n"
                         "domains { name: \"d\" signal_count: 1 }"),
-              HasSubstr("a second domain 'd'"));
+              HasSubstr("duplicate domain 'd'"));
   EXPECT_THAT(MessageOf("domains { name: \"d\" buffers { name: \"x\" } }"),
               HasSubstr("expected an element type"));
   EXPECT_THAT(MessageOf("domains { name: \"d\" buffers { name: \"x\" dtype: F32 } "
                         "buffers { name: \"x\" dtype: F32 } }"),
-              HasSubstr("a second buffer 'x'"));
+              HasSubstr("duplicate buffer 'x'"));
   EXPECT_THAT(MessageOf("domains { name: \"d\" buffers { name: \"x\" dtype: F32 shape: -1 } }"),
               HasSubstr("negative dimension"));
   for (const char* bytes : {"12", "17", "20"}) {
     EXPECT_THAT(MessageOf(std::string("domains { name: \"d\" buffers { name: \"x\" dtype: F32 "
                                       "shape: 4 bytes: ") +
                           bytes + " } }"),
-                HasSubstr(std::string("expected those of 4 elements of 4 bytes, got ") + bytes));
+                HasSubstr(std::string("expected the size of 4 elements of 4 bytes, got ") + bytes));
   }
   EXPECT_THAT(MessageOf("domains { name: \"d\" buffers { name: \"x\" dtype: F32 "
                         "init { zeros: true } init { zeros: true } } }"),
-              HasSubstr("one for each of the 3 ranks, got 2"));
+              HasSubstr("one per rank (3), got 2"));
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 namespace pto::job {
 
-// Whether the daemon takes it as the id of something that a client creates.
+// Whether the daemon accepts this id for a resource that a client creates.
 inline bool IsId(absl::string_view id) {
   if (id.empty() || id.size() > 63 || !absl::ascii_islower(static_cast<unsigned char>(id[0]))) {
     return false;
@@ -20,9 +20,10 @@ inline bool IsId(absl::string_view id) {
   return true;
 }
 
-// What is wrong with one that is not.
+// The error message for an invalid id.
 inline std::string NoId(absl::string_view id) {
-  return absl::StrCat("expected 1 to 63 of a-z 0-9 - starting with a letter, got '", id, "'");
+  return absl::StrCat(
+      "expected 1 to 63 characters from a-z, 0-9 and -, starting with a letter, got '", id, "'");
 }
 
 }  // namespace pto::job

@@ -21,7 +21,7 @@ absl::Status DoesNotFit(absl::string_view field, DType dtype, double value) {
   return Refuse(field, absl::StrCat(value, " cannot be stored as ", pto::v1::DType_Name(dtype)));
 }
 
-// Splitmix64: small, and the same numbers in every language that someone may check them in.
+// Splitmix64: small and easy to reproduce in other languages.
 uint64_t NextRandom(uint64_t* state) {
   uint64_t z = (*state += 0x9e3779b97f4a7c15);
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
@@ -48,7 +48,8 @@ absl::Status FillRandom(const v1::Random& random, Array* array) {
   const double low = random.low();
   const double high = low == 0 && random.high() == 0 ? 1 : random.high();
   if (!std::isfinite(low) || !std::isfinite(high) || !(low < high)) {
-    return Refuse("random.high", absl::StrCat("expected more than low (", low, "), got ", high));
+    return Refuse("random.high",
+                  absl::StrCat("expected a value above low (", low, "), got ", high));
   }
   const bool whole = IsInteger(array->dtype);
   for (double value : {low, whole ? high - 1 : high}) {
@@ -56,7 +57,7 @@ absl::Status FillRandom(const v1::Random& random, Array* array) {
   }
   uint64_t state = random.seed();
   for (int64_t i = 0; i < array->size(); ++i) {
-    // 53 random bits make a double in [0, 1).
+    // 53 random bits give a double in [0, 1).
     const double unit = std::scalbn(static_cast<double>(NextRandom(&state) >> 11), -53);
     const double value = low + unit * (high - low);
     array->Set(i, whole ? std::floor(value) : value);
@@ -110,7 +111,7 @@ absl::StatusOr<Array> MakeValues(const v1::Values& values, DType dtype,
   Array array = MakeArray(dtype, shape);
   switch (values.kind_case()) {
     case v1::Values::kZeros:
-      if (!values.zeros()) return Refuse("zeros", "expected true, or another kind of values");
+      if (!values.zeros()) return Refuse("zeros", "expected true, or a different kind of values");
       return array;
     case v1::Values::kConstant:
       if (!Fits(dtype, values.constant())) return DoesNotFit("constant", dtype, values.constant());

@@ -26,7 +26,7 @@ absl::Status FaultAt(absl::string_view file, int line, int column, absl::string_
 
 // ---- JSON
 
-// The place that protobuf speaks of, when its message begins with `(path)`.
+// The path in a protobuf error message that starts with `(path)`; otherwise empty.
 std::string PathIn(absl::string_view message) {
   const size_t open = message.find('(');
   const size_t close = message.find(')');
@@ -47,7 +47,7 @@ absl::StatusOr<JobFile> FromJson(const std::string& path, const std::string& tex
   }
   const auto status = google::protobuf::util::JsonStringToMessage(text, &file.job);
   if (!status.ok()) {
-    // What is left: numbers out of range, two members of a oneof, malformed durations.
+    // Remaining errors: numbers out of range, two members of a oneof, malformed durations.
     const std::string message(status.message().data(), status.message().size());
     const std::string field = PathIn(message);
     return file.places.Fault(field, absl::StrCat("near here: ", message));
@@ -67,7 +67,8 @@ class FirstError : public google::protobuf::io::ErrorCollector {
   }
 
   absl::Status status(absl::string_view file, const std::string& text) {
-    // A wrong name is reported at what follows it, often on the next line: go back to it.
+    // Protobuf reports an unknown name at the following token, often on the next line. Go back to
+    // the name.
     const std::string field = QuotedAfter("has no field named ");
     GoBackTo(field, text);
     GoBackTo(QuotedAfter("Unknown enumeration value of "), text);
@@ -153,7 +154,7 @@ absl::StatusOr<JobFile> ParseJob(const std::string& path, const std::string& tex
   }
   return Error(reason::kJobInvalid,
                absl::StrCat(path,
-                            ": expected a name that ends in .json, .txtpb, .textproto or "
+                            ": expected a file name ending in .json, .txtpb, .textproto or "
                             ".pbtxt"));
 }
 

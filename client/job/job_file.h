@@ -9,17 +9,17 @@
 
 namespace pto::job {
 
-// A job as it was written, and where each part of it stands.
+// A job as written in the file, with the position of each part.
 struct JobFile {
   v1::Job job;
   SourceMap places;
 };
 
-// Reads a job file; the ending of its name tells the format: `.json`, or `.txtpb`,
-// `.textproto`, `.pbtxt`. JOB_INVALID with file, line and what was expected.
+// Reads a job file. The extension selects the format: JSON for `.json`, text protobuf for `.txtpb`,
+// `.textproto` and `.pbtxt`. The message of JOB_INVALID contains file, line and what was expected.
 absl::StatusOr<JobFile> LoadJobFile(const std::string& path);
 
-// The same for text in memory.
+// The same for a text in memory. `path` selects the format.
 absl::StatusOr<JobFile> ParseJob(const std::string& path, const std::string& text);
 
 }  // namespace pto::job

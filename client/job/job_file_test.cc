@@ -90,7 +90,7 @@ TEST(JobFileTest, SaysWhereJsonIsMalformed) {
       {"{\"buffers\": [{\"shape\": [\"x\"]}]}",
        "f.json:1:25: expected an integer, got a string 'x'"},
       {"{\"buffers\": [{\"chip\": -1}]}",
-       "f.json:1:23: expected an integer that is not negative, got a number '-1'"},
+       "f.json:1:23: expected a non-negative integer, got a number '-1'"},
       {"{\"buffers\": [{\"name\": 5}]}", "f.json:1:23: expected a string, got a number '5'"},
       {"{\"buffers\": [{\"init\": 0}]}", "f.json:1:23: expected an object, got a number '0'"},
       {"{\"buffers\": [{\"init\": {\"zeros\": 1}}]}", "f.json:1:33: expected true or false, got"},
@@ -134,11 +134,11 @@ TEST(JobFileTest, SaysWhereTextIsMalformed) {
 
 TEST(JobFileTest, NamesFilesThatCannotBeRead) {
   EXPECT_EQ(std::string(LoadJobFile("/nowhere/f.json").status().message()),
-            "/nowhere/f.json: cannot be read: No such file or directory");
+            "/nowhere/f.json: cannot read file: No such file or directory");
   EXPECT_THAT(std::string(LoadJobFile("/tmp").status().message()),
-              HasSubstr("/tmp: cannot be read: Is a directory"));
+              HasSubstr("/tmp: cannot read file: Is a directory"));
   EXPECT_EQ(std::string(ParseJob("f.yaml", "").status().message()),
-            "f.yaml: expected a name that ends in .json, .txtpb, .textproto or .pbtxt");
+            "f.yaml: expected a file name ending in .json, .txtpb, .textproto or .pbtxt");
 }
 
 }  // namespace

@@ -124,13 +124,13 @@ class Checker {
       return Wrong(value, "an integer");
     }
     double number = 0;
-    // What is whole but out of range is left to protobuf, which knows the range.
+    // Protobuf checks the range of integers.
     if (!absl::SimpleAtod(value.text, &number) || std::trunc(number) != number) {
       return Wrong(value, "an integer");
     }
     const bool is_unsigned = field.cpp_type() == FieldDescriptor::CPPTYPE_UINT32 ||
                              field.cpp_type() == FieldDescriptor::CPPTYPE_UINT64;
-    if (is_unsigned && number < 0) return Wrong(value, "an integer that is not negative");
+    if (is_unsigned && number < 0) return Wrong(value, "a non-negative integer");
     return true;
   }
 

@@ -7,13 +7,13 @@
 
 namespace pto::job {
 
-// Checks that `root` is JSON for a message of `type`: known names, values of the right kind,
-// known enumerators. Notes in `map` where each part stands. On a fault returns false and says
-// what was expected where; `text` is what `root` was read from.
+// Checks that `root` is valid JSON for a message of `type`: known names, values of the right kind,
+// known enumerators. Records the position of each part in `map`. On an error, returns false and
+// reports what was expected and where. `text` is the source of `root`.
 bool CheckJson(absl::string_view text, const JsonNode& root,
                const google::protobuf::Descriptor& type, SourceMap* map, JsonFault* fault);
 
-// Line and column of an offset, from 1.
+// Converts an offset to line and column, both from 1.
 void Locate(absl::string_view text, size_t offset, int* line, int* column);
 
 }  // namespace pto::job

@@ -29,7 +29,7 @@ class Parser {
 
   bool Expected(absl::string_view what) {
     if (at_ >= text_.size()) return Fail(at_, absl::StrCat("expected ", what, ", got the end"));
-    // A piece long enough to be found again.
+    // Quote enough text to find the position.
     size_t end = at_ + 1;
     while (end < text_.size() && end < at_ + 16 &&
            (absl::ascii_isalnum(static_cast<unsigned char>(text_[at_])) &&
@@ -123,7 +123,7 @@ class Parser {
     }
   }
 
-  // Better at the bracket that is open than at the end of the file.
+  // Report the position of the open bracket, which is more useful than the end of the file.
   bool Unclosed(size_t open, char bracket) {
     return Fail(open,
                 absl::StrCat("this '", std::string(1, bracket), "' is never closed; expected a '",
@@ -150,8 +150,8 @@ class Parser {
     return at_ > begin;
   }
 
-  // Escapes are kept as they are but for the single characters: names and paths need no more,
-  // and the message itself is read by protobuf.
+  // Decodes only simple escapes, which is enough for names and paths. Protobuf parses the message
+  // itself.
   bool String(std::string* out) {
     const size_t open = at_++;
     while (at_ < text_.size() && text_[at_] != '"') {

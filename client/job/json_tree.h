@@ -10,15 +10,15 @@
 
 namespace pto::job {
 
-// A JSON value that knows where in the text it stands.
+// A JSON value with its position in the text.
 struct JsonNode {
   enum class Kind { kNull, kBool, kNumber, kString, kArray, kObject };
   struct Member;
 
   Kind kind = Kind::kNull;
-  // Of its first character.
+  // Position of the first character.
   size_t offset = 0;
-  // The text of a bool or number as written; the content of a string.
+  // The text of a bool or number as written, or the content of a string.
   std::string text;
   std::vector<JsonNode> items;
   std::vector<Member> members;
@@ -30,16 +30,16 @@ struct JsonNode::Member {
   JsonNode value;
 };
 
-// `an object`, `a string`, … for messages.
+// Returns `an object`, `a string`, …, for error messages.
 absl::string_view KindName(JsonNode::Kind kind);
 
-// A fault in a text, at a place.
+// An error at a position in a text.
 struct JsonFault {
   size_t offset = 0;
   std::string message;
 };
 
-// Reads strict JSON. On a fault returns false and says what was expected where.
+// Parses strict JSON. On an error, returns false and reports what was expected and where.
 bool ParseJson(absl::string_view text, JsonNode* root, JsonFault* fault);
 
 }  // namespace pto::job

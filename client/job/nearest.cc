@@ -7,7 +7,7 @@
 namespace pto::job {
 namespace {
 
-// Insertions, deletions, replacements and swaps of neighbours that make `a` into `b`.
+// Edit distance: insertions, deletions, replacements and swaps of adjacent characters.
 size_t Distance(absl::string_view a, absl::string_view b) {
   std::vector<size_t> before_last, last(b.size() + 1), row(b.size() + 1);
   std::iota(last.begin(), last.end(), size_t{0});
@@ -28,7 +28,7 @@ size_t Distance(absl::string_view a, absl::string_view b) {
 
 std::string Nearest(absl::string_view word, const std::vector<std::string>& candidates) {
   std::string best;
-  // More than a third of the letters wrong is another word.
+  // If more than a third of the letters differ, it is a different word.
   size_t least = std::max<size_t>(1, word.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
     const size_t distance = Distance(word, candidate);

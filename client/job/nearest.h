@@ -7,7 +7,7 @@
 
 namespace pto::job {
 
-// The candidate that `word` was most likely meant to be; empty when none is close.
+// Returns the candidate most similar to `word`, or an empty string if none is similar enough.
 std::string Nearest(absl::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace pto::job

@@ -33,7 +33,7 @@ constexpr TypeName kTypes[] = {
 
 absl::Status Refuse(absl::string_view what) { return Error(reason::kFieldInvalid, what); }
 
-// What stands after `'key':` in the header, which is a Python dictionary.
+// Returns the text after `'key':` in the header, which is a Python dictionary.
 absl::StatusOr<absl::string_view> Entry(absl::string_view header, absl::string_view key) {
   const std::string quoted = absl::StrCat("'", key, "':");
   const size_t found = header.find(quoted);
@@ -47,11 +47,11 @@ absl::StatusOr<DType> ParseType(absl::string_view header) {
   PTO_ASSIGN_OR_RETURN(absl::string_view entry, Entry(header, "descr"));
   const size_t end = entry.find('\'', 1);
   if (!absl::StartsWith(entry, "'") || end == absl::string_view::npos) {
-    return Refuse("a structured array; expected one of numbers or booleans");
+    return Refuse("the array is structured; expected numbers or booleans");
   }
   const absl::string_view descr = entry.substr(1, end - 1);
   for (const TypeName& type : kTypes) {
-    // For single bytes the order does not matter, and any mark is right.
+    // Single bytes have no byte order, so any mark is valid.
     if (descr == type.descr || (DTypeBytes(type.dtype) == 1 && descr.size() == 3 &&
                                 descr.substr(1) == type.descr.substr(1))) {
       return type.dtype;
@@ -112,7 +112,8 @@ absl::StatusOr<Array> ParseNpy(absl::string_view bytes) {
   PTO_ASSIGN_OR_RETURN(array.shape, ParseShape(header));
   PTO_ASSIGN_OR_RETURN(absl::string_view fortran, Entry(header, "fortran_order"));
   if (!absl::StartsWith(fortran, "False") && array.shape.size() > 1) {
-    return Refuse("columns first (fortran_order); save it with numpy.ascontiguousarray");
+    return Refuse(
+        "the array is column-major (fortran_order); save it with numpy.ascontiguousarray");
   }
   PTO_ASSIGN_OR_RETURN(const int64_t count, ElementCount(array.shape));
   const size_t wanted = count * DTypeBytes(array.dtype);
@@ -137,7 +138,8 @@ std::string FormatNpy(const Array& array) {
   std::string header =
       absl::StrCat("{'descr': '", descr, "', 'fortran_order': False, 'shape': (",
                    absl::StrJoin(array.shape, ", "), array.shape.size() == 1 ? ",), }" : "), }");
-  // NumPy wants the data to begin at a multiple of 64, and a line break before it.
+  // NumPy requires that the header ends with a line break and that the data starts at a multiple of
+  // 64.
   constexpr size_t kFixed = 10;
   header.append(63 - (kFixed + header.size()) % 64, ' ');
   header.push_back('\n');

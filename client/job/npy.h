@@ -9,14 +9,14 @@
 
 namespace pto::job {
 
-// NumPy's file format for one array: versions 1.0 to 3.0, little-endian, rows first; floats of
-// 2, 4 and 8 bytes, integers of 1 to 8 bytes, booleans. Errors name the file and the fault.
+// Reads an array in NumPy's .npy format: versions 1.0 to 3.0, little-endian, row-major; floats of
+// 2, 4 and 8 bytes, integers of 1 to 8 bytes, booleans. Error messages contain the file name.
 absl::StatusOr<Array> ReadNpy(const std::string& path);
 
-// Writes version 1.0. NumPy has no bfloat16: such arrays are saved as float32.
+// Writes version 1.0. BF16 is saved as float32, because NumPy has no bfloat16.
 absl::Status WriteNpy(const std::string& path, const Array& array);
 
-// The same on bytes in memory; errors name no file.
+// The same for bytes in memory. Error messages contain no file name.
 absl::StatusOr<Array> ParseNpy(absl::string_view bytes);
 std::string FormatNpy(const Array& array);
 

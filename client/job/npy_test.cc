@@ -95,7 +95,7 @@ TEST(NpyTest, SaysWhatIsWrong) {
       {with("'<f4'", "[('a', '<f4')]"), "structured"},
       {with("'<f4'", "'<f4"), "expected floats"},
       {with("'descr'", "'x'"), "no 'descr'"},
-      {with("False, 'shape': (1,)", "True, 'shape': (1,1)"), "columns first"},
+      {with("False, 'shape': (1,)", "True, 'shape': (1,1)"), "column-major"},
       {with("(1,)", "(-1,)"), "contains '-1'"},
       {with("(1,)", "(a,)"), "contains 'a'"},
       {with("(1,)", "1"), "in parentheses"},
@@ -118,7 +118,7 @@ TEST(NpyTest, GoesThroughAFile) {
 
 TEST(NpyTest, NamesTheFile) {
   EXPECT_THAT(std::string(ReadNpy("/nowhere/a.npy").status().message()),
-              HasSubstr("/nowhere/a.npy: cannot be read: No such file"));
+              HasSubstr("/nowhere/a.npy: cannot read file: No such file"));
   EXPECT_THAT(std::string(WriteNpy("/nowhere/a.npy", Numbers(pto::v1::F32, {1})).message()),
               HasSubstr("/nowhere/a.npy: cannot be written: No such file"));
 }

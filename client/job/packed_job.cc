@@ -20,7 +20,7 @@ std::vector<int64_t> List(const google::protobuf::RepeatedField<int64_t>& field)
 
 absl::Status AddScalar(pto::v1::Scalar scalar, ScalarType::Type type, const std::string& path,
                        TaskRef* task) {
-  // Words stand for numbers, also where a kernel takes a float.
+  // Enumerators are converted to numbers, also if the kernel takes a float.
   if (scalar.has_compare()) scalar.set_i64(scalar.compare());
   if (scalar.has_op()) scalar.set_i64(scalar.op());
   if (type == ScalarType::INTEGER) {
@@ -39,7 +39,8 @@ using Tensors = absl::flat_hash_map<std::string, TensorRef>;
 absl::StatusOr<uint32_t> ChipIndex(const std::string& chip, const std::string& path) {
   uint32_t index = 0;
   if (absl::SimpleAtoi(absl::StripPrefix(chip, "chips/"), &index)) return index;
-  return Error(reason::kNameInvalid, "expected chips/0 or the like").At(path + ".chip");
+  return Error(reason::kNameInvalid, "expected a chip name, for example chips/0")
+      .At(path + ".chip");
 }
 
 std::vector<TensorRef> List(const google::protobuf::RepeatedPtrField<std::string>& names,

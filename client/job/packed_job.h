@@ -12,21 +12,21 @@
 
 namespace pto::job {
 
-// Puts a graph with names into a builder, which can send it in columns. Named scalars become
-// their values. `kernels` tells which scalars are integers: in columns a number has no kind of
-// its own. The graph must have passed PrepareJob.
+// Copies a graph with names into a builder, which can send it in the packed format. Named scalars
+// are replaced by their values. `kernels` tells which scalars are integers, because packed numbers
+// have no type. The graph must have passed PrepareJob.
 absl::Status FillBuilder(const pto::v1::GraphSpec& graph, absl::Span<const pto::v1::Kernel> kernels,
                          GraphBuilder* builder);
 
-// The same in steps: the tensors once, then the tasks as often as wanted, without their names.
-// All must outlive it.
+// The same in steps: add the tensors once, then the tasks any number of times, without names. The
+// arguments of the constructor must outlive the object.
 class GraphFiller {
  public:
   GraphFiller(const pto::v1::GraphSpec& graph, absl::Span<const pto::v1::Kernel> kernels,
               GraphBuilder* builder);
 
   void AddTensors();
-  // Tasks wait for those of the same round that they name.
+  // Explicit dependencies refer to tasks of the same round.
   absl::Status AddTasks(bool with_names);
 
  private:

@@ -54,7 +54,7 @@ class Preparer {
     return out_.file.places.Fault(path, message);
   }
 
-  // An error of a part, whose field is relative to `path`, as an error of the file.
+  // Converts an error whose field is relative to `path` into an error of the file.
   absl::Status Fault(const std::string& path, const absl::Status& status) const {
     const absl::optional<ErrorDetail> detail = GetErrorDetail(status);
     const bool deeper = detail.has_value() && !detail->field.empty();
@@ -70,8 +70,8 @@ class Preparer {
     if (out_.chips.empty()) out_.chips = {0};
     if (chips.empty()) return absl::OkStatus();
     if (chips.size() < out_.chips.size()) {
-      return Fault("chips", absl::StrCat("the job uses ", out_.chips.size(), " chips, ",
-                                         FormatChipList(chips), " are only ", chips.size()));
+      return Fault("chips", absl::StrCat("the job uses ", out_.chips.size(), " chips, but ",
+                                         FormatChipList(chips), " has only ", chips.size()));
     }
     out_.chips.assign(chips.begin(), chips.end());
     return absl::OkStatus();
@@ -83,7 +83,7 @@ class Preparer {
       const std::string path = absl::StrCat("buffers[", i, "]");
       if (!IsId(buffer.name())) return Fault(path + ".name", NoId(buffer.name()));
       if (!buffer_index_.emplace(buffer.name(), i).second) {
-        return Fault(path + ".name", absl::StrCat("a second buffer '", buffer.name(), "'"));
+        return Fault(path + ".name", absl::StrCat("duplicate buffer '", buffer.name(), "'"));
       }
       PTO_RETURN_IF_ERROR(CheckPosition(buffer.chip(), path + ".chip"));
       PreparedBuffer& prepared = out_.buffers.emplace_back();
@@ -145,8 +145,8 @@ class Preparer {
     if (!count.ok() || *count > kMaxBytes / static_cast<int64_t>(DTypeBytes(dtype)) ||
         (total_bytes_ += *count * static_cast<int64_t>(DTypeBytes(dtype))) > kMaxBytes) {
       return Fault(path + ".shape",
-                   absl::StrCat("with the shape ", ShapeText(shape),
-                                " the job's buffers are larger than ", kMaxBytes >> 30, " GiB"));
+                   absl::StrCat("with shape ", ShapeText(shape), " the buffers of the job exceed ",
+                                kMaxBytes >> 30, " GiB"));
     }
     out->zeros = !buffer.has_init() || buffer.init().zeros();
     v1::Values zeros;
@@ -165,7 +165,7 @@ class Preparer {
       const std::string path = absl::StrCat("graph.tensors[", i, "]");
       if (tensor.name().empty()) return Fault(path + ".name", "expected a name");
       if (out_.views.contains(tensor.name())) {
-        return Fault(path + ".name", absl::StrCat("a second tensor '", tensor.name(), "'"));
+        return Fault(path + ".name", absl::StrCat("duplicate tensor '", tensor.name(), "'"));
       }
       if (tensor.buffer().empty()) tensor.set_buffer(tensor.name());
       const auto found = buffer_index_.find(tensor.buffer());
@@ -178,7 +178,7 @@ class Preparer {
       }
       PTO_RETURN_IF_ERROR(AddView(tensor, found->second, path));
     }
-    // A buffer can be named wherever a tensor can; only those that tasks use go on the wire.
+    // A buffer name is valid wherever a tensor name is. Only buffers that tasks use are sent.
     for (size_t i = 0; i < out_.buffers.size(); ++i) {
       if (out_.views.contains(out_.buffers[i].name)) continue;
       PTO_RETURN_IF_ERROR(AddView(WholeBuffer(i), i, absl::StrCat("buffers[", i, "]")));
@@ -200,10 +200,10 @@ class Preparer {
   absl::Status AddView(const pto::v1::TensorSpec& tensor, size_t buffer, const std::string& path) {
     absl::StatusOr<View> view = View::Make(tensor, out_.buffers[buffer].initial.bytes.size());
     if (!view.ok()) return Fault(path, view.status());
-    // Elements that overlap make a view larger than its buffer, and checks make copies of views.
+    // A view with overlapping elements can be larger than its buffer, and checks copy views.
     if (view->size() > kMaxBytes / static_cast<int64_t>(DTypeBytes(view->dtype()))) {
-      return Fault(path + ".shape", absl::StrCat("a tensor of ", ShapeText(view->shape()),
-                                                 " is larger than ", kMaxBytes >> 30, " GiB"));
+      return Fault(path + ".shape", absl::StrCat("a tensor of shape ", ShapeText(view->shape()),
+                                                 " exceeds ", kMaxBytes >> 30, " GiB"));
     }
     out_.views[tensor.name()] = NamedView{buffer, *std::move(view)};
     return absl::OkStatus();
@@ -215,7 +215,7 @@ class Preparer {
     for (const auto& [known, value] : map) names.push_back(known);
     const std::string nearest = Nearest(name, names);
     return absl::StrCat("there is no ", kind, " '", name, "'",
-                        nearest.empty() ? "" : absl::StrCat("; expected '", nearest, "'?"));
+                        nearest.empty() ? "" : absl::StrCat("; did you mean '", nearest, "'?"));
   }
 
   absl::Status Tasks() {
@@ -224,7 +224,7 @@ class Preparer {
     for (int i = 0; i < out_.graph.tasks_size(); ++i) {
       pto::v1::TaskSpec& task = *out_.graph.mutable_tasks(i);
       const std::string path = absl::StrCat("graph.tasks[", i, "]");
-      if (task.kernel().empty()) return Fault(path + ".kernel", "expected the name of a kernel");
+      if (task.kernel().empty()) return Fault(path + ".kernel", "expected a kernel name");
       PTO_RETURN_IF_ERROR(TaskChip(path, &task));
       for (int a = 0; a < task.after_size(); ++a) {
         int index = 0;
@@ -237,19 +237,19 @@ class Preparer {
         }
       }
       if (!task.name().empty() && !names.emplace(task.name(), i).second) {
-        return Fault(path + ".name", absl::StrCat("a second task '", task.name(), "'"));
+        return Fault(path + ".name", absl::StrCat("duplicate task '", task.name(), "'"));
       }
     }
     return absl::OkStatus();
   }
 
-  // Puts the task, or each of its members, on a chip of the node and sees that the arguments live
-  // there.
+  // Assigns the task, or each of its members, to a chip of the node and checks that the arguments
+  // are on that chip.
   absl::Status TaskChip(const std::string& path, pto::v1::TaskSpec* task) {
     if (!task->members().empty()) {
       if (!task->chip().empty() || !task->args().empty()) {
         return Fault(path + (task->chip().empty() ? ".args" : ".chip"),
-                     "a task with members has its chips and arguments there");
+                     "a task with members must set chips and arguments in its members only");
       }
       for (int m = 0; m < task->members_size(); ++m) {
         pto::v1::TaskMember& member = *task->mutable_members(m);
@@ -264,7 +264,7 @@ class Preparer {
     return UseView(task->predicate().tensor(), path + ".predicate.tensor").status();
   }
 
-  // `chip` becomes that of the node. Without one, the first argument decides.
+  // Replaces `chip` by the chip of the node. If it is empty, uses the chip of the first argument.
   absl::Status Place(const std::string& path,
                      const google::protobuf::RepeatedPtrField<std::string>& args, bool any_chip,
                      std::string* chip) {
@@ -274,7 +274,7 @@ class Preparer {
       absl::string_view number = *chip;
       if (!absl::ConsumePrefix(&number, "chips/") || !absl::SimpleAtoi(number, &position)) {
         return Fault(path + ".chip",
-                     absl::StrCat("expected chips/0 or the like, got '", *chip, "'"));
+                     absl::StrCat("expected a chip name, for example chips/0, got '", *chip, "'"));
       }
       PTO_RETURN_IF_ERROR(CheckPosition(position, path + ".chip"));
       given = true;
@@ -286,16 +286,16 @@ class Preparer {
       given = true;
       if (buffer->position != position && !any_chip) {
         return Fault(arg_path, absl::StrCat("'", args[a], "' is on chip position ",
-                                            buffer->position, ", the task on ", position,
-                                            "; a task uses buffers of its own chip"));
+                                            buffer->position, ", but the task is on ", position,
+                                            "; a task can use only buffers of its own chip"));
       }
     }
     *chip = absl::StrCat("chips/", out_.chips[position]);
     return absl::OkStatus();
   }
 
-  // The buffer of a tensor that a task names. One that stands for a whole buffer goes on the wire
-  // from now on.
+  // Returns the buffer of a tensor that a task uses. If the tensor is a whole buffer, adds it to
+  // the graph.
   absl::StatusOr<const PreparedBuffer*> UseView(const std::string& name, const std::string& path) {
     const auto found = out_.views.find(name);
     if (found == out_.views.end()) {
@@ -306,7 +306,7 @@ class Preparer {
   }
 
   absl::Status CheckView(const std::string& name, const std::string& path) {
-    if (name.empty()) return Fault(path, "expected the name of a tensor or buffer");
+    if (name.empty()) return Fault(path, "expected a tensor or buffer name");
     if (!out_.views.contains(name)) {
       return Fault(path, NoSuch("tensor or buffer", name, out_.views));
     }
@@ -334,7 +334,7 @@ class Preparer {
       const std::string path = absl::StrCat("checks[", i, "]");
       PTO_RETURN_IF_ERROR(CheckView(check.tensor(), path + ".tensor"));
       if (!(check.tolerance().absolute() >= 0) || !(check.tolerance().relative() >= 0)) {
-        return Fault(path + ".tolerance", "expected numbers that are not negative");
+        return Fault(path + ".tolerance", "expected non-negative numbers");
       }
       PTO_RETURN_IF_ERROR(Expected(check, path));
     }
@@ -377,13 +377,14 @@ class Preparer {
     return Fault(path, "expected one of values, equals, reference, replay");
   }
 
-  // The client holds all contents in memory; more is a mistake in a file, or needs a program.
+  // The client keeps all contents in memory. A larger job is an error in the file, or needs its own
+  // program.
   static constexpr int64_t kMaxBytes = int64_t{8} << 30;
 
   int64_t total_bytes_ = 0;
   PreparedJob out_;
   absl::flat_hash_map<std::string, size_t> buffer_index_;
-  // Buffers that are views of their own name, and that no task has named yet.
+  // Buffers that can be used as tensors and that no task has used yet.
   absl::flat_hash_set<std::string> implied_;
 };
 

@@ -21,47 +21,48 @@ namespace pto::job {
 // A buffer to create.
 struct PreparedBuffer {
   std::string name;
-  // Position in the job's chips, and the chip of the node that it stands for.
+  // Position in the chip list of the job, and the chip of the node at that position.
   uint32_t position = 0;
   uint32_t chip = 0;
-  // What it holds at the start.
+  // Initial contents.
   Array initial;
-  // Whether that is what a new buffer holds anyway.
+  // Whether the initial contents are zeros, as in any new buffer.
   bool zeros = false;
-  // Of one that is created with its domain.
+  // Set for a buffer that is part of a domain.
   absl::optional<WindowPlace> window;
 };
 
-// What a name in `outputs` and `checks` stands for.
+// What a name in `outputs` and `checks` refers to.
 struct NamedView {
   // Index into PreparedJob::buffers.
   size_t buffer = 0;
   View view;
 };
 
-// A job that was checked as far as possible without a daemon, ready to be sent. Immutable.
+// A validated job, ready to be sent. Validated as far as possible without a daemon. Immutable.
 struct PreparedJob {
   JobFile file;
-  // Folder of the file, which paths in it are relative to; empty for the working directory.
+  // Folder of the job file; paths in the file are relative to it. Empty means the working
+  // directory.
   std::string folder;
   // Chips of the node by position.
   std::vector<uint32_t> chips;
-  // With `parent` left empty.
+  // `parent` is not set.
   std::vector<pto::v1::CreateDomainRequest> domains;
-  // Those of the session first, then those of the domains.
+  // Buffers of the session first, then those of the domains.
   std::vector<PreparedBuffer> buffers;
-  // For the wire: chips of the node, all tensors spelled out. Tasks and the tensors of the
-  // file keep their index, so that an error's field can be found in the file.
+  // The graph to send, with chips of the node and with all tensors listed. Tasks and tensors keep
+  // their index in the file, so that the field of an error can be located there.
   pto::v1::GraphSpec graph;
   // Tensors of the graph and, where no tensor has the same name, buffers.
   absl::flat_hash_map<std::string, NamedView> views;
-  // The job's references by name, computed.
+  // The computed references of the job, by name.
   absl::flat_hash_map<std::string, Numbers> references;
 };
 
-// Checks a job and makes the first contents of its buffers. `chips` replaces those of the file
-// unless it is empty; there must be at least as many as the job uses. JOB_INVALID names file,
-// line and field.
+// Validates a job and creates the initial contents of its buffers. If `chips` is not empty, it
+// replaces the chips in the file and must have at least as many. The message of JOB_INVALID
+// contains file, line and field.
 absl::StatusOr<PreparedJob> PrepareJob(JobFile file, absl::Span<const uint32_t> chips = {});
 
 }  // namespace pto::job

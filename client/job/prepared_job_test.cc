@@ -60,7 +60,7 @@ TEST(PreparedJobTest, MovesToOtherChips) {
   ASSERT_THAT(job, testing::IsOk());
   EXPECT_EQ(job->graph.tasks(1).chip(), "chips/7");
   EXPECT_THAT(std::string(Prepare(kGood, {7}).status().message()),
-              HasSubstr("f.json:1:2: the job uses 2 chips, 7 are only 1"));
+              HasSubstr("f.json:1:2: the job uses 2 chips, but 7 has only 1"));
 }
 
 TEST(PreparedJobTest, SaysWhereTheJobIsWrong) {
@@ -71,15 +71,17 @@ TEST(PreparedJobTest, SaysWhereTheJobIsWrong) {
     const char* message;
   };
   const Case cases[] = {
-      {"\"2-3\"", "\"3-2\"", "chips[0]", "f.json:1:12: chip list '3-2': the range 3-2 falls"},
-      {"\"name\": \"a\"", "\"name\": \"A\"", "buffers[0].name", "f.json:2:14: expected 1 to 63 of"},
-      {"\"name\": \"b\"", "\"name\": \"a\"", "buffers[1].name", "f.json:3:3: a second buffer 'a'"},
+      {"\"2-3\"", "\"3-2\"", "chips[0]",
+       "f.json:1:12: chip list '3-2': the range 3-2 is descending"},
+      {"\"name\": \"a\"", "\"name\": \"A\"", "buffers[0].name",
+       "f.json:2:14: expected 1 to 63 characters from"},
+      {"\"name\": \"b\"", "\"name\": \"a\"", "buffers[1].name", "f.json:3:3: duplicate buffer 'a'"},
       {"\"chip\": 1", "\"chip\": 2", "buffers[1].chip",
        "f.json:3:16: the job has 2 chips; expected a position from 0 to 1, got 2"},
       {"\"dtype\": \"I8\", ", "", "buffers[1].dtype", "f.json:3:2: expected an element type"},
       {"[2, 2]", "[2, 0]", "buffers[1].shape[1]", "f.json:3:55: expected 1 or more, got 0"},
       {"[2, 2]", "[1,1,1,1,1,1]", "buffers[1].shape", "expected at most 5 dimensions, got 6"},
-      {"[2, 2]", "[99999999, 99999999]", "buffers[1].shape", "larger than 8 GiB"},
+      {"[2, 2]", "[99999999, 99999999]", "buffers[1].shape", "exceed 8 GiB"},
       {"\"constant\": 3", "\"constant\": 300", "buffers[1].init.constant",
        "300 cannot be stored as I8"},
       {"\"constant\": 3", "\"inline\": {\"values\": [1, 2, 3]}", "buffers[1].init.inline.values",
@@ -87,45 +89,47 @@ TEST(PreparedJobTest, SaysWhereTheJobIsWrong) {
       {"\"constant\": 3", "\"inline\": {\"values\": [1, 2, 3, 0.5]}",
        "buffers[1].init.inline.values[3]", "0.5 cannot be stored as I8"},
       {"\"constant\": 3", "\"zeros\": false", "buffers[1].init.zeros", "expected true"},
-      {"\"constant\": 3", "\"npy\": \"no.npy\"", "buffers[1].init.npy", "no.npy: cannot be read"},
+      {"\"constant\": 3", "\"npy\": \"no.npy\"", "buffers[1].init.npy", "no.npy: cannot read file"},
       {"\"constant\": 3", "\"iota\": {\"start\": 125}", "buffers[1].init.iota",
        "128 cannot be stored as I8"},
       {"\"constant\": 3", "\"random\": {\"low\": 5, \"high\": 5}", "buffers[1].init.random.high",
-       "expected more than low (5), got 5"},
+       "expected a value above low (5), got 5"},
       {"{\"constant\": 3}", "{}", "buffers[1].init", "expected one of zeros, constant, iota"},
       {"\"buffer\": \"a\"", "\"buffer\": \"aa\"", "graph.tensors[0].buffer",
-       "f.json:4:40: there is no buffer 'aa'; expected 'a'?"},
+       "f.json:4:40: there is no buffer 'aa'; did you mean 'a'?"},
       {"\"buffer\": \"a\", ", "", "graph.tensors[0].name", "there is no buffer 'half'"},
       {"\"offset\": 2", "\"offset\": 3", "graph.tensors[0]",
-       "reaches beyond its buffer, which has room for 4 F32 elements"},
+       "extends beyond its buffer, which has space for 4 F32 elements"},
       {"\"offset\": 2", "\"offset\": -1", "graph.tensors[0].offset", "expected 0 or more, got -1"},
       {"\"offset\": 2", "\"strides\": [0]", "graph.tensors[0].strides[0]", "expected 1 or more"},
-      {"\"offset\": 2", "\"strides\": [9223372036854775807]", "graph.tensors[0]", "reaches beyond"},
+      {"\"offset\": 2", "\"strides\": [9223372036854775807]", "graph.tensors[0]", "extends beyond"},
       {"\"offset\": 2", "\"strides\": [1, 1]", "graph.tensors[0].strides",
        "expected one for each of 1 dimensions, got 2"},
       {"\"kernel\": \"copy\", \"args\"", "\"args\"", "graph.tasks[0].kernel",
-       "f.json:5:12: expected the name of a kernel"},
+       "f.json:5:12: expected a kernel name"},
       {"\"args\": [\"half\"", "\"args\": [\"hafl\"", "graph.tasks[0].args[0]",
        "f.json:5:53: there is no tensor or buffer 'hafl'"},
-      {"\"chips/1\"", "\"1\"", "graph.tasks[1].chip", "expected chips/0 or the like, got '1'"},
+      {"\"chips/1\"", "\"1\"", "graph.tasks[1].chip",
+       "expected a chip name, for example chips/0, got '1'"},
       {"\"chips/1\"", "\"chips/2\"", "graph.tasks[1].chip", "expected a position from 0 to 1"},
       {"\"chips/1\"", "\"chips/0\"", "graph.tasks[1].args[0]",
-       "'b' is on chip position 1, the task on 0; a task uses buffers of its own chip"},
+       "'b' is on chip position 1, but the task is on 0; a task can use only buffers of its own "
+       "chip"},
       {"\"after\": [\"t\"]", "\"after\": [\"u\"]", "graph.tasks[1].after[0]",
-       "there is no earlier task 'u'; expected 't'?"},
+       "there is no earlier task 'u'; did you mean 't'?"},
       {"\"after\": [\"t\"]", "\"after\": [\"0\"]", "graph.tasks[1].after[0]",
        "no earlier task '0'"},
       {"{\"kernel\": \"copy\", \"chip\"", "{\"kernel\": \"copy\", \"name\": \"t\", \"chip\"",
-       "graph.tasks[1].name", "a second task 't'"},
+       "graph.tasks[1].name", "duplicate task 't'"},
       {"\"SCALE\"", "\"ADD\"", "references[0].inputs", "ADD takes 2 inputs, got 1"},
       {"\"inputs\": [\"a\"]", "\"inputs\": [\"r\"]", "references[0].inputs[0]",
        "there is no buffer or earlier reference 'r'"},
-      {"\"name\": \"r\"", "\"name\": \"b\"", "references[0].name", "'b' is taken already"},
+      {"\"name\": \"r\"", "\"name\": \"b\"", "references[0].name", "'b' is already used"},
       {"\"op\": \"SCALE\", ", "", "references[0].op", "expected an operation"},
       {"\"outputs\": [{\"tensor\": \"b\"}]", "\"outputs\": [{\"tensor\": \"c\"}]",
        "outputs[0].tensor", "there is no tensor or buffer 'c'"},
       {"\"reference\": \"r\"", "\"reference\": \"rr\"", "checks[0].reference",
-       "there is no reference 'rr'; expected 'r'?"},
+       "there is no reference 'rr'; did you mean 'r'?"},
       {"\"tensor\": \"a\", \"reference\"", "\"tensor\": \"half\", \"reference\"",
        "checks[0].reference", "expected 2 elements to compare with 'half', got 4"},
       {"\"reference\": \"r\"", "\"equals\": \"half\"", "checks[0].equals",
@@ -133,7 +137,7 @@ TEST(PreparedJobTest, SaysWhereTheJobIsWrong) {
       {", \"reference\": \"r\"", "", "checks[0]", "expected one of values, equals, reference"},
       {"\"reference\": \"r\"", "\"replay\": false", "checks[0].replay", "expected true"},
       {"\"reference\": \"r\"", "\"replay\": true, \"tolerance\": {\"absolute\": -1}",
-       "checks[0].tolerance", "not negative"},
+       "checks[0].tolerance", "non-negative"},
       {"\"reference\": \"r\"", "\"values\": {\"inline\": {\"values\": [1]}}",
        "checks[0].values.inline.values", "expected 4 values for the shape 4, got 1"},
   };
@@ -179,7 +183,7 @@ TEST(PreparedJobTest, SaysWhereDetailsAreWrong) {
       {"\"members\"", "\"args\": [\"a\"], \"members\"", "graph.tasks[0].args", "with members"},
       {"\"members\"", "\"chip\": \"chips/0\", \"members\"", "graph.tasks[0].chip", "with members"},
       {"\"tensor\": \"flag\"", "\"tensor\": \"flog\"", "graph.tasks[1].predicate.tensor",
-       "expected 'flag'?"},
+       "did you mean 'flag'?"},
       {"\"EQ\"", "\"SAME\"", "", "expected one of EQ, NE, GT, GE, LT, LE"},
   };
   for (const auto& [from, to, field, message] : cases) {
@@ -201,7 +205,7 @@ TEST(PreparedJobTest, RefusesWhatWouldNotFitInMemory) {
                                 .status();
   EXPECT_THAT(view, testing::HasReason(reason::kJobInvalid));
   EXPECT_THAT(std::string(view.message()),
-              HasSubstr("a tensor of 200x200x200x200x200 is larger than 8 GiB"));
+              HasSubstr("a tensor of shape 200x200x200x200x200 exceeds 8 GiB"));
   const absl::Status product =
       Prepare(R"({"buffers": [{"name": "a", "dtype": "I8", "shape": [100000, 1]},
  {"name": "b", "dtype": "I8", "shape": [1, 100000]}], "graph": {"tasks": [{"kernel": "noop"}]},
@@ -219,15 +223,15 @@ TEST(PreparedJobTest, WantsATask) {
 
 TEST(PreparedJobTest, RefusesToReplayWhatItDoesNotKnow) {
   const std::pair<const char*, const char*> cases[] = {
-      {R"({"kernel": "fail", "scalars": [{"i64": 1}]})", "does not know the kernel 'fail'"},
+      {R"({"kernel": "fail", "scalars": [{"i64": 1}]})", "does not implement kernel 'fail'"},
       {R"({"kernel": "copy", "args": ["a"]})", "copy takes 2 arguments, got 1"},
       {R"({"kernel": "fill", "args": ["a"]})", "fill takes 1 scalars, got 0"},
       {R"({"kernel": "fill", "args": ["a"], "scalars": [{"ref": "x"}]})", "expected f64, i64, or"},
-      {R"({"kernel": "copy", "args": ["a", "b"]})", "expected arguments of one size"},
+      {R"({"kernel": "copy", "args": ["a", "b"]})", "expected arguments of the same size"},
       {R"({"kernel": "matmul", "args": ["a", "a", "a"]})", "expected matrices of M x K"},
       {R"({"kernel": "reduce_sum", "args": ["a", "a"]})", "expected one element for the result"},
       {R"({"kernel": "noop", "launch": {"core": "MIX", "vector_kernels": ["noop"]}})",
-       "kernels for the vector cores"},
+       "does not implement vector_kernels"},
       {R"({"kernel": "noop", "predicate": {"tensor": "a", "compare": "EQ"}})",
        "expected one element, got 4"},
       {R"({"kernel": "notify", "args": ["a"], "scalars": [{"op": "ADD"}, {"i64": 1}]})",

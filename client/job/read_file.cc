@@ -11,7 +11,7 @@
 namespace pto::job {
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  // Streams would not say why reading fails, of a folder for example.
+  // C++ streams do not report why reading fails, for example for a directory.
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
                                                              &std::fclose);
   std::string content;
@@ -22,7 +22,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   }
   if (file == nullptr || std::ferror(file.get()) != 0) {
     return Error(reason::kFieldInvalid,
-                 absl::StrCat(path, ": cannot be read: ", std::strerror(errno)));
+                 absl::StrCat(path, ": cannot read file: ", std::strerror(errno)));
   }
   return content;
 }

@@ -6,7 +6,7 @@
 
 namespace pto::job {
 
-// The whole of a file. FIELD_INVALID with the file's name and the system's words.
+// Reads a whole file. The message of FIELD_INVALID contains the file name and the system error.
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
 }  // namespace pto::job

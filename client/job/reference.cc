@@ -11,7 +11,7 @@ namespace {
 
 using Op = v1::Reference;
 
-// Elements of a product, which can have many more than what it is made of.
+// Limit for the elements of a product, which can be much larger than its inputs.
 constexpr int64_t kMaxProduct = int64_t{1} << 30;
 
 absl::Status Refuse(absl::string_view message) { return Error(reason::kFieldInvalid, message); }
@@ -36,8 +36,8 @@ size_t InputCount(v1::Reference::Op op) {
 absl::StatusOr<Numbers> ElementWise(const Numbers& a, const Numbers& b,
                                     const std::function<double(double, double)>& f) {
   if (a.values.size() != b.values.size()) {
-    return Refuse(absl::StrCat("expected inputs of one size, got ", ShapeText(a.shape), " and ",
-                               ShapeText(b.shape)));
+    return Refuse(absl::StrCat("expected inputs of the same size, got ", ShapeText(a.shape),
+                               " and ", ShapeText(b.shape)));
   }
   Numbers out = a;
   for (size_t i = 0; i < out.values.size(); ++i) out.values[i] = f(a.values[i], b.values[i]);
@@ -108,8 +108,8 @@ absl::StatusOr<Numbers> Compute(v1::Reference::Op op, const std::vector<const Nu
 absl::StatusOr<absl::flat_hash_map<std::string, Numbers>> ComputeReferences(
     const JobFile& file, const absl::flat_hash_map<std::string, const Array*>& buffers) {
   absl::flat_hash_map<std::string, Numbers> results;
-  // Buffers in the form that operations take, each converted once. Neither map may move what
-  // it holds while inputs point there.
+  // Buffers converted for the operations, each once. Inputs point into both maps, so their elements
+  // must not move.
   absl::flat_hash_map<std::string, Numbers> converted;
   results.reserve(file.job.references_size());
   converted.reserve(buffers.size());
@@ -119,7 +119,7 @@ absl::StatusOr<absl::flat_hash_map<std::string, Numbers>> ComputeReferences(
     if (reference.name().empty()) return file.places.Fault(path + ".name", "expected a name");
     if (results.contains(reference.name()) || buffers.contains(reference.name())) {
       return file.places.Fault(path + ".name",
-                               absl::StrCat("'", reference.name(), "' is taken already"));
+                               absl::StrCat("'", reference.name(), "' is already used"));
     }
     if (InputCount(reference.op()) == 0) {
       return file.places.Fault(path + ".op", "expected an operation such as ADD");

@@ -12,7 +12,7 @@
 
 namespace pto::job {
 
-// Numbers without a type of their own.
+// An array of doubles without an element type.
 struct Numbers {
   std::vector<int64_t> shape;
   std::vector<double> values;
@@ -20,12 +20,12 @@ struct Numbers {
 
 Numbers ToNumbers(const Array& array);
 
-// Computes one operation. FIELD_INVALID when inputs are too few, too many or do not match.
+// Computes one operation. FIELD_INVALID if the number or the shapes of the inputs are wrong.
 absl::StatusOr<Numbers> Compute(v1::Reference::Op op, const std::vector<const Numbers*>& inputs,
                                 double scalar);
 
-// Computes all references of a job. `buffers` has the first contents by name. JOB_INVALID when
-// names are not known or taken, or when inputs do not match.
+// Computes all references of a job. `buffers` has the initial contents by name. JOB_INVALID for
+// unknown or duplicate names and for inputs that do not match.
 absl::StatusOr<absl::flat_hash_map<std::string, Numbers>> ComputeReferences(
     const JobFile& file, const absl::flat_hash_map<std::string, const Array*>& buffers);
 

@@ -10,7 +10,7 @@
 namespace pto::job {
 namespace {
 
-// What is left of an integer result in a type that is too small for it, as kernels do it.
+// Wraps an integer result that does not fit its type, as kernels do.
 double Wrap(pto::v1::DType dtype, double value) {
   if (!IsInteger(dtype) || dtype == pto::v1::BOOL) return value;
   const double range = std::scalbn(1.0, static_cast<int>(8 * DTypeBytes(dtype)));
@@ -29,7 +29,7 @@ class Operand {
   const std::vector<int64_t>& shape() const { return view_->shape(); }
   double Get(int64_t i) const { return view_->Get(*bytes_, i); }
   void Set(int64_t i, double value) const { view_->Set(bytes_, i, Wrap(view_->dtype(), value)); }
-  // A scalar as a kernel takes it for this tensor: integers have no fraction.
+  // Converts a scalar as a kernel does for this tensor: integers lose the fraction.
   double Take(double scalar) const {
     return IsInteger(view_->dtype()) ? std::trunc(scalar) : scalar;
   }
@@ -65,7 +65,7 @@ double Sum(const Operand& in) {
   return sum;
 }
 
-// Two that are no numbers are the same.
+// Two NaNs are equal.
 bool Match(double a, double b, double tolerance) {
   if (a == b || (std::isnan(a) && std::isnan(b))) return true;
   return std::fabs(a - b) <= tolerance + tolerance * std::fabs(b);
@@ -81,7 +81,7 @@ struct Kernel {
   absl::string_view name;
   size_t args;
   size_t scalars;
-  // Whether all arguments must have as many elements.
+  // Whether all arguments must have the same number of elements.
   bool same_size;
   void (*run)(const Operands& args, const Scalars& scalars);
 };
@@ -124,7 +124,7 @@ constexpr Kernel kKernels[] = {
     {"reduce_sum", 2, 0, false, [](const Operands& x, const Scalars&) { x[1].Set(0, Sum(x[0])); }},
     {"compare", 3, 1, false,
      [](const Operands& x, const Scalars& s) { x[2].Set(0, Mismatches(x[0], x[1], s[0])); }},
-    // In program order there is nothing to wait for.
+    // In program order no wait is needed.
     {"join", 0, 0, false, [](const Operands&, const Scalars&) {}},
     {"wait", 1, 3, false, [](const Operands&, const Scalars&) {}},
     {"wait_token", 2, 3, false, [](const Operands&, const Scalars&) {}},
@@ -144,13 +144,13 @@ const Kernel* Find(absl::string_view name) {
   return nullptr;
 }
 
-// Nothing that a kernel of ours reads or writes may lie outside its views.
+// Ensures that no kernel below reads or writes outside its views.
 std::string ShapeFault(const Kernel& kernel, const std::vector<const View*>& views) {
   if (kernel.same_size) {
     for (const View* view : views) {
       if (view->size() != views[0]->size()) {
-        return absl::StrCat("expected arguments of one size, got ", ShapeText(views[0]->shape()),
-                            " and ", ShapeText(view->shape()));
+        return absl::StrCat("expected arguments of the same size, got ",
+                            ShapeText(views[0]->shape()), " and ", ShapeText(view->shape()));
       }
     }
   }
@@ -164,7 +164,7 @@ std::string ShapeFault(const Kernel& kernel, const std::vector<const View*>& vie
     }
   }
   if (kernel.name == "compare" && views[0]->size() != views[1]->size()) {
-    return "expected two tensors of one size";
+    return "expected two tensors of the same size";
   }
   if ((kernel.name == "notify" || kernel.name == "wait" || kernel.name == "wait_token") &&
       views[0]->size() != 1) {
@@ -205,7 +205,7 @@ absl::StatusOr<Scalars> ScalarsOf(const PreparedJob& job, const pto::v1::TaskSpe
 
 using Names = google::protobuf::RepeatedPtrField<std::string>;
 
-// Calls `f` with the arguments of the task, or of each of its members, and where they stand.
+// Calls `f` with the arguments, and their path, of the task or of each of its members.
 template <typename F>
 absl::Status ForEachMember(const pto::v1::TaskSpec& task, const std::string& path, const F& f) {
   if (task.members().empty()) return f(task.args(), path + ".args");
@@ -273,13 +273,13 @@ absl::Status CheckReplay(const PreparedJob& job) {
     if (kernel == nullptr) {
       return job.file.places.Fault(
           path + ".kernel",
-          absl::StrCat("a check by replay is not possible: the client does not know the kernel '",
+          absl::StrCat("replay is not possible: the client does not implement kernel '",
                        task.kernel(), "'"));
     }
     if (!task.launch().vector_kernels().empty()) {
       return job.file.places.Fault(
           path + ".launch.vector_kernels",
-          "a check by replay is not possible with kernels for the vector cores");
+          "replay is not possible: the client does not implement vector_kernels");
     }
     PTO_ASSIGN_OR_RETURN(const Scalars scalars, ScalarsOf(job, task, path));
     if (scalars.size() != kernel->scalars) {

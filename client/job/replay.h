@@ -9,12 +9,12 @@
 
 namespace pto::job {
 
-// Whether Replay can run all tasks of the job; JOB_INVALID names the task that it cannot.
+// Checks that Replay can run all tasks of the job. JOB_INVALID names the first task that it cannot.
 absl::Status CheckReplay(const PreparedJob& job);
 
-// Runs the job's graph on the client: every task in program order, in double arithmetic, rounded
-// to the element type when it is stored. Shares no code with the daemon's kernels. Returns the
-// bytes of each buffer afterwards, in the order of PreparedJob::buffers.
+// Runs the graph of the job on the client: all tasks in program order, in double arithmetic, with
+// results rounded to the element type. Shares no code with the daemon's kernels. Returns the final
+// bytes of each buffer, in the order of PreparedJob::buffers.
 absl::StatusOr<std::vector<std::string>> Replay(const PreparedJob& job);
 
 }  // namespace pto::job

@@ -7,11 +7,11 @@
 
 namespace pto::job {
 
-// What may stand where `name` does, for a message: `"shape"?` when it is close to one of the
-// type's fields, else all of them.
+// Describes the valid field names for an error message: `"shape"?` if `name` is similar to a field
+// of the type, otherwise all fields.
 std::string ExpectedField(const google::protobuf::Descriptor& type, absl::string_view name);
 
-// `one of F32, F16, …`; without the first value, which means "not said".
+// Returns `one of F32, F16, …`, without the first value, which means "unspecified".
 std::string ExpectedEnumerator(const google::protobuf::EnumDescriptor& type);
 
 }  // namespace pto::job

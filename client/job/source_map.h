@@ -9,19 +9,19 @@
 
 namespace pto::job {
 
-// Where the parts of a job stand in its file, by path such as `buffers[2].shape[0]`.
+// Maps paths such as `buffers[2].shape[0]` to positions in a job file.
 class SourceMap {
  public:
   SourceMap() = default;
   explicit SourceMap(std::string file) : file_(std::move(file)) {}
 
-  // Both count from 1.
+  // Both start at 1.
   void Set(absl::string_view path, int line, int column);
 
-  // `file:line:column` of the path, or of what it is part of; the file when nothing is known.
+  // Returns `file:line:column` of the path or of its nearest known parent, or only the file name.
   std::string Where(absl::string_view path) const;
 
-  // JOB_INVALID: where, what, and the path as the field.
+  // Creates a JOB_INVALID error with the position, the message and, as the field, the path.
   absl::Status Fault(absl::string_view path, absl::string_view message) const;
 
   const std::string& file() const { return file_; }

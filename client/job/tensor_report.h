@@ -7,10 +7,10 @@
 
 namespace pto::job {
 
-// Sums up a tensor, with at most `first` of its elements.
+// Summarizes a tensor, with at most its `first` first elements.
 v1::TensorReport Summarize(const std::string& name, const Array& array, uint32_t first);
 
-// `c: F32 4x256, min 0, max 3, mean 1.5: [0, 1, 2, …]`.
+// Returns, for example, `c: F32 4x256, min 0, max 3, mean 1.5: [0, 1, 2, …]`.
 std::string Describe(const v1::TensorReport& report);
 
 }  // namespace pto::job

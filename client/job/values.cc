@@ -14,7 +14,7 @@ namespace {
 
 using pto::v1::DType;
 
-// A floating-point format of 16 bits.
+// A 16-bit floating-point format.
 struct SmallFormat {
   int mantissa_bits;
   int bias;
@@ -22,7 +22,7 @@ struct SmallFormat {
 constexpr SmallFormat kHalf{10, 15};
 constexpr SmallFormat kBrain{7, 127};
 
-// Rounds once, to nearest even, straight from the double.
+// Rounds once, to nearest even, directly from the double.
 uint16_t Encode(SmallFormat format, double value) {
   const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
   const auto infinity =
@@ -31,10 +31,10 @@ uint16_t Encode(SmallFormat format, double value) {
   const double magnitude = std::fabs(value);
   if (std::isinf(magnitude)) return sign | infinity;
   if (magnitude == 0) return sign;
-  // Values below the least normal one share its exponent.
+  // Subnormal values share the exponent of the smallest normal value.
   const int exponent = std::max(std::ilogb(magnitude), 1 - format.bias);
   const double steps = std::nearbyint(std::scalbn(magnitude, format.mantissa_bits - exponent));
-  // A carry out of the mantissa moves into the exponent by itself, up to infinity.
+  // A carry out of the mantissa increments the exponent, up to infinity.
   const double bits =
       steps + std::scalbn(static_cast<double>(exponent + format.bias - 1), format.mantissa_bits);
   return sign | (bits >= infinity ? infinity : static_cast<uint16_t>(bits));
@@ -67,7 +67,7 @@ void Store(char* memory, T value) {
   std::memcpy(memory, &value, sizeof value);
 }
 
-// One past the greatest T, which a double holds exactly for every T.
+// One more than the largest T. A double represents it exactly for every T.
 template <typename T>
 double Bound() {
   return std::scalbn(1.0, std::numeric_limits<T>::digits);
@@ -93,7 +93,7 @@ bool FitsInteger(double value) {
 float ToFloat(double value) {
   // Converting a finite double beyond the range of float is undefined.
   if (std::isfinite(value) && std::fabs(value) > std::numeric_limits<float>::max()) {
-    // Half a step beyond the greatest float still rounds down to it.
+    // Values up to half a step above the largest float round down to it.
     const double limit = std::scalbn(2.0 - std::scalbn(1.0, -24), 127);
     const float greatest = std::fabs(value) < limit ? std::numeric_limits<float>::max()
                                                     : std::numeric_limits<float>::infinity();
@@ -182,7 +182,7 @@ bool Fits(DType dtype, double value) {
 absl::StatusOr<int64_t> ElementCount(absl::Span<const int64_t> shape) {
   int64_t count = 1;
   for (int64_t dim : shape) {
-    // The largest element has 8 bytes, so this bounds the bytes too.
+    // The largest element has 8 bytes, so this also limits the size in bytes.
     if (dim < 0 || __builtin_mul_overflow(count, dim, &count) || count > (int64_t{1} << 59)) {
       return Error(reason::kFieldInvalid,
                    absl::StrCat("the shape ", ShapeText(shape),

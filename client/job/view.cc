@@ -51,7 +51,7 @@ absl::StatusOr<View> View::Make(const pto::v1::TensorSpec& tensor, uint64_t buff
     return Refuse("offset", absl::StrCat("expected 0 or more, got ", view.offset_));
   }
   if (view.size_ == 0) return view;
-  // The last element lies farthest.
+  // The last element has the largest offset.
   int64_t last = view.strides_.empty() ? view.size_ - 1 : 0;
   bool overflow = false;
   for (size_t i = 0; i < view.strides_.size(); ++i) {
@@ -62,7 +62,7 @@ absl::StatusOr<View> View::Make(const pto::v1::TensorSpec& tensor, uint64_t buff
   overflow |= __builtin_add_overflow(last, view.offset_, &last);
   const uint64_t fits = buffer_bytes / DTypeBytes(view.dtype_);
   if (overflow || static_cast<uint64_t>(last) >= fits) {
-    return Refuse("", absl::StrCat("reaches beyond its buffer, which has room for ", fits, " ",
+    return Refuse("", absl::StrCat("extends beyond its buffer, which has space for ", fits, " ",
                                    pto::v1::DType_Name(view.dtype_), " elements"));
   }
   return view;

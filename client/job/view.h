@@ -10,10 +10,10 @@
 
 namespace pto::job {
 
-// Elements of a buffer's bytes that a tensor shows, in order of the tensor.
+// The view of a tensor on the bytes of its buffer.
 class View {
  public:
-  // Checks that the tensor lies inside `buffer_bytes`. The error's field is relative to the
+  // Checks that the tensor fits into `buffer_bytes`. The field of an error is relative to the
   // tensor: `shape[0]`, `strides`, `offset`.
   static absl::StatusOr<View> Make(const pto::v1::TensorSpec& tensor, uint64_t buffer_bytes);
 
@@ -21,10 +21,11 @@ class View {
   const std::vector<int64_t>& shape() const { return shape_; }
   pto::v1::DType dtype() const { return dtype_; }
 
-  // Element `index` of the tensor in the bytes of its buffer, which has the checked size.
+  // Position of element `index` of the tensor in the bytes of its buffer, which must have the
+  // checked size.
   double Get(const std::string& buffer, int64_t index) const;
   void Set(std::string* buffer, int64_t index, double value) const;
-  // All elements, contiguous.
+  // Copies all elements into a contiguous array.
   Array Extract(const std::string& buffer) const;
 
  private:
@@ -32,7 +33,7 @@ class View {
 
   pto::v1::DType dtype_ = pto::v1::DTYPE_UNSPECIFIED;
   std::vector<int64_t> shape_;
-  // Empty when contiguous.
+  // Empty if contiguous.
   std::vector<int64_t> strides_;
   int64_t offset_ = 0;
   int64_t size_ = 0;

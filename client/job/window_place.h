@@ -6,12 +6,12 @@
 
 namespace pto::job {
 
-// Where a buffer is that belongs to a domain.
+// The location of a buffer that belongs to a domain.
 struct WindowPlace {
   // Index into PreparedJob::domains.
   size_t domain = 0;
   uint32_t rank = 0;
-  // Its name in the window; empty for the signals.
+  // Name of the buffer in the window; empty for the signals.
   std::string buffer;
 
   bool signals() const { return buffer.empty(); }

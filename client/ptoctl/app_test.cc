@@ -127,7 +127,7 @@ TEST(AppTest, MalformedJobsAreUsageErrors) {
 
   const Result missing = Ptoctl({"runs", "submit", "/nowhere/x.json"});
   EXPECT_EQ(missing.code, 2);
-  EXPECT_THAT(missing.err, HasSubstr("/nowhere/x.json: cannot be read: No such file"));
+  EXPECT_THAT(missing.err, HasSubstr("/nowhere/x.json: cannot read file: No such file"));
 }
 
 TEST(AppTest, DryRunNeedsNoDaemon) {
@@ -137,7 +137,7 @@ TEST(AppTest, DryRunNeedsNoDaemon) {
   EXPECT_EQ(Ptoctl({"runs", "submit", path, "--dry-run", "--chips", "4,5"}).code, 0);
   EXPECT_EQ(Ptoctl({"runs", "submit", path, "--dry-run", "--out", "a=a.npy"}).code, 0);
   const std::pair<std::vector<std::string>, std::string> cases[] = {
-      {{"--chips", "4"}, "the job uses 2 chips, 4 are only 1"},
+      {{"--chips", "4"}, "the job uses 2 chips, but 4 has only 1"},
       {{"--chips", "x"}, "--chips: chip list 'x': expected a chip"},
       {{"--out", "a"}, "--out a: expected NAME=FILE.npy"},
       {{"--out", "a=a.txt"}, "expected NAME=FILE.npy"},

@@ -109,8 +109,8 @@ TEST_F(SubmitTest, FailsWhenACheckDoesNotHold) {
                    R"(, {"tensor": "z", "equals": "a", "tolerance": {"absolute": 1}}]})");
   const Result result = Ptoctl({"runs", "submit", JobFile(text)});
   EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(result.out, HasSubstr("check z: FAILED: 2 of 4 elements are off, the first at [2]: "
-                                    "0 instead of 2 (max error 3)"));
+  EXPECT_THAT(result.out, HasSubstr("check z: FAILED: 2 of 4 elements differ, the first at [2]: "
+                                    "got 0, expected 2 (max error 3)"));
   EXPECT_THAT(result.err, StartsWith("ptoctl: error: 1 of 2 checks failed (CHECK_FAILED)"));
   EXPECT_EQ(calls("DeleteSession"), 1);
 }
