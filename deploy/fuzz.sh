@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fuzzes what reads input from outside, for longer than the test suite does.
+# Fuzzes the code that parses external input, for longer than the test suite does.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -7,18 +7,19 @@ usage() {
   cat <<'USAGE'
 Usage: deploy/fuzz.sh [TARGET ...] [--seconds=600] [--jobs=N] [--list]
 
-Builds the fuzz targets of tests/fuzz with AddressSanitizer and UndefinedBehaviorSanitizer, and
-runs each for ten minutes, from its corpus and from what earlier runs have kept. Prints figures of
-each, and what was found; the exit code is 1 when something was.
+Builds the fuzz targets in tests/fuzz with AddressSanitizer and UndefinedBehaviorSanitizer and runs
+each for ten minutes, starting from its corpus and the inputs kept by earlier runs. Prints
+statistics and findings for each target. The exit code is 1 if there are findings.
 
-  TARGET        such as packed_graph; none means all
-  --seconds=S   how long each is run
-  --jobs=N      how many are run at a time (default: one for each processor)
-  --list        print the targets and run nothing
-  --help        show this
+  TARGET        Target to run, for example packed_graph (default: all targets)
+  --seconds=S   Duration of each target in seconds (default 600)
+  --jobs=N      Number of targets to run in parallel (default: one per processor)
+  --list        List the targets and exit
+  --help        Show this help
 
-Environment: PTOD_FUZZ_DIR is where new inputs and findings are kept (default
-~/.cache/ptod-fuzz), PTOD_BAZEL_CACHE where build results are (default ~/.cache/ptod-bazel).
+Environment:
+  PTOD_FUZZ_DIR      Directory for new inputs and findings (default ~/.cache/ptod-fuzz)
+  PTOD_BAZEL_CACHE   Directory for build results (default ~/.cache/ptod-bazel)
 USAGE
 }
 
@@ -39,13 +40,13 @@ for argument in "$@"; do
     -h | --help) usage && exit 0 ;;
     -*) usage >&2 && exit 2 ;;
     *)
-      [[ " ${targets[*]} " == *" $argument "* ]] || fail "no target '$argument': see --list"
+      [[ " ${targets[*]} " == *" $argument "* ]] || fail "unknown target '$argument'; see --list"
       chosen+=("$argument")
       ;;
   esac
 done
-[[ $seconds =~ ^[1-9][0-9]*$ ]] || fail "--seconds=$seconds is no number of seconds"
-[[ $jobs =~ ^[1-9][0-9]*$ ]] || fail "--jobs=$jobs is no number"
+[[ $seconds =~ ^[1-9][0-9]*$ ]] || fail "--seconds=$seconds: expected a positive number"
+[[ $jobs =~ ^[1-9][0-9]*$ ]] || fail "--jobs=$jobs: expected a positive number"
 ((${#chosen[@]} > 0)) || chosen=("${targets[@]}")
 
 kept=${PTOD_FUZZ_DIR:-${HOME:-/var/tmp}/.cache/ptod-fuzz}
@@ -56,8 +57,8 @@ flags=(--config=asan --disk_cache="$cache" --noshow_loading_progress)
 tests=("${chosen[@]/#/\/\/tests\/fuzz:}")
 tests=("${tests[@]/%/_fuzz_test}")
 
-# The tests of the suite, but for their time and for what they leave behind. As many at a time as
-# was said, also where that is more than .bazelrc and the processors would allow.
+# Runs the tests of the suite, but longer, and keeps their outputs. --jobs takes precedence over
+# .bazelrc and the number of processors.
 status=0
 bazel test "${flags[@]}" --keep_going --cache_test_results=no --test_output=summary \
   --jobs="$jobs" --local_test_jobs="$jobs" --local_cpu_resources="$jobs" --test_timeout=$((seconds + 300)) \
@@ -65,7 +66,7 @@ bazel test "${flags[@]}" --keep_going --cache_test_results=no --test_output=summ
   --sandbox_writable_path="$kept" "${tests[@]}" || status=$?
 logs=$(bazel info --config=asan bazel-testlogs 2>/dev/null) || fail "bazel info failed"
 
-# The last value of a line that libFuzzer ends with.
+# Returns the last value of a line in libFuzzer's final statistics.
 stat() { sed -n "s/^stat::$1: *//p" "$2" | tail -n 1; }
 
 printf '\n%-16s %12s %8s %7s %9s %14s %7s  %s\n' \

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# From a fresh clone to a finished run: builds ptod, starts it on simulated chips, submits a
-# graph, shows what happens, and stops it again.
+# Builds ptod from a fresh clone, starts it with simulated chips, runs a graph and stops it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -8,12 +7,12 @@ usage() {
   cat <<'USAGE'
 Usage: deploy/quickstart.sh
 
-Installs what is missing, builds ptod and ptoctl, starts a daemon with four simulated chips on
-a private socket, runs client/examples/vector_add.json on it and stops it. Leaves nothing
-behind but the build; can be run again and beside itself. Exits with 0 when all of it worked.
+Installs missing packages, builds ptod and ptoctl, starts a daemon with four simulated chips on
+a private socket, runs client/examples/vector_add.json and stops the daemon. Leaves only the
+build results behind. Can be run repeatedly and in parallel. The exit code is 0 on success.
 
-Environment: PTOD_BAZEL_CACHE is where build results are kept between runs
-(default ~/.cache/ptod-bazel).
+Environment:
+  PTOD_BAZEL_CACHE   Directory for build results (default ~/.cache/ptod-bazel)
 USAGE
 }
 
@@ -24,8 +23,8 @@ case ${1:-} in
 esac
 
 readonly ready_seconds=30 stop_seconds=15
-directory= # all that the daemon writes
-daemon=    # its process id while it may be running
+directory= # for all files of the daemon
+daemon=    # process id of the daemon while it may be running
 
 step() { printf '\n==> %s\n' "$*"; }
 
@@ -40,7 +39,7 @@ fail() {
 
 running() { [[ -n $daemon ]] && kill -0 "$daemon" 2>/dev/null; }
 
-# Asks the daemon to stop and waits; kills it when it does not. Sets `daemon_status`.
+# Stops the daemon and waits; kills it if it does not stop in time. Sets `daemon_status`.
 stop_daemon() {
   local deadline=$((SECONDS + stop_seconds))
   kill -TERM "$daemon" 2>/dev/null || true
@@ -56,7 +55,7 @@ stop_daemon() {
 
 cleanup() {
   local status=$?
-  trap '' INT TERM # once is enough
+  trap '' INT TERM # do not clean up twice
   if [[ -n $daemon ]]; then stop_daemon; fi
   if [[ -n $directory ]]; then rm -rf "$directory"; fi
   exit "$status"
@@ -70,7 +69,7 @@ started=$SECONDS
 step "Setting up"
 deploy/setup.sh --build
 
-step "Building (the first time takes some minutes)"
+step "Building (the first build takes several minutes)"
 cache=${PTOD_BAZEL_CACHE:-${HOME:-/var/tmp}/.cache/ptod-bazel}
 build=(--config=release --disk_cache="$cache" --noshow_loading_progress)
 [[ -t 2 ]] || build+=(--curses=no --color=no --show_progress_rate_limit=20)
@@ -80,7 +79,7 @@ ptod=$binaries/daemon/ptod
 ptoctl=$binaries/client/ptoctl/ptoctl
 
 step "Starting ptod with four simulated chips"
-# Below /tmp, because the path of a unix socket has at most 107 bytes.
+# Below /tmp, because the path of a unix socket is limited to 107 bytes.
 directory=$(mktemp -d /tmp/ptod-quickstart.XXXXXX)
 export PTOD_ADDRESS=unix:$directory/ptod.sock
 "$ptod" --sim-chips=4 --listen="$PTOD_ADDRESS" --state-dir="$directory/state" \
@@ -89,7 +88,7 @@ daemon=$!
 
 deadline=$((SECONDS + ready_seconds))
 until timeout 5 "$ptoctl" node info -q >/dev/null 2>"$directory/ptoctl.log"; do
-  running || fail "ptod ended while starting"
+  running || fail "ptod exited during startup"
   ((SECONDS < deadline)) ||
     fail "ptod was not ready within $ready_seconds s: $(tail -n 1 "$directory/ptoctl.log")"
   sleep 0.05
@@ -105,11 +104,11 @@ step "ptoctl runs submit client/examples/vector_add.json --watch"
 "$ptoctl" runs submit client/examples/vector_add.json --watch || fail "the run failed"
 
 step "Stopping ptod"
-running || fail "ptod has ended by itself"
+running || fail "ptod exited unexpectedly"
 stop_daemon
-((daemon_status == 0)) || fail "ptod ended with $daemon_status"
+((daemon_status == 0)) || fail "ptod exited with code $daemon_status"
 
-step "All of it worked, in $((SECONDS - started)) s"
+step "Finished successfully in $((SECONDS - started)) s"
 cat <<NEXT
 To go on by hand:
   $ptod --sim-chips=4 --listen=unix:/tmp/ptod.sock --state-dir=/tmp/ptod-state &

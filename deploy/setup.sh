@@ -1,51 +1,50 @@
 #!/usr/bin/env bash
-# Installs every Debian package that building, running and testing ptod need.
+# Installs all Debian packages needed to build, run and test ptod.
 set -euo pipefail
 
 usage() {
   cat <<'USAGE'
 Usage: deploy/setup.sh [--build] [--check]
 
-Installs every Debian 12 package that building, running and testing ptod need. Does nothing
-when they are all there. Needs root, or sudo.
+Installs all Debian 12 packages needed to build, run and test ptod. Does nothing if they are
+already installed. Requires root or sudo.
 
-  --build   only what building and running need
-  --check   install nothing; list what is missing, and exit with 1 when something is
-  --help    show this
+  --build   Install only the packages needed to build and run
+  --check   List missing packages without installing them; exit with 1 if there are any
+  --help    Show this help
 USAGE
 }
 
-# Versions of compilers and libraries matter to the build: these are Debian 12's own packages.
+# The build depends on the versions of compilers and libraries in Debian 12.
 packages=(
-  # The build tool, and the rule sets that it would otherwise download.
+  # Bazel, and the rule sets that it would otherwise download.
   bazel-bootstrap bazel-platforms bazel-rules-java bazel-rules-proto bazel-skylib
-  # The default compiler; pkg-config finds Abseil's graph of libraries.
+  # The default compiler; pkg-config resolves the libraries of Abseil.
   g++ pkg-config
-  # gRPC and protobuf: libraries, headers (libprotoc-dev has the importer's), code generators.
+  # gRPC and protobuf: libraries, headers (libprotoc-dev for the importer), code generators.
   libgrpc++-dev protobuf-compiler-grpc protobuf-compiler libprotobuf-dev libprotoc-dev
-  # What gRPC is made of; release builds link it statically.
+  # Dependencies of gRPC, for the static linking of release builds.
   libabsl-dev libc-ares-dev libre2-dev libssl-dev zlib1g-dev
-  # Stacks of kernels that wait.
+  # Stacks of waiting kernels.
   libboost-context-dev
-  # The command line.
+  # Command-line parsing.
   libcli11-dev
   # Metrics.
   prometheus-cpp-dev
-  # Scripts, Bazel's Python rules, and the style check's list of files.
+  # Scripts, Bazel's Python rules, and the file list of the style check.
   python3 python-is-python3 git
 )
 
 test_packages=(
   libgtest-dev libgmock-dev
-  # Task libraries and MPIs that benchmarks compare with.
+  # Task libraries and MPI implementations for comparison in benchmarks.
   libtbb-dev libstarpu-dev libopenmpi-dev openmpi-bin libmpich-dev mpich
-  # Sanitizer builds, the thread-safety analysis, formatting and linting.
+  # Sanitizer builds, thread-safety analysis, formatting and linting.
   clang-19 clang-format-19 clang-tidy-19 lld-19 libclang-rt-19-dev
 )
 
-# The interoperability test speaks to ptod from Node.js. Any Node.js from 18 on will do,
-# wherever it came from; Debian's conflicts with other packagings, so it is asked for only
-# when there is none.
+# The interoperability test uses a Node.js client. Any Node.js 18 or later works. Debian's package
+# conflicts with other packagings, so it is installed only if there is no Node.js.
 have_node() {
   local version
   command -v npm >/dev/null && version=$(node --version 2>/dev/null) || return 1
@@ -101,18 +100,18 @@ fi
 
 as_root=()
 if ((EUID != 0)); then
-  command -v sudo >/dev/null || fail "run me as root, or install sudo. Missing: ${missing[*]}"
+  command -v sudo >/dev/null || fail "run this script as root, or install sudo. Missing packages: ${missing[*]}"
   as_root=(sudo)
 fi
 
-# Waits for another apt, rather than failing, and never asks.
+# Waits for another apt instead of failing, and never prompts.
 apt() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
     apt-get -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 --quiet "$@" </dev/null
 }
 
 echo "setup.sh: installing ${missing[*]}"
-apt update || echo "setup.sh: apt-get update failed; trying with the lists that are there" >&2
+apt update || echo "setup.sh: apt-get update failed; continuing with the existing package lists" >&2
 apt install --yes --no-install-recommends "${missing[@]}" ||
-  fail "apt-get could not install: ${missing[*]}. These packages are Debian 12's (bookworm)."
+  fail "apt-get could not install ${missing[*]}. These packages are part of Debian 12 (bookworm)."
 echo "setup.sh: done"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Ten minutes of random clients, kills, cancels and lost calls against a ptod of its own; see
-# tests/soak/README.md.
+# Runs random clients, kills, cancellations and lost calls against a private ptod for ten minutes;
+# see tests/soak/README.md.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -8,11 +8,11 @@ usage() {
   cat <<'USAGE'
 Usage: deploy/soak.sh [--seconds=600] [--clients=50] [--seed=N] [--chips=4] [--no-faults] [--json]
 
-Builds the soak test with failpoints and runs it. The last line says `passed` or `FAILED`; the
-exit code is 0 when it passed.
+Builds the soak test with failpoints and runs it. The last line contains `passed` or `FAILED`. The
+exit code is 0 if it passed.
 
-Environment: PTOD_BAZEL_CACHE is where build results are kept between runs
-(default ~/.cache/ptod-bazel).
+Environment:
+  PTOD_BAZEL_CACHE   Directory for build results (default ~/.cache/ptod-bazel)
 USAGE
 }
 
@@ -26,6 +26,6 @@ build=(--disk_cache="$cache" --noshow_loading_progress)
 [[ -t 2 ]] || build+=(--curses=no --color=no --show_progress_rate_limit=20)
 bazel build "${build[@]}" //tests/soak
 binaries=$(bazel info bazel-bin 2>/dev/null)
-# The daemon is found beside it.
+# The soak test finds the daemon in its own directory.
 cd "$binaries/tests/soak/soak.runfiles/pto"
 exec tests/soak/soak "$@"

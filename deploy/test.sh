@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sets the machine up and runs the whole test suite, plain and under sanitizers.
+# Sets up the machine and runs the whole test suite, with and without sanitizers.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -7,27 +7,30 @@ usage() {
   cat <<'USAGE'
 Usage: deploy/test.sh [--only=PHASE,...] [--list] [-- BAZEL_ARGUMENT ...]
 
-Installs what is missing, builds everything and runs all tests. The last line says
-`N passed, N failed`; the exit code is 0 when nothing failed.
+Installs missing packages, builds everything and runs all tests. The last line is
+`N passed, N failed`. The exit code is 0 if nothing failed.
 
 Phases, in this order:
-  style     formatting, shell syntax, layers, complete package list
-  default   everything is built; all tests
-  tsan      tests without gRPC, under ThreadSanitizer
-  asan      all other tests, under AddressSanitizer and UndefinedBehaviorSanitizer
+  style     Check formatting, shell syntax, layers and the package list
+  default   Build everything and run all tests
+  tsan      Run tests without gRPC under ThreadSanitizer
+  asan      Run all other tests under AddressSanitizer and UndefinedBehaviorSanitizer
 
-  --only=PHASE,...  run only these
-  --list            print the tests of each phase and run nothing
-  --help            show this
-  -- ...            handed on to every `bazel test`, such as --runs_per_test=10
+Options:
+  --only=PHASE,...  Run only these phases
+  --list            List the tests of each phase and exit
+  --help            Show this help
+  -- ...            Pass the remaining arguments to `bazel test`, for example --runs_per_test=10
 
-Tags of a test: `tsan` puts one outside //runtime, //comm and //kernels into that phase too,
-`no-tsan` and `no-asan` keep one out, `asan-only` keeps one out of all phases but that, `bench` and
-`manual` out of all, `requires-npm` says that it needs tests/interop/node_modules, which this
-script fetches.
+Test tags:
+  tsan              Also run in phase tsan (for tests outside //runtime, //comm and //kernels)
+  no-tsan, no-asan  Do not run in that phase
+  asan-only         Run only in phase asan
+  bench, manual     Do not run in any phase
+  requires-npm      Needs tests/interop/node_modules, which this script downloads
 
-Environment: PTOD_BAZEL_CACHE is where build results are kept between runs
-(default ~/.cache/ptod-bazel).
+Environment:
+  PTOD_BAZEL_CACHE  Directory for build results (default ~/.cache/ptod-bazel)
 USAGE
 }
 
@@ -36,7 +39,7 @@ USAGE
 tagged() { printf 'attr(tags, "[\\[ ](%s)[,\\]]", tests(//...))' "$1"; }
 
 all="(tests(//...) except $(tagged 'bench|manual'))"
-# Debian's gRPC is not instrumented, so ThreadSanitizer is for what does without it.
+# Debian's gRPC is not instrumented, so only tests without gRPC run under ThreadSanitizer.
 native="(filter('^//(runtime|comm|kernels)[/:]', $all) union $(tagged tsan))"
 declare -A tests_of=(
   [default]="$all except $(tagged asan-only)"
@@ -61,18 +64,18 @@ while (($#)); do
   shift
 done
 for phase in $only; do
-  [[ " ${phases[*]} " == *" $phase "* ]] || { echo "test.sh: no phase '$phase'" >&2 && exit 2; }
+  [[ " ${phases[*]} " == *" $phase "* ]] || { echo "test.sh: unknown phase '$phase'" >&2 && exit 2; }
 done
 
 cache=${PTOD_BAZEL_CACHE:-${HOME:-/var/tmp}/.cache/ptod-bazel}
 flags=(--disk_cache="$cache" --jobs="$(nproc)" --keep_going --noshow_loading_progress)
-# A log keeps every line that a terminal would overwrite.
+# A log file would keep every line that a terminal overwrites.
 [[ -t 2 ]] || flags+=(--curses=no --color=no --show_progress_rate_limit=20)
 
 work=$(mktemp -d)
 cleanup() {
   rm -rf "$work"
-  # Bazel's server makes the next build quick; nobody comes back to a CI machine.
+  # The Bazel server makes the next build faster, but a CI machine runs only one.
   if [[ -n ${CI:-} ]]; then bazel shutdown >/dev/null 2>&1 || true; fi
 }
 trap cleanup EXIT
@@ -83,13 +86,13 @@ trap 'exit 143' TERM
 
 passed=0
 failed=0
-failures=() # one line for each
-summary=()  # one line for each phase
+failures=() # one line per failure
+summary=()  # one line per phase
 started=$SECONDS
 
 announce() { printf '\n==== %s\n' "$*"; }
 
-# What is not a test counts only when it fails.
+# Checks that are not tests count only if they fail.
 fail() {
   failed=$((failed + 1))
   failures+=("$1")
@@ -111,27 +114,27 @@ run_style() {
   sources \( -name '*.h' -o -name '*.cc' \) | xargs -0 -r clang-format-19 --dry-run -Werror ||
     fail "style: run clang-format-19 -i on the files above"
 
-  # What ThreadSanitizer is to see does without gRPC and protobuf, and knows nothing above it.
+  # Code that runs under ThreadSanitizer must not include gRPC, protobuf or higher layers.
   found=$(sources \( -path './runtime/*' -o -path './comm/*' -o -path './kernels/*' \) \
     \( -name '*.h' -o -name '*.cc' \) ! -name '*_test.cc' |
     xargs -0 -r grep -HnE '^#include.*("daemon/|"client/|"proto/|grpc|\.pb\.h|google/protobuf)') ||
     true # grep finds nothing
-  [[ -z $found ]] || fail "style: include what their layer must not know:"$'\n'"$found"
+  [[ -z $found ]] || fail "style: includes that the layer does not allow:"$'\n'"$found"
 
   python3 deploy/check_dependencies_test.py 2>"$work/dependencies.log" ||
     { cat "$work/dependencies.log" >&2 && fail "style: deploy/check_dependencies_test.py"; }
-  python3 deploy/check_docs.py || fail "style: documents name what is not there, see above"
-  python3 deploy/check_dependencies.py || fail "style: modules include what they must not, see above"
+  python3 deploy/check_docs.py || fail "style: documents name what does not exist, see above"
+  python3 deploy/check_dependencies.py || fail "style: modules have forbidden includes, see above"
 
-  # Every package that a repository rule asks for is one that setup.sh installs.
+  # setup.sh must install every package that a repository rule requires.
   for package in $(sed -n 's/.*packages = \[\(.*\)\].*/\1/p' third_party/debian/*.bzl | tr -d '",'); do
     grep -qE "^  ([^#]* )?${package//+/\\+}( |\$)" deploy/setup.sh ||
       fail "style: deploy/setup.sh does not install $package"
   done
 }
 
-# Fetches the packages of the test with a Node.js client, unless they are there. Without npm's
-# registry such tests are left out, and the summary says so.
+# Downloads the packages of the Node.js client test unless they exist. If the npm registry is not
+# reachable, such tests are skipped, and the summary reports it.
 without=''
 prepare_npm() {
   local directory=tests/interop
@@ -143,18 +146,18 @@ prepare_npm() {
   fi
 }
 
-# Writes the labels of a phase's tests to a file.
+# Writes the labels of the tests of a phase to a file.
 query() {
   bazel query --noshow_progress "(${tests_of[$1]})$without" >"$2" 2>"$work/query.log" ||
     { cat "$work/query.log" >&2 && return 1; }
 }
 
-# Runs the tests of phase $1 with the remaining arguments, and counts. A test that was not
-# even built has failed.
+# Runs the tests of phase $1 with the remaining arguments and counts the results. A test that could
+# not be built counts as failed.
 run_tests() {
   local phase=$1 status=0 label test_failed=false
   shift
-  query "$phase" "$work/tests" || { fail "$phase: the BUILD files cannot be read" && return; }
+  query "$phase" "$work/tests" || { fail "$phase: cannot read the BUILD files" && return; }
   if [[ ! -s $work/tests ]]; then
     echo "no tests" && return
   fi
@@ -172,12 +175,12 @@ run_tests() {
       fail "$phase: $label"
     fi
   done <"$work/tests"
-  if ((status != 0)) && ! $test_failed; then fail "$phase: bazel test ended with $status"; fi
+  if ((status != 0)) && ! $test_failed; then fail "$phase: bazel test exited with code $status"; fi
 }
 
 run_default() {
-  # Programs, examples and benchmarks have to compile too.
-  bazel build "${flags[@]}" //... || fail "default: not everything can be built"
+  # Programs, examples and benchmarks must compile too.
+  bazel build "${flags[@]}" //... || fail "default: the build failed"
   run_tests default
 }
 
