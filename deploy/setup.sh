@@ -27,6 +27,8 @@ packages=(
   libabsl-dev libc-ares-dev libre2-dev libssl-dev zlib1g-dev
   # Stacks of waiting kernels.
   libboost-context-dev
+  # Digests of requests.
+  libxxhash-dev
   # Command-line parsing.
   libcli11-dev
   # Metrics.

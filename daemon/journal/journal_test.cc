@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/journal/crc32c.h"
+#include "daemon/journal/run_codec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/status/status_proto.h"
@@ -124,6 +125,58 @@ TEST_F(JournalTest, ARunThatDidNotEndFailedByTheRestartAndStaysSo) {
               ::testing::Contains(std::pair<std::string, std::string>("boot_id", "one")));
   ASSERT_THAT(second.runs, SizeIs(1));
   EXPECT_EQ(second.runs[0].SerializeAsString(), run.SerializeAsString());
+}
+
+// Releases that made digests of the first version did not say so.
+TEST_F(JournalTest, ADigestWithoutAVersionIsOfTheFirstAndStaysSo) {
+  {
+    const auto journal = Open("one");
+    RunRecord ended = Run("ended", RunState::kSucceeded);
+    ended.set_digest_high(1);
+    ended.set_digest_low(2);
+    const absl::StatusOr<uint64_t> number = journal->AddRun(ended);
+    ASSERT_THAT(number, IsOk());
+    journal->EndRun(*number, ended);
+    RunRecord active = Run("active");
+    active.set_digest_high(3);
+    ASSERT_THAT(journal->AddRun(active), IsOk());
+  }
+  for (const char* boot_id : {"two", "three"}) {
+    const JournalHistory history = Restart(boot_id);
+    ASSERT_THAT(history.runs, SizeIs(2));
+    EXPECT_EQ(DigestOfJournal(history.runs[0]), (Digest{1, 2, Digest::kFirstVersion}));
+    EXPECT_EQ(DigestOfJournal(history.runs[1]), (Digest{3, 0, Digest::kFirstVersion}));
+  }
+}
+
+TEST_F(JournalTest, ADigestKeepsItsVersion) {
+  {
+    const auto journal = Open("one");
+    pto::RunRecord run;
+    run.session = std::make_shared<const std::string>("sessions/s");
+    run.id = "ended";
+    run.create_time = clock_.WallTime();
+    const Digest digest = {1, 2, Digest::kVersion};
+    const absl::StatusOr<uint64_t> number = journal->AddRun(ToJournal(run, 1, 0, digest));
+    ASSERT_THAT(number, IsOk());
+    journal->EndRun(*number, ToJournal(run, 1, 0, digest, RunState::kSucceeded));
+    run.id = "active";
+    ASSERT_THAT(journal->AddRun(ToJournal(run, 2, 0, digest)), IsOk());
+  }
+  const JournalHistory history = Restart();
+  ASSERT_THAT(history.runs, SizeIs(2));
+  for (const RunRecord& run : history.runs) {
+    EXPECT_EQ(DigestOfJournal(run), (Digest{1, 2, Digest::kVersion}));
+  }
+}
+
+// One that no client has named, and one whose content was not looked at: no request is the same.
+TEST_F(JournalTest, SomeRunsHaveNoDigest) {
+  EXPECT_EQ(DigestOfJournal(Run("open")), Digest());
+  RunRecord own = Run("run-1");
+  own.set_own_number(1);
+  own.set_digest_low(2);
+  EXPECT_EQ(DigestOfJournal(own), Digest());
 }
 
 TEST_F(JournalTest, KeepsTheNewestRuns) {

@@ -17,6 +17,7 @@ journal::v1::RunRecord ToJournal(const RunRecord& run, uint64_t number, uint64_t
   out.set_own_number(own_number);
   out.set_digest_high(digest.high);
   out.set_digest_low(digest.low);
+  out.set_digest_version(digest.version);
   if (run.graph != nullptr) out.set_graph(*run.graph);
   for (const auto& [key, value] : run.labels) (*out.mutable_labels())[key] = value;
   out.set_open(run.open);
@@ -60,7 +61,12 @@ RunRecord FromJournal(const journal::v1::RunRecord& record) {
 }
 
 Digest DigestOfJournal(const journal::v1::RunRecord& record) {
-  return {record.digest_high(), record.digest_low()};
+  // A client that names a run whose id the session chose asks for another one.
+  if (record.own_number() != 0) return {};
+  if (record.digest_high() == 0 && record.digest_low() == 0) return {};
+  const uint32_t version = record.digest_version();
+  return {record.digest_high(), record.digest_low(),
+          version == 0 ? Digest::kFirstVersion : version};
 }
 
 }  // namespace pto

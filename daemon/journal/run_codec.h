@@ -17,6 +17,7 @@ journal::v1::RunRecord ToJournal(const RunRecord& run, uint64_t number, uint64_t
 
 // And back, without the session's name.
 RunRecord FromJournal(const journal::v1::RunRecord& record);
+// With the version that it was made by; none for a run that no request can be the same as.
 Digest DigestOfJournal(const journal::v1::RunRecord& record);
 
 }  // namespace pto

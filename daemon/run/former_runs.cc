@@ -48,6 +48,17 @@ absl::StatusOr<std::shared_ptr<RunEntry>> FormerSession::FindForStart(absl::stri
                                                                       const Digest& digest) const {
   std::shared_ptr<RunEntry> found = Find(run);
   if (found == nullptr || found->digest() == digest) return found;
+  if (const uint32_t version = found->digest().version; version != 0 && version != digest.version) {
+    return Error(
+               reason::kRunIdUsed,
+               absl::StrCat("run '", run, "' was accepted by ",
+                            version < digest.version ? "an earlier" : "a later",
+                            " version of ptod; whether this request is the same cannot be checked"))
+        .At("run_id")
+        .With("run", run)
+        .With("boot_id", boot_id_)
+        .Hint("ask for the run by its name; to execute the request again, choose another id");
+  }
   return Error(reason::kIdConflict, absl::StrCat("run '", run, "' exists with other contents"))
       .At("run_id")
       .With("run", run)

@@ -44,7 +44,8 @@ class FormerSession {
 
   // nullptr when there is none.
   std::shared_ptr<RunEntry> Find(absl::string_view run) const;
-  // The run that the same request started, or nullptr; ID_CONFLICT when it was another request.
+  // The run that the same request started, or nullptr; ID_CONFLICT when it was another request,
+  // RUN_ID_USED when another version of the daemon made its digest, so that nobody can tell.
   absl::StatusOr<std::shared_ptr<RunEntry>> FindForStart(absl::string_view run,
                                                          const Digest& digest) const;
   // Appends runs older than number `before` (0: all), newest first, until there are `limit`.
@@ -72,8 +73,7 @@ class FormerRuns {
 
   // nullptr when there is none.
   std::shared_ptr<const FormerSession> Find(absl::string_view session) const;
-  // The run that the same request started in a session that is not there any more: nullptr when
-  // there is none, ID_CONFLICT when it was another request.
+  // The same of a session that is not there any more.
   absl::StatusOr<std::shared_ptr<RunEntry>> FindForStart(absl::string_view session,
                                                          absl::string_view run,
                                                          const Digest& digest) const;

@@ -130,7 +130,7 @@ class PackedRun final : public PackedStream<v1::Run> {
                         const Digest& digest, v1::Run* response) override {
     PTO_RETURN_IF_ERROR(node().CheckAccepting());
     request_.id = header().id();
-    request_.digest = digest;
+    if (!request_.id.empty()) request_.digest = digest;
     request_.image = std::move(image);
     request_.cancelled = [this] { return gone(); };
     PTO_RETURN_IF_ERROR(CheckTaskTimes(request_, "header.options"));

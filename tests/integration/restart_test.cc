@@ -5,11 +5,13 @@
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "client/client.h"
+#include "daemon/journal/journal.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/status/grpc_status.h"
@@ -245,6 +247,43 @@ TEST_F(RestartTest, ASessionOfTheSameIdKeepsFormerRunsAndTheirIds) {
   ASSERT_THAT(runs->runs(), SizeIs(3));
   EXPECT_EQ(runs->runs(0).name(), next);
   EXPECT_EQ(runs->runs(1).name(), own);
+}
+
+// A journal of a release that made digests in another way, and did not write their version.
+TEST_F(RestartTest, AfterAnUpgradeNoRetryIsTakenForTheSameOrForAnother) {
+  const std::string session = CreateSession("mine");
+  const v1::SubmitRunRequest request = SubmitRequest(session, Noops(1), "named");
+  ASSERT_THAT(Call(*api().run, &RunStub::SubmitRun, request), IsOk());
+  WaitForRun(api(), session + "/runs/named");
+  daemon_.Kill();
+  Journal::Options options;
+  options.directory = state_;
+  options.boot_id = "before";
+  {
+    const JournalHistory history = Journal::Open(options).value()->TakeHistory();
+    for (const std::string& file : JournalFiles()) std::filesystem::remove(file);
+    ASSERT_THAT(history.runs, SizeIs(1));
+    journal::v1::RunRecord run = history.runs[0];
+    EXPECT_NE(run.digest_version(), 0u);
+    run.clear_digest_version();
+    const std::unique_ptr<Journal> journal = Journal::Open(options).value();
+    ASSERT_THAT(journal->AddSession("mine"), IsOk());
+    journal->EndRun(journal->AddRun(run).value(), run);
+  }
+  daemon_.Restart();
+  const auto expect_refused = [&] {
+    const absl::Status refused = Call(*api().run, &RunStub::SubmitRun, request).status();
+    EXPECT_THAT(refused, HasReason(reason::kRunIdUsed));
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("an earlier version of ptod"));
+    EXPECT_EQ(GetRun(api(), session + "/runs/named").state(), v1::Run::SUCCEEDED);
+    EXPECT_EQ(GetChip(api(), 0).completed_tasks(), 0u);
+  };
+  // Whether its session is there again or not, and as long as the journal keeps it.
+  expect_refused();
+  CreateSession("mine");
+  expect_refused();
+  KillAndRestart();
+  expect_refused();
 }
 
 TEST_F(RestartTest, TheLibraryStillReadsRuns) {

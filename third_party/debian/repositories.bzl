@@ -106,3 +106,9 @@ def debian_repositories():
         links = {"include": "/usr/include/starpu/1.3"},
         packages = ["libstarpu-dev"],
     )
+    system_repository(
+        name = "xxhash",
+        build_file = "@pto//third_party/debian:xxhash.BUILD",
+        links = {"include/xxhash.h": "/usr/include/xxhash.h"},
+        packages = ["libxxhash-dev"],
+    )
