@@ -250,6 +250,17 @@ class Session final : public RunOwner, public std::enable_shared_from_this<Sessi
                                                    std::shared_ptr<ImageRun>* is_new);
   // Id, labels and the like.
   RunEntry::Options DescribeRun(RunTerms& terms) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What a run that is not accepted gives back. Without the lock, as that calls who waits for room.
+  struct Charges {
+    QuotaCharge run;
+    QuotaCharge tasks;
+  };
+  // The last that can fail: takes the quotas, then has the journal remember the run. QUOTA_RUNS,
+  // QUOTA_TASKS, JOURNAL_UNWRITABLE.
+  absl::Status ChargeRun(RunEntry::Options* options, Charges* charges)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // From now on the run can be found and counts for the limit.
+  void AddEntry(std::shared_ptr<RunEntry> entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The run is about to be accepted: it is remembered, or JOURNAL_UNWRITABLE.
   absl::Status JournalRun(RunEntry::Options* options) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<ImageRun> MakeRun(RunRequest& request, RunEntry::Options options,

@@ -13,6 +13,7 @@ namespace pto {
 absl::StatusOr<std::shared_ptr<StreamedRun>> Session::StartOpenRun(RunTerms terms) {
   std::shared_ptr<StreamedRun> entry;
   {
+    Charges charges;  // destroyed without the lock
     MutexLock lock(mutex_);
     PTO_RETURN_IF_ERROR(CheckAlive());
     // What it executes is not known yet, so no other request is the same.
@@ -37,15 +38,10 @@ absl::StatusOr<std::shared_ptr<StreamedRun>> Session::StartOpenRun(RunTerms term
     parts.queue_timeout_ns = terms.queue_timeout_ns;
     RunEntry::Options options = DescribeRun(terms);
     options.record.open = true;
-    PTO_ASSIGN_OR_RETURN(QuotaCharge charge, QuotaCharge::Take(options_.quota, Resource::kRuns, 1));
-    PTO_RETURN_IF_ERROR(JournalRun(&options));
-    // Its tasks are held back by its budget instead, which counts them for the client.
-    options.run_charge = std::move(charge);
+    PTO_RETURN_IF_ERROR(ChargeRun(&options, &charges));
     entry = std::make_shared<StreamedRun>(std::move(options), std::move(parts));
     entry->Prepare();
-    runs_.Add(entry);
-    active_runs_.fetch_add(1, std::memory_order_acq_rel);
-    limited_runs_.fetch_add(1, std::memory_order_acq_rel);
+    AddEntry(entry);
   }
   (void)PTO_FAILPOINT("run.accept");
   entry->Begin();

@@ -91,9 +91,7 @@ absl::Status Session::CheckRunLimit() const {
 
 absl::StatusOr<std::shared_ptr<RunEntry>> Session::AddRun(RunRequest& request, AliasedImage* found,
                                                           std::shared_ptr<ImageRun>* is_new) {
-  // Given back without the lock, as that calls who waits for room.
-  QuotaCharge run_charge;
-  QuotaCharge task_charge;
+  Charges charges;  // destroyed without the lock
   MutexLock lock(mutex_);
   PTO_RETURN_IF_ERROR(CheckAlive());
   if (!request.id.empty()) {
@@ -115,18 +113,11 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::AddRun(RunRequest& request, A
   options.record.aliased = image != request.image;
   options.record.tasks_total = image->task_count();
   options.digest = request.digest;
-  PTO_ASSIGN_OR_RETURN(run_charge, QuotaCharge::Take(options_.quota, Resource::kRuns, 1));
-  PTO_ASSIGN_OR_RETURN(
-      task_charge, QuotaCharge::Take(options_.quota, Resource::kTasks, options.record.tasks_total));
-  PTO_RETURN_IF_ERROR(JournalRun(&options));
-  options.run_charge = std::move(run_charge);
-  options.task_charge = std::move(task_charge);
+  PTO_RETURN_IF_ERROR(ChargeRun(&options, &charges));
   std::shared_ptr<const RunAccesses> accesses = slots->accesses;
   *is_new = MakeRun(request, std::move(options), std::move(image), std::move(slots));
   RunTurn::Enter(*is_new, std::move(accesses));
-  runs_.Add(*is_new);
-  active_runs_.fetch_add(1, std::memory_order_acq_rel);
-  limited_runs_.fetch_add(1, std::memory_order_acq_rel);
+  AddEntry(*is_new);
   return *is_new;
 }
 
@@ -197,6 +188,25 @@ RunEntry::Options Session::DescribeRun(RunTerms& terms) {
   options.record.labels = std::move(terms.labels);
   options.record.create_time = options_.clock->WallTime();
   return options;
+}
+
+absl::Status Session::ChargeRun(RunEntry::Options* options, Charges* charges) {
+  PTO_ASSIGN_OR_RETURN(charges->run, QuotaCharge::Take(options_.quota, Resource::kRuns, 1));
+  // Tasks of an open run are held back by its budget instead, which counts them for the client.
+  if (!options->record.open) {
+    PTO_ASSIGN_OR_RETURN(charges->tasks, QuotaCharge::Take(options_.quota, Resource::kTasks,
+                                                           options->record.tasks_total));
+  }
+  PTO_RETURN_IF_ERROR(JournalRun(options));
+  options->run_charge = std::move(charges->run);
+  options->task_charge = std::move(charges->tasks);
+  return absl::OkStatus();
+}
+
+void Session::AddEntry(std::shared_ptr<RunEntry> entry) {
+  runs_.Add(std::move(entry));
+  active_runs_.fetch_add(1, std::memory_order_acq_rel);
+  limited_runs_.fetch_add(1, std::memory_order_acq_rel);
 }
 
 absl::Status Session::JournalRun(RunEntry::Options* options) {
