@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/admission/admission.h"
 #include "daemon/graph/fields.h"
 #include "daemon/graph/packed_decoder.h"
 #include "daemon/names/digest.h"
@@ -68,13 +69,9 @@ class PackedStream : public rpc::ClientStreamReactor<v1::PackedGraphPart, Respon
  protected:
   // As soon as the header is there, before any block costs anything.
   virtual absl::Status CheckHeader(const v1::PackedHeader& header) = 0;
-  virtual absl::Status Complete(std::shared_ptr<Session> session,
-                                std::shared_ptr<const GraphImage> image, const Digest& digest,
+  // All of it is there.
+  virtual absl::Status Complete(std::shared_ptr<const GraphImage> image, const Digest& digest,
                                 Response* response) = 0;
-
-  // The same when the session is not there; `missing` says so.
-  virtual absl::Status CompleteWithout(const absl::Status& missing, const Digest& digest,
-                                       Response* response) = 0;
 
   Node& node() { return node_; }
   const std::string& session_id() const { return decoder_.session(); }
@@ -90,9 +87,7 @@ class PackedStream : public rpc::ClientStreamReactor<v1::PackedGraphPart, Respon
  private:
   absl::Status End(Response* response) {
     PTO_ASSIGN_OR_RETURN(DecodedGraph graph, decoder_.Finish());
-    absl::StatusOr<std::shared_ptr<Session>> session = FindSession();
-    if (!session.ok()) return CompleteWithout(session.status(), digest_.Finish(), response);
-    return Complete(*std::move(session), std::move(graph.image), digest_.Finish(), response);
+    return Complete(std::move(graph.image), digest_.Finish(), response);
   }
 
   Node& node_;
@@ -108,39 +103,30 @@ class PackedRun final : public PackedStream<v1::Run> {
 
  private:
   absl::Status CheckHeader(const v1::PackedHeader& header) override {
-    PTO_RETURN_IF_ERROR(node().CheckAccepting());
+    PTO_RETURN_IF_ERROR(admission_.CheckAccepting());
     if (!header.id().empty()) PTO_RETURN_IF_ERROR(names::CheckId(header.id(), "header.id"));
-    PTO_RETURN_IF_ERROR(ParseRunOptions(header.options(), "header.options", &request_));
+    PTO_RETURN_IF_ERROR(ParseRunOptions(header.options(), "header.options", &request_.run));
     const absl::Status found = FindSession().status();
     // Whether a former boot had this very run is known when all of it is here.
-    if (node().former().FindRun(session_id(), header.id()) != nullptr) return absl::OkStatus();
-    return found;
+    return found.ok() ? found : admission_.CheckFormer(session_id(), header.id(), found);
   }
 
-  absl::Status CompleteWithout(const absl::Status& missing, const Digest& digest,
-                               v1::Run* response) override {
-    const absl::StatusOr<std::shared_ptr<RunEntry>> former =
-        FindFormerRun(node(), session_id(), header().id(), digest, missing);
-    if (!former.ok()) return InHeader(former.status());
-    ToProto((*former)->Status(), response);
-    return absl::OkStatus();
-  }
-
-  absl::Status Complete(std::shared_ptr<Session> session, std::shared_ptr<const GraphImage> image,
-                        const Digest& digest, v1::Run* response) override {
-    PTO_RETURN_IF_ERROR(node().CheckAccepting());
-    request_.id = header().id();
-    if (!request_.id.empty()) request_.digest = digest;
-    request_.image = std::move(image);
-    request_.cancelled = [this] { return gone(); };
-    PTO_RETURN_IF_ERROR(CheckTaskTimes(request_, "header.options"));
-    const absl::StatusOr<std::shared_ptr<RunEntry>> entry = session->StartRun(std::move(request_));
+  absl::Status Complete(std::shared_ptr<const GraphImage> image, const Digest& digest,
+                        v1::Run* response) override {
+    request_.session = session_id();
+    request_.run.id = header().id();
+    if (!request_.run.id.empty()) request_.run.digest = digest;
+    request_.run.image = std::move(image);
+    request_.run.cancelled = [this] { return gone(); };
+    const absl::StatusOr<std::shared_ptr<RunEntry>> entry = admission_.Start(
+        request_, [](Session&, RunRequest* run) { return CheckTaskTimes(*run, "header.options"); });
     if (!entry.ok()) return InHeader(entry.status());
     ToProto((*entry)->Status(), response);
     return absl::OkStatus();
   }
 
-  RunRequest request_;
+  const Admission admission_{node()};
+  Admission::Request request_;
 };
 
 class PackedGraph final : public PackedStream<v1::Graph> {
@@ -158,12 +144,9 @@ class PackedGraph final : public PackedStream<v1::Graph> {
     return FindSession().status();
   }
 
-  absl::Status CompleteWithout(const absl::Status& missing, const Digest&, v1::Graph*) override {
-    return missing;
-  }
-
-  absl::Status Complete(std::shared_ptr<Session> session, std::shared_ptr<const GraphImage> image,
-                        const Digest& digest, v1::Graph* response) override {
+  absl::Status Complete(std::shared_ptr<const GraphImage> image, const Digest& digest,
+                        v1::Graph* response) override {
+    PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, FindSession());
     const absl::StatusOr<std::shared_ptr<RegisteredGraph>> graph =
         session->AddGraph(header().id(), digest, std::move(image));
     if (!graph.ok()) return InHeader(graph.status());

@@ -143,18 +143,6 @@ int64_t LongestTask(const GraphImage& image) {
   return longest;
 }
 
-absl::Status FindLaunchTarget(Node& node, const std::string& graph, LaunchTarget* target) {
-  if (target->graph != nullptr && *target->graph->name == graph &&
-      !target->graph->removed.load(std::memory_order_acquire) && !target->session->ended()) {
-    return absl::OkStatus();
-  }
-  target->graph.reset();
-  PTO_ASSIGN_OR_RETURN(const names::Child name, names::ParseChild(graph, "graphs", "graph"));
-  PTO_ASSIGN_OR_RETURN(target->session, node.sessions().Find(name.session));
-  PTO_ASSIGN_OR_RETURN(target->graph, target->session->FindGraph(name.id));
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::Status ParseRunOptions(const v1::RunOptions& options, absl::string_view field,
@@ -226,17 +214,6 @@ absl::StatusOr<absl::Duration> ParseWait(const google::protobuf::Duration& wait,
   return ParseDuration(wait, field, absl::ZeroDuration(), kMaxWait);
 }
 
-absl::StatusOr<std::shared_ptr<RunEntry>> FindFormerRun(Node& node, absl::string_view session,
-                                                        absl::string_view run_id,
-                                                        const Digest& digest,
-                                                        const absl::Status& missing) {
-  if (run_id.empty()) return missing;
-  PTO_ASSIGN_OR_RETURN(std::shared_ptr<RunEntry> former,
-                       node.former().FindForStart(session, run_id, digest));
-  if (former == nullptr) return missing;
-  return former;
-}
-
 void AwaitNext(Node& node, rpc::Server& server, rpc::Rhythm& rhythm) {
   if (rhythm.Answered(node.clock().NowNanos()) && node.engine().active_runs() == 0) {
     server.StayAwake(std::chrono::nanoseconds(rpc::Rhythm::kQuickNs));
@@ -246,34 +223,27 @@ void AwaitNext(Node& node, rpc::Server& server, rpc::Rhythm& rhythm) {
 absl::StatusOr<std::shared_ptr<RunEntry>> Launch(Node& node, const v1::LaunchGraphRequest& request,
                                                  bool holds_news, WorkBudget::Cancelled cancelled,
                                                  LaunchTarget* target) {
-  PTO_RETURN_IF_ERROR(node.CheckAccepting());
-  if (const absl::Status found = FindLaunchTarget(node, request.graph(), target); !found.ok()) {
-    if (request.run_id().empty()) return found;
-    // Its graph is gone with the boot that had it.
-    PTO_ASSIGN_OR_RETURN(const names::Child name,
-                         names::ParseChild(request.graph(), "graphs", "graph"));
-    return FindFormerRun(node, name.session, request.run_id(), DigestOf(request), found);
-  }
-  Session& session = *target->session;
-  session.Touch();
-  RunRequest run;
-  run.graph = target->graph;
+  Admission::Request launch;
+  launch.graph = &request.graph();
+  launch.target = target;
+  launch.run.help = true;
+  launch.run.holds_news = holds_news;
+  launch.run.cancelled = std::move(cancelled);
   if (!request.run_id().empty()) {
-    PTO_RETURN_IF_ERROR(names::CheckId(request.run_id(), "run_id"));
-    run.id = request.run_id();
-    run.digest = DigestOf(request);
+    launch.run.id = request.run_id();
+    launch.run.digest = DigestOf(request);
   }
-  if (request.has_options()) {
-    PTO_RETURN_IF_ERROR(ParseRunOptions(request.options(), "options", &run));
-  }
-  PTO_RETURN_IF_ERROR(BindBuffers(request, session.id(), &run));
-  run.image = run.graph->image;
-  PTO_RETURN_IF_ERROR(CheckTaskTimes(run, "options"));
-  PTO_RETURN_IF_ERROR(BindScalars(request, *run.image, &run));
-  run.help = true;
-  run.holds_news = holds_news;
-  run.cancelled = std::move(cancelled);
-  return session.StartRun(std::move(run));
+  return Admission(node).Start(launch, [&](Session& session, RunRequest* run) -> absl::Status {
+    run->graph = target->graph;
+    run->image = run->graph->image;
+    if (!run->id.empty()) PTO_RETURN_IF_ERROR(names::CheckId(run->id, "run_id"));
+    if (request.has_options()) {
+      PTO_RETURN_IF_ERROR(ParseRunOptions(request.options(), "options", run));
+    }
+    PTO_RETURN_IF_ERROR(BindBuffers(request, session.id(), run));
+    PTO_RETURN_IF_ERROR(CheckTaskTimes(*run, "options"));
+    return BindScalars(request, *run->image, run);
+  });
 }
 
 }  // namespace pto

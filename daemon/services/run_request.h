@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "daemon/admission/admission.h"
 #include "daemon/node/node.h"
 #include "daemon/rpc/rhythm.h"
 #include "daemon/rpc/server.h"
@@ -13,7 +14,7 @@
 #include "pto/v1/graph.pb.h"
 #include "pto/v1/run.pb.h"
 
-// From the requests of RunService to what a session starts.
+// From the requests of RunService to what Admission starts.
 namespace pto {
 
 // Fills labels, level, priority and timeouts, which are checked against each other. `field` is
@@ -28,19 +29,6 @@ absl::Status CheckTaskTimes(const RunRequest& request, absl::string_view field);
 // How long a reply may be held: 0 to one hour.
 absl::StatusOr<absl::Duration> ParseWait(const google::protobuf::Duration& wait,
                                          absl::string_view field);
-
-// The run that the same request started in a former boot, when its session is not there any more;
-// else `missing`, which says so. ID_CONFLICT when it was another request.
-absl::StatusOr<std::shared_ptr<RunEntry>> FindFormerRun(Node& node, absl::string_view session,
-                                                        absl::string_view run_id,
-                                                        const Digest& digest,
-                                                        const absl::Status& missing);
-
-// What a launch named, found once: whoever launches many times keeps it.
-struct LaunchTarget {
-  std::shared_ptr<Session> session;
-  std::shared_ptr<RegisteredGraph> graph;
-};
 
 // Starts a run of a registered graph. `target` is that of the last launch, or empty. With
 // `holds_news` the caller must call ReleaseNews on the run, best after its client's answer. A

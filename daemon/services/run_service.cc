@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "daemon/admission/admission.h"
 #include "daemon/graph/spec_decoder.h"
 #include "daemon/graph/structure.h"
 #include "daemon/names/digest.h"
@@ -86,32 +87,23 @@ GraphLimits RunService::Limits() const {
 
 absl::StatusOr<std::shared_ptr<RunEntry>> RunService::Submit(
     const v1::SubmitRunRequest& request, const WorkBudget::Cancelled& cancelled) {
-  PTO_RETURN_IF_ERROR(node_.CheckAccepting());
-  PTO_ASSIGN_OR_RETURN(const std::string id, names::ParseSession(request.parent(), "parent"));
-  RunRequest run;
-  PTO_RETURN_IF_ERROR(ParseRunOptions(request.options(), "options", &run));
-  const absl::StatusOr<std::shared_ptr<Session>> found = node_.sessions().Use(id);
+  const Admission admission(node_);
+  PTO_RETURN_IF_ERROR(admission.CheckAccepting());
+  Admission::Request submit;
+  PTO_ASSIGN_OR_RETURN(submit.session, names::ParseSession(request.parent(), "parent"));
+  PTO_RETURN_IF_ERROR(ParseRunOptions(request.options(), "options", &submit.run));
   if (!request.run_id().empty()) {
     PTO_RETURN_IF_ERROR(names::CheckId(request.run_id(), "run_id"));
-    run.id = request.run_id();
-    run.digest = DigestOf(request);
+    submit.run.id = request.run_id();
+    submit.run.digest = DigestOf(request);
   }
-  if (!found.ok()) return FindFormerRun(node_, id, run.id, run.digest, found.status());
-  const std::shared_ptr<Session>& session = *found;
-  // A large graph takes long to compile.
-  const SessionHold hold(session);
-  if (!run.id.empty()) {
-    // Before the graph is compiled: a repeated request costs nothing.
-    PTO_ASSIGN_OR_RETURN(std::shared_ptr<RunEntry> before,
-                         session->FindForStart(run.id, run.digest));
-    if (before != nullptr) return before;
-  }
-  PTO_ASSIGN_OR_RETURN(DecodedGraph graph,
-                       DecodeGraphSpec(request.graph(), id, node_.target(), Limits(), cancelled));
-  run.image = std::move(graph.image);
-  run.cancelled = cancelled;
-  PTO_RETURN_IF_ERROR(CheckTaskTimes(run, "options"));
-  return session->StartRun(std::move(run));
+  submit.run.cancelled = cancelled;
+  return admission.Start(submit, [&](Session& session, RunRequest* run) -> absl::Status {
+    PTO_ASSIGN_OR_RETURN(DecodedGraph graph, DecodeGraphSpec(request.graph(), session.id(),
+                                                             node_.target(), Limits(), cancelled));
+    run->image = std::move(graph.image);
+    return CheckTaskTimes(*run, "options");
+  });
 }
 
 void RunService::SubmitRun(rpc::UnaryCallPtr<v1::SubmitRunRequest, v1::Run> call) {

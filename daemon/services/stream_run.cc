@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/admission/admission.h"
 #include "daemon/graph/fields.h"
 #include "daemon/names/names.h"
 #include "daemon/services/run_request.h"
@@ -16,6 +17,15 @@ namespace {
 
 absl::Status OrderError(absl::string_view part, absl::string_view message) {
   return Error(reason::kStreamOrder, message).At(part);
+}
+
+// An error about what is in the header. When the session is not there, no field is wrong but the
+// id.
+absl::Status InHeader(const absl::Status& status, const Admission::Request& request) {
+  const absl::optional<ErrorDetail> detail = GetErrorDetail(status);
+  const bool found = request.hold.session() != nullptr;
+  if (!found && (!detail.has_value() || detail->field.empty())) return status;
+  return PrefixField(status, "header.");
 }
 
 }  // namespace
@@ -121,46 +131,41 @@ absl::Status StreamRun::Take(const v1::StreamRunRequest& request) {
 }
 
 absl::Status StreamRun::TakeHeader(const v1::StreamRunHeader& header) {
-  PTO_RETURN_IF_ERROR(node_.CheckAccepting());
-  PTO_ASSIGN_OR_RETURN(const std::string id, names::ParseSession(header.parent(), "header.parent"));
+  const Admission admission(node_);
+  PTO_RETURN_IF_ERROR(admission.CheckAccepting());
+  Admission::Request start;
+  start.open = true;
+  PTO_ASSIGN_OR_RETURN(start.session, names::ParseSession(header.parent(), "header.parent"));
   PTO_RETURN_IF_ERROR(names::CheckId(header.run_id(), "header.run_id"));
-  RunTerms terms;
-  PTO_RETURN_IF_ERROR(ParseRunOptions(header.options(), "header.options", &terms));
-  terms.id = header.run_id();
+  PTO_RETURN_IF_ERROR(ParseRunOptions(header.options(), "header.options", &start.run));
+  start.run.id = header.run_id();
   if (header.has_wait()) {
     PTO_ASSIGN_OR_RETURN(wait_, ParseWait(header.wait(), "header.wait"));
   }
-  const absl::StatusOr<std::shared_ptr<Session>> found = node_.sessions().Use(id);
-  if (!found.ok()) {
-    if (node_.former().FindRun(id, terms.id) == nullptr) return found.status();
-    return Error(reason::kRunIdUsed, absl::StrCat("a former boot had a run '", terms.id, "'"))
-        .At("header.run_id")
-        .With("run", terms.id);
-  }
-  const std::shared_ptr<Session>& session = *found;
   OpenDecoder::Options options;
-  options.session = id;
+  options.session = start.session;
   options.max_block_tasks = node_.limits().max_block_tasks;
   options.limits = {node_.limits().max_graph_tensors, node_.limits().max_graph_edges};
   options.find_dependencies = !header.explicit_dependencies_only();
-  options.run_timeout_ns = terms.timeout_ns;
+  options.run_timeout_ns = start.run.timeout_ns;
   options.cancelled = [this] { return gone(); };
-  options.find_buffer = [weak = std::weak_ptr<Session>(session)](
+  if (const absl::Status started = admission.Start(start).status(); !started.ok()) {
+    return InHeader(started, start);
+  }
+  options.find_buffer = [weak = std::weak_ptr<Session>(start.hold.session())](
                             absl::string_view buffer) -> absl::StatusOr<OpenGraph::SlotMemory> {
     const std::shared_ptr<Session> owner = weak.lock();
     if (owner == nullptr) return Error(reason::kSessionEnded, "the session has ended");
     PTO_ASSIGN_OR_RETURN(const std::shared_ptr<SessionBuffer> found, owner->FindBuffer(buffer));
     return OpenGraph::SlotMemory{found->memory->chip(), found->memory->bytes()};
   };
-  absl::StatusOr<std::shared_ptr<StreamedRun>> run = session->StartOpenRun(std::move(terms));
-  if (!run.ok()) return PrefixField(run.status(), "header.");
   decoder_.emplace(node_.target(), std::move(options));
-  hold_ = SessionHold(session);
+  hold_ = std::move(start.hold);
   {
     MutexLock lock(mutex_);
-    run_ = *run;
+    run_ = start.opened;
   }
-  (*run)->AddWaiter(
+  start.opened->AddWaiter(
       [stream = shared_from_this()](const RunStatus& status) { stream->OnRunEnded(status); });
   return absl::OkStatus();
 }

@@ -182,7 +182,8 @@ class Session final : public RunOwner, public std::enable_shared_from_this<Sessi
   bool RemoveGraph(absl::string_view id);
 
   // ---- runs
-  // Starts a run, or returns the one that the same request started before.
+  // Starts a run, or returns the one that the same request started before. Services call Admission,
+  // which calls this; so with StartOpenRun.
   absl::StatusOr<std::shared_ptr<RunEntry>> StartRun(RunRequest request);
   // The run that the same request started before, or nullptr; ID_CONFLICT or RUN_ID_USED when
   // the id is taken.
