@@ -17,7 +17,7 @@
 
 namespace pto {
 
-// What a launch named, found once: whoever launches many times keeps it.
+// The session and graph of a launch. A stream of launches keeps it, to look them up only once.
 struct LaunchTarget {
   std::shared_ptr<Session> session;
   std::shared_ptr<RegisteredGraph> graph;

@@ -7,7 +7,7 @@
 namespace pto {
 
 // When a run begins and ends. It counts what keeps the run from ending: tasks that are ready,
-// running or waited for, and whoever holds it. Whoever drops the last of them ends the run.
+// running or waited for, and holds. The thread that drops the last count ends the run.
 // Thread-safe.
 class RunLife {
  public:
