@@ -1,6 +1,7 @@
-// Deadlines of one session beside very many of another.
+// Deadlines of one session next to very many of another.
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -19,9 +20,11 @@ namespace {
 using Stub = v1::RunService::Stub;
 
 constexpr int kWaits = kAddressSanitizer ? 10'000 : 60'000;
-// Only tells deadlines that stand behind those of the other session, which are many seconds late,
-// from others: on a machine that is busy with other things some were 340 ms late in a debug build.
-constexpr int64_t kMostLateNs = (kAddressSanitizer ? 3000 : 1000) * int64_t{1'000'000};
+// A deadline that waited for those of the other session would be many seconds late. Under
+// AddressSanitizer each of them costs several times as much.
+constexpr int64_t kMostLateNs = (kAddressSanitizer ? 1000 : 50) * int64_t{1'000'000};
+// Threads of a busy machine run late now and then. A fault of the daemon shows every time.
+constexpr int kAttempts = 5;
 
 v1::GraphSpec Waits(int count) {
   auto graph = Proto<v1::GraphSpec>("tensors { name: 'word' buffer: 'b' dtype: I64 shape: 1 }");
@@ -33,7 +36,7 @@ v1::GraphSpec Waits(int count) {
 
 class DeadlineTest : public ::testing::Test {
  protected:
-  // Begins to wait with many tasks, each for a second.
+  // Starts many tasks that wait for one second each.
   std::string StartMany() {
     const std::string session = MakeSession(api());
     MakeBuffer(api(), session, "b", 8);
@@ -50,19 +53,21 @@ class DeadlineTest : public ::testing::Test {
     return run.ok() ? run->name() : "";
   }
 
+  // Ends runs of another session by their deadlines before, while and after those of the many tasks
+  // pass. Sets how late the latest deadline of a run, a task and a wait was.
+  void Measure(std::array<int64_t, 3>* latest_ns);
+
   Api& api() { return daemon_.api(); }
 
  private:
   DaemonProcess daemon_{{"--sim-chips=1"}};
 };
 
-TEST_F(DeadlineTest, VeryManyOfOneSessionDoNotDelayAnother) {
+void DeadlineTest::Measure(std::array<int64_t, 3>* latest_ns) {
   constexpr int kRuns = 40;
   const std::string session = MakeSession(api());
   MakeBuffer(api(), session, "b", 8);
   const std::string many = StartMany();
-  // Deadlines before, while and after those of the others are seen to: of runs, of tasks and of
-  // waits in turn.
   std::vector<std::string> runs;
   std::vector<int64_t> timeouts;
   for (int i = 0; i < kRuns; ++i) {
@@ -78,21 +83,29 @@ TEST_F(DeadlineTest, VeryManyOfOneSessionDoNotDelayAnother) {
     ASSERT_THAT(run, IsOk());
     runs.push_back(run->name());
   }
-  int64_t latest_ns[3] = {};  // of runs, of tasks and of waits
+  *latest_ns = {};
   for (int i = 0; i < kRuns; ++i) {
     const v1::Run ended = WaitForRun(api(), runs[i]);
     EXPECT_EQ(ended.state(), v1::Run::FAILED);
-    // A task's time begins with the task.
+    // The time of a task begins with the task.
     const int64_t lasted_ns = ended.run_ns() + (i % 3 == 0 ? ended.queue_ns() : 0);
-    latest_ns[i % 3] = std::max(latest_ns[i % 3], lasted_ns - timeouts[i]);
+    (*latest_ns)[i % 3] = std::max((*latest_ns)[i % 3], lasted_ns - timeouts[i]);
   }
-  std::printf("beside %d waits: runs %.1f ms late, tasks %.1f ms, waits %.1f ms\n", kWaits,
-              static_cast<double>(latest_ns[0]) / 1e6, static_cast<double>(latest_ns[1]) / 1e6,
-              static_cast<double>(latest_ns[2]) / 1e6);
-  for (const int64_t late_ns : latest_ns) EXPECT_LE(late_ns, kMostLateNs);
   const v1::Run ended = WaitForRun(api(), many);
   EXPECT_EQ(ended.state(), v1::Run::FAILED);
   EXPECT_EQ(ended.tasks_failed(), uint64_t{kWaits});
+}
+
+TEST_F(DeadlineTest, ManyDeadlinesOfOneSessionDoNotDelayAnother) {
+  std::array<int64_t, 3> latest_ns = {};
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    ASSERT_NO_FATAL_FAILURE(Measure(&latest_ns));
+    std::printf("next to %d waits: runs %.1f ms late, tasks %.1f ms, waits %.1f ms\n", kWaits,
+                static_cast<double>(latest_ns[0]) / 1e6, static_cast<double>(latest_ns[1]) / 1e6,
+                static_cast<double>(latest_ns[2]) / 1e6);
+    if (*std::max_element(latest_ns.begin(), latest_ns.end()) <= kMostLateNs) return;
+  }
+  for (const int64_t late_ns : latest_ns) EXPECT_LE(late_ns, kMostLateNs);
 }
 
 }  // namespace
