@@ -11,6 +11,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 #include "tests/harness/daemon_process.h"
+#include "tests/harness/sanitizer.h"
 #include "tests/integration/world.h"
 
 namespace pto::testing {
@@ -112,9 +113,14 @@ double ShareOfFirst(const Wish& one, const Wish& other) {
   return share;
 }
 
-// On a loaded machine the system takes threads away, which hold their cores meanwhile: so one look
-// may deviate.
+// A preempted thread keeps its core, and the daemon charges the session for that time, which this
+// test does not see. So one measurement may deviate on a loaded machine, and most of them do under
+// AddressSanitizer, which is there to find memory errors.
 void ExpectShare(const Wish& one, const Wish& other, double least, double most) {
+  if (kAddressSanitizer) {
+    least -= 0.2;
+    most += 0.2;
+  }
   double share = ShareOfFirst(one, other);
   for (int i = 0; i < 2 && (share < least || share > most); ++i) share = ShareOfFirst(one, other);
   EXPECT_GE(share, least);
