@@ -8,11 +8,11 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "runtime/engine/exec/block_runner.h"
+#include "runtime/engine/exec/core_stay.h"
 #include "runtime/engine/exec/fiber_lane.h"
 #include "runtime/engine/exec/joint_task.h"
 #include "runtime/engine/exec/services.h"
 #include "runtime/engine/queue/scheduler.h"
-#include "runtime/engine/run/task_recorder.h"
 
 namespace pto {
 
@@ -27,13 +27,17 @@ namespace pto {
 // which this worker alone goes on with, threads of their own, and errands.
 //
 // What is known of the tasks it ran (counts, records) reaches the run in portions; always before
-// others can see that one of their successors is ready. Not thread-safe.
+// others can see that one of their successors is ready (CoreStay). Not thread-safe.
 class Worker {
  public:
   // Without a lane for them it never begins fibers. Executors have a number each, so that each can
   // do again what it did before where several share a task.
   explicit Worker(Services& services, FiberLane* lane = nullptr, uint32_t number = 0)
-      : services_(services), scheduler_(services.scheduler()), lane_(lane), number_(number) {}
+      : services_(services),
+        scheduler_(services.scheduler()),
+        lane_(lane),
+        number_(number),
+        stay_(scheduler_) {}
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -80,14 +84,9 @@ class Worker {
   static constexpr uint32_t kTurn = 64;
   // How many are taken at once while nobody else waits for a turn.
   static constexpr uint32_t kMaxBatch = 512;
-  // Of short tasks one of so many is measured, to learn its kernel's pace and for the records of
-  // all; a power of two.
-  static constexpr uint32_t kMeasureOneOf = 32;
 
-  // Of `count_`, for tasks that take so long.
-  static uint32_t MeasureMask(uint64_t ticks);
   // No more than will be run before others get their turn.
-  uint32_t MaxBatch() const { return crowded_ ? kTurn : kMaxBatch; }
+  uint32_t MaxBatch() const { return stay_.crowded ? kTurn : kMaxBatch; }
   bool RunNext(uint32_t max);
   bool TakeFiber(size_t place);
   bool TakeErrand(size_t place);
@@ -97,80 +96,56 @@ class Worker {
       scheduler_.parking().Wake(1);
     }
   }
-  // Runs the ticket's blocks, then `local_` and what joins it.
+  // Runs the ticket's blocks, then `released.local` and what joins it.
   void Execute(const BlockTicket& ticket);
   // Returns whether the ticket's task has ended by these blocks, which the run may not outlive
   // otherwise.
   bool RunBlocks();
-  // Runs the tasks in `local_` on the ticket's core, after another one, until none is left here.
+  // Runs the tasks in `released.local` on the ticket's core, after another one, until none is left
+  // here.
   void RunLocal();
   // The same, and at least one of them. There is one.
   void RunPlain();
   uint32_t PopLocal() {
-    const uint32_t task = local_.back();
-    local_.pop_back();
+    const uint32_t task = stay_.released.local.back();
+    stay_.released.local.pop_back();
     return task;
   }
   struct PlainGraph;
   // A plain task of one call has ended well. Returns the one to run next, if it made any ready.
   uint32_t ReleasePlain(const PlainGraph& graph, uint32_t task);
-  // Whether no other thread can reach the run's tasks until this one gives some away.
-  bool IsAlone() const;
-  // What follows the last task on a core.
-  void EndStay();
   // A plain task whose only call has ended, and that may go on without it.
   void EndDeferred(absl::Status error);
-  void BeginTask(uint32_t task);
   void EndTask(uint32_t task, bool failed, int64_t start_ns, int64_t deferred_ns = 0);
   // The first half of it: counts the task, and tells its successors.
   void CountEnd(uint32_t task, bool failed, int64_t start_ns, int64_t deferred_ns = 0);
-  // Learns how long it took, and records it.
-  void NoteEnd(uint32_t task, bool failed, int64_t start_ns, int64_t deferred_ns);
-  // The same for a plain task of one call that was measured and ended well.
-  void NotePlain(uint32_t task);
-  // And for one that goes on without its call.
-  void NoteDeferred(uint32_t task);
-  // A kernel of a task has returned, which may have conditions that are left. Before it is counted.
-  void NoteReturn(Run& run, uint32_t task);
-  void LearnPace(uint32_t task, uint64_t took);
   // Tells a task's successors that it has ended, and theirs if they cannot run. Those that have
-  // become ready are in `local_`, `elsewhere_` and `special_`, for SeeToReleased.
+  // become ready are in `released.local`, `released.elsewhere` and `released.special`, for
+  // SeeToReleased.
   void Release(uint32_t task, bool failed);
   void Tell(uint32_t ended, bool failed);
   // Puts a task where it belongs that waits for nothing any more.
   void SortOut(uint32_t task, MetDependencies::State state);
   void SkipPoisoned();
   void SeeToReleased();
-  bool IsForThisCore(const ImageTask& task) const {
-    return task.block_num == 1 && task.chip == chip_ &&
-           task.core == static_cast<uint8_t>(ticket_.kind) && task.plain();
-  }
   // Queues what has become ready for other cores.
   void PushElsewhere();
   // Tells tasks of other runs what they waited for.
   void ReleaseLinked();
-  void AddRecord(uint32_t task, uint32_t core, TaskOutcome outcome,
-                 const TaskRecorder::Stretch& stretch);
-  // Gives the tasks at the bottom of `local_`, up to place `count`, to the queue.
+  // Gives the tasks at the bottom of `released.local`, up to place `count`, to the queue.
   void GiveAway(size_t count);
   void ShareSurplus();
   // Whether the next task must not follow at once. Counts the one before.
-  bool TurnEnds() { return (++count_ >= kTurn || long_ || GangWaits()) && CheckTurn(); }
+  bool TurnEnds() {
+    return (++stay_.count >= kTurn || stay_.was_long || stay_.GangWaits()) && CheckTurn();
+  }
   bool CheckTurn();
   // Whether others wait for the core or the thread; asked after a few short tasks or a long one.
   bool ShouldYield();
-  // Whether a gang waits for the core.
-  bool GangWaits() const { return queue_->GangWaits(ticket_.run->priority(), ticket_.kind); }
-  void Abandon(const BlockTicket& ticket);
-  // Makes known to the run what was held back.
-  void Flush();
-  void MarkStarted();
-  void LeaveCore();
 
   // ---- the slow lane
-  // The counters that say what has ended start anew.
-  void BeginStretch(const BlockTicket& ticket);
-  // Sees to the tasks in `special_`, which have become ready, and to those that follow them.
+  // Sees to the tasks in `released.special`, which have become ready, and to those that follow
+  // them.
   void SortSpecial();
   void PassOver(uint32_t task);
   void ExecuteSlow();
@@ -198,10 +173,10 @@ class Worker {
   void PublishJoints();
   // Does those that are kept here, and those that follow them.
   void RunJoints() {
-    while (joint_ != nullptr) RunJoint(*std::exchange(joint_, nullptr));
+    while (stay_.next_joint != nullptr) RunJoint(*std::exchange(stay_.next_joint, nullptr));
   }
   // Does one task, and sees to what follows. The caller keeps the run from ending. Returns whether
-  // another task follows on the same cores, which is `joint_` then.
+  // another task follows on the same cores, which is `stay_.next_joint` then.
   bool DoJoint(JointTask& joint);
   // Does a large one with others, who may end it.
   void ShareJoint(JointTask& joint);
@@ -240,40 +215,11 @@ class Worker {
   uint32_t turn_ = 0;  // which kind of work is looked for first
   uint32_t next_chip_ = 0;
   uint32_t batch_ = 1;
-  bool crowded_ = false;    // others waited when it last looked
-  bool left_core_ = false;  // since it last looked for a task
-  int64_t until_ns_ = 0;    // 0: as long as there is work
-  int64_t holds_ = 0;       // what whoever called it has added to the run's `outstanding_`
+  CoreStay stay_;  // what it runs now
 
-  // ---- of what it runs now
-  BlockTicket ticket_;
-  uint32_t chip_ = 0;
-  const ReadyQueue* queue_ = nullptr;          // of that chip
-  uint32_t count_ = 0;                         // tasks since the last look at others
-  bool timed_ = false;                         // all tasks are recorded
-  bool measured_ = false;                      // this one began at `begin_ticks_`
-  uint32_t measure_mask_ = kMeasureOneOf - 1;  // of `count_`: zero when the next one is measured
-  bool long_ = false;                          // the last one that was took long
-  bool alone_ = false;                         // see IsAlone
-  uint64_t begin_ticks_ = 0;
-  uint64_t last_ticks_ = 0;     // when what is recorded last ended
-  uint64_t typical_ticks_ = 0;  // that a task takes which is measured, of late
-  uint64_t done_ = 0;
-  uint64_t ended_ = 0;
-  std::vector<uint32_t> local_;  // ready tasks for this core; the last one is next
-  TaskRecorder recorder_;        // its stretches reach from one flush to the next
-
-  JointTask* joint_ = nullptr;  // has its cores and is next, when there is nothing else here
   std::vector<JointTask*> begun_joints_;
   size_t next_leader_ = 0;  // of these, for the next follower
   std::vector<JointTask*> spare_joints_;
-
-  // ---- scratch, so that ending a task allocates nothing
-  std::vector<uint32_t> elsewhere_;
-  std::vector<uint32_t> special_;  // ready tasks of the slow lane
-  std::vector<uint32_t> skipped_;
-  std::vector<uint32_t> group_;
-  std::vector<std::pair<uint32_t, bool>> linked_;  // ended tasks that others may wait for
 };
 
 }  // namespace pto

@@ -71,7 +71,7 @@ bool Worker::BeginJoint(uint32_t task) {
 }
 
 JointTask* Worker::TakeJoint(uint32_t task) {
-  Run& run = *ticket_.run;
+  Run& run = *stay_.ticket.run;
   JointTask* const joint = NewJoint(run, task);
   if (!scheduler_.TakeGang(run, task, joint->mutable_places())) {
     LeaveJoint(*joint);
@@ -84,7 +84,7 @@ JointTask* Worker::TakeJoint(uint32_t task) {
     }
   }
   // From here on others may have part of the run.
-  alone_ = false;
+  stay_.alone = false;
   run.life().Add();
   return joint;
 }
@@ -94,10 +94,10 @@ void Worker::PublishJoints() {
     // The last one is next, and the first in the order of the graph is to be that.
     std::reverse(joint->followers.begin(), joint->followers.end());
     // An executor without other work keeps one for itself, and wakes nobody for it.
-    if (lane_ != nullptr && joint_ == nullptr && local_.empty()) {
-      joint_ = joint;
+    if (lane_ != nullptr && stay_.next_joint == nullptr && stay_.released.local.empty()) {
+      stay_.next_joint = joint;
     } else {
-      Flush();
+      stay_.Flush();
       services_.errands().Push(*joint);
     }
   }
@@ -108,10 +108,10 @@ void Worker::RunJoint(JointTask& first) {
   Run& run = first.run();
   // Others may end a task, and with it the run, while this one still needs it.
   run.life().Add();
-  ++holds_;
+  ++stay_.holds;
   // All that follow from each other here are one stretch: a clock is read only at its ends.
-  BeginStretch(first.TicketOf(first.places()[0]));
-  alone_ = IsAlone();
+  stay_.Begin(first.TicketOf(first.places()[0]));
+  stay_.alone = stay_.IsAlone();
   uint32_t done = 0;
   bool shared = false;
   for (JointTask* joint = &first; joint != nullptr; joint = NextJoint(run, ++done)) {
@@ -119,22 +119,22 @@ void Worker::RunJoint(JointTask& first) {
     shared = joint->worth_sharing();
     if (!kept) LeaveJoint(*joint);
   }
-  Flush();
-  alone_ = false;
-  --holds_;
+  stay_.Flush();
+  stay_.alone = false;
+  --stay_.holds;
   scheduler_.Drop(run);
   if (shared) AwaitMore();
 }
 
 JointTask* Worker::NextJoint(const Run& run, uint32_t done) {
-  if (joint_ == nullptr || &joint_->run() != &run) return nullptr;
-  JointTask* const joint = std::exchange(joint_, nullptr);
+  if (stay_.next_joint == nullptr || &stay_.next_joint->run() != &run) return nullptr;
+  JointTask* const joint = std::exchange(stay_.next_joint, nullptr);
   if (done % kJointsInARow != 0) return joint;
   if (services_.errands().size() == 0 && lane_->runnable() == 0 && !scheduler_.OthersWait(run)) {
-    alone_ = IsAlone();
+    stay_.alone = stay_.IsAlone();
     return joint;
   }
-  Flush();
+  stay_.Flush();
   services_.errands().Push(*joint);
   return nullptr;
 }
@@ -143,15 +143,15 @@ bool Worker::DoJoint(JointTask& joint) {
   Run& run = joint.run();
   const uint32_t task = joint.task();
   if (!joint.continued()) {
-    ticket_ = joint.TicketOf(joint.places()[0]);
-    if (ticket_.chip != chip_) {
-      Flush();
-      chip_ = ticket_.chip;
-      queue_ = &scheduler_.queue(chip_);
+    stay_.ticket = joint.TicketOf(joint.places()[0]);
+    if (stay_.ticket.chip != stay_.chip) {
+      stay_.Flush();
+      stay_.chip = stay_.ticket.chip;
+      stay_.queue = &scheduler_.queue(stay_.chip);
     }
   }
-  ShowJoint(joint, *queue_);
-  if (run.spec().record_level != RecordLevel::kNone) last_ticks_ = Ticks();
+  ShowJoint(joint, *stay_.queue);
+  if (run.spec().record_level != RecordLevel::kNone) stay_.last_ticks = Ticks();
   if (run.stopping()) {
     EndJoint(joint, true, 0);
     return false;
@@ -188,11 +188,11 @@ void Worker::ShowJoint(const JointTask& joint, const ReadyQueue& queue) {
 
 void Worker::ShareJoint(JointTask& joint) {
   GiveFollowers(joint);
-  ShowJoint(joint, *queue_);
+  ShowJoint(joint, *stay_.queue);
   // What was done before is to be known before others end this one.
-  Flush();
-  BeginStretch(joint.TicketOf(joint.places()[0]));
-  joint.start_ns = recorder_.base_ns();
+  stay_.Flush();
+  stay_.Begin(joint.TicketOf(joint.places()[0]));
+  joint.start_ns = stay_.recorder.base_ns();
   joint.SetHelp(std::min(joint.calls(), std::max(scheduler_.executors(), 1u)) - 1);
   AskForHelp(joint);
   Drive(joint);
@@ -226,7 +226,7 @@ void Worker::HelpJoint(JointTask& joint, JointHelp& help) {
 }
 
 void Worker::AwaitMore() {
-  if (lane_ == nullptr || joint_ != nullptr) return;
+  if (lane_ == nullptr || stay_.next_joint != nullptr) return;
   const uint64_t until = Ticks() + PatienceTicks();
   while (services_.errands().size() == 0 && lane_->runnable() == 0 && scheduler_.ready() == 0 &&
          Ticks() < until) {
@@ -241,9 +241,9 @@ void Worker::Drive(JointTask& joint) {
       joint.Make(services_, call);
       if (!joint.Made()) continue;
       if (!joint.OpenNext()) {
-        BeginStretch(joint.TicketOf(joint.places()[0]));
+        stay_.Begin(joint.TicketOf(joint.places()[0]));
         EndJoint(joint, joint.failed(), joint.start_ns);
-        Flush();
+        stay_.Flush();
         break;
       }
       AskForHelp(joint);
@@ -261,8 +261,8 @@ void Worker::Drive(JointTask& joint) {
 }
 
 void Worker::ReleaseCores(const JointTask& joint) {
-  left_core_ = true;
-  BlockTicket held = ticket_;
+  stay_.left_core = true;
+  BlockTicket held = stay_.ticket;
   held.kind = static_cast<pto_core>(joint.run().image().tasks()[joint.task()].core);
   for (const BlockPlace& place : joint.places()) {
     held.chip = place.chip;
@@ -277,14 +277,15 @@ void Worker::EndJoint(JointTask& joint, bool failed, int64_t start_ns) {
   // Before what follows, which may need them.
   ReleaseCores(joint);
   GiveFollowers(joint);
-  ticket_.task = task;
-  ticket_.kind = static_cast<pto_core>(0);  // nothing that follows is for a core that it still has
+  stay_.ticket.task = task;
+  stay_.ticket.kind =
+      static_cast<pto_core>(0);  // nothing that follows is for a core that it still has
   std::atomic<uint32_t>& counter = run.tasks().counter(task);
   if (failed) counter.fetch_or(RunTasks::kFailedBit, std::memory_order_relaxed);
-  NoteReturn(run, task);
+  stay_.NoteReturn(run, task);
   const uint32_t before = counter.fetch_sub(joint.blocks(), std::memory_order_acq_rel);
   // It may have conditions, which then end it.
-  alone_ = false;
+  stay_.alone = false;
   if ((before & ~RunTasks::kFailedBit) != joint.blocks()) return;
   if (!run.stopping()) EndSlow(task, (before & RunTasks::kFailedBit) != 0, start_ns);
   // Whoever comes here keeps the run itself.
@@ -300,10 +301,10 @@ bool Worker::EndOwnJoint(JointTask& joint) {
     EndJoint(joint, joint.failed(), 0);
     return false;
   }
-  ticket_.task = task;
-  ticket_.kind = static_cast<pto_core>(0);
-  measured_ = timed_;
-  begin_ticks_ = last_ticks_;
+  stay_.ticket.task = task;
+  stay_.ticket.kind = static_cast<pto_core>(0);
+  stay_.measured = stay_.timed;
+  stay_.begin_ticks = stay_.last_ticks;
   CountEnd(task, false, 0);
   const bool kept = HandOn(joint);
   if (!kept) {
@@ -317,15 +318,15 @@ bool Worker::EndOwnJoint(JointTask& joint) {
 }
 
 bool Worker::HandOn(JointTask& joint) {
-  if (lane_ == nullptr || (special_.empty() && joint.followers.empty())) return false;
-  const auto ready = std::find_if(special_.begin(), special_.end(),
+  if (lane_ == nullptr || (stay_.released.special.empty() && joint.followers.empty())) return false;
+  const auto ready = std::find_if(stay_.released.special.begin(), stay_.released.special.end(),
                                   [&joint](uint32_t task) { return joint.Fits(task); });
-  if (ready == special_.end() && joint.followers.empty()) return false;
+  if (ready == stay_.released.special.end() && joint.followers.empty()) return false;
   if (!scheduler_.NobodyWaits(joint.places())) return false;
   uint32_t next = 0;
-  if (ready != special_.end()) {
+  if (ready != stay_.released.special.end()) {
     next = *ready;
-    special_.erase(ready);
+    stay_.released.special.erase(ready);
     joint.run().tasks().counter(next).store(joint.blocks(), std::memory_order_relaxed);
   } else {
     next = joint.followers.back();
@@ -333,7 +334,7 @@ bool Worker::HandOn(JointTask& joint) {
     if (joint.followers.size() > 1 && scheduler_.parking().has_sleepers()) ShareFollowers(joint);
   }
   joint.Continue(next);
-  joint_ = &joint;
+  stay_.next_joint = &joint;
   if (scheduler_.trace() != nullptr) {
     for (const BlockPlace& place : joint.places()) {
       scheduler_.trace()->OnPlaced(joint.TicketOf(place));
@@ -347,10 +348,7 @@ void Worker::GiveFollowers(JointTask& joint) {
   Run& run = joint.run();
   if (!run.stopping()) {
     std::reverse(joint.followers.begin(), joint.followers.end());
-    alone_ = false;
-    run.life().Add(joint.followers.size());
-    Flush();
-    scheduler_.Push(run, joint.followers, false, &group_);
+    stay_.Push(joint.followers);
   }
   joint.followers.clear();
 }
@@ -361,7 +359,7 @@ void Worker::ShareFollowers(JointTask& joint) {
   const auto middle = joint.followers.begin() + static_cast<ptrdiff_t>(joint.followers.size() / 2);
   other->followers.assign(middle, joint.followers.end() - 1);
   joint.followers.erase(middle, joint.followers.end());
-  Flush();
+  stay_.Flush();
   services_.errands().Push(*other);
 }
 

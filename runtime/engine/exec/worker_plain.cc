@@ -16,42 +16,20 @@ namespace {
 constexpr uint32_t kNoTask = 0xffffffff;
 constexpr uint32_t kNoKernel = 0xffffffff;
 
-// A task that takes longer is worth waking somebody for.
-constexpr double kLongMicroseconds = 5;
-
-uint64_t LongTicks() {
-  static const auto ticks = static_cast<uint64_t>(kLongMicroseconds * TicksPerMicrosecond());
-  return ticks;
-}
-
-// Tasks are measured together, for their records, while they take about so long together.
-constexpr double kTogetherMicroseconds = 2;
-
-uint64_t TogetherTicks() {
-  static const auto ticks = static_cast<uint64_t>(kTogetherMicroseconds * TicksPerMicrosecond());
-  return ticks;
-}
-
 }  // namespace
 
-uint32_t Worker::MeasureMask(uint64_t ticks) {
-  uint32_t mask = kMeasureOneOf - 1;
-  while (mask > 0 && (mask + 1) * ticks > TogetherTicks()) mask /= 2;
-  return mask;
-}
-
 bool Worker::RunBlocks() {
-  Run& run = *ticket_.run;
-  const uint32_t task = ticket_.task;
-  const uint32_t blocks = ticket_.block_end - ticket_.block;
-  BeginTask(task);
+  Run& run = *stay_.ticket.run;
+  const uint32_t task = stay_.ticket.task;
+  const uint32_t blocks = stay_.ticket.block_end - stay_.ticket.block;
+  stay_.BeginTask(task);
   bool failed = false;
   bool stopped = false;
-  PlainCalls calls(services_, ticket_);
-  for (; ticket_.block < ticket_.block_end && !stopped; ++ticket_.block) {
+  PlainCalls calls(services_, stay_.ticket);
+  for (; stay_.ticket.block < stay_.ticket.block_end && !stopped; ++stay_.ticket.block) {
     stopped = run.stopping();
     if (stopped) break;
-    if (scheduler_.trace() != nullptr) scheduler_.trace()->OnStart(ticket_);
+    if (scheduler_.trace() != nullptr) scheduler_.trace()->OnStart(stay_.ticket);
     const BlockEnd end = calls.Call();
     // A kernel may have seen its cancel flag and returned early: what it says is no success.
     stopped = run.stopping();
@@ -62,18 +40,18 @@ bool Worker::RunBlocks() {
   }
   if (stopped) {
     // Once these are counted, the run may end and be gone.
-    LeaveCore();
-    ticket_.abandoned = blocks;
-    Abandon(ticket_);
+    stay_.LeaveCore();
+    stay_.ticket.abandoned = blocks;
+    stay_.Abandon();
     return false;
   }
-  run.tasks().StartBlock(task, recorder_.base_ns());
+  run.tasks().StartBlock(task, stay_.recorder.base_ns());
   std::atomic<uint32_t>& counter = run.tasks().counter(task);
   if (failed) counter.fetch_or(RunTasks::kFailedBit, std::memory_order_relaxed);
-  NoteReturn(run, task);
+  stay_.NoteReturn(run, task);
   const uint32_t before = counter.fetch_sub(blocks, std::memory_order_acq_rel);
   if ((before & ~RunTasks::kFailedBit) != blocks) {
-    LeaveCore();
+    stay_.LeaveCore();
     return false;
   }
   EndTask(task, (before & RunTasks::kFailedBit) != 0, run.tasks().block_start_ns(task));
@@ -81,11 +59,11 @@ bool Worker::RunBlocks() {
 }
 
 void Worker::RunLocal() {
-  if (local_.empty()) return;
-  if (ticket_.run->stopping()) {
-    local_.clear();
+  if (stay_.released.local.empty()) return;
+  if (stay_.ticket.run->stopping()) {
+    stay_.released.local.clear();
   } else if (TurnEnds()) {
-    GiveAway(local_.size());
+    GiveAway(stay_.released.local.size());
   } else {
     RunPlain();
   }
@@ -108,77 +86,77 @@ struct Worker::PlainGraph {
 };
 
 void Worker::RunPlain() {
-  Run& run = *ticket_.run;
+  Run& run = *stay_.ticket.run;
   const PlainGraph graph(run);
   PlacementTrace* const trace = scheduler_.trace();
   const Parking& parking = scheduler_.parking();
-  ticket_.block = 0;
-  ticket_.task = local_.back();
-  PlainCalls calls(services_, ticket_);
+  stay_.ticket.block = 0;
+  stay_.ticket.task = stay_.released.local.back();
+  PlainCalls calls(services_, stay_.ticket);
   uint32_t short_kernel = kNoKernel;  // one that is known to be
-  alone_ = IsAlone();
-  CoreView& shown = queue_->own_view(ticket_.core);
+  stay_.alone = stay_.IsAlone();
+  CoreView& shown = stay_.queue->own_view(stay_.ticket.core);
   for (uint32_t task = PopLocal();;) {
-    ticket_.task = task;
+    stay_.ticket.task = task;
     shown.task.store(task, std::memory_order_relaxed);
     const ImageTask& record = graph.tasks[task];
-    if ((count_ & measure_mask_) == 0 || record.kernel != short_kernel) {
-      BeginTask(task);
-      if (!measured_) short_kernel = record.kernel;
+    if ((stay_.count & stay_.measure_mask) == 0 || record.kernel != short_kernel) {
+      stay_.BeginTask(task);
+      if (!stay_.measured) short_kernel = record.kernel;
     } else {
-      measured_ = false;
+      stay_.measured = false;
     }
     if (trace != nullptr) [[unlikely]] {
-      trace->OnStart(ticket_);
+      trace->OnStart(stay_.ticket);
     }
     const BlockEnd end = calls.CallOnly(record);
     if (run.stopping()) [[unlikely]] {
       // The kernel may have seen its cancel flag and returned early: what it says is no success.
       if (end == BlockEnd::kDeferred) EndDeferred(calls.TakeError());
-      local_.clear();
+      stay_.released.local.clear();
       return;
     }
     uint32_t next = kNoTask;
     if (end == BlockEnd::kDone) [[likely]] {
-      ++ended_;
-      ++done_;
-      if (measured_) {
-        NotePlain(task);
-      } else if (timed_) {
-        recorder_.AddToRow(task);
+      ++stay_.ended;
+      ++stay_.done;
+      if (stay_.measured) {
+        stay_.NotePlain(task);
+      } else if (stay_.timed) {
+        stay_.recorder.AddToRow(task);
       }
-      if (recorder_.row_full()) [[unlikely]] {
-        Flush();
+      if (stay_.recorder.row_full()) [[unlikely]] {
+        stay_.Flush();
       }
       next = ReleasePlain(graph, task);
     } else if (end == BlockEnd::kDeferred) {
-      if (timed_) NoteDeferred(task);
+      if (stay_.timed) stay_.NoteDeferred(task);
       EndDeferred(calls.TakeError());
       // The next one begins now.
-      if (timed_) last_ticks_ = Ticks();
+      if (stay_.timed) stay_.last_ticks = Ticks();
     } else {
       run.outcome().AddError(calls.TakeError());
       EndTask(task, true, 0);
     }
     if (next == kNoTask) {
-      if (local_.empty()) return;
+      if (stay_.released.local.empty()) return;
       next = PopLocal();
     }
     // Of short tasks few are measured, and to look for sleepers as often is enough.
-    if (measured_ && !local_.empty() && parking.has_sleepers()) {
-      local_.push_back(next);
+    if (stay_.measured && !stay_.released.local.empty() && parking.has_sleepers()) {
+      stay_.released.local.push_back(next);
       ShareSurplus();
       next = PopLocal();
     }
     if (TurnEnds()) {
-      local_.push_back(next);
-      GiveAway(local_.size());
+      stay_.released.local.push_back(next);
+      GiveAway(stay_.released.local.size());
       return;
     }
-    if (joint_ != nullptr) [[unlikely]] {
+    if (stay_.next_joint != nullptr) [[unlikely]] {
       // There is other work here after all, so the task that has its cores is for others.
-      Flush();
-      services_.errands().Push(*std::exchange(joint_, nullptr));
+      stay_.Flush();
+      services_.errands().Push(*std::exchange(stay_.next_joint, nullptr));
     }
     task = next;
   }
@@ -193,106 +171,37 @@ inline uint32_t Worker::ReleasePlain(const PlainGraph& graph, uint32_t task) {
     const uint32_t successor = *at;
     const ImageTask& record = graph.tasks[successor];
     MetDependencies met(graph.counters[successor], record.dependencies);
-    const MetDependencies::State state = alone_ ? met.AddAlone() : met.Add(false);
+    const MetDependencies::State state = stay_.alone ? met.AddAlone() : met.Add(false);
     if (state == MetDependencies::State::kWaits) continue;
     __builtin_prefetch(graph.successors + record.first_successor);
     if (state != MetDependencies::State::kReady ||
-        (!graph.all_for_one_core && !IsForThisCore(record))) [[unlikely]] {
+        (!graph.all_for_one_core && !stay_.IsForThisCore(record))) [[unlikely]] {
       rare = true;
       SortOut(successor, state);
     } else if (next == kNoTask) {
       // The first in the order of the graph is run next: it is nearest in memory.
       next = successor;
     } else {
-      local_.push_back(successor);
+      stay_.released.local.push_back(successor);
       ++more;
     }
   }
-  if (more > 1) std::reverse(local_.end() - static_cast<ptrdiff_t>(more), local_.end());
+  if (more > 1)
+    std::reverse(stay_.released.local.end() - static_cast<ptrdiff_t>(more),
+                 stay_.released.local.end());
   if (rare) [[unlikely]] {
-    if (graph.linked) linked_.emplace_back(task, false);
+    if (graph.linked) stay_.released.linked.emplace_back(task, false);
     SkipPoisoned();
     SeeToReleased();
   }
   return next;
 }
 
-bool Worker::IsAlone() const {
-  // All that is ready or runs is counted, and before it was, nobody else could reach it. So if
-  // nothing is counted but what this thread stands for, others have nothing of the run, and what
-  // they did to it is seen here.
-  const Run& run = *ticket_.run;
-  return run.links().waiters == nullptr && run.life().outstanding() == 1 + holds_;
-}
-
-void Worker::BeginTask(uint32_t task) {
-  measured_ =
-      (count_ & measure_mask_) == 0 || ticket_.run->image().pace(task) != GraphImage::Pace::kShort;
-  if (!measured_) return;
-  // One that follows another one whose end is known begins then.
-  begin_ticks_ = timed_ && recorder_.unmarked() == 0 ? last_ticks_ : Ticks();
-}
-
-void Worker::LearnPace(uint32_t task, uint64_t took) {
-  long_ = took > LongTicks();
-  typical_ticks_ = (7 * typical_ticks_ + std::min(took, LongTicks())) / 8;
-  ticket_.run->image().SetPace(task, long_ ? GraphImage::Pace::kLong : GraphImage::Pace::kShort);
-  if (timed_) measure_mask_ = MeasureMask(std::max(took, typical_ticks_));
-}
-
-void Worker::NotePlain(uint32_t task) {
-  const uint64_t now = Ticks();
-  const uint64_t took = now - begin_ticks_;
-  LearnPace(task, took);
-  if (!timed_) return;
-  // One that is not like those before it has its own time.
-  const bool apart = took > TogetherTicks() / 8;
-  if (apart) recorder_.MarkRow(last_ticks_, begin_ticks_);
-  recorder_.AddToRow(task);
-  recorder_.MarkRow(apart ? begin_ticks_ : last_ticks_, now);
-  last_ticks_ = now;
-}
-
-void Worker::NoteEnd(uint32_t task, bool failed, int64_t start_ns, int64_t deferred_ns) {
-  const Run& run = *ticket_.run;
-  const uint64_t now = Ticks();
-  if (measured_) LearnPace(task, now - begin_ticks_);
-  AddRecord(task, static_cast<uint32_t>(ticket_.core),
-            failed ? TaskOutcome::kFailed : TaskOutcome::kDone,
-            {measured_ ? begin_ticks_ : last_ticks_, now,
-             start_ns != 0 ? start_ns - run.accepted_ns() : -1, deferred_ns});
-  last_ticks_ = now;
-}
-
-void Worker::NoteDeferred(uint32_t task) {
-  Run& run = *ticket_.run;
-  const uint64_t now = Ticks();
-  // Without a measurement it counts to those before it.
-  const uint64_t start = measured_ ? begin_ticks_ : recorder_.unmarked() == 0 ? last_ticks_ : now;
-  recorder_.MarkRow(last_ticks_, start);
-  last_ticks_ = now;
-  NoteReturn(run, task);
-  LongTask* const long_task = run.long_tasks().Find(task);
-  if (long_task == nullptr) return;
-  const auto took = static_cast<double>(now - start) * 1000 / TicksPerMicrosecond();
-  long_task->start_ns =
-      std::max(long_task->returned_ns.load(std::memory_order_relaxed) - static_cast<int64_t>(took),
-               run.accepted_ns());
-}
-
-void Worker::NoteReturn(Run& run, uint32_t task) {
-  if (!timed_ || !run.long_tasks().used()) return;
-  LongTask* const long_task = run.long_tasks().Find(task);
-  if (long_task == nullptr) return;
-  long_task->core.store(static_cast<uint32_t>(ticket_.core), std::memory_order_relaxed);
-  long_task->returned_ns.store(scheduler_.clock().NowNanos(), std::memory_order_relaxed);
-}
-
 bool Worker::CheckTurn() {
-  crowded_ = ShouldYield();
-  if (crowded_) return true;
+  stay_.crowded = ShouldYield();
+  if (stay_.crowded) return true;
   // Others may have had parts of the run, and have them no more.
-  alone_ = IsAlone();
+  stay_.alone = stay_.IsAlone();
   return false;
 }
 

@@ -32,7 +32,7 @@ BlockTicket Nowhere(Run& run, uint32_t task) {
 
 bool Worker::RunBlockOf(uint32_t chip) {
   BlockTicket ticket;
-  if (!scheduler_.TakeFrom(chip, Priority::kLow, 1, &ticket, &local_)) return false;
+  if (!scheduler_.TakeFrom(chip, Priority::kLow, 1, &ticket, &stay_.released.local)) return false;
   Execute(ticket);
   RunJoints();
   return true;
@@ -53,7 +53,7 @@ bool Worker::RunErrand(size_t place) {
 bool Worker::TakeFiber(size_t place) {
   FiberBlock* const block = lane_ == nullptr ? nullptr : lane_->Take(place);
   if (block == nullptr) return false;
-  if (std::exchange(left_core_, false)) PassOn();
+  if (std::exchange(stay_.left_core, false)) PassOn();
   GoOn(*block);
   return true;
 }
@@ -61,7 +61,7 @@ bool Worker::TakeFiber(size_t place) {
 bool Worker::TakeErrand(size_t place) {
   Errand* const errand = services_.errands().Take(place);
   if (errand == nullptr) return false;
-  if (std::exchange(left_core_, false)) PassOn();
+  if (std::exchange(stay_.left_core, false)) PassOn();
   errand->Do(*this);
   return true;
 }
@@ -87,60 +87,62 @@ void Worker::BeginTasks(Run& run, absl::Span<const uint32_t> tasks, bool taking_
   }
   if ((image.traits() & ~kTaskHasDetail) == 0 && run.spec().task_timeout_ns == 0) {
     run.life().Add(tasks.size());
-    scheduler_.Push(run, tasks, taking_one, &group_);
+    scheduler_.Push(run, tasks, taking_one, &stay_.group);
     return;
   }
-  ticket_ = Nowhere(run, tasks[0]);
-  chip_ = ticket_.chip;
-  alone_ = false;
-  last_ticks_ = Ticks();
-  recorder_.Begin(scheduler_.clock().NowNanos(), last_ticks_);
-  for (const uint32_t task : tasks) (run.IsSlow(task) ? special_ : elsewhere_).push_back(task);
+  stay_.ticket = Nowhere(run, tasks[0]);
+  stay_.chip = stay_.ticket.chip;
+  stay_.alone = false;
+  stay_.last_ticks = Ticks();
+  stay_.recorder.Begin(scheduler_.clock().NowNanos(), stay_.last_ticks);
+  for (const uint32_t task : tasks)
+    (run.IsSlow(task) ? stay_.released.special : stay_.released.elsewhere).push_back(task);
   SortSpecial();
   PushElsewhere();
-  if (!linked_.empty()) ReleaseLinked();
+  if (!stay_.released.linked.empty()) ReleaseLinked();
 }
 
 void Worker::SortSpecial() {
-  Run& run = *ticket_.run;
+  Run& run = *stay_.ticket.run;
   const GraphImage& image = run.image();
   // Those that are passed by may make others ready, which come behind them.
   size_t errands = 0;
-  for (size_t i = 0; i < special_.size(); ++i) {
-    const uint32_t task = special_[i];
+  for (size_t i = 0; i < stay_.released.special.size(); ++i) {
+    const uint32_t task = stay_.released.special[i];
     const uint8_t traits = image.tasks()[task].traits;
     run.tasks().counter(task).store(image.calls(task), std::memory_order_relaxed);
     if ((traits & kTaskPredicated) != 0 && !TaskData::PredicateHolds(run, task)) {
       PassOver(task);
     } else if ((traits & kTaskControl) != 0) {
-      special_[errands++] = task;
+      stay_.released.special[errands++] = task;
     } else if (image.kernel(task).plan != nullptr && BeginJoint(task)) {
       continue;
     } else {
-      elsewhere_.push_back(task);
+      stay_.released.elsewhere.push_back(task);
     }
   }
   if (!begun_joints_.empty()) PublishJoints();
   if (errands > 0) {
-    alone_ = false;
+    stay_.alone = false;
     run.life().Add(errands);
-    Flush();
+    stay_.Flush();
     for (size_t i = 0; i < errands; ++i) {
-      services_.errands().Push(*new TaskErrand(run, special_[i], TaskErrand::Kind::kBegin));
+      services_.errands().Push(
+          *new TaskErrand(run, stay_.released.special[i], TaskErrand::Kind::kBegin));
     }
   }
-  special_.clear();
+  stay_.released.special.clear();
 }
 
 void Worker::PassOver(uint32_t task) {
-  Run& run = *ticket_.run;
-  if (run.started_ns() == 0) MarkStarted();
-  ++ended_;
-  ++done_;
+  Run& run = *stay_.ticket.run;
+  if (run.started_ns() == 0) stay_.MarkStarted();
+  ++stay_.ended;
+  ++stay_.done;
   run.outcome().AddPassedOver();
   if (run.spec().record_level == RecordLevel::kAll) {
     const uint64_t now = Ticks();
-    AddRecord(task, 0, TaskOutcome::kPassedOver, {now, now});
+    stay_.AddRecord(task, 0, TaskOutcome::kPassedOver, {now, now});
   }
   Release(task, false);
 }
@@ -172,10 +174,10 @@ BlockEnd Worker::CallSlow(Services& services, const BlockTicket& ticket, BlockHo
 }
 
 void Worker::ExecuteSlow() {
-  const BlockTicket ticket = ticket_;
+  const BlockTicket ticket = stay_.ticket;
   Run& run = *ticket.run;
   if (run.tasks().has_block_starts()) {
-    run.tasks().StartBlock(ticket.task, recorder_.base_ns());
+    run.tasks().StartBlock(ticket.task, stay_.recorder.base_ns());
   }
   const uint8_t traits = run.image().tasks()[ticket.task].traits;
   if ((traits & kTaskBlocks) != 0) {
@@ -184,7 +186,7 @@ void Worker::ExecuteSlow() {
   } else if ((traits & kTaskWaits) != 0) {
     RunOnFiber();
   } else {
-    const int64_t start_ns = recorder_.base_ns();
+    const int64_t start_ns = stay_.recorder.base_ns();
     absl::Status error;
     const BlockEnd end = CallSlow(services_, ticket, nullptr, BeginLong(ticket), &error);
     EndCall(ticket, end, std::move(error), start_ns, true);
@@ -194,16 +196,16 @@ void Worker::ExecuteSlow() {
 void Worker::RunOnFiber() {
   FiberBlock* const block = lane_->New();
   if (block == nullptr) {
-    if (LongTask* const long_task = BeginLong(ticket_)) BreakBarriers(services_, *long_task);
-    EndCall(ticket_, BlockEnd::kFailed,
-            TaskData::BlockError(reason::kStacksExhausted, ticket_, "got no stack", ""),
-            recorder_.base_ns(), true);
+    if (LongTask* const long_task = BeginLong(stay_.ticket)) BreakBarriers(services_, *long_task);
+    EndCall(stay_.ticket, BlockEnd::kFailed,
+            TaskData::BlockError(reason::kStacksExhausted, stay_.ticket, "got no stack", ""),
+            stay_.recorder.base_ns(), true);
     return;
   }
   block->services = &services_;
-  block->ticket = ticket_;
-  block->start_ns = recorder_.base_ns();
-  block->long_task = BeginLong(ticket_);
+  block->ticket = stay_.ticket;
+  block->start_ns = stay_.recorder.base_ns();
+  block->long_task = BeginLong(stay_.ticket);
   block->error = absl::OkStatus();
   GoOn(*block);
 }
@@ -239,9 +241,9 @@ void Worker::RunOnThread(const BlockTicket& ticket) {
 
 void Worker::EndCall(const BlockTicket& ticket, BlockEnd end, absl::Status error, int64_t start_ns,
                      bool stay) {
-  BeginStretch(ticket);
-  Run& run = *ticket_.run;
-  const uint32_t task = ticket_.task;
+  stay_.Begin(ticket);
+  Run& run = *stay_.ticket.run;
+  const uint32_t task = stay_.ticket.task;
   std::atomic<uint32_t>& counter = run.tasks().counter(task);
   if (end == BlockEnd::kFailed && !run.stopping()) {
     const LongTask* const long_task = run.long_tasks().Find(task);
@@ -251,7 +253,7 @@ void Worker::EndCall(const BlockTicket& ticket, BlockEnd end, absl::Status error
     }
     counter.fetch_or(RunTasks::kFailedBit, std::memory_order_relaxed);
   }
-  NoteReturn(run, task);
+  stay_.NoteReturn(run, task);
   const uint32_t before = counter.fetch_sub(1, std::memory_order_acq_rel);
   // Whoever comes to a thread of its own does not look for work when it leaves a core.
   const auto wake = [&] {
@@ -259,7 +261,7 @@ void Worker::EndCall(const BlockTicket& ticket, BlockEnd end, absl::Status error
   };
   if ((before & ~RunTasks::kFailedBit) != 1) {
     // Others end it. The run may be gone.
-    LeaveCore();
+    stay_.LeaveCore();
     wake();
     return;
   }
@@ -270,24 +272,25 @@ void Worker::EndCall(const BlockTicket& ticket, BlockEnd end, absl::Status error
     EndSlow(task, (before & RunTasks::kFailedBit) != 0, start_ns);
     if (stay) {
       // What follows has the core for itself.
-      ticket_.core = ticket_.kind == PTO_MIX ? queue_->ClusterOf(ticket_.core) : ticket_.core;
-      ticket_.member = ticket_.lane = 0;
-      ticket_.block_end = 1;
+      stay_.ticket.core = stay_.ticket.kind == PTO_MIX ? stay_.queue->ClusterOf(stay_.ticket.core)
+                                                       : stay_.ticket.core;
+      stay_.ticket.member = stay_.ticket.lane = 0;
+      stay_.ticket.block_end = 1;
       RunLocal();
-    } else if (!local_.empty()) {
-      GiveAway(local_.size());
+    } else if (!stay_.released.local.empty()) {
+      GiveAway(stay_.released.local.size());
     }
   }
-  EndStay();
+  stay_.End();
   wake();
 }
 
 void Worker::EndDeferred(absl::Status error) {
-  Run& run = *ticket_.run;
-  const uint32_t task = ticket_.task;
+  Run& run = *stay_.ticket.run;
+  const uint32_t task = stay_.ticket.task;
   std::atomic<uint32_t>& counter = run.tasks().counter(task);
   // It now keeps the run by itself: what stood for it goes on with other tasks.
-  alone_ = false;
+  stay_.alone = false;
   run.life().Add();
   if (!error.ok() && !run.stopping()) {
     run.outcome().AddError(std::move(error));
@@ -300,32 +303,32 @@ void Worker::EndDeferred(absl::Status error) {
 }
 
 void Worker::EndSlow(uint32_t task, bool failed, int64_t start_ns) {
-  Run& run = *ticket_.run;
+  Run& run = *stay_.ticket.run;
   int64_t deferred_ns = 0;
   if (const std::unique_ptr<LongTask> ended = services_.EndLong(run, task)) {
     if (start_ns == 0) start_ns = ended->start_ns;
     if (const int64_t returned_ns = ended->returned_ns.load(std::memory_order_relaxed)) {
-      deferred_ns = std::max<int64_t>(recorder_.base_ns() - returned_ns, 0);
+      deferred_ns = std::max<int64_t>(stay_.recorder.base_ns() - returned_ns, 0);
       // Where it was, of one that ends without a core.
-      if (ticket_.kind == 0) ticket_.core = static_cast<int32_t>(ended->core.load());
+      if (stay_.ticket.kind == 0) stay_.ticket.core = static_cast<int32_t>(ended->core.load());
     }
     if (ended->late.load(std::memory_order_acquire)) {
       run.outcome().AddError(StopNote::TimeIsUp(run, task, *ended));
       failed = true;
     }
   }
-  measured_ = timed_;
-  begin_ticks_ = last_ticks_;
+  stay_.measured = stay_.timed;
+  stay_.begin_ticks = stay_.last_ticks;
   EndTask(task, failed, start_ns, deferred_ns);
 }
 
 void Worker::EndDetached(Run& run, uint32_t task) {
   if (!run.stopping()) {
-    BeginStretch(Nowhere(run, task));
+    stay_.Begin(Nowhere(run, task));
     const int64_t start_ns = !run.tasks().has_block_starts() ? 0 : run.tasks().block_start_ns(task);
     const uint32_t counter = run.tasks().counter(task).load(std::memory_order_relaxed);
     EndSlow(task, (counter & RunTasks::kFailedBit) != 0, start_ns);
-    Flush();
+    stay_.Flush();
   }
   scheduler_.Drop(run);
 }
@@ -348,7 +351,7 @@ void Worker::BeginControl(Run& run, uint32_t task) {
 
 absl::Status Worker::Control(Run& run, uint32_t task) {
   const BlockTicket ticket = Nowhere(run, task);
-  if (run.started_ns() == 0) BeginStretch(ticket);
+  if (run.started_ns() == 0) stay_.Begin(ticket);
   pto_tensor tensors[2] = {};
   const absl::Span<const uint32_t> args = run.image().args(task);
   for (size_t i = 0; i < args.size() && i < 2; ++i) TaskData::Fill(run, args[i], tensors[i]);
