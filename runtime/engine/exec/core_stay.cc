@@ -35,6 +35,16 @@ uint32_t CoreStay::MeasureMask(uint64_t ticks) {
   return mask;
 }
 
+BlockTicket CoreStay::Nowhere(Run& run, uint32_t task) {
+  BlockTicket ticket;
+  ticket.run = &run;
+  ticket.task = task;
+  ticket.core = 0;
+  ticket.kind = static_cast<pto_core>(0);  // no task is for such a core
+  ticket.chip = run.image().tasks()[task].chip;
+  return ticket;
+}
+
 void CoreStay::Begin(const BlockTicket& next) {
   ticket = next;
   Run& run = *ticket.run;

@@ -32,6 +32,9 @@ struct CoreStay {
   CoreStay(const CoreStay&) = delete;
   CoreStay& operator=(const CoreStay&) = delete;
 
+  // For a task that is begun or ended without a core.
+  static BlockTicket Nowhere(Run& run, uint32_t task);
+
   // ---- begin and end
   // Starts to run the ticket's blocks, or to end its task. Resets the counters.
   void Begin(const BlockTicket& next);

@@ -79,6 +79,13 @@ BlockTicket JointTask::TicketOf(const BlockPlace& place) const {
   return ticket;
 }
 
+void JointTask::Show(const ReadyQueue& queue) const {
+  CoreView& view = queue.own_view(places_[0].core);
+  view.task.store(task_, std::memory_order_relaxed);
+  view.followers.store(static_cast<uint32_t>(followers.size()), std::memory_order_relaxed);
+  if (!followers.empty()) view.next_follower.store(followers.back(), std::memory_order_relaxed);
+}
+
 bool JointTask::IsLaidOut() const {
   if (laid_out_ == kNoTask || plan_.fixed == 0) return false;
   const GraphImage& image = run().image();

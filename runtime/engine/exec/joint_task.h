@@ -19,6 +19,7 @@
 namespace pto {
 
 class JointTask;
+class ReadyQueue;
 class Services;
 
 // Asks one more thread to work on a joint task, to which it belongs. While it is queued or done, it
@@ -77,6 +78,9 @@ class JointTask final : public Errand {
   const std::vector<BlockPlace>& places() const { return places_; }
   std::vector<BlockPlace>* mutable_places() { return &places_; }
   BlockTicket TicketOf(const BlockPlace& place) const;
+  // Shows the task and its followers to threads that look without locks: on the core of its first
+  // block only, which is in this queue, because many short tasks in a row do this.
+  void Show(const ReadyQueue& queue) const;
 
   // Lays out what the calls get, and asks the kernel for its plan, unless both are known from the
   // task before. Before anything else.

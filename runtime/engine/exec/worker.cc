@@ -3,26 +3,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/status/status.h"
-#include "runtime/base/ticks.h"
-#include "runtime/engine/exec/block_runner.h"
-#include "runtime/engine/exec/run_linker.h"
-#include "runtime/engine/run/failure.h"
-
 namespace pto {
 namespace {
 
-// Runs with few tasks to begin with are begun by whoever helps with them.
+// A run with so few roots is begun by the thread that helps with it.
 constexpr size_t kFewRoots = 64;
-
-// Somebody is woken for work that takes longer than that does. Less would only carry the run's
-// state from one CPU's caches to another's and back.
-constexpr double kWorthWakingMicroseconds = 50;
-
-uint64_t WorthWakingTicks() {
-  static const auto ticks = static_cast<uint64_t>(kWorthWakingMicroseconds * TicksPerMicrosecond());
-  return ticks;
-}
 
 }  // namespace
 
@@ -101,6 +86,52 @@ void Worker::Clear(Run& run) {
   for (Errand* const errand : services_.errands().TakeAllOf(run)) errand->Do(*this);
 }
 
+void Worker::BeginRoots(Run& run, bool taking_one) {
+  const absl::Span<const uint32_t> roots = run.image().roots();
+  if (!run.image().alike() || run.spec().task_timeout_ns > 0) {
+    flow_.BeginTasks(stay_, run, roots, taking_one);
+    return;
+  }
+  run.life().Add(roots.size());
+  scheduler_.PushRoots(run, taking_one);
+}
+
+bool Worker::RunBlockOf(uint32_t chip) {
+  BlockTicket ticket;
+  if (!scheduler_.TakeFrom(chip, Priority::kLow, 1, &ticket, &stay_.released.local)) return false;
+  Execute(ticket);
+  RunJoints();
+  return true;
+}
+
+bool Worker::RunFiber(size_t place) {
+  const bool found = TakeFiber(place);
+  RunJoints();
+  return found;
+}
+
+bool Worker::RunErrand(size_t place) {
+  const bool found = TakeErrand(place);
+  RunJoints();
+  return found;
+}
+
+bool Worker::TakeFiber(size_t place) {
+  FiberBlock* const block = lane_ == nullptr ? nullptr : lane_->Take(place);
+  if (block == nullptr) return false;
+  if (std::exchange(stay_.left_core, false)) PassOn();
+  GoOn(*block);
+  return true;
+}
+
+bool Worker::TakeErrand(size_t place) {
+  Errand* const errand = services_.errands().Take(place);
+  if (errand == nullptr) return false;
+  if (std::exchange(stay_.left_core, false)) PassOn();
+  errand->Do(*this);
+  return true;
+}
+
 void Worker::Execute(const BlockTicket& ticket) {
   stay_.ticket = ticket;
   Run& run = *stay_.ticket.run;
@@ -136,112 +167,6 @@ void Worker::Execute(const BlockTicket& ticket) {
   if (stay_.crowded) stay_.crowded = scheduler_.OthersWait(run);
   batch_ = stay_.was_long ? 1 : std::min(kMaxBatch, 2 * batch_);
   stay_.End();
-}
-
-void Worker::CountEnd(uint32_t task, bool failed, int64_t start_ns, int64_t deferred_ns) {
-  Run& run = *stay_.ticket.run;
-  ++stay_.ended;
-  if (failed) {
-    run.outcome().AddFailed();
-  } else {
-    ++stay_.done;
-  }
-  if (stay_.measured || stay_.timed || failed) stay_.NoteEnd(task, failed, start_ns, deferred_ns);
-  Release(task, failed);
-}
-
-void Worker::EndTask(uint32_t task, bool failed, int64_t start_ns, int64_t deferred_ns) {
-  CountEnd(task, failed, start_ns, deferred_ns);
-  SeeToReleased();
-  if (stay_.released.local.size() > 1 && scheduler_.parking().has_sleepers()) ShareSurplus();
-}
-
-void Worker::SeeToReleased() {
-  if (!stay_.released.special.empty()) SortSpecial();
-  if (!stay_.released.elsewhere.empty()) PushElsewhere();
-  if (!stay_.released.linked.empty()) ReleaseLinked();
-}
-
-void Worker::PushElsewhere() {
-  stay_.Push(stay_.released.elsewhere);
-  stay_.released.elsewhere.clear();
-}
-
-void Worker::ReleaseLinked() {
-  stay_.Flush();
-  for (const auto& [ended, failed] : stay_.released.linked) {
-    RunLinker(services_).Release(*stay_.ticket.run, ended, failed);
-  }
-  stay_.released.linked.clear();
-}
-
-void Worker::Release(uint32_t task, bool failed) {
-  const size_t first = stay_.released.local.size();
-  Tell(task, failed);
-  if (!stay_.released.skipped.empty()) SkipPoisoned();
-  // The first in the order of the graph is run first: it is nearest in memory.
-  std::reverse(stay_.released.local.begin() + static_cast<ptrdiff_t>(first),
-               stay_.released.local.end());
-}
-
-void Worker::Tell(uint32_t ended, bool failed) {
-  Run& run = *stay_.ticket.run;
-  for (const uint32_t successor : run.image().successors(ended)) {
-    MetDependencies met = run.tasks().met(successor);
-    const MetDependencies::State state = stay_.alone && !failed ? met.AddAlone() : met.Add(failed);
-    if (state != MetDependencies::State::kWaits) SortOut(successor, state);
-  }
-  if (run.links().waiters != nullptr) stay_.released.linked.emplace_back(ended, failed);
-}
-
-void Worker::SortOut(uint32_t task, MetDependencies::State state) {
-  Run& run = *stay_.ticket.run;
-  if (state == MetDependencies::State::kPoisoned) {
-    stay_.released.skipped.push_back(task);
-    return;
-  }
-  if (run.IsSlow(task)) {
-    stay_.released.special.push_back(task);
-    return;
-  }
-  const ImageTask& ready = run.image().tasks()[task];
-  if (ready.block_num > 1) {
-    run.tasks().counter(task).store(ready.block_num, std::memory_order_relaxed);
-  }
-  (stay_.IsForThisCore(ready) ? stay_.released.local : stay_.released.elsewhere).push_back(task);
-}
-
-void Worker::SkipPoisoned() {
-  Run& run = *stay_.ticket.run;
-  SkipTasks(run, stay_.released.skipped, [&](uint32_t task) {
-    const uint64_t now = Ticks();
-    stay_.AddRecord(task, 0, TaskOutcome::kSkipped, {now, now});
-    if (run.links().waiters != nullptr) stay_.released.linked.emplace_back(task, true);
-  });
-}
-
-void Worker::GiveAway(size_t count) {
-  stay_.Push(absl::MakeConstSpan(stay_.released.local).first(count));
-  stay_.released.local.erase(stay_.released.local.begin(),
-                             stay_.released.local.begin() + static_cast<ptrdiff_t>(count));
-}
-
-void Worker::ShareSurplus() {
-  // Of what takes long, or nobody knows, one is kept.
-  if (stay_.ticket.run->image().pace(stay_.released.local.front()) != GraphImage::Pace::kShort) {
-    GiveAway(stay_.released.local.size() - 1);
-  } else if (stay_.released.local.size() * stay_.typical_ticks >= WorthWakingTicks()) {
-    GiveAway(stay_.released.local.size() / 2);
-  }
-}
-
-bool Worker::ShouldYield() {
-  // A gang waits for the core itself, so no task more is run on it.
-  if (stay_.GangWaits()) return true;
-  stay_.count = 0;
-  if (stay_.until_ns != 0 && scheduler_.clock().NowNanos() >= stay_.until_ns) return true;
-  if (services_.errands().size() > 0 || (lane_ != nullptr && lane_->runnable() > 0)) return true;
-  return scheduler_.OthersWait(*stay_.ticket.run);
 }
 
 }  // namespace pto

@@ -1,8 +1,3 @@
-// What a Worker does with plain tasks, which are most: calls of kernels, one after the other.
-//
-// For short kernels the time between two calls is what a graph costs. So nothing is done there for
-// each task that can be done for many of them, and what is rare leaves the loop.
-
 #include <algorithm>
 #include <utility>
 
@@ -16,7 +11,29 @@ namespace {
 constexpr uint32_t kNoTask = 0xffffffff;
 constexpr uint32_t kNoKernel = 0xffffffff;
 
+uint32_t PopLocal(CoreStay& stay) {
+  const uint32_t task = stay.released.local.back();
+  stay.released.local.pop_back();
+  return task;
+}
+
 }  // namespace
+
+// What the loop needs of the graph for each task.
+struct Worker::Graph {
+  explicit Graph(Run& run)
+      : tasks(run.image().tasks().data()),
+        successors(run.image().all_successors().data()),
+        counters(run.tasks().counters()),
+        all_for_one_core(run.image().alike()),
+        linked(run.links().waiters != nullptr) {}
+
+  const ImageTask* const tasks;
+  const uint32_t* const successors;
+  std::atomic<uint32_t>* const counters;
+  const bool all_for_one_core;
+  const bool linked;
+};
 
 bool Worker::RunBlocks() {
   Run& run = *stay_.ticket.run;
@@ -31,7 +48,7 @@ bool Worker::RunBlocks() {
     if (stopped) break;
     if (scheduler_.trace() != nullptr) scheduler_.trace()->OnStart(stay_.ticket);
     const BlockEnd end = calls.Call();
-    // A kernel may have seen its cancel flag and returned early: what it says is no success.
+    // The kernel may have seen its cancel flag and returned early: that is no success.
     stopped = run.stopping();
     if (end == BlockEnd::kDone) continue;
     if (stopped) break;
@@ -39,7 +56,7 @@ bool Worker::RunBlocks() {
     run.outcome().AddError(calls.TakeError());
   }
   if (stopped) {
-    // Once these are counted, the run may end and be gone.
+    // Once these blocks are counted, the run may end and be gone.
     stay_.LeaveCore();
     stay_.ticket.abandoned = blocks;
     stay_.Abandon();
@@ -54,7 +71,8 @@ bool Worker::RunBlocks() {
     stay_.LeaveCore();
     return false;
   }
-  EndTask(task, (before & RunTasks::kFailedBit) != 0, run.tasks().block_start_ns(task));
+  flow_.EndTask(stay_, task, (before & RunTasks::kFailedBit) != 0,
+                run.tasks().block_start_ns(task));
   return true;
 }
 
@@ -63,31 +81,15 @@ void Worker::RunLocal() {
   if (stay_.ticket.run->stopping()) {
     stay_.released.local.clear();
   } else if (TurnEnds()) {
-    GiveAway(stay_.released.local.size());
+    flow_.GiveAway(stay_, stay_.released.local.size());
   } else {
     RunPlain();
   }
 }
 
-// What the loop needs of the graph for each task.
-struct Worker::PlainGraph {
-  explicit PlainGraph(Run& run)
-      : tasks(run.image().tasks().data()),
-        successors(run.image().all_successors().data()),
-        counters(run.tasks().counters()),
-        all_for_one_core(run.image().alike()),
-        linked(run.links().waiters != nullptr) {}
-
-  const ImageTask* const tasks;
-  const uint32_t* const successors;
-  std::atomic<uint32_t>* const counters;
-  const bool all_for_one_core;
-  const bool linked;
-};
-
 void Worker::RunPlain() {
   Run& run = *stay_.ticket.run;
-  const PlainGraph graph(run);
+  const Graph graph(run);
   PlacementTrace* const trace = scheduler_.trace();
   const Parking& parking = scheduler_.parking();
   stay_.ticket.block = 0;
@@ -96,7 +98,7 @@ void Worker::RunPlain() {
   uint32_t short_kernel = kNoKernel;  // one that is known to be
   stay_.alone = stay_.IsAlone();
   CoreView& shown = stay_.queue->own_view(stay_.ticket.core);
-  for (uint32_t task = PopLocal();;) {
+  for (uint32_t task = PopLocal(stay_);;) {
     stay_.ticket.task = task;
     shown.task.store(task, std::memory_order_relaxed);
     const ImageTask& record = graph.tasks[task];
@@ -111,8 +113,8 @@ void Worker::RunPlain() {
     }
     const BlockEnd end = calls.CallOnly(record);
     if (run.stopping()) [[unlikely]] {
-      // The kernel may have seen its cancel flag and returned early: what it says is no success.
-      if (end == BlockEnd::kDeferred) EndDeferred(calls.TakeError());
+      // The kernel may have seen its cancel flag and returned early: that is no success.
+      if (end == BlockEnd::kDeferred) flow_.EndDeferred(stay_, calls.TakeError());
       stay_.released.local.clear();
       return;
     }
@@ -131,30 +133,30 @@ void Worker::RunPlain() {
       next = ReleasePlain(graph, task);
     } else if (end == BlockEnd::kDeferred) {
       if (stay_.timed) stay_.NoteDeferred(task);
-      EndDeferred(calls.TakeError());
-      // The next one begins now.
+      flow_.EndDeferred(stay_, calls.TakeError());
+      // The next task begins now.
       if (stay_.timed) stay_.last_ticks = Ticks();
     } else {
       run.outcome().AddError(calls.TakeError());
-      EndTask(task, true, 0);
+      flow_.EndTask(stay_, task, true, 0);
     }
     if (next == kNoTask) {
       if (stay_.released.local.empty()) return;
-      next = PopLocal();
+      next = PopLocal(stay_);
     }
-    // Of short tasks few are measured, and to look for sleepers as often is enough.
+    // Look for sleeping workers only after measured tasks: of short tasks these are few.
     if (stay_.measured && !stay_.released.local.empty() && parking.has_sleepers()) {
       stay_.released.local.push_back(next);
-      ShareSurplus();
-      next = PopLocal();
+      flow_.ShareSurplus(stay_);
+      next = PopLocal(stay_);
     }
     if (TurnEnds()) {
       stay_.released.local.push_back(next);
-      GiveAway(stay_.released.local.size());
+      flow_.GiveAway(stay_, stay_.released.local.size());
       return;
     }
     if (stay_.next_joint != nullptr) [[unlikely]] {
-      // There is other work here after all, so the task that has its cores is for others.
+      // This thread has other work, so another one runs the joint task.
       stay_.Flush();
       services_.errands().Push(*std::exchange(stay_.next_joint, nullptr));
     }
@@ -162,7 +164,7 @@ void Worker::RunPlain() {
   }
 }
 
-inline uint32_t Worker::ReleasePlain(const PlainGraph& graph, uint32_t task) {
+inline uint32_t Worker::ReleasePlain(const Graph& graph, uint32_t task) {
   uint32_t next = kNoTask;
   size_t more = 0;  // beside the next one
   bool rare = graph.linked;
@@ -177,9 +179,9 @@ inline uint32_t Worker::ReleasePlain(const PlainGraph& graph, uint32_t task) {
     if (state != MetDependencies::State::kReady ||
         (!graph.all_for_one_core && !stay_.IsForThisCore(record))) [[unlikely]] {
       rare = true;
-      SortOut(successor, state);
+      flow_.SortOut(stay_, successor, state);
     } else if (next == kNoTask) {
-      // The first in the order of the graph is run next: it is nearest in memory.
+      // Run the first in the order of the graph next: it is nearest in memory.
       next = successor;
     } else {
       stay_.released.local.push_back(successor);
@@ -191,8 +193,8 @@ inline uint32_t Worker::ReleasePlain(const PlainGraph& graph, uint32_t task) {
                  stay_.released.local.end());
   if (rare) [[unlikely]] {
     if (graph.linked) stay_.released.linked.emplace_back(task, false);
-    SkipPoisoned();
-    SeeToReleased();
+    flow_.SkipPoisoned(stay_);
+    flow_.DispatchReleased(stay_);
   }
   return next;
 }
@@ -200,9 +202,18 @@ inline uint32_t Worker::ReleasePlain(const PlainGraph& graph, uint32_t task) {
 bool Worker::CheckTurn() {
   stay_.crowded = ShouldYield();
   if (stay_.crowded) return true;
-  // Others may have had parts of the run, and have them no more.
+  // Other threads may have finished their parts of the run.
   stay_.alone = stay_.IsAlone();
   return false;
+}
+
+bool Worker::ShouldYield() {
+  // A gang waits for this very core, so it runs no further task.
+  if (stay_.GangWaits()) return true;
+  stay_.count = 0;
+  if (stay_.until_ns != 0 && scheduler_.clock().NowNanos() >= stay_.until_ns) return true;
+  if (services_.errands().size() > 0 || (lane_ != nullptr && lane_->runnable() > 0)) return true;
+  return scheduler_.OthersWait(*stay_.ticket.run);
 }
 
 }  // namespace pto

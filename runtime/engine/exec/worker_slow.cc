@@ -1,13 +1,11 @@
-// What a Worker does with tasks that are more than calls of plain kernels.
-
-#include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/error.h"
 #include "runtime/base/failpoint.h"
-#include "runtime/base/ticks.h"
 #include "runtime/engine/exec/async_copy.h"
+#include "runtime/engine/exec/block_runner.h"
 #include "runtime/engine/exec/stop_note.h"
 #include "runtime/engine/exec/task_waiter.h"
 #include "runtime/engine/exec/thread_host.h"
@@ -17,135 +15,25 @@
 namespace pto {
 namespace {
 
-// For the end of a task that has no core.
-BlockTicket Nowhere(Run& run, uint32_t task) {
-  BlockTicket ticket;
-  ticket.run = &run;
-  ticket.task = task;
-  ticket.core = 0;
-  ticket.kind = static_cast<pto_core>(0);  // nothing that follows is for such a core
-  ticket.chip = run.image().tasks()[task].chip;
-  return ticket;
+// A block of the task has ended: it comes to no further barrier.
+void BreakBarriers(Services& services, LongTask& long_task) {
+  for (Barrier& barrier : long_task.barriers) barrier.Break(services.waits());
+}
+
+BlockEnd CallSlow(Services& services, const BlockTicket& ticket, BlockHost* host,
+                  LongTask* long_task, absl::Status* error) {
+  if (services.scheduler().trace() != nullptr) services.scheduler().trace()->OnStart(ticket);
+  // After its deadline a task starts no further block.
+  if (long_task != nullptr && long_task->late.load(std::memory_order_acquire)) {
+    StopNote::LeaveNext(ticket, *long_task);
+    return BlockEnd::kFailed;
+  }
+  const BlockEnd end = BlockRunner::CallSlow(services, ticket, host, long_task, error);
+  if (long_task != nullptr) BreakBarriers(services, *long_task);
+  return end;
 }
 
 }  // namespace
-
-bool Worker::RunBlockOf(uint32_t chip) {
-  BlockTicket ticket;
-  if (!scheduler_.TakeFrom(chip, Priority::kLow, 1, &ticket, &stay_.released.local)) return false;
-  Execute(ticket);
-  RunJoints();
-  return true;
-}
-
-bool Worker::RunFiber(size_t place) {
-  const bool found = TakeFiber(place);
-  RunJoints();
-  return found;
-}
-
-bool Worker::RunErrand(size_t place) {
-  const bool found = TakeErrand(place);
-  RunJoints();
-  return found;
-}
-
-bool Worker::TakeFiber(size_t place) {
-  FiberBlock* const block = lane_ == nullptr ? nullptr : lane_->Take(place);
-  if (block == nullptr) return false;
-  if (std::exchange(stay_.left_core, false)) PassOn();
-  GoOn(*block);
-  return true;
-}
-
-bool Worker::TakeErrand(size_t place) {
-  Errand* const errand = services_.errands().Take(place);
-  if (errand == nullptr) return false;
-  if (std::exchange(stay_.left_core, false)) PassOn();
-  errand->Do(*this);
-  return true;
-}
-
-void Worker::BeginRoots(Run& run, bool taking_one) {
-  const absl::Span<const uint32_t> roots = run.image().roots();
-  if (!run.image().alike() || run.spec().task_timeout_ns > 0) {
-    BeginTasks(run, roots, taking_one);
-    return;
-  }
-  run.life().Add(roots.size());
-  scheduler_.PushRoots(run, taking_one);
-}
-
-void Worker::BeginTasks(Run& run, absl::Span<const uint32_t> tasks, bool taking_one) {
-  if (tasks.empty()) return;
-  const GraphImage& image = run.image();
-  if (image.has_multi_block_tasks()) {
-    for (const uint32_t task : tasks) {
-      if (image.tasks()[task].one_call()) continue;
-      run.tasks().counter(task).store(image.calls(task), std::memory_order_relaxed);
-    }
-  }
-  if ((image.traits() & ~kTaskHasDetail) == 0 && run.spec().task_timeout_ns == 0) {
-    run.life().Add(tasks.size());
-    scheduler_.Push(run, tasks, taking_one, &stay_.group);
-    return;
-  }
-  stay_.ticket = Nowhere(run, tasks[0]);
-  stay_.chip = stay_.ticket.chip;
-  stay_.alone = false;
-  stay_.last_ticks = Ticks();
-  stay_.recorder.Begin(scheduler_.clock().NowNanos(), stay_.last_ticks);
-  for (const uint32_t task : tasks)
-    (run.IsSlow(task) ? stay_.released.special : stay_.released.elsewhere).push_back(task);
-  SortSpecial();
-  PushElsewhere();
-  if (!stay_.released.linked.empty()) ReleaseLinked();
-}
-
-void Worker::SortSpecial() {
-  Run& run = *stay_.ticket.run;
-  const GraphImage& image = run.image();
-  // Those that are passed by may make others ready, which come behind them.
-  size_t errands = 0;
-  for (size_t i = 0; i < stay_.released.special.size(); ++i) {
-    const uint32_t task = stay_.released.special[i];
-    const uint8_t traits = image.tasks()[task].traits;
-    run.tasks().counter(task).store(image.calls(task), std::memory_order_relaxed);
-    if ((traits & kTaskPredicated) != 0 && !TaskData::PredicateHolds(run, task)) {
-      PassOver(task);
-    } else if ((traits & kTaskControl) != 0) {
-      stay_.released.special[errands++] = task;
-    } else if (image.kernel(task).plan != nullptr && BeginJoint(task)) {
-      continue;
-    } else {
-      stay_.released.elsewhere.push_back(task);
-    }
-  }
-  if (!begun_joints_.empty()) PublishJoints();
-  if (errands > 0) {
-    stay_.alone = false;
-    run.life().Add(errands);
-    stay_.Flush();
-    for (size_t i = 0; i < errands; ++i) {
-      services_.errands().Push(
-          *new TaskErrand(run, stay_.released.special[i], TaskErrand::Kind::kBegin));
-    }
-  }
-  stay_.released.special.clear();
-}
-
-void Worker::PassOver(uint32_t task) {
-  Run& run = *stay_.ticket.run;
-  if (run.started_ns() == 0) stay_.MarkStarted();
-  ++stay_.ended;
-  ++stay_.done;
-  run.outcome().AddPassedOver();
-  if (run.spec().record_level == RecordLevel::kAll) {
-    const uint64_t now = Ticks();
-    stay_.AddRecord(task, 0, TaskOutcome::kPassedOver, {now, now});
-  }
-  Release(task, false);
-}
 
 LongTask* Worker::BeginLong(const BlockTicket& ticket) {
   Run& run = *ticket.run;
@@ -154,23 +42,6 @@ LongTask* Worker::BeginLong(const BlockTicket& ticket) {
     return nullptr;
   }
   return &services_.BeginLong(run, ticket.task);
-}
-
-void Worker::BreakBarriers(Services& services, LongTask& long_task) {
-  for (Barrier& barrier : long_task.barriers) barrier.Break(services.waits());
-}
-
-BlockEnd Worker::CallSlow(Services& services, const BlockTicket& ticket, BlockHost* host,
-                          LongTask* long_task, absl::Status* error) {
-  if (services.scheduler().trace() != nullptr) services.scheduler().trace()->OnStart(ticket);
-  // A task whose time is up does not begin its other blocks.
-  if (long_task != nullptr && long_task->late.load(std::memory_order_acquire)) {
-    StopNote::LeaveNext(ticket, *long_task);
-    return BlockEnd::kFailed;
-  }
-  const BlockEnd end = BlockRunner::CallSlow(services, ticket, host, long_task, error);
-  if (long_task != nullptr) BreakBarriers(services, *long_task);
-  return end;
 }
 
 void Worker::ExecuteSlow() {
@@ -221,7 +92,7 @@ void Worker::GoOn(FiberBlock& block) {
   } else {
     block.fiber->Resume();
   }
-  // While it waits, its core is taken and its task has not ended.
+  // A block that waits keeps its core.
   if (!block.fiber->idle()) return;
   const BlockTicket ticket = block.ticket;
   const BlockEnd end = block.end;
@@ -240,14 +111,14 @@ void Worker::RunOnThread(const BlockTicket& ticket) {
 }
 
 void Worker::EndCall(const BlockTicket& ticket, BlockEnd end, absl::Status error, int64_t start_ns,
-                     bool stay) {
+                     bool keeps_core) {
   stay_.Begin(ticket);
   Run& run = *stay_.ticket.run;
   const uint32_t task = stay_.ticket.task;
   std::atomic<uint32_t>& counter = run.tasks().counter(task);
   if (end == BlockEnd::kFailed && !run.stopping()) {
     const LongTask* const long_task = run.long_tasks().Find(task);
-    // When the task's own time is up, the task says so.
+    // After the deadline of the task, EndSlow reports that instead.
     if (long_task == nullptr || !long_task->late.load(std::memory_order_acquire)) {
       run.outcome().AddError(std::move(error));
     }
@@ -255,12 +126,12 @@ void Worker::EndCall(const BlockTicket& ticket, BlockEnd end, absl::Status error
   }
   stay_.NoteReturn(run, task);
   const uint32_t before = counter.fetch_sub(1, std::memory_order_acq_rel);
-  // Whoever comes to a thread of its own does not look for work when it leaves a core.
+  // A thread of the blocking pool does not look for work when it leaves a core.
   const auto wake = [&] {
-    if (!stay && scheduler_.ready() > 0) scheduler_.parking().Wake(1);
+    if (!keeps_core && scheduler_.ready() > 0) scheduler_.parking().Wake(1);
   };
   if ((before & ~RunTasks::kFailedBit) != 1) {
-    // Others end it. The run may be gone.
+    // Another thread ends the task. The run may be gone.
     stay_.LeaveCore();
     wake();
     return;
@@ -269,65 +140,28 @@ void Worker::EndCall(const BlockTicket& ticket, BlockEnd end, absl::Status error
     if (run.tasks().has_block_starts()) {
       start_ns = run.tasks().block_start_ns(task);
     }
-    EndSlow(task, (before & RunTasks::kFailedBit) != 0, start_ns);
-    if (stay) {
-      // What follows has the core for itself.
+    flow_.EndSlow(stay_, task, (before & RunTasks::kFailedBit) != 0, start_ns);
+    if (keeps_core) {
+      // The tasks that follow have the whole core.
       stay_.ticket.core = stay_.ticket.kind == PTO_MIX ? stay_.queue->ClusterOf(stay_.ticket.core)
                                                        : stay_.ticket.core;
       stay_.ticket.member = stay_.ticket.lane = 0;
       stay_.ticket.block_end = 1;
       RunLocal();
     } else if (!stay_.released.local.empty()) {
-      GiveAway(stay_.released.local.size());
+      flow_.GiveAway(stay_, stay_.released.local.size());
     }
   }
   stay_.End();
   wake();
 }
 
-void Worker::EndDeferred(absl::Status error) {
-  Run& run = *stay_.ticket.run;
-  const uint32_t task = stay_.ticket.task;
-  std::atomic<uint32_t>& counter = run.tasks().counter(task);
-  // It now keeps the run by itself: what stood for it goes on with other tasks.
-  stay_.alone = false;
-  run.life().Add();
-  if (!error.ok() && !run.stopping()) {
-    run.outcome().AddError(std::move(error));
-    counter.fetch_or(RunTasks::kFailedBit, std::memory_order_relaxed);
-  }
-  const uint32_t before = counter.fetch_sub(1, std::memory_order_acq_rel);
-  if ((before & ~RunTasks::kFailedBit) != 1) return;
-  run.life().TakeBack();
-  if (!run.stopping()) EndSlow(task, (before & RunTasks::kFailedBit) != 0, 0);
-}
-
-void Worker::EndSlow(uint32_t task, bool failed, int64_t start_ns) {
-  Run& run = *stay_.ticket.run;
-  int64_t deferred_ns = 0;
-  if (const std::unique_ptr<LongTask> ended = services_.EndLong(run, task)) {
-    if (start_ns == 0) start_ns = ended->start_ns;
-    if (const int64_t returned_ns = ended->returned_ns.load(std::memory_order_relaxed)) {
-      deferred_ns = std::max<int64_t>(stay_.recorder.base_ns() - returned_ns, 0);
-      // Where it was, of one that ends without a core.
-      if (stay_.ticket.kind == 0) stay_.ticket.core = static_cast<int32_t>(ended->core.load());
-    }
-    if (ended->late.load(std::memory_order_acquire)) {
-      run.outcome().AddError(StopNote::TimeIsUp(run, task, *ended));
-      failed = true;
-    }
-  }
-  stay_.measured = stay_.timed;
-  stay_.begin_ticks = stay_.last_ticks;
-  EndTask(task, failed, start_ns, deferred_ns);
-}
-
 void Worker::EndDetached(Run& run, uint32_t task) {
   if (!run.stopping()) {
-    stay_.Begin(Nowhere(run, task));
+    stay_.Begin(CoreStay::Nowhere(run, task));
     const int64_t start_ns = !run.tasks().has_block_starts() ? 0 : run.tasks().block_start_ns(task);
     const uint32_t counter = run.tasks().counter(task).load(std::memory_order_relaxed);
-    EndSlow(task, (counter & RunTasks::kFailedBit) != 0, start_ns);
+    flow_.EndSlow(stay_, task, (counter & RunTasks::kFailedBit) != 0, start_ns);
     stay_.Flush();
   }
   scheduler_.Drop(run);
@@ -350,7 +184,7 @@ void Worker::BeginControl(Run& run, uint32_t task) {
 }
 
 absl::Status Worker::Control(Run& run, uint32_t task) {
-  const BlockTicket ticket = Nowhere(run, task);
+  const BlockTicket ticket = CoreStay::Nowhere(run, task);
   if (run.started_ns() == 0) stay_.Begin(ticket);
   pto_tensor tensors[2] = {};
   const absl::Span<const uint32_t> args = run.image().args(task);

@@ -188,7 +188,7 @@ std::vector<int32_t> ReadyQueue::Assign() {
   for (const int32_t core : gang.cores()) {
     shares_.Take(*gang_.share, static_cast<uint32_t>(core), ticket.kind, ShareTable::From::kNow,
                  part);
-    // The first one stands for all: see Worker::ShowJoint.
+    // The first one stands for all: see JointTask::Show.
     const bool is_first = ticket.member == 0 && ticket.block == 0;
     own_view(core).Take(*ticket.run, is_first ? ticket.task : CoreView::kUnknownTask, ticket.kind);
     holds_.OnTake(core, clock_.NowNanos());
