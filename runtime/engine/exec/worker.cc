@@ -159,10 +159,10 @@ void Worker::Execute(const BlockTicket& ticket) {
   }
   if (run.image().tasks()[stay_.ticket.task].one_call()) {
     stay_.released.local.push_back(stay_.ticket.task);
-    RunPlain();
+    plain_.RunPlain(stay_);
   } else {
-    if (!RunBlocks()) return;
-    RunLocal();
+    if (!plain_.RunBlocks(stay_)) return;
+    plain_.RunLocal(stay_);
   }
   if (stay_.crowded) stay_.crowded = scheduler_.OthersWait(run);
   batch_ = stay_.was_long ? 1 : std::min(kMaxBatch, 2 * batch_);

@@ -12,6 +12,7 @@
 #include "runtime/engine/exec/joint_starter.h"
 #include "runtime/engine/exec/joint_task.h"
 #include "runtime/engine/exec/kernel_call.h"
+#include "runtime/engine/exec/plain_loop.h"
 #include "runtime/engine/exec/services.h"
 #include "runtime/engine/exec/task_flow.h"
 #include "runtime/engine/queue/scheduler.h"
@@ -20,8 +21,7 @@ namespace pto {
 
 // Finds work for one thread, and passes it to one of its lanes:
 //
-// - the plain loop (worker_plain.cc) runs plain tasks. A ticket from the queues comes with a core,
-// and the thread stays on
+// - PlainLoop runs plain tasks. A ticket from the queues comes with a core, and the thread stays on
 //   that core: tasks that become ready for the same kind of core of the same chip run next, without
 //   a lock and with warm caches.
 // - the slow lane (worker_slow.cc) runs blocks that wait or block, tasks with a deadline, and
@@ -40,6 +40,7 @@ class Worker {
         stay_(scheduler_),
         starter_(services, lane != nullptr),
         flow_(services, starter_),
+        plain_(services, flow_, lane),
         joints_(services, starter_, flow_, lane, number) {}
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -88,7 +89,7 @@ class Worker {
   static constexpr uint32_t kMaxBatch = 512;
 
   // No more tasks than run before others get their turn.
-  uint32_t MaxBatch() const { return stay_.crowded ? kTurn : kMaxBatch; }
+  uint32_t MaxBatch() const { return stay_.crowded ? PlainLoop::kTurn : kMaxBatch; }
   bool RunNext(uint32_t max);
   bool TakeFiber(size_t place);
   bool TakeErrand(size_t place);
@@ -105,27 +106,6 @@ class Worker {
     while (stay_.next_joint != nullptr)
       joints_.RunJoint(stay_, *std::exchange(stay_.next_joint, nullptr));
   }
-
-  // ---- plain tasks (worker_plain.cc)
-  // So many short tasks run before others get their turn.
-  static constexpr uint32_t kTurn = 64;
-  // Runs the ticket's blocks. Returns whether they have ended the task; if not, the core is free
-  // and the run may be gone.
-  bool RunBlocks();
-  // Runs the local tasks, if any, after another task on the same core, until none is left.
-  void RunLocal();
-  // The same for a stay that begins. There is a local task.
-  void RunPlain();
-  struct Graph;
-  // A plain task of one call has ended well. Returns the task to run next, if it made any ready.
-  uint32_t ReleasePlain(const Graph& graph, uint32_t task);
-  // Counts a task, and returns whether others get their turn before the next one.
-  bool TurnEnds() {
-    return (++stay_.count >= kTurn || stay_.was_long || stay_.GangWaits()) && CheckTurn();
-  }
-  bool CheckTurn();
-  // Whether others wait for the core or the thread.
-  bool ShouldYield();
 
   // ---- the slow lane (worker_slow.cc)
   void ExecuteSlow();
@@ -148,6 +128,7 @@ class Worker {
   CoreStay stay_;  // what it runs now
   JointStarter starter_;
   TaskFlow flow_;
+  PlainLoop plain_;
   JointLane joints_;
 };
 

@@ -147,7 +147,7 @@ void Worker::EndCall(const BlockTicket& ticket, BlockEnd end, absl::Status error
                                                        : stay_.ticket.core;
       stay_.ticket.member = stay_.ticket.lane = 0;
       stay_.ticket.block_end = 1;
-      RunLocal();
+      plain_.RunLocal(stay_);
     } else if (!stay_.released.local.empty()) {
       flow_.GiveAway(stay_, stay_.released.local.size());
     }
