@@ -120,7 +120,7 @@ bool Worker::TakeFiber(size_t place) {
   FiberBlock* const block = lane_ == nullptr ? nullptr : lane_->Take(place);
   if (block == nullptr) return false;
   if (std::exchange(stay_.left_core, false)) PassOn();
-  GoOn(*block);
+  slow_.GoOn(stay_, *block);
   return true;
 }
 
@@ -154,7 +154,7 @@ void Worker::Execute(const BlockTicket& ticket) {
   }
   stay_.Begin(ticket);
   if (run.IsSlow(stay_.ticket.task)) {
-    ExecuteSlow();
+    slow_.ExecuteSlow(stay_);
     return;
   }
   if (run.image().tasks()[stay_.ticket.task].one_call()) {

@@ -11,9 +11,9 @@
 #include "runtime/engine/exec/joint_lane.h"
 #include "runtime/engine/exec/joint_starter.h"
 #include "runtime/engine/exec/joint_task.h"
-#include "runtime/engine/exec/kernel_call.h"
 #include "runtime/engine/exec/plain_loop.h"
 #include "runtime/engine/exec/services.h"
+#include "runtime/engine/exec/slow_lane.h"
 #include "runtime/engine/exec/task_flow.h"
 #include "runtime/engine/queue/scheduler.h"
 
@@ -24,8 +24,7 @@ namespace pto {
 // - PlainLoop runs plain tasks. A ticket from the queues comes with a core, and the thread stays on
 //   that core: tasks that become ready for the same kind of core of the same chip run next, without
 //   a lock and with warm caches.
-// - the slow lane (worker_slow.cc) runs blocks that wait or block, tasks with a deadline, and
-// control tasks.
+// - SlowLane runs blocks that wait or block, tasks with a deadline, and control tasks.
 // - JointLane runs tasks that work in phases.
 //
 // They pass a CoreStay to each other. TaskFlow ends their tasks. Not thread-safe.
@@ -41,6 +40,7 @@ class Worker {
         starter_(services, lane != nullptr),
         flow_(services, starter_),
         plain_(services, flow_, lane),
+        slow_(services, flow_, plain_, lane),
         joints_(services, starter_, flow_, lane, number) {}
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -80,9 +80,11 @@ class Worker {
   // Makes calls of a task that another thread has begun.
   void HelpJoint(JointTask& joint, JointHelp& help) { joints_.HelpJoint(stay_, joint, help); }
   // Runs a task that needs no core.
-  void BeginControl(Run& run, uint32_t task);
+  void BeginControl(Run& run, uint32_t task) { slow_.BeginControl(stay_, run, task); }
   // Ends a task that has no core, after its last condition.
-  void EndDetached(Run& run, uint32_t task);
+  void EndDetached(Run& run, uint32_t task) { slow_.EndDetached(stay_, run, task); }
+  // Runs a block on this thread, which may block.
+  void RunOnThread(const BlockTicket& ticket) { slow_.RunOnThread(stay_, ticket); }
 
  private:
   // So many tasks are taken at once while no other run waits for its turn.
@@ -107,18 +109,6 @@ class Worker {
       joints_.RunJoint(stay_, *std::exchange(stay_.next_joint, nullptr));
   }
 
-  // ---- the slow lane (worker_slow.cc)
-  void ExecuteSlow();
-  void GoOn(FiberBlock& block);
-  void RunOnThread(const BlockTicket& ticket);
-  void RunOnFiber();
-  // The deadline and the barriers of a task; nullptr when it has none.
-  LongTask* BeginLong(const BlockTicket& ticket);
-  // One call has ended. With `keeps_core` the tasks that follow run on its core.
-  void EndCall(const BlockTicket& ticket, BlockEnd end, absl::Status error, int64_t start_ns,
-               bool keeps_core);
-  absl::Status Control(Run& run, uint32_t task);
-
   Services& services_;
   Scheduler& scheduler_;
   FiberLane* const lane_;
@@ -129,6 +119,7 @@ class Worker {
   JointStarter starter_;
   TaskFlow flow_;
   PlainLoop plain_;
+  SlowLane slow_;
   JointLane joints_;
 };
 

@@ -1,3 +1,5 @@
+#include "runtime/engine/exec/slow_lane.h"
+
 #include <memory>
 #include <utility>
 
@@ -35,7 +37,7 @@ BlockEnd CallSlow(Services& services, const BlockTicket& ticket, BlockHost* host
 
 }  // namespace
 
-LongTask* Worker::BeginLong(const BlockTicket& ticket) {
+LongTask* SlowLane::BeginLong(const BlockTicket& ticket) {
   Run& run = *ticket.run;
   constexpr uint8_t kLong = kTaskGang | kTaskTimed;
   if ((run.image().tasks()[ticket.task].traits & kLong) == 0 && run.spec().task_timeout_ns == 0) {
@@ -44,44 +46,44 @@ LongTask* Worker::BeginLong(const BlockTicket& ticket) {
   return &services_.BeginLong(run, ticket.task);
 }
 
-void Worker::ExecuteSlow() {
-  const BlockTicket ticket = stay_.ticket;
+void SlowLane::ExecuteSlow(CoreStay& stay) {
+  const BlockTicket ticket = stay.ticket;
   Run& run = *ticket.run;
   if (run.tasks().has_block_starts()) {
-    run.tasks().StartBlock(ticket.task, stay_.recorder.base_ns());
+    run.tasks().StartBlock(ticket.task, stay.recorder.base_ns());
   }
   const uint8_t traits = run.image().tasks()[ticket.task].traits;
   if ((traits & kTaskBlocks) != 0) {
     Services& services = services_;
     services.pool().Run([&services, ticket] { Worker(services).RunOnThread(ticket); });
   } else if ((traits & kTaskWaits) != 0) {
-    RunOnFiber();
+    RunOnFiber(stay);
   } else {
-    const int64_t start_ns = stay_.recorder.base_ns();
+    const int64_t start_ns = stay.recorder.base_ns();
     absl::Status error;
     const BlockEnd end = CallSlow(services_, ticket, nullptr, BeginLong(ticket), &error);
-    EndCall(ticket, end, std::move(error), start_ns, true);
+    EndCall(stay, ticket, end, std::move(error), start_ns, true);
   }
 }
 
-void Worker::RunOnFiber() {
+void SlowLane::RunOnFiber(CoreStay& stay) {
   FiberBlock* const block = lane_->New();
   if (block == nullptr) {
-    if (LongTask* const long_task = BeginLong(stay_.ticket)) BreakBarriers(services_, *long_task);
-    EndCall(stay_.ticket, BlockEnd::kFailed,
-            TaskData::BlockError(reason::kStacksExhausted, stay_.ticket, "got no stack", ""),
-            stay_.recorder.base_ns(), true);
+    if (LongTask* const long_task = BeginLong(stay.ticket)) BreakBarriers(services_, *long_task);
+    EndCall(stay, stay.ticket, BlockEnd::kFailed,
+            TaskData::BlockError(reason::kStacksExhausted, stay.ticket, "got no stack", ""),
+            stay.recorder.base_ns(), true);
     return;
   }
   block->services = &services_;
-  block->ticket = stay_.ticket;
-  block->start_ns = stay_.recorder.base_ns();
-  block->long_task = BeginLong(stay_.ticket);
+  block->ticket = stay.ticket;
+  block->start_ns = stay.recorder.base_ns();
+  block->long_task = BeginLong(stay.ticket);
   block->error = absl::OkStatus();
-  GoOn(*block);
+  GoOn(stay, *block);
 }
 
-void Worker::GoOn(FiberBlock& block) {
+void SlowLane::GoOn(CoreStay& stay, FiberBlock& block) {
   if (block.fiber->idle()) {
     block.fiber->Start(
         [](void* argument) {
@@ -99,22 +101,22 @@ void Worker::GoOn(FiberBlock& block) {
   const int64_t start_ns = block.start_ns;
   absl::Status error = std::move(block.error);
   lane_->Recycle(block);
-  EndCall(ticket, end, std::move(error), start_ns, true);
+  EndCall(stay, ticket, end, std::move(error), start_ns, true);
 }
 
-void Worker::RunOnThread(const BlockTicket& ticket) {
+void SlowLane::RunOnThread(CoreStay& stay, const BlockTicket& ticket) {
   const int64_t start_ns = scheduler_.clock().NowNanos();
   ThreadHost host;
   absl::Status error;
   const BlockEnd end = CallSlow(services_, ticket, &host, BeginLong(ticket), &error);
-  EndCall(ticket, end, std::move(error), start_ns, false);
+  EndCall(stay, ticket, end, std::move(error), start_ns, false);
 }
 
-void Worker::EndCall(const BlockTicket& ticket, BlockEnd end, absl::Status error, int64_t start_ns,
-                     bool keeps_core) {
-  stay_.Begin(ticket);
-  Run& run = *stay_.ticket.run;
-  const uint32_t task = stay_.ticket.task;
+void SlowLane::EndCall(CoreStay& stay, const BlockTicket& ticket, BlockEnd end, absl::Status error,
+                       int64_t start_ns, bool keeps_core) {
+  stay.Begin(ticket);
+  Run& run = *stay.ticket.run;
+  const uint32_t task = stay.ticket.task;
   std::atomic<uint32_t>& counter = run.tasks().counter(task);
   if (end == BlockEnd::kFailed && !run.stopping()) {
     const LongTask* const long_task = run.long_tasks().Find(task);
@@ -124,7 +126,7 @@ void Worker::EndCall(const BlockTicket& ticket, BlockEnd end, absl::Status error
     }
     counter.fetch_or(RunTasks::kFailedBit, std::memory_order_relaxed);
   }
-  stay_.NoteReturn(run, task);
+  stay.NoteReturn(run, task);
   const uint32_t before = counter.fetch_sub(1, std::memory_order_acq_rel);
   // A thread of the blocking pool does not look for work when it leaves a core.
   const auto wake = [&] {
@@ -132,7 +134,7 @@ void Worker::EndCall(const BlockTicket& ticket, BlockEnd end, absl::Status error
   };
   if ((before & ~RunTasks::kFailedBit) != 1) {
     // Another thread ends the task. The run may be gone.
-    stay_.LeaveCore();
+    stay.LeaveCore();
     wake();
     return;
   }
@@ -140,52 +142,52 @@ void Worker::EndCall(const BlockTicket& ticket, BlockEnd end, absl::Status error
     if (run.tasks().has_block_starts()) {
       start_ns = run.tasks().block_start_ns(task);
     }
-    flow_.EndSlow(stay_, task, (before & RunTasks::kFailedBit) != 0, start_ns);
+    flow_.EndSlow(stay, task, (before & RunTasks::kFailedBit) != 0, start_ns);
     if (keeps_core) {
       // The tasks that follow have the whole core.
-      stay_.ticket.core = stay_.ticket.kind == PTO_MIX ? stay_.queue->ClusterOf(stay_.ticket.core)
-                                                       : stay_.ticket.core;
-      stay_.ticket.member = stay_.ticket.lane = 0;
-      stay_.ticket.block_end = 1;
-      plain_.RunLocal(stay_);
-    } else if (!stay_.released.local.empty()) {
-      flow_.GiveAway(stay_, stay_.released.local.size());
+      stay.ticket.core =
+          stay.ticket.kind == PTO_MIX ? stay.queue->ClusterOf(stay.ticket.core) : stay.ticket.core;
+      stay.ticket.member = stay.ticket.lane = 0;
+      stay.ticket.block_end = 1;
+      plain_.RunLocal(stay);
+    } else if (!stay.released.local.empty()) {
+      flow_.GiveAway(stay, stay.released.local.size());
     }
   }
-  stay_.End();
+  stay.End();
   wake();
 }
 
-void Worker::EndDetached(Run& run, uint32_t task) {
+void SlowLane::EndDetached(CoreStay& stay, Run& run, uint32_t task) {
   if (!run.stopping()) {
-    stay_.Begin(CoreStay::Nowhere(run, task));
+    stay.Begin(CoreStay::Nowhere(run, task));
     const int64_t start_ns = !run.tasks().has_block_starts() ? 0 : run.tasks().block_start_ns(task);
     const uint32_t counter = run.tasks().counter(task).load(std::memory_order_relaxed);
-    flow_.EndSlow(stay_, task, (counter & RunTasks::kFailedBit) != 0, start_ns);
-    stay_.Flush();
+    flow_.EndSlow(stay, task, (counter & RunTasks::kFailedBit) != 0, start_ns);
+    stay.Flush();
   }
   scheduler_.Drop(run);
 }
 
-void Worker::BeginControl(Run& run, uint32_t task) {
+void SlowLane::BeginControl(CoreStay& stay, Run& run, uint32_t task) {
   if (run.stopping()) {
     scheduler_.Drop(run);
     return;
   }
   std::atomic<uint32_t>& counter = run.tasks().counter(task);
-  absl::Status done = Control(run, task);
+  absl::Status done = Control(stay, run, task);
   if (!done.ok()) {
     run.outcome().AddError(std::move(done));
     counter.fetch_or(RunTasks::kFailedBit, std::memory_order_relaxed);
   }
   if ((counter.fetch_sub(1, std::memory_order_acq_rel) & ~RunTasks::kFailedBit) == 1) {
-    EndDetached(run, task);
+    EndDetached(stay, run, task);
   }
 }
 
-absl::Status Worker::Control(Run& run, uint32_t task) {
+absl::Status SlowLane::Control(CoreStay& stay, Run& run, uint32_t task) {
   const BlockTicket ticket = CoreStay::Nowhere(run, task);
-  if (run.started_ns() == 0) stay_.Begin(ticket);
+  if (run.started_ns() == 0) stay.Begin(ticket);
   pto_tensor tensors[2] = {};
   const absl::Span<const uint32_t> args = run.image().args(task);
   for (size_t i = 0; i < args.size() && i < 2; ++i) TaskData::Fill(run, args[i], tensors[i]);

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "runtime/engine/exec/core_stay.h"
+#include "runtime/engine/exec/fiber_lane.h"
+#include "runtime/engine/exec/kernel_call.h"
+#include "runtime/engine/exec/plain_loop.h"
+#include "runtime/engine/exec/services.h"
+#include "runtime/engine/exec/task_flow.h"
+
+namespace pto {
+
+// Runs tasks that are more than calls of plain kernels: blocks that wait, on fibers; blocks that
+// block, on threads of their own; tasks with a deadline; and control tasks, which need no core.
+// Belongs to one worker. Not thread-safe.
+class SlowLane {
+ public:
+  // Without a fiber lane it must not get blocks that wait.
+  SlowLane(Services& services, TaskFlow& flow, PlainLoop& plain, FiberLane* lane)
+      : services_(services),
+        scheduler_(services.scheduler()),
+        flow_(flow),
+        plain_(plain),
+        lane_(lane) {}
+
+  // Runs the block of the stay's ticket, or passes it to a thread. Blocks that wait keep their
+  // core.
+  void ExecuteSlow(CoreStay& stay);
+  // Starts or resumes a block on its fiber.
+  void GoOn(CoreStay& stay, FiberBlock& block);
+  // Runs a block on this thread, which may block.
+  void RunOnThread(CoreStay& stay, const BlockTicket& ticket);
+
+  // Runs a task that needs no core.
+  void BeginControl(CoreStay& stay, Run& run, uint32_t task);
+  // Ends a task that has no core, after its last condition.
+  void EndDetached(CoreStay& stay, Run& run, uint32_t task);
+
+ private:
+  void RunOnFiber(CoreStay& stay);
+  // The deadline and the barriers of a task; nullptr when it has none.
+  LongTask* BeginLong(const BlockTicket& ticket);
+  // One call has ended. With `keeps_core` the tasks that follow run on its core.
+  void EndCall(CoreStay& stay, const BlockTicket& ticket, BlockEnd end, absl::Status error,
+               int64_t start_ns, bool keeps_core);
+  absl::Status Control(CoreStay& stay, Run& run, uint32_t task);
+
+  Services& services_;
+  Scheduler& scheduler_;
+  TaskFlow& flow_;
+  PlainLoop& plain_;
+  FiberLane* const lane_;
+};
+
+}  // namespace pto
