@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <random>
 
 #include "absl/strings/str_cat.h"
@@ -281,12 +282,13 @@ Layout Other(Layout layout) {
 }
 
 const pto_kernel_info& Builtin(const char* name) {
-  const pto_kernel_info* info = BuiltinKernels().Find(name);
-  if (info == nullptr) {
+  // Built-in kernels are never removed.
+  const std::shared_ptr<const Kernel> kernel = BuiltinKernels().Find(name);
+  if (kernel == nullptr) {
     ADD_FAILURE() << "there is no kernel " << name;
     std::abort();
   }
-  return *info;
+  return kernel->info();
 }
 
 }  // namespace pto::kernels

@@ -5,9 +5,9 @@
  * The kernel ABI of ptod, in C.
  *
  * A kernel is a function that the engine calls once for each block of a task. It gets a
- * context and returns 0, or anything else to fail the task. It must not let an exception out,
- * must not keep pointers from the context after it returns, and may be called from any
- * thread, for several blocks at the same time.
+ * context and returns 0, or anything else to fail the task. It must not throw, must not keep
+ * pointers from the context after it returns, and may be called from any thread, for several
+ * blocks at the same time.
  *
  * Every struct begins with its size, so that a kernel built against an older header works
  * with a newer daemon: fields are only ever added at the end.
@@ -197,14 +197,27 @@ typedef struct pto_context {
   uint32_t phase_count;
   uint32_t reserved;
   void* workspace;
+  /*
+   * The closure that the kernel was registered with, NULL if it has none. One function can serve
+   * several kernels and tells them apart by this pointer. The engine never looks at what it
+   * points to. A kernel that may also run in a daemon without this field checks struct_size
+   * before it reads the field.
+   */
+  const void* kernel_data;
 } pto_context;
 
 typedef int32_t (*pto_kernel_function)(const pto_context* context);
 
 /*
- * Looks at the arguments of a task before the graph is accepted: shapes that must agree, and
- * so on. `data` pointers are NULL. Scalars may still change at launch, so they are not here.
- * Returns 0, or writes what is wrong to `message` (a C string) and returns something else.
+ * Checks the arguments of a task before the graph is accepted, for example that shapes agree.
+ * `data` pointers are NULL. Scalars are missing because a launch may change them. Returns 0, or
+ * writes what is wrong to `message` (a C string) and returns another value.
+ *
+ * A check gets no closure: it decides from the tensors alone. Kernels that share a function may
+ * have different checks. A kernel whose code runs in another process has none: its tasks are
+ * checked against the signature (number, types and overlaps of the arguments), and what the code
+ * itself refuses fails the task when it runs. A kernel with a plan can check more: plans get the
+ * closure.
  */
 typedef int32_t (*pto_check_function)(const pto_tensor* tensors, uint32_t tensor_count,
                                       char* message, size_t message_size);
@@ -224,6 +237,7 @@ typedef struct pto_launch {
   uint32_t reserved;
   const pto_tensor* const* members; /* as in pto_context; `data` is NULL in a check */
   const pto_scalar* scalars;
+  const void* kernel_data; /* as in pto_context */
 } pto_launch;
 
 typedef struct pto_plan {
@@ -306,7 +320,7 @@ typedef enum pto_control {
   PTO_CONTROL_COPY = 4    /* tensors: to, from */
 } pto_control;
 
-/* What a kernel is. All strings and arrays live as long as the kernel. */
+/* Describes a kernel. All strings and arrays live as long as the kernel. */
 typedef struct pto_kernel_info {
   uint32_t struct_size;
   const char* name;        /* a-z 0-9 _, starting with a letter, at most 63 */

@@ -1,6 +1,8 @@
 #include "daemon/graph/block_reader.h"
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -94,10 +96,9 @@ template <typename Builder>
 absl::Status BlockReader<Builder>::AddKernels(
     const google::protobuf::RepeatedPtrField<std::string>& names, absl::string_view path) {
   for (int i = 0; i < names.size(); ++i) {
-    PTO_ASSIGN_OR_RETURN(const absl::string_view id,
+    PTO_ASSIGN_OR_RETURN(std::shared_ptr<const Kernel> kernel,
                          ReadKernel(names[i], *target_.kernels, At(path, i)));
-    PTO_ASSIGN_OR_RETURN(const uint32_t kernel, builder_->AddKernel(id));
-    kernels_.push_back(kernel);
+    kernels_.push_back(builder_->AddKernel(std::move(kernel)));
   }
   return absl::OkStatus();
 }
@@ -161,11 +162,10 @@ absl::Status BlockReader<Builder>::AddLaunches(
     }
     std::vector<uint32_t>& kernels = vector_kernels_.emplace_back();
     for (int k = 0; k < launch.vector_kernels_size(); ++k) {
-      PTO_ASSIGN_OR_RETURN(const absl::string_view id,
+      PTO_ASSIGN_OR_RETURN(std::shared_ptr<const Kernel> kernel,
                            ReadKernel(launch.vector_kernels(k), *target_.kernels,
                                       absl::StrCat(path, "vector_kernels[", k, "]")));
-      PTO_ASSIGN_OR_RETURN(const uint32_t kernel, builder_->AddKernel(id));
-      kernels.push_back(kernel);
+      kernels.push_back(builder_->AddKernel(std::move(kernel)));
     }
     // Stays where it is when the list of lists grows.
     task.vector_kernels = kernels;

@@ -10,8 +10,9 @@
 
 namespace pto {
 
-absl::StatusOr<absl::string_view> ReadKernel(absl::string_view name, const KernelRegistry& kernels,
-                                             absl::string_view field) {
+absl::StatusOr<std::shared_ptr<const Kernel>> ReadKernel(absl::string_view name,
+                                                         const KernelSource& kernels,
+                                                         absl::string_view field) {
   if (name.empty()) {
     return Error(reason::kFieldInvalid, "a task needs a kernel")
         .At(field)
@@ -19,11 +20,12 @@ absl::StatusOr<absl::string_view> ReadKernel(absl::string_view name, const Kerne
   }
   absl::string_view id = name;
   absl::ConsumePrefix(&id, "kernels/");
-  if (kernels.Find(id) == nullptr) {
+  std::shared_ptr<const Kernel> kernel = kernels.Find(id);
+  if (kernel == nullptr) {
     return Error(reason::kKernelUnknown, absl::StrCat("there is no kernel ", names::Quoted(id)))
         .At(field);
   }
-  return id;
+  return kernel;
 }
 
 absl::StatusOr<uint32_t> ReadChip(absl::string_view name, const GraphTarget& target,

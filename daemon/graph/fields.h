@@ -1,6 +1,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -15,10 +16,11 @@
 // What both forms of a graph have in common: fields that are read the same way.
 namespace pto {
 
-// The id in a kernel's name, which is the id itself or `kernels/{id}`. Refuses one that is not
-// there: FIELD_INVALID when it is empty, else KERNEL_UNKNOWN.
-absl::StatusOr<absl::string_view> ReadKernel(absl::string_view name, const KernelRegistry& kernels,
-                                             absl::string_view field);
+// Finds a kernel by its name, which is its id or `kernels/{id}`. FIELD_INVALID if the name is
+// empty, KERNEL_UNKNOWN if there is no such kernel.
+absl::StatusOr<std::shared_ptr<const Kernel>> ReadKernel(absl::string_view name,
+                                                         const KernelSource& kernels,
+                                                         absl::string_view field);
 
 // The index in `chips/{index}`. NAME_INVALID, or CHIP_UNKNOWN when the node has fewer.
 absl::StatusOr<uint32_t> ReadChip(absl::string_view name, const GraphTarget& target,

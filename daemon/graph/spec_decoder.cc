@@ -332,12 +332,14 @@ class SpecDecoder {
   absl::StatusOr<uint32_t> KernelOf(const std::string& name, absl::string_view field) {
     const auto known = kernels_.find(name);
     if (known != kernels_.end()) return known->second;
-    PTO_ASSIGN_OR_RETURN(const absl::string_view id, ReadKernel(name, *target_.kernels, field));
-    // The other spelling of the same kernel may be known.
+    PTO_ASSIGN_OR_RETURN(std::shared_ptr<const Kernel> kernel,
+                         ReadKernel(name, *target_.kernels, field));
+    // The other spelling of the same kernel may be known. The builder keeps the kernel, and so the
+    // key.
+    const absl::string_view id = kernel->name();
     auto found = kernels_.find(id);
     if (found == kernels_.end()) {
-      PTO_ASSIGN_OR_RETURN(const uint32_t index, builder_.AddKernel(id));
-      found = kernels_.emplace(id, index).first;
+      found = kernels_.emplace(id, builder_.AddKernel(std::move(kernel))).first;
     }
     const uint32_t index = found->second;
     kernels_.emplace(name, index);

@@ -1,5 +1,6 @@
 #include "daemon/services/kernel_service.h"
 
+#include <memory>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -43,27 +44,27 @@ absl::Status KernelService::ListKernels(const v1::ListKernelsRequest& request,
                                         v1::ListKernelsResponse* response) {
   PTO_ASSIGN_OR_RETURN(const size_t page, PageSize(request.page_size()));
   PTO_ASSIGN_OR_RETURN(const std::string after, ParsePageToken(kScope, request.page_token()));
-  for (const pto_kernel_info* info : node_.kernels().List()) {
-    if (info->name <= after) continue;
+  for (const std::shared_ptr<const Kernel>& kernel : node_.kernels().List()) {
+    if (kernel->name() <= after) continue;
     if (response->kernels_size() == static_cast<int>(page)) {
       const std::string& last = response->kernels(response->kernels_size() - 1).name();
       response->set_next_page_token(MakePageToken(kScope, last.substr(last.find('/') + 1)));
       break;
     }
-    ToProto(*info, response->add_kernels());
+    ToProto(*kernel, response->add_kernels());
   }
   return absl::OkStatus();
 }
 
 absl::Status KernelService::GetKernel(const v1::GetKernelRequest& request, v1::Kernel* response) {
   PTO_ASSIGN_OR_RETURN(const std::string id, names::ParseKernel(request.name(), "name"));
-  const pto_kernel_info* info = node_.kernels().Find(id);
-  if (info == nullptr) {
+  const std::shared_ptr<const Kernel> kernel = node_.kernels().Find(id);
+  if (kernel == nullptr) {
     return Error(reason::kKernelUnknown, absl::StrCat("there is no kernel '", id, "'"))
         .At("name")
         .With("kernel", id);
   }
-  ToProto(*info, response);
+  ToProto(*kernel, response);
   return absl::OkStatus();
 }
 

@@ -8,7 +8,7 @@
 #include "daemon/names/window_name.h"
 #include "daemon/wire/request.h"
 #include "daemon/wire/task_columns.h"
-#include "kernels/registry.h"
+#include "kernels/kernel_info.h"
 #include "proto/status/status_proto.h"
 
 namespace pto {
@@ -125,10 +125,11 @@ void ToProto(const RegisteredGraph& graph, v1::Graph* proto) {
   proto->set_launch_count(graph.launch_count.load(std::memory_order_relaxed));
 }
 
-void ToProto(const pto_kernel_info& info, v1::Kernel* proto) {
+void ToProto(const Kernel& kernel, v1::Kernel* proto) {
+  const pto_kernel_info& info = kernel.info();
   proto->set_name(names::Kernel(info.name));
   proto->set_description(info.description);
-  proto->set_built_in(true);
+  proto->set_built_in(kernel.built_in());
   proto->set_default_core(static_cast<v1::Core>(info.default_core));
   for (uint32_t i = 0; i < info.argument_count; ++i) {
     const pto_argument_info& argument = info.arguments[i];

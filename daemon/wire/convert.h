@@ -7,7 +7,7 @@
 #include "daemon/model/run_record.h"
 #include "daemon/run/registered_graph.h"
 #include "daemon/session/session.h"
-#include "kernels/pto_kernel.h"
+#include "kernels/kernel.h"
 #include "pto/v1/buffer.pb.h"
 #include "pto/v1/event.pb.h"
 #include "pto/v1/kernel.pb.h"
@@ -22,7 +22,7 @@ void ToProto(const RunStatus& status, uint64_t tag, v1::LaunchCompletion* comple
 void ToProto(Session& session, const std::string& boot_id, v1::Session* proto);
 void ToProto(const std::string& session_id, const SessionBuffer& buffer, v1::Buffer* proto);
 void ToProto(const RegisteredGraph& graph, v1::Graph* proto);
-void ToProto(const pto_kernel_info& info, v1::Kernel* proto);
+void ToProto(const Kernel& kernel, v1::Kernel* proto);
 // The event of an entry of the log of `session`, to be sent: see task_columns.h.
 void ToProto(const LogEntry& entry, Session& session, const std::string& boot_id, v1::Event* proto);
 

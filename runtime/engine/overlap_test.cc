@@ -560,7 +560,7 @@ class OverlapTest : public ::testing::Test {
   void RunCases(int rounds) {
     for (const auto& [name, subject] : Subjects()) {
       SCOPED_TRACE(name);
-      const pto_kernel_info& kernel = *BuiltinKernels().Find(name);
+      const pto_kernel_info& kernel = BuiltinKernels().Find(name)->info();
       Random random(static_cast<uint32_t>(rounds) + static_cast<uint32_t>(name.size()));
       int refused = 0, in_place = 0, apart = 0;
       for (int round = 0; round < rounds; ++round) {
@@ -619,7 +619,8 @@ class OverlapThreadsTest : public OverlapTest {
 TEST_F(OverlapTest, AllKernelsThatWriteAreCovered) {
   std::set<std::string> covered, writing;
   for (const auto& [name, subject] : Subjects()) covered.insert(name);
-  for (const pto_kernel_info* kernel : BuiltinKernels().List()) {
+  for (const auto& listed : BuiltinKernels().List()) {
+    const pto_kernel_info* const kernel = &listed->info();
     for (uint32_t i = 0; i < kernel->argument_count; ++i) {
       if (IsWritten(*kernel, i) && !IsCollective(*kernel)) writing.insert(kernel->name);
     }
@@ -636,7 +637,8 @@ TEST_F(OverlapThreadsTest, RefusedOrAsIfAllWasReadFirst) { RunCases(100); }
 TEST_F(OverlapTest, CollectivesRefuseOrDoAsIfAllWasReadFirst) {
   constexpr uint32_t kDtype = PTO_I32;
   std::set<std::string> covered;
-  for (const pto_kernel_info* kernel : BuiltinKernels().List()) {
+  for (const auto& listed : BuiltinKernels().List()) {
+    const pto_kernel_info* const kernel = &listed->info();
     if (!IsCollective(*kernel) || kernel->argument_count < 2) continue;
     const std::string name = kernel->name;
     SCOPED_TRACE(name);

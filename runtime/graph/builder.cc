@@ -1,5 +1,6 @@
 #include "runtime/graph/builder.h"
 
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,17 +12,23 @@
 namespace pto {
 
 absl::StatusOr<uint32_t> GraphBuilder::AddKernel(absl::string_view name) {
-  const pto_kernel_info* info = target_.kernels->Find(name);
-  if (info == nullptr) {
+  std::shared_ptr<const Kernel> kernel = target_.kernels->Find(name);
+  if (kernel == nullptr) {
     return Error(reason::kKernelUnknown, absl::StrCat("there is no kernel '", name, "'"))
         .At("kernel")
         .With("kernel", name);
   }
-  kernel_infos_.push_back(info);
-  kernels_.push_back({text_.Add(name), info->argument_count, info->scalar_count});
+  return AddKernel(std::move(kernel));
+}
+
+uint32_t GraphBuilder::AddKernel(std::shared_ptr<const Kernel> kernel) {
+  const pto_kernel_info& info = kernel->info();
+  kernel_infos_.push_back(&info);
+  kernels_.push_back({text_.Add(kernel->name()), info.argument_count, info.scalar_count});
   launches_.emplace_back();
-  tensors_.AddKernel(*info);
-  overlaps_.AddKernel(*info);
+  tensors_.AddKernel(info);
+  overlaps_.AddKernel(info);
+  owned_kernels_.push_back(std::move(kernel));
   return static_cast<uint32_t>(kernels_.size() - 1);
 }
 
@@ -261,7 +268,7 @@ absl::StatusOr<std::shared_ptr<const GraphImage>> GraphBuilder::Build() {
   header.chips = image_.Add(chips);
   header.task_names = image_.Add(task_names_);
   header.text = image_.Add(text_.all());
-  return std::make_shared<const GraphImage>(image_.Finish(header), std::move(kernel_infos_));
+  return std::make_shared<const GraphImage>(image_.Finish(header), std::move(owned_kernels_));
 }
 
 }  // namespace pto

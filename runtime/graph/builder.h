@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "kernels/registry.h"
+#include "kernels/kernel.h"
 #include "runtime/graph/access_map.h"
 #include "runtime/graph/big_vector.h"
 #include "runtime/graph/dependency_table.h"
@@ -54,7 +54,10 @@ class GraphBuilder {
         chip_used_(target.chip_clusters.size()) {}
 
   // Each returns the new thing's index, which counts from 0.
+  // Looks the kernel up in the target's table: KERNEL_UNKNOWN. The graph keeps the kernel that it
+  // finds, even if that is removed from the table.
   absl::StatusOr<uint32_t> AddKernel(absl::string_view name);
+  uint32_t AddKernel(std::shared_ptr<const Kernel> kernel);
   uint32_t AddSlot(absl::string_view name) { return tensors_.AddSlot(name, text_); }
   absl::StatusOr<uint32_t> AddLayout(uint32_t dtype, absl::Span<const int64_t> shape,
                                      absl::Span<const int64_t> strides);
@@ -118,7 +121,8 @@ class GraphBuilder {
   const GraphTarget target_;
   const Options options_;
   const uint64_t max_dependencies_;
-  std::vector<const pto_kernel_info*> kernel_infos_;
+  std::vector<std::shared_ptr<const Kernel>> owned_kernels_;
+  std::vector<const pto_kernel_info*> kernel_infos_;  // of these, as are those in the tables below
   std::vector<ImageKernel> kernels_;
   std::vector<Launch> launches_;  // of the kernels
   TextTable text_;

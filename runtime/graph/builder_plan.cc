@@ -7,7 +7,7 @@
 #include "runtime/graph/builder.h"
 #include "runtime/graph/plan_check.h"
 
-// What a graph has to be asked for when a kernel works in phases.
+// The part of GraphBuilder for kernels that work in phases.
 namespace pto {
 
 absl::Status GraphBuilder::CheckPlan(const TaskInput& task, const ImageTask& record) const {
@@ -32,7 +32,9 @@ absl::Status GraphBuilder::CheckPlan(const TaskInput& task, const ImageTask& rec
   }
   pto_plan plan;
   std::string refused;
-  if (MakePlan(info, members, record.block_num, scalars, &plan, &refused)) return absl::OkStatus();
+  if (MakePlan(info, owned_kernels_[task.kernel]->data(), members, record.block_num, scalars, &plan,
+               &refused))
+    return absl::OkStatus();
   return Error(reason::kArgumentInvalid, refused)
       .At(task.members.empty() ? "args" : "members")
       .With("kernel", info.name);

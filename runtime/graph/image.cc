@@ -6,9 +6,10 @@
 
 namespace pto {
 
-GraphImage::GraphImage(BigVector<std::byte> bytes, std::vector<const pto_kernel_info*> kernels)
+GraphImage::GraphImage(BigVector<std::byte> bytes,
+                       std::vector<std::shared_ptr<const Kernel>> kernels)
     : bytes_(std::move(bytes)),
-      kernels_(std::move(kernels)),
+      owned_kernels_(std::move(kernels)),
       tasks_(Section<ImageTask>(header().tasks)),
       successors_(Section<uint32_t>(header().successors)),
       roots_(Section<uint32_t>(header().roots)),
@@ -25,7 +26,11 @@ GraphImage::GraphImage(BigVector<std::byte> bytes, std::vector<const pto_kernel_
       scalar_values_(Section<uint64_t>(header().scalar_values)),
       task_names_(Section<ImageText>(header().task_names)),
       text_(Section<char>(header().text)),
-      paces_(std::make_unique<std::atomic<Pace>[]>(kernels_.size())) {
+      paces_(std::make_unique<std::atomic<Pace>[]>(owned_kernels_.size())) {
+  kernels_.reserve(owned_kernels_.size());
+  for (const std::shared_ptr<const Kernel>& kernel : owned_kernels_) {
+    kernels_.push_back(kernel.get());
+  }
   if (!chips_.empty()) place_of_chip_.resize(chips_.back() + 1);
   for (uint32_t i = 0; i < chips_.size(); ++i) place_of_chip_[chips_[i]] = i;
   for (uint32_t i = 0; i < slots_.size(); ++i) slot_by_name_.emplace(text(slots_[i].name), i);

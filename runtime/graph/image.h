@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
+#include "kernels/kernel.h"
 #include "kernels/pto_kernel.h"
 #include "runtime/graph/big_vector.h"
 #include "runtime/graph/layout.h"
@@ -125,12 +126,12 @@ struct ImageHeader {
       tasks, successors, roots, chips, task_names, text, details, members, slot_uses;
 };
 
-// A compiled graph: one block of flat arrays, never changed after it was built, so any number
-// of runs on any threads can share it. GraphBuilder makes it.
+// A compiled graph: flat arrays in one piece of memory. It never changes after it was built, so any
+// number of runs on any threads can share it. It keeps its kernels alive. GraphBuilder makes it.
 class GraphImage {
  public:
   // Takes the bytes of a whole image, and the kernels in the order of its kernel section.
-  GraphImage(BigVector<std::byte> bytes, std::vector<const pto_kernel_info*> kernels);
+  GraphImage(BigVector<std::byte> bytes, std::vector<std::shared_ptr<const Kernel>> kernels);
   GraphImage(const GraphImage&) = delete;
   GraphImage& operator=(const GraphImage&) = delete;
 
@@ -185,9 +186,13 @@ class GraphImage {
       known.store(pace, std::memory_order_relaxed);
     }
   }
-  const pto_kernel_info& kernel(uint32_t task) const { return *kernels_[tasks_[task].kernel]; }
+  const pto_kernel_info& kernel(uint32_t task) const { return kernel_info(tasks_[task].kernel); }
   // By index in kernels().
-  const pto_kernel_info& kernel_info(uint32_t index) const { return *kernels_[index]; }
+  const pto_kernel_info& kernel_info(uint32_t index) const { return kernels_[index]->info(); }
+  // The closure: see pto_context.kernel_data.
+  const void* kernel_data(uint32_t index) const { return kernels_[index]->data(); }
+  // The kernels, in order of their index, for another image that shares them.
+  absl::Span<const std::shared_ptr<const Kernel>> shared_kernels() const { return owned_kernels_; }
   // Those of one member, when the task has several.
   absl::Span<const uint32_t> args(uint32_t task, uint32_t member = 0) const {
     const uint32_t count = kernel(task).argument_count;
@@ -251,7 +256,9 @@ class GraphImage {
   }
 
   const BigVector<std::byte> bytes_;
-  const std::vector<const pto_kernel_info*> kernels_;
+  const std::vector<std::shared_ptr<const Kernel>> owned_kernels_;
+  // The same. What runs for each task reads these, and so never touches a reference count.
+  std::vector<const Kernel*> kernels_;
   absl::Span<const ImageTask> tasks_;
   absl::Span<const uint32_t> successors_, roots_, chips_, args_, scalar_refs_, members_;
   absl::Span<const ImageDetail> details_;

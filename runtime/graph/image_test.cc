@@ -137,7 +137,7 @@ TEST(ImageTest, MeansTheSameElsewhere) {
   std::unique_ptr<GraphImage> copy;
   {
     const std::shared_ptr<const GraphImage> image = MakeImage();
-    std::vector<const pto_kernel_info*> kernels;
+    std::vector<std::shared_ptr<const Kernel>> kernels;
     for (const ImageKernel& kernel : image->kernels()) {
       kernels.push_back(testing::GraphTestKernels().Find(image->text(kernel.name)));
     }

@@ -24,9 +24,9 @@ using ::testing::Pair;
 class LaunchCheckTest : public ::testing::Test {
  protected:
   uint32_t Kernel(const char* name) {
-    const pto_kernel_info* const info = GraphTestKernels().Find(name);
-    EXPECT_NE(info, nullptr) << name;
-    kernels_.push_back(info);
+    const std::shared_ptr<const pto::Kernel> kernel = GraphTestKernels().Find(name);
+    EXPECT_NE(kernel, nullptr) << name;
+    kernels_.push_back(&kernel->info());
     return static_cast<uint32_t>(kernels_.size() - 1);
   }
 
@@ -223,9 +223,9 @@ TEST_F(LaunchCheckTest, NoNegativeTime) {
 }
 
 TEST(ControlScalarTest, WhatTheEngineCanDo) {
-  const pto_kernel_info& notify = *GraphTestKernels().Find("notify");
-  const pto_kernel_info& wait = *GraphTestKernels().Find("wait_token");
-  const pto_kernel_info& step = *GraphTestKernels().Find("step");
+  const pto_kernel_info& notify = GraphTestKernels().Find("notify")->info();
+  const pto_kernel_info& wait = GraphTestKernels().Find("wait_token")->info();
+  const pto_kernel_info& step = GraphTestKernels().Find("step")->info();
   EXPECT_THAT(CheckControlScalar(notify, 0, PTO_SET), IsOk());
   EXPECT_THAT(CheckControlScalar(notify, 0, PTO_ADD), IsOk());
   EXPECT_THAT(CheckControlScalar(notify, 0, 0), HasReason(reason::kScalarInvalid));

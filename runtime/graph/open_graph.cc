@@ -38,13 +38,17 @@ std::unique_ptr<GraphBuilder> OpenGraph::NewPart() const {
 }
 
 absl::StatusOr<uint32_t> OpenGraph::AddKernel(absl::string_view name) {
-  const pto_kernel_info* info = target_.kernels->Find(name);
-  if (info == nullptr) {
+  std::shared_ptr<const Kernel> kernel = target_.kernels->Find(name);
+  if (kernel == nullptr) {
     return Error(reason::kKernelUnknown, absl::StrCat("there is no kernel '", name, "'"))
         .At("kernel")
         .With("kernel", name);
   }
-  kernels_.push_back(info);
+  return AddKernel(std::move(kernel));
+}
+
+uint32_t OpenGraph::AddKernel(std::shared_ptr<const Kernel> kernel) {
+  kernels_.push_back(std::move(kernel));
   kernel_places_.Add();
   return static_cast<uint32_t>(kernels_.size() - 1);
 }
@@ -102,8 +106,7 @@ absl::StatusOr<uint32_t> OpenGraph::PlaceKernel(uint32_t kernel) {
         .With("kernel", kernel);
   }
   if (kernel_places_.of[kernel] == kNone) {
-    PTO_ASSIGN_OR_RETURN(const uint32_t place, part_->AddKernel(kernels_[kernel]->name));
-    kernel_places_.Set(kernel, place);
+    kernel_places_.Set(kernel, part_->AddKernel(kernels_[kernel]));
   }
   return kernel_places_.of[kernel];
 }
@@ -145,7 +148,7 @@ absl::Status OpenGraph::PlaceArgs(absl::Span<const uint32_t> args, std::vector<u
 }
 
 void OpenGraph::FindOf(uint32_t kernel, const TaskInput& task, absl::Span<const uint32_t> args) {
-  const pto_kernel_info& info = *kernels_[kernel];
+  const pto_kernel_info& info = kernels_[kernel]->info();
   // Otherwise the part refuses the task.
   if (args.size() != info.argument_count) return;
   for (size_t i = 0; i < args.size(); ++i) {
@@ -210,7 +213,7 @@ absl::Status OpenGraph::CheckChip(const pto_kernel_info& info, uint32_t chip, ui
 }
 
 absl::Status OpenGraph::CheckChips(const TaskInput& task) {
-  const pto_kernel_info& info = *kernels_[task.kernel];
+  const pto_kernel_info& info = kernels_[task.kernel]->info();
   const auto check = [&](uint32_t chip, absl::Span<const uint32_t> args) -> absl::Status {
     for (size_t i = 0; i < args.size(); ++i) {
       absl::Status fits = CheckChip(info, chip, args[i]);

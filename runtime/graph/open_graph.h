@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "kernels/kernel.h"
 #include "runtime/graph/access_map.h"
 #include "runtime/graph/builder.h"
 #include "runtime/graph/image.h"
@@ -57,7 +58,10 @@ class OpenGraph {
   OpenGraph(const GraphTarget& target, const Options& options);
 
   // Each returns the new thing's index, which counts from 0.
+  // As in GraphBuilder. All later segments use the kernel that was found here, even if it is
+  // removed from the table meanwhile.
   absl::StatusOr<uint32_t> AddKernel(absl::string_view name);
+  uint32_t AddKernel(std::shared_ptr<const Kernel> kernel);
   // A slot that is known by this name stays what it is.
   uint32_t AddSlot(absl::string_view name) { return AddSlot(name, SlotMemory()); }
   uint32_t AddSlot(absl::string_view name, const SlotMemory& memory);
@@ -71,7 +75,7 @@ class OpenGraph {
   // What was added since the last cut; there must be a task.
   absl::StatusOr<GraphSegment> Cut();
   uint32_t task_count() const { return next_task_; }
-  const pto_kernel_info& kernel(uint32_t index) const { return *kernels_[index]; }
+  const pto_kernel_info& kernel(uint32_t index) const { return kernels_[index]->info(); }
   uint32_t uncut_tasks() const { return next_task_ - first_task_; }
 
   // All tasks below have ended.
@@ -118,7 +122,7 @@ class OpenGraph {
 
   const GraphTarget target_;
   const Options options_;
-  std::vector<const pto_kernel_info*> kernels_;
+  std::vector<std::shared_ptr<const Kernel>> kernels_;
   std::vector<Slot> slots_;
   absl::flat_hash_map<std::string, uint32_t> slot_by_name_;
   std::vector<Layout> layouts_;

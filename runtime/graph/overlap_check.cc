@@ -9,7 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "kernels/dtype.h"
-#include "kernels/registry.h"
+#include "kernels/kernel_info.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/graph/work_error.h"

@@ -45,7 +45,7 @@ bool HasOverlappingElements(const Layout& layout);
 // of a matrix; these mostly lie to each other as others before, which it remembers.
 class OverlapCheck {
  public:
-  // To be called for all kernels, in order.
+  // Call for all kernels, in order. Their descriptions must outlive the check.
   void AddKernel(const pto_kernel_info& info);
 
   // Whether there is anything to check in tasks of this kernel.

@@ -82,11 +82,12 @@ TEST(OverlapCheckTest, SameViewsMayDifferInStridesThatDoNotMatter) {
 // a case in runtime/engine/overlap_test.cc.
 TEST(OverlapCheckTest, WhatBuiltInKernelsSay) {
   std::vector<std::string> all;
-  for (const pto_kernel_info* kernel : BuiltinKernels().List()) {
-    for (const ArgumentPair& pair : FindArgumentPairs(*kernel)) {
-      all.push_back(std::string(kernel->name) + ": " + kernel->arguments[pair.written].name +
+  for (const auto& kernel : BuiltinKernels().List()) {
+    const pto_kernel_info& info = kernel->info();
+    for (const ArgumentPair& pair : FindArgumentPairs(info)) {
+      all.push_back(std::string(info.name) + ": " + info.arguments[pair.written].name +
                     (pair.may_be_same ? " is apart from or same as " : " is apart from ") +
-                    kernel->arguments[pair.other].name);
+                    info.arguments[pair.other].name);
     }
   }
   EXPECT_EQ(all, (std::vector<std::string>{

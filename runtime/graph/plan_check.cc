@@ -4,9 +4,9 @@
 
 namespace pto {
 
-bool MakePlan(const pto_kernel_info& kernel, absl::Span<const pto_tensor* const> members,
-              uint32_t block_count, const pto_scalar* scalars, pto_plan* plan,
-              std::string* refused) {
+bool MakePlan(const pto_kernel_info& kernel, const void* kernel_data,
+              absl::Span<const pto_tensor* const> members, uint32_t block_count,
+              const pto_scalar* scalars, pto_plan* plan, std::string* refused) {
   pto_launch launch = {};
   launch.struct_size = sizeof launch;
   launch.member_count = static_cast<uint32_t>(members.size());
@@ -15,6 +15,7 @@ bool MakePlan(const pto_kernel_info& kernel, absl::Span<const pto_tensor* const>
   launch.scalar_count = kernel.scalar_count;
   launch.members = members.data();
   launch.scalars = scalars;
+  launch.kernel_data = kernel_data;
   *plan = {};
   plan->struct_size = sizeof *plan;
   plan->phases = 1;

@@ -12,12 +12,15 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Plans as many phases as its scalar says, and refuses those that are negative.
+const int kData = 0;
+
+// Plans as many phases as its scalar says, and refuses a negative number.
 int32_t PlanPhases(const pto_launch* launch, pto_plan* plan, char* message, size_t size) {
   if (launch->scalars[0].i64 < 0) {
     std::snprintf(message, size, "less than nothing");
     return 1;
   }
+  EXPECT_EQ(launch->kernel_data, &kData);
   plan->phases = static_cast<uint32_t>(launch->scalars[0].i64);
   return 0;
 }
@@ -33,7 +36,7 @@ std::string Refused(int64_t phases) {
   const pto_tensor* const members[] = {nullptr};
   pto_plan plan;
   std::string refused;
-  const bool made = MakePlan(kernel, members, 1, &scalar, &plan, &refused);
+  const bool made = MakePlan(kernel, &kData, members, 1, &scalar, &plan, &refused);
   EXPECT_EQ(made, refused.empty());
   return refused;
 }

@@ -1,11 +1,13 @@
 #include "runtime/graph/realias.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/dtype.h"
+#include "kernels/kernel.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/graph/access_map.h"
@@ -152,9 +154,10 @@ std::shared_ptr<const GraphImage> WithEdges(const GraphImage& image, const BigVe
   header.text = writer.Add(Records<char>(image, old.text));
   header.details = writer.Add(image.details());
   header.members = writer.Add(Records<uint32_t>(image, old.members));
-  std::vector<const pto_kernel_info*> kernels;
-  for (uint32_t i = 0; i < image.kernels().size(); ++i) kernels.push_back(&image.kernel_info(i));
-  return std::make_shared<const GraphImage>(writer.Finish(header), std::move(kernels));
+  const absl::Span<const std::shared_ptr<const Kernel>> kernels = image.shared_kernels();
+  return std::make_shared<const GraphImage>(
+      writer.Finish(header),
+      std::vector<std::shared_ptr<const Kernel>>(kernels.begin(), kernels.end()));
 }
 
 }  // namespace

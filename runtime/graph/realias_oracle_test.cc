@@ -78,9 +78,9 @@ class Case {
     target.kernels = &Kernels();
     target.chip_clusters = {4, 4};
     GraphBuilder builder(target);
-    for (const pto_kernel_info* info : Kernels().List()) {
-      kernels_.push_back(info);
-      builder.AddKernel(info->name).value();
+    for (const auto& kernel : Kernels().List()) {
+      kernels_.push_back(&kernel->info());
+      builder.AddKernel(kernel->name()).value();
     }
     for (uint32_t slot = 0; slot < kSlots; ++slot) {
       builder.AddSlot("s" + std::to_string(slot));

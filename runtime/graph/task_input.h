@@ -13,7 +13,7 @@ namespace pto {
 
 // What a graph is compiled for.
 struct GraphTarget {
-  const KernelRegistry* kernels = nullptr;
+  const KernelSource* kernels = nullptr;
   // Number of clusters of each chip of the node.
   std::vector<uint32_t> chip_clusters;
   uint64_t max_tasks = 10'000'000;

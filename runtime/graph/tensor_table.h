@@ -28,6 +28,7 @@ class TensorTable {
   absl::StatusOr<uint32_t> AddLayout(uint32_t dtype, absl::Span<const int64_t> shape,
                                      absl::Span<const int64_t> strides);
   absl::StatusOr<uint32_t> AddTensor(uint32_t slot, uint32_t layout, int64_t offset);
+  // The description must outlive the table.
   void AddKernel(const pto_kernel_info& info);
 
   size_t tensor_count() const { return tensors_.size(); }

@@ -18,9 +18,9 @@ BlockEnd BlockRunner::CallSlow(Services& services, const BlockTicket& ticket, Bl
   const GraphImage& image = run.image();
   const ImageTask& task = image.tasks()[ticket.task];
   const ImageDetail* const detail = image.detail(ticket.task);
-  const pto_kernel_info& kernel = ticket.lane == 0
-                                      ? image.kernel(ticket.task)
-                                      : image.kernel_info(detail->vector_kernels[ticket.lane - 1]);
+  const uint32_t kernel_index =
+      ticket.lane == 0 ? task.kernel : detail->vector_kernels[ticket.lane - 1];
+  const pto_kernel_info& kernel = image.kernel_info(kernel_index);
 
   const uint32_t member_count = detail == nullptr ? 1 : detail->member_count;
   // On the heap: the stacks of fibers are small, and the members may be many.
@@ -59,6 +59,7 @@ BlockEnd BlockRunner::CallSlow(Services& services, const BlockTicket& ticket, Bl
   context.member_count = member_count;
   context.members = members.data();
   context.lane = ticket.lane;
+  context.kernel_data = image.kernel_data(kernel_index);
   const uint64_t began_ticks = long_task == nullptr ? 0 : Ticks();
   const BlockEnd end = CallKernel(kernel, context, state, error);
   if (run.stopping() ||

@@ -124,7 +124,9 @@ absl::Status JointTask::Prepare(LongTask* long_task) {
   const GraphImage& image = run().image();
   const pto_kernel_info& kernel = image.kernel(task_);
   std::string refused;
-  if (!MakePlan(kernel, members_, image.tasks()[task_].block_num, scalars_, &plan_, &refused)) {
+  const void* const kernel_data = image.kernel_data(image.tasks()[task_].kernel);
+  if (!MakePlan(kernel, kernel_data, members_, image.tasks()[task_].block_num, scalars_, &plan_,
+                &refused)) {
     return TaskData::TaskError(reason::kArgumentInvalid, run(), task_, refused);
   }
   calls_ = plan_.calls == 0 ? blocks() : std::min(plan_.calls, blocks());
@@ -157,6 +159,7 @@ absl::Status JointTask::Prepare(LongTask* long_task) {
   context_.members = members_.data();
   context_.phase_count = plan_.phases;
   context_.workspace = plan_.workspace_bytes == 0 ? nullptr : workspace_.get();
+  context_.kernel_data = kernel_data;
   laid_out_ = task_;
   return absl::OkStatus();
 }

@@ -31,6 +31,7 @@ void PlainCalls::SetKernel(uint32_t kernel) {
   kernel_ = &ticket_.run->image().kernel_info(kernel);
   context_.tensor_count = kernel_->argument_count;
   context_.scalar_count = kernel_->scalar_count;
+  context_.kernel_data = ticket_.run->image().kernel_data(kernel);
   has_data_ = kernel_->argument_count > 0 || kernel_->scalar_count > 0;
   for (uint32_t i = 0; i < kernel_->argument_count; ++i) laid_out_[i].layout = kNothing;
 }

@@ -1,0 +1,77 @@
+#include "kernels/kernel.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/kernel_info.h"
+#include "runtime/base/status_macros.h"
+
+namespace pto {
+
+struct Kernel::Owning {
+  Owning(const pto_kernel_info& info, std::shared_ptr<const void> code)
+      : owner(std::move(code)),
+        name(info.name),
+        description(info.description),
+        arguments(info.arguments, info.arguments + info.argument_count),
+        scalars(info.scalars, info.scalars + info.scalar_count) {
+    // The strings do not move: there is room for all of them.
+    names.reserve(arguments.size() + scalars.size());
+    for (pto_argument_info& argument : arguments) {
+      argument.name = names.emplace_back(argument.name).c_str();
+    }
+    for (pto_scalar_info& scalar : scalars) scalar.name = names.emplace_back(scalar.name).c_str();
+    for (uint32_t i = 0; i < info.argument_count; ++i) overlaps.push_back(OverlapOf(info, i));
+  }
+  Owning(const Owning&) = delete;
+  Owning& operator=(const Owning&) = delete;
+
+  // The same description, in terms of the copies.
+  pto_kernel_info Described(const pto_kernel_info& info) const {
+    pto_kernel_info own = {};
+    std::memcpy(&own, &info, std::min<size_t>(info.struct_size, sizeof own));
+    own.struct_size = sizeof own;
+    own.name = name.c_str();
+    own.description = description.c_str();
+    own.arguments = arguments.data();
+    own.scalars = scalars.data();
+    own.overlaps = overlaps.data();
+    return own;
+  }
+
+  const std::shared_ptr<const void> owner;
+  const std::string name;
+  const std::string description;
+  std::vector<pto_argument_info> arguments;
+  std::vector<pto_scalar_info> scalars;
+  std::vector<pto_overlap_info> overlaps;
+  std::vector<std::string> names;  // of the arguments and scalars
+};
+
+Kernel::Kernel(const pto_kernel_info& info, const void* data, std::unique_ptr<const Owning> owning)
+    : data_(data), owning_(std::move(owning)) {
+  // An older description is shorter, and a newer one has fields that are not known here.
+  std::memcpy(&info_, &info, std::min<size_t>(info.struct_size, sizeof info_));
+}
+
+Kernel::~Kernel() = default;
+
+absl::StatusOr<std::shared_ptr<const Kernel>> Kernel::BuiltIn(const pto_kernel_info& info) {
+  PTO_RETURN_IF_ERROR(CheckKernelInfo(info));
+  return std::shared_ptr<const Kernel>(new Kernel(info, nullptr, nullptr));
+}
+
+absl::StatusOr<std::shared_ptr<const Kernel>> Kernel::Owned(const pto_kernel_info& info,
+                                                            const void* data,
+                                                            std::shared_ptr<const void> owner) {
+  PTO_RETURN_IF_ERROR(CheckKernelInfo(info));
+  auto owning = std::make_unique<const Owning>(info, std::move(owner));
+  const pto_kernel_info own = owning->Described(info);
+  return std::shared_ptr<const Kernel>(new Kernel(own, data, std::move(owning)));
+}
+
+}  // namespace pto
