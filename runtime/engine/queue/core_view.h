@@ -9,19 +9,19 @@ namespace pto {
 
 class Run;
 
-// Who has one core, as anybody can read at any time without a lock. What is read may be of two
-// moments, and the run may be gone: it is only to be compared. Written by whoever has the core, or
-// gives and takes it under the lock of its queue. On a line of its own, as whoever has the core
-// writes it for each task.
+// The owner of one core, for readers without a lock. Fields may be from different moments and the
+// run may be gone, so readers may compare `run` but not dereference it. Written by the thread that
+// has the core, or under the lock of the core's queue when the core is taken or released. On its
+// own cache line, because it is written for each task.
 struct alignas(64) CoreView {
   static constexpr uint32_t kUnknownTask = 0xffffffff;
-  std::atomic<const Run*> run{nullptr};  // nullptr: it is free
+  std::atomic<const Run*> run{nullptr};  // nullptr: free
   std::atomic<uint32_t> task{kUnknownTask};
-  std::atomic<uint32_t> kind{0};  // pto_core; of a cluster the view of its cube core says PTO_MIX
-  // Of the first core of a joint task: how many follow it, and which is next.
+  std::atomic<uint32_t> kind{0};  // pto_core; PTO_MIX in the cube core's view: a whole cluster
+  // For the first core of a joint task: the number of cores that follow, and the next of them.
   std::atomic<uint32_t> followers{0};
   std::atomic<uint32_t> next_follower{kUnknownTask};
-  // Whether the block that has the core waits for something, or has done so.
+  // Whether the block on this core waits, or has waited.
   enum Wait : uint32_t { kNeverWaited, kWaited, kWaits };
   std::atomic<uint32_t> wait{kNeverWaited};
 
@@ -38,11 +38,11 @@ struct alignas(64) CoreView {
   void Release() { run.store(nullptr, std::memory_order_relaxed); }
 };
 
-// What the gang that has the turn on a chip has reserved so far. The same holds.
+// The reservation of the gang that has the turn on a chip. Read under the same rules as CoreView.
 struct ReservationView {
-  // Single cores that stand idle because they are reserved, also for tasks that are no gangs.
+  // Single cores that are idle because they are reserved, for gangs and for other tasks.
   std::atomic<uint32_t> idle_cores{0};
-  std::atomic<const Run*> run{nullptr};  // nullptr: there is none
+  std::atomic<const Run*> run{nullptr};  // nullptr: none
   std::atomic<uint32_t> task{0};
   std::atomic<uint32_t> have{0};  // cores or clusters
   std::atomic<uint32_t> want{0};

@@ -17,8 +17,8 @@ class Account;
 class Run;
 class Worker;
 
-// Something short to do for a run that needs no core: to begin or to end a task, or a piece of a
-// copy. It keeps its run from ending, and sees to its own life.
+// Short work for a run that needs no core: begin or end a task, or copy a part of the data. It
+// keeps its run from ending and manages its own lifetime.
 class Errand {
  public:
   explicit Errand(Run& run) : run_(&run) {}
@@ -26,13 +26,12 @@ class Errand {
   Errand(const Errand&) = delete;
   Errand& operator=(const Errand&) = delete;
 
-  // Called once each time that it was queued, by a worker that does nothing else meanwhile. Must
-  // see for itself whether the run was stopped.
+  // Called by a worker, once for each push. Must check itself whether the run was stopped.
   virtual void Do(Worker& worker) = 0;
 
  protected:
   Run& run() const { return *run_; }
-  // Only while it is not queued.
+  // Not while it is queued.
   void set_run(Run& run) { run_ = &run; }
 
  private:
@@ -43,16 +42,16 @@ class Errand {
   bool queued_ = false;
 };
 
-// Those that take turns, as a ring through them. Not thread-safe.
+// A ring of nodes that take turns. Not thread-safe.
 template <typename Node>
 class ErrandRing {
  public:
   bool empty() const { return current_ == nullptr; }
-  // Whose turn it is.
+  // The node to serve next.
   Node* current() const { return current_; }
   void Rotate() { current_ = current_->next; }
 
-  // Adds as the last one to be served.
+  // Adds a node that is served after all others.
   void Add(Node& node) {
     if (current_ == nullptr) {
       node.previous = node.next = &node;
@@ -80,35 +79,33 @@ class ErrandRing {
 
 // The runs of one account that have errands.
 struct ErrandShare {
-  const Account* account = nullptr;  // nullptr: the one for all that have none
+  const Account* account = nullptr;  // nullptr: shared by all runs without an account
   ErrandRing<ErrandFlow> flows;
   ErrandShare* previous = nullptr;
   ErrandShare* next = nullptr;
 };
 
-// Errands of all runs. Accounts take turns, and so do the runs of one account: one that has very
-// many errands keeps no other waiting. Those of one run are served in the order in which they came.
-// Thread-safe.
+// The errands of all runs. Accounts take turns, and so do the runs of an account, so a run with
+// many errands does not delay the others. The errands of one run are served in order. Thread-safe.
 class ErrandQueue {
  public:
   explicit ErrandQueue(Parking& parking) : parking_(parking) {}
 
-  // Whoever sleeps is woken for it.
+  // Wakes one sleeping worker.
   void Push(Errand& errand);
-  // The next one; nullptr when there is none. With `place`, for tests, the one at that place of
-  // some order of all.
+  // Returns nullptr when the queue is empty. Tests use `place` to take errands in another order.
   Errand* Take(size_t place = 0);
-  // The first of one run.
+  // Takes the first errand of a run.
   Errand* TakeOf(Run& run);
-  // Takes this one back, which somebody keeps alive. Returns whether it was there.
+  // Removes an errand, which the caller keeps alive. Returns false if it was not queued.
   bool TakeBack(Errand& errand);
-  // All of one run.
+  // Takes all errands of a run.
   std::vector<Errand*> TakeAllOf(Run& run);
 
   size_t size() const { return size_.load(std::memory_order_acquire); }
 
  private:
-  // Shares beyond so many are forgotten when they have no errands.
+  // Above this number, shares without errands are erased.
   static constexpr size_t kKeptShares = 64;
 
   ErrandShare& ShareOf(const Account* account);
@@ -117,11 +114,11 @@ class ErrandQueue {
 
   Parking& parking_;
   SpinLock lock_;
-  // All but the number are guarded by the lock, and so are the flows of the runs.
+  // lock_ guards everything but size_, and also the ErrandFlow of each run.
   std::atomic<size_t> size_{0};
   ErrandRing<ErrandShare> ring_;
   absl::flat_hash_map<const Account*, std::unique_ptr<ErrandShare>> shares_;
-  ErrandShare* last_share_ = nullptr;  // found last
+  ErrandShare* last_share_ = nullptr;  // the last one looked up
 };
 
 }  // namespace pto

@@ -99,7 +99,7 @@ uint64_t GangBook::Advance(uint32_t chip, bool long_hold_ended) {
 
 uint64_t GangBook::Settle(Chips chips) {
   uint64_t found = 0;
-  // Turns first: most gangs get all theirs before they are tried.
+  // Give all turns first, because most gangs need several turns before they can collect.
   for (const uint32_t chip : chips) found += GiveTurn(chip);
   while (!chips.empty()) {
     const uint32_t chip = chips.back();
@@ -114,7 +114,7 @@ uint64_t GangBook::GiveTurn(uint32_t chip) {
   ChipGangs& here = chips_[chip];
   Gang* const first = here.waiting.empty() ? nullptr : *here.waiting.begin();
   if (first == here.turn) return 0;
-  // It collects on all its chips or on none.
+  // The previous gang must stop on all its chips, because it collects on all or on none.
   const uint64_t found = here.turn == nullptr ? 0 : Stop(*here.turn);
   here.turn = first;
   queues_[chip]->GiveTurn(first == nullptr ? nullptr : &MemberOn(*first, chip).reservation);
@@ -125,8 +125,8 @@ bool GangBook::Begin(Gang& gang) {
   for (const Gang::Member& member : gang.members) {
     if (!queues_[member.chip]->MayCollect()) return false;
   }
-  // If others are blocked already, blocks that wait may do so because of tasks that use what those
-  // left, and to pass over them at once could go on for ever.
+  // If other gangs are blocked already, waiting blocks may wait for tasks that use the cores which
+  // those gangs left. Skipping such blocks at once could go on forever.
   for (const Gang::Member& member : gang.members) {
     queues_[member.chip]->BeginCollecting(!gang.tried && chips_[member.chip].blocked.empty());
   }
@@ -170,7 +170,7 @@ uint64_t GangBook::Try(Gang& gang, Chips* chips) {
       return found + Place(gang);
     }
     if (!complete && !stopped) return found;
-    // A higher class has taken its cores, or it had collected in vain.
+    // A higher class has taken its cores, or long holds left too few.
     found += Stop(gang);
     if (HasRoom(gang)) continue;
     SetBlocked(gang, true);
@@ -192,10 +192,10 @@ uint64_t GangBook::Place(Gang& gang) {
   }
   const std::list<Gang> taken = TakeOut(gang);
   uint64_t ready = 0;
-  // Once its blocks are handed out, the run may end and be gone.
+  // The run may end and be gone once its blocks are published.
   for (const Gang::Member& member : gang.members) {
     ready += queues_[member.chip]->Publish();
-    // The queue has forgotten the reservation.
+    // The queue does not use the reservation any more.
     chips_[member.chip].turn = nullptr;
   }
   if (phased) on_phased_(*gang.run, gang.task, std::move(places));

@@ -143,16 +143,16 @@ TEST_F(GangBookTest, TasksThatWaitedGoBeforeTheNextGang) {
   pto::Run& run = MakeRun({Gang(PTO_AIC, 4), Gang(PTO_AIC, 4), Plain(PTO_AIC, 100)});
   EXPECT_EQ(book_->Add(run, 0), 4u);
   EXPECT_EQ(book_->Add(run, 1), 0u);
-  // These come when both gangs are known, and find the cores of the first one busy.
+  // These are queued after both gangs, and find the cores of the first gang busy.
   Push(run, 2);
   std::vector<BlockTicket> first = TakeAll(0);
   ASSERT_EQ(first.size(), 4u);
-  // The second gang is next: nobody waited when the first one was placed.
+  // The second gang is next, because no task waited when the first one was placed.
   ReleaseAll(first);
   std::vector<BlockTicket> second = TakeAll(0);
   ASSERT_EQ(second.size(), 4u);
   EXPECT_EQ(second[0].task, 1u);
-  // A third one has to let four blocks go first.
+  // A third gang must let four blocks go first.
   pto::Run& other = MakeRun({Gang(PTO_AIC, 2)});
   EXPECT_EQ(book_->Add(other, 0), 0u);
   BlockTicket ticket;
@@ -175,7 +175,7 @@ TEST_F(GangBookTest, OverlappingGroupsAreServedInOneOrder) {
   Push(run, 0);
   BlockTicket busy;
   ASSERT_TRUE(Take(0, &busy));
-  // 8 cores, 5 for each gang: two never fit on one chip. Chip 0 has 7 free ones.
+  // 8 cores, 5 for each gang: two gangs never fit on one chip. Chip 0 has 7 free cores.
   EXPECT_EQ(book_->Add(run, 1), 10u);
   EXPECT_EQ(book_->Add(run, 2), 0u);
   EXPECT_EQ(book_->Add(run, 3), 0u);
@@ -187,7 +187,7 @@ TEST_F(GangBookTest, OverlappingGroupsAreServedInOneOrder) {
   EXPECT_EQ(on_1[0].member, 1u);
   EXPECT_EQ(on_1[0].chip, 1u);
   EXPECT_TRUE(TakeAll(2).empty());
-  // Chip 0 alone does not help the third one: the second is before it on chip 2.
+  // A free chip 0 does not help the third gang: the second one is before it on chip 2.
   ReleaseAll(on_0);
   EXPECT_TRUE(TakeAll(0).empty());
   EXPECT_TRUE(TakeAll(2).empty());
@@ -257,7 +257,7 @@ TEST_F(GangBookTest, TasksOfAHigherClassGetBackWhatIsReserved) {
   EXPECT_EQ(taken[0].task, 1u);
 }
 
-// A task is ready, cores come free for it, and everybody sleeps: somebody has to be woken.
+// A task is ready and cores become free for it while all workers sleep: one must be woken.
 TEST_F(GangBookTest, SaysThatCoresAreGivenBackWhenAGangIsDisplaced) {
   pto::Run& normal = MakeRun({Plain(PTO_AIV), Gang(PTO_AIV, 8), Plain(PTO_AIV)});
   TestTask there = Plain(PTO_AIV);
@@ -287,7 +287,7 @@ TEST_F(GangBookTest, AHigherClassTakesWhatAGangHasWhollyCollected) {
   Push(high, 0);
   ASSERT_TRUE(Take(1, &ticket));
   EXPECT_EQ(ticket.run, &high);
-  // It has stopped on its other chip too, and goes on when all is free.
+  // The gang has stopped on its other chip too, and continues when all cores are free.
   Release(busy);
   EXPECT_TRUE(TakeAll(0).empty());
   Release(ticket);
@@ -295,7 +295,7 @@ TEST_F(GangBookTest, AHigherClassTakesWhatAGangHasWhollyCollected) {
   EXPECT_EQ(TakeAll(1).size(), 8u);
 }
 
-// A task that cannot use the cores of a gang does not make it give them back, again and again.
+// A gang does not release cores for a task that cannot use them.
 TEST_F(GangBookTest, AHigherClassThatWaitsForOtherCoresLeavesAGangAlone) {
   pto::Run& low = MakeRun({Plain(PTO_AIV), Gang(PTO_AIV, 8)}, Priority::kLow);
   pto::Run& high = MakeRun({Plain(PTO_AIC, 5)}, Priority::kHigh);
@@ -312,8 +312,8 @@ TEST_F(GangBookTest, AHigherClassThatWaitsForOtherCoresLeavesAGangAlone) {
   EXPECT_EQ(TakeAll(0).size(), 8u);
 }
 
-// Clusters that are held, in part or as a whole, by blocks that do not end: a task that waits for
-// one is in no gang's way for ever.
+// Blocks that do not end hold clusters, in part or as a whole. A task that waits for a cluster must
+// not delay a gang forever.
 TEST_F(GangBookTest, ATaskThatGetsNoClusterKeepsNoGangWaiting) {
   pto::Run& holds = MakeRun({Plain(PTO_MIX, 2), Plain(PTO_AIC, 2)});
   pto::Run& high = MakeRun({Plain(PTO_MIX)}, Priority::kHigh);
@@ -331,7 +331,7 @@ TEST_F(GangBookTest, ATaskThatGetsNoClusterKeepsNoGangWaiting) {
   EXPECT_TRUE(book_->empty());
 }
 
-// A gang over two chips, of which one has a block that does not end.
+// A gang on two chips, one of which has a block that does not end.
 TEST_F(GangBookTest, ABlockedGangLetsTheGangsBehindItPass) {
   pto::Run& run = MakeRun({Plain(PTO_AIV), Group({0, 1}, 8), Gang(PTO_AIV, 8, 1)});
   Push(run, 0);
@@ -358,7 +358,7 @@ TEST_F(GangBookTest, ClustersAreCollectedInParts) {
   std::vector<BlockTicket> busy = TakeAll(0);
   ASSERT_EQ(busy.size(), 12u);  // everything; AIC first, then AIV in order
   EXPECT_EQ(book_->Add(run, 2), 0u);
-  // Cluster 3 stays busy. Of the others one core after the other falls free.
+  // Cluster 3 remains busy. The cores of the others become free one by one.
   for (uint32_t i = 0; i < 12; ++i) {
     const bool of_last = busy[i].core == 3 || busy[i].core >= 10;
     if (of_last) continue;
@@ -378,7 +378,7 @@ TEST_F(GangBookTest, ClustersThatAGangDoesNotNeedStayInUse) {
   std::vector<BlockTicket> busy = TakeAll(0);
   ASSERT_EQ(busy.size(), 8u);
   EXPECT_EQ(book_->Add(run, 1), 0u);
-  // Cluster 0 is collected first, then its place is taken by 1 and 2, which are wholly free.
+  // The gang first collects cluster 0, then prefers clusters 1 and 2, which are entirely free.
   BlockTicket ticket;
   Release(busy[0]);
   EXPECT_FALSE(Take(0, &ticket));
@@ -418,7 +418,7 @@ TEST_F(GangBookTest, WhatIsRemovedMakesWay) {
   EXPECT_EQ(ticket.run, &other);
 }
 
-// Of gangs of this width only one fits on the chip at a time.
+// Only one gang of this width fits on the chip at a time.
 TEST_F(GangBookTest, RunsWithManyGangsDoNotKeepOthersWaiting) {
   const TestTask gang = Gang(PTO_AIC, 3);
   pto::Run& many = MakeRun(std::vector<TestTask>(12, gang));

@@ -70,7 +70,7 @@ bool LongHolds::OnRelease(pto_core kind, int32_t core, int64_t now_ns) {
     --long_count_;
     was_long = true;
   }
-  // What has taken too long, or has waited, says nothing of how long the others take.
+  // Blocks that were long holds or have waited do not show how long other blocks take.
   if (!was_long && !views_[c].waited()) {
     longest_ns_ = std::max(longest_ns_, now_ns - taken_ns_[c]);
   }

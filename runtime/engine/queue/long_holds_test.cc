@@ -43,7 +43,7 @@ TEST_F(LongHoldsTest, BlocksThatWaitAreLongHolds) {
   SetWait(5, CoreView::kWaits);
   holds_.BeginWatch(0);
   holds_.NoteOld();
-  // One that comes later is not meant, whatever it does.
+  // Blocks that take a core after the note are not marked.
   Take(6, PTO_AIV);
   SetWait(6, CoreView::kWaits);
   holds_.MarkWaiting();

@@ -7,8 +7,8 @@
 
 namespace pto {
 
-// Where executors sleep when there is nothing to do. A sleeper first takes a ticket, then looks
-// for work, then parks with the ticket: a wake-up in between is not lost. Thread-safe.
+// Idle workers sleep here. A worker takes a ticket, looks for work, and parks with the ticket, so
+// it does not miss a wake-up in between. Thread-safe.
 class Parking {
  public:
   uint64_t Ticket() const { return epoch_.load(std::memory_order_seq_cst); }
@@ -16,7 +16,7 @@ class Parking {
   int32_t sleepers() const { return sleepers_.load(std::memory_order_relaxed); }
   bool has_sleepers() const { return sleepers_.load(std::memory_order_relaxed) > 0; }
 
-  // Sleeps until there was a Wake after the ticket.
+  // Blocks until Wake is called, or returns at once if it was called after the ticket was taken.
   void Park(uint64_t ticket) {
     MutexLock lock(mutex_);
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
@@ -24,7 +24,7 @@ class Parking {
     sleepers_.fetch_sub(1, std::memory_order_relaxed);
   }
 
-  // Wakes up to `count` sleepers. Cheap when none sleeps.
+  // Wakes one sleeper if `count` is 1, otherwise all. Takes no lock when nobody sleeps.
   void Wake(uint64_t count) {
     if (count == 0) return;
     epoch_.fetch_add(1, std::memory_order_seq_cst);

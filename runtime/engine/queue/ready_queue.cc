@@ -8,10 +8,10 @@
 namespace pto {
 namespace {
 
-// The lines of a class and of those above it.
+// The lines of a class and of all higher classes.
 uint32_t LinesFrom(Priority priority) { return (1u << (LineOf(priority, PTO_AIV) + 1)) - 1; }
 
-// The lines of one kind, of all classes.
+// The lines of one kind, in all classes.
 uint32_t LinesOf(pto_core kind) { return 0b001'001'001u << static_cast<uint32_t>(kind) % 3; }
 
 }  // namespace
@@ -151,14 +151,15 @@ bool ReadyQueue::TakeFrom(Flow& flow, Line line, uint32_t max, BlockTicket* tick
   shares_.Take(*flow.share, static_cast<uint32_t>(ticket->core), ticket->kind);
   own_view(ticket->core).Take(run, first, ticket->kind);
   if (holds_.active()) holds_.OnTake(ticket->core, clock_.NowNanos());
-  // What is not plain may wait for other blocks of its task: each gets a core of its own.
+  // Blocks of slow tasks may wait for each other, so each gets its own core.
   if (run.IsSlow(first)) max = 1;
   ticket->block_end = flow.first_block + std::min(max, block_num - flow.first_block);
   flow.first_block = ticket->block_end;
   uint32_t ended = 0;
   if (ticket->block_end == block_num) {
     if (flow.roots.size() > 1 && max > 1) {
-      // All of them could follow, but for the last one, by which the flow may become empty.
+      // All but the last can be removed together; PopFirst removes the last one and may empty the
+      // flow.
       const size_t count = std::min<size_t>(max, flow.roots.size()) - 1;
       more->assign(flow.roots.begin() + 1, flow.roots.begin() + 1 + count);
       flow.roots.remove_prefix(count);
@@ -249,7 +250,7 @@ bool ReadyQueue::Take(Run* only, Priority lowest, uint32_t max, BlockTicket* tic
   more->clear();
   if (ready() == 0) return false;
   MutexLock lock(mutex_);
-  // With the lock: what it is to show is that others can do without.
+  // With the lock held, to test that others do not depend on this lock.
   (void)PTO_FAILPOINT("engine.scheduler");
   if (!TakeNext(only, lowest, max, ticket, more) &&
       !(only == nullptr && GiveUpInVain() && TakeNext(only, lowest, max, ticket, more))) {
@@ -333,8 +334,7 @@ void ReadyQueue::ReleaseCore(pto_core kind, int32_t core) {
 
 void ReadyQueue::CountTurn(Line line, uint32_t blocks) {
   owed_[line] -= std::min(owed_[line], blocks);
-  // A cluster may never be free while single cores are busy all the time: then gangs do not wait
-  // for it either.
+  // A cluster may never become free while single cores are always busy. Gangs must not wait for it.
   const Line clusters = line / 3 * 3;
   if (line != clusters) owed_[clusters] -= std::min(owed_[clusters], blocks);
 }

@@ -1,5 +1,5 @@
-// What a ReadyQueue does with reservations: those of the gang that has the turn, and of clusters
-// for tasks that are no gangs.
+// The part of ReadyQueue that handles reservations: for the gang that has the turn, and of clusters
+// for tasks that are not gangs.
 
 #include <algorithm>
 #include <bit>
@@ -156,7 +156,7 @@ void ReadyQueue::Prepare() {
   shares_.ServeGang(*gang_.share);
   if (ticket.member == 0) run.tasks().gangs_waiting().fetch_sub(1, std::memory_order_relaxed);
   for (const int32_t core : gang.cores()) {
-    // Its time counts from when a thread takes it, as that of other blocks does.
+    // Core time counts from when a thread takes the block, as for other blocks.
     shares_.Take(*gang_.share, static_cast<uint32_t>(core), ticket.kind, ShareTable::From::kBegin);
     own_view(core).Take(run, ticket.task, ticket.kind);
     holds_.OnTake(core, clock_.NowNanos());
@@ -188,7 +188,7 @@ std::vector<int32_t> ReadyQueue::Assign() {
   for (const int32_t core : gang.cores()) {
     shares_.Take(*gang_.share, static_cast<uint32_t>(core), ticket.kind, ShareTable::From::kNow,
                  part);
-    // The first one stands for all: see JointTask::Show.
+    // The first core represents all of them: see JointTask::Show.
     const bool is_first = ticket.member == 0 && ticket.block == 0;
     own_view(core).Take(*ticket.run, is_first ? ticket.task : CoreView::kUnknownTask, ticket.kind);
     holds_.OnTake(core, clock_.NowNanos());
@@ -265,7 +265,7 @@ int32_t ReadyQueue::ChooseCluster() const {
   for (uint32_t c = 0; c < cores_.clusters(); ++c) {
     const int free = std::popcount(cores_.FreeParts(c));
     if (free == 0 || holds_.HasPartOf(c)) continue;
-    // Rather one whose blocks run than one where they wait.
+    // Prefer clusters whose blocks do not wait, because they become free sooner.
     const int score = free + (holds_.WaitsIn(c) ? 0 : 3);
     if (score <= best_score) continue;
     best_score = score;
@@ -342,7 +342,7 @@ int64_t ReadyQueue::CheckPatience() {
     if (!holds_.LeavesRoomFor(gang_.reservation->kind(), gang_.reservation->blocks())) {
       RevokeGang();
     } else {
-      // There are other clusters to choose from.
+      // Other clusters can still be collected.
       gang_.since_ns = now;
       holds_.NoteOld();
       ReviewGang();
@@ -365,14 +365,14 @@ int64_t ReadyQueue::CheckPatience() {
     AddNews(kCoresFreed);
     clusters_since_ns_ = now;
   }
-  // Clusters of which no part has come free are held as a whole.
+  // If no cluster has had a free part for that long, blocks hold clusters as a whole.
   if (clusters_wanted_ && reserved_clusters_.empty() && expires(clusters_since_ns_)) {
     for (uint32_t c = 0; c < cores_.clusters(); ++c) {
       if (cores_.FreeParts(c) == 0) holds_.MarkCluster(c);
     }
     clusters_since_ns_ = now;
   }
-  // What is a long hold now is in nobody's way any more.
+  // New long holds are ignored from now on, so reservations may take other cores.
   Review();
   if (next == 0 && reserving()) next = now + patience;
   return next;

@@ -91,8 +91,8 @@ TEST(ReadyQueueTest, WhoComesInVainLeavesTheTurnAsItIs) {
   EXPECT_EQ(turns, (std::vector<pto::Run*>{a.get(), b.get(), a.get(), b.get()}));
 }
 
-// How many tasks for single cores start before a task for a cluster that came when all were busy.
-// The chip's cores fall free one by one, in random order.
+// The number of tasks for single cores that start before a task for a cluster that was queued when
+// all cores were busy. Cores become free one by one, in random order.
 uint32_t StartedBeforeACluster(Priority singles, Priority cluster, uint32_t seed) {
   constexpr uint32_t kClusters = 4;
   std::vector<TestTask> many;
@@ -146,7 +146,7 @@ TEST(ReadyQueueTest, ReservedClustersAreFreeAgainWhenNobodyWantsThem) {
   EXPECT_FALSE(queue.Take(nullptr, Priority::kLow, 1, &ticket, &more));
   EXPECT_EQ(queue.reservation_view().idle_cores, 2u);
   EXPECT_TRUE(queue.reserving());
-  // Its patience ends: the others get the cores.
+  // Its patience expires: the others get the cores.
   const int64_t next = queue.CheckPatience();
   EXPECT_GT(next, Clock::Real().NowNanos());
   while (queue.CheckPatience() != 0) {
@@ -156,7 +156,7 @@ TEST(ReadyQueueTest, ReservedClustersAreFreeAgainWhenNobodyWantsThem) {
   ASSERT_TRUE(queue.Take(nullptr, Priority::kLow, 1, &ticket, &more));
   EXPECT_EQ(ticket.run, singles.get());
   queue.ReleaseCore(ticket.kind, ticket.core);
-  // The cluster is free of long holds again, so its task is next.
+  // The cluster has no long hold any more, so its task is next.
   queue.ReleaseCore(busy.kind, busy.core);
   ASSERT_TRUE(queue.Take(nullptr, Priority::kLow, 1, &ticket, &more));
   EXPECT_EQ(ticket.run, cluster.get());
@@ -200,11 +200,11 @@ TEST(ReadyQueueTest, HandsOutSeveralForOneCore) {
   queue.Push(*run, std::vector<uint32_t>{0, 1, 2, 3, 4});
   BlockTicket ticket;
   std::vector<uint32_t> more = {99};
-  // The cube core's kind comes first, and has one task only.
+  // The cube core's line comes first and has only one task.
   ASSERT_TRUE(queue.Take(nullptr, Priority::kLow, 10, &ticket, &more));
   EXPECT_EQ(ticket.task, 4u);
   EXPECT_TRUE(more.empty());
-  // Up to the one of several blocks.
+  // Up to the task with several blocks.
   ASSERT_TRUE(queue.Take(nullptr, Priority::kLow, 10, &ticket, &more));
   EXPECT_EQ(ticket.task, 0u);
   EXPECT_EQ(more, std::vector<uint32_t>{1});
@@ -233,7 +233,7 @@ TEST(ReadyQueueTest, AHigherClassGoesFirst) {
   EXPECT_FALSE(queue.OthersWait(*high));
   BlockTicket ticket;
   std::vector<uint32_t> more;
-  // Whoever helps with the lower run has to wait as well.
+  // A thread that helps the lower run must wait too.
   EXPECT_FALSE(queue.Take(low.get(), Priority::kLow, 1, &ticket, &more));
   for (int i = 0; i < 2; ++i) {
     ASSERT_TRUE(queue.Take(nullptr, Priority::kLow, 1, &ticket, &more));

@@ -20,7 +20,7 @@ bool Reservation::Collect(CoreMap& cores, const LongHolds& holds) {
 }
 
 void Reservation::CollectClusters(CoreMap& cores, const LongHolds& holds) {
-  // Chosen anew each time: another cluster may have become the better choice.
+  // Choose again each time: another cluster may be the better choice now.
   GiveBack(cores);
   for (int free = 3; free > 0; --free) {
     for (uint32_t c = 0; c < cores.clusters() && parts_.size() < blocks_; ++c) {

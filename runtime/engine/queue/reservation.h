@@ -11,12 +11,12 @@ namespace pto {
 
 class Run;
 
-// The cores of one chip that a gang has collected so far, and what it needs them for. Clusters are
-// collected in parts: those of which most is free already, so that as few cores as possible stand
-// idle meanwhile. Not thread-safe: guarded by the lock of the chip's ReadyQueue.
+// The cores of one chip that a gang has collected so far, and what it needs. Clusters are collected
+// in parts, those with the most free cores first, so that few cores are idle meanwhile. Not
+// thread-safe: guarded by the lock of the chip's ReadyQueue.
 class Reservation {
  public:
-  // `members`: how many chips the gang has, with a reservation on each.
+  // `members`: the number of chips of the gang. It has one reservation on each.
   Reservation(Run& run, uint32_t task, uint32_t member, uint32_t members, pto_core kind,
               uint32_t blocks)
       : run_(&run), task_(task), member_(member), members_(members), kind_(kind), blocks_(blocks) {}
@@ -28,18 +28,17 @@ class Reservation {
   pto_core kind() const { return kind_; }
   uint32_t blocks() const { return blocks_; }
 
-  // Takes what it needs and is free, but of clusters only those that have no long hold. Returns
-  // whether it has all.
+  // Takes free cores that it needs; no clusters with long holds. Returns whether it has all now.
   bool Collect(CoreMap& cores, const LongHolds& holds);
-  // Gives all back.
+  // Releases all its cores.
   void GiveBack(CoreMap& cores);
 
   bool complete() const { return cores_.size() == blocks_; }
-  // A core or a cluster for each block. All there only when it is complete.
+  // A core or a cluster for each block. Clusters are listed only once it is complete.
   const std::vector<int32_t>& cores() const { return cores_; }
-  // How many single cores it keeps from others.
+  // The number of single cores that it holds.
   uint32_t held() const;
-  // The cluster that it has parts of, of one for a single block; -1 when it has none.
+  // The first cluster that it has parts of; -1: none.
   int32_t first_cluster() const {
     return parts_.empty() ? -1 : static_cast<int32_t>(parts_[0].cluster);
   }
@@ -58,7 +57,7 @@ class Reservation {
   pto_core kind_;
   uint32_t blocks_;
   std::vector<int32_t> cores_;
-  std::vector<Parts> parts_;  // of clusters; none once it is complete
+  std::vector<Parts> parts_;  // of clusters; empty once complete
 };
 
 }  // namespace pto

@@ -41,8 +41,8 @@ TEST_F(ReservationTest, KeepsWhatItHasUntilItHasAll) {
   EXPECT_EQ(cores.busy(), 0u);
 }
 
-// Whatever single cores are busy: a gang of clusters gets them as soon as there are enough, and
-// keeps no more clusters from others than it needs.
+// A gang of clusters gets them as soon as enough are free, and holds no more clusters than it
+// needs, whichever single cores are busy.
 TEST_F(ReservationTest, CollectsClustersAmongSingleCores) {
   constexpr uint32_t kClusters = 9;
   std::mt19937 random(1);

@@ -30,7 +30,7 @@ uint64_t Scheduler::PushGangs(Run& run, absl::Span<const uint32_t> tasks,
     }
     run.tasks().gangs_waiting().fetch_add(1, std::memory_order_relaxed);
     calls += gangs_->Add(run, task);
-    // Whoever stops the run has looked for its gangs before this one came, or finds it.
+    // A concurrent stop may have looked for the run's gangs before this one was added.
     uint32_t removed = 0;
     uint64_t ready = 0;
     if (run.stopping() && gangs_->Remove(run, &removed, &ready)) {
@@ -77,7 +77,7 @@ int64_t Scheduler::CheckPatience() {
     if (at != 0 && (next == 0 || at < next)) next = at;
     SeeToGangs(chip);
   }
-  // Others may begin to reserve meanwhile whose patience is shorter.
+  // Other reservations with a shorter patience may start meanwhile.
   return next == 0 ? 0 : std::min(next, clock_.NowNanos() + 10 * LongHolds::kLeastPatienceNs);
 }
 
@@ -100,7 +100,7 @@ void Scheduler::Push(Run& run, absl::Span<const uint32_t> tasks, bool taking_one
     for (const uint32_t task : tasks) blocks += image.tasks()[task].block_num - 1;
     queue(image.chips()[0]).Push(run, tasks);
   } else {
-    // One chip after the other; few of them have any.
+    // Few chips have tasks, so go through the tasks for each chip.
     for (const uint32_t chip : image.chips()) {
       for (const uint32_t task : tasks) {
         if (image.tasks()[task].chip != chip) continue;
@@ -136,7 +136,7 @@ bool Scheduler::TakeGang(Run& run, uint32_t task, std::vector<BlockPlace>* place
       continue;
     }
     for (const BlockPlace& place : *places) queue(place.chip).ReleaseCore(kind, place.core);
-    // Others may have come for them meanwhile, in vain.
+    // Other tasks may have failed to get these cores meanwhile.
     for (const BlockPlace& place : *places) SeeToGangs(place.chip);
     if (!places->empty()) parking_.Wake(ready());
     places->clear();
@@ -151,7 +151,7 @@ uint32_t Scheduler::Share(uint32_t chip, uint32_t max) const {
 
 bool Scheduler::TakeAny(uint32_t max, uint32_t* next_chip, BlockTicket* ticket,
                         std::vector<uint32_t>* more) {
-  // Higher classes first, on whatever chip; of one class the chips take turns.
+  // Higher classes first, on any chip. Within a class the chips take turns.
   for (const Priority priority : {Priority::kHigh, Priority::kNormal, Priority::kLow}) {
     for (uint32_t i = 0; i < chip_count(); ++i) {
       const uint32_t chip = (*next_chip + i) % chip_count();
@@ -186,7 +186,7 @@ bool Scheduler::TakeOf(Run& run, uint32_t max, BlockTicket* ticket, std::vector<
   ticket->task = task;
   ticket->chip = run.image().tasks()[task].chip;
   ticket->abandoned = run.image().calls(task);
-  // What it had reserved is for others.
+  // Others may use the cores that it had reserved.
   parking_.Wake(executors_);
   SeeToAll();
   return true;

@@ -20,21 +20,22 @@
 
 namespace pto {
 
-// What is ready to run, and who sleeps until something is: the part of the engine that its
-// workers share. Thread-safe.
+// The ready tasks of all chips and the sleeping workers: the part of the engine that its workers
+// share. Thread-safe.
 class Scheduler {
  public:
-  // Called, once for each run, when nothing of it is ready or running any more.
+  // Called once for each run, when nothing keeps it from ending any more.
   using OnRunEnded = std::function<void(Run&)>;
 
-  // `timers` and `trace` may be nullptr. Without timers reservations have no end of patience.
+  // `timers` and `trace` may be nullptr. Without timers, the patience of reservations never
+  // expires.
   Scheduler(const std::vector<Chip>& chips, const Clock& clock, TimerQueue* timers,
             uint32_t executors, PlacementTrace* trace, OnRunEnded on_run_ended);
 
   const Clock& clock() const { return clock_; }
   Parking& parking() { return parking_; }
   const Parking& parking() const { return parking_; }
-  // What tasks wait for, to be read without a lock.
+  // What tasks wait for, readable without a lock.
   WaitBoard& board() { return board_; }
   const WaitBoard& board() const { return board_; }
   PlacementTrace* trace() const { return trace_; }
@@ -42,17 +43,18 @@ class Scheduler {
   const ReadyQueue& queue(uint32_t chip) const { return chips_[chip]->queue; }
   uint32_t chip_count() const { return static_cast<uint32_t>(chips_.size()); }
 
-  // Queues ready tasks of a run, whose `outstanding_` has counted them. `scratch` is empty
-  // before and after. Wakes who sleeps, but for one when the caller comes for one itself.
+  // Queues ready tasks of a run, which are already counted in run.life(). `scratch` is empty before
+  // and after. Wakes a worker for each block; one less with `taking_one`, because the caller takes
+  // one.
   void Push(Run& run, absl::Span<const uint32_t> tasks, bool taking_one,
             std::vector<uint32_t>* scratch);
 
   // The same for all roots of a run whose tasks are alike (GraphImage::alike).
   void PushRoots(Run& run, bool taking_one);
-  // Takes all cores for a gang at once, if nobody waits for any of them: a core for each block of
-  // each member, in that order.
+  // Takes all cores for a gang at once: a core for each block of each member, in that order. Fails
+  // if a gang waits, or a task on one of its chips.
   bool TakeGang(Run& run, uint32_t task, std::vector<BlockPlace>* places);
-  // Whether it would find that nobody waits, for a task with those cores.
+  // Whether TakeGang would find no waiting tasks, for these cores.
   bool NobodyWaits(absl::Span<const BlockPlace> places) const {
     return gangs_->empty() && std::all_of(places.begin(), places.end(), [&](const BlockPlace& p) {
              return queue(p.chip).ready() == 0;
@@ -61,32 +63,32 @@ class Scheduler {
   void SetOnPhased(GangBook::OnPhased on_phased) { gangs_->SetOnPhased(std::move(on_phased)); }
   uint32_t executors() const { return executors_; }
 
-  // Takes the next blocks of any run, looking at the chips in turn from `*next_chip` on.
+  // Takes the next blocks of any run. The chips take turns, starting with `*next_chip`.
   bool TakeAny(uint32_t max, uint32_t* next_chip, BlockTicket* ticket, std::vector<uint32_t>* more);
-  // The same of one chip only, and none of a class below `lowest`.
+  // Like TakeAny, for one chip and classes not below `lowest`.
   bool TakeFrom(uint32_t chip, Priority lowest, uint32_t max, BlockTicket* ticket,
                 std::vector<uint32_t>* more);
-  // The same of one run only. Of a stopped run all that waits, gangs too.
+  // Like TakeAny, for one run. If it was stopped, takes everything that waits, including gangs.
   bool TakeOf(Run& run, uint32_t max, BlockTicket* ticket, std::vector<uint32_t>* more);
 
-  // Gives a ticket's core back. Whoever does so looks for something to do next, or wakes others.
+  // Releases a ticket's core. The caller must look for work or wake others.
   void ReleaseCore(const BlockTicket& ticket) {
     queue(ticket.chip).ReleaseCore(ticket.kind, ticket.core);
     SeeToGangs(ticket.chip);
     if (queue(ticket.chip).reserving()) WatchPatience();
   }
 
-  // One thing less that keeps the run from ending. The run may be gone after this.
+  // Removes one count that keeps the run from ending. The run may be gone after this.
   void Drop(Run& run) {
     if (run.life().Drop()) on_run_ended_(run);
   }
 
-  // Whether tasks of other runs wait, on any chip.
+  // Whether tasks of other runs, of the same or a higher class, wait on any chip.
   bool OthersWait(const Run& run) const;
 
-  // Tasks in all queues that somebody could run now if there are cores.
+  // Tasks in all queues, without gangs that wait for cores.
   uint64_t ready() const;
-  // Those and the gangs that wait on a chip.
+  // Tasks and gangs that wait on a chip.
   uint64_t waiting(uint32_t chip) const { return queue(chip).ready() + waiting_gangs(chip); }
   uint64_t waiting_gangs(uint32_t chip) const { return gangs_->waiting(chip); }
 
@@ -105,23 +107,23 @@ class Scheduler {
     std::atomic<uint64_t> ended{0};
   };
 
-  // Queues the gangs among the tasks, and collects the others in `rest`. Returns how many calls
-  // of kernels became ready.
+  // Adds the gangs among the tasks to the book and the others to `rest`. Returns how many threads
+  // to wake.
   uint64_t PushGangs(Run& run, absl::Span<const uint32_t> tasks, std::vector<uint32_t>* rest);
-  // Sees to what is new on this chip for gangs, and for those who wait for cores.
+  // Handles news of this chip for gangs and for tasks that wait for cores.
   void SeeToGangs(uint32_t chip) {
     if (const uint32_t news = queue(chip).TakeNews()) SeeToGangs(chip, news);
   }
   void SeeToGangs(uint32_t chip, uint32_t news);
-  // The same on all chips: what happens to a gang on one of them may be news on others.
+  // Handles news of all chips: a change of a gang on one chip may be news on its other chips.
   void SeeToAll();
   void Heed(uint32_t chip, uint32_t news);
-  // Makes sure that the patience of reservations ends in time.
+  // Arms the timer that checks the patience of reservations.
   void WatchPatience();
-  // Returns when to look again; 0: not before the next WatchPatience.
+  // Returns when to check again; 0: only after the next WatchPatience.
   int64_t CheckPatience();
 
-  // No more than a fair part of what waits.
+  // A fair part of the waiting tasks, at most `max`.
   uint32_t Share(uint32_t chip, uint32_t max) const;
 
   const Clock& clock_;
@@ -132,7 +134,7 @@ class Scheduler {
   std::unique_ptr<GangBook> gangs_;
   Parking parking_;
   WaitBoard board_;
-  // Last, so that it ends before what it looks at.
+  // Last, so that it is destroyed before the members that it uses.
   Alarm patience_;
 };
 

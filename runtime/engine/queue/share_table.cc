@@ -26,7 +26,7 @@ Share& ShareTable::Create(const std::shared_ptr<Account>& account) {
   Share& created = *share;
   shares_[account.get()] = std::move(share);
   if (shares_.size() == 2) {
-    // From now on it matters how long the other one keeps what it has.
+    // Start to measure the cores that the only account so far already has.
     const int64_t now = clock_.NowNanos();
     for (Use& use : uses_) {
       if (use.share == nullptr || use.timed) continue;
@@ -57,8 +57,8 @@ void ShareTable::Leave(Share& share) {
 
 Share& ShareTable::AddGang(const std::shared_ptr<Account>& account) {
   Share& share = Of(account);
-  // While one gang runs the next one waits, on other cores than the tasks that are served then:
-  // this is no pause. Yet what comes of it is bounded.
+  // The account's next gang waits while its last one runs, and other tasks are served meanwhile.
+  // This is not a pause, so it keeps its lag, but the lag is limited.
   const double used_ns = share.cores > 0 ? share.used_ns : 0;
   Enter(share);
   if (used_ns > 0) share.used_ns = std::max(used_ns, least_used_ns_ - kMostCreditNs);
@@ -144,7 +144,7 @@ void ShareTable::Return(uint32_t core) {
     share.typical_ns += (took - share.typical_ns) / 8;
   }
   if (--share.cores == 0 && share.flows == 0) --active_;
-  // One that is alone stays, since it is the one that comes back in most cases.
+  // Keep the share of a single account: in most cases it comes back.
   if (use.timed && active_ <= 1 && shares_.size() > 1) Sweep();
 }
 

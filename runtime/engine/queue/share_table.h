@@ -15,8 +15,8 @@
 
 namespace pto {
 
-// Where tasks of one class wait for one kind of core. A line with a smaller number is served
-// first: higher classes before lower ones, then clusters before single cores.
+// The queue of tasks of one class for one kind of core. Lines with smaller numbers are served
+// first: higher classes first, then clusters before single cores.
 using Line = uint32_t;
 inline constexpr Line kLineCount = 9;
 inline constexpr uint32_t kClassCount = 3;
@@ -27,65 +27,66 @@ inline pto_core KindOf(Line line) {
   return line % 3 == 0 ? PTO_MIX : static_cast<pto_core>(line % 3);
 }
 
-// The class of a line, as a number that is smaller for a higher class.
+// The class of a line, as a number. Higher classes have smaller numbers.
 inline uint32_t ClassOf(Line line) { return line / 3; }
 inline uint32_t ClassOf(Priority priority) { return ClassOf(LineOf(priority, PTO_MIX)); }
 
-// What one account has ready on one chip, and what it has used of it.
+// The ready tasks of one account on one chip, and the core time that it has used.
 struct Share {
-  std::shared_ptr<Account> account;  // nullptr: the one for all that have none
+  std::shared_ptr<Account> account;  // nullptr: shared by all runs without an account
   double weight = 1;
-  double used_ns = 0;          // time of cores, by weight
-  double typical_ns = 10'000;  // for which it keeps a core, of late
-  uint32_t flows = 0;          // with ready tasks, and gangs that wait
-  uint32_t cores = 0;          // that it holds; a cluster counts as one
+  double used_ns = 0;          // core time, divided by weight
+  double typical_ns = 10'000;  // recent average time on a core
+  uint32_t flows = 0;          // with ready tasks, plus waiting gangs
+  uint32_t cores = 0;          // held now; a cluster counts as one
   std::array<FlowRing, kLineCount> rings;
 };
 
-// Whose turn it is on one chip. Accounts with ready tasks are served by weighted fair queueing on
-// the time for which they hold cores: next is the one that has used least for its weight. What
-// it is given counts at once as it usually takes, and in the end as it took. An account that
-// comes back from a pause has used as much as the one that was served last: it has saved up
-// nothing. The runs of one account take turns.
+// Decides which account and run is next on one chip, by weighted fair queueing on core time: next
+// is the account that has used least for its weight. A core counts at once with the account's
+// typical time, and is corrected when it is released. An account that returns after a pause starts
+// with the use of the account that was served last, so pauses earn no credit. The runs of one
+// account take turns.
 //
-// Times are only taken while there is more than one account, so one alone pays nothing for this.
-// Not thread-safe: its owner locks.
+// Times are measured only while there is more than one account, so a single account pays nothing.
+// Not thread-safe: the owner locks.
 class ShareTable {
  public:
-  // `cores` is one more than the largest number of a core.
+  // `cores` is one more than the largest core number.
   ShareTable(uint32_t cores, const Clock& clock) : clock_(clock), uses_(cores) {}
 
-  // A flow has got its first ready task, or has none left.
+  // A flow got its first ready task, or lost its last one.
   void Add(Flow& flow, const std::shared_ptr<Account>& account, Line line);
   void Remove(Flow& flow, Line line);
 
-  // Bit i: something waits in line i.
+  // Bit i: tasks wait in line i.
   uint32_t lines() const { return lines_; }
-  // The flow whose turn it is in a line that is not empty. It keeps its turn until it is served.
+  // The flow that is next in a line that is not empty. It remains next until it is served.
   Flow& Next(Line line) const { return *Least(line)->rings[line].current(); }
-  // A task of the flow is handed out: the turn passes on. While the flow still has it.
+  // A task of the flow is handed out: the next flow gets the turn. Call it before the task is
+  // removed.
   void Serve(Flow& flow, Line line);
-  // Whether the flow's account is the one whose turn it is.
+  // Whether the flow's account is next.
   bool IsNext(const Flow& flow, Line line) const { return flow.share == Least(line); }
-  // Of the accounts that wait in a line that is not empty, the one that has used least.
+  // The account with the least use among those that wait in a line that is not empty.
   Share* Least(Line line) const;
   // Whether other runs wait in one of these lines.
   bool OthersWait(const Run& run, uint32_t lines) const;
 
-  // When the time of a core that is given to an account begins: at once, or with Begin.
+  // When the time of a core starts to count: at once, or at Begin.
   enum class From { kNow, kBegin };
-  // A core, or for PTO_MIX a cluster, is given to an account, or comes back. `part`: the part of
-  // the time that counts, where fewer threads than cores do the work.
+  // An account takes or returns a core, or for PTO_MIX a cluster. `part`: the fraction of the time
+  // that counts, for tasks that use fewer threads than cores.
   void Take(Share& share, uint32_t core, pto_core kind, From from = From::kNow, double part = 1);
   void Begin(uint32_t core);
   void Return(uint32_t core);
 
-  // A gang of the account waits for cores, or waits no more. It counts like a flow.
+  // A gang of the account starts or stops to wait for cores. It counts like a flow.
   Share& AddGang(const std::shared_ptr<Account>& account);
   void RemoveGang(Share& share);
-  // The gang gets its cores: accounts that come later have used no less.
+  // The gang gets its cores. Accounts that come later start with at least its use.
   void ServeGang(const Share& share) { least_used_ns_ = std::max(least_used_ns_, share.used_ns); }
-  // The account's share, which is made if need be. Stays only while the account has flows or
+  // The share of the account, created if needed. May be erased once the account has no flows and no
   // cores.
   Share& Of(const std::shared_ptr<Account>& account);
 
@@ -93,7 +94,7 @@ class ShareTable {
 
  private:
   static constexpr int64_t kNotBegun = -1;
-  // Of core time, that an account can be behind when one of its gangs comes after another.
+  // The core time by which an account may lag when its gangs follow one another.
   static constexpr double kMostCreditNs = 1e9;
   struct Use {
     Share* share = nullptr;
@@ -103,13 +104,13 @@ class ShareTable {
     int64_t since_ns = kNotBegun;
   };
 
-  // The share gets one thing more that waits, or has one less.
+  // Counts one more or one less waiting flow or gang of the share.
   void Enter(Share& share);
   void Leave(Share& share);
   Share& Create(const std::shared_ptr<Account>& account);
-  // Forgets all of whom nothing has to be known.
+  // Erases all forgettable shares.
   void Sweep();
-  // Whether nothing would change if the account came as a new one.
+  // Whether a new share for the account would be the same.
   bool Forgettable(const Share& share) const;
 
   const Clock& clock_;
@@ -117,8 +118,8 @@ class ShareTable {
   uint32_t lines_ = 0;
   std::array<std::vector<Share*>, kLineCount> waiting_;
   absl::flat_hash_map<const Account*, std::unique_ptr<Share>> shares_;
-  Share* last_ = nullptr;     // found last
-  double least_used_ns_ = 0;  // of whoever was served last
+  Share* last_ = nullptr;     // the last one looked up
+  double least_used_ns_ = 0;  // use of the share that was served last
   uint32_t active_ = 0;       // shares with flows or cores
 };
 

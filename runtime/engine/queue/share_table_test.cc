@@ -10,7 +10,7 @@
 namespace pto {
 namespace {
 
-// Accounts with one flow each that always has something, on one chip.
+// Accounts with one flow each on one chip. The flows always have ready tasks.
 class ShareTableTest : public ::testing::Test {
  protected:
   static constexpr uint32_t kCore = 5;
@@ -61,7 +61,7 @@ TEST_F(ShareTableTest, LinesAreInOrderOfService) {
 
 TEST_F(ShareTableTest, EqualAccountsGetEqualTime) {
   AddAll({1, 1});
-  // The first one's tasks take long, so it gets fewer.
+  // The first account's tasks take longer, so it gets fewer turns.
   EXPECT_NEAR(Part(Serve(1000, {absl::Milliseconds(7), absl::Microseconds(300)})), 0.5, 0.02);
 }
 
@@ -97,7 +97,7 @@ TEST_F(ShareTableTest, NothingIsSavedUpInAPause) {
 
 TEST_F(ShareTableTest, WhatWasTakenAtOnceIsNotForgottenInAPause) {
   AddAll({1, 1});
-  // Four cores at once, as if they took no time.
+  // Take four cores at once, at the same clock time.
   Share& share = *flows_[0].share;
   for (uint32_t core = 0; core < 4; ++core) table_.Take(share, core, PTO_AIV);
   table_.Remove(flows_[0], line_);
@@ -112,7 +112,7 @@ TEST_F(ShareTableTest, WhatWasTakenAtOnceIsNotForgottenInAPause) {
 TEST_F(ShareTableTest, ABurstIsNotFree) {
   AddAll({1, 1});
   Serve(20, {absl::Milliseconds(1), absl::Milliseconds(1)});
-  // Nothing comes back meanwhile; still both get about as much.
+  // No core is returned meanwhile; still both accounts get about as many.
   std::vector<uint32_t> turns(2);
   for (uint32_t core = 0; core < 12; ++core) {
     Flow& flow = table_.Next(line_);
@@ -131,7 +131,7 @@ TEST_F(ShareTableTest, WhoIsNotServedKeepsItsTurn) {
   EXPECT_EQ(&table_.Next(line_), &flows_[0]);
   table_.Serve(flows_[0], line_);
   EXPECT_EQ(&table_.Next(line_), &other);
-  // One that is served past its turn leaves the turn where it is.
+  // Serving a flow out of turn does not move the turn.
   table_.Serve(flows_[0], line_);
   EXPECT_EQ(&table_.Next(line_), &other);
 }
@@ -154,7 +154,7 @@ TEST_F(ShareTableTest, TheTimeOfAGangsBlockCountsFromItsBeginning) {
   table_.RemoveGang(gang);
 }
 
-// One gang after the other, while another account uses the cores that they leave.
+// One gang runs after the other, while another account uses the remaining cores.
 TEST_F(ShareTableTest, AnAccountWhoseGangRunsIsNotInAPause) {
   AddAll({1, 1});
   table_.Remove(flows_[0], line_);
@@ -171,7 +171,7 @@ TEST_F(ShareTableTest, AnAccountWhoseGangRunsIsNotInAPause) {
   }
   table_.AddGang(accounts_[0]);
   EXPECT_LE(gang.used_ns, before + 1e6);
-  // But it does not save up for ever.
+  // But its credit is limited.
   table_.RemoveGang(gang);
   for (int i = 0; i < 10; ++i) {
     table_.Serve(flow, line_);
