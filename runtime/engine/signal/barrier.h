@@ -8,8 +8,8 @@
 
 namespace pto {
 
-// Where the blocks of a task meet, any number of times. Who has to wait does so for a signal of
-// the barrier, which is the number of meetings so far. Thread-safe.
+// A barrier for the blocks of a task, reusable any number of times. Blocks wait for a signal of the
+// barrier, whose value is the number of completed meetings. Thread-safe.
 class Barrier {
  public:
   explicit Barrier(uint32_t expected) : expected_(expected) {}
@@ -17,10 +17,10 @@ class Barrier {
   struct Arrival {
     enum Kind { kPassed, kWaits, kBroken };
     Kind kind = kPassed;
-    int64_t meeting = 0;  // of kWaits: the signal is to reach this
+    int64_t meeting = 0;  // for kWaits: wait until the signal reaches this
   };
 
-  // One block more is here. The last one lets all go on.
+  // A block arrives. The last one releases all others.
   Arrival Arrive(WaitTable& waits) {
     int64_t meeting = 0;
     {
@@ -35,7 +35,7 @@ class Barrier {
     return {Arrival::kPassed, 0};
   }
 
-  // No meeting comes about any more, since a block has ended: who waits is told.
+  // A block has ended, so no meeting can complete any more. Releases the waiting blocks.
   void Break(WaitTable& waits) {
     {
       MutexLock lock(mutex_);
@@ -45,7 +45,7 @@ class Barrier {
     waits.Notify(signal(), PTO_SET, INT64_MAX);
   }
 
-  // Whether the meeting came about; for those who waited.
+  // Whether the meeting completed. Blocks call it after their wait.
   bool Met(int64_t meeting) const {
     MutexLock lock(mutex_);
     return meetings_ >= meeting;

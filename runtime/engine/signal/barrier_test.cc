@@ -25,7 +25,7 @@ TEST(BarrierTest, TheLastLetsAllGo) {
   }
 }
 
-// Who was let go before it broke has met, also when it looks later.
+// A meeting that completed before the barrier broke still counts as met afterwards.
 TEST(BarrierTest, BreakingEndsTheMeetingAtHandOnly) {
   WaitTable waits;
   Barrier barrier(2);

@@ -6,8 +6,8 @@
 
 namespace pto {
 
-// Something that is to happen at a time, as a base of what it happens to. Knows its place in its
-// DeadlineHeap, so that it can be taken out again.
+// A base class for objects that have a deadline. It stores its place in the DeadlineHeap, so that
+// it can be removed.
 class Deadline {
  public:
   enum class Kind : uint8_t { kTask, kWait };
@@ -26,17 +26,18 @@ class Deadline {
   size_t place_ = kNowhere;
 };
 
-// Deadlines in order of time, then of addition: a binary heap. Adding one that is later than all
-// others, as most are, takes constant time. Owns none of them. Not thread-safe: its owner locks.
+// Deadlines ordered by time, then by addition: a binary heap. Adding one that is later than all
+// others, the usual case, takes constant time. Does not own the deadlines. Not thread-safe: the
+// owner locks.
 class DeadlineHeap {
  public:
   void Add(Deadline& deadline, int64_t at_ns);
-  // Does nothing when it is not in the heap.
+  // Does nothing if it is not in the heap.
   void Remove(Deadline& deadline);
 
   bool empty() const { return entries_.empty(); }
   size_t size() const { return entries_.size(); }
-  // Of the first one; only when there is one.
+  // The first deadline. The heap must not be empty.
   int64_t first_ns() const { return entries_[0].at_ns; }
   Deadline& first() const { return *entries_[0].deadline; }
 
@@ -57,7 +58,7 @@ class DeadlineHeap {
     entries_[place] = entry;
     entry.deadline->place_ = place;
   }
-  // Both put the entry there, or where it belongs on the way to the root or to the leaves.
+  // Insert the entry at this place, or move it towards the root or the leaves.
   void SiftUp(size_t place, const Entry& entry);
   void SiftDown(size_t place, const Entry& entry);
 

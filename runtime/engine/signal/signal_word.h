@@ -8,22 +8,23 @@
 
 namespace pto {
 
-// One word of device memory that is changed and read atomically.
+// One word of device memory that is accessed atomically.
 struct SignalWord {
   void* address = nullptr;
   uint32_t dtype = 0;  // PTO_I32 or PTO_I64
 
-  // Whether there is such a word at all.
+  // Whether type, address and alignment are valid.
   bool valid() const {
     const uint64_t bytes = dtype == PTO_I32 ? 4 : dtype == PTO_I64 ? 8 : 0;
     return bytes != 0 && address != nullptr && reinterpret_cast<uintptr_t>(address) % bytes == 0;
   }
-  // Both are part of one order over all words and over who waits: see WaitTable.
+  // Load and Change are sequentially consistent, because WaitTable relies on one order of words and
+  // waiters.
   int64_t Load() const {
     if (dtype == PTO_I32) return std::atomic_ref(*static_cast<int32_t*>(address)).load();
     return std::atomic_ref(*static_cast<int64_t*>(address)).load();
   }
-  // Adding wraps around.
+  // Additions wrap around.
   void Change(pto_notify_op op, int64_t value) const {
     if (dtype == PTO_I32) {
       std::atomic_ref word(*static_cast<int32_t*>(address));

@@ -6,8 +6,8 @@
 
 namespace pto {
 
-// All are read while others write. That a reader who sees a new value of any field sees the change
-// of the id before it is what release and acquire are for; on x86 they are plain moves.
+// Readers run while writers write. With release and acquire, a reader that sees a new value of any
+// field also sees that the id changed before. On x86 these are plain moves.
 class WaitBoard::Place {
  public:
   void Write(const WaitNote& note, uint64_t id) {
@@ -28,7 +28,7 @@ class WaitBoard::Place {
   }
   void Clear() { Store(id_, uint64_t{0}); }
 
-  // Returns false when there is none, or not the same one all the time.
+  // Returns false if there is no note, or if it changed meanwhile.
   bool Read(WaitNote* note) const {
     note->id = Load(id_);
     if (note->id == 0) return false;

@@ -12,44 +12,44 @@ namespace pto {
 
 class Run;
 
-// One wait of a task, as others can see it.
+// One wait of a task, as readers see it.
 struct WaitNote {
   enum class Kind : uint32_t {
-    kBlock,     // a block waits in the middle of its kernel, and keeps its core
-    kDeferred,  // the task's blocks have returned, or it has none; it ends when this holds
+    kBlock,     // a block waits inside its kernel and keeps its core
+    kDeferred,  // all blocks have returned, or there are none; the task ends when this holds
   };
-  uint64_t id = 0;  // no other wait of the board has it, ever
+  uint64_t id = 0;  // unique for the life of the board
   Kind kind = Kind::kBlock;
-  // Only to be compared: it may be gone.
+  // The run may be gone: compare it, do not dereference it.
   const Run* run = nullptr;
   uint32_t task = 0;
   uint32_t block = 0;
   uint32_t chip = 0;
-  int32_t core = -1;  // that it keeps; -1: none
-  // The word, which only whoever keeps its memory may read.
+  int32_t core = -1;  // the core that it keeps; -1: none
+  // The word. Only a reader that keeps its memory alive may read it.
   const void* address = nullptr;
   uint32_t dtype = 0;
   uint32_t compare = 0;  // pto_compare
   int64_t value = 0;
-  // Of a wait for a copy: its bytes. -1: it is none.
+  // For a wait for a copy: its size in bytes. Otherwise -1.
   int64_t copy_bytes = -1;
   // Times of the engine's clock.
   int64_t since_ns = 0;
-  int64_t until_ns = 0;  // when it ends in any case; 0: never
-  // The word's value, for whoever keeps its memory to fill in. No part of what is on the board.
+  int64_t until_ns = 0;  // its deadline; 0: none
+  // The word's value. Not stored on the board: a reader that keeps the memory alive fills it in.
   bool has_have = false;
   int64_t have = 0;
 };
 
-// All waits of an engine, for those who ask why nothing happens. Reading takes no lock and never
-// waits for a writer, whatever that is doing: a note that is changed meanwhile is left out.
+// All waits of an engine, to explain why a run does not continue. Reading takes no lock and never
+// waits for a writer: a note that changes meanwhile is left out.
 //
-// Notes are made of atomics. A writer clears the id first and sets it last; a reader that finds the
-// same id before and after has read what belongs to it. Memory for notes is never given back, so
-// that readers may look at any time. Thread-safe.
+// Notes consist of atomics. A writer clears the id first and sets it last; a reader that finds the
+// same id before and after has read a consistent note. Memory for notes is not released before the
+// board is destroyed, so readers may read at any time. Thread-safe.
 class WaitBoard {
  public:
-  // Where a note stands.
+  // The storage of one note.
   class Place;
 
   WaitBoard() = default;
@@ -57,15 +57,15 @@ class WaitBoard {
   WaitBoard(const WaitBoard&) = delete;
   WaitBoard& operator=(const WaitBoard&) = delete;
 
-  // The note's id is chosen here.
+  // Assigns the id of the note.
   Place* Add(const WaitNote& note);
   void Remove(Place* place);
 
-  // In order of id. Notes that were there from before to after this call are all in it.
+  // Ordered by id. Contains every note that exists during the whole call.
   std::vector<WaitNote> Read() const;
 
  private:
-  // The first chunk has so many places, each later one twice as many.
+  // The number of places in the first chunk. Each later chunk has twice as many.
   static constexpr size_t kFirstChunk = 64;
   static constexpr size_t kMaxChunks = 24;
 

@@ -25,7 +25,7 @@ TEST(WaitBoardTest, ShowsWhatIsThere) {
   EXPECT_EQ(notes[1].task, 8u);
   EXPECT_LT(notes[0].id, notes[1].id);
   board.Remove(first);
-  // The place is used again, by another note.
+  // Another note reuses the place.
   note.task = 9;
   EXPECT_EQ(board.Add(note), first);
   notes = board.Read();
@@ -49,7 +49,7 @@ TEST(WaitBoardTest, Grows) {
   EXPECT_TRUE(board.Read().empty());
 }
 
-// Of notes whose fields all say the same, a reader never sees one that does not.
+// All fields of a note have the same value. A reader never sees a mixture.
 TEST(WaitBoardTest, AReaderSeesWholeNotesWhileOthersWrite) {
   WaitBoard board;
   std::atomic<bool> stop{false};

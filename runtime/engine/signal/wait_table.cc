@@ -19,7 +19,7 @@ enum Kind : uint64_t {
   kKindMask = 3,
 };
 
-// Of waiters with the same threshold, those that want more than it come last: > after >=.
+// Among waiters with the same threshold, strict ones come last: > after >=.
 constexpr uint64_t kStrictBit = uint64_t{1} << 63;
 constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
 
@@ -62,7 +62,7 @@ bool WaitTable::Add(Waiter& waiter, absl::FunctionRef<void()> entered) {
     bucket.count.fetch_sub(1);
     return false;
   }
-  // Whoever changes the word from here on sees the count, and waits for the lock.
+  // A thread that changes the word from now on sees the count and takes the lock.
   bucket.waiters.Insert(waiter, KeyOf(waiter, ++bucket.next_order));
   waiter.entered_ = true;
   entered();
@@ -97,7 +97,7 @@ uint32_t WaitTable::TakeGroup(WaitTree& waiters, uint64_t group, int64_t have, W
 void WaitTable::TakeHolding(Bucket& bucket, const void* address, Woken* woken) {
   uint32_t count = 0;
   if (WaitTree::Node* const only = bucket.waiters.only()) {
-    // As most often.
+    // The usual case.
     auto& waiter = static_cast<Waiter&>(*only);
     if (waiter.signal_.address != address || !waiter.Holds(waiter.signal_.Load())) return;
     bucket.waiters.Remove(waiter);

@@ -16,8 +16,8 @@ namespace pto {
 // How a wait ended.
 enum class WaitEnd { kHolds, kTimedOut, kCancelled };
 
-// Somebody who waits for a signal to compare true. Owned by whoever waits. While it is in a
-// WaitTable it belongs to the table, until somebody claims it.
+// Waits until a signal compares true. Owned by the code that waits. While it is in a WaitTable, the
+// table may use it until it is claimed.
 class Waiter : private WaitTree::Node {
  public:
   Waiter(const SignalWord& signal, pto_compare compare, int64_t value)
@@ -31,13 +31,13 @@ class Waiter : private WaitTree::Node {
   int64_t value() const { return value_; }
   bool Holds(int64_t have) const { return Compares(compare_, have, value_); }
 
-  // Takes the right to end the wait, which only the first caller gets: it, and nobody else, calls
-  // WaitTable::End, and until then the waiter stays alive. The caller must know by other means that
-  // the waiter is alive now.
+  // Claims the right to end the wait. Only the first caller gets it: that caller must call
+  // WaitTable::End, and the waiter stays alive until then. The caller must ensure that the waiter
+  // is alive now.
   bool Claim() { return !claimed_.exchange(true, std::memory_order_acq_rel); }
 
  protected:
-  // The wait has ended; called once, from any thread, without locks held. May end its life.
+  // The wait has ended. Called once, from any thread, without locks held. May destroy the waiter.
   virtual void OnEnd(WaitEnd end) = 0;
 
  private:
@@ -48,16 +48,16 @@ class Waiter : private WaitTree::Node {
   const int64_t value_;
   std::atomic<bool> claimed_{false};
   bool entered_ = false;          // guarded by the lock of the table's bucket
-  Waiter* next_woken_ = nullptr;  // belongs to whoever has claimed it
+  Waiter* next_woken_ = nullptr;  // for the thread that has claimed it
 };
 
-// Who waits for which word of memory, found by the word's address. A word is changed first and
-// its waiters are looked up then; a waiter is entered first and looks at the word then: so no
-// change between the two is lost. A change of a word that nobody waits for costs one more load.
+// The waiters of all words, found by the word's address. Notify changes a word and then looks for
+// waiters; Add enters a waiter and then reads the word. So no change is missed. Changing a word
+// without waiters costs one additional load.
 //
-// The waiters of a word are ordered by what releases them: those that wait for it to rise and to
-// fall by their thresholds, those for one value, and for any other, by that value. So Notify looks
-// only at those that it releases, however many wait. Any number may wait. Thread-safe.
+// The waiters of a word are ordered by the values that release them: those that wait for it to rise
+// or fall by threshold, those that wait for equality or inequality by value. So Notify visits only
+// the waiters that it releases, however many there are. Thread-safe.
 class WaitTable {
  public:
   WaitTable() = default;
@@ -65,39 +65,39 @@ class WaitTable {
   WaitTable(const WaitTable&) = delete;
   WaitTable& operator=(const WaitTable&) = delete;
 
-  // Enters the waiter. Returns false when the signal compares true already: then it was never
-  // entered. Otherwise `entered` is called before the waiter can end, and OnEnd is called once,
-  // perhaps before this returns, unless `entered` has claimed the waiter.
+  // Enters the waiter. Returns false if the signal already compares true; then the waiter was not
+  // entered. Otherwise `entered` is called before the wait can end. OnEnd is called once, possibly
+  // before this returns, unless `entered` claims the waiter.
   bool Add(Waiter& waiter, absl::FunctionRef<void()> entered);
 
-  // Changes the word, and ends the waits for it that now hold: of those that wait for the same,
-  // the one that came first is the first to go on.
+  // Changes the word and ends the waits whose condition holds now. Of equal waits, the oldest ends
+  // first.
   void Notify(const SignalWord& signal, pto_notify_op op, int64_t value);
 
   // Ends a wait that the caller has claimed.
   void End(Waiter& waiter, WaitEnd end);
 
-  // How many wait. Exact only under no change.
+  // The number of waiters. May be out of date at once.
   size_t size() const;
-  // Waiters that were looked at so far: the work done, which tests count.
+  // The number of waiters visited so far. Tests use it to measure work.
   uint64_t steps();
 
  private:
   struct alignas(64) Bucket {
     Mutex mutex;
-    // Part of one order with the changes of words; so it is read without the lock.
+    // Read without the lock, in one order with the changes of words.
     std::atomic<uint32_t> count{0};
     uint64_t next_order ABSL_GUARDED_BY(mutex) = 0;
     WaitTree waiters ABSL_GUARDED_BY(mutex);
   };
   static constexpr size_t kBuckets = 1024;
 
-  // Those that were taken out and claimed, in order.
+  // Waiters that were removed and claimed, in order.
   class Woken {
    public:
     Waiter* first() const { return first_; }
-    // If somebody else has claimed it, it ends for another reason, and may be gone when the lock of
-    // its bucket is released.
+    // If another thread has claimed the waiter, that thread ends it, and it may be gone once the
+    // lock of its bucket is released.
     void Add(Waiter& waiter) {
       waiter.entered_ = false;
       if (!waiter.Claim()) return;
@@ -115,10 +115,10 @@ class WaitTable {
     return buckets_[reinterpret_cast<uintptr_t>(address) * 0x9e3779b97f4a7c15 >> 54];
   }
   static WaitTree::Key KeyOf(const Waiter& waiter, uint64_t order);
-  // Takes out those of a word that hold.
+  // Removes the waiters of a word whose condition holds.
   static void TakeHolding(Bucket& bucket, const void* address, Woken* woken)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(bucket.mutex);
-  // Takes out those of one group of its waiters. Returns how many.
+  // Removes the released waiters of one group. Returns how many.
   static uint32_t TakeGroup(WaitTree& waiters, uint64_t group, int64_t have, Woken* woken);
 
   std::array<Bucket, kBuckets> buckets_;

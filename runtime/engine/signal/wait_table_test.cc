@@ -57,7 +57,8 @@ TEST_F(WaitTableTest, NotifyWakesThoseForWhomItHolds) {
 }
 
 TEST_F(WaitTableTest, AllComparisons) {
-  // For each: what does not hold for 5, and a value of the word for which it does.
+  // For each comparison: a value for which it does not hold while the word is 5, and a value of the
+  // word for which it does.
   struct Case {
     pto_compare compare;
     int64_t want;
@@ -105,7 +106,7 @@ TEST_F(WaitTableTest, AWaitIsEndedOnce) {
   EXPECT_TRUE(Add(waiter));
   EXPECT_TRUE(waiter.Claim());
   EXPECT_FALSE(waiter.Claim());
-  // From here on it does not go on for any other reason.
+  // From now on only End ends it.
   table_.Notify(signal_, PTO_SET, 1);
   EXPECT_TRUE(waiter.ends.empty());
   table_.End(waiter, WaitEnd::kTimedOut);
@@ -134,7 +135,7 @@ TEST_F(WaitTableTest, OfThoseThatWaitForTheSameTheFirstGoesOnFirst) {
   EXPECT_EQ(order, expected);
 }
 
-// Against a list of all waiters, each of which is asked.
+// Compares with a list of all waiters, each of which is checked.
 TEST_F(WaitTableTest, EveryChangeReleasesThoseThatHoldAndNoOthers) {
   constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
@@ -184,15 +185,15 @@ TEST_F(WaitTableTest, EveryChangeReleasesThoseThatHoldAndNoOthers) {
   }
 }
 
-// What a change costs does not depend on how many go on waiting.
+// The cost of a change does not depend on how many waiters remain.
 TEST_F(WaitTableTest, OnlyThoseThatGoOnAreLookedAt) {
   constexpr int64_t kWaiters = 20'000;
-  // Steps of all changes of a word for which so many wait.
+  // The steps of all changes of a word with this many waiters.
   const auto steps = [&](int64_t count) {
     std::vector<std::unique_ptr<TestWaiter>> waiters;
     word_ = 0;
     for (int64_t i = 1; i <= count; ++i) {
-      // For each change one of these holds, and for the last one the last.
+      // Each change releases one of these, and the last change the last one.
       const pto_compare compare = i % 3 == 0 ? PTO_EQ : i % 3 == 1 ? PTO_GE : PTO_GT;
       waiters.push_back(
           std::make_unique<TestWaiter>(signal_, compare, compare == PTO_GT ? i - 1 : i));
@@ -206,13 +207,13 @@ TEST_F(WaitTableTest, OnlyThoseThatGoOnAreLookedAt) {
     }
     return table_.steps() - before;
   };
-  // Those of a tree of so many nodes: 15 levels, each looked at some times.
+  // A tree of this many nodes has about 15 levels, and each is visited several times.
   EXPECT_LT(steps(kWaiters), kWaiters * 15 * 12);
-  // One alone is found at once.
+  // A single waiter is found at once.
   EXPECT_LE(steps(1), 8u);
 }
 
-// Whoever claims a waiter first ends it, and it ends once.
+// The first thread to claim a waiter ends it, and it ends once.
 TEST_F(WaitTableTest, NotifyAndOthersMayEndTheSameWait) {
   constexpr int kRounds = 500;
   constexpr int kWaiters = 16;
@@ -236,7 +237,7 @@ TEST_F(WaitTableTest, NotifyAndOthersMayEndTheSameWait) {
   }
 }
 
-// Threads that wait for each other's next number, over and over: a lost wake-up would hang.
+// Threads wait for each other's next number again and again. A lost wake-up would hang.
 TEST_F(WaitTableTest, NoWakeUpIsLost) {
   class Flag final : public Waiter {
    public:
@@ -252,7 +253,7 @@ TEST_F(WaitTableTest, NoWakeUpIsLost) {
   };
   constexpr int kRounds = 2000;
   int64_t words[2] = {0, 0};
-  // Kept to the end: the one that wakes it may still touch it.
+  // Kept to the end, because the thread that wakes a flag may still touch it.
   std::vector<std::unique_ptr<Flag>> flags[2];
   std::vector<std::thread> threads;
   for (int self = 0; self < 2; ++self) {

@@ -43,7 +43,7 @@ WaitTree::Node* WaitTree::Extract(const Key& begin, const Key& end) {
   Split(root_, begin, &before, &taken);
   Split(taken, end, &taken, &after);
   Merge(before, after, &root_);
-  // Rotations make a list of the tree.
+  // Rotations turn the tree into a list.
   Node* first = nullptr;
   Node** link = &first;
   while (taken != nullptr) {

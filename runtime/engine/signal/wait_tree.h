@@ -5,9 +5,9 @@
 
 namespace pto {
 
-// Nodes in the order of their keys, in a treap that runs through the nodes themselves: nothing is
-// allocated, and one node alone costs next to nothing. Takes out a range of keys in
-// O(log n + nodes taken). Owns no node. Not thread-safe: its owner locks.
+// Nodes ordered by key, in an intrusive treap: it allocates nothing, and a single node costs almost
+// nothing. Removes a range of keys in O(log n + nodes removed). Does not own the nodes. Not
+// thread-safe: the owner locks.
 class WaitTree {
  public:
   struct Key {
@@ -30,13 +30,13 @@ class WaitTree {
     Node* right_ = nullptr;
   };
 
-  // The only node; nullptr when there is none, or more than one.
+  // The only node; nullptr if there is none or more than one.
   Node* only() const {
     return root_ != nullptr && root_->left_ == nullptr && root_->right_ == nullptr ? root_
                                                                                    : nullptr;
   }
 
-  // No two nodes may have the same key at the same time.
+  // Keys must be unique.
   void Insert(Node& node, const Key& key) {
     node.key_ = key;
     node.priority_ = PriorityOf(node, key.order);
@@ -55,11 +55,11 @@ class WaitTree {
       RemoveBelow(node);
     }
   }
-  // The first node whose key is not less; nullptr when there is none.
+  // The first node whose key is not less; nullptr: none.
   Node* LowerBound(const Key& key);
 
-  // Takes out the nodes from `begin` to `end` (not included), and calls `use` for each in order.
-  // `use` may end the node's life.
+  // Removes the nodes in [begin, end) and calls `use` for each, in order. `use` may destroy the
+  // node.
   template <typename Use>
   void Extract(const Key& begin, const Key& end, Use use) {
     for (Node* node = Extract(begin, end); node != nullptr;) {
@@ -69,12 +69,12 @@ class WaitTree {
     }
   }
 
-  // Nodes that were looked at so far: the work done, which tests count.
+  // The number of nodes visited so far. Tests use it to measure work.
   uint64_t steps() const { return steps_; }
 
  private:
-  // A treap stays flat as long as nobody can choose priorities. Clients choose which waits end, but
-  // know neither the address of a node nor how many waits there have been.
+  // A treap remains balanced if nobody can choose priorities. Clients choose which waits end, but
+  // know neither the address of a node nor the number of waits so far.
   static uint64_t PriorityOf(const Node& node, uint64_t order) {
     uint64_t mixed = (reinterpret_cast<uintptr_t>(&node) ^ order) * 0x9e3779b97f4a7c15;
     mixed = (mixed ^ (mixed >> 32)) * 0xbf58476d1ce4e5b9;
@@ -83,7 +83,7 @@ class WaitTree {
 
   void InsertBelow(Node& node);
   void RemoveBelow(Node& node);
-  // Returns a list through `right_`.
+  // Returns the removed nodes as a list linked by `right_`.
   Node* Extract(const Key& begin, const Key& end);
   // Nodes with keys less than `key` go to `less`.
   void Split(Node* tree, const Key& key, Node** less, Node** rest);

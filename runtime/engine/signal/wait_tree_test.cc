@@ -66,7 +66,7 @@ TEST_F(WaitTreeTest, DoesWhatASetDoes) {
       case 2: {
         Key begin = any_key(0), end = any_key(0);
         if (end < begin) std::swap(begin, end);
-        // Few at a time, so that the tree grows.
+        // Remove few at a time, so that the tree grows.
         end = std::min(end, Key{begin.word, begin.threshold + 3, 0});
         const auto first = model.lower_bound(begin), last = model.lower_bound(end);
         const std::vector<Key> expected(first, last);
@@ -98,7 +98,7 @@ TEST_F(WaitTreeTest, DoesWhatASetDoes) {
   EXPECT_EQ(Extract({0, 0, 0}, {4, 0, 0}), std::vector<Key>(model.begin(), model.end()));
 }
 
-// Whatever the order in which they come, and though all stand for one word.
+// In any order of insertion, and although all keys have the same word.
 TEST_F(WaitTreeTest, WorkGrowsWithTheLogarithm) {
   constexpr uint64_t kNodes = 100'000;
   const uint64_t most = 6 * std::bit_width(kNodes);
