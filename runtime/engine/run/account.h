@@ -7,9 +7,9 @@
 
 namespace pto {
 
-// Whoever shares the chips with others: a session, say. Accounts that want more than a chip has
-// get core time there by their weights. What one leaves unused is for the others, and is not
-// saved up. Never changed, so any thread may use it.
+// A party that shares the chips with others, for example a session. Accounts that want more than a
+// chip has get core time there by their weights. Unused time goes to the others and is not saved
+// up. Immutable, so any thread may use it.
 class Account {
  public:
   explicit Account(std::string name, uint32_t weight = 1)

@@ -8,26 +8,25 @@
 
 namespace pto {
 
-// The errors of a run in order of time. The first ones are listed with the run, for as long as it
-// is known; the others wait until somebody takes them. Not thread-safe.
+// The errors of a run, ordered by time. The first ones are listed with the run as long as it is
+// known; the others wait until they are taken. Not thread-safe.
 class ErrorList {
  public:
-  // The first error and sixteen more, and what is added by AddListed.
+  // The first error and sixteen more. AddListed may add to these.
   static constexpr size_t kListed = 17;
-  // Beyond those that are listed so many wait at most; what comes then is counted only. Twice as
-  // many as there are records when somebody is told to come for them.
+  // At most this many unlisted errors wait; further ones are only counted.
   static constexpr size_t kMostWaiting = 8192;
 
   void Add(absl::Status error);
-  // Adds one that is listed in any case, beside so many others. Returns its place in the list.
+  // Adds an error that is always listed. Returns its index in the list.
   size_t AddListed(absl::Status error);
 
   const std::vector<absl::Status>& listed() const { return listed_; }
-  // To be replaced by one that says more of the same.
+  // For replacing an error by a more detailed one.
   absl::Status& at(size_t place) { return listed_[place]; }
-  // How many there were beyond those that are listed.
+  // The number of errors that are not listed.
   uint64_t unlisted() const { return unlisted_; }
-  // Takes those that wait.
+  // Takes the unlisted errors that wait.
   std::vector<absl::Status> TakeUnlisted();
 
  private:

@@ -10,8 +10,8 @@ namespace pto {
 class Run;
 struct Share;
 
-// A link of a list of ready tasks: the next task. Changed under the lock of the list's queue, read
-// without it by those who explain. Not initialised, as a run has one for each task.
+// A link in a list of ready tasks: the next task. Changed under the lock of the list's queue and
+// read without it to explain runs. Not initialised, because a run has one for each task.
 class ReadyLink {
  public:
   void Set(uint32_t task) { __atomic_store_n(&task_, task, __ATOMIC_RELAXED); }
@@ -21,45 +21,44 @@ class ReadyLink {
   uint32_t task_;
 };
 
-// The ready tasks of one run for one kind of core of one chip, in order. Those that are ready from
-// the beginning may be a part of the image, so that queueing many takes no time; the others are a
-// list through the run's own array, so that queueing a task allocates nothing. And a node in the
-// ring of flows of one account, which are served in turn. Guarded by the lock of the chip's
-// ReadyQueue.
+// The ready tasks of one run for one kind of core of one chip, in order. Tasks that are ready from
+// the start may be a span of the image, so that queueing many takes constant time. The others are a
+// list through the run's array, so that queueing a task allocates nothing. Also a node in the ring
+// of its account's flows, which take turns. Guarded by the lock of the chip's ReadyQueue.
 struct Flow {
   static constexpr uint32_t kNone = 0xffffffff;
   Run* run = nullptr;
-  absl::Span<const uint32_t> roots;  // before the list; plain tasks of one block
+  absl::Span<const uint32_t> roots;  // served before the list; plain tasks of one block
   uint32_t head = kNone;             // of the list
   uint32_t tail = kNone;
   uint32_t first_block = 0;  // next block of the first task to hand out
-  Share* share = nullptr;    // of the run's account; only while there are tasks
+  Share* share = nullptr;    // of the run's account; set only while there are tasks
   Flow* previous = nullptr;
   Flow* next = nullptr;
 
-  // For readers without the lock: how many tasks wait here, and the first of them.
+  // For readers without the lock: the number of waiting tasks, and the first of them.
   std::atomic<uint32_t> shown_count{0};
   std::atomic<uint32_t> shown_first{kNone};
 
   bool empty() const { return head == kNone && roots.empty(); }
-  // After each change, by so many tasks more or less.
+  // Must be called after each change, with the change of the number of tasks.
   void Show(int64_t more) {
     shown_count.store(static_cast<uint32_t>(shown_count.load(std::memory_order_relaxed) + more),
                       std::memory_order_relaxed);
     shown_first.store(empty() ? kNone : first(), std::memory_order_relaxed);
   }
-  // When it is not empty.
+  // Must not be empty.
   uint32_t first() const { return roots.empty() ? head : roots.front(); }
 };
 
-// Flows that have something to hand out, served in turn.
+// Flows with ready tasks, which take turns.
 class FlowRing {
  public:
   bool empty() const { return current_ == nullptr; }
   Flow* current() const { return current_; }
   void Rotate() { current_ = current_->next; }
 
-  // Adds as the last one to be served.
+  // Adds a flow that is served after all others.
   void Add(Flow& flow) {
     if (current_ == nullptr) {
       flow.previous = flow.next = &flow;

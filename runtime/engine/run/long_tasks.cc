@@ -38,8 +38,7 @@ LongTask& LongTasks::Begin(uint32_t task, absl::FunctionRef<int64_t(LongTask&)> 
 
 void LongTasks::AddDeadline(Deadline& deadline, int64_t at_ns, SetTimer set_timer) {
   deadlines_.Add(deadline, at_ns);
-  // A timer that is too early costs one look. To move it for each task that ends in time would cost
-  // more.
+  // An early timer costs one check. Moving it for each task that ends in time would cost more.
   if (expiring_ || (timer_ != 0 && timer_ns_ <= at_ns)) return;
   timer_ = set_timer(timer_, at_ns);
   timer_ns_ = at_ns;
@@ -52,7 +51,7 @@ LongTask* LongTasks::Find(uint32_t task) {
 }
 
 std::unique_ptr<LongTask> LongTasks::End(uint32_t task) {
-  // A task's entry is made before its end.
+  // An entry is created before its task ends, so a relaxed load is enough.
   if (!used_.load(std::memory_order_relaxed)) return nullptr;
   MutexLock lock(mutex_);
   const auto found = tasks_.find(task);
@@ -119,7 +118,7 @@ void LongTasks::Remove(TaskWaiterLink& waiter) {
 
 void LongTasks::Claim(TaskWaiterLink& waiter, std::vector<Waiter*>* claimed) {
   Unlist(waiter);
-  // A wait that is over waits for the lock, to leave the lists: so it is still there.
+  // The wait is still alive: if it has ended, it needs this lock to leave the lists.
   if (waiter.waiter_.Claim()) claimed->push_back(&waiter.waiter_);
 }
 

@@ -21,43 +21,44 @@
 
 namespace pto {
 
-// A call of a task whose time was up.
+// A call of a task that was not finished at the task's deadline.
 struct LateCall {
   static constexpr uint64_t kNotBegun = UINT64_MAX;
 
   BlockTicket ticket;
   uint64_t began_ticks = kNotBegun;
-  bool waited = false;  // for a signal, as all do that the one at fault keeps waiting
+  bool waited = false;  // for a signal; the call at fault usually does not wait
   std::string said;     // by its kernel
 };
 
 class TaskWaiterLink;
 
-// A list of waits through the waits themselves: each is in that of its run, and in that of its task
-// if the task is a long one.
+// An intrusive list of waits. Each wait is in the list of its run, and in that of its task if that
+// is a long task.
 struct WaitList {
   TaskWaiterLink* first = nullptr;
   TaskWaiterLink* last = nullptr;
 };
 
-// What is kept of a task from its start to its end, when that is more than its counter: it has a
-// deadline, its blocks meet, or it ends later than its last block.
+// The state of a task that needs more than its counter: it has a deadline, its blocks meet at
+// barriers, or it ends later than its last block.
 struct LongTask : public Deadline {
   LongTask() : Deadline(Kind::kTask) {}
 
   int64_t start_ns = 0;
   int64_t timeout_ns = 0;
-  // Set when its time is up: its kernels are to return.
+  // Set at the deadline: its kernels must return.
   std::atomic<bool> late{false};
-  // What a block of it waited for at that time, and which of them did. Written before `late`.
+  // What a block of it waited for at the deadline, and which calls waited. Written before `late`.
   std::string late_for;
   absl::flat_hash_set<uint64_t> late_waits;  // see LongTasks::PlaceOf
-  // Of the calls that were under way then, the one that is most likely at fault: one that did not
-  // wait, and of these the one that began first. See LongTasks::NoteLate.
+  // The call that is most likely at fault, among those under way at the deadline: the oldest of
+  // those that did not wait. See LongTasks::NoteLate.
   absl::optional<LateCall> late_call;
-  // The first is for all blocks, the others for those of each member. Empty when they do not meet.
+  // The first barrier is for all blocks, the others for the blocks of each member. Empty if they do
+  // not meet.
   std::deque<Barrier> barriers;
-  // When a kernel of it last returned, and from which core; 0 while none has that is recorded.
+  // When a kernel of it last returned, and on which core; 0: none is recorded yet.
   std::atomic<int64_t> returned_ns{0};
   std::atomic<uint32_t> core{0};
 
@@ -66,18 +67,18 @@ struct LongTask : public Deadline {
   WaitList waits_;
 };
 
-// The part of a wait that its run knows, to end it when the run or the task is to end, or when the
-// wait's own time is up.
+// The part of a wait that its run knows, to end the wait when the run or task must end or at the
+// wait's own deadline.
 class TaskWaiterLink : public Deadline {
  public:
   uint32_t task() const { return ticket_.task; }
 
  protected:
-  // `waiter` is the object that this is a part of.
+  // `waiter` is the object that contains this one.
   TaskWaiterLink(const BlockTicket& ticket, Waiter& waiter)
       : Deadline(Kind::kWait), ticket_(ticket), waiter_(waiter) {}
   ~TaskWaiterLink() = default;
-  // Says what is waited for, and what is there now.
+  // Describes the condition and the current value.
   virtual std::string Describe() const = 0;
 
   const BlockTicket ticket_;
@@ -97,47 +98,47 @@ class TaskWaiterLink : public Deadline {
   Place in_task_;
 };
 
-// The long tasks of one run, all that is waited for in it, and the deadlines of both. One timer is
-// set for the earliest of them. Whatever there is to find or to end, it takes no longer because
-// others wait too. Thread-safe.
+// The long tasks and all waits of one run, and the deadlines of both. One timer is set for the
+// earliest deadline. The cost of an operation does not depend on the number of other waits of the
+// run, except for the heap. Thread-safe.
 class LongTasks {
  public:
-  // Sets the run's timer to that time, or to now if that has passed, in place of the timer with
-  // that id, if any. Called with the lock held.
+  // Sets the run's timer to that time, or to now if it has passed, and replaces the timer `id`
+  // unless it is 0. Called with the lock held.
   using SetTimer = absl::FunctionRef<TimerQueue::Id(TimerQueue::Id id, int64_t at_ns)>;
 
-  // The task's entry; `fill` is called with it when it is new, and returns its deadline, or 0.
+  // Returns the task's entry. If it is new, calls `fill`, which returns the deadline or 0.
   LongTask& Begin(uint32_t task, absl::FunctionRef<int64_t(LongTask&)> fill, SetTimer set_timer);
-  // Returns nullptr when there is none.
+  // Returns nullptr if there is none.
   LongTask* Find(uint32_t task);
-  // Whether there has been any.
+  // Whether there was ever an entry.
   bool used() const { return used_.load(std::memory_order_acquire); }
-  // Takes the entry out, if there is one.
+  // Removes and returns the entry; nullptr: none.
   std::unique_ptr<LongTask> End(uint32_t task);
-  // Says that a call was under way, or next, when the time of its task was up; `said` is what its
-  // kernel says of that. Before the call is counted as ended.
+  // Notes a call that was under way, or next, at the deadline of its task. `said` is the kernel's
+  // message. Must be called before the call is counted as ended.
   void NoteLate(LongTask& late, const BlockTicket& ticket, uint64_t began_ticks,
                 absl::string_view said);
-  // Drops all entries, of which none is waited for. Returns the run's timer, or 0.
+  // Removes all entries; nothing may wait any more. Returns the run's timer, or 0.
   TimerQueue::Id Clear();
 
-  // A wait has begun; `long_task` is the entry of its task, if that is a long one, and `at_ns` the
-  // wait's own deadline, or 0.
+  // Adds a wait. `long_task`: the entry of its task, or nullptr. `at_ns`: the wait's own deadline,
+  // or 0.
   void Add(TaskWaiterLink& waiter, LongTask* long_task, int64_t at_ns, SetTimer set_timer);
   void Remove(TaskWaiterLink& waiter);
 
-  // The run's timer has fired: marks tasks as late whose time is up, and claims waits that are to
-  // end for that reason, or because their own time is up. Looks at no more than `most` of both, and
-  // leaves the rest for the next time. The caller ends the waits and then calls EndExpiry.
+  // Called when the run's timer fires. Marks tasks as late whose deadline has passed. Claims their
+  // waits, and the waits whose own deadline has passed. Handles at most `most` tasks and waits and
+  // leaves the rest for the next call. The caller ends the waits and then calls EndExpiry.
   std::vector<Waiter*> Expire(int64_t now_ns, size_t most);
-  // Sets the timer for what is next.
+  // Sets the timer for the next deadline.
   void EndExpiry(SetTimer set_timer);
 
-  // Claims all waits, for the caller to end.
+  // Claims all waits. The caller must end them.
   std::vector<Waiter*> ClaimAll();
 
  private:
-  // Stands for one call of a task.
+  // Identifies one call of a task.
   static uint64_t PlaceOf(const BlockTicket& ticket) {
     return uint64_t{ticket.member} << 34 | uint64_t{ticket.lane} << 32 | ticket.block;
   }
@@ -145,19 +146,19 @@ class LongTasks {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static void MarkLate(LongTask& task);
   void Unlist(TaskWaiterLink& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Takes it out of all lists, and claims it if nobody has.
+  // Removes the wait from all lists, and claims it unless another thread has.
   void Claim(TaskWaiterLink& waiter, std::vector<Waiter*>* claimed)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable Mutex mutex_;
   absl::flat_hash_map<uint32_t, std::unique_ptr<LongTask>> tasks_ ABSL_GUARDED_BY(mutex_);
-  // Set with the first entry: most runs never have one.
+  // Set with the first entry. Most runs never have one.
   std::atomic<bool> used_{false};
   WaitList waits_ ABSL_GUARDED_BY(mutex_);
   DeadlineHeap deadlines_ ABSL_GUARDED_BY(mutex_);
-  // A late task whose waits have not all been claimed.
+  // A late task with waits that have not been claimed.
   LongTask* ending_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  // The timer and its time. It may be earlier than the first deadline, but never later. Not set
+  // The timer and its time. It may be earlier than the first deadline, but not later. Not set
   // between Expire and EndExpiry.
   TimerQueue::Id timer_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t timer_ns_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -40,7 +40,7 @@ class LongTasksTest : public ::testing::Test {
                [&](TimerQueue::Id id, int64_t at) { return SetTimer(id, at); });
     return *waiters_.back();
   }
-  // What the run's timer claims at that time.
+  // The waits that the timer claims at that time.
   std::vector<Waiter*> Expire(int64_t now_ns, size_t most = 100) {
     std::vector<Waiter*> claimed = tasks_.Expire(now_ns, most);
     tasks_.EndExpiry([&](TimerQueue::Id id, int64_t at) { return SetTimer(id, at); });
@@ -53,7 +53,7 @@ class LongTasksTest : public ::testing::Test {
 
   int64_t word_ = 0;
   std::vector<std::unique_ptr<TestWaiter>> waiters_;
-  // Which timer was moved, and to when.
+  // The timers that were moved, and to when.
   std::vector<std::pair<TimerQueue::Id, int64_t>> set_;
   LongTasks tasks_;
 };
@@ -74,7 +74,7 @@ TEST_F(LongTasksTest, TasksThatEndInTimeDoNotMoveTheTimer) {
     EXPECT_NE(tasks_.End(task), nullptr);
   }
   EXPECT_EQ(set_.size(), 1u);
-  // It finds nothing to do, and nothing to wait for.
+  // The timer has nothing to do and is not set again.
   EXPECT_THAT(Expire(1000), IsEmpty());
   EXPECT_EQ(set_.size(), 1u);
   EXPECT_EQ(tasks_.Clear(), 0u);
@@ -93,7 +93,7 @@ TEST_F(LongTasksTest, WaitsAndTasksExpireInOrder) {
   EXPECT_FALSE(second.late);
   EXPECT_THAT(Expire(30), ElementsAre(&of_second));
   EXPECT_TRUE(second.late);
-  // Whoever did not wait is at fault.
+  // A call that did not wait is at fault.
   BlockTicket ticket;
   ticket.block = 7;
   tasks_.NoteLate(first, ticket, 1, "it waited");
@@ -111,13 +111,13 @@ TEST_F(LongTasksTest, ExpiresSoManyAtATime) {
   LongTask& other = Begin(1, 10);
   expected.push_back(&Wait(1, &other, 0));
   std::vector<Waiter*> claimed;
-  // Each task counts as well.
+  // Each task counts as one.
   for (const size_t count : {9, 10, 7}) {
     set_.clear();
     const std::vector<Waiter*> some = Expire(10, 10);
     EXPECT_EQ(some.size(), count);
     claimed.insert(claimed.end(), some.begin(), some.end());
-    // While there are more, its turn comes again as soon as that of others has.
+    // If more remain, the timer is set again at once, so that other timers get their turn.
     EXPECT_EQ(set_.size(), claimed.size() < expected.size() ? 1u : 0u);
   }
   EXPECT_EQ(claimed, expected);

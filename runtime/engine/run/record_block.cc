@@ -17,10 +17,9 @@ std::shared_ptr<TaskRecord[]> CopyOf(const RecordBlock& block, size_t capacity) 
   return copy;
 }
 
-// Writes how far each task but the first is from the one before. Returns whether all are as near as
-// that has room for.
+// Writes the distance of each task but the first from the previous one. Returns whether all fit.
 bool PutDistances(absl::Span<const uint32_t> tasks, int16_t* distances) {
-  // Without a value that goes from one turn to the next, so that the compiler takes many at once.
+  // No value is carried between iterations, so that the compiler can vectorise the loop.
   int32_t too_far = 0;
   for (size_t i = 1; i < tasks.size(); ++i) {
     const auto distance = static_cast<int32_t>(tasks[i] - tasks[i - 1]);
@@ -40,7 +39,7 @@ size_t RecordBlocks::Filling::MakeRoom(size_t count) {
   }
   RecordBlock& last = blocks.back();
   if (last.count == capacity) {
-    // A run of a few tasks needs little, and one that has filled a block will fill others.
+    // A short run needs little memory; a run that has filled a block will fill more.
     const size_t wanted = filled_one ? kMaxBlock : std::max(last.count + count, 2 * capacity);
     capacity = std::min(wanted, kMaxBlock);
     last.records = CopyOf(last, capacity);
@@ -68,7 +67,7 @@ void RecordBlocks::Expand(const TaskRow& row, Filling* filling) {
     const int64_t count = mark.end - next;
     if (count == 0) continue;
     const int64_t each = (mark.end_ns - mark.start_ns) / count;
-    // The first ones take a nanosecond more, so that nothing is left over.
+    // The first tasks take a nanosecond more, so that the times add up.
     int64_t longer = (mark.end_ns - mark.start_ns) % count;
     int64_t start = mark.start_ns;
     while (next < mark.end) {
@@ -214,7 +213,7 @@ size_t RecordBlocks::AddRow(const TaskRow& row) {
 std::vector<RecordBlock> RecordBlocks::Take() {
   Filling taken;
   std::vector<KeptRow> rows;
-  RowMemory row_memory;  // of these
+  RowMemory row_memory;  // of these rows
   {
     SpinLockHolder lock(lock_);
     const bool filled_one = filling_.filled_one || waiting_ >= kMaxBlock;
@@ -226,7 +225,7 @@ std::vector<RecordBlock> RecordBlocks::Take() {
     waiting_ = 0;
   }
   if (!rows.empty()) {
-    // Rows and records in the order in which they came.
+    // Merges rows and records in the order in which they were added.
     Filling all;
     all.filled_one = taken.filled_one;
     size_t block = 0;
@@ -251,7 +250,7 @@ std::vector<RecordBlock> RecordBlocks::Take() {
     if (!taken.blocks.empty()) add_until(taken.blocks.size(), taken.blocks.back().count);
     taken = std::move(all);
   }
-  // Who keeps blocks counts the records in them, not the room that was left.
+  // Readers account for the records in a block, not for unused capacity.
   if (!taken.blocks.empty() && taken.blocks.back().count < taken.capacity / 2) {
     RecordBlock& last = taken.blocks.back();
     last.records = CopyOf(last, last.count);

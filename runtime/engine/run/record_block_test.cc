@@ -132,7 +132,7 @@ TEST(RecordBlocksTest, KeepsRowsOfAnyNumbersAndTimes) {
 TEST(RecordBlocksTest, KeepsRowsAndRecordsInOrder) {
   RecordBlocks blocks;
   uint32_t added = 0;
-  // Of all sizes, so that blocks end everywhere.
+  // Sizes vary, so that blocks end at various places.
   for (uint32_t size = 1; size < 2000; size = size * 3 / 2 + 1) {
     blocks.Add(Numbered(size, added));
     added += size;

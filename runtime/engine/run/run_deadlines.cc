@@ -45,7 +45,7 @@ void RunDeadlines::Keep(TimerQueue& timers, TimerQueue::Id id) {
       return;
     }
   }
-  // Stopped before it began: its end does not know of this one.
+  // The run has ended already, so Disarm did not see this timer.
   timers.Cancel(id);
 }
 

@@ -10,23 +10,24 @@
 
 namespace pto {
 
-// The timers that stop a run: one for its end, one for the start of its first task. Thread-safe.
+// The timers that stop a run: one limits its total time, one the time until its first task starts.
+// Thread-safe.
 class RunDeadlines {
  public:
   struct Limits {
     int64_t from_ns = 0;  // when the run was accepted
-    // From then on; 0 means no limit.
+    // From then on; 0: no limit.
     int64_t timeout_ns = 0;
     int64_t queue_timeout_ns = 0;
   };
 
-  // Calls `stop` with RUN_DEADLINE or QUEUE_DEADLINE when a time is up; the latter only unless
-  // `has_started`. Both may be called until the run is gone, so they must not own it. `group` is
-  // that of TimerQueue::Schedule. Once; does nothing after Disarm.
+  // Calls `stop` with RUN_DEADLINE or QUEUE_DEADLINE when a limit expires; with the latter only if
+  // `has_started` returns false. Both may be called until the run is gone, so they must not own it.
+  // `group`: see TimerQueue::Schedule. Call it once; timers are cancelled at once after Disarm.
   void Arm(TimerQueue& timers, const Limits& limits, const void* group,
            const std::function<bool()>& has_started,
            const std::function<void(const absl::Status&)>& stop);
-  // The run has ended. May be called by `stop`.
+  // Called when the run has ended, also from within `stop`.
   void Disarm();
 
  private:

@@ -11,23 +11,25 @@ namespace pto {
 
 class Run;
 
-// Dependencies between the tasks of a run and those of other runs: of the segments of an open run.
-// RunLinker changes it.
+// Dependencies between tasks of different runs, which are the segments of an open run. RunLinker
+// changes it.
 struct RunLinks {
   // A task that waits for one of an earlier run, which had not ended when this run was accepted.
   struct Before {
     uint32_t task = 0;
     uint32_t before_task = 0;
-    const Run* before = nullptr;  // only to be compared
+    const Run* before = nullptr;  // may be gone: only compare it
   };
 
-  // Who waits for the run's tasks outside of it; nullptr for most runs, where nobody can.
+  // Tasks of other runs that wait for tasks of this run; nullptr if there can be none, as for most
+  // runs.
   std::unique_ptr<TaskLinks> waiters;
-  // For those who explain. Not changed once the run is accepted.
+  // For explanations. Immutable once the run is accepted.
   std::vector<Before> before;
-  // Roots that wait for tasks of other runs, rising. Their counters count the beginning too.
+  // Roots that wait for tasks of other runs, in ascending order. Their counters also count the
+  // beginning of the run.
   std::vector<uint32_t> held_roots;
-  // How many tasks of other runs are waited for; each is counted in the run's life too.
+  // The number of tasks of other runs that this run waits for. Each is also counted in RunLife.
   std::atomic<int64_t> waiting{0};
 };
 

@@ -22,7 +22,7 @@ RunState RunOutcome::End(uint64_t tasks, int64_t now_ns) {
     state = stop_state_;
   }
   ended_ns_.store(now_ns, std::memory_order_release);
-  // Sequentially consistent, as Engine::Look depends on it.
+  // Sequentially consistent, because Engine::Look depends on it.
   state_.store(state, std::memory_order_seq_cst);
   return state;
 }
@@ -53,7 +53,7 @@ std::vector<absl::Status> RunOutcome::TakeUnlistedErrors() {
 void RunOutcome::Stop(RunState as, absl::Status error) {
   MutexLock lock(mutex_);
   if (stop_.load(std::memory_order_relaxed)) return;
-  // Why it was stopped is more than one error of many.
+  // The reason of the stop must always be listed.
   stop_error_ = errors_.AddListed(std::move(error));
   stop_state_ = as;
   stop_.store(true, std::memory_order_release);

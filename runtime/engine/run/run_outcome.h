@@ -13,19 +13,19 @@
 
 namespace pto {
 
-// What becomes of a run: its state, when it started and ended, how many tasks ended how, what went
-// wrong, and whether it was stopped. Thread-safe.
+// The outcome of a run: state, start and end, how many tasks ended how, errors, and whether it was
+// stopped. Thread-safe.
 class RunOutcome {
  public:
   struct Counts {
     uint64_t done = 0;
     uint64_t failed = 0;
     uint64_t skipped = 0;
-    uint64_t passed_over = 0;      // of those that are done
-    uint64_t errors_unlisted = 0;  // beyond those that errors() has
+    uint64_t passed_over = 0;      // included in `done`
+    uint64_t errors_unlisted = 0;  // not in errors()
   };
 
-  // ---- state and times, which are 0 while they have not come
+  // ---- state and times; a time is 0 until it is known
   RunState state(std::memory_order order = std::memory_order_acquire) const {
     return state_.load(order);
   }
@@ -34,9 +34,9 @@ class RunOutcome {
   int64_t ended_ns() const { return ended_ns_.load(std::memory_order_acquire); }
 
   void NoteBegin(int64_t now_ns) { begun_ns_.store(now_ns, std::memory_order_release); }
-  // The first task starts. Returns whether this was the first call.
+  // The first task starts. Returns true for the first call.
   bool Start(int64_t now_ns);
-  // The run has ended: it has succeeded if all its tasks are done. Returns the final state.
+  // The run has ended. It has succeeded if all tasks are done. Returns the final state.
   RunState End(uint64_t tasks, int64_t now_ns);
 
   // ---- tasks that have ended
@@ -48,20 +48,21 @@ class RunOutcome {
 
   // ---- errors
   void AddError(absl::Status error);
-  // The first error and up to 16 more in order of time, and why it was stopped.
+  // The first error and up to 16 more, ordered by time, and the reason of the stop.
   std::vector<absl::Status> errors() const;
-  // Takes the errors beyond those that have come since the last time.
+  // Takes the unlisted errors since the last call.
   std::vector<absl::Status> TakeUnlistedErrors();
 
   // ---- the stop
-  // Nothing new starts from now on; the run ends as `as`. Only the first call counts.
+  // No new task starts from now on; the run ends as `as`. Only the first call has an effect.
   void Stop(RunState as, absl::Status error);
   bool stopping() const { return stop_.load(std::memory_order_acquire); }
-  // What kernels see as their cancel flag.
+  // The cancel flag that kernels see.
   const std::atomic<bool>* stop_flag() const { return &stop_; }
-  // The error that it was stopped with; OK when it was not.
+  // The error of the stop; OK if the run was not stopped.
   absl::Status stop_error() const;
-  // Lets `add` say in that error where the stop met a task. Only the first call counts.
+  // Lets `add` extend that error with the place where the stop met a task. Only the first call has
+  // an effect.
   void SayWhere(absl::FunctionRef<absl::Status(const absl::Status&)> add);
 
  private:
@@ -78,9 +79,9 @@ class RunOutcome {
 
   mutable Mutex mutex_;
   ErrorList errors_ ABSL_GUARDED_BY(mutex_);
-  // What the run ends as when it was stopped.
+  // The final state of a stopped run.
   RunState stop_state_ ABSL_GUARDED_BY(mutex_) = RunState::kCancelled;
-  // Which of the errors says why, and whether it also says where it met a task.
+  // The index of the stop's error, and whether that error was extended by SayWhere.
   size_t stop_error_ ABSL_GUARDED_BY(mutex_) = SIZE_MAX;
   bool says_where_ ABSL_GUARDED_BY(mutex_) = false;
 };

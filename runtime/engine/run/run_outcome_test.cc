@@ -64,7 +64,7 @@ TEST(RunOutcomeTest, TheStopSaysOnceWhereItMetATask) {
   const auto add = [](const absl::Status& error) {
     return absl::Status(error.code(), absl::StrCat(error.message(), " in block 3"));
   };
-  outcome.SayWhere(add);  // there is no stop
+  outcome.SayWhere(add);  // not stopped yet: no effect
   outcome.Stop(RunState::kFailed, absl::DeadlineExceededError("late"));
   outcome.SayWhere(add);
   outcome.SayWhere(add);

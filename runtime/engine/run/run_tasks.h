@@ -12,16 +12,16 @@
 
 namespace pto {
 
-// How far the tasks of a run are: what each of them waits for, and which are ready. Each part says
-// who may change it.
+// The progress of a run's tasks: what each waits for, and which are ready. Each part says who may
+// change it.
 class RunTasks {
  public:
-  // The counter of a task counts first the dependencies that it has met (MetDependencies), and then
-  // the calls and the conditions that are left; of a plain task of one call only while it has
-  // conditions. Of the latter, the highest bit says that one of them has failed.
+  // A task's counter first counts the dependencies that have ended (MetDependencies), then the
+  // remaining calls and conditions; for a plain task of one call, the latter only if it has
+  // conditions. The highest bit then means that one of them has failed.
   static constexpr uint32_t kFailedBit = 1u << 31;
 
-  // The image outlives it.
+  // The image must outlive this object.
   RunTasks(const GraphImage& image, Run& run)
       : image_(image),
         counters_(image.task_count()),
@@ -39,7 +39,8 @@ class RunTasks {
     return MetDependencies(counters_[task], image_.tasks()[task].dependencies);
   }
 
-  // When the first block of a task started, 0 before. Only for graphs with tasks of several blocks.
+  // When the first block of a task started; 0: not yet. Only for graphs with tasks of several
+  // blocks.
   bool has_block_starts() const { return block_starts_ != nullptr; }
   int64_t block_start_ns(uint32_t task) const {
     return block_starts_[task].load(std::memory_order_relaxed);
@@ -49,23 +50,23 @@ class RunTasks {
     block_starts_[task].compare_exchange_strong(none, now_ns, std::memory_order_relaxed);
   }
 
-  // Ready tasks for one kind of core of one chip, and the links of their lists. Guarded by the lock
-  // of the chip's ReadyQueue.
+  // The ready tasks for one kind of core of one chip, and the links of their lists. Guarded by the
+  // lock of the chip's ReadyQueue.
   Flow& flow(uint32_t chip, pto_core kind) {
     return flows_[image_.place_of_chip(chip) * 3 + static_cast<uint32_t>(kind) - 1];
   }
   ReadyLink& next_ready(uint32_t task) { return next_ready_[task]; }
 
-  // Gangs that wait for their cores.
+  // The number of gangs that wait for their cores.
   std::atomic<int64_t>& gangs_waiting() { return gangs_waiting_; }
 
  private:
   const GraphImage& image_;
   TaskCounters counters_;
   std::unique_ptr<std::atomic<int64_t>[]> block_starts_;
-  // A few need no memory of their own.
+  // A few tasks need no allocation.
   absl::FixedArray<ReadyLink, 4> next_ready_;
-  // Three for each chip of the image, in its order.
+  // Three for each chip of the image, in the image's order.
   absl::FixedArray<Flow, 3> flows_;
   std::atomic<int64_t> gangs_waiting_{0};
 };

@@ -8,16 +8,16 @@
 namespace pto {
 namespace {
 
-// Fewer bytes come from the heap.
+// Smaller arrays come from the heap.
 constexpr size_t kMapped = size_t{64} << 10;
-// So many are worth large pages.
+// Arrays of at least this size use large pages.
 constexpr size_t kLarge = size_t{2} << 20;
 
 void* Map(size_t bytes) {
   void* const memory =
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
-  // It works without, only slower.
+  // Optional: without large pages it is only slower.
   if (bytes >= kLarge) (void)madvise(memory, bytes, MADV_HUGEPAGE);
   return memory;
 }
@@ -35,7 +35,7 @@ TaskCounters::TaskCounters(size_t count) {
     memory = std::calloc(count, sizeof *counters_);
     if (memory == nullptr) throw std::bad_alloc();
   }
-  // Zero bits are a std::atomic of zero; to construct each would touch all of them.
+  // Zeroed memory is a valid std::atomic of zero. Constructing each would touch all pages.
   counters_ = static_cast<std::atomic<uint32_t>*>(memory);
 }
 

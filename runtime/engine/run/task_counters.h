@@ -6,8 +6,8 @@
 
 namespace pto {
 
-// A counter for each task of a run, all zero at first. Many of them are pages that the system
-// clears, which is cheaper than to clear what was used before and lies in no cache.
+// A counter for each task of a run, initially zero. Large arrays are mapped pages, which the system
+// clears: cheaper than clearing reused memory that is not in a cache.
 class TaskCounters {
  public:
   explicit TaskCounters(size_t count);
@@ -19,39 +19,39 @@ class TaskCounters {
   std::atomic<uint32_t>* data() { return counters_; }
 
  private:
-  // A few tasks need no memory of their own.
+  // A few tasks need no allocation.
   static constexpr size_t kInline = 4;
   std::atomic<uint32_t> few_[kInline] = {};
   std::atomic<uint32_t>* counters_ = few_;
   size_t mapped_bytes_ = 0;  // 0: not mapped
 };
 
-// What a task's counter says while the task waits for others: how many of them have ended, which
-// its image does not have to be read for in advance, and whether one has failed.
+// A task's counter while the task waits for others: how many dependencies have ended, and whether
+// one has failed. It counts up from zero, so the image need not be read to initialise it.
 class MetDependencies {
  public:
   enum class State { kWaits, kReady, kPoisoned };
 
   MetDependencies(std::atomic<uint32_t>& counter, uint32_t all) : counter_(counter), all_(all) {}
 
-  // One more has ended. Whoever is told that it was the last sees to the task.
+  // A dependency has ended. The caller that gets a state other than kWaits must handle the task.
   State Add(bool failed) {
     if (failed) counter_.fetch_or(kFailed, std::memory_order_relaxed);
     return StateOf(counter_.fetch_add(kOne, std::memory_order_acq_rel) + kOne);
   }
-  // The same where no other thread can touch the counter meanwhile, and none has failed.
+  // Like Add, if no other thread can access the counter and no dependency has failed.
   State AddAlone() {
     const uint32_t now = counter_.load(std::memory_order_relaxed) + kOne;
     counter_.store(now, std::memory_order_relaxed);
     return StateOf(now);
   }
 
-  // Whether one has failed; only while the task waits for others.
+  // Whether a dependency has failed. Only valid while the task waits for others.
   bool poisoned() const { return (counter_.load(std::memory_order_acquire) & kFailed) != 0; }
 
-  // There is one more than the image knows of.
+  // Adds a dependency that the image does not contain.
   void Expect() { counter_.fetch_sub(kOne, std::memory_order_relaxed); }
-  // Which has ended, while the task cannot become ready.
+  // Such a dependency has ended. Only while the task cannot become ready.
   void Take(bool failed) {
     if (failed) counter_.fetch_or(kFailed, std::memory_order_relaxed);
     counter_.fetch_add(kOne, std::memory_order_acq_rel);

@@ -10,9 +10,9 @@ namespace {
 using State = MetDependencies::State;
 
 TEST(TaskCountersTest, AreAllZeroHoweverMany) {
-  // In the object, on the heap, and mapped; with large pages too.
+  // In the object, on the heap, mapped, and with large pages.
   for (const size_t count : {1u, 4u, 5u, 1000u, 100'000u, 1'000'000u}) {
-    // What was used before and given back must not be seen.
+    // Reused memory must be zero again.
     for (int round = 0; round < 2; ++round) {
       TaskCounters counters(count);
       for (size_t i = 0; i < count; ++i) {

@@ -9,7 +9,7 @@
 namespace pto {
 namespace {
 
-// Bytes from a view's first element to behind its last.
+// Bytes from the first element of a view to the end of its last.
 uint64_t Extent(const pto_tensor& tensor) {
   if (kernels::ElementCount(tensor) == 0) return 0;
   int64_t last = 0;
@@ -32,7 +32,7 @@ template <typename T>
 bool ElementCompares(const void* data, pto_compare compare, int64_t want) {
   const T have = __atomic_load_n(static_cast<const T*>(data), __ATOMIC_RELAXED);
   if constexpr (sizeof(T) == 8 && T(-1) > T(0)) {
-    // All negative numbers are smaller than what is in the word.
+    // Every negative number is smaller than an unsigned word.
     if (want < 0) return compare == PTO_NE || compare == PTO_GT || compare == PTO_GE;
     return Compares(compare, have, static_cast<T>(want));
   } else {
@@ -169,7 +169,7 @@ void TaskData::AddPlace(const BlockTicket& ticket, Error* error) {
       .With("kernel", KernelName(ticket))
       .With("block", ticket.block)
       .With("chip", absl::StrCat("chips/", Chip(image, ticket.task, ticket.member)));
-  // Some tasks have none.
+  // Tasks without a core have no kind.
   if (ticket.kind != static_cast<pto_core>(0)) error->With("core", ticket.core);
 }
 

@@ -13,7 +13,7 @@
 
 namespace pto {
 
-// What a task works with, and how it is spoken of in errors.
+// The arguments of a task, and its description in errors.
 class TaskData {
  public:
   // A tensor of the run's image, in the memory that the run was given.
@@ -33,13 +33,13 @@ class TaskData {
     std::memcpy(out.strides, layout.strides.data(), sizeof out.strides);
   }
 
-  // All tensors of a member of a task; there is room for them.
+  // All tensors of a member of a task. `out` must have room for them.
   static void FillTensors(const Run& run, uint32_t task, uint32_t member, pto_tensor* out) {
     const absl::Span<const uint32_t> args = run.image().args(task, member);
     for (size_t i = 0; i < args.size(); ++i) Fill(run, args[i], out[i]);
   }
 
-  // All scalars of a task; there is room for PTO_MAX_SCALARS.
+  // All scalars of a task. `out` must have room for PTO_MAX_SCALARS.
   static void FillScalars(const Run& run, uint32_t task, pto_scalar* out) {
     const GraphImage& image = run.image();
     const absl::Span<const uint32_t> refs = image.scalar_refs(task);
@@ -54,38 +54,38 @@ class TaskData {
   static uint32_t Chip(const GraphImage& image, uint32_t task, uint32_t member) {
     return member == 0 ? image.tasks()[task].chip : image.members(*image.detail(task))[member];
   }
-  // On how many chips a task is.
+  // The number of chips of a task.
   static uint32_t MemberCount(const GraphImage& image, uint32_t task);
-  // Whether all of the tensor's memory is that of buffers that the task uses.
+  // Whether all memory of the tensor belongs to buffers that the task uses.
   static bool Owns(const Run& run, uint32_t task, const pto_tensor& tensor);
 
-  // Whether a kernel of the task says that it notifies.
+  // Whether a kernel of the task declares that it notifies.
   static bool Notifies(const GraphImage& image, uint32_t task);
-  // Whether the address lies within one of the task's tensors.
+  // Whether the address is within one of the task's tensors.
   static bool Reaches(const Run& run, uint32_t task, const void* address);
 
-  // Whether the task is to run at all. Without a predicate it is.
+  // Whether the task must run. True without a predicate.
   static bool PredicateHolds(const Run& run, uint32_t task);
 
-  // "'buffer'[3]" for the element of a tensor of the task at that address; kElsewhere when it is in
+  // "'buffer'[3]" for the element at that address in a tensor of the task; kElsewhere if there is
   // none.
   static constexpr absl::string_view kElsewhere = "memory that is not the task's";
   static std::string NameOf(const Run& run, uint32_t task, const void* address);
 
-  // The task's number in the whole run, of which this may be a segment.
+  // The task's number in the whole run, if this run is a segment of an open run.
   static uint32_t NumberOf(const Run& run, uint32_t task);
 
-  // "task 3 'name': ", with that number.
+  // "task 3 'name': ", with the number that NumberOf returns.
   static std::string Subject(const Run& run, uint32_t task);
-  // "block 0 of 4 on chips/1 core 7", and rank and phase of one that has several.
+  // "block 0 of 4 on chips/1 core 7", with rank and phase if there are several.
   static std::string Place(const BlockTicket& ticket);
-  // Says the same beside the text of an error, and which task and kernel it was.
+  // Adds place, task and kernel to the details of an error.
   static void AddPlace(const BlockTicket& ticket, Error* error);
 
   // An error of one block: "task 3 'name': kernel 'k' WHAT in PLACE: TEXT".
   static Error BlockError(const Reason& reason, const BlockTicket& ticket, absl::string_view what,
                           absl::string_view text);
-  // The same for a task as a whole, or one without blocks.
+  // The same for a task as a whole, or a task without blocks.
   static Error TaskError(const Reason& reason, const Run& run, uint32_t task,
                          absl::string_view text);
 

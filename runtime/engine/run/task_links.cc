@@ -22,7 +22,7 @@ TaskLinks::End TaskLinks::Add(uint32_t task, Waiter waiter) {
     node->next = first;
   } while (!head.compare_exchange_weak(first, reinterpret_cast<uintptr_t>(node.get()),
                                        std::memory_order_acq_rel, std::memory_order_acquire));
-  (void)node.release();  // the list's
+  (void)node.release();  // owned by the list now
   return End::kNone;
 }
 

@@ -9,9 +9,9 @@ namespace pto {
 
 class Run;
 
-// Those outside of a run that wait for its tasks: tasks of other runs, which came later. A waiter
-// is added at any time; when the task ends, its waiters are taken, and from then on whoever comes
-// is told how it ended. Thread-safe and without locks: 8 bytes for each task.
+// The tasks of later runs that wait for tasks of this run. A waiter can be added at any time. When
+// a task ends, its waiters are taken, and Add returns from then on how it ended. Thread-safe and
+// lock-free: 8 bytes for each task.
 class TaskLinks {
  public:
   enum class End : uintptr_t { kNone = 0, kDone = 1, kFailed = 2 };
@@ -26,12 +26,11 @@ class TaskLinks {
   TaskLinks(const TaskLinks&) = delete;
   TaskLinks& operator=(const TaskLinks&) = delete;
 
-  // Returns kNone when the waiter was added. Else the task has ended, and nothing was added.
+  // Returns kNone if the waiter was added. Otherwise the task has ended and nothing was added.
   End Add(uint32_t task, Waiter waiter);
-  // The task has ended. Returns who waited for it, the last one first. Of several calls only the
-  // first one counts.
+  // The task has ended. Returns its waiters, the last one first. Only the first call has an effect.
   std::vector<Waiter> Close(uint32_t task, End end);
-  // How the task has ended, if it has.
+  // How the task has ended; kNone: it has not.
   End end(uint32_t task) const {
     const uintptr_t head = heads_[task].load(std::memory_order_acquire);
     return IsEnd(head) ? static_cast<End>(head) : End::kNone;
@@ -48,7 +47,7 @@ class TaskLinks {
   }
 
   const uint32_t tasks_;
-  // Of each task: how it ended, or the first node of a list.
+  // For each task: how it ended, or the first node of its list of waiters.
   const std::unique_ptr<std::atomic<uintptr_t>[]> heads_;
 };
 

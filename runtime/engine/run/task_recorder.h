@@ -10,26 +10,26 @@
 
 namespace pto {
 
-// Writes down the ends of the tasks that one worker runs, in ticks, and turns them into times
-// some hundreds at once. Tasks that follow each other on one core make a row, of which only some
-// ends are written down. Not thread-safe.
+// Records the ends of the tasks that one worker runs, in ticks, and converts several hundred to
+// times at once. Tasks that follow one another on one core form a row, for which only some times
+// are recorded. Not thread-safe.
 class TaskRecorder {
  public:
   static constexpr size_t kCapacity = 512;
   static constexpr size_t kRowCapacity = 1024;
 
-  // When a task started and ended.
+  // The start and end of a task.
   struct Stretch {
     uint64_t start_ticks = 0;
     uint64_t end_ticks = 0;
-    // If it started elsewhere: in ns after the run was accepted. Else -1.
+    // If it started on another thread: the start in ns after the run was accepted. Otherwise -1.
     int64_t start_ns = -1;
-    // So long before its end its kernels had returned.
+    // The time from the return of its last kernel to its end.
     int64_t deferred_ns = 0;
   };
 
-  // Begins a stretch of time in which both the clock and the ticks are known at the ends. Nothing
-  // is written down at that moment.
+  // Begins an interval whose ends are known both by the clock and in ticks. The recorder must be
+  // empty.
   void Begin(int64_t now_ns, uint64_t now_ticks) {
     base_ns_ = now_ns;
     base_ticks_ = now_ticks;
@@ -37,33 +37,33 @@ class TaskRecorder {
   int64_t base_ns() const { return base_ns_; }
 
   bool empty() const { return count_ == 0 && row_count_ == 0; }
-  // Whether there is no room for another one, in the row or beside it.
+  // Whether there is no room for another task, in the row or in the records.
   bool full() const { return count_ == kCapacity || row_full(); }
 
-  // ---- the row: comes behind what was added otherwise
+  // ---- the row, which follows the records
   bool has_row() const { return row_count_ > 0; }
   bool row_full() const { return row_count_ == kRowCapacity; }
-  // A task has ended well. Not when it is full.
+  // A task has succeeded. The row must not be full.
   void AddToRow(uint32_t task) { row_tasks_[row_count_++] = task; }
-  // How many have been added since the last mark.
+  // The number of tasks added since the last mark.
   uint32_t unmarked() const {
     return row_count_ - (row_marks_.empty() ? 0 : row_marks_.back().end);
   }
-  // These took this time together, one after the other.
+  // The unmarked tasks took this time together, one after the other.
   void MarkRow(uint64_t start_ticks, uint64_t end_ticks) {
     if (unmarked() == 0) return;
     row_marks_.push_back({row_count_, SinceBase(start_ticks), SinceBase(end_ticks)});
   }
 
-  // Makes records of the row, all of which is marked, so that others can follow. Returns false,
-  // and does nothing, when there is no room for them and one more.
+  // Converts the row, which must be completely marked, to records, so that others can follow.
+  // Returns false and changes nothing if there is no room for them and one more.
   bool EndRow(uint32_t chip, uint32_t core);
 
-  // ---- any other task, while there is no row. Not when it is full.
+  // ---- any other task. There must be no row, and it must not be full.
   void Add(uint32_t task, uint32_t chip, uint32_t core, TaskOutcome outcome,
            const Stretch& stretch) {
     if (records_.empty()) records_.resize(kCapacity);
-    // Field by field: a record that is made elsewhere and copied waits for its own stores.
+    // Write each field in place: copying a record would stall on its own stores.
     TaskRecord& record = records_[count_++];
     record.task = task;
     record.core = core;
@@ -74,14 +74,14 @@ class TaskRecorder {
     record.deferred_ns = stretch.deferred_ns;
   }
 
-  // What was added, the row behind the records. Valid until something is added.
+  // What was added: the records, then the row. Valid until something is added.
   struct Written {
     absl::Span<const TaskRecord> records;
     absl::Span<const uint32_t> row_tasks;
     absl::Span<const TaskRow::Mark> row_marks;
   };
-  // Ends the stretch, begins the next and returns what was added, with times after `accepted_ns`.
-  // All of the row is marked.
+  // Ends the interval, begins the next one and returns what was added, with times relative to
+  // `accepted_ns`. The row must be completely marked.
   Written Finish(int64_t now_ns, uint64_t now_ticks, int64_t accepted_ns);
 
  private:
@@ -91,14 +91,14 @@ class TaskRecorder {
 
   int64_t base_ns_ = 0;
   uint64_t base_ticks_ = 0;
-  // Until they are finished, their times are ticks since the base; a start that is known in ns is
-  // complemented, and so negative.
+  // Until Finish, times are ticks since the base. A start that is known in ns is stored as its
+  // complement, which is negative.
   std::vector<TaskRecord> records_;
   size_t count_ = 0;
   uint32_t row_count_ = 0;
   std::vector<TaskRow::Mark> row_marks_;       // in ticks since the base
   std::vector<TaskRow::Mark> finished_marks_;  // in ns
-  // Last, and not initialised: all else is on a line or two of the cache.
+  // Last and not initialised, so that all other members share one or two cache lines.
   uint32_t row_tasks_[kRowCapacity];
 };
 

@@ -42,7 +42,7 @@ TEST(TaskRecorderTest, KeepsAStartThatIsKnown) {
   EXPECT_EQ(records[1].end_ns, 200);
 }
 
-// A counter that jumps must not make times that nobody lived through.
+// A tick counter that jumps must not yield times outside the interval.
 TEST(TaskRecorderTest, StaysWithinItsStretch) {
   TaskRecorder recorder;
   recorder.Begin(1'000, 50'000);
@@ -62,7 +62,7 @@ TEST(TaskRecorderTest, KeepsARowBehindTheOthers) {
   EXPECT_EQ(recorder.unmarked(), 2u);
   recorder.MarkRow(50'040, 50'200);
   EXPECT_EQ(recorder.unmarked(), 0u);
-  // Nothing came, so there is nothing to mark.
+  // No tasks were added, so there is nothing to mark.
   recorder.MarkRow(50'200, 50'300);
   recorder.AddToRow(10);
   recorder.MarkRow(50'240, 50'400);
@@ -100,7 +100,7 @@ TEST(TaskRecorderTest, OthersFollowARow) {
     EXPECT_EQ(written.records[i].start_ns, i == 0 ? 0 : ends[i - 1]);
     EXPECT_EQ(written.records[i].end_ns, ends[i]);
   }
-  // Without room it stays.
+  // Without room, the row remains.
   for (uint32_t i = 0; i < TaskRecorder::kCapacity; ++i) recorder.AddToRow(i);
   recorder.MarkRow(50'400, 50'500);
   EXPECT_FALSE(recorder.EndRow(3, 7));
