@@ -25,7 +25,7 @@ void Alarm::Schedule(TimerQueue& timers, const std::shared_ptr<State>& state, in
 }
 
 void Alarm::Ring(TimerQueue& timers, const std::shared_ptr<State>& state) {
-  // From here on it can be armed again: what comes after this is not seen by this call.
+  // From here on it can be armed again. This call may not see changes that come later.
   state->armed.store(false, std::memory_order_seq_cst);
   MutexLock lock(state->mutex);
   if (state->fn == nullptr) return;

@@ -10,26 +10,27 @@
 
 namespace pto {
 
-// A function that is called at a time, says when to call it next, and is idle otherwise. One timer
-// at most, however often it is armed. Thread-safe.
+// Calls a function at a given time; the function returns when to call it next. Uses at most one
+// timer, however often it is armed. Thread-safe.
 class Alarm {
  public:
-  // `fn` returns when to be called next, or 0 for not before it is armed again. It is called
-  // without any lock of the timers held, never twice at a time, and never after the destructor.
-  // Without timers it is never called.
+  // `fn` returns when to call it next, or 0: not until it is armed again. It is called without
+  // locks of the timers held, never concurrently with itself, and not after the destructor. It is
+  // never called if `timers` is nullptr.
   Alarm(TimerQueue* timers, std::function<int64_t()> fn);
-  // Waits for a call that is being made.
+  // Waits until a call in progress returns.
   ~Alarm();
   Alarm(const Alarm&) = delete;
   Alarm& operator=(const Alarm&) = delete;
 
-  // Calls the function at `at_ns` of the timers' clock, unless a call is to come anyway.
+  // Calls the function at `at_ns` of the timers' clock. Does nothing if a call is already
+  // scheduled.
   void Arm(int64_t at_ns);
-  // Whether that would do nothing.
+  // Whether Arm would do nothing.
   bool armed() const { return timers_ == nullptr || state_->armed.load(std::memory_order_seq_cst); }
 
  private:
-  // Lives as long as the last timer that knows of it.
+  // Shared with the timer, which may outlive the alarm.
   struct State {
     Mutex mutex;
     std::function<int64_t()> fn ABSL_GUARDED_BY(mutex);  // empty: the alarm is gone

@@ -7,7 +7,7 @@
 
 namespace pto {
 
-// Where time comes from. Everything with a timeout takes one, so that tests own the time.
+// The source of time. Everything with a timeout takes a Clock, so that tests control time.
 // Thread-safe.
 class Clock {
  public:
@@ -23,7 +23,7 @@ class Clock {
   static Clock& Real();
 };
 
-// Stands still until it is told to move.
+// Advances only when told to.
 class ManualClock final : public Clock {
  public:
   int64_t NowNanos() const override { return now_.load(std::memory_order_acquire); }

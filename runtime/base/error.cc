@@ -10,7 +10,7 @@ namespace {
 
 constexpr absl::string_view kPayloadUrl = "ptod/error-detail";
 
-// The payload is a list of strings, each behind its length, then eight-byte numbers.
+// The payload is a list of strings, each preceded by its length, then eight-byte numbers.
 void Put(std::string& out, absl::string_view text) {
   const auto size = static_cast<uint32_t>(text.size());
   out.append(reinterpret_cast<const char*>(&size), sizeof size);
@@ -21,8 +21,8 @@ void PutNumber(std::string& out, uint64_t number) {
   out.append(reinterpret_cast<const char*>(&number), sizeof number);
 }
 
-// Reads what Put and PutNumber wrote. Whoever holds a status can set any payload on it, so
-// what does not fit sets failed() instead of reading past the end.
+// Reads what Put and PutNumber wrote. Any code can set a payload on a status, so malformed input
+// sets failed() and is never read past its end.
 class Reader {
  public:
   explicit Reader(absl::string_view in) : in_(in) {}

@@ -14,7 +14,7 @@
 
 namespace pto {
 
-// A limit that was hit.
+// A limit that was reached.
 struct Quota {
   std::string name;
   uint64_t limit = 0;
@@ -22,15 +22,15 @@ struct Quota {
   uint64_t requested = 0;
 };
 
-// What an error of ours says beside its code and message. It travels inside absl::Status.
+// What our errors contain besides code and message. Stored in a payload of absl::Status.
 struct ErrorDetail {
   std::string reason;
   Scope scope = Scope::kRequest;
   std::string mechanism;
   std::string hint;
-  // Where to read on: a page and its section. Empty when there is none.
+  // A page of the documentation and its section. Empty if there is none.
   std::string help;
-  // Path of the offending field; empty when there is none.
+  // The path of the invalid field. Empty if there is none.
   std::string field;
   std::vector<std::pair<std::string, std::string>> metadata;
   absl::optional<Quota> quota;
@@ -45,13 +45,13 @@ class Error {
  public:
   Error(const Reason& reason, absl::string_view message);
 
-  // Path of the field that is wrong. It goes beside the message, not into it.
+  // The path of the invalid field. Do not repeat it in the message.
   Error& At(absl::string_view field);
-  // A value that the message speaks of.
+  // A value that the message mentions.
   Error& With(absl::string_view key, absl::AlphaNum value);
-  // Replaces the reason's own hint.
+  // Replaces the hint of the reason.
   Error& Hint(absl::string_view hint);
-  // Replaces where to read on. For reasons of another release, whose pages are not ours.
+  // Replaces the link to the documentation, for reasons of another release.
   Error& Help(absl::string_view help);
   Error& Limit(absl::string_view name, uint64_t limit, uint64_t usage, uint64_t requested);
 
@@ -63,14 +63,14 @@ class Error {
   ErrorDetail detail_;
 };
 
-// The detail of an error made by Error; nullopt for any other status.
+// The detail of a status that Error created; nullopt for any other status.
 absl::optional<ErrorDetail> GetErrorDetail(const absl::Status& status);
 
-// The reason's name, or an empty string for a status without one.
+// The name of the reason; empty for a status without one.
 std::string ReasonOf(const absl::Status& status);
 
-// Puts `prefix` before the field path of an error of ours; a dot at its end is dropped when
-// nothing follows. Leaves any other status alone.
+// Prepends `prefix` to the field path of one of our errors. Drops a trailing dot of the prefix if
+// the path is empty. Returns any other status unchanged.
 absl::Status PrefixField(const absl::Status& status, absl::string_view prefix);
 
 }  // namespace pto

@@ -26,7 +26,7 @@ std::atomic<bool> any_set{false};
 
 namespace {
 
-// How often a thread that is held looks for its file.
+// The interval at which a held thread checks for its file.
 constexpr auto kLook = std::chrono::milliseconds(5);
 
 struct Point {
@@ -55,7 +55,7 @@ absl::Status Wrong(absl::string_view entry, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("failpoint '", entry, "': ", what));
 }
 
-// Cuts `mark` and what follows it off the text. Returns false when it is no number.
+// Removes `mark` and the number behind it from the text. Returns false if it is not a number.
 template <typename Number, typename Parse>
 bool CutNumber(char mark, absl::string_view* text, Number* number, Parse parse) {
   const size_t at = text->rfind(mark);

@@ -5,25 +5,25 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
-// Places in the program where a test can make things go wrong:
+// Failpoints: places where a test can inject a failure:
 //
 //   if (PTO_FAILPOINT("engine.notify") == FailAction::kDrop) return;
 //
-// A release build (NDEBUG) has none of them, and no code for them. Elsewhere one that is not set
-// costs the load of one flag.
+// Release builds (NDEBUG) contain no failpoints and no code for them. In other builds, a failpoint
+// that is not set costs the load of one flag.
 //
-// They are set by text, for ptod by its environment's PTOD_FAILPOINTS: entries `NAME=WHAT`
-// separated by commas, where WHAT is
-//   drop            do not do what comes here, but go on as if it was done
+// They are set by a text; ptod reads it from the environment variable PTOD_FAILPOINTS. The text is
+// a list of entries `NAME=WHAT`, separated by commas, where WHAT is
+//   drop            skip the operation, but continue as if it had been done
 //   error           fail with an error
-//   delay:500ms     first wait for that long
-//   hold:/path      first wait until there is such a file; `hold` alone waits for ever
+//   delay:500ms     wait for that long first
+//   hold:/path      wait until this file exists; `hold` alone waits forever
 //   crash           end the process as kill -9 does
-// and may be followed by `@N` (let the first N pass), `*N` (only N times) and `%P` (only P of 100,
-// by chance), in this order: `engine.notify=drop@3*1` drops the fourth notification.
+// and may be followed by `@N` (skip the first N), `*N` (at most N times) and `%P` (with a
+// probability of P percent), in this order: `engine.notify=drop@3*1` drops the fourth notification.
 namespace pto {
 
-// What the code at a failpoint is to do. It has waited already if it was to wait.
+// What the code at a failpoint must do. Any delay is over when it is returned.
 enum class FailAction { kNone, kDrop, kError };
 
 #ifdef NDEBUG
@@ -34,12 +34,11 @@ inline constexpr bool kHasFailpoints = true;
 
 namespace failpoint {
 
-// Sets these failpoints, and no others. INVALID_ARGUMENT says what is wrong with the text; then
-// nothing is changed. UNIMPLEMENTED in a build without failpoints, unless the text is empty.
-// Thread-safe.
+// Sets these failpoints and clears all others. INVALID_ARGUMENT: the text is invalid and nothing
+// was changed. UNIMPLEMENTED: this build has no failpoints and the text is not empty. Thread-safe.
 absl::Status Set(absl::string_view text);
 
-// How often a failpoint that is set has done something.
+// How many times a failpoint that is set has acted.
 int Hits(absl::string_view name);
 
 extern std::atomic<bool> any_set;

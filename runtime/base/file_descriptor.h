@@ -6,7 +6,7 @@
 
 namespace pto {
 
-// A descriptor that is closed with the object; -1 for none.
+// Owns a file descriptor and closes it; -1: none.
 class FileDescriptor {
  public:
   FileDescriptor() = default;

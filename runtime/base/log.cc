@@ -33,7 +33,7 @@ bool IsControl(char c) {
   return byte < 0x20 || byte == 0x7f;
 }
 
-// Length of the UTF-8 character that `text` begins with, or 0 when there is none.
+// The length of the UTF-8 character at the start of `text`; 0 if it is invalid.
 size_t Utf8Length(absl::string_view text) {
   const auto at = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = at(0);
@@ -43,7 +43,7 @@ size_t Utf8Length(absl::string_view text) {
   for (size_t i = 1; i < length; ++i) {
     if ((at(i) & 0xc0) != 0x80) return 0;
   }
-  // Longer than need be, a surrogate, or beyond the last character.
+  // Overlong, a surrogate, or beyond the last code point.
   if ((lead == 0xe0 && at(1) < 0xa0) || (lead == 0xed && at(1) > 0x9f) ||
       (lead == 0xf0 && at(1) < 0x90) || (lead == 0xf4 && at(1) > 0x8f)) {
     return 0;
@@ -51,14 +51,14 @@ size_t Utf8Length(absl::string_view text) {
   return length;
 }
 
-// Appends `text` so that it stays on its line, and is valid inside a JSON string when `quotes`.
+// Appends `text` without line breaks; with `quotes`, also valid inside a JSON string.
 void AppendEscaped(std::string& out, absl::string_view text, bool quotes) {
   static constexpr char kHex[] = "0123456789abcdef";
   while (!text.empty()) {
     const char c = text[0];
     const size_t length = Utf8Length(text);
     if (length == 0) {
-      out += "\xef\xbf\xbd";  // U+FFFD: a reader of JSON refuses the whole line otherwise
+      out += "\xef\xbf\xbd";  // U+FFFD: JSON parsers would reject the whole line otherwise
     } else if (quotes && (c == '"' || c == '\\')) {
       out += '\\';
       out += c;
@@ -171,7 +171,7 @@ void Log(LogLevel level, absl::string_view file, int line, absl::string_view mes
       FormatLogLine(g_format.load(std::memory_order_relaxed), time, level, file, line, message,
                     absl::MakeConstSpan(fields.begin(), fields.size()));
   text += '\n';
-  // A log that cannot be written must not stop the daemon.
+  // A failing write must not stop the daemon.
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
 }
 

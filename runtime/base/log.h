@@ -26,7 +26,7 @@ class LogField {
   std::string value_;
 };
 
-// Sets what is written and how. Call before there are threads. Default: kInfo, kText.
+// Sets the minimum level and the format. Call it before threads start. Default: kInfo, kText.
 void SetLog(LogLevel level, LogFormat format);
 bool LogEnabled(LogLevel level);
 
@@ -34,17 +34,17 @@ bool LogEnabled(LogLevel level);
 bool ParseLogLevel(absl::string_view text, LogLevel* level);
 bool ParseLogFormat(absl::string_view text, LogFormat* format);
 
-// One line as Log writes it, without the newline. Nothing in message or values can break it:
-// control characters are escaped, bytes that are not UTF-8 replaced.
+// One line as Log writes it, without the newline. Control characters are escaped and bytes that are
+// not UTF-8 are replaced, so message and values cannot break the line.
 std::string FormatLogLine(LogFormat format, absl::string_view time, LogLevel level,
                           absl::string_view file, int line, absl::string_view message,
                           absl::Span<const LogField> fields);
 
-// Writes one line to standard error in one write. Thread-safe.
+// Writes one line to standard error with one write(). Thread-safe.
 void Log(LogLevel level, absl::string_view file, int line, absl::string_view message,
          std::initializer_list<LogField> fields = {});
 
-// Reports a broken invariant and ends the process.
+// Logs a violated invariant and aborts the process.
 [[noreturn]] void CheckFailed(absl::string_view file, int line, absl::string_view condition,
                               absl::string_view message);
 
@@ -59,7 +59,7 @@ void Log(LogLevel level, absl::string_view file, int line, absl::string_view mes
     }                                                                                             \
   } while (false)
 
-// For what cannot happen. Errors of the outside world are an absl::Status, never this.
+// For conditions that cannot occur. Errors from outside must be an absl::Status.
 #define PTO_CHECK(condition, message)                                              \
   do {                                                                             \
     if (!(condition)) ::pto::CheckFailed(__FILE__, __LINE__, #condition, message); \

@@ -29,7 +29,7 @@ std::string Json(absl::string_view message, std::initializer_list<LogField> fiel
   return Line(LogFormat::kJson, message, fields);
 }
 
-// Gives back the default settings when a test ends.
+// Restores the default settings when a test ends.
 class LogTest : public ::testing::Test {
  protected:
   ~LogTest() override { SetLog(LogLevel::kInfo, LogFormat::kText); }

@@ -17,7 +17,7 @@ bool HaveAvx() {
   return have;
 }
 
-// `to` is aligned to 32 bytes; returns how far it got.
+// `to` must be aligned to 32 bytes. Returns the number of bytes copied.
 __attribute__((target("avx"))) size_t StreamAvx(char* to, const char* from, size_t bytes) {
   size_t i = 0;
   for (; i + 128 <= bytes; i += 128) {

@@ -20,7 +20,7 @@ class ABSL_LOCKABLE Mutex {
   void Unlock() ABSL_UNLOCK_FUNCTION() { mutex_.unlock(); }
   bool TryLock() ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true) { return mutex_.try_lock(); }
 
-  // The same by the names that std::condition_variable_any and std::lock want.
+  // The names that std::condition_variable_any and std::lock require.
   void lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { mutex_.lock(); }
   void unlock() ABSL_UNLOCK_FUNCTION() { mutex_.unlock(); }
   bool try_lock() ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true) { return mutex_.try_lock(); }
@@ -51,8 +51,8 @@ class CondVar {
     condition_.wait(lock);
     lock.release();
   }
-  // Returns false when the time is up. Any timeout is good: one beyond the clock's end waits
-  // for ever, a negative one not at all.
+  // Returns false on timeout. Accepts any timeout: one beyond the clock's range waits forever, a
+  // negative one does not wait.
   bool WaitFor(Mutex& mutex, std::chrono::nanoseconds timeout)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);

@@ -96,7 +96,7 @@ TEST(CondVarTest, WaitForEndsWhenTheTimeIsUp) {
   }
 }
 
-// A wait that went past the end of the clock used to return at once.
+// A timeout beyond the range of the clock used to return at once.
 TEST(CondVarTest, WaitForTakesTheLongestTimeoutThereIs) {
   Counter counter;
   std::thread other;

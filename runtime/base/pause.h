@@ -2,8 +2,8 @@
 
 namespace pto {
 
-// Tells the processor that this thread only waits in a loop: the other thread of the core gets
-// more of it.
+// Tells the processor that this thread spins, so that the core's other hardware thread gets more of
+// it.
 inline void Pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();

@@ -25,7 +25,7 @@ const Reason* FindReason(absl::string_view name) {
 
 std::string HelpAnchor(const Reason& reason) {
   if (reason.page.empty()) return "";
-  // As those who show Markdown make anchors of headings.
+  // Markdown renderers derive anchors from headings in this way.
   return absl::StrCat("deploy/docs/errors/", reason.page, ".md#",
                       absl::AsciiStrToLower(reason.name));
 }

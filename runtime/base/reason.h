@@ -8,20 +8,20 @@
 
 namespace pto {
 
-// Largest thing that can no longer be used because of an error.
+// The largest object that is unusable because of an error.
 enum class Scope { kRequest = 1, kTask, kRun, kDomain, kSession, kChip, kNode };
 
-// One kind of error, with a stable name. All of them stand in reason.inc.
+// One kind of error, with a stable name. All reasons are listed in reason.inc.
 struct Reason {
   absl::string_view name;
   absl::StatusCode code;
   Scope scope;
-  // The part of ptod that decides it.
+  // The part of ptod that reports it.
   absl::string_view mechanism;
-  // What to do next, unless the place that reports it knows better.
+  // What to do next. Code that reports the error may give a more specific hint.
   absl::string_view hint;
-  // The page below deploy/docs/errors, without `.md`, that has a section on it. Empty only for
-  // reasons that are not of the registry.
+  // The page below deploy/docs/errors, without `.md`, that describes it. Empty only for reasons
+  // that are not in the registry.
   absl::string_view page = "";
 };
 
@@ -32,14 +32,14 @@ namespace reason {
 #undef PTO_REASON
 }  // namespace reason
 
-// Every reason there is, in the order of reason.inc.
+// All reasons, in the order of reason.inc.
 absl::Span<const Reason* const> AllReasons();
 
-// The reason of that name, or nullptr.
+// The reason with that name, or nullptr.
 const Reason* FindReason(absl::string_view name);
 
-// Where to read on, such as `deploy/docs/errors/graphs.md#kernel_unknown`. Empty for a reason
-// without a page.
+// The link to the documentation, such as `deploy/docs/errors/graphs.md#kernel_unknown`. Empty for a
+// reason without a page.
 std::string HelpAnchor(const Reason& reason);
 
 // `REQUEST`, `TASK`, and so on.

@@ -32,7 +32,7 @@ TEST(ReasonTest, EachIsAnErrorWithScopeAndMechanism) {
   }
 }
 
-// A hint stands behind a dash or on a line of its own.
+// A hint is printed after a dash or on its own line.
 TEST(ReasonTest, HintsAreClausesWithoutAFullStop) {
   for (const Reason* reason : AllReasons()) {
     if (reason->hint.empty()) continue;
@@ -41,7 +41,7 @@ TEST(ReasonTest, HintsAreClausesWithoutAFullStop) {
   }
 }
 
-// What a page says of a reason is checked by //client/ptoctl:errors_command_test.
+// //client/ptoctl:errors_command_test checks the contents of the pages.
 TEST(ReasonTest, EachSaysWhereToReadOn) {
   for (const Reason* reason : AllReasons()) {
     EXPECT_THAT(HelpAnchor(*reason),

@@ -2,8 +2,8 @@
 
 namespace pto {
 
-// Whether this is built with a sanitizer that makes everything many times slower, for tests that
-// then do less. GCC and Clang say it in different ways.
+// Whether this is built with a sanitizer that makes code many times slower, so that tests can do
+// less. GCC and Clang define different macros.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kSanitized = true;
 #elif defined(__has_feature)

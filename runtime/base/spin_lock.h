@@ -5,7 +5,7 @@
 
 namespace pto {
 
-// For a handful of instructions at a time. Gives up the CPU when the holder has lost its own.
+// For critical sections of a few instructions. Yields the CPU if the holder has been preempted.
 class SpinLock {
  public:
   void Lock() {

@@ -9,8 +9,8 @@
 
 namespace pto {
 
-// A counter that rises with time and costs a few nanoseconds to read, a fraction of what a clock
-// costs. It has no unit of its own: whoever wants times reads a clock at both ends of a stretch.
+// A counter that increases with time and costs a few nanoseconds to read, a fraction of a clock.
+// Its unit is unknown: to convert ticks to times, read a clock at both ends of an interval.
 inline uint64_t Ticks() {
 #if defined(__x86_64__)
   return __rdtsc();
@@ -23,7 +23,7 @@ inline uint64_t Ticks() {
 #endif
 }
 
-// Turns ticks of one stretch into nanoseconds of a clock that was read at both ends of it.
+// Converts ticks of an interval to nanoseconds of a clock that was read at both of its ends.
 class TickScale {
  public:
   TickScale(int64_t first_ns, uint64_t first_ticks, int64_t last_ns, uint64_t last_ticks)
@@ -34,7 +34,7 @@ class TickScale {
                                                     static_cast<double>(last_ticks - first_ticks)
                                               : 0) {}
 
-  // Never outside of the stretch, whatever the counter does.
+  // Never returns a time outside the interval, even if the counter jumps.
   int64_t ToNanos(uint64_t ticks) const {
     if (ticks <= first_ticks_) return first_ns_;
     const int64_t ns =
@@ -49,7 +49,7 @@ class TickScale {
   const double ns_per_tick_;
 };
 
-// About how many ticks a microsecond has, for rules of thumb. Measured once.
+// The approximate number of ticks per microsecond, for heuristics. Measured once.
 double TicksPerMicrosecond();
 
 }  // namespace pto

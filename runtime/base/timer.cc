@@ -18,7 +18,7 @@ TimerQueue::Id TimerQueue::Schedule(int64_t at_ns, std::function<void()> fn, Gro
 }
 
 bool TimerQueue::Cancel(Id id) {
-  std::function<void()> dropped;  // destroyed without the lock
+  std::function<void()> dropped;  // destroyed after the lock is released
   MutexLock lock(mutex_);
   if (const auto it = times_.find(id); it != times_.end()) {
     const auto timer = timers_.find({it->second, id});
@@ -90,7 +90,7 @@ int64_t TimerQueue::RunDue() {
 }
 
 void TimerQueue::Clear() {
-  // Destroyed without the lock.
+  // Destroyed after the lock is released.
   std::map<std::pair<int64_t, Id>, Timer> timers;
   absl::flat_hash_map<Id, std::function<void()>> due;
   MutexLock lock(mutex_);
@@ -114,7 +114,7 @@ TimerThread::~TimerThread() {
     stopping_ = true;
     queue_.changed_.NotifyAll();
     vacant_.NotifyAll();
-    // None is added any more.
+    // No thread is added any more.
     threads.swap(threads_);
   }
   for (std::thread& thread : threads) thread.join();
@@ -122,7 +122,7 @@ TimerThread::~TimerThread() {
 
 void TimerThread::Hire() {
   threads_.emplace_back([this] { Loop(); });
-  // From now on: else it would be missed, and another one hired, before it begins to run.
+  // Count the new thread as idle now, so that no other is started before it runs.
   ++idle_;
 }
 
@@ -167,7 +167,7 @@ void TimerThread::HandOver() {
     try {
       Hire();
     } catch (const std::system_error&) {
-      // The system has no more; this one comes back to it.
+      // The system has no more threads. This thread leads again after its function returns.
     }
   }
 }

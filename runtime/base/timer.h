@@ -15,33 +15,33 @@
 
 namespace pto {
 
-// Calls functions at given times. Passive: someone calls RunDue. Thread-safe; a function is
-// called without any lock held and may use the queue.
+// Calls functions at given times. Passive: its user calls RunDue. Thread-safe. Functions are called
+// without locks held and may use the queue.
 //
-// When several are due, groups take turns: one whose timers are very many, or take long, delays no
-// other group. Those of one group are called in order of time.
+// When several timers are due, groups take turns: a group with many or slow timers does not delay
+// the others. The timers of a group are called in order of time.
 class TimerQueue {
  public:
   using Id = uint64_t;
-  // Only compared, so it may point to anything: a session, say.
+  // Only compared, never dereferenced. For example, the address of a session.
   using Group = const void*;
 
   explicit TimerQueue(const Clock& clock) : clock_(clock) {}
   TimerQueue(const TimerQueue&) = delete;
   TimerQueue& operator=(const TimerQueue&) = delete;
 
-  // Calls `fn` at `at_ns` of the clock. When that has passed, `fn` is called after all of its group
-  // that is due: so whoever has much to do can do it bit by bit. Never returns 0.
+  // Calls `fn` at `at_ns` of the clock. If that has passed, `fn` is called after all due timers of
+  // its group, so long work can be split into steps. Never returns 0.
   Id Schedule(int64_t at_ns, std::function<void()> fn, Group group = nullptr);
 
-  // Returns true when the function will never be called; false when it was called, is being
-  // called, or was cancelled before.
+  // Returns true if the function will never be called; false if it was called, is being called, or
+  // was cancelled before.
   bool Cancel(Id id);
 
-  // Calls what is due. Returns the time of the next timer, or -1 when there is none.
+  // Calls all due functions. Returns the time of the next timer, or -1 if there is none.
   int64_t RunDue();
 
-  // Drops all timers without calling them.
+  // Removes all timers without calling them.
   void Clear();
 
  private:
@@ -52,13 +52,13 @@ class TimerQueue {
     Group group = nullptr;
   };
 
-  // Timers that become due are sorted by group so many at a time, which takes some microseconds.
+  // At most this many due timers are sorted into groups at a time, which takes some microseconds.
   static constexpr int kSortedAtOnce = 256;
 
   void SortDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Takes the next one that is due; nothing when none is.
+  // Takes the next due function; empty if none is due.
   std::function<void()> TakeDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // When the next one is due: it may have been long ago. kNever when there is none.
+  // The time of the next timer, which may have passed. kNever if there is none.
   static constexpr int64_t kNever = INT64_MAX;
   int64_t NextNanos() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -68,18 +68,18 @@ class TimerQueue {
   Id next_id_ ABSL_GUARDED_BY(mutex_) = 1;
   std::map<std::pair<int64_t, Id>, Timer> timers_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<Id, int64_t> times_ ABSL_GUARDED_BY(mutex_);
-  // Those that were found to be due are no longer among the timers. A group's list may still have
-  // ids that were cancelled since.
+  // Due timers that were removed from timers_. The list of a group may contain ids that were
+  // cancelled since.
   absl::flat_hash_map<Id, std::function<void()>> due_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<Group, std::deque<Id>> due_of_group_ ABSL_GUARDED_BY(mutex_);
-  std::deque<Group> turns_ ABSL_GUARDED_BY(mutex_);  // of groups with a list
+  std::deque<Group> turns_ ABSL_GUARDED_BY(mutex_);  // groups that have a list
 };
 
-// Runs a TimerQueue on the machine's clock until it is destroyed; the queue outlives it. After
-// the destructor no function is being called; timers that are left stay in the queue.
+// Runs a TimerQueue on the real clock until it is destroyed. The queue must outlive it. After the
+// destructor no function is being called; remaining timers stay in the queue.
 //
-// With `most_threads` above one a function that does not return holds up no other: while it is
-// called another thread waits for the next timer. So functions may be called at the same time.
+// If `most_threads` is above one, a slow function does not delay others: another thread waits for
+// the next timer meanwhile. So functions may run concurrently.
 class TimerThread {
  public:
   explicit TimerThread(TimerQueue& queue, size_t most_threads = 1);
@@ -90,18 +90,18 @@ class TimerThread {
  private:
   void Hire() ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_.mutex_);
   void Loop();
-  // Waits until something is due, as the only one who does. False when it is time to stop. The
-  // thread is among the idle ones before, and not after.
+  // Waits until a timer is due; only one thread does so at a time. Returns false if it must stop.
+  // The thread counts as idle before this call and not after it.
   bool Lead() ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_.mutex_);
-  // Lets another thread wait for the next timer, and makes one if there is none.
+  // Lets another thread wait for the next timer, and starts one if none is idle.
   void HandOver() ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_.mutex_);
 
   TimerQueue& queue_;
   const size_t most_threads_;
   bool stopping_ ABSL_GUARDED_BY(queue_.mutex_) = false;
-  bool led_ ABSL_GUARDED_BY(queue_.mutex_) = false;  // one waits for the next timer
-  size_t idle_ ABSL_GUARDED_BY(queue_.mutex_) = 0;   // those that wait to lead
-  CondVar vacant_;                                   // nobody leads
+  bool led_ ABSL_GUARDED_BY(queue_.mutex_) = false;  // a thread waits for the next timer
+  size_t idle_ ABSL_GUARDED_BY(queue_.mutex_) = 0;   // threads that wait to lead
+  CondVar vacant_;                                   // no thread leads
   std::vector<std::thread> threads_ ABSL_GUARDED_BY(queue_.mutex_);
 };
 

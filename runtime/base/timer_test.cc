@@ -18,7 +18,7 @@ using ::testing::IsEmpty;
 
 class TimerQueueTest : public ::testing::Test {
  protected:
-  // Notes `what` when the timer is called, `ms` after the start.
+  // Records `what` when the timer is called, `ms` after the start.
   TimerQueue::Id At(int ms, int what) {
     return queue_.Schedule(Ms(ms), [this, what] { called_.push_back(what); });
   }
@@ -63,7 +63,7 @@ TEST_F(TimerQueueTest, CallsWhatIsAlreadyPast) {
   EXPECT_THAT(called_, ElementsAre(1));
 }
 
-// Who does its work bit by bit lets others in between, though they became due later.
+// Work that is split into steps lets timers run in between, although they became due later.
 TEST_F(TimerQueueTest, WhatIsPastGoesBehindWhatIsDue) {
   int bits = 0;
   const std::function<void()> work = [&] {
@@ -79,7 +79,7 @@ TEST_F(TimerQueueTest, WhatIsPastGoesBehindWhatIsDue) {
   EXPECT_THAT(called_, ElementsAre(0, 1, 2, 0, 0));
 }
 
-// One that has very many delays no other, though it became due first.
+// A group with many timers does not delay others, although it became due first.
 TEST_F(TimerQueueTest, GroupsTakeTurns) {
   const int groups[3] = {};
   const auto at = [&](int ms, int what, const int* group) {
@@ -184,7 +184,7 @@ TEST_F(TimerQueueTest, ClearDropsWithoutCalling) {
   EXPECT_THAT(called_, IsEmpty());
 }
 
-// What a function holds may use the queue when it goes away.
+// Objects that a function owns may use the queue in their destructors.
 TEST_F(TimerQueueTest, FunctionsAreDestroyedWithoutTheLock) {
   struct UsesQueue {
     explicit UsesQueue(TimerQueue& q) : queue(q) {}
@@ -240,7 +240,7 @@ TEST(TimerThreadTest, AnEarlierTimerIsNotHeldUpByALaterOne) {
   TimerThread thread(queue);
   bool late = false;
   queue.Schedule(In(absl::Hours(1)), [&] { late = true; });
-  // The end of all time must not overflow into the past either.
+  // A timer at the end of time must not overflow into the past.
   queue.Schedule(std::numeric_limits<int64_t>::max(), [&] { late = true; });
   std::promise<int64_t> called;
   const int64_t at = In(absl::Milliseconds(2));
@@ -287,7 +287,7 @@ TEST(TimerThreadTest, WhatDoesNotReturnHoldsUpNoOther) {
   constexpr int kThreads = 3;
   TimerQueue queue(Clock::Real());
   TimerThread threads(queue, kThreads);
-  // Twice: when they have returned, all of them are there again.
+  // Twice: after the functions have returned, all threads are available again.
   for (int round = 0; round < 2; ++round) {
     std::promise<void> release;
     std::shared_future<void> released = release.get_future().share();
