@@ -1,4 +1,4 @@
-// How an engine is looked at without its locks.
+// Takes snapshots of an engine without its locks.
 
 #include <algorithm>
 #include <functional>
@@ -16,11 +16,11 @@
 namespace pto {
 namespace {
 
-// How often what moves is looked at before that is all that is said of it.
+// How many times to retry before a run that keeps changing is reported as moving.
 constexpr int kLooks = 3;
 
-// So many ready tasks of a run for one kind of core are listed, and so many `wait` tasks of a run
-// that have not started.
+// The maximum number of listed ready tasks of a run for one kind of core, and of listed `wait`
+// tasks that have not started.
 constexpr size_t kMaxListed = 65'536;
 
 constexpr pto_core kKinds[] = {PTO_AIC, PTO_AIV, PTO_MIX};
@@ -83,7 +83,7 @@ bool SameTasks(const RunNow& a, const RunNow& b) {
                     });
 }
 
-// Those that have a core for a block that does not wait.
+// The runs that have a core for a block that does not wait.
 absl::flat_hash_set<const Run*> RunsOnCores(const std::vector<ChipNow>& chips,
                                             const NotesByRun& notes) {
   const auto key = [](uint64_t chip, uint32_t core) { return chip << 32 | core; };
@@ -98,7 +98,7 @@ absl::flat_hash_set<const Run*> RunsOnCores(const std::vector<ChipNow>& chips,
     for (const CoreNow& core : chips[chip].cores) {
       bool waits = waiting.contains(key(chip, core.core));
       if (core.kind == PTO_MIX) {
-        // Of a cluster any lane may wait.
+        // Any lane of a cluster may wait.
         const uint32_t vector = chips[chip].clusters + 2 * core.core;
         waits |= waiting.contains(key(chip, vector)) || waiting.contains(key(chip, vector + 1));
       }
@@ -108,7 +108,7 @@ absl::flat_hash_set<const Run*> RunsOnCores(const std::vector<ChipNow>& chips,
   return runs;
 }
 
-// The address of a tensor of the run; nullptr when its memory is not there.
+// The address of a tensor of the run; nullptr if its memory is missing.
 const std::byte* AddressOf(const GraphImage& image, const RunSlots& slots, uint32_t tensor) {
   const ImageTensor& record = image.tensors()[tensor];
   const RunSlot& slot = slots[record.slot];
@@ -151,14 +151,14 @@ const SlotNow* FindSlot(const RunNow& run, const WaitNote& note) {
 void Engine::ForgetKept() {
   Run* run = kept_.exchange(nullptr, std::memory_order_seq_cst);
   while (run != nullptr && looking_.load(std::memory_order_seq_cst)) {
-    // They left the list before the flag was looked at, but perhaps after it was set.
+    // They left the list before the flag was read, but maybe after it was set.
     Run* last = run;
     while (last->next_kept_ != nullptr) last = last->next_kept_;
     Run* kept = kept_.load(std::memory_order_relaxed);
     do {
       last->next_kept_ = kept;
     } while (!kept_.compare_exchange_weak(kept, run, std::memory_order_seq_cst));
-    // Look may have ended just now and found nothing to let go of.
+    // Look may just have ended without seeing these runs.
     if (looking_.load(std::memory_order_seq_cst)) return;
     run = kept_.exchange(nullptr, std::memory_order_seq_cst);
   }
@@ -176,7 +176,7 @@ std::vector<Engine::SeenRun> Engine::CollectRuns(EngineNow* now) {
   (void)active_count_.load(std::memory_order_seq_cst);
   for (Run* run = active_.load(std::memory_order_acquire); run != nullptr;
        run = run->next_.load(std::memory_order_acquire)) {
-    // What has ended has nothing to explain, and what it owns may be going away.
+    // An ended run needs no explanation, and its members may be being destroyed.
     if (IsFinal(run->outcome().state(std::memory_order_seq_cst))) continue;
     std::shared_ptr<Run> held = run->weak_from_this().lock();
     if (held == nullptr) continue;
@@ -191,7 +191,7 @@ std::vector<Engine::SeenRun> Engine::CollectRuns(EngineNow* now) {
   for (size_t i = 0; i < runs.size(); ++i) {
     for (const RunLinks::Before& link : runs[i].run->links().before) {
       const auto before = places.find(link.before);
-      // What was accepted later has the address of one that is gone.
+      // A run that was accepted later reuses the address of one that is gone.
       if (before == places.end() || before->second <= i) continue;
       now->runs[i].links.push_back({link.task, before->second, link.before_task});
     }
@@ -234,7 +234,7 @@ void Engine::ListTasks(Run& run, RunNow* seen) const {
     }
     size_t left = ready.count;
     uint32_t task = ready.first;
-    // Those that are ready from the beginning may be a part of the image.
+    // Tasks that are ready from the start may be a span of the image.
     const absl::Span<const uint32_t> roots = image.roots();
     const auto root = std::lower_bound(roots.begin(), roots.end(), task);
     if (image.alike() && run.spec().task_timeout_ns == 0 && root != roots.end() && *root == task) {
@@ -261,7 +261,7 @@ void Engine::ListTasks(Run& run, RunNow* seen) const {
       seen->poisoned.push_back(run.tasks().met(task).poisoned());
     }
   }
-  // Of a task with several blocks the first ones may have failed.
+  // The first blocks of a task with several blocks may have failed.
   for (const uint32_t task : seen->ready_tasks) {
     const uint32_t counter = run.tasks().counter(task).load(std::memory_order_acquire);
     const bool failed = (counter & RunTasks::kFailedBit) != 0;
@@ -274,13 +274,13 @@ void Engine::LookAtWaits(Run& run, absl::Span<const WaitNote> notes, RunNow* see
   seen->waiting.clear();
   absl::flat_hash_map<uint32_t, size_t> places;
   for (const WaitNote& note : notes) {
-    if (note.task >= run.image().task_count()) continue;  // of a run that was here before
+    if (note.task >= run.image().task_count()) continue;  // left by an earlier run
     const auto [place, is_new] = places.try_emplace(note.task, seen->waiting.size());
     if (is_new) seen->waiting.push_back({note.task, false, false, {}});
     seen->waiting[place->second].waits.push_back(note);
   }
-  // What keeps the run from ending, and does nothing. All else does something, or a thread is about
-  // to see to it: errands, joint tasks with those that follow them, pieces of copies.
+  // Counts that keep the run from ending but do nothing now. All others run, or a thread is about
+  // to handle them: errands, joint tasks with their followers, parts of copies.
   int64_t at_rest = int64_t{seen->gangs_waiting} + seen->links_waiting;
   for (const ReadyNow& ready : seen->ready) at_rest += ready.count;
   for (WaitingTask& task : seen->waiting) {
@@ -311,9 +311,9 @@ bool Engine::LookOnce(absl::Span<const SeenRun> runs, EngineNow* now) const {
     LookAtWaits(run, notes == before.end() ? absl::Span<const WaitNote>() : notes->second, &seen);
     seen.moves |= on_cores.contains(&run);
   }
-  // A wait that was there before and is there now was there all the time: so all between was seen
-  // while the tasks that wait stood still. This holds for all runs together: what one of them has
-  // sent before it was looked at has reached the others.
+  // A wait that exists before and after existed all the time, so everything in between was read
+  // while the waiting tasks stood still. This holds for all runs together: what a run had sent
+  // before it was read has reached the others.
   const NotesByRun after = ByRun(scheduler_.board().Read());
   std::vector<ChipNow> chips_after = now->chips;
   for (size_t i = 0; i < chips_.size(); ++i) {
@@ -368,7 +368,7 @@ void Engine::LookAtWords(absl::Span<const SeenRun> runs, EngineNow* now) {
     for (WaitingTask& task : seen.waiting) {
       for (WaitNote& note : task.waits) {
         const SignalWord word{const_cast<void*>(note.address), note.dtype};
-        // In memory that is kept here.
+        // Only if its memory is kept alive here.
         note.has_have = FindSlot(seen, note) != nullptr && word.valid();
         if (!note.has_have) continue;
         note.have = word.Load();

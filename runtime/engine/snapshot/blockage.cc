@@ -8,8 +8,8 @@ namespace {
 
 using State = Situation::State;
 
-// Of tasks that may run out of time, and of runs with deadlines, so many are tried in every way, if
-// that takes no more steps than these, which is less than a second.
+// All combinations are tried for up to kMaxTimed tasks and kMaxDeadlines runs with deadlines, if
+// that takes at most kMaxSteps steps, which is less than a second.
 constexpr uint64_t kMaxSteps = 2'000'000;
 constexpr size_t kMaxTimed = 8;
 constexpr size_t kMaxDeadlines = 3;
@@ -45,7 +45,7 @@ void Blockage::Explore() {
   for (size_t r = 0; r < now_.runs.size(); ++r) {
     const GraphImage& image = now_.runs[r].image();
     size += image.task_count() + image.edge_count();
-    // There are none as long as nothing has a time, as in most runs.
+    // Most runs have no limits, so they have no such tasks.
     const bool may_be =
         now_.runs[r].run->task_timeout_ns() > 0 || now_.runs[r].run->wait_timeout_ns() > 0 ||
         (image.traits() & (kTaskTimed | kTaskControl)) != 0 || !now_.runs[r].waiting.empty();
@@ -150,7 +150,7 @@ void Blockage::FindBlockers() {
     if (waiter.now != nullptr || CanHold(waiter.first_wait) || !CanBeReady(waiter.place)) continue;
     (CanEnd(waiter.place) ? ahead : stuck_ahead).push_back(waiter.place);
   }
-  // Of several before a task, one that cannot end is to blame.
+  // If several tasks are before a task, name one that cannot end.
   SpreadBlockers(std::move(stuck));
   SpreadBlockers(std::move(stuck_ahead));
   SpreadBlockers(std::move(others));
@@ -199,7 +199,7 @@ absl::optional<HeldSender> Blockage::HeldUp(const TaskPlace& sender) const {
     }
     if (run.behind.empty()) return absl::nullopt;
     held.run = run.behind[0];
-    // It can begin, then, but a task before this one waits for what never comes.
+    // The sender can begin, but a task before it waits for a value that never comes.
     if (const absl::optional<TaskPlace> before = WaitsFor(sender);
         before.has_value() && !(*before == sender)) {
       held.why = HeldSender::Why::kTasks;
@@ -232,7 +232,7 @@ std::vector<TaskPlace> Blockage::CycleFrom(const TaskPlace& place) const {
         const Situation::Wait& wait = situation_.waits()[known.first_wait + i];
         if (wait.word == Situation::kNone || CanHold(known.first_wait + i)) continue;
         const std::vector<Sender>& senders = situation_.words()[wait.word].senders;
-        // Where there are tasks whose purpose is to notify, kernels are not considered.
+        // If there are `notify` tasks for the word, kernels that might notify it are ignored.
         const bool exact = std::any_of(senders.begin(), senders.end(),
                                        [](const Sender& sender) { return sender.op != 0; });
         for (const Sender& sender : senders) {

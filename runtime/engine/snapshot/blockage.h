@@ -12,75 +12,73 @@
 
 namespace pto {
 
-// A task that would notify a word and has not started, and what keeps it from that.
+// A task that has not notified a word yet, and what prevents it.
 struct HeldSender {
   enum class Why {
-    kItself,  // it has started, and waits
+    kItself,  // it has started and waits
     kTasks,   // a task before it waits
-    kTurn,    // its run is behind another one
-    kCores,   // other tasks keep the cores that it needs
+    kTurn,    // its run is behind another run
+    kCores,   // other tasks hold the cores that it needs
   };
   TaskPlace sender;
   Why why = Why::kTasks;
-  // The task that waits; of kTurn one of the run that goes first. None when it is not known.
+  // The waiting task; for kTurn, one of the run that goes first. Empty if unknown.
   absl::optional<TaskPlace> by;
-  size_t run = 0;  // of kTurn: the run that goes first
+  size_t run = 0;  // for kTurn: the run that goes first
 };
 
-// What can still happen in an engine as it was seen, by what is queued or running in it and by
-// deadlines: which runs can end, which tasks can start, which waits can hold. What clients may do
-// is not considered, but for more tasks of an open run.
+// Determines what can still happen in an engine snapshot, given the queued and running tasks and
+// the deadlines: which runs can end, which tasks can start, which waits can hold. It ignores what
+// clients may do, except that an open run may get more tasks.
 //
-// Tries all continuations: every choice of the tasks that run out of time, and of the runs that are
-// stopped by their deadlines, in every order. Where that would be too many, every task with a
-// deadline is taken to be able to both fail and end in time, which is never too few. When in doubt
-// something can happen. Lives as long as the EngineNow; not thread-safe.
+// It tries all continuations: every set of tasks that run out of time, and every order in which
+// runs reach their deadlines. If these are too many, it assumes that each task with a deadline can
+// both fail and end in time, which never misses a possibility. When in doubt, something can happen.
+// The EngineNow must outlive it. Not thread-safe.
 class Blockage {
  public:
   explicit Blockage(const EngineNow& now);
 
-  // Whether the run can end, or, of an open run, its client can send tasks that may help.
+  // Whether the run can end or, for an open run, its client can send tasks that may help.
   bool CanEnd(size_t run) const { return run_can_end_[run]; }
-  // Whether those can begin that are behind the run, as far as it is concerned; and whether it can
-  // begin itself.
+  // Whether this run lets the runs behind it begin, and whether it can begin itself.
   bool CanPass(size_t run) const { return run_can_pass_[run]; }
   bool CanBegin(size_t run) const { return run_can_begin_[run]; }
   // Of tasks.
   bool CanEnd(const TaskPlace& place) const { return can_end_[situation_.IndexOf(place)]; }
   bool CanStart(const TaskPlace& place) const { return can_start_[situation_.IndexOf(place)]; }
-  // Whether all that comes before it can end well.
+  // Whether all tasks before it can succeed.
   bool CanBeReady(const TaskPlace& place) const { return can_be_ready_[situation_.IndexOf(place)]; }
   bool CanNotify(const TaskPlace& place) const { return can_notify_[situation_.IndexOf(place)]; }
-  // Of a wait, by its number in the situation: whether it can hold.
+  // Whether a wait can hold, by its number in the Situation.
   bool CanHold(size_t wait) const { return can_hold_[wait]; }
 
   const Situation& situation() const { return situation_; }
-  // The task that waits, or is ready, and that this one comes after; itself, when it waits. If
-  // there is none, a `wait` task that has not started and will wait for what never comes.
+  // The waiting or ready task that this task comes after; the task itself if it waits. Otherwise a
+  // `wait` task that has not started and will wait forever.
   absl::optional<TaskPlace> WaitsFor(const TaskPlace& place) const;
-  // What keeps a task that has not ended from notifying; none when nothing does.
+  // What prevents a task that has not ended from notifying; empty if nothing does.
   absl::optional<HeldSender> HeldUp(const TaskPlace& sender) const;
-  // Tasks that wait for each other, each for the next and the last for the first, beginning with
-  // or reached from this one. Empty when a wait on the way has no sender.
+  // A cycle of tasks that wait for each other and that contains or is reached from this task. Empty
+  // if a wait on the way has no sender.
   std::vector<TaskPlace> CycleFrom(const TaskPlace& place) const;
 
  private:
   void Explore();
-  // Goes on from one point in every order of the deadlines of runs.
+  // Continues from one point in every order of the runs' deadlines.
   void Follow(Continuation continuation);
   void Merge(const Continuation& continuation);
   void FindBlockers();
-  // Says of the tasks, and of all that come after them, that they wait for these.
+  // Marks these tasks as the blockers of all tasks behind them.
   void SpreadBlockers(std::vector<TaskPlace> seeds);
-  // A task that waits and keeps a core of a chip that the task needs; one that cannot end, if there
-  // is any.
+  // A waiting task that holds a core which the task needs; preferably one that cannot end.
   absl::optional<TaskPlace> KeepsCoresFrom(const TaskPlace& place) const;
 
   const EngineNow& now_;
   const Situation situation_;
   std::vector<bool> run_can_end_, run_can_pass_, run_can_begin_;
   std::vector<bool> can_end_, can_be_ready_, can_start_, can_notify_, can_hold_;
-  // By task: the one that it comes after, which cannot end if there is such a one.
+  // For each task, the task that it comes after; preferably one that cannot end.
   std::vector<uint64_t> blocker_;
 };
 

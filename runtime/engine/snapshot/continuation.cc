@@ -13,7 +13,7 @@ namespace {
 using State = Situation::State;
 
 constexpr uint32_t kNever = 0xffffffff;
-// Values that a word is followed through, when the exact one matters.
+// The maximum number of values that are tracked for a word when its exact value matters.
 constexpr size_t kMaxValues = 4096;
 
 }  // namespace
@@ -48,7 +48,7 @@ Continuation::Continuation(const Situation& situation, Fails fails)
     if (core < cores.size()) ++cores[core];
   }
   for (uint32_t chip = 0; chip < kept_.size(); ++chip) CountCores(chip);
-  // Before anything happens.
+  // The state before anything happens.
   for (size_t r = 0; r < now_.runs.size(); ++r) {
     const RunNow& run = now_.runs[r];
     run_begun_[r] = run.begun;
@@ -68,7 +68,7 @@ Continuation::Continuation(const Situation& situation, Fails fails)
     }
     if (run.begun) continue;
     for (const size_t before : run.behind) {
-      // A part of an open run may have passed already, while other parts are there.
+      // A segment of an open run may have passed already, while other segments have not.
       std::vector<size_t>& behind = behind_run_[before];
       if (now_.runs[before].linked || std::count(behind.begin(), behind.end(), r) > 0) continue;
       behind.push_back(r);
@@ -149,7 +149,7 @@ void Continuation::BeginRun(size_t r) {
 }
 
 void Continuation::PassIfEnded(size_t r) {
-  // One that is stopped while it waits for its turn keeps its place.
+  // A run that is stopped while it waits for its turn keeps its place.
   if (!run_ended_[r] || run_passed_[r] || (!now_.runs[r].begun && run_behind_[r] > 0)) return;
   run_passed_[r] = true;
   for (const size_t next : behind_run_[r]) {
@@ -165,7 +165,7 @@ void Continuation::PassIfEnded(size_t r) {
 void Continuation::NextMayBegin(size_t whole) {
   if (next_begun_[whole]) return;
   next_begun_[whole] = true;
-  // What these tasks do is not known here, but they use memory of their session.
+  // What these tasks do is unknown, but they can use the memory of their session.
   const Account* const account = now_.runs[situation_.wholes()[whole].runs[0]].run->account().get();
   any_sent_for_.push_back(account);
   for (uint32_t i = 0; i < situation_.waits().size(); ++i) {
@@ -181,7 +181,7 @@ bool Continuation::more_may_come(size_t w) const {
   if (!whole.open) return false;
   if (whole.next_waits) return next_begun_[w];
   if (!whole.held_back) return true;
-  // There is room when runs of the session have ended.
+  // There is room once runs of the session have ended.
   const auto account = now_.runs[whole.runs[0]].run->account();
   for (size_t r = 0; r < now_.runs.size(); ++r) {
     if (run_ended_[r] && now_.runs[r].run->account() == account) return true;
@@ -207,7 +207,7 @@ void Continuation::Start(const TaskPlace& place) {
   flags |= kWasReady;
   const ImageTask& task = now_.runs[place.run].image().tasks()[place.task];
   if ((task.traits & kTaskPredicated) != 0) {
-    // It may be passed over, or not.
+    // Its predicate may or may not hold.
     flags |= kStarted;
     Notify(place);
     Done(place);
@@ -247,7 +247,7 @@ void Continuation::StartControl(const TaskPlace& place) {
 
 void Continuation::RunKernel(const TaskPlace& place) {
   const ImageTask& task = now_.runs[place.run].image().tasks()[place.task];
-  // Its first blocks may have failed, unless all of them start together.
+  // Its first blocks may have failed already, unless all blocks start together.
   const bool failed = situation_.state(place) == State::kReady && situation_.poisoned(place) &&
                       (task.traits & kTaskGang) == 0;
   const Failing failing = failed ? Failing::kYes : FailingOf(place);
@@ -281,7 +281,7 @@ void Continuation::End(const TaskPlace& place) {
   const size_t index = situation_.IndexOf(place);
   if (task_ended(index)) return;
   flags_[index] |= kEnded;
-  // What its blocks that wait still keep.
+  // Cores that its waiting blocks still hold.
   if (const uint32_t waiter = situation_.WaiterOf(index); waiter != Situation::kNone) {
     const Situation::Waiter& known = situation_.waiters()[waiter];
     for (uint32_t i = 0; i < known.wait_count; ++i) {
@@ -293,7 +293,7 @@ void Continuation::End(const TaskPlace& place) {
   }
   ForAfter(place, [&](const TaskPlace& next) {
     const size_t after = situation_.IndexOf(next);
-    // When a task before it has failed, it is skipped as soon as all of them have ended.
+    // A task behind a failed one is skipped as soon as all tasks before it have ended.
     if (--left_end_[after] == 0 && (flags_[after] & kFailedBefore) != 0) {
       steps_.push_back({Step::kFail, next});
     }
@@ -319,7 +319,7 @@ void Continuation::BeginWaiter(uint32_t number) {
   const RunNow& run = now_.runs[place.run];
   Left& left = left_[number];
   left.started = true;
-  // What was seen of it may be of several moments, or it is being stopped.
+  // The parts of the snapshot may be from different moments, or the task is being stopped.
   if (waiter.now != nullptr && situation_.state(place) != State::kWaiting) {
     for (uint32_t i = 0; i < waiter.wait_count; ++i) Hold(waiter.first_wait + i);
     return;
@@ -335,12 +335,12 @@ void Continuation::BeginWaiter(uint32_t number) {
     waits = true;
     if (wait.word != Situation::kNone) waits_for_word_[wait.word].push_back(number_of_wait);
     if (wait.word == Situation::kNone || CanHold(wait)) hold.push_back(number_of_wait);
-    // One that need not wait at all cannot wait too long.
+    // A wait that always holds cannot time out.
     if (waiter.now == nullptr && AlwaysHolds(wait)) failing = Failing::kNo;
     ++left.done;
     if (failing == Failing::kNo || !(wait.timed || all_end)) ++left.end;
   }
-  // Blocks that have not started, when none of its own gives them a core.
+  // Blocks that have not started, if no waiting block of the task gives them a core.
   const bool keeps_core =
       waiter.now != nullptr && std::any_of(waiter.now->waits.begin(), waiter.now->waits.end(),
                                            [](const WaitNote& note) { return note.core >= 0; });
@@ -354,13 +354,13 @@ void Continuation::BeginWaiter(uint32_t number) {
       if (failing == Failing::kNo) ++left.end;
     }
   }
-  // All blocks meet, and none comes any more.
+  // All blocks meet at a barrier, and no more blocks arrive.
   if (!waits && !rest && failing == Failing::kNo) left.end = kNever;
   if (failing == Failing::kYes || (waiter.now != nullptr && waiter.now->failed) ||
       (!waits && !rest)) {
     left.done = kNever;
   }
-  // Not before all is counted. Those that run out of time do so before they hold.
+  // Only when everything is counted. Tasks that run out of time do so before their waits hold.
   if (failing != Failing::kNo && left.end == 0) Check(number);
   for (const uint32_t wait : hold) Hold(wait);
   if (!waits) Check(number);
@@ -388,7 +388,7 @@ void Continuation::Check(uint32_t number) {
   const Situation::Waiter& waiter = situation_.waiters()[number];
   if (run_stopped_[waiter.place.run]) return;
   if (left.done == 0) {
-    // A kernel that waited goes on, and may notify then.
+    // A kernel that waited continues, and may notify then.
     const bool returned =
         waiter.now == nullptr ||
         (waiter.now->whole &&
@@ -418,10 +418,10 @@ void Continuation::Notify(const TaskPlace& place) {
     } else if (notice.op == PTO_ADD) {
       (notice.value < 0 ? sent.less : sent.more) += notice.value;
     } else {
-      continue;  // it fails
+      continue;  // invalid notification: the task fails
     }
     sent.notices.push_back(notice);
-    // A copy, as what holds now may begin others.
+    // A copy, because waits that hold now may start other waits.
     const std::vector<uint32_t> waits = waits_for_word_[notice.word];
     for (const uint32_t wait : waits) {
       if (!holds_[wait] && CanHold(situation_.waits()[wait])) Hold(wait);
@@ -449,7 +449,7 @@ bool Continuation::CanHold(const Situation::Wait& wait) const {
   if (sent.anything) return true;
   const Account* const account = now_.runs[wait.place.run].run->account().get();
   if (std::count(any_sent_for_.begin(), any_sent_for_.end(), account) > 0) return true;
-  // Signals of a domain begin at zero with each run that uses them.
+  // The signals of a domain are zero when a run that uses them begins.
   std::vector<int64_t> bases = {word.have};
   if (!now_.runs[wait.place.run].begun) bases.push_back(0);
   const __int128 low_end = word.dtype == PTO_I32 ? std::numeric_limits<int32_t>::min()
@@ -460,7 +460,7 @@ bool Continuation::CanHold(const Situation::Wait& wait) const {
     const __int128 least =
         std::min<__int128>(base, sent.has_set ? sent.least_set : base) + sent.less;
     const __int128 most = std::max<__int128>(base, sent.has_set ? sent.most_set : base) + sent.more;
-    // Adding wraps around.
+    // Additions wrap around.
     if (least < low_end || most > high_end) return true;
     const __int128 value = wait.value;
     bool can = false;
@@ -520,7 +520,7 @@ void Continuation::ReleaseCore(const WaitNote& note) {
 void Continuation::CountCores(uint32_t chip) {
   available_[chip] = {};
   const size_t n = now_.chips[chip].clusters;
-  // A block on a whole cluster keeps all of it, whichever of its lanes waits.
+  // A block on a cluster holds all of it, whichever of its lanes waits.
   std::vector<bool> whole(n);
   for (const CoreNow& core : now_.chips[chip].cores) {
     if (core.kind == PTO_MIX && core.core < n) whole[core.core] = true;
@@ -561,7 +561,7 @@ void Continuation::RetryCores() {
     } else if (!HasCores(place)) {
       want_cores_.push_back(place);
     } else {
-      // Blocks that have not started, of a task of which others wait.
+      // Blocks that have not started, of a task with waiting blocks.
       Notify(place);
       const Situation::Waiter& known = situation_.waiters()[waiter];
       const bool keeps_core = std::any_of(known.now->waits.begin(), known.now->waits.end(),

@@ -10,27 +10,26 @@
 
 namespace pto {
 
-// One way in which an engine may go on from what was seen of it.
+// One way in which an engine may continue from a snapshot.
 //
-// Everything happens that can: a task starts when those before it are done and there are cores for
-// it, tasks notify, waits that hold end, a run begins when those that it is behind have ended. Of
-// the tasks that may run out of time the caller chooses those that do. That more happens never
-// keeps anything else from happening, so the order does not matter, with these exceptions, where
-// this says "it can" when in doubt:
-// - A word may take every value that its senders can make of it, in whatever order they act.
-// - What a kernel does that has not started is not known: it may end, and may notify every word
-//   that it can reach if it says that it notifies.
-// Waiting gangs keep nothing from other tasks, as cores that they have reserved are lent out.
+// Everything happens that can: a task starts when the tasks before it are done and there are cores
+// for it, tasks notify, waits that hold end, a run begins when the runs before it have ended. The
+// caller chooses which tasks run out of time. One event never prevents another, so the order does
+// not matter, with two exceptions, where this assumes the possible:
+// - A word may take every value that its senders can produce, in any order.
+// - What a kernel will do that has not started is unknown: it may end, and may notify every word
+//   that it can reach if it declares that it notifies.
+// Waiting gangs do not take cores from other tasks, because reserved cores are lent.
 //
-// Copied to try several ways from one point on. Lives as long as the Situation; not thread-safe.
+// Copyable, to try several ways from one point. The Situation must outlive it. Not thread-safe.
 class Continuation {
  public:
-  // Which of the tasks that may run out of time do.
+  // Which tasks with deadlines run out of time.
   struct Fails {
-    // Those with their bits set, of the tasks in `timed`.
-    const std::vector<size_t>* timed = nullptr;  // their numbers, rising
+    // The tasks of `timed` whose bits are set.
+    const std::vector<size_t>* timed = nullptr;  // their numbers, ascending
     uint64_t bits = 0;
-    // All of them may, and may also end in time: more than one continuation at once.
+    // All of them may, and may also end in time: several continuations at once.
     bool all_may = false;
   };
 
@@ -38,23 +37,23 @@ class Continuation {
 
   // Lets everything happen that can.
   void Settle();
-  // The time of a whole is up: its runs end. With `may` they can go on as well.
+  // The deadline of a whole passes: its runs end. With `may`, they may also continue.
   void Stop(size_t whole, bool may);
 
   // Of runs.
   bool ended(size_t run) const { return run_ended_[run]; }
   bool begun(size_t run) const { return run_begun_[run]; }
-  // Whether those that are behind it go on.
+  // Whether the runs behind it continue.
   bool passed(size_t run) const { return run_passed_[run]; }
-  // Of a whole: whether more of its tasks may come from its client.
+  // Whether the client may send more tasks of the whole.
   bool more_may_come(size_t whole) const;
   // Of tasks, by their numbers.
   bool task_ended(size_t index) const { return (flags_[index] & kEnded) != 0; }
   bool task_started(size_t index) const { return (flags_[index] & kStarted) != 0; }
-  // Whether it was ready once.
+  // Whether it was ever ready.
   bool task_ready(size_t index) const { return (flags_[index] & kWasReady) != 0; }
   bool task_notified(size_t index) const { return (flags_[index] & kNotified) != 0; }
-  // Of waits, by their numbers: whether it holds at some time.
+  // Whether a wait holds at some time, by its number.
   bool holds(size_t wait) const { return holds_[wait]; }
 
  private:
@@ -70,16 +69,16 @@ class Continuation {
     enum Kind : uint8_t { kStart, kDone, kFail } kind;
     TaskPlace place;
   };
-  // What has been sent to a word, in short.
+  // A summary of what was sent to a word.
   struct Sent {
     bool anything = false;  // by a kernel
     bool has_set = false;
     int64_t least_set = 0, most_set = 0;
-    // Sums of what is added: of the negative and of the positive numbers.
+    // The sums of the negative and of the positive additions.
     __int128 less = 0, more = 0;
     std::vector<Situation::Notice> notices;
   };
-  // Of a waiter: waits that keep it from its end, and from ending well.
+  // For a waiter: the number of waits before it ends, and before it succeeds.
   struct Left {
     uint32_t end = 0;
     uint32_t done = 0;

@@ -9,11 +9,10 @@
 namespace pto {
 namespace {
 
-// Of many that could be named.
+// The maximum number of tasks that are named.
 constexpr size_t kFew = 3;
 
-// A task that is ready and has a core waits no longer than this for a thread, unless there is
-// none.
+// A thread takes a ready task that has a core within this time, unless all threads are busy.
 constexpr int64_t kThreadNs = 1'000'000'000;
 
 }  // namespace
@@ -38,7 +37,7 @@ uint32_t Diagnosis::FreeCores(uint32_t chip, pto_core kind) const {
 }
 
 bool Diagnosis::ThreadsAreBusy() const {
-  // Cores with blocks that do not wait: each has a thread.
+  // Each core with a block that does not wait occupies a thread.
   size_t busy = 0;
   for (const ChipNow& chip : now_.chips) busy += chip.cores.size();
   for (const RunNow& run : now_.runs) {
@@ -62,10 +61,10 @@ void Diagnosis::AddReserved(Obstacle* obstacle) const {
   } else if (gang_kind == PTO_MIX) {
     reserved = chip.gang_have * (obstacle->core_kind == PTO_AIV ? 2 : 1);
   } else if (obstacle->core_kind == PTO_MIX) {
-    // How many clusters these cores belong to is not known; this is the least.
+    // The number of clusters of these cores is unknown; this is the minimum.
     reserved = (chip.gang_have + (gang_kind == PTO_AIV ? 1 : 0)) / (gang_kind == PTO_AIV ? 2 : 1);
   }
-  // Both may be of two moments.
+  // The two numbers may be from different moments.
   obstacle->reserved = std::min<uint32_t>(reserved, static_cast<uint32_t>(obstacle->have));
   if (obstacle->reserved == 0) return;
   obstacle->reserved_for = TaskPlace{static_cast<size_t>(run - now_.runs.begin()), chip.gang_task};
@@ -128,7 +127,7 @@ Obstacle Diagnosis::OfWait(uint32_t number) const {
     }
   }
   obstacle.can_end = blockage_.CanHold(number);
-  // Those that can notify it do not say enough.
+  // Without a possible end, the senders do not explain the wait.
   if (!obstacle.can_end) obstacle.peers.clear();
   return obstacle;
 }
@@ -139,7 +138,7 @@ void Diagnosis::Blame(size_t r, Obstacle* obstacle) const {
   obstacle->cycle = blockage_.CycleFrom(own);
   const Situation::Wait& wait = blockage_.situation().waits()[*obstacle->wait];
   const std::vector<Sender>& senders = blockage_.situation().words()[wait.word].senders;
-  // Where there are tasks whose purpose is to notify, kernels that might do so are not named.
+  // If there are `notify` tasks for the word, kernels that might notify it are not named.
   const bool exact = std::any_of(senders.begin(), senders.end(),
                                  [](const Sender& sender) { return sender.op != 0; });
   for (const Sender& sender : senders) {
@@ -162,7 +161,7 @@ void Diagnosis::AddWaits(size_t r, std::vector<Obstacle>* obstacles) const {
     const auto first = static_cast<ptrdiff_t>(obstacles->size());
     for (uint32_t i = 0; i < waiter.wait_count; ++i) {
       Obstacle obstacle = OfWait(waiter.first_wait + i);
-      // Blocks of one task that wait for the same.
+      // Merges blocks of one task that wait for the same.
       const auto same =
           std::find_if(obstacles->begin() + first, obstacles->end(), [&](const Obstacle& o) {
             return o.kind == obstacle.kind && o.slot == obstacle.slot &&
@@ -288,7 +287,7 @@ void Diagnosis::AddGangs(size_t r, std::vector<Obstacle>* obstacles) const {
     const bool known = std::any_of(obstacles->begin(), obstacles->end(), [&](const Obstacle& o) {
       return o.kind == Obstacle::Kind::kReservation && o.task == here.gang_task;
     });
-    // Of a gang on several chips, one where it has not all its cores.
+    // For a gang on several chips, choose one where it lacks cores.
     if (here.gang_have >= here.gang_want || known) continue;
     Obstacle obstacle;
     obstacle.kind = Obstacle::Kind::kReservation;
@@ -307,8 +306,8 @@ void Diagnosis::AddGangs(size_t r, std::vector<Obstacle>* obstacles) const {
     obstacles->back().count += run.gangs_waiting - shown;
     return;
   }
-  // None of its gangs has the turn: others are before them, or blocks that do not end are in their
-  // way. Which of its tasks they are is not known.
+  // None of its gangs has the turn: other gangs are before them, or long holds block them. Which of
+  // its tasks these are is unknown.
   for (uint32_t task = 0; task < run.image().task_count(); ++task) {
     const ImageTask& spec = run.image().tasks()[task];
     const Situation::State state = blockage_.situation().state({r, task});
@@ -357,7 +356,7 @@ uint64_t Diagnosis::AddPredecessors(size_t r, size_t room, std::vector<Obstacle>
   for (uint32_t task = 0; task < run.image().task_count(); ++task) {
     const absl::optional<TaskPlace> before = blockage_.WaitsFor({r, task});
     if (!before.has_value() || *before == TaskPlace{r, task}) continue;
-    // Tasks that wait for cores only, or have not started, are told of as such.
+    // Tasks that only wait for cores, or have not started, are reported as such.
     const bool can_end = blockage_.CanEnd(*before);
     const Situation::State state = blockage_.situation().state(*before);
     if (state == Situation::State::kBehind && before->run == r) continue;

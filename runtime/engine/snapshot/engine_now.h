@@ -21,12 +21,12 @@ struct ReadyNow {
   uint32_t first = 0;  // the next one
 };
 
-// A task that waits, wholly or in part.
+// A task that waits, entirely or in part.
 struct WaitingTask {
   uint32_t task = 0;
-  // Whether all that is left of it waits: nothing of it runs or is about to.
+  // Whether every remaining block waits: none runs or is about to run.
   bool whole = false;
-  // Whether a part of it has failed already.
+  // Whether a block has failed already.
   bool failed = false;
   std::vector<WaitNote> waits;
 };
@@ -34,22 +34,22 @@ struct WaitingTask {
 // A task that waits for a task of an earlier run: see RunLinker.
 struct LinkNow {
   uint32_t task = 0;
-  size_t before_run = 0;  // its place in EngineNow
+  size_t before_run = 0;  // its index in EngineNow
   uint32_t before_task = 0;
 };
 
-// A signal that is waited for, or will be when a `wait` task starts.
+// A signal that a task waits for, or that a `wait` task will wait for.
 struct WordNow {
   uint32_t dtype = 0;
   int64_t have = 0;
 };
 
-// The memory in a slot of a run. It is not kept: only its addresses are of use.
+// The memory in a slot of a run. Not kept alive: only the addresses are valid.
 struct SlotNow {
-  uint32_t slot = 0;  // its place among the image's
+  uint32_t slot = 0;  // its index in the image
   const std::byte* begin = nullptr;
   uint64_t bytes = 0;
-  uint64_t offset_bytes = 0;  // where in it the slot begins
+  uint64_t offset_bytes = 0;  // where the slot begins in it
   std::string name;           // may be empty
 
   bool Contains(const void* address) const {
@@ -59,58 +59,57 @@ struct SlotNow {
   }
 };
 
-// A run as it was seen. Keeps it and its image, but not the memory that it works with.
+// A run in the snapshot. Keeps the run and its image alive, but not its memory.
 struct RunNow {
   std::shared_ptr<const Run> run;
-  // Those with words that somebody waits for, of whatever run; rising.
+  // The slots that contain words which any run waits for, ascending.
   std::vector<SlotNow> slots;
   std::shared_ptr<RunObserver> observer;  // may be nullptr
   RunState state = RunState::kQueued;
   bool begun = false;
   bool stopping = false;
-  // Its tasks wait for those of other runs and the other way round: see RunLinker.
+  // Its tasks have dependencies to tasks of other runs: see RunLinker.
   bool linked = false;
   Run::Counts counts;
-  // What was seen of its tasks belongs together; else they move too fast to say.
+  // Whether the state of its tasks is consistent; otherwise they changed too fast.
   bool steady = false;
   // Tasks that wait for something other than tasks or cores, in order.
   std::vector<WaitingTask> waiting;
   std::vector<ReadyNow> ready;
-  // All of these tasks, unless there are too many of them or nobody waits for anything.
+  // All ready tasks. Not listed if there are too many or nothing waits.
   bool lists_ready = false;
   std::vector<uint32_t> ready_tasks;
-  // By task. Of a run that is linked: what has ended. And what can only fail: tasks that come after
-  // a failed one and wait for others before they are skipped, and ready tasks of which a block has
-  // failed; it says nothing of other tasks, and is empty when there are none. Both are empty while
-  // nobody waits for anything.
+  // By task. `ended` (only for a linked run): the task has ended. `poisoned`: the task can only
+  // fail: it is behind a failed task and still waits for others, or it is ready and one of its
+  // blocks has failed. `poisoned` says nothing about other tasks and is empty if there are none.
+  // Both are empty while nothing waits.
   std::vector<bool> ended;
   std::vector<bool> poisoned;
-  // Of a run that is linked.
+  // For a linked run.
   std::vector<LinkNow> links;
-  // Gangs that wait for cores, tasks of other runs that are waited for, and all things together
-  // that keep the run from ending.
+  // Gangs that wait for cores, tasks of other runs that it waits for, and the total count that
+  // keeps the run from ending.
   uint32_t gangs_waiting = 0;
   int64_t links_waiting = 0;
   int64_t outstanding = 0;
-  // Whether something of it is neither waiting nor ready: it runs, or a thread is about to see to
-  // it. With `steady` this is exact.
+  // Whether some task is neither waiting nor ready: it runs, or a thread is about to handle it.
+  // Exact if `steady`.
   bool moves = false;
-  // For whoever puts runs in order beside the engine: the runs, by their places in EngineNow, for
-  // which this one waits before it begins; or, of one that is linked, what comes next of its whole.
-  // Empty when that is not known.
+  // Filled in by code that orders runs: the indices in EngineNow of the runs that this run, or for
+  // a linked run the next segment of its whole, waits for before it begins. Empty if unknown.
   std::vector<size_t> behind;
 
   const GraphImage& image() const { return run->image(); }
 };
 
-// Who has a core.
+// The owner of a core.
 struct CoreNow {
   static constexpr uint32_t kUnknownTask = 0xffffffff;
   uint32_t core = 0;
-  pto_core kind = PTO_AIV;   // of a cluster: PTO_MIX, and the core is its cube core
-  const Run* run = nullptr;  // only to be compared
+  pto_core kind = PTO_AIV;   // for a cluster: PTO_MIX, and its cube core
+  const Run* run = nullptr;  // only compare it
   uint32_t task = kUnknownTask;
-  // Ready tasks that wait for the end of this one, to have its cores; and the next of them.
+  // The number of ready tasks that wait to get its cores, and the next of them.
   uint32_t followers = 0;
   uint32_t next_follower = kUnknownTask;
 };
@@ -121,23 +120,23 @@ struct ChipNow {
   uint64_t memory_total_bytes = 0;
   uint64_t ended_tasks = 0;
   uint64_t ready_tasks = 0;
-  std::vector<CoreNow> cores;  // those that are taken
-  // The gang that reserves cores; the run is nullptr when there is none.
+  std::vector<CoreNow> cores;  // cores that are taken
+  // The gang that reserves cores; nullptr: none.
   const Run* gang_run = nullptr;
   uint32_t gang_task = 0;
   uint32_t gang_have = 0;
   uint32_t gang_want = 0;
 };
 
-// An engine as it was seen, without a lock.
+// A snapshot of an engine, taken without a lock.
 struct EngineNow {
   int64_t now_ns = 0;
   uint32_t executors = 0;
   uint32_t sleeping_executors = 0;
   std::vector<ChipNow> chips;
-  std::vector<RunNow> runs;  // that have not ended; the one accepted last is first
-  // Words that somebody waits for, or will wait for, by their addresses; those that are in no slot
-  // of a run are left out.
+  std::vector<RunNow> runs;  // that have not ended; the newest first
+  // Words that tasks wait for or will wait for, by address. Words outside the slots of all runs are
+  // left out.
   absl::flat_hash_map<const void*, WordNow> words;
 };
 

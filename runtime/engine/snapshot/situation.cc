@@ -18,7 +18,7 @@ Situation::Situation(const EngineNow& now) : now_(now), first_{0} {
       linked_after_[IndexOf({link.before_run, link.before_task})].push_back({run, link.task});
     }
   }
-  // Earlier runs first: tasks of later ones come after theirs.
+  // Earlier runs first, because tasks of later runs depend on theirs.
   for (size_t run = now_.runs.size(); run-- > 0;) FindStates(run);
   FindLeftBefore();
   FindWords();
@@ -45,7 +45,7 @@ void Situation::FindWholes() {
     of_run.open |= run.observer->open();
     of_run.held_back |= run.observer->held_back();
     of_run.next_waits |= run.observer->next_waits();
-    // Parts of other open runs may have passed already.
+    // Segments of other open runs may have passed already.
     if (of_run.next_behind.empty()) {
       for (const size_t before : run.behind) {
         if (!now_.runs[before].linked) of_run.next_behind.push_back(before);
@@ -65,7 +65,7 @@ void Situation::SpreadFrom(const TaskPlace& place, State state) {
     const TaskPlace from = queue[i];
     const auto visit = [&](const TaskPlace& next) {
       State& known = states_[IndexOf(next)];
-      // What is behind one that is unknown is unknown too, unless it is also behind another one.
+      // Tasks behind an unknown one are unknown too, unless they are also behind another one.
       if (known != State::kEnded && known != State::kUnknown) return;
       if (known == state) return;
       known = state;
@@ -83,7 +83,7 @@ void Situation::FindStates(size_t r) {
   const GraphImage& image = run.image();
   const auto set = [&](uint32_t task, State state) {
     State& known = states_[IndexOf({r, task})];
-    // Tasks of earlier runs may have told already that it is behind them.
+    // Tasks of earlier runs may have marked it as behind them already.
     if (known == State::kEnded || known == State::kUnknown) known = state;
   };
   if (!run.begun) {
@@ -103,7 +103,7 @@ void Situation::FindStates(size_t r) {
     set(task, State::kReady);
     SpreadFrom({r, task}, State::kBehind);
   }
-  // Gangs that are not behind others wait for cores, have ended, or, in a run that moves, run.
+  // Gangs that are not behind others wait for cores, have ended or, in a run that moves, run.
   const auto has_ended = [&](uint32_t task) { return !run.ended.empty() && run.ended[task]; };
   std::vector<uint32_t> gangs;
   for (uint32_t task = 0; run.gangs_waiting > 0 && task < image.task_count(); ++task) {
@@ -118,7 +118,7 @@ void Situation::FindStates(size_t r) {
     }
     gangs.clear();
   }
-  // What is left has ended, as far as that is known.
+  // The remaining tasks have ended, as far as known.
   const auto spread_unknown = [&](uint32_t task) {
     if (states_[IndexOf({r, task})] != State::kEnded || has_ended(task)) return;
     states_[IndexOf({r, task})] = State::kUnknown;
@@ -171,7 +171,7 @@ bool Situation::timed(const TaskPlace& place) const {
                        waits_.begin() + known.first_wait + known.wait_count,
                        [](const Wait& wait) { return wait.timed; });
   }
-  // What a kernel will wait for is not known.
+  // What a kernel will wait for is unknown.
   return run.run->wait_timeout_ns() > 0;
 }
 
@@ -261,7 +261,7 @@ uint32_t Situation::WaiterOf(size_t index) const {
 
 void Situation::AddSender(uint32_t word, const Sender& sender) {
   std::vector<Sender>& senders = words_[word].senders;
-  // Of several tensors of a task one is enough.
+  // One entry is enough for several tensors of a task.
   if (!senders.empty() && senders.back().place == sender.place) return;
   senders.push_back(sender);
   notices_[IndexOf(sender.place)].push_back({word, sender.op, sender.value});
