@@ -6,7 +6,7 @@
 namespace pto {
 namespace {
 
-// What a run's record and its entry take, roughly.
+// The approximate size of a run's record and its entry.
 constexpr uint64_t kRecordBytes = 512;
 
 uint64_t BytesOf(const std::vector<absl::Status>& errors) {
@@ -15,7 +15,7 @@ uint64_t BytesOf(const std::vector<absl::Status>& errors) {
   return bytes;
 }
 
-// Place of the entry that holds `sequence`, or of the first one after it.
+// The entry that contains `sequence`, or the first one after it.
 std::deque<LogEntry>::const_iterator FindEntry(const std::deque<LogEntry>& entries,
                                                uint64_t sequence) {
   return std::partition_point(entries.begin(), entries.end(), [sequence](const LogEntry& entry) {
@@ -28,7 +28,7 @@ std::deque<LogEntry>::const_iterator FindEntry(const std::deque<LogEntry>& entri
 uint64_t EventLog::BytesOf(const LogEntry& entry) {
   uint64_t bytes = sizeof(LogEntry);
   if (const auto* run = std::get_if<RunEvent>(&entry.event)) {
-    // The record is there as soon as its first event is, and its errors with its last.
+    // A record is allocated with its first event, and its errors with its last.
     if (run->state == RunState::kQueued) {
       bytes += kRecordBytes;
       for (const auto& [key, value] : run->run->labels) bytes += 96 + key.size() + value.size();
@@ -61,8 +61,8 @@ void EventLog::Add(LogEntry entry) {
 
 void EventLog::Trim() {
   while (bytes_ > max_bytes_ && entries_.size() > 1) {
-    // Task events are many and small news, so they go first; but a log full of old runs must
-    // not push out every task event of a new one.
+    // Task events are numerous and less important, so they are dropped first. But a log full of old
+    // runs must not drop all task events of a new run.
     if (2 * task_bytes_ >= bytes_) {
       LogEntry& oldest = entries_[task_blocks_.front() - first_entry_];
       const uint64_t bytes = BytesOf(oldest);
@@ -87,7 +87,7 @@ void EventLog::ForgetFirst() {
     task_blocks_.pop_front();
     task_bytes_ -= bytes;
   }
-  // Those that had gone already are counted.
+  // Events that were dropped earlier are already counted.
   if (!std::holds_alternative<Dropped>(first.event)) {
     dropped_events_.fetch_add(first.count, std::memory_order_relaxed);
   }
@@ -107,7 +107,7 @@ uint64_t EventLog::Append(absl::Span<LogEntry> entries) {
       urgent |= !std::holds_alternative<TaskBlock>(entry.event);
       const bool end = std::holds_alternative<SessionEnded>(entry.event);
       Add(std::move(entry));
-      // After it is there: who sees that the log has ended can read all of it.
+      // Set it last: a reader that sees the end of the log can read all of it.
       if (end) ended_.store(true, std::memory_order_release);
     }
     last = last_sequence_.load(std::memory_order_relaxed);

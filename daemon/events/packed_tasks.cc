@@ -9,10 +9,10 @@ namespace {
 
 constexpr size_t kMaxBytes32 = 5;
 constexpr size_t kMaxBytes64 = 10;
-// The longest that a task can be: four numbers of 32 bits and three of 64.
+// The maximum size of a task: four numbers of 32 bits and three of 64.
 constexpr size_t kMaxBytes = 4 * kMaxBytes32 + 3 * kMaxBytes64;
 
-// Writes `value_of` each record and returns where it stopped.
+// Writes `value_of` each record and returns the end.
 template <typename ValueOf>
 char* PutColumn(absl::Span<const TaskRecord> records, ValueOf value_of, char* next) {
   for (const TaskRecord& record : records) {
@@ -49,7 +49,7 @@ bool AnyDeferred(absl::Span<const TaskRecord> records) {
 
 PackedTasks::PackedTasks(absl::Span<const TaskRecord> records) {
   if (records.empty()) return;
-  // Room for the worst case, of which only the used part is touched and kept.
+  // Room for the worst case; only the used part is touched and kept.
   auto* const room = static_cast<char*>(std::malloc(records.size() * kMaxBytes));
   if (room == nullptr) throw std::bad_alloc();
   char* next = room;

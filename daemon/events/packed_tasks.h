@@ -11,9 +11,9 @@
 
 namespace pto {
 
-// Ends of tasks as they are kept and as they travel: in columns, each number as a varint. They are
-// packed once, however many watch; and memory that is new to the process costs more than the
-// packing does, so a third of the bytes is also the faster way to keep them.
+// Ends of tasks as stored and as sent: in columns, each number as a varint. They are packed once
+// for all watchers. Fresh memory costs more than packing, so storing a third of the bytes is also
+// faster.
 //
 // Immutable. Copies share the bytes.
 class PackedTasks {
@@ -24,8 +24,8 @@ class PackedTasks {
   PackedTasks() = default;
   explicit PackedTasks(absl::Span<const TaskRecord> records);
 
-  // The numbers of all tasks but the first `skip`. No outcomes mean that all went well, no
-  // deferred times that there were none.
+  // The values of all tasks but the first `skip`. An empty column of outcomes means that all
+  // succeeded; an empty column of deferred times that there were none.
   absl::string_view Get(Column column, uint64_t skip) const;
 
   size_t bytes() const { return ends_[kColumns - 1]; }

@@ -21,18 +21,18 @@ using journal::v1::Record;
 using journal::v1::RunRecord;
 using journal::v1::SessionRecord;
 
-// Sessions without runs that are remembered.
+// The maximum number of remembered sessions without runs.
 constexpr size_t kMaxSessions = 10'000;
 
-// What a write that was cut short can leave. More is a sign of something else.
+// The maximum size of a partial write. A longer rest means that the file is corrupt.
 constexpr uint64_t kTornBytes = 64 << 10;
 
-// Puts records together as they come, oldest first.
+// Combines records in order, oldest first.
 class HistoryBuilder {
  public:
   void Take(absl::string_view bytes) {
     Record record;
-    // Its checksum was right, so this is one that a later release of the same format added.
+    // The checksum was correct, so a later release of the same format added this kind of record.
     if (!record.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;
     switch (record.record_case()) {
       case Record::kBoot:
@@ -43,7 +43,7 @@ class HistoryBuilder {
         break;
       case Record::kRun: {
         RunRecord& run = *record.mutable_run();
-        // Its session's own record may be gone with an older file.
+        // The session's own record may have been removed with an older file.
         sessions_.try_emplace(run.session(), Session{next_++, boot_id_});
         const std::string key = absl::StrCat(run.session(), "/", run.id());
         runs_[key] = {next_++, boot_id_, std::move(run)};
@@ -68,7 +68,7 @@ class HistoryBuilder {
       if (now - absl::FromUnixNanos(end_ns) > retention.max_age) continue;
       history.runs.push_back(std::move(run.record));
     }
-    // Only of those that had ended before: whoever began another one has yet to hear of its end.
+    // Limits only runs that had ended before: clients have not seen the end of the restarted ones.
     const size_t ended = history.runs.size();
     const size_t runs = ended + restarted.size();
     if (runs > retention.max_runs) {
@@ -113,7 +113,7 @@ class HistoryBuilder {
     return ordered;
   }
 
-  // It was accepted, and nothing tells of its end.
+  // The run was accepted, and the journal has no record of its end.
   static void Fail(Run& run, absl::Time now) {
     RunRecord& record = run.record;
     record.set_state(static_cast<uint32_t>(RunState::kFailed));
@@ -144,9 +144,9 @@ absl::StatusOr<JournalHistory> LoadHistory(const std::string& directory,
         const SegmentContents contents,
         ReadSegment(path, [&](absl::string_view record) { builder.Take(record); }));
     if (contents.rest == 0) continue;
-    // Where the daemon or the machine was cut off.
+    // The daemon or the machine stopped during this write.
     if (number == segments.back() && contents.rest <= kTornBytes) {
-      PTO_LOG(kInfo, "the journal ends within a record, which was promised to nobody",
+      PTO_LOG(kInfo, "the journal ends with an incomplete record, which was never acknowledged",
               {{"path", path}, {"bytes", contents.rest}});
       continue;
     }

@@ -22,7 +22,7 @@ using journal::v1::RunRecord;
 constexpr uint64_t kMaxSegmentBytes = uint64_t{16} << 20;
 constexpr uint64_t kMinSegmentBytes = uint64_t{64} << 10;
 
-// Bytes of a Record with this run, without a copy of it: the field's tag and length before it.
+// Serializes a Record with this run without copying it: tag and length of the field, then the run.
 std::string Serialize(const RunRecord& run) {
   constexpr char kRunTag = (Record::kRunFieldNumber << 3) | 2;
   std::string bytes(1, kRunTag);
@@ -60,7 +60,7 @@ absl::StatusOr<std::unique_ptr<Journal>> Journal::Open(Options options) {
   const Options& own = journal->options_;
   PTO_ASSIGN_OR_RETURN(journal->history_,
                        LoadHistory(own.directory, own.retention, own.clock->WallTime()));
-  // What is wrong is logged, and tried again.
+  // Errors are logged and retried.
   journal->WriteHistory().IgnoreError();
   PTO_LOG(kInfo, "journal opened",
           {{"directory", own.directory},
@@ -78,7 +78,7 @@ Journal::~Journal() {
   }
   if (sync_thread_.joinable()) sync_thread_.join();
   OnWritable(nullptr);
-  // There may be room again since the last time.
+  // There may be space again since the last attempt.
   TryAgain();
   Sync().IgnoreError();
 }
@@ -105,18 +105,19 @@ absl::Status Journal::WriteHistory() {
     return SyncDirectory(options_.directory);
   };
   if (const absl::Status written = write_all(); !written.ok()) {
-    // What was there before stays; that some of it is there twice does no harm.
+    // Keep the old files. Duplicate records do no harm.
     std::deque<Segment> kept;
     for (const uint64_t number : old) kept.push_back({number, 0, 0, options_.clock->WallTime()});
     segments_.insert(segments_.begin(), kept.begin(), kept.end());
-    // Those files tell only that these began, and go before newer ones do.
+    // The old files only say that these runs began, and are removed before newer files.
     for (size_t i = history_.runs.size() - history_.restarted; i < history_.runs.size(); ++i) {
       const RunRecord& run = history_.runs[i];
       waiting_.push_back({0, EndTime(run), Serialize(run)});
     }
     return Fail(written);
   }
-  // Only now, also those that are broken: until here they alone had what is good in them.
+  // Remove the old files, also corrupt ones, only now: until here they had the only copy of their
+  // good records.
   for (const uint64_t number : old) RemoveSegment(number);
   return absl::OkStatus();
 }
@@ -133,7 +134,7 @@ absl::Status Journal::BeginSegment() {
     unlink(SegmentPath(options_.directory, writer->number()).c_str());
     return begun;
   }
-  // What the one before has is still to go to the disk.
+  // The previous file must still be synced to disk.
   if (writer_ != nullptr) full_.push_back(std::move(writer_));
   writer_ = std::move(writer);
   begun_ = true;
@@ -148,7 +149,7 @@ absl::Status Journal::Append(absl::string_view bytes) {
   }
   if (PTO_FAILPOINT("journal.append") == FailAction::kError) return FailpointError("write");
   PTO_RETURN_IF_ERROR(writer_->Append(bytes));
-  // Here only a crash makes sense: nobody knows of the record yet.
+  // Only `crash` makes sense here: no caller knows of the record yet.
   (void)PTO_FAILPOINT("journal.appended");
   Segment& segment = segments_.back();
   segment.bytes = writer_->bytes();
@@ -158,7 +159,8 @@ absl::Status Journal::Append(absl::string_view bytes) {
 
 absl::Status Journal::AppendEnd(const End& end) {
   PTO_RETURN_IF_ERROR(Append(end.bytes));
-  // Not before: a file that the end began may have sent away the one with the run's acceptance.
+  // Not earlier: if appending the end began a new file, that may have removed the file with the
+  // run's acceptance.
   runs_.erase(end.run);
   Segment& segment = segments_.back();
   ++segment.ended_runs;
@@ -187,9 +189,9 @@ void Journal::DropOldSegments() {
         oldest.newest >= oldest_kept) {
       return;
     }
-    // Kept when this fails: it is tried again with the next file.
+    // If this fails, keep the file and try again with the next one.
     if (!CarryOn(oldest.number).ok()) return;
-    // What was carried on, and ends of its runs, may be in the operating system's hands only.
+    // Carried records, and the ends of its runs, may not be on disk yet.
     gone_.push_back(oldest.number);
     MarkDirty();
     segments_.pop_front();
@@ -210,7 +212,7 @@ void Journal::RemoveSegment(uint64_t number) const {
 absl::Status Journal::CarryOn(uint64_t segment) {
   const auto carry = [&](Kept& kept) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) -> absl::Status {
     if (kept.segment != segment) return absl::OkStatus();
-    // Straight to the present file, even beyond its size: no other one is begun within this.
+    // Append to the current file even beyond its size limit, so that no new file is begun here.
     PTO_RETURN_IF_ERROR(writer_->Append(kept.bytes));
     kept.segment = writer_->number();
     segments_.back().bytes = writer_->bytes();
@@ -308,7 +310,7 @@ void Journal::TryAgain() {
   {
     MutexLock lock(mutex_);
     if (writable()) return;
-    // In a file of its own: whatever was wrong with the last one. It also reserves its room first.
+    // Use a new file, in case the last one is damaged. This also reserves its space.
     absl::Status status = fresh_ ? absl::OkStatus() : BeginSegment();
     fresh_ = status.ok();
     for (; status.ok() && !waiting_.empty();) {
@@ -334,7 +336,7 @@ absl::Status Journal::Sync() {
   std::vector<uint64_t> gone;
   {
     MutexLock lock(mutex_);
-    // First, as all is still to be done when there is none.
+    // First, because nothing is lost if duplicating the descriptor fails.
     if (writer_ != nullptr) {
       PTO_ASSIGN_OR_RETURN(file, writer_->Duplicate());
     }
@@ -343,7 +345,7 @@ absl::Status Journal::Sync() {
     full.swap(full_);
     gone.swap(gone_);
   }
-  // Without the lock, as a disk takes its time.
+  // Without the lock, because disks are slow.
   absl::Status status;
   if (PTO_FAILPOINT("journal.sync") == FailAction::kError) status = FailpointError("sync");
   for (const std::unique_ptr<SegmentWriter>& writer : full) status.Update(writer->Sync());
@@ -353,7 +355,7 @@ absl::Status Journal::Sync() {
     for (const uint64_t number : gone) RemoveSegment(number);
     return status;
   }
-  // With the next record. Not the full files: the system tells of what it could not write once.
+  // Retry with the next record. Not for full files: the system reports a failed write only once.
   MutexLock lock(mutex_);
   begun_ = begun_ || begun;
   gone_.insert(gone_.end(), gone.begin(), gone.end());
@@ -367,7 +369,7 @@ void Journal::SyncLoop() {
       MutexLock lock(mutex_);
       while (!stop_ && !dirty_ && writable()) wake_.Wait(mutex_);
       broken = !writable();
-      // Not by the time of day, which can be set back.
+      // Not by the wall clock, which can be set back.
       const std::chrono::nanoseconds pause =
           absl::ToChronoNanoseconds(broken ? options_.retry_interval : options_.sync_interval);
       const auto begin = std::chrono::steady_clock::now();

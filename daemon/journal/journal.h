@@ -24,49 +24,49 @@ namespace pto {
 
 // Remembers across restarts which runs were accepted and how they ended. Thread-safe.
 //
-// What a call has told it survives the end of the process when the call returns: that is one
-// write(2). A thread of its own has the machine write it to the disk soon after, all that has
-// come meanwhile together. When the disk is full no run is accepted any more; ends of runs are
-// kept in memory and written when there is room again.
+// When a call returns, its record survives the end of the process: that costs one write(2). A
+// separate thread syncs records to disk soon after, in batches. When the disk is full, no run is
+// accepted; ends of runs are kept in memory and written when there is space again.
 class Journal {
  public:
   struct Options {
     std::string directory;
     std::string boot_id;
     JournalRetention retention;
-    // How long a record may be in the operating system's hands only.
+    // The maximum time before a record is synced to disk.
     absl::Duration sync_interval = absl::Milliseconds(100);
-    // How often to try again when nothing can be written.
+    // The interval of retries when nothing can be written.
     absl::Duration retry_interval = absl::Seconds(1);
     const Clock* clock = &Clock::Real();
   };
 
-  // Reads what is there, writes it anew and removes the old files. The directory is this process's
-  // alone. Errors: PATH_UNUSABLE, JOURNAL_NEWER.
+  // Reads the existing files, rewrites their contents and removes them. Only this process may use
+  // the directory. Errors: PATH_UNUSABLE, JOURNAL_NEWER.
   static absl::StatusOr<std::unique_ptr<Journal>> Open(Options options);
-  // Has everything on the disk, as far as it can be written.
+  // Syncs everything to disk, as far as it can be written.
   ~Journal();
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
-  // What former boots have left; once.
+  // What earlier boots have recorded. Call it once.
   JournalHistory TakeHistory() { return std::move(history_); }
 
   // A session is about to be created, or has ended. Error: JOURNAL_UNWRITABLE.
   absl::Status AddSession(const std::string& id);
   void EndSession(const std::string& id);
 
-  // A run is about to be accepted. Returns a number that its end names. Error: JOURNAL_UNWRITABLE.
+  // A run is about to be accepted. Returns the number to pass to EndRun. Error: JOURNAL_UNWRITABLE.
   absl::StatusOr<uint64_t> AddRun(const journal::v1::RunRecord& run);
-  // A run has ended; nobody knows it yet.
+  // A run has ended. Call it before anyone is told of the end.
   void EndRun(uint64_t number, const journal::v1::RunRecord& run);
 
-  // Called with false when it cannot write, and with true when it can again; from any thread. When
-  // this returns, the callback before is not called any more. nullptr means none.
+  // `callback` is called with false when the journal cannot be written and with true when it can
+  // again, from any thread. When this returns, the previous callback is not called any more.
+  // nullptr: none.
   void OnWritable(std::function<void(bool)> callback);
   bool writable() const { return writable_.load(std::memory_order_acquire); }
 
-  // Has everything that was told on the disk.
+  // Syncs all records to disk.
   absl::Status Sync();
 
  private:
@@ -93,21 +93,21 @@ class Journal {
   absl::Status WriteHistory();
   absl::Status Append(absl::string_view bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status AppendEnd(const End& end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // There is something to have on the disk.
+  // There is something to sync.
   void MarkDirty() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status BeginSegment() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropOldSegments() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Writes once more what the file has that is not over.
+  // Rewrites those records of the file that are still needed.
   absl::Status CarryOn(uint64_t segment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Removes a file, or keeps it under another name when it is broken.
+  // Removes a file, or renames it if it is corrupt.
   void RemoveSegment(uint64_t number) const;
   // Returns JOURNAL_UNWRITABLE because of `cause`.
   absl::Status Fail(const absl::Status& cause) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status UnwritableError() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Writes what waits; then it is writable again.
+  // Writes what waits; on success the journal is writable again.
   void TryAgain();
-  // Tells how it is now: another thread may have changed it since the caller did, and told so
-  // first.
+  // Reports the current state: another thread may have changed and reported it since the caller
+  // changed it.
   void TellWritable();
   void SyncLoop();
 
@@ -120,7 +120,8 @@ class Journal {
   Mutex callback_mutex_;  // held during the call
   std::function<void(bool)> on_writable_ ABSL_GUARDED_BY(callback_mutex_);
 
-  // Held during Sync, before mutex_: a file goes only when all that was told before is on the disk.
+  // Held during Sync and taken before mutex_: a file is removed only when all earlier records are
+  // on disk.
   Mutex sync_mutex_;
 
   Mutex mutex_;
@@ -128,16 +129,16 @@ class Journal {
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   bool dirty_ ABSL_GUARDED_BY(mutex_) = false;
   std::string cause_ ABSL_GUARDED_BY(mutex_);  // while not writable
-  // The present file was begun to try again, and nothing could be written to it yet.
+  // The current file was begun for a retry, and nothing has been written to it yet.
   bool fresh_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t next_run_ ABSL_GUARDED_BY(mutex_) = 1;
   uint64_t next_segment_ ABSL_GUARDED_BY(mutex_) = 1;
   std::unique_ptr<SegmentWriter> writer_ ABSL_GUARDED_BY(mutex_);
-  // Those before it that may not be on the disk yet.
+  // Earlier files that may not be on disk yet.
   std::vector<std::unique_ptr<SegmentWriter>> full_ ABSL_GUARDED_BY(mutex_);
-  // A file was begun whose name may not be on the disk yet.
+  // A file was begun whose directory entry may not be on disk yet.
   bool begun_ ABSL_GUARDED_BY(mutex_) = false;
-  // Files that go when what was written since is on the disk.
+  // Files to remove once everything written since is on disk.
   std::vector<uint64_t> gone_ ABSL_GUARDED_BY(mutex_);
   std::deque<Segment> segments_ ABSL_GUARDED_BY(mutex_);  // oldest first; the last is written to
   absl::flat_hash_map<uint64_t, Kept> runs_ ABSL_GUARDED_BY(mutex_);

@@ -61,7 +61,7 @@ RunRecord FromJournal(const journal::v1::RunRecord& record) {
 }
 
 Digest DigestOfJournal(const journal::v1::RunRecord& record) {
-  // A client that names a run whose id the session chose asks for another one.
+  // The session chose the id of this run, so a request that names the id means another run.
   if (record.own_number() != 0) return {};
   if (record.digest_high() == 0 && record.digest_low() == 0) return {};
   const uint32_t version = record.digest_version();

@@ -8,16 +8,16 @@
 
 namespace pto {
 
-// How a run is in the journal: what is known when it is accepted.
+// Converts a run to its record at acceptance.
 journal::v1::RunRecord ToJournal(const RunRecord& run, uint64_t number, uint64_t own_number,
                                  const Digest& digest);
-// The same, and how it ended.
+// Converts a run to its record at its end.
 journal::v1::RunRecord ToJournal(const RunRecord& run, uint64_t number, uint64_t own_number,
                                  const Digest& digest, RunState state);
 
-// And back, without the session's name.
+// Converts a record to a run, without the session's name.
 RunRecord FromJournal(const journal::v1::RunRecord& record);
-// With the version that it was made by; none for a run that no request can be the same as.
+// The digest with its version; none for a run that no request can repeat.
 Digest DigestOfJournal(const journal::v1::RunRecord& record);
 
 }  // namespace pto

@@ -26,10 +26,10 @@ constexpr absl::string_view kPrefix = "journal-";
 constexpr size_t kNumberDigits = 10;
 constexpr absl::string_view kMagic = "PTOJRNL\n";
 constexpr uint32_t kVersion = 1;
-// Larger ones cannot be: labels and errors are bounded.
+// Records cannot be larger, because labels and errors are bounded.
 constexpr uint32_t kMaxRecordBytes = 1 << 20;
 
-// Numbers are as the machine has them: a journal does not travel.
+// Numbers are in native byte order: a journal is not moved between machines.
 struct Header {
   char magic[8];
   uint32_t version;
@@ -52,7 +52,7 @@ uint32_t HeaderCrc(const Header& header) {
   return Crc32c({reinterpret_cast<const char*>(&header), offsetof(Header, crc)});
 }
 
-// The whole of a file, as long as this lives.
+// Maps a whole file into memory.
 class Mapping {
  public:
   explicit Mapping(const std::string& path) {
@@ -98,7 +98,8 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> SegmentWriter::Create(const std::
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0640);
   if (file < 0) return Unusable(path, "make", errno);
   std::unique_ptr<SegmentWriter> writer(new SegmentWriter(path, number, file));
-  // So that a full disk is noticed here, before something was promised. Not all can do it.
+  // Reserve space, so that a full disk is detected before anything is promised. Not all file
+  // systems can.
   absl::Status status;
   if (fallocate(file, FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(reserve_bytes)) != 0 &&
       (errno == ENOSPC || errno == EDQUOT)) {
@@ -131,8 +132,7 @@ absl::Status SegmentWriter::Write(absl::string_view bytes) {
     if (now < 0 && errno == EINTR) continue;
     if (now <= 0) {
       const absl::Status error = Unusable(path_, "write", now < 0 ? errno : ENOSPC);
-      // The next one begins at the same place, so what was written of this one does no harm when
-      // this fails.
+      // If this fails, the partial record does no harm: the next one overwrites it.
       if (ftruncate(file_, static_cast<off_t>(bytes_)) != 0) return error;
       return error;
     }
@@ -183,7 +183,7 @@ absl::StatusOr<SegmentContents> ReadSegment(const std::string& path,
   Frame frame = {};
   while (rest.size() >= sizeof frame) {
     std::memcpy(&frame, rest.data(), sizeof frame);
-    // None is empty: room that was reserved reads as zeros.
+    // Records are never empty, so reserved space, which reads as zeros, is not a record.
     if (frame.bytes == 0 || frame.bytes > kMaxRecordBytes ||
         frame.bytes > rest.size() - sizeof frame) {
       break;
@@ -207,7 +207,7 @@ absl::Status SyncDirectory(const std::string& directory) {
   if (file < 0) return Unusable(directory, "sync", errno);
   const int error = fsync(file) == 0 ? 0 : errno;
   close(file);
-  // Some file systems have no such thing.
+  // Some file systems cannot sync directories.
   if (error == 0 || error == EINVAL) return absl::OkStatus();
   return Unusable(directory, "sync", error);
 }

@@ -10,15 +10,15 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-// The journal's files: `journal-0000000001` and so on, each a header and records behind each
-// other. A record is its size, a checksum and its bytes.
+// The files of the journal: `journal-0000000001` and so on. Each is a header followed by records. A
+// record is its size, a checksum and its bytes.
 namespace pto {
 
-// The end of one file, to which records are added. For one thread at a time.
+// Appends records to one file. Not thread-safe.
 class SegmentWriter {
  public:
-  // Makes the file, which must not exist, and takes room for `reserve_bytes` where the file system
-  // can do that. Errors: PATH_UNUSABLE.
+  // Creates the file, which must not exist, and reserves `reserve_bytes` if the file system can.
+  // Errors: PATH_UNUSABLE.
   static absl::StatusOr<std::unique_ptr<SegmentWriter>> Create(const std::string& directory,
                                                                uint64_t number,
                                                                uint64_t reserve_bytes);
@@ -29,15 +29,15 @@ class SegmentWriter {
   uint64_t number() const { return number_; }
   uint64_t bytes() const { return bytes_; }
 
-  // When this returns, the operating system has the record: it survives the end of the process
-  // however that comes, though not yet that of the machine. After an error the file is as before.
+  // When this returns, the record survives a crash of the process, but not yet of the machine.
+  // After an error the file is unchanged.
   absl::Status Append(absl::string_view record);
 
-  // What the file has survives a power failure.
+  // Syncs the file to disk.
   absl::Status Sync() const;
   // A second descriptor of the file, for SyncAndClose without this object. Error: PATH_UNUSABLE.
   absl::StatusOr<int> Duplicate() const;
-  // What the descriptor's file has survives a power failure. Closes the descriptor.
+  // Syncs the file of the descriptor to disk and closes the descriptor.
   static absl::Status SyncAndClose(int file);
 
  private:
@@ -48,25 +48,25 @@ class SegmentWriter {
   const std::string path_;
   const uint64_t number_;
   const int file_;
-  uint64_t bytes_ = 0;  // all good
-  std::string frame_;   // kept, so that a record costs no memory
+  uint64_t bytes_ = 0;  // of complete records
+  std::string frame_;   // reused, to avoid an allocation for each record
 };
 
 // What was found in a file.
 struct SegmentContents {
-  uint64_t bytes = 0;  // that were good
-  uint64_t rest = 0;   // behind them that are no record
+  uint64_t bytes = 0;  // of valid records
+  uint64_t rest = 0;   // invalid bytes behind them
 };
 
-// Calls `take` with each record up to the first that is none. Errors: PATH_UNUSABLE,
-// JOURNAL_NEWER. A file whose header is broken has no good bytes.
+// Calls `take` with each record up to the first invalid one. Errors: PATH_UNUSABLE, JOURNAL_NEWER.
+// A file with a corrupt header has no valid bytes.
 absl::StatusOr<SegmentContents> ReadSegment(const std::string& path,
                                             const std::function<void(absl::string_view)>& take);
 
 std::string SegmentPath(const std::string& directory, uint64_t number);
-// Which files a directory has survives a power failure. Error: PATH_UNUSABLE.
+// Syncs the directory entries to disk. Error: PATH_UNUSABLE.
 absl::Status SyncDirectory(const std::string& directory);
-// The numbers of the files in a directory, rising. Errors: PATH_UNUSABLE.
+// The numbers of the files in a directory, ascending. Errors: PATH_UNUSABLE.
 absl::StatusOr<std::vector<uint64_t>> ListSegments(const std::string& directory);
 
 }  // namespace pto
