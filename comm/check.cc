@@ -83,7 +83,7 @@ absl::StatusOr<WindowSpec> CheckWindow(const pto_comm_window_options* options, u
     const uint32_t entry = options->rank_count == 0 ? i : options->ranks[i];
     if (entry >= size || (seen & Only(entry)) != 0) {
       return wrong(
-          absl::StrCat("rank ", entry, " is listed twice, or there is none; the job has ", size));
+          absl::StrCat("rank ", entry, " is listed twice or does not exist; the job has ", size));
     }
     seen |= Only(entry);
     if (entry == rank) {

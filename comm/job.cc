@@ -60,8 +60,9 @@ absl::StatusOr<std::unique_ptr<Communicator>> Job::Join(std::shared_ptr<SegmentS
     if (ready) break;
     // What is there is being removed by somebody.
     if (NowNanos() >= spec.deadline) {
-      return TimedOut(absl::StrCat("rank ", spec.rank, " of job '", spec.name,
-                                   "' found remains of another one that nobody removed in time"));
+      return TimedOut(
+          absl::StrCat("rank ", spec.rank, " of job '", spec.name,
+                       "' found files of an earlier job that were not removed in time"));
     }
     Pause();
   }

@@ -202,7 +202,7 @@ Daemon::~Daemon() { Stop(); }
 
 Daemon::SharedPages::~SharedPages() {
   if (budget != nullptr && !budget->AwaitReclaimed(kReclaimGrace)) {
-    PTO_LOG(kWarning, "a client holds up the freeing of shared memory",
+    PTO_LOG(kWarning, "a client delays the release of shared memory",
             {{"buffers", budget->reclaiming()}});
   }
 }

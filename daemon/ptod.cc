@@ -48,7 +48,7 @@ void PrintError(const absl::Status& status) {
 }
 
 void LogNotify(const absl::Status& status) {
-  if (!status.ok()) PTO_LOG(kWarning, "systemd was not told", {{"error", status.ToString()}});
+  if (!status.ok()) PTO_LOG(kWarning, "systemd was not notified", {{"error", status.ToString()}});
 }
 
 int Serve(const EffectiveConfig& effective, SignalWaiter& signals) {
@@ -88,7 +88,7 @@ int Serve(const EffectiveConfig& effective, SignalWaiter& signals) {
   }
   daemon.CancelRuns();
   if (!daemon.WaitDrained(kKernelGrace)) {
-    PTO_LOG(kError, "a kernel does not return: leaving without it", {});
+    PTO_LOG(kError, "a kernel does not return: exiting without it", {});
     // Nothing can be taken down in order under a kernel that runs.
     _exit(kExitFailed);
   }

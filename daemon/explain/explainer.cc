@@ -296,7 +296,7 @@ void Explainer::WriteDump(const std::string& asked, const EngineNow& now,
   reports_->Post([this, lines = std::move(lines), failed] {
     const absl::StatusOr<std::string> place = dump_.Write(lines, node_.clock().WallTime());
     if (!place.ok()) {
-      PTO_LOG(kError, "the state was not dumped", {{"error", place.status().ToString()}});
+      PTO_LOG(kError, "the state dump failed", {{"error", place.status().ToString()}});
       return;
     }
     PTO_LOG(kWarning, "state dumped", {{"to", *place}, {"lines", lines.size()}});

@@ -125,7 +125,8 @@ void AddSessions(Node& node, Families& out) {
   out.Gauge("ptod_sessions", "Sessions that are alive.", Number(sessions.size()));
   out.Counter("ptod_sessions_created_total", "Sessions that were created.",
               Number(node.sessions().created()));
-  out.Counter("ptod_session_lease_expiries_total", "Sessions that ended because nobody renewed.",
+  out.Counter("ptod_session_lease_expiries_total",
+              "Sessions that ended because their lease expired.",
               Number(node.sessions().expired()));
   out.Gauge("ptod_buffers", "Buffers of all sessions.", Number(all.buffers));
   out.Gauge("ptod_graphs", "Registered graphs of all sessions.", Number(all.graphs));
@@ -137,7 +138,7 @@ void AddSessions(Node& node, Families& out) {
   out.Gauge("ptod_event_watchers", "Open WatchEvents streams.", Number(watchers));
   out.Gauge("ptod_event_lag_events", "Events that the slowest watcher has not been sent.",
             Number(lag));
-  out.Counter("ptod_events_dropped_total", "Events that went because a log was full.",
+  out.Counter("ptod_events_dropped_total", "Events that were dropped because a log was full.",
               Number(EventLog::dropped_events()));
 }
 
@@ -152,7 +153,7 @@ void AddRuns(Node& node, const RunStats& stats, Families& out) {
     out.Add(Number(totals.ended[static_cast<size_t>(state)]), {{"state", name}});
   }
   out.Counter("ptod_tasks_failed_total", "Tasks that failed.", Number(totals.tasks_failed));
-  out.Counter("ptod_tasks_skipped_total", "Tasks that never started since one before failed.",
+  out.Counter("ptod_tasks_skipped_total", "Tasks that were skipped because an earlier task failed.",
               Number(totals.tasks_skipped));
   out.Begin("ptod_run_queue_seconds", MetricType::Histogram,
             "From a run's acceptance to the start of its first task.");
@@ -219,7 +220,7 @@ std::vector<MetricFamily> Collector::Collect() const {
   Node& node = *sources_.node;
   out.Begin("ptod_build_info", MetricType::Gauge, "Always 1; the label says which release.");
   out.Add(1, {{"version", sources_.version}});
-  out.Gauge("ptod_start_time_seconds", "When the daemon began, in Unix time.",
+  out.Gauge("ptod_start_time_seconds", "When the daemon started, in Unix time.",
             absl::ToDoubleSeconds(node.start_time() - absl::UnixEpoch()));
   out.Gauge("ptod_draining", "1 while new work is refused.", node.draining() ? 1 : 0);
   AddChips(node, sources_.busy, out);
