@@ -12,6 +12,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/chip/sim/sim_chip.h"
 
 namespace pto {
 namespace {
@@ -28,15 +29,22 @@ absl::Duration ToDuration(const google::protobuf::Duration& duration) {
   return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
 }
 
+// The one place that knows which kinds of chips there are.
+std::vector<std::shared_ptr<Chip>> MakeChips(const DaemonConfig& config) {
+  std::vector<std::shared_ptr<Chip>> chips;
+  for (uint32_t i = 0; i < config.sim_chips().count(); ++i) {
+    chips.push_back(
+        SimChip::Create(i, config.sim_chips().clusters(), config.sim_chips().memory_bytes()));
+  }
+  return chips;
+}
+
 Node::Options NodeOptions(const DaemonConfig& config, std::shared_ptr<Journal> journal,
                           std::string boot_id) {
   Node::Options options;
   options.boot_id = std::move(boot_id);
   options.journal = std::move(journal);
-  ChipSpec chip;
-  chip.clusters = config.sim_chips().clusters();
-  chip.memory_bytes = config.sim_chips().memory_bytes();
-  options.chips.assign(config.sim_chips().count(), chip);
+  options.chips = MakeChips(config);
   options.executors = config.executor_threads();
   options.drain_grace = ToDuration(config.drain_grace());
   options.stall_after = ToDuration(config.stall_after());
@@ -151,8 +159,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const EffectiveConfig& eff
         "pto.v1.DomainService", "pto.v1.EventService", "pto.v1.SessionService"}) {
     health.SetServing(name, true);
   }
-  for (const Chip& chip : daemon->node_.engine().chips()) {
-    health.SetServing(names::Chip(chip.index), true);
+  for (const std::shared_ptr<Chip>& chip : daemon->node_.engine().chips()) {
+    health.SetServing(names::Chip(chip->index()), true);
   }
   Daemon* const self = daemon.get();
   self->node_.OnDrain([self] {

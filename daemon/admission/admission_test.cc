@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
+#include "runtime/chip/sim/sim_chip.h"
 
 namespace pto {
 namespace {
@@ -45,10 +46,7 @@ class AdmissionTest : public ::testing::Test {
   void Boot() {
     node_.reset();
     Node::Options options;
-    ChipSpec chip;
-    chip.clusters = 2;
-    chip.memory_bytes = 1 << 20;
-    options.chips.assign(1, chip);
+    options.chips = {SimChip::Create(0, 2, 1 << 20)};
     options.executors = 1;
     options.limits.max_session_active_runs = 3;
     options.boot_id = Node::MakeBootId();

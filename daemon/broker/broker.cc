@@ -19,6 +19,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/failpoint.h"
 #include "runtime/base/log.h"
+#include "runtime/chip/allocation.h"
 
 namespace pto {
 namespace {
@@ -63,6 +64,12 @@ bool Send(int socket, const broker::Reply& reply, int descriptor) {
   }
   return sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) ==
          static_cast<ssize_t>(bytes.size());
+}
+
+// The file of a buffer that has been moved to one; else -1.
+int DescriptorOf(const SessionBuffer& buffer) {
+  const HostAllocation* const memory = buffer.memory->AsHost();
+  return memory == nullptr ? -1 : memory->shared_descriptor();
 }
 
 absl::Status CannotListen(const std::string& path, absl::string_view call) {
@@ -260,7 +267,7 @@ bool Broker::Answer(uint64_t id, Connection& connection, const broker::Request& 
       MappedBuffer wanted;
       const Outcome found = connection.visit.Find(request, &wanted);
       const std::shared_ptr<SessionBuffer> buffer = wanted.buffer.lock();
-      if (found != Outcome::kOk || buffer == nullptr || buffer->memory->shared_descriptor() >= 0) {
+      if (found != Outcome::kOk || buffer == nullptr || DescriptorOf(*buffer) >= 0) {
         return AnswerMap(connection, request.number, wanted, found);
       }
       // Not read until the buffer is there, so that a client has one move at a time.
@@ -308,14 +315,14 @@ bool Broker::AnswerMap(Connection& connection, uint64_t number, const MappedBuff
   if (outcome != Outcome::kOk) return Send(connection.socket.get(), reply, -1);
   // Held until it is sent: the descriptor goes with the buffer.
   const std::shared_ptr<SessionBuffer> buffer = wanted.buffer.lock();
-  if (buffer == nullptr || buffer->memory->shared_descriptor() < 0) {
+  if (buffer == nullptr || DescriptorOf(*buffer) < 0) {
     reply.outcome = Outcome::kBufferGone;
     return Send(connection.socket.get(), reply, -1);
   }
   reply.region = next_region_++;
   reply.bytes = buffer->memory->bytes();
   connection.visit.Add(reply.region, wanted);
-  return Send(connection.socket.get(), reply, buffer->memory->shared_descriptor());
+  return Send(connection.socket.get(), reply, DescriptorOf(*buffer));
 }
 
 void Broker::TakeMoved() {

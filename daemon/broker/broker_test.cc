@@ -71,7 +71,7 @@ TEST_F(BrokerTest, GivesTheOwnerTheMemoryItself) {
   void* const mapped = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
   ASSERT_NE(mapped, MAP_FAILED);
   static_cast<char*>(mapped)[5] = 42;
-  EXPECT_EQ(session_->FindBuffer("x").value()->memory->data()[5], std::byte{42});
+  EXPECT_EQ(session_->FindBuffer("x").value()->memory->AsHost()->data()[5], std::byte{42});
   munmap(mapped, 4096);
   EXPECT_EQ(client.Check(region), Outcome::kOk);
   // A second time it is the same memory under another number.
@@ -208,7 +208,7 @@ TEST_F(BrokerTest, TheBudgetIsKeptAndReturned) {
   AwaitFiles(1);
   session_->End("the test wants it");
   AwaitFiles(0);
-  EXPECT_EQ(engine_->chips()[0].memory->used_bytes(), 0u);
+  EXPECT_EQ(engine_->chips()[0]->memory().used_bytes(), 0u);
 }
 
 // What a client deletes makes room for what it maps next, though that takes a moment.

@@ -5,6 +5,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "runtime/base/error.h"
+#include "runtime/chip/allocation.h"
 
 namespace pto {
 
@@ -48,7 +49,9 @@ Outcome Visit::Find(const broker::Request& request, MappedBuffer* found) const {
   if (session == nullptr) return Outcome::kSessionGone;
   const absl::StatusOr<std::shared_ptr<SessionBuffer>> buffer = session->FindBuffer(request.name);
   if (!buffer.ok()) return ToOutcome(buffer.status());
-  if (!(*buffer)->memory->can_share()) return Outcome::kLimit;
+  // Windows cannot be shared, nor memory that the host cannot see: the client copies those bytes.
+  const HostAllocation* const memory = (*buffer)->memory->AsHost();
+  if (memory == nullptr || !memory->can_share()) return Outcome::kLimit;
   session->Touch();
   *found = {session, *buffer};
   return Outcome::kOk;

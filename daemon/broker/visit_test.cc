@@ -96,9 +96,9 @@ TEST_F(VisitTest, ChecksAsATransferDoes) {
 
 TEST_F(VisitTest, KeepsNothingOfWhatIsMapped) {
   Visit visit = Mapped();
-  EXPECT_GT(engine_->chips()[0].memory->used_bytes(), 0u);
+  EXPECT_GT(engine_->chips()[0]->memory().used_bytes(), 0u);
   session_->RemoveBuffer("x");
-  EXPECT_EQ(engine_->chips()[0].memory->used_bytes(), 0u);
+  EXPECT_EQ(engine_->chips()[0]->memory().used_bytes(), 0u);
 }
 
 TEST_F(VisitTest, ReleasesOnce) {

@@ -13,11 +13,11 @@ namespace pto {
 namespace {
 
 std::shared_ptr<SessionBuffer> MakePart(const names::Window& name,
-                                        const std::shared_ptr<MemoryBlock>& window,
+                                        const std::shared_ptr<Allocation>& window,
                                         const ByteRange& range) {
   auto buffer = std::make_shared<SessionBuffer>();
   buffer->id = name.relative();
-  buffer->memory = MemoryBlock::Part(window, range.begin, range.end - range.begin);
+  buffer->memory = Allocation::Part(window, range.begin, range.end - range.begin);
   buffer->signals = name.signals();
   return buffer;
 }
@@ -71,15 +71,22 @@ absl::StatusOr<std::shared_ptr<Domain>> Domain::Create(std::string name, DomainS
       MemoryCharge::Take(quota, rank_count * layout.bytes, rank_count);
   if (!charge.ok()) return PrefixField(charge.status(), "chips");
   for (uint32_t i = 0; i < rank_count; ++i) {
-    absl::StatusOr<std::shared_ptr<MemoryBlock>> window =
-        AllocateCharged(*engine.chips()[domain->spec_.chips[i]].memory, layout.bytes,
+    absl::StatusOr<std::shared_ptr<Allocation>> window =
+        AllocateCharged(engine.chips()[domain->spec_.chips[i]]->memory(), layout.bytes,
                         charge->Part(layout.bytes, 1));
     if (!window.ok()) return PrefixField(window.status(), absl::StrCat("chips[", i, "]"));
     names::Window part;
     part.domain = std::string(domain->id());
     part.rank = i;
     Rank& rank = ranks.emplace_back();
-    if (domain->spec_.signal_count > 0) rank.signals = MakePart(part, *window, layout.signals);
+    if (domain->spec_.signal_count > 0) {
+      rank.signals = MakePart(part, *window, layout.signals);
+      // The host waits for signals and changes them.
+      absl::StatusOr<std::shared_ptr<HostAllocation>> words =
+          Allocation::ToHost(rank.signals->memory);
+      if (!words.ok()) return PrefixField(words.status(), absl::StrCat("chips[", i, "]"));
+      rank.words = *std::move(words);
+    }
     for (size_t b = 0; b < layout.buffers.size(); ++b) {
       part.buffer = domain->spec_.buffers[b].name;
       rank.buffers.push_back(MakePart(part, *window, layout.buffers[b]));
@@ -239,7 +246,7 @@ void Domain::Revoke(absl::string_view why) {
 }
 
 SignalWord Domain::Word(uint32_t rank, uint32_t signal) const {
-  return {ranks_[rank].signals->memory->data() + signal * sizeof(int64_t), PTO_I64};
+  return {ranks_[rank].words->data() + signal * sizeof(int64_t), PTO_I64};
 }
 
 absl::StatusOr<uint64_t> Domain::Notify(uint32_t rank, uint32_t signal, pto_notify_op op,
@@ -254,7 +261,7 @@ absl::StatusOr<uint64_t> Domain::Notify(uint32_t rank, uint32_t signal, pto_noti
         .With("signals", spec_.signal_count);
   }
   SignalWord word;
-  std::shared_ptr<MemoryBlock> memory;
+  std::shared_ptr<Allocation> memory;
   {
     MutexLock lock(mutex_);
     PTO_RETURN_IF_ERROR(error_);

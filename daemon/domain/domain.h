@@ -90,6 +90,7 @@ class Domain {
   struct Rank {
     std::vector<std::shared_ptr<SessionBuffer>> buffers;
     std::shared_ptr<SessionBuffer> signals;  // nullptr when there are none
+    std::shared_ptr<HostAllocation> words;   // the memory of `signals`
   };
   struct Use {
     std::weak_ptr<Stoppable> run;

@@ -96,7 +96,7 @@ class DomainTest : public SessionTest {
     RunAll();
   }
   uint64_t UsedBytes() const {
-    return engine_->chips()[0].memory->used_bytes() + engine_->chips()[1].memory->used_bytes();
+    return engine_->chips()[0]->memory().used_bytes() + engine_->chips()[1]->memory().used_bytes();
   }
 
   std::shared_ptr<Session> session_;
@@ -148,7 +148,7 @@ TEST_F(DomainTest, PartsOfWindows) {
   EXPECT_EQ((*x)->memory->chip(), 1u);
   EXPECT_EQ((*x)->memory->bytes(), 64u);
   const auto y = session_->FindBuffer("domains/d/ranks/0/buffers/y");
-  EXPECT_EQ((*y)->memory->data(), (*x)->memory->data() + 64);
+  EXPECT_EQ((*y)->memory->AsHost()->data(), (*x)->memory->AsHost()->data() + 64);
   const auto signals = session_->FindBuffer("domains/d/ranks/1/signals");
   EXPECT_EQ((*signals)->memory->chip(), 0u);
   EXPECT_EQ((*signals)->memory->bytes(), 16u);

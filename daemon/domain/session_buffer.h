@@ -6,9 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "daemon/turn/run_turn.h"
 #include "runtime/base/mutex.h"
-#include "runtime/chip/device_memory.h"
+#include "runtime/chip/allocation.h"
 #include "runtime/engine/run/run.h"
 #include "runtime/graph/alias.h"
 
@@ -19,8 +21,12 @@ class DomainUses;
 // A buffer of a session, or of a window of one of its domains. Its memory lives as long as anything
 // uses it.
 struct SessionBuffer {
+  // Copy a client's bytes in and out. The range must lie within the buffer.
+  absl::Status Write(uint64_t offset, absl::string_view bytes);
+  absl::Status Read(uint64_t offset, uint64_t size, std::string* bytes);
+
   std::string id;  // in a window: its name without the session's
-  std::shared_ptr<MemoryBlock> memory;
+  std::shared_ptr<Allocation> memory;
   // Puts the runs that use it in order. Guarded by the session.
   const std::shared_ptr<BufferQueue> queue = std::make_shared<BufferQueue>();
   // Runs that are queued or running and use it.

@@ -264,9 +264,9 @@ std::vector<std::string> Explainer::FailureLines(const FailedRuns::News& failed)
 
 std::vector<std::string> Explainer::HolderLines() const {
   std::vector<std::string> lines;
-  for (const Chip& chip : node_.engine().chips()) {
-    const std::string holder = node_.leases().HolderOf(chip.index);
-    if (!holder.empty()) lines.push_back(StateDump::LeaseLine(chip.index, holder));
+  for (const std::shared_ptr<Chip>& chip : node_.engine().chips()) {
+    const std::string holder = node_.leases().HolderOf(chip->index());
+    if (!holder.empty()) lines.push_back(StateDump::LeaseLine(chip->index(), holder));
   }
   for (const std::shared_ptr<Session>& session : node_.sessions().List("", size_t(-1))) {
     lines.push_back(StateDump::SessionLine(*session, node_.clock()));

@@ -16,6 +16,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/base/status_matchers.h"
+#include "runtime/chip/sim/sim_chip.h"
 #include "runtime/graph/builder.h"
 #include "tests/harness/directory.h"
 
@@ -42,7 +43,7 @@ class ExplainerTest : public ::testing::Test {
 
   Node::Options NodeOptions() {
     Node::Options options;
-    options.chips.resize(1);
+    options.chips = {SimChip::Create(0)};
     options.executors = 2;
     options.clock = &clock_;
     return options;

@@ -127,9 +127,9 @@ void ChipMonitor::StopRuns() {
   }
   // Those that hang last: who stops their runs may have to wait for them.
   std::vector<std::pair<int64_t, uint32_t>> faulted;
-  for (const Chip& chip : node_.engine().chips()) {
-    const ChipHealth::View view = node_.health().Look(chip.index);
-    if (!view.fault.ok()) faulted.emplace_back(view.sign.silent_ns, chip.index);
+  for (const std::shared_ptr<Chip>& chip : node_.engine().chips()) {
+    const ChipHealth::View view = node_.health().Look(chip->index());
+    if (!view.fault.ok()) faulted.emplace_back(view.sign.silent_ns, chip->index());
   }
   std::sort(faulted.begin(), faulted.end());
   for (const auto& [silent_ns, chip] : faulted) {

@@ -71,7 +71,7 @@ class Families {
 double Number(uint64_t value) { return static_cast<double>(value); }
 
 void AddChips(Node& node, const BusySampler* busy, Families& out) {
-  const std::vector<Chip>& chips = node.engine().chips();
+  const std::vector<std::shared_ptr<Chip>>& chips = node.engine().chips();
   const auto each = [&](std::string name, MetricType type, std::string help, auto value_of) {
     out.Begin(std::move(name), type, std::move(help));
     for (uint32_t i = 0; i < chips.size(); ++i) {
@@ -81,7 +81,7 @@ void AddChips(Node& node, const BusySampler* busy, Families& out) {
   std::vector<Engine::ChipUse> use;
   for (uint32_t i = 0; i < chips.size(); ++i) use.push_back(node.engine().chip_use(i));
   each("ptod_chip_cores", MetricType::Gauge, "Cores of a chip, of both kinds.",
-       [&](uint32_t i) { return 3.0 * chips[i].spec.clusters; });
+       [&](uint32_t i) { return 3.0 * chips[i]->spec().clusters; });
   each("ptod_chip_usable", MetricType::Gauge, "Whether a chip can be used: 1, or 0 when faulted.",
        [&](uint32_t i) { return node.health().usable(i) ? 1.0 : 0.0; });
   each("ptod_chip_busy_cores", MetricType::Gauge, "Cores that run a block now.",
@@ -94,10 +94,10 @@ void AddChips(Node& node, const BusySampler* busy, Families& out) {
   each("ptod_chip_tasks_total", MetricType::Counter, "Tasks that ended on a chip.",
        [&](uint32_t i) { return Number(use[i].ended_tasks); });
   each("ptod_chip_memory_bytes", MetricType::Gauge, "Device memory.",
-       [&](uint32_t i) { return Number(chips[i].memory->total_bytes()); });
+       [&](uint32_t i) { return Number(chips[i]->memory().total_bytes()); });
   each("ptod_chip_memory_used_bytes", MetricType::Gauge,
        "Device memory that buffers and windows hold.",
-       [&](uint32_t i) { return Number(chips[i].memory->used_bytes()); });
+       [&](uint32_t i) { return Number(chips[i]->memory().used_bytes()); });
 }
 
 void AddSessions(Node& node, Families& out) {

@@ -40,6 +40,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 #include "runtime/base/ticks.h"
+#include "runtime/chip/sim/sim_chip.h"
 #include "tests/harness/directory.h"
 
 namespace pto::metrics {
@@ -105,7 +106,7 @@ class CollectorTest : public ::testing::Test {
  protected:
   static Node::Options TwoChips() {
     Node::Options options;
-    options.chips.resize(2);
+    options.chips = {SimChip::Create(0), SimChip::Create(1)};
     options.executors = 1;
     options.limits.event_log_bytes = 64 << 10;
     return options;

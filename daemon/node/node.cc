@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "runtime/base/error.h"
-#include "runtime/base/failpoint.h"
 #include "runtime/base/log.h"
 
 namespace pto {
@@ -16,16 +15,6 @@ namespace {
 
 // So many deadlines can be stuck in a chip that hangs until others are late.
 constexpr size_t kTimerThreads = 256;
-
-// A simulated chip is memory and threads of this process: there is nothing to ask it, and only a
-// failpoint makes it faulty.
-std::string ProbeSimulated(uint32_t chip) {
-  if (PTO_FAILPOINT("chip.fault") == FailAction::kNone &&
-      PTO_FAILPOINT(absl::StrCat("chip.fault.", chip)) == FailAction::kNone) {
-    return "";
-  }
-  return "it does not answer a probe";
-}
 
 }  // namespace
 
@@ -44,13 +33,9 @@ Node::Node(Options options)
       timer_thread_(timers_, kTimerThreads),
       event_timer_thread_(event_timers_) {
   Engine::Options engine;
-  for (const ChipSpec& spec : options_.chips) {
-    Chip chip;
-    chip.index = static_cast<uint32_t>(engine.chips.size());
-    chip.spec = spec;
-    chip.memory = DeviceMemory::Create(chip.index, spec.memory_bytes);
-    target_.chip_clusters.push_back(spec.clusters);
-    engine.chips.push_back(std::move(chip));
+  engine.chips = options_.chips;
+  for (const std::shared_ptr<Chip>& chip : options_.chips) {
+    target_.chip_clusters.push_back(chip->spec().clusters);
   }
   target_.kernels = &BuiltinKernels();
   target_.max_tasks = options_.limits.max_graph_tasks;
@@ -67,7 +52,7 @@ Node::Node(Options options)
     health.look_every =
         std::clamp(options_.stall_after / 4, absl::Milliseconds(10), health.look_every);
   }
-  health.probe = ProbeSimulated;
+  health.probe = [this](uint32_t chip) { return options_.chips[chip]->Probe(); };
   health_ = std::make_unique<ChipHealth>(std::move(health));
   ChipLeases::Options leases;
   leases.chips = static_cast<uint32_t>(options_.chips.size());

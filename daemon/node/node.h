@@ -31,7 +31,7 @@ namespace pto {
 class Node {
  public:
   struct Options {
-    std::vector<ChipSpec> chips;
+    std::vector<std::shared_ptr<Chip>> chips;  // by index
     Limits limits;
     SessionTimes session_times;
     uint32_t executors = 0;  // 0 means one for each CPU

@@ -147,17 +147,17 @@ MemoryCharge MemoryCharge::Part(uint64_t bytes, uint64_t windows) {
   return part;
 }
 
-absl::StatusOr<std::shared_ptr<MemoryBlock>> AllocateCharged(DeviceMemory& memory, uint64_t bytes,
-                                                             MemoryCharge charge) {
+absl::StatusOr<std::shared_ptr<Allocation>> AllocateCharged(DeviceMemory& memory, uint64_t bytes,
+                                                            MemoryCharge charge) {
   struct Charged {
     // In this order: the memory goes first.
     MemoryCharge charge;
-    std::shared_ptr<MemoryBlock> memory;
+    std::shared_ptr<Allocation> memory;
   };
   const auto charged = std::make_shared<Charged>();
   charged->charge = std::move(charge);
   PTO_ASSIGN_OR_RETURN(charged->memory, memory.Allocate(bytes));
-  return std::shared_ptr<MemoryBlock>(charged, charged->memory.get());
+  return std::shared_ptr<Allocation>(charged, charged->memory.get());
 }
 
 absl::StatusOr<std::shared_ptr<SessionQuota>> ClientQuotas::OpenSession(const std::string& client,

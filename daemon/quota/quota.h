@@ -144,8 +144,8 @@ class MemoryCharge {
 };
 
 // Memory that counts until nothing holds it any more.
-absl::StatusOr<std::shared_ptr<MemoryBlock>> AllocateCharged(DeviceMemory& memory, uint64_t bytes,
-                                                             MemoryCharge charge);
+absl::StatusOr<std::shared_ptr<Allocation>> AllocateCharged(DeviceMemory& memory, uint64_t bytes,
+                                                            MemoryCharge charge);
 
 // The accounts of clients, as long as they have sessions. Thread-safe.
 class ClientQuotas {

@@ -136,7 +136,7 @@ absl::StatusOr<std::shared_ptr<const BoundSlots>> BindSlots(const GraphImage& im
           .With("slot", slot_name)
           .With("session", session_name);
     }
-    const std::shared_ptr<MemoryBlock>& memory = buffer->memory;
+    const std::shared_ptr<Allocation>& memory = buffer->memory;
     if (slot.chip != ImageSlot::kAnyChip && memory->chip() != slot.chip) {
       return Error(reason::kBufferOnOtherChip,
                    absl::StrCat("buffer '", id, "' is on ", names::Chip(memory->chip()),
@@ -158,8 +158,11 @@ absl::StatusOr<std::shared_ptr<const BoundSlots>> BindSlots(const GraphImage& im
           .With("have", memory->bytes())
           .With("want", slot.min_bytes + offset);
     }
+    // Kernels run on the host and dereference their arguments.
+    absl::StatusOr<std::shared_ptr<HostAllocation>> host = Allocation::ToHost(memory);
+    if (!host.ok()) return PrefixField(host.status(), at("buffer"));
     // The name is the buffer's, which the result keeps.
-    result->slots[i] = {memory, offset, buffer->id};
+    result->slots[i] = {*std::move(host), offset, buffer->id};
     AddAccesses(image.slot_uses()[i], offset, buffer->queue, accesses.get());
     result->buffers.push_back(std::move(buffer));
   }

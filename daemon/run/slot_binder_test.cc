@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
-#include "runtime/chip/device_memory.h"
+#include "runtime/chip/sim/sim_memory.h"
 #include "runtime/graph/builder.h"
 #include "runtime/graph/graph_testing.h"
 
@@ -47,7 +47,7 @@ BufferMap Buffers(uint32_t word_chip, uint32_t half_chip, uint64_t word_bytes = 
   const auto add = [&](const std::string& id, uint32_t chip, uint64_t bytes) {
     auto buffer = std::make_shared<SessionBuffer>();
     buffer->id = id;
-    buffer->memory = DeviceMemory::Create(chip, 1 << 20)->Allocate(bytes).value();
+    buffer->memory = SimMemory::Create(chip, 1 << 20)->Allocate(bytes).value();
     buffers[id] = std::move(buffer);
   };
   add("word", word_chip, word_bytes);

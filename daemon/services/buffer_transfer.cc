@@ -1,7 +1,6 @@
 #include "daemon/services/buffer_transfer.h"
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -107,10 +106,7 @@ class WriteBuffer final
     }
     PTO_RETURN_IF_ERROR(CheckUsable(target_));
     PTO_RETURN_IF_ERROR(CheckRange(target_, request_.offset(), data.size()));
-    {
-      MutexLock lock(target_.buffer->contents);
-      std::memcpy(target_.buffer->memory->data() + request_.offset(), data.data(), data.size());
-    }
+    PTO_RETURN_IF_ERROR(target_.buffer->Write(request_.offset(), data));
     written_ += data.size();
     return absl::OkStatus();
   }
@@ -170,10 +166,10 @@ class ReadBuffer final : public rpc::ServerStreamReactor<v1::ReadBufferResponse>
       return;
     }
     response_.set_offset(next_);
-    {
-      MutexLock lock(target_.buffer->contents);
-      response_.mutable_data()->assign(
-          reinterpret_cast<const char*>(target_.buffer->memory->data() + next_), bytes);
+    const absl::Status read = target_.buffer->Read(next_, bytes, response_.mutable_data());
+    if (!read.ok()) {
+      Finish(read);
+      return;
     }
     next_ += bytes;
     StartWrite(&response_, next_ < end_ ? rpc::Flush::kWithNext : rpc::Flush::kNow);

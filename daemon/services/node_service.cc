@@ -3,6 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <memory>
+#include <set>
+#include <string>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -53,7 +56,11 @@ absl::Status NodeService::GetNode(const v1::GetNodeRequest&, v1::Node* response)
   response->set_boot_id(node_.boot_id());
   response->set_api_min(1);
   response->set_api_max(1);
-  response->add_capabilities("sim");
+  std::set<std::string> backends;
+  for (const std::shared_ptr<Chip>& chip : node_.engine().chips()) {
+    backends.insert(chip->spec().backend);
+  }
+  for (const std::string& backend : backends) response->add_capabilities(backend);
   response->add_capabilities("launch-stream");
   response->add_capabilities("packed-graphs");
   response->add_capabilities("gangs");
@@ -114,13 +121,13 @@ absl::Status NodeService::GetConfig(const v1::GetConfigRequest&, v1::Config* res
 }
 
 void NodeService::FillChip(uint32_t index, v1::Chip* chip) const {
-  const Chip& ours = node_.engine().chips()[index];
+  const Chip& ours = *node_.engine().chips()[index];
   const ChipHealth::View health = node_.health().Look(index);
   const Engine::ChipUse use = node_.engine().chip_use(index);
   chip->set_name(names::Chip(index));
   chip->set_index(index);
   chip->set_state(StateOf(health.state, node_.draining()));
-  chip->set_backend(ours.spec.backend);
+  chip->set_backend(ours.spec().backend);
   if (!health.fault.ok()) *chip->mutable_fault() = StatusToProto(health.fault);
   if (!health.last_fault.ok()) *chip->mutable_last_fault() = StatusToProto(health.last_fault);
   chip->set_fault_count(health.faults);
@@ -128,12 +135,12 @@ void NodeService::FillChip(uint32_t index, v1::Chip* chip) const {
   if (health.last_progress != absl::InfinitePast()) {
     SetTimestamp(health.last_progress, chip->mutable_last_progress_time());
   }
-  chip->set_clusters(ours.spec.clusters);
-  chip->set_aic_cores(ours.spec.clusters);
-  chip->set_aiv_cores(2 * ours.spec.clusters);
+  chip->set_clusters(ours.spec().clusters);
+  chip->set_aic_cores(ours.spec().clusters);
+  chip->set_aiv_cores(2 * ours.spec().clusters);
   chip->set_busy_cores(use.busy_cores);
-  chip->set_memory_total_bytes(ours.memory->total_bytes());
-  chip->set_memory_used_bytes(ours.memory->used_bytes());
+  chip->set_memory_total_bytes(ours.memory().total_bytes());
+  chip->set_memory_used_bytes(ours.memory().used_bytes());
   chip->set_ready_tasks(use.ready_tasks);
   chip->set_completed_tasks(use.ended_tasks);
   if (const std::string holder = node_.leases().HolderOf(index); !holder.empty()) {

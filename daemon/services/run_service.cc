@@ -236,7 +236,7 @@ void RunService::AddMemory(const RunEntry& run, const GraphParts& parts,
   }
   for (const uint32_t chip : chips) {
     for (const UsageHistory::Point& change :
-         node_.engine().chips()[chip].memory->history().Between(begin, end)) {
+         node_.engine().chips()[chip]->memory().history().Between(begin, end)) {
       v1::RunGraph::MemoryPoint& point = *graph->add_memory();
       point.set_chip(chip);
       point.set_time_ns(absl::ToInt64Nanoseconds(change.time - begin));

@@ -312,8 +312,8 @@ class Crossing : public SessionTest {
     session_.reset();
     EXPECT_TRUE(run.expired());
     EXPECT_TRUE(session.expired());
-    EXPECT_EQ(engine_->chips()[0].memory->used_bytes(), 0u);
-    EXPECT_EQ(engine_->chips()[1].memory->used_bytes(), 0u);
+    EXPECT_EQ(engine_->chips()[0]->memory().used_bytes(), 0u);
+    EXPECT_EQ(engine_->chips()[1]->memory().used_bytes(), 0u);
   }
 
   const Stage stage_;

@@ -18,6 +18,7 @@
 #include "gtest/gtest.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sanitized.h"
+#include "runtime/chip/sim/sim_chip.h"
 
 namespace pto {
 namespace {
@@ -37,10 +38,7 @@ class CrossedStressTest : public ::testing::Test {
 
   static Node::Options MakeOptions() {
     Node::Options options;
-    ChipSpec chip;
-    chip.clusters = 2;
-    chip.memory_bytes = 16 << 20;
-    options.chips.assign(2, chip);
+    options.chips = {SimChip::Create(0, 2, 16 << 20), SimChip::Create(1, 2, 16 << 20)};
     options.executors = 2;
     options.session_times.min_ttl = absl::Milliseconds(1);
     options.limits.max_session_live_tasks = 8;
@@ -178,9 +176,9 @@ TEST_F(CrossedStressTest, NothingHangsAndNothingIsLeft) {
   EXPECT_TRUE(node_.WaitIdle(kForever));
   EXPECT_EQ(node_.sessions().size(), 0u);
   EXPECT_EQ(node_.leases().claims(), 0u);
-  for (const Chip& chip : node_.engine().chips()) {
-    EXPECT_TRUE(Until([&] { return chip.memory->used_bytes() == 0; }));
-    const Engine::ChipUse use = node_.engine().chip_use(chip.index);
+  for (const std::shared_ptr<Chip>& chip : node_.engine().chips()) {
+    EXPECT_TRUE(Until([&] { return chip->memory().used_bytes() == 0; }));
+    const Engine::ChipUse use = node_.engine().chip_use(chip->index());
     EXPECT_EQ(use.busy_cores, 0u);
     EXPECT_EQ(use.ready_tasks, 0u);
   }

@@ -258,7 +258,7 @@ TEST_F(EarlyStopTest, ARunThatIsStoppedBeforeItIsAcceptedEndsWhenItIs) {
   for (const bool begins : {false, true}) {
     RunSpec spec;
     spec.image = FillGraph();
-    const auto memory = engine_->chips()[0].memory->Allocate(64).value();
+    const auto memory = engine_->chips()[0]->memory().AllocateHost(64).value();
     spec.slots = std::make_shared<const RunSlots>(RunSlots{{memory, 0}});
     const std::shared_ptr<::pto::Run> run = engine_->Prepare(std::move(spec));
     engine_->Stop(*run, RunState::kFailed, absl::AbortedError("first"));

@@ -95,7 +95,7 @@ class OpenDomainTest : public SessionTest {
     return open.run->AwaitRoom([] {});
   }
   uint64_t UsedBytes() const {
-    return engine_->chips()[0].memory->used_bytes() + engine_->chips()[1].memory->used_bytes();
+    return engine_->chips()[0]->memory().used_bytes() + engine_->chips()[1]->memory().used_bytes();
   }
 
   std::shared_ptr<Session> session_;

@@ -134,7 +134,7 @@ absl::StatusOr<std::vector<std::shared_ptr<SessionBuffer>>> Session::CreateBuffe
     const BufferRequest& request = requests[i];
     auto it = buffers_.find(request.id);
     if (it != buffers_.end()) {
-      const MemoryBlock& memory = *it->second->memory;
+      const Allocation& memory = *it->second->memory;
       if (memory.chip() != request.chip || memory.bytes() != request.bytes) {
         return Error(reason::kIdConflict,
                      absl::StrCat("buffer '", request.id, "' exists with ", memory.bytes(),
@@ -145,8 +145,9 @@ absl::StatusOr<std::vector<std::shared_ptr<SessionBuffer>>> Session::CreateBuffe
       result.push_back(it->second);
       continue;
     }
-    absl::StatusOr<std::shared_ptr<MemoryBlock>> memory = AllocateCharged(
-        *options_.engine->chips()[request.chip].memory, request.bytes, charge.Part(request.bytes));
+    absl::StatusOr<std::shared_ptr<Allocation>> memory =
+        AllocateCharged(options_.engine->chips()[request.chip]->memory(), request.bytes,
+                        charge.Part(request.bytes));
     if (!memory.ok()) {
       return PrefixField(memory.status(), absl::StrCat("buffers[", i, "].bytes"));
     }

@@ -48,7 +48,9 @@ absl::Status Session::CheckTransfer(const SessionBuffer& buffer) const {
 absl::StatusOr<bool> Session::ShareSome(SessionBuffer& buffer,
                                         const std::shared_ptr<SharingBudget>& budget) {
   PTO_RETURN_IF_ERROR(CheckTransfer(buffer));
-  MemoryBlock& memory = *buffer.memory;
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<HostAllocation> host,
+                       Allocation::ToHost(buffer.memory));
+  HostAllocation& memory = *host;
   if (memory.shared_descriptor() >= 0) return true;
   PTO_RETURN_IF_ERROR(memory.PrepareShare(budget));
   // Under this lock no run takes its place, and under the next no bytes come or go.

@@ -40,7 +40,7 @@ TEST_F(SharingTest, ARunAfterwardsSeesAndChangesWhatIsShared) {
   ASSERT_THAT(session_->StartRun(FillRequest()), IsOk());
   RunAll();
   ASSERT_THAT(ShareAll(), IsOk());
-  const int descriptor = buffer_->memory->shared_descriptor();
+  const int descriptor = buffer_->memory->AsHost()->shared_descriptor();
   ASSERT_GE(descriptor, 0);
   void* const mapped = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   ASSERT_NE(mapped, MAP_FAILED);
@@ -75,7 +75,7 @@ TEST_F(SharingTest, NotWhatIsGone) {
   buffer_.reset();
   EXPECT_TRUE(budget_->AwaitReclaimed(std::chrono::minutes(1)));
   EXPECT_EQ(budget_->files(), 0u);
-  EXPECT_EQ(engine_->chips()[0].memory->used_bytes(), 0u);
+  EXPECT_EQ(engine_->chips()[0]->memory().used_bytes(), 0u);
 }
 
 TEST_F(SharingTest, TheFirstWithTheKeyIsTheOwner) {

@@ -66,10 +66,10 @@ TEST_F(SessionTest, TheEndStopsRunsAndFreesMemory) {
   const std::shared_ptr<Session> session = Create("a");
   ASSERT_THAT(MakeBuffers(*session, {{"x", 0, 64}}), IsOk());
   const std::shared_ptr<RunEntry> run = session->StartRun(FillRequest()).value();
-  EXPECT_GT(engine_->chips()[0].memory->used_bytes(), 0u);
+  EXPECT_GT(engine_->chips()[0]->memory().used_bytes(), 0u);
   ASSERT_THAT(sessions_->Delete("a", "test"), IsOk());
   EXPECT_EQ(run->Status().state, RunState::kCancelled);
-  EXPECT_EQ(engine_->chips()[0].memory->used_bytes(), 0u);
+  EXPECT_EQ(engine_->chips()[0]->memory().used_bytes(), 0u);
   EXPECT_THAT(session->StartRun(FillRequest()), HasReason(reason::kSessionEnded));
   EXPECT_THAT(MakeBuffers(*session, {{"y", 0, 64}}), HasReason(reason::kSessionEnded));
   EXPECT_TRUE(session->log().ended());
@@ -214,13 +214,14 @@ TEST_F(SessionTest, AGraphForgetsBuffersThatAreRemoved) {
   ASSERT_THAT(session->StartRun(request), IsOk());
   RunAll();
   session->RemoveBuffer("x");
-  EXPECT_EQ(engine_->chips()[0].memory->used_bytes(), 0u);
+  EXPECT_EQ(engine_->chips()[0]->memory().used_bytes(), 0u);
   EXPECT_THAT(session->StartRun(request), HasReason(reason::kBufferUnknown));
   ASSERT_THAT(MakeBuffers(*session, {{"x", 0, 128}}), IsOk());
   ASSERT_THAT(session->StartRun(request), IsOk());
   RunAll();
-  EXPECT_EQ(reinterpret_cast<const float*>(session->FindBuffer("x").value()->memory->data())[0],
-            2.5f);
+  EXPECT_EQ(
+      reinterpret_cast<const float*>(session->FindBuffer("x").value()->memory->AsHost()->data())[0],
+      2.5f);
 }
 
 TEST_F(SessionTest, ASlotIsBoundOnce) {
@@ -236,7 +237,7 @@ TEST_F(SessionTest, BuffersComeAllOrNone) {
   EXPECT_THAT(MakeBuffers(*session, {{"x", 0, 4096}, {"y", 0, 2 << 20}}),
               HasReason(reason::kChipMemoryExhausted));
   EXPECT_THAT(session->FindBuffer("x"), HasReason(reason::kBufferUnknown));
-  EXPECT_EQ(engine_->chips()[0].memory->used_bytes(), 0u);
+  EXPECT_EQ(engine_->chips()[0]->memory().used_bytes(), 0u);
   const auto made = MakeBuffers(*session, {{"x", 0, 4096}, {"y", 1, 10}});
   ASSERT_THAT(made, IsOk());
   const auto again = MakeBuffers(*session, {{"y", 1, 10}});
@@ -289,7 +290,7 @@ TEST_F(SessionTest, RunsAreBoundToTheirBuffers) {
   RunAll();
   EXPECT_EQ(run->Status().state, RunState::kSucceeded);
   EXPECT_EQ(big->in_use, 0u);
-  const auto* values = reinterpret_cast<const float*>(big->memory->data());
+  const auto* values = reinterpret_cast<const float*>(big->memory->AsHost()->data());
   EXPECT_EQ(values[31], 0.0f);
   EXPECT_EQ(values[32], 2.5f);
   EXPECT_EQ(values[47], 2.5f);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "runtime/chip/device_memory.h"
 
@@ -10,16 +11,38 @@ namespace pto {
 
 // What a chip is made of.
 struct ChipSpec {
-  std::string backend = "sim";
+  std::string backend;  // what drives the chip; clients see it
   uint32_t clusters = 24;
   uint64_t memory_bytes = uint64_t{16} << 30;
 };
 
-// One NPU of the node: its shape and its memory. The engine keeps its cores and queues.
-struct Chip {
-  uint32_t index = 0;
-  ChipSpec spec;
-  std::shared_ptr<DeviceMemory> memory;
+// One NPU of the node: its shape, its memory and its health. The engine keeps its cores and queues.
+// Thread-safe.
+//
+// Kernels run on engine threads, on memory that the host can dereference. A chip that runs kernels
+// elsewhere will get its launch here, as a lane for the engine.
+class Chip {
+ public:
+  virtual ~Chip() = default;
+  Chip(const Chip&) = delete;
+  Chip& operator=(const Chip&) = delete;
+
+  uint32_t index() const { return index_; }
+  const ChipSpec& spec() const { return spec_; }
+  DeviceMemory& memory() const { return *memory_; }
+
+  // Says what is wrong with the chip; empty when nothing is. Must return soon. Called without
+  // locks.
+  virtual std::string Probe() = 0;
+
+ protected:
+  Chip(uint32_t index, ChipSpec spec, std::shared_ptr<DeviceMemory> memory)
+      : index_(index), spec_(std::move(spec)), memory_(std::move(memory)) {}
+
+ private:
+  const uint32_t index_;
+  const ChipSpec spec_;
+  const std::shared_ptr<DeviceMemory> memory_;
 };
 
 }  // namespace pto

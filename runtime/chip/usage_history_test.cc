@@ -4,7 +4,6 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "runtime/chip/device_memory.h"
 
 namespace pto {
 namespace {
@@ -50,18 +49,6 @@ TEST_F(UsageHistoryTest, InventsNothingForWhatIsForgotten) {
   for (uint64_t i = 0; i < UsageHistory::kMaxPoints + 10; ++i) Use(i);
   EXPECT_THAT(Between(0, 5), IsEmpty());
   EXPECT_THAT(Between(0, 11), ElementsAre(std::pair(10, 10), std::pair(11, 11)));
-}
-
-TEST(DeviceMemoryHistoryTest, KnowsOfBlocksThatCameAndWent) {
-  const std::shared_ptr<DeviceMemory> memory = DeviceMemory::Create(0, 1 << 20);
-  const absl::Time begin = Clock::Real().WallTime() - absl::Seconds(1);
-  memory->Allocate(4096).value().reset();
-  const std::vector<UsageHistory::Point> points =
-      memory->history().Between(begin, absl::InfiniteFuture());
-  ASSERT_EQ(points.size(), 3u);
-  EXPECT_EQ(points[0].used, 0u);
-  EXPECT_EQ(points[1].used, 4096u);
-  EXPECT_EQ(points[2].used, 0u);
 }
 
 }  // namespace

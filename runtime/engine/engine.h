@@ -33,7 +33,7 @@ class Worker;
 class Engine {
  public:
   struct Options {
-    std::vector<Chip> chips;
+    std::vector<std::shared_ptr<Chip>> chips;
     const Clock* clock = &Clock::Real();
     // Fires the deadlines of runs. Must outlive the engine.
     TimerQueue* timers = nullptr;
@@ -121,7 +121,7 @@ class Engine {
   ChipUse chip_use(uint32_t chip) const;
   // Returns when the chip's queue has answered: at once unless a thread has stopped in it.
   void AwaitQueue(uint32_t chip) const { scheduler_.queue(chip).AwaitLock(); }
-  const std::vector<Chip>& chips() const { return chips_; }
+  const std::vector<std::shared_ptr<Chip>>& chips() const { return chips_; }
   uint32_t executors() const { return static_cast<uint32_t>(executors_.size()); }
   // What must not last: that tasks of a chip wait for nothing but a thread, while one sleeps; and
   // that cores of it stand idle for a reservation.
@@ -174,7 +174,7 @@ class Engine {
   // Those for which `select` is true.
   std::vector<std::shared_ptr<Run>> ActiveIf(const std::function<bool(const Run&)>& select) const;
 
-  const std::vector<Chip> chips_;
+  const std::vector<std::shared_ptr<Chip>> chips_;
   const Clock& clock_;
   TimerQueue* const timers_;
   Scheduler scheduler_;

@@ -16,6 +16,7 @@
 #include "kernels/registry.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/base/status_matchers.h"
+#include "runtime/chip/allocation.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/open_run.h"
 #include "runtime/engine/testing/engine_testing.h"
@@ -89,7 +90,7 @@ class EngineKernelsTest : public ::testing::TestWithParam<Kind> {
     options.chips = testing::MakeTestChips({2});
     options.executors = 2;
     engine_ = std::make_unique<Engine>(std::move(options));
-    memory_ = engine_->chips()[0].memory->Allocate(kWords * sizeof(int64_t)).value();
+    memory_ = engine_->chips()[0]->memory().AllocateHost(kWords * sizeof(int64_t)).value();
     slots_ = std::make_shared<const RunSlots>(RunSlots{{memory_, 0}});
     target_.kernels = &kernels_;
     target_.chip_clusters = {2};
@@ -164,7 +165,7 @@ class EngineKernelsTest : public ::testing::TestWithParam<Kind> {
   KernelRegistry kernels_;
   GraphTarget target_;
   std::unique_ptr<Engine> engine_;
-  std::shared_ptr<MemoryBlock> memory_;
+  std::shared_ptr<HostAllocation> memory_;
   std::shared_ptr<const RunSlots> slots_;
 };
 

@@ -58,9 +58,9 @@ void LookAtCores(const ReadyQueue& queue, std::vector<CoreNow>* cores) {
 
 ChipNow LookAtQueue(const ReadyQueue& queue, const Chip& chip) {
   ChipNow now;
-  now.clusters = chip.spec.clusters;
-  now.memory_used_bytes = chip.memory->used_bytes();
-  now.memory_total_bytes = chip.memory->total_bytes();
+  now.clusters = chip.spec().clusters;
+  now.memory_used_bytes = chip.memory().used_bytes();
+  now.memory_total_bytes = chip.memory().total_bytes();
   now.ready_tasks = queue.ready();
   LookAtCores(queue, &now.cores);
   const ReservationView& gang = queue.reservation_view();
@@ -297,9 +297,9 @@ void Engine::LookAtWaits(Run& run, absl::Span<const WaitNote> notes, RunNow* see
 bool Engine::LookOnce(absl::Span<const SeenRun> runs, EngineNow* now) const {
   const NotesByRun before = ByRun(scheduler_.board().Read());
   now->chips.clear();
-  for (const Chip& chip : chips_) {
-    now->chips.push_back(LookAtQueue(scheduler_.queue(chip.index), chip));
-    now->chips.back().ended_tasks = scheduler_.ended(chip.index);
+  for (const std::shared_ptr<Chip>& chip : chips_) {
+    now->chips.push_back(LookAtQueue(scheduler_.queue(chip->index()), *chip));
+    now->chips.back().ended_tasks = scheduler_.ended(chip->index());
   }
   const absl::flat_hash_set<const Run*> on_cores = RunsOnCores(now->chips, before);
   for (size_t i = 0; i < runs.size(); ++i) {
@@ -318,7 +318,7 @@ bool Engine::LookOnce(absl::Span<const SeenRun> runs, EngineNow* now) const {
   std::vector<ChipNow> chips_after = now->chips;
   for (size_t i = 0; i < chips_.size(); ++i) {
     chips_after[i].cores.clear();
-    LookAtCores(scheduler_.queue(chips_[i].index), &chips_after[i].cores);
+    LookAtCores(scheduler_.queue(chips_[i]->index()), &chips_after[i].cores);
   }
   const absl::flat_hash_set<const Run*> on_cores_after = RunsOnCores(chips_after, after);
   bool all_steady = true;

@@ -69,8 +69,8 @@ TEST(OpenRunLongTest, MemoryDoesNotGrowWithTheTasksThatHaveEnded) {
   options.chips = testing::MakeTestChips({2});
   options.executors = 2;
   Engine engine(std::move(options));
-  const std::shared_ptr<MemoryBlock> memory =
-      engine.chips()[0].memory->Allocate(kCells * sizeof(uint64_t)).value();
+  const std::shared_ptr<HostAllocation> memory =
+      engine.chips()[0]->memory().AllocateHost(kCells * sizeof(uint64_t)).value();
   const auto slots = std::make_shared<const RunSlots>(RunSlots{{memory, 0}});
   const auto watcher = std::make_shared<OpenRunWatcher>();
   OpenRun::Options run_options;

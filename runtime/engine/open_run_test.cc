@@ -71,7 +71,7 @@ class OpenRunTest : public ::testing::Test {
     options.chips = testing::MakeTestChips({2});
     options.executors = executors;
     engine_ = std::make_unique<Engine>(std::move(options));
-    memory_ = engine_->chips()[0].memory->Allocate(kCells * sizeof(uint64_t)).value();
+    memory_ = engine_->chips()[0]->memory().AllocateHost(kCells * sizeof(uint64_t)).value();
     slots_ = std::make_shared<const RunSlots>(RunSlots{{memory_, 0}});
     OpenRun::Options run;
     run.engine = engine_.get();
@@ -107,7 +107,7 @@ class OpenRunTest : public ::testing::Test {
   OpenGraph graph_;
   const std::shared_ptr<OpenRunWatcher> watcher_ = std::make_shared<OpenRunWatcher>();
   std::unique_ptr<Engine> engine_;
-  std::shared_ptr<MemoryBlock> memory_;
+  std::shared_ptr<HostAllocation> memory_;
   std::shared_ptr<const RunSlots> slots_;
   std::shared_ptr<OpenRun> run_;
 };

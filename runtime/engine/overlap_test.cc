@@ -466,8 +466,8 @@ class OverlapTest : public ::testing::Test {
     Engine::Options options;
     options.executors = executors;
     options.chips = testing::MakeTestChips(target_.chip_clusters);
-    for (const Chip& chip : options.chips) {
-      memory_.push_back(chip.memory->Allocate(kMemoryBytes).value());
+    for (const std::shared_ptr<Chip>& chip : options.chips) {
+      memory_.push_back(chip->memory().AllocateHost(kMemoryBytes).value());
     }
     engine_ = std::make_unique<Engine>(std::move(options));
   }
@@ -606,7 +606,7 @@ class OverlapTest : public ::testing::Test {
   }
 
   GraphTarget target_;
-  std::vector<std::shared_ptr<MemoryBlock>> memory_;
+  std::vector<std::shared_ptr<HostAllocation>> memory_;
   std::unique_ptr<Engine> engine_;
 };
 

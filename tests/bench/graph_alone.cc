@@ -19,6 +19,7 @@
 #include "kernels/builtin_kernels.h"
 #include "pto/v1/graph.pb.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/chip/sim/sim_chip.h"
 #include "runtime/engine/engine.h"
 #include "tests/bench/samples.h"
 
@@ -68,10 +69,7 @@ absl::Status Measure(const char* path, int rounds) {
   PTO_ASSIGN_OR_RETURN(const std::vector<std::string> parts, ReadParts(path));
   TimerQueue timers(Clock::Real());
   Engine::Options options;
-  Chip chip;
-  chip.spec.clusters = kClusters;
-  chip.memory = DeviceMemory::Create(0, chip.spec.memory_bytes);
-  options.chips.push_back(std::move(chip));
+  options.chips.push_back(SimChip::Create(0, kClusters));
   options.timers = &timers;
   options.executors = std::thread::hardware_concurrency();
   Engine engine(std::move(options));

@@ -6,6 +6,7 @@
 
 #include "daemon/session/session_manager.h"
 #include "kernels/builtin_kernels.h"
+#include "runtime/chip/sim/sim_chip.h"
 #include "runtime/graph/builder.h"
 #include "tests/bench/samples.h"
 
@@ -49,12 +50,8 @@ std::shared_ptr<const GraphImage> OneAxpy() {
 class LaunchCost {
  public:
   LaunchCost() {
-    Chip chip;
-    chip.spec.clusters = 24;
-    chip.spec.memory_bytes = 1 << 20;
-    chip.memory = DeviceMemory::Create(0, chip.spec.memory_bytes);
     Engine::Options engine;
-    engine.chips.push_back(std::move(chip));
+    engine.chips.push_back(SimChip::Create(0, 24, 1 << 20));
     engine.timers = &timers_;
     engine_ = std::make_unique<Engine>(std::move(engine));
     SessionManager::Options manager;

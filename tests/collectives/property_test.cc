@@ -25,7 +25,7 @@ static_assert(kParts * kWaves * kAtOnce * kCases >= 20'000);
 // One graph with memory of its own.
 struct Launch {
   std::unique_ptr<RandomGraph> graph;
-  std::vector<std::shared_ptr<MemoryBlock>> memory;
+  std::vector<std::shared_ptr<HostAllocation>> memory;
   std::shared_ptr<pto::Run> run;
 };
 
@@ -53,7 +53,7 @@ class CollectivesTest : public ::testing::Test {
     RunSlots slots;
     for (uint32_t chip = 0; chip < chips_; ++chip) {
       const std::vector<std::byte>& bytes = launch.graph->initial()[chip];
-      launch.memory.push_back(engine_->chips()[chip].memory->Allocate(bytes.size()).value());
+      launch.memory.push_back(engine_->chips()[chip]->memory().AllocateHost(bytes.size()).value());
       std::memcpy(launch.memory.back()->data(), bytes.data(), bytes.size());
       slots.push_back({launch.memory.back(), 0});
     }

@@ -21,6 +21,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 #include "runtime/base/timer.h"
+#include "runtime/chip/sim/sim_chip.h"
 #include "runtime/engine/engine.h"
 #include "tests/fuzz/byte_reader.h"
 #include "tests/fuzz/expect.h"
@@ -40,10 +41,7 @@ class Node {
  public:
   Node() {
     Engine::Options engine;
-    Chip chip;
-    chip.spec.memory_bytes = 1 << 20;
-    chip.memory = DeviceMemory::Create(0, chip.spec.memory_bytes);
-    engine.chips.push_back(std::move(chip));
+    engine.chips.push_back(SimChip::Create(0, 24, 1 << 20));
     engine.clock = &clock_;
     engine.timers = &timers_;
     engine_ = std::make_unique<Engine>(std::move(engine));

@@ -11,7 +11,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 #include "runtime/base/timer.h"
-#include "runtime/chip/chip.h"
+#include "runtime/chip/sim/sim_chip.h"
 #include "runtime/engine/engine.h"
 
 namespace pto::fuzz {
@@ -58,11 +58,7 @@ class Node {
   explicit Node(const GraphTarget& target) {
     Engine::Options options;
     for (uint32_t i = 0; i < target.chip_clusters.size(); ++i) {
-      Chip chip;
-      chip.index = i;
-      chip.spec.clusters = target.chip_clusters[i];
-      chip.memory = DeviceMemory::Create(i, chip.spec.memory_bytes);
-      options.chips.push_back(std::move(chip));
+      options.chips.push_back(SimChip::Create(i, target.chip_clusters[i]));
     }
     options.clock = &clock_;
     options.timers = &timers_;
@@ -93,8 +89,8 @@ class Node {
     RunSlots slots;
     for (const ImageSlot& slot : image.slots()) {
       const uint32_t chip = slot.chip < engine_->chips().size() ? slot.chip : 0;
-      absl::StatusOr<std::shared_ptr<MemoryBlock>> memory =
-          engine_->chips()[chip].memory->Allocate(std::max<uint64_t>(slot.min_bytes, 1));
+      absl::StatusOr<std::shared_ptr<HostAllocation>> memory =
+          engine_->chips()[chip]->memory().AllocateHost(std::max<uint64_t>(slot.min_bytes, 1));
       PTO_CHECK(memory.ok(), std::string(memory.status().message()));
       slots.push_back({*std::move(memory), 0});
     }
@@ -117,8 +113,8 @@ class Node {
       PTO_CHECK(!ReasonOf(error).empty(), std::string(error.message()));
     }
     PTO_CHECK(engine_->active_runs() == 0 && engine_->waiting() == 0, "nothing is left of it");
-    for (const Chip& chip : engine_->chips()) {
-      const Engine::ChipUse use = engine_->chip_use(chip.index);
+    for (const std::shared_ptr<Chip>& chip : engine_->chips()) {
+      const Engine::ChipUse use = engine_->chip_use(chip->index());
       PTO_CHECK(use.busy_cores == 0 && use.ready_tasks == 0, "all cores are free");
     }
     PTO_CHECK(timers_.RunDue() == -1, "no timer is left");

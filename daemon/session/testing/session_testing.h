@@ -13,6 +13,7 @@
 #include "daemon/session/session.h"
 #include "daemon/session/session_manager.h"
 #include "kernels/builtin_kernels.h"
+#include "runtime/chip/sim/sim_chip.h"
 #include "runtime/graph/builder.h"
 
 namespace pto::testing {
@@ -21,21 +22,16 @@ namespace pto::testing {
 // leased, and are faulty when the test says so.
 class SessionTest : public ::testing::Test {
  protected:
-  SessionTest() {
+  SessionTest() : SessionTest({SimChip::Create(0, 2, 1 << 20), SimChip::Create(1, 2, 1 << 20)}) {}
+  // With two chips of two clusters.
+  explicit SessionTest(std::vector<std::shared_ptr<Chip>> chips) {
     limits_.max_session_buffers = 4;
     limits_.max_session_active_runs = 3;
     limits_.max_session_finished_runs = 2;
     limits_.max_session_graphs = 2;
     limits_.max_sessions = 2;
     Engine::Options engine;
-    for (uint32_t i = 0; i < 2; ++i) {
-      Chip chip;
-      chip.index = i;
-      chip.spec.clusters = 2;
-      chip.spec.memory_bytes = 1 << 20;
-      chip.memory = DeviceMemory::Create(i, chip.spec.memory_bytes);
-      engine.chips.push_back(std::move(chip));
-    }
+    engine.chips = std::move(chips);
     engine.clock = &clock_;
     engine.timers = &timers_;
     engine_ = std::make_unique<Engine>(std::move(engine));

@@ -42,10 +42,10 @@ TEST(AsyncCopyTest, LargeCopiesBetweenChipsAreDoneInPieces) {
 
   Engine::Options options;
   options.chips = MakeTestChips(target.chip_clusters);
-  const std::shared_ptr<MemoryBlock> from =
-      options.chips[0].memory->Allocate(kRows * kColumns * 2).value();
-  const std::shared_ptr<MemoryBlock> to =
-      options.chips[1].memory->Allocate(kRows * kColumns * 2).value();
+  const std::shared_ptr<HostAllocation> from =
+      options.chips[0]->memory().AllocateHost(kRows * kColumns * 2).value();
+  const std::shared_ptr<HostAllocation> to =
+      options.chips[1]->memory().AllocateHost(kRows * kColumns * 2).value();
   auto* const in = reinterpret_cast<uint16_t*>(from->data());
   for (int64_t i = 0; i < kRows * kColumns; ++i) in[i] = static_cast<uint16_t>(i * 7);
   Engine engine(std::move(options));

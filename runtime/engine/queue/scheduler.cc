@@ -5,16 +5,17 @@
 
 namespace pto {
 
-Scheduler::Scheduler(const std::vector<Chip>& chips, const Clock& clock, TimerQueue* timers,
-                     uint32_t executors, PlacementTrace* trace, OnRunEnded on_run_ended)
+Scheduler::Scheduler(const std::vector<std::shared_ptr<Chip>>& chips, const Clock& clock,
+                     TimerQueue* timers, uint32_t executors, PlacementTrace* trace,
+                     OnRunEnded on_run_ended)
     : clock_(clock),
       executors_(executors),
       trace_(trace),
       on_run_ended_(std::move(on_run_ended)),
       patience_(timers, [this] { return CheckPatience(); }) {
   std::vector<ReadyQueue*> queues;
-  for (const Chip& chip : chips) {
-    chips_.push_back(std::make_unique<ChipState>(chip, clock, trace));
+  for (const std::shared_ptr<Chip>& chip : chips) {
+    chips_.push_back(std::make_unique<ChipState>(*chip, clock, trace));
     queues.push_back(&chips_.back()->queue);
   }
   gangs_ = std::make_unique<GangBook>(std::move(queues));

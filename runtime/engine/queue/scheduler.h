@@ -29,7 +29,7 @@ class Scheduler {
 
   // `timers` and `trace` may be nullptr. Without timers, the patience of reservations never
   // expires.
-  Scheduler(const std::vector<Chip>& chips, const Clock& clock, TimerQueue* timers,
+  Scheduler(const std::vector<std::shared_ptr<Chip>>& chips, const Clock& clock, TimerQueue* timers,
             uint32_t executors, PlacementTrace* trace, OnRunEnded on_run_ended);
 
   const Clock& clock() const { return clock_; }
@@ -102,7 +102,7 @@ class Scheduler {
  private:
   struct ChipState {
     ChipState(const Chip& chip, const Clock& clock, PlacementTrace* trace)
-        : queue(chip.index, chip.spec.clusters, clock, trace) {}
+        : queue(chip.index(), chip.spec().clusters, clock, trace) {}
     ReadyQueue queue;
     std::atomic<uint64_t> ended{0};
   };

@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "runtime/chip/device_memory.h"
+#include "runtime/chip/allocation.h"
 #include "runtime/engine/run/account.h"
 #include "runtime/engine/run/errand_flow.h"
 #include "runtime/engine/run/long_tasks.h"
@@ -67,7 +67,7 @@ class RunObserver {
 
 // The memory of one slot of an image, and the slot's offset in it.
 struct RunSlot {
-  std::shared_ptr<MemoryBlock> memory;
+  std::shared_ptr<HostAllocation> memory;
   uint64_t offset_bytes = 0;
   // The name of the memory, for explanations. Lives as long as the slots. May be empty.
   absl::string_view name = {};

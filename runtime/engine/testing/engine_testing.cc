@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "runtime/base/log.h"
+#include "runtime/chip/sim/sim_chip.h"
 
 namespace pto::testing {
 namespace {
@@ -111,14 +112,10 @@ std::shared_ptr<const GraphImage> MakeTestGraph(const std::vector<TestTask>& tas
 
 uint64_t PlansMade() { return plans_made.load(); }
 
-std::vector<Chip> MakeTestChips(const std::vector<uint32_t>& chip_clusters) {
-  std::vector<Chip> chips;
-  for (size_t i = 0; i < chip_clusters.size(); ++i) {
-    Chip chip;
-    chip.index = static_cast<uint32_t>(i);
-    chip.spec.clusters = chip_clusters[i];
-    chip.memory = DeviceMemory::Create(chip.index, chip.spec.memory_bytes);
-    chips.push_back(std::move(chip));
+std::vector<std::shared_ptr<Chip>> MakeTestChips(const std::vector<uint32_t>& chip_clusters) {
+  std::vector<std::shared_ptr<Chip>> chips;
+  for (uint32_t i = 0; i < chip_clusters.size(); ++i) {
+    chips.push_back(SimChip::Create(i, chip_clusters[i]));
   }
   return chips;
 }

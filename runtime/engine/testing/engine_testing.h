@@ -47,7 +47,7 @@ std::shared_ptr<const GraphImage> MakeTestGraph(const std::vector<TestTask>& tas
 // How often the kernels of such graphs were asked for a plan, ever.
 uint64_t PlansMade();
 
-std::vector<Chip> MakeTestChips(const std::vector<uint32_t>& chip_clusters);
+std::vector<std::shared_ptr<Chip>> MakeTestChips(const std::vector<uint32_t>& chip_clusters);
 
 // How many cores of a chip stay busy when its runs have ended. Whoever did not make the last call
 // of a run gives its core back a moment later, which this waits for, though not for ever.

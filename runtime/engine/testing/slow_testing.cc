@@ -131,7 +131,7 @@ SlowEngine::SlowEngine(std::vector<uint32_t> clusters_in, uint32_t executors)
     : clusters(std::move(clusters_in)),
       timers(executors == 0 ? static_cast<const Clock&>(clock) : Clock::Real()),
       chips_(MakeTestChips(clusters)),
-      memory_(chips_[0].memory->Allocate(kWords * sizeof(int64_t)).value()) {
+      memory_(chips_[0]->memory().AllocateHost(kWords * sizeof(int64_t)).value()) {
   Engine::Options options;
   options.chips = chips_;
   options.timers = &timers;

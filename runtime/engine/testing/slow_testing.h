@@ -82,8 +82,8 @@ class SlowEngine {
   int64_t help_ns = 0;  // for runs that are started from now on
 
  private:
-  std::vector<Chip> chips_;
-  std::shared_ptr<MemoryBlock> memory_;
+  std::vector<std::shared_ptr<Chip>> chips_;
+  std::shared_ptr<HostAllocation> memory_;
 };
 
 }  // namespace pto::testing

@@ -8,6 +8,7 @@
 #include "absl/time/time.h"
 #include "kernels/builtin_kernels.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/chip/sim/sim_chip.h"
 #include "runtime/graph/builder.h"
 #include "tests/bench/samples.h"
 
@@ -57,11 +58,7 @@ GraphTarget Target(uint32_t ranks) {
 EngineSide::EngineSide(uint32_t ranks) : ranks_(ranks) {
   Engine::Options options;
   for (uint32_t i = 0; i < ranks; ++i) {
-    Chip chip;
-    chip.index = i;
-    chip.spec.clusters = kClusters;
-    chip.memory = DeviceMemory::Create(i, chip.spec.memory_bytes);
-    options.chips.push_back(std::move(chip));
+    options.chips.push_back(SimChip::Create(i, kClusters));
   }
   options.timers = &timers_;
   options.executors = kExecutors;
@@ -137,8 +134,8 @@ absl::StatusOr<double> EngineSide::Measure(const Case& measured, bool chain, dou
   const uint64_t room = chain ? each : each * kMostTasks;
   slots_ = std::make_shared<RunSlots>();
   for (uint32_t r = 0; r < ranks_; ++r) {
-    PTO_ASSIGN_OR_RETURN(const std::shared_ptr<MemoryBlock> memory,
-                         engine_->chips()[r].memory->Allocate(room));
+    PTO_ASSIGN_OR_RETURN(const std::shared_ptr<HostAllocation> memory,
+                         engine_->chips()[r]->memory().AllocateHost(room));
     std::memset(memory->data(), 0, room);
     slots_->push_back({memory, 0});
   }

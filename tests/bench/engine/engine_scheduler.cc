@@ -9,6 +9,7 @@
 #include "kernels/registry.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/chip/sim/sim_chip.h"
 #include "runtime/engine/engine.h"
 #include "runtime/graph/builder.h"
 #include "tests/bench/samples.h"
@@ -122,12 +123,8 @@ absl::StatusOr<Image> Build(const TaskGraph& graph, bool find_dependencies) {
 class Node {
  public:
   explicit Node(uint32_t threads) {
-    Chip chip;
-    chip.spec.clusters = kClusters;
-    chip.memory = DeviceMemory::Create(0, chip.spec.memory_bytes);
-    memory_ = chip.memory;
     Engine::Options options;
-    options.chips.push_back(std::move(chip));
+    options.chips.push_back(SimChip::Create(0, kClusters));
     options.timers = &timers_;
     options.executors = threads > 1 ? threads : 0;
     engine_ = std::make_unique<Engine>(std::move(options));
@@ -136,8 +133,8 @@ class Node {
   Engine& engine() { return *engine_; }
 
   // A buffer for the tensors of a graph. Nobody touches it, so it takes no memory of the machine.
-  absl::StatusOr<std::shared_ptr<MemoryBlock>> Allocate(const TaskGraph& graph) {
-    return memory_->Allocate(graph.size() * kTensorBytes);
+  absl::StatusOr<std::shared_ptr<HostAllocation>> Allocate(const TaskGraph& graph) {
+    return engine_->chips()[0]->memory().AllocateHost(graph.size() * kTensorBytes);
   }
 
   // Starts a run and waits for its end. With one thread, that one does the work.
@@ -158,11 +155,10 @@ class Node {
 
  private:
   TimerQueue timers_{Clock::Real()};
-  std::shared_ptr<DeviceMemory> memory_;
   std::unique_ptr<Engine> engine_;
 };
 
-RunSpec SpecOf(const Image& image, const std::shared_ptr<MemoryBlock>& buffer, bool record) {
+RunSpec SpecOf(const Image& image, const std::shared_ptr<HostAllocation>& buffer, bool record) {
   RunSpec spec;
   spec.image = image;
   if (buffer != nullptr) spec.slots = std::make_shared<RunSlots>(RunSlots{{buffer, 0}});
@@ -204,7 +200,7 @@ class EngineScheduler final : public Scheduler {
  private:
   const EngineOptions options_;
   Node node_;
-  std::shared_ptr<MemoryBlock> buffer_;
+  std::shared_ptr<HostAllocation> buffer_;
   Image image_;
   std::shared_ptr<Run> run_;
 };
@@ -215,7 +211,7 @@ class RegisteredImage final : public RegisteredGraph {
     const double start = Seconds();
     PTO_ASSIGN_OR_RETURN(image_, Build(graph, true));
     compile_seconds_ = Seconds() - start;
-    for (std::shared_ptr<MemoryBlock>& buffer : buffers_) {
+    for (std::shared_ptr<HostAllocation>& buffer : buffers_) {
       PTO_ASSIGN_OR_RETURN(buffer, node_.Allocate(graph));
     }
     return absl::OkStatus();
@@ -238,7 +234,7 @@ class RegisteredImage final : public RegisteredGraph {
  private:
   // One thread, so that nothing runs before it is told to.
   Node node_{1};
-  std::array<std::shared_ptr<MemoryBlock>, 2> buffers_;
+  std::array<std::shared_ptr<HostAllocation>, 2> buffers_;
   Image image_;
   double compile_seconds_ = 0;
 };

@@ -1,5 +1,3 @@
-#include "runtime/chip/shared_file.h"
-
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -17,8 +15,9 @@
 #include "gtest/gtest.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
-#include "runtime/chip/device_memory.h"
 #include "runtime/chip/page_reclaimer.h"
+#include "runtime/chip/shared_file.h"
+#include "runtime/chip/sim/sim_memory.h"
 
 namespace pto {
 namespace {
@@ -32,12 +31,12 @@ constexpr std::chrono::minutes kLong(1);
 
 std::shared_ptr<SharingBudget> Plenty() { return std::make_shared<SharingBudget>(8, 64 * kMiB); }
 
-// Shares a block that nobody uses.
-absl::Status Share(MemoryBlock& block, const std::shared_ptr<SharingBudget>& budget,
+// Shares memory that nobody uses.
+absl::Status Share(HostAllocation& shared, const std::shared_ptr<SharingBudget>& budget,
                    int* steps = nullptr) {
   while (true) {
-    if (absl::Status prepared = block.PrepareShare(budget); !prepared.ok()) return prepared;
-    const absl::StatusOr<bool> done = block.ShareSome();
+    if (absl::Status prepared = shared.PrepareShare(budget); !prepared.ok()) return prepared;
+    const absl::StatusOr<bool> done = shared.ShareSome();
     if (!done.ok()) return done.status();
     if (steps != nullptr) ++*steps;
     if (*done) return absl::OkStatus();
@@ -129,76 +128,76 @@ TEST(SharedFileTest, WhoFreesDoesNotWaitAndPagesCountUntilTheyAreFree) {
   EXPECT_THAT(SharedFile::Create(3 * kPage, budget), IsOk());
 }
 
-TEST(ShareTest, ABlockKeepsItsAddressAndContents) {
-  const auto memory = DeviceMemory::Create(0, 64 * kMiB);
-  const auto block = memory->Allocate(5 * kMiB + 3).value();
-  std::byte* const data = block->data();
-  for (uint64_t i = 0; i < block->bytes(); i += 1021) data[i] = std::byte(i % 251);
-  EXPECT_EQ(block->shared_descriptor(), -1);
+TEST(ShareTest, MemoryKeepsItsAddressAndContents) {
+  const auto memory = SimMemory::Create(0, 64 * kMiB);
+  const auto shared = memory->AllocateHost(5 * kMiB + 3).value();
+  std::byte* const data = shared->data();
+  for (uint64_t i = 0; i < shared->bytes(); i += 1021) data[i] = std::byte(i % 251);
+  EXPECT_EQ(shared->shared_descriptor(), -1);
   int steps = 0;
-  ASSERT_THAT(Share(*block, Plenty(), &steps), IsOk());
+  ASSERT_THAT(Share(*shared, Plenty(), &steps), IsOk());
   EXPECT_GT(steps, 1);
-  ASSERT_GE(block->shared_descriptor(), 0);
-  EXPECT_EQ(block->data(), data);
-  View view(block->shared_descriptor(), block->bytes());
-  for (uint64_t i = 0; i < block->bytes(); i += 1021) {
+  ASSERT_GE(shared->shared_descriptor(), 0);
+  EXPECT_EQ(shared->data(), data);
+  View view(shared->shared_descriptor(), shared->bytes());
+  for (uint64_t i = 0; i < shared->bytes(); i += 1021) {
     ASSERT_EQ(data[i], std::byte(i % 251)) << i;
     ASSERT_EQ(view[i], std::byte(i % 251)) << i;
   }
   // What one writes the other sees.
   data[7] = std::byte{42};
   EXPECT_EQ(view[7], std::byte{42});
-  view[block->bytes() - 1] = std::byte{43};
-  EXPECT_EQ(data[block->bytes() - 1], std::byte{43});
+  view[shared->bytes() - 1] = std::byte{43};
+  EXPECT_EQ(data[shared->bytes() - 1], std::byte{43});
   // A second time is nothing new.
-  const int descriptor = block->shared_descriptor();
-  ASSERT_THAT(Share(*block, Plenty()), IsOk());
-  EXPECT_EQ(block->shared_descriptor(), descriptor);
+  const int descriptor = shared->shared_descriptor();
+  ASSERT_THAT(Share(*shared, Plenty()), IsOk());
+  EXPECT_EQ(shared->shared_descriptor(), descriptor);
 }
 
 TEST(ShareTest, BetweenTwoStepsEverythingIsInPlace) {
-  const auto memory = DeviceMemory::Create(0, 64 * kMiB);
-  const auto block = memory->Allocate(3 * kMiB).value();
-  std::fill_n(block->data(), block->bytes(), std::byte{1});
+  const auto memory = SimMemory::Create(0, 64 * kMiB);
+  const auto shared = memory->AllocateHost(3 * kMiB).value();
+  std::fill_n(shared->data(), shared->bytes(), std::byte{1});
   const auto budget = Plenty();
   uint8_t round = 1;
   for (bool done = false; !done;) {
-    ASSERT_THAT(block->PrepareShare(budget), IsOk());
-    done = block->ShareSome().value();
-    EXPECT_EQ(block->shared_descriptor() >= 0, done);
-    for (uint64_t i = 0; i < block->bytes(); i += 997)
-      ASSERT_EQ(block->data()[i], std::byte{round});
+    ASSERT_THAT(shared->PrepareShare(budget), IsOk());
+    done = shared->ShareSome().value();
+    EXPECT_EQ(shared->shared_descriptor() >= 0, done);
+    for (uint64_t i = 0; i < shared->bytes(); i += 997)
+      ASSERT_EQ(shared->data()[i], std::byte{round});
     ++round;
-    std::fill_n(block->data(), block->bytes(), std::byte{round});
+    std::fill_n(shared->data(), shared->bytes(), std::byte{round});
   }
-  View view(block->shared_descriptor(), block->bytes());
-  for (uint64_t i = 0; i < block->bytes(); i += 997) ASSERT_EQ(view[i], std::byte{round});
+  View view(shared->shared_descriptor(), shared->bytes());
+  for (uint64_t i = 0; i < shared->bytes(); i += 997) ASSERT_EQ(view[i], std::byte{round});
 }
 
 TEST(ShareTest, WithoutABudgetNothingHappens) {
-  const auto memory = DeviceMemory::Create(0, 64 * kMiB);
-  const auto block = memory->Allocate(kMiB).value();
-  block->data()[0] = std::byte{5};
+  const auto memory = SimMemory::Create(0, 64 * kMiB);
+  const auto shared = memory->AllocateHost(kMiB).value();
+  shared->data()[0] = std::byte{5};
   const auto none = std::make_shared<SharingBudget>(0, 64 * kMiB);
-  EXPECT_THAT(Share(*block, none), HasReason(reason::kChipMemoryExhausted));
-  EXPECT_EQ(block->shared_descriptor(), -1);
-  EXPECT_EQ(block->data()[0], std::byte{5});
-  EXPECT_THAT(Share(*block, Plenty()), IsOk());
-  EXPECT_EQ(block->data()[0], std::byte{5});
+  EXPECT_THAT(Share(*shared, none), HasReason(reason::kChipMemoryExhausted));
+  EXPECT_EQ(shared->shared_descriptor(), -1);
+  EXPECT_EQ(shared->data()[0], std::byte{5});
+  EXPECT_THAT(Share(*shared, Plenty()), IsOk());
+  EXPECT_EQ(shared->data()[0], std::byte{5});
 }
 
 // Whoever keeps his mapping keeps none of our memory, and is not hurt.
 TEST(ShareTest, ItsEndTakesThePagesBack) {
-  const auto memory = DeviceMemory::Create(0, 64 * kMiB);
+  const auto memory = SimMemory::Create(0, 64 * kMiB);
   const auto budget = Plenty();
-  auto block = memory->Allocate(2 * kMiB).value();
-  ASSERT_THAT(Share(*block, budget), IsOk());
-  block->data()[0] = std::byte{9};
-  const int kept = dup(block->shared_descriptor());
+  auto shared = memory->AllocateHost(2 * kMiB).value();
+  ASSERT_THAT(Share(*shared, budget), IsOk());
+  shared->data()[0] = std::byte{9};
+  const int kept = dup(shared->shared_descriptor());
   ASSERT_GE(kept, 0);
-  View view(kept, block->bytes());
+  View view(kept, shared->bytes());
   EXPECT_EQ(view[0], std::byte{9});
-  block.reset();
+  shared.reset();
   EXPECT_EQ(memory->used_bytes(), 0u);
   EXPECT_TRUE(budget->AwaitReclaimed(kLong));
   EXPECT_EQ(budget->files(), 0u);
@@ -211,24 +210,24 @@ TEST(ShareTest, ItsEndTakesThePagesBack) {
 }
 
 TEST(ShareTest, AHoleMadeByTheOtherSideIsZeros) {
-  const auto memory = DeviceMemory::Create(0, 64 * kMiB);
-  const auto block = memory->Allocate(2 * kMiB).value();
-  ASSERT_THAT(Share(*block, Plenty()), IsOk());
-  std::fill_n(block->data(), block->bytes(), std::byte{1});
-  ASSERT_EQ(fallocate(block->shared_descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+  const auto memory = SimMemory::Create(0, 64 * kMiB);
+  const auto shared = memory->AllocateHost(2 * kMiB).value();
+  ASSERT_THAT(Share(*shared, Plenty()), IsOk());
+  std::fill_n(shared->data(), shared->bytes(), std::byte{1});
+  ASSERT_EQ(fallocate(shared->shared_descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
                       static_cast<off_t>(kMiB)),
             0);
-  EXPECT_EQ(block->data()[0], std::byte{0});
-  EXPECT_EQ(block->data()[kMiB], std::byte{1});
-  block->data()[0] = std::byte{2};
-  EXPECT_EQ(block->data()[0], std::byte{2});
+  EXPECT_EQ(shared->data()[0], std::byte{0});
+  EXPECT_EQ(shared->data()[kMiB], std::byte{1});
+  shared->data()[0] = std::byte{2};
+  EXPECT_EQ(shared->data()[0], std::byte{2});
 }
 
-TEST(ShareTest, APartIsNoBlockOfItsOwn) {
-  const auto memory = DeviceMemory::Create(0, 64 * kMiB);
-  auto block = memory->Allocate(2 * kPage).value();
-  EXPECT_TRUE(block->can_share());
-  EXPECT_FALSE(MemoryBlock::Part(block, kPage, kPage)->can_share());
+TEST(ShareTest, APartCannotBeShared) {
+  const auto memory = SimMemory::Create(0, 64 * kMiB);
+  auto shared = memory->AllocateHost(2 * kPage).value();
+  EXPECT_TRUE(shared->can_share());
+  EXPECT_FALSE(Allocation::Part(shared, kPage, kPage)->AsHost()->can_share());
 }
 
 }  // namespace

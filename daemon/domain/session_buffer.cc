@@ -1,0 +1,21 @@
+#include "daemon/domain/session_buffer.h"
+
+namespace pto {
+
+absl::Status SessionBuffer::Write(uint64_t offset, absl::string_view bytes) {
+  MutexLock lock(contents);
+  return memory->Write(offset, bytes.data(), bytes.size());
+}
+
+absl::Status SessionBuffer::Read(uint64_t offset, uint64_t size, std::string* bytes) {
+  MutexLock lock(contents);
+  if (const HostAllocation* const host = memory->AsHost(); host != nullptr) {
+    // Copies once: resize would write zeros first.
+    bytes->assign(reinterpret_cast<const char*>(host->data() + offset), size);
+    return absl::OkStatus();
+  }
+  bytes->resize(size);
+  return memory->Read(offset, bytes->data(), size);
+}
+
+}  // namespace pto

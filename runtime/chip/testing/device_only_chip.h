@@ -1,0 +1,13 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "runtime/chip/chip.h"
+
+namespace pto::testing {
+
+// A chip of two clusters whose memory the host can copy but not dereference. Never faulty.
+std::shared_ptr<Chip> MakeDeviceOnlyChip(uint32_t index, uint64_t memory_bytes);
+
+}  // namespace pto::testing
