@@ -12,12 +12,12 @@
 
 namespace pto::rpc::internal {
 
-// Counts what is alive in a server: calls, requests for calls, and handlers that run. The
-// server's completion queue may be shut down only at zero.
+// Counts what is alive in a server: calls, requests for calls, and running handlers. The server's
+// completion queue may be shut down only at zero.
 class LiveCount {
  public:
   void Add() { count_.fetch_add(1, std::memory_order_relaxed); }
-  // The last thing that a call does with its server.
+  // A call must not use its server after this.
   void Remove() { count_.fetch_sub(1, std::memory_order_release); }
   int64_t value() const { return count_.load(std::memory_order_acquire); }
 
@@ -45,24 +45,24 @@ class Method {
   Method(const Method&) = delete;
   Method& operator=(const Method&) = delete;
 
-  // Asks gRPC for one more call.
+  // Requests one more call from gRPC.
   virtual void Arm() = 0;
 
   LiveCount& live() { return live_; }
 
-  // Before the first call. The observer may be nullptr, and outlives the calls.
+  // Must be called before the first call. The observer may be nullptr and must outlive the calls.
   void Observe(CallObserver* observer, absl::string_view name) {
     name_ = std::string(name);
     observer_ = observer;
     if (observer != nullptr) number_ = observer->AddMethod(name);
   }
-  // What a call must remember to be told of: 0 when nobody is.
+  // The start time that a call passes to Ended; 0 without an observer.
   uint64_t Now() const { return observer_ == nullptr ? 0 : Ticks(); }
   void Ended(const absl::Status& status, uint64_t began) const {
     if (observer_ != nullptr) observer_->OnEnd(number_, status, Ticks() - began);
   }
 
-  // What a failpoint wants of a call at this place.
+  // The action of a failpoint for a call at this place.
   FailAction Chaos(ChaosPlace place) const { return internal::Chaos(place, name_); }
 
  private:

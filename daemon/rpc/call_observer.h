@@ -7,13 +7,13 @@
 
 namespace pto::rpc {
 
-// Is told how calls end. Thread-safe, and quick: it is asked before the client has its answer.
+// Is notified when calls end. Thread-safe. Must be fast: it runs before the client gets its answer.
 class CallObserver {
  public:
   virtual ~CallObserver() = default;
-  // A method is served from now on, `pto.v1.NodeService/GetNode`. Returns its number.
+  // A method is served, such as `pto.v1.NodeService/GetNode`. Returns its number.
   virtual uint32_t AddMethod(absl::string_view name) = 0;
-  // A call of it ends like this, after so many Ticks().
+  // A call of the method ends with this status, after this many Ticks().
   virtual void OnEnd(uint32_t method, const absl::Status& status, uint64_t ticks) = 0;
 };
 

@@ -20,7 +20,7 @@ namespace pto::rpc::internal {
 
 enum class ChaosPlace { kBefore, kDuring, kAfter };
 
-// Looks whether one is set for this method, `pto.v1.NodeService/GetNode`.
+// Checks whether a failpoint is set for this method, such as `pto.v1.NodeService/GetNode`.
 FailAction HitChaos(ChaosPlace place, absl::string_view method);
 
 // The same; costs the load of one flag when no failpoint is set.
@@ -31,7 +31,7 @@ inline FailAction Chaos(ChaosPlace place, absl::string_view method) {
   return HitChaos(place, method);
 }
 
-// What the client of such a call is told. `action` is not kNone.
+// The status that the client of such a call gets. `action` must not be kNone.
 grpc::Status ChaosStatus(FailAction action);
 
 }  // namespace pto::rpc::internal

@@ -10,15 +10,15 @@
 
 namespace pto::rpc {
 
-// How a call ends whose client sent bytes that are not a message of the method.
+// The error of a call whose client sent bytes that are not a message of the method.
 inline absl::Status MalformedError() {
   return Error(reason::kMessageInvalid, "the bytes of a request are not a message of this method");
 }
 
 namespace internal {
 
-// Where gRPC puts the request of a call. gRPC itself would refuse bytes that it cannot parse
-// with an error that has no reason; here the call begins, and the server refuses it.
+// The target for the request of a call. gRPC would refuse bytes that it cannot parse with an error
+// without a reason. Here the call begins and the server refuses it.
 template <typename Message>
 struct FirstMessage {
   explicit FirstMessage(Message* to) : message(to) {}
@@ -26,12 +26,12 @@ struct FirstMessage {
   bool malformed = false;
 };
 
-// Where gRPC puts the next message of a stream. A read that fails is the end of the stream, or
-// bytes that gRPC could not parse; only here can they be told apart.
+// The target for the next message of a stream. A failed read means the end of the stream or bytes
+// that gRPC cannot parse; only this class can distinguish them.
 template <typename Message>
 struct NextMessage {
   Message* message = nullptr;
-  // Never taken back. Written by the read, looked at by whoever finishes the call.
+  // Never reset. Written by the read, checked by the thread that finishes the call.
   std::atomic<bool> malformed{false};
 };
 

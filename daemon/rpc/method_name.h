@@ -7,12 +7,12 @@
 
 namespace pto::rpc::internal {
 
-// `pto.v1.NodeService/GetNode`: the method of this number with these messages. gRPC knows its name
-// too, but does not tell.
+// The name of the method with this number and these messages, such as `pto.v1.NodeService/GetNode`.
+// gRPC knows the name but has no function for it.
 template <typename Request, typename Response>
 std::string MethodName(int index) {
   using google::protobuf::FileDescriptor;
-  // A service is described where its requests or its responses are.
+  // The service is defined in the file of its requests or of its responses.
   for (const FileDescriptor* const file :
        {Request::descriptor()->file(), Response::descriptor()->file()}) {
     for (int i = 0; i < file->service_count(); ++i) {

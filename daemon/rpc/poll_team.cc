@@ -11,7 +11,7 @@
 
 namespace pto::rpc {
 namespace {
-// For how many rounds a leader may wait for a CPU.
+// The number of rounds for which a leader may wait for a CPU.
 constexpr int kPatientRounds = 20;
 }  // namespace
 
@@ -53,7 +53,7 @@ bool PollTeam::Hire() {
 
 void PollTeam::Join() {
   while (true) {
-    // Until they end they may hire others.
+    // Threads may hire others until they end.
     std::vector<std::thread> threads;
     {
       MutexLock lock(mutex_);
@@ -78,7 +78,7 @@ void PollTeam::Run(int self) {
       watch_taken_ = true;
       const bool leads = Watch(self);
       watch_taken_ = false;
-      // The watch is free: whoever rests takes it, also when this thread got stuck as leader.
+      // The watch is free: a resting thread takes it, also if this thread gets stuck as leader.
       if (leads && resting_ == 0) Hire();
       rest_changed_.NotifyOne();
       if (!leads) return;
@@ -114,13 +114,13 @@ void PollTeam::Lead() {
 bool PollTeam::Watch(int self) {
   watching_.store(true, std::memory_order_seq_cst);
   Word seen = word_.load(std::memory_order_seq_cst);
-  // Of the leader, when `seen` was seen first.
+  // The leader's CPU time when `seen` was first read.
   std::chrono::nanoseconds cpu_time = CpuTimeOfLeader(seen);
   int rounds = 0;
   while (!stopping_) {
     const bool woken = watch_changed_.WaitFor(mutex_, options_.stuck_after);
     const Word now = word_.load(std::memory_order_seq_cst);
-    // Woken before the time is up says nothing about how long the leader has been busy.
+    // An early wake-up does not show how long the leader has been busy.
     if (now != seen || woken) {
       seen = now;
       cpu_time = CpuTimeOfLeader(seen);
@@ -162,8 +162,8 @@ bool PollTeam::TakeLead(int self, Word seen) {
 
 void PollTeam::WakeWatch() {
   MutexLock lock(mutex_);
-  // Nobody is on watch before one who was hired for it has begun, or when there are as many threads
-  // as there may be and all are stuck; the first to return begins one.
+  // No thread is on watch until a newly hired one has started, or if all threads are stuck and no
+  // more are allowed; then the first one that returns takes the watch.
   if (!watch_taken_) return;
   watching_.store(true, std::memory_order_relaxed);
   watch_changed_.NotifyOne();

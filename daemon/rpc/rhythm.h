@@ -5,12 +5,12 @@
 
 namespace pto::rpc {
 
-// Learns from the time between an answer and the next request whether a client asks again at
-// once: then it pays to stay awake for it, since waking up takes longer than the request.
+// Learns from the time between an answer and the next request whether a client asks again at once.
+// Then polling for the next request pays, because a wake-up takes longer than the request.
 // Thread-safe.
 class Rhythm {
  public:
-  // A client that takes longer than this is not worth staying awake for.
+  // Polling does not pay for a client that takes longer than this.
   static constexpr int64_t kQuickNs = 150'000;
 
   void Asked(int64_t now_ns) {

@@ -18,7 +18,7 @@
 namespace pto::rpc {
 namespace {
 
-// How often is looked whether the last call has gone; only while the server stops.
+// The interval at which Shutdown checks whether the last call has ended.
 constexpr auto kStep = std::chrono::milliseconds(1);
 
 // gRPC's port of a listener that could not be bound.
@@ -47,24 +47,24 @@ void SetOptions(const Server::Options& options, grpc::ServerBuilder& builder) {
     builder.AddChannelArgument(
         GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
         static_cast<int>(absl::ToInt64Milliseconds(options.keepalive_timeout)));
-    // Else there are only two probes until we send something else, which a call that waits for
-    // its client never does.
+    // Otherwise gRPC sends only two probes until we send data, and a call that waits for its client
+    // sends none.
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   }
-  // Otherwise a second daemon could bind the same TCP port and take half of the connections.
+  // Otherwise a second daemon could bind the same TCP port and get half of the connections.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // For the reflection service, the only synchronous one: more threads in more queues would
   // take wake-ups from our polling thread.
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
-  // Its thread wakes at this interval for nothing; gRPC's default is 10 s.
+  // Its thread wakes at this interval without need; gRPC's default is 10 s.
   builder.SetSyncServerOption(grpc::ServerBuilder::CQ_TIMEOUT_MSEC,
                               static_cast<int>(absl::ToInt64Milliseconds(absl::Hours(1))));
 }
 
-// Keeps gRPC's threads until the process ends. Else whoever destroys the last server stops them,
-// and waits for up to ten seconds for one that polls sockets after a large transfer.
+// Keeps gRPC's threads until the process ends. Otherwise the destruction of the last server stops
+// them, and waits up to ten seconds for one that polls sockets after a large transfer.
 void KeepGrpc() {
   static const bool kept = [] {
     grpc_init();
@@ -83,7 +83,7 @@ bool Server::Queue::Next(Tag** tag, bool* ok) {
   using Clock = std::chrono::steady_clock;
   void* raw = nullptr;
   while (awake_until_.load(std::memory_order_relaxed) > Clock::now().time_since_epoch().count()) {
-    // Looks once, without sleeping.
+    // Polls once, without blocking.
     const grpc::CompletionQueue::NextStatus status =
         queue_.AsyncNext(&raw, ok, gpr_time_0(GPR_CLOCK_MONOTONIC));
     if (status == grpc::CompletionQueue::SHUTDOWN) return false;
@@ -142,8 +142,8 @@ absl::Status Server::Start() {
 
 void Server::Shutdown(absl::Time deadline) {
   if (server_ == nullptr) return;
-  // gRPC waits for every client to take leave, which an idle one does not: it looks at its
-  // connection only during calls. When no call is left there is nothing to wait for.
+  // gRPC waits for every client to disconnect, but idle clients do not, because they check their
+  // connection only during calls. Without open calls there is nothing to wait for.
   std::atomic<bool> done{false};
   std::thread closer([this, &done] {
     while (!done.load(std::memory_order_acquire)) {
@@ -154,7 +154,7 @@ void Server::Shutdown(absl::Time deadline) {
       std::this_thread::sleep_for(kStep);
     }
   });
-  // gRPC takes no infinite past.
+  // gRPC does not accept an infinite past.
   server_->Shutdown(absl::ToChronoTime(std::max(deadline, absl::UnixEpoch())));
   done.store(true, std::memory_order_release);
   closer.join();

@@ -22,9 +22,9 @@
 
 namespace pto::rpc {
 
-// A gRPC server whose services all run on one completion queue with one polling thread, see
-// PollTeam. Handlers run inline on that thread; one that takes long does not stop the others,
-// but costs them some milliseconds, so real work belongs elsewhere.
+// A gRPC server whose services share one completion queue with one polling thread: see PollTeam.
+// Handlers run inline on that thread. A slow handler does not stop the others but delays them by
+// some milliseconds, so real work belongs elsewhere.
 //
 // Order: AddService and the methods, Start, Shutdown; all by one thread. No service with
 // callback methods may be added: gRPC would poll for it with threads of its own. The library
@@ -36,29 +36,29 @@ class Server {
     std::vector<std::string> listen;
     // Largest message that is accepted.
     int64_t max_message_bytes = int64_t{16} << 20;
-    // A client that sends HTTP/2 pings more often than this is cut off. Pings are fine while no
-    // call is open: event watchers keep their connection warm.
+    // Clients that send HTTP/2 pings more often than this are disconnected. Pings are allowed while
+    // no call is open, because event watchers keep their connection alive.
     absl::Duration min_ping_interval = absl::Seconds(10);
-    // On TCP, where a peer can vanish without a word: how often an idle connection is probed, and
-    // how long an answer may take before the connection and its calls are given up.
+    // For TCP, where a peer can vanish silently: how often an idle connection is probed, and how
+    // long an answer may take before the connection and its calls are cancelled.
     absl::Duration keepalive_interval = absl::Seconds(30);
     absl::Duration keepalive_timeout = absl::Seconds(10);
     // Calls of one method that wait in gRPC for a client; a burst that exceeds this number waits
     // for the polling thread.
     int armed_calls = 8;
     PollTeam::Options poll;
-    // Is told of all calls; may be nullptr. Outlives the server.
+    // Is notified of all calls. May be nullptr. Must outlive the server.
     CallObserver* observer = nullptr;
   };
 
   explicit Server(Options options);
-  // Shuts down at once if nobody did.
+  // Shuts down at once unless Shutdown was called.
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // `service` is a generated AsyncService. Every method of it must be registered below: a call
-  // of one that is not would never be answered. Not owned; outlives the server.
+  // `service` is a generated AsyncService. All its methods must be registered below, because calls
+  // of others would never be answered. Not owned; must outlive the server.
   void AddService(grpc::Service* service) { services_.push_back(service); }
 
   // server.Unary(&NodeService::AsyncService::RequestGetNode, &service,
@@ -72,8 +72,8 @@ class Server {
     Name<Request, Response>(internal::kMethodIndex<Service, Base>);
   }
 
-  // The same for calls that may wait long: they can use UnaryCall::OnCancelled. Costs one more
-  // trip through the queue per call.
+  // The same for calls that may wait long: they can use UnaryCall::OnCancelled. Costs one more pass
+  // through the queue for each call.
   template <typename Base, typename Service, typename Request, typename Response>
   void LongUnary(void (Base::*)(grpc::ServerContext*, Request*,
                                 grpc::ServerAsyncResponseWriter<Response>*, grpc::CompletionQueue*,
@@ -119,20 +119,20 @@ class Server {
   // Binds the addresses and serves. Errors: LISTEN_FAILED, which names the address.
   absl::Status Start();
 
-  // The addresses as bound, in the order of Options::listen: a port 0 is replaced by the real
-  // one. Valid after Start.
+  // The bound addresses, in the order of Options::listen, with port 0 replaced by the real port.
+  // Valid after Start.
   const std::vector<std::string>& addresses() const { return addresses_; }
 
-  // The next request is expected within this time: the polling thread does not sleep until then,
-  // but leaves its CPU to any other thread that wants it. For handlers whose client waits.
+  // Tells the server to expect the next request within this time: the polling thread does not sleep
+  // until then, but yields its CPU to other threads. For handlers whose client waits.
   void StayAwake(std::chrono::nanoseconds time) { source_->StayAwake(time); }
 
-  // Takes no new calls, waits until `deadline` for those that are open, then cancels them, and
-  // returns when all are finished and gone. So what holds calls must let go of them when told
-  // (OnCancel, OnCancelled) or before this is called. Not from a handler.
+  // Accepts no new calls, waits until `deadline` for open calls, cancels the rest, and returns when
+  // all have ended. So owners of calls must release them when they are cancelled (OnCancel,
+  // OnCancelled) or before this is called. Must not be called from a handler.
   void Shutdown(absl::Time deadline);
 
-  // How often a handler ran so long that another thread had to take over.
+  // How many times a handler ran so long that another thread took over.
   uint64_t takeovers() const { return team_ == nullptr ? 0 : team_->takeovers(); }
 
  private:

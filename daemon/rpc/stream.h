@@ -8,8 +8,8 @@
 
 namespace pto::rpc {
 
-// One streaming call, written as a class that reacts. A service derives from one of the three
-// templates below.
+// One streaming call, as a class with callbacks. A service derives from one of the three templates
+// below.
 //
 // The callbacks run on the polling thread, one at a time, in no promised order among operations
 // that ended together. Start... and Finish may be called on any thread, from OnStart on, but two
@@ -20,21 +20,21 @@ class StreamReactor {
  public:
   virtual ~StreamReactor() = default;
 
-  // The call has begun: the first moment at which something can be started.
+  // The call has begun. Operations can be started from here on.
   virtual void OnStart() {}
-  // StartRead has ended. Not ok: the client has ended its half, or sent bytes that are no message
-  // (see malformed below), or the call is broken.
+  // StartRead has ended. Not ok: the client has ended its half, has sent bytes that are not a
+  // message (see malformed below), or the call is broken.
   virtual void OnReadDone(bool /*ok*/) {}
   // StartWrite has ended. Not ok: the call is broken.
   virtual void OnWriteDone(bool /*ok*/) {}
   // The client has gone, or its deadline has passed, before Finish.
   virtual void OnCancel() {}
-  // Everything has come back, nothing else will be called: the place to delete the reactor.
+  // All operations have ended and no more callbacks follow. Delete the reactor here.
   virtual void OnDone() = 0;
 
   // Valid from OnStart until OnDone returns.
   const grpc::ServerContext& context() const { return call_->context(); }
-  // Whether the client has gone or its deadline has passed. For callbacks that take long, which
+  // Whether the client has disconnected or its deadline has passed. For slow callbacks, which
   // OnCancel cannot interrupt. Valid as long as context().
   bool gone() const { return call_->gone(); }
 
@@ -51,9 +51,9 @@ namespace internal {
 template <typename Request>
 class ReadingReactor : public StreamReactor {
  public:
-  // In OnReadDone and after it: the client has sent bytes that are no message. What it sent
-  // before is good; after it nothing can be trusted. However the reactor finishes the call, it
-  // ends with MESSAGE_INVALID.
+  // Valid in OnReadDone and later: the client has sent bytes that are not a message. Earlier
+  // messages are valid, nothing after them is. The call ends with MESSAGE_INVALID, whatever status
+  // the reactor passes.
   bool malformed() const { return incoming_.malformed.load(std::memory_order_acquire); }
 
  protected:
@@ -75,12 +75,12 @@ class ReadingReactor : public StreamReactor {
 template <typename Response>
 class ServerStreamReactor : public StreamReactor {
  public:
-  // One write at a time: the next after OnWriteDone. The message may be changed at once.
+  // One write at a time: start the next after OnWriteDone. The message may be changed at once.
   void StartWrite(const Response* message, Flush flush = Flush::kNow) {
     stream_->Write(*message, call_->WriteOptions(flush == Flush::kWithNext),
                    call_->Begin(internal::StreamCall::kWrite));
   }
-  // Saves a round through the queue. OnWriteDone is not called.
+  // Saves a pass through the queue. OnWriteDone is not called.
   void StartWriteAndFinish(const Response* message) {
     stream_->WriteAndFinish(*message, grpc::WriteOptions(), call_->NoteEnd(absl::OkStatus()),
                             call_->BeginLastWrite());
@@ -103,7 +103,7 @@ class ServerStreamReactor : public StreamReactor {
 template <typename Request, typename Response>
 class ClientStreamReactor : public internal::ReadingReactor<Request> {
  public:
-  // `message` stays untouched by others until OnReadDone.
+  // `message` must not be touched until OnReadDone.
   void StartRead(Request* message) {
     stream_->Read(this->Into(message), this->call_->Begin(internal::StreamCall::kRead));
   }

@@ -54,7 +54,7 @@ grpc::Status StreamCall::NoteEnd(const absl::Status& status) {
 
 void StreamCall::Proceed(bool ok) {
   if (!ok) {
-    // The server stops before anybody called; gRPC then never returns the other tag.
+    // The server stops before a client called. gRPC then never returns the other tag.
     delete this;
     return;
   }
@@ -79,7 +79,7 @@ void StreamCall::Run() {
     const uint32_t arrived = state >> kArrivedShift & kOperations;
     if (arrived != 0) {
       const uint32_t ok = state >> kOkShift & arrived;
-      // The operations are free again before the callbacks, which may start them anew.
+      // Free the operations before the callbacks, which may start them again.
       state_.fetch_and(~(arrived | arrived << kArrivedShift | arrived << kOkShift),
                        std::memory_order_acq_rel);
       Deliver(arrived, ok);

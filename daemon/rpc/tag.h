@@ -2,7 +2,7 @@
 
 namespace pto::rpc {
 
-// What travels through the completion queue: somebody who waits for an operation to end.
+// An entry of the completion queue: waits for an operation to end.
 class Tag {
  public:
   // The operation has ended. Runs on the polling thread; may delete the tag.
@@ -12,7 +12,7 @@ class Tag {
   ~Tag() = default;
 };
 
-// Where tags come out. In the daemon this is a gRPC completion queue.
+// The source of tags. In the daemon this is a gRPC completion queue.
 class TagSource {
  public:
   // Waits for the next tag. Returns false once the source is shut down and empty.

@@ -7,7 +7,7 @@
 
 namespace pto::rpc {
 
-// Looks at what another thread does. Valid as long as that thread lives. A value.
+// Observes another thread. Valid as long as that thread lives. A value type.
 class ThreadProbe {
  public:
   // For the calling thread.
@@ -15,8 +15,7 @@ class ThreadProbe {
 
   // The CPU time that the thread has used.
   std::chrono::nanoseconds CpuTime() const;
-  // Whether the thread runs or only waits for a CPU; false when it is blocked. Costs some
-  // microseconds.
+  // Whether the thread runs or waits for a CPU; false if it is blocked. Costs some microseconds.
   bool IsRunnable() const;
 
  private:

@@ -33,10 +33,10 @@ struct CallReleaser {
 };
 }  // namespace internal
 
-// One unary call. The handler gets it as a UnaryCallPtr, fills response() and calls Finish once,
-// at once or later, on any thread. The object lives until the pointer is gone and gRPC has done
-// its part, so the pointer may be used until it is let go. Letting go without Finish answers
-// INTERNAL: no client waits for ever.
+// One unary call. The handler gets it as a UnaryCallPtr, fills response() and calls Finish once, at
+// once or later, on any thread. The object lives until the pointer is released and gRPC has
+// finished, so the pointer remains valid. Releasing it without Finish answers INTERNAL, so no
+// client waits forever.
 template <typename Request, typename Response>
 class UnaryCall final {
  public:
@@ -44,13 +44,13 @@ class UnaryCall final {
   UnaryCall& operator=(const UnaryCall&) = delete;
 
   const Request& request() const { return *request_; }
-  // May be taken apart: the request is the call's own.
+  // The handler may modify or move from it: the call owns the request.
   Request& mutable_request() { return *request_; }
   Response* response() { return response_; }
   const grpc::ServerContext& context() const { return context_; }
 
-  // Whether nobody waits for the answer any more: the client's deadline has passed or, in methods
-  // registered with LongUnary, it has gone. For handlers that take long. Any thread.
+  // Whether the client does not wait any more: its deadline has passed or, in methods registered
+  // with LongUnary, it has disconnected. For slow handlers. Thread-safe.
   bool gone() const {
     return (cancel_state_.load(std::memory_order_acquire) & kCancelled) != 0 ||
            std::chrono::system_clock::now() > context_.deadline();
@@ -65,7 +65,7 @@ class UnaryCall final {
     }
     PTO_CHECK(!finished_.exchange(true, std::memory_order_acq_rel), "Finish was called twice");
     method_.Ended(status, began_);
-    // gRPC may be done, and the object gone but for the caller's pointer, before this returns.
+    // gRPC may have finished, and only the caller's pointer keeps the object, before this returns.
     if (status.ok()) {
       writer_.Finish(*response_, grpc::Status::OK, static_cast<Tag*>(&finish_tag_));
     } else {
@@ -74,10 +74,10 @@ class UnaryCall final {
   }
 
   // Only for methods registered with LongUnary, and at most once: `callback` is called when the
-  // client goes away or its deadline passes before Finish, at once when that has happened
-  // already, else on the polling thread; also when Finish begins at the same moment on another
-  // thread. The call must still be finished then. The callback must not own the call's pointer; it
-  // looks it up where it is kept.
+  // client disconnects or its deadline passes before Finish: at once if that has already happened,
+  // otherwise on the polling thread, possibly concurrently with Finish on another thread. The call
+  // must still be finished. The callback must not own the call's pointer, but look it up where it
+  // is stored.
   void OnCancelled(std::function<void()> callback) {
     PTO_CHECK(notices_cancel_, "OnCancelled needs LongUnary");
     on_cancelled_ = std::move(callback);
@@ -136,7 +136,7 @@ class UnaryCall final {
     writer_.FinishWithError(end, static_cast<Tag*>(&finish_tag_));
   }
 
-  // The pointer to the call is let go.
+  // The pointer to the call is released.
   void Release() {
     if (!finished_.load(std::memory_order_acquire)) {
       Finish(Error(reason::kInternal, "the call was dropped without an answer"));
@@ -159,7 +159,7 @@ class UnaryCall final {
     return options;
   }
 
-  // First, so that it goes last: the server may stop when it is gone.
+  // First, so that it is destroyed last: the server may stop when it is gone.
   internal::Alive alive_;
   internal::UnaryMethod<Request, Response>& method_;
   const bool notices_cancel_;
@@ -212,7 +212,7 @@ class UnaryMethod final : public Method {
 
   void OnCall(Call* call, bool ok) {
     if (!ok) {
-      // The server stops; gRPC then never returns the done tag.
+      // The server stops. gRPC then never returns the done tag.
       delete call;
       return;
     }
@@ -226,8 +226,7 @@ class UnaryMethod final : public Method {
       if (Chaos(ChaosPlace::kDuring) != FailAction::kNone) call->context_.TryCancel();
       handler_(UnaryCallPtr<Request, Response>(call));
     }
-    // Afterwards, because the client waits for the handler and not for this; there are others
-    // armed.
+    // After the handler, because the client waits for that and other calls are armed.
     Arm();
   }
 
