@@ -10,8 +10,8 @@
 namespace pto::comm {
 namespace {
 
-// Up to here everyone reduces everything: that is one round of waiting, but as much work for each
-// member as for all of them otherwise.
+// Up to this size every member reduces everything: only one round of waiting, but each member does
+// all the work.
 constexpr size_t kAloneBytes = 32 * 1024;
 
 class AllReducer {
@@ -50,7 +50,7 @@ class AllReducer {
     size_t bytes;
   };
 
-  // What member i reduces of `bytes`: whole cache lines, and the same number for everyone.
+  // The part of `bytes` that member i reduces: whole cache lines, the same number for all.
   Range PartOf(uint32_t i, size_t bytes) const {
     const size_t each = ((bytes + steps_.count() - 1) / steps_.count() + 63) / 64 * 64;
     const size_t start = std::min(bytes, i * each);
@@ -66,7 +66,7 @@ class AllReducer {
                     steps_.call().dtype, static_cast<kernels::ReduceOp>(steps_.call().op));
   }
 
-  // Everyone reduces its part of all inputs and writes it to all outputs.
+  // Each member reduces its part of all inputs and writes it to all outputs.
   absl::Status InWindow() {
     constexpr size_t kTile = 32 * 1024;
     const bool stream = bytes_ * steps_.count() >= kStreamBytes;

@@ -17,10 +17,10 @@ static_assert(PTO_COMM_MAX_RANKS <= 64);
 constexpr RankSet Only(uint32_t rank) { return RankSet{1} << rank; }
 constexpr RankSet AllOf(uint32_t count) { return count == 64 ? ~RankSet{0} : Only(count) - 1; }
 
-// A barrier in shared memory, all zero at first. It is one number that counts arrivals for ever:
-// the barrier that an arrival belongs to, and when that one is full, follow from the number, so
-// nothing is cleared between two barriers. A member that gives up takes its arrival back in one
-// step, unless the barrier is full by then; so either all members were in it, or it did not happen.
+// A barrier in shared memory, initially zero. One number counts arrivals and never resets: the
+// barrier of an arrival, and when it is complete, follow from the number. A member that gives up
+// takes its arrival back atomically unless the barrier is complete by then, so either all members
+// were in it or it did not happen.
 struct BarrierCell {
   alignas(64) std::atomic<uint64_t> arrivals;
   Bell bell;
@@ -30,8 +30,8 @@ struct BarrierCell {
   };
   Mark marks[PTO_COMM_MAX_RANKS];
 
-  // `trouble` gets the members that are missing. Returns its error, or DEADLINE_EXCEEDED without
-  // a text and the missing ones in *missing.
+  // `trouble` gets the missing members. Returns its error, or DEADLINE_EXCEEDED without a text and
+  // with the missing members in *missing.
   absl::Status Pass(uint32_t rank, uint32_t count, const Patience& patience, int64_t deadline,
                     absl::FunctionRef<absl::Status(RankSet)> trouble, RankSet* missing);
 };

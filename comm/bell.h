@@ -5,16 +5,17 @@
 
 namespace pto::comm {
 
-// Wakes who sleeps until some word in shared memory changes. It is part of that memory: all zero
-// is its initial state, and a sleeper that was killed only makes later rings a little slower.
+// Wakes threads that sleep until a word in shared memory changes. It is part of that memory: zero
+// is its initial state, and a sleeper that was killed only makes later rings slightly slower.
 //
 // To change:  change the word, then Ring().
 // To sleep:   BellSleeper; then in turn Listen(), look at the word once more, and Sleep().
 //
 // Ring() has no fence, which would cost more than a short collective. The compiler keeps the change
-// before the look for sleepers, and so does aarch64 where the change is a release; x86 may look
-// while the change is still on its way to the others. So who has just begun to sleep can miss a
-// ring. Until it has slept through a time far longer than that way, its sleeps are short.
+// before the check for sleepers, and so does aarch64 if the change is a release; x86 may check
+// while the change is not yet visible to others. So a thread that has just begun to sleep can miss
+// a ring. Therefore its sleeps are short until it has slept much longer than a store takes to
+// become visible.
 struct Bell {
   std::atomic<uint32_t> rings;
   std::atomic<uint32_t> sleepers;
@@ -34,9 +35,9 @@ class BellSleeper {
   BellSleeper(const BellSleeper&) = delete;
   BellSleeper& operator=(const BellSleeper&) = delete;
 
-  // From here on every ring ends the next Sleep().
+  // Every ring after this call ends the next Sleep().
   void Listen() { heard_ = bell_.rings.load(); }
-  // Returns after a ring, after `nanos`, or sooner for no reason.
+  // Returns after a ring, after `nanos`, or spuriously.
   void Sleep(int64_t nanos);
 
  private:

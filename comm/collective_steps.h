@@ -18,10 +18,10 @@ enum class CollectiveKind : uint32_t {
   kAllToAll,
 };
 
-// One member's way through one collective. Every member has a count of steps in the window, which
-// grows for ever: what a step has written may be read by whoever has seen the count, until the
-// writer goes on after having seen all others two steps further. So nothing is cleared, and
-// a collective costs as many rounds of waiting as it has steps.
+// The progress of one member through one collective. Each member has a step counter in the window
+// that never resets. Data that a step wrote may be read by members that have seen the counter,
+// until the writer has seen all others two steps further. So nothing is cleared, and a collective
+// costs as many rounds of waiting as it has steps.
 //
 // All members go through the same number of steps, which follows from what they all know: their
 // arguments and each other's calls.
@@ -29,11 +29,11 @@ class CollectiveSteps {
  public:
   CollectiveSteps(MappedWindow& window, const CollectiveCall& call, int64_t deadline);
 
-  // Ends the collective: lets all members know of an error. Returns it.
+  // Ends the collective and reports an error to all members. Returns the status.
   absl::Status Finish(const absl::Status& status);
 
-  // Waits until this member's slot for the call is free, and returns where its message goes. Nobody
-  // waits who is less than MemberWords::kLead ahead of all others.
+  // Waits until this member's slot for the call is free, and returns where its message goes. Does
+  // not wait if this member is less than MemberWords::kLead ahead of all others.
   absl::StatusOr<std::byte*> MessageSlot();
   // The first step: tells everyone what this member calls. Whatever was written as its message goes
   // along.
@@ -70,7 +70,8 @@ class CollectiveSteps {
   // is wrong with the members. DEADLINE_EXCEEDED without a text at the deadline.
   absl::Status AwaitWord(uint32_t peer, const std::atomic<uint64_t>& word, uint64_t step,
                          absl::FunctionRef<absl::Status()> trouble);
-  // An error when a member cannot come to this call any more, having gone past it in another.
+  // Returns an error if a member has passed this call in another collective and cannot reach it any
+  // more.
   absl::Status CheckOrder(uint32_t peer) const;
 
   MappedWindow& window_;

@@ -20,7 +20,7 @@ namespace pto::comm {
 // "shm" backend. Thread-safe.
 class Job final : public Communicator {
  public:
-  // Waits until all ranks have come. `store` outlives the job.
+  // Waits until all ranks have joined. `store` must outlive the job.
   static absl::StatusOr<std::unique_ptr<Communicator>> Join(std::shared_ptr<SegmentStore> store,
                                                             const JoinSpec& spec);
   ~Job() override;
@@ -30,11 +30,11 @@ class Job final : public Communicator {
   absl::Status Barrier(int64_t deadline) override;
   void Abort(absl::string_view why) override;
 
-  // An error when one of these ranks has died or aborted. To be asked before LeftError: others may
-  // have left because of the one that died.
+  // Returns an error if one of these ranks has died or aborted. Call it before LeftError: others
+  // may have left because of the rank that died.
   absl::Status CheckAlive(absl::Span<const uint32_t> ranks) const;
-  // The error that says which of these ranks have left `what`; OK when that is none. All are named,
-  // since one of them was the first, and the others' reason to leave.
+  // The error that names the ranks that have left `what`; OK if none has. It names all, because the
+  // first one to leave caused the others to leave.
   absl::Status LeftError(absl::Span<const uint32_t> ranks, RankSet left,
                          absl::string_view what) const;
   bool HasLeft(uint32_t rank) const;
@@ -47,7 +47,8 @@ class Job final : public Communicator {
   std::string WindowName(uint64_t id) const;
   // Rung when a window has been made.
   Bell& bell() const { return layout_->bell; }
-  // Lets the making of this window fail at all ranks; and the error of a rank that did so, else OK.
+  // FailWindow makes the creation of this window fail at all ranks. WindowFailure returns the error
+  // of a rank that did so, otherwise OK.
   void FailWindow(uint64_t id, const absl::Status& error);
   absl::Status WindowFailure(uint64_t id) const;
 
@@ -55,14 +56,14 @@ class Job final : public Communicator {
   Job(std::shared_ptr<SegmentStore> store, const JoinSpec& spec);
 
   absl::StatusOr<std::unique_ptr<Segment>> OpenSegment() const;
-  // Makes the segment or opens the one that is there; true with one that can be joined.
+  // Creates the segment or opens the existing one. Returns true if it can be joined.
   absl::StatusOr<bool> Attach();
   absl::StatusOr<bool> TakeSlot();
   absl::Status AwaitAll();
-  // Takes this rank's arrival back, and on `close` keeps all others out for ever; false when all
-  // have come by now.
+  // Takes this rank's arrival back and, with `close`, prevents others from joining forever. Returns
+  // false if all have joined by now.
   bool Withdraw(bool close);
-  // An error when a rank that has come is dead.
+  // Returns an error if a rank that has joined is dead.
   absl::Status CheckPresent() const;
 
   const std::shared_ptr<SegmentStore> store_;

@@ -14,7 +14,7 @@
 
 namespace pto::comm {
 
-// Memory that several ranks see. Gone for this rank when destroyed.
+// Memory that several ranks share. The destructor unmaps it for this rank.
 class Segment {
  public:
   virtual ~Segment() = default;
@@ -26,13 +26,13 @@ class Segment {
   size_t size_ = 0;
 };
 
-// Where ranks find segments by name, and who they are. This is all that the "local" and the "shm"
-// backend differ in. Thread-safe.
+// Finds segments by name and identifies ranks. This is the only difference between the "local" and
+// the "shm" backend. Thread-safe.
 class SegmentStore {
  public:
   virtual ~SegmentStore() = default;
 
-  // Makes a segment of zeros, lets `fill` write to it, and only then gives it its name.
+  // Creates a zeroed segment, lets `fill` write to it, and then makes it visible under its name.
   // Errors: ALREADY_EXISTS, NO_MEMORY, SYSTEM.
   virtual absl::StatusOr<std::unique_ptr<Segment>> Publish(
       absl::string_view name, size_t bytes, absl::FunctionRef<void(std::byte*)> fill) = 0;
@@ -43,13 +43,13 @@ class SegmentStore {
       absl::string_view name, absl::Span<std::byte> head,
       absl::FunctionRef<absl::Status(size_t size)> check) = 0;
 
-  // Takes the name away if it is still that of this very segment. Best effort.
+  // Removes the name if it still refers to this segment. Best effort.
   virtual void Remove(absl::string_view name, const Segment& segment) = 0;
 
-  // Removes what dead ranks have left behind.
+  // Removes segments that dead ranks have left behind.
   virtual void Sweep() = 0;
 
-  // Who the caller is, never 0, and whether such a one still lives.
+  // The identity of the caller, never 0; and whether the owner of an identity is alive.
   virtual uint64_t Identity() const = 0;
   virtual bool Alive(uint64_t identity) const = 0;
   // "pid 4711"
@@ -87,7 +87,7 @@ absl::Status CheckPrefix(absl::string_view name, const SegmentPrefix& prefix, si
 // The same for a segment of any kind.
 absl::Status CheckAnyPrefix(absl::string_view name, const SegmentPrefix& prefix, size_t size);
 
-// Whether nobody who lives has to do with a segment any more, whose prefix has been checked.
+// Whether no living rank uses the segment any more. Its prefix must have been checked.
 bool IsAbandoned(const Segment& segment, const SegmentStore& store);
 
 }  // namespace pto::comm

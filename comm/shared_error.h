@@ -12,8 +12,8 @@
 
 namespace pto::comm {
 
-// An error in shared memory, with a tag that says what it is about; all zero is none. One rank
-// writes it, any may read it meanwhile: they get all of it or nothing.
+// An error in shared memory, with a tag that says what it is about; zero: none. One rank writes it.
+// Concurrent readers get all of it or nothing.
 struct SharedError {
   static constexpr size_t kBytes = 248;
 

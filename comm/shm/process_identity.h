@@ -6,11 +6,11 @@
 
 namespace pto::comm {
 
-// A process as one number: its pid, and when it started, so that another one that gets the same pid
-// later is told apart. Never 0. Processes must see each other in /proc, so in one pid namespace.
+// Identifies a process by one number: its pid and start time, so that a later process with the same
+// pid differs. Never 0. Processes must be in one pid namespace, to see each other in /proc.
 uint64_t OwnIdentity();
 
-// Whether that very process still runs; one that has ended but was not reaped does not.
+// Whether that process still runs. A zombie does not.
 bool IsProcessAlive(uint64_t identity);
 
 // A number for the pid namespace of this process.
