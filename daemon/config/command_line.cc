@@ -21,7 +21,7 @@ constexpr char kDescription[] =
     "ptod owns the NPU chips of a node, runs the task graphs that clients send, and streams\n"
     "events back. A flag wins over the configuration file.";
 
-// One setting and what the command line says of it.
+// One setting and its option on the command line.
 struct Flag {
   const Setting* setting;
   CLI::Option* option;
@@ -46,7 +46,7 @@ Flag AddFlag(CLI::App& app, const Setting& setting) {
           ->type_name(std::string(type))
           ->expected(1);
   if (IsList(setting)) option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  // Else a list's flag takes what follows as more values.
+  // Otherwise the flag of a list would take the following arguments as values.
   option->allow_extra_args(false);
   return {&setting, option};
 }

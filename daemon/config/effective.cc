@@ -10,7 +10,7 @@ namespace {
 
 using config::v1::DaemonConfig;
 
-// What follows from the profile of the simulated chips, where nobody said otherwise.
+// Defaults that depend on the profile of the simulated chips.
 void ApplyProfile(EffectiveConfig& effective) {
   constexpr uint32_t kA5Clusters = 36;
   if (effective.config.sim_chips().profile() != "a5") return;
@@ -38,7 +38,7 @@ absl::string_view NameOf(Origin origin) {
 
 absl::StatusOr<EffectiveConfig> MakeEffective(const DaemonConfig& file, const FlagValues& flags,
                                               const std::string& default_listen) {
-  // By themselves first: a flag of zero means the default, not what the file says.
+  // Parse flags separately first: a flag of zero means the default, not the value of the file.
   DaemonConfig from_flags;
   for (const auto& [setting, text] : flags) {
     PTO_RETURN_IF_ERROR(SetFromText(*setting, text, &from_flags));

@@ -10,7 +10,7 @@
 
 namespace pto {
 
-// Where a setting's value comes from; the last that says something wins.
+// The origin of a setting's value. Later ones override earlier ones.
 enum class Origin { kDefault, kFile, kFlag };
 
 // Every setting with its value.
@@ -20,11 +20,11 @@ struct EffectiveConfig {
   std::vector<Origin> origins;
 };
 
-// What the command line said: a setting and its text. A list's setting may be there many times.
+// The command line: settings and their texts. A list's setting may appear many times.
 using FlagValues = std::vector<std::pair<const Setting*, std::string>>;
 
-// Lays the flags over the file over the defaults. Does not validate the result.
-// Errors: CONFIG_INVALID for a text that is not of the setting's type.
+// Combines defaults, file and flags; flags override the file. Does not validate the result. Errors:
+// CONFIG_INVALID for a text that does not match the setting's type.
 absl::StatusOr<EffectiveConfig> MakeEffective(const config::v1::DaemonConfig& file,
                                               const FlagValues& flags,
                                               const std::string& default_listen);

@@ -21,7 +21,7 @@ namespace {
 using config::v1::DaemonConfig;
 using google::protobuf::Descriptor;
 
-// Keeps the first error: the others usually follow from it.
+// Keeps the first error, because the others usually follow from it.
 class FirstError final : public google::protobuf::io::ErrorCollector {
  public:
   explicit FirstError(const std::string& input) : lines_(absl::StrSplit(input, '\n')) {}
@@ -31,14 +31,14 @@ class FirstError final : public google::protobuf::io::ErrorCollector {
     if (!text_.empty()) return;
     text_ = ExplainUnknown(message, line, &column);
     if (text_.empty()) text_ = message;
-    // protobuf counts from zero, and gives -1 when the whole input is meant.
+    // protobuf counts from zero, and passes -1 for the whole input.
     if (line >= 0) text_ = absl::StrCat(line + 1, ":", column + 1, ": ", text_);
   }
   const std::string& text() const { return text_; }
 
  private:
-  // protobuf says: Message type "a.b.C" has no field named "x". A person wants to know which
-  // settings there are, and to be pointed at the name, not behind it. Empty for other messages.
+  // protobuf says: Message type "a.b.C" has no field named "x". Users need the list of settings and
+  // the position of the name, not of its end. Empty for other messages.
   std::string ExplainUnknown(const std::string& message, int line, int* column) const {
     absl::string_view rest = message;
     if (!absl::ConsumePrefix(&rest, "Message type \"")) return "";
@@ -78,8 +78,8 @@ absl::StatusOr<DaemonConfig> LoadConfig(const std::string& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
-  // An empty file is a good configuration, but reading nothing marks the output as failed; a
-  // directory opens, and fails only when it is read.
+  // An empty file is valid, but reading nothing marks the output as failed. Opening a directory
+  // succeeds and only reading it fails.
   if (file.is_open() && file.peek() != std::ifstream::traits_type::eof()) text << file.rdbuf();
   if (!file.is_open() || file.bad()) {
     const std::string why =

@@ -15,25 +15,25 @@ struct Setting {
   const char* key;
   // Without the dashes.
   const char* flag;
-  // As on the command line. The default of `listen` depends on the user: DefaultListenAddress.
+  // As on the command line. The default of `listen` depends on the user: see DefaultListenAddress.
   const char* default_value;
-  // Whether a value of zero, or an empty text, means the default too.
+  // Whether zero or an empty text also means the default.
   bool zero_is_default;
   const char* help;
 };
 
-// Every setting there is, in the order of config.proto.
+// All settings, in the order of config.proto.
 absl::Span<const Setting> AllSettings();
 
-// Parses `text` as the setting's type demands and sets it; adds to it when it is a list.
-// Accepts 512M or 16G for bytes and 30s or 1h30m for durations. The error says what was expected.
+// Parses `text` as the setting's type and sets it, or appends it to a list. Accepts 512M or 16G for
+// bytes and 30s or 1h30m for durations. The error says what was expected.
 absl::Status SetFromText(const Setting& setting, absl::string_view text,
                          config::v1::DaemonConfig* config);
 
 // Whether the setting may be given more than once.
 bool IsList(const Setting& setting);
 
-// Whether `config` says something about the setting, given that zero may say nothing.
+// Whether `config` sets the setting; zero may mean unset.
 bool IsSet(const Setting& setting, const config::v1::DaemonConfig& config);
 
 void CopySetting(const Setting& setting, const config::v1::DaemonConfig& from,
@@ -45,7 +45,7 @@ absl::string_view TypeName(const Setting& setting);
 // The setting's line, or lines, of text protobuf without its enclosing message.
 std::string ToTextProto(const Setting& setting, const config::v1::DaemonConfig& config);
 
-// The value as on the command line; those of a list with spaces between them.
+// The value as on the command line; values of a list are separated by spaces.
 std::string ToText(const Setting& setting, const config::v1::DaemonConfig& config);
 
 // unix:/run/ptod/ptod.sock for root; else a socket in `runtime_dir` when there is one.

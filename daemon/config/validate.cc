@@ -21,7 +21,7 @@ namespace {
 using config::v1::DaemonConfig;
 using config::v1::LimitsConfig;
 
-// Around the data of a chunk, in its message.
+// The overhead of a message around the data of a chunk.
 constexpr uint64_t kMessageMargin = 64 << 10;
 constexpr uint64_t kNoBound = std::numeric_limits<uint64_t>::max();
 
@@ -59,7 +59,7 @@ absl::Status CheckListen(const DaemonConfig& config) {
   for (const std::string& text : config.listen()) {
     const absl::StatusOr<ListenAddress> address = ListenAddress::Parse(text);
     if (!address.ok()) return Wrong("listen", address.status().message());
-    // Port 0 is another port each time.
+    // Port 0 is a different port each time.
     const bool any_port = !address->is_unix() && address->port() == 0;
     if (!any_port && !seen.insert(address->ToString()).second) {
       return Wrong("listen", absl::StrCat(text, " is there twice"));

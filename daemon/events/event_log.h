@@ -145,8 +145,7 @@ class EventLog {
   uint64_t forgotten_ ABSL_GUARDED_BY(mutex_) = 0;
   // The positions of task events in `entries_`, oldest first, counted from the first entry ever.
   std::deque<uint64_t> task_blocks_ ABSL_GUARDED_BY(mutex_);
-  uint64_t first_entry_ ABSL_GUARDED_BY(mutex_) =
-      0;  // position of the front of `entries_`, counted likewise
+  uint64_t first_entry_ ABSL_GUARDED_BY(mutex_) = 0;  // position of the front, likewise
   std::vector<std::weak_ptr<EventWatcher>> watchers_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -11,22 +11,22 @@
 
 namespace pto::metrics {
 
-// Looks many times a second how many cores of each chip are busy, and adds up for how long. To be
-// exact, every task would have to read a clock when it takes and leaves its core. Thread-safe.
+// Samples many times a second how many cores of each chip are busy and sums up the time. Exact
+// numbers would require reading a clock whenever a task takes and leaves its core. Thread-safe.
 class BusySampler : public std::enable_shared_from_this<BusySampler> {
  public:
   static constexpr int64_t kPeriodNs = 20'000'000;
 
-  // All outlive it, and the timers' thread.
+  // All arguments, and the timers' thread, must outlive it.
   static std::shared_ptr<BusySampler> Start(Engine& engine, TimerQueue& timers, const Clock& clock);
   void Stop() { stopped_.store(true, std::memory_order_release); }
 
-  // How long cores of the chip were busy, all of them together.
+  // The total busy time of the chip's cores.
   double busy_seconds(uint32_t chip) const {
     return static_cast<double>(busy_ns_[chip].load(std::memory_order_relaxed)) / 1e9;
   }
 
-  // One look; for tests.
+  // Takes one sample; for tests.
   void Sample();
 
  private:

@@ -14,8 +14,8 @@
 
 namespace pto::metrics {
 
-// Everything that is exported; README.md describes each metric, and a test compares the two.
-// Numbers are gathered when somebody asks. Thread-safe.
+// All exported metrics. README.md describes each, and a test compares the two. Values are collected
+// on request. Thread-safe.
 class Collector final : public prometheus::Collectable {
  public:
   struct Sources {

@@ -11,13 +11,13 @@
 
 namespace pto::metrics {
 
-// What was refused because something was used up, by reason. Thread-safe.
+// Counts requests that were refused because a limit was reached, by reason. Thread-safe.
 class Refusals {
  public:
   using Counts = std::map<std::string, uint64_t>;
 
-  // Of what calls carry and answer one by one, such as launches on a stream: such a call ends well
-  // whatever it has refused. There is one daemon in a process.
+  // For items within a call, such as launches on a stream: the call succeeds although items were
+  // refused. A process has one daemon.
   static Refusals& InStreams() {
     static Refusals refusals;
     return refusals;

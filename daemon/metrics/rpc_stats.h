@@ -44,8 +44,8 @@ class RpcStats final : public rpc::CallObserver {
   };
 
   mutable Mutex mutex_;
-  // Grows under the mutex, since a scrape may come while the server starts. OnEnd needs none: it
-  // grows no more by then.
+  // Grows with the mutex held, because a scrape may come while the server starts. OnEnd needs no
+  // lock, because it does not grow any more by then.
   std::deque<Method> methods_;
   Refusals refusals_;
 };

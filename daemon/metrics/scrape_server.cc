@@ -36,7 +36,7 @@ absl::Status Failed(absl::string_view address, absl::string_view what) {
       .With("address", address);
 }
 
-// Whether a socket file is left from a daemon that is gone.
+// Whether a socket file is left over from a daemon that has ended.
 bool IsStale(const sockaddr_un& address) {
   struct stat status = {};
   if (lstat(address.sun_path, &status) != 0 || !S_ISSOCK(status.st_mode)) return false;
@@ -143,7 +143,7 @@ void ScrapeServer::Serve() {
     if (waiting[1].revents != 0) return;
     const int connection = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (connection < 0) {
-      // Without descriptors the client stays in the backlog: asking again at once would only burn
+      // Without descriptors the client stays in the backlog. Retrying at once would only burn CPU
       // time.
       if (!MayWorkNextTime() && errno != ECONNABORTED) poll(&waiting[1], 1, kAcceptPauseMs);
       continue;
@@ -177,7 +177,7 @@ void ScrapeServer::WriteAll(int connection, absl::string_view text, int64_t dead
 }
 
 void ScrapeServer::Answer(int connection) {
-  // For all of it: who sends or takes a byte now and then must not keep the others waiting.
+  // One deadline for the whole request: a slow client must not delay the others.
   const int64_t deadline_ns = Clock::Real().NowNanos() + kSlowestNs;
   const auto reply = [&](absl::string_view text) { WriteAll(connection, text, deadline_ns); };
   std::string request;

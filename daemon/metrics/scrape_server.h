@@ -12,13 +12,13 @@
 
 namespace pto::metrics {
 
-// Answers `GET /metrics` with a text, over HTTP/1.1, on a unix socket or a TCP address: all that a
-// Prometheus server asks for. One connection at a time, one request on each; who takes longer than
-// two seconds to ask and to read is cut off. Runs a thread of its own until it is destroyed.
+// Answers `GET /metrics` over HTTP/1.1 on a unix socket or a TCP address, which is all that
+// Prometheus needs. Serves one connection at a time, with one request each. Clients that take
+// longer than two seconds are disconnected. Runs its own thread until it is destroyed.
 class ScrapeServer {
  public:
-  // `make_text` is called on the server's thread. A socket file that is in the way and that nobody
-  // listens on is replaced. Error: LISTEN_FAILED.
+  // `make_text` is called on the server's thread. Replaces a socket file on which no process
+  // listens. Error: LISTEN_FAILED.
   static absl::StatusOr<std::unique_ptr<ScrapeServer>> Start(
       const ListenAddress& address, std::function<std::string()> make_text);
   ~ScrapeServer();
@@ -35,7 +35,7 @@ class ScrapeServer {
   absl::Status Listen(const ListenAddress& address);
   void Serve();
   void Answer(int connection);
-  // Waits until the connection is ready. False when the time is up or the server stops.
+  // Waits until the connection is ready. Returns false at the deadline or if the server stops.
   bool Await(int connection, short events, int64_t deadline_ns) const;
   void WriteAll(int connection, absl::string_view text, int64_t deadline_ns) const;
 

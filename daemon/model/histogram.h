@@ -7,7 +7,7 @@
 
 namespace pto::metrics {
 
-// How often times of which length were seen. Any thread adds to it, with two relaxed additions.
+// Counts durations by length. Thread-safe: adding takes two relaxed additions.
 class Histogram {
  public:
   // Three for each power of ten, from a microsecond to a minute and a half.
@@ -19,7 +19,7 @@ class Histogram {
       5'000'000'000, 10'000'000'000, 20'000'000'000, 50'000'000'000, 100'000'000'000};
 
   struct Snapshot {
-    // The last is for times beyond all bounds.
+    // The last counts durations beyond all bounds.
     std::array<uint64_t, kBoundsNs.size() + 1> counts = {};
     uint64_t sum_ns = 0;
 

@@ -17,7 +17,7 @@ struct Limits {
   uint64_t max_session_buffers = 65'536;
   uint64_t max_session_active_runs = 4096;
   uint64_t max_session_finished_runs = 4096;
-  // Of open runs; who brings more is held back, not refused.
+  // For open runs. Clients that exceed it are held back, not refused.
   uint64_t max_session_live_tasks = 131'072;
   uint64_t max_session_graphs = 1024;
   uint64_t max_sessions = 1024;

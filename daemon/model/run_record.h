@@ -16,24 +16,24 @@ namespace pto {
 
 using Labels = std::map<std::string, std::string>;
 
-// What is to be told of a run. Its entry and all its events share one: a launch writes little
-// memory, and events are small.
+// The description of a run. Its entry and all its events share one, so that a launch writes little
+// memory and events are small.
 struct RunRecord {
   std::shared_ptr<const std::string> session;  // sessions/{s}
   std::string id;                              // {r}
   std::shared_ptr<const std::string> graph;    // its name; nullptr for a submitted graph
-  // Whether its buffers overlap so that its tasks wait for others than the graph says.
+  // Whether its buffers overlap, so that tasks have more dependencies than the graph.
   bool aliased = false;
   Labels labels;
-  // Whether its tasks come while it runs.
+  // Whether tasks can be added while it runs.
   bool open = false;
   uint64_t tasks_total = 0;  // of an open run: as `counts`
   absl::Time create_time;
 
-  // Written before the event that tells of the start, and not read without it.
+  // Written before the start event, and only read after it.
   int64_t queue_ns = 0;
 
-  // Written before the event that tells of the end, and not read without it.
+  // Written before the end event, and only read after it.
   Run::Counts counts;
   std::vector<absl::Status> errors;  // the first one is the run's
   int64_t run_ns = 0;
@@ -42,7 +42,7 @@ struct RunRecord {
   std::string name() const { return absl::StrCat(*session, "/runs/", id); }
 };
 
-// How a run was at one moment.
+// The state of a run at one moment.
 struct RunStatus {
   std::shared_ptr<const RunRecord> run;
   RunState state = RunState::kQueued;
@@ -56,7 +56,7 @@ struct RunStatus {
   int64_t total_ns = 0;  // 0 while it has not ended
 };
 
-// How the run was when event `sequence` told that it is in `state`.
+// The state of the run when event `sequence` reported `state`.
 inline RunStatus StatusAt(std::shared_ptr<const RunRecord> run, RunState state, uint64_t sequence) {
   RunStatus status;
   status.state = state;

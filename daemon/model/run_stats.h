@@ -9,8 +9,8 @@
 
 namespace pto::metrics {
 
-// What became of the runs of this process, for those who scrape. Threads add to parts of their own,
-// with relaxed additions only, so a launch does not notice. Thread-safe.
+// Statistics of the runs of this process, for scrapes. Each thread adds to its own part with
+// relaxed additions, so launches are not slowed down. Thread-safe.
 class RunStats {
  public:
   // Numbers of RunState.

@@ -42,7 +42,7 @@ std::string Session(absl::string_view id);
 std::string ChildName(absl::string_view session, absl::string_view collection,
                       absl::string_view id);
 
-// What a client sent, in quotes and fit for a message: escaped, and cut when it is long.
+// Text of a client, quoted for messages: escaped, and truncated if it is long.
 std::string Quoted(absl::string_view text);
 
 }  // namespace pto::names

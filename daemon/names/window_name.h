@@ -24,7 +24,7 @@ struct Window {
   std::string relative() const;
 };
 
-// Whether a name means to be one of those.
+// Whether a name has the form of a window name.
 bool IsWindow(absl::string_view name);
 
 absl::StatusOr<Window> ParseWindow(absl::string_view name, absl::string_view field);

@@ -26,8 +26,8 @@ absl::Status Unusable(absl::string_view path, absl::string_view what, int error)
       .With("path", path);
 }
 
-// Whether `path` still names the open file: its holder before us may have removed it between
-// our open and our flock, and then we hold a file that nobody else will ever see.
+// Whether `path` still names the open file: the previous holder may have removed it between our
+// open and our flock. Then we have locked a file that no other process can find.
 bool StillNamed(const std::string& path, int file) {
   struct stat named = {};
   struct stat open = {};

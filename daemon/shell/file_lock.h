@@ -8,12 +8,12 @@
 
 namespace pto {
 
-// A file that this process alone holds, and that contains its process id. The kernel gives the
-// lock back however the process ends. The destructor removes the file.
+// A lock file that contains the id of this process. The kernel releases the lock however the
+// process ends. The destructor removes the file.
 class FileLock {
  public:
-  // `what` says in errors what the lock stands for, such as `unix:/run/ptod.sock`. The directory
-  // must exist. Errors: INSTANCE_RUNNING with the holder's process id; PATH_UNUSABLE.
+  // `what` names the locked resource in errors, such as `unix:/run/ptod.sock`. The directory must
+  // exist. Errors: INSTANCE_RUNNING with the holder's process id; PATH_UNUSABLE.
   static absl::StatusOr<std::unique_ptr<FileLock>> Acquire(const std::string& path,
                                                            absl::string_view what);
   ~FileLock();
@@ -26,10 +26,10 @@ class FileLock {
   const int file_;
 };
 
-// Makes the directory when only its last part is missing. Errors: PATH_UNUSABLE.
+// Creates the directory if only its last component is missing. Errors: PATH_UNUSABLE.
 absl::Status MakeLastDirectory(const std::string& path);
 
-// Makes `directory` when only its last part is missing, and locks it for this process.
+// Creates `directory` if only its last component is missing, and locks it for this process.
 absl::StatusOr<std::unique_ptr<FileLock>> LockStateDirectory(const std::string& directory);
 
 }  // namespace pto

@@ -37,7 +37,7 @@ absl::optional<int> SignalWaiter::WaitFor(absl::Duration timeout) {
     const timespec left = absl::ToTimespec(std::max(deadline - absl::Now(), absl::ZeroDuration()));
     const int signal = sigtimedwait(&signals_, nullptr, &left);
     if (signal > 0) return signal;
-    // EINTR comes from signals of others, a debugger's for one.
+    // Other signals cause EINTR, for example those of a debugger.
     if (errno != EINTR) return absl::nullopt;
   }
 }

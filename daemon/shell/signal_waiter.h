@@ -7,9 +7,9 @@
 
 namespace pto {
 
-// Receives SIGTERM, SIGINT and SIGQUIT by waiting for them, so that no code runs in a signal
-// handler. Make it before any thread starts: threads inherit that they are blocked. Ignores
-// SIGPIPE: a peer that goes is an error of write, not the end of the daemon.
+// Waits for SIGTERM, SIGINT and SIGQUIT, so that no code runs in a signal handler. Create it before
+// any thread starts, because threads inherit the blocked signals. Ignores SIGPIPE: writing to a
+// closed connection must return an error, not end the daemon.
 class SignalWaiter {
  public:
   SignalWaiter();
@@ -20,7 +20,7 @@ class SignalWaiter {
 
   // Waits for one of them and returns it.
   int Wait();
-  // The same, or nullopt when the time is up. A second signal means to hurry.
+  // Like Wait, but returns nullopt on timeout. A second signal asks the daemon to hurry.
   absl::optional<int> WaitFor(absl::Duration timeout);
 
  private:

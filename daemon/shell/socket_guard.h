@@ -9,14 +9,13 @@
 
 namespace pto {
 
-// The right to listen on a unix socket's path. gRPC itself removes whatever socket it finds
-// there, also one that a living daemon serves; so this comes first and the server is started
-// below it. While it exists, `path`.lock is locked; at its end both files are gone.
+// The right to listen on the path of a unix socket. gRPC removes any socket that it finds there,
+// even of a running daemon, so this must be acquired before the server starts. While it exists,
+// `path`.lock is locked; the destructor removes both files.
 class SocketGuard {
  public:
-  // Makes the directory when only its last part is missing, and removes a socket that a dead
-  // process left behind. Errors: INSTANCE_RUNNING, PATH_UNUSABLE (also when there is something
-  // that is not a socket).
+  // Creates the directory if only its last component is missing, and removes the socket of a dead
+  // process. Errors: INSTANCE_RUNNING, PATH_UNUSABLE (also if the path is not a socket).
   static absl::StatusOr<std::unique_ptr<SocketGuard>> Acquire(const std::string& path);
   ~SocketGuard();
   SocketGuard(const SocketGuard&) = delete;

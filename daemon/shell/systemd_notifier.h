@@ -7,11 +7,11 @@
 
 namespace pto {
 
-// Tells systemd how far a service of Type=notify has come. Does nothing, successfully, when the
-// daemon was not started by systemd. Thread-safe.
+// Reports the state of a service of Type=notify to systemd. Does nothing and succeeds if systemd
+// did not start the daemon. Thread-safe.
 //
-// This speaks the protocol itself, one datagram per message: libsystemd would bring half a dozen
-// compression and encryption libraries into a release binary that otherwise needs none of them.
+// Implements the protocol itself, one datagram per message, because libsystemd would add half a
+// dozen compression and encryption libraries to the release binary.
 class SystemdNotifier {
  public:
   // `socket` is the value of NOTIFY_SOCKET: a path, or a name behind '@'; may be empty.
