@@ -46,7 +46,7 @@ class BellSleeper {
 
   Bell& bell_;
   uint32_t heard_ = 0;
-  bool unsure_ = true;  // whether a change may still come for which nobody rings
+  bool unsure_ = true;  // whether a change without a ring may still come
 };
 
 }  // namespace pto::comm

@@ -51,7 +51,7 @@ TEST(BellTest, WhoeverSleepsIsWoken) {
   EXPECT_EQ(bell.sleepers.load(), 0u);
 }
 
-// Nobody rings for the change that came before the sleeper was seen.
+// No ring follows a change that was made before the sleeper was visible.
 TEST(BellTest, TheFirstSleepIsShort) {
   Bell bell{};
   BellSleeper sleeper(bell);
@@ -88,7 +88,7 @@ TEST(BellTest, AMissedRingDoesNotCostTheDeadline) {
       while (bell.sleepers.load() == 0) std::this_thread::yield();
       const int64_t start = NowNanos();
       while (NowNanos() < start + asleep) std::this_thread::yield();
-      word.store(1, std::memory_order_release);  // and nobody rings
+      word.store(1, std::memory_order_release);  // without a ring
     });
     const int64_t took = NanosOf([&] {
       EXPECT_TRUE(Await([&] { return word.load(std::memory_order_acquire) != 0; }, bell,

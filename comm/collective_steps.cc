@@ -64,11 +64,11 @@ absl::Status CollectiveSteps::Finish(const absl::Status& status) {
 
 absl::StatusOr<std::byte*> CollectiveSteps::MessageSlot() {
   if (window_.header().broken.load(std::memory_order_relaxed) != 0) {
-    // Who was the first to fail may not have written its error yet.
+    // The first member to fail may not have written its error yet.
     PTO_RETURN_IF_ERROR(window_.failure());
     PTO_RETURN_IF_ERROR(window_.header().broken_by.Get(WindowHeader::kBroken));
   }
-  // The slot was used kCalls steps ago; who has gone one further has read it.
+  // The slot was used kCalls steps ago; members that are one step further have read it.
   if (window_.all_reached() + MemberWords::kCalls <= entry_) {
     // Others may be further by now. Where they are not, this waits for more than one slot: to look
     // at another's step for every call would make it travel to and fro.
@@ -168,7 +168,8 @@ absl::Status CollectiveSteps::AwaitWord(uint32_t peer, const std::atomic<uint64_
   if (peer == me()) return absl::OkStatus();
   const auto any_trouble = [&]() -> absl::Status {
     const absl::Status members = window_.CheckMembers(Only(peer));
-    // Looked at afterwards: who has left may have failed here, and has said so before.
+    // Check this after the members: a member that has left may have failed here and reported it
+    // before.
     PTO_RETURN_IF_ERROR(window_.header().broken_by.Get(WindowHeader::kBroken));
     PTO_RETURN_IF_ERROR(members);
     return trouble();

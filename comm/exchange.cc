@@ -25,7 +25,7 @@ absl::Status Exchange(CollectiveSteps& steps, const std::byte* input, uint32_t b
   const bool small = blocks * bytes <= CallSlot::kMessageBytes;
   PTO_ASSIGN_OR_RETURN(std::byte * slot, steps.MessageSlot());
   if (small) {
-    // But for this member's own block, which nobody else reads.
+    // Skip this member's own block, which no other member reads.
     const size_t own = blocks == 1 ? 0 : mine * bytes;
     const size_t after = blocks == 1 ? 0 : own + bytes;
     std::memcpy(slot, input, own);

@@ -58,7 +58,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> Job::Join(std::shared_ptr<SegmentS
       PTO_ASSIGN_OR_RETURN(ready, job->TakeSlot());
     }
     if (ready) break;
-    // What is there is being removed by somebody.
+    // Another rank is removing the existing files.
     if (NowNanos() >= spec.deadline) {
       return TimedOut(
           absl::StrCat("rank ", spec.rank, " of job '", spec.name,
@@ -168,11 +168,11 @@ bool Job::Withdraw(bool close) {
   uint32_t fewer = 0;
   do {
     if (present == spec_.size) return false;
-    // The last one to go closes the door: nobody is to wait in a room without a name.
+    // The last rank to leave closes the job, so that no rank waits in a job that has lost its name.
     close = close || present == 1 || (present & JobLayout::kClosed) != 0;
     fewer = close ? JobLayout::kClosed : present - 1;
   } while (!layout_->present.compare_exchange_weak(present, fewer));
-  // A closed job keeps its slots, so that the others can still tell who died.
+  // A closed job keeps its slots, so that the others can still see which rank died.
   if (close) {
     store_->Remove(spec_.name, *segment_);
   } else {

@@ -15,7 +15,7 @@ namespace pto::comm {
 struct alignas(64) RankSlot {
   enum State : uint32_t { kHere = 0, kLeft = 1, kAborted = 2 };
 
-  std::atomic<uint64_t> identity;  // who holds this rank; 0 for nobody
+  std::atomic<uint64_t> identity;  // of the owner of this rank; 0: none
   std::atomic<uint32_t> state;
   SharedError abort;  // about kAborted
   // About 1 + id of each of the last windows that this rank did not get.
@@ -25,7 +25,7 @@ struct alignas(64) RankSlot {
 
 // The memory in which the ranks of a job meet.
 struct JobLayout {
-  // In `present`: nobody can join any more, since the job never came about.
+  // In `present`: no rank can join any more, because the job failed to start.
   static constexpr uint32_t kClosed = 0x80000000;
 
   SegmentPrefix prefix;

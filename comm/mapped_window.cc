@@ -136,7 +136,7 @@ absl::Status MappedWindow::AwaitAttached(int64_t deadline) {
          !header_->attached.compare_exchange_weak(attached, attached + 1)) {
   }
   if (attached + 1 == all) {
-    // From here on nobody needs the name, so a crash leaves nothing behind.
+    // The name is not needed any more. Removing it now leaves nothing behind after a crash.
     job_.store().Remove(job_.WindowName(spec_.id), *segment_);
   }
   header_->bell.Ring();

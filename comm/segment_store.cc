@@ -50,7 +50,7 @@ bool IsAbandoned(const Segment& segment, const SegmentStore& store) {
   if (job->size > PTO_COMM_MAX_RANKS || job->creator_rank >= job->size) return false;
   const uint32_t present = job->present.load();
   if ((present & JobLayout::kClosed) != 0) return true;
-  // Who made it comes in a moment later.
+  // The creator joins a moment after it has published the segment.
   if (present == 0 && store.Alive(prefix->creator)) return false;
   for (uint32_t rank = 0; rank < job->size; ++rank) {
     const RankSlot& slot = job->slots[rank];

@@ -66,7 +66,7 @@ struct SegmentPrefix {
   uint32_t version;
   uint32_t kind;
   uint64_t bytes;    // of the whole segment
-  uint64_t creator;  // Identity() of who made it
+  uint64_t creator;  // Identity() of the creator
 };
 
 // What a segment begins with, as the bytes that Open reads.

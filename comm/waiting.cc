@@ -50,7 +50,7 @@ absl::Status AwaitSlowly(absl::FunctionRef<bool()> ready, Bell& bell, int64_t yi
     if (ready()) return absl::OkStatus();
     now = NowNanos();
     if (now >= look_at || now >= deadline) {
-      // Who is dead names the culprit better than the time that it cost.
+      // A dead rank explains the failure better than a timeout does.
       absl::Status found = trouble();
       if (ready()) return absl::OkStatus();
       if (!found.ok()) return found;
