@@ -24,7 +24,7 @@ constexpr absl::Duration kSeldom = absl::Seconds(1);
 // While there are none, at least.
 constexpr absl::Duration kIdle = absl::Seconds(5);
 
-// Dumps that nobody asked for are no more frequent than this.
+// The minimum interval between unsolicited dumps.
 constexpr int64_t kDumpNs = 10'000'000'000;
 
 // Of each run in a dump.
@@ -122,7 +122,7 @@ v1::ExplainRunResponse Explainer::Describe(const EngineNow& now, const Diagnosis
   return Describer(now, diagnosis).Describe(parts, idle, stall_ns(), max_tasks);
 }
 
-// ---- those who ask
+// ---- requests
 
 void Explainer::Explain(std::string session, std::string id, size_t max_tasks, Done done) {
   const auto shared = std::make_shared<Done>(std::move(done));
@@ -191,7 +191,7 @@ std::chrono::nanoseconds Explainer::Tick() {
       has_stalled |= run.begun && progress_.IdleNanos(run.run.get()) >= stall_ns();
     }
     if (has_stalled) ReportStalls(now, Diagnosis(now));
-    // What comes too soon after another is told by a later one.
+    // If the last dump was too recent, a later one reports this.
     if (HasNews() && now.now_ns >= next_dump_ns_) WriteDump("", now, Diagnosis(now));
   }
   absl::Duration next = options_.stall_after == absl::ZeroDuration()
@@ -212,7 +212,7 @@ void Explainer::ReportStalls(const EngineNow& now, const Diagnosis& diagnosis) {
     });
     if (!stalled || !progress_.TakeNews(now.runs[parts[0]].run.get())) continue;
     v1::ExplainRunResponse response = Describe(now, diagnosis, parts, 1);
-    // It may have gone on when a dump tells of it.
+    // The run may have continued before a dump reports it.
     if (++stalls_ <= kDumpStalls) stall_lines_.push_back(StateDump::StallLine(response));
     PTO_LOG(kWarning, "run stalled",
             {{"run", response.run()},

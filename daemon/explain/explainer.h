@@ -28,7 +28,7 @@ namespace pto {
 class Explainer {
  public:
   struct Options {
-    // After so long without progress a run has stalled; zero: never.
+    // The time without progress after which a run counts as stalled; zero: never.
     absl::Duration stall_after = absl::Seconds(30);
     // Where dumps go; empty: to the log.
     std::string state_dir;
@@ -57,9 +57,9 @@ class Explainer {
   v1::ExplainRunResponse Describe(const EngineNow& now, const Diagnosis& diagnosis,
                                   const std::vector<size_t>& parts, size_t max_tasks) const;
   bool ExplainLive(const std::string& name, size_t max_tasks, v1::ExplainRunResponse* response);
-  // Whether there are stalls or failures of which no dump has told.
+  // Whether there are stalls or failures that no dump has reported.
   bool HasNews() const { return stalls_ > 0 || node_.failed_runs().count() > 0; }
-  // Tells of all news. `asked` says who wanted it; empty when nobody did.
+  // Reports all news. `asked` names the requester; empty for an unsolicited dump.
   void WriteDump(const std::string& asked, const EngineNow& now, const Diagnosis& diagnosis);
   void DumpNews();
   void ReportStalls(const EngineNow& now, const Diagnosis& diagnosis);
@@ -80,7 +80,7 @@ class Explainer {
   // Of which no dump has told yet, and lines for the first of them.
   uint64_t stalls_ = 0;
   std::vector<std::string> stall_lines_;
-  int64_t next_dump_ns_ = 0;  // not before, unless somebody asks
+  int64_t next_dump_ns_ = 0;  // earliest time of the next unsolicited dump
   // In this order: the first one gives work to the second.
   std::unique_ptr<SerialThread> reports_;
   std::unique_ptr<SerialThread> explains_;

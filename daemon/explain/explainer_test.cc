@@ -30,7 +30,7 @@ using ::testing::Not;
 using ::testing::SizeIs;
 
 constexpr absl::Duration kStallAfter = absl::Seconds(2);
-// How often there may be a dump that nobody asked for.
+// The minimum interval between unsolicited dumps.
 constexpr absl::Duration kInterval = absl::Seconds(10);
 
 class ExplainerTest : public ::testing::Test {
@@ -147,7 +147,7 @@ TEST_F(ExplainerTest, AStallSoonAfterAFailureIsToldByALaterOne) {
   while (!told()) std::this_thread::yield();
   Settle(explainer);
   EXPECT_THAT(Dumps(), SizeIs(1)) << "it is too soon";
-  // Even when it goes on meanwhile.
+  // Even if it continues meanwhile.
   ASSERT_THAT(node_.sessions().Find("s"), IsOk());
   stuck->Stop(RunState::kCancelled, absl::CancelledError("enough"));
   while (!stuck->ended()) std::this_thread::yield();

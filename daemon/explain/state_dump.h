@@ -17,7 +17,7 @@ namespace pto {
 class StateDump {
  public:
   static constexpr size_t kMaxFiles = 16;
-  // Without a place for files, so many lines at most go to the log.
+  // Without a directory for files, at most this many lines are logged.
   static constexpr size_t kMaxLogLines = 64;
 
   // Empty: to the log.
