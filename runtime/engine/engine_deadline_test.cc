@@ -131,7 +131,7 @@ TEST_F(EngineDeadlineTest, BlocksOfALateTaskDoNotBegin) {
               HasSubstr("the task's time of 1us is up in block 1 of 10"));
 }
 
-// Who keeps the others waiting is at fault, though they came first.
+// The block that delays the others is at fault, although they came first.
 TEST_F(EngineDeadlineTest, ABusyBlockIsNamedBeforeThoseThatWaitForIt) {
   const KernelBody body = [&](uint32_t, const pto_context& context) -> int32_t {
     if (context.block_index == 1) Pass(absl::Microseconds(5));

@@ -138,7 +138,7 @@ TEST_F(EngineJointTest, ManyThreadsKeepPhasesApart) {
 }
 
 TEST_F(EngineJointTest, ARunWhoseLastTaskIsSharedEndsOnce) {
-  // Whoever began the task may still ask for help when others have done all of it.
+  // The worker that began the task may still ask for help when others have done all of it.
   MakeEngine(3);
   RunSpec spec;
   spec.image = MakeTestGraph({Phased(3, {0, 1, 2}, 1, kMuch)}, clusters_,

@@ -203,7 +203,7 @@ class StreakTrace final : public PlacementTrace {
   uint32_t longest_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// More threads than cores, so that some look for a task in vain all the time.
+// More threads than cores, so that some threads always find no task.
 TEST(EngineLivenessTest, RunsOfOneAccountAlternate) {
   const std::vector<uint32_t> clusters = {1};
   StreakTrace trace;
@@ -229,7 +229,7 @@ TEST(EngineLivenessTest, RunsOfOneAccountAlternate) {
     engine.Start(runs.back());
   }
   const auto done = [&] { return std::max(runs[0]->counts().done, runs[1]->counts().done); };
-  // At first nobody knows how long the tasks take, and several are taken at once.
+  // At first the duration of the tasks is unknown, so several are taken at once.
   while (done() < 300 / kFewer) std::this_thread::yield();
   trace.Count(true);
   while (done() < count - 200 / kFewer) std::this_thread::yield();

@@ -1,4 +1,4 @@
-// Looking at an engine that works, and at one that does not go on.
+// Snapshots of an engine that works, and of one that does not continue.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Graphs of plain tasks alone, which the workers run in a loop of its own.
+// Graphs with plain tasks only, which workers run in a separate loop.
 
 #include <gtest/gtest.h>
 

@@ -51,7 +51,7 @@ class EngineStressTest : public ::testing::Test {
   std::unique_ptr<EngineWatch> watch_;
 };
 
-// Every task runs exactly once per block, after all that it depends on, whoever runs it.
+// Every block of every task runs exactly once, after all its dependencies, on any worker.
 TEST_F(EngineStressTest, RandomGraphsKeepTheirOrder) {
   for (uint32_t seed = 0; seed < 30; ++seed) {
     std::mt19937 random(seed);
@@ -119,7 +119,7 @@ TEST_F(EngineStressTest, FailuresAndCancelsSideBySide) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  // The last run's observer is told just before the run leaves the engine.
+  // The last run's observer is notified just before the run leaves the engine.
   watch_.reset();
   engine_.reset();
 }

@@ -298,7 +298,7 @@ TEST_F(EngineTest, AFinishedRunLeavesNoTimer) {
   EXPECT_EQ(timers_.RunDue(), -1);
 }
 
-// Counts the engine's runs when it is told of the end of one.
+// Counts the engine's runs when a run ends.
 class CountingObserver final : public RunObserver {
  public:
   explicit CountingObserver(const Engine& engine) : engine_(engine) {}
@@ -357,7 +357,7 @@ TEST_F(EngineTest, RunsTakeTurns) {
   EXPECT_FALSE(IsFinal(large->state()));
 }
 
-// A chain that could go on for ever on its core lets others have the thread, on any chip.
+// A chain that could run forever on its core lets other tasks have the thread, on any chip.
 TEST_F(EngineTest, AChainLetsOthersHaveTheirTurn) {
   std::vector<TestTask> chain(1000);
   for (uint32_t i = 1; i < chain.size(); ++i) chain[i].after = {i - 1};

@@ -115,7 +115,7 @@ TEST(EngineWaitScaleTest, WaitsWhoseTimeIsUp) {
           node.RunAll();
           EXPECT_EQ(run.counts().failed, count);
         },
-        // Who came last gives up first.
+        // The last waiter gives up first.
         [count](uint32_t i) { return Wanted{1, kSecond + count - i}; });
   });
 }
@@ -144,7 +144,7 @@ TEST(EngineWaitScaleTest, WaitsThatAreNotifiedOneByOne) {
   });
 }
 
-// Half of the blocks wait when the time of their task is up, and the others have not begun.
+// Half of the blocks wait at the deadline of their task, and the others have not begun.
 TEST(EngineWaitScaleTest, BlocksOfOneTaskWhoseTimeIsUp) {
   ExpectInProportion([&](uint32_t count) {
     SlowEngine node({1});
@@ -173,7 +173,7 @@ class OtherRunsTest : public ::testing::Test {
  protected:
   static constexpr uint32_t kWaits = 20'000;
 
-  // Runs of two sessions: one with very many waits whose time is up, and one with one wait.
+  // Runs of two sessions: one with many expired waits, and one with a single wait.
   void SetUp() override {
     RunSpec spec;
     spec.task_timeout_ns = kSecond;
@@ -224,7 +224,7 @@ TEST_F(OtherRunsTest, ADeadlineOfATaskComesBeforeVeryManyOfAnotherRun) {
                         [&] { waiting = node_.engine->waiting(); });
   Pass(node_, absl::Seconds(2));
   EXPECT_GE(waiting, kWaits - kAtOnce);
-  // All have been told that their time is up, and have to end.
+  // All waits have expired; the blocks still have to end.
   EXPECT_EQ(node_.engine->waiting(), 0u);
   for (int i = 0; i < 4 && !IsFinal(one_->state()); ++i) node_.engine->RunOne();
   EXPECT_EQ(one_->state(), RunState::kFailed);

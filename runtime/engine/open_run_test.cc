@@ -311,7 +311,7 @@ TEST_F(OpenRunByHandTest, StoppingEndsAllSegments) {
   EXPECT_EQ(engine_->active_runs(), 0u);
 }
 
-// Is told of segments, and stops the run as soon as one begins if it is to.
+// Observes segments, and stops the run when one begins if the test asks for it.
 class SegmentWatcher final : public OpenRunObserver {
  public:
   std::string name() const override { return "test"; }

@@ -53,7 +53,7 @@ std::vector<std::shared_ptr<Chip>> MakeTestChips(const std::vector<uint32_t>& ch
 // of a run gives its core back a moment later, which this waits for, though not for ever.
 uint32_t CoresLeftBusy(const Engine& engine, uint32_t chip);
 
-// Remembers what it is told, and lets a test wait for the end.
+// Records the calls of an observer, and lets a test wait for the end.
 class TestObserver final : public RunObserver {
  public:
   std::string name() const override { return "test"; }

@@ -90,7 +90,7 @@ class Scenario {
         if (mix_.deadlines && explorer_.OneOf(4)) task.timeout_ns = Time();
         fails_[i] = mix_.failures && explorer_.OneOf(4);
         if (explorer_.OneOf(5)) {
-          // Holds, or not: nobody changes that word.
+          // Holds or not: no task changes that word.
           task.predicate = SlowTask::Predicate{60, explorer_.OneOf(2) ? PTO_EQ : PTO_NE, 0};
         }
       }

@@ -12,7 +12,7 @@
 
 namespace pto::testing {
 
-// Remembers what it is told of an open run, and lets a test wait for it.
+// Records the progress of an open run, and lets a test wait for it.
 class OpenRunWatcher final : public OpenRunObserver {
  public:
   std::string name() const override { return "test"; }
@@ -42,7 +42,7 @@ class OpenRunWatcher final : public OpenRunObserver {
     MutexLock lock(mutex_);
     return finished_;
   }
-  // How often it was told that there are records.
+  // How many times it was notified of records.
   int records_told() const { return records_told_.load(std::memory_order_relaxed); }
 
  private:

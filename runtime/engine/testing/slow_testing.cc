@@ -179,7 +179,7 @@ void SlowEngine::Notify(uint32_t index, pto_notify_op op, int64_t value) {
 }
 
 void SlowEngine::ExpectClean() {
-  // Whoever ends a run tells so before it lets go of it.
+  // A run's observer is notified of the end before the run leaves the engine.
   if (engine->executors() > 0) engine->WaitIdle(absl::Seconds(20));
   EXPECT_EQ(engine->active_runs(), 0u);
   EXPECT_EQ(engine->waiting(), 0u);

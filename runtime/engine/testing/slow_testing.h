@@ -66,7 +66,7 @@ class SlowEngine {
   pto_signal signal(uint32_t index) { return {word(index), PTO_I64}; }
   // The words, as the one slot of a graph for a single chip.
   std::shared_ptr<const RunSlots> slots() const;
-  // A tensor of so many words.
+  // A tensor of this many words.
   pto_tensor words(uint32_t first, int64_t count);
   // From outside.
   void Notify(uint32_t index, pto_notify_op op, int64_t value);
