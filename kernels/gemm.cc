@@ -31,7 +31,7 @@ constexpr int64_t kCacheWays = 8;
 // Memory that a thread keeps for packing, since getting it anew costs more than a small product.
 class Scratch {
  public:
-  // At least so many floats, on a boundary of cache lines; nullptr when there is no memory.
+  // At least this many floats, aligned to a cache line; nullptr if there is no memory.
   float* Get(int64_t count) {
     if (count > size_) {
       memory_.reset();

@@ -25,7 +25,7 @@ pto_tensor View(const void* data, std::vector<int64_t> shape, std::vector<int64_
 
 pto_tensor Dense(const void* data, int64_t count) { return View(data, {count}, {1}); }
 
-// Addresses that nobody follows.
+// Addresses that are never dereferenced.
 const float* Place(int64_t element) {
   return reinterpret_cast<const float*>(uintptr_t{1} << 40) + element;
 }

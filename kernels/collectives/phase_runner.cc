@@ -49,7 +49,7 @@ PhaseResult RunPhases(const pto_kernel_info& kernel, const std::vector<RankTenso
   api.set_error = [](const pto_context* call, const char* text) {
     static_cast<PhaseResult*>(call->engine)->error = text;
   };
-  // Nobody clears it.
+  // The engine does not clear the workspace, so fill it with garbage.
   const auto workspace = std::make_unique<std::byte[]>(result.plan.workspace_bytes + 1);
   std::memset(workspace.get(), 0xa5, result.plan.workspace_bytes);
   pto_context context = {};

@@ -14,7 +14,7 @@ namespace pto::kernels::collectives {
 // The arguments of one rank.
 using RankTensors = std::vector<pto_tensor>;
 
-// A dense view of so many elements.
+// A dense view of this many elements.
 pto_tensor DenseTensor(uint32_t dtype, int64_t count, void* data);
 
 struct PhaseResult {

@@ -14,7 +14,7 @@ namespace {
 
 // What goes to several ranks stays in the nearest cache in between.
 constexpr int64_t kTileBytes = 8 << 10;
-// After so many bytes it is asked whether the run was stopped.
+// The cancel flag is checked after this many bytes.
 constexpr int64_t kLookBytes = 1 << 20;
 
 }  // namespace

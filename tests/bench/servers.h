@@ -76,7 +76,7 @@ class Servers {
   // What the daemon allows.
   const v1::Limits& limits() const { return client_.node().limits(); }
 
-  // A connection that nobody else uses.
+  // A connection that is not shared.
   std::shared_ptr<grpc::Channel> ToDaemon() const;
   std::shared_ptr<grpc::Channel> ToBare() const;
 

@@ -39,7 +39,7 @@ class BrokerClient {
     const broker::RequestBytes bytes = broker::Encode(request);
     return Send(bytes.data(), bytes.size());
   }
-  // Sends a good message with a descriptor that nobody asked for.
+  // Sends a valid message with an unexpected descriptor.
   bool SendWithDescriptor(const broker::Request& request, int descriptor) const {
     broker::RequestBytes bytes = broker::Encode(request);
     iovec part = {bytes.data(), bytes.size()};

@@ -19,7 +19,7 @@ std::vector<const Kind*> Deal(int clients) {
   std::vector<const Kind*> dealt;
   std::vector<double> owed(AllKinds().size(), 0);
   while (static_cast<int>(dealt.size()) < clients) {
-    // Whoever is owed most is next.
+    // The kind of client that is owed most is next.
     size_t best = 0;
     for (size_t i = 0; i < owed.size(); ++i) {
       owed[i] += AllKinds()[i].weight;

@@ -37,7 +37,7 @@ constexpr absl::Duration kLook = absl::Seconds(1);
 constexpr absl::Duration kReport = absl::Seconds(10);
 // No round takes so long, not even when the daemon is restarted in it.
 constexpr absl::Duration kLongestRound = absl::Minutes(4);
-// Short enough that soak_test still gets to see who is stuck.
+// Short enough that soak_test still sees which client is stuck.
 constexpr absl::Duration kStopTime =
     testing::kAddressSanitizer ? absl::Minutes(3) : absl::Seconds(40);
 // When the last client has gone: for leases to end, and kernels to notice.

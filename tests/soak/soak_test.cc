@@ -25,7 +25,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-// Longer than the soak takes to find out by itself that somebody is stuck, and to say who.
+// Longer than the soak itself needs to detect and name a stuck client.
 constexpr absl::Duration kPatience = absl::Seconds(testing::kAddressSanitizer ? 300 : 110);
 
 TEST(SoakTest, TenSeconds) {

@@ -22,7 +22,7 @@ namespace pto::soak {
 struct Place {
   std::string address;
   uint32_t chips = 2;
-  // Of sessions that nobody closes.
+  // For sessions that are not closed.
   absl::Duration ttl = absl::Seconds(10);
   Tally* tally = nullptr;
   Remembered* remembered = nullptr;

@@ -16,7 +16,7 @@ class EngineSide {
   explicit EngineSide(uint32_t ranks);
 
   // Microseconds for each, where each comes after the one before, since they use the same tensors.
-  // Takes about so long.
+  // Takes about this long.
   absl::StatusOr<double> Chain(const Case& measured, double seconds);
   // The same where each has tensors of its own, and nothing to wait for.
   absl::StatusOr<double> Independent(const Case& measured, double seconds);

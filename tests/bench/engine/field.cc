@@ -44,7 +44,7 @@ std::vector<Entry> Field::recorded_entries() const {
   if (recorded == members_.end()) return entries;
   for (const Member& member : members_) {
     if (member.contender != Contender::kNamed && &member != &*recorded) continue;
-    // The best of so many rounds, for both.
+    // The best of this many rounds, for both.
     entries.push_back({member.contender, member.scheduler.get(), recorded->rounds});
   }
   return entries;
