@@ -183,12 +183,14 @@ void ImageRun::OnFinished(Run& run) {
     JournalEnd(run.state());
     MutexLock lock(mutex_);
     waiters = MarkEnded(run.state());
+    answers_ = !waiters.empty();
     settle = !holding_.load(std::memory_order_relaxed) || !waiters.empty();
   }
   if (settle) Settle();
   if (!waiters.empty()) {
     const RunStatus status = FinalStatus();
     for (const auto& [id, waiter] : waiters) waiter(status);
+    if (const std::shared_ptr<RunOwner> owner = this->owner()) owner->LeaveTurn(*this);
   }
   // Before those that waited for this one could begin.
   DomainUses::Stop(revoked);
@@ -211,6 +213,7 @@ void ImageRun::OnPassedLate() {
 void ImageRun::Settle() {
   std::shared_ptr<Run> last;  // destroyed without the locks
   GraphParts dropped;         // likewise
+  bool leave = false;
   {
     MutexLock tell_lock(tell_mutex_);
     if (settled_) return;
@@ -219,6 +222,7 @@ void ImageRun::Settle() {
       // What the engine kept goes now; only the record stays, and perhaps the image.
       MutexLock lock(mutex_);
       last = std::move(run_);
+      leave = !answers_;
       if (keeps_image_) dropped = Keep(WholeOf(*last), kBounds);
     }
     std::vector<LogEntry> news;
@@ -227,7 +231,7 @@ void ImageRun::Settle() {
     news.push_back(StateEvent(end_state(), TimeOf(*last, last->ended_ns())));
     AppendLast(std::move(news));
   }
-  if (const std::shared_ptr<RunOwner> owner = this->owner()) owner->OnRunEnded(*this);
+  if (const std::shared_ptr<RunOwner> owner = this->owner()) owner->OnRunEnded(*this, leave);
 }
 
 }  // namespace pto

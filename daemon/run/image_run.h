@@ -88,6 +88,9 @@ class ImageRun final : public RunEntry, public RunObserver {
   bool settled_ ABSL_GUARDED_BY(tell_mutex_) = false;
 
   std::shared_ptr<Run> run_ ABSL_GUARDED_BY(mutex_);
+  // Calls waited for its end. It keeps its place among the runs until they are answered: else a run
+  // that is launched meanwhile could be answered first.
+  bool answers_ ABSL_GUARDED_BY(mutex_) = false;
   // Nobody else has its image when it has ended, and all its tasks have events.
   bool keeps_image_ = false;  // written before its end is told
 };

@@ -27,10 +27,14 @@ class RunOwner {
   virtual void AddHold() = 0;
   virtual void DropHold() = 0;
 
-  // Called by a run once each: the run has ended and nobody knows it yet, so there is room for the
-  // next one; and its end has been told.
+  // Called by a run once each. The run has ended and nobody knows it yet: there is room for the
+  // next one.
   virtual void ReleaseRun() = 0;
-  virtual void OnRunEnded(RunEntry& entry) = 0;
+  // Its end is in the log. With `leave` it also gives up its place, as by LeaveTurn.
+  virtual void OnRunEnded(RunEntry& entry, bool leave) = 0;
+  // Runs that are started from now on do not wait for this one. Called after the calls that waited
+  // for the run were answered, so that answers keep the order of the runs.
+  virtual void LeaveTurn(RunEntry& entry) = 0;
   // Called by a turn that came after the end of the run that has it.
   virtual void OnPassedLate(RunTurn& turn) = 0;
 

@@ -317,7 +317,7 @@ void StreamedRun::OnFinished() {
     news.push_back(StateEvent(end_state(), TimeOf(run_->ended_ns())));
     AppendLast(std::move(news));
   }
-  if (const std::shared_ptr<RunOwner> owner = this->owner()) owner->OnRunEnded(*this);
+  if (const std::shared_ptr<RunOwner> owner = this->owner()) owner->OnRunEnded(*this, true);
   if (!waiters.empty()) {
     const RunStatus status = FinalStatus();
     for (const auto& [id, waiter] : waiters) waiter(status);

@@ -199,7 +199,8 @@ class Session final : public RunOwner, public std::enable_shared_from_this<Sessi
   void DrainRuns();
   bool has_active_runs() const { return active_runs_.load(std::memory_order_acquire) > 0; }
   void ReleaseRun() override;
-  void OnRunEnded(RunEntry& entry) override;
+  void OnRunEnded(RunEntry& entry, bool leave) override;
+  void LeaveTurn(RunEntry& entry) override;
   void OnPassedLate(RunTurn& turn) override;
 
   // ---- open runs

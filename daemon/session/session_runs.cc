@@ -298,18 +298,23 @@ void Session::DrainRuns() {
 
 void Session::ReleaseRun() { limited_runs_.fetch_sub(1, std::memory_order_acq_rel); }
 
-void Session::OnRunEnded(RunEntry& entry) {
+void Session::OnRunEnded(RunEntry& entry, bool leave) {
   std::vector<std::unique_ptr<KeptGraph>> dropped;  // destroyed without the lock
   {
     MutexLock lock(mutex_);
     active_runs_.fetch_sub(1, std::memory_order_acq_rel);
-    if (!entry.Leave()) ++late_turns_;
+    if (leave && !entry.Leave()) ++late_turns_;
     dropped = runs_.OnEnded(entry);
   }
   if (options_.failed != nullptr && entry.end_state() == RunState::kFailed) {
     options_.failed->Add(entry.shared_from_this());
   }
   if (ended()) TellEnd();
+}
+
+void Session::LeaveTurn(RunEntry& entry) {
+  MutexLock lock(mutex_);
+  if (!entry.Leave()) ++late_turns_;
 }
 
 void Session::OnPassedLate(RunTurn& turn) {
