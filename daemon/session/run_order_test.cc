@@ -115,6 +115,24 @@ TEST_F(RunOrderTest, ARunThatWaitsIsNotHelped) {
   EXPECT_EQ(StateOf(session_->StartRun(request).value()), RunState::kSucceeded);
 }
 
+TEST_F(RunOrderTest, ARunIsAnsweredBeforeLaterOnesBegin) {
+  // The second run is launched while the first one is being answered, and could run at once.
+  RunRequest request;
+  request.graph = session_->AddGraph("g", Digest{}, FillGraph()).value();
+  request.image = request.graph->image;
+  request.graph->last_run_ns = 1;  // known to be short
+  request.help = true;
+  const std::shared_ptr<RunEntry> first = Start();
+  std::shared_ptr<RunEntry> second;
+  first->AddWaiter([&](const RunStatus&) {
+    second = session_->StartRun(request).value();
+    EXPECT_EQ(StateOf(second), RunState::kQueued);
+  });
+  RunAll();
+  ASSERT_NE(second, nullptr);
+  EXPECT_EQ(StateOf(second), RunState::kSucceeded);
+}
+
 TEST_F(RunOrderTest, ThousandsInARow) {
   std::vector<std::shared_ptr<RunEntry>> runs;
   for (int i = 0; i < 10'000; ++i) runs.push_back(Start());
