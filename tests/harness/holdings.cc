@@ -58,6 +58,19 @@ void CountFiles(pid_t pid, Holdings* holdings) {
   }
 }
 
+// What each open file is, to tell which of them should be closed.
+std::string ListFiles(pid_t pid) {
+  std::string list;
+  std::error_code error;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(absl::StrCat("/proc/", pid, "/fd"), error)) {
+    std::error_code gone;
+    const std::string target = std::filesystem::read_symlink(entry.path(), gone).string();
+    absl::StrAppend(&list, "\n  ", entry.path().filename().string(), " -> ", target);
+  }
+  return list;
+}
+
 }  // namespace
 
 bool Holdings::IsBack(const Holdings& baseline) const {
@@ -104,7 +117,8 @@ absl::Duration AwaitBaseline(DaemonProcess& daemon, const Holdings& baseline,
     if (passed > timeout || !now.ok()) {
       ADD_FAILURE() << "after " << passed << " there is "
                     << (now.ok() ? now->ToString() : now.status().ToString())
-                    << "; the baseline was " << baseline.ToString();
+                    << "; the baseline was " << baseline.ToString()
+                    << "; open files:" << ListFiles(daemon.pid());
       return passed;
     }
     absl::SleepFor(kStep);

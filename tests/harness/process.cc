@@ -70,6 +70,8 @@ Process::Process(const Options& options) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(127);
     sigprocmask(SIG_SETMASK, &none, nullptr);
+    // Other threads may have opened files that are not marked yet: gRPC does so after it opens.
+    close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
     if (dup2(in, 0) == 0 && dup2(out, 1) == 1 && dup2(err, 2) == 2) {
       execve(argv[0], argv.data(), envp.data());
     }
