@@ -48,7 +48,9 @@ class Daemon {
   // Refuses new work; what runs has the configured grace.
   void BeginDrain(absl::string_view reason);
   // Waits for the runs, at most `timeout`. Returns whether all have ended.
-  bool WaitDrained(absl::Duration timeout) { return node_.WaitIdle(timeout); }
+  bool WaitDrained(absl::Duration timeout) { return node_.WaitDrained(timeout); }
+  // The same of what executes: then no kernel runs.
+  bool WaitIdle(absl::Duration timeout) { return node_.WaitIdle(timeout); }
   // Writes down how everything is, soon: to the state directory, or to the log.
   void Dump(std::string why) { explainer_.Dump(std::move(why)); }
   // Cancels what still runs.

@@ -87,7 +87,7 @@ int Serve(const EffectiveConfig& effective, SignalWaiter& signals) {
     }
   }
   daemon.CancelRuns();
-  if (!daemon.WaitDrained(kKernelGrace)) {
+  if (!daemon.WaitIdle(kKernelGrace)) {
     PTO_LOG(kError, "a kernel does not return: exiting without it", {});
     // Nothing can be taken down in order under a kernel that runs.
     _exit(kExitFailed);

@@ -31,9 +31,9 @@ struct LaunchTarget {
 //   3. the id and the digest, of a graph that is still to be compiled: the run that the same
 //      request started is the answer; ID_CONFLICT, RUN_ID_USED
 //   4. the rest of the request, which the caller reads: it compiles the graph or binds the launch
-//   5. with the session's lock: that the session has not ended; id and digest, as in 3; RUN_LIMIT;
-//      buffers and domains; leases and health of chips; quotas of runs and tasks; the journal:
-//      JOURNAL_UNWRITABLE
+//   5. with the session's lock: that the session has not ended; id and digest, as in 3; that the
+//      node still accepts runs, since a drain may have begun; RUN_LIMIT; buffers and domains;
+//      leases and health of chips; quotas of runs and tasks; the journal: JOURNAL_UNWRITABLE
 //
 // and then has the engine accept the run. An open run has no graph and no digest, so its id must be
 // new: RUN_ID_USED. As long as one of these fails, nothing is left behind.

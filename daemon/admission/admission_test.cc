@@ -179,6 +179,33 @@ TEST_F(AdmissionTest, WhatTheCallerRefusesIsNotStarted) {
   EXPECT_FALSE(session->held());
 }
 
+TEST_F(AdmissionTest, ADrainThatBeginsMeanwhileRefusesTheRun) {
+  const std::shared_ptr<Session> session = Create();
+  for (const bool open : {false, true}) {
+    if (open) Boot();
+    if (open) Create();
+    Admission::Request request = Named("r");
+    request.open = open;
+    EXPECT_THAT(Admission(*node_).Start(request,
+                                        [this](Session&, RunRequest*) {
+                                          node_->BeginDrain("a test", absl::Seconds(60));
+                                          return absl::OkStatus();
+                                        }),
+                HasReason(reason::kNodeDraining));
+    EXPECT_EQ(node_->CountActiveRuns(), 0u);
+  }
+}
+
+TEST_F(AdmissionTest, ADrainWaitsForAnOpenRunThatHasNothingToDo) {
+  const std::shared_ptr<Session> session = Create();
+  ASSERT_THAT(session->StartOpenRun({}), IsOk());
+  EXPECT_EQ(node_->BeginDrain("a test", absl::Seconds(60)).active_runs, 1u);
+  EXPECT_TRUE(node_->WaitIdle(absl::ZeroDuration()));
+  EXPECT_FALSE(node_->WaitDrained(absl::ZeroDuration()));
+  session->StopRuns(RunState::kCancelled, absl::CancelledError("a test"));
+  EXPECT_TRUE(node_->WaitDrained(absl::Seconds(60)));
+}
+
 TEST_F(AdmissionTest, AFormerBootsRunAnswersWithoutItsSession) {
   Create()->AddGraph("g", kDigest, Images::FillGraph()).value();
   ASSERT_THAT(Submit("r"), IsOk());

@@ -5,8 +5,8 @@
 #include <thread>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 
@@ -73,6 +73,7 @@ Node::Node(Options options)
   sessions.journal = options_.journal.get();
   sessions.former = &former_;
   sessions.failed = &failed_runs_;
+  sessions.gate = &gate_;
   sessions.leases = leases_.get();
   sessions_ = std::make_unique<SessionManager>(sessions);
 }
@@ -96,8 +97,7 @@ Node::Drain Node::BeginDrain(absl::string_view reason, absl::Duration grace) {
   bool earlier = false;
   {
     MutexLock lock(mutex_);
-    if (!draining_.exchange(true, std::memory_order_acq_rel)) {
-      drain_reason_ = std::string(reason);
+    if (gate_.Close(reason)) {
       callbacks.swap(on_drain_);
       PTO_LOG(kInfo, "draining", {{"reason", reason}, {"grace", absl::FormatDuration(grace)}});
     }
@@ -113,7 +113,7 @@ Node::Drain Node::BeginDrain(absl::string_view reason, absl::Duration grace) {
                      .With("by", "drain"));
     });
   }
-  drain.active_runs = engine_->active_runs();
+  drain.active_runs = CountActiveRuns();
   return drain;
 }
 
@@ -125,13 +125,21 @@ void Node::CancelRuns(const absl::Status& error) {
   }
 }
 
-absl::Status Node::CheckAccepting() const {
-  if (!draining()) return absl::OkStatus();
-  MutexLock lock(mutex_);
-  return Error(reason::kNodeDraining,
-               absl::StrCat("the node takes no new work",
-                            drain_reason_.empty() ? "" : absl::StrCat(": ", drain_reason_)))
-      .With("why", drain_reason_);
+uint64_t Node::CountActiveRuns() const {
+  // The engine has those of ended sessions too, sessions those that the engine does not know yet.
+  return std::max(engine_->active_runs(), sessions_->CountActiveRuns());
+}
+
+bool Node::WaitDrained(absl::Duration timeout) {
+  constexpr absl::Duration kLook = absl::Milliseconds(2);
+  const absl::Time deadline = absl::Now() + timeout;
+  while (true) {
+    if (!engine_->WaitIdle(std::max(deadline - absl::Now(), absl::ZeroDuration()))) return false;
+    if (CountActiveRuns() == 0) return true;
+    // One that is being started, or that waits for its client.
+    if (absl::Now() >= deadline) return false;
+    absl::SleepFor(kLook);
+  }
 }
 
 void Node::OnDrain(std::function<void()> callback) {

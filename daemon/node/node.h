@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -16,6 +15,7 @@
 #include "daemon/model/limits.h"
 #include "daemon/run/failed_runs.h"
 #include "daemon/run/former_runs.h"
+#include "daemon/session/drain_gate.h"
 #include "daemon/session/session_manager.h"
 #include "kernels/builtin_kernels.h"
 #include "runtime/base/clock.h"
@@ -86,14 +86,19 @@ class Node {
   // Refuses new sessions and runs from now on; cancels what runs after `grace` (zero: the
   // configured one). A later call can only make the time shorter.
   Drain BeginDrain(absl::string_view reason, absl::Duration grace);
-  bool draining() const { return draining_.load(std::memory_order_acquire); }
+  bool draining() const { return gate_.closed(); }
   // Cancels all runs, also those that are being started, and open ones that wait for their clients.
   void CancelRuns(const absl::Status& error);
   // NODE_DRAINING while draining.
-  absl::Status CheckAccepting() const;
+  absl::Status CheckAccepting() const { return gate_.Check(); }
   // Called once when the drain begins.
   void OnDrain(std::function<void()> callback);
-  // Waits until no run is active or `timeout` has passed. Returns whether none is.
+  // Runs that are queued or running, also open ones that wait for their clients.
+  uint64_t CountActiveRuns() const;
+  // Waits until no run is active or `timeout` has passed. Returns whether none is. While draining
+  // that is final.
+  bool WaitDrained(absl::Duration timeout);
+  // The same of what the engine executes: then no kernel runs.
   bool WaitIdle(absl::Duration timeout) { return engine_->WaitIdle(timeout); }
 
  private:
@@ -105,14 +110,13 @@ class Node {
   GraphTarget target_;
   TimerQueue timers_;
   TimerQueue event_timers_;
+  DrainGate gate_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<ChipHealth> health_;
   std::unique_ptr<ChipLeases> leases_;
   std::unique_ptr<SessionManager> sessions_;
 
-  std::atomic<bool> draining_{false};
-  mutable Mutex mutex_;
-  std::string drain_reason_ ABSL_GUARDED_BY(mutex_);
+  Mutex mutex_;
   absl::Time cancel_time_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
   std::vector<std::function<void()>> on_drain_ ABSL_GUARDED_BY(mutex_);
 

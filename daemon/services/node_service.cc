@@ -108,7 +108,7 @@ absl::Status NodeService::GetNode(const v1::GetNodeRequest&, v1::Node* response)
   response->set_executor_count(node_.engine().executors());
   SetTimestamp(node_.start_time(), response->mutable_start_time());
   response->set_draining(node_.draining());
-  response->set_active_run_count(node_.engine().active_runs());
+  response->set_active_run_count(node_.CountActiveRuns());
   response->set_session_count(node_.sessions().size());
   response->set_pid(getpid());
   response->set_broker_socket(broker_socket_);

@@ -29,6 +29,7 @@
 #include "daemon/run/run_table.h"
 #include "daemon/run/slot_binder.h"
 #include "daemon/run/streamed_run.h"
+#include "daemon/session/drain_gate.h"
 #include "runtime/base/mutex.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/run/account.h"
@@ -96,6 +97,8 @@ class Session final : public RunOwner, public std::enable_shared_from_this<Sessi
     std::shared_ptr<const FormerSession> former;
     // To tell of runs that have failed; nullptr when nobody wants to know.
     FailedRuns* failed = nullptr;
+    // Closed when the node takes no new runs; nullptr when it always does.
+    const DrainGate* gate = nullptr;
     // Who it belongs to, and what it may hold.
     std::string client;
     std::shared_ptr<SessionQuota> quota;
@@ -125,6 +128,8 @@ class Session final : public RunOwner, public std::enable_shared_from_this<Sessi
   EventLog& log() override { return log_; }
   absl::Time WallTime() const override { return options_.clock->WallTime(); }
   Usage usage() const;
+  // With the lock: see DrainGate.
+  uint64_t CountActiveRuns() const;
 
   // ---- the lease
   // Extends it by its time to live from now.
@@ -232,8 +237,8 @@ class Session final : public RunOwner, public std::enable_shared_from_this<Sessi
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::shared_ptr<const BoundSlots>> FindSlots(const RunRequest& request) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // RUN_LIMIT when there is no room for one more.
-  absl::Status CheckRunLimit() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // That the session may have one more run: NODE_DRAINING, RUN_LIMIT.
+  absl::Status CheckAccepting() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Writes the last event, once, when the session has ended and no run is left.
   void TellEnd();
   // Takes what those of the buffers need that are not there yet: BUFFER_LIMIT, QUOTA_MEMORY.

@@ -67,6 +67,7 @@ absl::StatusOr<std::shared_ptr<Session>> SessionManager::Create(Request request)
     options.timers = options_.timers;
     options.clock = options_.clock;
     options.failed = options_.failed;
+    options.gate = options_.gate;
     options.client = request.client;
     options.leases = options_.leases;
     options.lease = request.lease;
@@ -198,6 +199,14 @@ bool SessionManager::UsedByOthers(uint32_t chip, const std::string& holder) cons
 size_t SessionManager::size() const {
   MutexLock lock(mutex_);
   return sessions_.size();
+}
+
+uint64_t SessionManager::CountActiveRuns() const {
+  uint64_t count = 0;
+  for (const std::shared_ptr<Session>& session : List("", size_t(-1))) {
+    count += session->CountActiveRuns();
+  }
+  return count;
 }
 
 void SessionManager::ScheduleExpiry(const std::shared_ptr<Session>& session) {

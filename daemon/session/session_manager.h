@@ -39,6 +39,8 @@ class SessionManager {
     const FormerRuns* former = nullptr;
     // Told of runs that have failed; nullptr when nobody wants to know.
     FailedRuns* failed = nullptr;
+    // As in Session::Options.
+    const DrainGate* gate = nullptr;
     // Told when sessions end; nullptr when there are no leases of chips.
     ChipLeases* leases = nullptr;
   };
@@ -82,6 +84,9 @@ class SessionManager {
   bool UsedByOthers(uint32_t chip, const std::string& holder) const;
 
   size_t size() const;
+  // Runs of all sessions that are queued or running, also open ones that wait for their clients.
+  // After the gate was closed none is missing, and none is added.
+  uint64_t CountActiveRuns() const;
   // Since the daemon began: sessions that were created, and those whose lease ran out.
   uint64_t created() const { return created_.load(std::memory_order_relaxed); }
   uint64_t expired() const { return expired_.load(std::memory_order_relaxed); }

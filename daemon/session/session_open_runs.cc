@@ -23,7 +23,7 @@ absl::StatusOr<std::shared_ptr<StreamedRun>> Session::StartOpenRun(RunTerms term
           .At("run_id")
           .With("run", terms.id);
     }
-    PTO_RETURN_IF_ERROR(CheckRunLimit());
+    PTO_RETURN_IF_ERROR(CheckAccepting());
     StreamedRun::Parts parts;
     parts.run.engine = options_.engine;
     parts.run.clock = options_.clock;

@@ -79,7 +79,8 @@ std::shared_ptr<const GraphImage> Session::FindImage(const RunRequest& request,
   return found.image;
 }
 
-absl::Status Session::CheckRunLimit() const {
+absl::Status Session::CheckAccepting() const {
+  if (options_.gate != nullptr) PTO_RETURN_IF_ERROR(options_.gate->Check());
   // Runs that were stopped while they waited for others keep their place, and so count.
   const uint64_t active = limited_runs_.load(std::memory_order_acquire) + late_turns_;
   if (active < options_.limits->max_session_active_runs) return absl::OkStatus();
@@ -99,7 +100,7 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::AddRun(RunRequest& request, A
                          FindForStartLocked(request.id, request.digest));
     if (before != nullptr) return before;
   }
-  PTO_RETURN_IF_ERROR(CheckRunLimit());
+  PTO_RETURN_IF_ERROR(CheckAccepting());
   PTO_ASSIGN_OR_RETURN(std::shared_ptr<const BoundSlots> slots, FindSlots(request));
   if (slots->domains != nullptr) PTO_RETURN_IF_ERROR(slots->domains->CheckUsable());
   std::shared_ptr<const GraphImage> image = FindImage(request, slots->aliases, *found);
@@ -294,6 +295,11 @@ void Session::DrainRuns() {
     active = runs_.Active();
   }
   for (const std::shared_ptr<RunEntry>& entry : active) entry->Tell();
+}
+
+uint64_t Session::CountActiveRuns() const {
+  MutexLock lock(mutex_);
+  return active_runs_.load(std::memory_order_acquire);
 }
 
 void Session::ReleaseRun() { limited_runs_.fetch_sub(1, std::memory_order_acq_rel); }
