@@ -15,7 +15,10 @@ namespace pto {
 // Calls the kernels of plain tasks of one run, one after the other on one core. What is the same
 // for all of them is laid out once: for a short kernel it is more work than the call itself. Not
 // thread-safe.
-class PlainCalls {
+//
+// It starts a cache line, and so do its tensors: without that a run of short tasks with tensors
+// takes 2 % longer.
+class alignas(64) PlainCalls {
  public:
   // The ticket may come to stand for other blocks and tasks between calls.
   PlainCalls(Services& services, const BlockTicket& ticket);
@@ -50,7 +53,7 @@ class PlainCalls {
   absl::Status error_;
   const pto_tensor* const members_[1] = {tensors_};
   pto_scalar scalars_[PTO_MAX_SCALARS];
-  pto_tensor tensors_[PTO_MAX_ARGS];
+  alignas(64) pto_tensor tensors_[PTO_MAX_ARGS];
   // What is laid out in tensors_: most tasks take tensors like those of the one before, elsewhere
   // in the same memory. Only what the kernel has arguments for has a value.
   struct LaidOut {
