@@ -12,7 +12,7 @@
 namespace pto {
 namespace {
 
-// How much CopyFrom copies at once through host memory.
+// The chunk size of CopyFrom when it copies through host memory.
 constexpr uint64_t kStagingBytes = uint64_t{1} << 20;
 
 bool Contains(uint64_t size, uint64_t offset, uint64_t bytes) {

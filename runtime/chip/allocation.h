@@ -12,27 +12,27 @@ namespace pto {
 
 class HostAllocation;
 
-// A range of a chip's memory. The host may only copy to and from it; memory that the host may
-// dereference is a HostAllocation. Freed with the last reference, so memory that a running kernel
-// uses stays. Threads may copy at the same time, as long as they do not write the same bytes.
+// A range of a chip's memory. The host may only copy to and from it; a HostAllocation can be
+// dereferenced. Reference-counted, so that memory stays while a running kernel uses it. Threads may
+// copy concurrently if they do not write the same bytes.
 class Allocation {
  public:
   virtual ~Allocation() = default;
   Allocation(const Allocation&) = delete;
   Allocation& operator=(const Allocation&) = delete;
 
-  // A part of an allocation, which it keeps alive. The part must lie within the whole.
+  // A part of `whole`, which it keeps alive. It must lie within `whole`.
   static std::shared_ptr<Allocation> Part(std::shared_ptr<Allocation> whole, uint64_t offset,
                                           uint64_t bytes);
-  // The same memory for code that dereferences it. NOT_AVAILABLE, with the chip's name, when the
-  // host cannot do that.
+  // The same memory, for code that dereferences it. NOT_AVAILABLE, with the chip's name, if the
+  // host cannot.
   static absl::StatusOr<std::shared_ptr<HostAllocation>> ToHost(
       const std::shared_ptr<Allocation>& memory);
 
   uint64_t bytes() const { return bytes_; }
   uint32_t chip() const { return chip_; }
 
-  // nullptr when the host cannot dereference the memory.
+  // nullptr if the host cannot dereference the memory.
   virtual HostAllocation* AsHost() { return nullptr; }
 
   // Copies from or to the host's memory. Ranges must lie within the allocation.
@@ -41,7 +41,7 @@ class Allocation {
   // Sets every byte.
   virtual absl::Status Fill(uint64_t offset, uint64_t bytes, std::byte value) = 0;
   // Copies from another allocation, which may be on another chip and must not overlap. The default
-  // copies through host memory where neither side is visible to the host.
+  // copies through host memory if neither side is visible to the host.
   virtual absl::Status CopyFrom(uint64_t offset, Allocation& from, uint64_t from_offset,
                                 uint64_t bytes);
 
@@ -63,16 +63,16 @@ class HostAllocation : public Allocation {
   absl::Status Read(uint64_t offset, void* to, uint64_t bytes) final;
   absl::Status Fill(uint64_t offset, uint64_t bytes, std::byte value) final;
 
-  // ---- sharing with other processes, in steps, for one thread at a time
-  // Whether it can be shared at all. The functions below are for memory that can.
+  // ---- Sharing with other processes, in steps, from one thread at a time. Whether the memory can
+  // be shared. The functions below require that.
   virtual bool can_share() const { return false; }
-  // Takes pages for the next step. Others may use the memory meanwhile.
+  // Reserves pages for the next step. The memory may be used meanwhile.
   virtual absl::Status PrepareShare(const std::shared_ptr<SharingBudget>& budget);
-  // Moves some of the contents to a file, under the same address; what PrepareShare has not taken
-  // pages for stays. Nobody may use the memory meanwhile. Returns whether all has been moved. After
-  // an error the contents and addresses are unchanged.
+  // Moves some of the contents to a file, at the same address, as far as PrepareShare has reserved
+  // pages. Nobody may use the memory meanwhile. Returns whether everything has been moved. After an
+  // error, contents and addresses are unchanged.
   virtual absl::StatusOr<bool> ShareSome();
-  // The file of memory that has been moved completely, valid as long as the memory; else -1.
+  // The file of memory that has been moved completely, valid as long as the memory; otherwise -1.
   virtual int shared_descriptor() const { return -1; }
 
  protected:

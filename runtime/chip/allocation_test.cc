@@ -77,7 +77,7 @@ TEST(AllocationTest, HostMemoryIsTheSameMemory) {
   EXPECT_EQ(Contents(*memory, 5, 1), "z");
 }
 
-// Between all kinds of memory, and more than fits the staging memory.
+// Between all kinds of memory, and more than the staging memory holds.
 TEST(AllocationTest, CopiesBetweenChips) {
   constexpr uint64_t kBytes = 2 * kMiB + 17;
   const auto sim = SimMemory::Create(0, 16 * kMiB);

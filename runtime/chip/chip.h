@@ -9,18 +9,18 @@
 
 namespace pto {
 
-// What a chip is made of.
+// The properties of a chip.
 struct ChipSpec {
-  std::string backend;  // what drives the chip; clients see it
+  std::string backend;  // the driver of the chip, visible to clients
   uint32_t clusters = 24;
   uint64_t memory_bytes = uint64_t{16} << 30;
 };
 
-// One NPU of the node: its shape, its memory and its health. The engine keeps its cores and queues.
+// One NPU of the node: its shape, memory and health. The engine manages its cores and queues.
 // Thread-safe.
 //
 // Kernels run on engine threads, on memory that the host can dereference. A chip that runs kernels
-// elsewhere will get its launch here, as a lane for the engine.
+// itself will get a launch function here, for an execution lane of the engine.
 class Chip {
  public:
   virtual ~Chip() = default;
@@ -31,7 +31,7 @@ class Chip {
   const ChipSpec& spec() const { return spec_; }
   DeviceMemory& memory() const { return *memory_; }
 
-  // Says what is wrong with the chip; empty when nothing is. Must return soon. Called without
+  // Returns what is wrong with the chip; empty if nothing is. Must return quickly. Called without
   // locks.
   virtual std::string Probe() = 0;
 

@@ -10,7 +10,7 @@
 namespace pto {
 namespace {
 
-// The obvious way: a flag for each core.
+// A simple model: a flag for each core.
 class Model {
  public:
   explicit Model(uint32_t clusters) : n_(clusters), busy_(3 * clusters) {}
@@ -54,7 +54,7 @@ TEST_P(CoreMapTest, AgreesWithTheModel) {
   std::vector<std::pair<pto_core, int32_t>> held;
   int refused = 0;
   for (int step = 0; step < 50'000; ++step) {
-    // Long phases that fill and that empty, so that both ends are reached.
+    // Long phases that mostly take and mostly release, to reach both extremes.
     const bool fill = random() % 100 < (step / 1000 % 2 == 0 ? 70u : 30u);
     if (fill || held.empty()) {
       const auto kind = static_cast<pto_core>(PTO_AIC + random() % 3);
@@ -116,7 +116,7 @@ TEST_P(CoreMapTest, AClusterCanBeCollectedInParts) {
   EXPECT_EQ(map.TakeParts(0), 5u);
   EXPECT_EQ(map.FreeParts(0), 0u);
   EXPECT_EQ(map.busy(), 3u);
-  // What was collected is nobody else's.
+  // Collected cores are not available to others.
   EXPECT_NE(map.Acquire(PTO_AIC), 0);
   EXPECT_NE(map.Acquire(PTO_AIV), n + 1);
   map.Release(PTO_AIV, n);

@@ -7,7 +7,7 @@
 
 namespace pto {
 
-// A set of small numbers, such as cores, that finds its smallest quickly. Not thread-safe.
+// A set of small numbers, for example cores, with fast access to the smallest. Not thread-safe.
 class CoreSet {
  public:
   // An empty set of numbers below `capacity`.
@@ -18,7 +18,7 @@ class CoreSet {
   void Remove(uint32_t i) { words_[i / 64] &= ~(uint64_t{1} << (i % 64)); }
   void Clear() { words_.assign(words_.size(), 0); }
 
-  // The smallest; -1 when it is empty.
+  // The smallest element; -1 if the set is empty.
   int32_t First() const {
     for (size_t w = 0; w < words_.size(); ++w) {
       if (words_[w] != 0) {

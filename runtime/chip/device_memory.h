@@ -12,32 +12,30 @@
 
 namespace pto {
 
-// The memory of one chip. Counts what is allocated against the chip's total. Allocations keep it
-// alive. Thread-safe.
+// The memory of one chip. Charges allocations against the chip's total. Allocations keep it alive.
+// Thread-safe.
 class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
 
-  // Zeroed memory. RESOURCE_EXHAUSTED / CHIP_MEMORY_EXHAUSTED when the chip or the host has no
-  // more.
+  // Zeroed memory. RESOURCE_EXHAUSTED / CHIP_MEMORY_EXHAUSTED if the chip or the host has no more.
   virtual absl::StatusOr<std::shared_ptr<Allocation>> Allocate(uint64_t bytes) = 0;
-  // The same for code that dereferences it. NOT_AVAILABLE on a chip whose memory the host cannot
-  // see.
+  // The same, for code that dereferences the memory. NOT_AVAILABLE if the host cannot see the
+  // chip's memory.
   absl::StatusOr<std::shared_ptr<HostAllocation>> AllocateHost(uint64_t bytes);
 
   uint32_t chip() const { return chip_; }
   uint64_t total_bytes() const { return total_bytes_; }
   uint64_t used_bytes() const { return used_bytes_.load(std::memory_order_relaxed); }
-  // Of used_bytes().
+  // The history of used_bytes().
   const UsageHistory& history() const { return history_; }
 
  protected:
   DeviceMemory(uint32_t chip, uint64_t total_bytes) : chip_(chip), total_bytes_(total_bytes) {}
 
-  // Counts `taken` bytes, the size of a request after rounding. CHIP_MEMORY_EXHAUSTED when they do
-  // not fit.
+  // Charges `taken` bytes, the rounded size of a request. CHIP_MEMORY_EXHAUSTED if they do not fit.
   absl::Status Take(uint64_t requested, uint64_t taken);
   void GiveBack(uint64_t taken);
   absl::Status Exhausted(uint64_t requested, uint64_t used, absl::string_view why) const;

@@ -25,8 +25,8 @@ struct File {
 
 }  // namespace
 
-// What the threads have in common. A thread is busy, at a file, or free. While any is busy a free
-// one only looks on: it takes a file when nobody has taken one for too long.
+// The state that the threads share. A thread is busy with a file or free. While any thread is busy,
+// a free thread only watches: it takes a file when no file has been taken for too long.
 class PageReclaimer::Crew : public std::enable_shared_from_this<Crew> {
  public:
   explicit Crew(Options options) : options_(std::move(options)) {}
@@ -38,7 +38,7 @@ class PageReclaimer::Crew : public std::enable_shared_from_this<Crew> {
     NeedFree();
   }
 
-  // No more files come.
+  // No more files will come.
   void End() {
     MutexLock lock(mutex_);
     ending_ = true;
@@ -57,7 +57,7 @@ class PageReclaimer::Crew : public std::enable_shared_from_this<Crew> {
   bool AwaitNone(std::chrono::nanoseconds timeout) {
     const SteadyClock::time_point until = SteadyClock::now() + timeout;
     MutexLock lock(mutex_);
-    // There may be files for which no thread could be started before.
+    // There may be files for which no thread could be started.
     if (!files_.empty()) NeedFree();
     while (pending_ > 0) {
       const SteadyClock::time_point now = SteadyClock::now();
@@ -68,7 +68,7 @@ class PageReclaimer::Crew : public std::enable_shared_from_this<Crew> {
   }
 
  private:
-  // There is a file that nobody is at, so somebody has to look at it.
+  // A file is waiting, so a free thread is needed.
   void NeedFree() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (threads_ > busy_) {
       changed_.NotifyAll();
@@ -79,7 +79,7 @@ class PageReclaimer::Crew : public std::enable_shared_from_this<Crew> {
       std::thread([crew = shared_from_this()] { crew->Work(); }).detach();
       ++threads_;
     } catch (const std::system_error& error) {
-      // Who is busy comes back; without any, the next file is another occasion.
+      // A busy thread will come back; if there is none, the next file tries again.
       PTO_LOG(kWarning, "no thread to give back shared memory", {{"error", error.what()}});
     }
   }
@@ -91,12 +91,12 @@ class PageReclaimer::Crew : public std::enable_shared_from_this<Crew> {
       options_.punch(file.descriptor.get(), file.bytes);
       file.descriptor = FileDescriptor();
       file.done();
-      // What it holds may be the last of the object, and so goes without the lock.
+      // `done` may hold the last reference to the object, so destroy it without the lock.
       file.done = nullptr;
     }
   }
 
-  // Waits for the next file. Returns false when the thread is not needed any more.
+  // Waits for the next file. Returns false if the thread is not needed any more.
   bool Next(bool first, File* file) {
     MutexLock lock(mutex_);
     if (!first) {
@@ -129,7 +129,7 @@ class PageReclaimer::Crew : public std::enable_shared_from_this<Crew> {
   mutable Mutex mutex_;
   CondVar changed_;
   std::deque<File> files_ ABSL_GUARDED_BY(mutex_);
-  size_t pending_ ABSL_GUARDED_BY(mutex_) = 0;  // those, and those that threads are at
+  size_t pending_ ABSL_GUARDED_BY(mutex_) = 0;  // queued files, and files that threads work on
   size_t threads_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t busy_ ABSL_GUARDED_BY(mutex_) = 0;
   SteadyClock::time_point last_taken_ ABSL_GUARDED_BY(mutex_);

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::chrono::minutes kLong(1);
 
-// Files of such a size hang until they are let go.
+// Files of this size hang until they are released.
 constexpr uint64_t kHangs = 1;
 constexpr uint64_t kQuick = 2;
 
@@ -55,7 +55,7 @@ class PageReclaimerTest : public ::testing::Test {
     let_go_ = true;
     changed_.NotifyAll();
   }
-  // How many threads have done something.
+  // The number of threads that have done work.
   size_t Helpers() {
     MutexLock lock(mutex_);
     return helpers_.size();
@@ -82,7 +82,7 @@ class PageReclaimerTest : public ::testing::Test {
   std::set<std::thread::id> helpers_;
 };
 
-// As a client that keeps its mapping sees it.
+// As seen by a client that keeps its mapping.
 TEST(PagesTest, TheyAreFreeAndTheFileIsClosed) {
   constexpr uint64_t kBytes = 1 << 20;
   PageReclaimer reclaimer({});
@@ -113,7 +113,7 @@ TEST_F(PageReclaimerTest, AFileThatHangsHoldsUpNobody) {
     Reclaim(kQuick);
     AwaitDone(i);
   }
-  // What hangs is not given back. The last one that does not may not be counted out yet.
+  // The hanging files stay pending. The last of the others may still be counted.
   while (reclaimer_->pending() > 3) std::this_thread::yield();
   EXPECT_EQ(reclaimer_->pending(), 3u);
   EXPECT_FALSE(reclaimer_->AwaitNone(std::chrono::nanoseconds(0)));
@@ -136,7 +136,7 @@ TEST_F(PageReclaimerTest, OneThreadIsEnoughForFilesThatDoNotHang) {
   Reclaim(kHangs);
   AwaitHanging(1);
   for (int i = 0; i < 100; ++i) Reclaim(kQuick);
-  // One more that looks on.
+  // One more thread, which watches.
   EXPECT_EQ(reclaimer_->threads(), 2u);
   LetGo();
   AwaitDone(101);
@@ -179,7 +179,7 @@ TEST_F(PageReclaimerTest, ItsEndWaitsForNobodyAndLeavesNothingUndone) {
   AwaitDone(2);
 }
 
-// The budget is such an owner: it goes with the last file.
+// The budget is such an owner: the last file destroys it.
 TEST(PagesTest, TheLastFileMayTakeItsOwnerAlong) {
   std::atomic<bool> gone{false};
   struct Owner {

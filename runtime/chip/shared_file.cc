@@ -70,12 +70,13 @@ absl::StatusOr<std::unique_ptr<SharedFile>> SharedFile::Create(
     budget->GiveBack(bytes);
     return status;
   }
-  // From here on the object cleans up.
+  // From here on the destructor cleans up.
   std::unique_ptr<SharedFile> file(new SharedFile(std::move(descriptor), bytes, std::move(budget)));
   if (ftruncate(file->descriptor(), static_cast<off_t>(bytes)) != 0) {
     return HostRefuses(bytes, "ftruncate");
   }
-  // Not even its owner can shrink it: a page that is gone would be a SIGBUS for whoever uses it.
+  // Not even the owner may shrink it: access to a missing page would raise SIGBUS in every process
+  // that maps it.
   constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
   if (fcntl(file->descriptor(), F_ADD_SEALS, kSeals) != 0) {
     return HostRefuses(bytes, "F_ADD_SEALS");
@@ -84,7 +85,7 @@ absl::StatusOr<std::unique_ptr<SharedFile>> SharedFile::Create(
 }
 
 SharedFile::~SharedFile() {
-  // Closing alone would leave the pages to whoever has them mapped, and charged to us.
+  // Closing alone would leave the pages, charged to us, to the processes that have them mapped.
   budget_->reclaimer_.Reclaim(std::move(descriptor_), bytes_,
                               [budget = budget_, bytes = bytes_] { budget->GiveBack(bytes); });
 }
@@ -105,7 +106,7 @@ absl::Status SharedFile::TakeOver(std::byte* address, uint64_t offset, uint64_t 
     if (count <= 0) return HostRefuses(bytes, "pwrite");
     done += static_cast<uint64_t>(count);
   }
-  // With its page tables filled, so that the first run pays nothing for them.
+  // Fills the page tables now, so that the first run does not pay for it.
   const void* const mapped =
       mmap(address, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE,
            descriptor(), static_cast<off_t>(offset));

@@ -18,7 +18,7 @@ class UsageHistoryTest : public ::testing::Test {
     history_.Add([&] { return used; });
     clock_.Advance(absl::Minutes(1));
   }
-  // As minutes after the beginning.
+  // Times are minutes after the start.
   std::vector<std::pair<int64_t, uint64_t>> Between(double from, double to) const {
     std::vector<std::pair<int64_t, uint64_t>> points;
     for (const UsageHistory::Point& point :

@@ -5,13 +5,13 @@ namespace {
 
 constexpr uint8_t kAllChecks = Region::kReadChecks | Region::kWriteChecks;
 
-// A region that is read and comes across more regions that were only read becomes quiet.
+// A read whose search finds more than kCrowd regions without a writer makes its region quiet.
 constexpr uint32_t kCrowd = 16;
 
-// Where more regions than this are near, it pays to know which of their writers are implied.
+// With more candidates than this, it pays to find out which of their writers are implied.
 constexpr size_t kManyNear = 16;
 
-// To pass over a region takes so much less than to compare it.
+// Skipping this many regions costs about as much as comparing one.
 constexpr uint64_t kPassedPerStep = 16;
 
 void Clear(Region& region, uint8_t flags) { region.flags &= static_cast<uint8_t>(~flags); }
@@ -58,16 +58,16 @@ uint32_t AccessMap::Prepare(uint32_t owner, uint32_t region, bool writes,
   return met;
 }
 
-// Why it is enough to look when the flags say so. Of two live regions that overlap, a write of
-// one sets both flags of the other, and clears its own: all that the other one saw so far is
-// before this write, and whoever comes later waits for this write. So nothing has to be looked
-// at until the other one is used, which then looks, because of its flags, and sets those of this
-// one in turn. A read sets only the flag for writes of the other one, and leaves its own flag
-// for writes; its flag for reads goes if there is no write in the others to wait for.
+// Why checking only when a flag is set is enough: if two live regions overlap, a write to one sets
+// both flags of the other and clears its own. Everything that the other region has recorded so far
+// precedes this write, and every later access waits for it. So nothing needs a check until the
+// other region is used; that access checks because of its flags, and sets the flags of the first
+// region in turn. A read sets only the write flag of the other region and keeps its own write flag;
+// it clears its own read flag if no overlapping region has a write to wait for.
 //
-// A quiet region has no writer, and its flag for writes is always set. So a read neither learns
-// anything from it nor has to set a flag of it, and need not look at it. A write looks at all,
-// and its own region is not quiet afterwards.
+// A quiet region has no writer, and its write flag is always set. So a read has nothing to learn
+// from a quiet region and no flag to set there, and skips it. A write checks all regions, and its
+// own region is no longer quiet afterwards.
 uint32_t AccessMap::Meet(uint32_t owner, uint32_t id, bool writes, std::vector<uint32_t>& before) {
   const size_t named_before = before.size();
   const uint32_t same = FindOverlaps(id, writes);
@@ -75,7 +75,7 @@ uint32_t AccessMap::Meet(uint32_t owner, uint32_t id, bool writes, std::vector<u
   Region& own = table_.regions[id];
   RegionIndex* const index = spaces_[own.space].index.get();
   if (same != kNone) {
-    // The list of a cell goes through the same field.
+    // A cell's list uses the same field, `next`.
     if ((own.flags & Region::kLinked) != 0) index->Drop(table_, id);
     own.flags |= Region::kForwarded;
     own.next = same;
@@ -83,7 +83,7 @@ uint32_t AccessMap::Meet(uint32_t owner, uint32_t id, bool writes, std::vector<u
     return (table_.regions[same].flags & checks) != 0 ? Meet(owner, same, writes, before) : same;
   }
   const Footprint& shape = table_.footprint(own);
-  // What is not after the own writer is before it, and so need not be named.
+  // Accesses up to the region's own writer precede that writer, so they need not be named.
   const uint32_t since = own.writer;
   bool any_left = !implied_.empty(), any_writer = false;
   uint64_t steps = implied_.size() / kPassedPerStep;
@@ -281,7 +281,7 @@ void AccessMap::FreeNodes(uint32_t node) {
 
 void AccessMap::ForgetBefore(uint32_t owner) {
   ended_ = owner;
-  // Only once there may be much to gain, so that it costs little for each access.
+  // Sweeps rarely, so that the cost for each access stays small.
   if (readers_ > 2 * readers_swept_ + table_.regions.size() + 1024) Sweep();
 }
 
@@ -293,7 +293,7 @@ void AccessMap::Sweep() {
     if (HasEnded(region)) {
       Retire(id);
     } else if ((region.flags & Region::kManyReaders) != 0) {
-      // The newest come first.
+      // The list is sorted, newest reader first.
       uint32_t* link = &region.readers;
       while (*link != kNone && nodes_[*link].reader > ended_) link = &nodes_[*link].older;
       const uint32_t rest = *link;

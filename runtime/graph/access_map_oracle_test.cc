@@ -1,5 +1,5 @@
-// Random accesses to small memories, against what they do byte by byte: every two accesses that
-// must not change places are ordered, and no edge is without such a pair.
+// Random accesses to small memories, checked byte by byte: any two accesses that must not be
+// reordered are ordered, and every edge has such a pair.
 
 #include <algorithm>
 #include <array>
@@ -26,7 +26,7 @@ struct View {
   Layout layout;
   int64_t offset = 0;  // in elements
 
-  std::vector<uint32_t> bytes;  // that it touches, perhaps some twice
+  std::vector<uint32_t> bytes;  // touched bytes; may contain duplicates
 };
 
 std::string Text(const View& view) {
@@ -57,28 +57,28 @@ void FindBytes(View& view) {
   }
 }
 
-// Which views a case has.
+// The kinds of views in a case.
 enum class Kind {
-  kBoxes,   // parts of one tensor, all of its strides
-  kSlices,  // parts of one tensor with steps, dimensions dropped and turned round
-  kTiles,   // those of a grid, and rows, columns and all of it
+  kBoxes,   // boxes of one tensor, with the tensor's strides
+  kSlices,  // slices of one tensor with steps, dropped and reversed dimensions
+  kTiles,   // tiles of a grid, rows, columns and the whole tensor
   kMixed,   // several tensors of several types in the same memory
-  kAny,     // any strides, so that elements of a view may overlap
-  kSizes,   // many of all sizes, from one element to nearly all
-  kCrowd,   // many that overlap and are mostly read
-  kAgain,   // few, but each of them many times
+  kAny,     // any strides, so elements of one view may overlap
+  kSizes,   // many views of all sizes, from one element to nearly everything
+  kCrowd,   // many overlapping views, mostly read
+  kAgain,   // few views, each used many times
 };
 
-// Those with so many views that the index has to be clever.
+// Cases with so many views that the index matters.
 bool IsLarge(Kind kind) { return kind >= Kind::kSizes; }
 
 class Generator {
  public:
   explicit Generator(uint64_t seed) : state_(seed) {}
 
-  // One of 0 to limit - 1.
+  // A number from 0 to limit - 1.
   uint32_t Below(uint32_t limit) {
-    // SplitMix64, because it is ready at once.
+    // SplitMix64, because it needs no initialisation.
     uint64_t bits = state_ += 0x9e3779b97f4a7c15;
     bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9;
     bits = (bits ^ (bits >> 27)) * 0x94d049bb133111eb;
@@ -135,7 +135,7 @@ class Generator {
     return kTypes[Below(4)];
   }
 
-  // A contiguous one, except that its rows may have a gap.
+  // Contiguous, except that rows may have gaps.
   Layout Tensor(uint32_t ndim, uint32_t dtype) {
     std::vector<int64_t> shape, strides(ndim);
     for (uint32_t i = 0; i < ndim; ++i) shape.push_back(1 + Below(ndim < 4 ? 6 : 3));
@@ -188,7 +188,7 @@ class Generator {
     return view;
   }
 
-  // A range or rows with gaps, of up to so many bytes and about that far from the begin.
+  // A range, or rows with gaps, of at most `most` bytes, roughly within `range`.
   View Sized(uint32_t most, uint32_t range) {
     View view;
     const int64_t size = 1 + Below(most);
@@ -221,7 +221,7 @@ struct Step {
   bool writes = false;
 };
 
-// One case: some tasks that use some views.
+// One case: tasks that use views.
 class Case {
  public:
   Case(Kind kind, uint64_t seed) : generator_(seed), views_(generator_.Views(kind)) {
@@ -284,11 +284,11 @@ class Case {
   uint64_t edges() const { return edges_; }
 
  private:
-  // For each task, the earlier ones that it must not overtake, and itself if two of its steps must
-  // not change places.
+  // For each task: the earlier tasks that it must not overtake, and itself if two of its own
+  // accesses must not be reordered.
   void FindConflicts() {
     conflicts_.resize(tasks_.size());
-    // For each byte of a space, the tasks that read and that wrote it. All 0 between cases.
+    // For each byte of a space: bit masks of the tasks that read and wrote it. All 0 between cases.
     static std::array<std::array<uint64_t, kMaxBytes>, 4> readers, writers;
     for (uint32_t task = 0; task < tasks_.size(); ++task) {
       const uint64_t own = uint64_t{1} << task;
@@ -344,7 +344,7 @@ TEST_P(AccessMapOracleTest, OrdersWhatMustBeOrderedAndNothingElse) {
     if (HasFatalFailure()) return;
     edges += one.edges();
   }
-  // Else the cases are not worth much.
+  // Otherwise the cases test too little.
   EXPECT_GT(edges, cases);
 }
 

@@ -50,7 +50,7 @@ TEST_F(AccessMapTest, ReadsAndWritesOfOneRegion) {
   EXPECT_THAT(Read(3, a), ElementsAre(2));
   EXPECT_THAT(Read(4, a), ElementsAre(2));
   EXPECT_THAT(Read(5, a), ElementsAre(2));
-  // The write of 2 is before those reads.
+  // The write of 2 precedes these reads.
   EXPECT_THAT(Write(6, a), ElementsAre(3, 4, 5));
   EXPECT_THAT(Read(7, a), ElementsAre(6));
   EXPECT_EQ(map_.live_regions(), 1u);
@@ -96,14 +96,14 @@ TEST_F(AccessMapTest, AnOwnerDoesNotWaitForItself) {
   const uint32_t a = Range(0, 10), b = Range(5, 10);
   Write(0, a);
   EXPECT_THAT(Read(1, a), ElementsAre(0));
-  // It waits for 0 already, as it reads what 0 wrote.
+  // Task 1 already waits for 0, because it reads what 0 wrote.
   EXPECT_THAT(Write(1, b), IsEmpty());
   EXPECT_THAT(Write(1, a), IsEmpty());
   EXPECT_THAT(Read(1, b), IsEmpty());
   EXPECT_THAT(Write(2, a), ElementsAre(1));
 }
 
-// Task 0 writes two regions that overlap. Then what happens to one is news to the other.
+// Task 0 writes two overlapping regions. A later access to one must be seen by the other.
 TEST_F(AccessMapTest, OneOwnerOfTwoRegionsThatOverlap) {
   const uint32_t a = Range(0, 10), b = Range(5, 10);
   Write(0, a);
@@ -142,7 +142,7 @@ TEST_F(AccessMapTest, SameRegionsAreOne) {
   EXPECT_EQ(map_.compared(), compared);
 }
 
-// What all was set to is of no interest to a tile that was written since.
+// A tile that was written later does not wait for the older write of everything.
 TEST_F(AccessMapTest, AnOlderWriteOfAllIsNamedOnce) {
   const uint32_t all = Range(0, 1000), tile = Range(100, 10);
   Write(0, all);
@@ -160,7 +160,7 @@ TEST_F(AccessMapTest, TilesSideBySideAreNotCompared) {
     tiles.push_back(Add(0, PTO_F32, {16, 16}, {kSide * 16, 1},
                         4 * (i / kSide * 16 * kSide * 16 + i % kSide * 16)));
   }
-  // Column tiles, whose ranges all overlap.
+  // Column tiles: all their address ranges overlap.
   for (int64_t i = 0; i < 10'000; ++i) {
     tiles.push_back(Add(1, PTO_F32, {64, 4}, {40'000, 1}, i * 16));
   }
@@ -172,14 +172,14 @@ TEST_F(AccessMapTest, TilesSideBySideAreNotCompared) {
       ++task;
     }
   }
-  // Only the first two of each space.
+  // Only the first two regions of each space are compared.
   EXPECT_EQ(map_.compared(), 2u);
   EXPECT_LT(map_.budget().spent(), 2 * tiles.size());
   EXPECT_EQ(map_.live_regions(), tiles.size());
 }
 
-// New regions that are the same as old ones, in turn with these: however long the chains from
-// one to the other become, a step along them is taken few times.
+// New regions that equal old ones, alternating with the old ones: however long the chains of
+// representatives get, each hop is taken only a few times.
 TEST_F(AccessMapTest, LongChainsOfRegionsThatAreTheSame) {
   const uint32_t all = Range(0, 1000);
   const auto work = [&](uint32_t rounds) {
@@ -187,7 +187,7 @@ TEST_F(AccessMapTest, LongChainsOfRegionsThatAreTheSame) {
     const uint32_t first = Range(0, 10);
     uint32_t task = 4 * rounds;
     for (uint32_t i = 0; i < rounds; ++i) {
-      // Drops what is kept for all the others, so that the next one stands for itself.
+      // Drops the state of all other regions, so that the next one is its own representative.
       Write(++task, all);
       const uint32_t last = task;
       EXPECT_THAT(Write(++task, Range(0, 10)), ElementsAre(last));
@@ -200,7 +200,8 @@ TEST_F(AccessMapTest, LongChainsOfRegionsThatAreTheSame) {
   EXPECT_EQ(map_.live_regions(), 2u);
 }
 
-// Regions that overlap and are only read do not look at each other; a write looks at them all.
+// Overlapping regions that are only read are not compared with each other; a write is compared with
+// all.
 TEST_F(AccessMapTest, ManyReadsThatOverlap) {
   const auto work = [this](uint32_t space, int64_t count) {
     const uint64_t before = map_.budget().spent();
@@ -212,7 +213,7 @@ TEST_F(AccessMapTest, ManyReadsThatOverlap) {
   const double few = work(0, 500), many = work(1, 20'000);
   EXPECT_LT(many, 2 * few) << few;
   EXPECT_LT(many, 200);
-  // Each of them writes now, and waits for all that came before.
+  // Now each task writes, and waits for all earlier accesses.
   const uint32_t first = next_;
   const uint32_t part = Range(500, 10, 1), other = Range(20'990, 10, 1);
   EXPECT_EQ(Write(next_++, part).size(), 20'000u);
@@ -226,7 +227,7 @@ TEST_F(AccessMapTest, TheBudgetEndsTheWork) {
   const uint32_t footprint = map.AddFootprint(MakeLayout(PTO_U8, {100}, {}).value());
   std::vector<uint32_t> before;
   uint32_t task = 0;
-  // Each overlaps all before it.
+  // Each region overlaps all earlier ones.
   while (map.budget().ok() && task < 100) {
     map.Write(task, map.AddRegion(0, footprint, task), before);
     ++task;
@@ -235,13 +236,13 @@ TEST_F(AccessMapTest, TheBudgetEndsTheWork) {
   EXPECT_EQ(map.stopped_at(), task - 1);
   EXPECT_GT(task, 10u);
   EXPECT_LT(task, 50u);
-  // It does no more.
+  // Further accesses do nothing.
   const size_t found = before.size();
   map.Write(task, map.AddRegion(0, footprint, task), before);
   EXPECT_EQ(before.size(), found);
 }
 
-// The work is that of the accesses that are retired, however often all is read before.
+// The work depends on the retired accesses, not on how often everything was read before.
 TEST_F(AccessMapTest, ReadsOfAllAreComparedOnce) {
   const uint32_t all = Range(0, 40'000);
   std::vector<uint32_t> tiles;
@@ -269,7 +270,7 @@ TEST_F(AccessMapTest, OwnersThatHaveEndedAreNotNamed) {
   EXPECT_THAT(Write(6, c), ElementsAre(5));
 }
 
-// A run without end: what is kept does not grow with what has ended.
+// An endless run: the state does not grow with the number of ended tasks.
 TEST_F(AccessMapTest, ReadersThatHaveEndedAreDropped) {
   const uint32_t weights = Range(0, 10);
   for (uint32_t i = 0; i < 100'000; ++i) {

@@ -11,7 +11,7 @@
 namespace pto {
 namespace {
 
-// What is read or written of a slot, in its memory.
+// A byte range of a slot's memory that the graph reads or writes.
 struct Part {
   const void* memory;
   ByteRange bytes;
@@ -20,7 +20,7 @@ struct Part {
 };
 using Parts = absl::InlinedVector<Part, 16>;
 
-// How far the parts so far reach that are not of a given slot.
+// The farthest end of the ranges added so far, excluding those of a given slot.
 class Reach {
  public:
   uint64_t Without(uint32_t slot) const {
@@ -43,7 +43,7 @@ class Reach {
   End farthest_, other_;  // of different slots
 };
 
-// Groups of slots, each named by its first one.
+// Disjoint sets of slots, each named by its lowest slot.
 class Groups {
  public:
   explicit Groups(size_t slots) : parents_(slots) {
@@ -62,7 +62,7 @@ class Groups {
   std::vector<uint32_t> parents_;
 };
 
-// By memory and place.
+// Sorted by memory and first byte.
 Parts SortedParts(const GraphImage& image, absl::Span<const SlotMemory> slots) {
   Parts parts;
   for (uint32_t i = 0; i < slots.size(); ++i) {
@@ -73,9 +73,9 @@ Parts SortedParts(const GraphImage& image, absl::Span<const SlotMemory> slots) {
         parts.push_back({slots[i].memory, bytes.From(slots[i].offset), i, written});
     };
     add(use.written, true);
-    // A write stands for the reads inside of it.
+    // A write covers the reads within it.
     if (!use.written.Covers(use.read)) add(use.read, false);
-    // No dependency comes of these, but within a task they may overlap others all the same.
+    // These accesses create no dependencies, but the overlap check of a task still needs them.
     if (!use.written.Covers(use.unordered)) add(use.unordered, true);
   }
   std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) {
@@ -92,7 +92,7 @@ SlotPlaces FindAliases(const GraphImage& image, absl::Span<const SlotMemory> slo
   const Parts parts = SortedParts(image, slots);
   absl::optional<Groups> groups;
   for (size_t first = 0; first < parts.size();) {
-    // Parts that hang together, each overlapping one before it.
+    // A run of ranges, each of which overlaps an earlier one.
     uint64_t end = parts[first].bytes.end;
     Reach any, written;
     bool matters = false;

@@ -8,27 +8,26 @@
 
 namespace pto {
 
-// The memory that a launch binds to a slot, and the byte of it where the slot begins. nullptr
-// for a slot that no task uses.
+// The memory that a launch binds to a slot, and the offset where the slot begins. nullptr for a
+// slot that no task uses.
 struct SlotMemory {
   const void* memory = nullptr;
   uint64_t offset = 0;
 };
 
-// Where a slot lies: slots of one space overlap, and `offset` is the place in that space. The
-// same for all launches whose slots overlap in the same way.
+// Where a slot lies: `offset` in a space that it shares with the slots that overlap it. Launches
+// whose slots overlap in the same way get the same places.
 struct SlotPlace {
-  uint32_t space = 0;  // the first slot that is in it
+  uint32_t space = 0;  // the lowest slot in the space
   uint64_t offset = 0;
 
   bool operator==(const SlotPlace&) const = default;
 };
 using SlotPlaces = std::vector<SlotPlace>;
 
-// The places of all slots when some of them overlap in a way that matters, that is, where the graph
-// writes one of them: dependencies can come of that, and tasks whose arguments overlap. Else
-// nothing: then all is as it was when the image was built.
-// Takes O(n log n) for n slots.
+// Returns the places of all slots if some of them overlap in a way that matters, that is, if the
+// graph writes one of them: this can create dependencies and overlapping arguments. Otherwise
+// returns an empty list, and the image is valid as built. Takes O(n log n) for n slots.
 SlotPlaces FindAliases(const GraphImage& image, absl::Span<const SlotMemory> slots);
 
 }  // namespace pto

@@ -9,12 +9,12 @@ namespace pto {
 namespace {
 
 constexpr size_t kLargePage = size_t{2} << 20;
-// Those that stay smaller come from the heap, where they take no more than they need.
+// Smaller arrays that do not grow live on the heap, where they take no more than they need.
 constexpr size_t kMapped = size_t{1} << 20;
-// Those that grow leave the heap sooner: there they would touch new pages each time that they
-// move, and a large page costs no more than some hundred small ones.
+// Growing arrays leave the heap earlier: on the heap, each move would touch new pages, and a large
+// page costs no more than a few hundred small ones.
 constexpr size_t kGrowsMapped = size_t{256} << 10;
-// Addresses to grow into: as many as all records of nearly any graph need.
+// Reserved address space for growth; enough for the records of nearly any graph.
 constexpr size_t kRoom = size_t{1} << 30;
 
 void* Addresses(size_t bytes) {
@@ -27,10 +27,10 @@ size_t BeyondLargePage(const void* memory) {
   return reinterpret_cast<uintptr_t>(memory) % kLargePage;
 }
 
-// Addresses that begin with a large page, or null.
+// Maps memory aligned to a large page; nullptr on failure.
 void* Map(size_t bytes) {
   void* memory = Addresses(bytes);
-  // Newer kernels see to it that they do.
+  // Newer kernels align large mappings themselves.
   if (memory != nullptr && BeyondLargePage(memory) != 0) {
     munmap(memory, bytes);
     memory = Addresses(bytes + kLargePage);
@@ -41,7 +41,7 @@ void* Map(size_t bytes) {
     if (before < kLargePage) munmap(first + before + bytes, kLargePage - before);
     memory = first + before;
   }
-  // It works without, only slower.
+  // Only an optimisation, so errors are ignored.
   if (memory != nullptr) (void)madvise(memory, bytes, MADV_HUGEPAGE);
   return memory;
 }
@@ -58,9 +58,9 @@ void Free(void* data, size_t capacity, bool mapped) {
 
 }  // namespace
 
-BigBlock::~BigBlock() { Free(data_, capacity_, mapped_); }
+BigMemory::~BigMemory() { Free(data_, capacity_, mapped_); }
 
-void BigBlock::Reserve(size_t bytes, size_t used, bool grows) {
+void BigMemory::Reserve(size_t bytes, size_t used, bool grows) {
   if (bytes <= capacity_) return;
   size_t capacity = std::max<size_t>(grows ? std::max(bytes, 2 * capacity_) : bytes, 64);
   void* data = nullptr;
@@ -71,7 +71,7 @@ void BigBlock::Reserve(size_t bytes, size_t used, bool grows) {
     mapped = data != nullptr;
     if (mapped) capacity = rounded;
   }
-  // Where addresses are scarce, the heap has to do.
+  // If no address range is available, use the heap.
   if (data == nullptr) data = ::operator new(capacity);
   if (used > 0) std::memcpy(data, data_, used);
   Free(data_, capacity_, mapped_);
@@ -80,16 +80,16 @@ void BigBlock::Reserve(size_t bytes, size_t used, bool grows) {
   mapped_ = mapped;
 }
 
-void BigBlock::Shrink(size_t used) {
+void BigMemory::Shrink(size_t used) {
   if (mapped_ && used >= kMapped) {
     const size_t kept = RoundUp(used);
     if (kept < capacity_) munmap(static_cast<std::byte*>(data_) + kept, capacity_ - kept);
     capacity_ = kept;
     return;
   }
-  // A few bytes less are not worth a copy.
+  // Saving a few bytes is not worth a copy.
   if (!mapped_ && capacity_ - used <= capacity_ / 8) return;
-  BigBlock exact;
+  BigMemory exact;
   exact.Reserve(used, 0, false);
   if (used > 0) std::memcpy(exact.data_, data_, used);
   swap(exact);

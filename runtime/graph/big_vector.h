@@ -11,29 +11,28 @@
 
 namespace pto {
 
-// Memory for one large array. Once it is large, it is a range of addresses with much room to
-// grow, of which only what is touched takes memory, in large pages where the system has them.
-// So growing neither copies nor clears anything twice, and random access is cheaper too.
-class BigBlock {
+// Memory for one large array. Once it is large, it reserves an address range with room to grow.
+// Only touched pages take memory, and they are large pages where the system has them. So growing
+// neither copies nor clears memory, and random access is faster.
+class BigMemory {
  public:
-  BigBlock() = default;
-  BigBlock(BigBlock&& other) noexcept { swap(other); }
-  BigBlock& operator=(BigBlock&& other) noexcept {
+  BigMemory() = default;
+  BigMemory(BigMemory&& other) noexcept { swap(other); }
+  BigMemory& operator=(BigMemory&& other) noexcept {
     swap(other);
     return *this;
   }
-  ~BigBlock();
+  ~BigMemory();
 
   void* data() const { return data_; }
-  // Bytes there is room for.
   size_t capacity() const { return capacity_; }
-  // Makes room for so many bytes, and more if it `grows`; the first `used` bytes stay.
+  // Makes room for `bytes` bytes, and for more if `grows`; keeps the first `used` bytes.
   void Reserve(size_t bytes, size_t used, bool grows);
-  // Gives back what is not used, as far as that is worth the work; it may move.
+  // Gives unused memory back if that is worth the work; may move the data.
   void Shrink(size_t used);
 
  private:
-  void swap(BigBlock& other) noexcept {
+  void swap(BigMemory& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(capacity_, other.capacity_);
     std::swap(mapped_, other.mapped_);
@@ -54,15 +53,15 @@ class BigVector {
 
   BigVector() = default;
   BigVector(BigVector&& other) noexcept
-      : block_(std::move(other.block_)), size_(std::exchange(other.size_, 0)) {}
+      : memory_(std::move(other.memory_)), size_(std::exchange(other.size_, 0)) {}
   BigVector& operator=(BigVector&& other) noexcept {
-    block_ = std::move(other.block_);
+    memory_ = std::move(other.memory_);
     std::swap(size_, other.size_);
     return *this;
   }
 
-  T* data() { return static_cast<T*>(block_.data()); }
-  const T* data() const { return static_cast<const T*>(block_.data()); }
+  T* data() { return static_cast<T*>(memory_.data()); }
+  const T* data() const { return static_cast<const T*>(memory_.data()); }
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
   T& operator[](size_t i) { return data()[i]; }
@@ -74,7 +73,7 @@ class BigVector {
   T& back() { return data()[size_ - 1]; }
 
   void push_back(const T& value) {
-    if ((size_ + 1) * sizeof(T) > block_.capacity()) {
+    if ((size_ + 1) * sizeof(T) > memory_.capacity()) {
       const T copy = value;
       Grow(size_ + 1);
       data()[size_++] = copy;
@@ -84,37 +83,37 @@ class BigVector {
   }
   void append(absl::Span<const T> values) {
     const size_t size = size_ + values.size();
-    if (size * sizeof(T) > block_.capacity()) Grow(size);
+    if (size * sizeof(T) > memory_.capacity()) Grow(size);
     if (!values.empty()) std::memcpy(end(), values.data(), values.size() * sizeof(T));
     size_ = size;
   }
   void resize(size_t size) {
-    if (size * sizeof(T) > block_.capacity()) Grow(size);
+    if (size * sizeof(T) > memory_.capacity()) Grow(size);
     if (size > size_) std::fill(end(), data() + size, T());
     size_ = size;
   }
-  // Sets the size for good; what is in the elements is not defined.
+  // Sets the final size; the elements are uninitialised.
   void resize_uninitialized(size_t size) {
-    block_.Reserve(size * sizeof(T), 0, false);
+    memory_.Reserve(size * sizeof(T), 0, false);
     size_ = size;
   }
-  // Room for so many more behind the last, for the caller to fill in and then to keep.
+  // Room for `count` elements behind the last one. The caller fills them and then calls keep().
   T* next(size_t count) {
-    if ((size_ + count) * sizeof(T) > block_.capacity()) Grow(size_ + count);
+    if ((size_ + count) * sizeof(T) > memory_.capacity()) Grow(size_ + count);
     return end();
   }
-  // Keeps the first ones of those that next() made room for.
+  // Appends the first `count` elements that next() made room for.
   void keep(size_t count) { size_ += count; }
-  // For one that does not grow any more.
-  void shrink_to_fit() { block_.Shrink(size_ * sizeof(T)); }
+  // Call when the vector does not grow any more.
+  void shrink_to_fit() { memory_.Shrink(size_ * sizeof(T)); }
   void clear() { size_ = 0; }
-  // About what it takes of the machine's memory.
+  // Approximate memory use.
   size_t bytes() const { return size_ * sizeof(T); }
 
  private:
-  void Grow(size_t size) { block_.Reserve(size * sizeof(T), size_ * sizeof(T), true); }
+  void Grow(size_t size) { memory_.Reserve(size * sizeof(T), size_ * sizeof(T), true); }
 
-  BigBlock block_;
+  BigMemory memory_;
   size_t size_ = 0;
 };
 

@@ -20,7 +20,7 @@ TEST(BigVectorTest, GrowsFromTheHeapIntoPagesOfItsOwn) {
   for (uint64_t i = 0; i < 1'000'000; ++i) vector.push_back(i * i);
   ASSERT_EQ(vector.size(), 1'000'000u);
   for (uint64_t i = 0; i < 1'000'000; ++i) ASSERT_EQ(vector[i], i * i);
-  // Once it is large it does not move.
+  // A large vector does not move.
   const uint64_t* const place = vector.data();
   for (uint64_t i = 0; i < 1'000'000; ++i) vector.push_back(i);
   EXPECT_EQ(vector.data(), place);
@@ -70,7 +70,7 @@ TEST(BigVectorTest, KeepsWhatIsFilledIn) {
 }
 
 TEST(BigVectorTest, ShrinksWithWhatIsInIt) {
-  // On the heap; just beyond it, where it has to go back; and on pages of its own.
+  // On the heap; mapped but so small that shrinking moves it back; and mapped.
   for (const uint32_t size : {0u, 1u, 1'000u, 100'000u, 1'000'000u}) {
     BigVector<uint32_t> vector;
     for (uint32_t i = 0; i < size; ++i) vector.push_back(i);

@@ -96,7 +96,7 @@ absl::Status GraphBuilder::AddUnusual(const TaskInput& task, ImageTask& record) 
   flags_ |= uint64_t{1} << (ImageHeader::kCoresShift + record.core);
   if (!record.one_call()) flags_ |= ImageHeader::kHasMultiBlockTasks;
   if (DetailTable::IsWithout(task) && !phased) {
-    // What finds the dependencies also finds arguments that overlap.
+    // Finding dependencies also finds overlapping arguments.
     const bool has_more = kernels_[task.kernel].scalar_count > 0 ||
                           (!options_.find_dependencies && overlaps_.HasPairs(task.kernel));
     launches_[task.kernel] = {task.chip, task.core, task.block_num, task.require_sync_start,
@@ -154,7 +154,7 @@ absl::Status GraphBuilder::DependencyCountError(const TaskInput& task, uint64_t 
 
 inline void GraphBuilder::FindInArgs(uint32_t kernel, absl::Span<const uint32_t> args,
                                      uint32_t no_dependency_args) {
-  // They may be all over the memory: fetch them side by side.
+  // The regions may be far apart in memory: fetch them in parallel.
   for (const uint32_t arg : args) accesses_.Prefetch(arg);
   const pto_argument_info* const arguments = kernel_infos_[kernel]->arguments;
   for (size_t i = 0; i < args.size(); ++i) {
@@ -207,7 +207,7 @@ inline absl::Status GraphBuilder::AddDependencies(const TaskInput& task, ImageTa
     FindDependencies(task);
     if (accesses_.TakeMetItself()) PTO_RETURN_IF_ERROR(CheckOverlaps(task));
     record.dependencies = dependencies_.AddTask(found_);
-    // Tensors that overlap in many ways can take long to compare, even without dependencies.
+    // Comparing tensors that overlap in many ways can take long, even if no dependency results.
     WorkBudget& budget = accesses_.budget();
     budget.EarnTask(tensors_.arg_count() - record.first_arg, record.dependencies);
     may_go_on = budget.Spend(1);

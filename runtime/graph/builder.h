@@ -25,22 +25,22 @@
 
 namespace pto {
 
-// Compiles a graph, task by task in program order. Everything that can be wrong is refused
-// here, with the field at fault relative to the thing that is added (`args[1]`, `shape[0]`), so
-// that a caller puts its own path before it. After an error the builder is of no use.
-// Not thread-safe.
+// Compiles a graph, task by task in program order. All input errors are reported here, with a field
+// relative to the added object (`args[1]`, `shape[0]`), so that the caller can prefix its own path.
+// Do not use the builder after an error. Not thread-safe.
 //
-// A task depends on those that it names, and on those before it that use the same memory, by
-// the directions of the kernels' arguments: a read waits for writes, a write for both.
+// A task depends on the tasks that it names, and on earlier tasks that use the same memory:
+// according to the directions of the kernels' arguments, a read waits for writes, and a write for
+// reads and writes.
 //
-// A task that is launched like the one before of the same kernel, with tensors of the same
-// layouts, needs no second look at all that; see AddUsual.
+// A task that is launched like the previous task of the same kernel, with tensors of the same
+// layouts, skips most checks; see AddUsual.
 class GraphBuilder {
  public:
   struct Options {
-    // Whether dependencies are found; else there are only those that tasks name.
+    // Whether to find dependencies; otherwise there are only the named ones.
     bool find_dependencies = true;
-    // Asked now and then; true ends the work, with CLIENT_GONE.
+    // Polled now and then; true aborts with CLIENT_GONE.
     WorkBudget::Cancelled cancelled = nullptr;
   };
 
@@ -53,9 +53,9 @@ class GraphBuilder {
         next_look_(std::min(target.max_tasks, kTasksPerLook)),
         chip_used_(target.chip_clusters.size()) {}
 
-  // Each returns the new thing's index, which counts from 0.
-  // Looks the kernel up in the target's table: KERNEL_UNKNOWN. The graph keeps the kernel that it
-  // finds, even if that is removed from the table.
+  // The Add functions return the index of the new object, starting at 0. AddKernel looks the kernel
+  // up in the target's table and may return KERNEL_UNKNOWN. The graph keeps the kernel, even if it
+  // is removed from the table later.
   absl::StatusOr<uint32_t> AddKernel(absl::string_view name);
   uint32_t AddKernel(std::shared_ptr<const Kernel> kernel);
   uint32_t AddSlot(absl::string_view name) { return tensors_.AddSlot(name, text_); }
@@ -68,75 +68,77 @@ class GraphBuilder {
   absl::StatusOr<uint32_t> AddTask(const TaskInput& task);
 
   uint32_t task_count() const { return task_count_; }
-  // What finding the dependencies took so far.
+  // The work spent on finding dependencies so far.
   uint64_t work() const { return accesses_.budget().spent(); }
   const pto_kernel_info& kernel(uint32_t index) const { return *kernel_infos_[index]; }
   uint32_t kernel_count() const { return static_cast<uint32_t>(kernel_infos_.size()); }
 
-  // The bits that a kernel gets for a number. Errors are SCALAR_INVALID.
+  // Converts a number to the bits that a kernel receives. Errors are SCALAR_INVALID.
   static absl::StatusOr<uint64_t> ScalarBits(const ScalarInput& scalar,
                                              const pto_scalar_info& info) {
     return ScalarTable::Bits(scalar, info);
   }
 
-  // Lays out the image. Call once, at the end.
+  // Writes the image. Call once, at the end.
   absl::StatusOr<std::shared_ptr<const GraphImage>> Build();
 
  private:
-  // How a kernel's last task without detail was launched, and what its record came to.
+  // How the last task without details of a kernel was launched, and its record.
   struct Launch {
     uint32_t chip = 0;
     uint32_t core = 0;
     uint32_t block_num = 0;
     bool require_sync_start = false;
     bool known = false;
-    bool has_more = false;  // to look at than its arguments alone
+    bool has_more = false;  // more to check than the arguments
     ImageTask record;
   };
 
-  // Adds what is in a task beside its scalars and dependencies, if it is like one before. Returns
-  // false if it is not: then the other function has to look at all but the dependencies.
+  // Adds a task, except its scalars and dependencies, if it is like an earlier one. Returns false
+  // otherwise; then AddUnusual must check everything except the dependencies.
   bool AddUsual(const TaskInput& task, ImageTask& record);
   absl::Status AddUnusual(const TaskInput& task, ImageTask& record);
   absl::Status AddArgs(const TaskInput& task);
-  // Looks at whether arguments overlap, for a task with tensors of the usual layouts.
+  // Checks whether arguments overlap.
   absl::Status CheckOverlaps(const TaskInput& task);
-  // Asks a kernel that works in phases whether all members fit together.
+  // Asks a kernel that works in phases whether its members fit together.
   absl::Status CheckPlan(const TaskInput& task, const ImageTask& record) const;
   absl::Status AddDependencies(const TaskInput& task, ImageTask& record);
-  // What is wrong with them. One is no earlier task.
+  // The error for a dependency that is not an earlier task.
   absl::Status LaterTaskError(absl::Span<const uint32_t> dependencies) const;
-  // There are too many, or finding them takes too long. So many there were before the task.
+  // The error for too many dependencies, or too much work to find them. `before` is the number of
+  // dependencies before the task.
   absl::Status DependencyCountError(const TaskInput& task, uint64_t before) const;
   void FindDependencies(const TaskInput& task);
   void FindWithDetail(const TaskInput& task);
   void FindInArgs(uint32_t kernel, absl::Span<const uint32_t> args, uint32_t no_dependency_args);
 
-  // So many tasks are added between two looks at whether the work is cancelled, where it is not
-  // counted.
+  // Number of tasks between two checks for cancellation where the work is not charged to the
+  // budget.
   static constexpr uint64_t kTasksPerLook = 8192;
-  // Records refer to each other in 32 bits.
+  // Records refer to each other with 32-bit indices.
   static constexpr uint64_t kMaxRecords = std::numeric_limits<uint32_t>::max();
 
   const GraphTarget target_;
   const Options options_;
   const uint64_t max_dependencies_;
   std::vector<std::shared_ptr<const Kernel>> owned_kernels_;
-  std::vector<const pto_kernel_info*> kernel_infos_;  // of these, as are those in the tables below
+  std::vector<const pto_kernel_info*>
+      kernel_infos_;  // points into owned_kernels_; all tables below have the same indices
   std::vector<ImageKernel> kernels_;
-  std::vector<Launch> launches_;  // of the kernels
+  std::vector<Launch> launches_;  // of each kernel
   TextTable text_;
   TensorTable tensors_;
   ScalarTable scalars_;
   DetailTable details_;
   DependencyTable dependencies_;
-  AccessMap accesses_;                // its regions are the tensors
-  std::vector<uint32_t> footprints_;  // of the layouts
-  std::vector<uint32_t> found_;       // by the task at hand
-  BigVector<ImageText> task_names_;   // up to the last task that has one
-  uint64_t next_look_;                // at this task, which is an unusual one
+  AccessMap accesses_;                // one region for each tensor
+  std::vector<uint32_t> footprints_;  // of each layout
+  std::vector<uint32_t> found_;       // dependencies of the current task
+  BigVector<ImageText> task_names_;   // ends at the last task that has a name
+  uint64_t next_look_;                // AddUnusual checks for cancellation at this task
   std::vector<bool> chip_used_;
-  ImageWriter image_;  // has the tasks
+  ImageWriter image_;  // contains the tasks
   uint32_t task_count_ = 0;
   uint64_t flags_ = 0;  // of the image's header
   OverlapCheck overlaps_;

@@ -1,4 +1,5 @@
-// What only few tasks have: members, kernels for vector cores, predicates, times, no core.
+// Features that only few tasks use: members, vector kernels, predicates, timeouts, tasks without a
+// core.
 
 #include <cstdint>
 #include <memory>
@@ -27,7 +28,7 @@ ScalarInput Integer(int64_t value) {
   return scalar;
 }
 
-// Three chips, and a buffer of halves on each: a, b and c. Words are I32 of the slot `words`.
+// Three chips, each with a buffer of F16 elements: a, b and c. Words are I32 of the slot `words`.
 class BuilderDetailTest : public ::testing::Test {
  protected:
   BuilderDetailTest() : builder_(GraphTestTarget({24, 24, 24})) {
@@ -98,7 +99,8 @@ TEST_F(BuilderDetailTest, Members) {
   EXPECT_EQ(image->blocks(2), 6u);
   EXPECT_TRUE(image->has_multi_block_tasks());
   EXPECT_THAT(image->chips(), ElementsAre(0, 1, 2));
-  // It waits for what any of its members needs, and others wait for all of it.
+  // The task waits for the dependencies of all its members, and its successors wait for all
+  // members.
   EXPECT_THAT(image->successors(1), ElementsAre(2));
   EXPECT_THAT(image->successors(2), ElementsAre(3));
   EXPECT_EQ(image->slots()[1].chip, 1u);
@@ -116,7 +118,7 @@ TEST_F(BuilderDetailTest, BadMembers) {
   ExpectRefused(group, reason::kTensorUnknown, "members[1].args[0]");
   members[1].args = absl::MakeConstSpan(&signal_, 1);
   ExpectRefused(group, reason::kDtypeUnsupported, "members[1].args[0]");
-  // The first member's buffer is on its chip by now.
+  // The slot of the first member was bound to its chip above.
   members[1].args = absl::MakeConstSpan(&a_, 1);
   ExpectRefused(group, reason::kBufferOnOtherChip, "members[1].args[0]");
 }
@@ -139,7 +141,7 @@ TEST_F(BuilderDetailTest, VectorKernels) {
   EXPECT_EQ(image->blocks(0), 1u);
 }
 
-// The kernels of the vector cores see the same tensors, so these must suit them too.
+// The vector kernels get the same tensors, so the tensors must suit them too.
 TEST_F(BuilderDetailTest, VectorKernelsLookAtTheTensors) {
   const uint32_t axpy = builder_.AddKernel("axpy").value();
   TaskInput task = Cube(a_, 0);
@@ -174,7 +176,7 @@ TEST_F(BuilderDetailTest, Predicates) {
   EXPECT_EQ(detail->predicate_tensor, signal_);
   EXPECT_EQ(detail->predicate_compare, static_cast<uint32_t>(PTO_GE));
   EXPECT_EQ(detail->predicate_value, -7);
-  // It reads the tensor: after the one write, before the other.
+  // The predicate reads the tensor: after the first write, before the second.
   EXPECT_THAT(image->successors(0), ElementsAre(1));
   EXPECT_THAT(image->successors(1), ElementsAre(2));
 }
@@ -229,12 +231,12 @@ TEST_F(BuilderDetailTest, ControlTasksReachAllChips) {
   builder_.AddTask(Cube(b_, 2)).value();
   const std::shared_ptr<const GraphImage> image = builder_.Build().value();
   EXPECT_EQ(image->slots()[0].chip, 0u);
-  // A kernel that needs a core decides where the buffer is, before or after.
+  // A kernel that needs a core determines the chip of the buffer, whether it comes first or last.
   EXPECT_EQ(image->slots()[1].chip, 2u);
   EXPECT_EQ(image->slots()[2].chip, uint32_t{ImageSlot::kUnused});
   EXPECT_EQ(image->slots()[3].chip, uint32_t{ImageSlot::kAnyChip});
   EXPECT_EQ(image->tasks()[1].traits, kTaskControl);
-  // A copy is ordered by what it reads and writes; a signal orders nothing.
+  // A copy is ordered by its reads and writes; a signal orders nothing.
   EXPECT_THAT(image->successors(0), ElementsAre(1));
   EXPECT_THAT(image->successors(1), ElementsAre(3));
   EXPECT_THAT(image->successors(2), ElementsAre());

@@ -7,7 +7,7 @@
 #include "runtime/graph/builder.h"
 #include "runtime/graph/plan_check.h"
 
-// The part of GraphBuilder for kernels that work in phases.
+// GraphBuilder's functions for kernels that work in phases.
 namespace pto {
 
 absl::Status GraphBuilder::CheckPlan(const TaskInput& task, const ImageTask& record) const {

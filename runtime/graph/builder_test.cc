@@ -51,8 +51,8 @@ uint64_t BitsOf(double value) {
   return bits;
 }
 
-// A builder with all test kernels, two slots and three tensors: x and y of the slot `a`,
-// [2,3] F32; z of the slot `b`, [4] F16.
+// A builder with all test kernels, two slots and three tensors: x and y in slot `a`, [2,3] F32; z
+// in slot `b`, [4] F16.
 class BuilderTest : public ::testing::Test {
  protected:
   BuilderTest() : builder_(GraphTestTarget()) {
@@ -68,7 +68,7 @@ class BuilderTest : public ::testing::Test {
     z_ = builder_.AddTensor(b, half, 0).value();
   }
 
-  // Adds a task that has all it needs, after the tasks in `after`.
+  // Adds a valid task after the tasks in `after`.
   uint32_t AddNop(std::vector<uint32_t> after = {}) {
     TaskInput task;
     task.kernel = kNop;
@@ -121,7 +121,7 @@ TEST_F(BuilderTest, Launches) {
   task.chip = 2;
   ExpectRefused(task, reason::kChipUnknown, "chip");
   task.chip = 0;
-  // 256 and 258 are 0 and 2 in eight bits.
+  // 256 and 258 would be 0 and 2 in eight bits.
   for (const uint32_t core : {4u, 255u, 256u, 258u, 0xffffffffu}) {
     task.core = core;
     ExpectRefused(task, reason::kLaunchInvalid, "launch.core");
@@ -285,7 +285,7 @@ TEST_F(BuilderTest, ADependencyNamedTwiceCountsOnce) {
   EXPECT_THAT(image->successors(0), ElementsAre(1));
 }
 
-// Tasks of `step` update one tensor; those of `axpy` write the first and read the others.
+// Tasks of `step` update one tensor; tasks of `axpy` write the first tensor and read the others.
 class FoundDependenciesTest : public BuilderTest {
  protected:
   uint32_t Step(uint32_t tensor, std::vector<uint32_t> after = {}) {
@@ -390,7 +390,7 @@ TEST_F(FoundDependenciesTest, TooManyComparisons) {
   task.scalars = absl::MakeConstSpan(&alpha, 1);
   const uint32_t layout = builder.AddLayout(PTO_F32, {1000}, {}).value();
   const uint32_t apart = builder.AddTensor(builder.AddSlot("b"), layout, 0).value();
-  // Each second argument overlaps all before it, but few tasks wait for another.
+  // Each second argument overlaps all earlier ones, but few tasks wait for another.
   const uint32_t slot = builder.AddSlot("a");
   const uint32_t odd = builder.AddLayout(PTO_F32, {1000}, {64}).value();
   const uint32_t even = builder.AddLayout(PTO_F32, {1000}, {62}).value();
@@ -457,7 +457,7 @@ TEST_F(BuilderTest, SlotsKnowTheirSizeAndChip) {
   EXPECT_THAT(image->chips(), ElementsAre(1));
 }
 
-// Random graphs against a list of edges.
+// Random graphs, compared with a list of edges.
 TEST(BuilderRandomTest, EdgesAreWhatWasSaid) {
   std::mt19937 random(7);
   for (int round = 0; round < 50; ++round) {

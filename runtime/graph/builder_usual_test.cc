@@ -1,5 +1,4 @@
-// Tasks that are like one before of the same kernel, or nearly so: what is wrong with them is
-// seen all the same.
+// Tasks like, or nearly like, an earlier task of the same kernel: their errors are still found.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -33,7 +32,7 @@ class BuilderUsualTest : public ::testing::Test {
     long_ = builder_.AddLayout(PTO_F32, {8}, {}).value();
   }
 
-  // The n-th tensor of that layout, side by side.
+  // The n-th of adjacent tensors with that layout.
   uint32_t Tensor(uint32_t slot, uint32_t layout, int64_t n) {
     return builder_.AddTensor(slot, layout, n * (layout == long_ ? 8 : 4)).value();
   }
@@ -103,7 +102,7 @@ TEST_F(BuilderUsualTest, AnotherChipThanThatOfTheBufferIsRefused) {
   const uint32_t first = Tensor(slot_, half_, 0), second = Tensor(other_slot_, half_, 0);
   ASSERT_THAT(AddCube(first, 0), IsOk());
   ASSERT_THAT(AddCube(second, 1), IsOk());
-  // Like the one before, but for the buffer.
+  // Like the previous task, except for the buffer.
   const absl::Status status = AddCube(first, 1).status();
   EXPECT_THAT(status, HasReason(reason::kBufferOnOtherChip));
   EXPECT_EQ(FieldOf(status), "args[0]");

@@ -1,4 +1,4 @@
-// Whatever compiles a graph ends soon after its client has gone.
+// Every function that compiles a graph stops soon after its client has gone.
 
 #include <array>
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace {
 using testing::GraphTestTarget;
 using testing::HasReason;
 
-// More work than is done between two looks.
+// More work than is done between two checks.
 constexpr uint32_t kManyTasks = 3 * WorkBudget::kCheckInterval;
 
 // A graph of many tasks that use two slots.
@@ -39,7 +39,7 @@ std::shared_ptr<const GraphImage> TwoSlots() {
   return builder.Build().value();
 }
 
-// The slots one behind the other in one buffer: they do not overlap, but the launch has to look.
+// Two adjacent slots in one buffer: they do not overlap, but the launch has to check.
 SlotPlaces OneBuffer() {
   SlotPlaces places(2);
   places[0] = {0, 0};

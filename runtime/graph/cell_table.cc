@@ -7,7 +7,7 @@
 namespace pto {
 namespace {
 
-// Odd, so that no two numbers have one product.
+// Odd, so that the multiplication is injective.
 uint64_t Multiplier() {
   static const uint64_t multiplier = [] {
     std::random_device random;

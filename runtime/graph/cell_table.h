@@ -8,11 +8,10 @@
 
 namespace pto {
 
-// A sparse array of 32-bit numbers, all 0 at first, with 64-bit indices. Neighbours share a
-// page, so walking along them is cheap, and a page exists once one of its cells was written.
-// Pages are found by a hash that differs from process to process, so that nobody can choose
-// numbers that collide.
-// Not thread-safe.
+// A sparse array of 32-bit numbers, initially 0, with 64-bit indices. Neighbouring cells share a
+// page, so iterating over them is cheap. A page is created when one of its cells is first written.
+// Pages are found by a hash that differs between processes, so that clients cannot choose colliding
+// indices. Not thread-safe.
 class CellTable {
  public:
   uint32_t Get(uint64_t cell) const {
@@ -26,7 +25,7 @@ class CellTable {
     return pages_[last_page_][cell % kPageCells];
   }
 
-  // Where the cell's number is, or nullptr if it was never written. Valid until the next call.
+  // Returns the cell's number, or nullptr if it was never written. Valid until the next call.
   uint32_t* Find(uint64_t cell) {
     const uint64_t number = cell / kPageCells;
     if (number != last_number_ || pages_.empty()) {
@@ -45,7 +44,7 @@ class CellTable {
     return pages_[last_page_][cell % kPageCells];
   }
 
-  // Calls `visit(number)` for all that are not 0, in any order.
+  // Calls `visit(number)` for all numbers that are not 0, in any order.
   template <typename Visit>
   void ForEach(Visit visit) const {
     for (const Page& page : pages_) {
@@ -67,17 +66,17 @@ class CellTable {
   };
 
   uint32_t FindPage(uint64_t number) const;
-  // Makes it the page that was used last, and if need be makes it.
+  // Makes this the last used page; creates it if necessary.
   void UsePage(uint64_t number);
-  // Where the page is, or belongs. There must be a free slot.
+  // The slot of the page, or the free slot where it belongs. There must be a free slot.
   size_t FindSlot(uint64_t number) const;
   void Grow();
 
   BigVector<Page> pages_;
-  BigVector<Slot> slots_;  // open addressing; a power of 2, or empty
+  BigVector<Slot> slots_;  // open addressing; the size is a power of 2, or 0
   uint64_t multiplier_ = 0;
-  uint32_t shift_ = 0;  // from a product to its slot
-  // The page that was used last; it is there if any is.
+  uint32_t shift_ = 0;  // from the product to the slot
+  // The last used page; valid if there is any page.
   mutable uint64_t last_number_ = 0;
   mutable uint32_t last_page_ = 0;
 };

@@ -5,13 +5,13 @@
 namespace pto {
 
 CellTree::CellTree(const Cell& cells, uint32_t dims) : dims_(dims) {
-  std::array<uint8_t, kMaxDims> left{};  // bits of the coordinates that no level has taken
+  std::array<uint8_t, kMaxDims> left{};  // coordinate bits that no level uses yet
   uint32_t total = 0;
   for (uint32_t i = 0; i < dims; ++i) {
     left[i] = static_cast<uint8_t>(std::bit_width(cells[i] - 1));
     total += left[i];
   }
-  // Each dimension in turn, so that a node is about as long as it is wide.
+  // Takes bits from each dimension in turn, so that nodes are roughly cubes.
   std::array<uint8_t, kMaxDims> shift{};
   uint32_t next = dims - 1;
   do {
@@ -57,7 +57,7 @@ void CellTree::Add(const Cell& cell) {
     uint64_t& mask = levels_[number - 1].masks[Key(levels_[number - 1], dims_, node)];
     const uint64_t before = mask;
     mask |= uint64_t{1} << child;
-    // Its own node is known above.
+    // The node still has other children, so the levels above do not change.
     if (before != 0) return;
   }
 }

@@ -10,26 +10,25 @@
 
 namespace pto {
 
-// The set of the cells of a grid that are in use. Finds those within a box of cells without
-// looking at the others, however many there are: a tree like a quadtree, for any number of
-// dimensions, whose nodes are masks of 64 children. A node exists only while it has a child.
-// Not thread-safe.
+// The set of used cells of a grid. Finds the used cells within a box without visiting the others: a
+// generalised quadtree for any number of dimensions, whose nodes are masks of 64 children. A node
+// exists only while it has a child. Not thread-safe.
 class CellTree {
  public:
   static constexpr uint32_t kMaxDims = 9;
   using Cell = std::array<uint64_t, kMaxDims>;
 
-  // So many cells in each of the dimensions, whose product must be below 2^63.
+  // `cells` is the number of cells in each dimension; their product must be below 2^63.
   CellTree(const Cell& cells, uint32_t dims);
 
   void Add(const Cell& cell);
   void Remove(const Cell& cell);
 
-  // Calls `visit(cell)` for each cell in use from `first` to `last`, both included; it may remove
-  // that cell. Returns how many children of nodes were looked at.
+  // Calls `visit(cell)` for each used cell from `first` to `last`, both included; `visit` may
+  // remove that cell. Returns the number of visited children.
   template <typename Visit>
   uint64_t ForEach(const Cell& first, const Cell& last, Visit visit) const {
-    // Begins at the level where the box is a few nodes, and not at the root.
+    // Starts at the level where the box spans only a few nodes, not at the root.
     uint32_t top = 1;
     while (top < levels_.size() && NodesBetween(top, first, last) > kFewNodes) ++top;
     Cell at{}, low{}, high{};
@@ -56,10 +55,10 @@ class CellTree {
   static constexpr uint32_t kChildBits = 6;
   using Masks = absl::flat_hash_map<uint64_t, uint64_t>;
 
-  // Nodes of one size. Level 1 has those whose children are cells.
+  // Nodes of one size. The children of level 1 are cells.
   struct Level {
     std::array<uint8_t, kMaxDims> shift{};  // from a cell's coordinate to the node's
-    std::array<uint8_t, kMaxDims> bits{};   // of the coordinate of a child within the node
+    std::array<uint8_t, kMaxDims> bits{};   // of a child's coordinate within the node
     std::array<uint64_t, kMaxDims> nodes{};
     Masks masks;
   };
@@ -70,7 +69,7 @@ class CellTree {
     return key;
   }
   uint64_t NodesBetween(uint32_t level, const Cell& first, const Cell& last) const;
-  // The node of that level that the cell is in, and which of its children.
+  // Finds the node of that level that contains the cell, and the child's index in the node.
   void Find(uint32_t level, const Cell& cell, Cell* node, uint32_t* child) const;
 
   template <typename Visit>
@@ -79,7 +78,8 @@ class CellTree {
     const Level& level = levels_[number - 1];
     const auto found = level.masks.find(Key(level, dims_, node));
     if (found == level.masks.end()) return;
-    // The children's coordinates are those of cells, less what their own children take.
+    // The children's coordinates are cell coordinates shifted right by the shift of the level
+    // below.
     std::array<uint8_t, kMaxDims> shift{};
     if (number > 1) shift = levels_[number - 2].shift;
     for (uint64_t mask = found->second; mask != 0; mask &= mask - 1) {
@@ -102,7 +102,7 @@ class CellTree {
   }
 
   uint32_t dims_;
-  std::vector<Level> levels_;  // the last has one node, the root
+  std::vector<Level> levels_;  // the last level has one node, the root
 };
 
 }  // namespace pto

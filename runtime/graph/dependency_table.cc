@@ -11,9 +11,9 @@ void DependencyTable::Write(ImageWriter& writer, ImageHeader& header) {
   auto* root = writer.records<uint32_t>(header.roots);
   ImageTask* const tasks = writer.tasks();
   const uint32_t* before = before_.begin();
-  // A task's row begins where that of the one before ends. Those that a task waits for have come
-  // before it, so their rows are known, and it takes the next place in each. From then on
-  // `successors` is that place.
+  // The row of a task begins where the previous row ends. A task comes after all tasks that it
+  // waits for, so their rows are already placed, and the task takes the next entry in each. From
+  // here on `successors` is the position of that entry.
   uint32_t end = 0;
   const auto count = static_cast<uint32_t>(tasks_.size());
   for (uint32_t i = 0; i < count; ++i) {

@@ -10,12 +10,12 @@
 
 namespace pto {
 
-// The dependencies of a graph that is being built, task by task, and at the end the same the
-// other way round: the successors of each task in a row.
+// The dependencies of a graph under construction. Write() inverts them: the successors of each task
+// in a row.
 class DependencyTable {
  public:
-  // Adds the next task, which waits for these earlier ones, and returns how many there are: each
-  // counts once, however often it is named.
+  // Adds the next task, which waits for the tasks in `before`. Returns the number of different
+  // tasks in it.
   uint32_t AddTask(absl::Span<const uint32_t> before) {
     const auto task = static_cast<uint32_t>(tasks_.size());
     uint32_t* const own = before_.next(before.size());
@@ -33,22 +33,22 @@ class DependencyTable {
     return count;
   }
 
-  // Of all tasks so far.
+  // The number of dependencies of all tasks so far.
   uint64_t size() const { return before_.size(); }
 
-  // Writes the sections of successors and roots, and where the successors of each of the writer's
-  // tasks begin; these end with one more. Call once, at the end.
+  // Writes the sections of successors and roots, and sets first_successor of the writer's tasks,
+  // including the extra one at the end. Call once, at the end.
   void Write(ImageWriter& writer, ImageHeader& header);
 
  private:
   struct Task {
-    uint32_t last_successor = 0;  // 0, which waits for nothing, means none
-    uint32_t successors = 0;      // how many
+    uint32_t last_successor = 0;  // 0 means none: task 0 waits for nothing
+    uint32_t successors = 0;      // number of successors
   };
 
-  BigVector<uint32_t> before_;  // of all tasks, in order
+  BigVector<uint32_t> before_;  // dependencies of all tasks, in task order
   BigVector<Task> tasks_;
-  size_t roots_ = 0;  // tasks that wait for none
+  size_t roots_ = 0;  // number of tasks without dependencies
 };
 
 }  // namespace pto

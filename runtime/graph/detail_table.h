@@ -12,16 +12,16 @@
 
 namespace pto {
 
-// What only few tasks have, of a graph that is being built.
+// The details that only few tasks of a graph under construction have.
 class DetailTable {
  public:
-  // Whether the task has none of it.
+  // Whether the task has no details.
   static bool IsWithout(const TaskInput& task) {
     return task.members.empty() && task.vector_kernels.empty() && !task.predicate.has_value() &&
            task.timeout_ns == 0 && task.no_dependency_args == 0;
   }
 
-  // Adds what the task has, if it has any, and sets its traits.
+  // Adds the task's details, if any, and sets its traits.
   absl::Status AddTask(uint32_t index, const TaskInput& task, TensorTable& tensors,
                        const TextTable& text, ImageTask& record);
 

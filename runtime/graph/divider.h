@@ -4,7 +4,7 @@
 
 namespace pto {
 
-// Divides by a number that is known beforehand, with a multiplication.
+// Divides by a fixed number, using a multiplication.
 class Divider {
  public:
   explicit Divider(uint64_t divisor = 1)
@@ -14,7 +14,7 @@ class Divider {
   uint64_t divisor() const { return divisor_; }
 
   uint64_t Quotient(uint64_t number) const {
-    // The inverse is rounded down, which loses less than 1 of the quotient.
+    // The inverse is rounded down, so the quotient is at most 1 too small.
     const auto quotient = static_cast<uint64_t>((Wide{number} * inverse_) >> 64);
     return number - quotient * divisor_ >= divisor_ ? quotient + 1 : quotient;
   }

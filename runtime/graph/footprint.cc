@@ -11,14 +11,14 @@ namespace {
 int64_t FloorDivide(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
 int64_t CeilDivide(int64_t a, int64_t b) { return a / b + (a % b > 0 ? 1 : 0); }
 
-// The least k >= 0 for which stride * k mod modulus is within [low, high], or -1 if there is none.
-// 0 <= stride < modulus and 0 < low <= high < modulus. Like Euclid's algorithm, and as fast; adds
-// its rounds to `steps`. T holds the square of the modulus.
+// The least k >= 0 with stride * k mod modulus in [low, high], or -1 if there is none, with 0 <=
+// stride < modulus and 0 < low <= high < modulus. As fast as Euclid's algorithm, and similar to it;
+// adds its rounds to `steps`. T must hold the square of the modulus.
 template <typename T>
 T FirstWithin(T stride, T modulus, T low, T high, int& steps) {
   ++steps;
   if (stride == 0) return -1;
-  // The other way round the multiples come in shorter steps.
+  // Going backwards, the multiples have shorter steps.
   if (2 * stride > modulus) {
     stride = modulus - stride;
     const T turned = modulus - high;
@@ -27,7 +27,7 @@ T FirstWithin(T stride, T modulus, T low, T high, int& steps) {
   }
   const T first = (low + stride - 1) / stride;
   if (first * stride <= high) return first;
-  // No multiple before the first time round. Where must a round begin, so that one is?
+  // No multiple fits before the first wrap-around. Find the start of a round that contains one.
   const T round_low = (stride - high % stride) % stride;
   const T round_high = (stride - low % stride) % stride;
   if (round_low == 0 || round_high < round_low) return -1;
@@ -50,13 +50,13 @@ bool AnyWithin(int64_t stride, int64_t start, int64_t modulus, int64_t most, int
   return first >= 0 && first <= count;
 }
 
-// Which numbers are a sum of one multiple of each stride, the multiples being within bounds.
+// The set of sums of one multiple of each stride, where each multiple has bounds.
 class BoundedSum {
  public:
-  // By falling stride. The bounds must have low <= high.
+  // Add by decreasing stride. Requires low <= high.
   void Add(int64_t stride, int64_t low, int64_t high) { terms_[count_++] = {stride, low, high}; }
 
-  // Whether `target` is such a sum, or `if_unsure` when that takes too long to find out.
+  // Whether `target` is such a sum; `if_unsure` if finding out takes too long.
   bool Reaches(int64_t target, bool if_unsure) {
     rest_[count_] = {0, 0, true};
     for (uint32_t i = count_; i-- > 0;) {
@@ -71,14 +71,15 @@ class BoundedSum {
     return steps_ > kMaxSteps ? if_unsure : reached;
   }
 
-  // How long the last answer took.
+  // The steps taken by the last answer.
   int steps() const { return steps_; }
 
  private:
   struct Term {
     int64_t stride, low, high;
   };
-  // Of the terms from here on: the least and the greatest sum, and whether all between are sums.
+  // For the terms from here on: the least and the greatest sum, and whether all numbers in between
+  // are sums.
   struct Rest {
     int64_t low, high;
     bool dense;
@@ -88,8 +89,8 @@ class BoundedSum {
   bool ReachesFrom(uint32_t i, int64_t target) {
     if (target < rest_[i].low || target > rest_[i].high) return false;
     if (rest_[i].dense) return true;
-    // What is left for the inner terms must be within their reach. Where strides are at least as
-    // long as what is inside of them, that leaves two multiples to try, at most.
+    // The remainder must be within reach of the inner terms. If strides are at least as long as the
+    // extent of the inner terms, at most two multiples have to be tried.
     const Term& term = terms_[i];
     const Rest& inner = rest_[i + 1];
     const int64_t first = std::max(term.low, CeilDivide(target - inner.high, term.stride));
@@ -106,9 +107,9 @@ class BoundedSum {
     return false;
   }
 
-  // The same when all but this term and the next are dense, and this one can only have one of
-  // the given multiples: the others then find a multiple of theirs if what is left, counted in
-  // the stride of the next term, has a remainder that is small enough.
+  // The same if all terms except this one and the next are dense, and this one has only the given
+  // multiples: the other terms reach the remainder if, modulo the stride of the next term, it is
+  // small enough.
   bool ReachesWithTwo(uint32_t i, int64_t target, int64_t first, int64_t last) {
     const Rest& dense = rest_[i + 2];
     const int64_t start = terms_[i].stride * first - (target - dense.high);
@@ -116,7 +117,7 @@ class BoundedSum {
                      last - first, steps_);
   }
 
-  // Sums of multiples are multiples of the greatest common divisor, but for what is dense.
+  // Sums of multiples are multiples of the greatest common divisor, apart from the dense part.
   bool MayReach(uint32_t i, int64_t target) {
     uint32_t end = i;
     int64_t divisor = 0;
@@ -125,7 +126,7 @@ class BoundedSum {
     return FloorDivide(target - rest_[end].low, divisor) * divisor >= target - rest_[end].high;
   }
 
-  // Fewer are tried one by one.
+  // Up to this many multiples are tried one by one.
   static constexpr int64_t kFewMultiples = 3;
 
   uint32_t count_ = 0;
@@ -134,14 +135,14 @@ class BoundedSum {
   Rest rest_[2 * Footprint::kMaxDims + 1];
 };
 
-// Rows of bytes, one every `pitch`; 0 for a single one.
+// Rows of bytes, one every `pitch` bytes; a pitch of 0 means a single row.
 struct Rows {
   int64_t count = 1;
   int64_t pitch = 0;
   int64_t width = 1;
 };
 
-// Whether the footprint is that.
+// Whether the footprint consists of such rows.
 bool IsRows(const Footprint& footprint, Rows* rows) {
   uint32_t next = 0;
   if (next < footprint.ndim && footprint.dims[next].stride > 1) {
@@ -160,7 +161,7 @@ Footprint MakeFootprint(const Layout& layout) {
   Footprint footprint;
   if (layout.extent == 0) return footprint;
   const auto element = static_cast<int64_t>(kernels::DtypeSize(layout.dtype));
-  std::array<Footprint::Dim, Footprint::kMaxDims> dims;  // by rising stride
+  std::array<Footprint::Dim, Footprint::kMaxDims> dims;  // by increasing stride
   uint32_t count = 0;
   if (element > 1) dims[count++] = {element, 1};
   for (uint32_t i = 0; i < layout.ndim; ++i) {
@@ -170,8 +171,8 @@ Footprint MakeFootprint(const Layout& layout) {
     for (; at > 0 && dims[at - 1].stride > stride; --at) dims[at] = dims[at - 1];
     dims[at] = {layout.shape[i], stride};
   }
-  // From the inside out: a dimension whose neighbours touch or overlap only makes the one inside
-  // of it longer.
+  // From the inside out: a dimension whose steps touch or overlap only makes the next inner
+  // dimension longer.
   std::array<Footprint::Dim, Footprint::kMaxDims> merged;
   uint32_t merged_count = 0;
   for (uint32_t i = 0; i < count; ++i) {
@@ -200,8 +201,9 @@ bool Overlaps(const Footprint& a, int64_t a_begin, const Footprint& b, int64_t b
   const int64_t distance = b_begin - a_begin;
   if (distance >= a.extent || -distance >= b.extent) return false;
   if (distance == 0 || (a.contiguous() && b.contiguous())) return true;
-  // Most are rows of one matrix: with two of them k rows apart, the one in `b` begins `distance`
-  // less k pitches after the one in `a`, which must be less than their widths.
+  // Most footprints are rows of one matrix. If two rows are k pitches apart, the row in `b` begins
+  // `distance` minus k pitches after the row in `a`; they overlap if this is less than their
+  // widths.
   Rows a_rows, b_rows;
   if (IsRows(a, &a_rows) && IsRows(b, &b_rows) &&
       (a_rows.pitch == b_rows.pitch || a_rows.pitch == 0 || b_rows.pitch == 0)) {
@@ -212,7 +214,7 @@ bool Overlaps(const Footprint& a, int64_t a_begin, const Footprint& b, int64_t b
         std::min(a_rows.count - 1, FloorDivide(distance + b_rows.width - 1, pitch));
     return first <= last;
   }
-  // A common byte is a place in `a` and one in `b` whose difference is the distance.
+  // A common byte is a position in `a` and one in `b` that differ by the distance.
   BoundedSum sum;
   uint32_t i = 0, j = 0;
   while (i < a.ndim || j < b.ndim) {
@@ -235,8 +237,8 @@ bool Covers(const Footprint& outer, int64_t outer_begin, const Footprint& inner,
   const int64_t distance = inner_begin - outer_begin;
   if (distance < 0 || distance + inner.extent > outer.extent) return false;
   if (outer.contiguous()) return true;
-  // Lays the inner one along the dimensions of the outer one, and then looks for a place in it
-  // where that box fits.
+  // Lay the inner footprint along the dimensions of the outer one, then look for a position where
+  // that box fits.
   std::array<int64_t, Footprint::kMaxDims> last{};
   for (uint32_t i = 0; i < inner.ndim; ++i) {
     const Footprint::Dim& dim = inner.dims[i];

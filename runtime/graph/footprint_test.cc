@@ -23,7 +23,7 @@ TEST(FootprintTest, AContiguousTensorIsARange) {
   EXPECT_EQ(Make(PTO_F32, {3, 4}), range);
   EXPECT_EQ(Make(PTO_F16, {2, 3, 4}), range);
   EXPECT_EQ(Make(PTO_I64, {1, 2, 1, 3, 1}), range);
-  // Columns first.
+  // Column-major.
   EXPECT_EQ(Make(PTO_F32, {3, 4}, {1, 3}), range);
 }
 
@@ -62,7 +62,7 @@ TEST(FootprintTest, TilesOfAMatrix) {
   EXPECT_FALSE(Overlaps(tile, at(0, 5), tile, at(4, 0)));
   EXPECT_TRUE(Overlaps(tile, at(0, 0), tile, at(3, 4)));
   EXPECT_TRUE(Overlaps(tile, at(3, 4), tile, at(0, 0)));
-  // Over the end of the row.
+  // Across the end of a row.
   EXPECT_TRUE(Overlaps(tile, at(0, 7), tile, at(1, 0)));
   EXPECT_FALSE(Overlaps(tile, at(0, 7), tile, at(0, 2)));
 
@@ -83,7 +83,7 @@ TEST(FootprintTest, CoversBoxesWithin) {
   EXPECT_FALSE(Covers(tile, at(1, 2), Make(PTO_F32, {2, 4}, {10, 1}), at(3, 4)));
   EXPECT_FALSE(Covers(tile, at(1, 2), Make(PTO_F32, {3, 3}, {10, 1}), at(3, 4)));
   EXPECT_FALSE(Covers(tile, at(1, 2), tile, at(0, 2)));
-  // Bytes, every other row, every other column, turned round.
+  // Bytes, every other row, every other column, transposed.
   EXPECT_TRUE(Covers(tile, 0, Make(PTO_U8, {3}), at(2, 3) + 1));
   EXPECT_TRUE(Covers(tile, 0, Make(PTO_F32, {2, 3}, {20, 2}), 0));
   EXPECT_TRUE(Covers(tile, 0, Make(PTO_F32, {3, 2}, {2, 20}), 0));
@@ -100,11 +100,10 @@ TEST(FootprintTest, Steps) {
   EXPECT_FALSE(Overlaps(Make(PTO_F32, {2}, {2}), 0, Make(PTO_F32, {2}, {3}), 4));
 }
 
-// Rows of two pitches, and steps that divide nothing: all answers are exact, however many rows
-// there are.
+// Rows with two pitches, and coprime steps: all answers are exact, for any number of rows.
 TEST(FootprintTest, OddStridesAreExact) {
   const int64_t many = int64_t{1} << 40;
-  // Places that are even and one that is odd.
+  // Even positions against an odd one.
   EXPECT_FALSE(Overlaps(Make(PTO_U8, {many, 3}, {6, 4}), 0, Make(PTO_U8, {many}, {10}), 1));
   // 1,000,003 i = 1,000,000 j + 7 for the first time when i is 333,336,...
   const Footprint a = Make(PTO_U8, {1'000'000}, {1'000'003});
@@ -115,7 +114,7 @@ TEST(FootprintTest, OddStridesAreExact) {
   EXPECT_LT(steps, 100u);
 }
 
-// Against all bytes, for any two layouts of up to three dimensions.
+// Compared with sets of bytes, for pairs of layouts of up to three dimensions.
 TEST(FootprintTest, OverlapsLikeTheBytesDo) {
   std::mt19937 random(7);
   const auto below = [&random](int64_t limit) { return static_cast<int64_t>(random() % limit); };
@@ -154,7 +153,7 @@ TEST(FootprintTest, OverlapsLikeTheBytesDo) {
   EXPECT_LT(overlaps, 18'000);
 }
 
-// The same for two strides of any length, against a plain loop over one of them.
+// The same for two strides of any length, compared with a loop over one of them.
 TEST(FootprintTest, TwoLongStrides) {
   std::mt19937_64 random(11);
   const auto below = [&random](int64_t limit) {
@@ -184,7 +183,7 @@ TEST(FootprintTest, TwoLongStrides) {
   EXPECT_LT(overlaps, 19'000);
 }
 
-// Strides that make a search long: an answer comes soon, and it is the safe one.
+// Strides that need a long search: the answer comes soon, and is the safe one.
 TEST(FootprintTest, GivesUpOnTheSafeSide) {
   const int64_t many = int64_t{1} << 30;
   const Footprint a = Make(PTO_U8, {many, 1000, 1000}, {1'000'003, 10'007, 101});

@@ -1,5 +1,5 @@
-// Large graphs take no more work for a task than small ones. Counts steps and not seconds, so that
-// a busy machine makes no difference.
+// The work for each task does not grow with the graph. Counts steps instead of seconds, so that
+// load on the machine makes no difference.
 
 #include <cstdint>
 #include <iostream>
@@ -27,7 +27,7 @@ constexpr int64_t kScale = kSanitized ? 50 : 10;
 #endif
 constexpr int64_t kTasks = 1'000'000 / kScale;
 
-// Numbers without a pattern, the same in each run.
+// Pseudo-random numbers, the same in every run.
 class Numbers {
  public:
   int64_t Below(int64_t limit) {
@@ -39,7 +39,7 @@ class Numbers {
   uint64_t state_ = 1;
 };
 
-// A graph of tasks that each write one tensor.
+// A graph of tasks that write one tensor each.
 class Writes {
  public:
   uint32_t Layout(std::vector<int64_t> shape, std::vector<int64_t> strides = {}) {
@@ -56,7 +56,7 @@ class Writes {
     task.scalars = scalars_;
     ASSERT_THAT(builder_.AddTask(task), IsOk());
   }
-  // For each task; the graph is of no use any more.
+  // Average work for each task. Leaves the graph unusable.
   double Work() {
     const auto tasks = static_cast<double>(builder_.task_count());
     const auto work = static_cast<double>(builder_.work());
@@ -76,11 +76,11 @@ void ExpectLinear(Work work, int64_t count, int64_t times = 10) {
   std::cout << "steps for each task: " << few << " of " << count / times << ", " << many << " of "
             << count << "\n";
   EXPECT_LT(many, 2 * few);
-  // Half of what is allowed.
+  // Half of the allowed work.
   EXPECT_LT(many, WorkBudget::kPerArgument / 2);
 }
 
-// Small and large ones in one buffer, that share no byte.
+// Small and large tensors in one buffer, without shared bytes.
 TEST(GraphScaleTest, TensorsOfTwoSizes) {
   ExpectLinear(
       [](int64_t count) {
@@ -95,7 +95,7 @@ TEST(GraphScaleTest, TensorsOfTwoSizes) {
       kTasks);
 }
 
-// The small ones first and all over the buffer, with room for the large ones between them.
+// First small tensors all over the buffer, with room for large ones between them.
 TEST(GraphScaleTest, LargeTensorsBetweenSmallOnes) {
   ExpectLinear(
       [](int64_t count) {
@@ -132,7 +132,7 @@ TEST(GraphScaleTest, TensorsOfAllSizes) {
       kTasks);
 }
 
-// Tiles, rows and columns of matrices, and all of them.
+// Tiles, rows and columns of matrices, and whole matrices.
 TEST(GraphScaleTest, PartsOfMatrices) {
   ExpectLinear(
       [](int64_t count) {
@@ -160,7 +160,7 @@ TEST(GraphScaleTest, PartsOfMatrices) {
       kTasks);
 }
 
-// One view again and again, as new tensors in turn with the first.
+// The same view again and again, as new tensors alternating with the first.
 TEST(GraphScaleTest, LongChainsOfTheSameView) {
   ExpectLinear(
       [](int64_t count) {
@@ -177,7 +177,7 @@ TEST(GraphScaleTest, LongChainsOfTheSameView) {
       kTasks / 2);
 }
 
-// Views with steps that divide nothing, each overlapping some others.
+// Views with coprime strides, each overlapping some others.
 TEST(GraphScaleTest, ViewsWithOddStrides) {
   ExpectLinear(
       [](int64_t count) {
@@ -195,7 +195,7 @@ TEST(GraphScaleTest, ViewsWithOddStrides) {
       kTasks / 5);
 }
 
-// As many buffers as can be, each used in pieces.
+// The maximum number of buffers, each used in pieces.
 TEST(GraphScaleTest, ManyBuffersInPieces) {
   ExpectLinear(
       [](int64_t buffers) {
@@ -213,7 +213,7 @@ TEST(GraphScaleTest, ManyBuffersInPieces) {
       65'536 / kScale);
 }
 
-// Each segment has a new tensor for a view that an old one has too.
+// Each segment has a new tensor with the same view as an old one.
 TEST(GraphScaleTest, AnOpenGraphOfManySegments) {
   ExpectLinear(
       [](int64_t segments) {

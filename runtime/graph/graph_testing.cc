@@ -32,7 +32,7 @@ constexpr pto_argument_info kCubeArguments[] = {{"data", PTO_INOUT, PTO_DTYPE_BI
 
 constexpr pto_scalar_info kTwistScalars[] = {{"count", PTO_INTEGER}, {"rate", PTO_FLOAT}};
 
-// Like those of kernels/control.cc.
+// Like the kernels of kernels/control.cc.
 constexpr uint32_t kWords = PTO_DTYPE_BIT(PTO_I32) | PTO_DTYPE_BIT(PTO_I64);
 constexpr pto_argument_info kSignalArguments[] = {{"signal", PTO_NO_DEPENDENCY, kWords},
                                                   {"token", PTO_OUTPUT, PTO_DTYPE_ALL}};
@@ -42,7 +42,7 @@ constexpr pto_scalar_info kWaitScalars[] = {
 constexpr pto_argument_info kCopyArguments[] = {{"to", PTO_OUTPUT, PTO_DTYPE_ALL},
                                                 {"from", PTO_INPUT, PTO_DTYPE_ALL}};
 
-// What does nothing can do it to whatever overlaps.
+// The kernels do nothing, so any overlap is allowed.
 constexpr pto_overlap_info kAxpyOverlaps[] = {{0, 7}, {}, {}};
 constexpr pto_overlap_info kOneOverlap[] = {{0, 1}};
 constexpr pto_overlap_info kTokenOverlaps[] = {{}, {0, 2}};

@@ -8,7 +8,7 @@
 
 namespace pto::testing {
 
-// Kernels for tests of graphs; running them does nothing.
+// Kernels for tests of graphs; they do nothing.
 //
 //   nop    no argument, no scalar
 //   axpy   out, x, y of one shape, F32 or F64; scalar alpha, FLOAT
@@ -20,7 +20,7 @@ namespace pto::testing {
 //   join, notify, wait, wait_token, copy_async   as the built-in ones, done without a core
 const KernelRegistry& GraphTestKernels();
 
-// A node with those kernels and with chips of so many clusters.
+// A node with these kernels, and chips with the given numbers of clusters.
 GraphTarget GraphTestTarget(std::vector<uint32_t> chip_clusters = {24, 24});
 
 }  // namespace pto::testing

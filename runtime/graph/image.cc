@@ -43,7 +43,7 @@ GraphImage::GraphImage(BigVector<std::byte> bytes,
 }
 
 const ImageDetail* GraphImage::FindDetail(uint32_t task) const {
-  // Where all tasks up to this one have one, nothing has to be searched.
+  // If all tasks up to this one have details, no search is needed.
   if (task < details_.size() && details_[task].task == task) return &details_[task];
   return std::lower_bound(
       details_.begin(), details_.end(), task,

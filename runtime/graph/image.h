@@ -19,8 +19,8 @@
 
 namespace pto {
 
-// The records below are plain data without pointers. They refer to each other by index, so an
-// image means the same wherever it is mapped.
+// The records below are plain data without pointers. They refer to each other by index, so an image
+// can be copied or mapped at any address.
 
 // A range of the image's text.
 struct ImageText {
@@ -36,11 +36,11 @@ struct ImageKernel {
 
 // A buffer that a launch can bind.
 struct ImageSlot {
-  static constexpr uint32_t kUnused = 0xffffffff;   // no task uses it
-  static constexpr uint32_t kAnyChip = 0xfffffffe;  // only copies and signals do
+  static constexpr uint32_t kUnused = 0xffffffff;   // used by no task
+  static constexpr uint32_t kAnyChip = 0xfffffffe;  // used only by copies and signals
   ImageText name;
   uint32_t chip = kUnused;
-  uint32_t largest_tensor = 0;  // the one that needs min_bytes
+  uint32_t largest_tensor = 0;  // the tensor that determines min_bytes
   uint64_t min_bytes = 0;
 };
 
@@ -57,15 +57,15 @@ struct ImageScalar {
   uint32_t reserved = 0;
 };
 
-// What sets a task apart from a plain one, whose blocks each call a kernel as soon as there is a
-// core. Bits.
+// Bits for what distinguishes a task from a plain one, whose blocks each call a kernel as soon as a
+// core is free.
 enum TaskTrait : uint8_t {
-  kTaskWaits = 1,        // a kernel of it has PTO_KERNEL_WAITS
-  kTaskBlocks = 2,       // a kernel of it has PTO_KERNEL_BLOCKS
+  kTaskWaits = 1,        // one of its kernels has PTO_KERNEL_WAITS
+  kTaskBlocks = 2,       // one of its kernels has PTO_KERNEL_BLOCKS
   kTaskGang = 4,         // all blocks, on all its chips, start together
-  kTaskControl = 8,      // the engine does it itself, without a core
+  kTaskControl = 8,      // executed by the engine itself, without a core
   kTaskPredicated = 16,  // its detail has a predicate
-  kTaskTimed = 32,       // its detail has a time of its own
+  kTaskTimed = 32,       // its detail has a timeout
   kTaskMixed = 64,       // its detail has kernels for the vector cores
   kTaskHasDetail = 128,  // there is an ImageDetail
 };
@@ -75,49 +75,50 @@ struct ImageTask {
   uint32_t first_arg = 0;        // into args; as many as the kernel has
   uint32_t first_scalar = 0;     // into scalar_refs; as many as the kernel has
   uint32_t first_successor = 0;  // into successors; up to that of the next task
-  uint32_t dependencies = 0;     // tasks that must end before
+  uint32_t dependencies = 0;     // number of tasks that must end first
   uint32_t block_num = 1;        // on each chip
-  uint16_t chip = 0;             // the first, when there are several
+  uint16_t chip = 0;             // the first one of a task with members
   uint8_t core = 0;              // pto_core
   uint8_t traits = 0;            // TaskTrait
 
   bool plain() const { return (traits & ~kTaskHasDetail) == 0; }
-  // Whether it is one call of a kernel. Others end when the last of their calls has ended.
+  // Whether the task is a single kernel call. Other tasks end when their last call has ended.
   bool one_call() const { return block_num == 1 && (traits & (kTaskGang | kTaskMixed)) == 0; }
 };
 
-// What only few tasks have. In order of their tasks.
+// Details that only few tasks have, sorted by task.
 struct ImageDetail {
   static constexpr uint32_t kNone = 0xffffffff;
   uint32_t task = 0;
-  uint32_t no_dependency_args = 0;  // bit i: argument i makes no dependency, of all members
-  // Of a task over several chips: how many, and where their numbers are in `members`. The
-  // arguments of one member follow those of the one before.
+  uint32_t no_dependency_args = 0;  // bit i: argument i of each member creates no dependency
+  // For a task with members on several chips: their number, and the index of their chips in
+  // `members`. The arguments of a member follow those of the previous one.
   uint32_t first_member = 0;
   uint32_t member_count = 1;
-  // Of a PTO_MIX task: what the vector cores run beside the task's kernel on the cube core, with
-  // the same arguments. kNone: nothing. Without any, the kernel has the cluster for itself.
+  // For a PTO_MIX task: the kernels that the vector cores run with the same arguments, beside the
+  // task's kernel on the cube core. kNone: no kernel. If both are kNone, the kernel owns the whole
+  // cluster.
   uint32_t vector_kernels[2] = {kNone, kNone};
-  // The task is done without being run unless this tensor's one element compares true.
+  // The task is skipped as done unless the single element of this tensor compares true.
   uint32_t predicate_tensor = kNone;
   uint32_t predicate_compare = 0;  // pto_compare
   int64_t predicate_value = 0;
-  int64_t timeout_ns = 0;  // from its start to its end; 0 means the run's limit for tasks
+  int64_t timeout_ns = 0;  // from start to end; 0 means the run's task timeout
 };
 
-// Number and place of the records of one kind.
+// The number and position of the records of one kind.
 struct ImageSection {
-  uint64_t begin = 0;  // in bytes from the image's first
+  uint64_t begin = 0;  // in bytes from the start of the image
   uint64_t count = 0;
 };
 
 struct ImageHeader {
   static constexpr uint64_t kMagic = 0x314547414d494f54;  // "TOIMAGE1"
-  // Bits of `flags`, and where the traits of all tasks together begin in it.
+  // Bits of `flags`, and the shift of the combined traits of all tasks.
   static constexpr uint64_t kFindsDependencies = 1;
   static constexpr uint64_t kHasMultiBlockTasks = 2;
   static constexpr uint32_t kTraitsShift = 8;
-  // Where the kinds of core that tasks use begin, a bit for each.
+  // The shift of a bit mask of the core types used.
   static constexpr uint32_t kCoresShift = 16;
   uint64_t magic = kMagic;
   uint64_t bytes = 0;
@@ -126,8 +127,8 @@ struct ImageHeader {
       tasks, successors, roots, chips, task_names, text, details, members, slot_uses;
 };
 
-// A compiled graph: flat arrays in one piece of memory. It never changes after it was built, so any
-// number of runs on any threads can share it. It keeps its kernels alive. GraphBuilder makes it.
+// A compiled graph: flat arrays in one piece of memory. Immutable, so any number of runs on any
+// threads can share it. It keeps its kernels alive. Made by GraphBuilder.
 class GraphImage {
  public:
   // Takes the bytes of a whole image, and the kernels in the order of its kernel section.
@@ -137,51 +138,52 @@ class GraphImage {
 
   uint32_t task_count() const { return static_cast<uint32_t>(header().tasks.count - 1); }
   uint64_t edge_count() const { return header().successors.count; }
-  // Whether tasks depend on each other by what they do with memory, beside what they name.
+  // Whether dependencies were found from memory accesses, in addition to the named ones.
   bool finds_dependencies() const {
     return (header().flags & ImageHeader::kFindsDependencies) != 0;
   }
-  // Whether tasks have several calls.
+  // Whether some task has several kernel calls.
   bool has_multi_block_tasks() const {
     return (header().flags & ImageHeader::kHasMultiBlockTasks) != 0;
   }
-  // Whether each task is one call of a plain kernel, all for the same kind of core of one chip.
+  // Whether each task is a single call of a plain kernel, and all use the same core type of the
+  // same chip.
   bool alike() const { return alike_; }
-  // The traits of all tasks together.
+  // The combined traits of all tasks.
   uint8_t traits() const {
     return static_cast<uint8_t>(header().flags >> ImageHeader::kTraitsShift);
   }
   size_t bytes() const { return bytes_.size(); }
-  // All of it; an image made of a copy means the same.
+  // The whole image; an image made from a copy is equivalent.
   absl::Span<const std::byte> data() const { return bytes_; }
 
-  // One more than there are tasks: the last one only ends the successors.
+  // Has one extra task at the end, which only terminates the successors.
   absl::Span<const ImageTask> tasks() const { return tasks_; }
   absl::Span<const uint32_t> successors(uint32_t task) const {
     const uint32_t begin = tasks_[task].first_successor;
     return successors_.subspan(begin, tasks_[task + 1].first_successor - begin);
   }
-  // Those of all tasks: see ImageTask.
+  // Successors of all tasks: see ImageTask.
   absl::Span<const uint32_t> all_successors() const { return successors_; }
-  // Tasks that depend on nothing.
+  // Tasks without dependencies.
   absl::Span<const uint32_t> roots() const { return roots_; }
-  // Chips that the tasks use, rising.
+  // Chips that the tasks use, in increasing order.
   absl::Span<const uint32_t> chips() const { return chips_; }
 
-  // Place of a chip in chips(), which has it.
+  // The index of a chip in chips(); the chip must be there.
   uint32_t place_of_chip(uint32_t chip) const { return place_of_chip_[chip]; }
 
-  // Names and counts of what each task's kernel refers to.
+  // Names and counts for the tasks' kernels.
   absl::Span<const ImageKernel> kernels() const { return Section<ImageKernel>(header().kernels); }
-  // What runs have learnt of a task's kernel in this graph: whether it takes so long that it is
-  // worth a thread's wake-up. Any thread may look and tell.
+  // What runs have learnt about a kernel in this graph: whether it takes long enough to be worth
+  // waking another thread. Any thread may read and write it.
   enum class Pace : uint8_t { kUnknown, kShort, kLong };
   Pace pace(uint32_t task) const {
     return paces_[tasks_[task].kernel].load(std::memory_order_relaxed);
   }
   void SetPace(uint32_t task, Pace pace) const {
     std::atomic<Pace>& known = paces_[tasks_[task].kernel];
-    // Seldom news, and then nobody else's cache line is touched.
+    // Write only a change, so that the cache line stays shared.
     if (known.load(std::memory_order_relaxed) != pace) {
       known.store(pace, std::memory_order_relaxed);
     }
@@ -191,19 +193,19 @@ class GraphImage {
   const pto_kernel_info& kernel_info(uint32_t index) const { return kernels_[index]->info(); }
   // The closure: see pto_context.kernel_data.
   const void* kernel_data(uint32_t index) const { return kernels_[index]->data(); }
-  // The kernels, in order of their index, for another image that shares them.
+  // The kernels by index, for another image that shares them.
   absl::Span<const std::shared_ptr<const Kernel>> shared_kernels() const { return owned_kernels_; }
-  // Those of one member, when the task has several.
+  // The arguments of one member, if the task has members.
   absl::Span<const uint32_t> args(uint32_t task, uint32_t member = 0) const {
     const uint32_t count = kernel(task).argument_count;
     return args_.subspan(tasks_[task].first_arg + member * count, count);
   }
-  // What the task has beyond others; nullptr for most.
+  // The task's details; nullptr for most tasks.
   const ImageDetail* detail(uint32_t task) const {
     return (tasks_[task].traits & kTaskHasDetail) == 0 ? nullptr : FindDetail(task);
   }
   absl::Span<const ImageDetail> details() const { return details_; }
-  // Chips of a task, in order of its members.
+  // The chips of a task, in order of its members.
   absl::Span<const uint32_t> members(const ImageDetail& detail) const {
     return members_.subspan(detail.first_member, detail.member_count);
   }
@@ -212,14 +214,15 @@ class GraphImage {
     const ImageDetail* const detail = this->detail(task);
     return tasks_[task].block_num * (detail == nullptr ? 1 : detail->member_count);
   }
-  // Which cores of a cluster a block of the task calls a kernel on, as bits: see pto_context.lane.
+  // The cores of a cluster on which a block of the task calls a kernel, as bits: see
+  // pto_context.lane.
   uint32_t lanes(uint32_t task) const {
     if ((tasks_[task].traits & kTaskMixed) == 0) return 1;
     const ImageDetail& detail = *this->detail(task);
     return 1 | (detail.vector_kernels[0] != ImageDetail::kNone ? 2u : 0u) |
            (detail.vector_kernels[1] != ImageDetail::kNone ? 4u : 0u);
   }
-  // Calls of kernels that make up a task: all lanes of all blocks on all chips.
+  // Kernel calls of a task: all lanes of all blocks on all chips.
   uint32_t calls(uint32_t task) const {
     return blocks(task) * static_cast<uint32_t>(std::popcount(lanes(task)));
   }
@@ -229,14 +232,14 @@ class GraphImage {
   absl::Span<const ImageTensor> tensors() const { return tensors_; }
   absl::Span<const Layout> layouts() const { return layouts_; }
   absl::Span<const ImageSlot> slots() const { return slots_; }
-  // What is done with each slot.
+  // How the graph uses each slot.
   absl::Span<const SlotUse> slot_uses() const { return slot_uses_; }
-  // Index of the slot or the named scalar of that name, if there is one.
+  // The index of the slot or named scalar with that name, if any.
   absl::optional<uint32_t> FindSlot(absl::string_view name) const;
   absl::optional<uint32_t> FindScalar(absl::string_view name) const;
-  // Names of the scalars that come first in scalar_values().
+  // The names of the first scalars in scalar_values().
   absl::Span<const ImageScalar> scalar_names() const { return scalar_names_; }
-  // Bits of all scalars, the named ones first.
+  // The bits of all scalars, named ones first.
   absl::Span<const uint64_t> scalar_values() const { return scalar_values_; }
 
   absl::string_view text(ImageText range) const {
@@ -257,7 +260,8 @@ class GraphImage {
 
   const BigVector<std::byte> bytes_;
   const std::vector<std::shared_ptr<const Kernel>> owned_kernels_;
-  // The same. What runs for each task reads these, and so never touches a reference count.
+  // The same kernels as raw pointers, so that the code that runs for each task touches no reference
+  // count.
   std::vector<const Kernel*> kernels_;
   absl::Span<const ImageTask> tasks_;
   absl::Span<const uint32_t> successors_, roots_, chips_, args_, scalar_refs_, members_;
@@ -271,8 +275,8 @@ class GraphImage {
   absl::Span<const ImageText> task_names_;
   absl::Span<const char> text_;
   std::vector<uint32_t> place_of_chip_;
-  const std::unique_ptr<std::atomic<Pace>[]> paces_;  // of each kernel
-  // The keys are in `bytes_`.
+  const std::unique_ptr<std::atomic<Pace>[]> paces_;  // one for each kernel
+  // The keys point into `bytes_`.
   absl::flat_hash_map<absl::string_view, uint32_t> slot_by_name_;
   absl::flat_hash_map<absl::string_view, uint32_t> scalar_by_name_;
   bool alike_ = false;

@@ -146,7 +146,7 @@ TEST(ImageTest, MeansTheSameElsewhere) {
     copy = std::make_unique<GraphImage>(std::move(bytes), std::move(kernels));
     ASSERT_NE(copy->data().data(), image->data().data());
   }
-  // The first image is gone now: nothing can point into it.
+  // The first image is gone, so nothing can point into it.
   ExpectMeaning(*copy);
 }
 

@@ -12,18 +12,19 @@
 
 namespace pto {
 
-// Lays out the sections of an image one after another, each aligned for any record. The tasks,
-// which are the most, can come one by one before all else; they are where they belong at once.
+// Writes the sections of an image one after another, each aligned for any record. The tasks, which
+// are the largest section, can be written one by one before everything else, directly to their
+// final place.
 class ImageWriter {
  public:
   ImageWriter() { bytes_.resize(kTasksBegin); }
 
-  // The next task, to be filled in and then kept. Before anything else is added.
+  // The next task: fill it in, then call KeepTask(). Only before anything else is added.
   ImageTask& NextTask() { return *reinterpret_cast<ImageTask*>(bytes_.next(sizeof(ImageTask))); }
   void KeepTask() { bytes_.keep(sizeof(ImageTask)); }
-  // Valid until something is added.
+  // Valid until the next record is added.
   ImageTask* tasks() { return reinterpret_cast<ImageTask*>(bytes_.data() + kTasksBegin); }
-  // Ends the tasks that came one by one.
+  // Ends the section of tasks.
   ImageSection TasksSection() const {
     return {kTasksBegin, (bytes_.size() - kTasksBegin) / sizeof(ImageTask)};
   }
@@ -35,7 +36,7 @@ class ImageWriter {
     bytes_.append(AsBytes(records.data(), records.size()));
     return section;
   }
-  // Room for records that are written later.
+  // Reserves room for records that are written later.
   template <typename T>
   ImageSection AddRoom(size_t count) {
     Align();
@@ -44,13 +45,13 @@ class ImageWriter {
     bytes_.keep(count * sizeof(T));
     return section;
   }
-  // Valid until something is added.
+  // Valid until the next record is added.
   template <typename T>
   T* records(const ImageSection& section) {
     return reinterpret_cast<T*>(bytes_.data() + section.begin);
   }
 
-  // The image. Nothing can be added any more.
+  // Returns the image. Nothing can be added afterwards.
   BigVector<std::byte> Finish(ImageHeader header) {
     header.bytes = bytes_.size();
     std::memcpy(bytes_.data(), &header, sizeof header);

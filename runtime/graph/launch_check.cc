@@ -10,7 +10,7 @@
 namespace pto {
 namespace {
 
-// The word that counts a task's blocks keeps its highest bit for failure.
+// The word that counts a task's blocks uses its highest bit for failure.
 constexpr uint64_t kMaxBlocks = 1u << 29;
 
 absl::Status CheckChip(const GraphTarget& target, uint32_t chip, absl::string_view field) {
@@ -51,7 +51,7 @@ absl::Status CheckControl(const pto_kernel_info& info, const TaskInput& task) {
       .Hint("leave launch and members out");
 }
 
-// Whether what is meant for one kernel can be given to the other. Tensors are looked at later.
+// Whether two kernels take the same arguments and scalars. Tensors are checked later.
 bool TakesTheSame(const pto_kernel_info& cube, const pto_kernel_info& vector) {
   return vector.control == PTO_CONTROL_NONE && vector.argument_count == cube.argument_count &&
          std::equal(
@@ -118,7 +118,7 @@ absl::Status CheckLaunch(const GraphTarget& target,
   } else {
     PTO_RETURN_IF_ERROR(CheckMembers(target, task));
   }
-  // Before it is cut to the record's eight bits, where 258 would look like AIV.
+  // Check before the value is narrowed to the record's eight bits, where 258 would become AIV.
   if (task.core > PTO_MIX) {
     return Error(reason::kLaunchInvalid, absl::StrCat("core kind ", task.core, " is not known"))
         .At("launch.core")
@@ -168,7 +168,7 @@ absl::Status CheckLaunch(const GraphTarget& target,
         .With("kernel", info.name)
         .Hint("set launch.require_sync_start");
   }
-  // A cluster's cores start together, too.
+  // The cores of a cluster start together, too.
   const bool one = record.block_num == 1 && task.vector_kernels.empty();
   if (!phased && task.members.size() < 2 && (!task.require_sync_start || one)) {
     return absl::OkStatus();

@@ -11,14 +11,14 @@
 
 namespace pto {
 
-// Checks how a task is to be spread over cores and chips, and writes that to its record. The
-// task's kernel must be one of `kernels`.
+// Checks how a task is spread over cores and chips, and writes the result to its record. The task's
+// kernel must be one of `kernels`.
 absl::Status CheckLaunch(const GraphTarget& target,
                          absl::Span<const pto_kernel_info* const> kernels, const TaskInput& task,
                          ImageTask& record);
 
-// Checks the value of a scalar of a kernel that the engine does itself: how to compare, how to
-// change, how long to wait. SCALAR_INVALID.
+// Checks a scalar of a kernel that the engine executes itself: comparison, operation or timeout.
+// Errors are SCALAR_INVALID.
 absl::Status CheckControlScalar(const pto_kernel_info& kernel, size_t scalar, int64_t value);
 
 }  // namespace pto

@@ -35,7 +35,7 @@ class LaunchCheckTest : public ::testing::Test {
     return CheckLaunch(target_, kernels_, task, record_);
   }
 
-  // Also says what the error has, as `have` and `want`.
+  // Also checks `have` and `want` of the error.
   void ExpectRefused(const TaskInput& task, const Reason& reason, const std::string& field,
                      const std::string& have = "", const std::string& want = "") {
     const absl::Status status = Check(task);
@@ -68,7 +68,7 @@ TEST_F(LaunchCheckTest, AGangNeedsAllItsCoresAtOnce) {
   task.kernel = Kernel("nop");
   task.chip = 1;
   task.require_sync_start = true;
-  // As many as there are is well; one more is not.
+  // The full capacity is accepted; one more is not.
   for (const auto& [core, capacity] :
        {std::pair{PTO_AIC, 3u}, std::pair{PTO_AIV, 6u}, std::pair{PTO_MIX, 3u}}) {
     task.core = core;
@@ -101,7 +101,7 @@ TEST_F(LaunchCheckTest, FlagsOfTheKernelBecomeTraits) {
   task.kernel = Kernel("blocker");
   ASSERT_THAT(Check(task), IsOk());
   EXPECT_EQ(record_.traits, kTaskBlocks);
-  // Those of the vector cores count too.
+  // The kernels of the vector cores count too.
   const std::vector<uint32_t> vector = {0, 1};
   task.kernel = Kernel("nop");
   task.core = PTO_MIX;
@@ -116,17 +116,17 @@ TEST_F(LaunchCheckTest, FlagsOfTheKernelBecomeTraits) {
 TEST_F(LaunchCheckTest, MembersStartTogether) {
   TaskInput task;
   task.kernel = Kernel("nop");
-  task.chip = 77;  // not looked at
+  task.chip = 77;  // ignored
   task.block_num = 6;
   std::vector<TaskInput::Member> members = {{2, {}}, {1, {}}, {0, {}}};
   task.members = members;
   ASSERT_THAT(Check(task), IsOk());
   EXPECT_EQ(record_.traits, kTaskGang);
   EXPECT_EQ(record_.chip, 2);
-  // The smallest chip decides.
+  // The smallest chip limits the number.
   task.block_num = 7;
   ExpectRefused(task, reason::kLaunchInvalid, "launch.block_num", "6", "7");
-  // Also without require_sync_start, and with it no less.
+  // The same with and without require_sync_start.
   task.require_sync_start = true;
   ExpectRefused(task, reason::kLaunchInvalid, "launch.block_num", "6", "7");
 
@@ -134,7 +134,7 @@ TEST_F(LaunchCheckTest, MembersStartTogether) {
   ExpectRefused(task, reason::kChipUnknown, "members[2].chip");
   members[2].chip = 2;
   ExpectRefused(task, reason::kLaunchInvalid, "members[2].chip");
-  // All blocks are counted.
+  // The blocks of all members count.
   members[2].chip = 0;
   task.block_num = (1u << 29) / 3 + 1;
   ExpectRefused(task, reason::kLaunchInvalid, "launch.block_num", std::to_string((1 << 29) + 1),
@@ -173,9 +173,9 @@ TEST_F(LaunchCheckTest, VectorKernels) {
     vector = {task.kernel, kernel};
     task.vector_kernels = vector;
   };
-  second(nop);  // takes nothing
+  second(nop);  // takes no arguments
   ExpectRefused(task, reason::kLaunchInvalid, "launch.vector_kernels[1]");
-  second(twist);  // takes other scalars
+  second(twist);  // takes different scalars
   ExpectRefused(task, reason::kLaunchInvalid, "launch.vector_kernels[1]");
   second(99);
   ExpectRefused(task, reason::kKernelUnknown, "launch.vector_kernels[1]");
@@ -209,7 +209,7 @@ TEST_F(LaunchCheckTest, ControlNeedsNoCore) {
   wrong = task;
   wrong.vector_kernels = absl::MakeConstSpan(&task.kernel, 1);
   refused(wrong, "launch.vector_kernels");
-  // A time of its own is well.
+  // A timeout of the task itself is accepted.
   task.timeout_ns = 5;
   task.block_num = 1;
   EXPECT_THAT(Check(task), IsOk());

@@ -42,7 +42,7 @@ TEST(LayoutTest, NoDimensionIsOneElement) {
 TEST(LayoutTest, StridesReachToTheLastElement) {
   const Layout layout = MakeLayout(PTO_I8, {3, 4}, {100, 2}).value();
   EXPECT_EQ(layout.extent, 2 * 100 + 3 * 2 + 1);
-  // Larger strides inside than outside are as good.
+  // The inner stride may be larger than the outer one.
   EXPECT_EQ(MakeLayout(PTO_I8, {3, 4}, {1, 10})->extent, 2 + 30 + 1);
 }
 
@@ -107,12 +107,12 @@ TEST(LayoutTest, TheLargestFitsInto64Bits) {
     ASSERT_THAT(bytes, HasReason(reason::kTensorInvalid)) << offset;
     EXPECT_EQ(GetErrorDetail(bytes.status())->field, "offset");
   }
-  // An offset is checked even where nothing is addressed.
+  // The offset is checked even if nothing is addressed.
   EXPECT_THAT(BytesNeeded(MakeLayout(PTO_F64, {0}, {}).value(), -1),
               HasReason(reason::kTensorInvalid));
 }
 
-// Against arithmetic in 128 bits.
+// Compared with 128-bit arithmetic.
 TEST(LayoutTest, AgreesWithWideArithmetic) {
   std::mt19937_64 random(1);
   const auto number = [&] { return static_cast<int64_t>(random() >> (random() % 60 + 4)); };

@@ -30,10 +30,10 @@ OpenGraph::OpenGraph(const GraphTarget& target, const Options& options)
     : target_(target),
       options_(options),
       accesses_(WorkBudget(options.cancelled, target.base_work)),
-      part_(NewPart()) {}
+      segment_(NewSegment()) {}
 
-std::unique_ptr<GraphBuilder> OpenGraph::NewPart() const {
-  // Dependencies are found here, over all segments.
+std::unique_ptr<GraphBuilder> OpenGraph::NewSegment() const {
+  // This class finds the dependencies, over all segments.
   return std::make_unique<GraphBuilder>(target_, GraphBuilder::Options{.find_dependencies = false});
 }
 
@@ -106,14 +106,14 @@ absl::StatusOr<uint32_t> OpenGraph::PlaceKernel(uint32_t kernel) {
         .With("kernel", kernel);
   }
   if (kernel_places_.of[kernel] == kNone) {
-    kernel_places_.Set(kernel, part_->AddKernel(kernels_[kernel]));
+    kernel_places_.Set(kernel, segment_->AddKernel(kernels_[kernel]));
   }
   return kernel_places_.of[kernel];
 }
 
 absl::StatusOr<uint32_t> OpenGraph::PlaceTensor(uint32_t tensor) {
   if (tensor >= tensors_.size()) {
-    // The field is the caller's, as in GraphBuilder.
+    // The caller adds the field, as in GraphBuilder.
     return Error(reason::kTensorUnknown,
                  absl::StrCat("there is no tensor ", tensor, ", only ", tensors_.size()))
         .With("tensor", tensor);
@@ -121,19 +121,19 @@ absl::StatusOr<uint32_t> OpenGraph::PlaceTensor(uint32_t tensor) {
   if (tensor_places_.of[tensor] != kNone) return tensor_places_.of[tensor];
   const ImageTensor& record = tensors_[tensor];
   if (slot_places_.of[record.slot] == kNone) {
-    slot_places_.Set(record.slot, part_->AddSlot(slots_[record.slot].name));
+    slot_places_.Set(record.slot, segment_->AddSlot(slots_[record.slot].name));
   }
   if (layout_places_.of[record.layout] == kNone) {
     const Layout& layout = layouts_[record.layout];
     PTO_ASSIGN_OR_RETURN(
         const uint32_t place,
-        part_->AddLayout(layout.dtype, absl::MakeConstSpan(layout.shape).first(layout.ndim),
-                         absl::MakeConstSpan(layout.strides).first(layout.ndim)));
+        segment_->AddLayout(layout.dtype, absl::MakeConstSpan(layout.shape).first(layout.ndim),
+                            absl::MakeConstSpan(layout.strides).first(layout.ndim)));
     layout_places_.Set(record.layout, place);
   }
   PTO_ASSIGN_OR_RETURN(const uint32_t place,
-                       part_->AddTensor(slot_places_.of[record.slot],
-                                        layout_places_.of[record.layout], record.offset));
+                       segment_->AddTensor(slot_places_.of[record.slot],
+                                           layout_places_.of[record.layout], record.offset));
   tensor_places_.Set(tensor, place);
   return place;
 }
@@ -149,7 +149,7 @@ absl::Status OpenGraph::PlaceArgs(absl::Span<const uint32_t> args, std::vector<u
 
 void OpenGraph::FindOf(uint32_t kernel, const TaskInput& task, absl::Span<const uint32_t> args) {
   const pto_kernel_info& info = kernels_[kernel]->info();
-  // Otherwise the part refuses the task.
+  // The segment's builder rejects the task in this case.
   if (args.size() != info.argument_count) return;
   for (size_t i = 0; i < args.size(); ++i) {
     if ((task.no_dependency_args >> i & 1) != 0) continue;
@@ -182,9 +182,9 @@ absl::Status OpenGraph::FindDependencies(const TaskInput& task) {
       links_.push_back({next_task_ - first_task_, before});
     }
   }
-  const uint64_t had = part_dependencies_;
-  part_dependencies_ += found_.size();
-  if (part_dependencies_ > target_.max_dependencies) {
+  const uint64_t had = segment_dependencies_;
+  segment_dependencies_ += found_.size();
+  if (segment_dependencies_ > target_.max_dependencies) {
     return TooManyError(
         absl::StrCat("a graph has at most ", target_.max_dependencies, " dependencies at once"),
         target_.max_dependencies, had, found_.size());
@@ -272,7 +272,7 @@ absl::StatusOr<uint32_t> OpenGraph::AddTask(const TaskInput& task) {
     absl::Status status = PlaceArgs(task.members[i].args, &args_);
     if (!status.ok()) return PrefixField(status, absl::StrCat("members[", i, "]."));
   }
-  // Only now: the list does not move any more.
+  // Set only now, because the vector does not move any more.
   placed.args = absl::MakeConstSpan(args_).first(task.args.size());
   members_.clear();
   size_t next = task.args.size();
@@ -288,24 +288,24 @@ absl::StatusOr<uint32_t> OpenGraph::AddTask(const TaskInput& task) {
   }
   PTO_RETURN_IF_ERROR(FindDependencies(task));
   placed.dependencies = dependencies_;
-  PTO_RETURN_IF_ERROR(part_->AddTask(placed).status());
+  PTO_RETURN_IF_ERROR(segment_->AddTask(placed).status());
   PTO_RETURN_IF_ERROR(CheckChips(task));
   return next_task_++;
 }
 
 absl::StatusOr<GraphSegment> OpenGraph::Cut() {
   GraphSegment segment;
-  PTO_ASSIGN_OR_RETURN(segment.image, part_->Build());
+  PTO_ASSIGN_OR_RETURN(segment.image, segment_->Build());
   segment.first_task = first_task_;
-  segment.slots = slot_places_.used;  // in the order in which the part got them
+  segment.slots = slot_places_.used;  // in the order of their indices in the segment
   segment.links = std::move(links_);
   links_.clear();
   for (Places* places : {&kernel_places_, &slot_places_, &layout_places_, &tensor_places_}) {
     places->Clear();
   }
-  part_ = NewPart();
-  part_dependencies_ = 0;
-  accesses_.budget().BeginPart();
+  segment_ = NewSegment();
+  segment_dependencies_ = 0;
+  accesses_.budget().BeginSegment();
   first_task_ = next_task_;
   return segment;
 }

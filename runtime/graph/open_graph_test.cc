@@ -20,7 +20,7 @@ using ::pto::testing::HasReason;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// axpy of 4 floats of one slot: `out` from `x` and `y`, by their first elements.
+// axpy on 4 floats of one slot: `out` from `x` and `y`, given by their first elements.
 class OpenGraphTest : public ::testing::Test {
  protected:
   static constexpr uint32_t kElements = 16;
@@ -62,7 +62,7 @@ TEST_F(OpenGraphTest, DependenciesReachBackOverCuts) {
   EXPECT_THAT(first.image->successors(0), ElementsAre(1));
   EXPECT_THAT(first.links, IsEmpty());
 
-  Axpy(4, 8, 8).value();   // after 0, which reads it
+  Axpy(4, 8, 8).value();   // after 0, which reads element 4
   Axpy(8, 4, 12).value();  // after 1 and 2
   const GraphSegment second = graph_.Cut().value();
   EXPECT_EQ(second.first_task, 2u);
@@ -172,7 +172,7 @@ TEST_F(OpenGraphTest, DependenciesOfASegmentAreLimited) {
   task.dependencies = after;
   graph.AddTask(task).value();
   graph.Cut().value();
-  // Those of the segment before do not count any more, but links do.
+  // Dependencies of the previous segment no longer count, but links do.
   graph.AddTask(task).value();
   EXPECT_THAT(graph.AddTask(task), HasReason(reason::kGraphTooLarge));
 }
@@ -197,7 +197,7 @@ TEST_F(OpenGraphTest, OnlyExplicitDependenciesOnRequest) {
   EXPECT_THAT(segment.image->successors(1), ElementsAre(2));
 }
 
-// Many tasks on few tensors: what is kept depends on how many have not ended.
+// Many tasks on few tensors: the state depends on how many tasks have not ended.
 TEST_F(OpenGraphTest, WhatIsKeptIsBounded) {
   size_t most = 0;
   for (uint32_t i = 0; i < 20'000; ++i) {
@@ -220,10 +220,10 @@ TEST_F(OpenGraphTest, NoHazardIsMissed) {
     for (uint32_t i = 0; i + 4 <= kElements; ++i) graph.AddTensor(slot, layout, i).value();
     struct Task {
       std::bitset<kElements> read, written;
-      uint32_t ended = 0;  // tasks below had when it came
+      uint32_t ended = 0;  // tasks below this had ended when it was added
     };
     std::vector<Task> tasks;
-    std::vector<uint64_t> before;  // bit i: task i comes before
+    std::vector<uint64_t> before;  // bit i: task i precedes this task
     uint32_t ended = 0;
     const auto cut = [&] {
       const GraphSegment segment = graph.Cut().value();

@@ -27,7 +27,7 @@ bool IsRead(const pto_kernel_info& kernel, uint32_t argument) {
   return direction == PTO_INPUT || direction == PTO_INOUT;
 }
 
-// What the kernel supports of an argument that it writes.
+// The overlaps that the kernel supports for an argument that it writes.
 std::string HintFor(const pto_kernel_info& kernel, uint32_t argument, bool alone) {
   const auto names = [&](uint32_t set) {
     std::vector<std::string> names;
@@ -75,7 +75,7 @@ std::vector<ArgumentPair> FindArgumentPairs(const pto_kernel_info& kernel) {
     for (uint32_t j = 0; j < kernel.argument_count; ++j) {
       const bool both_written = IsWritten(kernel, j);
       if (j == i || !(IsRead(kernel, j) || both_written)) continue;
-      // Of two that are written, either one can allow it.
+      // If both arguments are written, the declaration of either one is enough.
       if (both_written && j > i) continue;
       const pto_overlap_info back = both_written ? OverlapOf(kernel, j) : pto_overlap_info{0, 0};
       if ((overlap.any >> j & 1) != 0 || (back.any >> i & 1) != 0) continue;
@@ -97,7 +97,7 @@ bool IsSameView(const Layout& a, const Layout& b) {
 
 bool HasOverlappingElements(const Layout& layout) {
   if (layout.extent == 0) return false;
-  // By rising stride. An element counts as one byte.
+  // Sorted by increasing stride. An element counts as one byte.
   struct Dim {
     int64_t size, stride;
   };
@@ -110,11 +110,11 @@ bool HasOverlappingElements(const Layout& layout) {
     dims[at] = {layout.shape[i], layout.strides[i]};
   }
   std::array<int64_t, PTO_MAX_DIMS> shape, strides;
-  int64_t reach = 0;  // from the first element to the last of the dimensions so far
+  int64_t reach = 0;  // from the first to the last element of the dimensions so far
   for (uint32_t i = 0; i < count; ++i) {
     shape[i] = dims[i].size;
     strides[i] = dims[i].stride;
-    // Steps in this dimension that lead beyond everything inside of it cannot meet it.
+    // Steps longer than everything inside this dimension cannot cause an overlap.
     if (dims[i].stride <= reach) {
       const auto part = [&](uint32_t ndim) {
         return MakeFootprint(*MakeLayout(PTO_U8, absl::MakeConstSpan(shape.data(), ndim),
@@ -205,7 +205,7 @@ absl::Status OverlapCheck::CheckTask(const TaskInput& task, const TensorTable& t
     }
     return absl::OkStatus();
   };
-  // Members are on different chips, and so is their memory.
+  // Members are on different chips, so their memory is disjoint.
   if (task.members.empty()) return check(task.args);
   for (size_t i = 0; i < task.members.size(); ++i) {
     absl::Status right = check(task.members[i].args);
@@ -216,7 +216,7 @@ absl::Status OverlapCheck::CheckTask(const TaskInput& task, const TensorTable& t
 
 namespace {
 
-// Looks at the tasks of an image in the light of where its slots are.
+// Checks the tasks of an image for the given places of its slots.
 class LaunchedOverlaps {
  public:
   LaunchedOverlaps(const GraphImage& image, const SlotPlaces& places, WorkBudget budget)
@@ -263,7 +263,7 @@ class LaunchedOverlaps {
     for (const ArgumentPair& pair : pairs_[kernel]) {
       const ImageTensor& a = image_.tensors()[args[pair.written]];
       const ImageTensor& b = image_.tensors()[args[pair.other]];
-      // What is in one slot was looked at when the graph was built.
+      // Arguments in the same slot were checked when the graph was built.
       if (a.slot == b.slot || places_[a.slot].space != places_[b.slot].space) continue;
       const int64_t a_begin = FirstByte(a);
       const int64_t b_begin = FirstByte(b);
@@ -294,8 +294,8 @@ class LaunchedOverlaps {
   const GraphImage& image_;
   const SlotPlaces& places_;
   WorkBudget budget_;
-  std::vector<std::vector<ArgumentPair>> pairs_;  // of the kernels
-  std::vector<Footprint> footprints_;             // of the layouts
+  std::vector<std::vector<ArgumentPair>> pairs_;  // of each kernel
+  std::vector<Footprint> footprints_;             // of each layout
 };
 
 }  // namespace

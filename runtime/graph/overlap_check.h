@@ -19,40 +19,40 @@
 
 namespace pto {
 
-// Two arguments of a kernel, at least one of them written, that must not overlap.
+// Two arguments of a kernel that must not overlap; at least one of them is written.
 struct ArgumentPair {
   uint32_t written = 0;
   uint32_t other = 0;
-  bool may_be_same = false;  // the very same view is allowed
+  bool may_be_same = false;  // identical views are allowed
 };
 
 // All such pairs of a kernel.
 std::vector<ArgumentPair> FindArgumentPairs(const pto_kernel_info& kernel);
 
-// Whether two views are the same if their first elements are.
+// Whether two views are identical if their first elements are.
 bool IsSameView(const Layout& a, const Layout& b);
 
-// Whether two elements of a view lie in the same place. Exact where Overlaps(Footprint) is; says
-// yes where that gives up.
+// Whether two elements of a view share memory. As exact as Overlaps(Footprint); returns true where
+// that gives up.
 bool HasOverlappingElements(const Layout& layout);
 
-// Refuses tasks whose arguments overlap in a way that their kernels do not support: see
-// pto_overlap_info. Part of a graph that is being built. Errors are ARGUMENTS_OVERLAP at
-// `args[i]`, the argument that is written.
+// Rejects tasks whose arguments overlap in a way that their kernels do not support: see
+// pto_overlap_info. Used while a graph is built. Errors are ARGUMENTS_OVERLAP at `args[i]`, the
+// argument that is written.
 //
-// Most tasks have arguments in different slots, in different parts of one, or the same view twice:
-// IsApart finds that out by some comparisons. Only what is left is compared exactly, such as tiles
-// of a matrix; these mostly lie to each other as others before, which it remembers.
+// In most tasks the arguments are in different slots, in different parts of one slot, or identical
+// views; IsApart detects this with a few comparisons. Only the remaining pairs, for example tiles
+// of a matrix, are compared exactly. Their relative positions repeat, so the results are cached.
 class OverlapCheck {
  public:
-  // Call for all kernels, in order. Their descriptions must outlive the check.
+  // Call for all kernels, in order of their indices. `info` must outlive the check.
   void AddKernel(const pto_kernel_info& info);
 
-  // Whether there is anything to check in tasks of this kernel.
+  // Whether tasks of this kernel need a check.
   bool HasPairs(uint32_t kernel) const { return kernels_[kernel].pair_count > 0; }
 
-  // Whether it is certain that a task of this kernel alone, with tensors of layouts that CheckTask
-  // has seen in their places, is right.
+  // Whether a task of this kernel certainly has no illegal overlap. The task must have no other
+  // kernels, and CheckTask must have seen tensors of the same layouts in the same arguments.
   bool IsApart(uint32_t kernel, absl::Span<const uint32_t> args, const TensorTable& tensors) const {
     const Kernel& known = kernels_[kernel];
     const ArgumentPair* pair = pairs_.data() + known.first_pair;
@@ -71,8 +71,8 @@ class OverlapCheck {
     return true;
   }
 
-  // Looks at the arguments of a task for all its kernels, on all its chips. Their number and
-  // types must have been checked.
+  // Checks the arguments of a task for all its kernels, on all its chips. Their number and types
+  // must already be checked.
   absl::Status CheckTask(const TaskInput& task, const TensorTable& tensors);
 
  private:
@@ -81,17 +81,17 @@ class OverlapCheck {
     uint32_t first_pair = 0;
     uint32_t pair_count = 0;
   };
-  // What was found out of a layout.
+  // Cached properties of a layout.
   struct KnownLayout {
     absl::optional<Footprint> footprint;
     absl::optional<bool> overlaps_itself;
   };
 
-  // How two views lie to each other.
+  // The relative position of two views.
   struct Relation {
     uint32_t a_layout = 0xffffffff;
     uint32_t b_layout = 0xffffffff;
-    int64_t distance = 0;  // from the first byte of a to that of b
+    int64_t distance = 0;  // from the first byte of a to the first byte of b
 
     bool operator==(const Relation&) const = default;
     size_t index() const {
@@ -111,12 +111,12 @@ class OverlapCheck {
 
   std::vector<Kernel> kernels_;
   std::vector<ArgumentPair> pairs_;
-  std::vector<KnownLayout> layouts_;  // as far as they were needed
-  // Some of the last ones in which views were apart though their ranges of bytes were not.
+  std::vector<KnownLayout> layouts_;  // only as far as needed
+  // A cache of views that are disjoint although their byte ranges overlap.
   std::array<Relation, size_t{1} << kKnownBits> apart_;
 };
 
-// The same for a launch whose slots overlap like `places`, which come from FindAliases: looks at
+// The same for a launch whose slots overlap as in `places`, which come from FindAliases: checks
 // arguments in different slots. Errors are ARGUMENTS_OVERLAP at `buffers`, and those of WorkError.
 absl::Status CheckOverlaps(const GraphImage& image, const SlotPlaces& places,
                            WorkBudget::Cancelled cancelled = nullptr);

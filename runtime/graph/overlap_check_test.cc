@@ -20,7 +20,7 @@ namespace {
 
 using testing::HasReason;
 
-// The elements of a view, from its first.
+// The elements of a view, relative to the first.
 std::vector<int64_t> Elements(const Layout& layout) {
   std::vector<int64_t> all = {0};
   for (uint32_t d = 0; d < layout.ndim; ++d) {
@@ -78,8 +78,8 @@ TEST(OverlapCheckTest, SameViewsMayDifferInStridesThatDoNotMatter) {
   EXPECT_FALSE(IsSameView(layout, MakeLayout(PTO_F32, {1, 3}, {4, 1}).value()));
 }
 
-// Every built-in kernel and what it says of overlaps: whoever adds one has to think of it, and of
-// a case in runtime/engine/overlap_test.cc.
+// Every built-in kernel and its declared overlaps. When you add a kernel, add it here, and a case
+// to runtime/engine/overlap_test.cc.
 TEST(OverlapCheckTest, WhatBuiltInKernelsSay) {
   std::vector<std::string> all;
   for (const auto& kernel : BuiltinKernels().List()) {
@@ -188,7 +188,7 @@ TEST_F(OverlapGraphTest, WhatIsReadMayOverlapAnythingThatIsRead) {
   EXPECT_TRUE(Add(add, {sliding, View(x_, {4, 4}, {}, 3), View(y_, {4, 4}, {}, 0)}).ok());
 }
 
-// All that a task like the one before could skip.
+// Errors that the fast path for repeated tasks must not miss.
 TEST_F(OverlapGraphTest, TasksOfTheSameLayoutsAreLookedAtEachTime) {
   const uint32_t copy = Kernel("copy");
   const uint32_t layout = builder_.AddLayout(PTO_F32, {10}, {}).value();
@@ -205,7 +205,7 @@ TEST_F(OverlapGraphTest, TasksOfTheSameLayoutsAreLookedAtEachTime) {
 
 TEST_F(OverlapGraphTest, TilesOfAMatrixAreApart) {
   const uint32_t copy = Kernel("copy");
-  // Their ranges of bytes overlap, their elements do not.
+  // The byte ranges overlap, but the elements do not.
   EXPECT_TRUE(Add(copy, {View(x_, {8, 4}, {8, 1}, 0), View(x_, {8, 4}, {8, 1}, 4)}).ok());
   EXPECT_TRUE(Add(copy, {View(x_, {16}, {2}, 0), View(x_, {16}, {2}, 1)}).ok());
   EXPECT_TRUE(Add(copy, {View(x_, {16}, {2}, 1), View(x_, {16}, {2}, 0)}).ok());
@@ -237,7 +237,7 @@ TEST_F(OverlapGraphTest, MembersAreNamed) {
   EXPECT_EQ(GetErrorDetail(refused)->field, "members[1].args[1]");
 }
 
-// Two kernels beside each other would read what the other one has written.
+// Kernels that run side by side would read each other's output.
 TEST_F(OverlapGraphTest, NothingIsInPlaceBesideAnotherKernel) {
   TaskInput task;
   task.kernel = Kernel("copy");
@@ -268,11 +268,11 @@ TEST(OverlapOpenGraphTest, SegmentsAreLookedAt) {
   task.args = shifted;
   const absl::Status refused = graph.AddTask(task).status();
   EXPECT_THAT(refused, HasReason(reason::kArgumentsOverlap));
-  // copy_async writes its first one.
+  // copy_async writes its first argument.
   EXPECT_EQ(GetErrorDetail(refused)->field, "args[0]");
 }
 
-// A launch can bind slots to one buffer.
+// A launch can bind several slots to one buffer.
 class OverlapLaunchTest : public OverlapGraphTest {
  protected:
   absl::Status Launch(const GraphImage& image, uint64_t x_offset, uint64_t y_offset) {

@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 
 const int kData = 0;
 
-// Plans as many phases as its scalar says, and refuses a negative number.
+// Plans as many phases as its scalar says; refuses a negative number.
 int32_t PlanPhases(const pto_launch* launch, pto_plan* plan, char* message, size_t size) {
   if (launch->scalars[0].i64 < 0) {
     std::snprintf(message, size, "less than nothing");
@@ -25,7 +25,7 @@ int32_t PlanPhases(const pto_launch* launch, pto_plan* plan, char* message, size
   return 0;
 }
 
-// Returns why the plan was refused; nothing when it was not.
+// Returns why the plan was refused; empty if it was accepted.
 std::string Refused(int64_t phases) {
   pto_kernel_info kernel = {};
   kernel.struct_size = sizeof kernel;

@@ -19,7 +19,7 @@
 namespace pto {
 namespace {
 
-// A dependency that the image does not have.
+// A dependency that the image lacks.
 struct Edge {
   uint32_t before;
   uint32_t after;
@@ -33,7 +33,7 @@ absl::Status TooManyError(uint64_t most, uint64_t have, uint64_t want) {
       .Hint("bind slots to memory of their own");
 }
 
-// Looks at the slots that overlap others; what happens in the others is known.
+// Checks only slots that overlap others; the dependencies within all other slots are known.
 class EdgeFinder {
  public:
   EdgeFinder(const GraphImage& image, const SlotPlaces& places, WorkBudget budget)
@@ -60,7 +60,7 @@ class EdgeFinder {
     }
   }
 
-  // In order of the tasks that wait.
+  // Sorted by the waiting task.
   absl::StatusOr<BigVector<Edge>> Find(uint64_t max_dependencies) {
     BigVector<Edge> edges;
     std::vector<uint32_t> found;
@@ -96,10 +96,10 @@ class EdgeFinder {
   static constexpr uint32_t kNone = 0xffffffff;
   const GraphImage& image_;
   AccessMap accesses_;
-  std::vector<uint32_t> regions_;  // of the tensors
+  std::vector<uint32_t> regions_;  // of each tensor
 };
 
-// The records of a section, to be written again.
+// The records of a section, for modification.
 template <typename T>
 absl::Span<const T> Records(const GraphImage& image, const ImageSection& section) {
   return {reinterpret_cast<const T*>(image.data().data() + section.begin), section.count};
@@ -109,7 +109,7 @@ std::shared_ptr<const GraphImage> WithEdges(const GraphImage& image, const BigVe
   const uint32_t count = image.task_count();
   BigVector<ImageTask> tasks;
   tasks.append(image.tasks());
-  // The new successors of each task in a row; they come in order.
+  // The new successors of each task, in a row and in increasing order.
   std::vector<uint32_t> ends(size_t{count} + 1);
   for (const Edge& edge : edges) {
     ++ends[edge.before + 1];

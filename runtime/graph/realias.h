@@ -10,11 +10,10 @@
 
 namespace pto {
 
-// The same graph for launches whose slots overlap like `places`, which come from FindAliases:
-// with the dependencies that it has, and those that come of the overlapping. A graph whose
-// dependencies are only those that its tasks name needs none of this.
-// Errors: GRAPH_TOO_LARGE when there would be more than `max_dependencies` or to find them takes
-// too long, CLIENT_GONE once `cancelled` says so.
+// Returns the same graph for launches whose slots overlap as in `places`, which come from
+// FindAliases: with its existing dependencies, and those caused by the overlap. Not needed for a
+// graph that has only named dependencies. Errors: GRAPH_TOO_LARGE if there would be more than
+// `max_dependencies` or finding them takes too long; CLIENT_GONE once `cancelled` returns true.
 absl::StatusOr<std::shared_ptr<const GraphImage>> Realias(
     const GraphImage& image, const SlotPlaces& places, uint64_t max_dependencies,
     WorkBudget::Cancelled cancelled = nullptr);

@@ -1,5 +1,5 @@
-// Random graphs, launched with slots bound to random places of few memories, against what their
-// tasks do byte by byte: every two tasks that must not change places are ordered.
+// Random graphs, launched with slots bound to random places of a few memories, checked byte by
+// byte: any two tasks that must not be reordered are ordered.
 
 #include <bitset>
 #include <cstdint>
@@ -26,11 +26,11 @@ using Bytes = std::bitset<3 * kMemoryBytes>;
 
 int32_t DoNothing(const pto_context*) { return 0; }
 
-// Kernels with two arguments of any directions: k11, k12, …
+// Kernels with two arguments, for all combinations of directions: k11, k12, …
 const KernelRegistry& Kernels() {
   static const KernelRegistry* const kernels = [] {
     static pto_argument_info arguments[16][2];
-    // They do nothing, so whatever they write may overlap.
+    // The kernels do nothing, so any overlap is allowed.
     static pto_overlap_info overlaps[16][2];
     static std::string names[16];
     auto* registry = new KernelRegistry;
@@ -85,14 +85,14 @@ class Case {
     for (uint32_t slot = 0; slot < kSlots; ++slot) {
       builder.AddSlot("s" + std::to_string(slot));
       for (uint32_t count = 1 + Below(3); count > 0; --count) AddTensor(builder, slot, false);
-      AddTensor(builder, slot, true);  // one element, which a predicate may look at
+      AddTensor(builder, slot, true);  // one element, for predicates
     }
     tasks_ = 2 + Below(9);
     for (uint32_t i = 0; i < tasks_; ++i) AddTask(builder, i);
     image_ = builder.Build().value();
   }
 
-  // Whether slots overlapped.
+  // Returns whether slots overlapped.
   bool CheckBinding() {
     std::vector<SlotMemory> slots;
     std::vector<uint32_t> memories;
@@ -130,7 +130,7 @@ class Case {
   bool Chance(uint32_t one_in) { return Below(one_in) == 0; }
 
   void Check(const GraphImage& image, const std::vector<Used>& used) {
-    std::vector<uint32_t> before(tasks_);  // bit i: task i comes before
+    std::vector<uint32_t> before(tasks_);  // bit i: task i precedes this task
     std::vector<uint32_t> dependencies(tasks_);
     for (uint32_t i = 0; i < tasks_; ++i) {
       for (const uint32_t next : image.successors(i)) {
@@ -237,10 +237,10 @@ class Case {
   }
 
   std::minstd_rand random_;
-  const char marks_[3] = {};  // stand for the memories
+  const char marks_[3] = {};  // addresses that represent the memories
   std::vector<const pto_kernel_info*> kernels_;
   std::vector<Tensor> tensors_;
-  std::vector<uint32_t> predicates_[2];  // tensors that one may look at, by chip
+  std::vector<uint32_t> predicates_[2];  // tensors for predicates, by chip
   uint32_t tasks_ = 0;
   std::vector<Access> accesses_;
   std::shared_ptr<const GraphImage> image_;

@@ -20,7 +20,7 @@ using ::testing::IsEmpty;
 
 constexpr uint64_t kMany = 1000;
 
-// Tasks on 16 bytes each of slots a, b and c; `step` reads and writes one.
+// Tasks on 16 bytes of each of the slots a, b and c; `step` reads and writes one tensor.
 class RealiasTest : public ::testing::Test {
  protected:
   RealiasTest() {
@@ -62,7 +62,7 @@ TEST_F(RealiasTest, SlotsThatOverlapOrderTheirTasks) {
   EXPECT_THAT(found->successors(4), IsEmpty());
   EXPECT_EQ(found->tasks()[1].dependencies, 1u);
   EXPECT_EQ(found->tasks()[4].dependencies, 2u);
-  // Side by side they are what they were.
+  // Adjacent slots change nothing.
   const std::shared_ptr<const GraphImage> same =
       Realias(*image, {{0, 0}, {0, 16}, {2, 0}}, kMany).value();
   EXPECT_EQ(same->edge_count(), image->edge_count());
@@ -76,7 +76,7 @@ TEST_F(RealiasTest, AllElseStaysAsItIs) {
   const std::shared_ptr<const GraphImage> image = builder_.Build().value();
   const std::shared_ptr<const GraphImage> found =
       Realias(*image, {{0, 0}, {0, 0}, {2, 0}}, kMany).value();
-  EXPECT_THAT(found->successors(0), ElementsAre(1, 2));  // the one that is named, too
+  EXPECT_THAT(found->successors(0), ElementsAre(1, 2));  // including the named one
   EXPECT_EQ(found->task_name(1), "second");
   EXPECT_EQ(found->FindSlot("c"), 2u);
   EXPECT_EQ(found->kernel(2).name, image->kernel(2).name);

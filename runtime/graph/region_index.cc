@@ -6,15 +6,15 @@
 namespace pto {
 namespace {
 
-// Longer than any space, and short enough to be added up.
+// Longer than any space, and small enough that sums do not overflow.
 constexpr int64_t kEndless = int64_t{1} << 60;
 
-// How the sizes of boxes are rounded to that of a cell: not at all, so that tiles of one size
-// just fill theirs, or to powers of 2 whose exponent is a multiple of the number, or to all.
+// How box sizes are rounded up to a cell size: not at all, so that equal tiles fill their cells
+// exactly; to powers of 2 whose exponent is a multiple of this number; or to one size for all.
 constexpr uint32_t kExact = 0;
 constexpr uint32_t kAll = 64;
 
-// More coarse the more groups there are: a search looks into each.
+// Coarser with more groups, because a search visits every group.
 uint32_t RoundingOf(size_t groups) {
   if (groups < 8) return kExact;
   if (groups < 48) return 1;
@@ -22,11 +22,12 @@ uint32_t RoundingOf(size_t groups) {
   return groups < 72 ? 16 : kAll;
 }
 
-// A search looks at that many cells one by one. At more only while all that were looked at so
-// are not many more than the regions that were inserted; else a tree over the cells pays.
+// A search visits up to this many cells one by one. It visits more only while the number of visited
+// cells is not much larger than the number of inserted regions; beyond that, a tree over the cells
+// pays.
 constexpr uint64_t kFewCells = 32;
 constexpr uint64_t kCellsPerRegion = 4;
-// No more are counted.
+// Counts saturate here.
 constexpr uint64_t kCountLimit = uint64_t{1} << 31;
 
 __extension__ using Wide = unsigned __int128;
@@ -52,7 +53,7 @@ uint32_t RegionIndex::FrameOf(const RegionTable& table, uint32_t footprint) {
     wanted.strides[wanted.levels++] = stride;
   }
   wanted.strides[wanted.levels++] = 1;
-  // A grid has up to 4 cells more than digits on each level, and cells are numbered in 63 bits.
+  // A grid has up to 4 cells more than digits on each level, and cell numbers have 63 bits.
   const auto numbered = [&wanted] {
     Wide cells = static_cast<Wide>(kEndless / wanted.strides[0]) + 4;
     for (uint32_t i = 1; i < wanted.levels; ++i) {
@@ -76,7 +77,7 @@ uint32_t RegionIndex::FrameOf(const RegionTable& table, uint32_t footprint) {
   };
   uint32_t best = 0, best_common = 0;
   for (uint32_t i = 0; i < frames_.size(); ++i) {
-    // Plain ranges stay by themselves, where they are exact.
+    // Plain ranges stay in a frame of their own, where they are exact.
     if ((wanted.levels == 1) != (frames_[i].levels == 1)) continue;
     const uint32_t count = common(frames_[i]);
     if (count > best_common) best = i, best_common = count;
@@ -115,7 +116,7 @@ void RegionIndex::FindBox(Frame& frame, const RegionTable& table, const Region& 
     box.low[i] = static_cast<int64_t>(digit);
   }
   box.low[last] = static_cast<int64_t>(rest);
-  // A digit that can run over may be anything, and is carried to the one before.
+  // A digit that may overflow can have any value, and carries into the digit before it.
   int64_t carry = 0;
   for (uint32_t i = last; i > 0; --i) {
     box.high[i] = box.low[i] + reach.digits[i] + carry;
@@ -146,7 +147,7 @@ uint8_t RegionIndex::GroupOf(uint32_t frame_index, const Box& box) {
   group.rounding = RoundingOf(groups_.size());
   for (uint32_t i = 0; i < frame.levels; ++i) {
     group.extent[i] = extent(i, group.rounding);
-    // The first box begins a cell. Twice the extent keeps places before that above 0.
+    // The first box starts a cell. Adding twice the extent keeps earlier positions positive.
     group.shift[i] = 2 * group.extent[i] - box.low[i] % group.extent[i];
     group.dividers[i] = Divider(static_cast<uint64_t>(group.extent[i]));
     group.cells[i] = (frame.sizes[i] - 1 + group.shift[i]) / group.extent[i] + 1;
@@ -172,7 +173,7 @@ void RegionIndex::Insert(RegionTable& table, uint32_t id, bool quiet) {
   Region& region = table.regions[id];
   if ((region.flags & Region::kLinked) != 0) {
     if (((region.flags & Region::kQuiet) != 0) == quiet) {
-      // Nobody has walked along the list since it left.
+      // No search has visited the list since the region left it.
       region.flags |= Region::kLive;
       ++groups_[region.group].live;
       ++size_;
@@ -201,7 +202,7 @@ void RegionIndex::Insert(RegionTable& table, uint32_t id, bool quiet) {
 }
 
 void RegionIndex::Remove(RegionTable& table, uint32_t id) {
-  // It stays in its list, where the next search drops it.
+  // The region stays in its list; the next search drops it.
   Region& region = table.regions[id];
   region.flags &= static_cast<uint8_t>(~Region::kLive);
   --groups_[region.group].live;
@@ -272,7 +273,7 @@ inline bool RegionIndex::FindInCell(RegionTable& table, Group& group, uint64_t c
   ++steps_;
   const bool any = FindInList(table, group.heads, cell, id, found);
   if (quiet_ == 0) return any;
-  // A list of quiet regions that is not looked at may have some.
+  // A list of quiet regions that was not searched may not be empty.
   return (!all || FindInList(table, group.quiet_heads, cell, id, found)) || any;
 }
 
@@ -282,11 +283,11 @@ void RegionIndex::FindInGroup(RegionTable& table, Group& group, const Box& box, 
   CellTree::Cell first, last;
   uint64_t count = 1;
   for (uint32_t i = 0; i < levels; ++i) {
-    // A box that begins in the cell before may reach into this one.
+    // A box that begins in the previous cell may extend into this one.
     const int64_t low = group.inside[i] ? box.low[i] : box.low[i] - group.extent[i] + 1;
     first[i] = group.dividers[i].Quotient(static_cast<uint64_t>(low + group.shift[i]));
     last[i] = group.dividers[i].Quotient(static_cast<uint64_t>(box.high[i] + group.shift[i]));
-    // Neither factor is beyond the limit.
+    // Both factors are at most the limit.
     count = std::min(count * std::min(last[i] - first[i] + 1, kCountLimit), kCountLimit);
   }
   if (count == 1) {
@@ -326,14 +327,14 @@ void RegionIndex::BuildTree(RegionTable& table, Group& group) {
   Frame& frame = frames_[group.frame];
   CellTree::Cell cells{};
   for (uint32_t i = 0; i < frame.levels; ++i) {
-    // The first digit has no end, but places do.
+    // The first digit is unbounded, but positions are not.
     const int64_t digits = i == 0 ? kEndless / frame.strides[0] : frame.sizes[i];
     cells[i] = static_cast<uint64_t>((digits - 1 + group.shift[i]) / group.extent[i] + 1);
   }
   group.tree = std::make_unique<CellTree>(cells, frame.levels);
   for (CellTable* heads : {&group.heads, &group.quiet_heads}) {
     heads->ForEach([&](uint32_t link) {
-      // All regions of the list begin in one cell.
+      // All regions of the list begin in the same cell.
       Box box;
       FindBox(frame, table, table.regions[link - 1], box);
       group.tree->Add(CellOf(group, frame, box));

@@ -15,31 +15,31 @@
 
 namespace pto {
 
-// A footprint at a place of a memory space, and who used it. AccessMap says what the last
-// fields mean; the index keeps `next` and `group` of the regions that are in it.
+// A footprint at an offset of a memory space, and its users. AccessMap defines the last fields; the
+// index maintains `next` and `group` of the regions that it contains.
 struct Region {
   enum Flag : uint8_t {
     kLive = 1 << 0,         // in the index of its space
-    kLinked = 1 << 1,       // in the list of its cell; if not live, until somebody walks along it
-    kReadChecks = 1 << 2,   // a read has to look at other regions
-    kWriteChecks = 1 << 3,  // a write has to look at other regions
-    kForwarded = 1 << 4,    // is the same as the region `next`, which stands for it
-    kOneReader = 1 << 5,    // `readers` is that reader
+    kLinked = 1 << 1,       // in the list of its cell; if not live, until a search visits the list
+    kReadChecks = 1 << 2,   // a read has to check other regions
+    kWriteChecks = 1 << 3,  // a write has to check other regions
+    kForwarded = 1 << 4,    // identical to region `next`, its representative
+    kOneReader = 1 << 5,    // `readers` is the reader
     kManyReaders = 1 << 6,  // `readers` is the newest node of a list
-    kQuiet = 1 << 7,        // in the other list of its cell, for regions that are only read
+    kQuiet = 1 << 7,        // only read; in the second list of its cell
   };
   int64_t begin = 0;  // in bytes
   uint32_t footprint = 0;
   uint32_t space = 0;
   uint32_t writer = 0;
   uint32_t readers = 0;
-  uint32_t next = 0;  // in its cell, counted from 1; 0 ends
+  uint32_t next = 0;  // in its cell's list, plus 1; 0 ends the list
   uint8_t group = 0;
   uint8_t flags = 0;
 };
 static_assert(sizeof(Region) == 32);
 
-// All regions and the footprints that they refer to.
+// All regions, and the footprints that they refer to.
 struct RegionTable {
   BigVector<Region> regions;
   std::vector<Footprint> footprints;
@@ -47,26 +47,26 @@ struct RegionTable {
   const Footprint& footprint(const Region& region) const { return footprints[region.footprint]; }
 };
 
-// Finds the regions of one space that may overlap a given one, in a time that hardly depends on
-// how many there are.
+// Finds the regions of one space that may overlap a given region, in a time that hardly depends on
+// their number.
 //
-// A byte's place is a number with mixed radix, whose digits come from strides that regions
-// have: row and column for the tiles of a matrix. Then a region is a box, and column tiles,
-// whose ranges all overlap, are boxes side by side. Such a set of strides is a frame; a space
-// has few. The boxes of one size are a group with a grid of its own, whose cells have that size.
-// A search among boxes of about its own size looks into a few cells. One among much smaller
-// boxes uses a tree over the cells that are in use.
+// A byte offset is written as a mixed-radix number whose digits come from the strides of the
+// regions: row and column for tiles of a matrix. A region is then a box, and column tiles, whose
+// byte ranges all overlap, are disjoint boxes. Such a set of strides is a frame; a space has few.
+// The boxes of one size form a group with its own grid, whose cells have that size. A search among
+// boxes of similar size visits a few cells. A search among much smaller boxes uses a tree over the
+// used cells.
 //
-// Regions that are quiet are only found by a search that asks for them.
+// Quiet regions are found only by searches that ask for them.
 //
-// Not thread-safe. The table given to each call must be the same one.
+// Not thread-safe. All calls must get the same table.
 class RegionIndex {
  public:
-  // The region must not be in the index, nor have left another one without being dropped there.
+  // The region must not be in this index, nor still be linked in another one.
   void Insert(RegionTable& table, uint32_t id, bool quiet = false);
-  // Inserts the region if it is easy to see that no other one in the index overlaps it: all are
-  // as long as it and side by side, as the rows of a matrix or the blocks of a buffer are.
-  // Otherwise returns false. The region must not be in the index.
+  // Inserts the region if it obviously overlaps no other region in the index: all have its length
+  // and are aligned to it, like the rows of a matrix or equal pieces of a buffer. Otherwise returns
+  // false. The region must not be in the index.
   bool InsertAlone(RegionTable& table, uint32_t id) {
     Region& region = table.regions[id];
     if (region.footprint != tiling_) return false;
@@ -82,20 +82,19 @@ class RegionIndex {
   }
   // The region must be in the index.
   void Remove(RegionTable& table, uint32_t id);
-  // A region in the index is not quiet any more.
+  // Makes a quiet region in the index normal.
   void Wake(RegionTable& table, uint32_t id);
-  // A region that has left the index is not in the list of a cell either any more.
+  // Unlinks a region that has left the index from the list of its cell.
   void Drop(RegionTable& table, uint32_t id) { Unlink(table, id); }
 
-  // Appends all regions in the index, save `id` itself, whose boxes meet that of region `id`,
-  // and perhaps some more, quiet ones only if `all`. The region itself need not be in the index.
+  // Appends all regions in the index, except `id`, whose boxes intersect that of region `id`, and
+  // possibly more; quiet ones only if `all`. Region `id` need not be in the index.
   void FindNear(RegionTable& table, uint32_t id, bool all, std::vector<uint32_t>& found);
 
-  // Regions in the index.
   uint32_t size() const { return size_; }
-  // Those of them that are quiet.
+  // The number of quiet regions in the index.
   uint32_t quiet() const { return quiet_; }
-  // How many cells, regions and nodes the calls since the last one of this have looked at.
+  // The number of cells, regions and nodes visited since the last call of this function.
   uint64_t TakeSteps() { return std::exchange(steps_, 0); }
   size_t bytes() const;
 
@@ -108,15 +107,15 @@ class RegionIndex {
     std::array<int64_t, kMaxLevels> low, high;
   };
 
-  // Digits of a byte's place: strides that fall to 1, each a multiple of the next.
+  // The digits of a byte offset: strides that decrease to 1, each a multiple of the next.
   struct Frame {
     uint32_t levels = 0;
     std::array<int64_t, kMaxLevels> strides{};
-    std::array<int64_t, kMaxLevels> sizes{};  // of each digit but the first, which has no end
+    std::array<int64_t, kMaxLevels> sizes{};  // of each digit except the first, which is unbounded
     std::array<Divider, kMaxLevels> dividers;
 
-    // How far each digit of a footprint reaches beyond that of its first byte, remembered for
-    // the footprints used last.
+    // How far each digit of a footprint extends beyond that of its first byte; a cache of the
+    // footprints used last.
     struct Reach {
       uint32_t footprint = kNone;
       std::array<int64_t, kMaxLevels> digits{};
@@ -124,28 +123,29 @@ class RegionIndex {
     std::array<Reach, 4> reaches;
   };
 
-  // Boxes of one size, or of nearly one size when there are many sizes.
+  // Boxes of one size, or of similar size if there are many sizes.
   struct Group {
     uint32_t frame = 0;
-    uint32_t rounding = 0;                     // how sizes of boxes become that of a cell
-    std::array<int64_t, kMaxLevels> extent{};  // of a cell; no box is larger
-    std::array<int64_t, kMaxLevels> shift{};   // added to a digit before it is divided
-    std::array<int64_t, kMaxLevels> cells{};   // in each level but the first
+    uint32_t rounding = 0;                     // how box sizes are rounded to the cell size
+    std::array<int64_t, kMaxLevels> extent{};  // of a cell; boxes are at most this large
+    std::array<int64_t, kMaxLevels> shift{};   // added to a digit before the division
+    std::array<int64_t, kMaxLevels> cells{};   // in each level except the first
     std::array<Divider, kMaxLevels> dividers;
-    std::array<bool, kMaxLevels> inside{};  // whether no box so far crosses the end of a cell
+    std::array<bool, kMaxLevels> inside{};  // whether no box so far crosses the end of its cell
     uint32_t live = 0;
-    uint64_t inserted = 0;  // so far
-    uint64_t walked = 0;    // cells that searches went through one by one
+    uint64_t inserted = 0;  // number of insertions
+    uint64_t walked = 0;    // cells that searches visited one by one
     CellTable heads;
     CellTable quiet_heads;
-    // The cells that have a region. Only once a search has needed it.
+    // The cells that have a region. Created when a search first needs it.
     std::unique_ptr<CellTree> tree;
   };
 
   uint32_t FrameOf(const RegionTable& table, uint32_t footprint);
   static void FindBox(Frame& frame, const RegionTable& table, const Region& region, Box& box);
   uint8_t GroupOf(uint32_t frame, const Box& box);
-  // Where a box of the group begins. Takes note of whether it ends there too.
+  // Returns the cell in which a box of the group begins, and records whether the box ends there
+  // too.
   static CellTree::Cell CellOf(Group& group, const Frame& frame, const Box& box);
   static uint64_t Number(const Group& group, uint32_t levels, const CellTree::Cell& cell) {
     uint64_t number = 0;
@@ -154,7 +154,7 @@ class RegionIndex {
     }
     return number;
   }
-  // Puts the region into the list of a cell of its group.
+  // Adds the region to the list of a cell of its group.
   void Link(Group& group, uint32_t& head, Region& region, uint32_t id) {
     region.next = head;
     head = id + 1;
@@ -163,14 +163,13 @@ class RegionIndex {
     ++group.inserted;
     ++size_;
   }
-  // Empties the list of a cell if it has one region only, which has left the index. Returns whether
-  // it did.
+  // Empties the list of a cell if its only region has left the index. Returns whether it did.
   static bool DropStale(RegionTable& table, uint32_t& head);
-  // Takes a region out of the list that it is in.
+  // Removes a region from its list.
   void Unlink(RegionTable& table, uint32_t id);
   void FindInGroup(RegionTable& table, Group& group, const Box& box, uint32_t id, bool all,
                    std::vector<uint32_t>& found);
-  // Returns whether a region is left in the cell.
+  // Returns whether the cell still has a region.
   bool FindInCell(RegionTable& table, Group& group, uint64_t cell, uint32_t id, bool all,
                   std::vector<uint32_t>& found);
   bool FindInList(RegionTable& table, CellTable& heads, uint64_t cell, uint32_t id,
@@ -182,12 +181,12 @@ class RegionIndex {
   uint32_t size_ = 0;
   uint32_t quiet_ = 0;
   uint64_t steps_ = 0;
-  // The footprint of all regions, as long as all are plain ranges that fill a cell each.
+  // The footprint of all regions, as long as all are plain ranges that fill one cell each.
   uint32_t tiling_ = kNone;
-  // The frame of the footprint asked for last.
+  // The frame of the last footprint.
   uint32_t last_footprint_ = kNone;
   uint32_t last_frame_ = 0;
-  // The boxes of the region that was looked for last, which mostly is inserted next.
+  // The boxes of the last searched region, which is usually inserted next.
   uint32_t last_found_ = kNone;
   uint32_t last_boxes_count_ = 0;
   std::array<Box, kMaxFrames> last_boxes_;

@@ -24,7 +24,7 @@ class RegionIndexTest : public ::testing::Test {
     table_.regions.push_back(region);
     return static_cast<uint32_t>(table_.regions.size() - 1);
   }
-  // All bytes of a region, rising.
+  // All bytes of a region, in increasing order.
   std::vector<int64_t> Bytes(uint32_t id) const {
     const Footprint& footprint = table_.footprint(table_.regions[id]);
     std::vector<int64_t> bytes = {table_.regions[id].begin};
@@ -42,7 +42,7 @@ class RegionIndexTest : public ::testing::Test {
   bool Overlap(uint32_t a, uint32_t b) const {
     const Region &x = table_.regions[a], &y = table_.regions[b];
     if (!Overlaps(table_.footprint(x), x.begin, table_.footprint(y), y.begin)) return false;
-    // That may be a guess.
+    // Overlaps() may have given up and returned true.
     std::vector<int64_t> common;
     const std::vector<int64_t> x_bytes = Bytes(a), y_bytes = Bytes(b);
     std::set_intersection(x_bytes.begin(), x_bytes.end(), y_bytes.begin(), y_bytes.end(),
@@ -55,7 +55,8 @@ class RegionIndexTest : public ::testing::Test {
     std::sort(found.begin(), found.end());
     return found;
   }
-  // Compares what is near each region with all that overlap it; returns how many were found.
+  // Compares the search result of each region with all regions that overlap it; returns how many
+  // were found.
   size_t CheckAll(const std::vector<uint32_t>& inserted) {
     size_t count = 0;
     for (uint32_t id = 0; id < table_.regions.size(); ++id) {
@@ -89,7 +90,7 @@ TEST_F(RegionIndexTest, TilesOfAGridAreFarApart) {
     }
   }
   for (const uint32_t id : inserted) ASSERT_TRUE(Near(id).empty());
-  // A row of tiles, a column of them, and all.
+  // A row of tiles, a column of tiles, and everything.
   const uint32_t row = AddRegion(AddFootprint({kHeight * kPitch}, {}), 7 * kHeight * kPitch);
   const uint32_t column = AddRegion(AddFootprint({kSide * kHeight, kWidth}, {kPitch, 1}), 60);
   const uint32_t all = AddRegion(AddFootprint({kSide * kHeight * kPitch}, {}), 0);
@@ -108,12 +109,12 @@ TEST_F(RegionIndexTest, BlocksSideBySideAreInsertedAlone) {
   EXPECT_TRUE(index_.InsertAlone(table_, AddRegion(block, 48)));
   EXPECT_TRUE(index_.InsertAlone(table_, AddRegion(block, 1600)));
   EXPECT_EQ(index_.size(), 3u);
-  // There is one already, or half of one, or it is of another kind.
+  // The cell is used, or half used, or the region has another size.
   EXPECT_FALSE(index_.InsertAlone(table_, AddRegion(block, 48)));
   EXPECT_FALSE(index_.InsertAlone(table_, AddRegion(block, 56)));
   EXPECT_FALSE(index_.InsertAlone(table_, AddRegion(AddFootprint({8}, {}), 64)));
   EXPECT_EQ(index_.size(), 3u);
-  // All are found, those of a list too.
+  // A search finds all, including those in lists.
   const uint32_t all = AddRegion(AddFootprint({2000}, {}), 0);
   EXPECT_EQ(Near(all), (std::vector<uint32_t>{0, 1, 2}));
   index_.Remove(table_, 1);
@@ -204,7 +205,7 @@ TEST_F(RegionIndexTest, QuietRegionsAreFoundOnRequest) {
   EXPECT_EQ(loud, (std::vector<uint32_t>{c}));
   index_.Remove(table_, b);
   EXPECT_EQ(index_.quiet(), 0u);
-  // Back as another kind, before and after a search has seen that it was gone.
+  // Reinserted, first normal and then quiet, before and after a search has noticed the removal.
   index_.Insert(table_, b);
   EXPECT_EQ(Near(a), (std::vector<uint32_t>{b, c}));
   index_.Remove(table_, b);
@@ -214,8 +215,8 @@ TEST_F(RegionIndexTest, QuietRegionsAreFoundOnRequest) {
   EXPECT_EQ(index_.size(), 3u);
 }
 
-// Many small regions and many large ones side by side: a search does not look at all of them,
-// however many cells of the small ones it spans.
+// Many small and many large adjacent regions: a search does not visit all of them, no matter how
+// many cells of the small ones it spans.
 TEST_F(RegionIndexTest, WorkDoesNotGrowWithTheNumberOfRegions) {
   const auto work = [this](int64_t count) {
     table_ = {};
@@ -242,7 +243,7 @@ TEST_F(RegionIndexTest, WorkDoesNotGrowWithTheNumberOfRegions) {
   EXPECT_LT(many, 1000);
 }
 
-// Anything, with more sizes and strides than there are groups and frames.
+// Random regions, with more sizes and strides than there are groups and frames.
 TEST_F(RegionIndexTest, FindsAllThatOverlap) {
   std::mt19937 random(5);
   const auto below = [&random](int64_t limit) { return static_cast<int64_t>(random() % limit); };

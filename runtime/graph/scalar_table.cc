@@ -11,7 +11,7 @@
 namespace pto {
 namespace {
 
-// Marks a reference to one of the tasks' own scalars until the number of named ones is known.
+// Marks a reference to a task's own scalar until the number of named scalars is known.
 constexpr uint32_t kOwn = 1u << 31;
 
 template <typename T>
@@ -104,7 +104,7 @@ absl::Status ScalarTable::AddTask(const pto_kernel_info& info,
 }
 
 absl::Status ScalarTable::Write(const TextTable& text, ImageWriter& writer, ImageHeader& header) {
-  // The named ones first, then the tasks' own.
+  // Named scalars first, then the tasks' own.
   BigVector<uint64_t> values;
   for (size_t i = 0; i < named_values_.size(); ++i) {
     const auto type = static_cast<pto_scalar_type>(

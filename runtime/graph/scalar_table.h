@@ -17,17 +17,17 @@
 
 namespace pto {
 
-// The scalars of a graph that is being built: named ones, which a launch can bind, and the tasks'
-// own. Errors have their field relative to the thing that is added.
+// The scalars of a graph under construction: named ones, which a launch can bind, and the tasks'
+// own. Errors have fields relative to the added object.
 class ScalarTable {
  public:
-  // The bits that a kernel gets for a number. Errors are SCALAR_INVALID.
+  // Converts a number to the bits that a kernel receives. Errors are SCALAR_INVALID.
   static absl::StatusOr<uint64_t> Bits(const ScalarInput& scalar, const pto_scalar_info& info);
 
   uint32_t AddNamed(ImageText name, const ScalarInput& value);
-  // What a named one is unless a launch binds it.
+  // The default of a named scalar, used unless a launch binds it.
   const ScalarInput& named(uint32_t index) const { return named_values_[index]; }
-  // The scalars of one task.
+  // Adds the scalars of one task.
   absl::Status AddTask(const pto_kernel_info& info, absl::Span<const ScalarInput> scalars,
                        const TextTable& text);
   uint32_t ref_count() const { return static_cast<uint32_t>(refs_.size()); }
@@ -41,7 +41,7 @@ class ScalarTable {
   std::vector<ImageScalar> names_;
   std::vector<ScalarInput> named_values_;
   BigVector<uint64_t> own_values_;
-  BigVector<uint32_t> refs_;  // own ones counted from kOwn
+  BigVector<uint32_t> refs_;  // a task's own scalars have kOwn set
 };
 
 }  // namespace pto

@@ -6,7 +6,7 @@
 
 namespace pto {
 
-// Bytes from the first to behind the last; empty at first.
+// A half-open range of bytes, initially empty.
 struct ByteRange {
   uint64_t begin = std::numeric_limits<uint64_t>::max();
   uint64_t end = 0;
@@ -25,12 +25,12 @@ struct ByteRange {
   bool operator==(const ByteRange&) const = default;
 };
 
-// What the tasks of a graph do with a slot's memory, as far as it makes dependencies: from the
-// first byte that any of them reads or writes to the last.
+// How the tasks of a graph use a slot's memory where this creates dependencies: from the first byte
+// that any task reads or writes to the last.
 struct SlotUse {
   ByteRange read;
   ByteRange written;
-  // What is read or written by arguments that make no dependency since their tasks say so.
+  // Bytes used by arguments for which the task has turned dependencies off.
   ByteRange unordered;
 };
 

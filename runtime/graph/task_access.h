@@ -7,9 +7,9 @@
 
 namespace pto {
 
-// Calls `visit(tensor, writes)` for everything that a task does with memory and that makes
-// dependencies: the arguments of all its kernels on all its chips, by their directions, and its
-// predicate. A tensor may come more than once; what is written may be read too.
+// Calls `visit(tensor, writes)` for every memory access of a task that creates dependencies: the
+// arguments of all its kernels on all its chips, by direction, and its predicate. A tensor may be
+// visited more than once; a written tensor may also be read.
 template <typename Visit>
 void ForEachAccess(const GraphImage& image, uint32_t task, Visit visit) {
   const ImageDetail* const detail = image.detail(task);

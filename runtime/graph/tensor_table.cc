@@ -12,7 +12,7 @@
 namespace pto {
 namespace {
 
-// Records refer to each other in 32 bits.
+// Records refer to each other with 32-bit indices.
 constexpr uint64_t kMaxTensors = std::numeric_limits<uint32_t>::max();
 
 ABSL_ATTRIBUTE_COLD absl::Status UnknownError(absl::string_view what, uint32_t index,
@@ -153,7 +153,7 @@ absl::Status TensorTable::Place(const pto_kernel_info& info, uint32_t chip, uint
   ImageSlot& slot = slots_[tensors_[tensor].slot];
   if (slot.chip == chip) return absl::OkStatus();
   if (info.control != PTO_CONTROL_NONE) {
-    // The engine reaches all chips.
+    // The engine can access all chips.
     if (slot.chip == ImageSlot::kUnused) slot.chip = ImageSlot::kAnyChip;
     return absl::OkStatus();
   }
@@ -182,7 +182,7 @@ void TensorTable::UseArgs(uint32_t kernel, absl::Span<const uint32_t> args,
                           uint32_t no_dependency_args) {
   for (size_t i = 0; i < args.size(); ++i) {
     const ImageTensor& tensor = tensors_[args[i]];
-    // Their layouts are those that the kernel took last.
+    // The layouts are those of the kernel's last arguments.
     const Arg& arg = args_of_kernels_[kernels_[kernel].first_arg + i];
     if ((no_dependency_args >> i & 1) == 0) {
       Use(tensor, arg);

@@ -20,37 +20,37 @@
 
 namespace pto {
 
-// The slots, layouts and tensors of a graph that is being built, and what tasks do with them.
-// Errors have their field relative to the thing that is added.
+// The slots, layouts and tensors of a graph under construction, and how tasks use them. Errors have
+// fields relative to the added object.
 class TensorTable {
  public:
   uint32_t AddSlot(absl::string_view name, TextTable& text);
   absl::StatusOr<uint32_t> AddLayout(uint32_t dtype, absl::Span<const int64_t> shape,
                                      absl::Span<const int64_t> strides);
   absl::StatusOr<uint32_t> AddTensor(uint32_t slot, uint32_t layout, int64_t offset);
-  // The description must outlive the table.
+  // `info` must outlive the table.
   void AddKernel(const pto_kernel_info& info);
 
   size_t tensor_count() const { return tensors_.size(); }
   const ImageTensor& tensor(uint32_t index) const { return tensors_[index]; }
   const Layout& layout(uint32_t index) const { return layouts_[index]; }
-  // What a kernel is shown of a tensor before it runs.
+  // The description of a tensor that a kernel gets before it runs.
   pto_tensor Described(uint32_t tensor) const;
-  // Where the tensor is in its slot.
+  // The tensor's offset in its slot.
   int64_t FirstByte(uint32_t tensor) const { return FirstByte(tensors_[tensor]); }
   int64_t FirstByte(const ImageTensor& tensor) const {
     return tensor.offset * static_cast<int64_t>(sizes_[tensor.layout].element);
   }
-  // From its first byte to behind its last, whatever is in between.
+  // From the tensor's first byte to its last, including gaps.
   ByteRange Bytes(const ImageTensor& tensor) const {
     const Size& size = sizes_[tensor.layout];
     const uint64_t begin = static_cast<uint64_t>(tensor.offset) * size.element;
     return {begin, begin + size.extent};
   }
 
-  // Adds the arguments of a task if they are like those that its kernel took last: of the same
-  // layouts, on the same chip. Everything about them is right then, except that they may overlap.
-  // Otherwise returns false, and they are to be added by the other functions.
+  // Adds the arguments of a task if they are like the last ones of its kernel: same layouts, same
+  // chip. They are then valid, except that they may overlap. Otherwise returns false, and the
+  // caller has to use the functions below.
   bool AddUsualArgs(uint32_t kernel, uint32_t chip, absl::Span<const uint32_t> args) {
     const Kernel& taken = kernels_[kernel];
     if (args.size() != taken.arg_count) return false;
@@ -67,14 +67,14 @@ class TensorTable {
     return true;
   }
 
-  // Whether the kernel takes the tensors. To be asked for each kernel of a task.
+  // Whether the kernel accepts the tensors. Call for each kernel of a task.
   absl::Status CheckArgs(uint32_t kernel, absl::Span<const uint32_t> args);
-  // Adds arguments that were found right, of a task of that kernel on the chip.
+  // Adds checked arguments of a task that runs that kernel on the chip.
   absl::Status AddArgs(uint32_t kernel, uint32_t chip, absl::Span<const uint32_t> args,
                        const TextTable& text);
-  // The kernel reads and writes them, except those whose bit is set.
+  // Records that the kernel reads and writes the tensors, except those whose bit is set.
   void UseArgs(uint32_t kernel, absl::Span<const uint32_t> args, uint32_t no_dependency_args);
-  // A task of that kernel on the chip looks at one tensor more. An error has no field.
+  // Records that a task of that kernel on the chip reads another tensor. Errors have no field.
   absl::Status AddRead(uint32_t kernel, uint32_t chip, uint32_t tensor, const TextTable& text);
   uint32_t arg_count() const { return static_cast<uint32_t>(args_.size()); }
 
@@ -82,15 +82,15 @@ class TensorTable {
 
  private:
   static constexpr uint32_t kNoLayout = 0xffffffff;
-  // Of a layout, in bytes.
+  // Sizes of a layout, in bytes.
   struct Size {
     uint64_t element = 0;
     uint64_t extent = 0;
   };
-  // An argument of a kernel, and the tensor that it took last.
+  // An argument of a kernel, and its last tensor.
   struct Arg {
     uint32_t layout = kNoLayout;
-    bool used = false;  // so that it makes dependencies
+    bool used = false;  // in a way that creates dependencies
     bool writes = false;
     Size size;
   };
@@ -100,9 +100,9 @@ class TensorTable {
     uint32_t arg_count = 0;
   };
 
-  // Lets the kernel look at its tensors, whose types it takes.
+  // Calls the kernel's check function for tensors of supported types.
   absl::Status AskKernel(const Kernel& kernel, absl::Span<const uint32_t> args);
-  // Says which chip the tensor's memory is on. An error has no field.
+  // Determines the chip of the tensor's memory. Errors have no field.
   absl::Status Place(const pto_kernel_info& info, uint32_t chip, uint32_t tensor,
                      const TextTable& text);
   void Use(const ImageTensor& tensor, const Arg& arg) {
@@ -118,10 +118,10 @@ class TensorTable {
   std::vector<Kernel> kernels_;
   std::vector<Arg> args_of_kernels_;
   std::vector<ImageSlot> slots_;
-  std::vector<SlotUse> uses_;  // of the slots
+  std::vector<SlotUse> uses_;  // of each slot
   absl::flat_hash_map<std::string, uint32_t> slot_by_name_;
   std::vector<Layout> layouts_;
-  std::vector<Size> sizes_;  // of the layouts
+  std::vector<Size> sizes_;  // of each layout
   BigVector<ImageTensor> tensors_;
   BigVector<uint32_t> args_;
 };

@@ -8,7 +8,7 @@
 
 namespace pto {
 
-// The names of a graph that is being built, one after another.
+// The names of a graph under construction, concatenated.
 class TextTable {
  public:
   ImageText Add(absl::string_view text) {

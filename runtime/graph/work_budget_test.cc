@@ -13,7 +13,7 @@ TEST(WorkBudgetTest, EndsWhenAllIsSpent) {
   EXPECT_TRUE(budget.ok());
   EXPECT_FALSE(budget.Spend(1));
   EXPECT_EQ(budget.state(), WorkBudget::State::kSpent);
-  // For good.
+  // Permanently.
   budget.EarnTask(100, 100);
   EXPECT_FALSE(budget.Spend(0));
 }
@@ -37,7 +37,7 @@ TEST(WorkBudgetTest, APartInheritsNoMoreThanTheBase) {
   for (int i = 0; i < 100; ++i) budget.EarnTask(3, 0);
   EXPECT_EQ(budget.allowed(), 1000 + 400 * WorkBudget::kPerArgument);
   EXPECT_TRUE(budget.Spend(5000));
-  budget.BeginPart();
+  budget.BeginSegment();
   EXPECT_TRUE(budget.Spend(1000));
   EXPECT_FALSE(budget.Spend(1));
 }

@@ -41,7 +41,7 @@ void WriterChains::Write(uint32_t region, uint32_t writer) {
   }
   if (place.chain == kNone) {
     if (slots_.size() > kMostChains + 2 * places_.size()) {
-      // Most of them are over. Whatever is forgotten is compared again.
+      // Most of these chains are obsolete. A forgotten region is just compared again.
       places_.clear();
       slots_.clear();
       newest_.clear();

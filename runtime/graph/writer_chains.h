@@ -6,47 +6,47 @@
 
 namespace pto {
 
-// Chains of writers, each of which waits for the one before it in its chain. Who waits for one of
-// them so waits for all that are before it in the chain, without naming them or even looking
-// whether it overlaps what they wrote.
+// Chains of writers in which each writer waits for the previous one. An access that waits for a
+// writer also waits for all earlier writers of the chain, without naming them or comparing its
+// region with theirs.
 //
-// Where many regions overlap that are written, there are few chains, and most of them can be
-// passed over. Kept for regions, by number, and only for those that come to such places.
-// Not thread-safe.
+// Where many written regions overlap, there are few chains, and most writers can be skipped. Kept
+// by region number, only for regions in such places. Not thread-safe.
 class WriterChains {
  public:
-  // Begins an access. All that was met before is forgotten.
+  // Begins an access. Forgets all regions met before.
   void Begin();
-  // A region is near that was written last by this writer, and is not read since.
+  // A region is near that was last written by this writer and not read since.
   void Meet(uint32_t region, uint32_t writer);
-  // Of each chain that was met, the newest region.
+  // The newest region of each chain that was met.
   struct Newest {
     uint32_t region;
     uint32_t chain;
     uint32_t position;
   };
   const std::vector<Newest>& newest() const { return newest_; }
-  // The access waits for the writer of that one.
+  // The access waits for the writer of that region.
   void Wait(const Newest& newest) { slots_[newest.chain].waits = true; }
-  // Whether the access waits for this writer of a region because of another one, which comes later
-  // in its chain.
+  // Whether the access waits for this writer of the region implicitly, because it waits for a later
+  // writer of the same chain.
   bool IsImplied(uint32_t region, uint32_t writer) const;
 
-  // The access is a write of the region by this writer: it goes on with one of the chains that it
-  // waits for, or begins one.
+  // The access writes the region: it extends one of the chains that it waits for, or begins a new
+  // one.
   void Write(uint32_t region, uint32_t writer);
 
   size_t bytes() const;
 
  private:
   struct Place {
-    uint32_t writer = 0;  // of the region, when this was noted; another one has no place
+    uint32_t writer =
+        0;  // of the region when this was recorded; the entry is invalid for any other writer
     uint32_t chain = 0;
     uint32_t position = 0;
   };
   struct Chain {
     uint32_t length = 0;
-    // Of the access at hand.
+    // For the current access.
     uint32_t newest = kNone;
     bool waits = false;
   };

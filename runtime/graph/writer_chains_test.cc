@@ -33,7 +33,7 @@ TEST(WriterChainsTest, NothingIsImpliedByOneThatIsNotWaitedFor) {
   chains.Meet(0, 1);
   chains.Meet(1, 2);
   EXPECT_FALSE(chains.IsImplied(0, 1));
-  // And it begins a chain of its own.
+  // It begins a new chain.
   chains.Write(2, 3);
   chains.Begin();
   chains.Meet(1, 2);
@@ -49,14 +49,14 @@ TEST(WriterChainsTest, AnotherWriterHasAnotherPlace) {
   chains.Wait(chains.newest()[0]);
   chains.Write(1, 2);
   chains.Begin();
-  chains.Meet(0, 7);  // written since, without being noted
+  chains.Meet(0, 7);  // written since, but not recorded
   chains.Meet(1, 2);
   chains.Wait(chains.newest()[0]);
   EXPECT_FALSE(chains.IsImplied(0, 7));
   EXPECT_TRUE(chains.IsImplied(0, 1));
 }
 
-// A chain that somebody else has gone on with is not gone on with in its middle.
+// A chain that another writer has extended is not extended from its middle.
 TEST(WriterChainsTest, AChainHasNoBranches) {
   WriterChains chains;
   chains.Write(0, 1);

@@ -31,7 +31,7 @@ constexpr std::chrono::minutes kLong(1);
 
 std::shared_ptr<SharingBudget> Plenty() { return std::make_shared<SharingBudget>(8, 64 * kMiB); }
 
-// Shares memory that nobody uses.
+// Shares memory that is not in use.
 absl::Status Share(HostAllocation& shared, const std::shared_ptr<SharingBudget>& budget,
                    int* steps = nullptr) {
   while (true) {
@@ -43,7 +43,7 @@ absl::Status Share(HostAllocation& shared, const std::shared_ptr<SharingBudget>&
   }
 }
 
-// As another process sees it.
+// The mapping of another process.
 class View {
  public:
   View(int descriptor, uint64_t bytes)
@@ -72,7 +72,7 @@ TEST(SharedFileTest, NobodyChangesItsSize) {
     EXPECT_EQ(ftruncate(descriptor, size), -1);
     EXPECT_EQ(errno, EPERM);
   }
-  // Nor forbids the daemon to write.
+  // Nor can it stop the daemon from writing.
   EXPECT_EQ(fcntl(descriptor, F_ADD_SEALS, F_SEAL_WRITE), -1);
 }
 
@@ -107,7 +107,7 @@ TEST(SharedFileTest, TheBudgetIsKept) {
   EXPECT_THAT(SharedFile::Create(8 * kPage, budget), IsOk());
 }
 
-// As a client can bring it about, by a write to the file that does not end.
+// A client can cause this with an endless write to the file.
 TEST(SharedFileTest, WhoFreesDoesNotWaitAndPagesCountUntilTheyAreFree) {
   std::promise<void> let_go;
   PageReclaimer::Options options;
@@ -144,12 +144,12 @@ TEST(ShareTest, MemoryKeepsItsAddressAndContents) {
     ASSERT_EQ(data[i], std::byte(i % 251)) << i;
     ASSERT_EQ(view[i], std::byte(i % 251)) << i;
   }
-  // What one writes the other sees.
+  // Both sides see each other's writes.
   data[7] = std::byte{42};
   EXPECT_EQ(view[7], std::byte{42});
   view[shared->bytes() - 1] = std::byte{43};
   EXPECT_EQ(data[shared->bytes() - 1], std::byte{43});
-  // A second time is nothing new.
+  // Sharing again changes nothing.
   const int descriptor = shared->shared_descriptor();
   ASSERT_THAT(Share(*shared, Plenty()), IsOk());
   EXPECT_EQ(shared->shared_descriptor(), descriptor);
@@ -186,7 +186,7 @@ TEST(ShareTest, WithoutABudgetNothingHappens) {
   EXPECT_EQ(shared->data()[0], std::byte{5});
 }
 
-// Whoever keeps his mapping keeps none of our memory, and is not hurt.
+// A client that keeps its mapping keeps none of our memory, and is not harmed.
 TEST(ShareTest, ItsEndTakesThePagesBack) {
   const auto memory = SimMemory::Create(0, 64 * kMiB);
   const auto budget = Plenty();

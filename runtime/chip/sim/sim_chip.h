@@ -13,7 +13,7 @@ namespace pto {
 class SimChip final : public Chip {
  public:
   SimChip(uint32_t index, ChipSpec spec);
-  // With 24 clusters and 16 GiB, or as given.
+  // With 24 clusters and 16 GiB by default.
   static std::shared_ptr<Chip> Create(uint32_t index, uint32_t clusters = ChipSpec().clusters,
                                       uint64_t memory_bytes = ChipSpec().memory_bytes);
 

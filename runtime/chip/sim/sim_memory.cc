@@ -15,15 +15,15 @@ namespace pto {
 namespace {
 
 constexpr uint64_t kPage = 4096;
-// How much ShareSome moves at once, which takes some tenths of a millisecond.
+// The amount that ShareSome moves at once; takes some tenths of a millisecond.
 constexpr uint64_t kShareStep = uint64_t{1} << 20;
 
-// Large allocations get large pages where the host has them: looking up small ones takes a third of
-// the time of a copy.
+// Large allocations use large pages if the host has them: with small pages, a third of the time of
+// a copy is spent on address translation.
 constexpr uint64_t kLargePage = uint64_t{2} << 20;
 constexpr uint64_t kLarge = 2 * kLargePage;
 
-// Like mmap. Large allocations begin with a large page.
+// Like mmap, but large allocations are aligned to a large page.
 void* Map(uint64_t bytes) {
   const uint64_t extra = bytes >= kLarge ? kLargePage : 0;
   void* const data =
@@ -33,12 +33,12 @@ void* Map(uint64_t bytes) {
   auto* const first = static_cast<std::byte*>(data) + before;
   if (before > 0) munmap(data, before);
   munmap(first + bytes, extra - before);
-  // It works without, only slower.
+  // Only an optimisation, so errors are ignored.
   (void)madvise(first, bytes, MADV_HUGEPAGE);
   return first;
 }
 
-// At least one page: the host maps nothing smaller, and every allocation has an address.
+// At least one page, so that every allocation has an address.
 uint64_t RoundUp(uint64_t bytes) {
   return bytes == 0 ? kPage : (bytes + kPage - 1) / kPage * kPage;
 }
@@ -99,7 +99,7 @@ std::shared_ptr<SimMemory> SimMemory::Create(uint32_t chip, uint64_t total_bytes
 absl::StatusOr<std::shared_ptr<Allocation>> SimMemory::Allocate(uint64_t bytes) {
   const uint64_t taken = RoundUp(bytes);
   PTO_RETURN_IF_ERROR(Take(bytes, taken));
-  // Fresh pages are zero, and the host provides them only when they are touched.
+  // Fresh pages are zero; the host provides them when they are first touched.
   void* const data = Map(taken);
   if (data == MAP_FAILED) {
     const int error = errno;

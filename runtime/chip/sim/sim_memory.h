@@ -8,7 +8,7 @@
 
 namespace pto {
 
-// The memory of a simulated chip: pages of this process, counted against a limit. Allocations can
+// The memory of a simulated chip: pages of this process, charged against a limit. Allocations can
 // be moved to a file that other processes map. Thread-safe.
 class SimMemory final : public DeviceMemory, public std::enable_shared_from_this<SimMemory> {
  public:

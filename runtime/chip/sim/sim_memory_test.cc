@@ -94,7 +94,7 @@ TEST(SimMemoryTest, StaysWhileAnyoneHoldsIt) {
   std::shared_ptr<HostAllocation> other = allocation;
   allocation.reset();
   EXPECT_EQ(memory->used_bytes(), kPage);
-  // An allocation outlives the owner's reference to its memory.
+  // The allocation outlives the owner's reference to the memory.
   memory.reset();
   other->data()[kPage - 1] = std::byte{1};
   EXPECT_FALSE(watch.expired());

@@ -7,7 +7,7 @@
 
 namespace pto::testing {
 
-// A chip of two clusters whose memory the host can copy but not dereference. Never faulty.
+// A chip with two clusters whose memory the host can copy but not dereference. Never faulty.
 std::shared_ptr<Chip> MakeDeviceOnlyChip(uint32_t index, uint64_t memory_bytes);
 
 }  // namespace pto::testing
