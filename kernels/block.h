@@ -8,10 +8,10 @@
 #include "kernels/dtype.h"
 #include "kernels/pto_kernel.h"
 
-// What the built-in kernels share: errors, cancellation, and the block's part of the work.
+// Shared by the built-in kernels: errors, cancellation, and a block's share of the work.
 namespace pto::kernels {
 
-// Reports why the block fails. Returns what the kernel is to return.
+// Reports why the block fails. Returns the value that the kernel has to return.
 int32_t Fail(const pto_context* context, const std::string& text);
 
 inline bool Cancelled(const pto_context* context) {
@@ -25,8 +25,8 @@ struct Share {
   int64_t end;
 };
 
-// The block's part of `total` things: contiguous, and as large as any other block's, or larger
-// by one. Empty for some blocks when there are more of them than things.
+// The block's share of `total` items: contiguous, with sizes that differ by at most one between
+// blocks. Empty for some blocks if there are more blocks than items.
 inline Share BlockShare(const pto_context* context, int64_t total) {
   const int64_t index = context->block_index;
   const int64_t count = std::max<int64_t>(context->block_count, 1);
@@ -37,8 +37,8 @@ inline Share BlockShare(const pto_context* context, int64_t total) {
   return {begin, begin + each + (index < rest ? 1 : 0)};
 }
 
-// Calls `visit(T{})` with T the C++ type of `dtype`, one of kArithmeticTypes, and returns what
-// it returns.
+// Calls `visit(T{})`, where T is the C++ type of `dtype`, one of kArithmeticTypes, and returns its
+// result.
 template <typename Visit>
 int32_t WithElementType(const pto_context* context, uint32_t dtype, Visit visit) {
   switch (dtype) {

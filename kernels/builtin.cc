@@ -8,7 +8,7 @@
 namespace pto {
 
 const KernelRegistry& BuiltinKernels() {
-  // Never destroyed: executors may still look kernels up while the program ends.
+  // Never destroyed: executors may still look up kernels while the program exits.
   static const KernelRegistry* const registry = [] {
     auto* built = new KernelRegistry;
     for (absl::Span<const pto_kernel_info> family :

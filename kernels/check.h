@@ -8,10 +8,10 @@
 #include "absl/types/span.h"
 #include "kernels/pto_kernel.h"
 
-// For the check functions of kernels: see pto_check_function for what they return.
+// For the check functions of kernels; pto_check_function defines their return value.
 namespace pto::kernels {
 
-// What a check function gets, with the kernel's name and its arguments for messages.
+// The input of a check function, with the kernel's name and arguments for messages.
 struct Check {
   absl::string_view kernel;
   absl::Span<const pto_argument_info> arguments;
@@ -20,24 +20,24 @@ struct Check {
   char* message;
   size_t message_size;
 
-  // Writes "kernel: text", cut to what fits. Returns what the check is to return.
+  // Writes "kernel: text", truncated to fit. Returns the value that the check has to return.
   int32_t Refuse(absl::string_view text) const;
 
-  // That there are as many tensors as arguments.
+  // Checks that there are as many tensors as arguments.
   int32_t Count() const;
-  // That the first `count` tensors have elements of one type.
+  // Checks that the first `count` tensors have one element type.
   int32_t SameDtype(uint32_t count) const;
-  // That the first `count` tensors have one shape.
+  // Checks that the first `count` tensors have one shape.
   int32_t SameShape(uint32_t count) const;
-  // That there are as many tensors as arguments, all of one type and one shape.
+  // Checks that there are as many tensors as arguments, all of one type and shape.
   int32_t AllAlike() const;
-  // That the tensor has exactly one element.
+  // Checks that the tensor has exactly one element.
   int32_t OneElement(uint32_t index) const;
-  // "out is [2,3]".
+  // For example "out is [2,3]".
   std::string Describe(uint32_t index) const;
 };
 
-// "[2,3]".
+// For example "[2,3]".
 std::string ShapeText(const pto_tensor& tensor);
 
 }  // namespace pto::kernels

@@ -63,7 +63,7 @@ int32_t Compare(const pto_context* context) {
     return Fail(context, absl::StrCat("compare: tolerance is ", tolerance,
                                       ", expected a number that is not negative"));
   }
-  // Blocks run in any order and at any time, so that none could add up what the others found.
+  // Blocks run in any order, so no block could add up the results of the others.
   if (context->block_index != 0) return 0;
   return WithElementType(context, tensors[0].dtype, [&](auto type) {
     using T = decltype(type);

@@ -41,7 +41,7 @@ TEST(CompareTest, CountsInAllLayouts) {
     for (int64_t i = 0; i < a.size(); ++i) {
       b.SetBits(i, a.Bits(i));
       if (i % 5 != 2) continue;
-      // Far enough to be another number in every type.
+      // Far enough to differ in every type.
       if (IsFloat(dtype)) {
         b.SetFloat(i, a.Float(i) + 1);
       } else {

@@ -5,19 +5,19 @@
 #include "kernels/builtin.h"
 #include "kernels/check.h"
 
-// What the engine does itself, described like kernels so that graphs name it like them.
+// Operations that the engine executes itself, described like kernels so that graphs can name them.
 namespace pto::kernels {
 namespace {
 
 constexpr uint32_t kWords = PTO_DTYPE_BIT(PTO_I32) | PTO_DTYPE_BIT(PTO_I64);
 
-// Signals are no reason to wait: who depends on one waits for it in so many words.
+// Signals create no dependencies: a task that needs one waits for it explicitly.
 constexpr pto_argument_info kSignal[] = {{"signal", PTO_NO_DEPENDENCY, kWords}};
 constexpr pto_argument_info kSignalAndToken[] = {{"signal", PTO_NO_DEPENDENCY, kWords},
                                                  {"token", PTO_OUTPUT, PTO_DTYPE_ALL}};
 constexpr pto_argument_info kToFrom[] = {{"to", PTO_OUTPUT, PTO_DTYPE_ALL},
                                          {"from", PTO_INPUT, PTO_DTYPE_ALL}};
-// The token is never touched.
+// The token is never accessed.
 constexpr pto_overlap_info kTokenOverlaps[] = {{}, {.same = 0, .any = PTO_ARGUMENT_BIT(1)}};
 constexpr pto_overlap_info kToFromOverlaps[] = {{.same = PTO_ARGUMENT_BIT(1), .any = 0}, {}};
 constexpr pto_scalar_info kNotifyScalars[] = {{"op", PTO_INTEGER}, {"value", PTO_INTEGER}};

@@ -19,7 +19,7 @@ constexpr pto_argument_info kArguments[] = {{"in", PTO_INPUT, PTO_DTYPE_ALL},
                                             {"out", PTO_OUTPUT, PTO_DTYPE_ALL}};
 constexpr pto_overlap_info kOverlaps[] = {{}, {.same = PTO_ARGUMENT_BIT(0), .any = 0}};
 
-// T is any type of the element's size: bits are moved, nothing is calculated.
+// T is any type of the element's size: the bits are only moved.
 template <typename T>
 int32_t CopyElements(const pto_context* context) {
   const pto_tensor& in = context->tensors[0];
@@ -34,7 +34,7 @@ int32_t CopyElements(const pto_context* context) {
              if (strides[0] == 1 && strides[1] == 1 && streamed) {
                LongCopy(to, from, bytes, /*stream=*/true);
              } else if (strides[0] == 1 && strides[1] == 1) {
-               // Not memcpy: out may be in.
+               // Not memcpy: out and in may be the same.
                std::memmove(to, from, bytes);
              } else {
                for (int64_t i = 0; i < count; ++i) to[i * strides[1]] = from[i * strides[0]];

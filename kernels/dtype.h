@@ -22,7 +22,7 @@ struct BF16 {
   uint16_t bits;
 };
 
-// Bytes of one element; 0 for a number that is no type.
+// The size of an element in bytes; 0 if `dtype` is not a type.
 constexpr size_t DtypeSize(uint32_t dtype) {
   switch (dtype) {
     case PTO_I8:
@@ -47,14 +47,14 @@ constexpr size_t DtypeSize(uint32_t dtype) {
   }
 }
 
-// "F32" and so on, as the API spells it; "?" for a number that is no type.
+// The API's name, for example "F32"; "?" if `dtype` is not a type.
 constexpr const char* DtypeName(uint32_t dtype) {
   constexpr const char* kNames[] = {"?",   "F32", "F16", "BF16", "F64", "I8",  "I16",
                                     "I32", "I64", "U8",  "U16",  "U32", "U64", "BOOL"};
   return dtype < std::size(kNames) ? kNames[dtype] : "?";
 }
 
-// Exact, but a signalling NaN becomes quiet, as it does in hardware.
+// Exact, but a signalling NaN becomes quiet, as in hardware.
 inline float ToFloat(F16 value) {
   const uint32_t sign = uint32_t{value.bits & 0x8000u} << 16;
   const uint32_t magnitude = value.bits & 0x7fffu;
@@ -72,9 +72,9 @@ inline F16 ToF16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = (bits >> 16) & 0x8000u;
   const uint32_t magnitude = bits & 0x7fffffffu;
-  // From 2^-14 on: the mantissa loses 13 bits. A carry moves into the exponent, as it should.
+  // From 2^-14 on: the mantissa loses 13 bits. A carry correctly moves into the exponent.
   const uint32_t normal = (magnitude + 0xfffu + ((magnitude >> 13) & 1u) - (112u << 23)) >> 13;
-  // Below: the last bit of a sum with 0.5 weighs 2^-24, as does that of a subnormal binary16.
+  // Below: the last bit of a sum with 0.5 has weight 2^-24, like that of a subnormal binary16.
   const uint32_t subnormal =
       std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - (126u << 23);
   const uint32_t nan = 0x7e00u | ((magnitude >> 13) & 0x3ffu);
@@ -94,8 +94,8 @@ inline BF16 ToBF16(float value) {
   return BF16{static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded)};
 }
 
-// Rounds to odd: what is not exact gets its last bit set. Rounding the result once more, to a
-// type of at least two bits less, is then the same as rounding `value` itself.
+// Rounds to odd: sets the last bit of an inexact result. Rounding the result again, to a type with
+// at least two bits less, then equals rounding `value` directly.
 inline float ToFloatOdd(double value) {
   const float nearest = static_cast<float>(value);
   if (static_cast<double>(nearest) == value || std::isnan(value)) return nearest;
@@ -104,7 +104,7 @@ inline float ToFloatOdd(double value) {
   return std::bit_cast<float>(bits | 1u);
 }
 
-// Drops the fraction; what does not fit becomes the nearest limit, and NaN becomes 0.
+// Drops the fraction; saturates; NaN becomes 0.
 template <typename Int>
 Int SaturatingCast(double value) {
   constexpr double kTop = static_cast<double>(uint64_t{1} << std::numeric_limits<Int>::digits);
@@ -114,8 +114,8 @@ Int SaturatingCast(double value) {
   return static_cast<Int>(value);
 }
 
-// How kernels calculate with elements of type T. `Math` is what they calculate in: float for
-// the floating types, and unsigned for integers, where overflow wraps.
+// Arithmetic on elements of type T. `Math` is the type of calculations: float for the floating
+// types, unsigned for integers, where overflow wraps.
 template <typename T>
 struct Element;
 
@@ -169,7 +169,7 @@ struct Element<int64_t> {
   static int64_t FromDouble(double value) { return SaturatingCast<int64_t>(value); }
 };
 
-// The types that the arithmetic kernels take.
+// The types that the arithmetic kernels support.
 inline constexpr uint32_t kArithmeticTypes = PTO_DTYPE_BIT(PTO_F32) | PTO_DTYPE_BIT(PTO_F16) |
                                              PTO_DTYPE_BIT(PTO_BF16) | PTO_DTYPE_BIT(PTO_I32) |
                                              PTO_DTYPE_BIT(PTO_I64);

@@ -61,7 +61,7 @@ TEST(DtypeTest, EveryHalfBecomesItsFloatAndComesBack) {
 TEST(DtypeTest, HalfRoundsToNearestAndTiesToEven) {
   for (uint16_t low = 0; low < 0x7c00; ++low) {
     const uint16_t high = low + 1;
-    // The number after the largest one, if the exponent went on.
+    // The number after the largest one, if the exponent range were larger.
     const double top = high == 0x7c00 ? 65536.0 : HalfValue(high);
     const float middle = static_cast<float>((HalfValue(low) + top) / 2);  // exact
     ASSERT_EQ(ToF16(std::nextafter(middle, 0.0f)).bits, low);
@@ -98,7 +98,7 @@ TEST(DtypeTest, BfloatRoundsToNearestAndTiesToEven) {
 }
 
 TEST(DtypeTest, DoublesAreRoundedOnce) {
-  // Just above the middle of 1 and the next half; as a float it is the middle, a tie.
+  // Just above the midpoint of 1 and the next half; as a float it is the midpoint, a tie.
   const double above = 1.0 + 0x1p-11 + 0x1p-40;
   ASSERT_EQ(ToF16(static_cast<float>(above)).bits, 0x3c00);
   EXPECT_EQ(Element<F16>::FromDouble(above).bits, 0x3c01);
@@ -107,7 +107,7 @@ TEST(DtypeTest, DoublesAreRoundedOnce) {
 
   std::mt19937_64 random(1);
   for (int i = 0; i < 200000; ++i) {
-    // Close to a middle, where rounding twice goes wrong.
+    // Close to a midpoint, where double rounding goes wrong.
     const uint16_t low = random() % 0x7bff;
     const double middle = (HalfValue(low) + HalfValue(low + 1)) / 2;
     const double value = middle * (1 + std::ldexp(static_cast<double>(random() % 3) - 1,

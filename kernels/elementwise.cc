@@ -21,7 +21,8 @@ constexpr pto_argument_info kScaleArguments[] = {{"in", PTO_INPUT, kArithmeticTy
                                                  {"out", PTO_OUTPUT, kArithmeticTypes}};
 constexpr pto_argument_info kAxpyArguments[] = {{"x", PTO_INPUT, kArithmeticTypes},
                                                 {"y", PTO_INOUT, kArithmeticTypes}};
-// An element of out depends on those in its place alone, so out may be any of the inputs.
+// An element of out depends only on the input elements at the same index, so out may be any of the
+// inputs.
 constexpr pto_overlap_info kBinaryOverlaps[] = {
     {}, {}, {.same = PTO_ARGUMENT_BIT(0) | PTO_ARGUMENT_BIT(1), .any = 0}};
 constexpr pto_overlap_info kUnaryOverlaps[] = {{}, {.same = PTO_ARGUMENT_BIT(0), .any = 0}};

@@ -12,7 +12,7 @@ namespace {
 struct BinaryCase {
   const char* name;
   double (*of_doubles)(double, double);
-  // Modulo 2^64, by way of a type in which nothing overflows.
+  // Modulo 2^64, computed in a type that does not overflow.
   __int128 (*of_integers)(__int128, __int128);
 };
 
@@ -22,7 +22,7 @@ const BinaryCase kBinaryCases[] = {
     {"mul", [](double a, double b) { return a * b; }, [](__int128 a, __int128 b) { return a * b; }},
 };
 
-// What is left of a result in the type.
+// The result wrapped to the type.
 int64_t Wrapped(uint32_t dtype, __int128 value) {
   if (dtype == PTO_I32) return static_cast<int32_t>(static_cast<uint32_t>(value));
   return static_cast<int64_t>(static_cast<uint64_t>(value));

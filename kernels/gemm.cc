@@ -16,19 +16,20 @@ namespace {
 using Input = Matrix<const float>;
 using Output = Matrix<float>;
 
-// What is packed of b at a time stays in the caches of the second and third level, what is packed
-// of a in that of the second.
+// The packed part of b stays in the second and third level caches, the packed part of a in the
+// second.
 constexpr int64_t kPackedColumns = 1024;
 constexpr int64_t kPackedRows = 112;
-// An operand is packed when c has more columns, or rows, than this in the other direction. Below
-// that it is used too seldom to make up for the packing.
+// An operand is packed if c has more columns, or rows, than this in the other direction. Otherwise
+// it is used too rarely to make up for the packing.
 constexpr int64_t kMostUnpacked = 192;
-// Rows that lie a multiple of this apart, in bytes, take each other's places in the first cache.
+// Rows that are a multiple of this many bytes apart compete for the same places in the first-level
+// cache.
 constexpr int64_t kCacheWay = 4096;
-// So many of them fit there side by side.
+// This many of them fit.
 constexpr int64_t kCacheWays = 8;
 
-// Memory that a thread keeps for packing, since getting it anew costs more than a small product.
+// A thread's memory for packing; kept, because allocating it costs more than a small product.
 class Scratch {
  public:
   // At least this many floats, aligned to a cache line; nullptr if there is no memory.
@@ -66,7 +67,7 @@ void PackRows(const Input& from, int64_t width, float* to) {
   }
 }
 
-// The same for a matrix whose columns lie in one piece: in squares, so that both are used by lines.
+// The same for a column-major matrix: in squares, so that whole cache lines are used on both sides.
 void PackColumns(const Input& from, int64_t width, float* to) {
   int64_t i = 0;
 #if defined(__SSE__)
@@ -106,7 +107,7 @@ void Pack(const Input& from, int64_t width, float* to) {
   }
 }
 
-// The stride of a dimension of 1 can be anything, and must not be added to a pointer.
+// The stride of a dimension of size 1 is arbitrary and must not be added to a pointer.
 template <typename T>
 Matrix<T> WithUsableStrides(Matrix<T> matrix) {
   if (matrix.rows == 1) matrix.row_stride = 1;
@@ -121,7 +122,7 @@ class Stretch {
  public:
   Stretch(const TileSet& tiles, const Input& a, const Input& b, const Output& c, bool accumulate)
       : tiles_(tiles), a_(a), b_(b), c_(c), accumulate_(accumulate) {
-    // Rows of about one height leave no tile that is hardly filled.
+    // Tiles of similar height avoid a nearly empty last tile.
     int64_t most = tiles.rows;
     if (!PacksA() && a.row_stride * static_cast<int64_t>(sizeof(float)) % kCacheWay == 0) {
       most = std::min(most, kCacheWays);
@@ -138,7 +139,7 @@ class Stretch {
   }
 
  private:
-  // Whether tiles find their part of the operand packed, or use it where it is.
+  // Whether the tiles use a packed copy of the operand, or the operand itself.
   bool PacksA() const {
     return c_.columns > kMostUnpacked || (a_.column_stride != 1 && a_.row_stride != 1);
   }
@@ -239,9 +240,9 @@ bool GemmF32(const TileSet& tiles, const Input& any_a, const Input& any_b, const
   const Input a = WithUsableStrides(any_a);
   const Input b = WithUsableStrides(any_b);
   const Output c = WithUsableStrides(any_c);
-  // Vectors lie along the rows of c, that is, along those of b. Where these are short, and a's
-  // columns are in one piece, or c's, it is better the other way round. A product of two numbers
-  // is the same either way.
+  // Vectors run along the rows of c, and so of b. If these are short, and the columns of a or c are
+  // contiguous, computing the transposed product is faster. The result is the same, because
+  // products of two numbers commute.
   const bool few_columns = c.columns < tiles.lanes && c.columns < c.rows && a.column_stride != 1;
   const bool has_columns_in_one_piece =
       c.rows >= tiles.lanes && c.row_stride == 1 && c.column_stride != 1;

@@ -25,16 +25,16 @@ struct Matrix {
 // Products are added up in stretches of this length.
 inline constexpr int64_t kGemmStretch = 256;
 
-// c = a * b, or c += a * b when `accumulate`; none of them is empty. Takes any strides, also
-// those of inputs that overlap themselves. Any number of threads may call it at a time. Returns
-// false when there is no memory to work in; then c is of no use.
+// c = a * b, or c += a * b if `accumulate`; no matrix is empty. Any strides are allowed, including
+// inputs that overlap themselves. Thread-safe. Returns false if there is no memory to work in; c is
+// then undefined.
 //
-// The order of summation is fixed. Element [i,j] takes stretches of kGemmStretch products, the
-// last one may be shorter. The sum of a stretch begins with 0 and takes a[i,k] * b[k,j] by rising
-// k, each with one fused multiply-add. Then the sums of the stretches are added, the first one
-// first; with `accumulate`, c comes before all of them. So the bits of an element depend on row i
-// of a and column j of b, and on nothing else: not on the sizes, its place, or the strides. On a
-// processor without fused multiply-add, each product is rounded before it is added.
+// The order of summation is fixed. Element [i,j] is the sum of stretches of kGemmStretch products;
+// the last stretch may be shorter. The sum of a stretch starts with 0 and adds a[i,k] * b[k,j] by
+// increasing k, each with one fused multiply-add. Then the sums of the stretches are added in
+// order; with `accumulate`, c comes first. So the bits of an element depend only on row i of a and
+// column j of b: not on the sizes, its position, or the strides. On a processor without fused
+// multiply-add, each product is rounded before it is added.
 bool GemmF32(const Matrix<const float>& a, const Matrix<const float>& b, const Matrix<float>& c,
              bool accumulate);
 

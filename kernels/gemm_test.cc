@@ -39,8 +39,8 @@ Owned Make(int64_t rows, int64_t columns, uint32_t kind) {
 
 constexpr float kBefore = 0.25f;
 
-// The order of summation as gemm.h has it, one element at a time.
-// `before`, if there is one, is what c has already.
+// The order of summation of gemm.h, one element at a time. `before`, if not null, is the previous
+// value in c.
 float Reference(Owned& a, Owned& b, int64_t i, int64_t j, const float* before, bool fused) {
   float sum = before != nullptr ? *before : 0;
   for (int64_t first = 0; first < a.matrix.columns; first += kGemmStretch) {
@@ -103,8 +103,7 @@ TEST(GemmTest, AllTilesSumInTheOrderThatIsPromised) {
   }
 }
 
-// What is not part of b or c is not looked at: a page that cannot be read may follow. The
-// sanitizers see it.
+// Memory beside b and c is not read: an unreadable page may follow. The sanitizers check this.
 TEST(GemmTest, LooksAtNothingBesideTheMatrices) {
   for (const TileSet* tiles : UsableTiles()) {
     for (int64_t n = 1; n < 70; ++n) {

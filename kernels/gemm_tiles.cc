@@ -32,8 +32,8 @@ namespace avx512 {
 }  // namespace avx512
 
 namespace avx2 {
-// The first `count` of its eight numbers have the sign bit, which is what the masked instructions
-// look at; at most eight.
+// The first `count` (at most eight) numbers have the sign bit set, which the masked instructions
+// test.
 alignas(32) constexpr int32_t kSigns[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
 #define PTO_TARGET __attribute__((target("avx2,fma")))
 #define PTO_LANES 8
@@ -56,7 +56,7 @@ alignas(32) constexpr int32_t kSigns[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
 
 #endif
 
-// For all other processors, in vectors that every compiler can make something of.
+// For all other processors, with portable vectors.
 namespace plain {
 using Vector = float __attribute__((vector_size(16)));
 

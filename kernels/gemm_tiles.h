@@ -13,16 +13,16 @@ struct Tile {
   const float* a;
   int64_t a_row;
   int64_t a_inner;
-  const float* b;  // the columns of a row lie side by side
+  const float* b;  // rows are contiguous
   int64_t b_inner;
-  float* c;  // here too
+  float* c;  // rows are contiguous
   int64_t c_row;
   int64_t columns;
   bool accumulate;
 };
 
-// Each element's sum begins with 0, and takes its products in the order of `inner`, each by one
-// fused multiply-add where the processor has it. With `accumulate`, the sum is then added to c.
+// The sum of each element starts with 0 and adds its products in the order of `inner`, each with
+// one fused multiply-add if the processor has it. With `accumulate`, the sum is then added to c.
 using TileFunction = void (*)(const Tile& tile);
 
 inline constexpr int kMaxTileRows = 14;
@@ -31,20 +31,21 @@ inline constexpr int kMaxTileColumns = 32;
 // The functions for tiles of all sizes, for one instruction set. The bits of the result do not
 // depend on which function computes an element.
 struct TileSet {
-  int lanes;   // of a vector; a tile has at most two side by side
-  int rows;    // most that a tile has
-  bool fused;  // a product is not rounded before it is added
-  // By vectors - 1 and rows - 1: the last vector may have fewer columns, or has all of them.
+  int lanes;   // of a vector; a tile is at most two vectors wide
+  int rows;    // maximum rows of a tile
+  bool fused;  // products are not rounded before they are added
+  // By vectors - 1 and rows - 1. In `cut`, the last vector may have fewer columns; in `whole`, it is
+  // complete.
   std::array<std::array<TileFunction, kMaxTileRows>, 2> cut;
   std::array<std::array<TileFunction, kMaxTileRows>, 2> whole;
 
   int columns() const { return 2 * lanes; }
 };
 
-// The one for the processor that this runs on.
+// The set for this processor.
 const TileSet& BestTiles();
 
-// All that this processor can execute, the best one first.
+// All sets that this processor can execute, the best one first.
 absl::Span<const TileSet* const> UsableTiles();
 
 }  // namespace pto::kernels

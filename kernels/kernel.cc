@@ -54,7 +54,8 @@ struct Kernel::Owning {
 
 Kernel::Kernel(const pto_kernel_info& info, const void* data, std::unique_ptr<const Owning> owning)
     : data_(data), owning_(std::move(owning)) {
-  // An older description is shorter, and a newer one has fields that are not known here.
+  // A description built with an older header is shorter; a newer one has fields that are unknown
+  // here.
   std::memcpy(&info_, &info, std::min<size_t>(info.struct_size, sizeof info_));
 }
 

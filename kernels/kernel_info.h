@@ -11,7 +11,7 @@ namespace pto {
 // the description's struct_size.
 absl::Status CheckKernelInfo(const pto_kernel_info& info);
 
-// Which arguments may overlap this one. None if the kernel was built before it could say so.
+// Which arguments may overlap this one. None if the kernel was built before the field existed.
 pto_overlap_info OverlapOf(const pto_kernel_info& info, uint32_t argument);
 
 }  // namespace pto

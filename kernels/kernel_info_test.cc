@@ -101,7 +101,7 @@ TEST(KernelInfoTest, RefusesMalformedOverlaps) {
   EXPECT_EQ(refused({0, 0}, {2, 0}), "overlaps[1].same");
 }
 
-// It was built before overlaps existed: the memory behind its fields is not read.
+// The description was built before overlaps existed: memory behind its fields is not read.
 TEST(KernelInfoTest, AnOlderKernelHasNoOverlaps) {
   const pto_overlap_info overlaps[] = {{0, 0}, {1, 0}};
   pto_kernel_info info = Valid();

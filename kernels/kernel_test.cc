@@ -59,7 +59,7 @@ TEST(KernelTest, AnOwnedKernelCopiesItsDescription) {
   const int closure = 0;
   const std::shared_ptr<const Kernel> kernel =
       Kernel::Owned(library->info, &closure, nullptr).value();
-  // Overwritten, so that a pointer that was kept is noticed without AddressSanitizer too.
+  // Overwritten, so that a kept pointer is noticed even without AddressSanitizer.
   for (std::string* text :
        {&library->name, &library->description, &library->in, &library->out, &library->alpha}) {
     text->assign(text->size(), '#');

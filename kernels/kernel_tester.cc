@@ -25,7 +25,7 @@ double DecodeBfloat(uint16_t bits) {
   return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
 }
 
-// Takes the nearer of the two neighbours, and the even one when both are as near.
+// Rounds to nearest, ties to even.
 uint16_t EncodeBfloat(double value) {
   const float narrow = static_cast<float>(value);
   if (std::isnan(value)) return 0x7fc0;
@@ -33,7 +33,7 @@ uint16_t EncodeBfloat(double value) {
   if (std::fabs(DecodeBfloat(below)) > std::fabs(value)) --below;
   if (DecodeBfloat(below) == value) return below;
   const uint16_t above = below + 1;
-  // Where the next one is infinity, what counts is the number that would follow.
+  // If the next number is infinity, use the number that would follow with a larger exponent range.
   const double low = DecodeBfloat(below);
   const double high =
       std::isinf(DecodeBfloat(above)) ? std::copysign(0x1p128, value) : DecodeBfloat(above);
@@ -119,7 +119,7 @@ TestTensor::TestTensor(uint32_t dtype, const Shape& shape, Layout layout)
 
 pto_tensor TestTensor::View() {
   pto_tensor view{};
-  // As the engine does it.
+  // Like the engine.
   view.data =
       size_ == 0 ? nullptr : reinterpret_cast<char*>(memory_.data()) + offset_ * DtypeSize(dtype_);
   view.dtype = dtype_;
@@ -258,7 +258,7 @@ void ForAllCases(const std::function<void(uint32_t, const Shape&, Layout, uint32
           SCOPED_TRACE(absl::StrCat(DtypeName(dtype), "[", absl::StrJoin(shape, ","), "] ",
                                     LayoutName(layout), ", ", blocks, " blocks"));
           test(dtype, shape, layout, blocks);
-          if (::testing::Test::HasFailure()) return;  // one is enough to look at
+          if (::testing::Test::HasFailure()) return;  // one failure is enough
         }
       }
     }

@@ -7,15 +7,15 @@
 
 #include "kernels/pto_kernel.h"
 
-// For tests of kernels: tensors that know how to lie in memory, and an engine that runs blocks.
+// For tests of kernels: tensors with various memory layouts, and an engine that runs blocks.
 namespace pto::kernels {
 
 using Shape = std::vector<int64_t>;
 
-// How a view lies in its buffer.
+// The layout of a view in its buffer.
 enum class Layout {
   kDense,       // row-major from the first element
-  kOffset,      // the same, behind elements that are not part of it
+  kOffset,      // the same, after elements that are not part of it
   kPadded,      // with gaps after each row and each plane
   kStrided,     // with gaps between all elements
   kTransposed,  // column-major
@@ -25,12 +25,12 @@ inline constexpr Layout kAllLayouts[] = {Layout::kDense, Layout::kOffset, Layout
 const char* LayoutName(Layout layout);
 
 bool IsFloat(uint32_t dtype);
-// The nearest value that the type has, found without the code under test.
+// The nearest value of the type, computed without the code under test.
 double RoundTo(uint32_t dtype, double value);
 // Distance of 1 to the next number of the type.
 double Epsilon(uint32_t dtype);
 
-// A tensor and its memory. Elements are numbered in row-major order, wherever they lie.
+// A tensor and its memory. Elements are numbered in row-major order, for any layout.
 class TestTensor {
  public:
   TestTensor(uint32_t dtype, const Shape& shape, Layout layout = Layout::kDense);
@@ -51,11 +51,11 @@ class TestTensor {
 
   // Random elements: fractions from -8 to 8, or integers of any size.
   void Randomise(uint32_t seed);
-  // Whether nothing changed beside the elements of the view.
+  // Whether only elements of the view have changed.
   bool GapsUntouched() const;
 
  private:
-  // Offset of element i from the first of the buffer.
+  // The offset of element i in the buffer.
   int64_t Offset(int64_t i) const;
 
   const uint32_t dtype_;
@@ -71,14 +71,14 @@ struct RunResult {
   std::string error;
 };
 
-// Runs all blocks of a kernel, the last one first. Stops at the first that fails.
-// `cancelled` answers the kernel's question whether it should stop.
+// Runs all blocks of a kernel, the last one first. Stops at the first failure. `cancelled` is what
+// the kernel sees as its cancel flag.
 RunResult RunKernel(
     const pto_kernel_info& info, const std::vector<TestTensor*>& tensors,
     const std::vector<pto_scalar>& scalars = {}, uint32_t block_count = 1,
     const std::function<bool()>& cancelled = [] { return false; });
 
-// The message of the kernel's check, or an empty string when it accepts.
+// The message of the kernel's check; empty if it accepts.
 std::string CheckKernel(const pto_kernel_info& info, const std::vector<TestTensor*>& tensors);
 
 inline pto_scalar FloatScalar(double value) {
@@ -106,16 +106,15 @@ inline const Shape kShapes[] = {{},
                                 {1000, 3},
                                 {1031},
                                 {1, 1, 1, 1, 1}};
-// The last is more than most of the shapes have elements.
+// The last is more than the number of elements of most shapes.
 inline constexpr uint32_t kBlockCounts[] = {1, 3, 7, 100};
 inline constexpr uint32_t kArithmeticDtypes[] = {PTO_F32, PTO_F16, PTO_BF16, PTO_I32, PTO_I64};
 
-// Calls `test` for all types of element, shapes, layouts and numbers of blocks.
+// Calls `test` for all element types, shapes, layouts and numbers of blocks.
 void ForAllCases(const std::function<void(uint32_t dtype, const Shape& shape, Layout layout,
                                           uint32_t block_count)>& test);
 
-// The layout that a second view has beside a first one of that layout, so that the views of
-// one kernel lie in different ways.
+// A different layout for a second view, so that the views of one kernel have different layouts.
 Layout Other(Layout layout);
 
 const pto_kernel_info& Builtin(const char* name);

@@ -1,4 +1,4 @@
-// The kernels that store long outputs past the caches (kernels/stream.h), at such lengths.
+// Kernels that store long outputs past the caches (kernels/stream.h), with such outputs.
 #include <cstdint>
 
 #include "gtest/gtest.h"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint32_t kBlocks = 3;
 
-// Shares that begin on no line's boundary, and end in the middle of a tile.
+// Shares start off cache line boundaries, and end in the middle of a tile.
 Shape LongShape(uint32_t dtype) {
   return {static_cast<int64_t>(kStreamBytes / DtypeSize(dtype)) + 1237};
 }

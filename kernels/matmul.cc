@@ -42,11 +42,11 @@ void SetZero(const Matrix<T>& matrix) {
   }
 }
 
-// Straight from memory to memory, some rows at a time to look for cancellation in between. Returns
-// false when there is no memory to work in.
+// Multiplies directly in memory, some rows at a time, with checks for cancellation in between.
+// Returns false if there is no memory to work in.
 bool MultiplyInPlace(const pto_context* context, const Matrix<const float>& a,
                      const Matrix<const float>& b, const Matrix<float>& out) {
-  // About ten milliseconds of multiplying; at least enough rows to be worth packing b again.
+  // About ten milliseconds of work, and enough rows to be worth packing b again.
   constexpr int64_t kProducts = int64_t{1} << 29;
   const int64_t step = std::max<int64_t>(kProducts / (b.rows * b.columns), 256);
   for (int64_t row = 0; row < out.rows; row += step) {
@@ -57,7 +57,7 @@ bool MultiplyInPlace(const pto_context* context, const Matrix<const float>& a,
   return true;
 }
 
-// For narrow types, which are summed in float: turns tiles of a and b into float, and tiles of
+// For narrow types, which are summed in float: converts tiles of a and b to float, and tiles of the
 // sums back.
 class TiledMultiply {
  public:
@@ -66,7 +66,7 @@ class TiledMultiply {
   static constexpr int64_t kInner = 512;
   static_assert(kInner % kGemmStretch == 0, "or the order of summation would be another one");
 
-  // Returns false when there is no memory.
+  // Returns false if there is no memory.
   bool Allocate(int64_t rows, int64_t columns, int64_t inner) {
     rows = std::min(rows, kRows);
     columns = std::min(columns, kColumns);
@@ -77,7 +77,7 @@ class TiledMultiply {
     return a_ != nullptr && b_ != nullptr && out_ != nullptr;
   }
 
-  // The same.
+  // Returns false if there is no memory.
   template <typename T>
   bool Run(const pto_context* context, const Matrix<const T>& a, const Matrix<const T>& b,
            const Matrix<T>& out) {
@@ -102,8 +102,8 @@ class TiledMultiply {
   }
 
  private:
-  // Copies to a tile whose unit stride is that of the source, so that both are read and
-  // written in order.
+  // Copies to a tile with unit stride in the same dimension as the source, so that both are
+  // accessed in order.
   template <typename T>
   static Matrix<const float> Load(const Matrix<const T>& from, float* to) {
     if (from.row_stride < from.column_stride) {
@@ -133,7 +133,7 @@ class TiledMultiply {
   std::unique_ptr<float[]> out_;
 };
 
-// Row by row, a stretch of columns at a time, modulo 2^32 or 2^64.
+// Row by row, a range of columns at a time, modulo 2^32 or 2^64.
 template <typename T>
 void MultiplyIntegers(const pto_context* context, const Matrix<const T>& a,
                       const Matrix<const T>& b, const Matrix<T>& out) {

@@ -20,12 +20,12 @@ struct Size {
   int64_t k;
 };
 
-// The last ones are larger than a tile of the kernel in one dimension each.
+// The last ones exceed a tile of the kernel in one dimension each.
 constexpr Size kSizes[] = {{1, 1, 1},   {1, 7, 5},   {7, 1, 5},   {7, 5, 1},   {3, 5, 7},
                            {17, 3, 31}, {0, 3, 4},   {3, 0, 4},   {3, 4, 0},   {0, 0, 0},
                            {33, 65, 9}, {300, 5, 3}, {3, 530, 4}, {3, 4, 1030}};
 
-// One element at a time; also how much rounding may add up to.
+// Checks one element at a time, within the accumulated rounding error.
 void ExpectProduct(const TestTensor& a, const TestTensor& b, const TestTensor& out,
                    const Size& size) {
   for (int64_t i = 0; i < size.m; ++i) {
@@ -70,7 +70,7 @@ TEST_P(MatmulTest, AgreesWithReference) {
                                     LayoutName(of_out), ", ", blocks, " blocks"));
           TestTensor a(dtype, {size.m, size.k}, of_a);
           TestTensor b(dtype, {size.k, size.n}, of_b);
-          // What lies in out before, sentinels that are NaN in part, must not matter.
+          // The previous contents of out, some of them NaN, must not matter.
           TestTensor out(dtype, {size.m, size.n}, of_out);
           for (int64_t i = 0; IsFloat(dtype) && i < out.size(); ++i) out.SetFloat(i, NAN);
           a.Randomise(1);
@@ -88,12 +88,12 @@ TEST_P(MatmulTest, AgreesWithReference) {
 INSTANTIATE_TEST_SUITE_P(All, MatmulTest, ::testing::ValuesIn(kArithmeticDtypes),
                          [](const auto& test) { return DtypeName(test.param); });
 
-// Views with strides of any kind, such as rows that overlap, must neither crash nor be wrong.
+// Views with any strides, for example overlapping rows, must neither crash nor be wrong.
 TEST(MatmulStridesTest, AnyStrides) {
   std::mt19937 random(5);
   const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % n); };
   for (int round = 0; round < 1000; ++round) {
-    // Now and then larger than a tile of the product.
+    // Sometimes larger than a tile of the product.
     const int64_t most = round % 10 == 0 ? 60 : 6;
     const Size size{below(most) + 1, below(most) + 1, below(most) + 1};
     std::vector<float> memory_a(1200);
@@ -103,7 +103,7 @@ TEST(MatmulStridesTest, AnyStrides) {
     for (float& value : memory_b) value = static_cast<float>(below(17)) - 8;
     const auto view = [&](std::vector<float>& memory, int64_t rows, int64_t columns,
                           int64_t row_stride, int64_t column_stride) {
-      // The stride of a dimension of 1 can be anything.
+      // The stride of a dimension of size 1 is arbitrary.
       if (rows == 1 && below(2) == 0) row_stride = int64_t{1} << 60;
       if (columns == 1 && below(2) == 0) column_stride = int64_t{1} << 60;
       return pto_tensor{memory.data(), PTO_F32, 2, {rows, columns}, {row_stride, column_stride}};
@@ -135,16 +135,16 @@ TEST(MatmulStridesTest, AnyStrides) {
   }
 }
 
-// The bits of an element depend on its row of a and its column of b alone: not on where it is, on
-// the sizes, the strides or the blocks. So each must be what the product of that row and that
-// column gives by itself.
+// The bits of an element depend only on its row of a and its column of b: not on its position, the
+// sizes, the strides or the blocks. So each must equal the product of that row and that column
+// alone.
 TEST_P(MatmulTest, BitsDependOnRowAndColumnAlone) {
   const uint32_t dtype = GetParam();
   const pto_kernel_info& info = Builtin("matmul");
   std::mt19937 random(7);
   const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % n); };
   for (int round = 0; round < 30; ++round) {
-    // Odd ones, and some that are larger than what the kernel packs or sums at a time.
+    // Odd sizes, and some larger than what the kernel packs or sums at a time.
     const int64_t most = round % 3 == 0 ? 240 : 40;
     const Size size{below(most) + 1, below(most) + 1, 1 + below(round % 2 == 0 ? 700 : 40)};
     TestTensor a(dtype, {size.m, size.k});
@@ -154,7 +154,7 @@ TEST_P(MatmulTest, BitsDependOnRowAndColumnAlone) {
     TestTensor whole(dtype, {size.m, size.n});
     ASSERT_EQ(RunKernel(info, {&a, &b, &whole}).code, 0);
 
-    // Some elements by themselves, the last row and column among them.
+    // Some single elements, including the last row and column.
     for (int sample = 0; sample < 12; ++sample) {
       const int64_t i = sample % 3 == 0 ? size.m - 1 : below(size.m);
       const int64_t j = sample % 2 == 0 ? size.n - 1 : below(size.n);
@@ -171,7 +171,7 @@ TEST_P(MatmulTest, BitsDependOnRowAndColumnAlone) {
           << size.n << "]";
     }
 
-    // All of it with other strides and blocks.
+    // The whole product with other strides and blocks.
     for (Layout of_a : kAllLayouts) {
       const Layout of_b = kAllLayouts[below(5)];
       const Layout of_out = kAllLayouts[below(5)];
@@ -190,7 +190,7 @@ TEST_P(MatmulTest, BitsDependOnRowAndColumnAlone) {
       }
     }
 
-    // A part of it.
+    // A part of the product.
     const Size part{1 + below(size.m), 1 + below(size.n), size.k};
     const int64_t first_row = below(size.m - part.m + 1);
     const int64_t first_column = below(size.n - part.n + 1);
@@ -248,7 +248,7 @@ TEST(MatmulKernelTest, ManyThreadsAtOnce) {
 }
 
 TEST(MatmulKernelTest, NarrowTypesAreSummedInFloat) {
-  // Summed in F16, this would stay at 2048.
+  // Summed in F16, the result would stay at 2048.
   TestTensor a(PTO_F16, {1, 4096});
   TestTensor b(PTO_F16, {4096, 1});
   TestTensor out(PTO_F16, {1, 1});

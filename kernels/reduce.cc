@@ -20,8 +20,8 @@ constexpr pto_argument_info kArguments[] = {{"in", PTO_INPUT, kArithmeticTypes},
 // One block reads everything before it writes.
 constexpr pto_overlap_info kOverlaps[] = {{}, {.same = 0, .any = PTO_ARGUMENT_BIT(0)}};
 
-// Sums in double, in a fixed order. Several sums side by side let the processor add without
-// waiting for the sum before.
+// Sums in double, in a fixed order. Several parallel sums avoid waiting for the latency of each
+// addition.
 class FloatSum {
  public:
   template <typename T>
@@ -57,7 +57,7 @@ class FloatSum {
   std::array<double, 8> sums_{};
 };
 
-// Sums modulo 2^64, of which the lower bits are the wrapped sum of any smaller type.
+// Sums modulo 2^64; the lower bits are the wrapped sum of any smaller type.
 class IntegerSum {
  public:
   template <typename T>
@@ -78,7 +78,7 @@ class IntegerSum {
 };
 
 int32_t ReduceSum(const pto_context* context) {
-  // Blocks run in any order and at any time, so that none could add up what the others found.
+  // Blocks run in any order, so no block could add up the results of the others.
   if (context->block_index != 0) return 0;
   const pto_tensor& in = context->tensors[0];
   const pto_tensor& out = context->tensors[1];

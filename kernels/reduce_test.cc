@@ -15,7 +15,7 @@ TEST(ReduceSumTest, AgreesWithReference) {
     in.Randomise(1);
     EXPECT_EQ(RunKernel(Builtin("reduce_sum"), {&in, &out}, {}, blocks).code, 0);
     if (IsFloat(dtype)) {
-      // More digits than a double, so that the order of the additions does not matter.
+      // More digits than a double, so that the order of additions does not matter.
       long double sum = 0;
       for (int64_t i = 0; i < in.size(); ++i) sum += in.Float(i);
       EXPECT_NEAR(out.Float(0), static_cast<double>(sum),

@@ -7,9 +7,9 @@
 #include "kernels/dtype.h"
 #include "kernels/tile.h"
 
-// Elements do not depend on each other, also where the output is one of the inputs.
+// Elements are independent, even if the output is one of the inputs.
 #if defined(__clang__)
-// It finds that out itself, and complains where it is told and cannot make use of it.
+// Clang detects this itself, and warns if the pragma has no effect.
 #define PTO_EACH_ALONE
 #else
 #define PTO_EACH_ALONE _Pragma("GCC ivdep")
@@ -18,16 +18,16 @@
 namespace pto::kernels {
 namespace {
 
-// Few enough elements to stay in the first-level cache with all that is done to them.
+// So few elements that a tile stays in the first-level cache.
 constexpr size_t kTile = 1024;
-// How many inputs one pass takes: more of them than that run out of registers and of prefetchers.
+// The number of inputs in one pass: with more, registers and prefetchers run out.
 constexpr size_t kPass = 4;
 
 template <ReduceOp op, typename T>
 __attribute__((always_inline)) inline T Apply(T a, T b) {
   if constexpr (op == ReduceOp::kSum || op == ReduceOp::kProd) {
     if constexpr (std::is_integral_v<T>) {
-      // 64 bits, so that nothing is promoted to int and overflows there.
+      // 64 bits, so that no operand is promoted to int and overflows.
       const auto x = static_cast<uint64_t>(a);
       const auto y = static_cast<uint64_t>(b);
       return static_cast<T>(op == ReduceOp::kSum ? x + y : x * y);
@@ -58,7 +58,7 @@ __attribute__((always_inline)) inline void Loop(T* out, const T* const* inputs, 
 
 #if defined(__x86_64__)
 
-// The same with instructions that not every x86-64 has.
+// The same with instructions that not every x86-64 processor has.
 bool HaveAvx2() {
   static const bool have = __builtin_cpu_supports("avx2");
   return have;
@@ -103,7 +103,7 @@ void ReduceAs(void* out, absl::Span<const void* const> inputs, size_t count) {
     const T* group[kPass];
     size_t taken = 0;
     while (taken < inputs.size()) {
-      // The result so far counts as the first input of the next pass. Only the last pass writes to
+      // The intermediate result is the first input of the next pass. Only the last pass writes to
       // `out`, which may be an input that has not been read yet.
       size_t n = 0;
       if (taken > 0) group[n++] = sum;
@@ -115,7 +115,7 @@ void ReduceAs(void* out, absl::Span<const void* const> inputs, size_t count) {
   }
 }
 
-// The same for types that are calculated with as float.
+// The same for types whose arithmetic is done in float.
 template <ReduceOp op, typename T>
 void ReduceHalves(void* out, absl::Span<const void* const> inputs, size_t count) {
   float sum[kTile];

@@ -64,7 +64,7 @@ double Plain(ReduceOp op, double a, double b) {
   return 0;
 }
 
-// Small numbers, so that all types have them, their sums and their products exactly.
+// Small numbers, so that all types represent them, their sums and their products exactly.
 double Value(size_t input, size_t i) { return static_cast<double>((i * 7 + input * 3) % 5 % 3); }
 
 TYPED_TEST(ReduceTest, AgreesWithAPlainLoop) {
@@ -72,13 +72,13 @@ TYPED_TEST(ReduceTest, AgreesWithAPlainLoop) {
   for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kProd, ReduceOp::kMax, ReduceOp::kMin}) {
     for (const size_t n : {1, 2, 3, 4, 5, 7, 8, 12}) {
       for (const size_t count : {0, 1, 3, 31, 64, 1000, 1024, 1025, 3001}) {
-        // The output is one of its own, or one of the inputs.
+        // The output is a separate array, or one of the inputs.
         for (size_t place = 0; place <= n; ++place) {
           std::vector<std::vector<T>> inputs(n, std::vector<T>(count + 1));
           std::vector<const void*> pointers;
           for (size_t k = 0; k < n; ++k) {
             for (size_t i = 0; i < count; ++i) inputs[k][i] = Traits<T>::Store(Value(k, i));
-            // Not aligned to more than an element.
+            // Aligned to an element only.
             if (count > 0) std::memmove(&inputs[k][1], &inputs[k][0], count * sizeof(T));
             pointers.push_back(inputs[k].data() + 1);
           }
@@ -130,7 +130,7 @@ TEST(Reduce, IntegersWrapAround) {
 
 TEST(Reduce, NanWins) {
   for (const ReduceOp op : {ReduceOp::kMax, ReduceOp::kMin}) {
-    // Enough of them for every path through the loop.
+    // Enough elements for every path through the loop.
     std::vector<float> a(37, 1.0f), b(37, 2.0f);
     a[3] = NAN;
     b[20] = NAN;

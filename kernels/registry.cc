@@ -54,7 +54,7 @@ std::vector<std::shared_ptr<const Kernel>> KernelRegistry::List() const {
                        const std::shared_ptr<const Kernel>& b) { return a->name() < b->name(); };
   std::sort(list.begin(), list.end(), less);
   if (parent_ == nullptr) return list;
-  // Of two with the same name, set_union takes the first.
+  // If both have a name, set_union takes the first.
   const std::vector<std::shared_ptr<const Kernel>> others = parent_->List();
   std::vector<std::shared_ptr<const Kernel>> all;
   all.reserve(list.size() + others.size());

@@ -40,14 +40,14 @@ class KernelRegistry final : public KernelSource {
   KernelRegistry(const KernelRegistry&) = delete;
   KernelRegistry& operator=(const KernelRegistry&) = delete;
 
-  // Refuses a name that this table has: ID_CONFLICT.
+  // Rejects a name that this table already has: ID_CONFLICT.
   absl::Status Add(std::shared_ptr<const Kernel> kernel);
-  // Adds a kernel that is part of the program: see Kernel::BuiltIn. Also refuses a malformed
+  // Adds a kernel that is part of the program: see Kernel::BuiltIn. Also rejects a malformed
   // description: FIELD_INVALID.
   absl::Status Add(const pto_kernel_info& info);
 
-  // Returns the removed kernel, or nullptr if this table has none of that name. Kernels of the
-  // parent stay.
+  // Returns the removed kernel, or nullptr if this table has no kernel of that name. Does not
+  // remove kernels of the parent.
   std::shared_ptr<const Kernel> Remove(absl::string_view name);
 
   std::shared_ptr<const Kernel> Find(absl::string_view name) const override;

@@ -114,12 +114,12 @@ TEST(KernelRegistryTest, AnOwnKernelHidesThatOfTheParent) {
   EXPECT_THAT(session.List(), ElementsAre(own));
   EXPECT_EQ(session.Remove("scale"), own);
   EXPECT_EQ(session.Find("scale"), node.Find("scale"));
-  // The parent's kernels can not be removed here.
+  // The parent's kernels cannot be removed here.
   EXPECT_EQ(session.Remove("scale"), nullptr);
   EXPECT_NE(node.Find("scale"), nullptr);
 }
 
-// For ThreadSanitizer: a kernel that was found is whole, and all owners are released in the end.
+// For ThreadSanitizer: a found kernel is complete, and all owners are released in the end.
 TEST(KernelRegistryTest, ChangesWhileOthersLook) {
   constexpr int kRounds = 2000;
   KernelRegistry node;

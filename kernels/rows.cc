@@ -12,8 +12,8 @@
 #include "kernels/dtype.h"
 #include "kernels/tile.h"
 
-// Matrices whose rows are picked, weighed and added up by index: what routing of tokens to experts
-// is made of.
+// Selects, scales and adds up matrix rows by index: the building blocks for routing tokens to
+// experts.
 namespace pto::kernels {
 namespace {
 
@@ -29,10 +29,10 @@ constexpr pto_argument_info kScaleArguments[] = {{"in", PTO_INPUT, kFloats},
 constexpr pto_argument_info kSumArguments[] = {
     {"in", PTO_INPUT, kFloats}, {"index", PTO_INPUT, kIndices}, {"out", PTO_OUTPUT, kFloats}};
 
-// Row i of out comes of row i of in, whose elements are read before those of out are written.
+// Row i of out depends on row i of in, whose elements are read before those of out are written.
 constexpr pto_overlap_info kScaleOverlaps[] = {{}, {}, {.same = PTO_ARGUMENT_BIT(0), .any = 0}};
 
-// Elements of a row that are worked on at a time.
+// Elements of a row that are processed at a time.
 constexpr int64_t kTile = 256;
 
 template <typename T>
@@ -42,8 +42,8 @@ T* Row(const pto_tensor& matrix, int64_t row) {
 
 int64_t Width(const pto_tensor& matrix) { return matrix.shape[1]; }
 
-// The element of a tensor of indices, which must name a row of `in`; -1 when it does not. Read
-// once: whoever writes it meanwhile must not change it between the check and its use.
+// Returns an element of an index tensor, which must be a row of `in`; -1 if it is not. Read once,
+// so that a concurrent writer cannot change it between check and use.
 int64_t IndexAt(const pto_tensor& index, int64_t offset, const pto_tensor& in) {
   const int64_t row =
       __atomic_load_n(static_cast<const int32_t*>(index.data) + offset, __ATOMIC_RELAXED);
@@ -150,7 +150,7 @@ int32_t SumRows(const pto_context* context) {
   });
 }
 
-// That in and out are matrices of one type and width, whose rows lie in one piece.
+// Checks that in and out are matrices of one type and width with contiguous rows.
 int32_t CheckMatrices(const Check& check, uint32_t index_dims) {
   if (int32_t refused = check.Count()) return refused;
   const pto_tensor& in = check.tensors[0];

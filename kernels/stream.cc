@@ -13,13 +13,13 @@
 namespace pto::kernels {
 namespace {
 
-// Where the elements of a view lie: from `first` up to but not including `last`.
+// The memory range of a view's elements: from `first` up to but not including `last`.
 struct Extent {
   uintptr_t first;
   uintptr_t last;
 };
 
-// Of a view that has elements.
+// For a view that has elements.
 Extent ExtentOf(const pto_tensor& tensor) {
   const auto size = static_cast<int64_t>(DtypeSize(tensor.dtype));
   int64_t lowest = 0;
@@ -39,7 +39,7 @@ bool IsStreamed(const pto_tensor& out, absl::Span<const pto_tensor* const> input
   const auto size = static_cast<int64_t>(DtypeSize(out.dtype));
   if (static_cast<size_t>(ElementCount(out) * size) < kStreamBytes) return false;
   const Extent place = ExtentOf(out);
-  // Else no element begins on a line's boundary.
+  // Otherwise no element begins on a cache line boundary.
   if (reinterpret_cast<uintptr_t>(out.data) % size != 0) return false;
   return std::none_of(inputs.begin(), inputs.end(), [&](const pto_tensor* input) {
     const Extent taken = ExtentOf(*input);

@@ -7,27 +7,27 @@
 #include "absl/types/span.h"
 #include "kernels/pto_kernel.h"
 
-// Stores of long outputs, past the caches. A store of the ordinary kind reads the line first that
-// it is about to replace, and pushes another one out: a third of the memory's time for nothing.
+// Stores long outputs past the caches. An ordinary store first reads the line that it will
+// overwrite, and evicts another one: a third of the memory bandwidth is wasted.
 namespace pto::kernels {
 
-// Whether to store `out` in this way: it is so long that its beginning would have left the caches
-// before anybody looks, and no input lies in its place, whose lines would be there anyway.
+// Whether to store `out` this way: it is so long that its beginning would be evicted before it is
+// used, and no input shares its memory (then the lines would be in the caches anyway).
 bool IsStreamed(const pto_tensor& out, absl::Span<const pto_tensor* const> inputs);
 
-// Copies whole lines from the caches to what lies on a line's boundary. Others see them after
-// StreamEnd() only.
+// Copies whole lines from the caches to an address on a line boundary. They become visible to other
+// threads only after StreamEnd().
 void StreamLines(void* to, const void* lines, size_t bytes);
 void StreamEnd();
 
 inline constexpr size_t kLineBytes = 64;
 
-// Stores elements 0 to `count` of a run that has no gaps. `compute(first, count, to)` writes
-// elements number `first` to first + count to where it is told, which need not be in `out`.
+// Stores `count` elements of a contiguous run. `compute(first, count, to)` writes elements [first,
+// first + count) to `to`, which need not be in `out`.
 template <typename T, typename Compute>
 void StreamRun(T* out, int64_t count, Compute compute) {
   constexpr int64_t kTile = 1024 / sizeof(T);
-  // What is short is done sooner than it is taken apart.
+  // For short runs, splitting costs more than it saves.
   if (count < 4 * kTile) {
     compute(int64_t{0}, count, out);
     return;

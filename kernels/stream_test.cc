@@ -56,19 +56,19 @@ TEST(IsStreamed, NotInPlace) {
 
 TEST(IsStreamed, ViewsReachAsFarAsTheirStrides) {
   const pto_tensor out = Dense(Place(0), kLong);
-  // Every second element, and all in the other direction.
+  // Every second element, and the reverse.
   const pto_tensor wide = View(Place(-2 * kLong + 1), {kLong}, {2});
   const pto_tensor wider = View(Place(-2 * kLong + 2), {kLong}, {2});
   const pto_tensor backwards = View(Place(2 * kLong - 1), {kLong}, {-1});
   const pto_tensor onto = View(Place(2 * kLong - 2), {kLong}, {-1});
-  // One row, over and over.
+  // One row, repeated.
   const pto_tensor row = View(Place(-1000), {kLong / 1000, 1000}, {0, 1});
   EXPECT_TRUE(IsStreamed(out, {&wide, &backwards, &row}));
   EXPECT_FALSE(IsStreamed(out, {&wider}));
   EXPECT_FALSE(IsStreamed(out, {&onto}));
 }
 
-// Whether StreamRun stores just the elements of its run, from any place and of any length.
+// Checks that StreamRun stores exactly the elements of its run, for any start and length.
 template <typename T>
 void ExpectStored() {
   for (const int64_t count : {0, 1, 15, 511, 512, 1023, 1024, 1025, 2048, 2300, 5000}) {

@@ -11,19 +11,19 @@
 
 namespace pto::kernels {
 
-// Elements in the view; 0 when a dimension is 0.
+// The number of elements in the view; 0 if a dimension is 0.
 inline int64_t ElementCount(const pto_tensor& tensor) {
   int64_t count = 1;
   for (uint32_t d = 0; d < tensor.ndim; ++d) {
-    // Looked for first: the product of the others may be larger than an int64_t.
+    // Checked first: the product of the others may overflow an int64_t.
     if (tensor.shape[d] == 0) return 0;
   }
   for (uint32_t d = 0; d < tensor.ndim; ++d) count *= tensor.shape[d];
   return count;
 }
 
-// Walks N views of one shape side by side, in row-major order. Dimensions that lie behind each
-// other in memory in all of the views are taken as one, so that runs are as long as can be.
+// Iterates over N views of one shape in row-major order. Dimensions that are contiguous in all
+// views are merged, so that runs are as long as possible.
 template <size_t N>
 class StridedRange {
  public:
@@ -50,12 +50,12 @@ class StridedRange {
   }
 
   int64_t size() const { return size_; }
-  // Dimensions left after joining; 0 when there are no elements.
+  // The number of dimensions after merging; 0 if there are no elements.
   size_t ndim() const { return ndim_; }
 
-  // Calls `run(offsets, strides, count, first)` for each run of elements number `begin` to
-  // `end` (not included): its first element is number `first` and lies at offsets[v] of view
-  // v, its others follow in steps of strides[v].
+  // Calls `run(offsets, strides, count, first)` for each run of elements `begin` to `end`
+  // (excluded). The first element of a run has number `first` and offset offsets[v] in view v; the
+  // others follow in steps of strides[v].
   void ForEach(int64_t begin, int64_t end, Run run) const {
     if (begin >= end) return;
     std::array<int64_t, PTO_MAX_DIMS> index{};
@@ -72,7 +72,7 @@ class StridedRange {
       run(offsets, strides_[inner], count, at);
       at += count;
       if (at == end) return;
-      // The run has come to the end of the inner dimension: step in the ones outside of it.
+      // The run has reached the end of the inner dimension: advance the outer ones.
       for (size_t v = 0; v < N; ++v) offsets[v] -= index[inner] * strides_[inner][v];
       index[inner] = 0;
       for (size_t d = inner; d-- > 0;) {
@@ -110,11 +110,11 @@ class StridedRange {
   std::array<PerView, PTO_MAX_DIMS> strides_{};
 };
 
-// Does `share` of `range`. Returns false when it stopped early because the run was cancelled.
+// Processes `share` of `range`. Returns false if it stopped early because the run was cancelled.
 template <size_t N>
 bool ForShare(const pto_context* context, const StridedRange<N>& range, Share share,
               typename StridedRange<N>::Run run) {
-  // About a millisecond of work between two looks.
+  // About a millisecond of work between two checks.
   constexpr int64_t kPiece = int64_t{1} << 20;
   for (int64_t at = share.begin; at < share.end; at += kPiece) {
     if (Cancelled(context)) return false;
@@ -125,9 +125,9 @@ bool ForShare(const pto_context* context, const StridedRange<N>& range, Share sh
 
 }  // namespace pto::kernels
 
-// Before a loop whose turns do not depend on each other, though its pointers may be equal: GCC
-// then uses vector instructions without a test for overlap. `__restrict` would do that too, but
-// forbid that `out` is one of the inputs. Clang takes such a wish for an order, and fails.
+// Put this before a loop whose iterations are independent although its pointers may be equal: GCC
+// then vectorises without an overlap check. `__restrict` would have the same effect, but forbid
+// `out` to be one of the inputs. Clang treats the hint as a requirement, and fails.
 #if defined(__clang__)
 #define PTO_INDEPENDENT
 #else

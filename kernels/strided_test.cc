@@ -22,7 +22,7 @@ pto_tensor View(std::initializer_list<int64_t> shape, std::initializer_list<int6
   return view;
 }
 
-// Where elements `begin` to `end` of the view lie; also tests that runs follow each other.
+// The offsets of elements `begin` to `end` of the view; also checks that runs are consecutive.
 std::vector<int64_t> Walk(const StridedRange<1>& range, int64_t begin, int64_t end) {
   std::vector<int64_t> offsets;
   range.ForEach(begin, end, [&](const auto& offset, const auto& stride, int64_t n, int64_t first) {
@@ -51,7 +51,7 @@ TEST(StridedRangeTest, JoinsWhatLiesBehindEachOther) {
   EXPECT_EQ(StridedRange<1>({&transposed}).ndim(), 3u);
   const pto_tensor every_third = View({2, 3, 4}, {36, 12, 3});
   EXPECT_EQ(StridedRange<1>({&every_third}).ndim(), 1u);
-  // A dimension of 1 has any stride.
+  // A dimension of size 1 may have any stride.
   const pto_tensor ones = View({2, 1, 3, 1}, {3, 77, 1, 99});
   EXPECT_EQ(StridedRange<1>({&ones}).ndim(), 1u);
 }

@@ -21,7 +21,7 @@ constexpr pto_argument_info kSignalArguments[] = {
     {"signal", PTO_NO_DEPENDENCY, PTO_DTYPE_BIT(PTO_I32) | PTO_DTYPE_BIT(PTO_I64)}};
 constexpr pto_scalar_info kHoldScalars[] = {{"value", PTO_INTEGER}};
 
-// What becomes of a rank of `falter`.
+// The fault of a rank of `falter`.
 enum Fault : int64_t { kNoFault = 0, kFails = 1, kStalls = 2 };
 constexpr int64_t kFalterPhases = 3;
 constexpr pto_scalar_info kFalterScalars[] = {
@@ -37,7 +37,7 @@ int32_t Spin(const pto_context* context) {
                 absl::StrCat("spin: microseconds is ", microseconds, ", expected 0 or more"));
   }
   const steady_clock::time_point start = steady_clock::now();
-  // Compared in whole microseconds: in nanoseconds, the larger values would not fit.
+  // Compared in whole microseconds: large values would overflow in nanoseconds.
   while ((steady_clock::now() - start) / std::chrono::microseconds(1) < microseconds) {
     if (Cancelled(context)) return 0;
   }
@@ -48,7 +48,7 @@ int32_t FailOnPurpose(const pto_context* context) {
   const int64_t code = context->scalars[0].i64;
   if (code == 0) return 0;
   Fail(context, absl::StrCat("fail: asked to return ", code));
-  // Not a plain cast, by which 2^32 would become success.
+  // Not a plain cast, which would turn 2^32 into success.
   return static_cast<int32_t>(std::clamp<int64_t>(code, std::numeric_limits<int32_t>::min(),
                                                   std::numeric_limits<int32_t>::max()));
 }
@@ -103,7 +103,7 @@ int32_t Falter(const pto_context* context) {
     return 0;
   const int64_t fault = context->scalars[2].i64;
   if (fault == kNoFault) return 0;
-  // So that others know when it is there.
+  // Tells others that this rank has arrived.
   const pto_signal signal = {context->tensors[0].data, context->tensors[0].dtype};
   context->api->notify(context, &signal, PTO_ADD, 1);
   if (fault == kFails) return Fail(context, "falter: asked to fail");

@@ -27,7 +27,7 @@ TEST(SpinTest, ZeroDoesNotAsk) {
 }
 
 TEST(SpinTest, StopsWhenCancelled) {
-  // Would go on for 292,000 years.
+  // Would run for 292,000 years.
   int asked = 0;
   const RunResult result =
       RunKernel(Builtin("spin"), {}, {IntegerScalar(std::numeric_limits<int64_t>::max())}, 1,
@@ -73,7 +73,7 @@ TEST(FailTest, WorksWithoutAnApi) {
   EXPECT_EQ(Builtin("fail").function(&context), 3);
 }
 
-// What a call of `falter` by rank 2 of 3 does, in a phase.
+// Runs a call of `falter` as rank 2 of 3, in a phase.
 RunResult Falter(uint32_t phase, int64_t fault, int64_t* word) {
   const pto_scalar scalars[] = {IntegerScalar(2), IntegerScalar(1), IntegerScalar(fault)};
   pto_tensor signal = {};

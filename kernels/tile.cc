@@ -19,7 +19,7 @@ void StoreStrided(const float* from, int64_t count, T* to, int64_t stride) {
   for (int64_t i = 0; i < count; ++i) to[i * stride] = Element<T>::Store(from[i]);
 }
 
-// The same with a stride of 1, which the compiler turns into vector instructions.
+// The same with a stride of 1, which the compiler vectorises.
 template <typename T>
 void LoadDense(const T* __restrict from, int64_t count, float* __restrict to) {
   for (int64_t i = 0; i < count; ++i) to[i] = Element<T>::Load(from[i]);
@@ -32,7 +32,8 @@ void StoreDense(const float* __restrict from, int64_t count, T* __restrict to) {
 
 #if defined(__x86_64__)
 
-// The instructions are not in every x86-64; both functions return how far they got.
+// Not every x86-64 processor has these instructions; both functions return how many elements they
+// processed.
 bool HaveF16c() {
   static const bool have = __builtin_cpu_supports("avx") && __builtin_cpu_supports("f16c");
   return have;

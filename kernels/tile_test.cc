@@ -13,8 +13,8 @@ namespace {
 
 constexpr int64_t kSteps[] = {1, 2, 5};
 
-// Loading all 65,536 values must be the same as converting them one by one, with or without
-// the processor's instructions for it.
+// Loading all 65,536 values must equal converting them one by one, with and without the processor's
+// conversion instructions.
 template <typename T>
 void LoadsAsOneByOne() {
   for (int64_t step : kSteps) {
@@ -36,7 +36,7 @@ void StoresAsOneByOne() {
   std::vector<float> from;
   for (uint32_t i = 0; i < 0x10000; ++i) {
     from.push_back(std::bit_cast<float>(static_cast<uint32_t>(random())));
-    // Nearer to the range of a binary16, and ties.
+    // Closer to the range of binary16, and ties.
     from.push_back(ToFloat(F16{static_cast<uint16_t>(i)}) * (1 + 0x1p-11f));
     from.push_back(std::bit_cast<float>((i << 16) | 0x8000));
   }

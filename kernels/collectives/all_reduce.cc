@@ -16,7 +16,7 @@ constexpr pto_scalar_info kScalars[] = {
 constexpr uint32_t kIn = 0;
 constexpr uint32_t kOut = 1;
 
-// Where all ranks' tensors have element `first`.
+// The addresses of element `first` in all ranks' tensors.
 struct Everywhere {
   Everywhere(const Call& call, uint32_t argument, int64_t first) : size(call.ranks()) {
     for (uint32_t rank = 0; rank < size; ++rank) at[rank] = call.at(rank, argument, first);
@@ -30,20 +30,20 @@ struct Everywhere {
   std::array<std::byte*, kMaxRanks> at;
 };
 
-// What moves least: each element is read once from each rank and written once to each. In one
-// phase, and in place, since nobody else reads what a call writes.
+// Moves the least data: reads each element once from each rank and writes it once to each. Needs
+// one phase and works in place, because no other call reads what a call writes.
 void Direct(const Call& call) {
   const int64_t count = call.count(0, kIn);
   const Share share = call.ShareOf(count, 2 * call.ranks());
   if (share.begin == share.end) return;
   const Everywhere in(call, kIn, share.begin);
   const Everywhere out(call, kOut, share.begin);
-  // Where it is in place, what is written is in the caches already.
+  // In place, the output lines are already in the caches.
   const bool stream = call.IsLong(count * call.ranks()) && in.at[0] != out.at[0];
   call.Reduce(in.inputs(), out.all(), share.end - share.begin, call.scalar(0), stream);
 }
 
-// Each rank reads everything and writes its own. In place, the inputs are put aside first.
+// Each rank reads everything and writes its own output. In place, the inputs are saved first.
 void OneShot(const Call& call) {
   const int64_t count = call.count(0, kIn);
   const Share share = call.BlockPart({0, count});
@@ -65,7 +65,7 @@ void OneShot(const Call& call) {
   call.Reduce(in.inputs(), {&out, 1}, share.end - share.begin, call.scalar(0), false);
 }
 
-// Each rank reduces its part, then all take the parts of the others.
+// Each rank reduces its part, then all ranks copy the parts of the others.
 void TwoShot(const Call& call) {
   const int64_t count = call.count(0, kIn);
   const auto part_of = [&](uint32_t rank) {
@@ -79,7 +79,7 @@ void TwoShot(const Call& call) {
     call.Reduce(in.inputs(), {&out, 1}, part.end - part.begin, call.scalar(0), false);
     return;
   }
-  // Begins with the next rank, so that not all read the same one.
+  // Starts with the next rank, so that not all ranks read from the same one.
   for (uint32_t step = 1; step < call.ranks(); ++step) {
     const uint32_t from = (call.rank() + step) % call.ranks();
     const Share part = part_of(from);
@@ -89,7 +89,7 @@ void TwoShot(const Call& call) {
   }
 }
 
-// The rings begin with another rank in each part, so they are no choice where the order is fixed.
+// The rings start each part at a different rank, so they are not used if the order is fixed.
 Algorithm Choose(int64_t algorithm, int64_t deterministic) {
   if (deterministic != 0 && algorithm >= kRing) return kAuto;
   return static_cast<Algorithm>(algorithm);

@@ -6,7 +6,7 @@
 namespace pto::kernels {
 
 absl::Span<const pto_kernel_info> CollectiveKernels() {
-  // Never destroyed, as the registry that points at them.
+  // Never destroyed, like the registry that points to them.
   static const auto* const kernels = [] {
     auto* all = new std::vector<pto_kernel_info>;
     for (const absl::Span<const pto_kernel_info> some :

@@ -18,7 +18,7 @@ constexpr uint32_t kReducible[] = {PTO_F32, PTO_F16, PTO_BF16, PTO_F64, PTO_I8, 
                                    PTO_I32, PTO_I64, PTO_U8,   PTO_U16, PTO_U32, PTO_U64};
 constexpr unsigned char kGuard = 0x5a;
 
-// In and out of all ranks, with guards around them, and the plain result.
+// Inputs and outputs of all ranks, surrounded by guards, and the expected result.
 struct Buffers {
   Buffers(uint32_t dtype, uint32_t ranks, int64_t in_count, int64_t out_count)
       : dtype(dtype), in_count(in_count), out_count(out_count), in(ranks), out(ranks) {
@@ -71,7 +71,7 @@ struct Buffers {
   std::vector<std::vector<std::byte>> out;
 };
 
-// Runs the kernel on fresh buffers and compares what comes out, bit by bit.
+// Runs the kernel on fresh buffers and compares the outputs bit by bit.
 void Expect(const char* kernel, const std::vector<int64_t>& scalars, Buffers buffers,
             uint32_t blocks) {
   SCOPED_TRACE(absl::StrCat(kernel, " ", DtypeName(buffers.dtype), " ranks ", buffers.in.size(),
@@ -97,7 +97,7 @@ template <typename Test>
 void ForSizes(Test test) {
   for (const uint32_t ranks : kRankCounts) {
     for (const int64_t count : kCounts) {
-      // All to all of them would be much for plain loops.
+      // all_to_all would take too long in plain loops.
       if (count * ranks > 50'000) continue;
       for (const uint32_t blocks : {1u, 3u}) {
         test(ranks, count, blocks);
@@ -133,7 +133,7 @@ TEST(CollectivesTest, EveryTypeAndOperation) {
 }
 
 TEST(CollectivesTest, RingsOfHalvesRoundOnce) {
-  // 2048 + 1 rounds back to 2048 in binary16: only partial sums of more bits come to 2052.
+  // 2048 + 1 rounds back to 2048 in binary16: only partial sums with more bits reach 2052.
   for (const int64_t algorithm : {3, 4}) {
     Buffers buffers(PTO_F16, 5, 40, 40);
     for (size_t r = 0; r < 5; ++r) {
@@ -167,7 +167,7 @@ TEST(CollectivesTest, ABarrierNeedsNothing) {
   EXPECT_EQ(RunPhases(Builtin("barrier"), std::vector<RankTensors>(5), {}).refused, "");
 }
 
-// ---- what is refused -----------------------------------------------------------------
+// ---- rejected launches -----------------------------------------------------------------
 
 std::string Refused(const char* kernel, const std::vector<int64_t>& scalars,
                     const std::vector<RankTensors>& ranks) {
@@ -176,7 +176,7 @@ std::string Refused(const char* kernel, const std::vector<int64_t>& scalars,
 
 class CollectiveRefusalTest : public ::testing::Test {
  protected:
-  // `counts`: of in and out of each rank.
+  // `counts`: elements of in and out of each rank.
   std::vector<RankTensors> Ranks(const std::vector<std::pair<int64_t, int64_t>>& counts) {
     std::vector<RankTensors> ranks;
     memory_.assign(counts.size() * 2, std::vector<double>(1000));
@@ -260,7 +260,7 @@ TEST_F(CollectiveRefusalTest, OverlapsThatMeanNothing) {
   EXPECT_EQ(Refused("gather", {1}, ranks), "");
 }
 
-// Two ranks with 8 elements in and out each, and counts that agree.
+// Two ranks with 8 elements in and out each, and matching counts.
 class AllToAllVTest : public ::testing::Test {
  protected:
   AllToAllVTest() {
@@ -273,7 +273,8 @@ class AllToAllVTest : public ::testing::Test {
     }
   }
   std::string Refused() { return RunPhases(Builtin("all_to_all_v"), ranks_, {}).refused; }
-  // Runs it with counts that change after the plan has accepted them. Returns what a call says.
+  // Runs the kernel with counts that change after the plan has accepted them. Returns the error
+  // text.
   std::string Change(int64_t* count, int64_t to) {
     const int64_t before = *count;
     const PhaseResult result =
@@ -296,7 +297,7 @@ class AllToAllVTest : public ::testing::Test {
   int64_t in_[2][8];
   int64_t sends_[2][2] = {{1, 2}, {4, 3}};
   int64_t receives_[2][2] = {{1, 4}, {2, 3}};
-  int64_t memory_[2][24];  // out with guards on both sides
+  int64_t memory_[2][24];  // out, with guards on both sides
   std::vector<RankTensors> ranks_;
 };
 
@@ -316,7 +317,7 @@ TEST_F(AllToAllVTest, CountsThatDoNotAgree) {
 }
 
 TEST_F(AllToAllVTest, AnOutputThatIsAlsoCountsIsRefused) {
-  ranks_[1][3].data = memory_[1] + 15;  // its first element is out's last one
+  ranks_[1][3].data = memory_[1] + 15;  // its first element is the last one of out
   memory_[1][15] = 2;
   memory_[1][16] = 3;
   EXPECT_EQ(Refused(), "all_to_all_v: rank 1: out and recv_counts overlap");
@@ -324,7 +325,7 @@ TEST_F(AllToAllVTest, AnOutputThatIsAlsoCountsIsRefused) {
   memory_[1][17] = 3;
   memory_[1][16] = 2;
   EXPECT_EQ(Refused(), "");
-  ranks_[0][1].data = memory_[0] + 7;  // its last element is out's first one
+  ranks_[0][1].data = memory_[0] + 7;  // its last element is the first one of out
   EXPECT_EQ(Refused(), "all_to_all_v: rank 0: out and send_counts overlap");
   ranks_[0][1].data = memory_[0] + 6;
   memory_[0][6] = 1;
@@ -358,7 +359,7 @@ TEST_F(AllToAllVTest, CountsThatChangeMeanwhileFailTheCall) {
   }
 }
 
-// In place it needs memory that nobody clears, and that others may have used.
+// In place, the kernel needs a workspace, which is not cleared and may contain data of others.
 TEST_F(AllToAllVTest, CountsThatGrowBetweenPhasesShowNothingOfTheWorkspace) {
   for (size_t r = 0; r < 2; ++r) ranks_[r][0].data = ranks_[r][2].data;
   for (size_t r = 0; r < 2; ++r) std::fill_n(memory_[r] + 8, 8, int64_t{7});

@@ -9,7 +9,7 @@
 #include "kernels/collectives/launch_check.h"
 #include "kernels/collectives/transfer.h"
 
-// Every rank has something else for each of the others.
+// Collectives in which every rank has different data for each other rank.
 namespace pto::kernels::collectives {
 namespace {
 
@@ -20,7 +20,7 @@ constexpr pto_argument_info kVariableArguments[] = {{"in", PTO_INPUT, kMovable},
                                                     {"send_counts", PTO_INPUT, kCounts},
                                                     {"out", PTO_OUTPUT, kMovable},
                                                     {"recv_counts", PTO_INPUT, kCounts}};
-// The plan looks where they are.
+// The plan checks for overlaps.
 constexpr pto_overlap_info kVariableOverlaps[] = {
     {},
     {},
@@ -42,8 +42,8 @@ void Swap(std::byte* a, std::byte* b, int64_t bytes) {
   }
 }
 
-// What ranks i and j have for each other, elements [begin, end) of it. A rank that works in place
-// must give before it takes.
+// Exchanges elements [begin, end) between ranks i and j. A rank that works in place must send
+// before it receives.
 void Exchange(const Call& call, uint32_t i, uint32_t j, int64_t count, int64_t begin, int64_t end) {
   const bool i_in_place = call.at(i, kIn) == call.at(i, kOut);
   const bool j_in_place = call.at(j, kIn) == call.at(j, kOut);
@@ -100,20 +100,19 @@ int32_t AllToAll(const pto_context* context) {
   return 0;
 }
 
-// A count, read once: whoever writes it while the collective runs must not change it between its
-// check and its use.
+// Reads a count once, so that a concurrent writer cannot change it between its check and its use.
 int64_t CountAt(const Call& call, uint32_t rank, uint32_t argument, uint32_t other) {
   return __atomic_load_n(call.counts(rank, argument) + other, __ATOMIC_RELAXED);
 }
 
-// The plan has looked at the counts; who writes them later breaks what the ranks have agreed on.
+// The plan has checked the counts; changing them later breaks the agreement of the ranks.
 int32_t CountsChanged(const pto_context* context, const std::string& text) {
   return Fail(context, absl::StrCat("all_to_all_v: ", text, ": the counts have changed"));
 }
 
-// Where the elements of each rank that are sent begin: in its own tensor, or put aside.
+// The start of the elements that each rank sends: in its own tensor, or in the saved copy.
 struct Sources {
-  // Returns what the kernel is to return.
+  // Returns the value that the kernel has to return.
   int32_t Find(const Call& call, const pto_context* context) {
     int64_t aside = 0;
     for (uint32_t rank = 0; rank < call.ranks(); ++rank) {
@@ -141,8 +140,8 @@ struct Sources {
   int64_t total = 0;
 };
 
-// All inputs, one after the other, however much of them is sent: were the counts to say how much,
-// and to change, what the workspace had before could come out.
+// Saves all inputs completely, however much of them is sent: if the counts decided how much, and
+// changed, old contents of the workspace could leak.
 void PutAside(const Call& call) {
   int64_t total = 0;
   for (uint32_t rank = 0; rank < call.ranks(); ++rank) total += call.count(rank, kIn);
@@ -171,7 +170,7 @@ int32_t AllToAllV(const pto_context* context) {
   const Share share = call.ShareOf(sources.total, 2);
   if (share.begin == share.end) return 0;
   const bool stream = call.IsLong(sources.total);
-  // Elements of all outputs in their order, of which this call moves a part.
+  // Counts the elements of all outputs in order; this call moves a share of them.
   int64_t at = 0;
   std::array<int64_t, kMaxRanks> sent = {};
   for (uint32_t to = 0; to < ranks && at < share.end; ++to) {
@@ -241,13 +240,13 @@ int32_t PlanAllToAll(const pto_launch* launch, pto_plan* plan, char* message, si
   return 0;
 }
 
-// That what each rank says it sends is what the other one says it gets, and has room.
+// Checks that what each rank sends matches what the other receives, and that it fits.
 int32_t CheckCounts(const LaunchCheck& check) {
   const auto counts = [&](uint32_t rank, uint32_t argument) {
     return reinterpret_cast<const int64_t*>(check.data(rank, argument));
   };
   for (uint32_t from = 0; from < check.ranks(); ++from) {
-    // Sums are checked with every step, so that none can overflow.
+    // Each step checks the sum, so that it cannot overflow.
     int64_t sent = 0;
     int64_t received = 0;
     for (uint32_t to = 0; to < check.ranks(); ++to) {
@@ -288,7 +287,7 @@ int32_t PlanAllToAllV(const pto_launch* launch, pto_plan* plan, char* message, s
       known &= check.data(rank, counts) != nullptr;
     }
     if (int32_t refused = check.InPlaceOrApart(rank, kIn, kVariableOut, 0)) return refused;
-    // What is written must not be what says where to write.
+    // The output must not overlap the counts that control it.
     for (const uint32_t counts : {kSendCounts, kRecvCounts}) {
       if (int32_t refused = check.Apart(rank, kVariableOut, counts)) return refused;
     }

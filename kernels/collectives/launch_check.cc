@@ -98,7 +98,7 @@ int32_t LaunchCheck::HasCounts(uint32_t rank, uint32_t argument) const {
 bool LaunchCheck::Overlap(uint32_t rank, uint32_t a, uint32_t b) const {
   const std::byte* const first = data(rank, a);
   const std::byte* const second = data(rank, b);
-  // Their addresses are not known before the launch.
+  // Addresses are unknown before the launch.
   if (first == nullptr || second == nullptr) return false;
   const auto end = [&](uint32_t argument) {
     return data(rank, argument) +

@@ -2,7 +2,7 @@
 #include "kernels/collectives/launch_check.h"
 #include "kernels/collectives/transfer.h"
 
-// What goes from one rank, or to one, without a change; and nothing at all.
+// Collectives that move data unchanged from or to one rank, and the barrier.
 namespace pto::kernels::collectives {
 namespace {
 

@@ -7,7 +7,7 @@ namespace pto::kernels::collectives {
 
 pto_tensor DenseTensor(uint32_t dtype, int64_t count, void* data) {
   pto_tensor tensor = {};
-  // As the engine does it.
+  // Like the engine.
   tensor.data = count == 0 ? nullptr : data;
   tensor.dtype = dtype;
   tensor.ndim = 1;

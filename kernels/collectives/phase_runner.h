@@ -18,15 +18,15 @@ using RankTensors = std::vector<pto_tensor>;
 pto_tensor DenseTensor(uint32_t dtype, int64_t count, void* data);
 
 struct PhaseResult {
-  std::string refused;  // what the plan said; empty when it accepted
+  std::string refused;  // why the plan refused; empty if it accepted
   pto_plan plan = {};
   int32_t code = 0;   // of the first call that failed
-  std::string error;  // what that call said
+  std::string error;  // the error text of that call
 };
 
-// Asks for the plan, and makes all calls of all phases one after the other, those of the last rank
-// and block first. `planned` is called between the plan and the calls, `phase_begins` before those
-// of each phase.
+// Makes the plan, then all calls of all phases sequentially, the last rank and block first.
+// `planned` is called between the plan and the calls, `phase_begins` before the calls of each
+// phase.
 PhaseResult RunPhases(
     const pto_kernel_info& kernel, const std::vector<RankTensors>& ranks,
     const std::vector<int64_t>& scalars, uint32_t block_count = 1,

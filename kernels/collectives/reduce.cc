@@ -4,7 +4,7 @@
 #include "kernels/collectives/launch_check.h"
 #include "kernels/collectives/transfer.h"
 
-// What all ranks have is reduced to one place.
+// Collectives that reduce the data of all ranks to one place.
 namespace pto::kernels::collectives {
 namespace {
 
@@ -16,7 +16,7 @@ constexpr pto_argument_info kArguments[] = {{"in", PTO_INPUT, kReducible},
 constexpr pto_scalar_info kOpAndRoot[] = {{"op", PTO_INTEGER}, {"root", PTO_INTEGER}};
 constexpr pto_scalar_info kOp[] = {{"op", PTO_INTEGER}};
 
-// Elements [first, first + count) of all inputs.
+// Reduces elements [first, first + count) of all inputs.
 void ReduceTo(const Call& call, std::byte* out, int64_t first, int64_t count, bool stream) {
   std::array<const std::byte*, kMaxRanks> from;
   for (uint32_t rank = 0; rank < call.ranks(); ++rank) from[rank] = call.at(rank, kIn, first);

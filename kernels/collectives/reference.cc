@@ -14,7 +14,7 @@ float BfloatToFloat(uint64_t bits) {
   return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
 }
 
-// The nearer of the two neighbours, and the even one when both are as near. For finite numbers.
+// Rounds to nearest, ties to even. For finite numbers.
 uint64_t FloatToBfloat(float value) {
   const uint32_t below = std::bit_cast<uint32_t>(value) >> 16;
   const double low = BfloatToFloat(below);
@@ -26,7 +26,7 @@ uint64_t FloatToBfloat(float value) {
   return below % 2 == 0 ? below : below + 1;
 }
 
-// Calls `use` with a number as large as an element.
+// Calls `use` with an integer as large as an element.
 template <typename Use>
 void WithSize(uint32_t dtype, Use use) {
   switch (DtypeSize(dtype)) {
@@ -83,7 +83,7 @@ void Append(const Elements& from, size_t first, size_t count, Elements* to) {
              from.begin() + static_cast<ptrdiff_t>(first + count));
 }
 
-// Element i of all ins reduced, for all i.
+// Element i of the result is the reduction of element i of all inputs.
 Elements ReduceAll(uint32_t dtype, int64_t op, const std::vector<PlainRank>& ranks) {
   Elements result;
   std::vector<uint64_t> column;

@@ -6,8 +6,8 @@
 
 #include "absl/strings/string_view.h"
 
-// For tests: what collectives should do, by plain loops over one element after the other, without
-// any of the code under test.
+// For tests: what collectives should do, as plain loops over single elements that share no code
+// with the implementation.
 namespace pto::kernels::collectives {
 
 // Bits of elements, each in the lower bits of a word.
@@ -16,14 +16,14 @@ using Elements = std::vector<uint64_t>;
 Elements LoadElements(uint32_t dtype, const std::byte* from, int64_t count);
 void StoreElements(uint32_t dtype, const Elements& elements, std::byte* to);
 
-// As a number: for tolerances, and to make elements of. Integers may lose bits.
+// The element as a number, for tolerances and to create elements. Integers may lose bits.
 double ToDouble(uint32_t dtype, uint64_t bits);
 uint64_t FromDouble(uint32_t dtype, double value);
 bool IsFloating(uint32_t dtype);
 // Distance of 1 to the next number of a floating type.
 double EpsilonOf(uint32_t dtype);
 
-// The reduction of what the ranks have, in their order.
+// The reduction of the ranks' elements, in rank order.
 uint64_t PlainReduce(uint32_t dtype, int64_t op, const std::vector<uint64_t>& elements);
 
 struct PlainRank {
@@ -33,7 +33,7 @@ struct PlainRank {
   std::vector<int64_t> recv_counts;
 };
 
-// Does what the kernel of that name should do: sets the outs of `ranks`.
+// Does what the kernel of that name should do: sets the outputs of `ranks`.
 void PlainCollective(absl::string_view kernel, uint32_t dtype, const std::vector<int64_t>& scalars,
                      std::vector<PlainRank>* ranks);
 

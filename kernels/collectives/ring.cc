@@ -24,8 +24,8 @@ void Store(uint32_t dtype, const float* from, int64_t count, std::byte* to) {
   StoreTile(from, count, reinterpret_cast<BF16*>(to), 1);
 }
 
-// One rank's view of a ring over some of the elements. Numbers of ranks and parts count in the
-// ring's direction, so that the neighbour before is always one less.
+// One rank's view of a ring over some of the elements. Ranks and parts are numbered in the ring's
+// direction, so that the previous neighbour is always one less.
 class Ring {
  public:
   Ring(const Call& call, Share elements, bool backwards)
@@ -36,7 +36,7 @@ class Ring {
   void Phase(uint32_t phase) const {
     const uint32_t steps = size_ - 1;
     if (phase < steps) {
-      // Part p begins its way at rank p, so after so many steps this one is here.
+      // Part p starts at rank p, so after this many steps it is here.
       AddOwn(Part(self_ + 2 * size_ - 1 - phase), phase == 0, phase + 1 == steps);
     } else {
       TakeOver(Part(self_ + size_ - (phase - steps)));
@@ -47,7 +47,7 @@ class Ring {
   uint32_t Turn(uint32_t rank) const { return backwards_ ? (size_ - rank) % size_ : rank; }
   uint32_t before() const { return Turn((self_ + size_ - 1) % size_); }
 
-  // This block's elements of a part.
+  // This block's share of a part.
   Share Part(uint32_t number) const {
     const Share part = PartOf(elements_.end - elements_.begin, size_, number % size_, call_.line());
     return call_.BlockPart({elements_.begin + part.begin, elements_.begin + part.end});

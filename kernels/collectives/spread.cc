@@ -4,7 +4,7 @@
 #include "kernels/collectives/launch_check.h"
 #include "kernels/collectives/transfer.h"
 
-// What one rank has, or each, goes to all.
+// Collectives that send the data of one rank, or of each rank, to all ranks.
 namespace pto::kernels::collectives {
 namespace {
 

@@ -12,7 +12,7 @@
 namespace pto::kernels::collectives {
 namespace {
 
-// What goes to several ranks stays in the nearest cache in between.
+// Data for several ranks stays in the first-level cache in between.
 constexpr int64_t kTileBytes = 8 << 10;
 // The cancel flag is checked after this many bytes.
 constexpr int64_t kLookBytes = 1 << 20;
@@ -81,7 +81,7 @@ void Call::Reduce(absl::Span<const std::byte* const> from, absl::Span<std::byte*
     }
     const int64_t length = std::min(tile, count - start);
     for (size_t i = 0; i < from.size(); ++i) inputs[i] = from[i] + offset;
-    // What goes past the caches must not come from where it goes.
+    // Data that is stored past the caches must be computed elsewhere first.
     std::byte* const result = stream ? sums : to[0] + offset;
     kernels::Reduce(result, absl::MakeConstSpan(inputs.data(), from.size()),
                     static_cast<size_t>(length), dtype_, static_cast<kernels::ReduceOp>(op));

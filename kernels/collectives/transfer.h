@@ -8,13 +8,13 @@
 #include "kernels/block.h"
 #include "kernels/pto_kernel.h"
 
-// What collectives are made of: the part of the work that one call does, copies and reductions from
-// some ranks to some ranks. What goes to several ranks is read once, in pieces that stay in the
-// nearest cache.
+// The building blocks of collectives: a call's share of the work, and copies and reductions between
+// ranks. Data that goes to several ranks is read once, in pieces that stay in the first-level
+// cache.
 namespace pto::kernels::collectives {
 
-// Part `index` of `parts` of `total` elements. All begin at a multiple of `unit`, and differ by no
-// more than that.
+// Part `index` of `parts` of `total` elements. All parts begin at a multiple of `unit`, and their
+// sizes differ by at most `unit`.
 inline Share PartOf(int64_t total, int64_t parts, int64_t index, int64_t unit) {
   const int64_t units = (total + unit - 1) / unit;
   const int64_t each = units / parts;
@@ -24,7 +24,7 @@ inline Share PartOf(int64_t total, int64_t parts, int64_t index, int64_t unit) {
   return {std::min(begin * unit, total), std::min(end * unit, total)};
 }
 
-// What one call of a collective sees.
+// One call of a collective.
 class Call {
  public:
   explicit Call(const pto_context* context);
@@ -46,23 +46,23 @@ class Call {
     return static_cast<std::byte*>(context_->members[rank][argument].data) + first * element_bytes_;
   }
 
-  // This call's part of `total` elements, each of which stands for `weight` that are moved. All of
-  // them are the first call's when there are too few for more: LaunchCheck::Shares says so.
+  // This call's share of `total` elements, each of which stands for `weight` moved elements. If
+  // there are too few for several calls, the first call does everything: see LaunchCheck::Shares.
   Share ShareOf(int64_t total, int64_t weight) const;
-  // This block's part of what its rank does, [begin, end).
+  // This block's share of its rank's range.
   Share BlockPart(Share all) const;
-  // Elements that fill a cache line.
+  // Elements in a cache line.
   int64_t line() const { return std::max<int64_t>(64 / element_bytes_, 1); }
 
-  // Copies elements to each of `to`, but not onto themselves. `stream`: past the caches.
+  // Copies elements to each of `to` that is not `from`. `stream`: past the caches.
   void Copy(const std::byte* from, absl::Span<std::byte* const> to, int64_t count,
             bool stream) const;
-  // Reduces elements in the order of `from`, and writes the result to each of `to`, which may be
-  // among `from`. `op` counts as the scalar does.
+  // Reduces elements in the order of `from`, and writes the result to each of `to`, which may also
+  // be in `from`. `op` has the numbers of the scalar.
   void Reduce(absl::Span<const std::byte* const> from, absl::Span<std::byte* const> to,
               int64_t count, int64_t op, bool stream) const;
 
-  // Whether outputs of so many elements, on all ranks together, should go past the caches.
+  // Whether outputs of this many elements, over all ranks, should bypass the caches.
   bool IsLong(int64_t elements) const;
 
  private:
@@ -71,8 +71,8 @@ class Call {
   const int64_t element_bytes_;
 };
 
-// Goes through [begin, end) of parts of `size` elements each that lie one after the other in
-// thought: calls `use(part, from, to)` with elements [from, to) of that part.
+// Treats parts of `size` elements each as one sequence and visits [begin, end) of it: calls
+// `use(part, from, to)` with elements [from, to) of each part.
 template <typename Use>
 void ForParts(Share share, int64_t size, Use use) {
   for (int64_t at = share.begin; at < share.end;) {
