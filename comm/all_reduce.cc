@@ -10,8 +10,8 @@
 namespace pto::comm {
 namespace {
 
-// Up to this size every member reduces everything: only one round of waiting, but each member does
-// all the work.
+// Up to this size every member reduces everything: one round of waiting, but each member does all
+// the work.
 constexpr size_t kAloneBytes = 32 * 1024;
 
 class AllReducer {
@@ -57,7 +57,7 @@ class AllReducer {
     return {start, std::min(each, bytes - start)};
   }
 
-  // out = all members' at(i)
+  // Reduces at(i) of all members to out.
   template <typename At>
   void ReduceFrom(At at, void* out, size_t bytes) {
     const void* inputs[PTO_COMM_MAX_RANKS];
@@ -66,7 +66,7 @@ class AllReducer {
                     steps_.call().dtype, static_cast<kernels::ReduceOp>(steps_.call().op));
   }
 
-  // Each member reduces its part of all inputs and writes it to all outputs.
+  // Each member reduces its part of all inputs and writes the result to all outputs.
   absl::Status InWindow() {
     constexpr size_t kTile = 32 * 1024;
     const bool stream = bytes_ * steps_.count() >= kStreamBytes;
@@ -85,9 +85,9 @@ class AllReducer {
     return steps_.PublishAndAwaitAll();
   }
 
-  // In chunks, each of which goes through three steps: everyone's input into its scratch; each
-  // part reduced into its member's scratch; all parts from there into everyone's output. Three
-  // chunks are under way at a time.
+  // Works in chunks that each go through three steps: all inputs into the scratch; each part
+  // reduced in its member's scratch; all parts from there into every output. Three chunks are in
+  // flight at a time.
   absl::Status ThroughScratch() {
     const size_t chunk = window_.staging_bytes() / 4 / 64 * 64;
     const auto in = [&](uint32_t i, size_t k) { return window_.staging(i) + k % 2 * chunk; };

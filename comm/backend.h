@@ -10,8 +10,8 @@
 #include "absl/strings/string_view.h"
 #include "comm/pto_comm.h"
 
-// What a backend implements. The C API checks arguments against these numbers, keeps error texts
-// and owns the objects; a backend finds its arguments in range.
+// The interface of a backend. The C API checks arguments, stores error texts and owns the objects;
+// a backend gets arguments that are in range.
 namespace pto::comm {
 
 struct JoinSpec {
@@ -20,7 +20,7 @@ struct JoinSpec {
   uint64_t generation = 0;
   uint32_t rank = 0;
   uint32_t size = 1;
-  int64_t deadline = 0;  // ns of CLOCK_MONOTONIC, as all deadlines here
+  int64_t deadline = 0;  // ns of CLOCK_MONOTONIC, like all deadlines here
 };
 
 struct WindowSpec {
@@ -49,7 +49,7 @@ class Window {
                             int64_t* seen) = 0;
   virtual int64_t ReadSignal(uint32_t signal) const = 0;
   virtual absl::Status Barrier(int64_t deadline) = 0;
-  // The window as one whose members all see each other's memory; null where that is not so.
+  // The window, if all its members can see each other's memory; otherwise nullptr.
   virtual MappedWindow* mapped() { return nullptr; }
 };
 
@@ -66,7 +66,7 @@ class Communicator {
 
 using JoinFunction = absl::StatusOr<std::unique_ptr<Communicator>> (*)(const JoinSpec& spec);
 
-// How a backend joins a job; null for a name that is none.
+// The backend's join function; nullptr for an unknown name.
 JoinFunction FindBackend(absl::string_view name);
 
 }  // namespace pto::comm

@@ -25,7 +25,7 @@ TEST(BellTest, ARingSinceListeningEndsTheSleep) {
   Bell bell{};
   BellSleeper sleeper(bell);
   sleeper.Listen();
-  sleeper.Sleep(kLong);  // the first one is short anyway
+  sleeper.Sleep(kLong);  // the first sleep is always short
   sleeper.Listen();
   bell.Ring();
   EXPECT_LT(NanosOf([&] { sleeper.Sleep(kLong); }), kLong / 2);
@@ -51,7 +51,7 @@ TEST(BellTest, WhoeverSleepsIsWoken) {
   EXPECT_EQ(bell.sleepers.load(), 0u);
 }
 
-// No ring follows a change that was made before the sleeper was visible.
+// A change made before the sleeper was visible causes no ring.
 TEST(BellTest, TheFirstSleepIsShort) {
   Bell bell{};
   BellSleeper sleeper(bell);
@@ -59,7 +59,8 @@ TEST(BellTest, TheFirstSleepIsShort) {
   EXPECT_LT(NanosOf([&] { sleeper.Sleep(kLong); }), kSecond);
 }
 
-// Sleeps that ended early, or were to be shorter yet, do not tell that such a change was seen.
+// A sleep that ended early, or was requested to be shorter, does not prove that such a change is
+// visible.
 TEST(BellTest, SleepsStayShortUntilOneIsSleptThrough) {
   Bell bell{};
   BellSleeper sleeper(bell);
@@ -72,14 +73,14 @@ TEST(BellTest, SleepsStayShortUntilOneIsSleptThrough) {
   EXPECT_LT(NanosOf([&] { sleeper.Sleep(kLong); }), kSecond);
   constexpr int64_t kFull = kSecond / 20;
   int64_t longest = 0;
-  // A signal may end one of them, but not all.
+  // A signal may interrupt one of them, but not all.
   for (int i = 0; i < 20 && longest < kFull; ++i) {
     longest = NanosOf([&] { sleeper.Sleep(kFull); });
   }
   EXPECT_GE(longest, kFull);
 }
 
-// Whether the waiting one has just begun to sleep, or has slept for a while.
+// The waiting thread has just begun to sleep, or has slept for a while.
 TEST(BellTest, AMissedRingDoesNotCostTheDeadline) {
   for (const int64_t asleep : {int64_t{0}, 2 * kLookAfterNanos}) {
     Bell bell{};

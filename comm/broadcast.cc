@@ -10,8 +10,8 @@ namespace {
 
 constexpr uint64_t kPieces = 4;
 
-// The root's buffer is in the window: everyone takes it from there. With one other member, the
-// root would be idle; it gives the second half where it can.
+// The root's buffer is in the window: all members copy it from there. With only one other member,
+// the root would be idle, so it copies the second half if it can.
 absl::Status FromWindow(CollectiveSteps& steps, std::byte* buffer) {
   const CollectiveCall& call = steps.call();
   const bool stream = call.count * steps.count() >= kStreamBytes;
@@ -34,17 +34,17 @@ absl::Status FromWindow(CollectiveSteps& steps, std::byte* buffer) {
     LongCopy(buffer, steps.window().data(call.root) + steps.CallOf(call.root).input, taken, stream);
   }
   steps.Publish();
-  // The root's buffer is being read until then, and with two members the other's written.
+  // Until then the root's buffer is read, and with two members the other's buffer is written.
   if (steps.me() == call.root) return steps.AwaitAll();
   return taken == call.count ? absl::OkStatus() : steps.Await(call.root);
 }
 
-// The root fills pieces of its scratch in turn, the others empty them.
+// The root fills pieces of its scratch in turn; the others copy them out.
 absl::Status ThroughScratch(CollectiveSteps& steps, std::byte* buffer) {
   const CollectiveCall& call = steps.call();
   MappedWindow& window = steps.window();
   const uint64_t piece = window.staging_bytes() / kPieces / 64 * 64;
-  // Until all are here, some may still read there what belongs to the collective before.
+  // Until all members have entered, some may still read data of the previous collective there.
   if (steps.me() == call.root) {
     PTO_RETURN_IF_ERROR(steps.AwaitCalls());
   }

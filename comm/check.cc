@@ -14,7 +14,7 @@ namespace pto::comm {
 namespace {
 
 constexpr size_t kMaxName = 64;
-// Keeps sums of a few windows' sizes far from overflow.
+// Keeps sums of a few window sizes far from overflow.
 constexpr uint64_t kMaxBytes = uint64_t{1} << 44;
 constexpr uint32_t kMaxScratch = uint32_t{1} << 30;
 

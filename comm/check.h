@@ -7,7 +7,7 @@
 #include "comm/backend.h"
 #include "comm/pto_comm.h"
 
-// What the C API is called with, checked and made into the backends' types.
+// Checks the arguments of the C API and converts them to the backends' types.
 namespace pto::comm {
 
 absl::StatusOr<JoinSpec> CheckJoin(const pto_comm_options* options);

@@ -70,8 +70,8 @@ absl::StatusOr<std::byte*> CollectiveSteps::MessageSlot() {
   }
   // The slot was used kCalls steps ago; members that are one step further have read it.
   if (window_.all_reached() + MemberWords::kCalls <= entry_) {
-    // Others may be further by now. Where they are not, this waits for more than one slot: to look
-    // at another's step for every call would make it travel to and fro.
+    // Others may have advanced. If not, wait for more than one free slot: checking another's step
+    // for every call would bounce its cache line.
     uint64_t reached = ~uint64_t{0};
     for (uint32_t peer = 0; peer < count(); ++peer) {
       if (peer == me()) continue;
@@ -114,8 +114,8 @@ absl::Status CollectiveSteps::AwaitCall(uint32_t peer) {
 }
 
 absl::Status CollectiveSteps::CheckOrder(uint32_t peer) const {
-  // Who enters says so before it publishes that step. So a member that is that far without a call
-  // there went through the step as one of another collective.
+  // A member records its call before it publishes that step. So a member that has reached this step
+  // without a call there passed it in another collective.
   const uint64_t step = window_.words(peer).step.load(std::memory_order_acquire);
   const CallSlot& slot = window_.call_slot(peer, entry_);
   if (step < entry_ || slot.entry.load(std::memory_order_acquire) >= entry_) {

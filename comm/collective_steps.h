@@ -19,12 +19,12 @@ enum class CollectiveKind : uint32_t {
 };
 
 // The progress of one member through one collective. Each member has a step counter in the window
-// that never resets. Data that a step wrote may be read by members that have seen the counter,
-// until the writer has seen all others two steps further. So nothing is cleared, and a collective
-// costs as many rounds of waiting as it has steps.
+// that never resets. Members that have seen a step may read the data that it wrote, until the
+// writer has seen all others two steps further. So nothing needs clearing, and a collective costs
+// as many rounds of waiting as it has steps.
 //
-// All members go through the same number of steps, which follows from what they all know: their
-// arguments and each other's calls.
+// All members take the same number of steps, which follows from shared knowledge: their arguments
+// and each other's calls.
 class CollectiveSteps {
  public:
   CollectiveSteps(MappedWindow& window, const CollectiveCall& call, int64_t deadline);
@@ -35,21 +35,21 @@ class CollectiveSteps {
   // Waits until this member's slot for the call is free, and returns where its message goes. Does
   // not wait if this member is less than MemberWords::kLead ahead of all others.
   absl::StatusOr<std::byte*> MessageSlot();
-  // The first step: tells everyone what this member calls. Whatever was written as its message goes
-  // along.
+  // The first step: publishes this member's call, together with its message, if any.
   void Enter();
-  // Waits for a member, or all, to enter too, and checks that they call the same.
+  // Waits for a member, or all, to enter, and checks that their calls match.
   absl::Status AwaitCall(uint32_t peer);
   absl::Status AwaitCalls();
-  // What a member sent along, once its call was awaited.
+  // The message of a member whose call was awaited.
   const std::byte* MessageOf(uint32_t peer) const {
     return window_.call_slot(peer, entry_).message;
   }
   const CollectiveCall& CallOf(uint32_t peer) const { return window_.call_slot(peer, entry_).call; }
 
-  // One step further.
+  // Advances one step.
   void Publish();
-  // Waits until a member, or all, are as far as this one, plus `ahead`, which may be negative.
+  // Waits until a member, or all, have reached this member's step plus `ahead`, which may be
+  // negative.
   absl::Status Await(uint32_t peer, int64_t ahead = 0);
   absl::Status AwaitAll(int64_t ahead = 0);
   absl::Status PublishAndAwaitAll() {
@@ -61,13 +61,13 @@ class CollectiveSteps {
   uint32_t me() const { return window_.index(); }
   uint32_t count() const { return window_.count(); }
   const CollectiveCall& call() const { return call_; }
-  // Steps since Enter, which is 0.
+  // Steps since Enter, which is step 0.
   uint64_t step() const { return step_ - entry_; }
 
  private:
   absl::Status AwaitStep(uint32_t peer, uint64_t step);
-  // Waits until a word of a member that counts steps is that far. `trouble` is asked when nothing
-  // is wrong with the members. DEADLINE_EXCEEDED without a text at the deadline.
+  // Waits until a member's word reaches the step. `trouble` is called if nothing is wrong with the
+  // members. DEADLINE_EXCEEDED without a text at the deadline.
   absl::Status AwaitWord(uint32_t peer, const std::atomic<uint64_t>& word, uint64_t step,
                          absl::FunctionRef<absl::Status()> trouble);
   // Returns an error if a member has passed this call in another collective and cannot reach it any
@@ -78,10 +78,10 @@ class CollectiveSteps {
   const CollectiveCall call_;
   const int64_t deadline_;
   const uint64_t entry_;  // the number of the first step
-  uint64_t step_;         // the last one published
+  uint64_t step_;         // the last published step
 };
 
-// The five; `window` has more than one member, and arguments are in range.
+// The five collectives; `window` has more than one member, and arguments are in range.
 absl::Status Broadcast(CollectiveSteps& steps, void* buffer);
 absl::Status AllReduce(CollectiveSteps& steps, const void* input, void* output);
 absl::Status AllGather(CollectiveSteps& steps, const void* input, void* output);

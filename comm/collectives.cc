@@ -12,7 +12,7 @@
 namespace pto::comm {
 namespace {
 
-// Where the buffer is in this member's bytes of the window.
+// The buffer's offset in this member's bytes of the window.
 uint64_t OffsetIn(const MappedWindow& window, const void* buffer, uint64_t bytes) {
   const auto base = reinterpret_cast<uintptr_t>(window.local());
   const auto start = reinterpret_cast<uintptr_t>(buffer);
@@ -28,9 +28,9 @@ struct Arguments {
   const void* input;
   void* output;
   uint64_t count;
-  uint32_t input_blocks = 1;   // of `count`
-  uint32_t output_blocks = 1;  // of `count`
-  uint32_t dtype = 0;          // bytes
+  uint32_t input_parts = 1;   // parts of `count` elements
+  uint32_t output_parts = 1;  // parts of `count` elements
+  uint32_t dtype = 0;         // bytes
   uint32_t op = 0;
   uint32_t root = 0;
 };
@@ -56,8 +56,8 @@ int Run(pto_comm_window* handle, const Arguments& arguments, int64_t deadline, F
   if (arguments.count > kMost) {
     return fail(Invalid(absl::StrCat(arguments.count, " elements are too many")));
   }
-  // Without elements there need not be buffers. The call is made all the same: only together can
-  // members tell that one of them has something to send.
+  // Without elements, buffers may be null. The call is made anyway: only together can members
+  // notice that one of them has data to send.
   alignas(int64_t) std::byte nothing{};
   const void* input = arguments.count == 0 ? &nothing : arguments.input;
   void* output = arguments.count == 0 ? &nothing : arguments.output;
@@ -78,8 +78,8 @@ int Run(pto_comm_window* handle, const Arguments& arguments, int64_t deadline, F
   call.op = arguments.op;
   call.root = arguments.root;
   call.count = arguments.count;
-  call.input = OffsetIn(*window, input, bytes * arguments.input_blocks);
-  call.output = OffsetIn(*window, output, bytes * arguments.output_blocks);
+  call.input = OffsetIn(*window, input, bytes * arguments.input_parts);
+  call.output = OffsetIn(*window, output, bytes * arguments.output_parts);
   call.history = window->history();
   CollectiveSteps steps(*window, call, deadline);
   return fail(steps.Finish(function(steps, input, output)));
@@ -123,7 +123,7 @@ int pto_comm_all_gather(pto_comm_window* window, const void* input, void* output
                          .input = input,
                          .output = output,
                          .count = bytes,
-                         .output_blocks = pto_comm_window_size(window)},
+                         .output_parts = pto_comm_window_size(window)},
                         deadline_ns, pto::comm::AllGather);
 }
 
@@ -135,7 +135,7 @@ int pto_comm_reduce_scatter(pto_comm_window* window, const void* input, void* ou
                          .input = input,
                          .output = output,
                          .count = count,
-                         .input_blocks = pto_comm_window_size(window),
+                         .input_parts = pto_comm_window_size(window),
                          .dtype = dtype,
                          .op = op},
                         deadline_ns, pto::comm::ReduceScatter);
@@ -148,7 +148,7 @@ int pto_comm_all_to_all(pto_comm_window* window, const void* input, void* output
                          .input = input,
                          .output = output,
                          .count = bytes,
-                         .input_blocks = pto_comm_window_size(window),
-                         .output_blocks = pto_comm_window_size(window)},
+                         .input_parts = pto_comm_window_size(window),
+                         .output_parts = pto_comm_window_size(window)},
                         deadline_ns, pto::comm::AllToAll);
 }

@@ -12,24 +12,25 @@
 namespace pto::comm {
 namespace {
 
-// What such a collective does with a piece of every block of this member. `from(i)` is where member
-// i's input for this member has the piece; `start` is the piece's place in a block.
+// Processes a piece of this member's part of every input. `from(i)` is the piece in member i's
+// input; `start` is its offset in the part.
 using Consume = absl::FunctionRef<void(absl::FunctionRef<const std::byte*(uint32_t)> from,
                                        size_t start, size_t bytes)>;
 
-// `blocks` is how many blocks of `bytes` each input has: one for everybody, or one for each member.
-absl::Status Exchange(CollectiveSteps& steps, const std::byte* input, uint32_t blocks, size_t bytes,
+// `parts` is the number of parts of `bytes` bytes in each input: one for all members, or one for
+// each member.
+absl::Status Exchange(CollectiveSteps& steps, const std::byte* input, uint32_t parts, size_t bytes,
                       Consume consume) {
   MappedWindow& window = steps.window();
-  const uint32_t mine = blocks == 1 ? 0 : steps.me();  // the block that this member wants
-  const bool small = blocks * bytes <= CallSlot::kMessageBytes;
+  const uint32_t mine = parts == 1 ? 0 : steps.me();  // the part for this member
+  const bool small = parts * bytes <= CallSlot::kMessageBytes;
   PTO_ASSIGN_OR_RETURN(std::byte * slot, steps.MessageSlot());
   if (small) {
-    // Skip this member's own block, which no other member reads.
-    const size_t own = blocks == 1 ? 0 : mine * bytes;
-    const size_t after = blocks == 1 ? 0 : own + bytes;
+    // Skip this member's own part, which no other member reads.
+    const size_t own = parts == 1 ? 0 : mine * bytes;
+    const size_t after = parts == 1 ? 0 : own + bytes;
     std::memcpy(slot, input, own);
-    std::memcpy(slot + after, input + after, blocks * bytes - after);
+    std::memcpy(slot + after, input + after, parts * bytes - after);
   }
   steps.Enter();
   PTO_RETURN_IF_ERROR(steps.AwaitCalls());
@@ -50,14 +51,14 @@ absl::Status Exchange(CollectiveSteps& steps, const std::byte* input, uint32_t b
     // Until then others read this member's input.
     return steps.PublishAndAwaitAll();
   }
-  // In pieces through two halves of the scratch: while one is read, the other is filled.
+  // In pieces through two halves of the scratch: one is filled while the other is read.
   const size_t half = window.staging_bytes() / 2;
-  const size_t piece = half / blocks / 64 * 64;
+  const size_t piece = half / parts / 64 * 64;
   for (size_t k = 0, done = 0; done < bytes; ++k, done += piece) {
     const size_t length = std::min(piece, bytes - done);
-    for (uint32_t block = 0; block < blocks; ++block) {
-      std::memcpy(window.staging(steps.me()) + k % 2 * half + block * piece,
-                  input + block * bytes + done, length);
+    for (uint32_t part = 0; part < parts; ++part) {
+      std::memcpy(window.staging(steps.me()) + k % 2 * half + part * piece,
+                  input + part * bytes + done, length);
     }
     PTO_RETURN_IF_ERROR(steps.PublishAndAwaitAll());
     consume([&](uint32_t i) { return window.staging(i) + k % 2 * half + mine * piece; }, done,
@@ -66,16 +67,16 @@ absl::Status Exchange(CollectiveSteps& steps, const std::byte* input, uint32_t b
   return absl::OkStatus();
 }
 
-// Member i's block becomes block i of the output.
-absl::Status Gather(CollectiveSteps& steps, const void* input, uint32_t blocks, void* output) {
+// Member i's part becomes part i of the output.
+absl::Status Gather(CollectiveSteps& steps, const void* input, uint32_t parts, void* output) {
   auto* out = static_cast<std::byte*>(output);
   const size_t bytes = steps.call().count;
   const bool stream = bytes * steps.count() * steps.count() >= kStreamBytes;
   return Exchange(
-      steps, static_cast<const std::byte*>(input), blocks, bytes,
+      steps, static_cast<const std::byte*>(input), parts, bytes,
       [&](absl::FunctionRef<const std::byte*(uint32_t)> from, size_t start, size_t length) {
         for (uint32_t i = 0; i < steps.count(); ++i) {
-          // Not all members begin with the same one.
+          // Members start at different peers.
           const uint32_t peer = (steps.me() + i) % steps.count();
           std::byte* to = out + peer * bytes + start;
           if (to != from(peer)) LongCopy(to, from(peer), length, stream);

@@ -10,7 +10,7 @@
 #include "comm/pto_comm.h"
 #include "runtime/base/mutex.h"
 
-// What the opaque handles of the C API are.
+// The opaque handles of the C API.
 
 struct pto_comm_window {
   pto_comm* comm = nullptr;
@@ -26,14 +26,14 @@ struct pto_comm {
   mutable pto::Mutex mutex;
   std::string error ABSL_GUARDED_BY(mutex);
   std::set<uint64_t> used_ids ABSL_GUARDED_BY(mutex);
-  // Destroyed before the communicator that they belong to.
+  // Destroyed before their communicator.
   std::unordered_map<pto_comm_window*, std::unique_ptr<pto_comm_window>> windows
       ABSL_GUARDED_BY(mutex);
 };
 
 namespace pto::comm {
 
-// Keeps the text of an error, for the handle (which may be null) and for this thread; returns the
+// Stores the error text for the handle (which may be null) and for this thread; returns the status
 // number.
 int Report(pto_comm* comm, const absl::Status& status);
 

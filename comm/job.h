@@ -45,7 +45,7 @@ class Job final : public Communicator {
   std::string DescribeRank(uint32_t rank) const;
   // The name of a window's segment.
   std::string WindowName(uint64_t id) const;
-  // Rung when a window has been made.
+  // Rung when a window has been created.
   Bell& bell() const { return layout_->bell; }
   // FailWindow makes the creation of this window fail at all ranks. WindowFailure returns the error
   // of a rank that did so, otherwise OK.

@@ -25,7 +25,7 @@ absl::StatusOr<std::unique_ptr<Window>> MappedWindow::Create(Job& job, const Win
   absl::Status status = window->Attach(deadline);
   if (status.ok()) status = window->AwaitAttached(deadline);
   if (status.ok()) return {std::move(window)};
-  // When it fails at one member, it fails at all.
+  // If creation fails at one member, it fails at all.
   job.FailWindow(spec.id, status);
   if (window->segment_ != nullptr) {
     WindowHeader& header = *window->header_;
@@ -44,8 +44,8 @@ std::string MappedWindow::Name() const { return absl::StrCat("window ", spec_.id
 absl::StatusOr<std::unique_ptr<Segment>> MappedWindow::OpenSegment() const {
   const std::string name = job_.WindowName(spec_.id);
   WindowFacts facts;
-  // It has to be as long as its own facts say; whether those are this member's too is for the error
-  // that all members get, which takes the mapped window.
+  // The length must match the window's own facts. Whether those match this member's is checked
+  // later, because that error must reach all members, which takes the mapped window.
   return job_.store().Open(name, BytesOf(facts), [&](size_t size) {
     return CheckPrefix(name, facts.prefix, size, SegmentPrefix::kWindow,
                        WindowLayout::For(facts).total);
@@ -70,8 +70,8 @@ absl::Status MappedWindow::Attach(int64_t deadline) {
     });
     job_.bell().Ring();
   }
-  // A first member that finds it made already will see below that another one takes itself for
-  // the first.
+  // If the first member finds that the window exists, it will see below that another member also
+  // believes to be the first.
   if (spec_.index != 0 || absl::IsAlreadyExists(segment.status())) {
     absl::Status failure;
     absl::Status status = Await(
@@ -136,7 +136,7 @@ absl::Status MappedWindow::AwaitAttached(int64_t deadline) {
          !header_->attached.compare_exchange_weak(attached, attached + 1)) {
   }
   if (attached + 1 == all) {
-    // The name is not needed any more. Removing it now leaves nothing behind after a crash.
+    // The name is no longer needed. Removing it now leaves nothing behind after a crash.
     job_.store().Remove(job_.WindowName(spec_.id), *segment_);
   }
   header_->bell.Ring();
@@ -160,7 +160,7 @@ absl::Status MappedWindow::AwaitAttached(int64_t deadline) {
     status = TimedOut(absl::StrCat(List(absent()), " did not come to make ", Name(),
                                    " in time; rank ", job_.rank(), " waited"));
   }
-  // Either all have it or none has.
+  // Either all members get the window or none.
   if (!Close()) return absl::OkStatus();
   if (status.ok()) status = failure;
   if (status.ok()) status = RankLost(absl::StrCat("a member of ", Name(), " gave up"));
@@ -215,7 +215,7 @@ absl::Status MappedWindow::Wait(uint32_t signal_index, pto_compare compare, int6
     *seen = word.load(std::memory_order_acquire);
     return Compares(compare, *seen, value);
   };
-  // Any member may be the one that notifies, so it takes all of them to leave.
+  // Any member may notify, so the wait fails only if all others have left.
   const auto trouble = [&]() -> absl::Status {
     PTO_RETURN_IF_ERROR(CheckMembers(0));
     const RankSet others = AllOf(count()) & ~Only(index());

@@ -15,8 +15,8 @@
 
 namespace pto::comm {
 
-// A window whose members all see each other's memory. Thread-safe, except that a member makes one
-// barrier and one collective at a time.
+// A window whose members can all see each other's memory. Thread-safe, except that a member makes
+// one barrier and one collective at a time.
 class MappedWindow final : public Window {
  public:
   // `job` outlives the window.
@@ -42,7 +42,7 @@ class MappedWindow final : public Window {
   std::byte* data(uint32_t peer) const {
     return segment_->data() + layout_.data + peer * layout_.data_stride;
   }
-  // The slot for the call that begins with a step.
+  // The slot for the call that begins with this step.
   CallSlot& call_slot(uint32_t peer, uint64_t step) const {
     std::byte* place = scratch(peer) + step % MemberWords::kCalls * WindowLayout::kSlotStride;
     return *reinterpret_cast<CallSlot*>(place);
@@ -52,20 +52,20 @@ class MappedWindow final : public Window {
   MemberWords& words(uint32_t peer) const { return header_->members[peer]; }
   WindowHeader& header() const { return *header_; }
   const Patience& patience() const { return patience_; }
-  // A step of the collectives that this member has seen all others reach.
+  // A collective step that this member has seen all others reach.
   uint64_t all_reached() const { return all_reached_; }
   void set_all_reached(uint64_t step) { all_reached_ = std::max(all_reached_, step); }
-  // What this member's calls so far come to: CollectiveCall::history of the next one.
+  // A hash of this member's calls so far: CollectiveCall::history of the next one.
   uint64_t history() const { return history_; }
   void set_history(uint64_t history) { history_ = history; }
-  // How this member first failed in a collective; OK while it has not.
+  // How this member first failed in a collective; OK if it has not.
   const absl::Status& failure() const { return failure_; }
   void set_failure(const absl::Status& status) { failure_ = status; }
-  // An error when a member has died or aborted, or has left although it is `needed`.
+  // Returns an error if a member has died or aborted, or has left although it is `needed`.
   absl::Status CheckMembers(RankSet needed) const;
   std::string List(RankSet members) const { return ListRanks(spec_.ranks, members); }
   std::string Name() const;
-  // "rank 3", of a member.
+  // For example "rank 3".
   std::string RankName(uint32_t member) const { return List(Only(member)); }
 
  private:
@@ -77,7 +77,7 @@ class MappedWindow final : public Window {
   absl::Status AwaitAttached(int64_t deadline);
   // The members that have left the window, or the whole job.
   RankSet Left() const;
-  // Keeps all from getting the window; false when all have it by now.
+  // Prevents all members from getting the window; returns false if all already have it.
   bool Close();
 
   std::byte* scratch(uint32_t peer) const {

@@ -37,7 +37,7 @@ absl::Status CheckPrefix(absl::string_view name, const SegmentPrefix& prefix, si
 }
 
 absl::Status CheckAnyPrefix(absl::string_view name, const SegmentPrefix& prefix, size_t size) {
-  // How long a window has to be follows from more than its prefix.
+  // The length of a window depends on more than its prefix.
   return prefix.kind == SegmentPrefix::kJob
              ? CheckPrefix(name, prefix, size, SegmentPrefix::kJob, sizeof(JobLayout))
              : CheckPrefix(name, prefix, size, SegmentPrefix::kWindow, size);
@@ -50,7 +50,7 @@ bool IsAbandoned(const Segment& segment, const SegmentStore& store) {
   if (job->size > PTO_COMM_MAX_RANKS || job->creator_rank >= job->size) return false;
   const uint32_t present = job->present.load();
   if ((present & JobLayout::kClosed) != 0) return true;
-  // The creator joins a moment after it has published the segment.
+  // The creator joins shortly after it has published the segment.
   if (present == 0 && store.Alive(prefix->creator)) return false;
   for (uint32_t rank = 0; rank < job->size; ++rank) {
     const RankSlot& slot = job->slots[rank];

@@ -37,8 +37,8 @@ class SegmentStore {
   virtual absl::StatusOr<std::unique_ptr<Segment>> Publish(
       absl::string_view name, size_t bytes, absl::FunctionRef<void(std::byte*)> fill) = 0;
 
-  // Reads what the segment begins with into `head`, asks `check` whether that fits the size of the
-  // whole, and maps it only then. Errors: those of `check`; NOT_FOUND, SYSTEM.
+  // Reads the start of the segment into `head`, lets `check` compare it with the size of the
+  // segment, and then maps it. Errors: those of `check`; NOT_FOUND, SYSTEM.
   virtual absl::StatusOr<std::unique_ptr<Segment>> Open(
       absl::string_view name, absl::Span<std::byte> head,
       absl::FunctionRef<absl::Status(size_t size)> check) = 0;
@@ -56,7 +56,7 @@ class SegmentStore {
   virtual std::string Describe(uint64_t identity) const = 0;
 };
 
-// What every segment begins with.
+// The start of every segment.
 struct SegmentPrefix {
   static constexpr uint64_t kMagic = 0x6d6d6f636f747000;  // "\0ptocomm"
   static constexpr uint32_t kVersion = 4;
@@ -69,7 +69,7 @@ struct SegmentPrefix {
   uint64_t creator;  // Identity() of the creator
 };
 
-// What a segment begins with, as the bytes that Open reads.
+// The start of a segment, as the bytes that Open reads.
 template <typename Head>
 absl::Span<std::byte> BytesOf(Head& head) {
   static_assert(std::is_trivially_copyable_v<Head>);
@@ -79,15 +79,15 @@ absl::Span<std::byte> BytesOf(Head& head) {
 // Whether a segment of `size` bytes is long enough for its head.
 absl::Status CheckHead(absl::string_view name, size_t size, size_t head);
 
-// Whether a segment of `size` bytes is one of ours, of this version and kind, as long as it says,
-// and as long as such a one has to be.
+// Checks that a segment of `size` bytes is ours, of this version and kind, as long as it says, and
+// as long as this kind requires.
 absl::Status CheckPrefix(absl::string_view name, const SegmentPrefix& prefix, size_t size,
                          SegmentPrefix::Kind kind, size_t expected);
 
 // The same for a segment of any kind.
 absl::Status CheckAnyPrefix(absl::string_view name, const SegmentPrefix& prefix, size_t size);
 
-// Whether no living rank uses the segment any more. Its prefix must have been checked.
+// Whether no living rank uses the segment. Its prefix must have been checked.
 bool IsAbandoned(const Segment& segment, const SegmentStore& store);
 
 }  // namespace pto::comm

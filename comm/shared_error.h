@@ -12,8 +12,8 @@
 
 namespace pto::comm {
 
-// An error in shared memory, with a tag that says what it is about; zero: none. One rank writes it.
-// Concurrent readers get all of it or nothing.
+// An error in shared memory, with a tag that identifies its subject; zero: none. One rank writes
+// it. Concurrent readers get all of it or nothing.
 struct SharedError {
   static constexpr size_t kBytes = 248;
 
@@ -27,7 +27,7 @@ struct SharedError {
     tag.store(about);
   }
 
-  // The error if there is one about this; else OK.
+  // The error with this tag, if there is one; otherwise OK.
   absl::Status Get(uint64_t about) const {
     if (tag.load() != about) return absl::OkStatus();
     Words words;

@@ -3,8 +3,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
-// The errors of this layer, one for each pto_comm_status but OK. The C API hands out the numbers;
-// who calls it from above knows which of the API's reasons fits its request.
+// The errors of this layer, one for each pto_comm_status except OK. The C API returns the numbers;
+// its callers map them to reasons of the RPC API.
 namespace pto::comm {
 
 inline absl::Status Invalid(absl::string_view text) { return absl::InvalidArgumentError(text); }
@@ -21,7 +21,7 @@ inline absl::Status SystemError(absl::string_view text) { return absl::InternalE
 // The pto_comm_status of a status made by one of the above; SYSTEM for any other error.
 int StatusNumber(const absl::Status& status);
 
-// "SYSTEM" and so on; "?" for a number that is no status.
+// For example "SYSTEM"; "?" for an unknown number.
 const char* StatusName(int number);
 
 }  // namespace pto::comm

@@ -10,7 +10,7 @@ namespace {
 
 int CpuCount() {
   cpu_set_t set;
-  // A machine with more CPUs than the set has room for has enough of them.
+  // A machine with more CPUs than the set holds has enough of them.
   if (sched_getaffinity(0, sizeof(set), &set) != 0) return CPU_SETSIZE;
   return CPU_COUNT(&set);
 }
@@ -50,7 +50,7 @@ absl::Status AwaitSlowly(absl::FunctionRef<bool()> ready, Bell& bell, int64_t yi
     if (ready()) return absl::OkStatus();
     now = NowNanos();
     if (now >= look_at || now >= deadline) {
-      // A dead rank explains the failure better than a timeout does.
+      // A dead rank is a better explanation than a timeout.
       absl::Status found = trouble();
       if (ready()) return absl::OkStatus();
       if (!found.ok()) return found;

@@ -12,7 +12,7 @@
 
 namespace pto::comm {
 
-// What a member says of the collective that it has entered.
+// A member's description of the collective that it has entered.
 struct CollectiveCall {
   static constexpr uint64_t kPrivate = ~uint64_t{0};
 
@@ -20,18 +20,18 @@ struct CollectiveCall {
   uint32_t dtype;
   uint32_t op;
   uint32_t root;
-  uint64_t count;   // elements, or bytes where there is no type
-  uint64_t input;   // offset of the input in this member's bytes; kPrivate when not there
+  uint64_t count;   // elements, or bytes if there is no type
+  uint64_t input;   // offset of the input in this member's bytes; kPrivate if it is outside
   uint64_t output;  // the same for the output
-  // What all calls of this member before it come to. A root of a short broadcast waits for nobody,
-  // and so may not see that another member takes itself for the root; the next call does.
+  // A hash of all earlier calls of this member. The root of a short broadcast waits for nobody, so
+  // it may not notice that another member also acts as root; the next call does.
   uint64_t history;
 
   bool Matches(const CollectiveCall& other) const {
     return kind == other.kind && dtype == other.dtype && op == other.op && root == other.root &&
            count == other.count;
   }
-  // That of the call after this one.
+  // The history of the next call.
   uint64_t NextHistory() const {
     uint64_t next = history;
     for (const uint64_t word : {uint64_t{kind} << 32 | dtype, uint64_t{op} << 32 | root, count}) {
@@ -42,37 +42,36 @@ struct CollectiveCall {
   }
 };
 
-// A call of a member, with the short message that goes along. A line that has to come from another
-// CPU is what a short collective costs, so peers poll the one that tells them what is called, and
-// the message follows it.
+// A member's call, with a short message. A short collective costs little more than fetching a cache
+// line from another CPU, so peers poll the line that describes the call, and the message follows
+// it.
 struct alignas(64) CallSlot {
   static constexpr size_t kMessageBytes = 16384;
 
-  // The step with which the call began, once all else is here.
+  // The step with which the call began; set last.
   std::atomic<uint64_t> entry;
   CollectiveCall call;
   alignas(64) std::byte message[kMessageBytes];
 };
 static_assert(offsetof(CallSlot, message) == 64);
 
-// One member's words in a window. What peers poll has a cache line of its own.
+// One member's words in a window. Words that peers poll have their own cache lines.
 struct alignas(64) MemberWords {
   enum State : uint32_t { kAbsent = 0, kAttached = 1, kLeft = 2 };
-  // Slots for calls: a power of two. In collectives that do not make it wait, a member can be kLead
-  // ahead of another at any time, and up to kCalls - 1 as long as it has not looked at the other's
-  // step again. The more of them, the more seldom it has to look; and members that take turns on a
-  // CPU had better get far before they have to wait.
+  // Slots for calls: a power of two. In collectives that do not wait, a member can always be kLead
+  // ahead of another, and up to kCalls - 1 ahead until it reads the other's step again. More slots
+  // mean fewer reads; and members that share a CPU should get far before they have to wait.
   static constexpr uint32_t kCalls = 16;
   static constexpr uint32_t kLead = kCalls / 2;
 
   std::atomic<uint32_t> state;
   alignas(64) Bell signal_bell;
-  // Steps of collectives that this member has done; grows for ever.
+  // Collective steps that this member has completed; never resets.
   alignas(64) std::atomic<uint64_t> step;
-  Bell step_bell;  // also of the slots of its calls
+  Bell step_bell;  // also rung for its call slots
 };
 
-// What a window's segment begins with: how it was made, which never changes.
+// The start of a window's segment: its parameters, which never change.
 struct WindowFacts {
   SegmentPrefix prefix;
   uint64_t id;
@@ -83,7 +82,7 @@ struct WindowFacts {
   uint32_t ranks[PTO_COMM_MAX_RANKS];
 };
 
-// The words of a window that all members share.
+// The words that all members of a window share.
 struct WindowHeader {
   static constexpr uint32_t kClosed = 0x80000000;
   static constexpr uint64_t kRefused = 1;
@@ -93,26 +92,27 @@ struct WindowHeader {
 
   alignas(64) std::atomic<uint32_t> attached;  // members that have mapped it; or kClosed
   Bell bell;
-  // The first member that cannot have the window says why, and all others fail with that.
+  // The first member that cannot create the window stores its error here, and all others fail with
+  // it.
   std::atomic<uint32_t> refused;
-  SharedError refused_by;  // about kRefused
-  // The first member that fails in a collective says why, and all others fail with that.
+  SharedError refused_by;  // tag: kRefused
+  // The first member that fails in a collective stores its error here, and all others fail with it.
   alignas(64) std::atomic<uint32_t> broken;
-  SharedError broken_by;  // about kBroken
+  SharedError broken_by;  // tag: kBroken
   BarrierCell barrier;
   MemberWords members[PTO_COMM_MAX_RANKS];
 };
 
 static_assert(offsetof(WindowHeader, facts) == 0);
 
-// Where things are in a window's segment: the header, all signals, all scratch, all bytes.
+// The layout of a window's segment: the header, all signals, all scratch, all bytes.
 struct WindowLayout {
   static constexpr size_t kPage = 4096;
   static constexpr uint32_t kDefaultScratch = 1024 * 1024;
   static constexpr uint32_t kLeastScratch = 64 * 1024;
-  // The scratch begins with the slots of calls; what follows is for staging long messages. Their
-  // distance is no multiple of a page, so that they do not all compete for the same few places of
-  // the nearest cache.
+  // The scratch begins with the call slots; the rest stages long messages. The distance of slots is
+  // not a multiple of a page, so that they do not compete for the same lines of the first-level
+  // cache.
   static constexpr size_t kSlotStride = CallSlot::kMessageBytes + 256;
   static_assert(kSlotStride >= sizeof(CallSlot) && kSlotStride % alignof(CallSlot) == 0);
   static constexpr size_t kSlotsTotal =

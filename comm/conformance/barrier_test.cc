@@ -44,7 +44,7 @@ TEST_P(BarrierTest, ThatTimedOutLeavesNothingBehind) {
       } else {
         while (gave_up.load() < 2 * round) {
         }
-        // The others were there, and are not any more: it must not pass.
+        // The others were there and have given up: it must not pass.
         EXPECT_EQ(pto_comm_window_barrier(window, pto_comm_deadline_after(kSecond / 100)),
                   PTO_COMM_TIMED_OUT);
         last_gave_up.fetch_add(1);
@@ -59,8 +59,8 @@ TEST_P(BarrierTest, ThatTimedOutLeavesNothingBehind) {
   });
 }
 
-// Deadlines so short that some barriers fill up in the very moment in which one gives up: all
-// members must agree on whether it happened.
+// Deadlines so short that some barriers complete just as a member gives up: all members must agree
+// on whether the barrier happened.
 TEST_P(BarrierTest, AllAgreeWhetherItHappened) {
   Run(3, [](Rank& rank) {
     rank.Join();

@@ -18,16 +18,16 @@ PTO_FOR_ALL_BACKENDS(CollectivesTest);
 
 int64_t Soon() { return pto_comm_deadline_after(kLong); }
 
-// Sizes around what goes at once, in pieces, and in several rounds of pieces.
+// Sizes that go along with the call, in pieces, and in several rounds of pieces.
 constexpr uint64_t kSizes[] = {1, 8, 250, 4096, 16384, 16392, 70'000, 300'008};
 constexpr uint64_t kMost = 300'008;
 
-// Element i of what `from` sends to `to` in a round.
+// Element i of the data that `from` sends to `to` in a round.
 uint8_t Byte(uint64_t round, uint32_t from, uint32_t to, uint64_t i) {
   return static_cast<uint8_t>(round * 13 + from * 101 + to * 57 + i * 7 + i / 251);
 }
 
-// Buffers of a rank: in its window, or its own, by turns.
+// A rank's buffers: alternately in its window and private.
 struct Buffers {
   Buffers(pto_comm_window* window, uint64_t bytes) : bytes(bytes), memory(2 * bytes + 64) {
     void* base = nullptr;
@@ -52,7 +52,7 @@ void RunSizes(
   uint64_t round = 0;
   for (const uint64_t size : kSizes) {
     if (size > most) break;
-    // All in the window, none, and each rank as it likes.
+    // All in the window, none, and different for each rank.
     for (int mode = 0; mode < 4; ++mode) {
       const bool input = mode == 0 || (mode == 2 && rank.rank() % 2 == 0);
       const bool output = mode == 0 || (mode == 3 && rank.rank() % 2 == 1);
@@ -79,7 +79,7 @@ TEST_P(CollectivesTest, Broadcast) {
                  for (uint64_t i = 0; i < bytes; ++i) {
                    if (buffer[i] != Byte(round, root, 0, i)) FAIL() << bytes << " at " << i;
                  }
-                 // The root may change it at once.
+                 // The root may change it immediately.
                  if (mine) std::memset(buffer, 0xdd, bytes);
                });
     });
@@ -201,7 +201,7 @@ TEST_P(CollectivesTest, ReduceScatter) {
   }
 }
 
-// Kinds and sizes by turns, so that one runs into the leftovers of another, were there any.
+// Alternates kinds and sizes, so that leftovers of one collective would disturb another.
 TEST_P(CollectivesTest, OneAfterTheOther) {
   Run(4, [](Rank& rank) {
     rank.Join();
@@ -267,7 +267,7 @@ TEST_P(CollectivesTest, TimesOutWithTheNameOfWhoIsLate) {
       EXPECT_THAT(rank.Error(), late);
     }
     EXPECT_EQ(pto_comm_window_barrier(window, Soon()), PTO_COMM_OK);
-    // The late one is told, instead of waiting for those who have gone.
+    // The late rank gets an error instead of waiting for ranks that have left.
     EXPECT_EQ(pto_comm_all_reduce(window, values, values, 4, PTO_F64, PTO_COMM_SUM, Soon()),
               rank.rank() == 2 ? PTO_COMM_TIMED_OUT : PTO_COMM_BROKEN);
     EXPECT_THAT(rank.Error(), late);

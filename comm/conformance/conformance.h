@@ -6,7 +6,7 @@
 
 namespace pto::comm {
 
-// A test that every backend passes.
+// A test that every backend must pass.
 class Conformance : public testing::TestWithParam<Backend> {
  protected:
   void Run(uint32_t size, const std::function<void(Rank&)>& body) {
@@ -18,7 +18,7 @@ inline std::string LabelOf(const testing::TestParamInfo<Backend>& info) {
   return info.param.label();
 }
 
-// Once in each file of tests, for its class made of Conformance.
+// Use once in each test file, for its class derived from Conformance.
 #define PTO_FOR_ALL_BACKENDS(suite) \
   INSTANTIATE_TEST_SUITE_P(Comm, suite, testing::ValuesIn(Backends()), LabelOf)
 

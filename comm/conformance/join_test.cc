@@ -11,7 +11,7 @@ using testing::HasSubstr;
 class Join : public Conformance {};
 PTO_FOR_ALL_BACKENDS(Join);
 
-// What pto_comm_init says to these options; destroys what it made.
+// Returns the status of pto_comm_init; destroys the communicator.
 int TryJoin(const pto_comm_options& options) {
   pto_comm* comm = nullptr;
   const int status = pto_comm_init(&options, &comm);
@@ -33,7 +33,7 @@ TEST_P(Join, WorksAgainUnderTheSameName) {
     for (int i = 0; i < 20; ++i) {
       pto_comm* comm = rank.Join();
       ASSERT_NE(comm, nullptr);
-      // Else one could come back before the other has left, and find the job still running.
+      // Otherwise one rank could rejoin before the other has left, and find the job still running.
       ASSERT_EQ(pto_comm_barrier(comm, pto_comm_deadline_after(kLong)), PTO_COMM_OK);
       pto_comm_destroy(comm);
       rank.Forget();
@@ -48,7 +48,7 @@ TEST_P(Join, WorksAgainUnderTheSameName) {
 TEST_P(Join, NamesWhoDidNotComeAndCanBeTriedAgain) {
   Run(3, [](Rank& rank) {
     if (rank.rank() == 1) {
-      // Comes only after the others have given up once.
+      // Joins only after the others have given up once.
       while (rank.board().cells[0].load() < 2) {
       }
     } else {

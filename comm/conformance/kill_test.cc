@@ -15,19 +15,19 @@
 #include "comm/collectives.h"
 #include "comm/conformance/ranks.h"
 
-// A rank is killed, and all others hear which one it was, long before their deadline.
+// A rank is killed, and all others learn which one, long before their deadline.
 namespace pto::comm {
 namespace {
 
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
-// Rank 1, alone or among those that have left because of it.
+// Rank 1, alone or among ranks that have left because of it.
 constexpr char kNamesVictim[] = "ranks? ([02](,| and) )*1[^0-9]";
 
 constexpr Backend kShm = {.name = "shm", .processes = true};
 constexpr uint32_t kVictim = 1;
-// Far below what the calls were given.
+// Far below the deadlines of the calls.
 constexpr int64_t kPrompt = 10 * kSecond;
 
 [[noreturn]] void Die() {
@@ -37,8 +37,8 @@ constexpr int64_t kPrompt = 10 * kSecond;
 
 int64_t Soon() { return pto_comm_deadline_after(kLong); }
 
-// Runs three ranks. `victim` is expected not to return; `survivor` returns the status of a call
-// that has to fail, because of the victim and in time.
+// Runs three ranks. `victim` must not return; `survivor` returns the status of a call that must
+// fail in time because of the victim.
 void ExpectNoticed(const std::function<void(Rank&)>& victim,
                    const std::function<int(Rank&)>& survivor) {
   RunRanks(kShm, 3,
@@ -68,7 +68,7 @@ TEST(Kill, BeforeItCame) {
   RunRanks(kShm, 3,
            [](Rank& rank) {
              if (rank.rank() == kVictim) Die();
-             // Nobody has ever seen it, so only the deadline can tell.
+             // No rank has ever seen it, so only the deadline ends the call.
              EXPECT_EQ(TryJoin(rank, kSecond / 10), PTO_COMM_TIMED_OUT);
              EXPECT_THAT(ThreadError(), ContainsRegex(kNamesVictim));
            },
@@ -82,7 +82,7 @@ TEST(Kill, WhileItWaitsForOthersToCome) {
                KillWhenAsleep();
                rank.Join();
              } else if (rank.rank() == 0) {
-               // Came before the victim died, or finds its remains: rank 2 stays away.
+               // Rank 0 joined before the victim died, or finds its remains: rank 2 does not join.
                const int status = TryJoin(rank, kSecond);
                EXPECT_TRUE(status == PTO_COMM_RANK_LOST || status == PTO_COMM_TIMED_OUT);
                EXPECT_THAT(ThreadError(), ContainsRegex(kNamesVictim));
@@ -103,7 +103,7 @@ TEST(Kill, RightAfterItCame) {
       });
 }
 
-// All three have joined, the victim does `doom`, and the others wait for it.
+// All three ranks have joined; the victim executes `doom` while the others wait for it.
 void ExpectNoticedIn(const std::function<void(Rank&, pto_comm_window*)>& doom,
                      const std::function<int(Rank&, pto_comm_window*)>& survivor) {
   ExpectNoticed(
@@ -124,7 +124,7 @@ TEST(Kill, WhileAWindowIsMade) {
       [](Rank& rank) {
         rank.Join();
         KillWhenAsleep();
-        // Rank 0 never asks for this one.
+        // Rank 0 never creates this window.
         rank.MakeWindow(1, 64, 0, {0, 1});
       },
       [](Rank& rank) {
@@ -188,14 +188,14 @@ TEST(Kill, WhileWaitingForASignal) {
 }
 
 TEST(Kill, InABarrier) {
-  // It was counted already when it died.
+  // The victim was already counted when it died.
   ExpectNoticedIn(
       [](Rank&, pto_comm_window* window) {
         KillWhenAsleep();
         pto_comm_window_barrier(window, Soon());
       },
       [](Rank& rank, pto_comm_window* window) {
-        // Rank 2 does not come before the death is known to rank 0.
+        // Rank 2 arrives only after rank 0 has noticed the death.
         if (rank.rank() == 2) {
           while (rank.board().cells[0].load() == 0) sched_yield();
         }
@@ -205,7 +205,7 @@ TEST(Kill, InABarrier) {
       });
 }
 
-// A collective that all ranks call over and over; `in` and `out` have room for 3 x `count` floats.
+// A collective that all ranks call repeatedly; `in` and `out` have room for 3 x `count` floats.
 struct CollectiveCase {
   const char* name;
   int (*call)(pto_comm_window* window, float* in, float* out, uint64_t count);
@@ -266,7 +266,7 @@ TEST_P(KillInACollective, IsNoticed) {
       });
 }
 
-// Messages that go along with the call, and such that take many steps.
+// Messages that go along with the call, and messages that take many steps.
 INSTANTIATE_TEST_SUITE_P(Kill, KillInACollective,
                          testing::Combine(testing::ValuesIn(kCollectives),
                                           testing::Values(4, 100'000)),
@@ -307,7 +307,7 @@ int CountFiles(absl::string_view job) {
   return count;
 }
 
-// What all ranks do, over and over, so that a kill at any time hits something else.
+// What all ranks do repeatedly, so that kills at different times hit different calls.
 int DoEverything(Rank& rank) {
   const pto_comm_options options = rank.Options(2 * kSecond);
   pto_comm* comm = nullptr;
@@ -340,7 +340,7 @@ TEST(Kill, AtAnyTime) {
   std::mt19937 random(42);
   const std::string job = UniqueJob();
   for (int round = 0; round < 40; ++round) {
-    // From before its first call to deep in the middle.
+    // From before the first call to deep in the middle.
     const int64_t delay = static_cast<int64_t>(random() % 3000) * 1000;
     RunRanks(
         kShm, 3,
@@ -378,7 +378,7 @@ TEST(Kill, AtAnyTime) {
   EXPECT_EQ(CountFiles(job), 0);
 }
 
-// A job that a crash has left behind goes away when any other job of the user starts.
+// A job left behind by a crash is removed when any other job of the user starts.
 TEST(Kill, LeftoversAreSwept) {
   const std::string job = UniqueJob();
   RunRanks(
@@ -394,7 +394,7 @@ TEST(Kill, LeftoversAreSwept) {
   EXPECT_EQ(CountFiles(job), 0);
 }
 
-// But not one whose ranks still live.
+// But not one whose ranks are still alive.
 TEST(Kill, TheLivingAreNotSwept) {
   const std::string job = UniqueJob();
   RunRanks(

@@ -6,7 +6,7 @@
 #include "comm/collectives.h"
 #include "comm/conformance/conformance.h"
 
-// How far a member gets that need not wait for others.
+// How far a member can get ahead of members that it need not wait for.
 namespace pto::comm {
 namespace {
 
@@ -15,14 +15,15 @@ PTO_FOR_ALL_BACKENDS(LeadTest);
 
 int64_t Soon() { return pto_comm_deadline_after(kLong); }
 
-// What a root of short broadcasts may be ahead of all others at any time.
+// How far the root of short broadcasts may be ahead of all others at any time.
 constexpr uint64_t kLead = 8;
 
 TEST_P(LeadTest, ARootIsEightAheadOfWhoIsHeldBack) {
   constexpr uint64_t kMostHeld = 40;
   Run(3, [](Rank& rank) {
     rank.Join();
-    // Wherever the others stop: what the root knows of them is older, by any number of calls.
+    // For any point where the others stop: the root's knowledge of them may be older by any number
+    // of calls.
     for (uint64_t held = 0; held <= kMostHeld; ++held) {
       pto_comm_window* window = rank.MakeWindow(1 + held, 0, 0);
       std::atomic<int64_t>& ahead = rank.board().cells[held];
@@ -34,7 +35,7 @@ TEST_P(LeadTest, ARootIsEightAheadOfWhoIsHeldBack) {
       };
       for (uint64_t round = 0; round < kMostHeld + 3 * kLead; ++round) {
         if (round == held && rank.rank() == 1) {
-          // Were the root to wait for this rank, it would not get there before its deadline.
+          // If the root waited for this rank, it would miss its deadline.
           while (ahead.load() == 0) sched_yield();
         }
         broadcast(round);

@@ -5,7 +5,7 @@
 #include "comm/collectives.h"
 #include "comm/conformance/conformance.h"
 
-// As many ranks as there can be; far more than CPUs.
+// The maximum number of ranks; far more than CPUs.
 namespace pto::comm {
 namespace {
 
@@ -16,7 +16,7 @@ constexpr uint32_t kRanks = PTO_COMM_MAX_RANKS;
 
 int64_t Soon() { return pto_comm_deadline_after(kLong); }
 
-// Element i of what `from` has for `to`.
+// Element i of the data that `from` has for `to`.
 int64_t Value(uint32_t from, uint32_t to, uint64_t i) {
   return static_cast<int64_t>(from * 1'000'003 + to * 1009 + i);
 }
@@ -56,7 +56,7 @@ TEST_P(ManyRanksTest, AllCollectives) {
         ASSERT_EQ(in[i], Value(kRanks - 1, i / count, i % count));
       }
     }
-    // Everyone to everyone.
+    // Every rank to every rank.
     for (uint32_t peer = 0; peer < kRanks; ++peer) {
       ASSERT_EQ(pto_comm_notify(window, peer, 0, PTO_ADD, 1), PTO_COMM_OK);
     }

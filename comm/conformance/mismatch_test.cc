@@ -21,7 +21,8 @@ PTO_FOR_ALL_BACKENDS(MismatchTest);
 int64_t Soon() { return pto_comm_deadline_after(kLong); }
 
 TEST_P(MismatchTest, NamesMembersThatCallDifferentThings) {
-  // Often, because who fails second must be told too while the first one is still at it.
+  // Repeated, because the second member to fail must get the error while the first is still
+  // reporting it.
   constexpr uint64_t kWindows = 100;
   Run(3, [](Rank& rank) {
     rank.Join();
@@ -35,13 +36,13 @@ TEST_P(MismatchTest, NamesMembersThatCallDifferentThings) {
                                       HasSubstr("of 8 F32 SUM")));
       EXPECT_EQ(pto_comm_broadcast(window, values, 4, 0, Soon()), PTO_COMM_BROKEN);
       EXPECT_THAT(rank.Error(), HasSubstr("failed here before: rank"));
-      // Signals and barriers do not care.
+      // Signals and barriers still work.
       EXPECT_EQ(pto_comm_window_barrier(window, Soon()), PTO_COMM_OK);
     }
   });
 }
 
-// What one rank calls, with small buffers.
+// The call of one rank, with small buffers.
 struct Call {
   enum Kind { kBroadcast, kAllReduce, kAllGather, kReduceScatter, kAllToAll };
   Kind kind;
@@ -107,7 +108,7 @@ TEST_P(MismatchTest, OfEveryArgumentIsNamed) {
     for (const auto& test : kCases) {
       pto_comm_window* window = rank.MakeWindow(++id, 0, 0);
       const int first = Make(window, rank.rank() == 1 ? test.of_rank_1 : test.theirs);
-      // Who need not look at rank 1's call hears of it with its next one.
+      // A rank that need not check rank 1's call gets the error in its next call.
       if (test.theirs.kind != Call::kBroadcast || rank.rank() == 1) {
         EXPECT_EQ(first, PTO_COMM_MISMATCH) << test.its_named;
       }
@@ -133,7 +134,7 @@ TEST_P(MismatchTest, OfTheOrderIsNamed) {
   });
 }
 
-// Neither waits for the other in it, so the next collective has to tell.
+// Neither root waits for the other, so the next collective must report it.
 TEST_P(MismatchTest, OfTwoRootsIsToldInTheNextCollective) {
   Run(2, [](Rank& rank) {
     rank.Join();
@@ -146,7 +147,7 @@ TEST_P(MismatchTest, OfTwoRootsIsToldInTheNextCollective) {
   });
 }
 
-// Rank 1 has come to its second call, where the others are in the second step of their first one.
+// Rank 1 is at its second call while the others are in the second step of their first.
 TEST_P(MismatchTest, OfStepsIsToldAtOnce) {
   constexpr uint64_t kBytes = 100'000;
   Run(3, [](Rank& rank) {
@@ -171,7 +172,7 @@ TEST_P(MismatchTest, OfStepsIsToldAtOnce) {
   });
 }
 
-// Rank 0 waits for rank 1, which never calls, since rank 2 has failed by then; and both leave.
+// Rank 0 waits for rank 1, which never calls because rank 2 has already failed; then both leave.
 TEST_P(MismatchTest, IsToldToWhoWaitsForOneThatLeftBecauseOfIt) {
   Run(3, [](Rank& rank) {
     rank.Join();
@@ -189,7 +190,7 @@ TEST_P(MismatchTest, IsToldToWhoWaitsForOneThatLeftBecauseOfIt) {
   });
 }
 
-// A call of no elements is one like any other: it pairs with the others' calls of none.
+// A call without elements is a call like any other: it pairs with the others' empty calls.
 TEST_P(MismatchTest, NothingIsAgreedUponToo) {
   Run(3, [](Rank& rank) {
     rank.Join();
@@ -208,7 +209,7 @@ TEST_P(MismatchTest, NothingIsAgreedUponToo) {
           << rank.Error();
       ASSERT_EQ(sum, 3 * round + 3);
     }
-    // One that has nothing does not take the others' next call for this one.
+    // A rank with an empty call does not pair it with the others' next call.
     int64_t value = 7;
     EXPECT_EQ(pto_comm_all_reduce(window, &value, &value, rank.rank() == 2 ? 0 : 1, PTO_I64,
                                   PTO_COMM_SUM, Soon()),

@@ -50,7 +50,7 @@ void RunThreads(const Backend& backend, uint32_t size, const std::function<void(
   for (std::thread& thread : threads) thread.join();
 }
 
-// The life of a rank's process; never returns.
+// Runs a rank's process; never returns.
 [[noreturn]] void BeRank(const Backend& backend, uint32_t index, uint32_t size,
                          const std::function<void(Rank&)>& body, const std::string& job,
                          Blackboard& board) {
@@ -63,7 +63,7 @@ void RunThreads(const Backend& backend, uint32_t size, const std::function<void(
   _exit(testing::Test::HasFailure() ? 1 : 0);
 }
 
-// Waits for the end of one process; kills it at the watchdog's time.
+// Waits until a process ends; kills it when the watchdog expires.
 int Reap(pid_t pid, int64_t until) {
   const int fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   pollfd entry{.fd = fd, .events = POLLIN, .revents = 0};
@@ -143,7 +143,7 @@ pto_comm_window* Rank::MakeWindow(uint64_t id, uint64_t bytes, uint32_t signals,
   options.id = id;
   options.bytes = bytes;
   options.signal_count = signals;
-  // As little as there can be, so that collectives take many pieces.
+  // The minimum, so that collectives need many pieces.
   options.scratch_bytes = 1;
   pto_comm_window* window = nullptr;
   EXPECT_EQ(pto_comm_window_create(comm_, &options, pto_comm_deadline_after(kLong), &window),
@@ -166,7 +166,7 @@ std::string ThreadError() {
 
 std::string UniqueJob() {
   static std::atomic<int> count{0};
-  // In a sandbox process ids begin anew, and what a test that was killed left must not be met.
+  // Process ids restart in a sandbox, and leftovers of a killed test must not be found.
   static const unsigned int chance = std::random_device()();
   return absl::StrCat("test-", getpid(), "-", chance, "-", count++);
 }

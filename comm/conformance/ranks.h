@@ -9,29 +9,29 @@
 #include "absl/strings/string_view.h"
 #include "comm/pto_comm.h"
 
-// Runs the same function as every rank of a job, in threads or in processes.
+// Runs the same function for every rank of a job, in threads or in processes.
 namespace pto::comm {
 
-// What a conformance test runs against.
+// A backend for conformance tests.
 struct Backend {
   const char* name;  // for pto_comm_options
-  bool processes;    // what its ranks are here
+  bool processes;    // whether its ranks are processes here
   const char* label() const;
 };
 
-// Those that this test program was linked with.
+// The backends that this test program is linked with.
 std::vector<Backend> Backends();
 
-// Words that all ranks and the test see.
+// Words that all ranks and the test can see.
 struct Blackboard {
   std::atomic<int64_t> cells[64];
 };
 
 inline constexpr int64_t kSecond = 1'000'000'000;
-// Longer than anything takes on a busy machine; only what hangs gets there.
+// Longer than anything takes on a busy machine; only a hang reaches it.
 inline constexpr int64_t kLong = 60 * kSecond;
 
-// Where a rank stands, and the calls that nearly every test makes.
+// A rank's context, and the calls that nearly every test makes.
 class Rank {
  public:
   Rank(const Backend& backend, std::string job, uint32_t rank, uint32_t size, Blackboard& board);
@@ -43,13 +43,13 @@ class Rank {
 
   // With a deadline `nanos` from now.
   pto_comm_options Options(int64_t nanos = kLong) const;
-  // Joins, and expects that to work.
+  // Joins, and expects success.
   pto_comm* Join();
-  // Makes a window of these ranks, or of all, and expects that to work.
+  // Creates a window of these ranks, or of all, and expects success.
   pto_comm_window* MakeWindow(uint64_t id, uint64_t bytes, uint32_t signals,
                               const std::vector<uint32_t>& ranks = {});
   pto_comm* comm() const { return comm_; }
-  // Forgets the communicator, which the test has destroyed.
+  // Drops the communicator, which the test has destroyed.
   void Forget() { comm_ = nullptr; }
   std::string Error() const;
 
@@ -68,9 +68,9 @@ std::string UniqueJob();
 // The text of the last error of this thread.
 std::string ThreadError();
 
-// Runs `body` once for each rank and waits. What fails there fails the test. A rank that kills
-// itself by SIGKILL must be one of `victims`; ranks that are still there after two minutes are
-// killed, and fail the test.
+// Runs `body` once for each rank and waits. A failure there fails the test. A rank that kills
+// itself with SIGKILL must be in `victims`; ranks that still run after two minutes are killed and
+// fail the test.
 void RunRanks(const Backend& backend, uint32_t size, const std::function<void(Rank&)>& body,
               const std::vector<uint32_t>& victims = {}, const std::string& job = UniqueJob());
 

@@ -40,7 +40,7 @@ TEST_P(WindowTest, StartsAsZeros) {
   Run(2, [](Rank& rank) {
     rank.Join();
     constexpr uint64_t kBytes = 100'001;
-    // The second one gets the memory of the first, where there is such a thing.
+    // The second window reuses the memory of the first, if the backend does that.
     for (uint64_t id = 0; id < 3; ++id) {
       pto_comm_window* window = rank.MakeWindow(id, kBytes, 5);
       void* base = nullptr;
@@ -120,7 +120,7 @@ TEST_P(WindowTest, DomainsOverlapWithOtherNumbersInEach) {
     if (a != nullptr) {
       EXPECT_EQ(pto_comm_window_size(a), 3u);
       EXPECT_EQ(first[pto_comm_window_rank(a)], rank.rank());
-      // In a ring by the window's own numbers.
+      // In a ring of the window's own ranks.
       const uint32_t next = (pto_comm_window_rank(a) + 1) % 3;
       EXPECT_EQ(pto_comm_notify(a, next, 0, PTO_SET, 100 + rank.rank()), PTO_COMM_OK);
       const uint32_t before = first[(pto_comm_window_rank(a) + 2) % 3];
@@ -138,7 +138,7 @@ TEST_P(WindowTest, DomainsOverlapWithOtherNumbersInEach) {
 TEST_P(WindowTest, NamesRanksThatDisagree) {
   Run(3, [](Rank& rank) {
     rank.Join();
-    // All of them hear of it, well before the deadline.
+    // All members learn of it, well before the deadline.
     EXPECT_EQ(TryCreate(rank, OptionsOf(1, rank.rank() == 2 ? 8192 : 4096)), PTO_COMM_MISMATCH);
     EXPECT_THAT(rank.Error(), AllOf(HasSubstr("rank 2 asks for window 1 with 8192 bytes"),
                                     HasSubstr("rank 0 made it with 4096")));
@@ -160,7 +160,7 @@ TEST_P(WindowTest, NamesRanksThatDisagree) {
     EXPECT_THAT(rank.Error(),
                 AllOf(HasSubstr("rank 1 asks for window 4 with 70000 bytes of scratch"),
                       HasSubstr("rank 0 made it with 80000")));
-    // The next one is not bothered by that.
+    // The next window is not affected.
     PassBarrier(rank, rank.MakeWindow(5, 64, 0));
   });
 }

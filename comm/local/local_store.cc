@@ -28,7 +28,7 @@ class LocalSegment final : public Segment {
 
 absl::StatusOr<std::unique_ptr<Segment>> LocalStore::Publish(
     absl::string_view name, size_t bytes, absl::FunctionRef<void(std::byte*)> fill) {
-  // Pages of zeros, which cost nothing until they are used.
+  // Zero pages, which cost nothing until they are used.
   void* pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (pages == MAP_FAILED) {
     return NoMemory(absl::StrCat("no ", bytes, " bytes of memory for '", name, "'"));

@@ -10,7 +10,7 @@
 
 namespace pto::comm {
 
-// Segments of this process alone: names in a table, memory from the heap.
+// Segments within this process: names in a table, memory from the heap.
 class LocalStore final : public SegmentStore {
  public:
   struct Memory {

@@ -30,7 +30,7 @@ absl::optional<ProcessStat> ReadStat(pid_t pid) {
   close(fd);
   if (length <= 0) return absl::nullopt;
   text[length] = '\0';
-  // The name stands in parentheses and may contain anything, so fields count from the last one.
+  // The name is in parentheses and may contain anything, so count fields from the last one.
   char* field = std::strrchr(text, ')');
   if (field == nullptr || field[1] != ' ') return absl::nullopt;
   field += 2;
@@ -50,7 +50,7 @@ uint64_t MakeIdentity(pid_t pid, uint64_t start) {
   return uint64_t{static_cast<uint32_t>(pid)} << 32 | static_cast<uint32_t>(start);
 }
 
-// A zombie may be a process whose first thread has ended before the others.
+// A zombie may be a process whose main thread has ended before its other threads.
 bool HasEnded(pid_t pid) {
   const int fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   if (fd < 0) return true;

@@ -14,7 +14,7 @@ TEST(ProcessIdentity, OfThisProcess) {
   const uint64_t identity = OwnIdentity();
   EXPECT_EQ(PidOf(identity), getpid());
   EXPECT_TRUE(IsProcessAlive(identity));
-  // The same pid, but another start: one that had the pid before.
+  // The same pid with another start time: an earlier process with this pid.
   EXPECT_FALSE(IsProcessAlive(identity ^ 1));
   EXPECT_FALSE(IsProcessAlive(0));
   EXPECT_NE(PidNamespace(), 0u);

@@ -74,7 +74,7 @@ absl::StatusOr<std::unique_ptr<Segment>> Map(int fd, const struct stat& file,
   return {std::make_unique<ShmSegment>(data, size, file)};
 }
 
-// Takes all pages now: later, a full file system would end the process with SIGBUS.
+// Allocates all pages now: later, a full file system would raise SIGBUS.
 absl::Status Reserve(int fd, absl::string_view path, size_t bytes) {
   struct statvfs space;
   if (fstatvfs(fd, &space) == 0 && space.f_blocks != 0) {
@@ -104,7 +104,7 @@ std::string ShmStore::PathOf(absl::string_view name) const {
 absl::StatusOr<std::unique_ptr<Segment>> ShmStore::Publish(
     absl::string_view name, size_t bytes, absl::FunctionRef<void(std::byte*)> fill) {
   const std::string path = PathOf(name);
-  // Without a name at first: whoever finds it by name finds it complete, and it is gone if this
+  // Nameless at first: a segment found by name is always complete, and it disappears if this
   // process dies before.
   const FileDescriptor fd(open(directory_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (fd.get() < 0) return Failed("cannot make a file for", path, errno);
@@ -145,8 +145,8 @@ void ShmStore::Remove(absl::string_view name, const Segment& segment) {
   struct stat locked, named;
   if (fd.get() < 0 || fstat(fd.get(), &locked) != 0) return;
   if (!static_cast<const ShmSegment&>(segment).Is(locked)) return;
-  // Who holds the lock removes it; nobody else gives this name to another file meanwhile, since
-  // the name is taken until then.
+  // The holder of the lock removes the name; until then the name is taken, so nobody can give it to
+  // another file.
   if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return;
   if (lstat(path.c_str(), &named) != 0 || named.st_ino != locked.st_ino ||
       named.st_dev != locked.st_dev) {

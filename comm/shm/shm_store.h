@@ -8,10 +8,10 @@
 
 namespace pto::comm {
 
-// Segments that the processes of one user share: files in a directory on a file system in memory,
-// called ptod@<uid>@<pid namespace>@<name>; in another namespace pids mean nothing, so nobody could
-// tell who is alive. A file gets its name only when it is complete, and loses it under a lock, by
-// whoever has made sure that the name still is that file's.
+// Segments that the processes of one user share: files in a directory of an in-memory file system,
+// named ptod@<uid>@<pid namespace>@<name>. The pid namespace is in the name because liveness of
+// pids can only be checked within it. A file gets its name only when it is complete. The name is
+// removed under a lock, after checking that it still refers to that file.
 class ShmStore final : public SegmentStore {
  public:
   explicit ShmStore(absl::string_view directory);
@@ -31,7 +31,7 @@ class ShmStore final : public SegmentStore {
   std::string PathOf(absl::string_view name) const;
 
   const std::string directory_;
-  const std::string prefix_;  // of file names: this user's in this pid namespace
+  const std::string prefix_;  // of the names of this user's files in this pid namespace
 };
 
 // The "shm" backend.

@@ -45,13 +45,13 @@ class ShmStoreTest : public testing::Test {
     return absl::StrContains(maps, name_);
   }
   bool Exists() const { return access(Path().c_str(), F_OK) == 0; }
-  // Opens what is there, if it is as long as it says.
+  // Opens the segment if it is as long as it says.
   absl::StatusOr<std::unique_ptr<Segment>> Open() {
     SegmentPrefix prefix;
     return store_.Open(name_, BytesOf(prefix),
                        [&](size_t size) { return CheckAnyPrefix(name_, prefix, size); });
   }
-  // A window's segment that was made by this identity.
+  // Publishes a window segment of this creator.
   absl::StatusOr<std::unique_ptr<Segment>> Publish(uint64_t creator) {
     return store_.Publish(name_, 8192, [&](std::byte* data) {
       auto* prefix = reinterpret_cast<SegmentPrefix*>(data);
@@ -102,7 +102,7 @@ TEST_F(ShmStoreTest, SweepsWhatTheDeadHaveLeft) {
   ASSERT_TRUE(segment.ok());
   store_.Sweep();
   EXPECT_TRUE(Exists());
-  // As if made by one that had this pid before.
+  // As if created by an earlier process with this pid.
   reinterpret_cast<SegmentPrefix*>((*segment)->data())->creator ^= 1;
   store_.Sweep();
   EXPECT_FALSE(Exists());
@@ -125,7 +125,7 @@ TEST_F(ShmStoreTest, ALinkIsNotFollowed) {
   EXPECT_TRUE(absl::IsAlreadyExists(Publish(1).status()));
 }
 
-// Shorter or longer than it was made, it is not even mapped.
+// If it is shorter or longer than created, it is not mapped.
 TEST_F(ShmStoreTest, ASegmentOfTheWrongSizeIsNotOpened) {
   ASSERT_TRUE(Publish(OwnIdentity()).ok());
   EXPECT_TRUE(Open().ok());
