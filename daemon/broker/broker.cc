@@ -27,13 +27,13 @@ namespace {
 using broker::Op;
 using broker::Outcome;
 
-// What epoll calls its events by; connections come after these.
+// The ids of epoll events; connections use the numbers after these.
 constexpr uint64_t kListener = 0;
 constexpr uint64_t kWake = 1;
 constexpr uint64_t kFirstConnection = 2;
 
 constexpr int kBacklog = 64;
-// When there are no descriptors for another connection.
+// How long to pause accepting when no descriptors are left.
 constexpr int64_t kListenPauseNs = 1'000'000'000;
 
 int64_t Now() { return Clock::Real().NowNanos(); }
@@ -45,7 +45,7 @@ bool Watch(int poll, int operation, int descriptor, uint64_t id, uint32_t events
   return epoll_ctl(poll, operation, descriptor, &event) == 0;
 }
 
-// Sends a reply, with a descriptor unless that is -1. Never waits.
+// Sends a reply, with a descriptor unless it is -1. Never blocks.
 bool Send(int socket, const broker::Reply& reply, int descriptor) {
   broker::ReplyBytes bytes = broker::Encode(reply);
   iovec part = {bytes.data(), bytes.size()};
@@ -66,7 +66,7 @@ bool Send(int socket, const broker::Reply& reply, int descriptor) {
          static_cast<ssize_t>(bytes.size());
 }
 
-// The file of a buffer that has been moved to one; else -1.
+// The buffer's file if the buffer has been moved to one; otherwise -1.
 int DescriptorOf(const SessionBuffer& buffer) {
   const HostAllocation* const memory = buffer.memory->AsHost();
   return memory == nullptr ? -1 : memory->shared_descriptor();
@@ -90,7 +90,7 @@ struct Broker::Connection {
   const ucred peer;
   Visit visit;
   const int64_t opened_ns;
-  // Tells who moves a buffer for it.
+  // Tells the mover that nobody waits for the buffer any more.
   const std::shared_ptr<std::atomic<bool>> gone = std::make_shared<std::atomic<bool>>(false);
 };
 
@@ -138,14 +138,14 @@ Broker::~Broker() {
   stop_.store(true, std::memory_order_release);
   Wake();
   if (thread_.joinable()) thread_.join();
-  // Nobody waits for what it moves any more.
+  // Moves in progress have no receiver any more.
   connections_.clear();
   mover_.reset();
 }
 
 void Broker::Wake() {
   const uint64_t one = 1;
-  // Full means that it wakes up anyway.
+  // A full pipe wakes the thread up anyway.
   [[maybe_unused]] const ssize_t ignored = write(wake_.get(), &one, sizeof(one));
 }
 
@@ -162,7 +162,7 @@ void Broker::Serve() {
         uint64_t ignored = 0;
         [[maybe_unused]] const ssize_t size = read(wake_.get(), &ignored, sizeof(ignored));
       } else if (const auto it = connections_.find(id); it != connections_.end()) {
-        // What it said before it left does not matter.
+        // Messages sent before the client left do not matter.
         const bool left = (events[i].events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)) != 0;
         if (left || !Receive(id, *it->second)) Close(id);
       }
@@ -175,7 +175,7 @@ void Broker::Serve() {
 
 int Broker::PollTimeout() const {
   if (connections_.empty() && listen_again_ns_ == 0) return -1;
-  // Without connections nothing is swept, and the time of the last sweep has passed.
+  // Without connections there is nothing to sweep.
   int64_t next = connections_.empty() ? listen_again_ns_ : next_sweep_ns_;
   if (listen_again_ns_ != 0) next = std::min(next, listen_again_ns_);
   constexpr int64_t kMillisecond = 1'000'000;
@@ -185,7 +185,7 @@ int Broker::PollTimeout() const {
 void Broker::Accept() {
   FileDescriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!socket.valid()) {
-    // The client waits in the backlog; asking again at once would only burn time.
+    // The client waits in the backlog; retrying immediately would only burn CPU time.
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
       PTO_LOG(kWarning, "the broker has no descriptors for another client");
       PauseListening();
@@ -219,8 +219,8 @@ void Broker::ResumeListening() {
 }
 
 bool Broker::Receive(uint64_t id, Connection& connection) {
-  // One byte more than a message has tells that one is too long. There is no room for
-  // descriptors: the kernel closes those that come, and says that they did.
+  // One byte more than a message, to detect messages that are too long. There is no room for
+  // descriptors: the kernel closes them and sets a flag.
   char bytes[broker::kRequestBytes + 1];
   iovec part = {bytes, sizeof(bytes)};
   msghdr message = {};
@@ -252,7 +252,7 @@ bool Broker::Answer(uint64_t id, Connection& connection, const broker::Request& 
                  {"uid", connection.peer.uid},
                  {"pid", connection.peer.pid}});
       }
-      // It has the answer, and no second try.
+      // The client gets the answer, and no second try.
       Send(connection.socket.get(), reply, -1);
       return false;
     case Op::kMap: {
@@ -270,7 +270,7 @@ bool Broker::Answer(uint64_t id, Connection& connection, const broker::Request& 
       if (found != Outcome::kOk || buffer == nullptr || DescriptorOf(*buffer) >= 0) {
         return AnswerMap(connection, request.number, wanted, found);
       }
-      // Not read until the buffer is there, so that a client has one move at a time.
+      // Not read until the buffer is moved, so that a client has one move at a time.
       Watch(poll_.get(), EPOLL_CTL_MOD, connection.socket.get(), id, EPOLLRDHUP);
       mover_->Move(
           wanted, [gone = connection.gone] { return !gone->load(std::memory_order_acquire); },
@@ -297,8 +297,8 @@ Outcome Broker::Attach(Connection& connection, const broker::Request& request) {
   const Outcome outcome = connection.visit.Attach(request);
   if (outcome != Outcome::kOk) return outcome;
   --strangers_;
-  // Counted when it matters: attaching is rare, and connections go in many ways. Only now, when it
-  // has shown whose it is.
+  // Counted on demand: attaching is rare, and connections end in many ways. Only after the client
+  // has proved whose session it is.
   size_t of_session = 0;
   for (const auto& [id, other] : connections_) {
     if (other->visit.IsOfSameSession(connection.visit)) ++of_session;
@@ -313,7 +313,7 @@ bool Broker::AnswerMap(Connection& connection, uint64_t number, const MappedBuff
   reply.number = number;
   reply.outcome = outcome;
   if (outcome != Outcome::kOk) return Send(connection.socket.get(), reply, -1);
-  // Held until it is sent: the descriptor goes with the buffer.
+  // Held until the reply is sent: the descriptor belongs to the buffer.
   const std::shared_ptr<SessionBuffer> buffer = wanted.buffer.lock();
   if (buffer == nullptr || DescriptorOf(*buffer) < 0) {
     reply.outcome = Outcome::kBufferGone;

@@ -23,25 +23,25 @@
 
 namespace pto {
 
-// Serves the memory broker's socket: gives clients on this machine their sessions' buffers as
-// descriptors to map. One thread for all connections, which never waits for a client: one that
-// does not read its replies, says what it must not, or does not attach in time is cut off.
+// Serves the memory broker's socket: gives clients on this machine descriptors of their sessions'
+// buffers to map. One thread serves all connections and never waits for a client: a client that
+// does not read its replies, breaks the protocol, or does not attach in time is disconnected.
 class Broker {
  public:
   struct Options {
-    // Where to listen. Nothing may be there; the file stays when the broker goes.
+    // The socket to listen on. It must not exist; the file stays when the broker ends.
     std::string path;
     SessionManager* sessions = nullptr;
     std::shared_ptr<SharingBudget> budget;
-    // All, and those that have not attached yet. Never more than an eighth of the descriptors that
-    // the process may have.
+    // Limits for all connections, and for those that have not attached yet. At most an eighth of
+    // the process's descriptor limit.
     size_t max_connections = 1024;
     size_t max_strangers = 64;
-    // Attached ones of one session, so that it leaves places for others. A client needs one.
+    // Attached connections of one session, so that others get some too. A client needs one.
     size_t max_session_connections = 16;
     // How long a connection may take to attach.
     absl::Duration attach_timeout = absl::Seconds(5);
-    // How often connections of ended sessions are looked for.
+    // How often connections of ended sessions are closed.
     absl::Duration sweep_interval = absl::Seconds(10);
   };
 
@@ -56,7 +56,7 @@ class Broker {
 
  private:
   struct Connection;
-  // A buffer that was moved, or not.
+  // The result of moving a buffer.
   struct Moved {
     uint64_t connection = 0;
     uint64_t number = 0;
@@ -67,16 +67,16 @@ class Broker {
   Broker(Options options, FileDescriptor listener, FileDescriptor poll, FileDescriptor wake);
 
   void Serve();
-  // Milliseconds until there is something to do without anybody's asking; -1 for never.
+  // Milliseconds until the next timed work; -1 for none.
   int PollTimeout() const;
   void Accept();
   void PauseListening();
   void ResumeListening();
-  // Reads one message. Returns false when the connection is to be closed.
+  // Reads one message. Returns false if the connection must be closed.
   bool Receive(uint64_t id, Connection& connection);
   bool Answer(uint64_t id, Connection& connection, const broker::Request& request);
   broker::Outcome Attach(Connection& connection, const broker::Request& request);
-  // Sends a buffer's descriptor, or why not.
+  // Sends a buffer's descriptor, or the error.
   bool AnswerMap(Connection& connection, uint64_t number, const MappedBuffer& wanted,
                  broker::Outcome outcome);
   void TakeMoved();
@@ -91,7 +91,7 @@ class Broker {
   std::atomic<bool> stop_{false};
   std::atomic<size_t> connection_count_{0};
 
-  // ---- of the thread alone
+  // ---- used only by the broker's thread
   absl::flat_hash_map<uint64_t, std::unique_ptr<Connection>> connections_;
   uint64_t next_connection_;
   uint64_t next_region_ = 1;

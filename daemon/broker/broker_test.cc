@@ -49,7 +49,7 @@ class BrokerTest : public SessionTest {
     return client;
   }
 
-  // The broker may still have what it has just sent.
+  // The broker may still hold what it has just sent.
   void AwaitFiles(uint64_t count) const {
     while (budget_->files() != count) std::this_thread::yield();
   }
@@ -74,7 +74,7 @@ TEST_F(BrokerTest, GivesTheOwnerTheMemoryItself) {
   EXPECT_EQ(session_->FindBuffer("x").value()->memory->AsHost()->data()[5], std::byte{42});
   munmap(mapped, 4096);
   EXPECT_EQ(client.Check(region), Outcome::kOk);
-  // A second time it is the same memory under another number.
+  // Mapping again gives the same memory under another number.
   uint64_t second = 0;
   FileDescriptor again;
   ASSERT_EQ(client.Map("x", &again, &second), Outcome::kOk);
@@ -155,7 +155,7 @@ TEST_F(BrokerTest, ASessionTakesNoMoreThanItsPlaces) {
   sessions_->Create(request).value();
   Broker::Options options;
   options.max_session_connections = 2;
-  // One that is refused is no stranger any more, nor does it keep a place.
+  // A refused client no longer counts as a stranger, and takes no place.
   options.max_strangers = 1;
   options.max_connections = 4;
   Start(options);
@@ -166,10 +166,10 @@ TEST_F(BrokerTest, ASessionTakesNoMoreThanItsPlaces) {
     EXPECT_EQ(third.Attach("s", 'k'), Outcome::kLimit);
     EXPECT_TRUE(third.HungUp());
   }
-  // Who does not have the key does not learn of it.
+  // A client without the key learns nothing.
   EXPECT_EQ(Connect().Attach("s", 'l'), Outcome::kDenied);
   while (broker_->connections() > 2) std::this_thread::yield();
-  // Others have their places, and those who were there keep them.
+  // Other sessions have their own places, and attached clients keep theirs.
   EXPECT_EQ(Connect().Attach("t", 'k'), Outcome::kOk);
   EXPECT_EQ(one.Map("y"), Outcome::kOk);
   EXPECT_EQ(two->Map("y"), Outcome::kOk);
@@ -182,7 +182,7 @@ TEST_F(BrokerTest, WhoDoesNotReadIsCutOff) {
   Start();
   const BrokerClient client = ConnectAttached();
   const broker::RequestBytes check = broker::Encode(BrokerClient::About(Op::kCheck, 1));
-  // Until the replies fill the socket. The broker serves others all the time.
+  // Until the replies fill the socket. The broker serves others meanwhile.
   bool sent = true;
   for (int i = 0; i < 100'000 && sent; ++i) sent = client.Send(check.data(), check.size());
   EXPECT_FALSE(sent);
@@ -211,7 +211,7 @@ TEST_F(BrokerTest, TheBudgetIsKeptAndReturned) {
   EXPECT_EQ(engine_->chips()[0]->memory().used_bytes(), 0u);
 }
 
-// What a client deletes makes room for what it maps next, though that takes a moment.
+// Deleted buffers make room for the next mapping, with a short delay.
 TEST_F(BrokerTest, PagesThatAreBeingFreedAreWaitedFor) {
   std::promise<void> let_go;
   PageReclaimer::Options reclaiming;
@@ -224,10 +224,10 @@ TEST_F(BrokerTest, PagesThatAreBeingFreedAreWaitedFor) {
   ASSERT_EQ(client.Map("z"), Outcome::kOk);
   session_->RemoveBuffer("z");
   while (budget_->reclaiming() == 0) std::this_thread::yield();
-  // Not for ever.
+  // But not forever.
   EXPECT_EQ(client.Map("y"), Outcome::kLimit);
   ASSERT_TRUE(client.Send(BrokerClient::MapRequest("y")));
-  // When this one is refused the first one has been tried, and still nobody waits for it.
+  // When this one is refused, the first one has been tried, and still nobody waits for it.
   ASSERT_THAT(session_->StartRun(FillRequest()), IsOk());
   EXPECT_EQ(other.Map("x"), Outcome::kBufferInUse);
   let_go.set_value();
@@ -239,7 +239,7 @@ TEST_F(BrokerTest, PagesThatAreBeingFreedAreWaitedFor) {
 TEST_F(BrokerTest, ConnectionsOfEndedSessionsGo) {
   Broker::Options options;
   options.sweep_interval = absl::Milliseconds(10);
-  // When the first sweep comes; until then a busy machine has time to attach.
+  // At the first sweep; until then even a busy machine has time to attach.
   options.attach_timeout = absl::Seconds(2);
   Start(options);
   const BrokerClient client = ConnectAttached();
@@ -266,7 +266,7 @@ TEST_F(BrokerTest, StopsWhileClientsAreThere) {
   const BrokerClient client = ConnectAttached();
   ASSERT_TRUE(client.Send(BrokerClient::MapRequest("x")));
   broker_.reset();
-  // With or without its answer.
+  // With or without a reply.
   while (client.Receive().has_value()) {
   }
 }

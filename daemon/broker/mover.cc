@@ -12,10 +12,10 @@ namespace {
 
 using broker::Outcome;
 
-// Steps of one job before it is another's turn.
+// Steps of one job before the next job gets its turn.
 constexpr int kTurn = 64;
-// A run tells its client of its end a moment before it lets go of its buffers, and so does who
-// deletes a buffer before its pages are free. That is waited for.
+// A run reports its end shortly before it releases its buffers, and a deleted buffer's pages are
+// freed shortly after the call. The mover waits for both.
 constexpr int kMostWaits = 200;
 constexpr std::chrono::milliseconds kWait(1);
 
@@ -56,7 +56,7 @@ void Mover::Work() {
     if (Step(job, &wait)) continue;
     MutexLock lock(mutex_);
     jobs_.push_back(std::move(job));
-    // Not longer for others, who may come meanwhile.
+    // A short wait, because other jobs may arrive meanwhile.
     if (wait && !stop_) changed_.WaitFor(mutex_, kWait);
   }
 }
@@ -65,13 +65,14 @@ bool Mover::Step(Job& job, bool* wait) {
   for (int i = 0; i < kTurn; ++i) {
     Outcome outcome = Outcome::kBufferGone;
     {
-      // Not held any longer: who has the answer may delete the buffer, and its memory goes then.
+      // Released before the answer: the client may then delete the buffer, and its memory must be
+      // freed.
       const std::shared_ptr<Session> session = job.buffer.session.lock();
       const std::shared_ptr<SessionBuffer> buffer = job.buffer.buffer.lock();
       if (session == nullptr || !job.wanted()) {
         outcome = Outcome::kSessionGone;
       } else if (buffer != nullptr) {
-        // Before: what is given back meanwhile comes too late for this step.
+        // Checked before the step: memory freed during the step comes too late for it.
         const bool reclaiming = budget_->reclaiming() > 0;
         const absl::StatusOr<bool> all = session->ShareSome(*buffer, budget_);
         if (all.ok() && !*all) continue;

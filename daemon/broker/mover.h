@@ -13,21 +13,20 @@
 
 namespace pto {
 
-// Moves buffers to memory that can be mapped, in a thread of its own, since that takes as long as
-// copying them. Those who ask take turns, so that a small buffer does not wait for a large one.
-// Thread-safe.
+// Moves buffers to memory that can be mapped, in its own thread, because a move takes as long as a
+// copy. Requests take turns, so that a small buffer does not wait for a large one. Thread-safe.
 class Mover {
  public:
   // Called in the mover's thread, once for each request.
   using Done = std::function<void(broker::Outcome)>;
 
   explicit Mover(std::shared_ptr<SharingBudget> budget);
-  // Calls what is left with kLimit.
+  // Completes the remaining requests with kLimit.
   ~Mover();
   Mover(const Mover&) = delete;
   Mover& operator=(const Mover&) = delete;
 
-  // `wanted` says whether anybody still waits for it.
+  // `wanted` returns whether anybody still waits for the buffer.
   void Move(MappedBuffer buffer, std::function<bool()> wanted, Done done);
 
  private:
@@ -39,7 +38,7 @@ class Mover {
   };
 
   void Work();
-  // Goes on with a job. Returns false when it is to come again, at once or after a while.
+  // Continues a job. Returns false if it must be called again, immediately or, with `*wait`, later.
   bool Step(Job& job, bool* wait);
 
   const std::shared_ptr<SharingBudget> budget_;

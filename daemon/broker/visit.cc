@@ -31,7 +31,7 @@ bool Visit::over() const {
 Outcome Visit::Attach(const broker::Request& request) {
   if (attached_) return Outcome::kDenied;
   const absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(request.name);
-  // The same for a session that is not there: the key is wrong for it, too.
+  // The same answer as for an unknown session, so that the client learns nothing.
   if (!session.ok() ||
       !(*session)->Attach(absl::string_view(request.key.data(), request.key.size()), user_)) {
     return Outcome::kDenied;
@@ -49,7 +49,7 @@ Outcome Visit::Find(const broker::Request& request, MappedBuffer* found) const {
   if (session == nullptr) return Outcome::kSessionGone;
   const absl::StatusOr<std::shared_ptr<SessionBuffer>> buffer = session->FindBuffer(request.name);
   if (!buffer.ok()) return ToOutcome(buffer.status());
-  // Windows cannot be shared, nor memory that the host cannot see: the client copies those bytes.
+  // Windows cannot be shared, nor memory that the host cannot see: the client copies instead.
   const HostAllocation* const memory = (*buffer)->memory->AsHost();
   if (memory == nullptr || !memory->can_share()) return Outcome::kLimit;
   session->Touch();

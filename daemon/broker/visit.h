@@ -10,37 +10,37 @@
 
 namespace pto {
 
-// A session's buffer that a client wants to map or has mapped. It keeps neither of them: what is
-// deleted goes, whoever has it mapped.
+// A session's buffer that a client wants to map or has mapped. Keeps neither the session nor the
+// buffer alive: deleting works even while clients have it mapped.
 struct MappedBuffer {
   std::weak_ptr<Session> session;
   std::weak_ptr<SessionBuffer> buffer;
 };
 
-// One client's connection to the broker, without its socket: which session it has proved to own,
-// and what it has mapped. For one thread.
+// One client's connection to the broker, without its socket: the session that it has proved to own,
+// and its mapped buffers. For one thread.
 class Visit {
  public:
-  // Buffers that one client has mapped at once.
+  // The maximum number of mapped buffers of one client.
   static constexpr size_t kMaxRegions = 16'384;
 
   // `user` is the client's user id, from the kernel.
   Visit(SessionManager& sessions, uint32_t user) : sessions_(sessions), user_(user) {}
 
   bool attached() const { return attached_; }
-  // Whether the session to which it was attached has ended.
+  // Whether the attached session has ended.
   bool over() const;
-  // Whether both were attached to one session, not only to sessions of the same id.
+  // Whether both are attached to the same session object, not just to the same id.
   bool IsOfSameSession(const Visit& other) const {
     return attached_ && other.attached_ && !session_.owner_before(other.session_) &&
            !other.session_.owner_before(session_);
   }
 
-  // A second one is denied.
+  // Attaching twice is denied.
   broker::Outcome Attach(const broker::Request& request);
   // Finds the buffer to map.
   broker::Outcome Find(const broker::Request& request, MappedBuffer* found) const;
-  // Notes that the buffer is mapped. `region` was never used before.
+  // Records that the buffer is mapped. `region` must be new.
   void Add(uint64_t region, MappedBuffer mapped) { regions_.emplace(region, std::move(mapped)); }
   // Whether the region may be used now. Extends the session's lease.
   broker::Outcome Check(uint64_t region) const;
@@ -54,7 +54,7 @@ class Visit {
   absl::flat_hash_map<uint64_t, MappedBuffer> regions_;
 };
 
-// What an error of a session means to a client of the broker.
+// Converts a session's error to an outcome for the client.
 broker::Outcome ToOutcome(const absl::Status& status);
 
 }  // namespace pto

@@ -11,8 +11,8 @@
 namespace pto {
 namespace {
 
-// How long a faulted chip is left alone before it is probed again: twice as long each time. The
-// longest time is short enough for those who wait for it to be told within two seconds.
+// How long to wait before a faulted chip is probed again: doubles each time. The maximum is short
+// enough to report a recovery within two seconds.
 constexpr int64_t kFirstWaitNs = 100'000'000;
 constexpr int64_t kLongestWaitNs = 1'000'000'000;
 
@@ -62,13 +62,13 @@ void ChipHealth::See(uint32_t chip, const ChipSign& sign) {
       entry.last_progress = options_.clock->WallTime();
     }
     entry.sign = sign;
-    // Looked at each time, since this lives from being looked at.
+    // Called each time, because it depends on regular signs.
     wrong = entry.stall.See(sign, now);
     if (!entry.fault.ok() && now < entry.probe_at_ns) return;
   }
   if (wrong.empty()) wrong = options_.probe(chip);
   MutexLock lock(mutex_);
-  // What was wrong before a reset says nothing of the chip after it.
+  // A fault observed before a reset says nothing about the chip after it.
   if (entries_[chip].resets == resets) Judge(chip, wrong);
 }
 

@@ -15,59 +15,59 @@
 
 namespace pto {
 
-// Which chips can be used, and what is wrong with those that cannot.
+// Which chips are usable, and what is wrong with the others.
 //
-// A chip is faulted when a probe of it fails or when it hangs (ChipStall). Then it is probed again
-// and again, at first soon and later every second, and is active as soon as that goes well.
-// Somebody has to show it signs of the chips: see ChipMonitor. Thread-safe; its lock is a leaf.
+// A chip is faulted if a probe fails or if it hangs (ChipStall). It is then probed repeatedly, soon
+// at first and later every second, and is active again as soon as a probe succeeds. The caller must
+// supply signs of the chips: see ChipMonitor. Thread-safe; its lock is a leaf.
 class ChipHealth {
  public:
   struct Options {
     uint32_t chips = 0;
     const Clock* clock = nullptr;
-    // How long a chip hangs before that is a fault; zero: it never is.
+    // How long a chip must hang to count as faulted; zero disables the check.
     absl::Duration stall_after;
-    // How often See is called, about.
+    // The approximate interval between calls of See.
     absl::Duration look_every = absl::Milliseconds(250);
-    // What is wrong with a chip, in words; empty when nothing is. Must return soon. Called from
-    // any thread, without a lock.
+    // Returns what is wrong with a chip; empty if nothing is. Must return quickly. Called from any
+    // thread, without a lock.
     std::function<std::string(uint32_t chip)> probe;
   };
 
   enum class State { kActive, kResetting, kFaulted };
 
-  // A chip as it is now.
+  // The current state of a chip.
   struct View {
     State state = State::kActive;
-    absl::Time since;          // when it came into this state
-    absl::Status fault;        // CHIP_UNAVAILABLE while it is faulted
-    absl::Status last_fault;   // the newest one, even when it is over
-    uint64_t faults = 0;       // how often it has become faulted
-    absl::Time last_progress;  // when it was seen that a task had ended; InfinitePast: never
-    ChipSign sign;             // as it was shown last
+    absl::Time since;          // start of this state
+    absl::Status fault;        // CHIP_UNAVAILABLE while faulted
+    absl::Status last_fault;   // the latest fault, even if it is over
+    uint64_t faults = 0;       // number of faults so far
+    absl::Time last_progress;  // when an ended task was last noticed; InfinitePast: never
+    ChipSign sign;             // the latest sign
   };
 
   explicit ChipHealth(Options options);
 
-  // CHIP_UNAVAILABLE when one of the chips is faulted. One load while none is.
+  // CHIP_UNAVAILABLE if one of the chips is faulted. A single load if no chip is.
   absl::Status Check(absl::Span<const uint32_t> chips) const {
     if (faulted_.load(std::memory_order_acquire) == 0) return absl::OkStatus();
     return CheckAll(chips);
   }
   bool usable(uint32_t chip) const { return Check({&chip, 1}).ok(); }
-  // How many can be used.
+  // The number of usable chips.
   uint32_t usable_chips() const {
     return options_.chips - faulted_.load(std::memory_order_acquire);
   }
   View Look(uint32_t chip) const;
   absl::Duration look_every() const { return options_.look_every; }
 
-  // Judges a chip by what is seen of it, and probes it if it is time for that.
+  // Judges a chip by a new sign, and probes it if a probe is due.
   void See(uint32_t chip, const ChipSign& sign);
-  // Judges it anew, as if it had just begun, after `stop_work` has taken it away from its runs.
+  // Judges the chip afresh, after `stop_work` has removed its work.
   void Reset(uint32_t chip, const std::function<void()>& stop_work);
 
-  // How long nobody has to probe a chip; zero when it is time for one.
+  // The time until the next probe is due; zero if one is due now.
   absl::Duration UntilProbe() const;
 
  private:
@@ -82,17 +82,17 @@ class ChipHealth {
     absl::Time last_progress = absl::InfinitePast();
     ChipSign sign;
     ChipStall stall;
-    // While it is faulted: when to probe it again, and how long to wait after that.
+    // While faulted: the time of the next probe, and the delay after it.
     int64_t probe_at_ns = 0;
     int64_t wait_ns = 0;
   };
 
   absl::Status CheckAll(absl::Span<const uint32_t> chips) const;
-  // Takes what was found: empty when nothing is wrong.
+  // Applies a finding; empty if nothing is wrong.
   void Judge(uint32_t chip, const std::string& wrong) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
-  std::atomic<uint32_t> faulted_{0};  // how many
+  std::atomic<uint32_t> faulted_{0};  // number of faulted chips
   mutable Mutex mutex_;
   std::vector<Entry> entries_ ABSL_GUARDED_BY(mutex_);
 };

@@ -35,7 +35,7 @@ class ChipHealthTest : public ::testing::Test {
     return options;
   }
 
-  // Looks every 100 ms for so long; chip 2 shows this.
+  // Checks every 100 ms for `time`; chip 2 shows `sign`.
   void Pass(absl::Duration time, const ChipSign& sign = {}) {
     for (; time > absl::ZeroDuration(); time -= absl::Milliseconds(100)) {
       clock_.Advance(absl::Milliseconds(100));
@@ -72,7 +72,7 @@ TEST_F(ChipHealthTest, ItIsProbedLessAndLessOftenAndComesBackByItself) {
   health_.See(2, {});
   EXPECT_EQ(health_.UntilProbe(), absl::Milliseconds(100));
   probes_ = 0;
-  // After 100 ms, 300, 700 and 1,500; then every second.
+  // Probes after 100 ms, 300, 700 and 1,500; then every second.
   Pass(absl::Milliseconds(1500));
   EXPECT_EQ(probes_, 4);
   Pass(absl::Seconds(10));
@@ -86,9 +86,9 @@ TEST_F(ChipHealthTest, ItIsProbedLessAndLessOftenAndComesBackByItself) {
   EXPECT_EQ(view.state, State::kActive);
   EXPECT_EQ(view.since, clock_.WallTime());
   EXPECT_THAT(view.fault, IsOk());
-  // What it was is not forgotten.
+  // The fault is remembered.
   EXPECT_THAT(std::string(view.last_fault.message()), HasSubstr("gone"));
-  // And the next time it is probed soon again.
+  // The next fault starts with short delays again.
   wrong_[2] = "gone again";
   Pass(absl::Milliseconds(100));
   EXPECT_EQ(health_.UntilProbe(), absl::Milliseconds(100));
@@ -120,7 +120,7 @@ TEST_F(ChipHealthTest, AResetProbesAtOnce) {
   wrong_.clear();
   health_.Reset(2, stop_work);
   EXPECT_EQ(health_.Look(2).state, State::kActive);
-  // One that is well stays so, and may turn out not to be.
+  // A healthy chip stays active, unless the reset reveals a fault.
   health_.Reset(1, [&] { wrong_[1] = "broken by it"; });
   EXPECT_FALSE(health_.usable(1));
 }

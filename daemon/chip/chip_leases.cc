@@ -11,7 +11,7 @@
 namespace pto {
 namespace {
 
-// How often to look whether runs have ended that keep a lease waiting.
+// How often to check whether the runs that delay a lease have ended.
 constexpr int64_t kLookNs = 5'000'000;
 
 }  // namespace
@@ -134,7 +134,7 @@ bool ChipLeases::AdvanceLocked(std::vector<Waiter>* tell) {
       const bool usable = options_.health == nullptr || options_.health->usable(chip);
       if (usable && HolderLocked(chip) == nullptr) entry.chips.push_back(chip);
     }
-    // Those behind it wait until it has all.
+    // Later requests wait until this one has all its chips.
     if (entry.chips.size() < entry.wanted) return false;
     for (const uint32_t chip : entry.chips) {
       if (UsedLocked(chip, entry.session)) return true;
@@ -151,7 +151,7 @@ bool ChipLeases::UsedLocked(uint32_t chip, const std::string& holder) const {
     if (claim.session == holder || claim.lease == holder) continue;
     if (std::find(claim.chips.begin(), claim.chips.end(), chip) != claim.chips.end()) return true;
   }
-  // After the claims: a claim is dropped when the engine has accepted its work.
+  // After the claims: a claim is dropped once the engine has accepted its work.
   return options_.busy(chip, holder);
 }
 
@@ -166,7 +166,7 @@ absl::StatusOr<ChipLeases::Claim> ChipLeases::MakeClaim(absl::Span<const uint32_
 }
 
 void ChipLeases::DropClaim(std::list<Claimed>::iterator place) {
-  // Its waiters look again soon: see Advance.
+  // Waiters check again soon: see Advance.
   MutexLock lock(mutex_);
   claims_.erase(place);
 }

@@ -19,14 +19,14 @@
 
 namespace pto {
 
-// Who has chips for itself. Sessions are served in the order in which they asked. Only the first
-// of those that wait takes chips that become free, one after the other, and runs of others are
-// kept off these from then on: so it gets them all, and then it is the next one's turn. Chips that
-// cannot be used are not given to anybody; who has one keeps it.
+// Exclusive use of chips by sessions. Sessions are served in the order of their requests. Only the
+// first waiting session collects chips as they become free, and runs of others are kept off these
+// chips from then on: so it gets all of them eventually, and then the next session has its turn.
+// Unusable chips are not granted to anybody; a session that has one keeps it.
 //
-// A lease is granted only when no other session has work on its chips. Work is a run that the
-// engine has accepted (`busy`), or a claim. Who starts work first makes it visible in one of these
-// two ways and then calls Check: either Check sees the lease, or the lease sees the work.
+// A lease is granted only if no other session has work on its chips. Work is a run that the engine
+// has accepted (`busy`), or a claim. To start work, first make it visible in one of these two ways
+// and then call Check: either Check sees the lease, or the lease sees the work.
 //
 // Thread-safe; `busy` is called under its lock. Must outlive its claims.
 class ChipLeases {
@@ -42,21 +42,22 @@ class ChipLeases {
     uint32_t chips = 0;
     TimerQueue* timers = nullptr;
     const Clock* clock = nullptr;
-    // Whether runs of sessions other than `holder`, and those that may use its lease, use a chip.
+    // Whether a chip is used by runs of sessions other than `holder` and those that may use its
+    // lease.
     std::function<bool(uint32_t chip, const std::string& holder)> busy;
-    // Which chips can be used; nullptr: all of them.
+    // Which chips are usable; nullptr: all.
     const ChipHealth* health = nullptr;
   };
 
-  // One lease, as it is now.
+  // The current state of a lease.
   struct Lease {
-    std::vector<uint32_t> chips;  // rising; of one that waits: those set aside for it
+    std::vector<uint32_t> chips;  // in increasing order; while waiting, the chips set aside for it
     bool granted = false;
-    uint32_t position = 0;  // how many wait before it
+    uint32_t position = 0;  // number of requests before it
   };
 
   // Work that a session may start later on some chips, and that the engine does not know yet. While
-  // it exists no lease of others on these chips is granted. Can be moved; one thread at a time.
+  // the claim exists, other sessions get no lease on these chips. Movable; one thread at a time.
   class Claim {
    public:
     Claim() = default;
@@ -69,7 +70,7 @@ class ChipLeases {
       return *this;
     }
     ~Claim() { Drop(); }
-    // The work is known to the engine, or will never start.
+    // The engine knows the work, or it will never start.
     void Drop() {
       if (owner_ != nullptr) std::exchange(owner_, nullptr)->DropClaim(place_);
     }
@@ -86,24 +87,24 @@ class ChipLeases {
 
   explicit ChipLeases(Options options) : options_(std::move(options)) {}
 
-  // Asks for `count` chips, 1 to all. The same again returns the present state; ID_CONFLICT when
-  // it was another count.
+  // Requests `count` chips, from 1 to all. Repeating the request returns the current state;
+  // ID_CONFLICT if the count differs.
   absl::StatusOr<Lease> Ask(const std::string& session, uint32_t count);
-  // The session's lease; SESSION_ENDED when it has none any more.
+  // The session's lease; SESSION_ENDED if it has none any more.
   absl::StatusOr<Lease> Find(const std::string& session) const;
-  // Calls `waiter` when there is news of a lease that waits; at once, and returning 0, when it
-  // does not. The number is for RemoveWaiter.
+  // Calls `waiter` when a waiting lease changes; calls it immediately and returns 0 if the lease
+  // does not wait. The number is for RemoveWaiter.
   uint64_t AddWaiter(const std::string& session, Waiter waiter);
   void RemoveWaiter(uint64_t id);
   // The session has ended.
   void Release(const std::string& session);
 
-  // A chip can be used again.
+  // A chip is usable again.
   void LookAgain() { Advance(); }
 
-  // CHIP_UNAVAILABLE when one of the chips cannot be used, CHIP_LEASED when one is another
-  // session's. `lease` is whose lease the session may use, if any. Two loads when all chips can be
-  // used and there are no leases.
+  // CHIP_UNAVAILABLE if one of the chips is unusable, CHIP_LEASED if one is leased to another
+  // session. `lease` is the session whose lease may be used, if any. Only two loads if all chips
+  // are usable and there are no leases.
   absl::Status Check(absl::Span<const uint32_t> chips, absl::string_view session,
                      absl::string_view lease) const {
     if (absl::Status usable = CheckHealth(chips); !usable.ok()) return usable;
@@ -111,7 +112,7 @@ class ChipLeases {
     return CheckAll(chips, session, lease);
   }
 
-  // CHIP_UNAVAILABLE when one of the chips cannot be used, whoever has leased it.
+  // CHIP_UNAVAILABLE if one of the chips is unusable, whoever has leased it.
   absl::Status CheckHealth(absl::Span<const uint32_t> chips) const {
     return options_.health == nullptr ? absl::OkStatus() : options_.health->Check(chips);
   }
@@ -121,7 +122,7 @@ class ChipLeases {
                                   absl::string_view lease);
   size_t claims() const;
 
-  // The session that has the chip or is about to; empty when there is none.
+  // The session that has or will get the chip; empty if there is none.
   std::string HolderOf(uint32_t chip) const;
 
  private:
@@ -138,21 +139,22 @@ class ChipLeases {
   absl::Status CheckLocked(absl::Span<const uint32_t> chips, absl::string_view session,
                            absl::string_view lease) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropClaim(std::list<Claimed>::iterator place);
-  // Whether others than the holder, and those that may use its lease, have work on the chip.
+  // Whether sessions other than the holder, and those that may use its lease, have work on the
+  // chip.
   bool UsedLocked(uint32_t chip, const std::string& holder) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   const Entry* HolderLocked(uint32_t chip) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Entry* FindLocked(absl::string_view session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Lease DescribeLocked(const Entry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Gives what can be given, and looks again later while somebody waits for runs to end.
+  // Grants what is possible, and checks again later while a request waits for runs to end.
   void Advance();
-  // Returns whether the first that waits waits for nothing but runs of others.
+  // Returns whether the first waiting request waits only for runs of others.
   bool AdvanceLocked(std::vector<Waiter>* tell) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
-  std::atomic<uint32_t> count_{0};  // of entries
+  std::atomic<uint32_t> count_{0};  // number of entries
   mutable Mutex mutex_;
-  std::list<Entry> entries_ ABSL_GUARDED_BY(mutex_);  // in the order in which they asked
+  std::list<Entry> entries_ ABSL_GUARDED_BY(mutex_);  // in the order of the requests
   std::list<Claimed> claims_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_waiter_ ABSL_GUARDED_BY(mutex_) = 1;
   bool looking_ ABSL_GUARDED_BY(mutex_) = false;  // a timer is set

@@ -63,7 +63,7 @@ TEST_F(ChipLeasesTest, ChipsThatAreFaultedAreNotGivenUntilTheyAreWell) {
   EXPECT_THAT(leases.Ask("a", 2)->chips, ElementsAre(0, 2));
   EXPECT_TRUE(leases.Find("a")->granted);
   EXPECT_FALSE(leases.Ask("b", 2)->granted);
-  // Also to who has leased others.
+  // Also for a session that has leased other chips.
   EXPECT_THAT(leases.Check({0, 1}, "a", ""), HasReason(reason::kChipUnavailable));
   bool told = false;
   leases.AddWaiter("b", [&] { told = true; });
@@ -80,7 +80,7 @@ TEST_F(ChipLeasesTest, ChipsThatAreFreeAreGivenAtOnce) {
   EXPECT_THAT(Ask("b", 1).chips, ElementsAre(3));
   EXPECT_EQ(leases_.HolderOf(2), "a");
   EXPECT_EQ(leases_.HolderOf(3), "b");
-  // The same again is the same, another is not.
+  // The same request returns the same lease; a different one fails.
   EXPECT_TRUE(Ask("a", 3).granted);
   EXPECT_THAT(leases_.Ask("a", 2), HasReason(reason::kIdConflict));
 }
@@ -100,7 +100,7 @@ TEST_F(ChipLeasesTest, OthersAreKeptOffAndThoseWithTheLeaseAreNot) {
 TEST_F(ChipLeasesTest, TheyAreServedInTheOrderInWhichTheyAsked) {
   Ask("a", 3);
   EXPECT_EQ(Ask("b", 4).position, 0u);
-  // One chip would be free, but the one before wants it.
+  // One chip is free, but the earlier request wants it.
   const ChipLeases::Lease last = Ask("c", 1);
   EXPECT_FALSE(last.granted);
   EXPECT_EQ(last.position, 1u);

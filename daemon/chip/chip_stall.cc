@@ -26,7 +26,7 @@ std::string ChipStall::See(const ChipSign& sign, int64_t now_ns) {
   kind_ = kind;
   ended_tasks_ = sign.ended_tasks;
   if (kind == Kind::kNone || stall_ns_ == 0 || for_ns_ < stall_ns_) return "";
-  // In the words of the setting, so that the text does not change while it is true.
+  // Names the setting instead of the elapsed time, so that the text stays constant.
   const std::string time = absl::FormatDuration(absl::Nanoseconds(stall_ns_));
   switch (kind) {
     case Kind::kSilent:

@@ -15,7 +15,7 @@ constexpr int64_t kLook = kSecond / 4;
 
 class ChipStallTest : public ::testing::Test {
  protected:
-  // Shows the same sign for so long; returns what was said last.
+  // Shows the same sign for `time`; returns the last result.
   std::string SeeFor(int64_t time, const ChipSign& sign) {
     std::string said = stall_.See(sign, now_);
     for (int64_t until = now_ + time; now_ < until;) {
@@ -35,7 +35,7 @@ const ChipSign kHung = {.busy_cores = 1, .started_runs = 2, .stopping_runs = 2};
 TEST_F(ChipStallTest, ReadyTasksThatNobodyTakes) {
   EXPECT_EQ(SeeFor(9 * kSecond, kReady), "");
   EXPECT_THAT(SeeFor(kSecond, kReady), HasSubstr("ready tasks for 10s"));
-  // It is over as soon as something happens.
+  // The stall is over as soon as something happens.
   ChipSign moves = kReady;
   moves.ended_tasks = 1;
   EXPECT_EQ(SeeFor(0, moves), "");
@@ -54,12 +54,12 @@ TEST_F(ChipStallTest, AQueueThatDoesNotAnswer) {
 }
 
 TEST_F(ChipStallTest, WorkThatTakesLongIsNoStall) {
-  // A kernel that computes, though others wait behind it; one of the runs may be about to end.
+  // A kernel computes while others wait behind it; one of the runs may be about to end.
   EXPECT_EQ(SeeFor(60 * kSecond, {.ready_tasks = 9, .busy_cores = 1, .started_runs = 1}), "");
   EXPECT_EQ(SeeFor(60 * kSecond, {.busy_cores = 3, .started_runs = 2, .stopping_runs = 1}), "");
-  // A gang waits for cores of another chip, and others behind it.
+  // A gang waits for cores of another chip, and other tasks wait behind it.
   EXPECT_EQ(SeeFor(60 * kSecond, {.ready_tasks = 9, .waiting_gangs = 1, .thread_free = true}), "");
-  // All threads are busy, with other chips.
+  // All threads are busy with other chips.
   EXPECT_EQ(SeeFor(60 * kSecond, {.ready_tasks = 9}), "");
   // Tasks that wait for signals are not ready and hold no core.
   EXPECT_EQ(SeeFor(60 * kSecond, {.thread_free = true, .started_runs = 4}), "");

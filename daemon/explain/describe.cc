@@ -31,14 +31,14 @@ std::string CoreName(pto_core kind, int64_t count) {
                          : absl::StrCat(KindName(kind), count == 1 ? " core" : " cores");
 }
 
-// `sessions/s1` of `sessions/s1/runs/r1`.
+// For example `sessions/s1` for `sessions/s1/runs/r1`.
 absl::string_view SessionOf(absl::string_view run) { return run.substr(0, run.find("/runs/")); }
 
 std::string TimeText(absl::Duration time) {
   return absl::FormatDuration(absl::Trunc(time, absl::Milliseconds(1)));
 }
 
-// The most telling one of a run's parts.
+// The verdict of a run is the most important one of its parts.
 int Weight(Verdict verdict) {
   switch (verdict) {
     case Verdict::kDeadlocked:
@@ -151,8 +151,8 @@ void Describer::FillSignal(size_t run, const Obstacle& obstacle, Blocked* out) c
   const RunNow& seen = now_.runs[run];
   const std::string name = NameOf(run);
   std::string where = "a signal in memory that is not the task's";
-  // Notify reaches signals of domains only. A task that notifies has to wait for its turn there,
-  // and for the run that is stuck.
+  // Notify reaches only signals of domains. A task that notifies has to wait for its turn there,
+  // behind the stuck run.
   absl::string_view help = "; a client may still submit a task that notifies it";
   if (obstacle.slot.has_value()) {
     absl::string_view buffer = obstacle.slot_name;
@@ -198,7 +198,7 @@ std::string Describer::RunTexts(size_t from, absl::Span<const size_t> runs) cons
   std::vector<std::string> names;
   for (const size_t other : runs) {
     std::string name = ShortName(from, other);
-    // Parts of one open run have one name.
+    // Parts of one open run have the same name.
     if (std::find(names.begin(), names.end(), name) == names.end()) {
       names.push_back(std::move(name));
     }
@@ -339,7 +339,7 @@ v1::ExplainRunResponse Describer::Describe(absl::Span<const size_t> parts,
   SetDuration(absl::Nanoseconds(idle), response.mutable_since_last_progress());
   Verdict verdict = Verdict::kEnded;
   uint64_t more = 0;
-  // What nothing can help comes first, whatever part it is of.
+  // Hopeless obstacles come first, whatever part they are in.
   for (const bool hopeless : {true, false}) {
     for (const size_t part : parts) {
       const RunNow& run = now_.runs[part];
@@ -364,7 +364,7 @@ v1::ExplainRunResponse Describer::Describe(absl::Span<const size_t> parts,
       }
     }
   }
-  // Of an open run all parts say the same.
+  // All parts of an open run agree on this.
   const RunNow& one = now_.runs[parts[0]];
   if (one.linked &&
       (!one.behind.empty() || (one.observer != nullptr && one.observer->next_waits() &&
@@ -423,7 +423,7 @@ v1::ExplainRunResponse DescribeIdle(const RunEntry& run, absl::Span<const std::s
                                      ", with which they share memory"));
     response.set_summary(absl::StrCat(Headline(verdict), ": ", blocked->reason()));
   } else {
-    // One that is not open is about to begin, or has ended and tells those first who wait for it.
+    // A run that is not open is about to begin, or has ended and is notifying its waiters.
     if (!run.record().open) verdict = Verdict::kProgressing;
     response.set_summary(Headline(verdict));
   }

@@ -14,13 +14,13 @@
 
 namespace pto {
 
-// Puts what is known of runs into words. Lives as long as what it speaks of; not thread-safe.
+// Describes the state of runs in words. The described objects must outlive it. Not thread-safe.
 class Describer {
  public:
   Describer(const EngineNow& now, const Diagnosis& diagnosis) : now_(now), diagnosis_(diagnosis) {}
 
-  // What is said of a run, which may be in several parts: by their places in EngineNow, at least
-  // one. `idle` of each of them.
+  // Describes a run, which may consist of several parts: `parts` has their indices in EngineNow, at
+  // least one. `idle_ns` has the idle time of each part.
   v1::ExplainRunResponse Describe(absl::Span<const size_t> parts, absl::Span<const int64_t> idle_ns,
                                   int64_t stall_ns, size_t max_tasks) const;
 
@@ -29,16 +29,16 @@ class Describer {
 
   void Fill(size_t run, const Obstacle& obstacle, Blocked* out) const;
   void FillSignal(size_t run, const Obstacle& obstacle, Blocked* out) const;
-  // An open run has tasks that have come and wait for their turn.
+  // For an open run with tasks that have arrived and wait for their turn.
   void FillNextTurn(size_t run, Blocked* out) const;
   std::string RunTexts(size_t from, absl::Span<const size_t> runs) const;
   std::string CoresText(size_t run, const Obstacle& obstacle) const;
   // What keeps a task from notifying.
   std::string HeldText(size_t run, const HeldSender& held) const;
-  // Why nothing helps.
+  // Why nothing can help.
   std::string WhyStuck(size_t run, const Obstacle& obstacle) const;
   std::string NameOf(size_t run) const;
-  // The id alone within the session of `from`.
+  // Only the id, if the run belongs to the session of `from`.
   std::string ShortName(size_t from, size_t run) const;
   std::string TaskText(size_t from, const TaskPlace& place) const;
   std::string TaskTexts(size_t from, absl::Span<const TaskPlace> places) const;
@@ -47,8 +47,8 @@ class Describer {
   const Diagnosis& diagnosis_;
 };
 
-// The answer for a run that the engine does not have: it has ended, or it is open and has no task
-// that has begun; then `before` says which runs those wait for that have come, if there are any.
+// The answer for a run that the engine does not have: it has ended, or it is open and none of its
+// tasks has begun; then `before` names the runs that its arrived tasks wait for, if any.
 v1::ExplainRunResponse DescribeIdle(const RunEntry& run, absl::Span<const std::string> before);
 
 }  // namespace pto

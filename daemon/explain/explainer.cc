@@ -18,18 +18,18 @@
 namespace pto {
 namespace {
 
-// How often the engine is looked at while there are runs, at most and at least.
+// The minimum and maximum intervals between snapshots of the engine while there are runs.
 constexpr absl::Duration kOften = absl::Milliseconds(10);
 constexpr absl::Duration kSeldom = absl::Seconds(1);
-// While there are none, at least.
+// The maximum interval while there are none.
 constexpr absl::Duration kIdle = absl::Seconds(5);
 
 // The minimum interval between unsolicited dumps.
 constexpr int64_t kDumpNs = 10'000'000'000;
 
-// Of each run in a dump.
+// Tasks of each run in a dump.
 constexpr size_t kDumpTasks = 8;
-// Of runs that have stalled since the last one.
+// Stalled runs since the last dump.
 constexpr uint64_t kDumpStalls = 16;
 
 std::string CountOf(uint64_t runs, absl::string_view what) {
@@ -38,14 +38,14 @@ std::string CountOf(uint64_t runs, absl::string_view what) {
 
 absl::Status StoppingError() { return Error(reason::kNodeDraining, "the daemon stops"); }
 
-// Says for each run that has not begun, or has a part that has not, which ones go first.
+// For each run that has not begun, or has a part that has not: finds the runs that go first.
 void FindRunsBefore(EngineNow* now) {
   const auto waits = [](const RunNow& run) {
     return run.observer != nullptr && (!run.begun || run.linked) &&
            run.observer->order_number() != 0;
   };
   if (std::none_of(now->runs.begin(), now->runs.end(), waits)) return;
-  // By whose they are and their numbers. Parts of an open run have one number.
+  // By account and number. The parts of an open run have the same number.
   std::map<std::pair<const Account*, uint64_t>, std::vector<size_t>> places;
   for (size_t i = 0; i < now->runs.size(); ++i) {
     const RunNow& run = now->runs[i];
@@ -57,7 +57,7 @@ void FindRunsBefore(EngineNow* now) {
     for (size_t k = 0; k < RunObserver::kShownBefore; ++k) {
       const uint64_t number = run.observer->goes_after(k);
       const auto found = places.find({run.run->account().get(), number});
-      // What is behind another part of the same whole would be behind itself.
+      // A part behind another part of the same run would be behind itself.
       if (number == 0 || number == run.observer->order_number() || found == places.end()) continue;
       run.behind.insert(run.behind.end(), found->second.begin(), found->second.end());
     }
@@ -130,7 +130,7 @@ void Explainer::Explain(std::string session, std::string id, size_t max_tasks, D
     v1::ExplainRunResponse response;
     if (ExplainLive(names::ChildName(session, "runs", id), max_tasks, &response)) {
       (*shared)(std::move(response));
-      // As any call, this one extends the lease.
+      // Like any call, this one extends the lease.
       reports_->Post([this, session] { (void)node_.sessions().Use(session); });
       return;
     }
@@ -156,7 +156,7 @@ absl::StatusOr<v1::ExplainRunResponse> Explainer::ExplainIdle(const std::string&
                                                               const std::string& id) const {
   const absl::StatusOr<std::shared_ptr<Session>> owner = node_.sessions().Use(session);
   if (!owner.ok()) {
-    // It may be one of a former boot.
+    // The run may belong to a former boot.
     const std::shared_ptr<RunEntry> former = node_.former().FindRun(session, id);
     if (former == nullptr) return owner.status();
     return DescribeIdle(*former, {});
@@ -176,7 +176,7 @@ absl::StatusOr<v1::ExplainRunResponse> Explainer::ExplainIdle(const std::string&
   return DescribeIdle(*entry, before);
 }
 
-// ---- by itself
+// ---- unsolicited reports
 
 std::chrono::nanoseconds Explainer::Tick() {
   const bool active = node_.engine().active_runs() > 0;
@@ -206,7 +206,7 @@ std::chrono::nanoseconds Explainer::Tick() {
 
 void Explainer::ReportStalls(const EngineNow& now, const Diagnosis& diagnosis) {
   for (const std::vector<size_t>& parts : Parts(now)) {
-    // One part of a run that moves is enough.
+    // A run is stalled only if all its parts are.
     const bool stalled = std::all_of(parts.begin(), parts.end(), [&](size_t part) {
       return now.runs[part].begun && progress_.IdleNanos(now.runs[part].run.get()) >= stall_ns();
     });
@@ -277,7 +277,7 @@ std::vector<std::string> Explainer::HolderLines() const {
 void Explainer::WriteDump(const std::string& asked, const EngineNow& now,
                           const Diagnosis& diagnosis) {
   next_dump_ns_ = now.now_ns + kDumpNs;
-  // Shared, since what is posted is copied.
+  // Shared, because posted functions are copied.
   const auto failed = std::make_shared<const FailedRuns::News>(node_.failed_runs().Take());
   std::vector<std::string> why;
   if (!asked.empty()) why.push_back(asked);
@@ -289,7 +289,7 @@ void Explainer::WriteDump(const std::string& asked, const EngineNow& now,
   }
   std::vector<std::string> lines = StateDump::Lines(absl::StrJoin(why, ", "), node_.boot_id(),
                                                     node_.clock().WallTime(), now, runs);
-  // Behind the first one, which says why: what is left out of a log are runs that are well.
+  // After the first line, which has the reason: a truncated log then loses only healthy runs.
   lines.insert(lines.begin() + 1, stall_lines_.begin(), stall_lines_.end());
   stalls_ = 0;
   stall_lines_.clear();
@@ -300,7 +300,7 @@ void Explainer::WriteDump(const std::string& asked, const EngineNow& now,
       return;
     }
     PTO_LOG(kWarning, "state dumped", {{"to", *place}, {"lines", lines.size()}});
-    // These need locks that may be held for ever, so they come last.
+    // These need locks that may be stuck, so they come last.
     dump_.Append(*place, FailureLines(*failed));
     dump_.Append(*place, HolderLines());
   });

@@ -19,18 +19,18 @@
 
 namespace pto {
 
-// Says why runs do not go on: to those who ask, and by itself when one has stood still for long.
+// Explains why runs do not progress: on request, and unsolicited if a run has stalled for long.
 //
-// It looks at the engine from a thread of its own that takes none of the locks of the engine, the
-// sessions or their logs, so that it answers whatever these are stuck in. What needs such locks,
-// and may then wait with them, is left to a second thread: to look for runs that the engine does
-// not have, to tell the event log, to write files. Thread-safe; the node outlives it.
+// Its own thread takes snapshots of the engine without taking any lock of the engine, the sessions
+// or their logs, so that it answers even if these are stuck. A second thread does the work that
+// needs such locks and may get stuck, too: finding runs that the engine does not have, writing to
+// the event log, writing files. Thread-safe; the node outlives it.
 class Explainer {
  public:
   struct Options {
     // The time without progress after which a run counts as stalled; zero: never.
     absl::Duration stall_after = absl::Seconds(30);
-    // Where dumps go; empty: to the log.
+    // The directory for dumps; empty: dumps go to the log.
     std::string state_dir;
   };
   using Done = std::function<void(absl::StatusOr<v1::ExplainRunResponse>)>;
@@ -40,19 +40,19 @@ class Explainer {
   Explainer(const Explainer&) = delete;
   Explainer& operator=(const Explainer&) = delete;
 
-  // Calls `done` once, from another thread. `session` and `id` are those of the run.
+  // Calls `done` once, from another thread. `session` and `id` identify the run.
   void Explain(std::string session, std::string id, size_t max_tasks, Done done);
-  // Writes down how everything is, soon.
+  // Soon writes a dump of the whole state.
   void Dump(std::string why);
-  // Answers what was asked so far, tells what no dump has told yet, and refuses everything from now
-  // on.
+  // Answers all pending requests, reports what no dump has reported yet, and refuses everything
+  // from now on.
   void Stop();
 
  private:
-  // ---- on the thread that takes no locks
+  // ---- on the lock-free thread
   std::chrono::nanoseconds Tick();
   EngineNow Look();
-  // Which of the runs belong together, by name.
+  // Groups the parts of runs by name.
   static std::vector<std::vector<size_t>> Parts(const EngineNow& now);
   v1::ExplainRunResponse Describe(const EngineNow& now, const Diagnosis& diagnosis,
                                   const std::vector<size_t>& parts, size_t max_tasks) const;
@@ -65,11 +65,11 @@ class Explainer {
   void ReportStalls(const EngineNow& now, const Diagnosis& diagnosis);
   int64_t stall_ns() const;
 
-  // ---- on the other one
+  // ---- on the other thread
   absl::StatusOr<v1::ExplainRunResponse> ExplainIdle(const std::string& session,
                                                      const std::string& id) const;
   void TellStall(const v1::ExplainRunResponse& stalled) const;
-  // Lines of a dump of what has to be asked for with locks.
+  // The lines of a dump that need locks.
   static std::vector<std::string> FailureLines(const FailedRuns::News& failed);
   std::vector<std::string> HolderLines() const;
 
@@ -77,11 +77,11 @@ class Explainer {
   const Options options_;
   StateDump dump_;
   Progress progress_;
-  // Of which no dump has told yet, and lines for the first of them.
+  // Stalls that no dump has reported yet, and lines for the first of them.
   uint64_t stalls_ = 0;
   std::vector<std::string> stall_lines_;
   int64_t next_dump_ns_ = 0;  // earliest time of the next unsolicited dump
-  // In this order: the first one gives work to the second.
+  // In this order: the first thread gives work to the second.
   std::unique_ptr<SerialThread> reports_;
   std::unique_ptr<SerialThread> explains_;
 };

@@ -1,4 +1,4 @@
-// Which dumps are made, and what they tell, at a time that the test owns.
+// When dumps are written, and what they contain, with a clock that the test controls.
 
 #include "daemon/explain/explainer.h"
 
@@ -49,7 +49,7 @@ class ExplainerTest : public ::testing::Test {
     return options;
   }
 
-  // One task with one number.
+  // One task with one scalar.
   std::shared_ptr<RunEntry> Start(const std::string& id, const std::string& kernel,
                                   int64_t number) {
     GraphBuilder builder(node_.target());
@@ -73,7 +73,7 @@ class ExplainerTest : public ::testing::Test {
     EXPECT_EQ(ended.get_future().get(), RunState::kFailed);
   }
 
-  // Returns when everything that was known before has been seen, and dumps of it are written.
+  // Returns when everything known before has been processed, and its dumps are written.
   static void Settle(Explainer& explainer) {
     std::promise<void> answered;
     explainer.Explain("s", "none", 1, [&](auto) { answered.set_value(); });
@@ -92,7 +92,7 @@ class ExplainerTest : public ::testing::Test {
     for (const auto& path : paths) dumps.push_back(testing::ReadFile(path));
     return dumps;
   }
-  // When there are so many, with the last lines of all.
+  // Waits for `count` dumps with all their lines.
   std::vector<std::string> AwaitDumps(size_t count) const {
     const absl::Time deadline = absl::Now() + absl::Minutes(1);
     std::vector<std::string> dumps;
@@ -136,7 +136,7 @@ TEST_F(ExplainerTest, AStallSoonAfterAFailureIsToldByALaterOne) {
   const std::shared_ptr<RunEntry> stuck = Start("stuck", "spin", int64_t{3'600'000'000});
   while (stuck->Status().state != RunState::kRunning) std::this_thread::yield();
   Settle(explainer);
-  // Its event says that the stall was seen.
+  // The event shows that the stall was noticed.
   clock_.Advance(kStallAfter);
   const auto told = [&] {
     for (const LogEntry& entry : session_->log().Read(0, 100)) {
@@ -147,7 +147,7 @@ TEST_F(ExplainerTest, AStallSoonAfterAFailureIsToldByALaterOne) {
   while (!told()) std::this_thread::yield();
   Settle(explainer);
   EXPECT_THAT(Dumps(), SizeIs(1)) << "it is too soon";
-  // Even if it continues meanwhile.
+  // Even if it has continued meanwhile.
   ASSERT_THAT(node_.sessions().Find("s"), IsOk());
   stuck->Stop(RunState::kCancelled, absl::CancelledError("enough"));
   while (!stuck->ended()) std::this_thread::yield();
@@ -177,7 +177,7 @@ TEST_F(ExplainerTest, WhatWasHeldBackIsToldBeforeTheEnd) {
   explainer.Stop();
   ASSERT_THAT(Dumps(), SizeIs(2));
   EXPECT_THAT(Dumps()[1], HasSubstr("runs/second"));
-  // Nobody listens any more.
+  // Nothing is reported after Stop.
   Fail("third");
   EXPECT_EQ(node_.failed_runs().count(), 1u);
 }

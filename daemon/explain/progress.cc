@@ -9,7 +9,7 @@ uint64_t Mix(uint64_t trace, uint64_t value) {
   return (trace ^ value) * 0x9e3779b97f4a7c15 + (trace >> 29);
 }
 
-// What a run has done so far, in one number.
+// A hash of a run's progress.
 uint64_t TraceOf(const RunNow& run) {
   uint64_t trace = Mix(1, run.counts.done + run.counts.failed + run.counts.skipped);
   trace = Mix(trace, static_cast<uint64_t>(run.state));
@@ -21,7 +21,7 @@ uint64_t TraceOf(const RunNow& run) {
   return trace;
 }
 
-// The least that is known of when something happened.
+// The latest event that a run reports about itself.
 int64_t LastKnown(const RunNow& run) {
   int64_t last = std::max(run.run->accepted_ns(), run.run->started_ns());
   for (const WaitingTask& task : run.waiting) {
@@ -33,7 +33,7 @@ int64_t LastKnown(const RunNow& run) {
 }  // namespace
 
 void Progress::See(const EngineNow& now) {
-  // Counts of ended tasks come in portions; which task a core is at does not.
+  // Counts of ended tasks are updated in batches; the task of a core is always current.
   absl::flat_hash_map<const Run*, uint64_t> cores;
   for (size_t chip = 0; chip < now.chips.size(); ++chip) {
     for (const CoreNow& core : now.chips[chip].cores) {
@@ -50,7 +50,7 @@ void Progress::See(const EngineNow& now) {
     }
     const bool is_new = entry.run.lock() != run.run;
     if (is_new || trace != entry.trace || !run.steady) {
-      // Of a run that is new here, what it tells itself is better than the time of this look.
+      // For a run that is new here, its own report is more precise than the time of this snapshot.
       entry.since_ns = is_new ? LastKnown(run) : now.now_ns;
       entry.run = run.run;
       entry.trace = trace;

@@ -8,17 +8,17 @@
 
 namespace pto {
 
-// Since when nothing of a run has begun or ended. Knows it from looking at the engine now and then,
-// so that running a task costs nothing for it. Not thread-safe.
+// Since when no task of a run has begun or ended. Derived from snapshots of the engine, so that
+// running a task has no extra cost. Not thread-safe.
 class Progress {
  public:
-  // Compares with what was seen before.
+  // Compares a snapshot with the previous one.
   void See(const EngineNow& now);
 
-  // For how long, at the time of the last See, nothing had happened; 0 for a run that was not in
-  // it.
+  // How long nothing had happened at the time of the last See; 0 for a run that was not in the
+  // snapshot.
   int64_t IdleNanos(const Run* run) const;
-  // Whether this was not asked before since something happened.
+  // True on the first call after something has happened.
   bool TakeNews(const Run* run);
 
  private:

@@ -23,7 +23,7 @@ TEST(ProgressTest, CountsFromTheLastThingThatHappened) {
   node.RunAll();
   Progress progress;
   node.clock.Advance(absl::Seconds(3));
-  // Seen for the first time: the wait itself says since when.
+  // Seen for the first time: the wait itself has its start time.
   progress.See(node.engine->Look());
   EXPECT_EQ(progress.IdleNanos(run.get()), 3 * kSecond);
   EXPECT_TRUE(progress.TakeNews(run.get()));

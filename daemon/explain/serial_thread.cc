@@ -54,7 +54,7 @@ void SerialThread::Run() {
         }
       }
       if (work_.empty() && stopping_) return;
-      // What is due goes first, because there may always be work.
+      // A due tick goes first, because there may always be work.
       if (!work_.empty() && (stopping_ || !due())) {
         work = std::move(work_.front());
         work_.pop_front();

@@ -10,26 +10,26 @@
 
 namespace pto {
 
-// A thread that does what it is given, one thing after the other, and something of its own now and
-// then. Thread-safe.
+// A thread that executes posted work sequentially, and a tick function at times that this function
+// chooses. Thread-safe.
 class SerialThread {
  public:
   using Work = std::function<void()>;
-  // Returns when it is to be called next.
+  // Returns the delay until its next call.
   using Tick = std::function<std::chrono::nanoseconds()>;
 
-  // The name is that of the thread in the system: at most 15 characters. `tick` may be empty; its
-  // first call comes at once.
+  // `name` is the system's name of the thread: at most 15 characters. `tick` may be empty; it is
+  // first called immediately.
   explicit SerialThread(const std::string& name, Tick tick = {});
   ~SerialThread() { Stop(); }
   SerialThread(const SerialThread&) = delete;
   SerialThread& operator=(const SerialThread&) = delete;
 
-  // Returns false when it has stopped: then nothing comes of it.
+  // Returns false if the thread has stopped; the work is then dropped.
   bool Post(Work work);
-  // Has the tick come at once, once for all calls before it.
+  // Makes the tick run immediately, once for all calls before it.
   void Wake();
-  // Does what it was given so far, and no more. Only by its owner.
+  // Completes the work posted so far. Called by the owner only.
   void Stop();
 
  private:

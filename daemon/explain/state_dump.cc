@@ -27,7 +27,7 @@ std::string ToJson(const google::protobuf::Message& message) {
   return status.ok() ? json : "{}";
 }
 
-// An object with one member: what the line is about.
+// An object with one member, which names the subject of the line.
 class DumpLine {
  public:
   explicit DumpLine(const std::string& subject)
@@ -165,7 +165,7 @@ void StateDump::RemoveOld(const std::string& directory) const {
   for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
     if (entry.path().extension() == ".jsonl") files.push_back(entry.path());
   }
-  // Their names are in order of time.
+  // The names sort by time.
   std::sort(files.begin(), files.end());
   for (size_t i = 0; i + kMaxFiles < files.size(); ++i) std::filesystem::remove(files[i], error);
 }

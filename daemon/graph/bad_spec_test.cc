@@ -1,4 +1,4 @@
-// Graphs that the decoder refuses, each with the field to blame.
+// Graphs that the decoder rejects, each with the field at fault.
 
 #include <string>
 #include <vector>
@@ -205,7 +205,7 @@ Bad BadGroup(const std::string& fields, const Reason& reason, const std::string&
 INSTANTIATE_TEST_SUITE_P(
     Details, BadSpecTest,
     ::testing::ValuesIn(std::vector<Bad>{
-        // Times.
+        // Timeouts.
         BadNop("launch { timeout { seconds: -1 } }", reason::kFieldInvalid, "launch.timeout"),
         BadNop("launch { timeout { nanos: -1 } }", reason::kFieldInvalid, "launch.timeout"),
         BadNop("launch { timeout { seconds: 1 nanos: -1 } }", reason::kFieldInvalid,
@@ -271,7 +271,7 @@ INSTANTIATE_TEST_SUITE_P(
             "graph.tasks[1].chip"},
         Bad{Nop("tasks { kernel: 'join' launch { block_num: 2 } }"), &reason::kLaunchInvalid,
             "graph.tasks[1].launch.block_num"},
-        // Words for numbers.
+        // Enum values as scalars.
         Bad{Step("scalars { compare: COMPARISON_UNSPECIFIED } scalars { i64: 1 }"),
             &reason::kScalarInvalid, "graph.tasks[1].scalars[0].compare"},
         Bad{Step("scalars { f64: 1 } scalars { compare: 7 }"), &reason::kScalarInvalid,

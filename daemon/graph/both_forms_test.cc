@@ -1,4 +1,4 @@
-// The two forms of a graph mean the same, and both are read quickly.
+// Both forms of a graph mean the same, and both are read quickly.
 
 #include <time.h>
 
@@ -32,7 +32,7 @@ using ::testing::ElementsAreArray;
 constexpr uint32_t kBlockTasks = 65536;
 const char* const kKernels[] = {"nop", "axpy", "step", "copy_async"};
 
-// A graph that belongs to neither form.
+// A graph independent of the form.
 struct Plan {
   struct Tensor {
     uint32_t buffer, layout;
@@ -42,7 +42,7 @@ struct Plan {
     uint32_t kernel, chip, launch;
     std::vector<uint32_t> args, after;
     std::vector<uint64_t> scalars;
-    // Beyond the columns. With members, chip and args stay empty.
+    // Beyond the columns. With members, chip and args are empty.
     std::vector<std::pair<uint32_t, std::vector<uint32_t>>> members = {};
     uint32_t no_dependency_mask = 0;
     absl::optional<PredicateInput> predicate = {};
@@ -83,7 +83,7 @@ Plan RandomPlan(std::mt19937_64& random, uint32_t task_count) {
     }
     plan.layouts.push_back(layout);
   }
-  // The first one says nothing, for tasks that take no other.
+  // The first launch is empty, for tasks that need no other.
   const uint64_t launch_count = random() % 4;
   if (launch_count > 0) plan.launches.emplace_back();
   for (uint64_t i = launch_count; i > 0; --i) {
@@ -99,7 +99,7 @@ Plan RandomPlan(std::mt19937_64& random, uint32_t task_count) {
     plan.tensors.push_back({i % plan.buffers, static_cast<uint32_t>(random() % layout_count),
                             static_cast<int64_t>(random() % 1000)});
   }
-  // A word on each chip, for predicates; not for other tasks.
+  // One word on each chip, used only for predicates.
   const auto data_tensors = static_cast<uint32_t>(plan.tensors.size());
   plan.layouts.emplace_back().set_dtype(v1::I32);
   for (uint32_t i = 0; i < plan.chips; ++i) plan.tensors.push_back({i, layout_count, 2000});
@@ -111,7 +111,7 @@ Plan RandomPlan(std::mt19937_64& random, uint32_t task_count) {
         {},
         {},
         {}};
-    // A tensor of the task's chip: buffers follow each other in the list of tensors.
+    // A tensor on the task's chip: the list of tensors cycles through the buffers.
     const auto tensor_on = [&](uint32_t chip) {
       return static_cast<uint32_t>(random() % (data_tensors / plan.chips)) * plan.chips + chip;
     };
@@ -130,7 +130,7 @@ Plan RandomPlan(std::mt19937_64& random, uint32_t task_count) {
       task.chip = 0;
       task.launch = 0;
     } else if (random() % 8 == 0) {
-      // From wherever to wherever, but of one shape.
+      // Between any two chips, with equal shapes.
       task.kernel = 3;
       task.args = {tensor, tensor};
       task.launch = 0;
@@ -213,8 +213,8 @@ void AddExtra(const Plan::Task& task, uint32_t row, v1::TaskExtra& extra) {
   extra.mutable_predicate()->set_value(task.predicate->value);
 }
 
-// Blocks of `block` tasks and tensors each.
-std::vector<v1::PackedGraphPart> ToPacked(const Plan& plan, size_t block) {
+// Chunks of `chunk` tasks and tensors each.
+std::vector<v1::PackedGraphPart> ToPacked(const Plan& plan, size_t chunk) {
   std::vector<v1::PackedGraphPart> parts(1);
   v1::PackedHeader& header = *parts[0].mutable_header();
   header.set_parent("sessions/s1");
@@ -226,7 +226,7 @@ std::vector<v1::PackedGraphPart> ToPacked(const Plan& plan, size_t block) {
   for (const v1::LaunchSpec& launch : plan.launches) *header.add_launches() = launch;
   int64_t last = 0;
   for (size_t i = 0; i < plan.tensors.size(); ++i) {
-    if (i % block == 0) {
+    if (i % chunk == 0) {
       parts.emplace_back().mutable_tensors();
       last = 0;
     }
@@ -237,7 +237,7 @@ std::vector<v1::PackedGraphPart> ToPacked(const Plan& plan, size_t block) {
     last = plan.tensors[i].offset;
   }
   for (size_t i = 0; i < plan.tasks.size(); ++i) {
-    if (i % block == 0) {
+    if (i % chunk == 0) {
       parts.emplace_back().mutable_tasks()->set_first_task(i);
       last = 0;
     }
@@ -339,7 +339,7 @@ TEST(BothFormsTest, MeanTheSame) {
   EXPECT_GT(groups, 10);
 }
 
-// Changes some bytes of a message; false when what comes out is no message any more.
+// Changes some bytes of a message; returns false if the result does not parse.
 template <typename Message>
 bool Damage(std::mt19937_64& random, Message& message) {
   std::string bytes = message.SerializeAsString();
@@ -350,7 +350,7 @@ bool Damage(std::mt19937_64& random, Message& message) {
   return message.ParseFromString(bytes);
 }
 
-// Whatever comes in, either a graph comes out or an error that says why.
+// For any input there is either a graph or an error with a reason.
 TEST(BothFormsTest, DamagedGraphsAreRefusedWithAReason) {
   std::mt19937_64 random(4242);
   const GraphTarget target = GraphTestTarget({24, 1, 36});
@@ -387,14 +387,14 @@ Plan LargePlan(uint32_t task_count) {
   return plan;
 }
 
-// What the calling thread has used of the processor: other work on the machine adds nothing.
+// CPU time of the calling thread, so that other load on the machine does not count.
 absl::Duration ThreadTime() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return absl::DurationFromTimespec(time);
 }
 
-// Bounds that only a wrong algorithm reaches, whatever the build; the times are printed.
+// Bounds that only a wrong algorithm exceeds, in any build; the times are printed.
 TEST(BothFormsTest, LargeGraphsAreReadQuickly) {
   constexpr uint32_t kTasks = 100'000;
   const GraphTarget target = GraphTestTarget();

@@ -1,4 +1,4 @@
-#include "daemon/graph/block_reader.h"
+#include "daemon/graph/chunk_reader.h"
 
 #include <algorithm>
 #include <memory>
@@ -29,9 +29,9 @@ std::string At(absl::string_view list, int index) { return absl::StrCat(list, "[
 }  // namespace
 
 template <typename Builder>
-struct BlockReader<Builder>::Columns {
-  const v1::TaskBlock& block;
-  uint32_t number;  // of the block
+struct ChunkReader<Builder>::Columns {
+  const v1::TaskBlock& chunk;
+  uint32_t number;  // of the chunk
   int next_arg = 0;
   int next_scalar = 0;
   int next_dependency = 0;
@@ -42,58 +42,58 @@ struct BlockReader<Builder>::Columns {
 // ---- errors
 
 template <typename Builder>
-std::string BlockReader<Builder>::Path(absl::string_view kind, uint32_t block,
+std::string ChunkReader<Builder>::Path(absl::string_view kind, uint32_t chunk,
                                        absl::string_view rest) const {
-  return options_.paths == Paths::kOpen ? absl::StrCat("blocks[", block, "].", kind, ".", rest)
-                                        : absl::StrCat(kind, "[block ", block, "].", rest);
+  return options_.paths == Paths::kOpen ? absl::StrCat("blocks[", chunk, "].", kind, ".", rest)
+                                        : absl::StrCat(kind, "[block ", chunk, "].", rest);
 }
 
 template <typename Builder>
-std::string BlockReader<Builder>::BlockPath(absl::string_view kind, uint32_t block,
+std::string ChunkReader<Builder>::ChunkPath(absl::string_view kind, uint32_t chunk,
                                             absl::string_view column, size_t index) const {
-  return absl::StrCat(Path(kind, block, column), "[", index, "]");
+  return absl::StrCat(Path(kind, chunk, column), "[", index, "]");
 }
 
 template <typename Builder>
-absl::Status BlockReader<Builder>::BlockError(absl::string_view kind, uint32_t block,
+absl::Status ChunkReader<Builder>::ChunkError(absl::string_view kind, uint32_t chunk,
                                               absl::string_view column, size_t index, uint32_t row,
                                               absl::string_view message) const {
   Error error(reason::kBlockInvalid, message);
-  error.At(BlockPath(kind, block, column, index)).With("block", block).With("row", row);
+  error.At(ChunkPath(kind, chunk, column, index)).With("block", chunk).With("row", row);
   if (options_.paths == Paths::kOpen && kind == "tasks") error.With("task", builder_->task_count());
   return error;
 }
 
-// For a column that has another length than the others; `row` is the first that lacks a value,
-// or that there is one value too many for.
+// For a column whose length differs from the others; `row` is the first row without a value, or the
+// first one too many.
 template <typename Builder>
-absl::Status BlockReader<Builder>::LengthError(absl::string_view kind, uint32_t block,
+absl::Status ChunkReader<Builder>::LengthError(absl::string_view kind, uint32_t chunk,
                                                absl::string_view column, int have, int want) const {
   return Error(reason::kBlockInvalid,
                absl::StrCat("the column has ", have, " values for ", want, " rows"))
-      .At(Path(kind, block, column))
-      .With("block", block)
+      .At(Path(kind, chunk, column))
+      .With("block", chunk)
       .With("row", have < want ? have : want)
       .With("have", have)
       .With("want", want);
 }
 
-// For a block that would make the graph too large in a column's kind of thing.
+// For a chunk that would make the graph too large.
 template <typename Builder>
-absl::Status BlockReader<Builder>::TooLargeError(absl::string_view kind, uint32_t block,
+absl::Status ChunkReader<Builder>::TooLargeError(absl::string_view kind, uint32_t chunk,
                                                  absl::string_view column, absl::string_view things,
                                                  absl::string_view limit_name, uint64_t limit,
                                                  uint64_t have, int more) const {
   return Error(reason::kGraphTooLarge, absl::StrCat("a graph has at most ", limit, " ", things))
-      .At(Path(kind, block, column))
-      .With("block", block)
+      .At(Path(kind, chunk, column))
+      .With("block", chunk)
       .Limit(limit_name, limit, have, static_cast<uint64_t>(more));
 }
 
 // ---- lists
 
 template <typename Builder>
-absl::Status BlockReader<Builder>::AddKernels(
+absl::Status ChunkReader<Builder>::AddKernels(
     const google::protobuf::RepeatedPtrField<std::string>& names, absl::string_view path) {
   for (int i = 0; i < names.size(); ++i) {
     PTO_ASSIGN_OR_RETURN(std::shared_ptr<const Kernel> kernel,
@@ -104,7 +104,7 @@ absl::Status BlockReader<Builder>::AddKernels(
 }
 
 template <typename Builder>
-absl::Status BlockReader<Builder>::AddChips(
+absl::Status ChunkReader<Builder>::AddChips(
     const google::protobuf::RepeatedPtrField<std::string>& names, absl::string_view path) {
   for (int i = 0; i < names.size(); ++i) {
     PTO_ASSIGN_OR_RETURN(const uint32_t chip, ReadChip(names[i], target_, At(path, i)));
@@ -114,13 +114,13 @@ absl::Status BlockReader<Builder>::AddChips(
 }
 
 template <typename Builder>
-absl::Status BlockReader<Builder>::AddLayouts(
+absl::Status ChunkReader<Builder>::AddLayouts(
     const google::protobuf::RepeatedPtrField<v1::Layout>& layouts, absl::string_view path) {
   for (int i = 0; i < layouts.size(); ++i) {
     const v1::Layout& in = layouts[i];
     const absl::StatusOr<Layout> layout = ReadLayout(in.dtype(), in.shape(), in.strides());
     if (!layout.ok()) return PrefixField(layout.status(), At(path, i) + ".");
-    // One for one, so that indices stay what they are.
+    // One to one, so that indices stay the same.
     PTO_RETURN_IF_ERROR(builder_
                             ->AddLayout(layout->dtype,
                                         absl::MakeConstSpan(layout->shape).first(layout->ndim),
@@ -132,9 +132,9 @@ absl::Status BlockReader<Builder>::AddLayouts(
 }
 
 template <typename Builder>
-absl::Status BlockReader<Builder>::AddLaunches(
+absl::Status ChunkReader<Builder>::AddLaunches(
     const google::protobuf::RepeatedPtrField<v1::LaunchSpec>& launches, absl::string_view list) {
-  // An empty one is two bytes of the message and a hundred times that here.
+  // An empty launch takes two bytes in the message, and a hundred times that here.
   const size_t count = launches_.size() + static_cast<size_t>(launches.size());
   if (count > options_.max_block_tasks) {
     return Error(reason::kGraphTooLarge,
@@ -167,7 +167,7 @@ absl::Status BlockReader<Builder>::AddLaunches(
                                       absl::StrCat(path, "vector_kernels[", k, "]")));
       kernels.push_back(builder_->AddKernel(std::move(kernel)));
     }
-    // Stays where it is when the list of lists grows.
+    // Does not move when the outer list grows.
     task.vector_kernels = kernels;
     launches_.push_back(task);
     launch_paths_.push_back(At(list, i));
@@ -175,16 +175,16 @@ absl::Status BlockReader<Builder>::AddLaunches(
   return absl::OkStatus();
 }
 
-// ---- blocks
+// ---- chunks
 
 template <typename Builder>
-absl::Status BlockReader<Builder>::AddTensors(const v1::TensorBlock& block, uint32_t number) {
-  const int count = block.buffer_size();
-  if (block.layout_size() != count) {
-    return LengthError("tensors", number, "layout", block.layout_size(), count);
+absl::Status ChunkReader<Builder>::AddTensors(const v1::TensorBlock& chunk, uint32_t number) {
+  const int count = chunk.buffer_size();
+  if (chunk.layout_size() != count) {
+    return LengthError("tensors", number, "layout", chunk.layout_size(), count);
   }
-  if (block.offset_delta_size() != count) {
-    return LengthError("tensors", number, "offset_delta", block.offset_delta_size(), count);
+  if (chunk.offset_delta_size() != count) {
+    return LengthError("tensors", number, "offset_delta", chunk.offset_delta_size(), count);
   }
   if (static_cast<uint64_t>(count) + tensor_count_ > options_.limits.max_tensors) {
     return TooLargeError("tensors", number, "buffer", "tensors", "max_graph_tensors",
@@ -193,23 +193,23 @@ absl::Status BlockReader<Builder>::AddTensors(const v1::TensorBlock& block, uint
   int64_t offset = 0;
   for (int i = 0; i < count; ++i) {
     const auto row = static_cast<uint32_t>(i);
-    const uint32_t buffer = block.buffer(i);
+    const uint32_t buffer = chunk.buffer(i);
     if (buffer >= slots_.size()) {
-      return BlockError("tensors", number, "buffer", row, row,
+      return ChunkError("tensors", number, "buffer", row, row,
                         absl::StrCat("there is no buffer ", buffer, ", only ", slots_.size()));
     }
-    const uint32_t layout = block.layout(i);
+    const uint32_t layout = chunk.layout(i);
     if (layout >= layout_count_) {
-      return BlockError("tensors", number, "layout", row, row,
+      return ChunkError("tensors", number, "layout", row, row,
                         absl::StrCat("there is no layout ", layout, ", only ", layout_count_));
     }
-    if (__builtin_add_overflow(offset, block.offset_delta(i), &offset)) {
-      return BlockError("tensors", number, "offset_delta", row, row,
+    if (__builtin_add_overflow(offset, chunk.offset_delta(i), &offset)) {
+      return ChunkError("tensors", number, "offset_delta", row, row,
                         "the offset is beyond 64 bits");
     }
     const absl::StatusOr<uint32_t> index = builder_->AddTensor(slots_[buffer], layout, offset);
     if (!index.ok()) {
-      return Relocate(index.status(), BlockPath("tensors", number, "offset_delta", row),
+      return Relocate(index.status(), ChunkPath("tensors", number, "offset_delta", row),
                       {{"block", absl::StrCat(number)}, {"row", absl::StrCat(row)}});
     }
     tensor_count_ = *index + 1;
@@ -218,28 +218,28 @@ absl::Status BlockReader<Builder>::AddTensors(const v1::TensorBlock& block, uint
 }
 
 template <typename Builder>
-absl::Status BlockReader<Builder>::CheckTaskBlock(const v1::TaskBlock& block,
+absl::Status ChunkReader<Builder>::CheckTaskChunk(const v1::TaskBlock& chunk,
                                                   uint32_t number) const {
-  const int count = block.kernel_size();
+  const int count = chunk.kernel_size();
   const auto path = [&](absl::string_view field) { return Path("tasks", number, field); };
   if (static_cast<uint32_t>(count) > options_.max_block_tasks) {
     return Error(reason::kBlockInvalid,
-                 absl::StrCat("a block has at most ", options_.max_block_tasks, " tasks, not ",
+                 absl::StrCat("a chunk has at most ", options_.max_block_tasks, " tasks, not ",
                               count))
         .At(path("kernel"))
         .With("block", number)
         .With("row", options_.max_block_tasks)
         .Limit("max_block_tasks", options_.max_block_tasks, 0, static_cast<uint64_t>(count))
-        .Hint("send more blocks of fewer tasks");
+        .Hint("send more chunks with fewer tasks each");
   }
-  if (block.first_task() != builder_->task_count()) {
+  if (chunk.first_task() != builder_->task_count()) {
     return Error(reason::kBlockInvalid,
-                 absl::StrCat("the block begins with task ", block.first_task(), ", but ",
+                 absl::StrCat("the chunk begins with task ", chunk.first_task(), ", but ",
                               builder_->task_count(), " came before"))
         .At(path("first_task"))
         .With("block", number)
         .With("row", 0)
-        .With("have", block.first_task())
+        .With("have", chunk.first_task())
         .With("want", builder_->task_count());
   }
   const uint64_t total = uint64_t{builder_->task_count()} + static_cast<uint64_t>(count);
@@ -247,20 +247,20 @@ absl::Status BlockReader<Builder>::CheckTaskBlock(const v1::TaskBlock& block,
     return TooLargeError("tasks", number, "kernel", "tasks", "max_graph_tasks", options_.max_tasks,
                          builder_->task_count(), count);
   }
-  if (static_cast<uint64_t>(block.dep_back_size()) + edge_count_ > options_.limits.max_edges) {
+  if (static_cast<uint64_t>(chunk.dep_back_size()) + edge_count_ > options_.limits.max_edges) {
     return TooLargeError("tasks", number, "dep_back", "dependencies", "max_graph_edges",
-                         options_.limits.max_edges, edge_count_, block.dep_back_size());
+                         options_.limits.max_edges, edge_count_, chunk.dep_back_size());
   }
-  if (!block.chip().empty() && block.chip_size() != count) {
-    return LengthError("tasks", number, "chip", block.chip_size(), count);
+  if (!chunk.chip().empty() && chunk.chip_size() != count) {
+    return LengthError("tasks", number, "chip", chunk.chip_size(), count);
   }
-  if (!block.launch().empty() && block.launch_size() != count) {
-    return LengthError("tasks", number, "launch", block.launch_size(), count);
+  if (!chunk.launch().empty() && chunk.launch_size() != count) {
+    return LengthError("tasks", number, "launch", chunk.launch_size(), count);
   }
-  if (!block.dep_count().empty() && block.dep_count_size() != count) {
-    return LengthError("tasks", number, "dep_count", block.dep_count_size(), count);
+  if (!chunk.dep_count().empty() && chunk.dep_count_size() != count) {
+    return LengthError("tasks", number, "dep_count", chunk.dep_count_size(), count);
   }
-  absl::Status rows = ExtraReader::CheckRows(block, static_cast<uint32_t>(count));
+  absl::Status rows = ExtraReader::CheckRows(chunk, static_cast<uint32_t>(count));
   if (!rows.ok()) {
     return Annotate(PrefixField(rows, path("")), {{"block", absl::StrCat(number)}});
   }
@@ -268,37 +268,37 @@ absl::Status BlockReader<Builder>::CheckTaskBlock(const v1::TaskBlock& block,
 }
 
 template <typename Builder>
-absl::Status BlockReader<Builder>::AddTasks(const v1::TaskBlock& block, uint32_t number) {
-  PTO_RETURN_IF_ERROR(CheckTaskBlock(block, number));
-  Columns columns{block, number};
-  const auto count = static_cast<uint32_t>(block.kernel_size());
+absl::Status ChunkReader<Builder>::AddTasks(const v1::TaskBlock& chunk, uint32_t number) {
+  PTO_RETURN_IF_ERROR(CheckTaskChunk(chunk, number));
+  Columns columns{chunk, number};
+  const auto count = static_cast<uint32_t>(chunk.kernel_size());
   for (uint32_t row = 0; row < count; ++row) PTO_RETURN_IF_ERROR(AddTask(columns, row));
 
   const auto left_over = [&](absl::string_view column, int used, int size) -> absl::Status {
     if (used == size) return absl::OkStatus();
-    return BlockError("tasks", columns.number, column, static_cast<size_t>(used), count,
-                      absl::StrCat("the tasks of the block use ", used, " of ", size, " values"));
+    return ChunkError("tasks", columns.number, column, static_cast<size_t>(used), count,
+                      absl::StrCat("the tasks of the chunk use ", used, " of ", size, " values"));
   };
-  PTO_RETURN_IF_ERROR(left_over("arg_delta", columns.next_arg, block.arg_delta_size()));
-  PTO_RETURN_IF_ERROR(left_over("scalar", columns.next_scalar, block.scalar_size()));
-  PTO_RETURN_IF_ERROR(left_over("dep_back", columns.next_dependency, block.dep_back_size()));
-  edge_count_ += static_cast<uint64_t>(block.dep_back_size());
+  PTO_RETURN_IF_ERROR(left_over("arg_delta", columns.next_arg, chunk.arg_delta_size()));
+  PTO_RETURN_IF_ERROR(left_over("scalar", columns.next_scalar, chunk.scalar_size()));
+  PTO_RETURN_IF_ERROR(left_over("dep_back", columns.next_dependency, chunk.dep_back_size()));
+  edge_count_ += static_cast<uint64_t>(chunk.dep_back_size());
   return absl::OkStatus();
 }
 
 template <typename Builder>
-absl::Status BlockReader<Builder>::AddTask(Columns& columns, uint32_t row) {
-  const v1::TaskBlock& block = columns.block;
+absl::Status ChunkReader<Builder>::AddTask(Columns& columns, uint32_t row) {
+  const v1::TaskBlock& chunk = columns.chunk;
   const auto i = static_cast<int>(row);
   const auto no_such = [&](absl::string_view column, uint32_t index, size_t size) {
-    return BlockError("tasks", columns.number, column, row, row,
+    return ChunkError("tasks", columns.number, column, row, row,
                       absl::StrCat("there is no ", column, " ", index, ", only ", size));
   };
-  const uint32_t kernel = block.kernel(i);
+  const uint32_t kernel = chunk.kernel(i);
   if (kernel >= kernels_.size()) return no_such("kernel", kernel, kernels_.size());
-  const uint32_t chip = block.chip().empty() ? 0 : block.chip(i);
+  const uint32_t chip = chunk.chip().empty() ? 0 : chunk.chip(i);
   if (chip >= chips_.size()) return no_such("chip", chip, chips_.size());
-  const uint32_t launch = block.launch().empty() ? 0 : block.launch(i);
+  const uint32_t launch = chunk.launch().empty() ? 0 : chunk.launch(i);
   const size_t launches = std::max<size_t>(1, launches_.size());
   if (launch >= launches) return no_such("launch", launch, launches);
 
@@ -310,7 +310,7 @@ absl::Status BlockReader<Builder>::AddTask(Columns& columns, uint32_t row) {
   if (task.members.empty()) {
     PTO_RETURN_IF_ERROR(ReadArgs(columns, row, task));
   } else if (chip != 0) {
-    return BlockError("tasks", columns.number, "chip", row, row,
+    return ChunkError("tasks", columns.number, "chip", row, row,
                       "the chips of a task with members are there; here it has 0");
   }
   PTO_RETURN_IF_ERROR(ReadScalars(columns, row, task));
@@ -321,37 +321,37 @@ absl::Status BlockReader<Builder>::AddTask(Columns& columns, uint32_t row) {
 }
 
 template <typename Builder>
-absl::Status BlockReader<Builder>::ReadExtra(Columns& columns, uint32_t row, TaskInput& task) {
+absl::Status ChunkReader<Builder>::ReadExtra(Columns& columns, uint32_t row, TaskInput& task) {
   const int next = columns.next_extra;
-  if (next == columns.block.extras_size() || columns.block.extras(next).row() != row) {
+  if (next == columns.chunk.extras_size() || columns.chunk.extras(next).row() != row) {
     return absl::OkStatus();
   }
   ++columns.next_extra;
-  const absl::Status status = extra_.Read(columns.block.extras(next), builder_->kernel(task.kernel),
+  const absl::Status status = extra_.Read(columns.chunk.extras(next), builder_->kernel(task.kernel),
                                           chips_, tensor_count_, task);
   if (status.ok()) return status;
   return Annotate(
       PrefixField(status,
-                  BlockPath("tasks", columns.number, "extras", static_cast<size_t>(next)) + "."),
+                  ChunkPath("tasks", columns.number, "extras", static_cast<size_t>(next)) + "."),
       {{"block", absl::StrCat(columns.number)}, {"row", absl::StrCat(row)}});
 }
 
 template <typename Builder>
-absl::Status BlockReader<Builder>::ReadArgs(Columns& columns, uint32_t row, TaskInput& task) {
-  const v1::TaskBlock& block = columns.block;
+absl::Status ChunkReader<Builder>::ReadArgs(Columns& columns, uint32_t row, TaskInput& task) {
+  const v1::TaskBlock& chunk = columns.chunk;
   const auto count = static_cast<int>(builder_->kernel(task.kernel).argument_count);
-  if (count > block.arg_delta_size() - columns.next_arg) {
-    return BlockError("tasks", columns.number, "arg_delta",
-                      static_cast<size_t>(block.arg_delta_size()), row,
+  if (count > chunk.arg_delta_size() - columns.next_arg) {
+    return ChunkError("tasks", columns.number, "arg_delta",
+                      static_cast<size_t>(chunk.arg_delta_size()), row,
                       absl::StrCat("the column ends before the arguments of row ", row));
   }
   for (int i = 0; i < count; ++i) {
     const int position = columns.next_arg++;
     const auto wrong = [&](absl::string_view message) {
-      return BlockError("tasks", columns.number, "arg_delta", static_cast<size_t>(position), row,
+      return ChunkError("tasks", columns.number, "arg_delta", static_cast<size_t>(position), row,
                         message);
     };
-    if (__builtin_add_overflow(columns.last_arg, block.arg_delta(position), &columns.last_arg)) {
+    if (__builtin_add_overflow(columns.last_arg, chunk.arg_delta(position), &columns.last_arg)) {
       return wrong("the tensor's index is beyond 64 bits");
     }
     if (columns.last_arg < 0 || columns.last_arg >= int64_t{tensor_count_}) {
@@ -365,39 +365,39 @@ absl::Status BlockReader<Builder>::ReadArgs(Columns& columns, uint32_t row, Task
 }
 
 template <typename Builder>
-absl::Status BlockReader<Builder>::ReadScalars(Columns& columns, uint32_t row, TaskInput& task) {
-  const v1::TaskBlock& block = columns.block;
+absl::Status ChunkReader<Builder>::ReadScalars(Columns& columns, uint32_t row, TaskInput& task) {
+  const v1::TaskBlock& chunk = columns.chunk;
   const auto count = static_cast<int>(builder_->kernel(task.kernel).scalar_count);
-  if (count > block.scalar_size() - columns.next_scalar) {
-    return BlockError("tasks", columns.number, "scalar", static_cast<size_t>(block.scalar_size()),
+  if (count > chunk.scalar_size() - columns.next_scalar) {
+    return ChunkError("tasks", columns.number, "scalar", static_cast<size_t>(chunk.scalar_size()),
                       row, absl::StrCat("the column ends before the scalars of row ", row));
   }
   for (int i = 0; i < count; ++i) {
     scalars_[i].kind = ScalarInput::Kind::kBits;
-    scalars_[i].bits = block.scalar(columns.next_scalar++);
+    scalars_[i].bits = chunk.scalar(columns.next_scalar++);
   }
   task.scalars = absl::MakeConstSpan(scalars_, static_cast<size_t>(count));
   return absl::OkStatus();
 }
 
 template <typename Builder>
-absl::Status BlockReader<Builder>::ReadDependencies(Columns& columns, uint32_t row,
+absl::Status ChunkReader<Builder>::ReadDependencies(Columns& columns, uint32_t row,
                                                     TaskInput& task) {
-  const v1::TaskBlock& block = columns.block;
-  const uint32_t count = block.dep_count().empty() ? 0 : block.dep_count(static_cast<int>(row));
-  if (count > static_cast<uint32_t>(block.dep_back_size() - columns.next_dependency)) {
-    return BlockError(
+  const v1::TaskBlock& chunk = columns.chunk;
+  const uint32_t count = chunk.dep_count().empty() ? 0 : chunk.dep_count(static_cast<int>(row));
+  if (count > static_cast<uint32_t>(chunk.dep_back_size() - columns.next_dependency)) {
+    return ChunkError(
         "tasks", columns.number, "dep_count", row, row,
         absl::StrCat("row ", row, " has ", count, " dependencies, but dep_back has ",
-                     block.dep_back_size() - columns.next_dependency, " values left"));
+                     chunk.dep_back_size() - columns.next_dependency, " values left"));
   }
   const uint32_t own = builder_->task_count();
   dependencies_.clear();
   for (uint32_t i = 0; i < count; ++i) {
     const int position = columns.next_dependency++;
-    const uint32_t back = block.dep_back(position);
+    const uint32_t back = chunk.dep_back(position);
     if (back == 0 || back > own) {
-      return BlockError("tasks", columns.number, "dep_back", static_cast<size_t>(position), row,
+      return ChunkError("tasks", columns.number, "dep_back", static_cast<size_t>(position), row,
                         back == 0
                             ? absl::StrCat("task ", own, " waits for itself")
                             : absl::StrCat("task ", own, " has no task ", back, " before it"));
@@ -409,26 +409,26 @@ absl::Status BlockReader<Builder>::ReadDependencies(Columns& columns, uint32_t r
 }
 
 template <typename Builder>
-absl::Status BlockReader<Builder>::Locate(const absl::Status& status, const Columns& columns,
+absl::Status ChunkReader<Builder>::Locate(const absl::Status& status, const Columns& columns,
                                           uint32_t row, uint32_t first_arg, uint32_t launch) const {
   const absl::optional<ErrorDetail> detail = GetErrorDetail(status);
   if (!detail.has_value()) return status;
-  std::string path = BlockPath("tasks", columns.number, "kernel", row);
+  std::string path = ChunkPath("tasks", columns.number, "kernel", row);
   absl::string_view field = detail->field;
   if (absl::ConsumePrefix(&field, "launch.")) {
-    path = launches_.empty() ? BlockPath("tasks", columns.number, "launch", row)
+    path = launches_.empty() ? ChunkPath("tasks", columns.number, "launch", row)
                              : absl::StrCat(launch_paths_[launch], ".", field);
   } else if (absl::ConsumePrefix(&field, "args")) {
-    path = BlockPath("tasks", columns.number, "arg_delta", first_arg + IndexIn(field));
+    path = ChunkPath("tasks", columns.number, "arg_delta", first_arg + IndexIn(field));
   } else if (absl::ConsumePrefix(&field, "scalars")) {
-    // All scalars of the task have been read by now.
+    // All scalars of the task have been read.
     const uint32_t count =
-        builder_->kernel(kernels_[columns.block.kernel(static_cast<int>(row))]).scalar_count;
+        builder_->kernel(kernels_[columns.chunk.kernel(static_cast<int>(row))]).scalar_count;
     const auto next = static_cast<uint32_t>(columns.next_scalar);
-    path = BlockPath("tasks", columns.number, "scalar", next - count + IndexIn(field));
+    path = ChunkPath("tasks", columns.number, "scalar", next - count + IndexIn(field));
   } else if (absl::StartsWith(field, "members") || absl::StartsWith(field, "predicate")) {
     path = absl::StrCat(
-        BlockPath("tasks", columns.number, "extras", static_cast<size_t>(columns.next_extra - 1)),
+        ChunkPath("tasks", columns.number, "extras", static_cast<size_t>(columns.next_extra - 1)),
         ".", field);
   }
   return Relocate(status, path,
@@ -437,7 +437,7 @@ absl::Status BlockReader<Builder>::Locate(const absl::Status& status, const Colu
                    {"task", absl::StrCat(builder_->task_count())}});
 }
 
-template class BlockReader<GraphBuilder>;
-template class BlockReader<OpenGraph>;
+template class ChunkReader<GraphBuilder>;
+template class ChunkReader<OpenGraph>;
 
 }  // namespace pto

@@ -17,31 +17,31 @@
 namespace pto {
 
 // Reads tensors and tasks in columns into a builder, and the lists that these refer to by index,
-// which may grow between blocks. Everything is checked; what the builder refuses is located in
-// the columns. Errors in a block have its number and the row, that of the tensor or the task in
-// it, in their metadata. For GraphBuilder and OpenGraph. Not thread-safe.
+// which may grow between chunks. Checks everything; maps errors of the builder to the columns.
+// Errors in a chunk have its number, and the row of the tensor or task, in their metadata. For
+// GraphBuilder and OpenGraph. Not thread-safe.
 template <typename Builder>
-class BlockReader {
+class ChunkReader {
  public:
   enum class Paths {
-    kPacked,  // such as `tasks[block 2].dep_back[17]`
-    kOpen,    // such as `blocks[2].tasks.dep_back[17]`, and the task's number with it
+    kPacked,  // for example `tasks[block 2].dep_back[17]`
+    kOpen,    // for example `blocks[2].tasks.dep_back[17]`, with the task's number
   };
   struct Options {
     Paths paths = Paths::kPacked;
     uint32_t max_block_tasks = 0;
-    // Of all blocks together; 0 means no limit.
+    // For all chunks together; 0 means no limit.
     uint64_t max_tasks = 0;
     GraphLimits limits;
   };
 
-  BlockReader(const GraphTarget& target, const Options& options)
+  ChunkReader(const GraphTarget& target, const Options& options)
       : target_(target), options_(options) {}
 
-  // Where all goes from now on; before anything was added.
+  // Sets the builder. Call before anything is added.
   void Use(Builder* builder) { builder_ = builder; }
 
-  // ---- lists; `path` is that of the list
+  // ---- lists; `path` is the path of the list
   absl::Status AddKernels(const google::protobuf::RepeatedPtrField<std::string>& names,
                           absl::string_view path);
   absl::Status AddChips(const google::protobuf::RepeatedPtrField<std::string>& names,
@@ -50,42 +50,42 @@ class BlockReader {
                           absl::string_view path);
   absl::Status AddLaunches(const google::protobuf::RepeatedPtrField<v1::LaunchSpec>& launches,
                            absl::string_view path);
-  // The next of the list of buffers is this slot of the builder.
+  // Maps the next entry of the list of buffers to this slot of the builder.
   void AddSlot(uint32_t slot) { slots_.push_back(slot); }
 
-  // ---- blocks; `number` is theirs in paths
-  absl::Status AddTensors(const v1::TensorBlock& block, uint32_t number);
-  absl::Status AddTasks(const v1::TaskBlock& block, uint32_t number);
+  // ---- chunks; `number` is their number in paths
+  absl::Status AddTensors(const v1::TensorBlock& chunk, uint32_t number);
+  absl::Status AddTasks(const v1::TaskBlock& chunk, uint32_t number);
 
   size_t chip_count() const { return chips_.size(); }
   size_t slot_count() const { return slots_.size(); }
   size_t launch_count() const { return launches_.size(); }
-  // Forgets how many dependencies the blocks so far named.
+  // Resets the number of named dependencies.
   void ForgetEdges() { edge_count_ = 0; }
 
  private:
-  // A task block's columns, and how far each has been read.
+  // The columns of a TaskBlock, and how far each has been read.
   struct Columns;
 
-  std::string Path(absl::string_view kind, uint32_t block, absl::string_view rest) const;
-  std::string BlockPath(absl::string_view kind, uint32_t block, absl::string_view column,
+  std::string Path(absl::string_view kind, uint32_t chunk, absl::string_view rest) const;
+  std::string ChunkPath(absl::string_view kind, uint32_t chunk, absl::string_view column,
                         size_t index) const;
-  absl::Status BlockError(absl::string_view kind, uint32_t block, absl::string_view column,
+  absl::Status ChunkError(absl::string_view kind, uint32_t chunk, absl::string_view column,
                           size_t index, uint32_t row, absl::string_view message) const;
-  absl::Status LengthError(absl::string_view kind, uint32_t block, absl::string_view column,
+  absl::Status LengthError(absl::string_view kind, uint32_t chunk, absl::string_view column,
                            int have, int want) const;
-  absl::Status TooLargeError(absl::string_view kind, uint32_t block, absl::string_view column,
+  absl::Status TooLargeError(absl::string_view kind, uint32_t chunk, absl::string_view column,
                              absl::string_view things, absl::string_view limit_name, uint64_t limit,
                              uint64_t have, int more) const;
 
-  absl::Status CheckTaskBlock(const v1::TaskBlock& block, uint32_t number) const;
+  absl::Status CheckTaskChunk(const v1::TaskBlock& chunk, uint32_t number) const;
   absl::Status AddTask(Columns& columns, uint32_t row);
-  // Reads the row's extra, if it has one.
+  // Reads the row's extra, if any.
   absl::Status ReadExtra(Columns& columns, uint32_t row, TaskInput& task);
   absl::Status ReadArgs(Columns& columns, uint32_t row, TaskInput& task);
   absl::Status ReadScalars(Columns& columns, uint32_t row, TaskInput& task);
   absl::Status ReadDependencies(Columns& columns, uint32_t row, TaskInput& task);
-  // Says where in the block or in the lists an error of the builder comes from.
+  // Finds the place of a builder's error in the chunk or in the lists.
   absl::Status Locate(const absl::Status& status, const Columns& columns, uint32_t row,
                       uint32_t first_arg, uint32_t launch) const;
 
@@ -93,26 +93,27 @@ class BlockReader {
   const Options options_;
   Builder* builder_ = nullptr;
 
-  // From the lists' indices to the builder's.
+  // From indices in the lists to the builder's.
   std::vector<uint32_t> kernels_;
   std::vector<uint32_t> chips_;
   std::vector<uint32_t> slots_;
-  uint32_t layout_count_ = 0;        // one for one
-  std::vector<TaskInput> launches_;  // only what a launch spec says; none: one, all defaults
-  std::vector<std::vector<uint32_t>> vector_kernels_;  // of the launches
+  uint32_t layout_count_ = 0;  // indices are the same in the builder
+  std::vector<TaskInput>
+      launches_;  // only the fields of a launch spec; if empty, there is one with all defaults
+  std::vector<std::vector<uint32_t>> vector_kernels_;  // of each launch
   std::vector<std::string> launch_paths_;
 
   uint32_t tensor_count_ = 0;
   uint64_t edge_count_ = 0;
 
-  // Of the task at hand; kept so that a task costs no allocation.
+  // For the current task; members, to avoid allocations.
   uint32_t args_[PTO_MAX_ARGS] = {};
   ScalarInput scalars_[PTO_MAX_SCALARS];
   std::vector<uint32_t> dependencies_;
   ExtraReader extra_;
 };
 
-extern template class BlockReader<GraphBuilder>;
-extern template class BlockReader<OpenGraph>;
+extern template class ChunkReader<GraphBuilder>;
+extern template class ChunkReader<OpenGraph>;
 
 }  // namespace pto

@@ -18,14 +18,14 @@ absl::Status NoSuch(absl::string_view what, uint32_t index, size_t size, absl::s
 
 }  // namespace
 
-absl::Status ExtraReader::CheckRows(const v1::TaskBlock& block, uint32_t rows) {
-  for (int i = 0; i < block.extras_size(); ++i) {
-    const uint32_t row = block.extras(i).row();
-    const bool rises = i == 0 || row > block.extras(i - 1).row();
+absl::Status ExtraReader::CheckRows(const v1::TaskBlock& chunk, uint32_t rows) {
+  for (int i = 0; i < chunk.extras_size(); ++i) {
+    const uint32_t row = chunk.extras(i).row();
+    const bool rises = i == 0 || row > chunk.extras(i - 1).row();
     if (rises && row < rows) continue;
     return Error(reason::kBlockInvalid,
                  rises ? absl::StrCat("there is no row ", row, ", only ", rows)
-                       : absl::StrCat("row ", row, " comes after row ", block.extras(i - 1).row()))
+                       : absl::StrCat("row ", row, " comes after row ", chunk.extras(i - 1).row()))
         .At(absl::StrCat("extras[", i, "].row"))
         .Hint("one for each row that needs it, in their order");
   }

@@ -11,14 +11,14 @@
 
 namespace pto {
 
-// Reads what few tasks of a packed block have beyond its columns. Not thread-safe.
+// Reads TaskExtra: the fields of a task that are not in columns. Not thread-safe.
 class ExtraReader {
  public:
-  // The rows must rise and be among `rows`: BLOCK_INVALID at `extras[i].row`.
-  static absl::Status CheckRows(const v1::TaskBlock& block, uint32_t rows);
+  // The rows must increase and be below `rows`: BLOCK_INVALID at `extras[i].row`.
+  static absl::Status CheckRows(const v1::TaskBlock& chunk, uint32_t rows);
 
-  // Fills a task of this kernel, which refers to what the reader keeps until the next call.
-  // `chips` leads from the header's indices to the builder's. BLOCK_INVALID at a field such as
+  // Fills in a task of this kernel. The task points to data that the reader keeps until the next
+  // call. `chips` maps the header's indices to the builder's. BLOCK_INVALID at a field, for example
   // `members[1].chip`.
   absl::Status Read(const v1::TaskExtra& extra, const pto_kernel_info& kernel,
                     absl::Span<const uint32_t> chips, uint32_t tensor_count, TaskInput& task);

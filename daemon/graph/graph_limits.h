@@ -4,7 +4,7 @@
 
 namespace pto {
 
-// What a graph may have beside its tasks, whose number is in GraphTarget. GRAPH_TOO_LARGE beyond.
+// Limits of a graph besides the number of tasks, which is in GraphTarget. GRAPH_TOO_LARGE beyond.
 struct GraphLimits {
   uint64_t max_tensors = 8'388'608;
   // Dependencies that the graph names.

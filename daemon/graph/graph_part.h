@@ -9,15 +9,15 @@
 
 namespace pto {
 
-// Tasks of a run that came together: all of them, or one block of an open run. Never changed.
+// Tasks of a run that arrived together: all of them, or one segment of an open run. Immutable.
 struct GraphPart {
   std::shared_ptr<const GraphImage> image;
-  uint32_t first_task = 0;                // number of the image's first task in the whole
-  int64_t submitted_ns = 0;               // when it came, after the run's acceptance
-  std::vector<GraphSegment::Link> links;  // which of its tasks wait for tasks of earlier parts
+  uint32_t first_task = 0;                // number of the image's first task in the whole run
+  int64_t submitted_ns = 0;               // arrival time, relative to the run's acceptance
+  std::vector<GraphSegment::Link> links;  // tasks that wait for tasks of earlier parts
 
   uint64_t end_task() const { return uint64_t{first_task} + image->task_count(); }
-  // About what it takes in memory.
+  // Approximate memory use.
   uint64_t bytes() const {
     constexpr uint64_t kObjects = 1024;
     return image->bytes() + links.size() * sizeof(GraphSegment::Link) + kObjects;

@@ -13,11 +13,11 @@
 namespace pto {
 namespace {
 
-// Found ones among them. Each costs memory until its tasks have ended.
-constexpr uint64_t kMaxBlockDependencies = 8'388'608;
+// Includes found dependencies. Each costs memory until its tasks have ended.
+constexpr uint64_t kMaxSegmentDependencies = 8'388'608;
 
 GraphTarget BlockTarget(GraphTarget target) {
-  target.max_dependencies = std::min(target.max_dependencies, kMaxBlockDependencies);
+  target.max_dependencies = std::min(target.max_dependencies, kMaxSegmentDependencies);
   return target;
 }
 
@@ -27,31 +27,31 @@ OpenDecoder::OpenDecoder(const GraphTarget& target, Options options)
     : options_(std::move(options)),
       graph_(BlockTarget(target),
              {.find_dependencies = options_.find_dependencies, .cancelled = options_.cancelled}),
-      reader_(target, {.paths = BlockReader<OpenGraph>::Paths::kOpen,
+      reader_(target, {.paths = ChunkReader<OpenGraph>::Paths::kOpen,
                        .max_block_tasks = options_.max_block_tasks,
                        .limits = options_.limits}) {
   reader_.Use(&graph_);
 }
 
-absl::StatusOr<absl::optional<GraphSegment>> OpenDecoder::Add(const v1::StreamRunBlock& block) {
-  const uint32_t number = blocks_++;
-  absl::Status lists = AddLists(block, absl::StrCat("blocks[", number, "]."));
+absl::StatusOr<absl::optional<GraphSegment>> OpenDecoder::Add(const v1::StreamRunBlock& message) {
+  const uint32_t number = segments_++;
+  absl::Status lists = AddLists(message, absl::StrCat("blocks[", number, "]."));
   if (!lists.ok()) return Annotate(lists, {{"block", absl::StrCat(number)}});
-  if (block.has_tensors()) PTO_RETURN_IF_ERROR(reader_.AddTensors(block.tensors(), number));
-  if (block.tasks().kernel().empty()) {
-    // Columns without rows, or none at all.
-    if (block.has_tasks()) PTO_RETURN_IF_ERROR(reader_.AddTasks(block.tasks(), number));
+  if (message.has_tensors()) PTO_RETURN_IF_ERROR(reader_.AddTensors(message.tensors(), number));
+  if (message.tasks().kernel().empty()) {
+    // Columns without rows, or no columns.
+    if (message.has_tasks()) PTO_RETURN_IF_ERROR(reader_.AddTasks(message.tasks(), number));
     return absl::optional<GraphSegment>();
   }
   reader_.ForgetEdges();
-  PTO_RETURN_IF_ERROR(reader_.AddTasks(block.tasks(), number));
+  PTO_RETURN_IF_ERROR(reader_.AddTasks(message.tasks(), number));
   PTO_ASSIGN_OR_RETURN(GraphSegment segment, graph_.Cut());
   return absl::optional<GraphSegment>(std::move(segment));
 }
 
-absl::Status OpenDecoder::AddLists(const v1::StreamRunBlock& block, const std::string& path) {
-  const int more =
-      block.kernels_size() + block.chips_size() + block.buffers_size() + block.layouts_size();
+absl::Status OpenDecoder::AddLists(const v1::StreamRunBlock& message, const std::string& path) {
+  const int more = message.kernels_size() + message.chips_size() + message.buffers_size() +
+                   message.layouts_size();
   listed_ += static_cast<uint64_t>(more);
   if (listed_ > options_.limits.max_tensors) {
     return Error(reason::kGraphTooLarge,
@@ -61,19 +61,19 @@ absl::Status OpenDecoder::AddLists(const v1::StreamRunBlock& block, const std::s
         .Limit("max_graph_tensors", options_.limits.max_tensors,
                listed_ - static_cast<uint64_t>(more), static_cast<uint64_t>(more));
   }
-  PTO_RETURN_IF_ERROR(reader_.AddKernels(block.kernels(), path + "kernels"));
-  PTO_RETURN_IF_ERROR(reader_.AddChips(block.chips(), path + "chips"));
-  PTO_RETURN_IF_ERROR(AddBuffers(block, path));
-  PTO_RETURN_IF_ERROR(reader_.AddLayouts(block.layouts(), path + "layouts"));
-  PTO_RETURN_IF_ERROR(CheckTimes(block, path));
-  return reader_.AddLaunches(block.launches(), path + "launches");
+  PTO_RETURN_IF_ERROR(reader_.AddKernels(message.kernels(), path + "kernels"));
+  PTO_RETURN_IF_ERROR(reader_.AddChips(message.chips(), path + "chips"));
+  PTO_RETURN_IF_ERROR(AddBuffers(message, path));
+  PTO_RETURN_IF_ERROR(reader_.AddLayouts(message.layouts(), path + "layouts"));
+  PTO_RETURN_IF_ERROR(CheckTimes(message, path));
+  return reader_.AddLaunches(message.launches(), path + "launches");
 }
 
-absl::Status OpenDecoder::AddBuffers(const v1::StreamRunBlock& block, const std::string& path) {
-  for (int i = 0; i < block.buffers_size(); ++i) {
+absl::Status OpenDecoder::AddBuffers(const v1::StreamRunBlock& message, const std::string& path) {
+  for (int i = 0; i < message.buffers_size(); ++i) {
     const std::string field = absl::StrCat(path, "buffers[", i, "]");
     PTO_ASSIGN_OR_RETURN(const std::string id,
-                         ReadBuffer(block.buffers(i), options_.session, field));
+                         ReadBuffer(message.buffers(i), options_.session, field));
     const absl::StatusOr<OpenGraph::SlotMemory> memory = options_.find_buffer(id);
     if (!memory.ok()) return PrefixField(memory.status(), field);
     reader_.AddSlot(graph_.AddSlot(id, *memory));
@@ -81,14 +81,14 @@ absl::Status OpenDecoder::AddBuffers(const v1::StreamRunBlock& block, const std:
   return absl::OkStatus();
 }
 
-absl::Status OpenDecoder::CheckTimes(const v1::StreamRunBlock& block,
+absl::Status OpenDecoder::CheckTimes(const v1::StreamRunBlock& message,
                                      const std::string& path) const {
   if (options_.run_timeout_ns == 0) return absl::OkStatus();
-  for (int i = 0; i < block.launches_size(); ++i) {
-    if (!block.launches(i).has_timeout()) continue;
+  for (int i = 0; i < message.launches_size(); ++i) {
+    if (!message.launches(i).has_timeout()) continue;
     const std::string field = absl::StrCat(path, "launches[", i, "].timeout");
     PTO_ASSIGN_OR_RETURN(const int64_t timeout_ns,
-                         ParseTimeout(block.launches(i).timeout(), field));
+                         ParseTimeout(message.launches(i).timeout(), field));
     if (timeout_ns <= options_.run_timeout_ns) continue;
     const std::string task = absl::FormatDuration(absl::Nanoseconds(timeout_ns));
     const std::string run = absl::FormatDuration(absl::Nanoseconds(options_.run_timeout_ns));

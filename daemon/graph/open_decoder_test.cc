@@ -41,7 +41,7 @@ MATCHER_P2(LinkIs, task, before, "") { return arg.task == task && arg.before == 
 
 class OpenDecoderTest : public ::testing::Test {
  protected:
-  // fill of the whole of buffer `x`.
+  // Fills the whole buffer `x`.
   static constexpr char kFirst[] = R"(
       kernels: "fill" chips: "chips/0" buffers: "x" layouts { dtype: F32 shape: 4 }
       tensors { buffer: 0 layout: 0 offset_delta: 0 }
@@ -68,7 +68,7 @@ TEST_F(OpenDecoderTest, BlocksReferToWhatCameBefore) {
   ASSERT_TRUE(first->has_value());
   EXPECT_EQ((*first)->first_task, 0u);
   EXPECT_EQ((*first)->image->task_count(), 1u);
-  // By the tensor, and by the number.
+  // Dependencies by tensor, and by number.
   const auto second = decoder_.Add(Block(R"(
       kernels: "join" tasks { first_task: 1 kernel: 0 kernel: 1
                               arg_delta: 0 scalar: 0 dep_count: 0 dep_count: 1 dep_back: 2 })"));

@@ -40,11 +40,11 @@ absl::Status PackedDecoder::AddPart(const v1::PackedGraphPart& part) {
       if (has_header_) return OrderError("header", "a second header came");
       return AddHeader(part.header());
     case v1::PackedGraphPart::kTensors:
-      if (!has_header_) return OrderError("tensors", "a block came before the header");
-      return reader_.AddTensors(part.tensors(), tensor_blocks_++);
+      if (!has_header_) return OrderError("tensors", "a chunk came before the header");
+      return reader_.AddTensors(part.tensors(), tensor_chunks_++);
     case v1::PackedGraphPart::kTasks:
-      if (!has_header_) return OrderError("tasks", "a block came before the header");
-      return reader_.AddTasks(part.tasks(), task_blocks_++);
+      if (!has_header_) return OrderError("tasks", "a chunk came before the header");
+      return reader_.AddTasks(part.tasks(), task_chunks_++);
     case v1::PackedGraphPart::kCommit:
       if (!has_header_) return OrderError("commit", "the commit came before the header");
       return AddCommit(part.commit());
@@ -87,7 +87,7 @@ absl::Status PackedDecoder::AddCommit(const v1::PackedCommit& commit) {
                  absl::StrCat("the commit counts ", commit.task_count(), " tasks, but ",
                               builder_->task_count(), " came"))
         .At("commit.task_count")
-        .With("block", task_blocks_)
+        .With("block", task_chunks_)
         .With("row", 0)
         .With("have", builder_->task_count())
         .With("want", commit.task_count());

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
-#include "daemon/graph/block_reader.h"
+#include "daemon/graph/chunk_reader.h"
 #include "daemon/graph/decoded_graph.h"
 #include "daemon/graph/graph_limits.h"
 #include "pto/v1/graph.pb.h"
@@ -16,29 +16,28 @@
 
 namespace pto {
 
-// Compiles a graph that arrives in columns, part by part. Each part is checked when it comes, so
-// a wrong stream is refused at its first wrong part; after an error every call returns it again.
-// Paths look like `header.chips[1]`, `tensors[block 0].layout[4]` and
-// `tasks[block 2].dep_back[17]`; blocks of each kind are counted from 0. Errors in a block have
-// its number and the row, that of the tensor or the task in it, in their metadata.
-// Not thread-safe.
+// Compiles a graph that arrives in columns, chunk by chunk. Each chunk is checked on arrival, so a
+// wrong stream is rejected at its first error; after an error every call returns that error. Paths
+// look like `header.chips[1]`, `tensors[block 0].layout[4]` and `tasks[block 2].dep_back[17]`;
+// chunks of each kind are counted from 0. The metadata of an error in a chunk has the chunk's
+// number and the row of the tensor or task. Not thread-safe.
 class PackedDecoder {
  public:
-  // Parts are refused with CLIENT_GONE once `cancelled` says so.
+  // Chunks fail with CLIENT_GONE once `cancelled` returns true.
   PackedDecoder(const GraphTarget& target, uint32_t max_block_tasks, const GraphLimits& limits = {},
                 WorkBudget::Cancelled cancelled = nullptr);
 
-  // STREAM_ORDER when the part does not belong here, else what is wrong with it.
+  // STREAM_ORDER if the chunk is out of order, or any other error in it.
   absl::Status Add(const v1::PackedGraphPart& part);
 
-  // Whether the first part has come and was well.
+  // Whether a valid header has arrived.
   bool has_header() const { return has_header_; }
-  // The first part; its parent is known to be the name of a session. Empty before it came.
+  // The header; its parent is a valid session name. Empty before it arrives.
   const v1::PackedHeader& header() const { return header_; }
   // The id of the session that the header names.
   const std::string& session() const { return session_; }
 
-  // Call once, when the stream has ended. STREAM_EMPTY when it had no header or no commit.
+  // Call once, at the end of the stream. STREAM_EMPTY if there was no header or no commit.
   absl::StatusOr<DecodedGraph> Finish();
 
  private:
@@ -48,16 +47,16 @@ class PackedDecoder {
 
   const GraphTarget target_;
   const WorkBudget::Cancelled cancelled_;
-  // Made anew by a header that has options for it.
+  // Replaced when a header sets options.
   absl::optional<GraphBuilder> builder_;
-  BlockReader<GraphBuilder> reader_;
+  ChunkReader<GraphBuilder> reader_;
   absl::Status status_;
   bool has_header_ = false;
   bool has_commit_ = false;
   v1::PackedHeader header_;
   std::string session_;
-  uint32_t tensor_blocks_ = 0;
-  uint32_t task_blocks_ = 0;
+  uint32_t tensor_chunks_ = 0;
+  uint32_t task_chunks_ = 0;
 };
 
 }  // namespace pto

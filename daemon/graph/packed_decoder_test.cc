@@ -31,13 +31,13 @@ v1::PackedGraphPart Parse(const std::string& text) {
   return part;
 }
 
-// The first error of a stream of parts, or the graph.
+// Returns the first error of a stream, or the graph.
 absl::StatusOr<DecodedGraph> Decode(const std::vector<std::string>& parts) {
   PackedDecoder decoder(GraphTestTarget(), kMaxBlockTasks);
   for (const std::string& text : parts) {
     absl::Status status = decoder.Add(Parse(text));
     if (status.ok()) continue;
-    // The error stays.
+    // The error persists.
     EXPECT_EQ(decoder.Add(Parse("commit { }")), status);
     EXPECT_EQ(decoder.Finish().status(), status);
     return status;
@@ -80,7 +80,7 @@ TEST(PackedDecoderTest, DecodesAGraph) {
     arg_delta: [1, -1, 0, 1]
     scalar: [0x3fe0000000000000, 0x4000000000000000, 0xfffffffffffffffd] })")),
               IsOk());
-  // Deltas start again with each block, and a block may bring nothing.
+  // Deltas restart with each chunk, and a chunk may be empty.
   ASSERT_THAT(decoder.Add(Parse("tensors { buffer: 1 layout: 1 offset_delta: 1 }")), IsOk());
   ASSERT_THAT(decoder.Add(Parse("tasks { first_task: 3 }")), IsOk());
   ASSERT_THAT(decoder.Add(Parse("tasks { first_task: 3 kernel: [3, 0] arg_delta: 4 }")), IsOk());
@@ -256,7 +256,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadTensors("buffer: 0 layout: 0 offset_delta: -9223372036854775808", reason::kTensorInvalid,
                    "offset_delta[0]")}));
 
-// The third block of tasks: four came before it.
+// An error in the third chunk of tasks, after four tasks.
 Bad BadTasks(const std::string& columns, const Reason& reason, const std::string& field) {
   return {{Header(), kTensors, kNops, "tasks { first_task: 2 kernel: [0, 0] }",
            "tasks { first_task: 4 " + columns + " }"},
@@ -299,7 +299,7 @@ INSTANTIATE_TEST_SUITE_P(
                  "arg_delta[0]"),
         BadTasks("kernel: 2 arg_delta: 0 scalar: 1", reason::kBlockInvalid, "scalar[1]"),
         BadTasks("kernel: 0 scalar: 1", reason::kBlockInvalid, "scalar[0]"),
-        // What the builder finds, at the column where it comes from.
+        // Errors of the builder, at the column that causes them.
         BadTasks("kernel: [3, 3] arg_delta: [2, -1]", reason::kDtypeUnsupported, "arg_delta[1]"),
         BadTasks("kernel: [3, 1] arg_delta: [2, -2, 1, 2] scalar: 0", reason::kArgumentInvalid,
                  "arg_delta[1]"),
@@ -309,12 +309,12 @@ INSTANTIATE_TEST_SUITE_P(
             &reason::kBlockInvalid,
             "tasks[block 0].first_task"},
         Bad{{Header(), kNops, kNops}, &reason::kBlockInvalid, "tasks[block 1].first_task"},
-        // A task's tensors come before it.
+        // Tensors must precede the tasks that use them.
         Bad{{Header(), "tasks { kernel: 3 arg_delta: 0 }", kTensors},
             &reason::kBlockInvalid,
             "tasks[block 0].arg_delta[0]"}}));
 
-// Two tasks, the second of which has what `extra` says. Tensor 2 is the one that `cube` takes.
+// Two tasks, the second with `extra`. `cube` takes tensor 2.
 Bad BadExtra(const std::string& kernels, const std::string& extra, const Reason& reason,
              const std::string& field) {
   return BadTasks(kernels + " extras { row: 1 " + extra + " }", reason, "extras[0]." + field);
@@ -356,7 +356,7 @@ INSTANTIATE_TEST_SUITE_P(
                  "members[0].args[0]"),
         BadTasks("kernel: [0, 0] chip: [0, 1] extras { row: 1 members { } }", reason::kBlockInvalid,
                  "chip[1]"),
-        // The arguments are where the members are.
+        // Members have their own arguments, so the columns must have none.
         BadTasks("kernel: [0, 3] arg_delta: 2 extras { row: 1 members { args: 2 } }",
                  reason::kBlockInvalid, "arg_delta[0]"),
         Bad{{Header("kernels: 'join'"), "tasks { kernel: 5 extras { members { } } }"},

@@ -27,8 +27,7 @@ constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
 
 using IndexByName = absl::flat_hash_map<absl::string_view, uint32_t>;
 
-// Many tensors have one layout. The fields are read as bytes, which is right because Layout has
-// no padding.
+// Many tensors share a layout. Hashing the bytes of Layout is correct because it has no padding.
 struct LayoutHash {
   static_assert(std::has_unique_object_representations_v<Layout>);
   size_t operator()(const Layout& layout) const {
@@ -46,7 +45,7 @@ absl::Status CheckNameLength(absl::string_view name, absl::string_view path) {
       .With("want", kMaxName);
 }
 
-// Adds a name that must be there and must be new.
+// Adds a name, which must not be empty or known.
 absl::Status AddName(absl::string_view name, uint32_t index, absl::string_view list,
                      IndexByName& by_name) {
   const auto path = [&] { return absl::StrCat("graph.", list, "[", index, "]"); };
@@ -92,7 +91,7 @@ class SpecDecoder {
   }
 
  private:
-  // Before anything is built.
+  // Checks sizes before anything is built.
   absl::Status CheckSize() const {
     const auto task_count = static_cast<uint64_t>(spec_.tasks_size());
     if (task_count > target_.max_tasks) {
@@ -150,7 +149,7 @@ class SpecDecoder {
   absl::StatusOr<uint32_t> SlotOf(const v1::TensorSpec& tensor) {
     const absl::string_view name =
         tensor.buffer().empty() ? tensor.name() : absl::string_view(tensor.buffer());
-    // A tensor's own name may be no id of a buffer; then a launch has to bind the slot.
+    // A tensor's name need not be a valid buffer id; a launch then has to bind the slot.
     if (tensor.buffer().empty()) return builder_.AddSlot(name);
     const auto known = slots_.find(name);
     if (known != slots_.end()) return known->second;
@@ -187,7 +186,8 @@ class SpecDecoder {
     return absl::OkStatus();
   }
 
-  // All names before the first task, so that a task that waits for a later one is told so.
+  // Collects all names before the first task is added, so that a reference to a later task gets the
+  // right error.
   absl::Status NameTasks() {
     tasks_.reserve(static_cast<size_t>(spec_.tasks_size()));
     for (int i = 0; i < spec_.tasks_size(); ++i) {
@@ -261,7 +261,7 @@ class SpecDecoder {
   }
 
   absl::Status AddChip(const v1::TaskSpec& spec, TaskInput& task) {
-    // What needs no core is nowhere.
+    // Tasks that need no core have no chip.
     if (spec.chip().empty() && builder_.kernel(task.kernel).control != PTO_CONTROL_NONE) {
       return absl::OkStatus();
     }
@@ -301,7 +301,7 @@ class SpecDecoder {
       PTO_RETURN_IF_ERROR(AddArgs(member.args(), path + ".args"));
       members_.push_back({chip, {}});
     }
-    // Only now do the arguments stay where they are.
+    // Set only now, because the vector does not move any more.
     size_t first = 0;
     for (int i = 0; i < spec.members_size(); ++i) {
       const auto count = static_cast<size_t>(spec.members(i).args_size());
@@ -334,8 +334,8 @@ class SpecDecoder {
     if (known != kernels_.end()) return known->second;
     PTO_ASSIGN_OR_RETURN(std::shared_ptr<const Kernel> kernel,
                          ReadKernel(name, *target_.kernels, field));
-    // The other spelling of the same kernel may be known. The builder keeps the kernel, and so the
-    // key.
+    // The kernel may be known by its other spelling. The builder keeps the kernel, and so the key,
+    // alive.
     const absl::string_view id = kernel->name();
     auto found = kernels_.find(id);
     if (found == kernels_.end()) {
@@ -354,7 +354,7 @@ class SpecDecoder {
     return chip;
   }
 
-  // The task of that name, or without a name and of that index; kNone if there is none.
+  // The task with that name, or the unnamed task with that index; kNone if there is none.
   uint32_t FindTask(absl::string_view name) const {
     const auto found = tasks_.find(name);
     if (found != tasks_.end()) return found->second;
@@ -386,7 +386,7 @@ class SpecDecoder {
     return before;
   }
 
-  // The error of a task, with its path and its name.
+  // Adds the task's path and name to an error.
   absl::Status InTask(const absl::Status& status, int index) const {
     absl::Status placed = PrefixField(status, absl::StrCat("graph.tasks[", index, "]."));
     const std::string& name = spec_.tasks(index).name();
@@ -399,7 +399,7 @@ class SpecDecoder {
   const GraphLimits& limits_;
   GraphBuilder builder_;
 
-  // The keys are strings of the message.
+  // The keys point into the message.
   IndexByName tensors_;
   IndexByName scalars_;
   IndexByName tasks_;
@@ -408,7 +408,7 @@ class SpecDecoder {
   IndexByName chips_;
   absl::flat_hash_map<Layout, uint32_t, LayoutHash> layouts_;
 
-  // Of the task at hand; kept so that a task costs no allocation.
+  // For the current task; members, to avoid allocations.
   std::vector<uint32_t> args_;
   std::vector<TaskInput::Member> members_;
   std::vector<uint32_t> vector_kernels_;

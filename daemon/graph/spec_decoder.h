@@ -10,10 +10,9 @@
 
 namespace pto {
 
-// Compiles a graph in its nested, named form. `session` is the id of the session that the graph
-// belongs to. Everything that can be wrong with the message is refused, with the path of the
-// field from the request on, such as `graph.tasks[3].args[1]`. Ends with CLIENT_GONE once
-// `cancelled` says so.
+// Compiles a graph in its nested, named form. `session` is the id of the graph's session. Checks
+// the whole message; errors have the path of the field in the request, for example
+// `graph.tasks[3].args[1]`. Ends with CLIENT_GONE once `cancelled` returns true.
 absl::StatusOr<DecodedGraph> DecodeGraphSpec(const v1::GraphSpec& spec, absl::string_view session,
                                              const GraphTarget& target,
                                              const GraphLimits& limits = {},

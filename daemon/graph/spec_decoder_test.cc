@@ -89,7 +89,7 @@ TEST(SpecDecoderTest, DecodesAGraph) {
   EXPECT_EQ(image.tasks()[2].core, PTO_MIX);
   EXPECT_EQ(image.tasks()[2].block_num, 5u);
 
-  // Both spellings of a kernel, of a buffer and of a layout are one.
+  // Both spellings of a kernel, of a buffer and of a layout are the same object.
   EXPECT_EQ(image.kernels().size(), 3u);
   EXPECT_EQ(image.tasks()[1].kernel, image.tasks()[2].kernel);
   ASSERT_EQ(image.slots().size(), 2u);
@@ -170,7 +170,7 @@ TEST(SpecDecoderTest, DecodesDetails) {
   EXPECT_EQ(image.scalar_values()[image.scalar_refs(2)[0]], uint64_t{PTO_ADD});
   EXPECT_EQ(image.scalar_values()[image.scalar_refs(3)[0]], uint64_t{PTO_GE});
   EXPECT_EQ(image.slots()[2].chip, uint32_t{ImageSlot::kAnyChip});
-  // The token was read before it was written; task 4 waits for nobody.
+  // The token was read before it was written; task 4 waits for nothing.
   EXPECT_THAT(image.successors(1), ElementsAre(3));
   EXPECT_EQ(image.detail(4)->no_dependency_args, 1u);
   EXPECT_EQ(image.tasks()[4].dependencies, 0u);
@@ -234,7 +234,7 @@ TEST(SpecDecoderTest, LongestNamesAreWell) {
               IsOk());
 }
 
-// A graph whose tensors overlap in many ways is refused where the work became too much.
+// A graph whose tensors overlap in too many ways is rejected at the task that exceeds the budget.
 TEST(SpecDecoderTest, TooManyComparisons) {
   v1::GraphSpec spec;
   for (int i = 0; i < 3000; ++i) {
@@ -243,7 +243,7 @@ TEST(SpecDecoderTest, TooManyComparisons) {
     tensor.set_buffer("b");
     tensor.set_dtype(v1::F32);
     tensor.add_shape(1000);
-    // Those of one stride are at even places, those of the other at odd ones.
+    // Tensors with one stride are at even offsets, those with the other at odd ones.
     tensor.add_strides(i % 2 == 0 ? 64 : 62);
     tensor.set_offset(i);
     v1::TaskSpec& task = *spec.add_tasks();

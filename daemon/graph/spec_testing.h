@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "runtime/graph/graph_testing.h"
 
-// Graphs in text, for tests of their decoder.
+// Graphs in text form, for tests of the decoder.
 namespace pto::testing {
 
 inline v1::GraphSpec Parse(const std::string& text) {
@@ -21,12 +21,12 @@ inline absl::StatusOr<DecodedGraph> Decode(const std::string& text) {
   return DecodeGraphSpec(Parse(text), "s1", GraphTestTarget());
 }
 
-// One task that is well; `more` follows it.
+// A valid task, followed by `more`.
 inline std::string Nop(const std::string& more = "") {
   return R"(tasks { kernel: "nop" chip: "chips/0" } )" + more;
 }
 
-// A tensor `x` that is well, for tasks to use.
+// A valid tensor `x`.
 inline constexpr char kX[] = R"(tensors { name: "x" dtype: F32 shape: 4 } )";
 
 inline std::string Task(const std::string& fields) { return kX + Nop("tasks { " + fields + " }"); }

@@ -18,13 +18,12 @@ namespace {
 constexpr uint32_t kDefaultTasks = 10'000;
 constexpr uint32_t kMaxTasks = 100'000;
 
-// At most this much for a task's columns, beside its name and what waits for it, and for each
-// task that waits.
+// The maximum size of a task's columns, excluding its name and successors, and of each successor.
 constexpr uint64_t kTaskBytes = 5 + 3 + 5 + 5 + 1 + 5;
 constexpr uint64_t kSuccessorBytes = 5;
 constexpr uint64_t kMemberBytes = 3;
 
-// The kernels of all parts together, each once.
+// The kernels of all parts, without duplicates.
 class KernelTable {
  public:
   KernelTable(const GraphParts& parts, v1::GraphStructure* structure) {
@@ -38,7 +37,7 @@ class KernelTable {
     }
   }
 
-  // The places of an image's kernels.
+  // The indices of an image's kernels in the table.
   std::vector<uint32_t> Of(const GraphImage& image) const {
     std::vector<uint32_t> places;
     for (const ImageKernel& kernel : image.kernels()) {
@@ -48,17 +47,17 @@ class KernelTable {
   }
 
  private:
-  absl::flat_hash_map<absl::string_view, uint32_t> indices_;  // the names are the images'
+  absl::flat_hash_map<absl::string_view, uint32_t> indices_;  // the keys are the images' names
 };
 
-// An edge between parts, by the tasks' numbers in the whole.
+// An edge between parts, given by task numbers in the whole run.
 struct OuterEdge {
   uint32_t before = 0;
   uint32_t task = 0;
   auto operator<=>(const OuterEdge&) const = default;
 };
 
-// Those that begin in [first, end), in order, each once.
+// The edges that begin in [first, end), sorted and without duplicates.
 std::vector<OuterEdge> OuterEdges(const GraphParts& parts, uint64_t first, uint64_t end) {
   std::vector<OuterEdge> edges;
   for (const std::shared_ptr<const GraphPart>& part : parts) {
@@ -79,7 +78,7 @@ uint64_t BytesOf(const GraphImage& image, uint32_t index) {
          (detail == nullptr ? 0 : kMemberBytes * detail->member_count);
 }
 
-// All but the kernel, and what waits for it in other parts.
+// Adds everything except the kernel and the successors in other parts.
 void AddTask(const GraphImage& image, uint32_t index, v1::GraphStructure* structure) {
   const ImageTask& task = image.tasks()[index];
   const ImageDetail* const detail = image.detail(index);
@@ -94,7 +93,7 @@ void AddTask(const GraphImage& image, uint32_t index, v1::GraphStructure* struct
   for (const uint32_t next : image.successors(index)) structure->add_next_ahead(next - index);
 }
 
-// A column that says nothing is left out.
+// Omits columns that have only default values.
 void DropPlainColumns(v1::GraphStructure* structure) {
   const auto all = [](const auto& column, const auto& plain) {
     return std::all_of(column.begin(), column.end(),
@@ -123,7 +122,7 @@ absl::Status CheckPage(uint64_t first_task, uint32_t max_tasks, uint64_t count) 
   return absl::OkStatus();
 }
 
-// Returns the number of the task behind the page.
+// Returns the number of the task after the page.
 uint64_t AddPage(const GraphParts& parts, uint64_t first, uint64_t end, uint64_t max_bytes,
                  v1::GraphStructure* structure) {
   structure->set_first_task(first);
@@ -149,7 +148,7 @@ uint64_t AddPage(const GraphParts& parts, uint64_t first, uint64_t end, uint64_t
       }
       structure->add_kernel(places[image.tasks()[index].kernel]);
       AddTask(image, index, structure);
-      // Later parts have greater numbers, so distances still rise.
+      // Later parts have higher numbers, so distances still increase.
       for (auto it = outer_begin; it != edge; ++it)
         structure->add_next_ahead(it->task - it->before);
       structure->add_next_count(static_cast<uint32_t>(
@@ -168,7 +167,7 @@ absl::Status DescribeStructure(const GraphImage& image, const v1::GetGraphReques
   const uint64_t first = request.first_task();
   PTO_RETURN_IF_ERROR(CheckPage(first, request.max_tasks(), count));
   const auto part = std::make_shared<GraphPart>();
-  part->image = {std::shared_ptr<void>(), &image};  // the caller's
+  part->image = {std::shared_ptr<void>(), &image};  // owned by the caller
   const uint64_t wanted = request.max_tasks() == 0 ? kDefaultTasks : request.max_tasks();
   AddPage({part}, first, std::min(count, first + wanted), max_bytes, structure);
   return absl::OkStatus();

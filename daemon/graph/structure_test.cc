@@ -74,7 +74,7 @@ TEST(StructureTest, LeavesOutWhatSaysNothing) {
   EXPECT_THAT(structure.predicated(), IsEmpty());
 }
 
-// Page by page, all edges come once, however small the pages.
+// Page by page, every edge appears once, for any page size.
 TEST(StructureTest, Pages) {
   std::string text;
   std::set<std::pair<uint64_t, uint64_t>> wanted;
@@ -97,7 +97,7 @@ TEST(StructureTest, Pages) {
       ASSERT_EQ(structure.first_task(), next);
       ASSERT_GT(structure.kernel_size(), 0);
       EXPECT_LE(structure.kernel_size(), max_tasks == 0 ? 100 : 9);
-      // One task alone may be larger than that.
+      // A single task may be larger than the limit.
       EXPECT_TRUE(structure.kernel_size() == 1 || structure.ByteSizeLong() <= max_bytes + 100);
       int ahead = 0;
       for (const uint32_t count : structure.next_count()) {
@@ -136,7 +136,7 @@ v1::GetRunGraphRequest RunPage(uint64_t first, uint32_t max) {
   return request;
 }
 
-// Three blocks of an open run, the first of which is forgotten: tasks 2 and 3, then 4 to 6.
+// An open run with three segments, the first of which is forgotten: tasks 2 and 3, then 4 to 6.
 GraphParts Blocks() {
   const auto first = std::make_shared<GraphPart>();
   first->image = Compile(R"(
@@ -167,7 +167,7 @@ TEST(RunGraphTest, PutsBlocksTogether) {
   EXPECT_THAT(structure.kernel(), ElementsAre(0, 0, 1, 0, 0));
   EXPECT_THAT(structure.name(), ElementsAre("two", "", "", "five", ""));
   EXPECT_THAT(structure.chip(), ElementsAre(0, 1, 1, 0, 0));
-  // Edges within a block and between them, each once; from forgotten tasks none.
+  // Edges within and between segments, each once; none from forgotten tasks.
   EXPECT_THAT(structure.next_count(), ElementsAre(3, 1, 0, 1, 0));
   EXPECT_THAT(structure.next_ahead(), ElementsAre(1, 2, 4, 2, 1));
   ASSERT_EQ(graph.blocks_size(), 2);

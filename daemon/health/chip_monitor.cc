@@ -10,7 +10,7 @@
 namespace pto {
 namespace {
 
-// How often chips are looked at while there are no runs. A fault is to be known within two seconds.
+// The interval between checks of idle chips. A fault must be detected within two seconds.
 constexpr absl::Duration kIdle = absl::Seconds(1);
 constexpr absl::Duration kShortest = absl::Milliseconds(10);
 
@@ -69,7 +69,7 @@ std::chrono::nanoseconds ChipMonitor::Ask() {
 void ChipMonitor::CountRuns(std::vector<ChipSign>* signs) const {
   const auto is_busy = [](const ChipSign& sign) { return sign.busy_cores > 0; };
   if (std::none_of(signs->begin(), signs->end(), is_busy)) return;
-  // Counts by itself: one run may count for many chips.
+  // The callback counts: one run may count for several chips.
   (void)node_.engine().CountIf([&](const Run& run) {
     if (run.started_ns() == 0) return false;
     for (const uint32_t chip : run.image().chips()) {
@@ -85,12 +85,12 @@ ChipSign ChipMonitor::SignOf(uint32_t chip, int64_t now_ns) const {
   MutexLock lock(mutex_);
   const Sample& sample = samples_[chip];
   ChipSign sign = sample.sign;
-  // Needs no lock, and so is known even of a queue that does not answer.
+  // Lock-free, so it is known even if the queue hangs.
   sign.ended_tasks = node_.engine().chip_use(chip).ended_tasks;
   if (sample.asking && now_ns - sample.asked_ns > patience) {
     sign.silent_ns = now_ns - sample.asked_ns;
   } else if (now_ns - sample.taken_ns > patience) {
-    // Too old to conclude anything from it.
+    // Too old to draw conclusions.
     sign.thread_free = false;
     sign.started_runs = sign.stopping_runs = 0;
   }
@@ -103,7 +103,8 @@ std::chrono::nanoseconds ChipMonitor::Watch() {
   for (uint32_t chip = 0; chip < usable_.size(); ++chip) {
     health.See(chip, SignOf(chip, node_.clock().NowNanos()));
     const bool usable = health.usable(chip);
-    // A fault may have come and gone since the last look, and a lease been refused for it.
+    // A fault may have come and gone since the last check, and a lease may have been refused
+    // because of it.
     const uint64_t faults = health.Look(chip).faults;
     has_come_back |= usable && faults != faults_[chip];
     if (usable) faults_[chip] = faults;
@@ -113,7 +114,7 @@ std::chrono::nanoseconds ChipMonitor::Watch() {
   }
   if (has_come_back) stops_.Post([this] { node_.leases().LookAgain(); });
   if (health.usable_chips() < usable_.size()) {
-    // Again and again, as a run may have been accepted meanwhile. Once at a time: it may hang.
+    // Repeated, because a run may have been accepted meanwhile. One request at a time: it may hang.
     MutexLock lock(mutex_);
     if (!stop_posted_) stop_posted_ = stops_.Post([this] { StopRuns(); });
   }
@@ -125,7 +126,7 @@ void ChipMonitor::StopRuns() {
     MutexLock lock(mutex_);
     stop_posted_ = false;
   }
-  // Those that hang last: who stops their runs may have to wait for them.
+  // Hanging chips come last: stopping their runs may block.
   std::vector<std::pair<int64_t, uint32_t>> faulted;
   for (const std::shared_ptr<Chip>& chip : node_.engine().chips()) {
     const ChipHealth::View view = node_.health().Look(chip->index());
@@ -136,7 +137,7 @@ void ChipMonitor::StopRuns() {
     const absl::Status fault = node_.health().Check({chip});
     if (fault.ok()) continue;
     const auto is_hit = [&, chip = chip](const Run& run) {
-      // It may have come back meanwhile, and runs with it.
+      // The chip may have recovered meanwhile, and new runs may use it.
       return Node::UsesChip(run, chip) && !node_.health().usable(chip);
     };
     node_.engine().StopIf(is_hit, RunState::kFailed, fault);

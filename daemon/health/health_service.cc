@@ -11,7 +11,7 @@
 
 namespace pto {
 
-// One Watch. Its state belongs to the service's mutex.
+// One Watch call. Its state is guarded by the service's mutex.
 class HealthService::Watcher final : public rpc::ServerStreamReactor<Response> {
  public:
   Watcher(HealthService& health, std::string name) : health_(health), name_(std::move(name)) {}
@@ -34,8 +34,8 @@ class HealthService::Watcher final : public rpc::ServerStreamReactor<Response> {
   }
   void OnDone() override { delete this; }
 
-  // Does what is to be done next: write the newest status, or finish. Of several changes during
-  // one write only the last is sent.
+  // Writes the newest status or finishes the call. Of several changes during one write, only the
+  // last is sent.
   void Advance() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     if (writing_ || finished_) return;
     const Status status = health_.StatusOf(name_);
@@ -123,7 +123,7 @@ HealthService::Status HealthService::StatusOf(const std::string& name) const {
 }
 
 void HealthService::AdvanceWatchers() {
-  // A copy, because those that end take themselves out.
+  // A copy, because watchers that end remove themselves.
   const absl::flat_hash_set<Watcher*> watchers = watchers_;
   for (Watcher* watcher : watchers) watcher->Advance();
 }

@@ -12,10 +12,10 @@
 
 namespace pto {
 
-// grpc.health.v1.Health. gRPC has an implementation of its own, but that one is polled by
-// threads of gRPC's, and so would slow down every other call; see rpc::Server.
+// grpc.health.v1.Health. gRPC's own implementation is polled by gRPC's threads and would slow down
+// all other calls; see rpc::Server.
 //
-// Thread-safe. Outlives the server that it is registered with.
+// Thread-safe. Must outlive the server that it is registered with.
 class HealthService {
  public:
   HealthService();
@@ -23,15 +23,15 @@ class HealthService {
   HealthService(const HealthService&) = delete;
   HealthService& operator=(const HealthService&) = delete;
 
-  // Before the server starts.
+  // Call before the server starts.
   void Register(rpc::Server& server);
 
-  // Sets the status of a service, and tells those who watch it. The empty name is the server as
-  // a whole. A name that was never set is unknown: NOT_FOUND to Check, SERVICE_UNKNOWN to Watch.
+  // Sets the status of a service and notifies its watchers. The empty name is the whole server. A
+  // name that was never set is unknown: NOT_FOUND for Check, SERVICE_UNKNOWN for Watch.
   void SetServing(absl::string_view name, bool serving);
 
-  // Sets all that is known to not serving, for good, and ends every Watch, so that an open one
-  // does not hold up the server's shutdown.
+  // Sets all known services to not serving, permanently, and ends every Watch, so that open ones do
+  // not delay the server's shutdown.
   void Stop();
 
  private:
@@ -41,7 +41,7 @@ class HealthService {
   class Watcher;
 
   void Check(rpc::UnaryCallPtr<Request, Response> call);
-  // SERVICE_UNKNOWN when the name was never set.
+  // SERVICE_UNKNOWN if the name was never set.
   Status StatusOf(const std::string& name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AdvanceWatchers() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

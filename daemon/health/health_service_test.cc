@@ -130,11 +130,11 @@ TEST_F(HealthServiceTest, StoppingEndsTheWatches) {
   EXPECT_THAT(FromGrpcStatus(watch->reader->Finish()), HasReason(reason::kNodeDraining));
   EXPECT_EQ(other->Next(), HealthCheckResponse::UNKNOWN);
   EXPECT_EQ(*Check(""), HealthCheckResponse::NOT_SERVING);
-  // One that comes now learns the same and is let go.
+  // A new watcher gets the same status and is ended.
   auto late = StartWatch("");
   EXPECT_EQ(late->Next(), HealthCheckResponse::NOT_SERVING);
   EXPECT_EQ(late->Next(), HealthCheckResponse::UNKNOWN);
-  // No watch holds up the end.
+  // Watches do not delay the shutdown.
   server_->Shutdown(absl::InfiniteFuture());
 }
 

@@ -13,7 +13,7 @@
 namespace pto {
 namespace {
 
-// So many deadlines can be stuck in a chip that hangs until others are late.
+// Up to this many deadlines can be stuck in a hanging chip before others are late.
 constexpr size_t kTimerThreads = 256;
 
 }  // namespace
@@ -80,7 +80,7 @@ Node::Node(Options options)
 
 Node::~Node() {
   sessions_->EndAll("the daemon stops");
-  // Timers point into sessions and engine; none may fire while these go.
+  // Timers point into sessions and the engine; none may fire while these are destroyed.
   timers_.Clear();
   event_timers_.Clear();
 }
@@ -119,14 +119,15 @@ Node::Drain Node::BeginDrain(absl::string_view reason, absl::Duration grace) {
 
 void Node::CancelRuns(const absl::Status& error) {
   engine_->StopAll(RunState::kCancelled, error);
-  // Of an open run the engine knows only the blocks that have begun.
+  // The engine knows only those segments of an open run that have begun.
   for (const std::shared_ptr<Session>& session : sessions_->List("", size_t(-1))) {
     session->StopRuns(RunState::kCancelled, error);
   }
 }
 
 uint64_t Node::CountActiveRuns() const {
-  // The engine has those of ended sessions too, sessions those that the engine does not know yet.
+  // The engine also has runs of ended sessions; sessions also have runs that the engine does not
+  // know yet.
   return std::max(engine_->active_runs(), sessions_->CountActiveRuns());
 }
 
@@ -136,7 +137,7 @@ bool Node::WaitDrained(absl::Duration timeout) {
   while (true) {
     if (!engine_->WaitIdle(std::max(deadline - absl::Now(), absl::ZeroDuration()))) return false;
     if (CountActiveRuns() == 0) return true;
-    // One that is being started, or that waits for its client.
+    // A run is being started, or waits for its client.
     if (absl::Now() >= deadline) return false;
     absl::SleepFor(kLook);
   }

@@ -27,25 +27,25 @@
 
 namespace pto {
 
-// Everything that a daemon owns: chips, engine, sessions. Knows nothing of gRPC. Thread-safe.
+// Everything that a daemon owns: chips, engine, sessions. Independent of gRPC. Thread-safe.
 class Node {
  public:
   struct Options {
     std::vector<std::shared_ptr<Chip>> chips;  // by index
     Limits limits;
     SessionTimes session_times;
-    uint32_t executors = 0;  // 0 means one for each CPU
+    uint32_t executors = 0;  // 0 means one per CPU
     absl::Duration drain_grace = absl::Seconds(10);
-    // How long a chip hangs before that is a fault; zero: it never is.
+    // How long a chip must hang to count as faulted; zero disables the check.
     absl::Duration stall_after;
     const Clock* clock = &Clock::Real();
-    // Empty lets the node choose one.
+    // If empty, the node chooses one.
     std::string boot_id;
-    // What remembers runs across restarts, of the same boot; nullptr for nothing.
+    // Stores runs across restarts; must have the same boot id. nullptr for none.
     std::shared_ptr<Journal> journal;
   };
 
-  // Random, for one start of a daemon.
+  // A random id for one start of the daemon.
   static std::string MakeBootId();
 
   explicit Node(Options options);
@@ -59,7 +59,7 @@ class Node {
   const SessionTimes& session_times() const { return options_.session_times; }
   const Clock& clock() const { return *options_.clock; }
   const KernelRegistry& kernels() const { return BuiltinKernels(); }
-  // What graphs are compiled for.
+  // The target for compiling graphs.
   const GraphTarget& target() const { return target_; }
   Engine& engine() { return *engine_; }
   SessionManager& sessions() { return *sessions_; }
@@ -67,12 +67,12 @@ class Node {
   ChipLeases& leases() { return *leases_; }
   // Whether runs survive a restart.
   bool has_journal() const { return options_.journal != nullptr; }
-  // What former boots have left.
+  // The runs of former boots.
   const FormerRuns& former() const { return former_; }
   FailedRuns& failed_runs() { return failed_runs_; }
   // For leases and deadlines.
   TimerQueue& timers() { return timers_; }
-  // For what is sent to watchers, so that a busy stream delays no deadline.
+  // For delivering events, so that a busy stream delays no deadline.
   TimerQueue& event_timers() { return event_timers_; }
 
   // For the engine: whether a run needs the chip.
@@ -83,22 +83,22 @@ class Node {
     uint64_t active_runs = 0;
     absl::Time cancel_time;
   };
-  // Refuses new sessions and runs from now on; cancels what runs after `grace` (zero: the
-  // configured one). A later call can only make the time shorter.
+  // Refuses new sessions and runs from now on; cancels active runs after `grace` (zero: the
+  // configured time). A later call can only shorten the time.
   Drain BeginDrain(absl::string_view reason, absl::Duration grace);
   bool draining() const { return gate_.closed(); }
-  // Cancels all runs, also those that are being started, and open ones that wait for their clients.
+  // Cancels all runs, including those being started and open runs that wait for their clients.
   void CancelRuns(const absl::Status& error);
   // NODE_DRAINING while draining.
   absl::Status CheckAccepting() const { return gate_.Check(); }
   // Called once when the drain begins.
   void OnDrain(std::function<void()> callback);
-  // Runs that are queued or running, also open ones that wait for their clients.
+  // Queued and running runs, including open runs that wait for their clients.
   uint64_t CountActiveRuns() const;
-  // Waits until no run is active or `timeout` has passed. Returns whether none is. While draining
-  // that is final.
+  // Waits until no run is active or `timeout` has passed. Returns whether none is active. While
+  // draining, this is final.
   bool WaitDrained(absl::Duration timeout);
-  // The same of what the engine executes: then no kernel runs.
+  // The same for what the engine executes: afterwards no kernel runs.
   bool WaitIdle(absl::Duration timeout) { return engine_->WaitIdle(timeout); }
 
  private:

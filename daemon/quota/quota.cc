@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
 
 struct ResourceName {
-  const char* limit;  // behind max_session_ or max_client_
+  const char* limit;  // suffix after max_session_ or max_client_
   const char* text;
   const Reason* reason;
 };
@@ -28,7 +28,7 @@ constexpr ResourceName kNames[kResources] = {
 };
 
 QuotaAccount::Limits SessionLimits(const Limits& limits) {
-  // Those that are checked elsewhere, with reasons of their own, have no limit here.
+  // Limits that are checked elsewhere, with their own reasons, are unlimited here.
   return {kUnlimited, limits.max_session_device_bytes, limits.max_session_windows,
           kUnlimited, limits.max_session_tasks,        kUnlimited};
 }
@@ -150,7 +150,7 @@ MemoryCharge MemoryCharge::Part(uint64_t bytes, uint64_t windows) {
 absl::StatusOr<std::shared_ptr<Allocation>> AllocateCharged(DeviceMemory& memory, uint64_t bytes,
                                                             MemoryCharge charge) {
   struct Charged {
-    // In this order: the memory goes first.
+    // In this order: the memory is destroyed first.
     MemoryCharge charge;
     std::shared_ptr<Allocation> memory;
   };
@@ -173,7 +173,7 @@ absl::StatusOr<std::shared_ptr<SessionQuota>> ClientQuotas::OpenSession(const st
       known = account;
     }
   }
-  // What lasts as long as the session is in charges that go with its quota.
+  // Charges that last as long as the session are stored with its quota.
   struct Opened {
     std::shared_ptr<QuotaAccount> account;
     uint64_t sessions = 0;

@@ -18,41 +18,41 @@
 #include "runtime/base/mutex.h"
 #include "runtime/chip/device_memory.h"
 
-// How much of what is scarce a session, and all sessions of one client together, may hold.
+// Limits how much of each resource a session, and all sessions of one client together, may hold.
 namespace pto {
 
 enum class Resource : uint8_t {
   kSessions,
-  kDeviceBytes,    // until the last run that uses them has let go
-  kWindows,        // of domains, one for each rank
-  kRuns,           // that are queued or running
-  kTasks,          // of such runs
-  kEventLogBytes,  // that a session's log may grow to
+  kDeviceBytes,    // until the last run that uses them has released them
+  kWindows,        // of domains, one per rank
+  kRuns,           // queued or running
+  kTasks,          // of queued or running runs
+  kEventLogBytes,  // maximum size of a session's log
 };
 inline constexpr size_t kResources = 6;
 
-// What one holder has and may have. Thread-safe.
+// The usage and limits of one holder. Thread-safe.
 class QuotaAccount {
  public:
   using Limits = std::array<uint64_t, kResources>;
 
-  // `level` is `session` or `client`; limits are named after it.
+  // `level` is `session` or `client`; names of limits contain it.
   QuotaAccount(absl::string_view level, std::string owner, const Limits& limits)
       : level_(level), owner_(std::move(owner)), limits_(limits) {}
 
-  // QUOTA_… with limit, usage and request when it would be too much; then nothing is taken.
+  // QUOTA_… with limit, usage and request if the limit would be exceeded; then nothing is taken.
   absl::Status Take(Resource resource, uint64_t amount);
-  // Takes it even when it is too much: for those who wait for room before they ask for more.
+  // Takes the amount even beyond the limit: for callers that wait for room before they take more.
   void Charge(Resource resource, uint64_t amount) {
     used_[static_cast<size_t>(resource)].fetch_add(amount, std::memory_order_acq_rel);
   }
   void Give(Resource resource, uint64_t amount) {
     used_[static_cast<size_t>(resource)].fetch_sub(amount, std::memory_order_seq_cst);
-    // Whoever waits says so first and looks then: one of the two sees the other.
+    // A waiter sets the flag before it checks for room: one of the two sees the other.
     if (resource == Resource::kTasks && awaited_.load(std::memory_order_seq_cst)) TellTaskRoom();
   }
-  // Returns true when fewer tasks are there than there may be. Else `waiter` is called once when
-  // that may be so, from any thread, by who gives some back; one for each `who`.
+  // Returns true if the number of tasks is below the limit. Otherwise `waiter` is called once when
+  // it may be, by the thread that gives tasks back; one waiter per `who`.
   bool AwaitTaskRoom(const void* who, std::function<void()> waiter);
   void ForgetTaskWaiter(const void* who);
   uint64_t used(Resource resource) const {
@@ -75,21 +75,21 @@ class QuotaAccount {
   std::map<const void*, std::function<void()>> waiters_ ABSL_GUARDED_BY(waiter_mutex_);
 };
 
-// A session's account and its client's. Thread-safe.
+// The accounts of a session and of its client. Thread-safe.
 class SessionQuota {
  public:
   SessionQuota(const Limits& limits, std::string session, std::shared_ptr<QuotaAccount> client);
 
-  // From both or from none.
+  // Takes from both accounts or from none.
   absl::Status Take(Resource resource, uint64_t amount);
   void Give(Resource resource, uint64_t amount);
   uint64_t used(Resource resource) const { return own_.used(resource); }
 
-  // Tasks of open runs. They count for the client's limit only: for the session's they have a
-  // TaskBudget.
+  // Tasks of open runs. They count only for the client's limit; TaskBudget counts them for the
+  // session.
   void ChargeOpenTasks(uint64_t tasks) { client_->Charge(Resource::kTasks, tasks); }
   void GiveOpenTasks(uint64_t tasks) { client_->Give(Resource::kTasks, tasks); }
-  // As QuotaAccount::AwaitTaskRoom, of the client.
+  // As QuotaAccount::AwaitTaskRoom, for the client.
   bool AwaitTaskRoom(const void* who, std::function<void()> waiter) {
     return client_->AwaitTaskRoom(who, std::move(waiter));
   }
@@ -100,7 +100,7 @@ class SessionQuota {
   const std::shared_ptr<QuotaAccount> client_;
 };
 
-// Something taken, given back when this goes.
+// A taken amount, given back by the destructor.
 class QuotaCharge {
  public:
   QuotaCharge() = default;
@@ -117,7 +117,7 @@ class QuotaCharge {
     if (quota_ != nullptr) quota_->Give(resource_, amount_);
   }
 
-  // Moves so much of it to a charge of its own.
+  // Splits off a separate charge.
   QuotaCharge Part(uint64_t amount);
 
  private:
@@ -126,16 +126,16 @@ class QuotaCharge {
   uint64_t amount_ = 0;
 };
 
-// What memory counts for: its bytes, and the windows that are in it.
+// The charge for memory: its bytes, and the windows in it.
 class MemoryCharge {
  public:
   MemoryCharge() = default;
-  // All that a request needs at once, so that a refusal tells of the whole request. Without a quota
-  // it is nothing.
+  // Takes everything that a request needs at once, so that an error describes the whole request.
+  // Without a quota nothing is charged.
   static absl::StatusOr<MemoryCharge> Take(const std::shared_ptr<SessionQuota>& quota,
                                            uint64_t bytes, uint64_t windows = 0);
 
-  // Moves so much of it to a charge of its own.
+  // Splits off a separate charge.
   MemoryCharge Part(uint64_t bytes, uint64_t windows = 0);
 
  private:
@@ -143,7 +143,7 @@ class MemoryCharge {
   QuotaCharge bytes_;
 };
 
-// Memory that counts until nothing holds it any more.
+// Memory that is charged until its last reference is gone.
 absl::StatusOr<std::shared_ptr<Allocation>> AllocateCharged(DeviceMemory& memory, uint64_t bytes,
                                                             MemoryCharge charge);
 
@@ -152,7 +152,7 @@ class ClientQuotas {
  public:
   explicit ClientQuotas(const Limits& limits) : limits_(limits) {}
 
-  // Takes what a session of this client needs from the start: QUOTA_SESSIONS, QUOTA_EVENT_LOG.
+  // Takes what a new session of this client needs: QUOTA_SESSIONS, QUOTA_EVENT_LOG.
   absl::StatusOr<std::shared_ptr<SessionQuota>> OpenSession(const std::string& client,
                                                             std::string session);
 

@@ -104,7 +104,7 @@ TEST_F(QuotaTest, WhoWaitsForRoomForTasksIsCalledOnce) {
   const auto count = [&] { ++called; };
   ASSERT_THAT(first->Take(Resource::kTasks, 9), IsOk());
   EXPECT_TRUE(second->AwaitTaskRoom(&called, count));
-  // What comes in one piece may be too much.
+  // A single amount may exceed the limit.
   second->ChargeOpenTasks(5);
   EXPECT_FALSE(second->AwaitTaskRoom(&called, count));
   EXPECT_FALSE(second->AwaitTaskRoom(&called, count));
@@ -133,7 +133,7 @@ TEST_F(QuotaTest, LogsAreCountedWithTheirSessions) {
   limits_.max_client_event_log_bytes = limits_.event_log_bytes;
   auto first = Open("c", "first");
   EXPECT_THAT(clients_.OpenSession("c", "second"), HasReason(reason::kQuotaEventLog));
-  // What failed has taken nothing.
+  // A failed request has taken nothing.
   first.reset();
   EXPECT_THAT(clients_.OpenSession("c", "second"), IsOk());
 }

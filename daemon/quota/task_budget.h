@@ -11,9 +11,9 @@
 
 namespace pto {
 
-// How many tasks of a session's open runs have come and not ended. It refuses nothing: who wants
-// to bring more looks whether it is full, and waits. They count for the client too, whose other
-// sessions and runs can leave no room. Thread-safe.
+// Counts the tasks of a session's open runs that have arrived and not ended. Refuses nothing: a
+// stream that wants to add more checks for room, and waits. The tasks also count for the client,
+// whose other sessions and runs may use up the room. Thread-safe.
 class TaskBudget {
  public:
   TaskBudget(uint64_t limit, std::shared_ptr<SessionQuota> quota)
@@ -31,7 +31,7 @@ class TaskBudget {
     taken_ += tasks;
   }
 
-  // Calls all who wait when there is room.
+  // Calls all waiters if there is room.
   void GiveBack(uint64_t tasks) {
     std::map<const void*, std::function<void()>> waiters;
     {
@@ -43,8 +43,8 @@ class TaskBudget {
     for (auto& [who, waiter] : waiters) waiter();
   }
 
-  // Returns true when there is room, also for the client. Else `waiter` is called once when there
-  // may be; one for each `who`.
+  // Returns true if there is room, also for the client. Otherwise `waiter` is called once when
+  // there may be; one waiter per `who`.
   bool AwaitRoom(const void* who, const std::function<void()>& waiter) {
     std::function<void()> before;  // destroyed without the lock
     {
@@ -57,7 +57,7 @@ class TaskBudget {
     return quota_->AwaitTaskRoom(who, waiter);
   }
 
-  // It waits no more.
+  // Removes its waiter.
   void Forget(const void* who) {
     std::function<void()> before;  // destroyed without the lock
     {

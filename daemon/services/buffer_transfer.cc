@@ -16,7 +16,7 @@
 namespace pto {
 namespace {
 
-// A buffer with the session that owns it, which is held as long as the transfer takes.
+// A buffer and its session, which is held during the transfer.
 struct Target {
   SessionHold session;
   std::shared_ptr<SessionBuffer> buffer;
@@ -33,7 +33,8 @@ absl::StatusOr<Target> FindTarget(Node& node, const std::string& name) {
   return target;
 }
 
-// Whether the transfer may go on: between two messages a run may start, or the buffer go.
+// Whether the transfer may continue: between two messages a run may start, or the buffer may be
+// deleted.
 absl::Status CheckUsable(const Target& target) {
   return target.session->CheckTransfer(*target.buffer);
 }

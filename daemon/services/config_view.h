@@ -5,7 +5,7 @@
 
 namespace pto {
 
-// The settings as the API tells them.
+// The settings in the form of the API.
 v1::Config ToProto(const EffectiveConfig& effective);
 
 }  // namespace pto

@@ -14,7 +14,7 @@ class EventService {
 
   void Register(rpc::Server& server);
 
-  // Ends all streams after what they still have to send. For a daemon that stops.
+  // Ends all streams after they have sent the remaining events. For shutdown.
   void StopStreams() { streams_.StopAll(); }
 
  private:

@@ -14,13 +14,12 @@
 namespace pto {
 namespace {
 
-// Enough for the cost of a message not to matter; about 50 KiB.
+// Large enough to amortise the cost of a message; about 50 KiB.
 constexpr uint64_t kMaxBatchEvents = 4096;
-// But runs can have much to tell of what went wrong, and a client takes 4 MiB, if nobody told it
-// otherwise.
+// Errors of runs can be long, and by default a client accepts at most 4 MiB.
 constexpr size_t kMaxBatchBytes = size_t{1} << 20;
 
-// Of an event that can be large: those of tasks are as small as they are many.
+// The size of an event that can be large; task events are small.
 size_t LargeBytes(const v1::Event& event) {
   return event.has_run() || event.has_errors() ? event.ByteSizeLong() : 0;
 }
@@ -125,10 +124,10 @@ void EventStream::Pump(bool show_progress) {
   session_->DrainRuns();
   MutexLock lock(mutex_);
   if (!Idle()) return;
-  // Before the log is read: what it held when it ended is then seen below.
+  // Read before the log: if it has ended, everything in it is seen below.
   const bool log_ended = session_->log().ended();
   batch_.Clear();
-  // A long stretch that the filter leaves out is skipped here, not in as many turns.
+  // Skips a long range that the filter excludes here, not in many turns.
   while (batch_.events().empty()) {
     const std::vector<LogEntry> entries = session_->log().Read(cursor_, kMaxBatchEvents);
     if (entries.empty()) break;
@@ -144,7 +143,8 @@ void EventStream::Pump(bool show_progress) {
     through_.store(cursor_, std::memory_order_relaxed);
   }
   if (batch_.events().empty() && !show_progress) {
-    if (cursor_ < session_->log().last_sequence()) return;  // it grew just now, and says so
+    if (cursor_ < session_->log().last_sequence())
+      return;  // it has just grown, and will call again
     if (log_ended) {
       FinishLocked(absl::OkStatus());
     } else if (stopping_) {
@@ -181,7 +181,7 @@ void EventStream::SetWriting(bool writing) {
 
 void EventStream::OnEvents(bool urgent) {
   MutexLock lock(signal_mutex_);
-  // A batch on its way is followed by another look anyway.
+  // After a batch in flight there is another check anyway.
   if (writing_ || finished_) return;
   const int64_t now = node_.clock().NowNanos();
   PumpAt(urgent ? now : now + linger_ns_);
@@ -209,7 +209,7 @@ void EventStream::ScheduleProgress() {
       MutexLock signal_lock(signal_mutex_);
       if (finished_) return;
     }
-    // A batch that does not get through must not make this turn in circles.
+    // A batch that is stuck must not cause a busy loop.
     at = std::max(last_sent_ns_, node_.clock().NowNanos() - progress_ns_ / 2) + progress_ns_;
   }
   node_.event_timers().Schedule(at, [weak = weak_from_this()] {
@@ -244,7 +244,7 @@ void EventStream::OnDone() {
   if (session_ != nullptr) {
     session_->log().RemoveWatcher(this);
   }
-  // Not with the object, which may live on for a moment.
+  // Not left to the destructor, because the object may live a moment longer.
   hold_.Drop();
   const std::shared_ptr<EventStream> last = std::move(self_);
 }

@@ -17,9 +17,8 @@
 
 namespace pto {
 
-// One WatchEvents call: a cursor into a session's log and one batch on its way. It looks for
-// events when the log says that there are some, after a short wait for more to come along; no
-// run ever waits for it.
+// One WatchEvents call: a cursor into a session's log, and one batch in flight. It reads the log
+// when that signals new events, after a short wait for more; runs never wait for it.
 //
 // Owns itself until OnDone; timers and the log may hold it a moment longer.
 class EventStream final : public rpc::ServerStreamReactor<v1::EventBatch>,
@@ -41,7 +40,7 @@ class EventStream final : public rpc::ServerStreamReactor<v1::EventBatch>,
 
   absl::Status Begin();
   bool Wanted(const LogEntry& entry) const;
-  // Looks for events and sends them, unless a batch is on its way.
+  // Reads events and sends them, unless a batch is in flight.
   void Pump(bool show_progress);
   void FinishLocked(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PumpAt(int64_t at_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(signal_mutex_);
@@ -56,20 +55,21 @@ class EventStream final : public rpc::ServerStreamReactor<v1::EventBatch>,
   std::shared_ptr<EventStream> self_;  // until OnDone
   std::shared_ptr<Session> session_;
   SessionHold hold_;                       // until OnDone
-  absl::flat_hash_set<std::string> runs_;  // their ids; empty means all
+  absl::flat_hash_set<std::string> runs_;  // ids; empty means all runs
   int64_t linger_ns_ = 0;
   int64_t progress_ns_ = 0;
   StopList::Id stop_id_ = 0;
 
-  // Held while a batch is made, and while a write or the end is begun. Taken before the other.
+  // Held while a batch is built, and while a write or the end is started. Taken before
+  // signal_mutex_.
   Mutex mutex_;
   uint64_t cursor_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::atomic<uint64_t> through_{0};  // as the cursor, for those who only look
+  std::atomic<uint64_t> through_{0};  // same as the cursor, for other threads
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   int64_t last_sent_ns_ ABSL_GUARDED_BY(mutex_) = 0;
   v1::EventBatch batch_ ABSL_GUARDED_BY(mutex_);
 
-  // Held for a moment only: whoever appends to the log takes it, and that may be a run.
+  // Held only briefly: threads that append to the log take it, which may be a run's.
   mutable Mutex signal_mutex_;
   bool writing_ ABSL_GUARDED_BY(signal_mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(signal_mutex_) = false;

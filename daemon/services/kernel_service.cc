@@ -18,7 +18,7 @@ using Async = v1::KernelService::AsyncService;
 
 constexpr PageScope kScope = {"ListKernels", ""};
 
-// Refuses an upload at its beginning.
+// Refuses an upload at its start.
 class RefusedUpload final : public rpc::ClientStreamReactor<v1::RegisterKernelRequest, v1::Kernel> {
  public:
   void OnStart() override {

@@ -16,9 +16,9 @@
 
 namespace pto {
 
-// A call that is answered with a lease of chips: when it is granted or its session has ended, when
-// the time is up or when the client has gone. Its session is held until then. Owned by the lease's
-// waiter and by a timer; the first of them answers.
+// A call that returns a chip lease: when it is granted, when its session has ended, after the
+// timeout or when the client has gone. Holds the session until then. Owned by the lease's waiter
+// and by a timer; the first of them answers.
 class LeaseWait final : public std::enable_shared_from_this<LeaseWait> {
  public:
   using Call = rpc::UnaryCallPtr<v1::LeaseChipsRequest, v1::ChipLease>;
@@ -37,16 +37,16 @@ class LeaseWait final : public std::enable_shared_from_this<LeaseWait> {
                  std::memory_order_release);
     waiter_.store(node_.leases().AddWaiter(session_->id(), [self] { self->GiveUp(); }),
                   std::memory_order_seq_cst);
-    // One of the two sees the other: nothing is left that would keep the call.
+    // One of the two sees the other, so nothing is left that keeps the call alive.
     if (answered_.load(std::memory_order_seq_cst)) LetGo();
   }
 
  private:
-  // Answers with the lease as it is.
+  // Answers with the lease's current state.
   void GiveUp() {
     if (answered_.exchange(true, std::memory_order_seq_cst)) return;
     LetGo();
-    // Before the client knows: from then on it has the whole time to live.
+    // Before the client gets the answer: the lease of the session restarts here.
     hold_.Drop();
     const absl::StatusOr<ChipLeases::Lease> lease = node_.leases().Find(session_->id());
     if (lease.ok()) Fill(*lease, session_->name(), call_->response());

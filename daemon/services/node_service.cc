@@ -188,7 +188,7 @@ absl::Status NodeService::DrainNode(const v1::DrainNodeRequest& request,
 absl::Status NodeService::ResetChip(const v1::ResetChipRequest& request, v1::Chip* response) {
   PTO_ASSIGN_OR_RETURN(const uint32_t index, ParseChip(request.name()));
   const auto uses_chip = [index](const Run& run) { return Node::UsesChip(run, index); };
-  // What has stopped in its queue would stop us, too.
+  // If a thread is stuck in its queue, this call would get stuck, too.
   if (const ChipHealth::View health = node_.health().Look(index);
       health.sign.silent_ns > 0 && !health.fault.ok()) {
     return health.fault;

@@ -19,7 +19,7 @@ class NodeService {
         revision_(std::move(revision)) {}
 
   void Register(rpc::Server& server);
-  // Where buffers can be mapped. Before it serves; not called when they cannot.
+  // The socket for mapping buffers. Call before serving; not called if mapping is disabled.
   void SetBroker(std::string socket) { broker_socket_ = std::move(socket); }
 
  private:

@@ -17,9 +17,9 @@
 
 namespace pto {
 
-// A call that is answered with a run: when the run has ended, when the time is up or when the
-// client has gone, whichever is first. The run's session is held until then. Owned by the run's
-// waiter and by a timer; the first of them answers.
+// A call that returns a run: when the run has ended, after the timeout or when the client has gone.
+// Holds the run's session until then. Owned by the run's waiter and by a timer; the first of them
+// answers.
 template <typename Request>
 class RunWait final : public std::enable_shared_from_this<RunWait<Request>> {
  public:
@@ -35,7 +35,7 @@ class RunWait final : public std::enable_shared_from_this<RunWait<Request>> {
     call_->OnCancelled([weak = this->weak_from_this()] {
       if (const std::shared_ptr<RunWait> wait = weak.lock()) wait->GiveUp();
     });
-    // However many calls of one session wait, those of others are answered in time.
+    // Calls of other sessions are answered in time, however many calls of one session wait.
     timer_.store(timers_.Schedule(
                      until_ns, [self] { self->GiveUp(); }, entry_->owner().get()),
                  std::memory_order_release);
@@ -43,21 +43,21 @@ class RunWait final : public std::enable_shared_from_this<RunWait<Request>> {
       self->timers_.Cancel(self->timer_.load(std::memory_order_acquire));
       self->Answer(status);
     });
-    // Sequentially consistent, as the mirror image in GiveUp: one of the two sees the other, and
-    // nothing is left that would keep the call until the run ends.
+    // Sequentially consistent, like the counterpart in GiveUp: one of the two sees the other, so
+    // nothing is left that keeps the call alive until the run ends.
     waiter_.store(waiter, std::memory_order_seq_cst);
     if (gave_up_.load(std::memory_order_seq_cst)) LetGo();
   }
 
  private:
-  // The time is up or the client has gone: answers with the run as it is.
+  // The timeout has passed or the client has gone: answers with the run's current state.
   void GiveUp() {
     gave_up_.store(true, std::memory_order_seq_cst);
     LetGo();
     Answer(entry_->Status());
   }
 
-  // Takes back what would call this object later.
+  // Removes the waiter and the timer.
   void LetGo() {
     const uint64_t waiter = waiter_.load(std::memory_order_seq_cst);
     if (waiter != 0) entry_->RemoveWaiter(waiter);
@@ -66,7 +66,7 @@ class RunWait final : public std::enable_shared_from_this<RunWait<Request>> {
 
   void Answer(const RunStatus& status) {
     if (answered_.exchange(true, std::memory_order_acq_rel)) return;
-    // Before the client knows: from then on it has the whole time to live.
+    // Before the client gets the answer: the lease of the session restarts here.
     hold_.Drop();
     ToProto(status, call_->response());
     call_->Finish(absl::OkStatus());
@@ -82,8 +82,8 @@ class RunWait final : public std::enable_shared_from_this<RunWait<Request>> {
   std::atomic<bool> answered_{false};
 };
 
-// Answers `call`, which was made by LongUnary, with the run when it has ended, at the latest after
-// `wait`.
+// Answers `call`, which was made by LongUnary, with the run when it has ended, or after `wait` at
+// the latest.
 template <typename Request>
 void AnswerWithRun(Node& node, rpc::UnaryCallPtr<Request, v1::Run> call,
                    const std::shared_ptr<RunEntry>& entry, absl::Duration wait) {
@@ -92,7 +92,7 @@ void AnswerWithRun(Node& node, rpc::UnaryCallPtr<Request, v1::Run> call,
     call->Finish(absl::OkStatus());
     return;
   }
-  // No longer than the client.
+  // Not beyond the client's deadline.
   wait = std::min(wait, absl::FromChrono(call->context().deadline()) - absl::Now());
   std::make_shared<RunWait<Request>>(node.timers(), std::move(call), entry)
       ->Begin(node.clock().NowNanos() + absl::ToInt64Nanoseconds(wait));

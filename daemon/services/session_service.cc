@@ -26,8 +26,8 @@ constexpr uint32_t kApiVersion = 1;
 constexpr uint32_t kMaxWeight = 1000;
 constexpr size_t kKeyBytes = 32;
 
-// The key is no part of what makes two requests the same: a second client that names the session
-// as the first did gets it, but not the right to map its buffers.
+// The key is not part of a request's identity: a second client that creates the same session gets
+// it, but not the right to map its buffers.
 Digest DigestWithoutKey(v1::CreateSessionRequest request) {
   request.clear_attach_key();
   return DigestOf(request);
@@ -73,7 +73,7 @@ void SessionService::LeaseChips(rpc::UnaryCallPtr<v1::LeaseChipsRequest, v1::Chi
     }
     PTO_ASSIGN_OR_RETURN(session, node_.sessions().Use(id));
     PTO_RETURN_IF_ERROR(node_.leases().Ask(id, request.count()).status());
-    // It may have ended between the two, and then nobody would give the lease back.
+    // The session may have ended in between, and then nobody would release the lease.
     if (session->ended()) node_.leases().Release(id);
     return absl::OkStatus();
   };
@@ -148,7 +148,7 @@ absl::Status SessionService::ListSessions(const v1::ListSessionsRequest& request
                                           v1::ListSessionsResponse* response) {
   PTO_ASSIGN_OR_RETURN(const size_t page, PageSize(request.page_size()));
   PTO_ASSIGN_OR_RETURN(const std::string after, ParsePageToken(kScope, request.page_token()));
-  // One more than a page tells whether there is another.
+  // One more than a page shows whether there is another page.
   std::vector<std::shared_ptr<Session>> sessions = node_.sessions().List(after, page + 1);
   if (sessions.size() > page) {
     sessions.pop_back();

@@ -10,12 +10,12 @@
 
 namespace pto {
 
-// Open streams that must be told when the daemon stops. Thread-safe.
+// Open streams that must be notified when the daemon stops. Thread-safe.
 class StopList {
  public:
   using Id = uint64_t;
 
-  // `stop` is called at most once, by StopAll; at once when that has been called.
+  // `stop` is called at most once, by StopAll; immediately if that has already been called.
   Id Add(std::function<void()> stop) {
     {
       MutexLock lock(mutex_);

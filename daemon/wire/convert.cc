@@ -14,7 +14,7 @@
 namespace pto {
 namespace {
 
-// Enums of the engine have the numbers of the API's.
+// The engine's enums have the same numbers as the API's.
 static_assert(static_cast<int>(RunState::kCancelled) == v1::Run::CANCELLED);
 static_assert(static_cast<int>(RunState::kQueued) == v1::Run::QUEUED);
 static_assert(static_cast<int>(TaskOutcome::kSkipped) == v1::TaskEvents::SKIPPED);

@@ -14,7 +14,7 @@
 #include "pto/v1/run.pb.h"
 #include "pto/v1/session.pb.h"
 
-// From what the daemon keeps to what the API shows.
+// Converts the daemon's objects to API messages.
 namespace pto {
 
 void ToProto(const RunStatus& status, v1::Run* run);
@@ -23,7 +23,7 @@ void ToProto(Session& session, const std::string& boot_id, v1::Session* proto);
 void ToProto(const std::string& session_id, const SessionBuffer& buffer, v1::Buffer* proto);
 void ToProto(const RegisteredGraph& graph, v1::Graph* proto);
 void ToProto(const Kernel& kernel, v1::Kernel* proto);
-// The event of an entry of the log of `session`, to be sent: see task_columns.h.
+// Converts a log entry of `session` to an event to send: see task_columns.h.
 void ToProto(const LogEntry& entry, Session& session, const std::string& boot_id, v1::Event* proto);
 
 }  // namespace pto

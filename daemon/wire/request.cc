@@ -15,7 +15,7 @@ constexpr size_t kMaxLabelBytes = 256;
 constexpr size_t kMaxReasonBytes = 1024;
 constexpr size_t kMaxTokenBytes = 512;
 
-// How the text of a list's tokens begins. Names have no colons.
+// The prefix of a list's page tokens. Names have no colons.
 std::string TokenPrefix(const PageScope& scope) {
   return absl::StrCat("p2:", scope.method, ":", scope.parent, ":");
 }

@@ -19,22 +19,22 @@ namespace pto {
 // 0 means 100; at most 1,000.
 absl::StatusOr<size_t> PageSize(int32_t page_size);
 
-// Which list a page is of: the method, and the parent where there is one.
+// The list that a page belongs to: the method, and the parent if there is one.
 struct PageScope {
   absl::string_view method;
   absl::string_view parent;
 };
 
-// The token of a page that continues after the thing called `after`, and back. A token is good
-// only for the list that it was made for: PAGE_TOKEN_INVALID.
+// The token of the page after the object named `after`, and back. A token is valid only for its
+// list: PAGE_TOKEN_INVALID.
 std::string MakePageToken(const PageScope& scope, absl::string_view after);
 absl::StatusOr<std::string> ParsePageToken(const PageScope& scope, absl::string_view token);
 
-// At most 32, keys and values of at most 256 bytes.
+// At most 32 labels, with keys and values of at most 256 bytes.
 absl::StatusOr<Labels> ParseLabels(const google::protobuf::Map<std::string, std::string>& labels,
                                    absl::string_view field);
 
-// Why something is asked for: at most 1 KiB.
+// The reason text of a request: at most 1 KiB.
 absl::Status CheckReasonText(absl::string_view text);
 
 void SetDuration(absl::Duration from, google::protobuf::Duration* to);

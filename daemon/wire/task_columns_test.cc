@@ -9,7 +9,7 @@
 namespace pto {
 namespace {
 
-// What a client gets.
+// The message that a client receives.
 v1::TaskEvents SentAndParsed(const std::vector<TaskRecord>& records, uint64_t skip = 0) {
   v1::TaskEvents sent;
   sent.set_run("sessions/s/runs/r");
