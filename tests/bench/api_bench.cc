@@ -1,4 +1,5 @@
-// api_bench: what a call of the daemon costs, beside bare gRPC on the same machine. See README.md.
+// api_bench: the cost of calls to the daemon, compared with bare gRPC on the same machine. See
+// README.md.
 
 #include <unistd.h>
 
@@ -96,7 +97,7 @@ int Main(int argc, char** argv) {
                  "CPUs of client and servers when latency is measured (default apart)")
       ->check(CLI::IsMember({"free", "apart", "together"}));
   app.add_option("--rounds", flags.rounds, "rounds of each part")->check(CLI::PositiveNumber);
-  // Makes this program the bare peer.
+  // Turns this program into the bare peer.
   app.add_option("--bare-server", flags.bare_server)->group("");
   try {
     app.parse(argc, argv);
@@ -108,7 +109,7 @@ int Main(int argc, char** argv) {
 #ifndef NDEBUG
   std::fprintf(stderr, "api_bench: not a release build; the numbers mean little\n");
 #endif
-  // See ServeBare: the client's part of a call is as short as it can be.
+  // See ServeBare: minimises the client's part of a call.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   alarm(kLongestRunSeconds);
   std::error_code error;

@@ -18,16 +18,16 @@
 namespace pto::bench {
 namespace {
 
-// Calls of one method that wait for a client.
+// Pending calls of each method.
 constexpr int kArmedCalls = 64;
 
-// What all calls share. Only the polling thread uses it.
+// The state that all calls share. Only the polling thread uses it.
 struct State {
   Bare::AsyncService service;
   std::unique_ptr<grpc::ServerCompletionQueue> queue;
-  // What Replay sends.
+  // The batches that Replay sends.
   std::vector<v1::EventBatch> batches;
-  // What Upload writes and Download reads.
+  // The memory that Upload writes and Download reads.
   std::unique_ptr<char[]> memory;
 };
 
@@ -39,13 +39,13 @@ class Tag {
   ~Tag() = default;
 };
 
-// One kind of operation of a call.
+// One operation of a call.
 template <typename Call>
 class Operation final : public Tag {
  public:
   Operation(Call* call, void (Call::*done)(bool)) : call_(call), done_(done) {}
   void Proceed(bool ok) override { (call_->*done_)(ok); }
-  // What goes through the queue.
+  // The tag for the completion queue.
   void* tag() { return static_cast<Tag*>(this); }
 
  private:
@@ -53,7 +53,7 @@ class Operation final : public Tag {
   void (Call::* const done_)(bool);
 };
 
-// Each call makes the next one of its method after it has answered, and deletes itself.
+// After each answer, a call creates the next call of its method and deletes itself.
 
 void Answer(const Ping& ping, Pong* pong) {
   std::string* const out = pong->mutable_payload();
@@ -298,7 +298,7 @@ absl::Status ServeBare(const std::string& address) {
   // As in the daemon, so that both allocate in the same way.
   mallopt(M_ARENA_MAX, 1);
   mallopt(M_TOP_PAD, 1 << 20);
-  // Debian's Abseil looks for deadlocks at every lock, in gRPC's too, unless it is told not to.
+  // Debian's Abseil checks for deadlocks at every lock, also in gRPC, unless this is turned off.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   State state;
   state.memory = std::make_unique_for_overwrite<char[]>(kBareMemoryBytes);

@@ -10,11 +10,10 @@ namespace pto::bench {
 // Size of the memory that Bare.Upload writes and Bare.Download reads.
 inline constexpr uint64_t kBareMemoryBytes = uint64_t{256} << 20;
 
-// Serves pto.bench.Bare on `address` until the process ends; returns only when it cannot listen.
+// Serves pto.bench.Bare on `address` until the process ends; returns only if it cannot listen.
 //
-// This is the yardstick, so it is as fast as a gRPC server gets: the asynchronous API itself, one
-// thread that polls one completion queue, no layer of ours in between, and handlers that copy
-// bytes and do nothing else.
+// This is the baseline, so it is as fast as a gRPC server can be: the asynchronous API, one thread
+// that polls one completion queue, no layer of our own, and handlers that only copy bytes.
 absl::Status ServeBare(const std::string& address);
 
 }  // namespace pto::bench

@@ -15,21 +15,21 @@ namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint32_t kBlocks = 16;
-// Where the client library begins to use the broker.
+// The size from which the client library uses the broker.
 constexpr uint64_t kSmallBytes = 64 << 10;
 
 double MiBPerSecond(uint64_t bytes, double seconds) {
   return static_cast<double>(bytes) / static_cast<double>(kMiB) / seconds;
 }
 
-// What one round trip took.
+// The times of one round trip.
 struct Times {
-  double transfer = 0;  // of write and read
+  double transfer = 0;  // write and read
   double run = 0;
   double all() const { return transfer + run; }
 };
 
-// A session with two buffers and a graph that scales the one into the other.
+// A session with two buffers and a graph that scales one into the other.
 class Side {
  public:
   static absl::StatusOr<Side> Make(const std::string& address, ClientOptions::Broker broker,
@@ -47,7 +47,7 @@ class Side {
     return Side(std::move(session), x.buffer(), y.buffer());
   }
 
-  // One round trip: in, through the chip, out.
+  // One round trip: write, run, read.
   absl::StatusOr<Times> RoundTrip(const std::vector<float>& in, std::vector<float>& out) {
     Times times;
     const double start = Seconds();
@@ -80,7 +80,7 @@ class Side {
     return Median(std::move(samples));
   }
 
-  // Milliseconds until a buffer that nobody has shared is mapped.
+  // Milliseconds to map a buffer that has not been shared.
   absl::StatusOr<double> FirstMapMilliseconds(uint64_t bytes) {
     PTO_ASSIGN_OR_RETURN(const Buffer buffer, session_.CreateBuffer("", 0, bytes));
     const double start = Seconds();
@@ -102,7 +102,7 @@ class Side {
 double Memcpy(const std::vector<float>& from, std::vector<float>& to) {
   const double start = Seconds();
   std::memcpy(to.data(), from.data(), from.size() * sizeof(float));
-  // What is not looked at need not be copied.
+  // Prevents the compiler from dropping the copy.
   asm volatile("" : : "r"(to.data()) : "memory");
   return Seconds() - start;
 }
@@ -118,7 +118,7 @@ absl::Status MeasureBrokerRate(Servers& servers, const Effort& effort, Report& r
   std::vector<float> out(in.size());
   std::vector<float> middle(in.size());
   Rounds ours, ours_transfer, theirs, copies, copies_and_run, first_map, small, grpc_small;
-  // One turn over gRPC takes half as long again as another; the median of fifteen is steady.
+  // Single transfers over gRPC vary by half; the median of fifteen is stable.
   const int turns = 3 * effort.long_rounds;
   // The first round warms up.
   for (int round = -1; round < turns; ++round) {
@@ -140,7 +140,7 @@ absl::Status MeasureBrokerRate(Servers& servers, const Effort& effort, Report& r
     small.Add(small_us);
     grpc_small.Add(grpc_us);
   }
-  // Not beside the others: the daemon is busy with the pages of a deleted buffer for a while.
+  // Separately: the daemon is busy with the pages of a deleted buffer for a while.
   for (int round = 0; round < effort.long_rounds; ++round) {
     PTO_ASSIGN_OR_RETURN(const double mapped, broker.FirstMapMilliseconds(bytes));
     first_map.Add(mapped);

@@ -6,8 +6,8 @@
 
 namespace pto::bench {
 
-// Write, run and read of a large buffer through the memory broker, beside the same over gRPC and
-// beside memcpy.
+// Write, run and read of a large buffer through the memory broker, compared with gRPC and with
+// memcpy.
 absl::Status MeasureBrokerRate(Servers& servers, const Effort& effort, Report& report);
 
 }  // namespace pto::bench

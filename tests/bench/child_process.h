@@ -9,10 +9,10 @@
 
 namespace pto::bench {
 
-// Another program, started by this one and stopped with it: by SIGTERM, and by SIGKILL when it
-// does not end within some seconds. It also dies when this process does, however that comes.
+// Another program, started by this one and stopped with it: by SIGTERM, then by SIGKILL if it does
+// not end within some seconds. It also dies if this process dies for any reason.
 //
-// Start children before gRPC is used: a fork does not take gRPC's threads along.
+// Start children before gRPC is used: gRPC's threads do not survive a fork.
 class ChildProcess {
  public:
   // `command` is the path of the program and its arguments.
@@ -32,7 +32,7 @@ class ChildProcess {
   pid_t pid_ = 0;  // 0: none
 };
 
-// A directory below /tmp, whose name is short enough for unix sockets; removed with its files.
+// A directory below /tmp, whose name is short enough for unix sockets; removed with its contents.
 class TemporaryDirectory {
  public:
   static absl::StatusOr<TemporaryDirectory> Make();

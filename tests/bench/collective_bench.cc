@@ -1,5 +1,5 @@
-// collective_bench: what collectives cost in our engine and between our processes, beside MPI and
-// what memory allows. See README.md.
+// collective_bench: the cost of collectives in our engine and between our processes, compared with
+// MPI and with the memory bandwidth. See README.md.
 
 #include <unistd.h>
 
@@ -54,7 +54,7 @@ Target EngineTarget(const Case& measured) {
   return Target::AtMost(measured.bytes <= 64 << 10 ? 0.3 : 0.6);
 }
 
-// All sides right after each other, of cases that have the same number of ranks.
+// Measures all sides directly after each other, for cases with the same number of ranks.
 absl::Status MeasureRound(const std::vector<Case>& cases, const RankPrograms& programs,
                           const Effort& effort, Times* times) {
   for (const std::string& name : programs.names()) {
@@ -96,7 +96,7 @@ void AddLines(const Case& measured, const std::map<std::string, Rounds>& times, 
   if (times.contains("independent")) add("independent", absl::nullopt);
 }
 
-// What the longest ones move, beside what memory allows.
+// The throughput of the longest messages, compared with the memory bandwidth.
 void AddMemoryLine(const Case& measured, const std::map<std::string, Rounds>& times,
                    double memory_rate, Report& report) {
   if (measured.bytes < 16 << 20) return;

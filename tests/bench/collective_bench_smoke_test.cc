@@ -1,5 +1,5 @@
-// A short run of collective_bench without MPI: it works from end to end and prints what programs
-// can read. How fast anything was does not matter here.
+// A short run of collective_bench without MPI: it works from end to end, and its output is
+// machine-readable. Speed does not matter here.
 
 #include <sys/wait.h>
 

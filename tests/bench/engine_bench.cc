@@ -1,5 +1,5 @@
-// engine_bench: what a task costs in our engine, beside other task libraries on the same graphs.
-// See README.md.
+// engine_bench: the cost of a task in our engine, compared with other task libraries on the same
+// graphs. See README.md.
 
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// A short run of engine_bench: it works from end to end and prints what programs can read. How fast
-// anything was does not matter here.
+// A short run of engine_bench: it works from end to end, and its output is machine-readable. Speed
+// does not matter here.
 
 #include <sys/wait.h>
 
@@ -21,7 +21,7 @@ struct Output {
   int exit_code = -1;
 };
 
-// Runs the benchmark and checks what is true of every line.
+// Runs the benchmark and checks what holds for every line.
 Output RunBench(const std::string& flags) {
   Output output;
   std::FILE* const out = popen(("tests/bench/engine_bench --json " + flags).c_str(), "r");
@@ -40,7 +40,7 @@ Output RunBench(const std::string& flags) {
     }
     const std::string name = fields.at("name").string_value();
     const bool is_time = fields.at("unit").string_value() != "B/task";
-    // Small graphs may fit into memory that is there anyway.
+    // Small graphs may fit into memory that is already resident.
     EXPECT_TRUE(fields.at("value").number_value() > 0 || !is_time) << text;
     if (fields.contains("against") && is_time) {
       EXPECT_GT(fields.at("against_value").number_value(), 0) << text;

@@ -30,11 +30,11 @@ bool SaysSucceeded(const v1::EventBatch& batch, const std::string& run) {
   return false;
 }
 
-// What came on a stream, and how fast: from the arrival of the first batch with tasks to that of
-// the last. The first one's own tasks do not count, since nobody knows when they set out.
+// What arrived on a stream, and how fast: from the first batch with tasks to the last. The tasks of
+// the first batch do not count, because their start is unknown.
 class Arrivals {
  public:
-  // Where to read the next batch into; kept, as a client that has work to do with it would.
+  // The message to read the next batch into; kept, as by a client that processes it later.
   v1::EventBatch* next() { return &batches_.emplace_back(); }
   void Arrived() {
     const uint64_t tasks = TasksIn(batches_.back());
@@ -47,7 +47,7 @@ class Arrivals {
     }
     tasks_ += tasks;
   }
-  // The place that nothing was read into.
+  // Removes the message that was not filled.
   void Ended() { batches_.pop_back(); }
 
   const std::deque<v1::EventBatch>& batches() const { return batches_; }
@@ -75,7 +75,7 @@ class EventBench {
         bare_(Bare::NewStub(servers.ToBare())) {}
 
   absl::Status Prepare() {
-    // A session of its own: its event log holds nothing else.
+    // A separate session: its event log contains nothing else.
     PTO_ASSIGN_OR_RETURN(Session session, servers_.client().CreateSession({.id = "events"}));
     session_ = std::make_unique<Session>(std::move(session));
     PTO_ASSIGN_OR_RETURN(one_task_graph_, RegisterOneTask(*session_));
@@ -86,7 +86,7 @@ class EventBench {
     return absl::OkStatus();
   }
 
-  // Watches a run from before its launch. `run` gets the run when it has ended.
+  // Watches a run from before its launch. Sets `run` to the ended run.
   absl::StatusOr<Arrivals> Live(v1::Run* run) {
     // A short run first: its events show that the stream is open.
     PTO_ASSIGN_OR_RETURN(const v1::Run before, Launch(one_task_graph_, true));
@@ -103,7 +103,7 @@ class EventBench {
     return Complete(*std::move(arrivals));
   }
 
-  // Watches the same run when it is over.
+  // Watches the same run after its end.
   absl::StatusOr<Arrivals> Later(const v1::Run& run) {
     v1::WatchEventsRequest request = Watch(0);
     request.add_runs(run.name());
@@ -116,7 +116,7 @@ class EventBench {
     return Complete(*std::move(arrivals));
   }
 
-  // Gives the batches to the bare peer and has them sent back.
+  // Sends the batches to the bare peer, which sends them back.
   absl::StatusOr<Arrivals> Bare(const Arrivals& same) {
     {
       grpc::ClientContext context;

@@ -1,7 +1,7 @@
-// graph_alone FILE ROUNDS: what a packed graph costs without a daemon. FILE has its parts, each
-// after its length. Prints the seconds to decode it and the seconds to run it, of the round in
-// which both together took least. A program of its own, since the engine and the client library
-// have classes of the same names.
+// graph_alone FILE ROUNDS: the cost of a packed graph without a daemon. FILE contains its chunks,
+// each preceded by its length. Prints the seconds to decode and to run it, for the round with the
+// smallest sum. A separate program, because the engine and the client library have classes with the
+// same names.
 
 #include <cstdint>
 #include <cstdio>
@@ -29,7 +29,7 @@ namespace {
 constexpr uint32_t kClusters = 24;
 constexpr uint32_t kMaxBlockTasks = 65'536;
 
-// Takes the records as the daemon does, and drops them.
+// Takes the records like the daemon, and drops them.
 class Taker final : public RunObserver {
  public:
   std::string name() const override { return "alone"; }

@@ -23,8 +23,8 @@ struct Alone {
   double run = 0;
 };
 
-// A square in which each task comes after its neighbours above and to the left.
-absl::StatusOr<std::vector<v1::PackedGraphPart>> Wavefront(uint64_t tasks, uint32_t block_tasks) {
+// A square in which each task follows its neighbours above and to the left.
+absl::StatusOr<std::vector<v1::PackedGraphPart>> Wavefront(uint64_t tasks, uint32_t chunk_tasks) {
   const auto side = static_cast<uint32_t>(std::sqrt(static_cast<double>(tasks)));
   GraphBuilder graph;
   std::vector<TaskRef> above;
@@ -38,7 +38,7 @@ absl::StatusOr<std::vector<v1::PackedGraphPart>> Wavefront(uint64_t tasks, uint3
     }
     above = std::move(line);
   }
-  return graph.BuildPacked(block_tasks);
+  return graph.BuildPacked(chunk_tasks);
 }
 
 absl::Status WriteParts(const std::vector<v1::PackedGraphPart>& parts, const std::string& path) {
@@ -63,7 +63,8 @@ absl::StatusOr<Alone> MeasureAlone(const std::string& program, const std::string
   return alone;
 }
 
-// Seconds from the first part sent until the last task event and the run's end are here.
+// Seconds from sending the first chunk until the last task event and the end of the run have
+// arrived.
 absl::StatusOr<double> ThroughDaemon(Servers& servers, Session& session,
                                      v1::EventService::Stub& events,
                                      std::vector<v1::PackedGraphPart>& parts, uint64_t tasks,
@@ -120,7 +121,7 @@ absl::Status MeasureLargeGraph(Servers& servers, const std::string& alone_progra
   const auto events = v1::EventService::NewStub(servers.ToDaemon());
   Rounds through;
   for (int round = 0; round < effort.long_rounds; ++round) {
-    // A session of its own for each: its log holds all events of one such run.
+    // A separate session for each run: its log holds all events of one run.
     PTO_ASSIGN_OR_RETURN(Session own, servers.client().CreateSession());
     PTO_ASSIGN_OR_RETURN(const double took,
                          ThroughDaemon(servers, own, *events, parts, tasks, round));

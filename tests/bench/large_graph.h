@@ -8,8 +8,8 @@
 
 namespace pto::bench {
 
-// A packed graph of a million tasks, sent, run and told task by task, beside decoding and running
-// it without a daemon. `alone` is the program graph_alone.
+// A packed graph of a million tasks, sent, run and reported task by task, compared with decoding
+// and running it without a daemon. `alone` is the program graph_alone.
 absl::Status MeasureLargeGraph(Servers& servers, const std::string& alone, const Effort& effort,
                                Report& report);
 

@@ -17,7 +17,7 @@ namespace {
 
 using Call = std::function<absl::Status()>;
 
-// One way of asking for something and waiting for the answer.
+// One kind of request and its answer.
 struct Way {
   Call call;
   LatencyRounds rounds = {};
@@ -34,7 +34,7 @@ absl::StatusOr<std::vector<double>> Time(const Call& call, int calls) {
   return seconds;
 }
 
-// Opens a LaunchStream and a bare stream, and closes them well.
+// Opens a LaunchStream and a bare stream, and closes them properly.
 template <typename Stream>
 absl::Status Close(Stream& stream) {
   stream.WritesDone();
@@ -65,7 +65,7 @@ absl::Status MeasureLatency(Servers& servers, const Effort& effort, absl::string
     }
     return CheckSucceeded(completion);
   }};
-  // Their answers tell how large the bare ones must be.
+  // The sizes of these answers determine those of the bare ones.
   PTO_RETURN_IF_ERROR(unary.call());
   PTO_RETURN_IF_ERROR(stream.call());
   const Ping unary_ping = PingLike(launch, run);

@@ -7,9 +7,10 @@
 
 namespace pto::bench {
 
-// From sending a launch of a one-task graph to having its end, one at a time: as a unary call
-// beside a bare echo, on a LaunchStream beside a bare ping-pong, and both through the client
-// library. `suffix` ends the names of the lines; only `judged` lines have targets.
+// The time from sending a launch of a one-task graph to receiving its end, one at a time: as a
+// unary call compared with a bare echo, on a LaunchStream compared with a bare ping-pong, and both
+// through the client library. `suffix` ends the names of the lines; only `judged` lines have
+// targets.
 absl::Status MeasureLatency(Servers& servers, const Effort& effort, absl::string_view suffix,
                             bool judged, Report& report);
 

@@ -1,5 +1,5 @@
-// What a launch costs inside the daemon, without gRPC: with warm caches, and after other work has
-// pushed its memory and code out of them.
+// The cost of a launch inside the daemon, without gRPC: with warm caches, and after other work has
+// evicted its memory and code.
 #include <cstdio>
 #include <memory>
 #include <vector>
@@ -27,7 +27,7 @@ std::shared_ptr<const GraphImage> OneNoop() {
   return builder.Build().value();
 }
 
-// Adds one buffer to another, which a launch after the next has to wait for.
+// Adds one buffer to another; the launch after the next has to wait for it.
 std::shared_ptr<const GraphImage> OneAxpy() {
   GraphTarget target;
   target.kernels = &BuiltinKernels();
@@ -70,7 +70,7 @@ class LaunchCost {
     session_->CreateBuffers(buffers).value();
   }
 
-  // With `binds` the launch says which buffers it wants.
+  // With `binds`, the launch binds its buffers.
   double Launch(const char* graph, bool binds) {
     const double start = Seconds();
     RunRequest run;

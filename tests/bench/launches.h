@@ -35,7 +35,7 @@ Ping PingLike(const Request& request, const Response& response) {
   return ping;
 }
 
-// A run that did not succeed makes a measurement worthless.
+// A run that did not succeed invalidates the measurement.
 template <typename RunOrCompletion>
 absl::Status CheckSucceeded(const RunOrCompletion& end) {
   if (end.state() == v1::Run::SUCCEEDED) return absl::OkStatus();

@@ -28,7 +28,7 @@ double ResidentMiB(pid_t pid) {
   return static_cast<double>(resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE))) / (1 << 20);
 }
 
-// What the tasks refer to: a kernel, and a tensor for each cell of a buffer.
+// The lists: a kernel, and a tensor for each cell of a buffer.
 v1::StreamRunRequest Lists() {
   v1::StreamRunRequest request;
   v1::StreamRunBlock& block = *request.mutable_block();
@@ -44,7 +44,7 @@ v1::StreamRunRequest Lists() {
   return request;
 }
 
-// Each task waits for the one that wrote its cell before. All blocks are alike but for their
+// Each task waits for the previous writer of its cell. All segments are alike except for their
 // number, so that the client costs little.
 v1::StreamRunRequest Tasks() {
   v1::StreamRunRequest request;
@@ -72,7 +72,7 @@ absl::Status MeasureOpenRate(Servers& servers, const Effort& effort, Report& rep
   writer->Write(request);
   writer->Write(Lists());
   request = Tasks();
-  double first = 0;  // when all is warm
+  double first = 0;  // after the warm-up
   double most = 0;
   uint64_t sent = 0;
   const double start = Seconds();
@@ -97,8 +97,8 @@ absl::Status MeasureOpenRate(Servers& servers, const Effort& effort, Report& rep
               .unit = "MiB",
               .against = "after a tenth of the tasks",
               .against_value = first > 0 ? first : resident,
-              // What is in flight differs by some MiB from one time to the next; what is kept of
-              // each task would make it nearly ten.
+              // Data in flight varies by some MiB; memory kept for each task would make it nearly
+              // ten.
               .target = Target::AtMost(2)});
   return absl::OkStatus();
 }

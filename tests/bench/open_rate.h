@@ -6,7 +6,7 @@
 
 namespace pto::bench {
 
-// Ten million tasks through one open run, and what the daemon's memory does meanwhile.
+// Ten million tasks through one open run, and the daemon's memory meanwhile.
 absl::Status MeasureOpenRate(Servers& servers, const Effort& effort, Report& report);
 
 }  // namespace pto::bench

@@ -16,7 +16,7 @@
 namespace pto::bench {
 namespace {
 
-// What this process may use, before anything was placed.
+// The CPUs that this process may use, before any placement.
 const cpu_set_t& AllCpus() {
   static const cpu_set_t all = [] {
     cpu_set_t set;
@@ -47,7 +47,7 @@ absl::Status PlaceProcess(pid_t pid, const cpu_set_t& cpus) {
   if (error) return absl::InternalError(absl::StrCat("process ", pid, ": ", error.message()));
   for (const auto& thread : threads) {
     const pid_t id = std::atoi(thread.path().filename().c_str());
-    // A thread may end meanwhile.
+    // A thread may have ended meanwhile.
     if (sched_setaffinity(id, sizeof(cpus), &cpus) != 0 && errno != ESRCH) {
       return absl::InternalError(absl::StrCat("sched_setaffinity: ", std::strerror(errno)));
     }

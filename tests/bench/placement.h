@@ -10,13 +10,13 @@
 
 namespace pto::bench {
 
-// On which CPUs the client and the servers of a ping-pong run. The kernel puts two processes that
-// wake each other now on one CPU and now on two, and keeps it so for a while; on a virtual machine
-// that alone makes a factor of two. A comparison needs the same for both sides.
+// The CPUs of the client and the servers of a ping-pong. The kernel puts two processes that wake
+// each other sometimes on one CPU and sometimes on two, and keeps that for a while; on a virtual
+// machine this alone makes a factor of two. A comparison needs the same placement for both sides.
 enum class Placement {
-  // As the kernel likes.
+  // Chosen by the kernel.
   kFree,
-  // The client on one CPU, every server on another one.
+  // The client on one CPU, all servers on another.
   kApart,
   // All on one CPU.
   kTogether,
@@ -24,8 +24,8 @@ enum class Placement {
 
 absl::optional<Placement> ParsePlacement(absl::string_view name);
 
-// Places all threads of this process and of `servers`, and those that they start later. Can be
-// called again. On a machine with one CPU there is nothing to choose.
+// Places all threads of this process and of `servers`, including those started later. May be called
+// again. No effect on a machine with one CPU.
 absl::Status Place(Placement placement, const std::vector<pid_t>& servers);
 
 }  // namespace pto::bench

@@ -23,12 +23,12 @@ std::string Quoted(absl::string_view text) {
   return out + '"';
 }
 
-// JSON has no word for what is not a number.
+// JSON has no NaN.
 std::string Number(double value) {
   return std::isfinite(value) ? absl::StrFormat("%.6g", value) : "null";
 }
 
-// Four digits are enough to read, and large numbers stay whole.
+// Four digits are readable, and large numbers stay integers.
 std::string Readable(double value) {
   return std::fabs(value) >= 1000 ? absl::StrFormat("%.0f", value) : absl::StrFormat("%.4g", value);
 }

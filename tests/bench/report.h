@@ -8,7 +8,7 @@
 
 namespace pto::bench {
 
-// A bound on the ratio of a value to the one that it is compared with.
+// A bound on the ratio of a value to its reference.
 struct Target {
   enum class Kind { kAtMost, kAtLeast };
   Kind kind = Kind::kAtMost;
@@ -18,32 +18,32 @@ struct Target {
   static Target AtLeast(double ratio) { return {Kind::kAtLeast, ratio}; }
 };
 
-// One measured number, alone, beside another, or beside another with a target.
+// One measured number, with an optional reference and target.
 struct Line {
   std::string name;
   double value = 0;
   std::string unit;
-  // What it is compared with. Empty: nothing.
+  // The reference. Empty: none.
   std::string against = {};
   double against_value = 0;
   // Only with `against`.
   absl::optional<Target> target = absl::nullopt;
-  // Where it is not that of the two values, but for example the median of several.
+  // If the ratio is not that of the two values, but for example a median of several.
   absl::optional<double> own_ratio = absl::nullopt;
 
   double ratio() const { return own_ratio.value_or(value / against_value); }
-  // Whether it keeps its target. A ratio that is not a number keeps none.
+  // Whether it meets its target. A NaN ratio meets none.
   bool ok() const;
 };
 
-// One JSON object, without the line's end.
+// One JSON object, without the newline.
 std::string ToJson(const Line& line);
 // One row below TableHeader.
 std::string ToTableRow(const Line& line);
 std::string TableHeader();
 
-// Prints the lines of one benchmark as they come, for people or for programs, and knows whether
-// all targets were kept. Not thread-safe.
+// Prints the lines of one benchmark as they come, as a table or as JSON, and knows whether all
+// targets were met. Not thread-safe.
 class Report {
  public:
   enum class Format { kTable, kJson };
@@ -54,7 +54,7 @@ class Report {
 
   void Add(const Line& line);
 
-  // Whether every target so far was kept.
+  // Whether every target so far was met.
   bool ok() const { return missed_ == 0; }
   int missed() const { return missed_; }
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kInFlight = 64;
 
-// One unary call under way.
+// One unary call in flight.
 template <typename Response>
 struct Slot {
   std::unique_ptr<grpc::ClientContext> context;

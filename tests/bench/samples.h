@@ -10,12 +10,12 @@
 
 namespace pto::bench {
 
-// Seconds since some moment; only differences mean something.
+// Seconds since an arbitrary moment; only differences are meaningful.
 inline double Seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// The smallest sample that `percent` of all samples do not exceed. Not a number without samples.
+// The smallest sample that `percent` of all samples do not exceed. NaN without samples.
 inline double Percentile(std::vector<double> samples, double percent) {
   if (samples.empty()) return std::numeric_limits<double>::quiet_NaN();
   const double rank = std::ceil(percent / 100 * static_cast<double>(samples.size()));
@@ -27,15 +27,15 @@ inline double Percentile(std::vector<double> samples, double percent) {
 
 inline double Median(std::vector<double> samples) { return Percentile(std::move(samples), 50); }
 
-// One number for each round of a benchmark. The median over rounds is what is reported, or the
-// lowest: a round that the machine spent on something else does not count.
+// One number for each round of a benchmark. Reports the median or the minimum over rounds, so that
+// disturbed rounds do not count.
 class Rounds {
  public:
   void Add(double value) { values_.push_back(value); }
   double median() const { return Median(values_); }
   double lowest() const { return Percentile(values_, 0); }
-  // The median of this one's ratio to another side in the same round: what changes the machine from
-  // one round to the next, changes both.
+  // The median of the ratio to another side in the same round: changes of the machine between
+  // rounds affect both sides.
   double median_ratio(const Rounds& other) const {
     std::vector<double> ratios;
     for (size_t i = 0; i < std::min(values_.size(), other.values_.size()); ++i) {

@@ -29,7 +29,8 @@ TEST(RoundsTest, RatiosAreTakenRoundByRound) {
   for (const double value : {1.0, 10.0, 100.0}) ours.Add(value);
   for (const double value : {2.0, 40.0, 800.0}) theirs.Add(value);
   EXPECT_DOUBLE_EQ(ours.median_ratio(theirs), 0.25);
-  // Of the medians it would be the same; not so when rounds differ in what they are slow at.
+  // The ratio of the medians would be the same here, but not if the sides are slow in different
+  // rounds.
   ours.Add(9.0);
   theirs.Add(9.0);
   ours.Add(1000.0);

@@ -26,7 +26,7 @@ std::string Address(const TemporaryDirectory& directory, absl::string_view socke
 
 std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
   grpc::ChannelArguments args;
-  // A connection of its own for each channel.
+  // A separate connection for each channel.
   args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 10);
   args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 100);
@@ -34,7 +34,7 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), args);
 }
 
-// Waits until something listens: a socket that is not there yet is asked for again.
+// Waits until the server listens: retries while the socket does not exist.
 absl::Status WaitUntilServed(const std::string& address) {
   const auto deadline = std::chrono::system_clock::now() + absl::ToChronoSeconds(kStartTimeout);
   if (Connect(address)->WaitForConnected(deadline)) return absl::OkStatus();
@@ -87,7 +87,7 @@ absl::StatusOr<std::unique_ptr<Servers>> Servers::Start(const std::string& ptod,
                        ChildProcess::Start({self, absl::StrCat(kBareServerFlag, bare_address)}));
   PTO_RETURN_IF_ERROR(WaitUntilServed(daemon_address));
   PTO_RETURN_IF_ERROR(WaitUntilServed(bare_address));
-  // Transfers are measured beside gRPC's own; what the broker makes of them has a part of its own.
+  // Transfers are compared with gRPC's own; the broker is measured separately.
   ClientOptions options;
   options.broker = ClientOptions::Broker::kOff;
   PTO_ASSIGN_OR_RETURN(Client client, Client::Connect(daemon_address, options));

@@ -19,12 +19,12 @@
 
 namespace pto::bench {
 
-// How much to measure.
+// The amount of measurements.
 struct Effort {
-  // Alternating rounds of ours and of the bare peer, for short calls and for long transfers.
+  // Alternating rounds of our server and the bare peer, for short calls and for long transfers.
   int rounds = 10;
   int long_rounds = 5;
-  // A run of so few milliseconds that only many of them say something.
+  // Such a run takes only a few milliseconds, so many rounds are needed.
   int event_rounds = 40;
   // Calls in a round.
   int calls = 1000;
@@ -35,7 +35,7 @@ struct Effort {
   uint64_t large_graph_tasks = 1'000'000;
   uint64_t open_run_tasks = 10'000'000;
 
-  // Only shows that everything works.
+  // Only checks that everything works.
   static Effort Quick() {
     return {.rounds = 2,
             .long_rounds = 2,
@@ -49,38 +49,38 @@ struct Effort {
   }
 };
 
-// The two servers of a benchmark, each a process of its own on a unix socket in one directory: a
-// real ptod with one simulated chip, and the bare peer. Both are reached in the same way.
+// The two servers of a benchmark, each a separate process on a unix socket in one directory: a real
+// ptod with one simulated chip, and the bare peer. Both are reached in the same way.
 class Servers {
  public:
-  // `self` is this program, which becomes the peer when it is given kBareServerFlag.
+  // `self` is this program, which becomes the peer if it is given kBareServerFlag.
   static absl::StatusOr<std::unique_ptr<Servers>> Start(const std::string& ptod,
                                                         const std::string& self);
 
   Servers(const Servers&) = delete;
   Servers& operator=(const Servers&) = delete;
 
-  // Says where this process and the servers run from now on.
+  // Places this process and the servers from now on.
   absl::Status Place(Placement placement) {
     return bench::Place(placement, {daemon_process_.pid(), bare_process_.pid()});
   }
 
   pid_t daemon_pid() const { return daemon_process_.pid(); }
 
-  // Reaches the daemon.
+  // Connected to the daemon.
   Client& client() { return client_; }
-  // A session there, with a graph of one task that does nothing.
+  // A session of the daemon, with a graph of one task that does nothing.
   Session& session() { return session_; }
   const std::string& one_task_graph() const { return one_task_graph_; }
 
-  // What the daemon allows.
+  // The daemon's limits.
   const v1::Limits& limits() const { return client_.node().limits(); }
 
   // A connection that is not shared.
   std::shared_ptr<grpc::Channel> ToDaemon() const;
   std::shared_ptr<grpc::Channel> ToBare() const;
 
-  // On one connection for each server, as a client has for control calls.
+  // On one connection for each server, like a client's control calls.
   v1::RunService::Stub& run() { return *run_; }
   Bare::Stub& bare() { return *bare_; }
 
@@ -105,11 +105,11 @@ absl::StatusOr<std::string> RegisterOneTask(Session& session);
 // `--bare-server=ADDRESS` makes a benchmark serve as the bare peer.
 inline constexpr absl::string_view kBareServerFlag = "--bare-server=";
 
-// Where a program such as `daemon/ptod` is when nobody says: in the runfiles of this one, or
-// beside it in Bazel's output. Empty when it is in none of these places.
+// The default path of a program such as `daemon/ptod`: in the runfiles of this program, or next to
+// it in Bazel's output. Empty if it is not there.
 std::string FindProgram(const std::string& self, absl::string_view program);
 
-// An error of a call of either server.
+// The error of a call to either server.
 absl::Status CallError(absl::string_view what, const grpc::Status& status);
 
 }  // namespace pto::bench

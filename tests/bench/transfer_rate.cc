@@ -23,7 +23,7 @@ double MiBPerSecond(uint64_t bytes, double seconds) {
   return static_cast<double>(bytes) / static_cast<double>(kMiB) / seconds;
 }
 
-// Sends `bytes` in chunks that are made once: only the way to the server is measured.
+// Sends `bytes` in chunks that are created once: only the transfer is measured.
 template <typename Writer>
 absl::Status Send(Writer& writer, const std::string& buffer, uint64_t bytes, uint64_t chunk) {
   v1::WriteBufferRequest request;
@@ -116,7 +116,7 @@ class TransferBench {
   double Memcpy() {
     const double start = Seconds();
     std::memcpy(target_.data(), source_.data(), bytes_);
-    // What is not looked at need not be copied.
+    // Prevents the compiler from dropping the copy.
     asm volatile("" : : "r"(target_.data()) : "memory");
     return MiBPerSecond(bytes_, Seconds() - start);
   }
@@ -141,7 +141,7 @@ absl::Status MeasureTransferRate(Servers& servers, const Effort& effort, Report&
   static_assert(Effort().transfer_bytes <= kBareMemoryBytes);
   TransferBench bench(servers, effort.transfer_bytes);
   PTO_RETURN_IF_ERROR(bench.Prepare(servers.session()));
-  // What the daemon takes and sends at most.
+  // The maximum that the daemon accepts and sends.
   const uint64_t max_chunk = servers.limits().max_chunk_bytes();
   Rounds upload_1, bare_upload_1, upload_2, bare_upload_2, client_upload;
   Rounds download, bare_download, client_download, memcpy_rate;

@@ -6,8 +6,8 @@
 
 namespace pto::bench {
 
-// MiB per second into and out of a buffer, beside bare streams of the same chunks whose server
-// copies them too, and beside memcpy.
+// MiB per second to and from a buffer, compared with bare streams of the same chunks whose server
+// copies them too, and with memcpy.
 absl::Status MeasureTransferRate(Servers& servers, const Effort& effort, Report& report);
 
 }  // namespace pto::bench

@@ -1,4 +1,4 @@
-// Thousands of random collectives through the engine, beside a plain reference.
+// Thousands of random collectives through the engine, compared with a plain reference.
 
 #include <cstring>
 #include <memory>
@@ -22,7 +22,7 @@ constexpr uint32_t kWaves = 13;
 constexpr uint32_t kParts = 16;
 static_assert(kParts * kWaves * kAtOnce * kCases >= 20'000);
 
-// One graph with memory of its own.
+// One graph with its own memory.
 struct Launch {
   std::unique_ptr<RandomGraph> graph;
   std::vector<std::shared_ptr<HostAllocation>> memory;
@@ -95,7 +95,7 @@ TEST_P(CollectivesPropertyTest, AgreesWithThePlainReference) {
     }
     if (HasFailure()) break;
     for (const Launch& launch : launches) engine_->Start(launch.run);
-    // What hangs is killed here, not by the clock of the test.
+    // A hang fails here, before the test's timeout.
     ASSERT_TRUE(engine_->WaitIdle(absl::Seconds(60))) << "wave " << wave << " hangs";
     for (uint32_t i = 0; i < kAtOnce; ++i) {
       SCOPED_TRACE("seed " + std::to_string((uint64_t{GetParam()} * kWaves + wave) * kAtOnce + i));
@@ -107,7 +107,7 @@ TEST_P(CollectivesPropertyTest, AgreesWithThePlainReference) {
 
 INSTANTIATE_TEST_SUITE_P(Parts, CollectivesPropertyTest, ::testing::Range(0u, kParts));
 
-// Messages so long that they are written past the caches, which is code of its own: one for each
+// Messages so long that they are written past the caches, which is separate code: one case for each
 // collective that has it.
 class LongCollectivesTest : public CollectivesTest,
                             public ::testing::WithParamInterface<const char*> {

@@ -27,7 +27,7 @@ bool IsReduction(const std::string& kernel) {
   return kernel == "all_reduce" || kernel == "reduce" || kernel == "reduce_scatter";
 }
 
-// How many elements a collective writes on all ranks, for each of those that Place is told.
+// The number of elements that a collective writes on all ranks, for each element given to Place.
 uint64_t Written(const std::string& kernel, uint64_t ranks) {
   if (kernel == "reduce" || kernel == "send_recv") return 1;
   return kernel == "all_gather" || kernel == "all_to_all" ? ranks * ranks : ranks;
@@ -50,7 +50,7 @@ RandomGraph::RandomGraph(uint64_t seed, const Options& options)
       expected_(options.chips) {
   for (uint32_t chip = 0; chip < options.chips; ++chip) {
     slots_.push_back(builder_.AddSlot(absl::StrCat("chip", chip)));
-    // Nobody has no memory at all.
+    // Every chip has some memory.
     FillNumbers(NewArea(chip, PTO_U8, 8));
   }
   while (done_.size() < options.cases && refused_.empty()) AddCase();
@@ -82,11 +82,11 @@ std::vector<uint32_t> RandomGraph::ChooseChips(uint32_t count) {
 RandomGraph::Case RandomGraph::ChooseLong() {
   Case next;
   next.kernel = options_.long_kernel;
-  // No more memory than it takes.
+  // Limits the memory use.
   const uint32_t ranks =
       Written(next.kernel, 2) == 1 ? 2 : 2 + static_cast<uint32_t>(Random(options_.chips - 1));
   next.chips = ChooseChips(ranks);
-  // Plain loops take so long for each element, whatever its size.
+  // Plain loops take the same time per element, whatever its size.
   next.dtype = Chance(50) ? PTO_F64 : PTO_I64;
   const uint64_t least = kStreamBytes / kernels::DtypeSize(next.dtype);
   Place(&next, false,
@@ -142,7 +142,7 @@ void RandomGraph::Place(Case* next, bool reuse_in, int64_t count) {
   const auto op = [&] { return 1 + static_cast<int64_t>(Random(4)); };
   int64_t root = -1;
   if (kernel == "all_reduce") {
-    // The other algorithms write to the caches, however long it is.
+    // The other algorithms write through the caches, whatever the length.
     const uint64_t algorithms = options_.long_kernel.empty() ? 5 : 1;
     next->scalars = {op(), static_cast<int64_t>(Random(algorithms)),
                      static_cast<int64_t>(Random(2))};
@@ -156,7 +156,7 @@ void RandomGraph::Place(Case* next, bool reuse_in, int64_t count) {
     next->scalars = {rank(), rank()};
   }
   if (IsReduction(kernel) && IsFloating(next->dtype) && next->scalars[0] == 2) next->depth = 9;
-  // Rings add up in an order of their own, unless they are told not to.
+  // Rings add in a different order, unless told otherwise.
   next->exact = !(kernel == "all_reduce" && next->scalars[1] >= 3 && next->scalars[2] == 0 &&
                   next->scalars[0] <= 2 && IsFloating(next->dtype));
   if (kernel == "barrier") return;
@@ -168,11 +168,11 @@ void RandomGraph::Place(Case* next, bool reuse_in, int64_t count) {
   const int64_t in_count = from_parts ? count * ranks : count;
   const int64_t out_count = to_parts ? count * ranks : count;
   uint32_t in_place = Chance(30) ? 100 : Chance(20) ? 50 : 0;
-  // What is written in place is in the caches already.
+  // In place, the output is already in the caches.
   if (!options_.long_kernel.empty()) in_place = 0;
   for (int64_t r = 0; r < ranks; ++r) {
     const uint32_t chip = next->chips[static_cast<size_t>(r)];
-    // Where one place is all that counts, the others may have nothing.
+    // If only one rank counts, the others may have empty tensors.
     const bool no_in =
         !reuse_in && (kernel == "scatter" || kernel == "broadcast") && r != root && Chance(50);
     const bool no_out = (kernel == "gather" || kernel == "reduce") && r != root && Chance(50);
@@ -212,7 +212,7 @@ void RandomGraph::PlaceCounts(Case* next, int64_t count) {
                  ? 0
                  : static_cast<int64_t>(Random(static_cast<uint64_t>(2 * count) / ranks + 2));
     }
-    // Whatever the others are.
+    // Whatever the other counts are.
     if (is_long) row[Random(ranks)] = count;
   }
   const bool in_place = !is_long && Chance(30);
@@ -247,7 +247,7 @@ void RandomGraph::PlaceCounts(Case* next, int64_t count) {
 
 RandomGraph::Area RandomGraph::NewArea(uint32_t chip, uint32_t dtype, int64_t count) {
   const size_t bytes = kernels::DtypeSize(dtype);
-  // Not aligned to more than an element, and not next to another one.
+  // Aligned to an element only, and not adjacent to another area.
   const uint64_t offset = initial_[chip].size() / bytes + 1 + Random(20);
   const size_t end = (offset + static_cast<uint64_t>(count)) * bytes;
   initial_[chip].resize(end, std::byte{0x5a});

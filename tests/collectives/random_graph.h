@@ -13,30 +13,30 @@
 
 namespace pto::testing {
 
-// A graph of random collectives on random chips, and what the chips' memory must hold after it.
-// Everything follows from the seed.
+// A graph of random collectives on random chips, and the expected contents of the chips' memory
+// after it. Determined by the seed.
 //
-// Some collectives read what an earlier one wrote; the rest have nothing to do with each other and
-// may run at the same time, on the same chips.
+// Some collectives read what an earlier one wrote; the others are independent and may run at the
+// same time, on the same chips.
 class RandomGraph {
  public:
   struct Options {
     uint32_t chips = 16;
     uint32_t cases = 25;
     uint32_t max_blocks = 3;
-    // When set, all cases are this kernel, and so long that what it writes goes past the caches.
+    // If set, all cases use this kernel, and are so long that its output bypasses the caches.
     std::string long_kernel = {};
   };
 
   RandomGraph(uint64_t seed, const Options& options);
 
-  // The graph, or what the builder says to it.
+  // The graph, or the builder's error.
   absl::StatusOr<std::shared_ptr<const GraphImage>> Build() { return builder_.Build(); }
   const std::string& refused() const { return refused_; }
 
-  // What each chip's slot, in this order, holds at the beginning.
+  // The initial contents of each chip's slot, in order.
   const std::vector<std::vector<std::byte>>& initial() const { return initial_; }
-  // What is wrong with what it holds at the end; empty when nothing is.
+  // The first difference between the expected and the final contents; empty if there is none.
   std::string Compare(const std::vector<const std::byte*>& memory) const;
 
  private:
@@ -47,13 +47,13 @@ class RandomGraph {
     uint64_t offset = 0;  // in elements
     int64_t count = 0;
   };
-  // What is true only up to rounding.
+  // A result that is exact only up to rounding.
   struct Rounded {
     Area area;
     std::vector<double> tolerance;
     size_t number = 0;  // of the case
   };
-  // A collective, as it is being made up.
+  // A collective under construction.
   struct Case {
     std::string kernel;
     uint32_t dtype = 0;
@@ -75,13 +75,13 @@ class RandomGraph {
   Case ChooseLong();
   // Some of the chips, in any order.
   std::vector<uint32_t> ChooseChips(uint32_t count);
-  // Other collectives may go on with what it left.
+  // Other collectives may continue with its output.
   bool Continue(const Case& before, Case* next);
   void Place(Case* next, bool reuse_in, int64_t count);
   void PlaceCounts(Case* next, int64_t count);
   Area NewArea(uint32_t chip, uint32_t dtype, int64_t count);
   void FillNumbers(const Area& area);
-  // The reference's turn.
+  // Computes the expected result.
   void Expect(const Case& done);
   absl::Status AddTask(const Case& added);
   uint32_t Tensor(const Area& area);

@@ -1,6 +1,6 @@
-// What clients of the memory broker send, as the broker takes it: message after message, on one
-// connection. Whatever comes, it is refused as a whole, or answered as a model of the connection
-// says, in a message that the client can read.
+// Messages of clients of the memory broker, as the broker receives them: one after another, on one
+// connection. Each is either rejected as a whole, or answered as a model of the connection
+// predicts, with a message that the client can read.
 
 #include <algorithm>
 #include <cstddef>
@@ -71,7 +71,7 @@ class Node {
   std::shared_ptr<Session> session_;
 };
 
-// One client's connection, and what it should be like.
+// One client's connection, and its expected state.
 class Connection {
  public:
   explicit Connection(Node& node) : node_(node), visit_(node.sessions(), kUser) {
@@ -82,7 +82,7 @@ class Connection {
     for (const std::string& name : std::set<std::string>(buffers_)) Remove(name);
   }
 
-  // Returns false when the broker would close the connection.
+  // Returns false if the broker would close the connection.
   bool Receive(absl::Span<const char> bytes) {
     const absl::StatusOr<broker::Request> request = broker::ParseRequest(bytes);
     if (!request.ok()) {
@@ -100,7 +100,7 @@ class Connection {
     return request->op != Op::kAttach || reply.outcome == Outcome::kOk;
   }
 
-  // A buffer is deleted by another call of the client, or comes.
+  // The client deletes or creates a buffer with another call.
   void Toggle() {
     if (buffers_.count("x") > 0) {
       Remove("x");
@@ -173,7 +173,7 @@ class Connection {
   void Remove(const std::string& name) {
     node_.session().RemoveBuffer(name);
     buffers_.erase(name);
-    // Its memory may be somebody else's next: not to be used under the same region.
+    // Its memory may be reused: it must not be accessible under the same region.
     for (auto& [region, buffer] : regions_) {
       if (buffer == name) buffer.clear();
     }
@@ -184,10 +184,10 @@ class Connection {
   bool attached_ = false;
   uint64_t next_region_ = 1;
   std::set<std::string> buffers_;
-  std::map<uint64_t, std::string> regions_;  // the buffer's name; empty when it is gone
+  std::map<uint64_t, std::string> regions_;  // the buffer's name; empty if it was deleted
 };
 
-// What a broker sends, as a client takes it.
+// Messages of a broker, as a client reads them.
 void ReadReply(absl::Span<const char> bytes) {
   const absl::StatusOr<broker::Reply> reply = broker::ParseReply(bytes);
   if (!reply.ok()) return ExpectReason(reply.status(), reason::kMessageInvalid);
@@ -199,8 +199,8 @@ void ReadReply(absl::Span<const char> bytes) {
 }  // namespace
 }  // namespace pto::fuzz
 
-// A byte says what comes: a message of as many bytes as it should have, or fewer at the end of the
-// input; a message that is too long; a message from the broker; a buffer that comes or goes.
+// A byte selects what comes: a message of the right size, or shorter at the end of the input; a
+// message that is too long; a message from the broker; or a buffer that is created or deleted.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static auto* const node = new pto::fuzz::Node;
   pto::fuzz::ByteReader input(data, size);

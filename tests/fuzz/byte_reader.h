@@ -9,7 +9,7 @@
 
 namespace pto::fuzz {
 
-// Reads an input as a list of decisions. When it has ended, all that comes is 0.
+// Reads an input as a sequence of decisions. After its end, everything is 0.
 class ByteReader {
  public:
   ByteReader(const uint8_t* data, size_t size) : next_(data), left_(size) {}
@@ -27,7 +27,7 @@ class ByteReader {
     return value;
   }
 
-  // Up to so many bytes.
+  // Up to `size` bytes.
   absl::Span<const char> Bytes(size_t size) {
     size = std::min(size, left_);
     const absl::Span<const char> bytes(reinterpret_cast<const char*>(next_), size);

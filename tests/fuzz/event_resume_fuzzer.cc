@@ -1,5 +1,5 @@
-// A session's event log, with readers that fall behind, go away and resume anywhere, while it is
-// full: each of them gets every event once and in order, or is told which ones are gone.
+// A full event log of a session, with readers that fall behind, leave and resume anywhere: each
+// gets every event once and in order, or is told which events were dropped.
 
 #include <algorithm>
 #include <cstddef>
@@ -22,14 +22,14 @@ constexpr uint64_t kAll = 1'000'000;
 constexpr size_t kMaxEvents = 3'000;
 constexpr size_t kReaders = 3;
 
-// What the log was told under one number.
+// What was appended to the log under one number.
 struct Told {
   enum Kind : uint8_t { kRun, kTask, kErrors, kStall, kEnd };
   Kind kind = kRun;
   uint8_t outcome = 0;  // of a task
   uint32_t what = 0;    // a run's state, a task's number
   const RunRecord* run = nullptr;
-  bool gone = false;  // some reader was told that the log has it no more
+  bool gone = false;  // some reader was told that it was dropped
 };
 
 class Watcher final : public EventWatcher {
@@ -45,7 +45,7 @@ class Watcher final : public EventWatcher {
   uint64_t through_sequence = 0;
 };
 
-// The numbers of a column of packed tasks.
+// The numbers of a packed column.
 std::vector<uint64_t> Unpack(absl::string_view column) {
   std::vector<uint64_t> numbers;
   uint64_t number = 0;
@@ -96,16 +96,16 @@ class Scenario {
       case 1:
         return AppendTasks(1 + input_.Byte() % 32);
       case 2:
-        // Now and then more than a block has room for.
+        // Sometimes more than a group has room for.
         return AppendTasks(1 + 6 * input_.Byte());
       case 3:
         return AppendSeveral();
       case 4:
-        // Seldom, though a log may go on after it.
+        // Rarely, although a log may continue after it.
         if (input_.Byte() == 0) AppendEnd();
         return;
       case 5: {
-        // As a client that lost what it had read, or never had a log before.
+        // Like a client that lost what it had read, or is new.
         uint64_t& cursor = cursors_[choice / 8 % kReaders];
         cursor -= std::min<uint64_t>(cursor, input_.Number<uint16_t>());
         return;
@@ -118,7 +118,7 @@ class Scenario {
 
   const std::shared_ptr<RunRecord>& AnyRun() { return runs_[input_.Byte() % runs_.size()]; }
 
-  // After an append, which returned `last`.
+  // Called after an append, which returned `last`.
   void Added(uint64_t last, uint64_t calls_before, bool urgent) {
     PTO_CHECK(last == told_.size() && log_.last_sequence() == last, "numbers without gaps");
     PTO_CHECK(watcher_->calls == calls_before + 1, "a watcher is told once");
@@ -162,7 +162,7 @@ class Scenario {
     Added(log_.AppendTasks(run, blocks), calls, false);
   }
 
-  // All that a short run has to tell, at once.
+  // All events of a short run at once.
   void AppendSeveral() {
     const uint64_t calls = watcher_->calls;
     const std::shared_ptr<RunRecord>& run = AnyRun();
@@ -198,7 +198,7 @@ class Scenario {
     PTO_CHECK(log_.ended(), "the log has ended");
   }
 
-  // Bounded, but for the last entry.
+  // The size is bounded, except for the last entry.
   void CheckSize() const {
     if (log_.bytes() <= max_bytes_) return;
     size_t held = 0;

@@ -7,11 +7,11 @@
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 
-// What every fuzz target expects. PTO_CHECK ends the process, which libFuzzer takes as a finding.
+// Expectations of all fuzz targets. PTO_CHECK aborts the process, which libFuzzer reports as a
+// finding.
 namespace pto::fuzz {
 
-// An error that a client can do something with: a reason of the registry, with its code, and a
-// message.
+// Expects an error that a client can act on: a registered reason with its code, and a message.
 inline void ExpectReason(const absl::Status& status) {
   PTO_CHECK(!status.ok(), "expected an error");
   const Reason* const reason = FindReason(ReasonOf(status));

@@ -45,6 +45,6 @@ def fuzz_target(name, deps, options = [], dictionary = None):
         srcs = ["run_target.sh"],
         args = ["fuzz"] + arguments,
         data = data,
-        # Elsewhere it would only repeat the corpus.
+        # Without AddressSanitizer it would only repeat the corpus.
         tags = ["asan-only"],
     )

@@ -1,4 +1,4 @@
-// Graphs in their nested form: whatever comes, there is a graph that is sound, runs to its end and
+// Graphs in their nested form: any input results in either a valid graph that runs to its end and
 // can be described, or an error with a reason.
 
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace pto::fuzz {
 namespace {
 
 void Describe(const GraphImage& image) {
-  // In pages of a few tasks, as few as there is room for.
+  // In small pages, as small as possible.
   v1::GetGraphRequest request;
   request.set_max_tasks(7);
   uint64_t edges = 0;

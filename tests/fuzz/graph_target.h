@@ -21,7 +21,7 @@ inline GraphTarget SmallTarget() {
 
 inline constexpr GraphLimits kSmallLimits = {.max_tensors = 400, .max_edges = 2'000};
 
-// Texts that graphs are made of.
+// Strings for graphs.
 inline constexpr std::array<absl::string_view, 34> kGraphWords = {
     "chips/0",
     "chips/1",

@@ -31,7 +31,7 @@ class Checker {
   }
 
  private:
-  // A sanitizer sees whether that is memory of the image.
+  // A sanitizer detects whether the memory belongs to the image.
   void Read(absl::string_view text) {
     for (const char c : text) text_sum_ += static_cast<uint8_t>(c);
   }

@@ -5,8 +5,8 @@
 
 namespace pto::fuzz {
 
-// Ends the process unless all that the image's records refer to is there, on a node that the
-// target describes: whoever executes it looks nothing up twice.
+// Aborts unless all references in the image's records are valid for a node as described by the
+// target: the code that executes the image does not check them again.
 void CheckImage(const GraphImage& image, const GraphTarget& target);
 
 }  // namespace pto::fuzz

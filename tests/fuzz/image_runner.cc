@@ -31,14 +31,14 @@ bool IsShort(const GraphImage& image) {
     if (calls > kMaxCalls) return false;
   }
   for (const pto::ImageKernel& kernel : image.kernels()) {
-    // Takes as long as it is told to.
+    // Takes as long as its scalar says.
     if (image.text(kernel.name) == "spin") return false;
   }
   for (const ImageTensor& tensor : image.tensors()) {
     const Layout& layout = image.layouts()[tensor.layout];
     int64_t elements = 1;
     for (uint32_t i = 0; i < layout.ndim; ++i) {
-      // Zero times anything is nothing.
+      // A dimension of 0 makes the tensor empty.
       if (layout.shape[i] > kMaxElements) return false;
       elements *= layout.shape[i];
       if (elements > kMaxElements) return false;
@@ -105,7 +105,7 @@ class Node {
   void CheckEnd(const pto::Run& run, uint64_t tasks) {
     PTO_CHECK(IsFinal(run.state()), "a run that was stopped ends");
     const pto::Run::Counts counts = run.counts();
-    // Of a run that was stopped, some have never been looked at.
+    // In a run that was stopped, some tasks were never considered.
     const uint64_t ended = counts.done + counts.failed + counts.skipped;
     PTO_CHECK(run.stop_requested() ? ended <= tasks : ended == tasks, "each task ends in one way");
     PTO_CHECK(run.state() != RunState::kSucceeded || counts.done == tasks, "all is done");

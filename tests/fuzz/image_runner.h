@@ -7,10 +7,10 @@
 
 namespace pto::fuzz {
 
-// Runs an image from its beginning to its end, on memory of its own and on an engine without
-// threads, on whose clock time passes only when nothing else can happen. What waits for ever is
-// cancelled. Ends the process unless the run ends, each task in one way, and nothing is left of
-// it. An image that could take long is left alone: returns whether it was run.
+// Runs an image to its end, on its own memory and on an engine without threads, whose clock
+// advances only when nothing else can happen. A run that waits forever is cancelled. Aborts unless
+// the run ends, each task with one outcome, and nothing of it is left. Skips images that could take
+// long; returns whether the image was run.
 bool RunImage(const std::shared_ptr<const GraphImage>& image, const GraphTarget& target);
 
 }  // namespace pto::fuzz

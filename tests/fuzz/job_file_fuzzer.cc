@@ -1,6 +1,6 @@
 // Job files, as JSON (an input that begins with `{`) and as text protobuf, and the .npy files that
-// they refer to: whatever is in one, there is a job that can be replayed and checked, or an error
-// that says where in the file.
+// they refer to: any input results in either a job that can be replayed and checked, or an error
+// with a position in the file.
 
 #include <cstddef>
 #include <cstdint>
@@ -32,8 +32,8 @@ using fuzz::ExpectReason;
 using Chips = std::vector<uint32_t>;
 using Shape = google::protobuf::RepeatedField<int64_t>;
 
-// Sizes up to which a job is prepared, and replayed; and beyond which it must be refused. What is
-// between is allowed, but would take long.
+// Jobs up to the first size are prepared and replayed; jobs beyond the second must be rejected.
+// Sizes in between are allowed, but would take long.
 constexpr int64_t kSmall = 4096;
 constexpr int64_t kTooLarge = int64_t{1} << 34;
 constexpr int64_t kSmallFactor = 64;
@@ -42,7 +42,7 @@ constexpr size_t kMaxChips = 64;
 int64_t Elements(const Shape& shape) {
   int64_t count = 1;
   for (const int64_t size : shape) {
-    if (size <= 0) return 0;  // refused, or empty
+    if (size <= 0) return 0;  // rejected, or empty
     if (__builtin_mul_overflow(count, size, &count)) return std::numeric_limits<int64_t>::max();
   }
   return count;
@@ -55,7 +55,7 @@ bool IsQuick(const Shape& shape, int64_t small) {
 
 bool ReadsFile(const v1::Values& values) { return values.has_npy(); }
 
-// Whether it can be prepared in no time, and without reading any file.
+// Whether it can be prepared quickly, without reading files.
 bool IsQuick(const v1::Job& job) {
   bool products = false;
   for (const v1::Reference& reference : job.references()) {
@@ -97,7 +97,7 @@ void CheckPrepared(const PreparedJob& job) {
   for (const auto& [name, named] : job.views) {
     PTO_CHECK(named.buffer < job.buffers.size(), "a view is one of a buffer");
     const std::string& bytes = job.buffers[named.buffer].initial.bytes;
-    // Sanitizers see what lies outside.
+    // Sanitizers detect accesses outside.
     PTO_CHECK(named.view.Extract(bytes).size() == named.view.size(), "a view's elements");
   }
   for (const pto::v1::TaskSpec& task : job.graph.tasks()) {
@@ -149,7 +149,7 @@ const char* NameOf(absl::string_view text) {
   return absl::StartsWith(text, "{") ? "job.json" : "job.txtpb";
 }
 
-// The same job with other values, in the same form; empty when it cannot be had.
+// The same job with other values, in the same format; empty if that is not possible.
 std::string Changed(const std::string& text, unsigned seed) {
   static constexpr absl::string_view kWords[] = {
       "chips/0", "chips/1",    "0-3",  "0,2",  "a",      "b",          "fill", "iota", "copy",
@@ -184,7 +184,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   return 0;
 }
 
-// Half the time a job that can be read stays one; else its text changes.
+// Half of the time a valid job stays valid; otherwise its text is mutated.
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
                                           unsigned seed) {
   if (seed % 2 == 0 && size > 0 && data[0] != 0x93) {

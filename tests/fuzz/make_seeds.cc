@@ -1,6 +1,6 @@
-// make_seeds DIRECTORY JOB...: writes the first inputs of all fuzz targets, from what clients
-// really send: graphs of the client library's builder, the job files that are named, messages of
-// the broker's clients. Files that are there already stay, unless they have the same name.
+// make_seeds DIRECTORY JOB...: writes the initial inputs of all fuzz targets, from what clients
+// really send: graphs of the client library's builder, the given job files, and messages of the
+// broker's clients. Overwrites existing files only if they have the same name.
 
 #include <filesystem>
 #include <fstream>
@@ -134,8 +134,8 @@ void NamedScalars(GraphBuilder& g) {
   g.Task("fail", 0, {}).Scalar(code);
 }
 
-// The same as an open run: lists and tensors first, then a message for each block of tasks.
-void AddBlocks(const std::vector<v1::PackedGraphPart>& parts, PackedGraphInput* input) {
+// The same as an open run: lists and tensors first, then one message for each chunk of tasks.
+void AddSegments(const std::vector<v1::PackedGraphPart>& parts, PackedGraphInput* input) {
   const v1::PackedHeader& header = parts[0].header();
   v1::StreamRunBlock& first = *input->add_blocks();
   *first.mutable_kernels() = header.kernels();
@@ -163,7 +163,7 @@ void WriteGraphs(const Directory& specs, const Directory& packed) {
     (*parts)[0].mutable_header()->set_parent("sessions/s");
     PackedGraphInput graph, run;
     for (const v1::PackedGraphPart& part : *parts) *graph.add_parts() = part;
-    AddBlocks(*parts, &run);
+    AddSegments(*parts, &run);
     packed.Write(name, graph.SerializeAsString());
     packed.Write(absl::StrCat(name, "_open"), run.SerializeAsString());
   }
@@ -171,7 +171,7 @@ void WriteGraphs(const Directory& specs, const Directory& packed) {
 
 // ---- job files
 
-// Smaller than they are: the target leaves large ones alone.
+// Smaller versions: the target skips large jobs.
 std::string Shrunk(const std::string& text) {
   return absl::StrReplaceAll(
       text,
@@ -274,7 +274,7 @@ void WriteBroker(const Directory& directory) {
 
 // ---- events
 
-// Steps of the target, chosen at random: a small log and a large one, many readers or few.
+// Random steps of the target: small and large logs, few and many readers.
 void WriteEvents(const Directory& directory) {
   std::mt19937 random(7);
   for (const int bytes : {2'000, 20'000, 65'000}) {

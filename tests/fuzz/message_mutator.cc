@@ -16,7 +16,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// Texts that are no UTF-8 are refused, and need no line for each.
+// Strings that are not UTF-8 are rejected, and need no log line each.
 [[maybe_unused]] google::protobuf::LogHandler* const kLoud =
     google::protobuf::SetLogHandler(nullptr);
 
@@ -35,7 +35,7 @@ class Mutator {
     Message& message = *nodes_[Below(nodes_.size())];
     const Descriptor& type = *message.GetDescriptor();
     if (type.field_count() == 0) return;
-    // Mostly what is there becomes something else.
+    // Usually changes a field that is set.
     std::vector<const FieldDescriptor*> set;
     message.GetReflection()->ListFields(message, &set);
     const FieldDescriptor& field = set.empty() || OneOf(4)
@@ -56,7 +56,7 @@ class Mutator {
     return uint64_t{random_()} << 42 ^ uint64_t { random_() } << 21 ^ random_();
   }
 
-  // Lists all messages, and all texts that others may take.
+  // Collects all messages, and all strings that can be reused.
   void Collect(Message& message) {
     nodes_.push_back(&message);
     const Reflection& reflection = *message.GetReflection();
@@ -118,7 +118,7 @@ class Mutator {
     }
   }
 
-  // Often like one that is there, since that is likely to be right.
+  // Often a copy of an existing item, which is likely to be valid.
   void AddItem(Message& message, const FieldDescriptor& field, int count) {
     const Reflection& reflection = *message.GetReflection();
     const int like = count == 0 || OneOf(3) ? -1 : static_cast<int>(Below(count));
@@ -160,7 +160,7 @@ class Mutator {
     if (like < 0) SetValue(message, field, count);
   }
 
-  // What an integer is now, as 64 bits; 0 for all else.
+  // The current value of an integer, as 64 bits; 0 for all other types.
   static uint64_t Value(const Message& message, const FieldDescriptor& field, int index) {
     const Reflection& reflection = *message.GetReflection();
     switch (field.cpp_type()) {
@@ -183,7 +183,7 @@ class Mutator {
     }
   }
 
-  // Of one that is no message; `index` is -1 where there is no list.
+  // For a field that is not a message; `index` is -1 if it is not a list.
   void SetValue(Message& message, const FieldDescriptor& field, int index) {
     const Reflection& reflection = *message.GetReflection();
     const uint64_t number = Number(Value(message, field, index));
@@ -232,7 +232,7 @@ class Mutator {
     }
   }
 
-  // Near what it was, or small, or near a power of two, or anything; each of either sign.
+  // Near the current value, small, near a power of two, or anything; with either sign.
   uint64_t Number(uint64_t now) {
     if (OneOf(2)) return now + Below(5) - 2;
     uint64_t number = Below(9);

@@ -10,7 +10,7 @@
 #include "absl/types/span.h"
 #include "google/protobuf/message.h"
 
-// libFuzzer's own change to some bytes; not there where it is not linked.
+// libFuzzer's own mutation of bytes; missing if libFuzzer is not linked.
 extern "C" __attribute__((weak)) size_t LLVMFuzzerMutate(uint8_t* data, size_t size,
                                                          size_t max_size);
 
@@ -18,20 +18,20 @@ namespace pto::fuzz {
 
 using MutationRandom = std::minstd_rand;
 
-// Changes a message in a few places: fields come and go, lists grow, shrink and change their
-// order, numbers and texts become others. Texts are taken from `words`, from elsewhere in the
-// message, or made up; they stay ASCII, since protobuf reads no other than UTF-8. Bytes changed
-// blindly would nearly always break the lengths that hold a message together.
+// Changes a message in a few places: sets and clears fields, grows, shrinks and reorders lists,
+// changes numbers and strings. Strings are taken from `words`, from elsewhere in the message, or
+// made up; they stay ASCII, because protobuf accepts only UTF-8. Blind changes of bytes would
+// nearly always break the lengths that structure a message.
 void MutateMessage(google::protobuf::Message& message, absl::Span<const absl::string_view> words,
                    MutationRandom& random);
 
-// For LLVMFuzzerCustomMutator, of inputs that are a serialised message.
+// For LLVMFuzzerCustomMutator, if inputs are serialised messages.
 template <typename Message>
 size_t MutateInput(uint8_t* data, size_t size, size_t max_size, unsigned seed,
                    absl::Span<const absl::string_view> words) {
   MutationRandom random(seed + 1);
   Message message;
-  // Now and then what is no message should be tried, too.
+  // Sometimes tries inputs that do not parse.
   if (!message.ParseFromArray(data, static_cast<int>(size)) || random() % 64 == 0) {
     return LLVMFuzzerMutate(data, size, max_size);
   }
@@ -42,7 +42,7 @@ size_t MutateInput(uint8_t* data, size_t size, size_t max_size, unsigned seed,
   return changed.size();
 }
 
-// For LLVMFuzzerCustomCrossOver: all that is in both.
+// For LLVMFuzzerCustomCrossOver: merges both messages.
 template <typename Message>
 size_t CrossInputs(const uint8_t* data1, size_t size1, const uint8_t* data2, size_t size2,
                    uint8_t* out, size_t max_out) {

@@ -1,5 +1,5 @@
-// Packed graphs, and the blocks of open runs: whatever comes, there is a graph that is sound, and
-// that runs to its end, or an error with a reason.
+// Packed graphs, and the segments of open runs: any input results in either a valid graph that runs
+// to its end, or an error with a reason.
 
 #include <cstddef>
 #include <cstdint>
@@ -40,7 +40,7 @@ void DecodeGraph(const PackedGraphInput& input, const GraphTarget& target) {
   RunImage(graph->image, target);
 }
 
-// What the session of an open run knows of its buffers: some are small, some are somewhere.
+// The session's buffers of an open run: some are small, some have a chip.
 absl::StatusOr<OpenGraph::SlotMemory> FindBuffer(absl::string_view id) {
   OpenGraph::SlotMemory memory;
   memory.bytes = 1 << 20;
@@ -83,7 +83,7 @@ void DecodeOpenRun(const PackedGraphInput& input, const GraphTarget& target) {
   options.session = "s";
   options.max_block_tasks = kMaxBlockTasks;
   options.limits = kSmallLimits;
-  // Not more of the input than it is worth: both ways are tried.
+  // Tries both settings without spending input bytes on the choice.
   options.find_dependencies = input.blocks_size() % 4 != 3;
   options.run_timeout_ns = 60'000'000'000;
   options.find_buffer = FindBuffer;
@@ -98,7 +98,7 @@ void DecodeOpenRun(const PackedGraphInput& input, const GraphTarget& target) {
       CheckSegment(**segment, target);
     }
     PTO_CHECK(decoder.tasks() == tasks, "all tasks that came");
-    // Those of some segments have ended when the next one comes.
+    // After some segments, all their tasks have ended when the next one arrives.
     if (decoder.blocks() % 2 == 0) decoder.ForgetBefore(tasks);
   }
 }

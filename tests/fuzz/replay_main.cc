@@ -1,5 +1,5 @@
-// Runs a fuzz target once for each file that is named, and for each file of a directory that is:
-// what libFuzzer does with them, for compilers that have none. Its options are passed over.
+// Runs a fuzz target once for each given file, and for each file of a given directory, like
+// libFuzzer, for compilers without it. Ignores libFuzzer's options.
 
 #include <algorithm>
 #include <cstddef>
@@ -40,10 +40,10 @@ int main(int argc, char** argv) {
         return 1;
       }
       const std::string bytes{std::istreambuf_iterator<char>(stream), {}};
-      // Named before it runs, so that the last one is what ended the program.
+      // Printed before it runs, so that the last name is the input that ended the program.
       std::printf("%s: %zu bytes\n", file.c_str(), bytes.size());
       std::fflush(stdout);
-      // A block of its own, so that a sanitizer sees what reads behind its end.
+      // A copy of its own, so that a sanitizer detects reads beyond its end.
       const std::vector<uint8_t> input(bytes.begin(), bytes.end());
       LLVMFuzzerTestOneInput(input.data(), input.size());
       ++count;

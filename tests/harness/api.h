@@ -20,10 +20,10 @@
 
 namespace pto::testing {
 
-// How long a call of a test may take that is not about time.
+// The timeout of calls in tests that are not about time.
 inline constexpr absl::Duration kCallTimeout = absl::Seconds(60);
 
-// The API without our client library: one connection and the generated stubs. Thread-safe.
+// The API without the client library: one connection and the generated stubs. Thread-safe.
 class Api {
  public:
   explicit Api(const std::string& address);
@@ -38,7 +38,7 @@ class Api {
   std::unique_ptr<v1::EventService::Stub> event;
 };
 
-// A message from text protobuf; fails the test when it is no such text.
+// Parses text protobuf; fails the test if it is invalid.
 template <typename Message>
 Message Proto(const std::string& text) {
   Message message;
@@ -46,7 +46,7 @@ Message Proto(const std::string& text) {
   return message;
 }
 
-// One call without streams: Call(*api.run, &v1::RunService::Stub::GetRun, request).
+// A unary call: Call(*api.run, &v1::RunService::Stub::GetRun, request).
 template <typename Stub, typename Request, typename Response>
 absl::StatusOr<Response> Call(Stub& stub,
                               grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,

@@ -17,7 +17,7 @@
 
 namespace pto::testing {
 
-// A client of the memory broker that can do wrong whatever it likes. For one thread.
+// A client of the memory broker that can violate the protocol. For one thread.
 class BrokerClient {
  public:
   explicit BrokerClient(const std::string& path)
@@ -57,7 +57,7 @@ class BrokerClient {
     return sendmsg(socket_.get(), &message, MSG_NOSIGNAL) > 0;
   }
 
-  // The next reply, and the descriptor that came with it; nullopt when the broker has hung up.
+  // The next reply, and its descriptor, if any; nullopt if the broker has closed the connection.
   absl::optional<broker::Reply> Receive(FileDescriptor* descriptor = nullptr) const {
     constexpr int kPatienceMs = 20'000;
     pollfd ready = {socket_.get(), POLLIN, 0};
@@ -97,7 +97,7 @@ class BrokerClient {
     return reply->outcome;
   }
 
-  // The questions. Keys are one character, over and over.
+  // The requests. A key is one repeated character.
   broker::Outcome Attach(const std::string& session, char key) const {
     return Ask(AttachRequest(session, key));
   }

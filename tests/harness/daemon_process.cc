@@ -27,7 +27,7 @@ namespace {
 
 constexpr absl::Duration kStartTimeout = absl::Seconds(60);
 constexpr absl::Duration kEventually = absl::Seconds(30);
-// How often is looked for what cannot be waited for.
+// The polling interval for conditions that cannot be waited for.
 constexpr absl::Duration kStep = absl::Milliseconds(5);
 constexpr size_t kShownLog = 16 << 10;
 

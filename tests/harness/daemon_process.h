@@ -15,59 +15,58 @@
 
 namespace pto::testing {
 
-// A real ptod on a private socket, serving when the constructor returns. Its log is shown when
-// the test fails.
+// A real ptod on a private socket, serving when the constructor returns. Its log is printed if the
+// test fails.
 //
-// Unless the test killed it, the daemon must end well: one that crashed, ended with an error,
-// reported through a sanitizer, told an error without a reason or left a process behind fails the
-// test. For one thread, except
-// where said; the daemon dies with the thread that made it.
+// Unless the test killed it, the daemon must end cleanly: the test fails if it crashed, ended with
+// an error, caused a sanitizer report, reported an error without a reason, or left a process
+// behind. For one thread, except where noted; the daemon dies with the thread that created it.
 class DaemonProcess {
  public:
-  // `flags` beside --listen; without any, two simulated chips.
+  // `flags` are added to --listen; the default is two simulated chips.
   explicit DaemonProcess(std::vector<std::string> flags = {"--sim-chips=2"});
   ~DaemonProcess();
   DaemonProcess(const DaemonProcess&) = delete;
   DaemonProcess& operator=(const DaemonProcess&) = delete;
 
-  // `unix:` and the socket's path.
+  // `unix:` and the path of the socket.
   const std::string& address() const { return address_; }
   const std::string& socket_path() const { return socket_path_; }
-  // A directory for the test's files; it goes with this object.
+  // A directory for the test's files; removed with this object.
   const std::string& directory() const { return directory_.path(); }
   const std::vector<std::string>& flags() const { return flags_; }
   pid_t pid() const { return process_->pid(); }
 
-  // Stubs on one connection, which finds the daemon again after a restart. Thread-safe.
+  // Stubs on one connection, which reconnects after a restart. Thread-safe.
   Api& api() { return api_; }
 
-  // Asks the daemon to end and waits for that; the test fails unless it ends with 0 in time.
+  // Asks the daemon to end and waits; the test fails unless it ends with 0 in time.
   void Stop(absl::Duration timeout = absl::Seconds(30));
-  // Ends it without notice.
+  // Kills it with SIGKILL.
   void Kill();
-  // Starts it again on the same socket, with the same flags or with others. It must have ended.
+  // Starts it again on the same socket, with the same or other flags. It must have ended.
   void Restart();
   void Restart(std::vector<std::string> flags);
   void Signal(int signal) { process_->Signal(signal); }
-  // Keeps all its threads from running; returns when they stand still.
+  // Stops all its threads; returns when none runs.
   void Pause();
   void Resume();
   bool running() { return !process_->ended(); }
-  // The wait status of a daemon that ends by itself; fails the test when it does not in time.
+  // The wait status of a daemon that ends by itself; fails the test if it does not in time.
   int WaitForEnd(absl::Duration timeout = absl::Seconds(30));
 
-  // Whether grpc.health.v1 says that the service, or with "" the whole daemon, is serving.
+  // Whether grpc.health.v1 reports the service as serving; "" means the whole daemon.
   bool IsServing(const std::string& service = "");
   // Resident memory in bytes, and open files.
   uint64_t ResidentBytes() const;
   size_t OpenFiles() const;
-  // Everything that it has written so far, of all starts.
+  // Everything that it has logged so far, over all starts.
   std::string Log() const;
 
  private:
   void Start();
   bool WaitUntilReady();
-  // Complains about an end that is not what the test asked for.
+  // Fails the test if the end is not what the test asked for.
   void CheckEnd(int status);
   void CheckNothingLeft();
 
@@ -78,12 +77,13 @@ class DaemonProcess {
   std::vector<std::string> flags_;
   Api api_;
   std::unique_ptr<Process> process_;
-  // Whether the present process's end was looked at already.
+  // Whether the end of the current process was already checked.
   bool checked_ = false;
 };
 
-// Waits until `condition` holds, looking every few milliseconds; false when it does not even on a
-// busy machine. For what can only be looked at from outside, such as another process's memory.
+// Waits until `condition` holds, polling every few milliseconds; returns false if it does not hold
+// within a time that is ample even on a busy machine. For conditions that can only be polled, for
+// example another process's memory.
 bool Eventually(const std::function<bool()>& condition);
 
 }  // namespace pto::testing

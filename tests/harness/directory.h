@@ -12,7 +12,7 @@
 
 namespace pto::testing {
 
-// A directory with a path short enough for unix sockets, removed with all that is in it.
+// A directory with a path short enough for unix sockets, removed with its contents.
 class Directory {
  public:
   Directory() {

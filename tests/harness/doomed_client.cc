@@ -32,7 +32,7 @@ struct Child {
   absl::Time kill_at;
 };
 
-// A number that all children add to, whenever they die.
+// A counter that all children increment, and that survives them.
 std::atomic<uint64_t>* SharedNumber() {
   void* const memory = mmap(nullptr, sizeof(std::atomic<uint64_t>), PROT_READ | PROT_WRITE,
                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -54,7 +54,7 @@ Child Start(const DoomedClients& clients, uint64_t seed, std::mt19937_64& random
   return child;
 }
 
-// Whether it ended as it should.
+// Whether it ended as expected.
 bool Check(int status) {
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) return true;
   std::fprintf(stderr, "a client ended by itself: wait status %d\n", status);

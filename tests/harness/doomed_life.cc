@@ -21,10 +21,10 @@ namespace {
 
 constexpr int64_t kOne[] = {1};
 constexpr int64_t kSpinMicroseconds = 2000;
-// Nothing here may wait for longer: the point is to be killed.
+// The maximum wait: the point is to be killed.
 constexpr absl::Duration kWait = absl::Milliseconds(20);
 
-// One session and what it has.
+// A session and its objects.
 struct Estate {
   explicit Estate(Session lease) : session(std::move(lease)) {}
 
@@ -114,7 +114,7 @@ class Life {
     if (session.ok()) estates_.push_back(std::make_unique<Estate>(*std::move(session)));
   }
   void NewBuffer(Estate& estate) {
-    // Half of them are large enough to be mapped.
+    // Half of the buffers are large enough to be mapped.
     const uint64_t bytes = Below(2) == 0 ? 4096 : 256 << 10;
     absl::StatusOr<Buffer> buffer = estate.session.CreateBuffer("", AnyChip(), bytes);
     if (buffer.ok()) estate.buffers.push_back(*std::move(buffer));
@@ -146,8 +146,7 @@ class Life {
   void Keep(Estate& estate, absl::StatusOr<pto::Run> run) {
     if (run.ok()) estate.runs.push_back(*std::move(run));
   }
-  // A run that nobody will ever let go on: kernels on both chips that sleep on their cores, and a
-  // task that waits.
+  // A run that never continues: kernels that sleep on cores of both chips, and a waiting task.
   void WaitInDomain(Estate& estate) {
     const Domain* domain = Any(estate.domains);
     if (domain == nullptr) return;
@@ -227,7 +226,7 @@ class Life {
     }
   }
   void Lease(Estate& estate) {
-    // Seldom: others are refused meanwhile.
+    // Rarely: other clients are refused meanwhile.
     if (Below(16) == 0) (void)estate.session.LeaseChips(1, kWait);
   }
   void Remove(Estate& estate) {
@@ -267,9 +266,9 @@ void LiveUntilKilled(const std::string& address, uint64_t seed, absl::Duration t
       ++steps;
       life.Step();
     }
-    raise(SIGKILL);  // before anything is closed in order
+    raise(SIGKILL);  // before anything is closed cleanly
   }
-  // The daemon may be on its way to its next start.
+  // The daemon may be restarting.
   raise(SIGKILL);
   _exit(1);
 }

@@ -8,8 +8,8 @@
 
 namespace pto::testing {
 
-// Failpoints of the daemons that start while it exists; see runtime/base/failpoint.h. For one
-// thread.
+// Failpoints of daemons that are started while this object exists; see runtime/base/failpoint.h.
+// For one thread.
 class DaemonFailpoints {
  public:
   explicit DaemonFailpoints(const std::string& text) {

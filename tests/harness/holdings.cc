@@ -17,7 +17,7 @@ namespace {
 
 constexpr absl::Duration kStep = absl::Milliseconds(10);
 
-// Repeats what a failpoint may have lost.
+// Repeats a call that a failpoint may have lost.
 template <typename Stub, typename Request, typename Response>
 absl::StatusOr<Response> Ask(Stub& stub,
                              grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
@@ -58,7 +58,7 @@ void CountFiles(pid_t pid, Holdings* holdings) {
   }
 }
 
-// What each open file is, to tell which of them should be closed.
+// Describes each open file, to find out which one should have been closed.
 std::string ListFiles(pid_t pid) {
   std::string list;
   std::error_code error;

@@ -11,7 +11,7 @@
 
 namespace pto::testing {
 
-// What a daemon has at one moment, in the order in which people ask for it.
+// The resources of a daemon at one moment, in the order of interest.
 struct Holdings {
   uint64_t sessions = 0;
   uint64_t runs = 0;
@@ -19,21 +19,21 @@ struct Holdings {
   uint64_t ready_tasks = 0;
   uint64_t device_bytes = 0;
   uint64_t leased_chips = 0;
-  // Of its process: descriptors, and those and mappings of memory that is shared with others.
+  // Of its process: all descriptors, descriptors of shared memory, and mappings of shared memory.
   size_t files = 0;
   size_t shared_memory = 0;
 
-  // Whether it is nothing but the process itself, which once had this.
+  // Whether the daemon is back to the baseline.
   bool IsBack(const Holdings& baseline) const;
   std::string ToString() const;
 };
 
-// Asks the daemon and the kernel. A call that is refused is repeated for a while: the daemon may
-// have failpoints.
+// Asks the daemon and the kernel. Retries refused calls for a while, because the daemon may have
+// failpoints.
 absl::StatusOr<Holdings> LookAt(DaemonProcess& daemon);
 
-// Waits until everything is back to the baseline, for at most `timeout`. Returns how long that
-// took; fails the test when it is not.
+// Waits up to `timeout` until everything is back to the baseline. Returns how long that took; fails
+// the test on timeout.
 absl::Duration AwaitBaseline(DaemonProcess& daemon, const Holdings& baseline,
                              absl::Duration timeout);
 

@@ -52,7 +52,7 @@ int OpenOutput(const std::string& path, bool append) {
 }  // namespace
 
 Process::Process(const Options& options) {
-  // All that allocates comes before the fork: other threads may hold malloc's lock.
+  // All allocations come before the fork: other threads may hold malloc's lock.
   std::vector<std::string> command = options.command;
   std::vector<std::string> environment = Environment(options);
   const std::vector<char*> argv = Pointers(command);
@@ -70,7 +70,8 @@ Process::Process(const Options& options) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(127);
     sigprocmask(SIG_SETMASK, &none, nullptr);
-    // Other threads may have opened files that are not marked yet: gRPC does so after it opens.
+    // Other threads may have opened files that are not close-on-exec yet: gRPC sets the flag after
+    // opening.
     close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
     if (dup2(in, 0) == 0 && dup2(out, 1) == 1 && dup2(err, 2) == 2) {
       execve(argv[0], argv.data(), envp.data());
@@ -78,7 +79,7 @@ Process::Process(const Options& options) {
     _exit(127);
   }
   if (pid_ > 0) {
-    // Here too: the child may not have come so far yet.
+    // Here too, because the child may not have reached its own call yet.
     setpgid(pid_, pid_);
     pidfd_ = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
   }
@@ -99,7 +100,7 @@ Process::~Process() {
 }
 
 void Process::Signal(int signal) const {
-  // By the descriptor, which never means another process of the same number.
+  // By descriptor, which cannot refer to another process with the same pid.
   syscall(SYS_pidfd_send_signal, pidfd_, signal, nullptr, 0);
 }
 

@@ -9,7 +9,7 @@
 
 namespace pto::testing {
 
-// Runs ptoctl against the daemon at `address`, to its end.
+// Runs ptoctl to its end, against the daemon at `address`.
 inline ProgramResult RunPtoctl(const std::string& address, std::vector<std::string> args,
                                absl::Duration timeout = absl::Seconds(60)) {
   args.insert(args.begin(), Runfile("client/ptoctl/ptoctl"));

@@ -11,7 +11,7 @@ grpc::Status RawCall(const std::shared_ptr<grpc::Channel>& channel, const std::s
   grpc::ClientContext context;
   context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
   grpc::CompletionQueue queue;
-  // One operation at a time: what the queue returns is what was begun last.
+  // One operation at a time, so the queue returns the one begun last.
   const auto done = [&queue] {
     void* tag = nullptr;
     bool ok = false;

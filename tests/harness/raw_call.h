@@ -10,9 +10,8 @@
 
 namespace pto::testing {
 
-// Makes any call, with or without streams, from bytes: sends the messages, says that there are
-// no more, reads all answers and returns how the call ended. `method` is a path such as
-// `/pto.v1.RunService/GetRun`.
+// Makes any call, streaming or not, from raw bytes: sends the messages, half-closes, reads all
+// answers and returns the status. `method` is a path, for example `/pto.v1.RunService/GetRun`.
 grpc::Status RawCall(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
                      const std::vector<std::string>& messages,
                      absl::Duration timeout = kCallTimeout);

@@ -5,7 +5,7 @@
 
 namespace pto::testing {
 
-// Absolute path of a file that the test has as data, by its path in the source tree.
+// The absolute path of a data file of the test, given its path in the source tree.
 inline std::string Runfile(const std::string& path) {
   const char* const root = std::getenv("TEST_SRCDIR");
   const char* const workspace = std::getenv("TEST_WORKSPACE");

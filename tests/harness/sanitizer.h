@@ -2,7 +2,7 @@
 
 namespace pto::testing {
 
-// Whether this build checks addresses: slower, and what is freed stays for a while.
+// Whether AddressSanitizer is on: the build is slower, and freed memory is kept for a while.
 #if defined(__SANITIZE_ADDRESS__)
 inline constexpr bool kAddressSanitizer = true;
 #elif defined(__has_feature)

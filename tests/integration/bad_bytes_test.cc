@@ -1,4 +1,4 @@
-// Bytes that are no message, messages that are too large, and streams that just stop: each ends its
+// Bytes that do not parse, messages that are too large, and streams that just stop: each ends its
 // call, and none costs the daemon memory or files.
 
 #include <string>
@@ -18,7 +18,7 @@ namespace {
 
 using google::protobuf::MethodDescriptor;
 
-// Bytes that are no message of any kind, and some that are none where text comes first.
+// Bytes that no message can parse, and bytes that do not parse where a string comes first.
 constexpr char kBrokenVarint[] = "\xff\xff\xff\xff\xff";
 constexpr char kBrokenLength[] = "\x0a\x7fxy";
 constexpr char kNotUtf8[] = "\x0a\x02\xc3\x28";
@@ -51,7 +51,7 @@ TEST_F(BadRequestTest, BytesThatAreNoMessageAreNotTheEndOfAStream) {
       {"/pto.v1.RunService/LaunchStream",
        {"tag: 1 launch { graph: 'sessions/main/graphs/g' "
         "buffers { slot: 'out' buffer: 'a' } }"}},
-      // Complete, but for the end.
+      // Complete, except for the commit.
       {"/pto.v1.RunService/SubmitPackedRun",
        {"header { parent: 'sessions/main' id: 'broken' kernels: 'noop' chips: 'chips/0' }",
         "tasks { kernel: [0] }", "commit { task_count: 1 }"}},

@@ -1,4 +1,4 @@
-// What only few tasks have, and how runs are done: requests that must be refused.
+// Invalid requests: features of few tasks, and run options.
 
 #include "absl/strings/str_cat.h"
 #include "tests/integration/bad_request.h"
@@ -52,7 +52,7 @@ std::vector<BadRequest> BadSpecDetails() {
       BadNoop("more clusters than there are",
               "launch { core: MIX block_num: 25 require_sync_start: true }", reason::kLaunchInvalid,
               "launch.block_num"),
-      // Times.
+      // Timeouts.
       BadNoop("negative time", "launch { timeout { seconds: -1 } }", reason::kFieldInvalid,
               "launch.timeout"),
       BadNoop("time of two signs", "launch { timeout { seconds: 1 nanos: -1 } }",
@@ -73,7 +73,7 @@ std::vector<BadRequest> BadSpecDetails() {
               reason::kLaunchInvalid, "launch.vector_kernels"),
       BadNoop("vector kernel takes a tensor", "launch { core: MIX vector_kernels: 'copy' }",
               reason::kLaunchInvalid, "launch.vector_kernels[0]"),
-      // Arguments that order nothing.
+      // Arguments without dependencies.
       BadNoop("no argument to order nothing", "no_dependency_args: 0", reason::kFieldInvalid,
               "no_dependency_args[0]"),
       BadFill("argument beyond", "chip: 'chips/0' args: 't' no_dependency_args: [0, 1]",
@@ -114,7 +114,7 @@ std::vector<BadRequest> BadSpecDetails() {
       BadFill("members with too many blocks",
               here + "members { chip: 'chips/1' args: 'far' } launch { block_num: 49 }",
               reason::kLaunchInvalid, "launch.block_num"),
-      // Words for numbers.
+      // Enum values as scalars.
       Bad("no comparison", "kernel: 'spin' chip: 'chips/0' scalars { compare: 0 }",
           reason::kScalarInvalid, "scalars[0].compare"),
       Bad("comparison unknown", "kernel: 'spin' chip: 'chips/0' scalars { compare: 99 }",
@@ -138,7 +138,7 @@ std::vector<BadRequest> BadSpecDetails() {
   };
 }
 
-// Two tasks in columns, the second of which has what `extra` says.
+// Two tasks in columns, the second with `extra`.
 BadRequest BadExtra(const std::string& what, const std::string& columns, const std::string& extra,
                     const Reason& reason, const std::string& field) {
   return {what,
@@ -206,7 +206,7 @@ std::vector<BadRequest> BadPackedDetails() {
   };
 }
 
-// Wrong options, by their path, for all that takes them.
+// Invalid options, by path, for all requests that take them.
 std::vector<BadRequest> BadOptions() {
   const std::pair<std::string, std::string> wrong[] = {
       {"timeout { seconds: 31536001 }", "timeout"},
@@ -216,7 +216,7 @@ std::vector<BadRequest> BadOptions() {
       {"task_timeout { nanos: 1000000000 }", "task_timeout"},
       {"wait_timeout { seconds: -9223372036854775808 }", "wait_timeout"},
       {"wait_timeout { seconds: -1 nanos: 1 }", "wait_timeout"},
-      // Those that are part of another must fit into it.
+      // Timeouts must fit into the one that contains them.
       {"timeout { seconds: 1 } queue_timeout { seconds: 1 nanos: 1 }", "queue_timeout"},
       {"timeout { seconds: 1 } task_timeout { seconds: 2 }", "task_timeout"},
       {"timeout { seconds: 1 } wait_timeout { seconds: 2 }", "wait_timeout"},
@@ -244,7 +244,7 @@ std::vector<BadRequest> BadOptions() {
          reason::kFieldInvalid,
          "header.options." + field});
   }
-  // A task may not have more time than its run.
+  // A task's timeout must not exceed that of its run.
   const std::string short_run = " options { timeout { seconds: 1 } }";
   rows.push_back(
       {"task longer than its run",

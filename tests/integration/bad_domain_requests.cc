@@ -1,4 +1,4 @@
-// Bad requests to DomainService, and bad uses of what is in a domain.
+// Invalid requests to DomainService, and invalid uses of domains' contents.
 
 #include "absl/strings/str_cat.h"
 #include "tests/integration/bad_request.h"
@@ -184,7 +184,7 @@ std::vector<BadRequest> BadSignals() {
   };
 }
 
-// Runs and transfers that name what is in domains.
+// Runs and transfers that name objects in domains.
 std::vector<BadRequest> BadWindows() {
   const std::string submit = "/pto.v1.RunService/SubmitRun";
   const auto fill = [](const std::string& buffer, const std::string& chip = "chips/0",

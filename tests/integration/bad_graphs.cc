@@ -1,4 +1,4 @@
-// Graphs with names that must be refused.
+// Invalid graphs with names.
 
 #include "absl/strings/str_cat.h"
 #include "tests/integration/bad_request.h"
@@ -13,7 +13,7 @@ std::string InMain(const std::string& graph) {
   return absl::StrCat("parent: 'sessions/main' graph { ", graph, " }");
 }
 
-// A graph that is right but for its one tensor, a view of buffer `a`.
+// A graph that is valid except for its one tensor, a view of buffer `a`.
 std::string WithTensor(const std::string& tensor) {
   return InMain(absl::StrCat("tensors { name: 't' buffer: 'a' ", tensor,
                              " } tasks { kernel: 'copy' chip: 'chips/0' args: 't' args: 't' }"));
@@ -31,7 +31,7 @@ std::string WithTasks(const std::string& tasks) {
                              tasks));
 }
 
-// One task that is right but for `rest`.
+// One task that is valid except for `rest`.
 std::string WithNoop(const std::string& rest) {
   return WithTasks(absl::StrCat("tasks { kernel: 'noop' chip: 'chips/0' ", rest, " }"));
 }

@@ -1,4 +1,4 @@
-// Graphs in columns that must be refused.
+// Invalid graphs in columns.
 
 #include "absl/strings/str_cat.h"
 #include "tests/integration/bad_request.h"
@@ -9,7 +9,7 @@ namespace {
 constexpr char kSubmit[] = "/pto.v1.RunService/SubmitPackedRun";
 constexpr char kRegister[] = "/pto.v1.RunService/RegisterPackedGraph";
 
-// What the rows below build on: kernels noop, copy and spin; chip 0; buffers a and b; one layout.
+// The base of the rows below: kernels noop, copy and spin; chip 0; buffers a and b; one layout.
 constexpr char kRest[] =
     "kernels: ['noop', 'copy', 'spin'] chips: 'chips/0' buffers: ['a', 'b'] "
     "layouts { dtype: F32 shape: 16 } ";
@@ -30,7 +30,7 @@ std::string Repeated(const std::string& column, int count, const std::string& va
   return text;
 }
 
-// Columns of `count` tensors that are well.
+// Valid columns for `count` tensors.
 std::string Views(int count) {
   return absl::StrCat(Repeated("buffer", count, "0"), Repeated("layout", count, "0"),
                       Repeated("offset_delta", count, "0"));
@@ -190,7 +190,7 @@ std::vector<BadRequest> BadTaskBlocks() {
   };
   const std::string t = "tasks[block 0].";
   return {
-      {"too many in a block", kSubmit, tasks(Repeated("kernel", 81, "0")), reason::kBlockInvalid,
+      {"too many in a chunk", kSubmit, tasks(Repeated("kernel", 81, "0")), reason::kBlockInvalid,
        t + "kernel"},
       {"too many in all",
        kSubmit,
@@ -243,7 +243,7 @@ std::vector<BadRequest> BadTaskBlocks() {
        t + "scalar[0]"},
       {"dependencies left over", kSubmit, tasks("kernel: [0, 0] dep_back: 1"),
        reason::kBlockInvalid, t + "dep_back[0]"},
-      {"blocks together",
+      {"chunks together",
        kSubmit,
        {Header("launches { block_num: 49 require_sync_start: true }"), Tasks("kernel: 0")},
        reason::kLaunchInvalid,

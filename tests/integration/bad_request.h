@@ -7,22 +7,22 @@
 
 namespace pto::testing {
 
-// A request that must be refused, and how.
+// An invalid request, and the expected error.
 //
-// Where: a node with two chips and the flags of BadRequestFlags; session `main` with buffers `a`
-// and `b` (4 KiB, chip 0), `far` (4 KiB, chip 1), as many more as fit, graph `g`, and runs
+// Environment: a node with two chips and the flags of BadRequestFlags; session `main` with buffers
+// `a` and `b` (4 KiB, chip 0), `far` (4 KiB, chip 1), as many more as fit, graph `g`, and runs
 // `old` (no longer kept), `kept-1` and `kept-2`; domains `d` (ranks on chips 1 and 0, buffer `x` of
 // 16 F32, 4 signals) and `dead`, the same but revoked; session `other` with buffer `x`; session
-// `gone`, which has ended. No further session fits.
+// `gone`, which has ended. The limit of sessions is reached.
 struct BadRequest {
-  // What is wrong with it.
+  // A short description.
   std::string what;
-  // Path of the method, such as `/pto.v1.RunService/GetRun`.
+  // Path of the method, for example `/pto.v1.RunService/GetRun`.
   std::string method;
   // The messages, in text protobuf. One, unless the method takes a stream.
   std::vector<std::string> messages;
   Reason reason;
-  // Path of the field to blame. Empty: none is named.
+  // Path of the field at fault. Empty: none.
   std::string field;
 };
 
@@ -36,23 +36,23 @@ std::vector<BadRequest> BadDomainRequests();
 std::vector<BadRequest> BadEventRequests();
 std::vector<BadRequest> BadRunRequests();
 std::vector<BadRequest> BadLaunchRequests();
-// Before the run begins; what is wrong later ends it, once for each id.
+// Errors before the run begins; later ones end the run and use up its id.
 std::vector<BadRequest> BadOpenRuns();
 std::vector<BadRequest> BadGraphs();
 std::vector<BadRequest> BadPackedGraphs();
-// Members, predicates, times and options, in both forms of a graph.
+// Members, predicates, timeouts and options, in both forms of a graph.
 std::vector<BadRequest> BadDetails();
-// Of kernels that need no core.
+// Tasks of kernels that need no core.
 std::vector<BadRequest> BadControlTasks();
 
 // The graph `g`: fills slot `out` (1,024 F32) with the float `value`, then spins for the integer
 // `us`.
 std::string LaunchableGraph();
 
-// What the domains `d` and `dead` are.
+// The specification of the domains `d` and `dead`.
 std::string GoodDomain();
 
-// A list of what every method with pages refuses.
+// Invalid page sizes and tokens, for any paged method.
 std::vector<BadRequest> BadPages(const std::string& method, const std::string& rest);
 
 // `name` with a text of `size` bytes.

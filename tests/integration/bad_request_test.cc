@@ -1,5 +1,5 @@
-// A thousand and more requests that are wrong, each in its own way: every one is refused with
-// the right reason, which has a page that is true, and the daemon is as it was before.
+// More than a thousand invalid requests: each is refused with the right reason, whose page shows a
+// real example, and the daemon is unchanged.
 
 #include "tests/integration/bad_request.h"
 
@@ -28,7 +28,7 @@ namespace {
 
 using google::protobuf::MethodDescriptor;
 
-// Whether `said` is `example`, in which `…` stands for anything.
+// Whether `said` matches `example`, in which `…` stands for any text.
 bool Matches(absl::string_view said, absl::string_view example) {
   const std::vector<absl::string_view> parts = absl::StrSplit(example, "…");
   if (!absl::ConsumePrefix(&said, parts.front())) return false;
@@ -67,7 +67,7 @@ class BadRequestRowsTest : public BadRequestTest {
     }
   }
 
-  // The pages of deploy/docs/errors show what the daemon really says.
+  // The examples in deploy/docs/errors are real messages of the daemon.
   void ExpectExamplesAreReal() {
     for (const auto& [reason, messages] : said_) {
       const ptoctl::ErrorSection* const section = ptoctl::FindErrorSection(reason);
@@ -94,8 +94,8 @@ TEST_F(BadRequestRowsTest, EveryOneOfAThousandIsRefusedWithItsReason) {
 }
 
 TEST(BadRequestTableTest, TheTableNamesEveryReasonOfARequest) {
-  // The rest cannot be provoked by one request to this daemon: they are about load, about the
-  // end of a run, about the process, about bytes that are no request, or of the client library.
+  // The other reasons cannot be provoked by one request to this daemon: they are about load, the
+  // end of a run, the process, bytes that do not parse, or the client library.
   const std::vector<Reason> others = {
       reason::kInternal,        reason::kMessageInvalid,     reason::kMessageTooLarge,
       reason::kNodeDraining,    reason::kChipBusy,           reason::kChipUnavailable,
@@ -126,7 +126,7 @@ TEST(BadRequestTableTest, TheTableNamesEveryReasonOfARequest) {
     const bool in_table = std::any_of(rows.begin(), rows.end(), [&](const BadRequest& row) {
       return row.method == PathOf(method);
     });
-    // Two take nothing; what a launch stream refuses is below.
+    // Two methods take no arguments; errors of a launch stream are tested below.
     const bool nothing_to_refuse = method->name() == "GetNode" || method->name() == "GetConfig" ||
                                    method->name() == "LaunchStream";
     EXPECT_NE(in_table, nothing_to_refuse) << method->full_name();
@@ -146,7 +146,7 @@ TEST_F(BadRequestTest, ALaunchStreamRefusesOneByOneAndGoesOn) {
     return completion;
   };
   for (const BadRequest& row : BadLaunchRequests()) {
-    // Without effect in a stream.
+    // No effect in a stream.
     if (!absl::EndsWith(row.method, "LaunchGraph") || row.field == "wait") continue;
     SCOPED_TRACE(row.what);
     v1::LaunchStreamRequest request;
@@ -220,7 +220,7 @@ TEST_F(BadRequestTest, AWriteEndsWhenItsBufferIsDeleted) {
   v1::WriteBufferResponse response;
   const auto writer = api().buffer->WriteBuffer(&context, &response);
   ASSERT_TRUE(writer->Write(write));
-  // Until the daemon has it.
+  // Until the daemon has received it.
   std::string seen;
   while (seen != "first") {
     grpc::ClientContext reading;
@@ -235,7 +235,7 @@ TEST_F(BadRequestTest, AWriteEndsWhenItsBufferIsDeleted) {
   ASSERT_THAT(Call(*api().buffer, &v1::BufferService::Stub::DeleteBuffers,
                    Proto<v1::DeleteBuffersRequest>("names: 'sessions/main/buffers/a'")),
               IsOk());
-  // What takes its place is another buffer, of the same name.
+  // A new buffer with the same name is a different buffer.
   MakeBuffer(api(), "sessions/main", "a", 4096);
   writer->Write(write);
   writer->WritesDone();
@@ -244,7 +244,7 @@ TEST_F(BadRequestTest, AWriteEndsWhenItsBufferIsDeleted) {
 }
 
 TEST_F(BadRequestTest, AReadEndsWhenItsBufferIsDeleted) {
-  // More than the connection holds, so that the daemon waits for us.
+  // More than the connection buffers, so that the daemon waits for us.
   MakeBuffer(api(), "sessions/other", "large", 60 << 20);
   grpc::ClientContext context;
   context.set_deadline(absl::ToChronoTime(absl::Now() + kCallTimeout));

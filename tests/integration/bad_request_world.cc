@@ -22,7 +22,7 @@ using google::protobuf::ServiceDescriptor;
 
 namespace {
 
-// The one detail of a type; fails the test when there are several.
+// The only detail of this type; fails the test if there are several.
 template <typename Detail>
 std::unique_ptr<Detail> TheDetail(const v1::Status& status) {
   std::unique_ptr<Detail> found;

@@ -16,35 +16,35 @@ namespace pto::testing {
 
 // All methods of ptod's services.
 std::vector<const google::protobuf::MethodDescriptor*> AllMethods();
-// Such as `/pto.v1.RunService/GetRun`.
+// For example `/pto.v1.RunService/GetRun`.
 std::string PathOf(const google::protobuf::MethodDescriptor* method);
 const google::protobuf::MethodDescriptor* FindMethod(const std::string& path);
 // The bytes of a request in text protobuf.
 std::string Serialize(const google::protobuf::MethodDescriptor* method, const std::string& text);
 
-// The error is complete, has this reason and blames this field. Empty: none is named.
+// Expects a complete error with this reason and field. An empty field means none.
 void ExpectError(const v1::Status& status, const Reason& reason, const std::string& field);
 void ExpectRefused(const grpc::Status& status, const Reason& reason, const std::string& field);
 
-// A daemon with what bad_request.h describes.
+// A daemon with the environment of bad_request.h.
 class BadRequestTest : public ::testing::Test {
  protected:
   BadRequestTest();
 
   Api& api() { return daemon_.api(); }
 
-  // The daemon is as it was before.
+  // The daemon is unchanged.
   void ExpectHealthy();
 
-  // Does something often, and looks whether that costs memory or files.
+  // Repeats an action, and checks that it costs neither memory nor files.
   template <typename Action>
   void ExpectFlat(int rounds, const Action& action) {
-    action();  // what is set up once
+    action();  // one-time setup
     const uint64_t bytes = daemon_.ResidentBytes();
     const size_t files = daemon_.OpenFiles();
     for (int i = 0; i < rounds && !HasFailure(); ++i) action();
     EXPECT_LE(daemon_.OpenFiles(), files + 2);
-    // A sanitizer keeps what was freed for a while.
+    // A sanitizer keeps freed memory for a while.
     if (kAddressSanitizer) return;
     EXPECT_LE(daemon_.ResidentBytes(), bytes + kFlatBytes);
   }
@@ -52,7 +52,7 @@ class BadRequestTest : public ::testing::Test {
   DaemonProcess daemon_;
 
  private:
-  // What a daemon may grow by that loses nothing.
+  // Growth that is not a leak.
   static constexpr uint64_t kFlatBytes = 10 << 20;
 
   void Furnish();

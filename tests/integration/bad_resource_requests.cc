@@ -1,4 +1,4 @@
-// Bad requests to the services that keep things: node, sessions, buffers, kernels.
+// Invalid requests to the services for nodes, sessions, buffers and kernels.
 
 #include "absl/strings/str_cat.h"
 #include "tests/integration/bad_request.h"

@@ -1,4 +1,4 @@
-// Bad requests about runs, launches and events.
+// Invalid requests about runs, launches and events.
 
 #include "absl/strings/str_cat.h"
 #include "tests/integration/bad_request.h"
@@ -69,7 +69,7 @@ std::vector<BadRequest> BadOpenRuns() {
   return {
       {"nothing", stream, {}, reason::kStreamEmpty, "header"},
       {"empty part", stream, {""}, reason::kFieldInvalid, "part"},
-      {"block first", stream, {"block { kernels: 'noop' }"}, reason::kStreamOrder, "block"},
+      {"segment first", stream, {"block { kernels: 'noop' }"}, reason::kStreamOrder, "block"},
       {"commit first", stream, {"commit { }"}, reason::kStreamOrder, "commit"},
       {"no parent", stream, {"header { run_id: 'open' }"}, reason::kNameInvalid, "header.parent"},
       {"no id",

@@ -1,4 +1,4 @@
-// A client of the memory broker that does what it must not: nothing it does harms the daemon.
+// A client of the memory broker that misbehaves: the daemon is not harmed.
 
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -67,7 +67,7 @@ class HostileTest : public ::testing::Test {
     const v1::Run run = WaitForRun(api(), Submit(api(), session_, Fill(kCount, value)).name());
     EXPECT_EQ(run.state(), v1::Run::SUCCEEDED);
   }
-  // Everything is as before once the session is gone.
+  // Everything is freed once the session has ended.
   void ExpectNothingLeft(size_t files) {
     DeleteSession(api(), session_);
     EXPECT_TRUE(Eventually([&] { return GetChip(api(), 0).memory_used_bytes() == 0; }));
@@ -101,7 +101,7 @@ TEST_F(HostileTest, TruncatingChangesNothing) {
   ExpectNothingLeft(files);
 }
 
-// Its contents are the client's to spoil, and nothing else.
+// The client can corrupt the contents, and nothing else.
 TEST_F(HostileTest, HolesAndUnmappingDuringARunHurtNobody) {
   const size_t files = daemon_.OpenFiles();
   {
@@ -129,7 +129,7 @@ TEST_F(HostileTest, HolesAndUnmappingDuringARunHurtNobody) {
   ExpectNothingLeft(files);
 }
 
-// What the child does between fork and its end are system calls only.
+// Between fork and its end, the child only makes system calls.
 [[noreturn]] void WriteUntilKilled(int descriptor, int ready) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   void* const data = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
@@ -152,7 +152,7 @@ TEST_F(HostileTest, AClientThatIsKilledLeavesNothing) {
     const pid_t child = fork();
     ASSERT_GE(child, 0);
     if (child == 0) WriteUntilKilled(descriptor.get(), ready[1]);
-    // The child has the connection and the memory now.
+    // Now only the child has the connection and the memory.
     client.reset();
     descriptor = FileDescriptor();
     char byte = 0;
@@ -188,7 +188,7 @@ TEST_F(HostileTest, AClientThatKeepsEverythingKeepsNoneOfTheDaemonsMemory) {
   EXPECT_TRUE(Eventually([&] { return GetChip(api(), 0).memory_used_bytes() == kBytes; }));
 }
 
-// Memory of which no page ever comes while the object is there.
+// Memory whose page faults block while the object exists.
 class NeverThere {
  public:
   NeverThere()
@@ -206,16 +206,16 @@ class NeverThere {
   NeverThere(const NeverThere&) = delete;
   NeverThere& operator=(const NeverThere&) = delete;
 
-  // Not everybody may make the kernel wait.
+  // Not every user may block the kernel this way.
   bool works() const { return works_; }
   const void* data() const { return data_; }
-  // Waits until somebody waits for it.
+  // Waits until a thread faults on it.
   void AwaitFault() const {
     pollfd ready = {faults_.get(), POLLIN, 0};
     EXPECT_EQ(poll(&ready, 1, 20'000), 1);
     EXPECT_EQ(ready.revents, POLLIN);
   }
-  // Now it is memory as any other.
+  // From now on it is ordinary memory.
   void LetGo() { faults_ = FileDescriptor(); }
 
   static constexpr uint64_t kSize = 4096;
@@ -232,7 +232,7 @@ uint64_t PagesOf(const FileDescriptor& file) {
   return static_cast<uint64_t>(found.st_blocks);
 }
 
-// The daemon takes the pages out of a buffer's file, and has to wait for a write to it.
+// The daemon frees the pages of a buffer's file, and must wait for a write to it.
 TEST_F(HostileTest, AWriteThatDoesNotEndHoldsUpNobody) {
   NeverThere source;
   if (!source.works()) GTEST_SKIP() << "no userfaultfd here";
@@ -252,7 +252,7 @@ TEST_F(HostileTest, AWriteThatDoesNotEndHoldsUpNobody) {
     });
     source.AwaitFault();
     remove("out");
-    // Other buffers come, are used and go as always.
+    // Other buffers are created, used and deleted as usual.
     for (int round = 0; round < 3; ++round) {
       MakeBuffer(api(), session_, "out", kBytes);
       FileDescriptor other;
@@ -274,7 +274,7 @@ TEST_F(HostileTest, GarbageFloodsAndSilenceStopNobody) {
   {
     std::vector<std::unique_ptr<BrokerClient>> silent;
     for (int i = 0; i < 100; ++i) silent.push_back(std::make_unique<BrokerClient>(path()));
-    // The places for strangers are taken, and given up again when their time is over.
+    // The places for unattached clients are taken, and freed after their timeout.
     EXPECT_TRUE(Eventually([&] {
       const BrokerClient late(path());
       late.Send(BrokerClient::AttachRequest(session_id_, 'k'));

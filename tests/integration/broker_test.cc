@@ -1,4 +1,4 @@
-// Buffers in memory that client and daemon share: the client library against a real ptod.
+// Buffers in memory shared by client and daemon: the client library against a real ptod.
 
 #include <sys/stat.h>
 
@@ -37,7 +37,7 @@ using ::testing::Not;
 constexpr int64_t kCount = 300'000;
 constexpr uint64_t kBytes = kCount * sizeof(float);
 
-// How many buffers this process has mapped.
+// The number of buffers that this process has mapped.
 int MappedBuffers() {
   int count = 0;
   for (const absl::string_view line : absl::StrSplit(ReadFile("/proc/self/maps"), '\n')) {
@@ -64,7 +64,7 @@ Client Connect(const DaemonProcess& daemon,
   return Client::Connect(daemon.address(), options).value();
 }
 
-// Doubles `x` into `y`, after some time on another core.
+// Doubles `x` into `y`, after spinning on another core for a while.
 v1::GraphSpec Double(const Tensor<float>& x, const Tensor<float>& y,
                      absl::Duration first_spin = absl::ZeroDuration()) {
   GraphBuilder graph;
@@ -114,7 +114,7 @@ TEST_F(BrokerTest, WhatIsWrittenIsRunAndRead) {
     ASSERT_EQ(read, numbers) << round;
   }
   EXPECT_EQ(MappedBuffers(), 2);
-  // Who copies sees the same.
+  // A client that copies sees the same data.
   Client copies = Connect(daemon_, ClientOptions::Broker::kOff);
   Session same = copies.AttachSession(session_.name()).value();
   const Buffer copied = same.GetBuffer(y.buffer().id()).value();
@@ -127,7 +127,7 @@ TEST_F(BrokerTest, PartsGoToTheirPlaces) {
   const std::vector<float> numbers = Numbers(1);
   const std::span<const float> all = numbers;
   ASSERT_THAT(buffer.Write(all.subspan(100'000), 100'000 * sizeof(float)), IsOk());
-  // Too small for the broker, after it has the buffer.
+  // Too small for the broker, although the buffer is already mapped.
   ASSERT_THAT(buffer.Write(all.first(10)), IsOk());
   ASSERT_THAT(buffer.Write(all.subspan(10, 99'990), 10 * sizeof(float)), IsOk());
   EXPECT_EQ(buffer.Read<float>(kCount).value(), numbers);
@@ -158,7 +158,7 @@ TEST_F(BrokerTest, ARunKeepsItsBuffersToItself) {
   ASSERT_THAT(run, IsOk());
   const absl::StatusOr<pto::Run> second = session_.Submit(Double(x, fresh, absl::Seconds(20)));
   ASSERT_THAT(second, IsOk());
-  // Shared before, and not.
+  // Already shared, and not.
   for (const Tensor<float>& used : {x, y, fresh}) {
     EXPECT_THAT(used.buffer().Write(numbers), HasReason(reason::kBufferInUse));
     EXPECT_THAT(used.buffer().Read<float>(kCount), HasReason(reason::kBufferInUse));
@@ -179,14 +179,14 @@ TEST_F(BrokerTest, WhatIsGoneIsGone) {
   const std::vector<float> numbers = Numbers(1);
   ASSERT_THAT(buffer.Write(numbers), IsOk());
   EXPECT_EQ(MappedBuffers(), 1);
-  // By somebody else: this client has it mapped still.
+  // Another client deletes it while this client still has it mapped.
   v1::DeleteBuffersRequest request;
   request.add_names(buffer.name());
   ASSERT_THAT(Call(*daemon_.api().buffer, &v1::BufferService::Stub::DeleteBuffers, request),
               IsOk());
   EXPECT_THAT(buffer.Write(numbers), HasReason(reason::kBufferUnknown));
   EXPECT_THAT(buffer.Read<float>(kCount), HasReason(reason::kBufferUnknown));
-  // Another of the same name is another.
+  // A new buffer with the same name is a different buffer.
   const Buffer second = session_.CreateBuffer("b", 0, kBytes).value();
   EXPECT_EQ(second.Read<float>(kCount).value(), std::vector<float>(kCount));
   ASSERT_THAT(second.Write(numbers), IsOk());
@@ -212,10 +212,10 @@ TEST_F(BrokerTest, AMappedBufferIsTheBufferItself) {
   ASSERT_THAT(RunToEnd(session_, Double(x, y)), IsOk());
   EXPECT_EQ(out->as<float>()[0], 2.0f);
   EXPECT_EQ(out->as<float>()[kCount - 1], 2.0f * kCount);
-  // Mapped once, however often asked for.
+  // Mapped only once, however often it is requested.
   EXPECT_THAT(y.buffer().Map(), IsOk());
   EXPECT_EQ(MappedBuffers(), 2);
-  // It outlives its buffer, as zeros that hurt nobody.
+  // The mapping outlives its buffer, as harmless zeros.
   ASSERT_THAT(y.buffer().Delete(), IsOk());
   EXPECT_TRUE(Eventually([&] { return out->as<float>()[7] == 0.0f; }));
   std::fill(out->as<float>().begin(), out->as<float>().end(), 1.0f);
@@ -231,7 +231,7 @@ TEST_F(BrokerTest, OnlyWhoMadeTheSessionMaps) {
   const Buffer same = other.GetBuffer("b").value();
   EXPECT_THAT(same.Map(), HasReason(reason::kNotAvailable));
   EXPECT_EQ(same.Read<float>(kCount).value(), Numbers(1));
-  // Nor who asks for the same session once more.
+  // Nor does a client that creates the same session again.
   Session named = client_.CreateSession({.id = "named"}).value();
   Client second_client = Connect(daemon_);
   Session again = second_client.CreateSession({.id = "named"}).value();
@@ -260,7 +260,7 @@ TEST_F(BrokerTest, ThreadsShareAndDelete) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(MappedBuffers(), 0);
-  // But for the connections that it took.
+  // Except for the connections that it took.
   EXPECT_TRUE(Eventually([&] { return daemon_.OpenFiles() <= files + 2; }));
   EXPECT_EQ(GetChip(daemon_.api(), 0).memory_used_bytes(), 0u);
 }
@@ -287,7 +287,7 @@ TEST_F(BrokerTest, ARestartIsSaid) {
   daemon_.Kill();
   EXPECT_TRUE(Exists(daemon_.socket_path() + ".mem"));
   mapped->bytes()[0] = std::byte{1};
-  // What the dead one left is swept.
+  // Leftovers of the killed daemon are removed.
   daemon_.Restart();
   absl::Status status;
   EXPECT_TRUE(Eventually([&] {
@@ -314,7 +314,7 @@ TEST(BrokerOffTest, TheDaemonCanDoWithout) {
   EXPECT_EQ(MappedBuffers(), 0);
 }
 
-// A broker that maps nothing, in the ways that a failpoint knows.
+// A broker that cannot map, in the ways that failpoints offer.
 class BrokerFailsTest : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {

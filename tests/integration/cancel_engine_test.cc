@@ -1,5 +1,5 @@
-// Runs that are cancelled at every boundary of 200 tasks, in an engine whose steps a test takes one
-// by one: there a task defers its end, and gangs stand at a barrier, just when the cancel comes.
+// Runs that are cancelled at every boundary of 200 tasks, in an engine that the test single-steps:
+// tasks defer their end, and gangs are at a barrier, exactly when the cancel comes.
 
 #include <atomic>
 #include <cstdint>
@@ -20,21 +20,21 @@ namespace {
 constexpr uint32_t kGroup = 10;
 constexpr uint32_t kTasks = 200;
 
-// What the tasks of a group are.
+// The tasks of a group.
 enum Kind : uint32_t {
   kFirst,      // all others of the group come after it
-  kLeft,       // side by side with the next
+  kLeft,       // parallel to the next
   kRight,      //
   kWaits,      // its kernel sleeps on a core until kTellWaits
   kTellWaits,  //
   kDefers,     // its kernel returns, it ends with kTellDefers
   kTellDefers,
-  kGang,  // blocks that start together and meet
+  kGang,  // blocks that start together and meet at a barrier
   kCopy,  // without a core
   kLast,
 };
 
-// Signals: they count groups.
+// Signals; they count groups.
 constexpr uint32_t kWaitsWord = 0;
 constexpr uint32_t kDefersWord = 1;
 constexpr uint32_t kOutsideWord = 2;  // the first task of each group waits for it, in some tests
@@ -72,14 +72,14 @@ std::vector<SlowTask> TwoHundredTasks() {
   return tasks;
 }
 
-// One run of them after the other on the same engine.
+// Executes one run after the other on the same engine.
 class Cancelled {
  public:
   explicit Cancelled(uint32_t executors) : node({4, 4}, executors) {
     body_ = [this](uint32_t task, const pto_context& context) { return Body(task, context); };
   }
 
-  // `at`: the body of that task cancels the run; `outside`: every group waits for a signal from
+  // `at`: the kernel of that task cancels the run; `outside`: every group waits for a signal from
   // outside.
   std::shared_ptr<pto::Run> Start(absl::optional<uint32_t> at, bool outside) {
     for (uint32_t i = 0; i < SlowEngine::kWords; ++i) *node.word(i) = 0;
@@ -101,7 +101,7 @@ class Cancelled {
 
  private:
   int32_t Body(uint32_t task, const pto_context& context) {
-    // Of a gang it is the last one to come: the others are at the barrier.
+    // In a gang, the last block to arrive cancels: the others are at the barrier.
     const bool now = at_ == task && context.block_index + 1 == context.block_count;
     if (now && !cancelled_.exchange(true)) node.Cancel(*run_);
     const auto group = static_cast<int64_t>(task / kGroup);
@@ -147,7 +147,8 @@ TEST(CancelEngineTest, InsideEveryTask) {
   int runs = 0;
   for (uint32_t at = 0; at < kTasks; ++at) {
     const uint32_t kind = at % kGroup;
-    if (kind == kTellWaits || kind == kTellDefers || kind == kCopy) continue;  // have no body
+    if (kind == kTellWaits || kind == kTellDefers || kind == kCopy)
+      continue;  // no kernel of their own
     const std::shared_ptr<pto::Run> run = world.Start(at, /*outside=*/false);
     world.node.RunAll();
     ++runs;
@@ -160,8 +161,8 @@ TEST(CancelEngineTest, InsideEveryTask) {
   std::cout << runs << " runs, each cancelled in another task\n";
 }
 
-// Between any two things that the engine does: there are tasks that wait, kernels that sleep, ends
-// that are deferred and copies under way.
+// Between any two steps of the engine: there are waiting tasks, sleeping kernels, deferred ends and
+// copies in flight.
 TEST(CancelEngineTest, AfterEveryStep) {
   for (const bool outside : {false, true}) {
     Cancelled world(/*executors=*/0);
@@ -170,7 +171,7 @@ TEST(CancelEngineTest, AfterEveryStep) {
       const std::shared_ptr<pto::Run> run = world.Start(absl::nullopt, outside);
       for (int i = 0; i < steps && !whole; ++i) {
         if (world.node.engine->RunOne()) continue;
-        // Nothing can happen but from outside.
+        // Now only an outside event can continue the run.
         whole = run->state() == RunState::kSucceeded;
         if (!whole) world.node.Notify(kOutsideWord, PTO_ADD, 1);
       }

@@ -1,5 +1,5 @@
-// Runs of a real daemon that are cancelled at every boundary of 200 tasks, and while they wait for
-// whatever a run can wait for: each ends as CANCELLED or SUCCEEDED, soon, and leaves nothing.
+// Runs of a real daemon that are cancelled at every boundary of 200 tasks, and during every kind of
+// wait: each ends soon as CANCELLED or SUCCEEDED, and leaves nothing behind.
 
 #include <algorithm>
 #include <iostream>
@@ -26,7 +26,7 @@ namespace pto::testing {
 namespace {
 
 constexpr int kTasks = 200;
-// Of each kind of wait; with the boundaries more than 1,000 runs in all.
+// For each kind of wait; with the boundaries, more than 1,000 runs in total.
 constexpr int kRuns = 60;
 constexpr absl::Duration kGrace = kAddressSanitizer ? absl::Seconds(30) : absl::Seconds(10);
 constexpr uint32_t kClusters = 4;
@@ -53,7 +53,7 @@ class CancelTest : public ::testing::Test {
         session_(client_.CreateSession().value()),
         signal_(session_.CreateBuffer("signal", 0, 64).value()) {}
 
-  // A run over the same chips works, every core among them, and then nothing is left.
+  // A run that needs every core of the same chips works, and then nothing is left.
   void TearDown() override {
     GraphBuilder graph;
     for (uint32_t chip = 0; chip < 2; ++chip) {
@@ -62,9 +62,9 @@ class CancelTest : public ::testing::Test {
     const absl::StatusOr<pto::Run> run = session_.Submit(graph, {.wait = absl::Seconds(30)});
     ASSERT_THAT(run, IsOk());
     EXPECT_EQ(run->snapshot().state(), v1::Run::SUCCEEDED);
-    EXPECT_THAT(signal_.Read<int64_t>(1), IsOk());  // nobody uses it
+    EXPECT_THAT(signal_.Read<int64_t>(1), IsOk());  // not in use
     EXPECT_THAT(session_.Close(), IsOk());
-    // The client's own connections are there until it goes.
+    // The client's own connections remain until it is destroyed.
     Holdings baseline = *baseline_;
     baseline.files += 8;
     AwaitBaseline(*daemon_, baseline, kGrace);
@@ -72,7 +72,7 @@ class CancelTest : public ::testing::Test {
 
   TensorRef Signal(GraphBuilder& graph) { return graph.Tensor("signal", signal_, v1::I64, kOne); }
 
-  // Cancels the run, which must end soon. Returns it as it ended.
+  // Cancels the run, which must end soon. Returns its final state.
   v1::Run Cancel(const pto::Run& run) {
     const absl::Time start = absl::Now();
     EXPECT_THAT(run.Cancel("by the test"), IsOk());
@@ -94,20 +94,20 @@ class CancelTest : public ::testing::Test {
     return Eventually([&] { return run.Get()->state() == v1::Run::RUNNING; });
   }
 
-  // Submits the graph again and again, and cancels it when it waits, which it does for ever.
+  // Submits the graph repeatedly, and cancels it while it waits forever.
   void CancelWaits(const GraphBuilder& graph) {
     ASSERT_THAT(graph.status(), IsOk());
     for (int i = 0; i < kRuns; ++i) {
       const absl::StatusOr<pto::Run> run = session_.Submit(graph);
       ASSERT_THAT(run, IsOk());
-      // Every other one before it has begun, perhaps.
+      // Every other one possibly before it has begun.
       if (i % 2 == 0) {
         ASSERT_TRUE(IsRunning(*run));
       }
       ASSERT_EQ(Cancel(*run).state(), v1::Run::CANCELLED);
     }
   }
-  // The same at any time of a run that ends by itself.
+  // The same at a random time of a run that ends by itself.
   void CancelWork(const GraphBuilder& graph) {
     ASSERT_THAT(graph.status(), IsOk());
     const absl::Time before = absl::Now();
@@ -121,7 +121,7 @@ class CancelTest : public ::testing::Test {
     }
   }
 
-  // Two ranks with `in` and `out` of many numbers each.
+  // Two ranks with large buffers `in` and `out`.
   Domain MakeDomain() {
     DomainSpec spec;
     spec.chips = {0, 1};
@@ -148,7 +148,7 @@ class CancelTest : public ::testing::Test {
 
 // ---- boundaries
 
-// All tasks before the gate have ended, none after it has begun, when the run is cancelled.
+// When the run is cancelled, all tasks before the gate have ended, and none after it has begun.
 TEST_F(CancelTest, AtEveryBoundaryOfAChain) {
   for (int gate = 0; gate < kTasks; ++gate) {
     GraphBuilder graph;
@@ -168,7 +168,7 @@ TEST_F(CancelTest, AtEveryBoundaryOfAChain) {
   }
 }
 
-// Layers of ten tasks, each after all of the layer before.
+// Layers of ten tasks; each task waits for the whole previous layer.
 TEST_F(CancelTest, AtEveryBoundaryOfLayers) {
   constexpr int kLayer = 10;
   for (int gate = 0; gate < kTasks; ++gate) {
@@ -256,7 +256,7 @@ TEST_F(CancelTest, WhileAGangWaitsForItsCores) {
     const pto::Run first = session_.Submit(holds).value();
     ASSERT_TRUE(IsRunning(first));
     const pto::Run second = session_.Submit(gang).value();
-    // The one that has no cores yet, or first the one that has one.
+    // Alternately cancels the run that has no cores yet, and first the one that has one.
     if (i % 2 == 0) {
       ASSERT_EQ(Cancel(second).state(), v1::Run::CANCELLED);
     }
@@ -298,7 +298,7 @@ TEST_F(CancelTest, WhileASignalOfADomainIsWaitedFor) {
   }
 }
 
-// ---- what takes its time
+// ---- long operations
 
 TEST_F(CancelTest, DuringCollectives) {
   const Domain domain = MakeDomain();

@@ -1,5 +1,5 @@
-// Calls that are refused, lost and broken off at random: with run ids every run is executed once,
-// and every call ends in time, with a value or an error.
+// Calls that are refused, lost and broken at random: with run ids every run is executed once, and
+// every call ends in time, with a result or an error.
 
 #include <atomic>
 #include <cstdint>
@@ -28,19 +28,19 @@ namespace {
 
 constexpr int kRuns = kAddressSanitizer ? 20 : 60;  // of each kind
 constexpr absl::Duration kTimeout = absl::Seconds(20);
-// What a call may take beyond its timeout: for a stuck call to be given up, on a busy machine.
+// How much a call may exceed its timeout on a busy machine.
 constexpr absl::Duration kSlack = absl::Seconds(5);
-// Of sessions whose client never heard that it has them.
+// For sessions whose client never got the reply.
 constexpr absl::Duration kTtl = absl::Seconds(5);
 
-// ---- calls that are made until they are answered
+// ---- calls that are repeated until they are answered
 
 struct Attempts {
   std::atomic<uint64_t> calls{0};
   std::atomic<uint64_t> failed{0};
 };
 
-// Repeats a call while the daemon is said to be away. Every attempt ends in time.
+// Repeats a call while the daemon is reported as unreachable. Every attempt ends in time.
 template <typename F>
 auto Insist(Attempts& attempts, const F& call) {
   constexpr int kMost = 200;
@@ -54,7 +54,7 @@ auto Insist(Attempts& attempts, const F& call) {
   }
 }
 
-// One client with a number on a chip to which each of its runs adds one.
+// One client with a number on a chip, which each of its runs increments.
 class Worker {
   template <typename F>
   auto Insist(const F& call) {
@@ -76,7 +76,7 @@ class Worker {
     graph_.Task("axpy", 0, {View(graph_, one_), View(graph_, sum_)}).Scalar(1.0);
   }
 
-  // The ways to run a graph; each returns how many tasks were executed.
+  // The ways to run a graph; each returns the number of executed tasks.
   uint64_t Submit(int number, bool packed) {
     const RunOptions options = {.run_id = absl::StrCat("submitted-", number)};
     const absl::StatusOr<pto::Run> run = Insist([&] {
@@ -101,7 +101,7 @@ class Worker {
     v1::LaunchGraphRequest request;
     request.set_graph(session_.name() + "/graphs/add");
     request.set_run_id(absl::StrCat("launched-", number));
-    // A stream that broke is replaced; the same id makes it the same run.
+    // A broken stream is replaced; the same id makes it the same run.
     const absl::StatusOr<v1::LaunchCompletion> completion =
         Insist([&]() -> absl::StatusOr<v1::LaunchCompletion> {
           if (!stream_.has_value()) {
@@ -118,7 +118,7 @@ class Worker {
     EXPECT_THAT(StatusOf(*completion), IsOk());
     return 1;
   }
-  // An open run cannot be sent twice, but GetRun tells what became of it.
+  // An open run cannot be sent twice, but GetRun returns its outcome.
   uint64_t Stream(int number) {
     const std::string id = absl::StrCat("streamed-", number);
     absl::StatusOr<OpenRun> run = session_.BeginOpenRun({.run_id = id});
@@ -134,7 +134,7 @@ class Worker {
     if (ended.ok() && StatusOf(*ended).ok()) return ended->tasks_done();
     const pto::Run handle = session_.GetRun(id);
     ended = Insist([&] { return handle.Wait(); });
-    if (ReasonOf(ended.status()) == reason::kRunUnknown.name) return 0;  // it never came
+    if (ReasonOf(ended.status()) == reason::kRunUnknown.name) return 0;  // it never arrived
     EXPECT_THAT(ended, IsOk());
     if (!ended.ok()) return 0;
     // A task that was running when its run was cancelled does not count as done.
@@ -195,7 +195,7 @@ TEST_P(ChaosTest, EveryRunIsExecutedOnce) {
   Attempts attempts;
   std::atomic<uint64_t> executed{0};
   std::atomic<uint64_t> uncertain{0};
-  // Rows of the table are kinds of clients.
+  // The kinds of clients.
   const std::vector<std::function<uint64_t(Worker&, int)>> kinds = {
       [](Worker& worker, int i) { return worker.Submit(i, /*packed=*/false); },
       [](Worker& worker, int i) { return worker.Submit(i, /*packed=*/true); },
@@ -219,7 +219,7 @@ TEST_P(ChaosTest, EveryRunIsExecutedOnce) {
   EXPECT_GE(executed.load(), 4u * kRuns);
   std::cout << GetParam() << ": " << attempts.calls << " calls, of which " << attempts.failed
             << " failed; " << executed << " tasks\n";
-  // Nothing was executed that nobody was told of, and no session is left.
+  // Every executed run was reported, and no session is left.
   absl::StatusOr<Client> client =
       Insist(attempts, [&] { return Client::Connect(daemon.address()); });
   ASSERT_THAT(client, IsOk());
@@ -238,7 +238,7 @@ INSTANTIATE_TEST_SUITE_P(Places, ChaosTest,
                                            "rpc.before=delay:5ms%20,rpc.after=delay:5ms%20",
                                            "rpc.before=drop%7,rpc.during=drop%7,rpc.after=drop%7"));
 
-// ---- one place at a time
+// ---- one failpoint at a time
 
 class ChaosOnceTest : public ::testing::Test {
  protected:
@@ -254,7 +254,7 @@ TEST_F(ChaosOnceTest, AnAnswerThatIsLostTwiceIsAskedForAgain) {
   Session session = client.CreateSession().value();
   GraphBuilder graph;
   graph.Task("noop", 0, {});
-  // The library tries once more by itself.
+  // The library retries once.
   EXPECT_THAT(session.Submit(graph, {.run_id = "once"}), HasReason(reason::kDaemonUnreachable));
   const absl::StatusOr<v1::Run> ended = session.GetRun("once").Wait();
   ASSERT_THAT(ended, IsOk());

@@ -1,5 +1,5 @@
-// Whether chips can be used, as clients and probes see it: chips that fault and come back, chips
-// that hang, and chips that are only busy.
+// The health of chips as clients and probes see it: chips that fault and recover, chips that hang,
+// and chips that are only busy.
 
 #include <sched.h>
 
@@ -43,7 +43,7 @@ using ::testing::HasSubstr;
 using ::testing::Pair;
 
 constexpr uint32_t kChips = 4;
-// How long it may take until a fault is known, and until it is known to be over.
+// The maximum time until a fault, and its end, is known.
 constexpr absl::Duration kKnownWithin = absl::Seconds(kAddressSanitizer ? 10 : 2);
 
 // A daemon in this process, so that the test can set failpoints while it runs.
@@ -74,7 +74,7 @@ class ChipHealthTest : public ::testing::Test {
     EXPECT_THAT(response, IsOk()) << service;
     return response.ok() && response->status() == HealthCheckResponse::SERVING;
   }
-  // Waits until a chip is, or is not, ready: for its health and in the list of chips.
+  // Waits until a chip is, or is not, ready: in the health service and in the list of chips.
   void ExpectReady(uint32_t chip, bool ready) {
     const absl::Time begin = absl::Now();
     EXPECT_TRUE(Eventually([&] {
@@ -133,7 +133,7 @@ TEST_F(ChipHealthTest, AFaultFailsTheRunsOfItsChipAndThoseOfOthersFinish) {
   const std::string session = MakeSession(api());
   std::vector<std::string> runs;
   for (uint32_t chip = 0; chip < kChips; ++chip) {
-    // Those of the others end while chip 2 is faulted; its own would last.
+    // The other runs end while chip 2 is faulted; the run on chip 2 would not.
     runs.push_back(
         Submit(api(), session, Spin(chip == 2 ? absl::Minutes(10) : absl::Seconds(3), chip))
             .name());
@@ -159,7 +159,7 @@ TEST_F(ChipHealthTest, AFaultFailsTheRunsOfItsChipAndThoseOfOthersFinish) {
         v1::Run::SUCCEEDED)
         << chip;
   }
-  // A reset is of no use while the fault lasts.
+  // A reset does not help while the fault persists.
   const ProgramResult useless = Ptoctl({"chips", "reset", "2"});
   EXPECT_EQ(useless.exit_code, 1);
   EXPECT_THAT(useless.out, HasSubstr("FAULTED"));
@@ -169,7 +169,7 @@ TEST_F(ChipHealthTest, AFaultFailsTheRunsOfItsChipAndThoseOfOthersFinish) {
   const ProgramResult reset = Ptoctl({"chips", "reset", "2"});
   EXPECT_EQ(reset.exit_code, 0) << reset.err;
   EXPECT_THAT(reset.out, HasSubstr("chips/2  ACTIVE"));
-  // A new domain over all four, which checks its results.
+  // A new domain over all four chips; the scenario checks its results.
   const ProgramResult ring = Ptoctl({"scenarios", "run", "allreduce_ring", "--chips", "0-3"});
   EXPECT_EQ(ring.exit_code, 0) << ring.err;
   EXPECT_TRUE(Eventually([&] { return IsServing("chips/2"); }));
@@ -199,7 +199,7 @@ TEST(ChipStallTest, AQueueThatHangsIsAFaultUntilItGoesOn) {
   const std::string session = MakeSession(api);
   const std::string run = Submit(api, session, Spin(absl::Microseconds(1))).name();
   EXPECT_TRUE(Eventually([&] { return !daemon.IsServing("chips/0"); }));
-  // It is said what hangs, by a daemon that does not.
+  // The daemon, which does not hang itself, reports what hangs.
   const v1::Chip chip = GetChip(api, 0);
   EXPECT_EQ(chip.state(), v1::Chip::FAULTED);
   EXPECT_THAT(chip.fault().message(), HasSubstr("its queue has not answered"));
@@ -220,7 +220,7 @@ TEST(ChipStallTest, AQueueThatHangsIsAFaultUntilItGoesOn) {
   EXPECT_TRUE(Eventually([&] { return GetChip(api, 0).has_last_progress_time(); }));
 }
 
-// Threads and processes that are started while it is there have one CPU for all of them.
+// Threads and processes started while this object exists share one CPU.
 class OnOneCpu {
  public:
   OnOneCpu() {
@@ -238,7 +238,7 @@ class OnOneCpu {
   cpu_set_t before_;
 };
 
-// More than the machine can do, from many clients, with runs that wait and kernels that take long.
+// Overload from many clients, with runs that wait and kernels that take long.
 TEST(SaturatedTest, ABusyDaemonIsReadyAllTheTime) {
   absl::optional<OnOneCpu> on_one_cpu;
   on_one_cpu.emplace();
@@ -265,7 +265,8 @@ TEST(SaturatedTest, ABusyDaemonIsReadyAllTheTime) {
       }
     });
   }
-  // Half of the cores of one chip wait for a signal that nobody sends, for longer than a stall.
+  // Half of the cores of one chip wait for a signal that nobody sends, for longer than the stall
+  // time.
   const std::string waiting = MakeSession(api);
   MakeBuffer(api, waiting, "signal", 8, 3);
   v1::GraphSpec hold = Proto<v1::GraphSpec>(R"pb(

@@ -1,4 +1,4 @@
-// What all sessions of one client may have together.
+// Quotas of all sessions of one client together.
 
 #include <string>
 #include <utility>
@@ -42,7 +42,7 @@ class ClientQuotaTest : public ::testing::Test {
     return session.ok() ? session->name() : "";
   }
 
-  // Of two windows.
+  // Has two windows.
   absl::Status TryDomain(const std::string& session, const std::string& id) {
     v1::CreateDomainRequest request;
     request.set_parent(session);
@@ -79,7 +79,7 @@ TEST_F(ClientQuotaTest, Windows) {
   const std::string second = CreateSession("one");
   ASSERT_THAT(TryDomain(first, "a"), IsOk());
   ASSERT_THAT(TryDomain(first, "b"), IsOk());
-  // Also where there is room for a part of it.
+  // Also if there is room for a part of the request.
   ExpectQuota(TryDomain(second, "a"), reason::kQuotaWindows, {"max_client_windows", 5, 4, 2});
   EXPECT_THAT(TryDomain(CreateSession("two"), "a"), IsOk());
   DeleteSession(api(), first);
@@ -100,7 +100,7 @@ TEST_F(ClientQuotaTest, Tasks) {
   EXPECT_TRUE(Eventually([&] { return TrySubmit(second, Noops(15)).ok(); }));
 }
 
-// Open runs are held back by what other runs of the client have, and all end.
+// Open runs are held back by the client's other runs, and all end.
 TEST_F(ClientQuotaTest, OpenRunsAreHeldBackAndNotRefused) {
   Client client = Client::Connect(daemon_.address()).value();
   Session busy = client.CreateSession().value();
@@ -108,17 +108,17 @@ TEST_F(ClientQuotaTest, OpenRunsAreHeldBackAndNotRefused) {
   spin.Task("spin", 1, {}).Scalar(int64_t{3'600'000'000});
   for (uint64_t i = 1; i < kMostTasks; ++i) spin.Task("noop", 1, {});
   const pto::Run full = busy.Submit(spin).value();
-  // Nothing is left: one block at a time, some of them larger than the limit.
-  constexpr int kBlocks = 20;
+  // No room is left: one segment at a time, some of them larger than the limit.
+  constexpr int kSegments = 20;
   std::vector<Session> sessions;
   std::vector<OpenRun> open;
   for (int i = 0; i < 2; ++i) {
     sessions.push_back(client.CreateSession().value());
     open.push_back(sessions.back().BeginOpenRun().value());
   }
-  for (int block = 0; block < kBlocks; ++block) {
+  for (int segment = 0; segment < kSegments; ++segment) {
     for (OpenRun& run : open) {
-      for (int i = 0; i < 1 + block % 24; ++i) run.graph().Task("noop", 0, {});
+      for (int i = 0; i < 1 + segment % 24; ++i) run.graph().Task("noop", 0, {});
       ASSERT_THAT(run.Flush(), IsOk());
     }
   }

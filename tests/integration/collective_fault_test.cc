@@ -1,5 +1,5 @@
 // A rank that fails, stalls or is cancelled in the middle of a collective, through a real daemon:
-// the error names it, and who had nothing to do with it goes on.
+// the error names the rank, and unrelated runs continue.
 
 #include <cstdint>
 #include <string>
@@ -27,7 +27,7 @@ constexpr uint64_t kCount = 1000;
 constexpr int64_t kShape[] = {kCount};
 constexpr int64_t kOne[] = {1};
 
-// The scalars of the kernel that falters, for rank 1 in the last of 3 phases.
+// The scalars of the kernel `falter`, for rank 1 in the last of 3 phases.
 constexpr int64_t kRank = 1;
 constexpr int64_t kPhase = 2;
 constexpr int64_t kFails = 1;
@@ -36,7 +36,7 @@ constexpr int64_t kStalls = 2;
 class CollectiveFaultTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    // One that stalls keeps an executor.
+    // A stalled rank keeps an executor busy.
     daemon_ = new DaemonProcess({"--sim-chips=4", "--executor-threads=2"});
   }
   static void TearDownTestSuite() {
@@ -55,7 +55,7 @@ class CollectiveFaultTest : public ::testing::Test {
     spec.signal_count = 1;
     return session_.CreateDomain(spec).value();
   }
-  // Rank 1 of these is on chips/0.
+  // Rank 1 of this domain is on chips/0.
   Domain MakeFaulty() { return Make("faulty", {2, 0, 3}); }
   Domain MakeOther() { return Make("other", {3, 1, 0}); }
 
@@ -66,7 +66,7 @@ class CollectiveFaultTest : public ::testing::Test {
     return graph.Tensor(absl::StrCat("signal", rank), *domain.Signals(rank), v1::I64, kOne);
   }
 
-  // A collective over the domain one of whose ranks falters; with the domain's signals or without.
+  // A collective over the domain in which one rank falters; with or without the domain's signals.
   static void AddFault(GraphBuilder& graph, const Domain& domain, int64_t fault, bool signals) {
     std::vector<GroupMember> members;
     for (uint32_t rank = 0; rank < domain.ranks(); ++rank) {
@@ -84,7 +84,7 @@ class CollectiveFaultTest : public ::testing::Test {
     return session_.Submit(graph, options);
   }
 
-  // Adds up what the ranks have, once the signal of rank 0 is there if that is wanted.
+  // Sums over the ranks, optionally after the signal of rank 0.
   absl::StatusOr<pto::Run> StartSum(const Domain& domain, bool waits = false) {
     GraphBuilder graph;
     std::vector<GroupMember> members;
@@ -115,7 +115,7 @@ class CollectiveFaultTest : public ::testing::Test {
     }
   }
 
-  // That the error names the rank that falters, its chip and its phase.
+  // Expects that the error names the faltering rank, its chip and its phase.
   static void ExpectNamed(const absl::Status& error, const std::string& task = "task 0 'meet': ") {
     const std::string text(error.message());
     EXPECT_THAT(text, HasSubstr(task));
@@ -128,7 +128,7 @@ class CollectiveFaultTest : public ::testing::Test {
     EXPECT_THAT(detail.metadata, Contains(Pair("kernel", "falter")));
   }
 
-  // After a run that used the domain's signals: nobody can trust them any more.
+  // After a run that used the domain's signals, their values are unreliable.
   void ExpectRevoked(const Domain& domain, const pto::Run& run) {
     const v1::Domain revoked = domain.Get().value();
     EXPECT_EQ(revoked.state(), v1::Domain::REVOKED);
@@ -136,7 +136,7 @@ class CollectiveFaultTest : public ::testing::Test {
                 HasSubstr(run.name() + " used its signals and ended as"));
     EXPECT_THAT(revoked.error().message(), HasSubstr(", rank 1 of 3, phase 2 of 3"));
     EXPECT_THAT(StartFault(domain, 0, true), HasReason(reason::kDomainRevoked));
-    // Made again it is as new.
+    // A recreated domain is as new.
     ASSERT_THAT(domain.Delete(), IsOk());
     const Domain again = MakeFaulty();
     ExpectSum(again, StartSum(again));
@@ -158,7 +158,7 @@ TEST_F(CollectiveFaultTest, ARankThatFails) {
   ExpectNamed(StatusOf(ended));
   EXPECT_THAT(ended.error().message(), HasSubstr("falter: asked to fail"));
   ExpectRevoked(domain, run);
-  // Who shares chips with it has seen nothing of all that.
+  // A domain on the same chips is not affected.
   EXPECT_EQ(other.Get()->state(), v1::Domain::ACTIVE);
   ASSERT_THAT(other.Notify(0, 0, 1), IsOk());
   ExpectSum(other, bystander);
@@ -185,7 +185,7 @@ TEST_F(CollectiveFaultTest, ARankThatIsCancelled) {
   const Domain domain = MakeFaulty(), other = MakeOther();
   const pto::Run run = StartFault(domain, kStalls, /*signals=*/true).value();
   ASSERT_TRUE(Eventually([&] { return domain.ReadSignals(kRank).value()[0] == 1; }));
-  // While it stalls, others use the same chips.
+  // While the rank stalls, others use the same chips.
   ExpectSum(other, StartSum(other));
   ASSERT_THAT(run.Cancel("it takes too long"), IsOk());
   const v1::Run ended = run.Wait().value();
@@ -198,8 +198,8 @@ TEST_F(CollectiveFaultTest, ARankThatIsCancelled) {
   ExpectSum(other, StartSum(other));
 }
 
-// All have what they wait for but rank 1.
-// Its blocks are stopped for one reason, which is told once, with the place.
+// All ranks except rank 1 have what they wait for. Its blocks are stopped for one reason, which is
+// reported once, with the location.
 TEST_F(CollectiveFaultTest, ARankThatIsCancelledInAnOpenRun) {
   const Domain domain = MakeFaulty();
   absl::StatusOr<pto::OpenRun> open = session_.BeginOpenRun();
@@ -244,7 +244,7 @@ TEST_F(CollectiveFaultTest, ARankThatWaitsInVain) {
   }
 }
 
-// Without signals nothing is left half way but what the run has written itself.
+// Without signals, only the run's own output is incomplete.
 TEST_F(CollectiveFaultTest, ADomainWhoseSignalsWereNotUsedStays) {
   const Domain domain = MakeFaulty();
   RunOptions options;

@@ -1,4 +1,4 @@
-// Deadlines of one session next to very many of another.
+// Deadlines of one session next to very many deadlines of another.
 
 #include <algorithm>
 #include <array>
@@ -23,7 +23,7 @@ constexpr int kWaits = kAddressSanitizer ? 10'000 : 60'000;
 // A deadline that waited for those of the other session would be many seconds late. Under
 // AddressSanitizer each of them costs several times as much.
 constexpr int64_t kMostLateNs = (kAddressSanitizer ? 1000 : 50) * int64_t{1'000'000};
-// Threads of a busy machine run late now and then. A fault of the daemon shows every time.
+// Threads on a busy machine are sometimes late. A fault of the daemon shows every time.
 constexpr int kAttempts = 5;
 
 v1::GraphSpec Waits(int count) {
@@ -53,8 +53,8 @@ class DeadlineTest : public ::testing::Test {
     return run.ok() ? run->name() : "";
   }
 
-  // Ends runs of another session by their deadlines before, while and after those of the many tasks
-  // pass. Sets how late the latest deadline of a run, a task and a wait was.
+  // Ends runs of another session by their deadlines before, during and after those of the many
+  // tasks. Sets the maximum lateness of deadlines of a run, a task and a wait.
   void Measure(std::array<int64_t, 3>* latest_ns);
 
   Api& api() { return daemon_.api(); }
@@ -87,7 +87,7 @@ void DeadlineTest::Measure(std::array<int64_t, 3>* latest_ns) {
   for (int i = 0; i < kRuns; ++i) {
     const v1::Run ended = WaitForRun(api(), runs[i]);
     EXPECT_EQ(ended.state(), v1::Run::FAILED);
-    // The time of a task begins with the task.
+    // The timeout of a task starts with the task.
     const int64_t lasted_ns = ended.run_ns() + (i % 3 == 0 ? ended.queue_ns() : 0);
     (*latest_ns)[i % 3] = std::max((*latest_ns)[i % 3], lasted_ns - timeouts[i]);
   }

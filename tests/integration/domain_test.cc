@@ -1,4 +1,4 @@
-// Chips that communicate, through a real daemon: windows, signals, their epochs and their end.
+// Chips that communicate, through a real daemon: windows, signals, epochs and revocation.
 
 #include <string>
 #include <thread>
@@ -103,7 +103,7 @@ TEST_F(DomainTest, CreateListGetDelete) {
   EXPECT_EQ((*list)[1].name(), b.name());
   EXPECT_THAT(session_.CreateDomain(Spec("b", {3, 1})), IsOk());
   EXPECT_THAT(session_.CreateDomain(Spec("b", {1, 3})), HasReason(reason::kIdConflict));
-  // The same, by its sizes in bytes.
+  // The same domain, with sizes in bytes.
   DomainSpec sized = Spec("b", {3, 1});
   for (WindowBufferSpec& buffer : sized.buffers) {
     buffer.bytes = std::exchange(buffer.count, 0) * sizeof(float);
@@ -148,8 +148,8 @@ TEST_F(DomainTest, AGroupOverTheWindows) {
   EXPECT_EQ(domain.Get()->epoch(), 0u);
 }
 
-// A producer sends to the other chip and notifies; a consumer there waits, and goes on only then.
-// No dependency but the signal keeps the consumer back.
+// A producer sends to the other chip and notifies; a consumer there waits for the signal. Only the
+// signal delays the consumer, no dependency.
 class ProducerTest : public DomainTest {
  protected:
   ProducerTest() {
@@ -159,8 +159,7 @@ class ProducerTest : public DomainTest {
         graph_.Task("fill", 3, {sent}).Scalar(graph_.Scalar("value", 0.0)).Name("make");
     const TaskRef send = graph_.Copy(arrived, sent).After(make);
     graph_.Notify(Signal(graph_, domain_, 1, 1), 1, v1::ADD).After(send);
-    const TaskRef wait =
-        graph_.WaitFor(Signal(graph_, domain_, 1, 0), v1::GE, 0);  // of no consequence
+    const TaskRef wait = graph_.WaitFor(Signal(graph_, domain_, 1, 0), v1::GE, 0);  // always true
     const TaskRef hear =
         graph_.WaitFor(graph_.Tensor("heard", domain_.Signals(1).value(), v1::I64, kOne, {}, 1),
                        v1::GE, 1, absl::Seconds(30));
@@ -203,13 +202,13 @@ TEST_F(DomainTest, AClientsNotificationReleasesARunThatWaits) {
   const Domain domain = Make("d", {0, 1});
   const pto::Run run = StartWait(session_, domain);
   ASSERT_TRUE(IsRunning(run));
-  // Others are not what it waits for.
+  // Other signals do not end the wait.
   EXPECT_EQ(domain.Notify(1, 0, 5).value(), 5u);
   EXPECT_EQ(domain.Notify(0, 1, 5).value(), 5u);
   EXPECT_EQ(run.Get()->state(), v1::Run::RUNNING);
   EXPECT_EQ(domain.Notify(0, 0, 1, v1::NotifyRequest::ADD).value(), 1u);
   EXPECT_THAT(StatusOf(run.Wait().value()), IsOk());
-  // It stays to be read until the next use, for which it does not count.
+  // The value can be read until the next use, but does not count for it.
   EXPECT_THAT(domain.ReadSignals(0).value(), ElementsAre(1, 5));
   const pto::Run next = StartWait(session_, domain);
   ASSERT_TRUE(IsRunning(next));
@@ -217,7 +216,7 @@ TEST_F(DomainTest, AClientsNotificationReleasesARunThatWaits) {
   EXPECT_EQ(domain.Get()->epoch(), 2u);
   ASSERT_THAT(domain.Notify(0, 0, 1), IsOk());
   EXPECT_THAT(StatusOf(next.Wait().value()), IsOk());
-  // What comes before a run counts for it.
+  // A notification before a run counts for it.
   ASSERT_THAT(domain.Notify(0, 0, 1), IsOk());
   EXPECT_THAT(StatusOf(StartWait(session_, domain).Wait().value()), IsOk());
   EXPECT_EQ(domain.Get()->epoch(), 3u);
@@ -242,7 +241,7 @@ TEST_F(DomainTest, ARevocationEndsWhatWaits) {
   EXPECT_THAT(session_.Submit(graph), HasReason(reason::kDomainRevoked));
   EXPECT_THAT(domain.Notify(0, 0, 1), HasReason(reason::kDomainRevoked));
   EXPECT_EQ(Read(domain, 0, "x"), std::vector<float>(kCount, 0));
-  // Deleted and made again it is as new.
+  // A recreated domain is as new.
   EXPECT_THAT(domain.Delete(), IsOk());
   const Domain again = Make("d", {0, 1});
   const absl::StatusOr<pto::Run> run = session_.Submit(graph);
@@ -262,7 +261,7 @@ TEST_F(DomainTest, ARunThatDoesNotSucceedRevokesOnlyWhatItTouched) {
   EXPECT_EQ(other.Get()->state(), v1::Domain::ACTIVE);
   ASSERT_THAT(other.Notify(0, 0, 1), IsOk());
   EXPECT_THAT(StatusOf(bystander.Wait().value()), IsOk());
-  // One that failed on buffers alone left no signals half way.
+  // A failed run that used only buffers left no signals in an unknown state.
   GraphBuilder graph;
   graph.Task("fail", 0, {}).Scalar(1);
   graph.Task("fill", 0, {Whole(graph, other, 0, "x")}).Scalar(1.0);
@@ -283,12 +282,12 @@ TEST_F(DomainTest, AnOpenRunWorksOnWindowsBlockByBlock) {
     members.push_back({ChipOf(domain, rank), {in[rank], Whole(graph, domain, rank, "y")}});
   }
   const TensorRef signal = Signal(graph, domain, 1, 0);
-  constexpr int kBlocks = 100;
-  for (int i = 1; i <= kBlocks; ++i) {
+  constexpr int kSegments = 100;
+  for (int i = 1; i <= kSegments; ++i) {
     for (uint32_t rank = 0; rank < 3; ++rank) {
       graph.Task("fill", ChipOf(domain, rank), {in[rank]}).Scalar(static_cast<double>(i + rank));
     }
-    // Every block finds the signal at zero, so each waits for its own notification.
+    // Every segment starts with the signal at zero, so each waits for its own notification.
     const TaskRef sum =
         graph.Group("all_reduce", members).Scalar(int64_t{1}).Scalar(int64_t{0}).Scalar(int64_t{0});
     const TaskRef waits = graph.WaitFor(signal, v1::EQ, 1);
@@ -300,9 +299,9 @@ TEST_F(DomainTest, AnOpenRunWorksOnWindowsBlockByBlock) {
   ASSERT_THAT(ended, IsOk());
   ASSERT_THAT(StatusOf(*ended), IsOk());
   for (uint32_t rank = 0; rank < 3; ++rank) {
-    EXPECT_EQ(Read(domain, rank, "y"), std::vector<float>(kCount, 3.0f * kBlocks + 3));
+    EXPECT_EQ(Read(domain, rank, "y"), std::vector<float>(kCount, 3.0f * kSegments + 3));
   }
-  EXPECT_EQ(domain.Get()->epoch(), static_cast<uint64_t>(kBlocks));
+  EXPECT_EQ(domain.Get()->epoch(), static_cast<uint64_t>(kSegments));
   EXPECT_EQ(domain.ReadSignals(1).value()[0], 1u);
 }
 
@@ -317,7 +316,7 @@ TEST_F(DomainTest, ARevocationEndsAnOpenRunThatUsesIt) {
   ASSERT_THAT(ended, IsOk());
   EXPECT_EQ(ended->state(), v1::Run::FAILED);
   EXPECT_THAT(StatusOf(*ended), HasReason(reason::kDomainRevoked));
-  // Another one is refused with its first block.
+  // Another run is refused at its first segment.
   OpenRun late = session_.BeginOpenRun().value();
   late.graph().Task("fill", 0, {Whole(late.graph(), domain, 0, "x")}).Scalar(1.0);
   EXPECT_THAT(late.Finish(), HasReason(reason::kDomainRevoked));
@@ -336,7 +335,7 @@ TEST_F(DomainTest, OverlappingDomainsRunAtTheSameTime) {
   EXPECT_THAT(StatusOf(in_a.Wait().value()), IsOk());
 }
 
-// Every rank tells the next one, in a ring, and adds what it got: `rounds` times.
+// Every rank notifies the next one, in a ring, and adds what it received: `rounds` times.
 void RunRing(const std::string& address, const std::vector<uint32_t>& chips, int rounds) {
   const absl::StatusOr<Client> client = Client::Connect(address);
   ASSERT_THAT(client, IsOk());

@@ -1,4 +1,4 @@
-// Streams of events that break off: after any number they go on with the next one.
+// Broken event streams: they resume after any number with the next one.
 
 #include <gmock/gmock.h>
 
@@ -50,7 +50,7 @@ TEST(EventResumeTest, AThousandBreaksLoseNothingAndRepeatNothing) {
     std::string session;
     std::unique_ptr<Api> api;
     EventLedger ledger;
-    std::vector<std::pair<std::string, int>> runs;  // and how many tasks
+    std::vector<std::pair<std::string, int>> runs;  // with their numbers of tasks
   };
   DaemonProcess daemon;
   std::mt19937 random(kSeed);
@@ -70,16 +70,16 @@ TEST(EventResumeTest, AThousandBreaksLoseNothingAndRepeatNothing) {
   for (int i = 0; i < kTries && !::testing::Test::HasFailure(); ++i) {
     SCOPED_TRACE(absl::StrCat("try ", i, " with seed ", kSeed));
     Client& client = clients[below(static_cast<uint32_t>(clients.size()))];
-    // There is always something to come, mostly while it happens.
+    // There is always a run to watch, usually while it executes.
     if (client.runs.empty() || client.ledger.ended(client.runs.back().first) || below(20) == 0) {
       submit(client);
     }
-    // Now and then the connection goes with the stream.
+    // Sometimes the connection breaks together with the stream.
     if (below(10) == 0) client.api = std::make_unique<Api>(daemon.address());
     v1::WatchEventsRequest request = After(client.session, client.ledger.through());
     if (below(2) == 0) request.mutable_max_linger()->set_nanos(1);
     Watch watch(*client.api, request);
-    if (below(10) == 0) continue;  // before anything came
+    if (below(10) == 0) continue;  // before any event arrived
     v1::EventBatch batch;
     const uint32_t whole = below(3);
     for (uint32_t n = 0; n < whole && !client.ledger.ended(client.runs.back().first); ++n) {
@@ -87,7 +87,7 @@ TEST(EventResumeTest, AThousandBreaksLoseNothingAndRepeatNothing) {
       client.ledger.Take(batch);
     }
     if (client.ledger.ended(client.runs.back().first)) continue;
-    // Breaks off somewhere inside the next one.
+    // Breaks somewhere inside the next batch.
     ASSERT_TRUE(watch.Next(&batch)) << watch.End();
     const uint64_t left = batch.through_sequence() - client.ledger.through();
     if (left > 0) client.ledger.Take(batch, client.ledger.through() + 1 + below(uint32_t(left)));
@@ -102,7 +102,7 @@ TEST(EventResumeTest, AThousandBreaksLoseNothingAndRepeatNothing) {
       EXPECT_THAT(client.ledger.states(run), kAllStates) << run;
     }
     EXPECT_EQ(client.ledger.dropped(), 0u);
-    // What a client took in pieces is what another sees in one go.
+    // A client that read in pieces saw the same as one that reads everything at once.
     EventLedger again;
     TakeUntilEnded(*client.api, After(client.session), client.runs.back().first, again);
     EXPECT_EQ(again.tasks(), client.ledger.tasks());
@@ -144,7 +144,7 @@ TEST_F(EventsTest, AFilterLeavesOutOtherRunsAndStillTellsWhereToResume) {
     EXPECT_EQ(ledger.tasks_of(runs[i]), wanted ? 300u : 0u);
     EXPECT_EQ(ledger.states(runs[i]).size(), wanted ? 3u : 0u);
   }
-  // The rest is not for this stream, but it says that it has passed it.
+  // The rest does not match this stream's filter, but `through` still advances.
   request.set_after_sequence(ledger.through());
   request.mutable_progress_interval()->set_nanos(100'000'000);
   const uint64_t last = GetRun(api(), runs[5]).as_of_sequence();
@@ -197,7 +197,7 @@ TEST_F(EventsTest, ANumberInTheFutureIsRefusedAndTheLastOneIsNot) {
   Watch future(api(), After(session_, run.as_of_sequence() + 1));
   EXPECT_FALSE(future.Next(&batch));
   EXPECT_THAT(future.End(), HasReason(reason::kSequenceInFuture));
-  // Nothing to send yet; the next event is the next run's.
+  // Nothing to send yet; the next event belongs to the next run.
   Watch watch(api(), After(session_, run.as_of_sequence()));
   const v1::Run next = Submit(api(), session_, Noops(1));
   ASSERT_TRUE(watch.Next(&batch)) << watch.End();
@@ -264,7 +264,7 @@ TEST(FullLogTest, WhatIsDroppedIsSaidExactly) {
   DaemonProcess daemon({"--sim-chips=1", "--event-log-bytes=64K"});
   Api& api = daemon.api();
   const std::string session = MakeSession(api);
-  // One that reads its first batch and then is slow, and one that comes late.
+  // One watcher reads its first batch and is then slow; the other comes late.
   EventLedger slow;
   Watch slow_watch(api, After(session));
   std::vector<std::string> runs;
@@ -283,7 +283,8 @@ TEST(FullLogTest, WhatIsDroppedIsSaidExactly) {
     ASSERT_TRUE(slow_watch.Next(&batch)) << slow_watch.End();
     slow.Take(batch);
   }
-  // Take has checked that no number is missing. Most tasks went, no change of a run's state did.
+  // Take checks that no number is missing. Most task events were dropped, but no change of a run's
+  // state.
   for (EventLedger* ledger : {&slow, &late}) {
     EXPECT_EQ(ledger->tasks() + ledger->dropped(), 40'000u);
     for (const std::string& run : runs) EXPECT_THAT(ledger->states(run), kAllStates) << run;
@@ -292,7 +293,7 @@ TEST(FullLogTest, WhatIsDroppedIsSaidExactly) {
   EXPECT_GE(late.dropped(), slow.dropped());
   EXPECT_EQ(slow.through(), late.through());
 
-  // Inside the gap too.
+  // Also inside the gap.
   for (const uint64_t after : {uint64_t{1}, uint64_t{5000}, uint64_t{20'000}}) {
     Watch watch(api, After(session, after));
     ASSERT_TRUE(watch.Next(&batch)) << watch.End();
@@ -327,8 +328,8 @@ TEST(RestartTest, EventsOfAnotherBootAreNotMistakenForThese) {
   EXPECT_THAT(any_boot.End(), HasReason(reason::kSessionUnknown));
 }
 
-// Half of them by the library, which reconnects by itself, half without it; the daemon is once
-// stopped and once killed.
+// Half of them use the library, which reconnects by itself, half do not; the daemon is stopped once
+// and killed once.
 TEST(RestartTest, AHundredWatchesAllLearnOfIt) {
   constexpr int kWatches = 100;
   DaemonProcess daemon;
@@ -343,7 +344,7 @@ TEST(RestartTest, AHundredWatchesAllLearnOfIt) {
     std::deque<EventStream> streams;
     v1::EventBatch batch;
     for (int i = 0; i < kWatches / 2; ++i) {
-      // Ten for each session.
+      // Ten per session.
       if (i % 10 == 0) {
         sessions.push_back(client->CreateSession().value());
         ASSERT_THAT(sessions.back().Submit(Noops(3))->Wait(), IsOk());
@@ -372,7 +373,7 @@ TEST(RestartTest, AHundredWatchesAllLearnOfIt) {
       EXPECT_THAT(again.End(), HasReason(reason::kBootIdChanged));
     }
     for (EventStream& stream : streams) {
-      // What it had not read yet comes first, if it has come before.
+      // Unread events that had already arrived come first.
       absl::StatusOr<absl::optional<v1::EventBatch>> next = stream.Next();
       while (next.ok() && next->has_value()) next = stream.Next();
       EXPECT_THAT(next, HasReason(reason::kBootIdChanged));

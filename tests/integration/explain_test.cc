@@ -1,4 +1,4 @@
-// A real daemon that is made to stand still says who is stuck and on what.
+// A real daemon whose runs are stuck explains which task is stuck, and on what.
 
 #include <signal.h>
 
@@ -40,8 +40,8 @@ std::string ReadAll(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Every chip tells the next one, and waits for the one before: 4 notifications and 4 waits, with a
-// task after each.
+// Every chip notifies the next one and waits for the previous one: 4 notifications and 4 waits,
+// with a task after each.
 class Ring {
  public:
   explicit Ring(const std::string& address)
@@ -59,7 +59,7 @@ class Ring {
     };
     std::vector<TensorRef> signals;
     for (uint32_t rank = 0; rank < kRanks; ++rank) signals.push_back(signal(rank));
-    // One after the other, so that it is known which one is dropped.
+    // Sequential, so that it is known which notification is dropped.
     TaskRef before = graph.Task("noop", 0, {}).Name("begin");
     for (uint32_t rank = 0; rank < kRanks; ++rank) {
       before =
@@ -83,10 +83,10 @@ class Ring {
   absl::optional<Domain> domain_;
 };
 
-// How soon a stall must be known.
+// The maximum time until a stall is reported.
 constexpr absl::Duration kVerdictTime = absl::Seconds(kAddressSanitizer ? 20 : 2);
 
-// Asks until the verdict is that one, from now on for so long.
+// Repeats the request until it returns that verdict, up to kVerdictTime from now.
 Response AskUntil(const std::function<absl::StatusOr<Response>()>& ask, Response::Verdict verdict) {
   const absl::Time deadline = absl::Now() + kVerdictTime;
   Response response;
@@ -103,7 +103,7 @@ Response ExplainUntil(const pto::Run& run, Response::Verdict verdict) {
   return AskUntil([&] { return run.Explain(); }, verdict);
 }
 
-// Waits until so many tasks have ended, the last ones before a stall.
+// Waits until `tasks` tasks have ended, the last ones before the stall.
 void AwaitDone(const pto::Run& run, uint64_t tasks) {
   EXPECT_TRUE(Eventually([&] {
     const absl::StatusOr<v1::Run> now = run.Get();
@@ -112,7 +112,7 @@ void AwaitDone(const pto::Run& run, uint64_t tasks) {
   }));
 }
 
-// The newest dump that has this text, when there is one.
+// The newest dump that contains this text, if any.
 std::string WaitForDump(const std::string& state_dir, const std::string& text) {
   std::string dump;
   EXPECT_TRUE(Eventually([&] {
@@ -139,7 +139,7 @@ TEST_F(ExplainTest, ADroppedNotificationOfFourChips) {
   DaemonProcess daemon({"--sim-chips=4"});
   Ring ring(daemon.address());
   const pto::Run run = ring.Launch();
-  // All but the wait for what was dropped, and the task behind it.
+  // All except the wait for the dropped notification, and the task behind it.
   AwaitDone(run, 3 * kRanks - 1);
   const Response response = ExplainUntil(run, Response::DEADLOCKED);
   ASSERT_EQ(response.verdict(), Response::DEADLOCKED) << response.DebugString();
@@ -171,7 +171,7 @@ TEST_F(ExplainTest, ADroppedNotificationOfFourChips) {
   EXPECT_THAT(shown.out, HasSubstr("signal 5 of rank 2 of domains/ring: have 0, want >= 1"));
   EXPECT_THAT(shown.out, HasSubstr("tell-2"));
 
-  // Who waits for it is told without asking, and again when the time is up.
+  // A waiting client is told without asking, and again at its timeout.
   const ProgramResult waited =
       RunPtoctl(daemon.address(), {"runs", "wait", run.name(), "--timeout", "12s"});
   EXPECT_EQ(waited.exit_code, 4);
@@ -179,7 +179,7 @@ TEST_F(ExplainTest, ADroppedNotificationOfFourChips) {
   EXPECT_THAT(waited.err,
               HasSubstr(absl::StrCat("timed out waiting for ", run.name(), "; DEADLOCKED: ")));
 
-  // One that is behind it can do nothing either.
+  // A run behind it is stuck, too.
   const pto::Run next = ring.Launch();
   const Response behind = ExplainUntil(next, Response::DEADLOCKED);
   EXPECT_EQ(behind.verdict(), Response::DEADLOCKED) << behind.DebugString();
@@ -254,7 +254,7 @@ TEST_F(ExplainTest, AStallIsAnEventALogLineAndADump) {
   EXPECT_THAT(dump, HasSubstr("a run has stalled"));
   EXPECT_THAT(dump, HasSubstr("\"chips/3\""));
   EXPECT_THAT(dump, HasSubstr("DEADLOCKED"));
-  // The daemon goes on.
+  // The run can be continued.
   ASSERT_THAT(ring.domain().Notify(0, 5, 1), IsOk());
   EXPECT_EQ(run.Wait()->state(), v1::Run::SUCCEEDED);
 }
@@ -276,9 +276,9 @@ TEST(ExplainRunningTest, AFailedRunAndSigquitMakeADump) {
   EXPECT_THAT(dump, HasSubstr("KERNEL_FAILED"));
   daemon.Signal(SIGQUIT);
   EXPECT_THAT(WaitForDump(state, "SIGQUIT"), HasSubstr("\"chips/1\""));
-  // It goes on.
+  // The daemon continues.
   EXPECT_EQ(failed.Explain()->verdict(), Response::ENDED);
-  // Also when its session is of a former boot.
+  // Also if the session belongs to a former boot.
   daemon.Stop();
   daemon.Restart();
   const auto former = client.ExplainRun(failed.name());
@@ -327,7 +327,7 @@ TEST_F(ExplainOpenRunTest, WaitsForTasksThenForItsTurn) {
   ASSERT_THAT(open.Flush(), IsOk());
   const Response idle = AskAbout(open, Response::WAITING_FOR_TASKS);
   EXPECT_EQ(idle.verdict(), Response::WAITING_FOR_TASKS) << idle.DebugString();
-  // Another run has the memory that the next tasks need, and does not go on.
+  // Another run uses the memory that the next tasks need, and is stuck.
   GraphBuilder graph;
   const TaskRef wait = graph.WaitFor(SignalIn(graph), v1::GE, 1);
   const TensorRef own = graph.Tensor(data_);
@@ -336,7 +336,7 @@ TEST_F(ExplainOpenRunTest, WaitsForTasksThenForItsTurn) {
   const TensorRef data = open.graph().Tensor(data_);
   open.graph().Task("scale", 0, {data, data}).Scalar(2.0);
   ASSERT_THAT(open.Flush(), IsOk());
-  // It is older than the run that its tasks are behind.
+  // The open run is older than the run that its tasks wait for.
   const Response turn = AskAbout(open, Response::WAITING_FOR_TURN);
   EXPECT_EQ(turn.verdict(), Response::WAITING_FOR_TURN) << turn.DebugString();
   ASSERT_EQ(turn.blocked_size(), 1);
@@ -356,7 +356,7 @@ TEST_F(ExplainOpenRunTest, IsDeadlockedWhenNoMoreTasksCanCome) {
   const TensorRef signal = SignalIn(open.graph());
   open.graph().WaitFor(signal, v1::GE, 1);
   ASSERT_THAT(open.Flush(), IsOk());
-  // Its client may yet send who notifies it.
+  // Its client may still send a task that notifies the signal.
   Response response = AskAbout(open, Response::WAITING_FOR_NOTIFICATION);
   EXPECT_EQ(response.verdict(), Response::WAITING_FOR_NOTIFICATION) << response.DebugString();
   for (int i = 0; i < 3; ++i) open.graph().WaitFor(signal, v1::GE, 1);
@@ -379,10 +379,10 @@ TEST_F(ExplainOpenRunTest, IsDeadlockedWhenTheSenderIsBehindWhoWaitsForIt) {
       open.graph().Tensor("s", domain.Signals(0).value(), v1::I64, kOne, {}, /*offset=*/0);
   open.graph().WaitFor(signal, v1::GE, 1);
   ASSERT_THAT(open.Flush(), IsOk());
-  // Its client may yet do something.
+  // Its client may still help.
   Response response = AskAbout(open, Response::WAITING_FOR_NOTIFICATION);
   EXPECT_EQ(response.verdict(), Response::WAITING_FOR_NOTIFICATION) << response.DebugString();
-  // Blocks with signals of one domain take turns, so this one never begins.
+  // Segments that use signals of one domain take turns, so this one never begins.
   open.graph().Notify(signal, 1);
   ASSERT_THAT(open.Flush(), IsOk());
   response = AskAbout(open, Response::DEADLOCKED);
@@ -406,7 +406,7 @@ TEST_F(ExplainOpenRunTest, SuggestsNotifyForSignalsOfDomainsOnly) {
   ASSERT_EQ(response.verdict(), Response::DEADLOCKED) << response.DebugString();
   EXPECT_THAT(response.blocked(0).reason(), Not(HasSubstr("call Notify")));
   EXPECT_THAT(response.blocked(0).reason(), HasSubstr("submit a task that notifies it"));
-  // That helps.
+  // This helps.
   GraphBuilder help;
   help.Notify(SignalIn(help), 1);
   ASSERT_THAT(session_.Submit(help), IsOk());
@@ -436,7 +436,7 @@ TEST(ExplainRunningTest, VerdictsOfRunsThatAreWell) {
   GraphBuilder more;
   more.Task("noop", 0, {});
   const pto::Run waits = session.Submit(more).value();
-  // The second one may take a moment to get a thread.
+  // The second run may need a moment to get a thread.
   Response capacity;
   for (const absl::Time until = absl::Now() + absl::Seconds(20); absl::Now() < until;) {
     capacity = ExplainUntil(waits, Response::WAITING_FOR_CAPACITY);

@@ -1,4 +1,4 @@
-// What a daemon costs in which everything waits.
+// The cost of a daemon in which everything waits.
 
 #include <cstdio>
 #include <filesystem>
@@ -32,7 +32,7 @@ absl::Duration CpuTime(pid_t pid) {
   return total;
 }
 
-// On each chip, all cores held by blocks that wait for the chip's signal.
+// On each chip, blocks that wait for the chip's signal hold all cores.
 v1::GraphSpec HoldAllCores() {
   v1::GraphSpec graph;
   for (uint32_t chip = 0; chip < kChips; ++chip) {
@@ -66,7 +66,7 @@ TEST(IdleTest, ADaemonWithAThousandWaitingFibersTakesNoCpu) {
     return busy == kChips * (kVectorBlocks + kCubeBlocks);
   }));
 
-  // Not to wait for something, but to see how little happens in it.
+  // Not a synchronisation: the test measures how little happens in this time.
   const absl::Duration window = absl::Seconds(3);
   const absl::Duration before = CpuTime(daemon.pid());
   std::this_thread::sleep_for(absl::ToChronoMilliseconds(window));

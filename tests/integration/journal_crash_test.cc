@@ -1,5 +1,5 @@
-// A daemon that dies where it hurts most: between a record of its journal and what it tells the
-// client. After the restart every run has one answer, and none is executed twice.
+// A daemon that dies at the worst moments: between writing a journal record and answering the
+// client. After the restart every run has one outcome, and none is executed twice.
 
 #include <memory>
 #include <string>
@@ -23,7 +23,7 @@ namespace {
 
 using RunStub = v1::RunService::Stub;
 
-// What is journalled of one run, in this order.
+// The journal records of one run, in this order.
 constexpr int kSessionRecord = 0;
 constexpr int kRunRecord = 1;
 constexpr int kEndRecord = 2;
@@ -41,11 +41,11 @@ class JournalCrashTest : public ::testing::Test {
     daemon_ = std::make_unique<DaemonProcess>(
         std::vector<std::string>{"--sim-chips=1", "--state-dir=" + directory_.path() + "/state"});
   }
-  // At the journal's record of that number.
+  // Crashes at the journal record with that number.
   void StartToCrash(const std::string& failpoint, int record) {
     Start(absl::StrCat(failpoint, "=crash@", record, "*1"));
   }
-  // Without failpoints, when the daemon has died by one.
+  // Restarts without failpoints after the crash.
   void RestartAfterCrash() {
     EXPECT_TRUE(Eventually([&] { return !daemon_->running(); }));
     daemon_->Kill();
@@ -58,7 +58,7 @@ class JournalCrashTest : public ::testing::Test {
     request.mutable_ttl()->set_seconds(300);
     return Call(*api().session, &v1::SessionService::Stub::CreateSession, request).status();
   }
-  // Waits for the end too, so that the answer comes after it.
+  // Also waits for the end, so that the answer comes after it.
   absl::StatusOr<v1::Run> SubmitAndWait(const std::string& id = "once") {
     v1::SubmitRunRequest request = SubmitRequest("sessions/mine", Noops(2), id);
     request.mutable_wait()->set_seconds(50);
@@ -71,8 +71,8 @@ class JournalCrashTest : public ::testing::Test {
   }
   uint64_t ExecutedTasks() { return GetChip(api(), 0).completed_tasks(); }
 
-  // The client asks, sends again what was never answered, and is told the same each time. With the
-  // session of the same name, too.
+  // The client asks, repeats the unanswered request, and gets the same answer each time, with and
+  // without a new session of the same name.
   v1::Run ExpectOneAnswer() {
     const absl::StatusOr<v1::Run> known = Get();
     EXPECT_THAT(known, IsOk());
@@ -81,7 +81,7 @@ class JournalCrashTest : public ::testing::Test {
       absl::StatusOr<v1::Run> again = SubmitAndWait();
       EXPECT_THAT(again, IsOk());
       if (!again.ok()) return {};
-      // Of the new session, if it is there.
+      // Belongs to the new session, if there is one.
       again->clear_as_of_sequence();
       EXPECT_EQ(again->DebugString(), known->DebugString());
       EXPECT_THAT(CreateSession(), IsOk());
@@ -111,7 +111,7 @@ TEST_F(JournalCrashTest, BeforeARunIsAcceptedItIsNot) {
   RestartAfterCrash();
   EXPECT_THAT(Get(), HasReason(reason::kSessionEnded));
   EXPECT_THAT(SubmitAndWait(), HasReason(reason::kSessionEnded));
-  // So it is the client's to do it, once.
+  // So the client has to submit it, once.
   ASSERT_THAT(CreateSession(), IsOk());
   for (int i = 0; i < 2; ++i) {
     const absl::StatusOr<v1::Run> run = SubmitAndWait();
@@ -150,7 +150,7 @@ TEST_F(JournalCrashTest, BetweenASessionsRecordAndItsAcknowledgement) {
 TEST_F(JournalCrashTest, WhileTheDiskWritesNothingIsForgotten) {
   Start("journal.sync=crash@1*1");
   ASSERT_THAT(CreateSession(), IsOk());
-  // All that were answered before it dies.
+  // All runs that were answered before the crash.
   std::vector<v1::Run> answered;
   while (true) {
     const absl::StatusOr<v1::Run> run = SubmitAndWait(absl::StrCat("run-", answered.size()));
@@ -167,7 +167,7 @@ TEST_F(JournalCrashTest, WhileTheDiskWritesNothingIsForgotten) {
   }
 }
 
-// ---- what cannot be written
+// ---- failing writes
 
 TEST_F(JournalCrashTest, ARunThatCannotBeWrittenIsNotAccepted) {
   Start(absl::StrCat("journal.append=error@", kRunRecord, "*1"));
@@ -177,7 +177,7 @@ TEST_F(JournalCrashTest, ARunThatCannotBeWrittenIsNotAccepted) {
   EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(Get(), HasReason(reason::kRunUnknown));
   EXPECT_EQ(ExecutedTasks(), 0u);
-  // It tries again by itself.
+  // The daemon retries by itself.
   EXPECT_TRUE(Eventually([&] { return SubmitAndWait().ok(); }));
   EXPECT_EQ(ExecutedTasks(), 2u);
 }

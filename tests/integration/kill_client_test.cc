@@ -1,4 +1,4 @@
-// Clients that are killed at random points leave nothing in the daemon.
+// Clients that are killed at random points leave nothing behind in the daemon.
 
 #include <algorithm>
 #include <cstdint>
@@ -23,10 +23,10 @@ namespace pto::testing {
 namespace {
 
 constexpr absl::Duration kTtl = absl::Milliseconds(500);
-// For kernels to notice that they are to stop, and for what follows, on a busy machine.
+// For kernels to notice the cancellation, and for the cleanup, on a busy machine.
 constexpr absl::Duration kGrace = kAddressSanitizer ? absl::Seconds(20) : absl::Seconds(5);
 
-// What the allocator may keep of what was freed, and what is remembered of sessions that ended.
+// What the allocator may keep of freed memory, and what is remembered of ended sessions.
 constexpr uint64_t kMayKeep = 24 << 20;
 
 int Kills() {
@@ -37,7 +37,7 @@ int Kills() {
   return kills;
 }
 
-// A client that takes its leave.
+// A client that closes its session.
 void LiveWell(const std::string& address) {
   Client client = Client::Connect(address).value();
   Session session = client.CreateSession().value();
@@ -76,7 +76,7 @@ TEST(KillClientTest, WhatKilledClientsHadIsBackWithinTheTimeToLive) {
     EXPECT_EQ(killed.exit_code, 0) << killed.err;
     uint64_t steps = 0;
     EXPECT_TRUE(absl::SimpleAtoi(killed.out, &steps)) << killed.out;
-    // They do something before they die; how much depends on the machine.
+    // They do some work before they die; how much depends on the machine.
     EXPECT_GT(steps, static_cast<uint64_t>(clients.kills / 10));
     const absl::Duration took = AwaitBaseline(daemon, baseline, kTtl + kGrace);
     longest = std::max(longest, took);
@@ -91,7 +91,7 @@ TEST(KillClientTest, WhatKilledClientsHadIsBackWithinTheTimeToLive) {
     if (::testing::Test::HasFailure()) return;
   }
   std::cout << Kills() << " clients killed; everything was back within " << longest << "\n";
-  // It works as before.
+  // The daemon works as before.
   LiveWell(daemon.address());
   daemon.Stop();
 }

@@ -1,4 +1,4 @@
-// Registered graphs, streams of launches, large graphs, and a node that drains.
+// Registered graphs, launch streams, large graphs, and a draining node.
 
 #include <algorithm>
 #include <set>
@@ -37,7 +37,7 @@ TEST_F(LaunchLifecycleTest, ALaunchBindsBuffersAndScalars) {
   EXPECT_EQ(graph->slots(0).min_bytes(), 64u);
   ASSERT_EQ(graph->scalars_size(), 1);
   EXPECT_EQ(graph->scalars(0), "value");
-  // The slot has no buffer of its name yet.
+  // There is no buffer with the slot's name yet.
   v1::LaunchGraphRequest launch;
   launch.set_graph(graph->name());
   launch.mutable_wait()->set_seconds(50);
@@ -64,7 +64,7 @@ TEST_F(LaunchLifecycleTest, ALaunchBindsBuffersAndScalars) {
   std::vector<float> expected(48, 0.0f);
   std::fill(expected.begin() + 16, expected.begin() + 32, -7.0f);
   EXPECT_EQ(ReadFloats(api(), Name("buffers", "wide")), expected);
-  // A binding is for one launch.
+  // A binding applies to one launch.
   EXPECT_EQ(ReadFloats(api(), Name("buffers", "out")), std::vector<float>(16, 2.0f));
   const auto again = Call(*api().run, &Stub::RegisterGraph, request);
   ASSERT_THAT(again, IsOk());
@@ -154,7 +154,7 @@ TEST_F(LaunchLifecycleTest, LaunchesGoOnWhenTheirStreamBreaks) {
     request.mutable_launch()->set_graph(Name("graphs", "nope"));
     ASSERT_TRUE(stream->Write(request));
     v1::LaunchCompletion completion;
-    ASSERT_TRUE(stream->Read(&completion));  // the second is refused: the first was taken
+    ASSERT_TRUE(stream->Read(&completion));  // the second is refused: the first was accepted
     context.TryCancel();
     stream->Finish();
   }
@@ -226,7 +226,7 @@ TEST(DrainTest, ADrainingNodeFinishesWhatItHasAndTakesNothingNew) {
   EXPECT_TRUE(GetNode(api).draining());
   EXPECT_EQ(GetChip(api, 0).state(), v1::Chip::DRAINING);
 
-  // What runs finishes; what takes longer than the grace does not. A shorter grace counts.
+  // Active runs finish, except those that exceed the grace. A shorter grace counts.
   EXPECT_EQ(WaitForRun(api, shorter.name()).state(), v1::Run::SUCCEEDED);
   EXPECT_EQ(GetRun(api, longer.name()).state(), v1::Run::RUNNING);
   drain.mutable_grace()->set_seconds(0);

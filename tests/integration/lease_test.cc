@@ -1,4 +1,4 @@
-// Chips that are one session's alone.
+// Exclusive leases of chips.
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -50,7 +50,7 @@ class LeaseTest : public ::testing::Test {
 
   bool IsLeased(uint32_t chip) { return !GetChip(api(), chip).lease().empty(); }
 
-  // Sessions that nobody renews are gone soon, whatever they asked for.
+  // Sessions that are not renewed expire soon, whatever they requested.
   DaemonProcess daemon_{{"--sim-chips=2", "--session-default-ttl=2s", "--session-max-ttl=2s"}};
 };
 
@@ -96,7 +96,7 @@ TEST_F(LeaseTest, WaitsForRunsOfOthersWhichMayEnd) {
 TEST_F(LeaseTest, ItEndsWithItsSession) {
   ASSERT_THAT(Lease(MakeSession(api()), 2), IsOk());
   EXPECT_TRUE(IsLeased(1));
-  // Nobody renews it.
+  // Not renewed.
   EXPECT_TRUE(Eventually([&] { return !IsLeased(1); }));
 }
 
@@ -117,7 +117,7 @@ TEST_F(LeaseTest, ToolsWithinTheCommandUseItsChips) {
   const ProgramResult inside = RunPtoctl(
       daemon_.address(), {"chips", "lease", "-n", "2", "--", ptoctl, "runs", "submit", job});
   EXPECT_EQ(inside.exit_code, 0) << inside.err;
-  // By a client that renews it, however long ptoctl takes to start.
+  // A client renews it, however long ptoctl takes to start.
   absl::StatusOr<Client> client = Client::Connect(daemon_.address());
   ASSERT_THAT(client, IsOk());
   absl::StatusOr<Session> holder = client->CreateSession();
@@ -147,7 +147,7 @@ TEST_F(LeaseTest, CommandsThatWaitGetTheirTurnsInOrder) {
   ASSERT_THAT(holder, IsOk());
   ASSERT_THAT(holder->LeaseChips(2, absl::ZeroDuration()), IsOk());
   const std::string go = daemon_.directory() + "/go";
-  // Says that it has chips and which, and keeps them until it may go.
+  // Reports which chips it has, and keeps them until it may exit.
   const auto start = [&](const std::string& name, const std::string& count) {
     Process::Options options;
     options.command = {
@@ -182,7 +182,7 @@ TEST_F(LeaseTest, CommandsThatWaitGetTheirTurnsInOrder) {
 
   ASSERT_THAT(holder->Close(), IsOk());
   EXPECT_TRUE(Eventually([&] { return said("first.out") == "has 0-1\n"; })) << said("first.err");
-  // The second one is next, and sees that.
+  // The second request is next, and its client sees that.
   EXPECT_TRUE(Eventually([&] {
     return absl::StrContains(said("second.err"), "waiting for 1 chips, 0 requests are ahead");
   }));
@@ -215,7 +215,7 @@ TEST_F(LeaseTest, WhenItIsKilledTheChipsAreFreeAfterAWhile) {
   ptoctl.Signal(SIGKILL);
   EXPECT_TRUE(ptoctl.Wait(absl::Seconds(30)).has_value());
   EXPECT_TRUE(Eventually([&] { return !IsLeased(0); }));
-  // Its command went with it.
+  // Its command was killed with it.
   EXPECT_TRUE(Eventually([&] { return !ptoctl.GroupExists(); }));
 }
 

@@ -8,7 +8,7 @@
 
 namespace pto::testing {
 
-// Tests that share one daemon with two chips; each has a session of its own.
+// Tests that share one daemon with two chips; each has its own session.
 class LifecycleTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -23,7 +23,7 @@ class LifecycleTest : public ::testing::Test {
 
   static DaemonProcess& daemon() { return *daemon_; }
   static Api& api() { return daemon_->api(); }
-  // A name in the session: Name("runs", "r1").
+  // The name of an object in the session: Name("runs", "r1").
   std::string Name(const std::string& kind, const std::string& id) const {
     return session_ + "/" + kind + "/" + id;
   }
@@ -34,12 +34,12 @@ class LifecycleTest : public ::testing::Test {
   inline static DaemonProcess* daemon_ = nullptr;
 };
 
-// A run's first error, as the client library would see it.
+// A run's first error, as the client library would return it.
 absl::Status ErrorOf(const v1::Run& run);
 
 // Contents of a buffer as floats.
 std::vector<float> ReadFloats(Api& api, const std::string& buffer);
-// Writes bytes to a buffer's beginning.
+// Writes bytes to the start of a buffer.
 absl::Status WriteBytes(Api& api, const std::string& buffer, const std::string& bytes);
 
 }  // namespace pto::testing

@@ -1,4 +1,4 @@
-// A hundred clients at once, each with a session, a connection and data of its own.
+// A hundred clients at once, each with its own session, connection and data.
 
 #include <atomic>
 #include <cstring>
@@ -65,7 +65,7 @@ float ReadLast(Api& api, const std::string& session, const std::string& buffer) 
   return value;
 }
 
-// The work of one client; counts its runs that succeeded.
+// The work of one client; counts the runs that succeeded.
 void Work(const std::string& address, int number, int runs, std::atomic<int>& succeeded) {
   Api api(address);
   const uint32_t chip = number % 2;
@@ -80,7 +80,7 @@ void Work(const std::string& address, int number, int runs, std::atomic<int>& su
     ASSERT_THAT(run, IsOk());
     ASSERT_EQ(run->state(), v1::Run::SUCCEEDED) << run->error().message();
     ++succeeded;
-    // Nobody else's numbers.
+    // Not the data of another client.
     if (i % 10 == 0) {
       EXPECT_EQ(ReadLast(api, session, "c"), static_cast<float>(number + 0.5 + i));
     }
@@ -113,10 +113,10 @@ TEST(ManyClientsTest, AHundredClientsWithAHundredRunsEachAllSucceed) {
   }
   EXPECT_EQ(tasks, 3u * kClients * kRuns);
   EXPECT_TRUE(daemon.IsServing());
-  // Connections are closed when the daemon sees that their clients have gone.
+  // Connections are closed when the daemon notices that their clients have gone.
   EXPECT_TRUE(Eventually([&] { return daemon.OpenFiles() <= files + 2; }))
       << daemon.OpenFiles() << " files are open, " << files << " were";
-  // A sanitizer keeps what was freed for a while.
+  // A sanitizer keeps freed memory for a while.
   if (kAddressSanitizer) return;
   EXPECT_TRUE(Eventually([&] { return daemon.ResidentBytes() <= bytes + kFlatBytes; }))
       << daemon.ResidentBytes() << " bytes are resident, " << bytes << " were";

@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Four ranks, each with a number of its own, 10 times its rank in the domain.
+// Four ranks, each with the value 10 times its rank in the domain.
 class MemberOrderTest : public ::testing::Test {
  protected:
   MemberOrderTest()
@@ -34,7 +34,7 @@ class MemberOrderTest : public ::testing::Test {
     }
   }
 
-  // Gathers the numbers of these ranks of the domain, as members in this order.
+  // Gathers the values of these ranks of the domain, as members in this order.
   void Gather(const std::vector<uint32_t>& ranks) {
     GraphBuilder graph;
     std::vector<GroupMember> members;

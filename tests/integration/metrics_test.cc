@@ -1,4 +1,4 @@
-// What a Prometheus server gets from a real daemon, and what `ptoctl top` shows of it.
+// What a Prometheus server gets from a real daemon, and what `ptoctl top` shows.
 
 #include <arpa/inet.h>
 #include <sys/socket.h>
@@ -50,7 +50,7 @@ std::string Get(const std::string& path) {
 
 class MetricsTest : public ::testing::Test {
  protected:
-  // By name and labels, as they are written.
+  // By name and labels, as written.
   std::map<std::string, double> Scrape() {
     std::map<std::string, double> samples;
     for (const absl::string_view line : absl::StrSplit(Get(path_), '\n', absl::SkipEmpty())) {
@@ -89,7 +89,7 @@ TEST_F(MetricsTest, TellsWhatHappened) {
     ASSERT_THAT(run, IsOk());
     ASSERT_THAT(run->Wait(), IsOk());
   }
-  // Some that go on, and one too many.
+  // Some runs that stay active, and one too many.
   GraphBuilder spin;
   spin.Task("spin", 0, {}).Scalar(int64_t{3'600'000'000});
   std::vector<pto::Run> spinning;

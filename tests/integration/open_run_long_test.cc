@@ -1,5 +1,5 @@
-// Ten million tasks through one open run, whose memory in the daemon depends on those that have
-// not ended. Without the client library: the blocks are all alike, so this side costs little.
+// Ten million tasks through one open run; the daemon's memory depends only on the tasks that have
+// not ended. Without the client library: the segments are all alike, so this side costs little.
 
 #include <algorithm>
 #include <cstdint>
@@ -16,13 +16,13 @@
 namespace pto::testing {
 namespace {
 
-// What is not optimised takes some ten times as long for each.
+// Unoptimised builds take about ten times as long per task.
 #ifdef NDEBUG
 constexpr uint64_t kTasks = 10'000'000;
 #else
 constexpr uint64_t kTasks = 1'000'000;
 #endif
-constexpr uint32_t kBlock = 4096;
+constexpr uint32_t kSegment = 4096;
 constexpr uint32_t kCells = 64;
 constexpr uint64_t kMaxGrowth = 64 << 20;
 
@@ -40,7 +40,7 @@ TEST(OpenRunLongTest, MemoryDoesNotGrowWithTheTasksThatHaveEnded) {
   request.mutable_header()->mutable_options()->set_event_level(v1::TASK_FAILED);
   ASSERT_TRUE(writer->Write(request));
 
-  // fill, one cell after the other: each task waits for the one that wrote its cell before.
+  // Fills one cell after the other: each task waits for the previous writer of its cell.
   v1::StreamRunBlock& lists = *request.mutable_block();
   lists.add_kernels("fill");
   lists.add_chips("chips/0");
@@ -58,21 +58,21 @@ TEST(OpenRunLongTest, MemoryDoesNotGrowWithTheTasksThatHaveEnded) {
   request.mutable_block()->clear_buffers();
   request.mutable_block()->clear_layouts();
   request.mutable_block()->clear_tensors();
-  for (uint32_t i = 0; i < kBlock; ++i) {
+  for (uint32_t i = 0; i < kSegment; ++i) {
     block.add_kernel(0);
     block.add_arg_delta(i == 0 ? 0 : i % kCells == 0 ? 1 - int64_t{kCells} : 1);
     block.add_scalar(0x3ff0000000000000);
   }
 
   const absl::Time begun = absl::Now();
-  uint64_t first = 0;  // resident bytes when all is warm
+  uint64_t first = 0;  // resident bytes after the warm-up
   uint64_t most = 0;
   uint64_t sent = 0;
-  while (sent + kBlock <= kTasks) {
+  while (sent + kSegment <= kTasks) {
     block.set_first_task(sent);
     ASSERT_TRUE(writer->Write(request));
-    sent += kBlock;
-    if (sent / kBlock % 8 != 0) continue;
+    sent += kSegment;
+    if (sent / kSegment % 8 != 0) continue;
     uint64_t& seen = sent < kTasks / 10 ? first : most;
     seen = std::max(seen, daemon.ResidentBytes());
   }

@@ -1,4 +1,4 @@
-// Open runs through a real daemon: the client library, raw streams, and a client that is killed.
+// Open runs through a real daemon: the client library, raw streams, and a killed client.
 
 #include <algorithm>
 #include <csignal>
@@ -48,7 +48,7 @@ class OpenRunTest : public ::testing::Test {
     return run.graph().Tensor(tensor);
   }
   TensorRef SignalIn(GraphBuilder& graph) { return graph.Tensor("signal", *signal_, v1::I64, {}); }
-  // Lets tasks go on that wait for the signal.
+  // Ends the tasks' wait for the signal.
   void SendSignal() {
     GraphBuilder graph;
     graph.Notify(SignalIn(graph), 1);
@@ -56,7 +56,7 @@ class OpenRunTest : public ::testing::Test {
     ASSERT_THAT(run, IsOk());
     ASSERT_EQ(run->snapshot().state(), v1::Run::SUCCEEDED);
   }
-  // Not of one of whose stream the daemon does not know yet.
+  // False if the daemon does not know the run's stream yet.
   bool HasDone(const OpenRun& run, uint64_t tasks) {
     const absl::StatusOr<v1::Run> now = session_.GetRun(run.name()).Get();
     return now.ok() && now->tasks_done() == tasks;
@@ -108,7 +108,7 @@ TEST_F(OpenRunTest, DependenciesReachOverBlocks) {
   const TensorRef x = Floats(run, one);
   run.graph().Task("fill", 0, {x}).Scalar(1.0);
   ASSERT_THAT(run.Flush(), IsOk());
-  // Tensors, kernels and buffers come when they are needed.
+  // Tensors, kernels and buffers are sent when they are needed.
   const TensorRef y = Floats(run, sum);
   for (int i = 0; i < 100; ++i) {
     run.graph().Task("axpy", 0, {x, y}).Scalar(1.0).Blocks(1 + i % 3);
@@ -138,7 +138,7 @@ TEST_F(OpenRunTest, ATaskWaitsForThoseThatItNames) {
   run.graph().Task("noop", 0, {}).After(first);
   run.graph().Task("noop", 0, {});
   ASSERT_THAT(run.Flush(), IsOk());
-  // The last one waits for nothing.
+  // The last task waits for nothing.
   const pto::Run handle = session_.GetRun(run.name());
   ASSERT_TRUE(Eventually([&] { return HasDone(run, 1); }));
   const v1::Run now = *handle.Get();
@@ -147,7 +147,7 @@ TEST_F(OpenRunTest, ATaskWaitsForThoseThatItNames) {
   EXPECT_EQ(now.tasks_total(), 3u);
   SendSignal();
   ASSERT_TRUE(Eventually([&] { return HasDone(run, 3); }));
-  // What has ended is no reason to wait.
+  // A dependency on an ended task is no reason to wait.
   run.graph().Task("noop", 0, {}).After(first);
   const absl::StatusOr<v1::Run> ended = run.Finish();
   ASSERT_THAT(ended, IsOk());
@@ -183,7 +183,7 @@ TEST_F(OpenRunTest, EventsTellOfEveryTask) {
     }
   }
   EXPECT_EQ(std::count(seen.begin(), seen.end(), true), 5000);
-  EXPECT_LT(batches, 2500u);  // not one for each task
+  EXPECT_LT(batches, 2500u);  // not one per task
   EXPECT_EQ(states,
             (std::vector<v1::Run::State>{v1::Run::QUEUED, v1::Run::RUNNING, v1::Run::SUCCEEDED}));
 }
@@ -199,7 +199,7 @@ TEST_F(OpenRunTest, AFailureReachesLaterBlocksAndNothingElse) {
   run.graph().Task("fill", 0, {y}).Scalar(2.0);
   ASSERT_THAT(run.Flush(), IsOk());
   ASSERT_TRUE(Eventually([&] { return HasDone(run, 1); }));
-  run.graph().Task("scale", 0, {x, x}).Scalar(1.0);  // comes when all is over
+  run.graph().Task("scale", 0, {x, x}).Scalar(1.0);  // arrives when everything has ended
   const absl::StatusOr<v1::Run> ended = run.Finish();
   ASSERT_THAT(ended, IsOk());
   EXPECT_EQ(ended->state(), v1::Run::FAILED);
@@ -211,7 +211,7 @@ TEST_F(OpenRunTest, AFailureReachesLaterBlocksAndNothingElse) {
 
 TEST_F(OpenRunTest, ABadBlockEndsTheRunWithItsError) {
   const auto stream = Open();
-  // A task that runs until it is stopped, then one that is wrong.
+  // A task that runs until it is stopped, then an invalid one.
   ASSERT_TRUE(stream->Send(R"(block {
       kernels: "wait" kernels: "noop" chips: "chips/0" buffers: "signal" layouts { dtype: I64 }
       tensors { buffer: 0 layout: 0 offset_delta: 0 }
@@ -231,7 +231,7 @@ TEST_F(OpenRunTest, ABadBlockEndsTheRunWithItsError) {
   EXPECT_EQ(run.state(), v1::Run::FAILED);
   EXPECT_THAT(ErrorOf(run), HasReason(reason::kBlockInvalid));
   EXPECT_EQ(InUse(*signal_), 0u);
-  // The id is used.
+  // The id is used up.
   const auto again = Open();
   v1::StreamRunRequest header;
   header.mutable_header()->set_parent(session_.name());
@@ -382,7 +382,7 @@ TEST_F(OpenRunTest, TooManyLiveTasksHoldTheClientBack) {
   };
   for (int i = 0; i < 2000 && flushed.ok(); ++i) send();
   ASSERT_THAT(flushed, HasReason(reason::kClientTimeout));
-  // One block more than the budget, at most.
+  // At most one segment more than the budget.
   const v1::Run held = GetRun(api(), run.name());
   EXPECT_GE(held.tasks_total(), kBudget);
   EXPECT_LE(held.tasks_total(), kBudget + 4096);
@@ -390,7 +390,7 @@ TEST_F(OpenRunTest, TooManyLiveTasksHoldTheClientBack) {
   EXPECT_LT(daemon().ResidentBytes(), resident + (64 << 20));
   std::cout << run.graph().task_count() << " tasks sent or waiting, " << held.tasks_total()
             << " taken; the daemon has " << (daemon().ResidentBytes() >> 20) << " MiB\n";
-  // Another run of the session is not kept from its first tasks.
+  // Another run of the session can still send its first tasks.
   OpenRun other = Begin();
   other.graph().Notify(SignalIn(other.graph()), 1);
   EXPECT_THAT(other.Finish(), IsOk());
@@ -412,7 +412,7 @@ TEST_F(OpenRunTest, DeadlinesEndIt) {
   OpenRun idle = Begin({.queue_timeout = absl::Milliseconds(200)});
   ASSERT_THAT(idle.Flush(), IsOk());
   ASSERT_THAT(idle.graph().status(), IsOk());
-  // Nothing says when the header, alone in its stream, has come.
+  // There is no notification that the header has arrived.
   ASSERT_TRUE(Eventually([&] { return session_.GetRun(idle.name()).Get().ok(); }));
   const v1::Run late = WaitForRun(api(), idle.name());
   EXPECT_EQ(late.state(), v1::Run::FAILED);
@@ -428,13 +428,13 @@ TEST_F(OpenRunTest, BlocksHaveTheirPlacesAmongRuns) {
   run.graph().Task("scale", 0, {x, x}).Scalar(2.0).After(gate);
   ASSERT_THAT(run.Flush(), IsOk());
   WaitUntilRunning(api(), run.name());
-  // A run that comes now waits for that block, and not for the run's end.
+  // A run submitted now waits for that segment, and not for the run's end.
   GraphBuilder later;
   const TensorRef z = later.Tensor(data);
   later.Task("scale", 0, {z, z}).Scalar(5.0);
   const absl::StatusOr<pto::Run> between = session_.Submit(later);
   ASSERT_THAT(between, IsOk());
-  // And a block that comes now waits for that run.
+  // And a segment sent now waits for that run.
   run.graph().Task("axpy", 0, {x, x}).Scalar(1.0);
   ASSERT_THAT(run.Flush(), IsOk());
   EXPECT_EQ(between->Get()->state(), v1::Run::QUEUED);

@@ -1,4 +1,4 @@
-// Two clients whose domains share chips, each with run after run, at the same time.
+// Two clients whose domains share chips, each executing many runs at the same time.
 
 #include <cstdint>
 #include <string>
@@ -22,16 +22,16 @@ namespace {
 constexpr int kRuns = kAddressSanitizer ? 1'000 : 10'000;
 constexpr int kInFlight = 32;
 constexpr int64_t kCount = 37;
-// Each run is bound to another number; sums of them stay exact.
+// Each run is bound to a different number; their sums stay exact.
 constexpr const char* kNumber = "number";
 
 TensorRef Window(GraphBuilder& graph, const Domain& domain, uint32_t rank, const char* name) {
   return graph.Tensor(absl::StrCat(name, rank), *domain.Window(rank, name), v1::I64, {kCount});
 }
 
-// Rank r puts in number * (r + 1), and what all of them give is added to every rank's total. A
-// signal goes to the next rank, and rank 0 counts a lap only when its own is there: a stale one
-// would come too soon, and make two.
+// Rank r contributes number * (r + 1), and the sum over all ranks is added to every rank's total. A
+// signal goes round the ring, and rank 0 counts a lap only when the signal is back: a stale signal
+// would arrive too early, and count twice.
 void Describe(GraphBuilder& graph, const Domain& domain, const std::vector<uint32_t>& chips) {
   const ScalarRef number = graph.Scalar(kNumber, 0.0);
   const auto ranks = static_cast<uint32_t>(chips.size());
@@ -78,7 +78,7 @@ absl::Status ExpectAll(const Domain& domain, uint32_t rank, const char* buffer, 
   return absl::OkStatus();
 }
 
-// All runs of one client. Some are always in flight, so that the other one's come between.
+// All runs of one client. Some are always in flight, so that the runs of both clients interleave.
 absl::Status Work(const std::string& address, const std::vector<uint32_t>& chips) {
   PTO_ASSIGN_OR_RETURN(Client client, Client::Connect(address));
   PTO_ASSIGN_OR_RETURN(Session session, client.CreateSession());
@@ -112,7 +112,7 @@ TEST(OverlappingDomains, ManyRunsOfTwoClients) {
   absl::Status left;
   absl::Status right;
   {
-    // The chips they share come in another order, so that neither can be first everywhere.
+    // The shared chips are in a different order, so that neither can be first everywhere.
     std::jthread first([&] { left = Work(daemon.address(), {0, 1, 2}); });
     std::jthread second([&] { right = Work(daemon.address(), {3, 2, 1}); });
   }

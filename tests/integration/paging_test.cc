@@ -1,4 +1,4 @@
-// Lists: page by page they say what they say in one go.
+// Lists: all pages together equal the whole list.
 
 #include <functional>
 #include <set>
@@ -34,7 +34,7 @@ std::vector<std::string> AllPages(Stub& stub,
   }
 }
 
-// `list` returns the names in pages of a size.
+// `list` returns the names, given a page size.
 void ExpectPages(size_t count, const std::function<std::vector<std::string>(int)>& list) {
   const std::vector<std::string> all = list(1000);
   EXPECT_EQ(all.size(), count);

@@ -1,5 +1,5 @@
-// A call that has not been answered keeps its session, however short the lease is; a client that
-// goes away does not.
+// A pending call keeps its session alive, however short the lease is; a client that has gone does
+// not.
 
 #include <functional>
 #include <memory>
@@ -24,12 +24,12 @@ using Stub = v1::RunService::Stub;
 using ::testing::AnyOf;
 using ::testing::Eq;
 
-// Short enough to wait for, and more than a busy machine needs from one call to the next.
+// Short enough to wait for, and longer than a busy machine needs between two calls.
 constexpr absl::Duration kTtl = absl::Seconds(2);
-// How long calls are pending: the lease would have ended twice.
+// How long calls are pending: more than twice the lease.
 constexpr absl::Duration kWait = absl::Seconds(5);
 
-// One task that waits for a signal in buffer `word`, for ever and without a core.
+// One task that waits forever, without a core, for a signal in buffer `word`.
 v1::GraphSpec Endless() {
   v1::GraphSpec graph;
   v1::TensorSpec& tensor = *graph.add_tensors();
@@ -65,7 +65,7 @@ class PendingCallTest : public ::testing::Test {
     return registered.ok() ? registered->name() : "";
   }
 
-  // The calls that wait for a run, each made when it is needed.
+  // Calls that wait for a run.
   using Wait = std::function<grpc::Status(grpc::ClientContext*, absl::Duration, v1::Run*)>;
   Wait WaitRun(const std::string& session) {
     v1::WaitRunRequest request;
@@ -102,7 +102,7 @@ class PendingCallTest : public ::testing::Test {
     return absl::FromUnixSeconds(found->expire_time().seconds()) +
            absl::Nanoseconds(found->expire_time().nanos());
   }
-  // Whether a call is pending: the lease is as if that ended now.
+  // Whether a call is pending: then the reported lease is as if the call ended now.
   bool IsHeld(const std::string& session) {
     const absl::Time now = absl::Now();
     return ExpireTime(session) >= now + kTtl;
@@ -113,7 +113,7 @@ class PendingCallTest : public ::testing::Test {
 
 TEST_F(PendingCallTest, KeepsItsSessionForAsLongAsItTakes) {
   const auto deadline = absl::ToChronoTime(absl::Now() + kCallTimeout);
-  // Streams of which nothing comes for a while.
+  // Streams that are idle for a while.
   const std::string writes = ShortSession();
   grpc::ClientContext write_context;
   write_context.set_deadline(deadline);
@@ -125,7 +125,7 @@ TEST_F(PendingCallTest, KeepsItsSessionForAsLongAsItTakes) {
   ASSERT_TRUE(writer->Write(chunk));
 
   const std::string reads = ShortSession();
-  constexpr uint64_t kLarge = uint64_t{64} << 20;  // more than a connection takes by itself
+  constexpr uint64_t kLarge = uint64_t{64} << 20;  // more than a connection buffers
   MakeBuffer(api(), reads, "large", kLarge);
   grpc::ClientContext read_context;
   read_context.set_deadline(deadline);
@@ -180,7 +180,7 @@ TEST_F(PendingCallTest, KeepsItsSessionForAsLongAsItTakes) {
       EXPECT_THAT(FromGrpcStatus(status), IsOk()) << i;
       EXPECT_THAT(run.state(), AnyOf(Eq(v1::Run::QUEUED), Eq(v1::Run::RUNNING)))
           << i << ": " << run.DebugString();
-      // The whole time to live counts from the answer, which came no sooner than this.
+      // The full time to live counts from the answer, which came at this time or later.
       EXPECT_GE(ExpireTime(waits[i]), begin + kWait + kTtl - absl::Milliseconds(100)) << i;
     });
   }
@@ -189,7 +189,7 @@ TEST_F(PendingCallTest, KeepsItsSessionForAsLongAsItTakes) {
   }
   for (std::thread& thread : threads) thread.join();
 
-  // All streams can go on.
+  // All streams can continue.
   ASSERT_TRUE(writer->Write(chunk));
   writer->WritesDone();
   EXPECT_THAT(FromGrpcStatus(writer->Finish()), IsOk());
@@ -237,7 +237,7 @@ TEST_F(PendingCallTest, AClientThatGoesAwayLeavesItsSessionToTheTimeToLive) {
     EXPECT_TRUE(Eventually([&] { return !SessionLives(api(), session); })) << session;
   }
   EXPECT_TRUE(Eventually([&] { return GetNode(api()).active_run_count() == 0; }));
-  // A session that has ended is not found any more, and then gives up what it has.
+  // An ended session first disappears, and then frees its resources.
   EXPECT_TRUE(Eventually([&] { return GetChip(api(), 0).memory_used_bytes() == 0; }));
 }
 

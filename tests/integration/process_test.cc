@@ -1,4 +1,4 @@
-// ptod as a process: how it starts, refuses to start, stops, and what its clients notice.
+// ptod as a process: how it starts, refuses to start and stops, and what its clients notice.
 
 #include <signal.h>
 #include <sys/stat.h>
@@ -37,8 +37,8 @@ ProgramResult RunPtod(std::vector<std::string> args) {
 
 // ---- stopping
 
-// Stops a daemon with this grace while a run spins for `spin`, and returns the run's last state
-// as a watcher saw it.
+// Stops a daemon with this grace while a run spins for `spin`, and returns the run's last state as
+// seen by a watcher.
 v1::Run::State StopWhileRunning(const std::string& grace, absl::Duration spin) {
   DaemonProcess daemon({"--sim-chips=1", "--drain-grace=" + grace});
   Api& api = daemon.api();
@@ -54,7 +54,7 @@ v1::Run::State StopWhileRunning(const std::string& grace, absl::Duration spin) {
   ledger.Take(batch);
   daemon.Signal(SIGTERM);
   while (watch.Next(&batch)) ledger.Take(batch);
-  // The stream has all there is, and then says why it ends.
+  // The stream delivers all events, and then the reason of its end.
   EXPECT_THAT(watch.End(), HasReason(reason::kNodeDraining));
   EXPECT_EQ(daemon.WaitForEnd(), 0);
   EXPECT_FALSE(std::filesystem::exists(daemon.socket_path()));
@@ -91,7 +91,7 @@ TEST(StopTest, AnIdleDaemonStopsAtOnceThoughClientsAreConnected) {
   Watch watch(api, request);
   grpc::ClientContext context;
   const auto launches = api.run->LaunchStream(&context);
-  // What comes back shows that the daemon knows both streams.
+  // These replies show that the daemon knows both streams.
   v1::EventBatch batch;
   ASSERT_TRUE(watch.Next(&batch));
   v1::LaunchCompletion refused;
@@ -108,7 +108,7 @@ TEST(StopTest, AnIdleDaemonStopsAtOnceThoughClientsAreConnected) {
   EXPECT_EQ(launches->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
-// Left to itself, gRPC can take ten seconds after a large transfer to stop its threads.
+// By itself, gRPC can take ten seconds after a large transfer to stop its threads.
 TEST(StopTest, ADaemonThatMovedMuchDataStopsAtOnce) {
   constexpr size_t kFloats = (kAddressSanitizer ? 64 : 256) << 18;
   DaemonProcess daemon({"--sim-chips=1"});
@@ -180,7 +180,7 @@ TEST(StartTest, ANodeWithoutChipsServes) {
   EXPECT_EQ(GetNode(daemon.api()).chip_count(), 0u);
 }
 
-// Where a daemon listens that was told `127.0.0.1:0`. It serves a moment before it says so.
+// The address of a daemon started with `127.0.0.1:0`. It serves shortly before it logs this.
 std::string LoopbackAddress(const DaemonProcess& daemon) {
   std::string address;
   EXPECT_TRUE(Eventually([&] {
@@ -280,7 +280,7 @@ TEST(ConfigTest, WhatIsPrintedIsAConfiguration) {
   WriteFile(path, first.out);
   const ProgramResult second = RunPtod({"--config=" + path, "--print-config"});
   ASSERT_EQ(second.exit_code, 0) << second.err;
-  // But for where the values come from.
+  // Except for the sources of the values.
   const std::regex comment(" *#.*");
   EXPECT_EQ(std::regex_replace(second.out, comment, ""),
             std::regex_replace(first.out, comment, ""));
@@ -342,7 +342,7 @@ TEST(ClientTest, ARestartEndsTheSessionAndIsSaid) {
   EXPECT_THAT(run->Get(), HasReason(reason::kBootIdChanged));
   EXPECT_THAT(buffer->Read<float>(1), HasReason(reason::kBootIdChanged));
   EXPECT_THAT(session->status(), HasReason(reason::kBootIdChanged));
-  // The client itself goes on, as soon as it tries to connect again.
+  // The client recovers as soon as it reconnects.
   EXPECT_TRUE(Eventually([&] { return client->CreateSession().ok(); }));
 }
 
@@ -357,7 +357,7 @@ TEST(ClientTest, CallsReturnInTimeThoughTheDaemonDoesNotAnswer) {
   const absl::StatusOr<pto::Run> ended = session->Submit(Noops(1), until_ended);
   ASSERT_THAT(ended, IsOk());
   ASSERT_THAT(StatusOf(ended->snapshot()), IsOk());
-  // Knows nothing but the name, so all that it tells comes from the daemon.
+  // It knows only the name, so its answers come from the daemon.
   const pto::Run run = session->GetRun(ended->name());
   absl::StatusOr<EventStream> events = session->Watch();
   ASSERT_THAT(events, IsOk());
@@ -375,7 +375,7 @@ TEST(ClientTest, CallsReturnInTimeThoughTheDaemonDoesNotAnswer) {
   EXPECT_TRUE(absl::IsDeadlineExceeded(unreachable) || absl::IsUnavailable(unreachable))
       << unreachable;
   EXPECT_LT(absl::Now() - start, 6 * timeout + absl::Seconds(20));
-  // The end of a run is final: who knows it needs no daemon.
+  // The end of a run is final: it can be reported without a daemon.
   EXPECT_THAT(ended->Wait(timeout), IsOk());
   daemon.Resume();
   EXPECT_THAT(client->GetNode(), IsOk());

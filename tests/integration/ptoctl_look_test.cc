@@ -1,4 +1,4 @@
-// What ptoctl shows of a daemon, and of graphs, in all its formats.
+// What ptoctl shows of a daemon and of graphs, in all its formats.
 
 #include <set>
 #include <string>
@@ -70,7 +70,7 @@ TEST_F(PtoctlTest, ListsAndRemovesSessions) {
       ListFromJson<v1::ListSessionsResponse>("sessions", Output({"sessions", "ls", "-o", "json"}));
   EXPECT_GE(list.sessions_size(), 1);
   EXPECT_FALSE(SessionLives(api(), removed));
-  // By id, and one that is not there: the other is still removed.
+  // By id, with one that does not exist: the other is still removed.
   const ProgramResult result =
       Ptoctl({"sessions", "rm", "never-was", kept.substr(sizeof "sessions/" - 1)});
   EXPECT_EQ(result.exit_code, 1);
@@ -84,7 +84,7 @@ TEST_F(PtoctlTest, WritesACompletionForTheShell) {
 
 // ---- graphs
 
-// The arrows of a drawing, each as it stands there.
+// The edges of a drawing, verbatim.
 std::set<std::string> Arrows(const std::string& dot) {
   std::set<std::string> arrows;
   for (const std::string& line : Lines(dot)) {
@@ -97,13 +97,13 @@ std::set<std::string> Arrows(const std::string& dot) {
 
 TEST_F(PtoctlTest, DrawsWhatTheDaemonFinds) {
   const std::string dot = Output({"graphs", "dot", Example("ffn.txtpb")});
-  // No task of the file says what it waits for.
+  // No task of the file names its dependencies.
   EXPECT_THAT(Arrows(dot),
               ElementsAre("t0 -> t1;", "t1 -> t2;", "t2 -> t3;", "t3 -> t4;", "t4 -> t5;"));
   EXPECT_THAT(dot, AllOf(HasSubstr("digraph"), HasSubstr("layer-1\\nmatmul x4"),
                          HasSubstr("cluster_chip0")));
   EXPECT_THAT(Arrows(Output({"graphs", "dot", Example("vector_add.json")})), IsEmpty());
-  // Nothing is left of them.
+  // Nothing is left behind.
   EXPECT_THAT(Output({"sessions", "ls", "-q"}), Not(HasSubstr("ffn")));
 }
 

@@ -33,7 +33,7 @@ std::vector<std::string> Lines(const std::string& text) {
   return absl::StrSplit(text, '\n', absl::SkipEmpty());
 }
 
-// The line about a scenario; empty when there is none.
+// The line about a scenario; empty if there is none.
 std::string LineOf(const std::string& text, const std::string& name) {
   for (const std::string& line : Lines(text)) {
     if (absl::StartsWith(line, absl::StrCat(name, " "))) return line;
@@ -41,7 +41,7 @@ std::string LineOf(const std::string& text, const std::string& name) {
   return "";
 }
 
-// Those that take a size.
+// The scenarios that take a size.
 std::vector<std::string> Collectives() {
   std::vector<std::string> names;
   for (const scenarios::Scenario& scenario : scenarios::AllScenarios()) {
@@ -64,7 +64,7 @@ class PtoctlScenariosTest : public ::testing::Test {
     names.insert(names.end(), options.begin(), options.end());
     return RunPtoctl(daemon_->address(), names, timeout);
   }
-  // Of a command line that is wrong: nothing was run.
+  // For an invalid command line: nothing was run.
   static void ExpectRefused(const ProgramResult& result, int code, const std::string& what) {
     EXPECT_EQ(result.exit_code, code);
     EXPECT_THAT(result.out, IsEmpty());
@@ -101,7 +101,7 @@ TEST_F(PtoctlScenariosTest, AllOfThemPassOnEightChips) {
   EXPECT_THAT(result.out, EndsWith(absl::StrCat(count, " of ", count, " scenarios passed\n")));
 }
 
-// What is left of one use must not end a wait of the next, nor pass for its result.
+// Leftovers of one use must not end a wait of the next, nor be taken for its result.
 TEST_F(PtoctlScenariosTest, CollectivesStayRightAThousandTimes) {
   const int repeat = kAddressSanitizer ? 50 : 1000;
   const std::vector<std::string> names = Collectives();
@@ -154,7 +154,7 @@ TEST_F(PtoctlScenariosTest, TooFewChipsAreNoFailure) {
   EXPECT_THAT(result.out, EndsWith("1 of 1 scenarios passed, 2 skipped\n"));
 }
 
-// Here because another session has leased the chip.
+// Because another session has leased the chip.
 TEST_F(PtoctlScenariosTest, OneThatFailsIsNamedAndTheOthersGoOn) {
   const ProgramResult result =
       RunPtoctl(daemon_->address(), {"chips", "lease", "-n", "1", "--", "env", "-u", "PTOD_LEASE",

@@ -40,7 +40,7 @@ TEST_F(PtoctlTest, RunsAllExamples) {
   }
   EXPECT_THAT(Output({"runs", "submit", Example("vector_add.json")}),
               AllOf(HasSubstr("SUCCEEDED"), HasSubstr("check c0")));
-  // Nothing is left of them.
+  // Nothing is left behind.
   EXPECT_EQ(GetChip(api(), 0).memory_used_bytes(), 0u);
 }
 
@@ -195,7 +195,7 @@ TEST_F(PtoctlTest, AMistakeInAJobHasItsPlace) {
   const ProgramResult result = Ptoctl({"runs", "submit", text});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr(text + ":2:"));
-  // What only the daemon knows is traced back to the file.
+  // Errors that only the daemon finds are traced back to the file.
   const std::string kernel =
       File("kernel.json", "{\"graph\": {\"tasks\": [\n {\"kernel\": \"x\"}]}}");
   const ProgramResult unknown = Ptoctl({"runs", "submit", kernel});
@@ -277,7 +277,7 @@ TEST_F(PtoctlTest, CtrlCCancelsTheRunAndLeavesNothing) {
   }));
 }
 
-// ---- exit codes that are left
+// ---- other exit codes
 
 TEST_F(PtoctlTest, AWrongCommandLineIsTwo) {
   for (const std::vector<std::string>& args : std::vector<std::vector<std::string>>{

@@ -14,7 +14,7 @@
 
 namespace pto::testing {
 
-// What a message of this type looks like as JSON; fails the test when the text is none.
+// Parses JSON as a message of this type; fails the test if it is invalid.
 template <typename Message>
 Message FromJson(const std::string& json) {
   Message message;
@@ -45,14 +45,14 @@ class PtoctlTest : public ::testing::Test {
   static ProgramResult Ptoctl(const std::vector<std::string>& args) {
     return RunPtoctl(daemon_->address(), args);
   }
-  // Of a command that must go well.
+  // The output of a command that must succeed.
   static std::string Output(const std::vector<std::string>& args) {
     const ProgramResult result = Ptoctl(args);
     EXPECT_EQ(result.exit_code, 0) << args[0] << ": " << result.err;
     return result.out;
   }
   static std::string Example(const std::string& name) { return Runfile("client/examples/" + name); }
-  // Writes a file beside the daemon's socket.
+  // Writes a file next to the daemon's socket.
   static std::string File(const std::string& name, const std::string& text) {
     const std::string path = daemon_->directory() + "/" + name;
     WriteFile(path, text);

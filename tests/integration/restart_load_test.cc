@@ -1,5 +1,5 @@
 // Daemons with a state directory that are killed, drained or stopped while clients submit as fast
-// as they can: every accepted run has one answer and one execution.
+// as they can: every accepted run has one outcome and is executed once.
 
 #include <signal.h>
 
@@ -41,13 +41,13 @@ using RunStub = v1::RunService::Stub;
 using ::testing::SizeIs;
 using RestartLoadTest = RestartTest;
 
-// Clients that submit as fast as they can, and what they were told.
+// Clients that submit as fast as they can, and the answers that they got.
 class Load {
  public:
   struct Told {
     v1::SubmitRunRequest request;
     bool accepted = false;
-    v1::Run::State state = v1::Run::STATE_UNSPECIFIED;  // the last that was told
+    v1::Run::State state = v1::Run::STATE_UNSPECIFIED;  // as last reported
   };
 
   Load(Api& api, std::vector<std::string> sessions, int round)
@@ -57,7 +57,7 @@ class Load {
     }
   }
 
-  // Waits until all have noticed that the daemon is gone.
+  // Waits until all have noticed that the daemon has gone.
   std::vector<Told> Finish() {
     for (std::thread& thread : threads_) thread.join();
     std::vector<Told> all;
@@ -71,7 +71,7 @@ class Load {
   void Run(Api& api, size_t client, int round) {
     for (int i = 0;; ++i) {
       Told told;
-      // Some are still running when the daemon goes.
+      // Some are still running when the daemon ends.
       told.request =
           SubmitRequest(sessions_[client], i % 7 == 3 ? Spin(absl::Milliseconds(5)) : Noops(1),
                         absl::StrCat("run-", round, "-", i));
@@ -94,7 +94,7 @@ class Load {
   std::vector<std::thread> threads_;
 };
 
-// Has windows, and memory that is mapped into this process too.
+// Holds windows, and buffers that are mapped into this process.
 class Holder {
  public:
   explicit Holder(const std::string& address)
@@ -107,7 +107,7 @@ class Holder {
     mapped_.emplace(session_.CreateBuffer("mapped", 0, 1 << 20)->Map().value());
     mapped_->bytes()[0] = kMark;
   }
-  // What is mapped stays, whatever becomes of the daemon.
+  // Mapped memory stays readable, whatever happens to the daemon.
   bool CanRead() const { return mapped_->bytes()[0] == kMark; }
 
  private:
@@ -141,16 +141,16 @@ TEST_F(RestartLoadTest, KilledAtAnyTimeEveryAcceptedRunHasOneAnswerAndOneExecuti
   for (int round = 0; round < Restarts(); ++round) {
     std::vector<std::string> sessions;
     for (int i = 0; i < kClients; ++i) {
-      // Half of them come back under the same id.
+      // Half of the sessions return with the same id.
       sessions.push_back(CreateSession(i % 2 == 0 ? absl::StrCat("same-", i)
                                                   : absl::StrCat("round-", round, "-", i)));
     }
     MakeBuffer(api(), sessions[0], "held", 1 << 20);
-    // Now and then, as it takes a second until it has noticed that the daemon was another.
+    // Only sometimes, because it takes a second to notice that the daemon was restarted.
     std::unique_ptr<Holder> holder;
     if (round % 10 == 0) holder = std::make_unique<Holder>(daemon_.address());
     Load load(api(), sessions, round);
-    // Some time after something was accepted, so that there is something to lose.
+    // Shortly after some runs were accepted, so that there is something to lose.
     const uint64_t enough = 1 + random() % 100;
     EXPECT_TRUE(Eventually([&] { return load.accepted() >= enough; }));
     daemon_.Kill();
@@ -160,7 +160,7 @@ TEST_F(RestartLoadTest, KilledAtAnyTimeEveryAcceptedRunHasOneAnswerAndOneExecuti
       EXPECT_TRUE(holder->CanRead());
     }
     holder.reset();
-    // Nothing of the former boot is left but its journal, in one file.
+    // Nothing of the former boot is left except its journal, in one file.
     AwaitBaseline(daemon_, *baseline, kCallTimeout);
     EXPECT_THAT(JournalFiles(), SizeIs(1));
     for (const Load::Told& one : told) {
@@ -168,7 +168,7 @@ TEST_F(RestartLoadTest, KilledAtAnyTimeEveryAcceptedRunHasOneAnswerAndOneExecuti
       v1::GetRunRequest request;
       request.set_name(name);
       const auto now = Call(*api().run, &RunStub::GetRun, request);
-      // What was not answered may have been accepted; then it has an answer too.
+      // An unanswered request may have been accepted; then it has an outcome, too.
       if (!now.ok() && !one.accepted) {
         EXPECT_THAT(now, HasReason(reason::kSessionEnded)) << name;
         continue;
@@ -188,18 +188,18 @@ TEST_F(RestartLoadTest, KilledAtAnyTimeEveryAcceptedRunHasOneAnswerAndOneExecuti
       names.push_back(name);
       ++accepted;
     }
-    // Answers do not change with later boots.
+    // Answers do not change in later boots.
     for (int i = 0; i < 20 && !names.empty(); ++i) {
       const std::string& name = names[random() % names.size()];
       EXPECT_EQ(GetRun(api(), name).DebugString(), answers[name]);
     }
-    // All those requests have executed nothing.
+    // None of these requests has executed anything.
     EXPECT_EQ(GetChip(api(), 0).completed_tasks(), 0u);
   }
   std::cout << "restarts: " << Restarts() << ", accepted runs: " << accepted
             << ", of which not ended when the daemon was killed: " << lost << "\n";
   EXPECT_GT(accepted, 0u);
-  // One that stops in order takes along what killed ones had left.
+  // A clean stop also removes what killed daemons have left.
   daemon_.Stop();
   EXPECT_FALSE(std::filesystem::exists(daemon_.socket_path()));
   EXPECT_FALSE(std::filesystem::exists(daemon_.socket_path() + ".mem"));
@@ -223,7 +223,7 @@ TEST_F(RestartLoadTest, KilledWhileItStartsItStartsAgain) {
     options.command.insert(options.command.end(), daemon_.flags().begin(), daemon_.flags().end());
     options.out = options.err = daemon_.directory() + "/killed";
     Process process(options);
-    // Half way or so it serves, or not yet.
+    // At a random time, when it serves or does not serve yet.
     absl::SleepFor(whole * std::uniform_real_distribution<double>(0, 1)(random));
     process.Signal(SIGKILL);
     ASSERT_TRUE(process.Wait(absl::Seconds(30)).has_value());
@@ -234,9 +234,9 @@ TEST_F(RestartLoadTest, KilledWhileItStartsItStartsAgain) {
   EXPECT_EQ(GetNode(api()).session_count(), 0u);
 }
 
-// ---- stopped in order
+// ---- clean stops
 
-// Launches a registered graph over one stream until the daemon takes no more.
+// Launches a registered graph over one stream until the daemon refuses.
 class LaunchLoad {
  public:
   LaunchLoad(Api& api, const std::string& session) : api_(api) {
@@ -249,7 +249,7 @@ class LaunchLoad {
     thread_ = std::thread([this] { Run(); });
   }
 
-  // Waits until a launch was refused; returns those that were not.
+  // Waits until a launch was refused; returns the accepted ones.
   std::vector<v1::LaunchGraphRequest> Finish() {
     thread_.join();
     return std::move(accepted_);
@@ -297,39 +297,39 @@ class LaunchLoad {
   std::thread thread_;
 };
 
-// Appends blocks of tasks to an open run until it is told to commit.
+// Appends segments of tasks to an open run until it is told to commit.
 class OpenLoad {
  public:
-  static constexpr int kBlockTasks = 10;
+  static constexpr int kSegmentTasks = 10;
 
   OpenLoad(Api& api, const std::string& session) : api_(api), session_(session) {
     thread_ = std::thread([this] {
       writer_ = api_.run->StreamRun(&context_, &run_);
       Begin();
       while (!commit_.load()) {
-        ASSERT_TRUE(writer_->Write(Block())) << writer_->Finish().error_message();
-        ++blocks_;
+        ASSERT_TRUE(writer_->Write(Segment())) << writer_->Finish().error_message();
+        ++segments_;
       }
-      End(static_cast<uint64_t>(blocks_) * kBlockTasks);
+      End(static_cast<uint64_t>(segments_) * kSegmentTasks);
     });
   }
 
-  // Says that there is no more, and returns the run when it has ended.
+  // Commits, and returns the run when it has ended.
   absl::StatusOr<v1::Run> Finish() {
     commit_ = true;
     thread_.join();
     if (!status_.ok()) return status_;
     return run_;
   }
-  uint64_t blocks() const { return blocks_.load(); }
+  uint64_t segments() const { return segments_.load(); }
 
-  // The same run once more, with as much as the daemon needs to know that it is.
+  // Begins the same run again, with just enough data to identify it.
   static absl::Status Again(Api& api, const std::string& session) {
     OpenLoad again(api, session, nullptr);
     again.writer_ = api.run->StreamRun(&again.context_, &again.run_);
     again.Begin();
-    again.writer_->Write(again.Block());
-    again.End(kBlockTasks);
+    again.writer_->Write(again.Segment());
+    again.End(kSegmentTasks);
     return again.status_;
   }
 
@@ -342,16 +342,16 @@ class OpenLoad {
     request.mutable_header()->set_run_id("open");
     writer_->Write(request);
   }
-  v1::StreamRunRequest Block() const {
+  v1::StreamRunRequest Segment() const {
     v1::StreamRunRequest request;
-    if (blocks_.load() == 0) {
-      // Known to all that follow.
+    if (segments_.load() == 0) {
+      // Later segments can use it.
       request.mutable_block()->add_kernels("noop");
       request.mutable_block()->add_chips("chips/0");
     }
     request.mutable_block()->mutable_tasks()->set_first_task(
-        static_cast<uint32_t>(blocks_.load() * kBlockTasks));
-    for (int i = 0; i < kBlockTasks; ++i) request.mutable_block()->mutable_tasks()->add_kernel(0);
+        static_cast<uint32_t>(segments_.load() * kSegmentTasks));
+    for (int i = 0; i < kSegmentTasks; ++i) request.mutable_block()->mutable_tasks()->add_kernel(0);
     return request;
   }
   void End(uint64_t tasks) {
@@ -369,7 +369,7 @@ class OpenLoad {
   std::unique_ptr<grpc::ClientWriter<v1::StreamRunRequest>> writer_;
   absl::Status status_;
   std::atomic<bool> commit_{false};
-  std::atomic<uint64_t> blocks_{0};
+  std::atomic<uint64_t> segments_{0};
   std::thread thread_;
 };
 
@@ -382,7 +382,7 @@ TEST_F(RestartLoadTest, DrainedAndRestartedUnderLoadNothingIsLostOrExecutedTwice
   LaunchLoad launches(api(), launch_session);
   OpenLoad open(api(), open_session);
   EXPECT_TRUE(Eventually(
-      [&] { return load.accepted() >= 50 && launches.accepted() >= 50 && open.blocks() >= 50; }));
+      [&] { return load.accepted() >= 50 && launches.accepted() >= 50 && open.segments() >= 50; }));
 
   v1::DrainNodeRequest drain;
   drain.set_reason("an upgrade");
@@ -396,13 +396,13 @@ TEST_F(RestartLoadTest, DrainedAndRestartedUnderLoadNothingIsLostOrExecutedTwice
   EXPECT_TRUE(Eventually([&] { return !daemon_.IsServing("pto.v1.RunService"); }));
   const std::vector<Load::Told> told = load.Finish();
   const std::vector<v1::LaunchGraphRequest> launched = launches.Finish();
-  // A run that is open may go on to its end.
-  const uint64_t blocks_before = open.blocks();
-  EXPECT_TRUE(Eventually([&] { return open.blocks() > blocks_before; }));
+  // An open run may continue to its end.
+  const uint64_t segments_before = open.segments();
+  EXPECT_TRUE(Eventually([&] { return open.segments() > segments_before; }));
   const absl::StatusOr<v1::Run> opened = open.Finish();
   ASSERT_THAT(opened, IsOk());
   EXPECT_EQ(opened->state(), v1::Run::SUCCEEDED);
-  EXPECT_EQ(opened->tasks_done(), open.blocks() * OpenLoad::kBlockTasks);
+  EXPECT_EQ(opened->tasks_done(), open.segments() * OpenLoad::kSegmentTasks);
   EXPECT_TRUE(Eventually([&] { return begin_drain() == 0; }));
   daemon_.Stop();
   daemon_.Restart();

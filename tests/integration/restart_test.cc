@@ -1,5 +1,5 @@
-// What a daemon with a state directory still knows when it was killed and started again: every run
-// that it accepted has one answer, and none is executed twice.
+// What a daemon with a state directory knows after it was killed and restarted: every run that it
+// accepted has one outcome, and none is executed twice.
 
 #include <sys/resource.h>
 
@@ -29,7 +29,7 @@ using RunStub = v1::RunService::Stub;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-// ---- what is known of a run
+// ---- runs
 
 TEST_F(RestartTest, ARunThatEndedIsAsItEnded) {
   const std::string session = MakeSession(api());
@@ -43,7 +43,7 @@ TEST_F(RestartTest, ARunThatEndedIsAsItEnded) {
   const v1::Run cancelled = WaitForRun(api(), bad_run);
   KillAndRestart();
   for (v1::Run known : {before, cancelled}) {
-    // Numbers of events belong to the boot that had them.
+    // Event numbers belong to their boot.
     known.clear_as_of_sequence();
     const v1::Run now = GetRun(api(), known.name());
     EXPECT_EQ(now.DebugString(), known.DebugString());
@@ -78,7 +78,7 @@ TEST_F(RestartTest, ARunThatDidNotEndFailedByTheRestart) {
     EXPECT_THAT(ErrorOf(now).code(), absl::StatusCode::kAborted);
     EXPECT_THAT(GetErrorDetail(ErrorOf(now))->metadata,
                 ::testing::Contains(std::pair<std::string, std::string>("boot_id", boot_id)));
-    // Nothing is left to cancel, and it stays so over another restart.
+    // Nothing is left to cancel, and this stays so after another restart.
     CancelRun(api(), name);
   }
   const std::string text = GetRun(api(), run).DebugString();
@@ -133,7 +133,7 @@ TEST_F(RestartTest, TheSameRequestGetsTheSameAnswerAndIsNotExecuted) {
   ASSERT_THAT(launched, IsOk());
   EXPECT_EQ(launched->state(), v1::Run::SUCCEEDED);
   EXPECT_THAT(stream("streamed"), HasReason(reason::kRunIdUsed));
-  // The fast lane says the same, and goes on after it.
+  // A launch stream gives the same answer, and continues.
   grpc::ClientContext context;
   const auto lane = api().run->LaunchStream(&context);
   for (uint64_t tag = 1; tag <= 2; ++tag) {
@@ -249,7 +249,7 @@ TEST_F(RestartTest, ASessionOfTheSameIdKeepsFormerRunsAndTheirIds) {
   EXPECT_EQ(runs->runs(1).name(), own);
 }
 
-// A journal of a release that made digests in another way, and did not write their version.
+// The journal of a release whose digests differ and have no version.
 TEST_F(RestartTest, AfterAnUpgradeNoRetryIsTakenForTheSameOrForAnother) {
   const std::string session = CreateSession("mine");
   const v1::SubmitRunRequest request = SubmitRequest(session, Noops(1), "named");
@@ -278,7 +278,7 @@ TEST_F(RestartTest, AfterAnUpgradeNoRetryIsTakenForTheSameOrForAnother) {
     EXPECT_EQ(GetRun(api(), session + "/runs/named").state(), v1::Run::SUCCEEDED);
     EXPECT_EQ(GetChip(api(), 0).completed_tasks(), 0u);
   };
-  // Whether its session is there again or not, and as long as the journal keeps it.
+  // With or without a new session, as long as the journal keeps it.
   expect_refused();
   CreateSession("mine");
   expect_refused();
@@ -305,7 +305,7 @@ TEST_F(RestartTest, TheLibraryStillReadsRuns) {
     const absl::StatusOr<v1::Run> ended = lost->Wait();
     ASSERT_THAT(ended, IsOk());
     EXPECT_THAT(StatusOf(*ended), HasReason(reason::kDaemonRestarted));
-    // Once the session is known to be lost it is the same.
+    // The same once the session is known to be lost.
     EXPECT_THAT(session->Submit(Noops(1)), HasReason(reason::kBootIdChanged));
   }
 }
@@ -321,7 +321,7 @@ TEST_F(RestartTest, ABrokenJournalIsKeptAsideAndTheDaemonServes) {
     std::fstream damage(file, std::ios::in | std::ios::out | std::ios::binary);
     damage << "damage";
   }
-  // Larger than what a write that was cut short can be.
+  // Larger than a torn write can be.
   std::filesystem::resize_file(file, 1 << 20);
   daemon_.Restart();
   EXPECT_TRUE(daemon_.IsServing("pto.v1.RunService"));
@@ -335,7 +335,7 @@ TEST_F(RestartTest, ABrokenJournalIsKeptAsideAndTheDaemonServes) {
 TEST_F(RestartTest, AFullDiskRefusesRunsUntilThereIsRoom) {
   const std::string session = MakeSession(api());
   const std::string spin = Submit(api(), session, Spin(absl::Minutes(10)), "spin").name();
-  // What the daemon sees of a full disk is a write that fails.
+  // To the daemon, a full disk is a failing write.
   rlimit before = {};
   const rlimit none = {1, RLIM_INFINITY};
   ASSERT_EQ(prlimit(daemon_.pid(), RLIMIT_FSIZE, &none, &before), 0);

@@ -13,7 +13,7 @@
 
 namespace pto::testing {
 
-// A daemon that remembers.
+// A daemon with a state directory.
 class RestartTest : public ::testing::Test {
  protected:
   Api& api() { return daemon_.api(); }
@@ -23,7 +23,7 @@ class RestartTest : public ::testing::Test {
     daemon_.Restart();
   }
 
-  // A session of this id; in a new boot one may have it again.
+  // A session with this id; a new boot may reuse it.
   std::string CreateSession(const std::string& id) {
     v1::CreateSessionRequest request;
     request.set_session_id(id);

@@ -1,4 +1,4 @@
-// However much goes wrong in runs: all of it is told, and no message is too large for a client.
+// Runs with many errors: all are reported, and no message is too large for a client.
 
 #include <set>
 #include <string>
@@ -40,7 +40,7 @@ TEST_F(RunErrorsTest, TheFirstAreListedWithTheRunAndEventsTellOfTheOthers) {
   EXPECT_EQ(ended.tasks_failed(), uint64_t{kTasks});
   EXPECT_EQ(ended.more_errors_size(), kListed - 1);
   EXPECT_EQ(ended.errors_unlisted(), uint64_t{kTasks - kListed});
-  // Each is another task's.
+  // Each error belongs to a different task.
   std::set<std::string> messages = {ended.error().message()};
   for (const v1::Status& error : ended.more_errors()) messages.insert(error.message());
   EXPECT_EQ(messages.size(), size_t{kListed});
@@ -66,12 +66,12 @@ TEST_F(RunErrorsTest, TheFirstAreListedWithTheRunAndEventsTellOfTheOthers) {
 }
 
 TEST_F(RunErrorsTest, MessagesStaySmallEnoughForAnyClient) {
-  // What a client of gRPC takes, if nobody told it otherwise.
+  // The default message limit of gRPC clients.
   constexpr size_t kMostBytes = size_t{4} << 20;
   constexpr int kRuns = 800;
   std::set<std::string> runs;
   v1::SubmitRunRequest submit = SubmitRequest(session_, Failing(kListed + 1));
-  // Else those of tasks would fill the batches.
+  // Otherwise task events would fill the batches.
   submit.mutable_options()->set_event_level(v1::RUN_ONLY);
   for (int i = 0; i < kRuns; ++i) {
     const auto run = Call(*api().run, &Stub::SubmitRun, submit);
@@ -94,7 +94,7 @@ TEST_F(RunErrorsTest, MessagesStaySmallEnoughForAnyClient) {
     request.set_page_token(page->next_page_token());
   } while (!request.page_token().empty());
   EXPECT_EQ(listed, runs);
-  // Else they would have been small in any case.
+  // Otherwise the messages would have been small anyway.
   EXPECT_GT(all_bytes, kMostBytes);
 
   Watch watch(api(), EventsOf(session_));

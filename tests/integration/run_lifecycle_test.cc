@@ -1,4 +1,4 @@
-// Runs: once, in time, to one end.
+// Runs are executed once, in time, and have one outcome.
 
 #include <string>
 #include <thread>
@@ -15,7 +15,7 @@ namespace {
 using RunLifecycleTest = LifecycleTest;
 using Stub = v1::RunService::Stub;
 
-// For runs that spin ten minutes unless something ends them.
+// For runs that spin ten minutes unless they are ended.
 constexpr absl::Duration kMuchLessThanItSpins = absl::Seconds(30);
 
 // Fills buffer `out` (16 bytes), then spins.
@@ -101,11 +101,11 @@ TEST_F(RunLifecycleTest, ACancelledRunEndsSoonThoughItsKernelRuns) {
   EXPECT_EQ(ended.state(), v1::Run::CANCELLED);
   EXPECT_THAT(ErrorOf(ended), HasReason(reason::kRunCancelled));
   EXPECT_NE(ended.error().message().find("enough"), std::string::npos);
-  // Again: nothing changes.
+  // Repeating it changes nothing.
   const auto again = Call(*api().run, &Stub::CancelRun, request);
   ASSERT_THAT(again, IsOk());
   EXPECT_EQ(again->state(), v1::Run::CANCELLED);
-  // A run of a session that has just been deleted may still be about to give its core back.
+  // A run of a session that was just deleted may still be releasing its core.
   EXPECT_TRUE(Eventually([&] { return GetChip(api(), 0).busy_cores() == 0; }));
 }
 
@@ -161,7 +161,7 @@ TEST_F(RunLifecycleTest, AFailureStopsOnlyWhatNeedsIt) {
   EXPECT_EQ(WaitForRun(api(), other.name()).state(), v1::Run::SUCCEEDED);
 }
 
-// A failure that others follow from is told first, and they name it.
+// The cause of a failure is reported first, and failures that follow from it name it.
 TEST_F(RunLifecycleTest, WhatFollowsFromAFailureNamesIt) {
   for (const char* id : {"d1", "d2"}) {
     ASSERT_THAT(Call(*api().domain, &v1::DomainService::Stub::CreateDomain,
@@ -175,7 +175,8 @@ TEST_F(RunLifecycleTest, WhatFollowsFromAFailureNamesIt) {
                         "/ranks/0/signals' dtype: I64 shape: 1 } tasks { kernel: 'wait' args: '",
                         name, "' scalars { compare: GE } scalars { i64: 1 } scalars { i64: 0 } }");
   };
-  // One waits in both domains; its end takes the second with it. Another waits there only.
+  // One run waits in both domains; its end revokes the second one, too. Another run waits only
+  // there.
   const std::string victim =
       Submit(api(), session_, Proto<v1::GraphSpec>(wait("a", "d1") + wait("b", "d2")), "victim")
           .name();
@@ -217,7 +218,7 @@ TEST_F(RunLifecycleTest, AResetNeedsForceWhileRunsUseTheChip) {
   EXPECT_THAT(ErrorOf(ended), HasReason(reason::kChipReset));
   EXPECT_EQ(GetRun(api(), there.name()).state(), v1::Run::RUNNING);
   EXPECT_EQ(ReadFloats(api(), Name("buffers", "kept")), std::vector<float>({1}));
-  // It takes work again, and an idle chip needs no force.
+  // The chip accepts work again, and resetting an idle chip needs no force.
   EXPECT_EQ(WaitForRun(api(), Submit(api(), session_, Noops(3)).name()).state(),
             v1::Run::SUCCEEDED);
   request.set_force(false);
@@ -255,7 +256,7 @@ TEST_F(RunLifecycleTest, ABufferDeletedInUseGoesWithTheRun) {
   ASSERT_EQ(deleted->deferred_size(), 1);
   EXPECT_EQ(deleted->deferred(0), Name("buffers", "out"));
   EXPECT_EQ(GetChip(api(), 0).memory_used_bytes(), 4096u);
-  // Its name is free at once.
+  // Its name is free immediately.
   v1::GetBufferRequest get;
   get.set_name(Name("buffers", "out"));
   EXPECT_THAT(Call(*api().buffer, &v1::BufferService::Stub::GetBuffer, get),

@@ -1,4 +1,4 @@
-// Runs of one session that use the same memory, and launches whose slots do.
+// Runs of one session that use the same memory, and launches whose slots overlap.
 
 #include <thread>
 #include <vector>
@@ -32,12 +32,12 @@ v1::TaskSpec& AddTask(v1::GraphSpec& graph, const std::string& kernel,
   return task;
 }
 
-// Runs for so long before it touches memory.
+// Spins for `time` before it touches memory.
 void AddSpin(v1::GraphSpec& graph, absl::Duration time) {
   *graph.add_tasks() = Spin(time).tasks(0);
 }
 
-// sum += one, after some time.
+// sum += one, after `time`.
 v1::GraphSpec AddOne(absl::Duration time = {}) {
   v1::GraphSpec graph;
   AddTensor(graph, "one");
@@ -57,7 +57,7 @@ class SumTest : public RunOrderTest {
     v1::GraphSpec fill;
     AddTensor(fill, "one");
     AddTask(fill, "fill", {"one"}, 1);
-    // Whatever comes next waits for it.
+    // All later runs wait for it.
     Submit(api(), session_, fill);
     v1::RegisterGraphRequest request;
     request.set_parent(session_);
@@ -120,7 +120,7 @@ TEST_F(SumTest, ARunThatWaitsCanBeCancelled) {
   EXPECT_EQ(WaitForRun(api(), second.name()).state(), v1::Run::CANCELLED);
   EXPECT_EQ(GetRun(api(), first.name()).state(), v1::Run::RUNNING);
   EXPECT_EQ(GetRun(api(), third.name()).state(), v1::Run::QUEUED);
-  // A run's time counts while it waits.
+  // The timeout of a run also counts while it waits.
   v1::SubmitRunRequest request = SubmitRequest(session_, AddOne(), "late");
   request.mutable_options()->mutable_timeout()->set_nanos(20'000'000);
   const auto late = Call(*api().run, &Stub::SubmitRun, request);
@@ -128,7 +128,7 @@ TEST_F(SumTest, ARunThatWaitsCanBeCancelled) {
   const v1::Run ended = WaitForRun(api(), late->name());
   EXPECT_EQ(ended.state(), v1::Run::FAILED);
   EXPECT_THAT(ErrorOf(ended), HasReason(reason::kRunDeadline));
-  // Whatever the first one ended as, the third goes on.
+  // Whatever the outcome of the first run, the third continues.
   CancelRun(api(), first.name());
   EXPECT_EQ(WaitForRun(api(), third.name()).state(), v1::Run::SUCCEEDED);
   EXPECT_EQ(Sum(), std::vector<float>(kCount, 1.0f));

@@ -49,12 +49,12 @@ TEST_F(ScenariosTest, AllPassOnTwoToSixteenChips) {
   }
 }
 
-// What is left of one use must not end a wait of the next. The collectives are repeated by
-// ptoctl_scenarios_test.
+// Leftovers of one use must not end a wait of the next. ptoctl_scenarios_test repeats the
+// collectives.
 TEST_F(ScenariosTest, RepeatedInOneDomainTheyStayRight) {
   for (const Scenario& scenario : AllScenarios()) {
     if (scenario.takes_size) continue;
-    // Those that move megabytes, or begin something else each time, a little less often.
+    // Scenarios that move megabytes, or have a costly setup, are repeated less often.
     const std::string name = scenario.name;
     const bool heavy =
         name == "moe_ep" || name == "message_stream" || name == "multi_chip_dispatch";

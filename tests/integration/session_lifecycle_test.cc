@@ -1,4 +1,4 @@
-// Leases: what they own, how they end.
+// Leases: what sessions own, and how they end.
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_matchers.h"
@@ -12,7 +12,7 @@ using SessionLifecycleTest = LifecycleTest;
 
 v1::SessionService::Stub& Sessions(Api& api) { return *api.session; }
 
-// Short enough to wait for, and more than a busy machine needs from one call to the next.
+// Short enough to wait for, and longer than a busy machine needs between two calls.
 constexpr absl::Duration kShortTtl = absl::Seconds(1);
 constexpr absl::Duration kProgressInterval = absl::Milliseconds(250);
 
@@ -28,7 +28,7 @@ TEST_F(SessionLifecycleTest, ASessionThatIsForgottenExpiresAndFreesWhatItHas) {
   const std::string session = MakeSession(api(), kShortTtl);
   v1::Run run;
   {
-    // Keeps the session while it is filled, however long that takes.
+    // Keeps the session alive while it is filled, however long that takes.
     Watch watch(api(), WithProgress(session));
     v1::EventBatch batch;
     ASSERT_TRUE(watch.Next(&batch)) << watch.End();
@@ -36,7 +36,7 @@ TEST_F(SessionLifecycleTest, ASessionThatIsForgottenExpiresAndFreesWhatItHas) {
     ASSERT_EQ(GetChip(api(), 0).memory_used_bytes(), 1u << 20);
     run = Submit(api(), session, Spin(absl::Minutes(10)));
   }
-  // Nothing here names the session, which would keep it alive.
+  // Nothing here names the session, because that would keep it alive.
   EXPECT_TRUE(Eventually([&] {
     const v1::Chip chip = GetChip(api(), 0);
     return chip.memory_used_bytes() == 0 && chip.busy_cores() == 0 &&
@@ -138,7 +138,7 @@ TEST_F(SessionLifecycleTest, BuffersAreCreatedAllOrNone) {
   EXPECT_EQ(GetChip(api(), 1).memory_used_bytes(), 0u);
   request.mutable_buffers()->RemoveLast();
   EXPECT_THAT(Call(*api().buffer, &v1::BufferService::Stub::CreateBuffers, request), IsOk());
-  // Memory that nobody wrote costs nothing.
+  // Untouched memory costs nothing.
   EXPECT_LT(daemon().ResidentBytes(), uint64_t{4} << 30);
 }
 

@@ -1,4 +1,4 @@
-// What sessions of one daemon leave to each other: shares of a chip, and quotas.
+// How sessions of one daemon share it: chip time and quotas.
 
 #include <iostream>
 #include <string>
@@ -42,7 +42,7 @@ v1::Session GetSession(Api& api, const std::string& name) {
 
 // ---- shares of a chip
 
-// Tasks that keep a core for a while each, and do not wait for each other.
+// Independent tasks that each keep a core for a while.
 v1::GraphSpec Spins(int64_t count, int64_t microseconds) {
   v1::GraphSpec graph;
   for (int64_t i = 0; i < count; ++i) {
@@ -54,14 +54,14 @@ v1::GraphSpec Spins(int64_t count, int64_t microseconds) {
   return graph;
 }
 
-// What one wants: in how many runs, and how long its tasks are.
+// A session's demand: the number of runs, and the length of their tasks.
 struct Wish {
   uint32_t weight = 1;
   int runs = 1;
   int64_t microseconds = 300;
 };
 
-// One that wants more of the chip than it has.
+// A session that wants more of the chip than it gets.
 class Greedy {
  public:
   Greedy(Api& api, const Wish& wish) : api_(api), microseconds_(wish.microseconds) {
@@ -88,14 +88,14 @@ class Greedy {
   std::vector<std::string> runs_;
 };
 
-// The first one's part of what both get while both want all.
+// The first session's share while both want everything.
 double ShareOfFirst(const Wish& one, const Wish& other) {
   constexpr int64_t kBegun = 30'000;
   constexpr int64_t kCounted = 1'800'000;
   DaemonProcess daemon({"--sim-chips=1", "--sim-clusters=1", "--drain-grace=0s"});
   Greedy first(daemon.api(), one);
   Greedy second(daemon.api(), other);
-  // The first one was alone for a while.
+  // The first session was alone for a while.
   EXPECT_TRUE(Eventually([&] { return second.used() > kBegun; }));
   const int64_t first_before = first.used();
   const int64_t second_before = second.used();
@@ -213,7 +213,7 @@ TEST_F(QuotaTest, WhatAnExpiredSessionHadIsBack) {
   EXPECT_THAT(TryBuffer(next, "a", 1 << 20), HasReason(reason::kQuotaMemory));
   EXPECT_TRUE(Eventually([&] { return GetChip(api(), 0).memory_used_bytes() == 0; }));
   EXPECT_THAT(TryBuffer(next, "a", 1 << 20), IsOk());
-  // Its run counts until the kernel has noticed that it is to stop.
+  // Its run counts until the kernel has noticed the cancellation.
   for (int i = 0; i < 2; ++i) {
     EXPECT_TRUE(Eventually([&] { return TrySubmit(next, Spin(absl::Minutes(10))).ok(); }));
   }

@@ -1,4 +1,4 @@
-// A trace of a very large run has all its tasks, or says how many are missing.
+// A trace of a very large run has all its tasks, or reports how many are missing.
 
 #include <cstdint>
 #include <iostream>
@@ -27,7 +27,7 @@ using ::testing::IsEmpty;
 
 constexpr uint32_t kTasks = kAddressSanitizer ? 50'000 : 200'000;
 
-// Chains, so that there are as many edges.
+// Chains, so that there are as many edges as tasks.
 void AddChains(GraphBuilder& graph) {
   constexpr uint32_t kChains = 40;
   std::vector<TaskRef> last;
@@ -100,7 +100,7 @@ TEST_F(TraceLargeTest, OrSaysWhatIsMissing) {
   uint64_t dropped = 0;
   ASSERT_TRUE(absl::SimpleAtoi(trace->notes[0].substr(0, trace->notes[0].find(' ')), &dropped))
       << trace->notes[0];
-  // Beside those of tasks there are three of the run, which may be among them.
+  // Besides task events there are three events of the run, which may be among the dropped ones.
   EXPECT_GE(trace->tasks.size() + dropped, kTasks);
   EXPECT_LE(trace->tasks.size() + dropped, kTasks + 3);
 }

@@ -1,4 +1,4 @@
-// Traces of real runs: what happened, and files that a viewer takes.
+// Traces of real runs: their contents, and files that a viewer accepts.
 
 #include <algorithm>
 #include <string>
@@ -48,7 +48,7 @@ TEST_F(TraceTest, OfAScenario) {
   const ProgramResult result = Ptoctl({"scenarios", "run", "moe_ep", "--trace", Path("moe.json")});
   ASSERT_EQ(result.exit_code, 0) << result.out << result.err;
   const trace::ChromeContents contents = Check("moe.json");
-  // Six tasks on each chip, and four over all four of them.
+  // Six tasks on each chip, and four tasks on all four chips.
   EXPECT_EQ(contents.slices, 6u * 4 + 4 * 4);
   EXPECT_EQ(contents.processes, 1u + 4);
   EXPECT_GT(contents.flows, 2u * 12);
@@ -89,7 +89,7 @@ TEST_F(TraceTest, Afterwards) {
   EXPECT_THAT(ReadFile(Path("ffn.svg")), HasSubstr("matmul"));
 }
 
-// A run that writes no events of its tasks has none to be drawn, and its tasks are not kept.
+// A run that writes no task events cannot be drawn, and its tasks are not kept.
 TEST_F(TraceTest, SaysWhatIsNotKnown) {
   absl::StatusOr<Session> session = client_.CreateSession();
   ASSERT_THAT(session, IsOk());
@@ -124,8 +124,8 @@ const trace::Task* Find(const trace::RunTrace& trace, absl::string_view name) {
   return nullptr;
 }
 
-// A task whose kernel returns at once and which ends when a client notifies a signal: what it did
-// is to be seen before its end and after.
+// A task whose kernel returns at once and which ends when a client notifies a signal: its trace is
+// available before and after its end.
 TEST_F(TraceTest, ADeferredTask) {
   absl::StatusOr<Session> session = client_.CreateSession();
   ASSERT_THAT(session, IsOk());
@@ -171,7 +171,7 @@ TEST_F(TraceTest, ADeferredTask) {
   task = Find(*trace, "later");
   ASSERT_NE(task, nullptr);
   EXPECT_TRUE(task->ended());
-  // It had returned when the first trace was made, and ended after that.
+  // It had returned when the first trace was made, and ended later.
   EXPECT_LT(task->returned_ns, seen_at_ns);
   EXPECT_GT(task->end_ns, seen_at_ns);
   EXPECT_LE(task->start_ns, task->returned_ns);
@@ -185,7 +185,7 @@ TEST_F(TraceTest, ADeferredTask) {
   EXPECT_EQ(contents.flows, 2u * 2);
 }
 
-// Memory of the chips is a curve, not what it happens to be when somebody asks.
+// Chip memory is a curve over time, not its value at the time of the request.
 TEST_F(TraceTest, MemoryWhileItRan) {
   absl::StatusOr<Session> session = client_.CreateSession();
   ASSERT_THAT(session, IsOk());
@@ -212,7 +212,7 @@ TEST_F(TraceTest, MemoryWhileItRan) {
   EXPECT_EQ(trace->memory[1].bytes, 4096u + 8192);
 }
 
-// In columns there are no names, but all else.
+// A packed graph has no names, but everything else.
 TEST_F(TraceTest, OfAPackedRun) {
   absl::StatusOr<Session> session = client_.CreateSession();
   ASSERT_THAT(session, IsOk());
@@ -222,7 +222,7 @@ TEST_F(TraceTest, OfAPackedRun) {
   constexpr int64_t kShape[] = {16};
   const TensorRef x = graph.Tensor("x", *buffer, v1::F32, kShape);
   graph.Task("fill", 0, {x}).Scalar(1.0);
-  // Found by what it does with memory.
+  // A dependency found from memory accesses.
   graph.Task("scale", 0, {x, x}).Scalar(2.0);
   const absl::StatusOr<pto::Run> run = session->SubmitPacked(graph);
   ASSERT_THAT(run, IsOk());
@@ -238,7 +238,7 @@ TEST_F(TraceTest, OfAPackedRun) {
   EXPECT_GT(trace->tasks[1].ready_ns, 0);
 }
 
-// Each block of an open run has its own time.
+// Each segment of an open run has its own arrival time.
 TEST_F(TraceTest, OfAnOpenRun) {
   absl::StatusOr<Session> session = client_.CreateSession();
   ASSERT_THAT(session, IsOk());
@@ -246,7 +246,7 @@ TEST_F(TraceTest, OfAnOpenRun) {
   ASSERT_THAT(run, IsOk());
   const TaskRef first = run->graph().Task("noop", 0, {});
   ASSERT_THAT(run->Flush(), IsOk());
-  // Only when the first one is known to have ended comes the second one.
+  // The second task is sent only when the first is known to have ended.
   const std::string name = run->name();
   absl::StatusOr<trace::RunTrace> trace;
   do {
@@ -256,7 +256,7 @@ TEST_F(TraceTest, OfAnOpenRun) {
       ASSERT_THAT(trace, HasReason(reason::kRunUnknown));
     }
   } while (!trace.ok() || trace->tasks.empty() || !trace->tasks[0].ended());
-  // It has not to wait, so that there is no edge.
+  // It does not have to wait, so there is no edge.
   const TaskRef second = run->graph().Task("spin", 0, {}).Scalar(1).After(first);
   run->graph().Task("noop", 0, {}).After(second);
   ASSERT_THAT(run->Finish(), IsOk());
@@ -271,7 +271,7 @@ TEST_F(TraceTest, OfAnOpenRun) {
   EXPECT_THAT(trace->edges, ElementsAre(Pair(1, 2)));
 }
 
-// Tens of thousands of tasks: all of them, one at a time on each core.
+// Tens of thousands of tasks: all are there, one at a time on each core.
 TEST_F(TraceTest, OfManyTasks) {
   absl::StatusOr<Session> session = client_.CreateSession();
   ASSERT_THAT(session, IsOk());

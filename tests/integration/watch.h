@@ -12,15 +12,15 @@
 
 namespace pto::testing {
 
-// One open WatchEvents call. Destroying it breaks the call off. For one thread.
+// One open WatchEvents call. Destroying it cancels the call. For one thread.
 class Watch {
  public:
   Watch(Api& api, const v1::WatchEventsRequest& request, absl::Duration timeout = kCallTimeout);
   ~Watch();
 
-  // The next batch, which may be empty; false when the stream has ended.
+  // The next batch, which may be empty; false at the end of the stream.
   bool Next(v1::EventBatch* batch) { return reader_->Read(batch); }
-  // How it ended. Once, after Next returned false.
+  // The final status. Call once, after Next returned false.
   absl::Status End();
 
  private:
@@ -29,24 +29,24 @@ class Watch {
   bool ended_ = false;
 };
 
-// Takes the events of one session and checks that every number comes once and in order.
+// Takes the events of one session and checks that every number arrives once and in order.
 class EventLedger {
  public:
-  // `filtered`: the stream leaves numbers out on request.
+  // `filtered`: the stream omits numbers on request.
   explicit EventLedger(bool filtered = false) : filtered_(filtered) {}
 
-  // Takes those events of the batch whose numbers are not greater than `last`; a block of tasks
-  // may be taken in part.
+  // Takes the events of the batch with numbers up to `last`; a group of tasks may be taken
+  // partially.
   void Take(const v1::EventBatch& batch, uint64_t last = UINT64_MAX);
 
-  // The number of the last event taken: where to resume.
+  // The number of the last event taken: the position to resume from.
   uint64_t through() const { return through_; }
   uint64_t dropped() const { return dropped_; }
   uint64_t tasks() const { return tasks_.size(); }
   bool session_ended() const { return session_ended_; }
-  // States of a run in the order in which they came.
+  // The states of a run in the order of arrival.
   const std::vector<v1::Run::State>& states(const std::string& run) { return states_[run]; }
-  // How many tasks of a run have been reported.
+  // The number of reported tasks of a run.
   uint64_t tasks_of(const std::string& run) { return tasks_of_[run]; }
   bool ended(const std::string& run) {
     return !states_[run].empty() && states_[run].back() >= v1::Run::SUCCEEDED;

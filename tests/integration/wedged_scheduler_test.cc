@@ -1,5 +1,5 @@
-// A daemon whose scheduler never lets go of a lock, with far more calls waiting for that lock than
-// it has threads to begin with, still says so.
+// A daemon whose scheduler never releases a lock, with far more calls waiting for that lock than it
+// has threads initially, still explains this.
 
 #include <filesystem>
 #include <fstream>
@@ -27,11 +27,11 @@ using ::testing::HasSubstr;
 
 constexpr int kSubmits = 12;
 constexpr int kStreams = 12;
-// Calls of one method that gRPC hands over at least while none of them returns.
+// The number of calls of one method that gRPC delivers even if none of them returns.
 constexpr int kArmed = 8;
 constexpr absl::Duration kSoon = absl::Seconds(kAddressSanitizer ? 20 : 2);
 
-// Threads of the daemon that serve calls.
+// The daemon's threads that serve calls.
 int ServerThreads(const DaemonProcess& daemon) {
   int count = 0;
   std::error_code error;
@@ -44,7 +44,7 @@ int ServerThreads(const DaemonProcess& daemon) {
   return count;
 }
 
-// A client of its own that launches one run on a stream, which waits as long as the scheduler does.
+// A separate client that launches one run on a stream, and waits as long as the scheduler is stuck.
 class StreamLauncher {
  public:
   explicit StreamLauncher(const std::string& address) : api_(address) {
@@ -100,7 +100,7 @@ TEST(WedgedSchedulerTest, ManyCallsWaitForItAndOthersAreAnswered) {
   };
   std::vector<std::thread> submits;
   submits.emplace_back([&] { EXPECT_THAT(submit(session, "first"), IsOk()); });
-  // Those that come before a thread is stuck might be done by others.
+  // Runs that arrive before a thread is stuck might be executed by other threads.
   EXPECT_TRUE(Eventually([&] { return absl::StrContains(explain_first().out, "STALLED"); }));
   for (int i = 1; i < kSubmits; ++i) {
     submits.emplace_back([&, i] {
@@ -113,7 +113,7 @@ TEST(WedgedSchedulerTest, ManyCallsWaitForItAndOthersAreAnswered) {
     });
   }
   for (const auto& stream : streams) stream->Launch();
-  // Nobody can tell from outside which calls wait, but each of them has a thread.
+  // It is not visible from outside which calls wait, but each of them has a thread.
   EXPECT_TRUE(Eventually([&] { return ServerThreads(daemon) > 2 * kArmed; }))
       << ServerThreads(daemon) << " threads, " << idle_threads << " before";
 
@@ -133,8 +133,8 @@ TEST(WedgedSchedulerTest, ManyCallsWaitForItAndOthersAreAnswered) {
   std::filesystem::remove(release);
 }
 
-// A deadline that has to take tasks out of the queue that is held gets stuck itself; those of
-// others do not.
+// A deadline that has to remove tasks from the locked queue gets stuck itself; other deadlines do
+// not.
 TEST(WedgedSchedulerTest, DeadlinesOfOtherChipsAndLeasesAreKept) {
   if (!kHasFailpoints) GTEST_SKIP() << "a release build has no failpoints";
   const std::string release = absl::StrCat(::testing::TempDir(), "/deadlines-release");
@@ -148,7 +148,7 @@ TEST(WedgedSchedulerTest, DeadlinesOfOtherChipsAndLeasesAreKept) {
     request.mutable_options()->mutable_timeout()->set_nanos(100'000'000);
     EXPECT_THAT(Call(*api.run, &v1::RunService::Stub::SubmitRun, request), IsOk());
   });
-  // Its time is up before those of the others, which begin after it.
+  // Its deadline passes before those of the others, which start later.
   EXPECT_TRUE(Eventually([&] { return GetNode(api).active_run_count() == 1; }));
   v1::SubmitRunRequest request = SubmitRequest(session, Spin(absl::Minutes(10), 1), "other");
   request.mutable_options()->mutable_timeout()->set_nanos(500'000'000);

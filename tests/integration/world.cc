@@ -135,7 +135,7 @@ void WaitUntilRunning(Api& api, const std::string& run) {
   request.set_name(run);
   const auto started = [&] {
     const auto now = Call(*api.run, &v1::RunService::Stub::GetRun, request);
-    // That an open run's stream has begun is not known until its header has come.
+    // It is not known whether an open run's stream has begun until its header has arrived.
     if (!now.ok()) return false;
     return now->state() != v1::Run::QUEUED;
   };

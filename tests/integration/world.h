@@ -8,21 +8,21 @@
 
 namespace pto::testing {
 
-// Short ways to say what most tests begin with. All fail the test when the daemon refuses.
+// Helpers for common setups. All fail the test if the daemon refuses.
 
-// An id that no other call of this test program has returned: the prefix and a number.
+// An id that is unique within this test program: the prefix and a number.
 std::string UniqueId(absl::string_view prefix);
 
-// A session of its own; returns its name.
+// Creates a session; returns its name.
 std::string MakeSession(Api& api, absl::Duration ttl = absl::Minutes(5));
 void DeleteSession(Api& api, const std::string& session);
-// Whether the session is still there.
+// Whether the session still exists.
 bool SessionLives(Api& api, const std::string& session);
 
 void MakeBuffer(Api& api, const std::string& session, const std::string& id, uint64_t bytes,
                 uint32_t chip = 0);
 
-// Graphs without tensors, on chip 0. Those of `Chain` wait for each other.
+// Graphs without tensors, on chip 0. The tasks of `Chain` depend on each other.
 v1::GraphSpec Noops(int count);
 v1::GraphSpec Chain(int count);
 v1::GraphSpec Spin(absl::Duration time, uint32_t chip = 0);
@@ -31,12 +31,12 @@ v1::GraphSpec Fill(int count, double value);
 
 v1::SubmitRunRequest SubmitRequest(const std::string& session, v1::GraphSpec graph,
                                    const std::string& run_id = "");
-// Submits and returns the run as it then is.
+// Submits the graph and returns the run's current state.
 v1::Run Submit(Api& api, const std::string& session, v1::GraphSpec graph,
                const std::string& run_id = "");
-// The run when it has ended.
+// Returns the run when it has ended.
 v1::Run WaitForRun(Api& api, const std::string& run);
-// The run as it is now.
+// Returns the run's current state.
 v1::Run GetRun(Api& api, const std::string& run);
 void CancelRun(Api& api, const std::string& run);
 // Waits until a task of the run has started.

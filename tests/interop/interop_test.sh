@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Runs interop_test.js with the packages that `npm ci` has put beside it in the source tree.
+# Runs interop_test.js with the packages that `npm ci` has installed next to it in the source tree.
 set -euo pipefail
 
 here=$TEST_SRCDIR/$TEST_WORKSPACE/tests/interop
-# The source tree, through the link that the runfiles are.
+# The source tree, found through the runfiles' symbolic link.
 source=$(dirname "$(realpath "$here/interop_test.js")")
 export PTOD_ROOT=$TEST_SRCDIR/$TEST_WORKSPACE
 export PTOD_NODE_MODULES=$source/node_modules

@@ -1,4 +1,4 @@
-// Fails when something in the API is not documented. What is wanted: see doc_check.h.
+// Fails if something in the API is not documented. See doc_check.h for the requirements.
 
 #include <filesystem>
 #include <string>

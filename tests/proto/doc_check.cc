@@ -22,7 +22,7 @@ namespace pb = ::google::protobuf;
 constexpr absl::string_view kParagraphs[] = {
     "Errors:", "Idempotency:", "Failure:", "Deadline:", "Since:"};
 
-// gRPC's name of a code, or an empty string when there is no such code.
+// gRPC's name of a code; empty if there is no such code.
 std::string CodeName(absl::StatusCode code) { return absl::StatusCodeToString(code); }
 
 bool IsCode(absl::string_view word) {
@@ -96,7 +96,7 @@ class FileCheck {
     for (int i = 0; i < message.enum_type_count(); ++i) CheckEnum(*message.enum_type(i));
     for (int i = 0; i < message.nested_type_count(); ++i) {
       const pb::Descriptor& nested = *message.nested_type(i);
-      // protoc makes a message for each map field; nobody wrote it.
+      // protoc generates a message for each map field.
       if (!nested.options().map_entry()) CheckMessage(nested);
     }
   }
@@ -109,7 +109,7 @@ class FileCheck {
   void CheckMethod(const pb::MethodDescriptor& method) {
     const std::string comment = Comment(method, "method", 3);
     if (comment.empty()) return;
-    // Each paragraph with its text; the purpose is the one before the first name.
+    // Each paragraph with its text; the purpose is the text before the first keyword.
     std::vector<std::string> names;
     std::vector<std::string> texts = {""};
     for (const absl::string_view line : absl::StrSplit(comment, '\n')) {
@@ -159,7 +159,7 @@ class FileCheck {
     }
   }
 
-  // The comment above `what`, which is a hole when it has fewer than `words` words.
+  // The comment above `what`; reported if it has fewer than `words` words.
   template <typename Descriptor>
   std::string Comment(const Descriptor& what, absl::string_view kind, size_t words) {
     pb::SourceLocation location;

@@ -7,11 +7,11 @@
 
 namespace pto::testing {
 
-// Says what the comments of a .proto file lack, one line for each hole, as `file:line: what`.
+// Reports what the comments of a .proto file lack, one line for each gap, as `file:line: what`.
 //
-// - Every service, method, message, field, oneof, enum and enum value has a comment of its own
-//   right above it, of a few words.
-// - A method's comment says its purpose, then has the paragraphs `Errors:`, `Idempotency:`,
+// - Every service, method, message, field, oneof, enum and enum value has its own comment
+//   directly above it, of a few words.
+// - A method's comment states its purpose, then has the paragraphs `Errors:`, `Idempotency:`,
 //   `Failure:`, `Deadline:` and `Since:`, once each and in this order.
 // - In `Errors:` every NAME_LIKE_THIS is a gRPC code, a reason of the registry under the code
 //   that the registry gives it, or an enum value of the same file.

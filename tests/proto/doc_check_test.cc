@@ -97,7 +97,7 @@ enum F {
 }
 )";
 
-// What the check says of the good file after one edit.
+// The result of the check after one edit of the good file.
 std::vector<std::string> CheckWithout(absl::string_view part, absl::string_view instead = "") {
   const std::string text = absl::StrReplaceAll(kGood, {{part, instead}});
   EXPECT_NE(text, kGood) << "'" << part << "' is not there";

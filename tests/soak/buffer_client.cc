@@ -1,5 +1,5 @@
-// Writes and reads parts of buffers, over gRPC or through shared memory, and compares them with a
-// copy of its own.
+// Writes and reads parts of buffers, over gRPC or through shared memory, and compares them with its
+// own copy.
 
 #include <algorithm>
 #include <cstddef>
@@ -19,7 +19,7 @@ struct Mirror {
   std::vector<char> bytes;
 };
 
-// A part of it, which is often all.
+// A random part, often everything.
 std::pair<uint64_t, uint64_t> AnyPart(Visit& visit, uint64_t size) {
   if (visit.OneIn(3)) return {0, size};
   const uint64_t begin = visit.Below(size);
@@ -53,7 +53,7 @@ absl::Status ReadPart(Visit& visit, Mirror& mirror) {
   return absl::OkStatus();
 }
 
-// In place; what is not possible here (a client without the broker) is no error.
+// In place; if that is not possible here (a client without the broker), it is not an error.
 absl::Status UseMapped(Visit& visit, Mirror& mirror) {
   const absl::StatusOr<MappedBuffer> mapped = mirror.buffer.Map();
   if (absl::IsUnimplemented(mapped.status()) || absl::IsUnavailable(mapped.status())) {
@@ -63,7 +63,7 @@ absl::Status UseMapped(Visit& visit, Mirror& mirror) {
   const auto bytes = mapped->as<char>();
   ++visit.tally().checks;
   if (!std::equal(bytes.begin(), bytes.end(), mirror.bytes.begin(), mirror.bytes.end())) {
-    // The memory turns into zeros with its session, which only a call tells.
+    // The memory becomes zeros when the session ends, which only a call can tell.
     PTO_RETURN_IF_ERROR(visit.Insist([&] { return mirror.buffer.Read<char>(1).status(); }));
     return absl::DataLossError(absl::StrCat(mirror.buffer.name(), " is not as it was written"));
   }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kOne[] = {1};
 
-// Waits without a core, on one, on several, or works.
+// A graph that waits without a core, on one core, on several cores, or that works.
 void Describe(Visit& visit, GraphBuilder& graph, const Buffer& signal) {
   const TensorRef word = graph.Tensor("signal", signal, v1::I64, kOne);
   const uint32_t chip = signal.chip();

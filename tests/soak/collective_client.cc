@@ -24,7 +24,7 @@ struct Ring {
 absl::StatusOr<Ring> MakeRing(Visit& visit, Session& session, const std::string& id) {
   DomainSpec spec;
   spec.id = id;
-  // Neighbours, from anywhere, so that domains of others overlap.
+  // Adjacent chips from a random start, so that domains of different clients overlap.
   const uint32_t first = visit.AnyChip();
   const uint64_t ranks = 2 + visit.Below(visit.place().chips - 1);
   for (uint64_t i = 0; i < ranks; ++i) {
@@ -41,8 +41,8 @@ TensorRef Window(GraphBuilder& graph, const Ring& ring, uint32_t rank, const cha
                       {kCount});
 }
 
-// Rank r puts in number * (r + 1). Every rank gets the sum of all, and hands it to the next one,
-// which takes it when it is told.
+// Rank r contributes number * (r + 1). Every rank gets the sum, and passes it to the next rank,
+// which takes it when it is notified.
 void Describe(GraphBuilder& graph, const Ring& ring, int64_t algorithm) {
   const ScalarRef number = graph.Scalar("number", 0.0);
   std::vector<GroupMember> members;
@@ -103,9 +103,9 @@ absl::Status CollectiveRound(Visit& visit) {
     }
   }
   if (visit.OneIn(2)) {
-    // Some let the session do it.
+    // Some domains are left to the end of the session.
     const absl::Status deleted = visit.Insist([&] { return ring.domain.Delete(); });
-    // The call before may have been carried out.
+    // The previous attempt may have succeeded.
     if (!deleted.ok() && !absl::IsNotFound(deleted)) return deleted;
   }
   return visit.Insist([&] { return session.Close(); });

@@ -11,15 +11,15 @@ namespace pto::soak {
 namespace {
 
 constexpr absl::Duration kLook = absl::Milliseconds(20);
-// After a round that failed: the daemon may be away.
+// After a failed round: the daemon may be down.
 constexpr absl::Duration kPause = absl::Milliseconds(100);
 
-// Kinds in the proportion of their weights, mixed, so that any number of clients has many.
+// Kinds in proportion to their weights, mixed, so that even few clients have many kinds.
 std::vector<const Kind*> Deal(int clients) {
   std::vector<const Kind*> dealt;
   std::vector<double> owed(AllKinds().size(), 0);
   while (static_cast<int>(dealt.size()) < clients) {
-    // The kind of client that is owed most is next.
+    // The kind that is furthest below its share is next.
     size_t best = 0;
     for (size_t i = 0; i < owed.size(); ++i) {
       owed[i] += AllKinds()[i].weight;
@@ -39,7 +39,7 @@ bool IsExpected(const absl::Status& error) {
   if (absl::IsUnavailable(error)) return true;
   const std::string reason = ReasonOf(error);
   if (reason == reason::kSessionEnded.name) {
-    // By a restart, not because the lease was over: only then it names the boot.
+    // Caused by a restart, not by an expired lease: only then the error names the boot.
     const absl::optional<ErrorDetail> detail = GetErrorDetail(error);
     for (const auto& [key, value] : detail->metadata) {
       if (key == "boot_id") return true;

@@ -13,8 +13,8 @@
 
 namespace pto::soak {
 
-// All clients: threads that live one round after the other until they are told to stop. Made,
-// looked at and stopped by one thread.
+// All clients: threads that execute one round after the other until they are told to stop. Used by
+// one thread.
 class Crew {
  public:
   Crew(Place& place, int clients, uint64_t seed);
@@ -22,11 +22,11 @@ class Crew {
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
 
-  // Which clients are in the same round for longer than that, and for how long.
+  // The clients whose current round takes longer than `longest`, and how long.
   std::vector<std::string> StuckFor(absl::Duration longest) const;
 
-  // Lets them finish their rounds; false when some have not within `timeout`. Those that hang are
-  // left behind.
+  // Lets them finish their rounds; returns false if some have not within `timeout`. Hanging threads
+  // are abandoned.
   bool Stop(absl::Duration timeout);
 
  private:

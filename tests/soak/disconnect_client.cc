@@ -1,5 +1,5 @@
-// Goes without a word, with runs and streams open; the daemon ends what it had when its lease is
-// over.
+// Leaves without closing its session, with runs and streams open; the daemon frees everything when
+// the lease expires.
 
 #include <limits>
 #include <string>
@@ -15,12 +15,12 @@
 namespace pto::soak {
 namespace {
 
-// A busy machine may keep a client from extending its lease for a while.
+// A busy machine may delay a client's renewal of its lease.
 constexpr absl::Duration kTtl = absl::Seconds(testing::kAddressSanitizer ? 5 : 2);
 // After the end of the lease, on a busy machine.
 constexpr absl::Duration kGrace = absl::Seconds(20);
 
-// Leaves all this open. Returns the session's name.
+// Leaves runs and streams open. Returns the session's name.
 absl::StatusOr<std::string> Abandon(Visit& visit) {
   PTO_ASSIGN_OR_RETURN(Client client, visit.Connect());
   PTO_ASSIGN_OR_RETURN(Session session,
@@ -50,7 +50,7 @@ absl::StatusOr<std::string> Abandon(Visit& visit) {
 absl::Status DisconnectRound(Visit& visit) {
   PTO_ASSIGN_OR_RETURN(const std::string session, Abandon(visit));
   PTO_ASSIGN_OR_RETURN(Client client, visit.Connect());
-  // Looking at a session does not keep it alive.
+  // GetSession does not extend the lease.
   const absl::Time deadline = absl::Now() + kTtl + kGrace;
   while (!visit.place().stopping) {
     PTO_ASSIGN_OR_RETURN(const std::vector<v1::Session> sessions,

@@ -1,5 +1,5 @@
-// Reads events more slowly than they come: every number comes once and in order, or is said to have
-// been dropped.
+// Reads events more slowly than they are produced: every number arrives once and in order, or is
+// reported as dropped.
 
 #include <string>
 #include <vector>
@@ -13,7 +13,7 @@
 namespace pto::soak {
 namespace {
 
-// The number after the last that the event covers.
+// The number after the last one that the event covers.
 uint64_t EndOf(const v1::Event& event) {
   if (event.has_tasks()) {
     return event.sequence() + static_cast<uint64_t>(event.tasks().task_size());
@@ -26,7 +26,7 @@ class Reader {
  public:
   Reader(Visit& visit, Session& session) : visit_(visit), session_(session) {}
 
-  // Reads until all these runs are known to have ended.
+  // Reads until all these runs are reported as ended.
   absl::Status ReadAll(size_t runs) {
     while (ended_ < runs && !visit_.place().stopping) {
       if (!stream_.has_value()) {
@@ -40,7 +40,7 @@ class Reader {
                            visit_.Insist([&] { return stream_->Next(); }));
       if (!batch.has_value()) return absl::DataLossError("the events end before the runs");
       for (const v1::Event& event : batch->events()) PTO_RETURN_IF_ERROR(Take(event));
-      // Now and then somebody else goes on where this one stopped.
+      // Sometimes a new stream continues where this one stopped.
       if (visit_.OneIn(10)) stream_.reset();
       absl::SleepFor(absl::Milliseconds(visit_.Below(50)));
     }

@@ -1,4 +1,4 @@
-// Clients that are processes of their own, and are killed.
+// Clients in separate processes, which are killed.
 
 #include <string>
 

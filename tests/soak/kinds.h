@@ -5,7 +5,7 @@
 #include "tests/soak/visit.h"
 
 // The kinds of clients. Each round is one life of a client, with random contents: it connects,
-// works, checks and goes. Returns OK, DATA_LOSS for a wrong result, or the first error.
+// works, checks and leaves. Returns OK, DATA_LOSS for a wrong result, or the first error.
 namespace pto::soak {
 
 struct Kind {
@@ -25,7 +25,7 @@ absl::Status CollectiveRound(Visit& visit);  // domains, signals and collectives
 absl::Status BufferRound(Visit& visit);      // contents, over gRPC and through shared memory
 absl::Status CancelRound(Visit& visit);      // runs that are stopped
 absl::Status EventRound(Visit& visit);       // a slow reader of events
-absl::Status DisconnectRound(Visit& visit);  // goes without a word
+absl::Status DisconnectRound(Visit& visit);  // leaves without closing
 absl::Status KilledRound(Visit& visit);      // processes that are killed
 
 }  // namespace pto::soak

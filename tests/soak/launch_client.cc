@@ -26,7 +26,7 @@ absl::Status LaunchRound(Visit& visit) {
     }));
     buffers.push_back(std::move(buffer));
   }
-  // out = value * 3, through a buffer between.
+  // out = value * 3, through an intermediate buffer.
   GraphBuilder graph;
   const TensorRef between = graph.Tensor("between", "a", v1::F32, {kCount});
   const TensorRef out = graph.Tensor("out", "b", v1::F32, {kCount});

@@ -1,5 +1,5 @@
-// Appends tasks to open runs. One whose stream breaks is not sent again: its end says how much of
-// it was executed.
+// Appends tasks to open runs. A run whose stream breaks is not repeated: its final state says how
+// much of it was executed.
 
 #include <string>
 #include <vector>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kCount = 32;
 
-// Sends `tasks` tasks that add one each, in blocks.
+// Sends `tasks` tasks that add one each, in segments.
 absl::StatusOr<v1::Run> Send(Visit& visit, OpenRun& run, const Adding& adding, uint64_t tasks) {
   const TensorRef x = run.graph().Tensor(adding.one);
   const TensorRef y = run.graph().Tensor(adding.sum);
@@ -47,10 +47,10 @@ absl::Status OpenRunRound(Visit& visit) {
       continue;
     }
     if (!answer.ok() && !absl::IsUnavailable(answer.status())) return answer.status();
-    // Nobody but a lost stream has cancelled it. A task that ran just then may count or not.
+    // Only a lost stream can have cancelled it. A task that ran at that moment may count or not.
     open.Cancel();
     const absl::StatusOr<v1::Run> ended = visit.Insist([&] { return handle.Wait(); });
-    if (ReasonOf(ended.status()) == reason::kRunUnknown.name) continue;  // it never came
+    if (ReasonOf(ended.status()) == reason::kRunUnknown.name) continue;  // it never arrived
     if (!ended.ok()) return ended.status();
     ++visit.tally().runs;
     if (ended->state() == v1::Run::CANCELLED) ++visit.tally().cancelled;

@@ -18,12 +18,12 @@ struct Options {
   int clients = 50;
   uint64_t seed = 1;
   uint32_t chips = 4;
-  // Lose calls, and restart the daemon.
+  // Whether to lose calls and restart the daemon.
   bool faults = true;
   bool json = false;
 };
 
-// INVALID_ARGUMENT names what makes no sense.
+// INVALID_ARGUMENT names the invalid option.
 absl::StatusOr<Options> ParseOptions(int argc, char** argv);
 
 }  // namespace pto::soak

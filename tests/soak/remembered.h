@@ -10,8 +10,7 @@
 
 namespace pto::soak {
 
-// Names of runs that have succeeded, the newest ones: a daemon that was restarted must know them.
-// Thread-safe.
+// The names of the newest runs that have succeeded: a restarted daemon must know them. Thread-safe.
 class Remembered {
  public:
   void Add(std::string run) {

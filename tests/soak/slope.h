@@ -6,8 +6,8 @@
 
 namespace pto::soak {
 
-// The slope of the straight line through these points (x, y) that misses them least, by squares;
-// 0 when there are fewer than two, or all have one x.
+// The slope of the least-squares line through the points (x, y); 0 if there are fewer than two
+// points, or all have the same x.
 inline double Slope(const std::vector<std::pair<double, double>>& points) {
   if (points.size() < 2) return 0;
   double mean_x = 0;

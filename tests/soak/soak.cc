@@ -35,14 +35,14 @@ namespace {
 
 constexpr absl::Duration kLook = absl::Seconds(1);
 constexpr absl::Duration kReport = absl::Seconds(10);
-// No round takes so long, not even when the daemon is restarted in it.
+// No round takes longer, even with a restart of the daemon in it.
 constexpr absl::Duration kLongestRound = absl::Minutes(4);
-// Short enough that soak_test still sees which client is stuck.
+// Short enough that soak_test still reports which client is stuck.
 constexpr absl::Duration kStopTime =
     testing::kAddressSanitizer ? absl::Minutes(3) : absl::Seconds(40);
-// When the last client has gone: for leases to end, and kernels to notice.
+// After the last client has left: for leases to expire, and for kernels to notice.
 constexpr absl::Duration kCleanUp = absl::Seconds(40);
-// What resident memory may grow by in the second half; checked when that is long enough to tell.
+// The allowed growth of resident memory in the second half; checked if that is long enough.
 constexpr double kMayGrowBytes = 16 << 20;
 constexpr absl::Duration kTelling = absl::Seconds(60);
 
@@ -52,8 +52,8 @@ constexpr char kFaults[] =
 std::vector<std::string> DaemonFlags(const Options& options, const std::string& state) {
   return {absl::StrCat("--sim-chips=", options.chips), "--sim-clusters=8", "--state-dir=" + state,
           "--session-min-ttl=100ms", "--drain-grace=5s",
-          // So small that slow readers miss something, and that what is kept for a while is kept
-          // for a short one.
+          // So small that slow readers miss events, and that what is kept for a while is kept only
+          // briefly.
           "--event-log-bytes=64K", "--max-session-finished-runs=256", "--journal-max-runs=5000",
           "--max-sessions=4096", "--log-level=warning"};
 }
@@ -78,8 +78,8 @@ class Soak {
       tally_.Fail("the beginning", baseline.status());
       return Finish();
     }
-    // A boot that began with runs of a former one may have other files open, and gRPC opens some
-    // more with use. What leaks with each client, call or run would be hundreds.
+    // A boot that started with runs of a former one may have other files open, and gRPC opens more
+    // with use. A leak for each client, call or run would be hundreds.
     baseline->files += 8;
     Crew crew(place_, options_.clients, options_.seed);
     Watch(crew);
@@ -100,7 +100,8 @@ class Soak {
 
   void Watch(Crew& crew) {
     const absl::Duration whole = absl::Seconds(options_.seconds);
-    // Both in the first half, so that the memory of the second one is that of one process.
+    // Both restarts are in the first half, so that the memory of the second half is that of one
+    // process.
     std::vector<absl::Duration> restarts;
     if (options_.faults) restarts = {whole * 0.2, whole * 0.4};
     absl::Duration report = kReport;
@@ -126,7 +127,7 @@ class Soak {
     }
   }
 
-  // The first time in order, the second time not.
+  // The first restart is a clean stop, the second a kill.
   void Restart() {
     const absl::Time before = absl::Now();
     if (restarts_ % 2 == 0) {
@@ -174,7 +175,7 @@ class Soak {
     figures_.active_runs = holdings->runs;
   }
 
-  // Says all that can be known of what hangs, and ends at once.
+  // Reports everything known about the hang, and exits immediately.
   [[noreturn]] void GiveUp() {
     if (daemon_.running()) {
       daemon_.Signal(SIGQUIT);

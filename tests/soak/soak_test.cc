@@ -1,4 +1,4 @@
-// A short soak: it works from end to end, and a failure is one.
+// A short soak: it works from end to end, and a failure is detected.
 
 #include <iostream>
 #include <string>

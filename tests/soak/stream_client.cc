@@ -1,5 +1,5 @@
-// Launches on one open stream, many in flight; a stream that breaks is replaced, and what was not
-// answered is launched again under the same ids.
+// Launches on one open stream, with many in flight; a broken stream is replaced, and unanswered
+// launches are repeated with the same ids.
 
 #include <cstddef>
 #include <map>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kCount = 16;
 
-// What was launched and not answered yet.
+// Launches without an answer.
 using Unanswered = std::map<uint64_t, v1::LaunchGraphRequest>;
 
 absl::Status TakeOne(Visit& visit, LaunchStream& stream, Unanswered& unanswered) {
@@ -28,8 +28,8 @@ absl::Status TakeOne(Visit& visit, LaunchStream& stream, Unanswered& unanswered)
   return absl::OkStatus();
 }
 
-// Sends all requests on a new stream, and takes all completions. What it leaves in `left` is not
-// known to have been executed.
+// Sends all requests on a new stream, and takes all completions. Requests that remain in `left` may
+// or may not have been executed.
 absl::Status LaunchAll(Visit& visit, Session& session, std::vector<v1::LaunchGraphRequest>& left) {
   constexpr size_t kInFlight = 16;
   PTO_ASSIGN_OR_RETURN(LaunchStream stream, session.OpenLaunchStream());

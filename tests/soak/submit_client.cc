@@ -1,5 +1,5 @@
-// Submits graphs, with names and in columns, that add to a number, under ids by which each is
-// executed once though calls are lost and made again.
+// Submits graphs, with names and in columns, that add to a number, with run ids, so that each is
+// executed once although calls are lost and repeated.
 
 #include <string>
 #include <vector>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kCount = 64;
 
-// `tasks` tasks that each add `number` to all of `sum`, in a chain by what they read and write.
+// `tasks` tasks that each add `number` to all of `sum`; they form a chain by their memory accesses.
 void Describe(GraphBuilder& graph, const Adding& adding, uint64_t tasks, double number) {
   const TensorRef x = graph.Tensor(adding.one);
   const TensorRef y = graph.Tensor(adding.sum);
@@ -28,7 +28,7 @@ absl::Status SubmitRound(Visit& visit) {
   PTO_ASSIGN_OR_RETURN(Adding adding, visit.BeginAdding(kCount));
   Session& session = adding.session;
 
-  // Numbers are small enough for their sum to be exact.
+  // The numbers are small enough for an exact sum.
   float want = 0;
   std::vector<Run> pending;
   const uint64_t runs = 5 + visit.Below(20);
@@ -47,7 +47,7 @@ absl::Status SubmitRound(Visit& visit) {
     }));
     want += static_cast<float>(tasks * number);
     pending.push_back(run);
-    // Some in flight.
+    // Keeps some in flight.
     if (!visit.OneIn(4)) continue;
     for (const Run& before : pending) PTO_RETURN_IF_ERROR(visit.Finish(before));
     pending.clear();

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kMiB = 1 << 20;
 
-// Name and value of what is counted, in the order in which it is shown.
+// The names and values of all counters, in display order.
 std::vector<std::pair<std::string, uint64_t>> Counts(const Figures& figures, const Tally& tally) {
   return {{"restarts", static_cast<uint64_t>(figures.restarts)},
           {"rounds", tally.rounds},

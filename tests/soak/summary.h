@@ -8,7 +8,7 @@
 
 namespace pto::soak {
 
-// How the daemon is at one moment.
+// The daemon's state at one moment.
 struct Figures {
   absl::Duration passed;
   int restarts = 0;
@@ -18,15 +18,15 @@ struct Figures {
   uint64_t active_runs = 0;
 };
 
-// One line every few seconds, for people or as one JSON object.
+// A line every few seconds, as text or as one JSON object.
 std::string ProgressLine(const Figures& figures, const Tally& tally, bool json);
 
-// The last lines: what was done, expected errors by reason, memory, failures, and the verdict.
+// The last lines: the work done, expected errors by reason, memory, failures, and the verdict.
 struct Verdict {
   Figures figures;
-  // Of the daemon's resident memory, in the second half.
+  // For the daemon's resident memory in the second half.
   double slope_bytes_per_minute = 0;
-  double first_resident_bytes = 0;  // the mean of its first and of its last tenth
+  double first_resident_bytes = 0;  // the mean of the first and of the last tenth
   double last_resident_bytes = 0;
   bool ok = false;
 };

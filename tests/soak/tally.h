@@ -12,15 +12,15 @@
 
 namespace pto::soak {
 
-// What all clients have done, and what went wrong. Thread-safe.
+// Counts the work of all clients, and their failures. Thread-safe.
 class Tally {
  public:
-  std::atomic<uint64_t> rounds{0};     // lives of clients
-  std::atomic<uint64_t> calls{0};      // that were made until they were answered
-  std::atomic<uint64_t> repeated{0};   // calls that were made once more
-  std::atomic<uint64_t> runs{0};       // of which the end is known
-  std::atomic<uint64_t> cancelled{0};  // of them
-  std::atomic<uint64_t> checks{0};     // results that were compared with what they must be
+  std::atomic<uint64_t> rounds{0};     // client lives
+  std::atomic<uint64_t> calls{0};      // calls that were answered
+  std::atomic<uint64_t> repeated{0};   // repeated calls
+  std::atomic<uint64_t> runs{0};       // with a known end
+  std::atomic<uint64_t> cancelled{0};  // cancelled runs among them
+  std::atomic<uint64_t> checks{0};     // results that were checked
   std::atomic<uint64_t> bytes{0};      // written and read
   std::atomic<uint64_t> events{0};
   std::atomic<uint64_t> dropped_events{0};
@@ -28,14 +28,14 @@ class Tally {
 
   // An error that a client must expect while calls are lost and the daemon is restarted.
   void Expected(const absl::Status& error);
-  // Any other: the soak has failed.
+  // Any other error: the soak has failed.
   void Fail(absl::string_view kind, const absl::Status& error);
   void Fail(absl::string_view text);
 
-  // Expected errors by reason, or by code where there is none.
+  // Expected errors by reason, or by code if there is no reason.
   std::map<std::string, uint64_t> expected() const;
   uint64_t failures() const { return failures_.load(); }
-  // The first ones.
+  // The first few failures.
   std::vector<std::string> first_failures() const;
 
  private:

@@ -18,7 +18,7 @@
 
 namespace pto::soak {
 
-// The daemon that all clients use, and what they have in common.
+// The daemon of all clients, and their shared state.
 struct Place {
   std::string address;
   uint32_t chips = 2;
@@ -30,8 +30,8 @@ struct Place {
   std::atomic<bool> stopping{false};
 };
 
-// What a round has that adds to a number, again and again: a session of its own and, on one chip,
-// `one`, which is all ones, and `sum`, which is all zeros at first.
+// For rounds that repeatedly add to a number: a session and, on one chip, `one`, which is all ones,
+// and `sum`, which is initially all zeros.
 struct Adding {
   Client client;
   Session session;
@@ -39,10 +39,10 @@ struct Adding {
   Tensor<float> sum;
 };
 
-// No call takes longer; what does is stuck.
+// A call that takes longer is stuck.
 inline constexpr absl::Duration kCallTimeout = absl::Seconds(30);
 
-// One life of a client: what its round gets. For one thread.
+// One life of a client: the input of its round. For one thread.
 class Visit {
  public:
   Visit(Place& place, uint64_t seed) : place_(place), random_(seed) {}
@@ -64,13 +64,13 @@ class Visit {
   // Begins a round with tensors of `count` elements, on any chip.
   absl::StatusOr<Adding> BeginAdding(int64_t count);
 
-  // Makes a call until it is answered: the daemon refuses some and loses others. For calls that may
-  // be made twice. Notes every call that takes too long.
+  // Repeats a call until it is answered: the daemon refuses some calls and loses others. For
+  // idempotent calls. Records calls that take too long.
   template <typename F>
   auto Insist(const F& call) {
     constexpr int kMost = 100;
     constexpr absl::Duration kPause = absl::Milliseconds(20);
-    // Beyond its timeout, for the client to give up.
+    // The allowance beyond the timeout, for the client to give up.
     constexpr absl::Duration kSlack = absl::Seconds(10);
     for (int i = 0;; ++i) {
       const absl::Time start = absl::Now();
@@ -86,10 +86,10 @@ class Visit {
     }
   }
 
-  // Waits for the end of a run; OK when it is SUCCEEDED.
+  // Waits for the end of a run; OK if it SUCCEEDED.
   absl::Status Finish(const Run& run);
 
-  // DATA_LOSS with both values unless they are the same. Counts the check.
+  // DATA_LOSS with both values unless they are equal. Counts the check.
   template <typename T>
   absl::Status Same(absl::string_view what, const T& have, const T& want) {
     ++tally().checks;
@@ -108,7 +108,7 @@ class Visit {
   std::mt19937_64 random_;
 };
 
-// DATA_LOSS that names the first element that is not `want`.
+// DATA_LOSS that names the first element that differs from `want`.
 template <typename T>
 absl::Status ExpectAll(Visit& visit, absl::string_view what, const std::vector<T>& have,
                        const T& want) {

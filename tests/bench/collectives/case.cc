@@ -53,7 +53,7 @@ uint64_t Case::out_bytes() const {
 
 uint64_t Case::moved_bytes() const {
   const uint64_t written = out_bytes() * ranks;
-  // The root has its own already, and one read serves all.
+  // The root already has its output, and one read serves all.
   if (op == Op::kBroadcast) return bytes + bytes * (ranks - 1);
   return bytes * ranks + written;
 }

@@ -95,7 +95,7 @@ absl::StatusOr<EngineSide::Image> EngineSide::Build(const Case& measured, bool c
           const int64_t first = i * (in + out);
           PTO_ASSIGN_OR_RETURN(uint32_t tensor, builder.AddTensor(slots[r], in_layout, first));
           args[r].push_back(tensor);
-          // The root of a broadcast has its own already, as in MPI.
+          // The root of a broadcast already has its output, as in MPI.
           if (measured.op != Op::kBroadcast || r != kRoot) {
             PTO_ASSIGN_OR_RETURN(tensor, builder.AddTensor(slots[r], out_layout, first + in));
           }
@@ -105,7 +105,7 @@ absl::StatusOr<EngineSide::Image> EngineSide::Build(const Case& measured, bool c
       }
     }
     task.members = members;
-    // Without tensors there is nothing from which to see the order.
+    // Without tensors, dependencies must be explicit.
     const uint32_t before = i - 1;
     if (chain && !tensors && i > 0) task.dependencies = absl::MakeConstSpan(&before, 1);
     PTO_RETURN_IF_ERROR(builder.AddTask(task).status());

@@ -15,10 +15,10 @@ class EngineSide {
  public:
   explicit EngineSide(uint32_t ranks);
 
-  // Microseconds for each, where each comes after the one before, since they use the same tensors.
-  // Takes about this long.
+  // Microseconds per collective if each waits for the previous one, because they use the same
+  // tensors. Takes about `seconds`.
   absl::StatusOr<double> Chain(const Case& measured, double seconds);
-  // The same where each has tensors of its own, and nothing to wait for.
+  // The same if each has its own tensors, and nothing to wait for.
   absl::StatusOr<double> Independent(const Case& measured, double seconds);
 
  private:
@@ -26,7 +26,7 @@ class EngineSide {
 
   absl::StatusOr<double> Measure(const Case& measured, bool chain, double seconds);
   absl::StatusOr<Image> Build(const Case& measured, bool chain, uint32_t count) const;
-  // Seconds that one run of the graph takes.
+  // Seconds for one run of the graph.
   absl::StatusOr<double> Execute(const Image& image);
 
   const uint32_t ranks_;

@@ -10,7 +10,7 @@
 namespace pto::bench {
 
 double MemoryRate(int threads, double seconds) {
-  // Together much more than any cache holds, also when it is copied part by part.
+  // Much more than any cache holds, even per part.
   constexpr size_t kBytes = size_t{128} << 20;
   const size_t part = kBytes / static_cast<size_t>(threads);
   std::vector<char> from(kBytes, 1);

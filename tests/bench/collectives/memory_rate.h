@@ -2,8 +2,8 @@
 
 namespace pto::bench {
 
-// Bytes per second that so many threads read and write together when each copies its part of large
-// memory: what no collective over memory can surpass.
+// Bytes per second that this many threads read and write together if each copies its part of a
+// large memory: the upper bound for collectives over memory.
 double MemoryRate(int threads, double seconds);
 
 }  // namespace pto::bench

@@ -14,11 +14,11 @@ namespace pto::bench {
 namespace {
 
 constexpr char kFolder[] = "tests/bench/collectives";
-// A program that hangs is killed, not waited for.
+// A hanging program is killed.
 constexpr char kAtMost[] = "timeout --kill-after=5 240 ";
 
-// Where a file of the benchmark is: below here, or beside the program when it was not started by
-// Bazel.
+// The path of a file of the benchmark: below the working directory, or next to the program if it
+// was not started by Bazel.
 std::string Find(const std::string& file) {
   const std::string here = absl::StrCat(kFolder, "/", file);
   if (access(here.c_str(), R_OK) == 0) return here;
@@ -51,7 +51,7 @@ std::string RankPrograms::Command(const std::string& name, uint32_t ranks) const
   const std::string program = absl::StrCat(directory_.path(), "/", name);
   if (name == "comm") return absl::StrCat(kAtMost, Find("comm_ranks"), " ", ranks);
   if (name == "mpich") return absl::StrCat(kAtMost, "mpiexec.mpich -n ", ranks, " ", program);
-  // Ranks that wait let others run when there are too few CPUs, and bind to none of them.
+  // With too few CPUs, waiting ranks yield, and are not bound to CPUs.
   const bool crowded = ranks > static_cast<uint32_t>(sysconf(_SC_NPROCESSORS_ONLN));
   return absl::StrCat(kAtMost, "mpirun.openmpi --allow-run-as-root --oversubscribe ",
                       crowded ? "--bind-to none --mca mpi_yield_when_idle 1 " : "", "-n ", ranks,

@@ -11,17 +11,17 @@
 
 namespace pto::bench {
 
-// Programs whose processes are ranks: ours over pto_comm, and one for each MPI that is installed,
-// which is compiled here. See rank_loop.h.
+// Programs whose processes are ranks: ours over pto_comm, and one for each installed MPI, compiled
+// here. See rank_loop.h.
 class RankPrograms {
  public:
-  // By name: "comm", and with `with_mpi` "openmpi" and "mpich" as far as they are there.
+  // By name: "comm" and, with `with_mpi`, "openmpi" and "mpich" if they are installed.
   static absl::StatusOr<RankPrograms> Make(bool with_mpi);
 
   const std::vector<std::string>& names() const { return names_; }
 
-  // Microseconds for each of the cases, which all have the same number of ranks; about `budget_ms`
-  // are spent on each. By the cases' arguments.
+  // Microseconds for each case, by the case's argument. All cases must have the same number of
+  // ranks; takes about `budget_ms` for each.
   absl::StatusOr<std::map<std::string, double>> Run(const std::string& name,
                                                     const std::vector<Case>& cases,
                                                     int budget_ms) const;

@@ -40,7 +40,7 @@ class BareScheduler final : public Scheduler {
       if (counters_[i] == 0) stack_.push_back(i);
       for (const uint32_t before : graph.before(i)) ++first_successor_[before];
     }
-    // Each place first ends where its task's successors end, and moves to their begin.
+    // Each index is first the end of its task's successors, and moves to their begin.
     uint32_t end = 0;
     for (uint32_t i = 0; i <= size; ++i) end = first_successor_[i] += end;
     for (uint32_t i = size; i-- > 0;) {
@@ -62,7 +62,7 @@ class BareScheduler final : public Scheduler {
     return ran;
   }
 
-  // Called through a pointer, as kernels are.
+  // Called through a pointer, like kernels.
   void (*volatile kernel_)() = &DoNothing;
   std::vector<uint32_t> counters_;
   std::vector<uint32_t> first_successor_;

@@ -22,7 +22,7 @@ constexpr double kGrowth = 1.3;
 constexpr double kRelaunchToCompile = 0.05;
 constexpr double kRecordedToPlain = 1.05;
 
-// Elsewhere OpenMP runs a task when it is made, and has no graph.
+// For other shapes, OpenMP runs a task when it is created, and has no graph.
 bool HasGraphInOpenMp(Shape shape) {
   return shape == Shape::kChain || shape == Shape::kWavefront || shape == Shape::kRandom;
 }

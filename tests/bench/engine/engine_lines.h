@@ -15,17 +15,17 @@ struct Case {
   uint32_t tasks = 100'000;
   int threads = 1;
 
-  // Such as `chain_1e5_2t`.
+  // For example `chain_1e5_2t`.
   std::string name() const;
 };
 
-// The lines of one case, with their targets. What was not measured gives none.
+// Adds the lines of one case, with their targets. Contenders that were not measured get none.
 void AddCaseLines(const Case& measured, const Costs& costs, Report& report);
 
-// What records add, when both are in `costs`.
+// Adds the cost of records, if both are in `costs`.
 void AddRecordedLines(const Case& measured, const Costs& costs, Report& report);
 
-// How the cost of a task grows with the graph.
+// Adds the growth of a task's cost with the size of the graph.
 void AddGrowthLines(const Case& small, const Costs& small_costs, const Case& large,
                     const Costs& large_costs, Report& report);
 

@@ -17,7 +17,7 @@ using ::testing::Not;
 
 Cost Total(double ns) { return {.build_ns = ns / 2, .run_ns = ns / 2, .total_ns = ns, .bytes = 1}; }
 
-// What is printed, line by line, and how many targets were missed.
+// The printed lines, and the number of missed targets.
 struct Printed {
   std::vector<std::string> lines;
   int missed = 0;

@@ -53,7 +53,7 @@ constexpr pto_kernel_info WithArguments(const char* name, uint32_t count) {
 }
 
 constexpr pto_kernel_info kNoTensor = WithArguments("no_tensor", 0);
-// By how many tensors they read.
+// By the number of tensors that they read.
 constexpr std::array kReading = {WithArguments("reads_0", 1), WithArguments("reads_1", 2),
                                  WithArguments("reads_2", 3), WithArguments("reads_3", 4),
                                  WithArguments("reads_4", 5)};
@@ -100,7 +100,7 @@ absl::StatusOr<Image> BuildFound(const TaskGraph& graph) {
   TaskInput task;
   for (uint32_t i = 0; i < graph.size(); ++i) {
     const absl::Span<const uint32_t> before = graph.before(i);
-    // Tensors are numbered like the tasks that write them.
+    // Tensors have the same numbers as the tasks that write them.
     PTO_ASSIGN_OR_RETURN(args[0], builder.AddTensor(slot, layout, i * kTensorElements));
     for (size_t j = 0; j < before.size(); ++j) args[j + 1] = before[j];
     task.kernel = kernels[before.size()];
@@ -119,7 +119,7 @@ absl::StatusOr<Image> Build(const TaskGraph& graph, bool find_dependencies) {
   return image;
 }
 
-// A node with one chip, and executors if so many threads shall run tasks.
+// A node with one chip, and executors if several threads run tasks.
 class Node {
  public:
   explicit Node(uint32_t threads) {
@@ -132,18 +132,18 @@ class Node {
 
   Engine& engine() { return *engine_; }
 
-  // A buffer for the tensors of a graph. Nobody touches it, so it takes no memory of the machine.
+  // A buffer for the tensors of a graph. It is never touched, so it takes no physical memory.
   absl::StatusOr<std::shared_ptr<HostAllocation>> Allocate(const TaskGraph& graph) {
     return engine_->chips()[0]->memory().AllocateHost(graph.size() * kTensorBytes);
   }
 
-  // Starts a run and waits for its end. With one thread, that one does the work.
+  // Starts a run and waits for its end. With one thread, the caller does the work.
   void Execute(const std::shared_ptr<Run>& run) {
     engine_->Start(run, engine_->executors() == 0 ? kNoLimitNs : 0);
     Finish();
   }
 
-  // Runs until nothing is left to do.
+  // Runs until there is no more work.
   void Finish() {
     if (engine_->executors() == 0) {
       while (engine_->RunOne()) {

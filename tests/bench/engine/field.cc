@@ -95,7 +95,7 @@ absl::Status Field::AddPeers(const Selection& selection, int threads, const Effo
   return absl::OkStatus();
 }
 
-// They make some things only when they are first used, such as threads.
+// Some contenders create resources, such as threads, only when they are first used.
 absl::Status Field::WarmUp() {
   const TaskGraph graph = TaskGraph::Make(Shape::kTree, kWarmUpTasks);
   for (const Member& member : members_) {

@@ -11,8 +11,8 @@
 
 namespace pto::bench {
 
-// OpenMP and StarPU take part with so many threads only: on one, OpenMP runs each task when it is
-// made.
+// OpenMP and StarPU take part only with this many threads: with one, OpenMP runs each task when it
+// is created.
 inline constexpr int kPeerThreads = 2;
 
 // How much is measured.
@@ -22,23 +22,23 @@ struct Effort {
   int rounds = 5;
   // Its rounds take a hundred times as long as others.
   int starpu_rounds = 3;
-  // What records cost is less than what the best of a few rounds differs by.
+  // The cost of records is smaller than the variation of the best of a few rounds.
   int recorded_rounds = 20;
   int relaunches = 20;
 
   static Effort Quick() { return {1'000, 10'000, 2, 1, 2, 3}; }
 };
 
-// All that take part with one number of threads, ready to run. Two of these must not be there at
-// the same time: see NewOneTbbScheduler.
+// All contenders for one number of threads, ready to run. Two Fields must not exist at the same
+// time: see NewOneTbbScheduler.
 class Field {
  public:
   static absl::StatusOr<std::unique_ptr<Field>> Create(const Selection& selection, int threads,
                                                        const Effort& effort);
 
-  // Those that take part when graphs are small, and when they are large.
+  // The contenders for small or large graphs.
   std::vector<Entry> entries(bool large) const;
-  // The engine with records and without; none when that is not wanted.
+  // The engine with and without records; empty if that was not requested.
   std::vector<Entry> recorded_entries() const;
 
  private:

@@ -35,7 +35,7 @@ struct Samples {
     const absl::optional<uint64_t> peak_before = PeakResidentBytes();
     PTO_ASSIGN_OR_RETURN(const Phases phases, scheduler.Execute(graph));
     const absl::optional<uint64_t> peak_after = PeakResidentBytes();
-    // What was freed meanwhile is not held, whoever keeps it for the next time.
+    // Memory that allocators keep for reuse does not count as held.
     malloc_trim(0);
     bytes.Add(Above(ResidentBytes(), before) / tasks);
     if (peak_before.has_value() && peak_after.has_value()) {
@@ -61,7 +61,7 @@ struct Samples {
   }
 };
 
-// Memory that was just freed is what the system hands out next.
+// Freshly freed memory is what the system hands out next.
 void TouchAndFree(size_t bytes) {
   void* const memory =
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

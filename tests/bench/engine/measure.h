@@ -10,20 +10,20 @@
 
 namespace pto::bench {
 
-// What one task of a graph costs. Times are the best of all rounds, each by itself.
+// The cost of one task of a graph. Each time is the best of all rounds.
 struct Cost {
   double build_ns = 0;
   double run_ns = 0;
   double total_ns = 0;
-  // Memory that is held for the graph when it has run, and the most at any time. Medians.
+  // Memory that is held for the graph after its run, and the peak. Medians.
   double bytes = 0;
   absl::optional<double> peak_bytes = absl::nullopt;
 };
 
-// What takes part in a comparison.
+// The participants of a comparison.
 enum class Contender {
-  kNamed,     // ours, edges are named
-  kFound,     // ours, edges are found
+  kNamed,     // our engine, named edges
+  kFound,     // our engine, found edges
   kRecorded,  // kNamed, with a record of every task
   kBare,
   kOneTbb,
@@ -32,28 +32,28 @@ enum class Contender {
 };
 using Costs = std::map<Contender, Cost>;
 
-// Empties the caches: of what was there before, nothing is left in them.
+// Empties the caches.
 class ColdStart {
  public:
   ColdStart();
-  // Gives free memory back to the system too, so that no round lives on what another one left.
-  // Then sees to it that the system has as much as a graph of so many tasks will want: a virtual
-  // machine returns what was free for some seconds to its host, and gets it back page by page at
-  // more than a microsecond each, which whoever comes first would pay.
+  // Also returns free memory to the system, so that no round benefits from another one. Then makes
+  // the system have as much free memory as a graph of this size needs: a virtual machine returns
+  // unused memory to its host after some seconds, and getting it back costs more than a microsecond
+  // per page, which the first contender would pay.
   void operator()(size_t tasks);
 
  private:
   std::vector<char> other_;
 };
 
-// One of those that build and run the same graph.
+// A contender that builds and runs the graph.
 struct Entry {
   Contender contender;
   Scheduler* scheduler;
   int rounds;
 };
 
-// Builds and runs the graph with each in turn, round by round, each from a cold start.
+// Builds and runs the graph with each contender in turn, round by round, from a cold start.
 absl::StatusOr<Costs> Measure(const TaskGraph& graph, const std::vector<Entry>& entries,
                               ColdStart& cold_start);
 

@@ -14,7 +14,7 @@ namespace {
 namespace flow = oneapi::tbb::flow;
 using Message = flow::continue_msg;
 
-// A graph and its nodes, which are all in one block: the cheapest way to make them.
+// A graph and its nodes, all in one array: the cheapest way to create them.
 class FlowGraph {
  public:
   explicit FlowGraph(uint32_t size) : size_(size), nodes_(std::allocator<Node>().allocate(size)) {

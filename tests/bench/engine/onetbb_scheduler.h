@@ -7,7 +7,7 @@
 namespace pto::bench {
 
 // oneTBB's flow graph: one continue_node for each task, in one array, with the same edges. The
-// caller is one of the `threads`. While it exists, oneTBB has no more in the whole process.
+// caller is one of the `threads`. While it exists, it limits oneTBB's threads in the whole process.
 std::unique_ptr<Scheduler> NewOneTbbScheduler(int threads);
 
 }  // namespace pto::bench

@@ -12,8 +12,9 @@ namespace {
 
 static_assert(TaskGraph::kMaxDegree == 4, "a depend clause for each");
 
-// `at` are the bytes of all tasks. The number of dependencies is in the clause: an iterator, which
-// could have any number, costs more. GCC does not see that a depend clause uses `at`.
+// `at` points to the bytes of all tasks. The number of dependencies is fixed in each clause: an
+// iterator, which allows any number, costs more. GCC does not notice that a depend clause uses
+// `at`.
 void AddTask([[maybe_unused]] char* at, uint32_t task, absl::Span<const uint32_t> before) {
   const uint32_t* const b = before.data();
   switch (before.size()) {

@@ -6,11 +6,11 @@
 
 namespace pto::bench {
 
-// OpenMP tasks with depend clauses, as GCC has them: each task writes a byte of its own and reads
-// those of the tasks that it comes after. Tasks run while others are being made, and when there
-// are many, whoever makes one runs it; what is left at the end is the run phase.
+// OpenMP tasks with depend clauses, as implemented by GCC: each task writes its own byte and reads
+// those of its predecessors. Tasks run while others are created, and if there are many, the
+// creating thread runs tasks itself; what is left at the end is the run phase.
 //
-// nullptr when this program was not compiled by GCC.
+// nullptr if this program was not compiled by GCC.
 std::unique_ptr<Scheduler> NewOpenMpScheduler(int threads);
 
 }  // namespace pto::bench

@@ -7,7 +7,7 @@
 namespace pto::bench {
 namespace {
 
-// The number of a line such as `Anonymous:  1696 kB`.
+// The number in a line such as `Anonymous:  1696 kB`.
 absl::optional<uint64_t> ReadKilobytes(const char* file, const std::string& key) {
   std::ifstream in(file);
   std::string word;

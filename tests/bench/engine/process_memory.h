@@ -6,13 +6,13 @@
 
 namespace pto::bench {
 
-// Memory of this process that is in RAM, without files: what all allocators together have of the
-// machine, exact to the page.
+// Resident memory of this process, without files: what all allocators together take from the
+// machine, in whole pages.
 uint64_t ResidentBytes();
 
-// Lets PeakResidentBytes begin anew. False where the system cannot.
+// Resets PeakResidentBytes. Returns false if the system does not support that.
 bool ResetPeakResident();
-// The most that was in RAM since, files too.
+// The peak of resident memory since then, including files.
 absl::optional<uint64_t> PeakResidentBytes();
 
 }  // namespace pto::bench

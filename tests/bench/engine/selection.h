@@ -10,16 +10,16 @@
 
 namespace pto::bench {
 
-// Which part of the benchmark is wanted, and of which shapes.
+// The selected part of the benchmark, and its shapes.
 class Selection {
  public:
-  // `PEER`, `PEER/SHAPE`, or nothing for everything. Peers are those of the README.
+  // `PEER`, `PEER/SHAPE`, or empty for everything. The README lists the peers.
   static absl::StatusOr<Selection> Parse(absl::string_view only);
 
   bool wants(Shape other) const { return !shape_.has_value() || *shape_ == other; }
-  // Whether one of these is wanted; that is so when everything is.
+  // Whether one of these is selected; true if everything is.
   bool any_of(std::initializer_list<absl::string_view> parts) const;
-  // Whether one thread and large graphs matter too.
+  // Whether single-threaded and large cases are selected, too.
   bool all_cases() const { return any_of({"engine", "bare", "onetbb"}); }
 
  private:

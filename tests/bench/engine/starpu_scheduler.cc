@@ -20,7 +20,8 @@ namespace {
 
 void Kernel(void**, void*) { DoNothing(); }
 
-// Where StarPU keeps what it finds out about the machine: not in the user's home.
+// The directory where StarPU stores what it finds out about the machine, instead of the user's
+// home.
 class Home {
  public:
   Home() {
@@ -107,7 +108,7 @@ class StarPuScheduler final : public Scheduler {
  private:
   Home home_;
   bool started_ = false;
-  std::array<starpu_codelet, TaskGraph::kMaxDegree + 1> codelets_;  // by how much they read
+  std::array<starpu_codelet, TaskGraph::kMaxDegree + 1> codelets_;  // by number of inputs
   std::vector<char> bytes_;
   std::vector<starpu_data_handle_t> handles_;
 };

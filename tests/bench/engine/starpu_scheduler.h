@@ -7,11 +7,11 @@
 
 namespace pto::bench {
 
-// StarPU with `threads` CPU workers, its default scheduler and dependencies from data: each task
-// writes a handle of its own and reads those of the tasks that it comes after. Tasks run while
-// others are being submitted; what is left at the end is the run phase.
+// StarPU with `threads` CPU workers, its default scheduler and data dependencies: each task writes
+// its own handle and reads those of its predecessors. Tasks run while others are submitted; what is
+// left at the end is the run phase.
 //
-// Starts StarPU, which can be only once in a process; its workers sleep while no graph is run.
+// Starts StarPU, which is possible only once per process; its workers sleep while no graph runs.
 absl::StatusOr<std::unique_ptr<Scheduler>> NewStarPuScheduler(int threads);
 
 }  // namespace pto::bench

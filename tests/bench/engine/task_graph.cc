@@ -26,7 +26,7 @@ TaskGraph TaskGraph::Make(Shape shape, uint32_t tasks) {
   TaskGraph graph;
   const auto side = static_cast<uint32_t>(std::sqrt(tasks));
   if (shape == Shape::kWavefront) tasks = side * side;
-  // Fixed, and its numbers are used as they are: the same graph wherever it is made.
+  // A fixed seed and no distribution object: the same graph everywhere.
   std::mt19937 random(1);
   for (uint32_t i = 0; i < tasks; ++i) {
     std::vector<uint32_t>& before = graph.before_;

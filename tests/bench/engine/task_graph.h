@@ -17,14 +17,13 @@ inline constexpr std::array kShapes = {Shape::kChain, Shape::kIndependent, Shape
 absl::string_view ShapeName(Shape shape);
 absl::optional<Shape> ParseShape(absl::string_view name);
 
-// What a graph is built from, the same for all that build one: for each task, the earlier tasks
-// that it comes after, each once.
+// The description of a graph for all contenders: for each task, its distinct predecessors.
 class TaskGraph {
  public:
-  // A task comes after so many others at most.
+  // The maximum number of predecessors.
   static constexpr uint32_t kMaxDegree = 4;
-  // A random graph goes back no further. With edges to anywhere, misses of the caches are all that
-  // large graphs would measure, whoever runs them.
+  // Random edges reach back at most this far. With longer edges, large graphs would measure nothing
+  // but cache misses, for any scheduler.
   static constexpr uint32_t kRandomReach = 1000;
 
   // About `tasks` tasks, at least 1; a wavefront is a square.
