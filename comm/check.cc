@@ -61,7 +61,7 @@ absl::StatusOr<WindowSpec> CheckWindow(const pto_comm_window_options* options, u
   }
   WindowSpec spec;
   spec.id = options->id;
-  if (spec.id == ~uint64_t{0}) return Invalid(absl::StrCat(spec.id, " is no window id"));
+  if (spec.id == ~uint64_t{0}) return Invalid(absl::StrCat(spec.id, " is not a valid window id"));
   spec.bytes = options->bytes;
   spec.signal_count = options->signal_count;
   spec.scratch_bytes = options->scratch_bytes == 0

@@ -110,7 +110,7 @@ absl::Status CollectiveSteps::AwaitCall(uint32_t peer) {
   if (its.history == call_.history) return absl::OkStatus();
   return Mismatch(absl::StrCat(window_.RankName(me()), " and ", window_.RankName(peer),
                                " both call ", Describe(call_), " in ", window_.Name(),
-                               ", but called different things there before"));
+                               ", but their earlier calls there differ"));
 }
 
 absl::Status CollectiveSteps::CheckOrder(uint32_t peer) const {
@@ -124,7 +124,7 @@ absl::Status CollectiveSteps::CheckOrder(uint32_t peer) const {
   return Mismatch(absl::StrCat(window_.RankName(me()), " calls ", Describe(call_), " at step ",
                                entry_, " of the collectives in ", window_.Name(), "; ",
                                window_.RankName(peer), " is at step ", step,
-                               " and calls nothing there, so they differ in one before"));
+                               " without a call there, so their earlier calls differ"));
 }
 
 absl::Status CollectiveSteps::AwaitCalls() {

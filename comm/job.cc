@@ -103,7 +103,7 @@ absl::StatusOr<bool> Job::Attach() {
   const std::string who = absl::StrCat("rank ", layout_->creator_rank, " (",
                                        store_->Describe(layout_->prefix.creator), ")");
   if (layout_->generation != spec_.generation) {
-    return InUse(absl::StrCat("job '", spec_.name, "' runs already: ", who,
+    return InUse(absl::StrCat("job '", spec_.name, "' is already running: ", who,
                               " started it with generation ", layout_->generation, "; rank ",
                               spec_.rank, " came with generation ", spec_.generation));
   }
@@ -139,11 +139,11 @@ absl::Status Job::CheckPresent() const {
   for (uint32_t rank = 0; rank < spec_.size; ++rank) {
     const uint64_t identity = layout_->slots[rank].identity.load();
     if (identity == 0 || store_->Alive(identity)) continue;
-    return RankLost(
-        absl::StrCat(DescribeRank(rank), " of job '", spec_.name, "' died before all had come"));
+    return RankLost(absl::StrCat(DescribeRank(rank), " of job '", spec_.name,
+                                 "' died before all ranks had joined"));
   }
   if (closed) {
-    return RankLost(absl::StrCat("job '", spec_.name, "' was given up: one of its ranks died"));
+    return RankLost(absl::StrCat("job '", spec_.name, "' was abandoned: one of its ranks died"));
   }
   return absl::OkStatus();
 }
@@ -159,7 +159,7 @@ absl::Status Job::AwaitAll() {
   if (!Withdraw(/*close=*/!absl::IsDeadlineExceeded(status))) return absl::OkStatus();
   if (!absl::IsDeadlineExceeded(status)) return status;
   return TimedOut(absl::StrCat(ListRanks(kEveryRank, missing), " of job '", spec_.name,
-                               "' did not come in time; rank ", spec_.rank, " is one of ",
+                               "' did not join in time; rank ", spec_.rank, " is one of ",
                                spec_.size, " and waited"));
 }
 
@@ -243,7 +243,7 @@ absl::Status Job::Barrier(int64_t deadline) {
       &missing);
   if (!absl::IsDeadlineExceeded(status)) return status;
   return TimedOut(absl::StrCat(ListRanks(ranks, missing), " of job '", spec_.name,
-                               "' did not come to the barrier in time"));
+                               "' did not reach the barrier in time"));
 }
 
 std::string Job::DescribeRank(uint32_t rank) const {

@@ -157,8 +157,8 @@ absl::Status MappedWindow::AwaitAttached(int64_t deadline) {
       },
       header_->bell, patience_, deadline, [&] { return CheckMembers(absent()); });
   if (absl::IsDeadlineExceeded(status)) {
-    status = TimedOut(absl::StrCat(List(absent()), " did not come to make ", Name(),
-                                   " in time; rank ", job_.rank(), " waited"));
+    status = TimedOut(absl::StrCat(List(absent()), " did not join ", Name(), " in time; rank ",
+                                   job_.rank(), " waited"));
   }
   // Either all members get the window or none.
   if (!Close()) return absl::OkStatus();
@@ -237,7 +237,7 @@ absl::Status MappedWindow::Barrier(int64_t deadline) {
       &missing);
   if (!absl::IsDeadlineExceeded(status)) return status;
   return TimedOut(
-      absl::StrCat(List(missing), " did not come to the barrier of ", Name(), " in time"));
+      absl::StrCat(List(missing), " did not reach the barrier of ", Name(), " in time"));
 }
 
 }  // namespace pto::comm

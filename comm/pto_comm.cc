@@ -183,7 +183,7 @@ int pto_comm_notify(pto_comm_window* window, uint32_t peer, uint32_t signal, pto
                     int64_t value) {
   absl::Status status = pto::comm::CheckSignal(window->spec, peer, signal);
   if (status.ok() && op != PTO_SET && op != PTO_ADD) {
-    status = pto::comm::Invalid(absl::StrCat(int{op}, " is no way to notify"));
+    status = pto::comm::Invalid(absl::StrCat(int{op}, " is not a notify operation"));
   }
   if (status.ok()) status = window->window->Notify(peer, signal, op, value);
   return Report(window->comm, status);
@@ -194,7 +194,7 @@ int pto_comm_wait(pto_comm_window* window, uint32_t signal, pto_compare compare,
   int64_t word = 0;
   absl::Status status = pto::comm::CheckSignal(window->spec, window->spec.index, signal);
   if (status.ok() && (compare < PTO_EQ || compare > PTO_LE)) {
-    status = pto::comm::Invalid(absl::StrCat(int{compare}, " is no comparison"));
+    status = pto::comm::Invalid(absl::StrCat(int{compare}, " is not a comparison"));
   }
   if (status.ok()) status = window->window->Wait(signal, compare, value, deadline_ns, &word);
   if (seen != nullptr) *seen = word;

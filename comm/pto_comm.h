@@ -152,7 +152,7 @@ int pto_comm_get(pto_comm_window* window, uint32_t peer, uint64_t offset, void* 
 
 /* ---- signals and barriers ----------------------------------------------------------------- */
 
-/* Changes word `signal` of a member and wakes who waits for it. Adding wraps around. */
+/* Changes word `signal` of a member and wakes its waiters. Adding wraps around. */
 int pto_comm_notify(pto_comm_window* window, uint32_t peer, uint32_t signal, pto_notify_op op,
                     int64_t value);
 

@@ -15,7 +15,7 @@ absl::Status CheckHead(absl::string_view name, size_t size, size_t head) {
 absl::Status CheckPrefix(absl::string_view name, const SegmentPrefix& prefix, size_t size,
                          SegmentPrefix::Kind kind, size_t expected) {
   if (prefix.magic != SegmentPrefix::kMagic) {
-    return SystemError(absl::StrCat("segment '", name, "' is not one of ptod"));
+    return SystemError(absl::StrCat("segment '", name, "' is not a segment of ptod"));
   }
   if (prefix.version != SegmentPrefix::kVersion) {
     return Mismatch(absl::StrCat("segment '", name, "' has version ", prefix.version,

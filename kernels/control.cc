@@ -74,9 +74,9 @@ constexpr pto_kernel_info Control(const char* name, const char* description, pto
 }
 
 constexpr pto_kernel_info kKernels[] = {
-    Control("join", "Does nothing, after all that it depends on.", PTO_CONTROL_JOIN, nullptr,
+    Control("join", "Does nothing; ends after its dependencies.", PTO_CONTROL_JOIN, nullptr,
             nullptr, 0, nullptr, 0),
-    Control("notify", "Sets signal (op 1), or adds to it (op 2), and wakes who waits for it.",
+    Control("notify", "Sets signal (op 1), or adds to it (op 2), and wakes its waiters.",
             PTO_CONTROL_NOTIFY, CheckNotify, kSignal, std::size(kSignal), kNotifyScalars,
             std::size(kNotifyScalars)),
     Control("wait",
@@ -84,10 +84,10 @@ constexpr pto_kernel_info kKernels[] = {
             "timeout is in ns; 0 means the run's.",
             PTO_CONTROL_WAIT, CheckWait, kSignal, std::size(kSignal), kWaitScalars,
             std::size(kWaitScalars)),
-    Control("wait_token", "Like wait; who reads token, which is left alone, comes after it.",
+    Control("wait_token", "Like wait; tasks that read token, which is not accessed, run after it.",
             PTO_CONTROL_WAIT, CheckWaitToken, kSignalAndToken, std::size(kSignalAndToken),
             kWaitScalars, std::size(kWaitScalars), kTokenOverlaps),
-    Control("copy_async", "Copies from to to, on whatever chips they are, without a core.",
+    Control("copy_async", "Copies tensor 'from' to tensor 'to', between any chips, without a core.",
             PTO_CONTROL_COPY, CheckCopyAsync, kToFrom, std::size(kToFrom), nullptr, 0,
             kToFromOverlaps),
 };

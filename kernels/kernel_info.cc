@@ -42,7 +42,7 @@ absl::Status CheckNames(absl::string_view list, uint32_t count, NameOf name_of) 
     const std::string field = absl::StrCat(list, "[", i, "].name");
     PTO_RETURN_IF_ERROR(CheckName(field, name_of(i)));
     if (!seen.insert(name_of(i)).second) {
-      return Malformed(field, absl::StrCat("'", name_of(i), "' is there twice"));
+      return Malformed(field, absl::StrCat("'", name_of(i), "' is listed twice"));
     }
   }
   return absl::OkStatus();
@@ -53,7 +53,7 @@ absl::Status CheckList(absl::string_view list, const void* data, uint32_t count,
     return Malformed(list, absl::StrCat(count, " are too many, the limit is ", limit));
   }
   if (count > 0 && data == nullptr) {
-    return Malformed(list, absl::StrCat("is missing, though there are to be ", count));
+    return Malformed(list, absl::StrCat("is missing, but its count is ", count));
   }
   return absl::OkStatus();
 }
@@ -133,8 +133,9 @@ absl::Status CheckKernelInfo(const pto_kernel_info& info) {
   }
   const bool control = info.control != PTO_CONTROL_NONE;
   if (control != (info.function == nullptr)) {
-    return Malformed("function",
-                     control ? "is there, though the engine does this itself" : "is missing");
+    return Malformed("function", control
+                                     ? "must not be set, because the engine executes this itself"
+                                     : "is missing");
   }
   if ((info.flags & ~(PTO_KERNEL_WAITS | PTO_KERNEL_BLOCKS | PTO_KERNEL_NOTIFIES)) != 0) {
     return Malformed("flags", absl::StrCat("0x", absl::Hex(info.flags), " is not a set of flags"));

@@ -221,9 +221,10 @@ int32_t CheckMatmul(const pto_tensor* tensors, uint32_t count, char* message, si
 constexpr pto_kernel_info kKernels[] = {{
     .struct_size = sizeof(pto_kernel_info),
     .name = "matmul",
-    .description = "out[M,N] = a[M,K] * b[K,N]; F16 and BF16 are summed in F32, integers wrap; "
-                   "floats are summed by rising k in stretches of 256 whose sums are then added, "
-                   "whatever the sizes and strides are; blocks share the rows of out.",
+    .description =
+        "out[M,N] = a[M,K] * b[K,N]; F16 and BF16 are summed in F32, integers wrap; "
+        "floats are summed by increasing k in stretches of 256 whose sums are then added, "
+        "whatever the sizes and strides are; blocks share the rows of out.",
     .function = Matmul,
     .check = CheckMatmul,
     .default_core = PTO_AIC,

@@ -54,7 +54,7 @@ int32_t WrongIndex(const pto_context* context, int64_t offset) {
   const pto_tensor& index = context->tensors[1];
   return Fail(context,
               absl::StrCat("index ", static_cast<const int32_t*>(index.data)[offset],
-                           " names none of the ", context->tensors[0].shape[0], " rows of in"));
+                           " is not one of the ", context->tensors[0].shape[0], " rows of in"));
 }
 
 int32_t TakeRows(const pto_context* context) {
@@ -161,7 +161,7 @@ int32_t CheckMatrices(const Check& check, uint32_t index_dims) {
                                      "; expected matrices of one type and width"));
   }
   if ((Width(in) > 1 && (in.strides[1] != 1 || out.strides[1] != 1))) {
-    return check.Refuse("the rows of in and out must lie in one piece");
+    return check.Refuse("the rows of in and out must be contiguous");
   }
   if (index.ndim != index_dims || index.shape[0] != out.shape[0]) {
     return check.Refuse(absl::StrCat(check.Describe(1), ", ", check.Describe(2),

@@ -38,7 +38,7 @@ TEST_P(BarrierTest, ThatTimedOutLeavesNothingBehind) {
       if (rank.rank() != 2) {
         EXPECT_EQ(pto_comm_window_barrier(window, pto_comm_deadline_after(kSecond / 100)),
                   PTO_COMM_TIMED_OUT);
-        EXPECT_THAT(rank.Error(), HasSubstr("did not come to the barrier of window 1"));
+        EXPECT_THAT(rank.Error(), HasSubstr("did not reach the barrier of window 1"));
         EXPECT_THAT(rank.Error(), HasSubstr("2"));
         gave_up.fetch_add(1);
       } else {

@@ -59,9 +59,9 @@ absl::Status Failed(absl::string_view what, absl::string_view path, int error) {
 
 absl::StatusOr<struct stat> LookAt(int fd, absl::string_view path) {
   struct stat file;
-  if (fstat(fd, &file) != 0) return Failed("cannot look at", path, errno);
+  if (fstat(fd, &file) != 0) return Failed("cannot stat", path, errno);
   if (!S_ISREG(file.st_mode) || file.st_uid != geteuid()) {
-    return SystemError(absl::StrCat("'", path, "' is no file, or of user ", file.st_uid));
+    return SystemError(absl::StrCat("'", path, "' is not a regular file, or belongs to user ", file.st_uid));
   }
   return file;
 }
@@ -107,7 +107,7 @@ absl::StatusOr<std::unique_ptr<Segment>> ShmStore::Publish(
   // Nameless at first: a segment found by name is always complete, and it disappears if this
   // process dies before.
   const FileDescriptor fd(open(directory_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-  if (fd.get() < 0) return Failed("cannot make a file for", path, errno);
+  if (fd.get() < 0) return Failed("cannot create a file for", path, errno);
   PTO_RETURN_IF_ERROR(Reserve(fd.get(), path, bytes));
   PTO_ASSIGN_OR_RETURN(const struct stat file, LookAt(fd.get(), path));
   PTO_ASSIGN_OR_RETURN(auto segment, Map(fd.get(), file, path));

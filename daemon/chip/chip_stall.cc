@@ -32,7 +32,7 @@ std::string ChipStall::See(const ChipSign& sign, int64_t now_ns) {
     case Kind::kSilent:
       return absl::StrCat("its queue has not answered for ", time);
     case Kind::kNotTaken:
-      return absl::StrCat("nothing has taken its ready tasks for ", time);
+      return absl::StrCat("no thread has taken its ready tasks for ", time);
     case Kind::kNotStopping:
       return absl::StrCat("kernels have not returned for ", time, " after they were told to stop");
     case Kind::kNone:

@@ -69,13 +69,13 @@ std::string Headline(Verdict verdict) {
     case Verdict::kStalled:
       return "Nothing has ended for a while";
     case Verdict::kDeadlocked:
-      return "Nothing that is queued or running can let it go on";
+      return "No queued or running work can continue it";
     case Verdict::kEnded:
       return "The run has ended";
     case Verdict::kWaitingForTurn:
       return "Earlier runs go first";
     case Verdict::kWaitingForTasks:
-      return "No task is there that has not ended; the run is open for more";
+      return "All tasks that have arrived have ended; the run is still open";
   }
   return "";
 }
@@ -113,7 +113,7 @@ std::string Describer::HeldText(size_t run, const HeldSender& held) const {
   const std::string by = held.by.has_value() ? TaskText(run, *held.by) : "";
   switch (held.why) {
     case HeldSender::Why::kItself:
-      return "waits itself";
+      return "is itself waiting";
     case HeldSender::Why::kTasks:
       return absl::StrCat("comes after ", by);
     case HeldSender::Why::kTurn:
@@ -150,7 +150,7 @@ std::string Describer::WhyStuck(size_t run, const Obstacle& obstacle) const {
 void Describer::FillSignal(size_t run, const Obstacle& obstacle, Blocked* out) const {
   const RunNow& seen = now_.runs[run];
   const std::string name = NameOf(run);
-  std::string where = "a signal in memory that is not the task's";
+  std::string where = "a signal outside the task's memory";
   // Notify reaches only signals of domains. A task that notifies has to wait for its turn there,
   // behind the stuck run.
   absl::string_view help = "; a client may still submit a task that notifies it";
@@ -184,8 +184,8 @@ void Describer::FillSignal(size_t run, const Obstacle& obstacle, Blocked* out) c
   if (obstacle.has_have &&
       Compares(static_cast<pto_compare>(obstacle.compare), obstacle.have, obstacle.want)) {
     absl::StrAppend(&text,
-                    "; the value is there: it has just come, or it was written and nobody was "
-                    "notified of that");
+                    "; the value already matches: it has just changed, or it was written "
+                    "without a notification");
   } else if (!obstacle.can_end) {
     absl::StrAppend(&text, WhyStuck(run, obstacle), help);
   } else if (!obstacle.peers.empty()) {
@@ -223,7 +223,7 @@ void Describer::FillNextTurn(size_t run, Blocked* out) const {
   out->set_can_be_satisfied(std::all_of(behind.begin(), behind.end(), [&](size_t before) {
     return diagnosis_.blockage().CanPass(before);
   }));
-  out->set_reason(absl::StrCat("the tasks that came last have not begun: they wait for ", why));
+  out->set_reason(absl::StrCat("the latest tasks have not begun: they wait for ", why));
   out->set_peer(std::move(peers));
 }
 
@@ -301,15 +301,15 @@ void Describer::Fill(size_t run, const Obstacle& obstacle, Blocked* out) const {
       out->set_reason(absl::StrCat("waits for a copy of ", obstacle.want, " bytes"));
       break;
     case Kind::kBarrier:
-      out->set_reason(absl::StrCat("waits at a barrier, to which ", obstacle.have, " of ",
-                                   obstacle.want, " blocks have come"));
+      out->set_reason(absl::StrCat("waits at a barrier that ", obstacle.have, " of ", obstacle.want,
+                                   " blocks have reached"));
       break;
     case Kind::kCores:
     case Kind::kReservation:
     case Kind::kThread:
-      out->set_reason(absl::StrCat(
-          CoresText(run, obstacle),
-          obstacle.can_end ? "" : "; tasks that wait for what never comes keep the others"));
+      out->set_reason(
+          absl::StrCat(CoresText(run, obstacle),
+                       obstacle.can_end ? "" : "; the others are held by tasks that wait forever"));
       break;
     case Kind::kPredecessors:
       out->set_reason(absl::StrCat("waits for ", TaskTexts(run, obstacle.peers), ", which waits"));
@@ -375,12 +375,12 @@ v1::ExplainRunResponse Describer::Describe(absl::Span<const size_t> parts,
   response.set_verdict(static_cast<Response::Verdict>(verdict));
   std::string summary = Headline(verdict);
   if (response.state() == v1::Run::CANCELLING) {
-    summary = "The run was stopped, and kernels that had started have not all returned";
+    summary = "The run was stopped; some kernels have not returned yet";
   }
   const RunObserver* const observer = now_.runs[parts[0]].observer.get();
   if (observer != nullptr && observer->held_back()) {
-    absl::StrAppend(&summary, "; its client is held back, as the session has ",
-                    "max_session_live_tasks, or the client max_client_tasks, that have not ended");
+    absl::StrAppend(&summary, "; its client is held back, because the session has reached ",
+                    "max_session_live_tasks, or the client max_client_tasks");
   }
   if (response.blocked_size() > 0) {
     const Blocked& first = response.blocked(0);
@@ -419,7 +419,7 @@ v1::ExplainRunResponse DescribeIdle(const RunEntry& run, absl::Span<const std::s
     blocked->set_kind(Response::BlockedTask::TURN);
     blocked->set_can_be_satisfied(true);
     blocked->set_peer(absl::StrJoin(before, ", "));
-    blocked->set_reason(absl::StrCat("the tasks that have come wait for ", blocked->peer(),
+    blocked->set_reason(absl::StrCat("the tasks that have arrived wait for ", blocked->peer(),
                                      ", with which they share memory"));
     response.set_summary(absl::StrCat(Headline(verdict), ": ", blocked->reason()));
   } else {

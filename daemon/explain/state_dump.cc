@@ -52,7 +52,7 @@ void LogLines(const std::vector<std::string>& lines) {
     PTO_LOG(kWarning, "state", {{"line", lines[i]}});
   }
   if (lines.size() > StateDump::kMaxLogLines) {
-    PTO_LOG(kWarning, "state: more lines are left out; --state-dir keeps all",
+    PTO_LOG(kWarning, "state: more lines are omitted; set --state-dir to keep all",
             {{"lines", lines.size() - StateDump::kMaxLogLines}});
   }
 }

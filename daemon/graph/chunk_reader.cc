@@ -138,7 +138,7 @@ absl::Status ChunkReader<Builder>::AddLaunches(
   const size_t count = launches_.size() + static_cast<size_t>(launches.size());
   if (count > options_.max_block_tasks) {
     return Error(reason::kGraphTooLarge,
-                 absl::StrCat("a graph has at most ", options_.max_block_tasks, " kinds of launch"))
+                 absl::StrCat("a graph has at most ", options_.max_block_tasks, " launch specs"))
         .At(list)
         .Limit("max_block_tasks", options_.max_block_tasks, 0, count);
   }
@@ -152,7 +152,7 @@ absl::Status ChunkReader<Builder>::AddLaunches(
       return Error(reason::kLaunchInvalid,
                    absl::StrCat("core kind ", static_cast<int>(launch.core()), " is not known"))
           .At(path + "core")
-          .Hint("name AIC, AIV or MIX");
+          .Hint("use AIC, AIV or MIX");
     }
     if (launch.vector_kernels_size() > 2) {
       return Error(reason::kLaunchInvalid, "a cluster has two vector cores")
@@ -311,7 +311,7 @@ absl::Status ChunkReader<Builder>::AddTask(Columns& columns, uint32_t row) {
     PTO_RETURN_IF_ERROR(ReadArgs(columns, row, task));
   } else if (chip != 0) {
     return ChunkError("tasks", columns.number, "chip", row, row,
-                      "the chips of a task with members are there; here it has 0");
+                      "a task with members has its chips there; this column must be 0");
   }
   PTO_RETURN_IF_ERROR(ReadScalars(columns, row, task));
   PTO_RETURN_IF_ERROR(ReadDependencies(columns, row, task));

@@ -27,7 +27,7 @@ absl::Status ExtraReader::CheckRows(const v1::TaskBlock& chunk, uint32_t rows) {
                  rises ? absl::StrCat("there is no row ", row, ", only ", rows)
                        : absl::StrCat("row ", row, " comes after row ", chunk.extras(i - 1).row()))
         .At(absl::StrCat("extras[", i, "].row"))
-        .Hint("one for each row that needs it, in their order");
+        .Hint("list each row at most once, in increasing order");
   }
   return absl::OkStatus();
 }

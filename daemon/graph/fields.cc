@@ -48,7 +48,7 @@ absl::StatusOr<Layout> ReadLayout(v1::DType dtype,
                      : absl::StrCat("element type ", static_cast<int>(dtype), " is not known"))
         .At("dtype")
         .With("dtype", static_cast<int>(dtype))
-        .Hint("name one such as F32");
+        .Hint("use a type such as F32");
   }
   return MakeLayout(static_cast<uint32_t>(dtype), absl::MakeConstSpan(shape.data(), shape.size()),
                     absl::MakeConstSpan(strides.data(), strides.size()));
@@ -86,12 +86,13 @@ absl::Status ReadNumber(const v1::Scalar& scalar, ScalarInput& out) {
       return integer(scalar.i64());
     case v1::Scalar::kCompare:
       if (scalar.compare() == 0 || !v1::Comparison_IsValid(scalar.compare())) {
-        return unknown("comparison", scalar.compare(), "compare").Hint("name one such as GE");
+        return unknown("comparison", scalar.compare(), "compare")
+            .Hint("use a comparison such as GE");
       }
       return integer(scalar.compare());
     case v1::Scalar::kOp:
       if (scalar.op() == 0 || !v1::NotifyOp_IsValid(scalar.op())) {
-        return unknown("operation", scalar.op(), "op").Hint("name SET or ADD");
+        return unknown("operation", scalar.op(), "op").Hint("use SET or ADD");
       }
       return integer(scalar.op());
     case v1::Scalar::kRef:

@@ -93,11 +93,11 @@ absl::Status OpenDecoder::CheckTimes(const v1::StreamRunBlock& message,
     const std::string task = absl::FormatDuration(absl::Nanoseconds(timeout_ns));
     const std::string run = absl::FormatDuration(absl::Nanoseconds(options_.run_timeout_ns));
     return Error(reason::kFieldInvalid,
-                 absl::StrCat("a task has a time of ", task, ", but the run only ", run))
+                 absl::StrCat("a task has a timeout of ", task, ", but the run only ", run))
         .At(field)
         .With("launch.timeout", task)
         .With("timeout", run)
-        .Hint("shorten launch.timeout, or give timeout more");
+        .Hint("shorten launch.timeout, or extend the timeout of the run");
   }
   return absl::OkStatus();
 }

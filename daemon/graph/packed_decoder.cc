@@ -34,7 +34,7 @@ absl::Status PackedDecoder::Add(const v1::PackedGraphPart& part) {
 }
 
 absl::Status PackedDecoder::AddPart(const v1::PackedGraphPart& part) {
-  if (has_commit_) return OrderError("commit", "a part came after the commit");
+  if (has_commit_) return OrderError("commit", "a chunk came after the commit");
   switch (part.part_case()) {
     case v1::PackedGraphPart::kHeader:
       if (has_header_) return OrderError("header", "a second header came");
@@ -51,7 +51,7 @@ absl::Status PackedDecoder::AddPart(const v1::PackedGraphPart& part) {
     case v1::PackedGraphPart::PART_NOT_SET:
       break;
   }
-  return Error(reason::kFieldInvalid, "a part is empty")
+  return Error(reason::kFieldInvalid, "a chunk is empty")
       .At("part")
       .Hint("set header, tensors, tasks or commit");
 }

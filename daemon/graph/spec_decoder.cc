@@ -55,11 +55,12 @@ absl::Status AddName(absl::string_view name, uint32_t index, absl::string_view l
   if (name.size() > kMaxName) return CheckNameLength(name, path());
   const auto [it, is_new] = by_name.try_emplace(name, index);
   if (is_new) return absl::OkStatus();
-  return Error(reason::kFieldInvalid, absl::StrCat("the name ", names::Quoted(name), " is that of ",
-                                                   list, "[", it->second, "] too"))
+  return Error(reason::kFieldInvalid,
+               absl::StrCat("the name ", names::Quoted(name), " is already used by ", list, "[",
+                            it->second, "]"))
       .At(path() + ".name")
       .With("first", it->second)
-      .Hint("give each one a name of its own");
+      .Hint("use unique names");
 }
 
 class SpecDecoder {
@@ -163,7 +164,8 @@ class SpecDecoder {
       PTO_RETURN_IF_ERROR(AddName(scalar.name(), static_cast<uint32_t>(i), "scalars", scalars_));
       ScalarInput value;
       if (scalar.value().value_case() == v1::Scalar::kRef) {
-        return Error(reason::kScalarInvalid, "a named scalar needs a number, not another's name")
+        return Error(reason::kScalarInvalid,
+                     "a named scalar needs a number, not the name of another scalar")
             .At(absl::StrCat("graph.scalars[", i, "].value.ref"));
       }
       absl::Status status = ReadScalar(scalar.value(), value);
@@ -202,7 +204,7 @@ class SpecDecoder {
                                 names::Quoted(name)))
           .At(absl::StrCat("graph.tasks[", i, "].name"))
           .With("first", it->second)
-          .Hint("give each task a name of its own, or none");
+          .Hint("use unique task names, or none");
     }
     return absl::OkStatus();
   }
@@ -290,7 +292,7 @@ class SpecDecoder {
 
   absl::Status AddMembers(const v1::TaskSpec& spec, TaskInput& task) {
     if (!spec.chip().empty() || !spec.args().empty()) {
-      return Error(reason::kFieldInvalid, "a task with members has its chips and arguments there")
+      return Error(reason::kFieldInvalid, "with members, chip and args must be empty")
           .At(spec.chip().empty() ? "args" : "chip");
     }
     members_.clear();

@@ -114,7 +114,7 @@ absl::Status CheckPage(uint64_t first_task, uint32_t max_tasks, uint64_t count) 
   }
   if (max_tasks > kMaxTasks) {
     return Error(reason::kFieldInvalid,
-                 absl::StrCat("at most ", kMaxTasks, " tasks come at once, not ", max_tasks))
+                 absl::StrCat("at most ", kMaxTasks, " tasks fit a page, not ", max_tasks))
         .At("max_tasks")
         .With("have", max_tasks)
         .With("want", kMaxTasks);

@@ -109,7 +109,7 @@ Node::Drain Node::BeginDrain(absl::string_view reason, absl::Duration grace) {
   for (const std::function<void()>& callback : callbacks) callback();
   if (earlier) {
     timers_.Schedule(options_.clock->NowNanos() + absl::ToInt64Nanoseconds(grace), [this] {
-      CancelRuns(Error(reason::kRunCancelled, "the daemon stops and its grace is over")
+      CancelRuns(Error(reason::kRunCancelled, "the daemon is stopping and its grace period has passed")
                      .With("by", "drain"));
     });
   }

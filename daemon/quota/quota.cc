@@ -23,7 +23,7 @@ constexpr ResourceName kNames[kResources] = {
     {"device_bytes", "bytes of device memory", &reason::kQuotaMemory},
     {"windows", "windows", &reason::kQuotaWindows},
     {"active_runs", "runs that are queued or running", &reason::kQuotaRuns},
-    {"tasks", "tasks of such runs", &reason::kQuotaTasks},
+    {"tasks", "tasks of queued or running runs", &reason::kQuotaTasks},
     {"event_log_bytes", "bytes of event logs", &reason::kQuotaEventLog},
 };
 

@@ -49,7 +49,7 @@ absl::Status BufferService::CreateBuffers(const v1::CreateBuffersRequest& reques
     const std::string path = absl::StrCat("buffers[", i, "].");
     PTO_RETURN_IF_ERROR(names::CheckId(spec.buffer_id(), path + "buffer_id"));
     if (!ids.insert(spec.buffer_id()).second) {
-      return Error(reason::kIdConflict, absl::StrCat("'", spec.buffer_id(), "' is there twice"))
+      return Error(reason::kIdConflict, absl::StrCat("'", spec.buffer_id(), "' is listed twice"))
           .At(path + "buffer_id")
           .With("buffer", spec.buffer_id());
     }

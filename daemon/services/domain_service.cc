@@ -138,7 +138,7 @@ absl::Status DomainService::Notify(const v1::NotifyRequest& request, v1::NotifyR
                      : absl::StrCat("operation ", request.operation(), " is not known"))
         .At("operation")
         .With("have", request.operation())
-        .Hint("name SET or ADD");
+        .Hint("use SET or ADD");
   }
   PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Domain> domain, FindDomain(request.name()));
   PTO_ASSIGN_OR_RETURN(const uint64_t value,

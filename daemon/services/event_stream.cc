@@ -67,8 +67,8 @@ absl::Status EventStream::Begin() {
   PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(id));
   const uint64_t last = session->log().last_sequence();
   if (request_.after_sequence() > last) {
-    return Error(reason::kSequenceInFuture,
-                 absl::StrCat("the newest event is ", last, ", not ", request_.after_sequence()))
+    return Error(reason::kSequenceInFuture, absl::StrCat("event ", request_.after_sequence(),
+                                                         " is in the future; the newest is ", last))
         .At("after_sequence")
         .With("have", last)
         .With("want", request_.after_sequence());

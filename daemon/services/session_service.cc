@@ -65,8 +65,7 @@ void SessionService::LeaseChips(rpc::UnaryCallPtr<v1::LeaseChipsRequest, v1::Chi
     const size_t chips = node_.engine().chips().size();
     if (request.count() == 0 || request.count() > chips) {
       return Error(reason::kFieldInvalid,
-                   absl::StrCat("the node has ", chips,
-                                " chips; 1 to that many can be leased, not ", request.count()))
+                   absl::StrCat("a lease has 1 to ", chips, " chips, not ", request.count()))
           .At("count")
           .With("have", request.count())
           .With("want", chips);

@@ -70,7 +70,7 @@ constexpr pto_kernel_info kKernels[] = {
     Collective("send_recv",
                "Copies in of rank from to out of rank to; nothing else is read or written.",
                SendRecv, PlanSendRecv, kArguments, kFromTo, kInAndOut),
-    Collective("barrier", "Ends when all its ranks have come to it; it moves nothing.", Barrier,
+    Collective("barrier", "Ends when all ranks have reached it; moves no data.", Barrier,
                PlanBarrier, {}, {}, nullptr),
 };
 

@@ -14,7 +14,7 @@ absl::StatusOr<std::shared_ptr<HostAllocation>> DeviceMemory::AllocateHost(uint6
 absl::Status DeviceMemory::Exhausted(uint64_t requested, uint64_t used,
                                      absl::string_view why) const {
   return Error(reason::kChipMemoryExhausted,
-               absl::StrCat("chips/", chip_, " has no ", requested, " bytes left: ", why))
+               absl::StrCat("chips/", chip_, " cannot allocate ", requested, " bytes: ", why))
       .With("chip", absl::StrCat("chips/", chip_))
       .Limit("memory_total_bytes", total_bytes_, used, requested);
 }
@@ -22,11 +22,12 @@ absl::Status DeviceMemory::Exhausted(uint64_t requested, uint64_t used,
 absl::Status DeviceMemory::Take(uint64_t requested, uint64_t taken) {
   const uint64_t used = used_bytes();
   if (requested > total_bytes_) {
-    return Exhausted(requested, used, absl::StrCat("it has ", total_bytes_, " in all"));
+    return Exhausted(requested, used, absl::StrCat("its memory has ", total_bytes_, " bytes"));
   }
   if (used_bytes_.fetch_add(taken, std::memory_order_relaxed) + taken > total_bytes_) {
     GiveBack(taken);
-    return Exhausted(requested, used, absl::StrCat(used, " of ", total_bytes_, " are in use"));
+    return Exhausted(requested, used,
+                     absl::StrCat(used, " of ", total_bytes_, " bytes are in use"));
   }
   NoteUse();
   return absl::OkStatus();

@@ -80,7 +80,7 @@ class PageReclaimer::Crew : public std::enable_shared_from_this<Crew> {
       ++threads_;
     } catch (const std::system_error& error) {
       // A busy thread will come back; if there is none, the next file tries again.
-      PTO_LOG(kWarning, "no thread to give back shared memory", {{"error", error.what()}});
+      PTO_LOG(kWarning, "cannot start a thread to free shared memory", {{"error", error.what()}});
     }
   }
 

@@ -19,7 +19,7 @@ namespace {
 absl::Status HostRefuses(uint64_t bytes, absl::string_view call) {
   const int error = errno;
   return Error(reason::kChipMemoryExhausted,
-               absl::StrCat("the host has no ", bytes, " bytes to share: ", call, ": ",
+               absl::StrCat("the host cannot share ", bytes, " bytes: ", call, ": ",
                             std::generic_category().message(error)));
 }
 
@@ -60,8 +60,8 @@ absl::StatusOr<std::unique_ptr<SharedFile>> SharedFile::Create(
     uint64_t bytes, std::shared_ptr<SharingBudget> budget) {
   if (!budget->Take(bytes)) {
     return Error(reason::kChipMemoryExhausted,
-                 absl::StrCat("no ", bytes, " bytes more can be shared: ", budget->bytes(),
-                              " are, in ", budget->files(), " buffers"))
+                 absl::StrCat(bytes, " more bytes cannot be shared: ", budget->bytes(),
+                              " bytes in ", budget->files(), " buffers are already shared"))
         .Limit("shared_bytes", budget->max_bytes_, budget->bytes(), bytes);
   }
   FileDescriptor descriptor(memfd_create("ptod-buffer", MFD_CLOEXEC | MFD_ALLOW_SEALING));

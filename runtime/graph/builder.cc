@@ -133,11 +133,11 @@ inline absl::Status GraphBuilder::CheckOverlaps(const TaskInput& task) {
 absl::Status GraphBuilder::LaterTaskError(absl::Span<const uint32_t> dependencies) const {
   size_t i = 0;
   while (dependencies[i] < task_count_) ++i;
-  return Error(
-             reason::kDependencyCycle,
-             dependencies[i] == task_count_
-                 ? absl::StrCat("task ", task_count_, " waits for itself")
-                 : absl::StrCat("task ", task_count_, " waits for a later one, ", dependencies[i]))
+  return Error(reason::kDependencyCycle,
+               dependencies[i] == task_count_
+                   ? absl::StrCat("task ", task_count_, " waits for itself")
+                   : absl::StrCat("task ", task_count_, " waits for the later task ",
+                                  dependencies[i]))
       .At(absl::StrCat("after[", i, "]"))
       .With("task", task_count_)
       .With("after", dependencies[i]);
@@ -242,7 +242,7 @@ absl::StatusOr<std::shared_ptr<const GraphImage>> GraphBuilder::Build() {
     return Error(reason::kGraphEmpty, "the graph has no task").At("tasks");
   }
   if (text_.all().size() > kMaxRecords) {
-    return Error(reason::kGraphTooLarge, "the names of the graph are too long together");
+    return Error(reason::kGraphTooLarge, "the names of the graph are too long in total");
   }
 
   // Not needed any more, and nearly as large as the image.

@@ -20,13 +20,13 @@ absl::Status CheckPredicate(const PredicateInput& predicate, const TensorTable& 
   const Layout& layout = tensors.layout(tensors.tensor(predicate.tensor).layout);
   if (layout.extent != 1) {
     return Error(reason::kArgumentInvalid,
-                 absl::StrCat("a predicate looks at one element, not at ", ShapeText(layout)))
+                 absl::StrCat("a predicate tests one element, not ", ShapeText(layout)))
         .At("tensor")
         .With("have", ShapeText(layout))
         .With("want", 1);
   }
   if (layout.dtype < PTO_I8) {
-    return Error(reason::kDtypeUnsupported, absl::StrCat("a predicate looks at an integer, not at ",
+    return Error(reason::kDtypeUnsupported, absl::StrCat("a predicate tests an integer, not ",
                                                          kernels::DtypeName(layout.dtype)))
         .At("tensor")
         .With("dtype", kernels::DtypeName(layout.dtype));

@@ -29,7 +29,7 @@ absl::Status CheckMembers(const GraphTarget& target, const TaskInput& task) {
     for (size_t other = 0; other < i; ++other) {
       if (task.members[other].chip != task.members[i].chip) continue;
       return Error(reason::kLaunchInvalid,
-                   absl::StrCat("chips/", task.members[i].chip, " is member ", other, " already"))
+                   absl::StrCat("chips/", task.members[i].chip, " is already member ", other))
           .At(field)
           .With("chip", absl::StrCat("chips/", task.members[i].chip));
     }
@@ -48,7 +48,7 @@ absl::Status CheckControl(const pto_kernel_info& info, const TaskInput& task) {
   return Error(reason::kLaunchInvalid, absl::StrCat("'", info.name, "' needs no core"))
       .At(field)
       .With("kernel", info.name)
-      .Hint("leave launch and members out");
+      .Hint("omit launch and members");
 }
 
 // Whether two kernels take the same arguments and scalars. Tensors are checked later.
@@ -64,8 +64,7 @@ absl::Status CheckVectorKernels(absl::Span<const pto_kernel_info* const> kernels
                                 const TaskInput& task, const ImageTask& record) {
   if (task.vector_kernels.empty()) return absl::OkStatus();
   if (record.core != PTO_MIX || task.vector_kernels.size() > 2) {
-    return Error(reason::kLaunchInvalid,
-                 "kernels for the vector cores are up to two, of a task on MIX")
+    return Error(reason::kLaunchInvalid, "only a MIX task can have vector kernels, at most two")
         .At("launch.vector_kernels")
         .With("have", task.vector_kernels.size())
         .With("want", record.core == PTO_MIX ? 2 : 0);
@@ -83,7 +82,7 @@ absl::Status CheckVectorKernels(absl::Span<const pto_kernel_info* const> kernels
     const pto_kernel_info& vector = *kernels[task.vector_kernels[i]];
     if (!TakesTheSame(cube, vector)) {
       return Error(reason::kLaunchInvalid,
-                   absl::StrCat("kernel '", vector.name, "' takes other arguments than '",
+                   absl::StrCat("kernel '", vector.name, "' takes different arguments than '",
                                 cube.name, "', which runs beside it"))
           .At(field)
           .With("kernel", vector.name);
@@ -123,10 +122,11 @@ absl::Status CheckLaunch(const GraphTarget& target,
     return Error(reason::kLaunchInvalid, absl::StrCat("core kind ", task.core, " is not known"))
         .At("launch.core")
         .With("core", task.core)
-        .Hint("name AIC, AIV or MIX");
+        .Hint("use AIC, AIV or MIX");
   }
   if (task.timeout_ns < 0) {
-    return Error(reason::kFieldInvalid, "a task's time is not negative").At("launch.timeout");
+    return Error(reason::kFieldInvalid, "a task's timeout must not be negative")
+        .At("launch.timeout");
   }
   record.chip = static_cast<uint16_t>(task.members.empty() ? task.chip : task.members[0].chip);
   record.core =
@@ -163,7 +163,7 @@ absl::Status CheckLaunch(const GraphTarget& target,
   if ((flags & PTO_KERNEL_BLOCKS) != 0) record.traits |= kTaskBlocks;
   if (requires_sync_start && !task.require_sync_start) {
     return Error(reason::kLaunchInvalid,
-                 absl::StrCat("kernel '", info.name, "' works only when its blocks start together"))
+                 absl::StrCat("kernel '", info.name, "' requires that its blocks start together"))
         .At("launch.require_sync_start")
         .With("kernel", info.name)
         .Hint("set launch.require_sync_start");
@@ -184,11 +184,11 @@ absl::Status CheckLaunch(const GraphTarget& target,
 absl::Status CheckControlScalar(const pto_kernel_info& kernel, size_t scalar, int64_t value) {
   const char* wrong = nullptr;
   if (kernel.control == PTO_CONTROL_NOTIFY && scalar == 0) {
-    if (value < PTO_SET || value > PTO_ADD) wrong = "is no way to change a signal";
+    if (value < PTO_SET || value > PTO_ADD) wrong = "is not an operation on a signal";
   } else if (kernel.control == PTO_CONTROL_WAIT && scalar == 0) {
-    if (value < PTO_EQ || value > PTO_LE) wrong = "is no comparison";
+    if (value < PTO_EQ || value > PTO_LE) wrong = "is not a comparison";
   } else if (kernel.control == PTO_CONTROL_WAIT && scalar == 2) {
-    if (value < 0) wrong = "is no time to wait";
+    if (value < 0) wrong = "is not a valid timeout";
   }
   if (wrong == nullptr) return absl::OkStatus();
   return Error(reason::kScalarInvalid,

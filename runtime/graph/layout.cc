@@ -12,7 +12,7 @@ absl::StatusOr<Layout> MakeLayout(uint32_t dtype, absl::Span<const int64_t> shap
     return Error(reason::kTensorInvalid, absl::StrCat("element type ", dtype, " is not known"))
         .At("dtype")
         .With("dtype", dtype)
-        .Hint("name one such as F32");
+        .Hint("use a type such as F32");
   }
   if (shape.size() > PTO_MAX_DIMS) {
     return Error(reason::kTensorInvalid, absl::StrCat("a tensor has at most ", PTO_MAX_DIMS,
@@ -35,7 +35,7 @@ absl::StatusOr<Layout> MakeLayout(uint32_t dtype, absl::Span<const int64_t> shap
   int64_t elements = 1;
   for (size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] < 0 || shape[i] > kMaxElements) {
-      return Error(reason::kTensorInvalid, absl::StrCat("a size of ", shape[i], " is not possible"))
+      return Error(reason::kTensorInvalid, absl::StrCat("a size of ", shape[i], " is invalid"))
           .At(absl::StrCat("shape[", i, "]"))
           .With("have", shape[i]);
     }
@@ -52,7 +52,7 @@ absl::StatusOr<Layout> MakeLayout(uint32_t dtype, absl::Span<const int64_t> shap
   for (size_t i = shape.size(); i-- > 0;) {
     const int64_t stride = strides.empty() ? contiguous : strides[i];
     if (stride < 1 || stride > kMaxElements) {
-      return Error(reason::kTensorInvalid, absl::StrCat("a stride of ", stride, " is not possible"))
+      return Error(reason::kTensorInvalid, absl::StrCat("a stride of ", stride, " is invalid"))
           .At(absl::StrCat("strides[", i, "]"))
           .With("have", stride)
           .Hint("strides are at least 1; a broadcast or a negative step has to be copied");
@@ -62,7 +62,7 @@ absl::StatusOr<Layout> MakeLayout(uint32_t dtype, absl::Span<const int64_t> shap
     int64_t span = 0;
     if (__builtin_mul_overflow(shape[i] - 1, stride, &span) ||
         __builtin_add_overflow(last, span, &last) || last > kMaxElements) {
-      return Error(reason::kTensorInvalid, "shape and strides reach beyond what can be addressed")
+      return Error(reason::kTensorInvalid, "shape and strides exceed the address range")
           .At("strides");
     }
     contiguous *= shape[i];
@@ -73,7 +73,7 @@ absl::StatusOr<Layout> MakeLayout(uint32_t dtype, absl::Span<const int64_t> shap
 
 absl::StatusOr<uint64_t> BytesNeeded(const Layout& layout, int64_t offset) {
   if (!IsOffset(offset)) {
-    return Error(reason::kTensorInvalid, absl::StrCat("an offset of ", offset, " is not possible"))
+    return Error(reason::kTensorInvalid, absl::StrCat("an offset of ", offset, " is invalid"))
         .At("offset")
         .With("have", offset);
   }

@@ -39,11 +39,11 @@ std::string HintFor(const pto_kernel_info& kernel, uint32_t argument, bool alone
   const absl::string_view name = kernel.arguments[argument].name;
   const uint32_t same = OverlapOf(kernel, argument).same;
   if (same == 0) {
-    return absl::StrCat("'", name, "' of '", kernel.name, "' needs memory of its own");
+    return absl::StrCat("'", name, "' of '", kernel.name, "' needs its own memory");
   }
   if (!alone) return "in a task with launch.vector_kernels, no argument may be written in place";
   return absl::StrCat("'", name, "' of '", kernel.name, "' may be exactly the same view as ",
-                      names(same), "; otherwise it needs memory of its own");
+                      names(same), "; otherwise it needs its own memory");
 }
 
 Error PairError(const pto_kernel_info& kernel, const ArgumentPair& pair, bool alone,
@@ -175,7 +175,7 @@ absl::Status OverlapCheck::CheckArgs(uint32_t kernel, absl::Span<const uint32_t>
         .With("kernel", info.name)
         .With("argument", name)
         .With("other", name)
-        .Hint("use strides that give each element a place of its own");
+        .Hint("use strides that do not make elements overlap");
   }
   const ArgumentPair* const pairs = pairs_.data() + kernels_[kernel].first_pair;
   for (const ArgumentPair& pair : absl::MakeConstSpan(pairs, kernels_[kernel].pair_count)) {

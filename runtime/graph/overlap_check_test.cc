@@ -163,7 +163,7 @@ TEST_F(OverlapGraphTest, MatmulOntoItsSecondInputIsRefused) {
   const absl::Status refused = Add(matmul, {a, b, b});
   EXPECT_THAT(refused, HasReason(reason::kArgumentsOverlap));
   EXPECT_EQ(refused.message(), "task 'this one': 'out' of kernel 'matmul' overlaps 'b'");
-  EXPECT_EQ(GetErrorDetail(refused)->hint, "'out' of 'matmul' needs memory of its own");
+  EXPECT_EQ(GetErrorDetail(refused)->hint, "'out' of 'matmul' needs its own memory");
 }
 
 TEST_F(OverlapGraphTest, WhatIsWrittenMustNotOverlapItself) {

@@ -26,11 +26,10 @@ struct Edge {
 };
 
 absl::Status TooManyError(uint64_t most, uint64_t have, uint64_t want) {
-  return Error(reason::kGraphTooLarge,
-               "the slots overlap in a way that makes too many dependencies")
+  return Error(reason::kGraphTooLarge, "the overlap of the slots creates too many dependencies")
       .At("buffers")
       .Limit("max_graph_dependencies", most, have, want)
-      .Hint("bind slots to memory of their own");
+      .Hint("bind slots to separate memory");
 }
 
 // Checks only slots that overlap others; the dependencies within all other slots are known.

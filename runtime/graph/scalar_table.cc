@@ -45,7 +45,7 @@ absl::StatusOr<uint64_t> ScalarTable::Bits(const ScalarInput& scalar, const pto_
     case ScalarInput::Kind::kNamed:
       break;
   }
-  return Error(reason::kScalarInvalid, "a named scalar cannot stand for another")
+  return Error(reason::kScalarInvalid, "a named scalar cannot refer to another")
       .With("scalar", info.name);
 }
 
