@@ -52,7 +52,7 @@ TEST_F(BufferTest, TravelsInChunksThatTheDaemonAllows) {
   const absl::StatusOr<std::vector<uint32_t>> read = buffer.Read<uint32_t>(600, 100);
   ASSERT_THAT(read, IsOk());
   EXPECT_EQ(*read, numbers);
-  // What was not written is still zero.
+  // Unwritten bytes are still zero.
   EXPECT_EQ(*buffer.Read<uint32_t>(25), std::vector<uint32_t>(25));
 }
 
@@ -95,7 +95,7 @@ TEST_F(BufferTest, EndsAtItsDeadlineWhenTheDaemonTakesNothing) {
   const Buffer buffer = Create(session, 8 << 20);
   gate().Hang("WriteBuffer");
   gate().Hang("ReadBuffer");
-  // Far more than the connection holds by itself.
+  // Far more than the connection buffers.
   std::vector<uint32_t> numbers(2 << 20);
   Stopwatch stopwatch;
   EXPECT_THAT(buffer.Write(numbers, 0, absl::Milliseconds(200)), HasReason(reason::kClientTimeout));

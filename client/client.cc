@@ -276,12 +276,12 @@ absl::StatusOr<v1::RunGraph> Client::GetRunGraph(absl::string_view name, uint64_
       }
       all.set_task_count(page.task_count());
       // A segment may continue from the previous page.
-      for (v1::RunGraph::Block& block : *page.mutable_blocks()) {
+      for (v1::RunGraph::Block& segment : *page.mutable_blocks()) {
         if (!all.blocks().empty() &&
-            all.blocks(all.blocks_size() - 1).first_task() >= block.first_task()) {
+            all.blocks(all.blocks_size() - 1).first_task() >= segment.first_task()) {
           continue;
         }
-        *all.add_blocks() = std::move(block);
+        *all.add_blocks() = std::move(segment);
       }
     }
     internal::AppendStructure(page.structure(), all.mutable_structure());

@@ -31,7 +31,7 @@ using ::testing::HasSubstr;
 
 class ClientTest : public testing::ClientFixture {};
 
-// A socket that takes connections into its queue and never answers.
+// A socket that accepts connections and never answers.
 class SilentSocket {
  public:
   explicit SilentSocket(const std::string& path, bool listening = true)
@@ -160,7 +160,7 @@ TEST_F(ClientTest, FindsTheDaemonAgainAfterARestart) {
   daemon_.reset();
   EXPECT_THAT(client.GetNode(), HasReason(reason::kDaemonUnreachable));
   RestartDaemon();
-  // The connection may be waiting for its next try.
+  // The connection may be waiting for its next attempt.
   absl::StatusOr<v1::Node> node = client.GetNode();
   for (Stopwatch stopwatch; !node.ok() && stopwatch.Elapsed() < kLong;) node = client.GetNode();
   ASSERT_THAT(node, IsOk());

@@ -80,7 +80,7 @@ TEST_F(EventStreamTest, LosesNothingByATimeout) {
   EXPECT_LT(stopwatch.Elapsed(), kSlack);
   AddEvents(session, 1);
   EXPECT_THAT(Take(*events, 1), ElementsAre(1));
-  // One call was enough for all of it.
+  // One call returned everything.
   EXPECT_EQ(gate().calls("WatchEvents"), 1);
 }
 
@@ -91,7 +91,7 @@ TEST_F(EventStreamTest, EndsWithItsSession) {
   absl::StatusOr<EventStream> events = session.Watch();
   ASSERT_THAT(events, IsOk());
   EXPECT_THAT(session.Close(), IsOk());
-  // A stream that was not open before the end finds the session gone.
+  // A stream opened after the end finds the session gone.
   EXPECT_THAT(events->Next(), HasReason(reason::kSessionEnded));
 }
 
@@ -157,7 +157,7 @@ TEST_F(EventStreamTest, EndsWithARunWhoseLastEventWasDropped) {
   AddEvents(session, 1);
   absl::StatusOr<EventStream> events = session.Watch({.until_run_ends = run->name()});
   ASSERT_THAT(events, IsOk());
-  // What is still held comes before the end.
+  // Events that are still held come before the end.
   EXPECT_THAT(Take(*events, 2), ElementsAre(1, 2));
   const absl::StatusOr<absl::optional<v1::EventBatch>> end = events->Next(kSlack);
   ASSERT_THAT(end, IsOk());
@@ -187,7 +187,7 @@ TEST_F(EventStreamTest, IsSharedByThreads) {
   Session session = CreateSession();
   absl::StatusOr<EventStream> events = session.Watch();
   ASSERT_THAT(events, IsOk());
-  // The second waits for its turn, which does not come, and keeps its own deadline.
+  // The second caller waits for its turn, which does not come, and keeps its own deadline.
   std::thread first([&] { EXPECT_THAT(events->Next(), IsOk()); });
   ASSERT_TRUE(gate().WaitForCalls("WatchEvents", 1));
   Stopwatch stopwatch;

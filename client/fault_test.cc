@@ -28,13 +28,13 @@ using ::pto::testing::kSlack;
 using ::pto::testing::Stopwatch;
 using ::testing::AnyOf;
 
-// For calls that are to time out.
+// For calls that should time out.
 constexpr absl::Duration kTimeout = absl::Milliseconds(200);
-// For calls that are to end by themselves before. An event stream uses all of it: it tries again
-// and again to reach the daemon.
+// For calls that should end earlier by themselves. An event stream uses all of it: it keeps trying
+// to reach the daemon.
 constexpr absl::Duration kAmple = absl::Seconds(3);
 
-// A client with one of everything, all of it in use before the fault.
+// A client with one object of each kind, all in use before the fault.
 class FaultTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -66,7 +66,7 @@ class FaultTest : public ::testing::Test {
     ASSERT_TRUE(process_->ok());
   }
 
-  // Each kind of call once. Each must return in time.
+  // Makes each kind of call once. Each must return in time.
   std::vector<absl::Status> CallEverything(absl::Duration timeout) {
     std::vector<absl::Status> statuses;
     const auto add = [&](absl::FunctionRef<absl::Status()> call) {
@@ -123,7 +123,7 @@ TEST_F(FaultTest, AFrozenDaemonIsATimeout) {
 
 TEST_F(FaultTest, AFrozenDaemonBehindAFullConnectionIsATimeout) {
   process_->Freeze();
-  // More than the sockets hold: gRPC cannot get rid of it, and of no call behind it.
+  // More than the sockets buffer: gRPC cannot send it, nor any call behind it.
   v1::GraphSpec large;
   large.add_tasks()->set_kernel(std::string(3 << 20, 'k'));
   for (int i = 0; i < 3; ++i) {
@@ -134,7 +134,7 @@ TEST_F(FaultTest, AFrozenDaemonBehindAFullConnectionIsATimeout) {
   for (const absl::Status& status : CallEverything(kTimeout)) {
     EXPECT_THAT(status, HasReason(reason::kClientTimeout));
   }
-  // When it goes on, so do we.
+  // When the daemon continues, so do the calls.
   process_->Thaw();
   EXPECT_THAT(session_->CreateBuffer("d", 0, 8), IsOk());
   EXPECT_THAT(buffer_->Write(std::vector<float>{1}), IsOk());
@@ -157,7 +157,7 @@ TEST_F(FaultTest, AFrozenDaemonBehindAFullConnectionDoesNotKeepUsHere) {
   EXPECT_LT(stopwatch.Elapsed(), absl::Seconds(2) + kSlack);
 }
 
-// As a renewal is when its client is destroyed.
+// Like a renewal when its client is destroyed.
 TEST_F(FaultTest, ACallBehindAFullConnectionIsGivenUpWhenTold) {
   absl::StatusOr<std::shared_ptr<internal::Core>> core =
       internal::Core::Connect(socket_.address(), {});
@@ -192,7 +192,7 @@ TEST_F(FaultTest, AKilledDaemonIsUnreachable) {
 }
 
 TEST_F(FaultTest, ADaemonThatIsKilledDuringACallEndsIt) {
-  // Long timeouts: only the death of the daemon can end these.
+  // Long timeouts: only the death of the daemon can end these calls.
   std::thread event([&] {
     EXPECT_THAT(events_->Next(absl::Seconds(100)), HasReason(reason::kDaemonUnreachable));
   });
@@ -203,7 +203,7 @@ TEST_F(FaultTest, ADaemonThatIsKilledDuringACallEndsIt) {
     EXPECT_THAT(session_->GetRun("none").Wait(absl::Seconds(100)),
                 HasReason(reason::kDaemonUnreachable));
   });
-  // Whether the calls have begun or not, they must end.
+  // The calls must end, whether they have begun or not.
   process_->Kill();
   Stopwatch stopwatch;
   event.join();
@@ -214,7 +214,7 @@ TEST_F(FaultTest, ADaemonThatIsKilledDuringACallEndsIt) {
 
 TEST_F(FaultTest, ARestartedDaemonSaysSo) {
   Start("boot-2");
-  // The first call may come while a connection waits for its next try; the others then know.
+  // The first call may come while a connection waits for its next attempt; the others then know.
   absl::Status status = session_->CreateBuffer("c", 0, 8).status();
   for (Stopwatch stopwatch;
        ReasonOf(status) == reason::kDaemonUnreachable.name && stopwatch.Elapsed() < kLong;) {

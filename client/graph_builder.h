@@ -302,7 +302,7 @@ class GraphBuilder {
   // rows, with everything else added since the last call. References to the tasks stay valid.
   // Returns GRAPH_TOO_LARGE if tasks that use signals of a domain would need more than one segment.
   absl::StatusOr<std::vector<v1::StreamRunBlock>> TakeBlocks(uint32_t max_block_tasks);
-  void PackLists(v1::StreamRunBlock& block);
+  void PackLists(v1::StreamRunBlock& segment);
   v1::TensorBlock PackTensors(uint64_t begin, uint64_t end) const;
   v1::TaskBlock PackTasks(uint64_t begin, uint64_t end) const;
   static void PackExtra(const ExtraRow& row, v1::TaskExtra& extra);

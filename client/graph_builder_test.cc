@@ -131,7 +131,7 @@ TEST(GraphBuilderTest, CannotPackNamedScalars) {
   EXPECT_THAT(graph.BuildPacked(), HasReason(reason::kScalarInvalid));
 }
 
-// One task as the packed form tells it.
+// One task in the packed format.
 struct Decoded {
   std::string kernel;
   std::string chip;
@@ -141,7 +141,7 @@ struct Decoded {
   std::vector<uint64_t> deps;
 };
 
-// Reads the columns as graph.proto describes them. Each task has two arguments.
+// Reads the columns as described in graph.proto. Each task has two arguments.
 std::vector<Decoded> Decode(const std::vector<v1::PackedGraphPart>& parts) {
   const v1::PackedHeader& header = parts.front().header();
   struct View {
@@ -205,7 +205,7 @@ TEST(GraphBuilderTest, PacksWhatItBuilds) {
 
   const absl::StatusOr<std::vector<v1::PackedGraphPart>> parts = graph.BuildPacked(10);
   ASSERT_THAT(parts, IsOk());
-  // A header, three blocks of tensors, three of tasks, a commit.
+  // A header, three chunks of tensors, three of tasks, a commit.
   ASSERT_EQ(parts->size(), 8u);
   EXPECT_TRUE(parts->front().has_header());
   EXPECT_EQ(parts->front().header().layouts_size(), 1);

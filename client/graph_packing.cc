@@ -51,21 +51,21 @@ absl::Status GraphBuilder::CheckPackable() const {
   return absl::OkStatus();
 }
 
-void GraphBuilder::PackLists(v1::StreamRunBlock& block) {
+void GraphBuilder::PackLists(v1::StreamRunBlock& segment) {
   for (; sent_.kernels < kernels_.list().size(); ++sent_.kernels) {
-    block.add_kernels(kernels_.list()[sent_.kernels]);
+    segment.add_kernels(kernels_.list()[sent_.kernels]);
   }
   for (; sent_.chips < chips_.size(); ++sent_.chips) {
-    block.add_chips(absl::StrCat("chips/", chips_[sent_.chips]));
+    segment.add_chips(absl::StrCat("chips/", chips_[sent_.chips]));
   }
   for (; sent_.slots < slots_.list().size(); ++sent_.slots) {
-    block.add_buffers(slots_.list()[sent_.slots]);
+    segment.add_buffers(slots_.list()[sent_.slots]);
   }
   for (; sent_.layouts < layouts_.size(); ++sent_.layouts) {
-    *block.add_layouts() = layouts_[sent_.layouts];
+    *segment.add_layouts() = layouts_[sent_.layouts];
   }
   for (; sent_.launches < launches_.size(); ++sent_.launches) {
-    *block.add_launches() = ToLaunch(launches_[sent_.launches]);
+    *segment.add_launches() = ToLaunch(launches_[sent_.launches]);
   }
 }
 
@@ -100,17 +100,17 @@ absl::StatusOr<std::vector<v1::StreamRunBlock>> GraphBuilder::TakeBlocks(uint32_
             "begin another run and call Flush more often, but keep each wait and its notification "
             "in the same segment");
   }
-  std::vector<v1::StreamRunBlock> blocks;
+  std::vector<v1::StreamRunBlock> segments;
   // Tensors come first, in separate messages if there are many.
   while (sent_.tensors < tensors_.size()) {
     const uint64_t end = std::min<uint64_t>(sent_.tensors + rows, tensors_.size());
-    PackLists(blocks.emplace_back());
-    *blocks.back().mutable_tensors() = PackTensors(sent_.tensors, end);
+    PackLists(segments.emplace_back());
+    *segments.back().mutable_tensors() = PackTensors(sent_.tensors, end);
     sent_.tensors = end;
   }
   for (uint64_t begin = 0; begin < tasks_.size(); begin += rows) {
-    if (begin > 0 || blocks.empty()) PackLists(blocks.emplace_back());
-    *blocks.back().mutable_tasks() =
+    if (begin > 0 || segments.empty()) PackLists(segments.emplace_back());
+    *segments.back().mutable_tasks() =
         PackTasks(begin, std::min<uint64_t>(begin + rows, tasks_.size()));
   }
   first_task_ += tasks_.size();
@@ -121,7 +121,7 @@ absl::StatusOr<std::vector<v1::StreamRunBlock>> GraphBuilder::TakeBlocks(uint32_
   scalars_.clear();
   deps_.clear();
   extras_.clear();
-  return blocks;
+  return segments;
 }
 
 v1::PackedHeader GraphBuilder::PackHeader() const {
@@ -136,16 +136,16 @@ v1::PackedHeader GraphBuilder::PackHeader() const {
 }
 
 v1::TensorBlock GraphBuilder::PackTensors(uint64_t begin, uint64_t end) const {
-  v1::TensorBlock block;
+  v1::TensorBlock chunk;
   int64_t before = 0;
   for (uint64_t i = begin; i < end; ++i) {
     const TensorRow& row = tensors_[i];
-    block.add_buffer(row.slot);
-    block.add_layout(row.layout);
-    block.add_offset_delta(row.offset - before);
+    chunk.add_buffer(row.slot);
+    chunk.add_layout(row.layout);
+    chunk.add_offset_delta(row.offset - before);
     before = row.offset;
   }
-  return block;
+  return chunk;
 }
 
 void GraphBuilder::PackExtra(const ExtraRow& row, v1::TaskExtra& extra) {
@@ -162,39 +162,39 @@ void GraphBuilder::PackExtra(const ExtraRow& row, v1::TaskExtra& extra) {
 }
 
 v1::TaskBlock GraphBuilder::PackTasks(uint64_t begin, uint64_t end) const {
-  v1::TaskBlock block;
-  block.set_first_task(first_task_ + begin);
+  v1::TaskBlock chunk;
+  chunk.set_first_task(first_task_ + begin);
   bool other_chip = false;
   bool other_launch = false;
   int64_t before = 0;
   for (uint64_t i = begin; i < end; ++i) {
     const TaskRow& row = tasks_[i];
     const Rows rows = RowsOf(i);
-    block.add_kernel(row.kernel);
-    block.add_chip(row.chip);
-    block.add_launch(row.launch);
-    block.add_dep_count(static_cast<uint32_t>(rows.deps.size()));
+    chunk.add_kernel(row.kernel);
+    chunk.add_chip(row.chip);
+    chunk.add_launch(row.launch);
+    chunk.add_dep_count(static_cast<uint32_t>(rows.deps.size()));
     other_chip |= row.chip != 0;
     other_launch |= row.launch != 0;
     for (uint32_t dep : rows.deps) {
-      block.add_dep_back(static_cast<uint32_t>(first_task_ + i - dep));
+      chunk.add_dep_back(static_cast<uint32_t>(first_task_ + i - dep));
     }
     for (uint32_t arg : rows.args) {
-      block.add_arg_delta(static_cast<int64_t>(arg) - before);
+      chunk.add_arg_delta(static_cast<int64_t>(arg) - before);
       before = arg;
     }
-    for (const ScalarRow& scalar : rows.scalars) block.add_scalar(scalar.bits);
+    for (const ScalarRow& scalar : rows.scalars) chunk.add_scalar(scalar.bits);
     if (const ExtraRow* extra = ExtraOf(first_task_ + i); extra != nullptr) {
-      v1::TaskExtra& packed = *block.add_extras();
+      v1::TaskExtra& packed = *chunk.add_extras();
       packed.set_row(static_cast<uint32_t>(i - begin));
       PackExtra(*extra, packed);
     }
   }
   // Omit columns that contain only default values.
-  if (!other_chip) block.clear_chip();
-  if (!other_launch) block.clear_launch();
-  if (block.dep_back().empty()) block.clear_dep_count();
-  return block;
+  if (!other_chip) chunk.clear_chip();
+  if (!other_launch) chunk.clear_launch();
+  if (chunk.dep_back().empty()) chunk.clear_dep_count();
+  return chunk;
 }
 
 }  // namespace pto

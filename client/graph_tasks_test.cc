@@ -1,4 +1,4 @@
-// Tasks beyond the plain ones, in both forms of a graph.
+// Tasks with special properties, in both forms of a graph.
 
 #include <string>
 #include <vector>
@@ -17,7 +17,7 @@ using ::pto::testing::IsOk;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// A graph with one of everything.
+// A graph with all features.
 class GraphTasksTest : public ::testing::Test {
  protected:
   GraphTasksTest() {
@@ -97,24 +97,24 @@ TEST_F(GraphTasksTest, Packed) {
   const v1::PackedHeader& header = parts->front().header();
   EXPECT_TRUE(header.explicit_dependencies_only());
   EXPECT_THAT(header.chips(), ElementsAre("chips/2", "chips/0"));
-  ASSERT_EQ(header.launches_size(), 6);  // one more with each word that was said
+  ASSERT_EQ(header.launches_size(), 6);  // one more for each different launch property
   EXPECT_THAT(header.launches().rbegin()->vector_kernels(), ElementsAre("relu", "kernels/neg"));
 
-  std::vector<v1::TaskBlock> blocks;
+  std::vector<v1::TaskBlock> chunks;
   for (const v1::PackedGraphPart& part : *parts) {
-    if (part.has_tasks()) blocks.push_back(part.tasks());
+    if (part.has_tasks()) chunks.push_back(part.tasks());
   }
-  ASSERT_EQ(blocks.size(), 3u);
-  ASSERT_EQ(blocks[0].extras_size(), 1);
-  EXPECT_EQ(blocks[0].extras(0).row(), 2u);
-  EXPECT_EQ(blocks[0].extras(0).no_dependency_mask(), 1u);
-  EXPECT_EQ(blocks[0].extras(0).predicate().tensor(), 2u);
-  EXPECT_EQ(blocks[0].extras(0).predicate().compare(), v1::GE);
-  EXPECT_EQ(blocks[0].extras(0).predicate().value(), -3);
-  EXPECT_TRUE(blocks[0].extras(0).members().empty());
+  ASSERT_EQ(chunks.size(), 3u);
+  ASSERT_EQ(chunks[0].extras_size(), 1);
+  EXPECT_EQ(chunks[0].extras(0).row(), 2u);
+  EXPECT_EQ(chunks[0].extras(0).no_dependency_mask(), 1u);
+  EXPECT_EQ(chunks[0].extras(0).predicate().tensor(), 2u);
+  EXPECT_EQ(chunks[0].extras(0).predicate().compare(), v1::GE);
+  EXPECT_EQ(chunks[0].extras(0).predicate().value(), -3);
+  EXPECT_TRUE(chunks[0].extras(0).members().empty());
 
-  ASSERT_EQ(blocks[1].extras_size(), 1);
-  const v1::TaskExtra& group = blocks[1].extras(0);
+  ASSERT_EQ(chunks[1].extras_size(), 1);
+  const v1::TaskExtra& group = chunks[1].extras(0);
   EXPECT_EQ(group.row(), 0u);
   EXPECT_FALSE(group.has_predicate());
   ASSERT_EQ(group.members_size(), 2);
@@ -123,9 +123,9 @@ TEST_F(GraphTasksTest, Packed) {
   EXPECT_EQ(group.members(1).chip(), 1u);
   EXPECT_THAT(group.members(1).args(), ElementsAre(1));
   // Its row has no arguments and chip 0; the two that follow are on chips/0.
-  EXPECT_THAT(blocks[1].chip(), ElementsAre(0, 1, 1));
-  EXPECT_THAT(blocks[1].arg_delta(), ElementsAre(2, 0));
-  EXPECT_EQ(blocks[2].extras_size(), 0);
+  EXPECT_THAT(chunks[1].chip(), ElementsAre(0, 1, 1));
+  EXPECT_THAT(chunks[1].arg_delta(), ElementsAre(2, 0));
+  EXPECT_EQ(chunks[2].extras_size(), 0);
 }
 
 TEST(GraphTaskMistakesTest, AreFound) {

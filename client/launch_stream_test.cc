@@ -64,7 +64,7 @@ TEST_F(LaunchStreamTest, TellsOfALaunchThatWasRefused) {
       stream.LaunchAndWait(Request(session, "bad"));
   ASSERT_THAT(refused, IsOk());
   EXPECT_THAT(StatusOf(*refused), HasReason(reason::kGraphUnknown));
-  // The stream goes on.
+  // The stream continues.
   EXPECT_THAT(stream.LaunchAndWait(Request(session)), IsOk());
 }
 
@@ -132,7 +132,7 @@ TEST_F(LaunchStreamTest, IsSharedByThreads) {
   Session session = CreateSession();
   LaunchStream stream = Open(session);
   constexpr int kLaunches = 300;
-  // One launches, one takes, and one does both for itself.
+  // One thread launches, one takes completions, and one does both for itself.
   std::thread launcher([&] {
     for (int i = 0; i < kLaunches; ++i) EXPECT_THAT(stream.Launch(Request(session)), IsOk());
   });
@@ -176,7 +176,7 @@ TEST_F(LaunchStreamTest, FindsNobodyToOpenItWith) {
   Session session = CreateSession();
   daemon_.reset();
   LaunchStream stream = Open(session);
-  // A launch alone may be on its way before the connection is known to be gone.
+  // A single launch may be sent before the broken connection is noticed.
   EXPECT_THAT(stream.LaunchAndWait(Request(session)), HasReason(reason::kDaemonUnreachable));
 }
 

@@ -16,10 +16,10 @@ void internal::RunPipeCloser::operator()(RunPipe* pipe) const {
   RunPipe::Close(std::unique_ptr<RunPipe>(pipe));
 }
 
-OpenRun::OpenRun(Pipe pipe, v1::StreamRunHeader header, uint32_t block_tasks)
+OpenRun::OpenRun(Pipe pipe, v1::StreamRunHeader header, uint32_t segment_tasks)
     : pipe_(std::move(pipe)),
       name_(absl::StrCat(header.parent(), "/runs/", header.run_id())),
-      block_tasks_(block_tasks),
+      segment_tasks_(segment_tasks),
       graph_(std::make_unique<GraphBuilder>()),
       header_(std::move(header)) {}
 OpenRun::~OpenRun() = default;
@@ -32,14 +32,15 @@ absl::Status OpenRun::Gone() const {
 }
 
 absl::Status OpenRun::Queue() {
-  PTO_ASSIGN_OR_RETURN(std::vector<v1::StreamRunBlock> blocks, graph_->TakeBlocks(block_tasks_));
+  PTO_ASSIGN_OR_RETURN(std::vector<v1::StreamRunBlock> segments,
+                       graph_->TakeBlocks(segment_tasks_));
   if (!header_queued_) {
     header_queued_ = true;
     header_.set_explicit_dependencies_only(graph_->explicit_dependencies_only_);
     *unsent_.emplace_back().mutable_header() = std::move(header_);
   }
-  for (v1::StreamRunBlock& block : blocks) {
-    *unsent_.emplace_back().mutable_block() = std::move(block);
+  for (v1::StreamRunBlock& segment : segments) {
+    *unsent_.emplace_back().mutable_block() = std::move(segment);
   }
   return absl::OkStatus();
 }

@@ -72,7 +72,7 @@ class OpenRun {
  private:
   friend class Session;
   using Pipe = std::unique_ptr<internal::RunPipe, internal::RunPipeCloser>;
-  OpenRun(Pipe pipe, v1::StreamRunHeader header, uint32_t block_tasks);
+  OpenRun(Pipe pipe, v1::StreamRunHeader header, uint32_t segment_tasks);
 
   // Moves the tasks added to the graph into unsent_.
   absl::Status Queue();
@@ -81,7 +81,7 @@ class OpenRun {
 
   Pipe pipe_;
   std::string name_;
-  uint32_t block_tasks_;
+  uint32_t segment_tasks_;
   std::unique_ptr<GraphBuilder> graph_;
   v1::StreamRunHeader header_;
   bool header_queued_ = false;

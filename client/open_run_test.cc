@@ -89,7 +89,8 @@ TEST_F(OpenRunTest, GoesInBlocksThatTheDaemonAllows) {
   EXPECT_EQ(parts[3].block().tasks().first_task(), 200u);
 }
 
-// Signals begin at zero in each block, so a wait would never see what another block tells.
+// Signals start at zero in each segment, so a wait would never see the notification of another
+// segment.
 TEST_F(OpenRunTest, TasksOnSignalsOfADomainGoInOneBlockOrNotAtAll) {
   StartDaemon({.max_block_tasks = 100});
   Session session = CreateSession({.id = "s"});
@@ -114,7 +115,7 @@ TEST_F(OpenRunTest, TasksOnSignalsOfADomainGoInOneBlockOrNotAtAll) {
   EXPECT_THAT(refused, HasReason(reason::kGraphTooLarge));
   EXPECT_THAT(std::string(refused.message()), HasSubstr("at most 100 tasks"));
   EXPECT_THAT(GetErrorDetail(refused)->hint, HasSubstr("call Flush more often"));
-  // No signals of a domain: words of a buffer, a window's buffer, and tensors that no task has.
+  // Not signals of a domain: words of a buffer, a window's buffer, and tensors that no task uses.
   EXPECT_THAT(finish("signals", Use::kArgument, 250), IsOk());
   EXPECT_THAT(finish("domains/d/ranks/0/buffers/signals", Use::kArgument, 250), IsOk());
   EXPECT_THAT(finish("domains/d/ranks/0/signals", Use::kNone, 250), IsOk());

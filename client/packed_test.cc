@@ -1,4 +1,4 @@
-// Packed graphs on their way to the daemon.
+// Sending packed graphs to the daemon.
 
 #include <vector>
 

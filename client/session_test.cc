@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 
 class SessionTest : public testing::ClientFixture {};
 
-// Until the session knows that it is lost.
+// Waits until the session knows that it is lost.
 absl::Status AwaitLoss(const Session& session) {
   Stopwatch stopwatch;
   while (session.status().ok() && stopwatch.Elapsed() < kLong) {
@@ -112,7 +112,7 @@ TEST_F(SessionTest, RenewalFindsThatTheLeaseEnded) {
   daemon_->EndSession(session.name());
   EXPECT_THAT(AwaitLoss(session), HasReason(reason::kSessionEnded));
 
-  // Later calls fail without asking.
+  // Later calls fail without an RPC.
   EXPECT_THAT(session.CreateBuffer("c", 0, 8), HasReason(reason::kSessionEnded));
   EXPECT_THAT(buffer->Write(std::vector<int64_t>{1}), HasReason(reason::kSessionEnded));
   EXPECT_THAT(session.GetRun("r").Wait(), HasReason(reason::kSessionEnded));
@@ -135,7 +135,7 @@ TEST_F(SessionTest, ACallFindsThatTheDaemonWasRestarted) {
   Session session = CreateSession();
   RestartDaemon();
   absl::StatusOr<Buffer> buffer = session.CreateBuffer("b", 0, 8);
-  // The first call can come between two tries to connect.
+  // The first call may come between two attempts to connect.
   for (Stopwatch stopwatch; stopwatch.Elapsed() < kLong &&
                             ReasonOf(buffer.status()) == reason::kDaemonUnreachable.name;) {
     buffer = session.CreateBuffer("b", 0, 8);
@@ -162,7 +162,7 @@ TEST_F(SessionTest, SaysThatTheDaemonIsGone) {
   daemon_.reset();
   Stopwatch stopwatch;
   EXPECT_THAT(session.CreateBuffer("b", 0, 8), HasReason(reason::kDaemonUnreachable));
-  // It may come back with the session: that is not known yet.
+  // The daemon may come back with the session: that is not known yet.
   EXPECT_THAT(session.status(), IsOk());
   EXPECT_LT(stopwatch.Elapsed(), kSlack);
 }

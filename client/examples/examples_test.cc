@@ -1,5 +1,5 @@
-// Every job file here can be run and checks what it says: its checks hold for what the client
-// computes by itself, and do not hold when one element is another.
+// Every job file here can be run and has effective checks: they pass for the values that the client
+// computes itself, and fail if one element differs.
 
 #include <cmath>
 #include <fstream>

@@ -16,7 +16,7 @@ constexpr int kBatches = 4;
 
 using Matrix = std::vector<float>;
 
-// Small numbers that differ from place to place.
+// Small numbers that differ by position.
 Matrix Fill(int64_t count, int seed) {
   Matrix out(count);
   for (int64_t i = 0; i < count; ++i) {
@@ -65,7 +65,7 @@ absl::Status RunNetwork() {
 
   const pto::TensorRef p1 = graph.Tensor(product_1), p2 = graph.Tensor(product_2);
   const pto::TensorRef h = graph.Tensor(hidden), hh = graph.Tensor(squared);
-  // The daemon finds their order from what they read and write.
+  // The daemon finds the order from their reads and writes.
   graph.Task("matmul", 0, {graph.Tensor(x), graph.Tensor(weights_1), p1});
   graph.Task("add", 0, {p1, graph.Tensor(bias_1), h});
   graph.Task("mul", 0, {h, h, hh});

@@ -9,21 +9,21 @@ namespace pto::examples {
 // Elements of every tensor of the graph.
 inline constexpr int64_t kRandomDagElements = 16;
 
-// One task of a random graph. It writes a tensor of its own.
+// One task of a random graph. It writes its own tensor.
 struct RandomStep {
   // `copy`, `add`, `sub` or `scale`.
   std::string kernel;
   uint32_t chip = 0;
   // Steps whose tensors it reads, all on the same chip; -1 means the chip's input.
   std::vector<int> inputs;
-  // Earlier steps of any chip that must end first, beside those that it reads: these the daemon
-  // finds by itself.
+  // Earlier steps on any chip that must end first, in addition to those whose tensors it reads; the
+  // daemon finds the latter itself.
   std::vector<int> after;
-  // Of `scale`.
+  // The factor of `scale`.
   double factor = 0;
 };
 
-// The same graph for the same arguments, on every machine.
+// Returns the same graph for the same arguments, on every machine.
 std::vector<RandomStep> MakeRandomDag(uint64_t seed, int steps, uint32_t chips);
 
 // The graph as a job file that checks its own result.

@@ -18,7 +18,7 @@ constexpr int kSteps = 1000;
 
 using Values = std::vector<float>;
 
-// What a step should give, in the order in which the program would do it by itself.
+// The expected value of a step, computed in program order.
 Values Expect(const RandomStep& step, const Values& input, const std::vector<Values>& earlier) {
   const Values& a = step.inputs[0] < 0 ? input : earlier[step.inputs[0]];
   const Values& b = step.inputs.back() < 0 ? input : earlier[step.inputs.back()];
@@ -44,7 +44,7 @@ absl::Status RunDag() {
   std::vector<Buffer> values;
   std::vector<TensorRef> inputs;
   for (uint32_t chip = 0; chip < chips; ++chip) {
-    // One tensor for each step would do; one buffer with a view for each step is cheaper.
+    // One tensor per step would do; one buffer with a view per step is cheaper.
     PTO_ASSIGN_OR_RETURN(
         Buffer buffer, session.CreateBuffer("", chip, kSteps * kRandomDagElements * sizeof(float)));
     values.push_back(buffer);

@@ -6,12 +6,12 @@
 
 namespace pto::internal {
 
-// One asynchronous call, whatever its kind: what it owns must stay until gRPC is done with it.
-// So calls live on the heap, and are given to Connection::Release instead of being destroyed.
+// One asynchronous call of any kind. Its data must live until gRPC is done with it, so calls are
+// allocated on the heap and given to Connection::Release instead of being destroyed.
 //
-// Why not gRPC's synchronous calls: a deadline does not end those when the connection itself is
-// stuck, as it is when the daemon is stopped and the socket is full. gRPC then keeps the call's
-// operations until the socket takes their bytes, and the thread waits with them.
+// Why not synchronous calls: a deadline does not end them if the connection itself is stuck, for
+// example if the daemon is stopped and the socket is full. gRPC then keeps the call's operations
+// until the socket accepts their bytes, and the thread waits with them.
 class AsyncCall {
  public:
   AsyncCall() = default;
@@ -21,7 +21,7 @@ class AsyncCall {
 
   void Cancel() { context_.TryCancel(); }
 
-  // Waits until gRPC is done with the call; false when the deadline passed first.
+  // Waits until gRPC is done with the call; false if the deadline passed first.
   bool Drain(const Deadline& deadline) {
     MutexLock lock(driver_.mutex());
     return driver_.Drain(deadline);

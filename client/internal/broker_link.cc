@@ -27,7 +27,7 @@ namespace {
 using broker::Op;
 using broker::Outcome;
 
-// The broker answers at once, but for a buffer that it has to move first.
+// The broker answers immediately, unless it has to move a buffer first.
 constexpr absl::Duration kAnswerTime = absl::Seconds(2);
 constexpr absl::Duration kReleaseTime = absl::Milliseconds(200);
 constexpr absl::Duration kLeastTime = absl::Milliseconds(50);
@@ -36,7 +36,7 @@ constexpr int64_t kFirstPauseNs = 1'000'000'000;
 constexpr int64_t kLastPauseNs = 60'000'000'000;
 constexpr uint64_t kMovedPerSecond = uint64_t{256} << 20;
 
-// Waits until the socket can be read, or written. False when the time is up.
+// Waits until the socket is readable or writable. False on timeout.
 bool Await(int socket, short events, const Deadline& deadline) {
   while (true) {
     const int64_t left = absl::ToInt64Milliseconds(deadline.Remaining() + absl::Milliseconds(1));
@@ -53,7 +53,8 @@ MapRefusal RefusalOf(Outcome outcome) {
   return outcome == Outcome::kLimit ? MapRefusal::kLimit : MapRefusal::kNever;
 }
 
-// Whether this memory is what the daemon promised: as large, and never smaller.
+// Whether this memory is as promised by the daemon: of the right size, and sealed against
+// shrinking.
 bool IsSound(int descriptor, uint64_t bytes) {
   struct stat found = {};
   if (fstat(descriptor, &found) != 0) return false;
@@ -87,7 +88,7 @@ class BrokerLink::Turn {
     MutexLock lock(link_.mutex_);
     link_.busy_ = false;
     if (link_.closed_) link_.socket_ = FileDescriptor();
-    // Whoever is woken may leave without a turn of its own, and so would wake nobody.
+    // The woken thread may leave without taking its turn, and would then wake nobody.
     link_.free_.NotifyAll();
   }
   Turn(const Turn&) = delete;
@@ -128,7 +129,7 @@ std::shared_ptr<Mapping> BrokerLink::Map(const std::string& buffer_id, uint64_t 
   const Region region = {answer->reply.region, answer->connection};
   void* data = MAP_FAILED;
   if (answer->reply.bytes == bytes && IsSound(answer->descriptor.get(), bytes)) {
-    // With its page tables filled: the first copy costs no more than the others.
+    // Fills the page tables, so that the first copy costs no more than the others.
     data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
                 answer->descriptor.get(), 0);
   }
@@ -161,7 +162,7 @@ void BrokerLink::Close() {
   MutexLock lock(mutex_);
   closed_ = true;
   free_.NotifyAll();
-  // Else whoever has the turn closes it.
+  // Otherwise the thread that has the turn closes it.
   if (!busy_) socket_ = FileDescriptor();
 }
 
@@ -175,15 +176,15 @@ void BrokerLink::Fail() {
 
 absl::optional<BrokerLink::Answer> BrokerLink::Ask(broker::Request request,
                                                    const Deadline& deadline, const Region* region) {
-  // Who is in such a hurry would only break the connection for the others.
+  // A call with such a short deadline would only break the connection for the others.
   if (deadline.Remaining() < kLeastTime) return absl::nullopt;
-  // Of a connection that is gone there is nothing to ask, and so no turn to wait for.
+  // If the connection is gone there is nothing to ask, so do not wait for a turn.
   if (region != nullptr && IsStale(*region)) return absl::nullopt;
   const Turn turn(*this, deadline);
   if (!turn.has() || (region != nullptr && IsStale(*region))) return absl::nullopt;
   absl::optional<Answer> answer;
   if (socket_.valid() || Connect(deadline)) answer = Exchange(request, deadline);
-  // Without the reply, or with another, the next one would be taken for the wrong question.
+  // Without the matching reply, the next one would be taken for the answer to another request.
   if (!answer.has_value()) {
     Fail();
     return absl::nullopt;
@@ -199,7 +200,7 @@ bool BrokerLink::Connect(const Deadline& deadline) {
   std::memcpy(address.sun_path, path_.data(), path_.size());
   socket_ = FileDescriptor(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket_.valid()) return false;
-  // A unix socket connects at once or, when too many wait already, not.
+  // A unix socket connects immediately or, if the backlog is full, not at all.
   while (connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) !=
          0) {
     if ((errno != EAGAIN && errno != EINTR) || deadline.Passed()) return false;
@@ -211,11 +212,11 @@ bool BrokerLink::Connect(const Deadline& deadline) {
   attach.key = key_;
   const absl::optional<Answer> answer = Exchange(attach, deadline);
   if (!answer.has_value()) return false;
-  // There are too many already. That may change, and is no news until then.
+  // Too many connections. That may change, so it is not reported as an error.
   if (answer->reply.outcome == Outcome::kLimit) return false;
   MutexLock lock(mutex_);
   pause_ns_ = 0;
-  // Another key or user stays another.
+  // A wrong key or user stays wrong.
   if (answer->reply.outcome != Outcome::kOk) closed_ = true;
   return !closed_;
 }

@@ -40,14 +40,14 @@ FileDescriptor Memory(uint64_t bytes, bool sealed = true) {
   return memory;
 }
 
-// What to say to a request. `size` is how much of the reply is sent; 0 hangs up.
+// The reply to a request. `size` is how much of it is sent; 0 closes the connection.
 struct Answer {
   Reply reply = {};
   int descriptor = -1;
   size_t size = broker::kReplyBytes;
 };
 
-// A broker that answers as the test likes, one client after the other.
+// A broker with scripted answers, for one client after the other.
 class FakeBroker {
  public:
   explicit FakeBroker(std::function<Answer(const Request&)> answer)
@@ -115,7 +115,7 @@ class FakeBroker {
   std::thread thread_;
 };
 
-// As a good broker would that has one buffer.
+// Answers like a correct broker with one buffer.
 Answer Good(const Request& request, int memory) {
   Answer answer;
   answer.reply.op = request.op;
@@ -160,7 +160,7 @@ TEST(BrokerLinkTest, NothingIsDoneWithoutABroker) {
   EXPECT_FALSE(link->Check({1, 0}, Soon()));
 }
 
-// Whatever a broker does wrong, there is no mapping, and no descriptor is left behind.
+// Whatever a broker does wrong, nothing is mapped, and no descriptor leaks.
 TEST(BrokerLinkTest, WhatIsWrongIsNotMapped) {
   const FileDescriptor good = Memory(kBytes);
   const FileDescriptor small = Memory(4096);
@@ -267,13 +267,13 @@ TEST(BufferShareTest, CopiesOnlyWhatIsTheClients) {
   BufferShare share(LinkTo(broker), "b", kBytes);
   const std::vector<std::byte> ones(kBytes, std::byte{1});
   std::vector<std::byte> read(kBytes);
-  // Too little to be worth it.
+  // Too small to be worthwhile.
   EXPECT_FALSE(share.Write(std::span(ones).first(BufferShare::kLeastBytes - 1), 0, Soon()));
   EXPECT_EQ(broker.connections(), 0);
   EXPECT_TRUE(share.Write(ones, 0, Soon()));
   EXPECT_TRUE(share.Read(read, 0, Soon()));
   EXPECT_EQ(read, ones);
-  // A run comes between the two questions.
+  // A run starts between the two requests.
   free_checks = 1;
   EXPECT_FALSE(share.Read(read, 0, Soon()));
   // And before them: nothing is touched.

@@ -10,8 +10,8 @@
 namespace pto::internal {
 namespace {
 
-// A buffer is mapped as a whole, and then has all its pages. So not for the sake of a small part:
-// a client that writes a little of a large buffer would take memory that nobody needs.
+// A buffer is mapped as a whole, and then has all its pages. So it is not mapped for a small part:
+// a client that writes a little of a large buffer would waste memory.
 constexpr uint64_t kLeastPart = 8;
 
 }  // namespace
@@ -23,7 +23,7 @@ std::shared_ptr<Mapping> BufferShare::Map(const Deadline& deadline, MapRefusal* 
   *why = MapRefusal::kLater;
   {
     MutexLock lock(mutex_);
-    // Who comes second wants just what the first one asks for.
+    // A second caller wants the same mapping as the first.
     while (asking_) {
       if (deadline.Passed()) return nullptr;
       const absl::Duration left = std::min(deadline.Remaining(), absl::Minutes(1));

@@ -14,30 +14,29 @@
 
 namespace pto::internal {
 
-// The way to a buffer's contents through the memory broker; shared by all copies of a handle.
-// What it does not do, for whatever reason, is to be done over gRPC, which then says what is wrong.
-// Thread-safe.
+// Access to a buffer's contents through the memory broker; shared by all copies of a handle.
+// Whatever it cannot do is done over gRPC, which then reports the error. Thread-safe.
 class BufferShare {
  public:
-  // Less than this is not worth the questions to the broker.
+  // Smaller transfers are not worth the requests to the broker.
   static constexpr uint64_t kLeastBytes = 64 << 10;
 
   BufferShare(std::shared_ptr<BrokerLink> link, std::string buffer_id, uint64_t bytes);
 
-  // Copies, and returns whether no run has used the buffer before or after. `offset` and size are
+  // Copies, and returns whether no run used the buffer before or after. `offset` and size must be
   // within the buffer.
   bool Write(std::span<const std::byte> data, uint64_t offset, const Deadline& deadline);
   bool Read(std::span<std::byte> data, uint64_t offset, const Deadline& deadline);
 
-  // The buffer's memory, or nullptr, and why.
+  // The buffer's memory, or nullptr and the reason.
   std::shared_ptr<Mapping> Map(const Deadline& deadline, MapRefusal* why);
-  // The buffer is gone. Who has mapped it keeps that.
+  // The buffer is deleted. Existing mappings stay.
   void Drop();
 
  private:
-  // Without a mapping that the daemon knows nothing of any more.
+  // Drops a mapping that the daemon does not know any more.
   void ForgetStale() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // For a transfer of that many bytes: nullptr also when it is not worth mapping all of the buffer.
+  // For a transfer of that many bytes: also nullptr if mapping the whole buffer is not worthwhile.
   std::shared_ptr<Mapping> MapFor(uint64_t bytes, const Deadline& deadline);
 
   const std::shared_ptr<BrokerLink> link_;
@@ -49,8 +48,8 @@ class BufferShare {
   CondVar asked_;
   bool asking_ ABSL_GUARDED_BY(mutex_) = false;
   bool hopeless_ ABSL_GUARDED_BY(mutex_) = false;
-  // There was no room when this was asked for last. Transfers do not ask again: they would all wait
-  // for the answer.
+  // The last request found no room. Transfers do not ask again, because they would all wait for the
+  // answer.
   bool no_room_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t copied_ ABSL_GUARDED_BY(mutex_) = 0;  // over gRPC
 };

@@ -11,9 +11,9 @@ namespace pto::internal {
 namespace {
 
 constexpr size_t kPage = 4096;
-// Within this distance memcpy is slow; measured.
+// memcpy is slow within this distance; measured.
 constexpr size_t kNear = 1024;
-// What is longer would not stay in a CPU's own caches until somebody looks at it.
+// Longer data would be evicted from a CPU's own caches before it is used.
 constexpr size_t kLongBytes = size_t{4} << 20;
 
 void CopyAlone(std::byte* to, const std::byte* from, size_t bytes) {
@@ -23,7 +23,7 @@ void CopyAlone(std::byte* to, const std::byte* from, size_t bytes) {
   LongCopy(to, from, bytes, /*stream=*/near || bytes >= kLongBytes);
 }
 
-// A thread that copies, unless the system has none to give.
+// A thread that copies, unless the system cannot create one.
 std::optional<std::thread> StartCopy(std::byte* to, const std::byte* from, size_t bytes) {
   try {
     return std::thread([=] { CopyAlone(to, from, bytes); });

@@ -4,15 +4,15 @@
 
 namespace pto::internal {
 
-// memcpy for large blocks whose places within a page are not ours to choose.
+// memcpy for large ranges whose offsets within a page are not ours to choose.
 //
-// Where the target lies a little further within its page than the source, a processor takes each
-// load for one that needs the store just before it, and memcpy falls to a third of its speed. That
-// is the common case: shared memory begins with a page, and what malloc gives 16 bytes after one.
-// Stores that go past the caches do without that. They are used for long blocks, too, where memcpy
-// reads each line of the target before it writes it: that takes half as long again.
+// If the target is at a slightly higher offset in its page than the source, a processor assumes
+// that each load depends on the store just before it, and memcpy drops to a third of its speed.
+// This is the common case: shared memory is page-aligned, and malloc returns addresses 16 bytes
+// after a page. Non-temporal stores avoid this. They are also used for long ranges, where memcpy
+// reads each line of the target before it writes it, which takes half as long again.
 //
-// One thread does not use all that memory can do. From kSharedBytes on a second one, made for it,
+// One thread cannot saturate the memory. From kSharedBytes on, a second thread, created for this,
 // copies half.
 void BulkCopy(std::byte* to, const std::byte* from, size_t bytes);
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kPage = 4096;
 
-// All ways that two blocks can lie within their pages, near and far; and nothing around is touched.
+// All relative offsets of two ranges in their pages, near and far; nothing around them is touched.
 TEST(BulkCopyTest, CopiesEveryByteAndNoOther) {
   std::vector<std::byte> from(8 * kPage);
   for (size_t i = 0; i < from.size(); ++i) from[i] = std::byte(i * 7 % 251 + 1);
@@ -20,7 +20,7 @@ TEST(BulkCopyTest, CopiesEveryByteAndNoOther) {
   for (const size_t source : {0, 1, 16, 63, 100}) {
     for (const size_t ahead : {0, 1, 15, 16, 64, 255, 1000, 1023, 1024, 2048, 4095}) {
       for (const size_t bytes : {0, 1, 63, 4095, 4096, 4097, 4160, 12'345}) {
-        // As far ahead within its page, wherever the two vectors begin.
+        // At the same offset in its page, wherever the two vectors begin.
         const auto place = reinterpret_cast<uintptr_t>(from.data()) + source + ahead;
         const size_t target = (place - reinterpret_cast<uintptr_t>(to.data())) % kPage;
         to.assign(to.size(), std::byte{0});
@@ -35,7 +35,7 @@ TEST(BulkCopyTest, CopiesEveryByteAndNoOther) {
   }
 }
 
-// What two threads copy has no seam, and nothing around it is touched.
+// The parts of two threads meet without a gap, and nothing around them is touched.
 TEST(BulkCopyTest, CopiesLargeBlocks) {
   std::vector<std::byte> from(kSharedBytes + 4 * kPage);
   for (size_t i = 0; i < from.size(); ++i) from[i] = std::byte(i * 7 % 251 + 1);

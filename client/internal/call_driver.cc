@@ -27,7 +27,8 @@ bool CallDriver::Step(const Deadline& deadline) {
       stepped_.WaitFor(mutex_, absl::ToChronoNanoseconds(wait));
       if (polling_ && steps_ == seen && deadline.Passed()) return false;
     }
-    // Without a step the poller's own time was up; the caller comes again and polls itself.
+    // Without an event, the poller's own deadline has passed; the caller returns here and polls
+    // itself.
     return true;
   }
   polling_ = true;

@@ -8,11 +8,11 @@
 
 namespace pto::internal {
 
-// One step of an asynchronous call: its tag in the completion queue.
+// One operation of an asynchronous call: its tag in the completion queue.
 struct CallOp {
   enum class State { kIdle, kPending, kDone };
   State state = State::kIdle;
-  // Valid when done.
+  // Valid once the operation is done.
   bool ok = false;
 
   bool idle() const { return state == State::kIdle; }
@@ -20,13 +20,13 @@ struct CallOp {
   bool done() const { return state == State::kDone; }
 };
 
-// The completion queue of one streaming call, driven by the threads that wait for the call:
-// one of them polls, the others wait until it has something. This gives each wait a deadline
-// of its own, which gRPC's synchronous streams do not have, without a thread behind the scenes.
+// The completion queue of one streaming call, driven by the threads that wait for the call: one of
+// them polls, the others wait for its result. This gives each wait its own deadline, which gRPC's
+// synchronous streams lack, without a background thread.
 //
-// The owner's state and all operations are guarded by mutex(). An operation is started with
-// Begin as its tag, under the mutex; one at a time of each. Before the driver is destroyed,
-// nothing may be pending: cancel the call, then Drain.
+// mutex() guards the owner's state and all operations. Start an operation with Begin as its tag,
+// under the mutex; each operation can be pending once. Before the driver is destroyed, nothing may
+// be pending: cancel the call, then Drain.
 class CallDriver {
  public:
   CallDriver() = default;
@@ -40,11 +40,11 @@ class CallDriver {
   // Marks the operation as pending and returns its tag.
   void* Begin(CallOp& op) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // Waits until some operation has ended, here or in another thread; false when the deadline
-  // passed first. Unlocks the mutex meanwhile. The caller looks at its operations again.
+  // Waits until some operation has ended, here or in another thread; false if the deadline passed
+  // first. Unlocks the mutex meanwhile. The caller then checks its operations again.
   bool Step(const Deadline& deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // Waits until nothing is pending; false when the deadline passed first.
+  // Waits until nothing is pending; false if the deadline passed first.
   bool Drain(const Deadline& deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
  private:

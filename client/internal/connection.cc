@@ -13,19 +13,19 @@ namespace {
 
 // A page of runs with their errors can be larger than gRPC's 4 MiB.
 constexpr int kMaxReceiveBytes = 64 << 20;
-// A daemon that is back is to be found soon; it is on this machine or in this rack.
+// A restarted daemon should be found soon; it is on this machine or nearby.
 constexpr int kFirstBackoffMs = 100;
 constexpr int kLastBackoffMs = 1000;
-// The daemon cuts off clients that ping more often than every 10 s.
+// The daemon disconnects clients that ping more often than every 10 s.
 constexpr int kKeepaliveMs = 30'000;
 constexpr int kKeepaliveTimeoutMs = 10'000;
-// How long a call that was cancelled may take to end.
+// How long a cancelled call may take to end.
 constexpr absl::Duration kCancelTime = absl::Milliseconds(100);
-// How often a wait looks whether it is to stop.
+// How often a wait checks whether it should stop.
 constexpr absl::Duration kLook = absl::Milliseconds(50);
 
-// Keeps gRPC's threads until the process ends. Else whoever closes the last connection stops
-// them, and waits for up to ten seconds for one that polls sockets after a large write.
+// Keeps gRPC's threads until the process ends. Otherwise closing the last connection stops them,
+// and waits up to ten seconds for a thread that polls sockets after a large write.
 void KeepGrpc() {
   static const bool kept = [] {
     grpc_init();
@@ -37,12 +37,12 @@ void KeepGrpc() {
 std::shared_ptr<grpc::Channel> Open(const std::string& address, absl::Duration connect_timeout) {
   KeepGrpc();
   grpc::ChannelArguments args;
-  // Else channels to one address share one connection, and bulk data delays control calls.
+  // Otherwise channels to one address share a connection, and bulk data delays control calls.
   args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstBackoffMs);
   args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kLastBackoffMs);
-  // In spite of its name this bounds one attempt to connect. A little more than a caller waits,
-  // so that it is the caller's deadline that ends the wait for a daemon that hangs.
+  // Despite its name this bounds one attempt to connect. Slightly longer than a caller waits, so
+  // that the caller's deadline ends the wait for a hanging daemon.
   args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS,
               static_cast<int>(absl::ToInt64Milliseconds(connect_timeout + absl::Seconds(1))));
   args.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
@@ -50,18 +50,18 @@ std::shared_ptr<grpc::Channel> Open(const std::string& address, absl::Duration c
   args.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
   args.SetMaxReceiveMessageSize(kMaxReceiveBytes);
   if (!absl::StartsWith(address, "unix")) {
-    // The kernel tells at once when a local daemon dies; a remote one may fall silent.
+    // The kernel reports immediately if a local daemon dies; a remote one may become silent.
     args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
     args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
-    // Else there are only two pings until the client sends something else, which a watcher of
-    // events never does.
+    // Otherwise gRPC sends only two pings until the client sends data, which a watcher of events
+    // never does.
     args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   }
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), args);
 }
 
-// Calls that were stuck when their connection was given up. gRPC may still use their memory, at
-// any time until the process ends.
+// Calls that were stuck when their connection was abandoned. gRPC may use their memory at any time
+// until the process ends.
 class Lost {
  public:
   static Lost& Get() {

@@ -13,8 +13,8 @@
 
 namespace pto::internal {
 
-// One connection to a daemon, made by the first call on it and again after it broke, and the
-// calls that are stuck in it. Owned by Transport. Thread-safe.
+// One connection to a daemon, created by the first call and again after it broke, and its stuck
+// calls. Owned by Transport. Thread-safe.
 class Connection {
  public:
   Connection(const std::string& address, absl::Duration connect_timeout);
@@ -24,12 +24,12 @@ class Connection {
 
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
 
-  // Waits until no call is stuck: a new one would only join them. False when the deadline
-  // passed first, or when `stop` became true. One load in the good case.
+  // Waits until no call is stuck: a new call would only get stuck, too. False if the deadline
+  // passed first, or if `stop` became true. A single load in the normal case.
   bool AwaitClear(const Deadline& deadline, const std::atomic<bool>* stop = nullptr);
 
-  // Destroys a call that nobody waits for any more, and cancels it if need be. When it is
-  // stuck it is kept until it is not. Takes a tenth of a second at most.
+  // Destroys a call that nobody waits for any more, and cancels it if necessary. A stuck call is
+  // kept until it is not stuck any more. Takes at most a tenth of a second.
   void Release(std::unique_ptr<AsyncCall> call);
 
  private:

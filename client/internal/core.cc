@@ -14,9 +14,9 @@
 namespace pto::internal {
 namespace {
 
-// Longest time to find out what an error means.
+// The maximum time for finding out what an error means.
 constexpr absl::Duration kProbeTimeout = absl::Seconds(1);
-// A wait is made of calls this long, so that a daemon that hangs is noticed.
+// A wait consists of calls of this length, so that a hanging daemon is noticed.
 constexpr absl::Duration kWaitSlice = absl::Seconds(10);
 constexpr absl::Duration kWaitGrace = absl::Seconds(5);
 
@@ -43,7 +43,7 @@ Deadline Core::DeadlineOf(absl::Duration timeout, absl::Duration extra) const {
 }
 
 std::string Core::BrokerSocket() const {
-  // Another machine's path means nothing here.
+  // A path on another machine is useless here.
   if (options_.broker == ClientOptions::Broker::kOff || !absl::StartsWith(address_, "unix:")) {
     return "";
   }
@@ -92,7 +92,7 @@ absl::Status Core::Examine(SessionState& session, const absl::Status& error,
     return session.status();
   }
   if (session_gone) {
-    // The error may be about another session that the request named.
+    // The error may refer to another session named in the request.
     v1::GetSessionRequest request;
     request.set_name(session.name());
     const absl::StatusOr<v1::Session> found =

@@ -24,20 +24,19 @@
 
 namespace pto::internal {
 
-// Whether a call is made once more when the connection was found to be broken. Only for calls
-// that change nothing the second time.
+// Whether a call is repeated once if the connection was broken. Only for idempotent calls.
 enum class Retry { kNever, kOnce };
 
-// The stub's method for one question and one answer.
+// The stub's method for a unary call.
 template <typename Service, typename Request, typename Response>
 using Unary = std::unique_ptr<grpc::ClientAsyncResponseReader<Response>> (Service::Stub::*)(
     grpc::ClientContext*, const Request&, grpc::CompletionQueue*);
 
-// What a client and everything made by it share: connections, options, the renewal thread, and
-// the judgement of what an error means. Owned by all of them together. Thread-safe.
+// The state that a client and all objects created by it share: connections, options, the renewal
+// thread, and the interpretation of errors. Shared ownership. Thread-safe.
 class Core {
  public:
-  // Reaches the daemon; at most options.connect_timeout.
+  // Connects to the daemon; takes at most options.connect_timeout.
   static absl::StatusOr<std::shared_ptr<Core>> Connect(absl::string_view address,
                                                        const ClientOptions& options);
 
@@ -50,17 +49,17 @@ class Core {
   const v1::Node& node() const { return node_; }
   const Transport& transport() const { return transport_; }
   Renewer& renewer() { return renewer_; }
-  // Path of the socket where buffers can be mapped. Empty when this client cannot or shall not.
+  // Path of the socket for mapping buffers. Empty if this client cannot or must not map them.
   std::string BrokerSocket() const;
 
-  // `timeout` as a caller gave it; `extra` counts on top of the client's own.
+  // `timeout` as given by the caller; `extra` is added to the client's default.
   Deadline DeadlineOf(absl::Duration timeout, absl::Duration extra = absl::ZeroDuration()) const;
 
   absl::StatusOr<v1::Node> GetNode(const Deadline& deadline,
                                    const std::atomic<bool>* stop = nullptr);
 
   // One call: `Call("GetNode", transport().node, &Stub::PrepareAsyncGetNode, request, deadline,
-  // retry)`. `stop`, when given, ends the wait when it becomes true.
+  // retry)`. `stop`, if given, ends the wait when it becomes true.
   template <typename Service, typename Request, typename Response>
   absl::StatusOr<Response> Call(absl::string_view rpc, const Wire<Service>& wire,
                                 Unary<Service, Request, Response> method,
@@ -82,8 +81,8 @@ class Core {
     }
   }
 
-  // The same for a call on a session: fails at once when the session is lost, and finds out
-  // whether it is when the call fails.
+  // The same for a call on a session: fails immediately if the session is lost, and finds out
+  // whether it is if the call fails.
   template <typename Service, typename Request, typename Response>
   absl::StatusOr<Response> CallOn(SessionState& session, absl::string_view rpc,
                                   const Wire<Service>& wire,
@@ -96,8 +95,8 @@ class Core {
     return Examine(session, response.status(), deadline);
   }
 
-  // The same for a call that reads a run, which a daemon with a journal knows though its session is
-  // lost by a restart. One that does not know it answers as on any lost session.
+  // The same for a call that reads a run. A daemon with a journal knows the run even if its session
+  // was lost by a restart; any other daemon answers as for any lost session.
   template <typename Request>
   absl::StatusOr<v1::Run> CallOnRun(SessionState& session, absl::string_view rpc,
                                     Unary<v1::RunService, Request, v1::Run> method,
@@ -111,13 +110,13 @@ class Core {
     return lost.ok() ? Examine(session, run.status(), deadline) : lost;
   }
 
-  // CLIENT_TIMEOUT of a call that was given up.
+  // The CLIENT_TIMEOUT error of an abandoned call.
   absl::Status Timeout(absl::string_view rpc, const Deadline& deadline) const {
     return TimeoutError(rpc, address_, deadline.timeout());
   }
 
-  // What an error of a call on a session means: itself, or that the session is lost, which is
-  // then remembered. Asks the daemon when the error leaves that open, within the deadline and
+  // Interprets an error of a call on a session: the error itself, or that the session is lost,
+  // which is then remembered. Asks the daemon if the error is ambiguous, within the deadline and
   // until `stop`.
   absl::Status Examine(SessionState& session, const absl::Status& error, const Deadline& deadline,
                        const std::atomic<bool>* stop = nullptr);

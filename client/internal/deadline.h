@@ -10,10 +10,10 @@
 
 namespace pto::internal {
 
-// The point in time by which a call has ended, on the monotonic clock. A value.
+// The deadline of a call, on the monotonic clock. A value type.
 class Deadline {
  public:
-  // InfiniteDuration means never; what is not positive means now.
+  // InfiniteDuration means never; zero or negative means now.
   static Deadline After(absl::Duration timeout) {
     if (timeout == absl::InfiniteDuration()) return Deadline(kNever, timeout);
     timeout = std::clamp(timeout, absl::ZeroDuration(), absl::Hours(24 * 365));
@@ -23,13 +23,13 @@ class Deadline {
   static Deadline Now() { return After(absl::ZeroDuration()); }
   static Deadline Never() { return After(absl::InfiniteDuration()); }
 
-  // The earlier of this one and `timeout` from now.
+  // The earlier of this deadline and `timeout` from now.
   Deadline AtMost(absl::Duration timeout) const {
     const Deadline other = After(timeout);
     return other.at_ns_ < at_ns_ ? other : *this;
   }
 
-  // What was allowed at first, for messages.
+  // The original timeout, for messages.
   absl::Duration timeout() const { return timeout_; }
 
   bool Passed() const { return at_ns_ != kNever && Clock::Real().NowNanos() >= at_ns_; }

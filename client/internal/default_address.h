@@ -6,11 +6,11 @@
 
 namespace pto::internal {
 
-// Where a daemon listens that was told nothing else: a user's own in XDG_RUNTIME_DIR when its
-// socket is there, else the machine's. `runtime_dir` may be null.
+// The default address: the user's own daemon in XDG_RUNTIME_DIR if its socket exists, otherwise the
+// machine's. `runtime_dir` may be null.
 std::string DefaultAddress(bool is_root, const char* runtime_dir);
 
-// The address to use for what the caller gave: itself, else PTOD_ADDRESS, else the default.
+// The address to use: `given` if not empty, otherwise PTOD_ADDRESS, otherwise the default.
 std::string ResolveAddress(absl::string_view given);
 
 }  // namespace pto::internal

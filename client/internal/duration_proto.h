@@ -5,9 +5,9 @@
 
 namespace pto::internal {
 
-// What does not fit is cut to what does.
+// Values out of range are clamped.
 inline void ToProto(absl::Duration duration, google::protobuf::Duration& out) {
-  // The most that google.protobuf.Duration allows: about 10,000 years.
+  // The maximum of google.protobuf.Duration: about 10,000 years.
   constexpr absl::Duration kLongest = absl::Seconds(315'576'000'000);
   if (duration > kLongest) duration = kLongest;
   if (duration < -kLongest) duration = -kLongest;

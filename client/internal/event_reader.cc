@@ -21,7 +21,7 @@ constexpr absl::Duration kFirstBackoff = absl::Milliseconds(10);
 constexpr absl::Duration kLastBackoff = absl::Seconds(1);
 constexpr absl::Duration kAskTimeout = absl::Seconds(1);
 
-// Whether another call can go on where this one broke off.
+// Whether another call can continue where this one broke.
 bool IsTransient(const absl::Status& error) {
   const std::string reason = ReasonOf(error);
   return reason == reason::kDaemonUnreachable.name || reason == reason::kNodeDraining.name;
@@ -126,7 +126,7 @@ void EventReader::Note(const v1::EventBatch& batch, const Deadline& deadline) {
     must_ask_ |= event.has_dropped() && !ended_through_.has_value();
   }
   if (must_ask_) AskForRun(deadline);
-  // What the stream still holds comes first.
+  // Events that the stream still holds come first.
   if (ended_through_.has_value() && batch.through_sequence() >= *ended_through_) EndWell();
 }
 
@@ -140,11 +140,11 @@ void EventReader::AskForRun(const Deadline& deadline) {
     must_ask_ = false;
     if (IsFinal(run->state())) ended_through_ = run->as_of_sequence();
   } else if (ReasonOf(run.status()) == reason::kRunExpired.name) {
-    // Ended so long ago that the daemon does not know when.
+    // It ended so long ago that the daemon does not know when.
     must_ask_ = false;
     ended_through_ = 0;
   }
-  // Else the next batch, which comes also when nothing happens, asks again.
+  // Otherwise the next batch, which arrives even if nothing happens, triggers another check.
 }
 
 void EventReader::EndWell() {

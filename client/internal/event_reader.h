@@ -18,13 +18,13 @@
 
 namespace pto::internal {
 
-// What is behind an EventStream: one call after another, each resuming where the one before
-// broke off. Thread-safe; one thread at a time has the turn to read.
+// The implementation of EventStream: one call after another, each resuming where the previous one
+// broke. Thread-safe; one thread at a time has the turn to read.
 class EventReader {
  public:
   EventReader(std::shared_ptr<Core> core, std::shared_ptr<SessionState> session,
               const WatchOptions& options);
-  // Cancels the call; does not wait for the daemon.
+  // Cancels the call without waiting for the daemon.
   ~EventReader();
 
   Deadline DeadlineOf(absl::Duration timeout) const { return core_->DeadlineOf(timeout); }
@@ -37,12 +37,12 @@ class EventReader {
   // Next, for the thread that has the turn.
   absl::StatusOr<absl::optional<v1::EventBatch>> Read(const Deadline& deadline);
   void CloseCall();
-  // Notes where to resume, and whether this batch is the last one wanted.
+  // Records where to resume, and whether this is the last wanted batch.
   void Note(const v1::EventBatch& batch, const Deadline& deadline);
-  // Whether the run has ended that ends the stream: its last event may be among the dropped.
+  // Whether the run that ends the stream has ended: its last event may have been dropped.
   void AskForRun(const Deadline& deadline);
   void EndWell();
-  // Decides what a broken call means. OK: reconnect; else the error to return.
+  // Interprets a broken call. OK: reconnect; otherwise the error to return.
   absl::Status Recover(const absl::Status& error, const Deadline& deadline,
                        const Deadline& give_up);
 
@@ -55,15 +55,15 @@ class EventReader {
   bool turn_taken_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t through_sequence_ ABSL_GUARDED_BY(mutex_) = 0;
 
-  // Below: for the thread that has the turn.
+  // The members below are for the thread that has the turn.
   v1::WatchEventsRequest request_;
   std::unique_ptr<ReaderCall<v1::EventBatch>> call_;
   absl::Duration backoff_;
-  // Events were dropped, and the daemon has not said yet whether the run has ended.
+  // Events were dropped, and it is not known yet whether the run has ended.
   bool must_ask_ = false;
-  // The run has ended, and the event that says so has this number or a smaller one.
+  // The run has ended, and its last event has this number or a smaller one.
   absl::optional<uint64_t> ended_through_;
-  // The end: OK means that it was a good one.
+  // The final status; OK means a normal end.
   absl::optional<absl::Status> end_;
 };
 

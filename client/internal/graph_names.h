@@ -8,7 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "runtime/base/error.h"
 
-// Names and paths in a graph that is being built.
+// Names and paths in a graph under construction.
 namespace pto::internal {
 
 inline constexpr size_t kMaxNameBytes = 255;

@@ -7,7 +7,7 @@
 namespace pto::internal {
 namespace {
 
-// The places of the page's kernels among those of all, which it adds to.
+// The indices of the page's kernels in the combined list, which is extended.
 std::vector<uint32_t> PlacesOf(const v1::GraphStructure& page, v1::GraphStructure* all) {
   std::vector<uint32_t> places;
   for (const std::string& kernel : page.kernels()) {
@@ -24,7 +24,7 @@ void AppendStructure(const v1::GraphStructure& page, v1::GraphStructure* all) {
   if (all->kernel().empty()) all->set_first_task(page.first_task());
   const int count = page.kernel_size();
   const std::vector<uint32_t> places = PlacesOf(page, all);
-  // One that is not in the list stays so.
+  // An index that is not in the list stays invalid.
   for (const uint32_t kernel : page.kernel()) {
     all->add_kernel(kernel < places.size() ? places[kernel] : kernel);
   }
@@ -32,7 +32,7 @@ void AppendStructure(const v1::GraphStructure& page, v1::GraphStructure* all) {
   all->mutable_next_count()->MergeFrom(page.next_count());
   all->mutable_next_ahead()->MergeFrom(page.next_ahead());
   all->mutable_member_chip()->MergeFrom(page.member_chip());
-  // One that is not of this length says nothing.
+  // A column of a different length is ignored.
   for (int i = 0; i < count; ++i) {
     all->add_name(page.name_size() == count ? page.name(i) : "");
     all->add_chip_count(page.chip_count_size() == count ? page.chip_count(i) : 1);

@@ -4,8 +4,8 @@
 
 namespace pto::internal {
 
-// Puts the tasks of a page behind those that came before it, whose kernels may be others. All
-// columns are filled, also those that the daemon left out.
+// Appends the tasks of a page to those of earlier pages, whose kernels may differ. Fills all
+// columns, including those that the daemon omitted.
 void AppendStructure(const v1::GraphStructure& page, v1::GraphStructure* all);
 
 }  // namespace pto::internal

@@ -45,7 +45,7 @@ TEST(GraphStructureTest, FillsWhatPagesLeaveOut) {
   EXPECT_THAT(all.next_ahead(), ElementsAre(1, 1));
 }
 
-// Pages of an open run have the kernels of the blocks that are known then.
+// Pages of an open run have the kernels of the segments that are available at that time.
 TEST(GraphStructureTest, PagesWithOtherKernels) {
   v1::GraphStructure first, second, all;
   first.set_first_task(40);

@@ -77,7 +77,7 @@ absl::StatusOr<uint64_t> LaunchPipe::LaunchLocked(const v1::LaunchGraphRequest& 
   PTO_RETURN_IF_ERROR(AwaitWritable(deadline));
   const uint64_t tag = ++last_tag_;
   outgoing_.set_tag(tag);
-  // Lends the caller's message instead of copying it: Write has serialized it when it returns.
+  // Borrows the caller's message instead of copying it: Write has serialized it when it returns.
   outgoing_.unsafe_arena_set_allocated_launch(const_cast<v1::LaunchGraphRequest*>(&request));
   stream_->Write(outgoing_, driver_.Begin(write_));
   outgoing_.unsafe_arena_release_launch();
@@ -106,7 +106,7 @@ absl::Status LaunchPipe::Advance(const Deadline& deadline) {
     stream_->Finish(&finish_status_, driver_.Begin(finish_));
   }
   if (!driver_.Step(deadline) && deadline.Passed()) {
-    // Something may have ended at the last moment, in another thread.
+    // An operation may have ended at the last moment, in another thread.
     TakeFinishedOps();
     return TimeoutError(kRpc, core_->address(), deadline.timeout());
   }
@@ -136,7 +136,7 @@ void LaunchPipe::TakeFinishedOps() {
 absl::Status LaunchPipe::EndStatus(const Deadline& deadline) {
   if (!end_.has_value()) {
     const grpc::Status status = finish_status_;
-    // Asks the daemon, so others must not wait for the lock meanwhile.
+    // Asks the daemon, so release the lock for others meanwhile.
     driver_.mutex().Unlock();
     absl::Status end = RpcError(status, kRpc, core_->address(), deadline.timeout());
     if (end.ok()) {

@@ -10,13 +10,13 @@ namespace pto::internal {
 
 class BrokerLink;
 
-// What the daemon knows a mapping by, and on which of a link's connections.
+// Identifies a mapping to the daemon, and the link's connection that it belongs to.
 struct Region {
   uint64_t number = 0;
   uint64_t connection = 0;
 };
 
-// A buffer's memory in this process. Unmapped, and said to be, with the last reference.
+// A buffer's memory in this process. The last reference unmaps it and reports that to the daemon.
 class Mapping {
  public:
   Mapping(std::shared_ptr<BrokerLink> link, Region region, std::span<std::byte> bytes)

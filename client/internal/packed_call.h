@@ -15,12 +15,12 @@
 
 namespace pto::internal {
 
-// What a packed graph may take on top of a call's usual time.
+// The additional time for a packed graph.
 inline absl::Duration PackedTime(uint64_t tasks) {
   return absl::Seconds(static_cast<double>(tasks) / 100'000);
 }
 
-// Sends a packed graph on the connection for bulk data.
+// Sends a packed graph on the bulk-data connection.
 template <typename Response>
 absl::StatusOr<Response> PackedCall(
     Core& core, SessionState& session, absl::string_view rpc,

@@ -6,8 +6,7 @@
 
 namespace pto::internal {
 
-// A valid id that nobody else has: `prefix`, which starts with a letter, and 16 random
-// characters.
+// A unique valid id: `prefix`, which must start with a letter, and 16 random characters.
 std::string RandomId(absl::string_view prefix);
 
 }  // namespace pto::internal

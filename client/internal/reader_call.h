@@ -9,8 +9,7 @@
 
 namespace pto::internal {
 
-// One question, a stream of answers. Reads when it is asked to and not ahead. For one thread at
-// a time.
+// A server-streaming call. Reads only on request, not ahead. For one thread at a time.
 template <typename Response>
 class ReaderCall final : public AsyncCall {
  public:
@@ -18,7 +17,7 @@ class ReaderCall final : public AsyncCall {
   template <typename Stub, typename Request>
   using Method = Reader (Stub::*)(grpc::ClientContext*, const Request&, grpc::CompletionQueue*);
 
-  // The deadline is for the whole of it; each Next has one of its own beside.
+  // The deadline is for the whole call; each Next has its own in addition.
   template <typename Stub, typename Request>
   ReaderCall(Stub& stub, Method<Stub, Request> method, const Request& request,
              const Deadline& deadline) {
@@ -29,7 +28,7 @@ class ReaderCall final : public AsyncCall {
   }
 
   enum class Result { kMessage, kEnded, kTimeout };
-  // Waits for the next message. A read that timed out goes on, and the next call takes it up.
+  // Waits for the next message. A read that timed out continues, and the next call picks it up.
   Result Next(const Deadline& deadline, Response& message) {
     MutexLock lock(driver_.mutex());
     while (true) {
@@ -40,13 +39,13 @@ class ReaderCall final : public AsyncCall {
         return Result::kMessage;
       }
       if (read_.done() && finish_.idle()) reader_->Finish(&status_, driver_.Begin(finish_));
-      // When the start failed, so does the first read, and then there is a status.
+      // If the start failed, the first read fails, too, and then there is a status.
       if (start_.done() && read_.idle()) reader_->Read(&incoming_, driver_.Begin(read_));
       if (!driver_.Step(deadline) && deadline.Passed()) return Result::kTimeout;
     }
   }
 
-  // How the call ended; valid after kEnded.
+  // The final status; valid after kEnded.
   const grpc::Status& status() const { return status_; }
 
  private:

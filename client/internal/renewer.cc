@@ -10,7 +10,7 @@
 namespace pto::internal {
 namespace {
 
-// For a daemon that does not say how long its leases last.
+// For a daemon that does not report the length of its leases.
 constexpr absl::Duration kUnknownTtl = absl::Seconds(30);
 
 absl::Duration TtlOf(const v1::Session& session) {
@@ -19,7 +19,7 @@ absl::Duration TtlOf(const v1::Session& session) {
   return ttl > absl::ZeroDuration() ? ttl : kUnknownTtl;
 }
 
-// After a failed renewal there is still time for several tries before the lease ends.
+// After a failed renewal there is still time for several attempts before the lease ends.
 absl::Duration RetryDelay(absl::Duration ttl) {
   return std::clamp(ttl / 10, absl::Milliseconds(20), absl::Seconds(1));
 }

@@ -16,17 +16,17 @@
 
 namespace pto::internal {
 
-// Renews the sessions of one client at a third of their time to live, on a thread of its own
-// that starts with the first session. Owned by Core. Thread-safe.
+// Renews the sessions of one client at a third of their time to live, on its own thread, which
+// starts with the first session. Owned by Core. Thread-safe.
 class Renewer {
  public:
-  // Makes one renewal, and marks the session as lost when it is. Returns early when `stop`
-  // becomes true.
+  // Makes one renewal, and marks the session as lost if it is. Returns early if `stop` becomes
+  // true.
   using Renew = std::function<absl::StatusOr<v1::Session>(
       SessionState& session, absl::Duration timeout, const std::atomic<bool>& stop)>;
 
   explicit Renewer(Renew renew) : renew_(std::move(renew)) {}
-  // Gives up a renewal that is under way; does not wait for the daemon.
+  // Abandons a pending renewal; does not wait for the daemon.
   ~Renewer();
   Renewer(const Renewer&) = delete;
   Renewer& operator=(const Renewer&) = delete;

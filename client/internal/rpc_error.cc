@@ -11,8 +11,8 @@
 namespace pto::internal {
 namespace {
 
-// The part of gRPC's text that a person needs: `failed to connect to all addresses; last error:
-// UNKNOWN: unix:/run/x.sock: No such file or directory` says it in its last words.
+// The part of gRPC's text that a user needs: in `failed to connect to all addresses; last error:
+// UNKNOWN: unix:/run/x.sock: No such file or directory` it is at the end.
 std::string Cause(absl::string_view message, absl::string_view address) {
   constexpr absl::string_view kLastError = "last error: ";
   if (const size_t at = message.find(kLastError); at != absl::string_view::npos) {

@@ -68,7 +68,7 @@ absl::StatusOr<v1::Run> RunPipe::AwaitAnswer(const Deadline& deadline) {
   PTO_RETURN_IF_ERROR(Await(write_, deadline));
   if (finish_.idle()) writer_->Finish(&status_, driver_.Begin(finish_));
   PTO_RETURN_IF_ERROR(Await(finish_, deadline));
-  // Asks the daemon, perhaps; there is only this thread.
+  // May ask the daemon; no other thread uses the pipe.
   const absl::Status status = RpcError(status_, kRpc, core_->address(), deadline.timeout());
   if (status.ok()) {
     answer_ = response_;

@@ -20,31 +20,31 @@ class RunPipe final : public AsyncCall {
  public:
   RunPipe(std::shared_ptr<Core> core, std::shared_ptr<SessionState> session);
 
-  // What to do with a pipe instead of destroying it: cancels the call unless it is over. Does not
-  // wait for the daemon.
+  // Use this instead of destroying a pipe: cancels the call unless it is over. Does not wait for
+  // the daemon.
   static void Close(std::unique_ptr<RunPipe> pipe);
 
   Deadline DeadlineOf(absl::Duration timeout) const { return core_->DeadlineOf(timeout); }
   const std::string& session_name() const { return session_->name(); }
 
-  // Sends a message when the one before has gone. CLIENT_TIMEOUT means that it was not sent;
-  // another error that the call is over, or ABORTED without a reason when it was answered early:
-  // see Finish.
+  // Sends a message after the previous one has been sent. CLIENT_TIMEOUT means that it was not
+  // sent; another error that the call is over, or ABORTED without a reason if it was answered
+  // early: see Finish.
   absl::Status Write(const v1::StreamRunRequest& request, const Deadline& deadline);
-  // Says that nothing follows, once, and waits for the answer.
+  // Half-closes the stream, once, and waits for the answer.
   absl::StatusOr<v1::Run> Finish(const Deadline& deadline);
 
  private:
   // Waits until the operation has ended.
   absl::Status Await(const CallOp& op, const Deadline& deadline)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(driver_.mutex());
-  // Waits until a message can be sent. Sets `broken_` when none ever will.
+  // Waits until a message can be sent. Sets `broken_` if that is not possible any more.
   absl::Status AwaitWritable(const Deadline& deadline)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(driver_.mutex());
   absl::StatusOr<v1::Run> AwaitAnswer(const Deadline& deadline)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(driver_.mutex());
 
-  // Null when closed: a call that is stuck is kept by the core.
+  // Null when closed: the core keeps a stuck call.
   std::shared_ptr<Core> core_;
   const std::shared_ptr<SessionState> session_;
 
@@ -57,7 +57,7 @@ class RunPipe final : public AsyncCall {
   // A start or a write failed: the call is over.
   bool broken_ = false;
   bool writes_done_ = false;
-  // The answer, once it has come and was judged.
+  // The answer, once it has arrived and was interpreted.
   absl::optional<absl::StatusOr<v1::Run>> answer_;
 };
 

@@ -13,10 +13,10 @@
 
 namespace pto::internal {
 
-// What the objects of one session share: its name, and whether it is lost. Thread-safe.
+// The state that the objects of one session share: its name, and whether it is lost. Thread-safe.
 class SessionState {
  public:
-  // `broker` is nullptr when all goes over gRPC.
+  // `broker` is nullptr if all transfers use gRPC.
   explicit SessionState(v1::Session info, std::shared_ptr<BrokerLink> broker = nullptr)
       : info_(std::move(info)), broker_(std::move(broker)) {}
   SessionState(const SessionState&) = delete;
@@ -25,17 +25,17 @@ class SessionState {
   const v1::Session& info() const { return info_; }
   const std::string& name() const { return info_.name(); }
   const std::string& boot_id() const { return info_.boot_id(); }
-  // The way to map its buffers; nullptr when there is none.
+  // For mapping its buffers; nullptr if there is none.
   const std::shared_ptr<BrokerLink>& broker() const { return broker_; }
 
-  // OK, or why the session cannot be used any more. One load in the good case.
+  // OK, or why the session cannot be used any more. A single load in the normal case.
   absl::Status status() const {
     if (!lost_.load(std::memory_order_acquire)) return absl::OkStatus();
     MutexLock lock(mutex_);
     return why_;
   }
 
-  // Makes status() return `why` from now on. The first reason stays.
+  // Makes status() return `why` from now on. The first reason is kept.
   void Lose(absl::Status why) {
     MutexLock lock(mutex_);
     if (!why_.ok()) return;

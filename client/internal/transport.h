@@ -17,7 +17,7 @@
 
 namespace pto::internal {
 
-// INVALID_ARGUMENT / FIELD_INVALID for what is neither `unix:/path` nor `host:port`.
+// INVALID_ARGUMENT / FIELD_INVALID unless the address is `unix:/path` or `host:port`.
 absl::Status CheckAddress(absl::string_view address);
 
 // A service on a connection.

@@ -11,7 +11,7 @@
 
 namespace pto::internal {
 
-// One question, one answer. For one thread at a time.
+// A unary call. For one thread at a time.
 template <typename Response>
 class UnaryCall final : public AsyncCall {
  public:
@@ -30,7 +30,7 @@ class UnaryCall final : public AsyncCall {
     reader_->Finish(&response_, &status_, driver_.Begin(finish_));
   }
 
-  // Waits for the answer; false when the deadline passed first, or when `stop` became true.
+  // Waits for the answer; false if the deadline passed first, or if `stop` became true.
   bool Await(const Deadline& deadline, const std::atomic<bool>* stop = nullptr) {
     constexpr absl::Duration kLook = absl::Milliseconds(50);
     MutexLock lock(driver_.mutex());

@@ -8,7 +8,7 @@
 
 namespace pto::internal {
 
-// A stream of messages, one answer. For one thread at a time.
+// A client-streaming call. For one thread at a time.
 template <typename Request, typename Response>
 class WriterCall final : public AsyncCall {
  public:
@@ -24,8 +24,8 @@ class WriterCall final : public AsyncCall {
     writer_->StartCall(driver_.Begin(start_));
   }
 
-  // Sends a message when the one before has gone; it is not needed afterwards. False when the
-  // call is over or the time is up: Finish tells.
+  // Sends a message after the previous one has been sent; the message is not needed afterwards.
+  // False if the call is over or on timeout: see Finish.
   bool Write(const Request& request) {
     MutexLock lock(driver_.mutex());
     if (!AwaitWritable()) return false;
@@ -33,7 +33,7 @@ class WriterCall final : public AsyncCall {
     return true;
   }
 
-  // Ends the stream and waits for the answer; false when the time is up.
+  // Half-closes the stream and waits for the answer; false on timeout.
   bool Finish() {
     MutexLock lock(driver_.mutex());
     if (AwaitWritable()) writer_->WritesDone(driver_.Begin(write_));
@@ -50,7 +50,7 @@ class WriterCall final : public AsyncCall {
   bool AwaitWritable() ABSL_EXCLUSIVE_LOCKS_REQUIRED(driver_.mutex()) {
     return Await(start_) && start_.ok && Await(write_) && (write_.idle() || write_.ok);
   }
-  // False when the operation has not ended in time.
+  // False if the operation has not ended in time.
   bool Await(CallOp& op) ABSL_EXCLUSIVE_LOCKS_REQUIRED(driver_.mutex()) {
     while (op.pending()) {
       if (!driver_.Step(deadline_) && deadline_.Passed()) return false;

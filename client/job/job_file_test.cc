@@ -14,7 +14,7 @@ using ::testing::StartsWith;
 
 struct Malformed {
   const char* text;
-  // How the message begins.
+  // The beginning of the message.
   const char* message;
 };
 
@@ -36,7 +36,7 @@ TEST(JobFileTest, ReadsJson) {
   EXPECT_EQ(file->job.options().timeout().nanos(), 500000000);
   EXPECT_EQ(file->places.Where("buffers[0].shape[1]"), "dir/a.json:4:48");
   EXPECT_EQ(file->places.Where("graph.tasks[0].launch.block_num"), "dir/a.json:7:45");
-  // What is not in the file is looked for in what it would be part of.
+  // For a path that is not in the file, the nearest parent is used.
   EXPECT_EQ(file->places.Where("graph.tasks[0].chip"), "dir/a.json:7:15");
   EXPECT_EQ(file->places.Where("graph.tasks[7].chip"), "dir/a.json:7:5");
   EXPECT_EQ(file->places.Where("outputs[0]"), "dir/a.json:1:1");
@@ -98,7 +98,7 @@ TEST(JobFileTest, SaysWhereJsonIsMalformed) {
       {"{\"options\": {\"timeout\": 3}}", "f.json:1:25: expected a duration such as \"1.5s\""},
       {"{\"options\": {\"labels\": {\"a\": 3}}}", "f.json:1:30: expected a string, got a number"},
       {"{\"buffers\": [{\"shape\": [\"NaN\"]}]}", "f.json:1:25: expected an integer, got a string"},
-      // These only protobuf sees.
+      // Only protobuf detects these.
       {"{\"buffers\": [\n{\"shape\": [1e400]}]}", "f.json:"},
       {"{\"buffers\": [\n{\"shape\": [1e30]}]}", "f.json:"},
       {"{\"options\":\n {\"timeout\": \"3\"}}", "f.json:2:3: near here: "},

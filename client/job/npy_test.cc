@@ -49,7 +49,7 @@ TEST(NpyTest, EveryTypeComesBack) {
 }
 
 TEST(NpyTest, WritesWhatNumpyWrites) {
-  // Of numpy.save(f, numpy.array([1, 2], dtype='<i2')).
+  // The output of numpy.save(f, numpy.array([1, 2], dtype='<i2')).
   Array array = MakeArray(pto::v1::I16, {2});
   array.Set(0, 1);
   array.Set(1, 2);

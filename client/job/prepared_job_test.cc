@@ -17,7 +17,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Eight lines that every case below changes in one place.
+// Eight lines; each case below changes one of them.
 constexpr char kGood[] = R"({"chips": ["2-3"],
 "buffers": [{"name": "a", "dtype": "F32", "shape": [4], "init": {"iota": {}}},
  {"name": "b", "chip": 1, "dtype": "I8", "shape": [2, 2], "init": {"constant": 3}}],
@@ -44,7 +44,7 @@ TEST(PreparedJobTest, SpellsOutTheGraph) {
   EXPECT_EQ(job->buffers[1].initial.Get(3), 3);
   EXPECT_EQ(job->graph.tasks(0).chip(), "chips/2");
   EXPECT_EQ(job->graph.tasks(1).chip(), "chips/3");
-  // The type of `half` comes from its buffer; `b` stands for a tensor, `a` is not used whole.
+  // The type of `half` comes from its buffer; `b` is used as a tensor, `a` is not used as a whole.
   ASSERT_EQ(job->graph.tensors_size(), 2);
   EXPECT_EQ(job->graph.tensors(0).dtype(), pto::v1::F32);
   EXPECT_EQ(job->graph.tensors(1).name(), "b");
@@ -153,7 +153,7 @@ TEST(PreparedJobTest, SaysWhereTheJobIsWrong) {
   }
 }
 
-// Members, predicates, and tasks that reach all chips.
+// Members, predicates, and tasks that can access all chips.
 constexpr char kDetails[] = R"({"chips": ["2-3"],
 "buffers": [{"name": "a", "dtype": "F32"}, {"name": "b", "chip": 1, "dtype": "F32"},
  {"name": "flag", "chip": 1, "dtype": "I32"}],
@@ -170,7 +170,7 @@ TEST(PreparedJobTest, PlacesMembersAndPredicates) {
   EXPECT_EQ(job->graph.tasks(0).members(1).chip(), "chips/2");
   EXPECT_EQ(job->graph.tasks(1).chip(), "chips/3");
   EXPECT_EQ(job->graph.tasks(2).chip(), "chips/2");
-  // All three buffers stand for tensors.
+  // All three buffers are used as tensors.
   ASSERT_EQ(job->graph.tensors_size(), 3);
   EXPECT_EQ(job->graph.tensors(2).name(), "flag");
 }
@@ -196,7 +196,7 @@ TEST(PreparedJobTest, SaysWhereDetailsAreWrong) {
   }
 }
 
-// What a small file can ask for, but no machine can do.
+// Requests of a small file that no machine can fulfil.
 TEST(PreparedJobTest, RefusesWhatWouldNotFitInMemory) {
   const absl::Status view = Prepare(R"({"buffers": [{"name": "a", "dtype": "F32", "shape": [1000]}],
 "graph": {"tensors": [{"name": "v", "buffer": "a", "shape": [200, 200, 200, 200, 200],
@@ -281,7 +281,7 @@ TEST(PreparedJobTest, RandomNumbersAreReproducible) {
   ASSERT_THAT(job, testing::IsOk());
   EXPECT_EQ(job->buffers[0].initial.bytes, job->buffers[1].initial.bytes);
   EXPECT_NE(job->buffers[0].initial.bytes, job->buffers[2].initial.bytes);
-  // The generator is part of what a job file means.
+  // The generator is part of the job file format.
   EXPECT_DOUBLE_EQ(job->buffers[0].initial.Get(0), 0.5665615751722809);
   int seen[5] = {};
   for (int i = 0; i < 1000; ++i) {

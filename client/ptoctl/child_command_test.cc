@@ -39,7 +39,7 @@ TEST(ChildCommandTest, ChangesTheEnvironment) {
 }
 
 TEST(ChildCommandTest, SignalsGoOnToIt) {
-  // The program asks us to be told to stop, and is stopped by that.
+  // The program sends us a signal, which we forward to it.
   EXPECT_EQ(RunShell(absl::StrCat("trap 'exit 3' TERM; kill -TERM ", getpid(),
                                   "; while true; do sleep 0.01; done")),
             3);

@@ -191,7 +191,7 @@ TEST(CommandTest, SaysWhatIsWrong) {
 
 TEST(CommandTest, ARepeatedOptionLeavesTheWordsThatFollow) {
   Tool tool;
-  // CLI11 itself leaves only the last words, as many as it still needs.
+  // CLI11 itself keeps only the last words, as many as it still needs.
   EXPECT_EQ(tool.root.Parse({"jobs", "run", "--out", "a", "--out", "b", "x", "-q"}).kind,
             Reading::kAction);
   EXPECT_THAT(tool.outs, ElementsAre("a", "b"));
@@ -219,7 +219,7 @@ TEST(CommandTest, AnswersQuestions) {
 
 TEST(CommandTest, AFooterIsOfOneCommandAlone) {
   EXPECT_THAT(Tool().root.Help(), HasSubstr("Exit codes: 0."));
-  // It was added when the program had its footer already.
+  // It was added after the program got its footer.
   EXPECT_THAT(Tool().root.Parse({"now", "--help"}).text, Not(HasSubstr("Exit codes")));
 }
 

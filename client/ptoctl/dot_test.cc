@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::Pair;
 
-// As much of the language as is written here.
+// Parses the subset of the language that dot.cc writes.
 struct Drawing {
   std::string name;
   std::map<std::string, std::string> nodes;     // attributes
@@ -52,7 +52,7 @@ Drawing Parse(const std::string& dot) {
     } else if (std::regex_match(line, match, kEdge)) {
       EXPECT_TRUE(drawing.edges.emplace(match[1], match[2]).second) << line;
     } else if (std::regex_match(line, match, kNode)) {
-      if (match[1] == "node") continue;  // what holds for all
+      if (match[1] == "node") continue;  // applies to all nodes
       EXPECT_TRUE(drawing.nodes.emplace(match[1], match[2]).second) << line;
       if (!cluster.empty()) drawing.clusters[match[1]] = cluster;
     } else {

@@ -35,7 +35,7 @@ TEST(ErrorTextTest, FindsTheFieldInTheJobFile) {
             "ptoctl: error: too many (FIELD_INVALID)\n"
             "  at: graph.tasks[3].launch.block_num (add.json:12:5)\n"
             "  more: ptoctl errors show FIELD_INVALID\n");
-  // What is wrong in the file itself says so already.
+  // The message of an error in the file already has the position.
   EXPECT_EQ(FormatError(places.Fault("graph.tasks[3]", "expected a kernel"), places),
             "ptoctl: error: add.json:12:5: expected a kernel (JOB_INVALID)\n"
             "  at: graph.tasks[3]\n");

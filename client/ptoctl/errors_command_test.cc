@@ -1,4 +1,4 @@
-// What deploy/docs says, against the registry of reasons and against the commands that there are.
+// Checks deploy/docs against the registry of reasons and against the existing commands.
 
 #include <algorithm>
 #include <filesystem>
@@ -65,7 +65,7 @@ TEST(ErrorPagesTest, EverySectionHasItsReason) {
 }
 
 TEST(ErrorPagesTest, ReasonsThatAreSpokenOfExist) {
-  // Capitals with an underscore that are not reasons.
+  // Upper-case words with an underscore that are not reasons.
   const std::vector<std::string> others = {"PTOD_ADDRESS"};
   for (const auto& [name, text] : Documents()) {
     for (absl::string_view word : absl::StrSplit(text, absl::ByAnyChar(" \n`'\",.;:()[]{}|/*"))) {
@@ -95,7 +95,7 @@ TEST(DocumentsTest, LinksLeadSomewhere) {
           parts[0].empty()
               ? std::filesystem::path(name)
               : (std::filesystem::path(name).parent_path() / parts[0]).lexically_normal();
-      // What is outside of deploy/docs is not here.
+      // Files outside deploy/docs are not available here.
       if (absl::StartsWith(link, "http") || absl::StartsWith(target.string(), "..")) continue;
       const auto found = documents.find(target.string());
       ASSERT_NE(found, documents.end()) << name << ": " << link;
@@ -115,7 +115,7 @@ TEST(DocumentsTest, CommandsThatAreAdvisedExist) {
       at += 8;
       std::vector<std::string> args;
       for (absl::string_view word : absl::StrSplit(text.substr(at, text.find('`', at) - at), ' ')) {
-        // A noun, and a verb behind most of them; then come options and names.
+        // A noun, usually followed by a verb; then options and names.
         if (args.size() == 2 || word.empty() || !absl::ascii_islower(word[0])) break;
         args.emplace_back(word);
       }

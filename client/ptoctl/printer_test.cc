@@ -26,7 +26,7 @@ T Parse(const std::string& text) {
   return message;
 }
 
-// 100 s after the start of the messages below.
+// 100 s after the start times of the messages below.
 const absl::Time kNow = absl::FromUnixSeconds(1100);
 
 v1::Chip Chip() {

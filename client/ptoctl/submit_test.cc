@@ -1,5 +1,4 @@
-// Commands against a daemon that computes nothing: what is sent, what is printed, and that
-// nothing is left behind.
+// Commands against a fake daemon: what is sent, what is printed, and that nothing is left behind.
 
 #include <unistd.h>
 
@@ -28,7 +27,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-// Its buffers keep what they had, which is what its check expects.
+// Its buffers keep their contents, as its check expects.
 constexpr char kJob[] = R"({
   "chips": ["2"],
   "buffers": [{"name": "a", "dtype": "F32", "shape": [4], "init": {"iota": {}}},
@@ -82,7 +81,7 @@ TEST_F(SubmitTest, RunsAJobAndLeavesNothing) {
   EXPECT_EQ(sent.graph().tensors_size(), 2);
   EXPECT_EQ(sent.options().timeout().seconds(), 5);
   EXPECT_EQ(sent.options().labels().at("k"), "v");
-  // A new buffer has zeros: only `a` is sent.
+  // A new buffer is zeroed: only `a` is sent.
   EXPECT_EQ(calls("WriteBuffer"), 1);
 }
 
@@ -163,7 +162,7 @@ TEST_F(SubmitTest, DetachedRunsLiveOn) {
 
   EXPECT_THAT(Ptoctl({"runs", "get", run}).out, HasSubstr("state:     SUCCEEDED"));
   EXPECT_EQ(Ptoctl({"runs", "wait", run}).code, 0);
-  // The run was cancelled: that is what waiting for it reports.
+  // The run was cancelled, and waiting for it reports that.
   EXPECT_EQ(Ptoctl({"runs", "cancel", run, "--reason", "enough"}).code, 0);
   const Result waited = Ptoctl({"runs", "wait", run});
   EXPECT_EQ(waited.code, 1);

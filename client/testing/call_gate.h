@@ -11,24 +11,24 @@
 
 namespace pto::testing {
 
-// Where each call of a fake server passes: it is counted there, and can be made to hang or to
-// fail. Calls are named by their method. Thread-safe.
+// The gate that each call of a fake server passes: it counts calls, and can make them hang or fail.
+// Calls are named by their method. Thread-safe.
 class CallGate {
  public:
-  // For the server: what the call should answer with; OK lets it go on.
+  // For the server: the status to answer with; OK lets the call continue.
   grpc::Status Enter(const grpc::ServerContextBase& context, const std::string& rpc);
 
   // From now on the calls hang until Release.
   void Hang(const std::string& rpc);
-  // Lets hanging calls go on, and later ones too.
+  // Lets hanging and later calls continue.
   void Release();
   // The next call fails.
   void FailNext(const std::string& rpc, grpc::Status status);
 
   int calls(const std::string& rpc) const;
-  // Returns false when there were fewer than `count` calls after a long time.
+  // Returns false if there are fewer than `count` calls after a long time.
   bool WaitForCalls(const std::string& rpc, int count);
-  // Addresses of the clients' ends of the connections that brought the calls.
+  // The client addresses of the connections that carried the calls.
   std::set<std::string> peers(const std::string& rpc) const;
 
  private:

@@ -12,13 +12,13 @@
 
 namespace pto::testing {
 
-// What a call may take beyond its timeout on a busy machine. Less than the ten seconds that gRPC
-// takes when it waits for a thread of its own.
+// How much a call may exceed its timeout on a busy machine. Less than the ten seconds that gRPC may
+// wait for one of its threads.
 inline constexpr absl::Duration kSlack = absl::Seconds(8);
-// How long to wait for what must come.
+// How long to wait for an event that must happen.
 inline constexpr absl::Duration kLong = absl::Seconds(30);
 
-// Measures the time since it was made.
+// Measures the time since its creation.
 class Stopwatch {
  public:
   absl::Duration Elapsed() const { return absl::Nanoseconds(Clock::Real().NowNanos() - start_ns_); }
@@ -27,14 +27,14 @@ class Stopwatch {
   const int64_t start_ns_ = Clock::Real().NowNanos();
 };
 
-// A test with a fake daemon at a private socket, which can be restarted there.
+// A test with a fake daemon at a private socket, where it can be restarted.
 class ClientFixture : public ::testing::Test {
  protected:
   void StartDaemon(FakeDaemon::Options options = {}) {
     daemon_.reset();
     daemon_ = std::make_unique<FakeDaemon>(socket_.address(), std::move(options));
   }
-  // The same socket, another boot, and no sessions.
+  // Restarts it with the same socket, a new boot id, and no sessions.
   void RestartDaemon() { StartDaemon({.boot_id = "boot-2"}); }
 
   Client Connect(absl::Duration timeout = absl::Seconds(20)) {

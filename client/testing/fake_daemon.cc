@@ -14,7 +14,7 @@
 #include "proto/status/status_proto.h"
 #include "runtime/base/error.h"
 
-// Enters the gate, or leaves the method with what the gate says.
+// Passes the gate, or returns the gate's status.
 #define FAKE_ENTER(rpc) \
   if (grpc::Status gate = daemon.gate_.Enter(*context, #rpc); !gate.ok()) return gate
 // Leaves the method with an error.
@@ -196,7 +196,7 @@ struct FakeDaemon::Runs final : v1::RunService::Service {
     return Status::OK;
   }
 
-  // A run that has all its tasks has ended; one without a commit is not there.
+  // A run with all its tasks has ended; a run without a commit does not exist.
   Status StreamRun(ServerContext* context, grpc::ServerReader<v1::StreamRunRequest>* reader,
                    v1::Run* response) override {
     FAKE_ENTER(StreamRun);
@@ -230,7 +230,7 @@ struct FakeDaemon::Runs final : v1::RunService::Service {
     return Status::OK;
   }
 
-  // Answers each launch at once. `hold` makes it wait; a graph called `bad` is refused.
+  // Answers each launch immediately. `hold` delays it; a graph named `bad` is refused.
   Status LaunchStream(
       ServerContext* context,
       grpc::ServerReaderWriter<v1::LaunchCompletion, v1::LaunchStreamRequest>* stream) override {
@@ -305,7 +305,7 @@ struct FakeDaemon::Events final : v1::EventService::Service {
     daemon.watched_after_.push_back(request->after_sequence());
     FAKE_CHECK(daemon.CheckSession(request->parent()));
     const uint64_t drops = daemon.drops_;
-    // An empty batch first: it only shows progress.
+    // An empty batch first: it only reports progress.
     v1::EventBatch batch;
     batch.set_boot_id(daemon.options_.boot_id);
     batch.set_through_sequence(request->after_sequence());

@@ -21,8 +21,8 @@
 
 namespace pto::testing {
 
-// A server that speaks the API and computes nothing: sessions, buffers that keep their bytes,
-// runs that end when the test says so, events that the test writes. Thread-safe.
+// A server that implements the API without computing: sessions, buffers that keep their bytes, runs
+// that end when the test says so, events written by the test. Thread-safe.
 class FakeDaemon {
  public:
   struct Options {
@@ -35,33 +35,33 @@ class FakeDaemon {
   // Listens at `unix:/path` or `host:port`; port 0 lets the system choose.
   explicit FakeDaemon(const std::string& address) : FakeDaemon(address, Options()) {}
   FakeDaemon(const std::string& address, Options options);
-  // Breaks off all calls.
+  // Breaks all calls.
   ~FakeDaemon();
 
   const std::string& address() const { return address_; }
   // Counts calls, and makes them hang or fail.
   CallGate& gate() { return gate_; }
 
-  // Ends a session, as an expired lease would.
+  // Ends a session like an expired lease.
   void EndSession(const std::string& name);
   bool HasSession(const std::string& name) const;
 
-  // Bytes of each message that wrote to a buffer.
+  // The size of each message that wrote to a buffer.
   std::vector<uint64_t> chunk_sizes() const;
-  // What the last SubmitPackedRun or RegisterPackedGraph sent.
+  // The messages of the last SubmitPackedRun or RegisterPackedGraph.
   std::vector<v1::PackedGraphPart> packed() const;
   v1::SubmitRunRequest submitted() const;
-  // What the last StreamRun sent.
+  // The messages of the last StreamRun.
   std::vector<v1::StreamRunRequest> streamed() const;
 
-  // While true, runs stay RUNNING and launches of a stream are not completed.
+  // While true, runs stay RUNNING, and launches of a stream are not completed.
   void HoldRuns(bool hold);
 
   // Appends an event to a session's log.
   void AddRunEvent(const std::string& session, const std::string& run, v1::Run::State state);
-  // Appends the notice that an event was dropped.
+  // Appends a notice of a dropped event.
   void AddDroppedEvent(const std::string& session);
-  // Breaks off every event stream that is open.
+  // Breaks every open event stream.
   void DropEventStreams();
   // `after_sequence` of each WatchEvents call.
   std::vector<uint64_t> watched_after() const;

@@ -1,5 +1,5 @@
-// A fake daemon in a process of its own, to be stopped and killed.
-// Usage: fake_daemon ADDRESS BOOT_ID. Writes a line when it listens; ends when its input does.
+// A fake daemon in a separate process, which can be stopped and killed. Usage: fake_daemon ADDRESS
+// BOOT_ID. Writes a line when it listens; ends at the end of its input.
 
 #include <cstdio>
 

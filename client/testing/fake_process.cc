@@ -13,7 +13,7 @@ extern char** environ;
 namespace pto::testing {
 namespace {
 
-// Where the build puts the program, from the directory that tests run in.
+// The path of the program, relative to the working directory of tests.
 constexpr const char* kProgram = "client/testing/fake_daemon_main";
 
 }  // namespace
@@ -50,7 +50,7 @@ FakeProcess::~FakeProcess() {
 
 void FakeProcess::Freeze() {
   kill(pid_, SIGSTOP);
-  // Until it has really stopped.
+  // Waits until it has really stopped.
   int status = 0;
   waitpid(pid_, &status, WUNTRACED);
 }

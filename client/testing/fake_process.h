@@ -6,8 +6,8 @@
 
 namespace pto::testing {
 
-// A fake daemon in a process of its own, for tests of what happens when a daemon is stopped or
-// killed. The process ends with this object.
+// A fake daemon in a separate process, for tests in which a daemon is stopped or killed. The
+// process ends with this object.
 class FakeProcess {
  public:
   // Returns when it listens.
@@ -19,14 +19,14 @@ class FakeProcess {
   bool ok() const { return pid_ > 0; }
   // Stops it, as if it hung.
   void Freeze();
-  // Lets it go on.
+  // Lets it continue.
   void Thaw();
-  // Kills it without a chance to say good-bye. Returns when it is gone.
+  // Kills it. Returns when it has ended.
   void Kill();
 
  private:
   pid_t pid_ = -1;
-  // Its input: it ends when this is closed, also when the test dies.
+  // Its input: it ends when this is closed, also if the test dies.
   int input_ = -1;
 };
 

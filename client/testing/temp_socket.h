@@ -9,8 +9,8 @@
 
 namespace pto::testing {
 
-// The address of a unix socket in a directory of its own, which goes away with this object. The
-// path is short, as such paths must be.
+// The address of a unix socket in a separate directory, which is removed with this object. The path
+// is short enough for unix sockets.
 class TempSocket {
  public:
   TempSocket() {

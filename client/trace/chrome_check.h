@@ -7,7 +7,7 @@
 
 namespace pto::trace {
 
-// What a text in Chrome's trace event format has in it.
+// The contents of a text in Chrome's trace event format.
 struct ChromeContents {
   size_t slices = 0;
   size_t flows = 0;
@@ -18,13 +18,14 @@ struct ChromeContents {
 };
 
 // Checks a text against the rules by which Perfetto reads the trace event format:
-// - a JSON object with `traceEvents`, and every event with the fields that its phase needs, each
-//   of its type; no phase that we do not write;
+// - a JSON object with `traceEvents`; every event has the fields that its phase needs, with the
+// right
+//   types; no phase that we do not write;
 // - names for all processes and threads that have slices;
-// - slices of a thread are one after the other, and none has a negative duration;
-// - a flow begins once and ends once with the same id, each inside of a slice of its thread;
+// - the slices of a thread do not overlap, and none has a negative duration;
+// - a flow begins once and ends once with the same id, each inside a slice of its thread;
 // - an async event begins and then ends with the same category, id and process.
-// INVALID_ARGUMENT says what is wrong with which event.
+// INVALID_ARGUMENT names the event and the error.
 absl::Status CheckChromeTrace(absl::string_view text, ChromeContents* contents);
 
 }  // namespace pto::trace

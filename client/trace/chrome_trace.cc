@@ -16,7 +16,7 @@
 namespace pto::trace {
 namespace {
 
-// The run's own process; those of the chips are behind it.
+// The process of the run itself; those of the chips follow.
 constexpr uint32_t kRunProcess = 1;
 uint32_t ProcessOf(uint32_t chip) { return kRunProcess + 1 + chip; }
 
@@ -52,7 +52,7 @@ class ChromeWriter {
   }
 
  private:
-  // Begins an event; what is said of it beside follows, then End.
+  // Begins an event; add its arguments, then call End.
   void Begin(absl::string_view phase, absl::string_view name, uint32_t process, uint32_t thread,
              int64_t time_ns) {
     absl::StrAppend(&out_, first_ ? "\n" : ",\n", "{\"ph\":\"", phase, "\",\"name\":\"",
@@ -71,7 +71,7 @@ class ChromeWriter {
     Metadata("process_name", process, 0, absl::StrCat("\"name\":\"", JsonText(name), "\""));
     Metadata("process_sort_index", process, 0, absl::StrCat("\"sort_index\":", process));
   }
-  // Threads are numbered from 1 in each process; all together, so that none is meant twice.
+  // Thread ids count from 1 over all processes, so that they are unique.
   static uint32_t ThreadOf(uint32_t lane) { return lane + 1; }
 
   void Processes() {
@@ -136,7 +136,7 @@ class ChromeWriter {
     }
   }
 
-  // Of a task on several chips, the slice on the other one's chip if there is one.
+  // For a task on several chips, its slice on the other task's chip, if there is one.
   std::pair<uint32_t, uint32_t> SliceFor(uint32_t task, uint32_t other) const {
     uint32_t chip = trace_.tasks[task].chips[0];
     const auto near = slice_of_.find({task, trace_.tasks[other].chips[0]});
@@ -151,14 +151,14 @@ class ChromeWriter {
       const Task& after = trace_.tasks[to];
       if (!before.shown() || !after.shown()) continue;
       if (id++ == options_.max_edges) break;
-      // An arrow belongs to the slice that its end lies in.
+      // An arrow belongs to the slice that contains its end.
       const auto [out_process, out_thread] = SliceFor(from, to);
       Begin("s", "waits for", out_process, out_thread,
             std::max(before.start_ns, before.returned_ns - 1));
       absl::StrAppend(&out_, ",\"cat\":\"edge\",\"id\":", id);
       End();
       const auto [in_process, in_thread] = SliceFor(to, from);
-      // Times of short tasks are not exact; an arrow does not go back.
+      // Times of short tasks are not exact; an arrow must not go back in time.
       Begin("f", "waits for", in_process, in_thread, after.start_ns);
       absl::StrAppend(&out_, ",\"cat\":\"edge\",\"bp\":\"e\",\"id\":", id);
       End();

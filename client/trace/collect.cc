@@ -13,14 +13,14 @@
 namespace pto::trace {
 namespace {
 
-// A stream that says nothing for so long has no more.
+// A stream that is idle for this long has no more events.
 constexpr absl::Duration kIdle = absl::Milliseconds(300);
 
-// As many as the daemon tells of at once.
+// The maximum that the daemon describes at once.
 constexpr uint32_t kMaxUnfinished = 1000;
 
-// Whether a picture is to be had without what was asked for: the daemon keeps tasks for a while
-// only, and an older one does not tell of them.
+// Whether a picture is possible without this data: the daemon keeps tasks only for a while, and an
+// older daemon does not return them.
 bool IsGone(const absl::Status& status) {
   return ReasonOf(status) == reason::kGraphUnknown.name || absl::IsUnimplemented(status);
 }

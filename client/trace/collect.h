@@ -10,15 +10,15 @@
 namespace pto::trace {
 
 struct CollectOptions {
-  // Names and edges of at most so many tasks of the graph.
+  // Maximum number of tasks of the graph whose names and edges are fetched.
   uint64_t max_tasks = 2'000'000;
-  // For everything together.
+  // For all calls together.
   absl::Duration timeout = absl::Minutes(1);
 };
 
-// Asks the daemon for what it knows of a run, by its full name: the events of its session from the
-// first on, its tasks if they are still known, chips and kernels. Of a run that has not ended: what
-// has happened so far, and what the tasks do that have not ended.
+// Fetches what the daemon knows about a run, given by full name: the events of its session from the
+// first on, its tasks if they are still available, chips and kernels. For a run that has not ended:
+// what has happened so far, and the state of the tasks that have not ended.
 absl::StatusOr<RunTrace> CollectTrace(Client& client, const std::string& run,
                                       const CollectOptions& options = {});
 

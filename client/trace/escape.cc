@@ -39,7 +39,7 @@ std::string XmlText(absl::string_view text) {
         out += "&#39;";
         break;
       default:
-        // Others than these must not be in XML at all.
+        // Other control characters are not allowed in XML.
         out += static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t' ? ' ' : c;
     }
   }

@@ -6,10 +6,10 @@
 
 namespace pto::trace {
 
-// Text as it stands between the quotes of a JSON string, safe inside of a <script> too.
+// Escapes text for a JSON string, also inside a <script>.
 std::string JsonText(absl::string_view text);
 
-// Text as it stands in XML and HTML, between tags or quotes.
+// Escapes text for XML and HTML, between tags or quotes.
 std::string XmlText(absl::string_view text);
 
 }  // namespace pto::trace

@@ -59,7 +59,7 @@ Lanes PlaceTasks(const RunTrace& trace) {
       uint32_t row = 0;
       while (row < ends.size() && ends[row] > task.start_ns) ++row;
       if (row == ends.size()) ends.push_back(0);
-      // One that is deferred goes on, and its line should be its own.
+      // A deferred task continues, and needs its own line.
       ends[row] = task.ended() ? task.returned_ns : task.end_ns;
       placed.push_back({Slice{place, chip, 0}, {key, row}});
     }

@@ -8,27 +8,27 @@
 
 namespace pto::trace {
 
-// A piece of a lane: a task while its kernels ran.
+// A part of a lane: a task while its kernels ran.
 struct Slice {
-  uint32_t task = 0;  // place in RunTrace::tasks
+  uint32_t task = 0;  // index in RunTrace::tasks
   uint32_t chip = 0;
-  uint32_t lane = 0;  // place in Lanes::lanes
+  uint32_t lane = 0;  // index in Lanes::lanes
 };
 
-// One line of the picture. Slices on it do not overlap.
+// One line of the picture. Its slices do not overlap.
 struct Lane {
   enum class Kind : uint8_t { kCore, kSeveral, kControl, kUnfinished };
   uint32_t chip = 0;
   Kind kind = Kind::kCore;
   uint32_t core = 0;
-  uint32_t row = 0;  // among those of the same kind, or core
-  std::string name;  // `AIV 3`
+  uint32_t row = 0;  // among lanes of the same kind or core
+  std::string name;  // for example `AIV 3`
 };
 
-// Where each task is drawn. A task of one block on one chip is on its core's lane; one of several
-// blocks is on a lane of its chip for such, and on each of its chips when there are several; one
-// that needs no core is on a lane for those, and one that has not ended too: which core it has is
-// not known. Tasks that never ran are nowhere.
+// Where each task is drawn. A task with one block on one chip is on the lane of its core. A task
+// with several blocks is on a separate lane of its chip, or of each of its chips. A task that needs
+// no core is on a lane for such tasks, and so is one that has not ended, because its core is
+// unknown. Tasks that never ran are not drawn.
 struct Lanes {
   std::vector<Lane> lanes;    // by chip, kind, core and row
   std::vector<Slice> slices;  // by start

@@ -22,12 +22,12 @@ std::vector<Load> CountLoads(const RunTrace& trace, size_t max) {
       change(task.start_ns, -1, 0, 0);
     }
     change(task.start_ns, 0, count, 0);
-    // What has not ended goes on to the end of the picture.
+    // A task that has not ended continues to the end of the picture.
     if (task.phase == Task::Phase::kRunning) continue;
     change(task.returned_ns, 0, -count, count);
     if (task.ended()) change(task.end_ns, 0, 0, -count);
   }
-  // So that the last value is drawn up to there.
+  // So that the last value is drawn up to the end.
   change(trace.end_ns, 0, 0, 0);
   std::sort(changes.begin(), changes.end(),
             [](const Load& a, const Load& b) { return a.time_ns < b.time_ns; });
@@ -40,7 +40,7 @@ std::vector<Load> CountLoads(const RunTrace& trace, size_t max) {
     now.running += changes[i].running;
     now.deferred += changes[i].deferred;
     now.time_ns = changes[i].time_ns;
-    // All changes of one time are one.
+    // Combines all changes at the same time.
     if (i + 1 < changes.size() && changes[i + 1].time_ns == now.time_ns) continue;
     const bool last = i + 1 == changes.size();
     if (!last && !loads.empty() && now.time_ns < loads.back().time_ns + step) continue;

@@ -8,16 +8,16 @@
 
 namespace pto::trace {
 
-// How many tasks of a run were in each state from a time on.
+// The number of a run's tasks in each state from a point in time on.
 struct Load {
   int64_t time_ns = 0;
-  int64_t ready = 0;  // 0 when it is not known
+  int64_t ready = 0;  // 0 if unknown
   int64_t running = 0;
   int64_t deferred = 0;
 };
 
-// By time, the first at 0; at most about `max` of them: of those that are left out, nearby ones
-// tell.
+// By time, the first at 0; at most about `max` points, chosen so that neighbours represent the
+// omitted ones.
 std::vector<Load> CountLoads(const RunTrace& trace, size_t max);
 
 }  // namespace pto::trace

@@ -90,7 +90,7 @@ class TraceMaker {
     }
     ended_tasks_ = trace_.tasks.size();
     for (const Blocked& blocked : sources_.explained.blocked()) {
-      // It may have ended between two questions.
+      // It may have ended between two calls.
       if (ended.contains(static_cast<uint32_t>(blocked.task()))) continue;
       Task task;
       task.index = static_cast<uint32_t>(blocked.task());
@@ -100,7 +100,7 @@ class TraceMaker {
       task.control = control_.contains(task.kernel);
       task.outcome = v1::TaskEvents::OUTCOME_UNSPECIFIED;
       uint32_t chip = 0;
-      // One that needs no core may have none.
+      // A task that needs no core may have no chip.
       (void)absl::SimpleAtoi(absl::StripPrefix(blocked.chip(), "chips/"), &chip);
       task.chips = {chip};
       task.phase = PhaseOf(blocked);
@@ -140,22 +140,22 @@ class TraceMaker {
     }
     int member = 0;
     int ahead = 0;
-    int block = 0;
+    int segment = 0;
     for (uint32_t index = 0; index < count; ++index) {
       const int i = static_cast<int>(index);
       const uint32_t place = place_of[index];
       const uint32_t chips = structure_.chip_count(i);
-      while (block + 1 < sources_.graph.blocks_size() &&
-             sources_.graph.blocks(block + 1).first_task() <= first + index) {
-        ++block;
+      while (segment + 1 < sources_.graph.blocks_size() &&
+             sources_.graph.blocks(segment + 1).first_task() <= first + index) {
+        ++segment;
       }
       if (place != kNoPlace) {
         Task& task = trace_.tasks[place];
         Describe(i, member, &task);
-        if (block < sources_.graph.blocks_size()) {
-          task.submitted_ns = sources_.graph.blocks(block).submitted_ns();
+        if (segment < sources_.graph.blocks_size()) {
+          task.submitted_ns = sources_.graph.blocks(segment).submitted_ns();
         }
-        // Nothing before it is not known until an edge says so.
+        // Unknown until an edge shows a predecessor.
         task.ready_ns = std::max(task.ready_ns, task.submitted_ns);
       }
       if (chips > 1) member += static_cast<int>(chips);
@@ -168,7 +168,7 @@ class TraceMaker {
       }
     }
     for (Task& task : trace_.tasks) {
-      // Times of short tasks are right to a microsecond only.
+      // Times of short tasks are exact only to a microsecond.
       task.ready_ns = std::min(task.ready_ns, task.start_ns);
       task.submitted_ns = std::min(task.submitted_ns, task.start_ns);
       if (task.phase == Task::Phase::kWaiting) task.ready_ns = -1;

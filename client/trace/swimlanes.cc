@@ -15,7 +15,7 @@
 namespace pto::trace {
 namespace {
 
-// Dark enough for white text, and told apart by most eyes.
+// Dark enough for white text, and distinguishable for most people.
 constexpr absl::string_view kColours[] = {"#3366cc", "#109618", "#b36b00", "#990099", "#00808a",
                                           "#a61c3c", "#5a6b00", "#5b3f99", "#8a4b2a", "#4d4d4d"};
 constexpr absl::string_view kFailedColour = "#d00000";
@@ -27,7 +27,7 @@ constexpr double kLaneHeight = 18;
 constexpr double kChipGap = 20;
 constexpr double kLoadHeight = 60;
 constexpr double kHalfPoint = 0.5;
-constexpr double kCharacter = 6.2;  // about as wide as one of the text is
+constexpr double kCharacter = 6.2;  // approximate width of a character
 
 std::string TimeText(double ns) {
   if (ns >= 1e9) return absl::StrFormat("%.4g s", ns / 1e9);
@@ -177,7 +177,7 @@ class SvgWriter {
   }
 
   void Bars() {
-    // Of each lane, narrow bars that were not drawn yet.
+    // For each lane: narrow bars that were not drawn yet.
     struct Together {
       uint64_t count = 0;
       uint32_t first = 0;

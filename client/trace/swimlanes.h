@@ -9,17 +9,16 @@ namespace pto::trace {
 
 struct SwimlaneOptions {
   uint32_t width = 1200;
-  // Edges beyond these are not drawn.
+  // Maximum number of edges.
   uint32_t max_edges = 500;
 };
 
-// A picture of a trace that needs nothing but a viewer: a line for each lane (lanes.h), a bar for
-// each task in its kernel's colour, the time that it was deferred as a thin line behind it, below
-// them how many tasks were ready and running. Bars of a lane that are narrower than half a point
-// are drawn together.
+// A self-contained picture of a trace: a line for each lane (lanes.h), a bar for each task in its
+// kernel's colour, a thin line for the time that it was deferred, and below the numbers of ready
+// and running tasks. Bars of a lane that are narrower than half a point are merged.
 std::string FormatSvg(const RunTrace& trace, const SwimlaneOptions& options = {});
 
-// The same as a page that tells of the task under the mouse, and lets you zoom in.
+// The same as a page that describes the task under the mouse, with zoom.
 std::string FormatHtml(const RunTrace& trace, const SwimlaneOptions& options = {});
 
 }  // namespace pto::trace

@@ -1,4 +1,4 @@
-// From what a daemon answers to the pictures of a run.
+// From the daemon's answers to the pictures of a run.
 
 #include <random>
 #include <string>
@@ -35,8 +35,8 @@ Message Proto(const std::string& text) {
   return message;
 }
 
-// Four tasks on two chips: `in` before a group over both and a wait, both before `out`, which is
-// deferred.
+// Four tasks on two chips: `in` before a group on both chips and a wait, both before `out`, which
+// is deferred.
 Sources Small() {
   Sources sources;
   sources.run = Proto<v1::Run>(
@@ -112,7 +112,7 @@ TEST(RunTraceTest, SaysThatNotAllTasksHaveEvents) {
   EXPECT_THAT(MakeTrace(sources).notes, ElementsAre(HasSubstr("only 4 have events")));
 }
 
-// Of an open run the first blocks may be forgotten, and others come late.
+// In an open run the first segments may be forgotten, and others arrive late.
 TEST(RunTraceTest, TasksThatCameLater) {
   Sources sources = Small();
   sources.graph = Proto<v1::RunGraph>(
@@ -129,7 +129,7 @@ TEST(RunTraceTest, TasksThatCameLater) {
   EXPECT_EQ(trace.tasks[1].submitted_ns, 100);
   EXPECT_EQ(trace.tasks[2].submitted_ns, 2400);
   EXPECT_EQ(trace.tasks[2].ready_ns, 2400);
-  // Those that it waits for had ended before it came.
+  // Its predecessors had ended before it arrived.
   EXPECT_EQ(trace.tasks[3].submitted_ns, 5900);
   EXPECT_EQ(trace.tasks[3].ready_ns, 5900);
   EXPECT_THAT(trace.edges, ElementsAre(Pair(1, 3), Pair(2, 3)));
@@ -137,7 +137,7 @@ TEST(RunTraceTest, TasksThatCameLater) {
   EXPECT_THAT(FormatChromeTrace(trace), HasSubstr("\"submitted_ns\":5900,\"ready_ns\":5900"));
 }
 
-// A run that stands still: one task runs, one is deferred, some are ready, and one waits for them.
+// A stuck run: one task runs, one is deferred, some are ready, and one waits for them.
 Sources Hung() {
   Sources sources = Small();
   sources.run = Proto<v1::Run>(
@@ -269,7 +269,7 @@ TEST(ChromeTraceTest, DrawsNoMoreEdgesThanAsked) {
   EXPECT_THAT(text, HasSubstr("of 4 edges 3 are drawn"));
 }
 
-// Whatever the times are, what is written keeps the rules.
+// For any times, the output follows the rules.
 TEST(ChromeTraceTest, RandomRuns) {
   for (uint32_t seed = 0; seed < 30; ++seed) {
     std::mt19937 random(seed);
@@ -311,7 +311,7 @@ TEST(ChromeTraceTest, RandomRuns) {
   }
 }
 
-// A check that lets everything pass is none.
+// The check itself can fail.
 TEST(ChromeCheckTest, SeesWhatIsWrong) {
   const std::string good = FormatChromeTrace(MakeTrace(Small()));
   const auto fault = [&](const std::string& from, const std::string& to) {
@@ -332,7 +332,7 @@ TEST(ChromeCheckTest, SeesWhatIsWrong) {
   EXPECT_THAT(fault("\"bp\":\"e\",", ""), HasSubstr("no string bp"));
   EXPECT_THAT(fault("\"ph\":\"s\"", "\"ph\":\"f\",\"bp\":\"e\""), HasSubstr("comes twice"));
   EXPECT_THAT(fault("thread_name", "thread_gone"), HasSubstr("has no name"));
-  // A slice that is shorter than what its arrow starts from.
+  // A slice that is shorter than the start of its arrow.
   EXPECT_THAT(fault("\"dur\":1.000", "\"dur\":0.100"), HasSubstr("has no slice"));
 }
 
@@ -360,7 +360,7 @@ TEST(SwimlanesTest, ShowsTasksAndNeedsNothingElse) {
   }
 }
 
-// A run of very many tasks must still make a picture that opens.
+// Even a run with very many tasks must give a picture that opens.
 TEST(SwimlanesTest, DrawsNarrowBarsTogether) {
   RunTrace trace = MakeTrace(Small());
   trace.edges.clear();

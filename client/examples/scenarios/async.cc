@@ -1,5 +1,5 @@
-// Two ranks that give each other data without waiting on a core: copies that end later than they
-// begin, notifications, and waits for them.
+// Two ranks that exchange data without waiting on a core: asynchronous copies, notifications, and
+// waits for them.
 
 #include <cstdint>
 #include <vector>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kSide = 128;
 constexpr int64_t kCount = kSide * kSide;
-// This one gives its data later than the other, which has to wait for it.
+// This rank sends later than the other, which has to wait for it.
 constexpr uint32_t kLateRank = 1;
 
 uint32_t Other(uint32_t rank) { return 1 - rank; }
@@ -23,7 +23,7 @@ float In(uint32_t rank, size_t i) {
   return static_cast<float>(i % 251) / 10 + static_cast<float>(rank);
 }
 
-// What all three scenarios have on each rank.
+// The buffers of all three scenarios on each rank.
 absl::StatusOr<Domain> MakeWindows(Scene& scene) {
   PTO_ASSIGN_OR_RETURN(Domain domain, scene.MakeDomain("pair",
                                                        {{"in", v1::F32, kCount},
@@ -42,8 +42,8 @@ absl::StatusOr<Domain> MakeWindows(Scene& scene) {
   return domain;
 }
 
-// A graph, the buffer from which its consumers take what they could take too early, how often it
-// notifies each rank, and what it computes.
+// A graph, the buffer that its consumers could read too early, the number of notifications for each
+// rank, and the expected result.
 struct Pair {
   void (*add_tasks)(GraphBuilder& graph, const Scene& scene, const Domain& domain);
   const char* handed_over;
@@ -118,8 +118,8 @@ absl::Status AsyncNotify(Client& client, const Options& options) {
       if (r == kLateRank) task.After(late);
       produced.push_back(task);
     }
-    // Who reads the token comes after the peer's notification: nothing else keeps it back, and
-    // what it reads is what the peer has put there before.
+    // Readers of the token run after the peer's notification: nothing else delays them, and they
+    // must read what the peer wrote before.
     for (uint32_t r = 0; r < 2; ++r) {
       const TensorRef token = Matrix(graph, domain, r, "mailbox");
       graph.WaitFor(WindowSignal(graph, domain, r, 0), token, v1::GE, 1);
@@ -141,8 +141,8 @@ absl::Status AsyncNotify(Client& client, const Options& options) {
 
 absl::Status DeferredNotify(Client& client, const Options& options) {
   const auto add_tasks = [](GraphBuilder& graph, const Scene& scene, const Domain& domain) {
-    // The mailbox is no reason to wait, and no edge leads from the copy to the consumer: only the
-    // signal says that the data is there.
+    // The mailbox creates no dependency, and no edge leads from the copy to the consumer: only the
+    // signal shows that the data has arrived.
     for (uint32_t r = 0; r < 2; ++r) {
       const TaskRef arrived = graph.WaitFor(WindowSignal(graph, domain, r, 0), v1::GE, 1);
       graph

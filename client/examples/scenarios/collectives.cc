@@ -13,7 +13,7 @@
 namespace pto::scenarios {
 namespace {
 
-// One collective over all ranks: what it is called, and what goes in and comes out.
+// One collective over all ranks: its name, inputs and outputs.
 struct Collective {
   std::string kernel;
   std::vector<int64_t> scalars;
@@ -21,13 +21,12 @@ struct Collective {
   int64_t out_count;
   std::function<double(uint32_t rank, size_t i)> in;
   std::function<double(uint32_t rank, size_t i)> out;
-  // By how much all of out grows when all of in grows by one.
+  // How much every element of out grows if every element of in grows by one.
   double growth = 1;
 };
 
-// What all of in is greater by than in the first repetition: what is left of an earlier one, on
-// any rank and at any step of the collective, is wrong in the next. Small enough that all numbers
-// stay exact.
+// The amount added to all inputs in each repetition: leftovers of an earlier one, on any rank and
+// at any step of the collective, are wrong in the next. Small enough that all numbers stay exact.
 double Increase(int repetition) { return repetition % 1000; }
 
 absl::Status RunCollective(Scene& scene, const Collective& what) {
@@ -73,12 +72,12 @@ absl::Status RunCollective(Scene& scene, const Collective& what) {
 
 constexpr int64_t kSum = 1;
 
-// The number of an element, as far as sums of it over 64 ranks are exact in F32.
+// The value of an element; sums of it over 64 ranks are exact in F32.
 double Number(size_t i) { return static_cast<double>(i % 65'521); }
 
 double Ramp(uint32_t rank, size_t i) { return Number(i) + 100.0 * rank; }
 
-// What Ramp adds up to over all ranks.
+// The sum of Ramp over all ranks.
 double RampSum(uint32_t ranks, size_t i) {
   return ranks * Number(i) + 100.0 * ranks * (ranks - 1.0) / 2;
 }

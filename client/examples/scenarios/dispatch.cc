@@ -1,4 +1,4 @@
-// Where tasks run, and whether: on several chips, on chips that others want too, or not at all.
+// Where tasks run, and whether: on several chips, on contended chips, or not at all.
 
 #include <cstdint>
 #include <string>
@@ -28,14 +28,14 @@ absl::Status MultiChipDispatch(Client& client, const Options& options) {
                {WindowTensor(graph, domain, r, "a", v1::F32, {kCount}),
                 WindowTensor(graph, domain, r, "b", v1::F32, {kCount}), sums[r]});
   }
-  // One after the other to the first chip, each when it is ready.
+  // Sent to the first chip one after the other, each when it is ready.
   graph.Task("fill", scene.chip(0), {all}).Scalar(0.0);
   const TensorRef landing = WindowTensor(graph, domain, 0, "a", v1::F32, {kCount});
   for (uint32_t r = 0; r < scene.ranks(); ++r) {
     graph.Copy(landing, sums[r]);
     graph.Task("add", scene.chip(0), {all, landing, all});
   }
-  // Element i of a is r, and another number in each repetition.
+  // Element i of a is r, with a different offset in each repetition.
   const double ranks = scene.ranks();
   const auto increase = [](size_t i, int repetition) {
     return static_cast<double>((i + static_cast<size_t>(repetition)) % 64);
@@ -64,7 +64,7 @@ absl::Status MultiChipDispatch(Client& client, const Options& options) {
 absl::Status GroupReservation(Client& client, const Options& options) {
   PTO_ASSIGN_OR_RETURN(Scene scene, Scene::Create(client, options));
   PTO_ASSIGN_OR_RETURN(const uint32_t clusters, ClustersOf(client, scene.chip(0)));
-  // What each task writes: another number on each of its chips, in a buffer of its own name.
+  // What each task writes: a different number on each of its chips, in its own buffer.
   struct Group {
     std::string name;
     std::vector<uint32_t> ranks;
@@ -90,11 +90,11 @@ absl::Status GroupReservation(Client& client, const Options& options) {
                          {WindowTensor(graph, domain, r, group.source(), v1::I32, {count}),
                           WindowTensor(graph, domain, r, group.name, v1::I32, {1})}});
     }
-    // Member m gets number m of the first one's. Every task has all clusters of its chips, so that
-    // they get in each other's way.
+    // Member m gets number m of the first member. Every task needs all clusters of its chips, so
+    // the tasks compete for them.
     graph.Group("scatter", members).Scalar(0).Core(v1::MIX).Blocks(clusters);
   }
-  // The numbers are others in each repetition, so that those of an earlier one are wrong.
+  // The numbers differ in each repetition, so that those of an earlier one are wrong.
   const auto increase = [](int repetition) { return 100 * (repetition % 1000); };
   return scene.RunGraph(
       graph,
@@ -127,7 +127,7 @@ absl::Status PredicatedDispatch(Client& client, const Options& options) {
                                                                       {"flags", v1::I32, kTasks},
                                                                       {"out", v1::F32, kTasks}}));
   GraphBuilder graph;
-  // The numbers that decide are written by a task of the same graph.
+  // A task of the same graph writes the numbers that the predicates test.
   graph.Task("copy", scene.chip(0),
              {WindowTensor(graph, domain, 0, "given", v1::I32, {kTasks}),
               WindowTensor(graph, domain, 0, "flags", v1::I32, {kTasks})});
@@ -137,7 +137,7 @@ absl::Status PredicatedDispatch(Client& client, const Options& options) {
         .Scalar(static_cast<double>(i))
         .If(flag, v1::GE, kTasks / 2);
   }
-  // 0, 1, 2, … in the first repetition; they move on by one in each.
+  // 0, 1, 2, … in the first repetition; shifted by one in each later one.
   const auto given = [](size_t i, int repetition) {
     return static_cast<int32_t>((i + static_cast<size_t>(repetition)) % kTasks);
   };

@@ -1,4 +1,4 @@
-// Chips that are members of several domains, with another rank in each.
+// Chips that belong to several domains, with a different rank in each.
 
 #include <cstdint>
 #include <string>
@@ -20,8 +20,8 @@ namespace {
 
 constexpr int64_t kCount = 256;
 
-// A domain over some of the scene's ranks, in which their numbers are added up and then scaled
-// and shifted. `place` below is a rank of the scene, which is another one in the domain.
+// A domain over some of the scene's ranks, in which their numbers are summed, scaled and shifted.
+// `place` below is a rank of the scene, which differs from the rank in the domain.
 class AffineDomain {
  public:
   static absl::StatusOr<AffineDomain> Create(Scene& scene, const char* id,
@@ -41,7 +41,7 @@ class AffineDomain {
     return AffineDomain(std::move(domain), std::move(places));
   }
 
-  // Other numbers in each repetition, so that what is left of an earlier one is wrong.
+  // Different numbers in each repetition, so that leftovers of an earlier one are wrong.
   absl::Status WriteInputs(int repetition) const {
     std::vector<float> x(kCount);
     for (uint32_t r = 0; r < places_.size(); ++r) {
@@ -53,7 +53,7 @@ class AffineDomain {
     return absl::OkStatus();
   }
 
-  // The sum, which is the first task, and what is done with it; when `gated`, only after Open.
+  // The sum, which is the first task, and the tasks after it; with `gated`, only after Open.
   void AddTasks(GraphBuilder& graph, const Scene& scene, bool gated) const {
     std::vector<GroupMember> members;
     for (uint32_t r = 0; r < places_.size(); ++r) {
@@ -109,14 +109,14 @@ class AffineDomain {
   std::vector<uint32_t> places_;
 };
 
-// Whether an event says that the first task of the run has ended.
+// Whether an event reports that the first task of the run has ended.
 bool TellsOfFirstTask(const v1::Event& event, const Run& run) {
   return event.has_tasks() && event.tasks().run() == run.name() &&
          absl::c_linear_search(event.tasks().task(), 0u);
 }
 
-// Returns when the first tasks of both have ended, and fails when that takes too long: one of them
-// waits for the other's end then.
+// Returns when the first tasks of both runs have ended, and fails if that takes too long: then one
+// of them waits for the other's end.
 absl::Status AwaitFirstTasks(EventStream& events, const Run& left, const Run& right) {
   bool left_told = false;
   bool right_told = false;
@@ -143,8 +143,8 @@ absl::Status ExpectReason(const absl::Status& status, const Reason& reason,
       absl::StrCat(what, " ended with ", status.ToString(), " and not ", reason.name));
 }
 
-// That the daemon gives a chip nothing of a domain that it is no member of: there is no window for
-// it, and that of a member is not on it.
+// Checks that the daemon gives a chip nothing of a domain that it does not belong to: it has no
+// window, and the members' windows are not on it.
 absl::Status ExpectNoMember(Scene& scene, const Domain& domain, uint32_t chip) {
   const auto window = [&](int rank) {
     return absl::StrCat("domains/", domain.id(), "/ranks/", rank, "/buffers/x");
@@ -175,8 +175,8 @@ absl::Status DualDomainOverlap(Client& client, const Options& options) {
   WatchOptions watch;
   watch.max_linger = absl::Microseconds(100);
   PTO_ASSIGN_OR_RETURN(EventStream events, scene.session().Watch(watch));
-  // A run in each, at the same time: neither goes on before both have added up, so that one that
-  // waited for the other's end would wait for ever.
+  // One run in each domain, at the same time: neither continues before both have computed their
+  // sums, so a run that waited for the other's end would wait forever.
   return scene.Repeat([&](int repetition) -> absl::Status {
     PTO_RETURN_IF_ERROR(left.WriteInputs(repetition));
     PTO_RETURN_IF_ERROR(right.WriteInputs(repetition));
@@ -196,7 +196,7 @@ absl::Status DomainRankMap(Client& client, const Options& options) {
   PTO_ASSIGN_OR_RETURN(Scene scene, Scene::Create(client, options));
   PTO_ASSIGN_OR_RETURN(const AffineDomain even, AffineDomain::Create(scene, "even", {0, 2}));
   PTO_ASSIGN_OR_RETURN(const AffineDomain tail, AffineDomain::Create(scene, "tail", {1, 2}));
-  // Chip 2 is the last rank in both, with memory of its own in each.
+  // Chip 2 is the last rank in both domains, with separate memory in each.
   for (const AffineDomain* made : {&even, &tail}) {
     PTO_ASSIGN_OR_RETURN(const v1::Domain domain, made->domain().Get());
     const std::string last = absl::StrCat("chips/", scene.chip(2));

@@ -1,5 +1,5 @@
-// A feed-forward layer whose weights are split over the ranks: each multiplies its part, and the
-// partial products are added up over all of them. No edge is named: the daemon finds that the
+// A feed-forward layer whose weights are split over the ranks: each rank multiplies its part, and
+// the partial products are summed over all ranks. No edge is named: the daemon finds that the
 // collective reads what the products write.
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace {
 constexpr int64_t kSide = 64;
 constexpr int64_t kCount = kSide * kSide;
 
-// x = (i + 0.25 r) / 32, and as many times that as `factor` says: each repetition has another
-// one, so that the sum of an earlier one is wrong.
+// x = (i + 0.25 r) / 32, times `factor`, which differs in each repetition, so that the sum of an
+// earlier one is wrong.
 std::vector<float> Input(uint32_t rank, int factor) {
   std::vector<float> x(kCount);
   for (size_t i = 0; i < x.size(); ++i) {
@@ -36,7 +36,7 @@ std::vector<float> Weights(uint32_t rank) {
   return w;
 }
 
-// Adds the product of a rank's matrices.
+// Adds the task that multiplies a rank's matrices.
 void AddProduct(const std::vector<float>& x, const std::vector<float>& w,
                 std::vector<double>& sum) {
   for (size_t row = 0; row < kSide; ++row) {
@@ -84,8 +84,8 @@ absl::Status FfnTensorParallel(Client& client, const Options& options) {
         for (uint32_t r = 0; r < scene.ranks(); ++r) {
           PTO_ASSIGN_OR_RETURN(const std::vector<float> y,
                                WindowOf(domain, r, "y").Read<float>(kCount));
-          // Ranks differ by less than a hundredth, and most by much less: what one of them gives
-          // must not pass for what another does.
+          // Ranks differ by less than a hundredth, and most by much less: the value of one rank
+          // must not be accepted for another.
           PTO_RETURN_IF_ERROR(Expect(absl::StrCat("y of rank ", r), y,
                                      [&](size_t i) { return golden[i] * Factor(repetition); },
                                      {.absolute = 1e-4, .relative = 1e-5}));

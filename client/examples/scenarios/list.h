@@ -2,7 +2,7 @@
 
 #include "client/examples/scenarios/scenario.h"
 
-// The scenarios one by one; list.cc says what each of them is.
+// The scenarios; list.cc describes them.
 namespace pto::scenarios {
 
 absl::Status AllReduceAuto(Client& client, const Options& options);

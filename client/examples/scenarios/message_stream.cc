@@ -1,5 +1,5 @@
-// A client that talks to tasks of a run while it runs: it writes a message, appends the tasks
-// that answer it, reads the answer, and makes the next message of it.
+// A client that communicates with tasks of a running run: it writes a message, appends the tasks
+// that answer it, reads the answer, and derives the next message from it.
 
 #include <cstdint>
 #include <utility>
@@ -41,7 +41,7 @@ class Conversation {
     PTO_ASSIGN_OR_RETURN(Tensor<float> message, session.CreateTensor<float>(chip, {kCount}));
     PTO_ASSIGN_OR_RETURN(Tensor<float> answer, session.CreateTensor<float>(chip, {kCount}));
     PTO_RETURN_IF_ERROR(sevens.Write(std::vector<float>(kCount, 7)));
-    // A run of its own brings the answer: it has its turn after the tasks that give it, and when
+    // A separate run fetches the answer: its turn comes after the tasks that produce it, and when
     // it has ended, neither tensor is in use.
     GraphBuilder fetch;
     fetch.Task("copy", chip, {fetch.Tensor(answer), fetch.Tensor(message)});
@@ -49,7 +49,7 @@ class Conversation {
     return Conversation(scene, std::move(sevens), std::move(message), std::move(answer));
   }
 
-  // A run: what is said first, and, in each round, half of what was answered.
+  // One run: the first message and, in each round, half of the last answer.
   absl::Status Hold(int repetition) {
     PTO_ASSIGN_OR_RETURN(OpenRun run, scene_->session().BeginOpenRun());
     PTO_ASSIGN_OR_RETURN(EventStream events, Watch(run));
@@ -100,7 +100,7 @@ class Conversation {
     return message_.Read();
   }
 
-  // All was said and answered before the run was over.
+  // Everything was sent and answered before the run ended.
   absl::Status ExpectRunning(const OpenRun& run) {
     PTO_ASSIGN_OR_RETURN(const v1::Run now, scene_->session().GetRun(run.name()).Get());
     if (now.state() == v1::Run::RUNNING) return absl::OkStatus();

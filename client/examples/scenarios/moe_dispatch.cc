@@ -1,6 +1,6 @@
-// Tokens to experts, two of which live on each rank: prepare, send, receive and assemble. Data and
-// counts travel by copies that need no core, a notification says that a sender's have come, and
-// the assembly waits for all of them.
+// Dispatches tokens to experts, two on each rank: prepare, send, receive and assemble. Data and
+// counts travel by copies that need no core, a notification reports that a sender's data has
+// arrived, and the assembly waits for all of them.
 
 #include <cstdint>
 #include <vector>
@@ -16,9 +16,9 @@ namespace {
 
 constexpr int64_t kWidth = 128;
 constexpr int64_t kExpertsPerRank = 2;
-constexpr int64_t kCountsRow = 32;  // counts that a rank has room for from each sender
+constexpr int64_t kCountsRow = 32;  // counts from each sender that a rank has room for
 
-// A rank has one token for each expert, and everything is as wide as that.
+// A rank has one token for each expert; this is also the width of everything else.
 class Routing {
  public:
   explicit Routing(uint32_t ranks) : ranks_(ranks), tokens_(kExpertsPerRank * ranks) {}
@@ -26,7 +26,7 @@ class Routing {
   int64_t ranks() const { return ranks_; }
   int64_t tokens() const { return tokens_; }
 
-  // Token t is for expert t in the first repetition; in each later one for the next.
+  // In the first repetition token t is for expert t, in each later one for the next expert.
   int64_t ExpertOf(int64_t token, int repetition) const { return (token + repetition) % tokens_; }
   int64_t TokenOf(int64_t expert, int repetition) const {
     return (expert + tokens_ - repetition % tokens_) % tokens_;
@@ -60,8 +60,8 @@ absl::StatusOr<Domain> MakeWindows(Scene& scene, const Routing& routing) {
                           /*signals=*/1);
 }
 
-// What stays the same: how the rows that come in, for the first and the second expert in turn from
-// each sender, are put in order.
+// The constants: how to order the received rows, which alternate between the first and the second
+// expert for each sender.
 absl::Status WriteTables(const Domain& domain, uint32_t rank, const Routing& routing) {
   std::vector<int32_t> by_expert;
   for (int64_t expert = 0; expert < kExpertsPerRank; ++expert) {
@@ -74,7 +74,7 @@ absl::Status WriteTables(const Domain& domain, uint32_t rank, const Routing& rou
       .Write(std::vector<int32_t>(static_cast<size_t>(routing.tokens()), 1));
 }
 
-// The tokens, and what a router says of them: choices[t][e] is 1 where token t is for expert e.
+// The tokens, and the router's output: choices[t][e] is 1 if token t is for expert e.
 absl::Status WriteInputs(const Domain& domain, uint32_t rank, const Routing& routing,
                          int repetition) {
   const int64_t tokens = routing.tokens();
@@ -92,15 +92,15 @@ absl::Status WriteInputs(const Domain& domain, uint32_t rank, const Routing& rou
   PTO_RETURN_IF_ERROR(WindowOf(domain, rank, "tokens").Write(in));
   PTO_RETURN_IF_ERROR(WindowOf(domain, rank, "order").Write(order));
   PTO_RETURN_IF_ERROR(WindowOf(domain, rank, "choices").Write(choices));
-  // Who does not wait for what is sent finds this.
+  // A receiver that does not wait finds this value.
   PTO_RETURN_IF_ERROR(Spoil(WindowOf(domain, rank, "received")));
   std::vector<int32_t> counts(static_cast<size_t>(routing.ranks() * kCountsRow));
   for (size_t i = 0; i < counts.size(); ++i) counts[i] = i % kCountsRow < kExpertsPerRank ? -1 : 0;
   return WindowOf(domain, rank, "recv-counts").Write(counts);
 }
 
-// The tasks of all ranks, in an order in which nothing but the notifications keeps those that
-// receive behind those that send.
+// The tasks of all ranks, in an order in which only the notifications keep the receivers behind the
+// senders.
 class Tasks {
  public:
   Tasks(GraphBuilder& graph, const Scene& scene, const Domain& domain)
@@ -112,7 +112,7 @@ class Tasks {
     std::vector<TaskRef> own;
     for (uint32_t r = 0; r < ranks; ++r) own.push_back(Send(r, r, graph_.Join()));
     for (uint32_t r = 0; r < ranks; ++r) ReceiveAndAssemble(r, own[r]);
-    // What the last rank sends to others comes later than all else.
+    // The last rank's messages to others come later than everything else.
     const TaskRef late = Delay(graph_, scene_.chip(ranks - 1),
                                View(ranks - 1, "delay", v1::F32, {kDelayFloats}), own.back());
     for (uint32_t from = 0; from < ranks; ++from) {
@@ -134,7 +134,7 @@ class Tasks {
     return View(rank, name, v1::F32, {tokens_, kWidth});
   }
 
-  // The tokens in the order of their experts, and how many there are for each.
+  // The tokens in order of their experts, and the number of tokens for each.
   void Prepare(uint32_t rank) {
     graph_
         .Task("take_rows", scene_.chip(rank),
@@ -148,7 +148,7 @@ class Tasks {
         .Name(absl::StrCat("count ", rank));
   }
 
-  // Tokens for the experts of a rank, and their counts.
+  // The tokens for the experts of a rank, and their counts.
   TaskRef Send(uint32_t from, uint32_t to, const TaskRef& start) {
     constexpr int64_t kPart = kExpertsPerRank * kWidth;
     const TaskRef data =
@@ -164,7 +164,7 @@ class Tasks {
     return graph_.Join({data, counts});
   }
 
-  // What was sent is no reason to wait: only its notifications are, and the rank's own part.
+  // Received data creates no dependency: only its notifications do, and the rank's own part.
   void ReceiveAndAssemble(uint32_t rank, const TaskRef& own) {
     const int64_t ranks = scene_.ranks();
     const TaskRef others = graph_.WaitFor(WindowSignal(graph_, domain_, rank, 0), v1::GE, ranks - 1)

@@ -1,5 +1,5 @@
-// A layer of experts that are spread over the ranks: every token goes to six of them, wherever
-// they are (dispatch), each weighs it, and what comes back is added up (combine).
+// A layer of experts that are spread over the ranks: every token goes to six of them, on any rank
+// (dispatch), each weights it, and the results are summed (combine).
 
 #include <algorithm>
 #include <cstdint>
@@ -19,7 +19,8 @@ namespace {
 
 constexpr int64_t kWidth = kMoeWidth;
 
-// What the windows hold, by names; `most` is the largest number of routes that a rank receives.
+// The contents of the windows, by name; `most` is the largest number of routes that a rank
+// receives.
 std::vector<WindowBufferSpec> Buffers(uint32_t ranks, int64_t most) {
   const auto count = [](int64_t rows, int64_t width = 1) {
     return static_cast<uint64_t>(rows * width);
@@ -28,10 +29,10 @@ std::vector<WindowBufferSpec> Buffers(uint32_t ranks, int64_t most) {
           {"token", v1::I32, count(kMoeRoutes)},
           {"weight", v1::F32, count(kMoeRoutes)},
           {"place", v1::I32, count(kMoeRoutes)},
-          // Element [i,j] is 1 where route i leads to rank j.
+          // Element [i,j] is 1 if route i leads to rank j.
           {"leads-to", v1::I64, count(kMoeRoutes, ranks)},
           {"ones", v1::I64, count(kMoeRoutes)},
-          // How many routes go to and come from each rank: rows, and elements of them.
+          // The number of routes to and from each rank: in rows, and in elements.
           {"sent", v1::I64, ranks},
           {"received", v1::I64, ranks},
           {"sent-x", v1::I64, ranks},
@@ -44,7 +45,7 @@ std::vector<WindowBufferSpec> Buffers(uint32_t ranks, int64_t most) {
           {"y", v1::BF16, count(kMoeTokens, kWidth)}};
 }
 
-// Where every route goes: that is the client's to say. How many there are, the chips count.
+// The destination of every route, chosen by the client. The chips count them.
 absl::Status WriteRoutes(const Domain& domain, uint32_t rank, const MoeRank& routes) {
   const size_t ranks = routes.sent.size();
   std::vector<int64_t> leads_to(kMoeRoutes * ranks);
@@ -59,7 +60,7 @@ absl::Status WriteRoutes(const Domain& domain, uint32_t rank, const MoeRank& rou
   return WindowOf(domain, rank, "ones").Write(std::vector<int64_t>(kMoeRoutes, 1));
 }
 
-// Histogram, exchange of the counts, and the same in elements of rows.
+// The histogram, the exchange of the counts, and the same counts in elements.
 void AddCounting(GraphBuilder& graph, const Scene& scene, const Domain& domain) {
   const int64_t ranks = scene.ranks();
   const auto counts = [&](uint32_t r, const char* name) {

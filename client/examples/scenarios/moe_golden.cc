@@ -13,8 +13,8 @@ namespace {
 
 constexpr auto kWidth = static_cast<size_t>(kMoeWidth);
 
-// Two units in the last place. Zero must be just that; nothing here is a sum of numbers of both
-// signs, so no other number has lost places.
+// Two units in the last place. Zero must be exact; nothing here is a sum of numbers of both signs,
+// so there is no cancellation.
 constexpr Tolerance kTwoUnits = {.absolute = 0, .relative = 1.0 / 64};
 
 bool Same(absl::Span<const uint16_t> a, absl::Span<const uint16_t> b) {
@@ -29,7 +29,7 @@ absl::Status ExpectNear(const std::string& what, absl::Span<const uint16_t> have
   return Expect(what, numbers, [&](size_t i) { return FromBfloat16(want[i]); }, kTwoUnits);
 }
 
-// What experts make of a token.
+// The result of the experts for a token.
 void Answer(absl::Span<const uint16_t> token, const uint16_t* answers, std::vector<uint16_t>& to) {
   const uint16_t* const from = token.data();
   uint16_t* const out = to.data();
@@ -79,7 +79,7 @@ absl::Status MoeGolden::CheckReceived(uint32_t rank, const std::vector<uint16_t>
   std::vector<uint16_t> weighed(kWidth);
   for (uint32_t from = 0; from < routes_.size(); ++from) {
     const MoeRank& sender = routes_[from];
-    // Its routes are in the order of their destinations.
+    // Its routes are sorted by destination.
     int64_t route = 0;
     for (uint32_t before = 0; before < rank; ++before) route += sender.sent[before];
     for (int64_t end = route + sender.sent[rank]; route < end; ++route, at += kWidth) {

@@ -9,13 +9,14 @@
 #include "absl/types/span.h"
 #include "client/examples/scenarios/moe_routes.h"
 
-// What a layer of experts must come to, found without the daemon. Numbers are bits of BF16.
+// The expected results of a layer of experts, computed without the daemon. Numbers are bits of
+// BF16.
 namespace pto::scenarios {
 
 inline constexpr int64_t kMoeWidth = 4096;  // elements of a token
 
-// What becomes of an element that is weighed by some experts, whose answers are added up. There
-// are few different weights, so that it is found once for each and for every element there is.
+// The result for an element that some experts weight and whose results are summed. There are few
+// different weights, so the results are computed once for each weight and every possible element.
 class MoeExperts {
  public:
   // By the element's bits. Valid as long as this object.
@@ -25,7 +26,7 @@ class MoeExperts {
   std::map<std::vector<float>, std::vector<uint16_t>> answers_;
 };
 
-// One repetition.
+// The expected results of one repetition.
 class MoeGolden {
  public:
   // Both must outlive it.
@@ -34,11 +35,11 @@ class MoeGolden {
   // The tokens of a rank.
   absl::Span<const uint16_t> Input(uint32_t rank) const;
 
-  // That a rank has got every row that leads to it, bit by bit and in order, and that its experts
-  // have weighed them, within two units in the last place.
+  // Checks that a rank has received every row that leads to it, bit by bit and in order, and that
+  // its experts have weighted them, within two units in the last place.
   absl::Status CheckReceived(uint32_t rank, const std::vector<uint16_t>& x,
                              const std::vector<uint16_t>& y) const;
-  // That what has come back was added up, within two units in the last place.
+  // Checks that the returned rows were summed, within two units in the last place.
   absl::Status CheckOutput(uint32_t rank, const std::vector<uint16_t>& y) const;
 
  private:

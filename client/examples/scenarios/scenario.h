@@ -10,20 +10,20 @@
 #include "absl/types/span.h"
 #include "client/client.h"
 
-// Programs that use the chips of a node the way distributed work does, each with a check of its
-// results against numbers that were found without the daemon.
+// Programs that use the chips of a node like distributed workloads, each with a check of its
+// results against numbers computed without the daemon.
 namespace pto::scenarios {
 
-// What a scenario is given.
+// The input of a scenario.
 struct Options {
-  // At least as many as it needs; their order is that of the ranks.
+  // At least as many chips as it needs, in order of the ranks.
   std::vector<uint32_t> chips;
-  // How often the same graph is run, in the same session and domain.
+  // How often to run the same graph, in the same session and domain.
   int repeat = 1;
-  // Elements on each rank, for scenarios that take a size; 0 means its own.
+  // Elements on each rank, for scenarios that take a size; 0 means the scenario's default.
   int64_t size = 0;
-  // Called after each run of its graph, while the session and the graph are there, by the full
-  // name of the run. May be empty.
+  // Called after each run of its graph, with the full name of the run, while the session and the
+  // graph still exist. May be empty.
   std::function<absl::Status(const std::string& run)> after_run = {};
 };
 
@@ -32,15 +32,15 @@ struct Scenario {
   const char* summary;
   uint32_t min_chips;
   uint32_t max_chips;  // more are not used
-  bool takes_size;     // whether Options::size means something to it
-  // Returns what was wrong: an error of the daemon, or DATA_LOSS for a wrong result.
+  bool takes_size;     // whether it uses Options::size
+  // Returns an error of the daemon, or DATA_LOSS for a wrong result.
   absl::Status (*run)(Client& client, const Options& options);
 };
 
-// All of them, in the order in which `ptoctl scenarios ls` shows them.
+// All scenarios, in the order of `ptoctl scenarios ls`.
 absl::Span<const Scenario> AllScenarios();
 
-// nullptr when there is none of that name.
+// nullptr if there is no scenario of that name.
 const Scenario* FindScenario(absl::string_view name);
 
 }  // namespace pto::scenarios

@@ -1,10 +1,10 @@
-// Tasks whose blocks start together, or not at all, on a chip that all of them want. Each block
-// writes its number to a line of its own, so no task waits for another but for its cores.
+// Tasks whose blocks start together, competing for one chip. Each block writes its number to its
+// own line, so tasks wait for each other only because of cores.
 //
-// The reference system's MIX tasks write a line from each of a cluster's three cores, here only the
-// cube core does: the vector cores can be given a kernel, but with the same arguments, and every
-// built-in kernel writes what its block index says, whichever core it is on. Three cores would
-// write the same number to the same line. A MIX block needs its whole cluster all the same.
+// The reference system's MIX tasks write a line from each of a cluster's three cores; here only the
+// cube core does. The vector cores can run a kernel, but with the same arguments, and every
+// built-in kernel writes according to its block index, on any core. Three cores would write the
+// same number to the same line. A MIX block still needs its whole cluster.
 
 #include <algorithm>
 #include <cstdint>
@@ -109,7 +109,8 @@ absl::Status SyncStartStress(Client& client, const Options& options) {
   });
 }
 
-// Three times the tasks of the reference system, whose blocks write three lines: as many.
+// Three times the tasks of the reference system, whose blocks write three lines: the same number of
+// lines.
 absl::Status Starvation(Client& client, const Options& options) {
   return RunBlocks(client, options, [](uint32_t c) {
     std::vector<Blocks> tasks;
