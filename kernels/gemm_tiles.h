@@ -34,8 +34,8 @@ struct TileSet {
   int lanes;   // of a vector; a tile is at most two vectors wide
   int rows;    // maximum rows of a tile
   bool fused;  // products are not rounded before they are added
-  // By vectors - 1 and rows - 1. In `cut`, the last vector may have fewer columns; in `whole`, it is
-  // complete.
+  // By vectors - 1 and rows - 1. In `cut`, the last vector may have fewer columns; in `whole`, it
+  // is complete.
   std::array<std::array<TileFunction, kMaxTileRows>, 2> cut;
   std::array<std::array<TileFunction, kMaxTileRows>, 2> whole;
 

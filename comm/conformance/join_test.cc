@@ -83,7 +83,7 @@ TEST_P(Join, RefusesASecondJobOfTheSameName) {
       options.generation = 8;
       EXPECT_EQ(TryJoin(options), PTO_COMM_IN_USE);
       EXPECT_THAT(ThreadError(),
-                  AllOf(HasSubstr("runs already"), HasSubstr("with generation 7; rank 0"),
+                  AllOf(HasSubstr("is already running"), HasSubstr("with generation 7; rank 0"),
                         HasSubstr("came with generation 8")));
     }
     pto_comm_barrier(rank.comm(), pto_comm_deadline_after(kLong));

@@ -357,7 +357,7 @@ TEST(Kill, AtAnyTime) {
           const int64_t start = pto_comm_deadline_after(0);
           const int status = DoEverything(rank);
           if (status == PTO_COMM_TIMED_OUT) {
-            EXPECT_THAT(ThreadError(), HasSubstr("did not come in time"));
+            EXPECT_THAT(ThreadError(), HasSubstr("did not join in time"));
           } else {
             EXPECT_EQ(status, PTO_COMM_RANK_LOST) << ThreadError();
             EXPECT_LT(pto_comm_deadline_after(0) - start, kPrompt);

@@ -143,7 +143,7 @@ TEST_P(MismatchTest, OfTwoRootsIsToldInTheNextCollective) {
     EXPECT_EQ(Make(window, {Call::kAllReduce, 4}), PTO_COMM_MISMATCH);
     EXPECT_THAT(rank.Error(), AllOf(HasSubstr("rank 0"), HasSubstr("rank 1"),
                                     HasSubstr("both call all_reduce of 4 F32 SUM in window 1, but "
-                                              "called different things there before")));
+                                              "their earlier calls there differ")));
   });
 }
 
@@ -168,7 +168,7 @@ TEST_P(MismatchTest, OfStepsIsToldAtOnce) {
     EXPECT_LT(pto_comm_deadline_after(0) - start, kLong / 2);
     EXPECT_EQ(Make(window, {Call::kAllGather, 8}),
               rank.rank() == 1 ? PTO_COMM_BROKEN : PTO_COMM_MISMATCH);
-    EXPECT_THAT(rank.Error(), HasSubstr("calls nothing there, so they differ in one before"));
+    EXPECT_THAT(rank.Error(), HasSubstr("without a call there, so their earlier calls differ"));
   });
 }
 

@@ -192,13 +192,13 @@ TEST_P(WindowTest, FailsForAllWhenOneDoesNotCome) {
     rank.Join();
     if (rank.rank() != 1) {
       EXPECT_EQ(TryCreate(rank, OptionsOf(1, 64), kSecond / 20), PTO_COMM_TIMED_OUT);
-      EXPECT_THAT(rank.Error(), HasSubstr("rank 1 did not come to make window 1 in time"));
+      EXPECT_THAT(rank.Error(), HasSubstr("rank 1 did not join window 1 in time"));
       rank.board().cells[0].fetch_add(1);
     } else {
       while (rank.board().cells[0].load() < 2) {
       }
       EXPECT_EQ(TryCreate(rank, OptionsOf(1, 64)), PTO_COMM_TIMED_OUT);
-      EXPECT_THAT(rank.Error(), HasSubstr("rank 1 did not come to make window 1 in time"));
+      EXPECT_THAT(rank.Error(), HasSubstr("rank 1 did not join window 1 in time"));
     }
     PassBarrier(rank, rank.MakeWindow(2, 64, 0));
   });

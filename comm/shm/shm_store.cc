@@ -61,7 +61,8 @@ absl::StatusOr<struct stat> LookAt(int fd, absl::string_view path) {
   struct stat file;
   if (fstat(fd, &file) != 0) return Failed("cannot stat", path, errno);
   if (!S_ISREG(file.st_mode) || file.st_uid != geteuid()) {
-    return SystemError(absl::StrCat("'", path, "' is not a regular file, or belongs to user ", file.st_uid));
+    return SystemError(
+        absl::StrCat("'", path, "' is not a regular file, or belongs to user ", file.st_uid));
   }
   return file;
 }

@@ -109,8 +109,9 @@ Node::Drain Node::BeginDrain(absl::string_view reason, absl::Duration grace) {
   for (const std::function<void()>& callback : callbacks) callback();
   if (earlier) {
     timers_.Schedule(options_.clock->NowNanos() + absl::ToInt64Nanoseconds(grace), [this] {
-      CancelRuns(Error(reason::kRunCancelled, "the daemon is stopping and its grace period has passed")
-                     .With("by", "drain"));
+      CancelRuns(
+          Error(reason::kRunCancelled, "the daemon is stopping and its grace period has passed")
+              .With("by", "drain"));
     });
   }
   drain.active_runs = CountActiveRuns();

@@ -152,8 +152,7 @@ TEST_F(OverlapGraphTest, CopyOntoAShiftedViewIsRefused) {
   EXPECT_EQ(detail.field, "args[1]");
   EXPECT_EQ(
       detail.hint,
-      "'out' of 'copy' may be exactly the same view as 'in'; otherwise it needs memory of its "
-      "own");
+      "'out' of 'copy' may be exactly the same view as 'in'; otherwise it needs its own memory");
 }
 
 TEST_F(OverlapGraphTest, MatmulOntoItsSecondInputIsRefused) {
