@@ -22,7 +22,7 @@ extern "C" {
 
 #define PTO_KERNEL_ABI_VERSION 1u
 
-/* What was added to a struct later, so that what was written before still compiles. */
+/* For fields that were added to a struct later, so that older initialisers still compile. */
 #ifdef __cplusplus
 #define PTO_OPTIONAL = nullptr
 #else
@@ -87,15 +87,15 @@ typedef struct pto_tensor {
   int64_t strides[PTO_MAX_DIMS];
 } pto_tensor;
 
-/* A scalar, as the kernel's signature says. */
+/* A scalar of the type in the kernel's signature. */
 typedef union pto_scalar {
   double f64;
   int64_t i64;
 } pto_scalar;
 
 /*
- * A signal: one I32 or I64 word of device memory that is only ever changed by notify, so that
- * whoever waits for it is woken. What a kernel writes there directly is seen late, if at all.
+ * A signal: one I32 or I64 word of device memory that is changed only by notify, so that its
+ * waiters are woken. A direct write by a kernel is noticed late, if at all.
  */
 typedef struct pto_signal {
   void* address;  /* aligned to its size */
@@ -115,93 +115,93 @@ typedef enum pto_compare {
 /* How notify changes a word. */
 typedef enum pto_notify_op { PTO_SET = 1, PTO_ADD = 2 } pto_notify_op;
 
-/* Whom a barrier waits for: the blocks on the same chip, or all blocks of the task. */
+/* What a barrier waits for: the blocks on the same chip, or all blocks of the task. */
 typedef enum pto_scope { PTO_SCOPE_CHIP = 1, PTO_SCOPE_TASK = 2 } pto_scope;
 
-/* What the calls below return. A kernel that gets anything but PTO_OK returns it. */
+/* The result of the calls below. A kernel must return any result other than PTO_OK. */
 typedef enum pto_result {
   PTO_OK = 0,
-  PTO_TIMED_OUT = -1,   /* the call's own time, or that of the task, is up */
-  PTO_CANCELLED = -2,   /* the run is to stop */
-  PTO_NOT_ALLOWED = -3, /* this kernel, or this task, must not make this call */
-  PTO_INVALID = -4,     /* an argument makes no sense */
-  PTO_BROKEN = -5       /* what was waited for can never come: a block of the task has ended */
+  PTO_TIMED_OUT = -1,   /* the timeout of the call, or of the task, has passed */
+  PTO_CANCELLED = -2,   /* the run must stop */
+  PTO_NOT_ALLOWED = -3, /* this kernel or task must not make this call */
+  PTO_INVALID = -4,     /* an argument is invalid */
+  PTO_BROKEN = -5       /* the wait can never succeed: a block of the task has ended */
 } pto_result;
 
-/* Names a copy that was begun by this block; 0 names none. */
+/* Identifies a copy started by this block; 0 means none. */
 typedef uint64_t pto_event;
 
 struct pto_context;
 
-/* What a kernel can ask of the engine. Times are in ns; 0 means the run's limit for waits. */
+/* The engine's functions for kernels. Timeouts are in ns; 0 means the run's wait timeout. */
 typedef struct pto_kernel_api {
   uint32_t struct_size;
   uint32_t abi_version;
-  /* Non-zero once the run is to stop. A long kernel looks now and then, and returns early. */
+  /* Non-zero once the run must stop. Long kernels poll this now and then, and return early. */
   int (*cancelled)(const struct pto_context* context);
   /* Writes a line to the daemon's log, with run, task and block. */
   void (*log)(const struct pto_context* context, pto_log_level level, const char* text);
-  /* Says why the kernel is about to return an error. The text is copied. */
+  /* Sets the text of the error that the kernel is about to return. The text is copied. */
   void (*set_error)(const struct pto_context* context, const char* text);
 
   /* Waits until the signal compares true. For kernels with PTO_KERNEL_WAITS or _BLOCKS. */
   int32_t (*wait)(const struct pto_context* context, const pto_signal* signal, pto_compare compare,
                   int64_t value, int64_t timeout);
-  /* Changes the signal, after everything that the block wrote before, and wakes who waits. The
-     signal lies within one of the task's tensors. For kernels with PTO_KERNEL_NOTIFIES. */
+  /* Changes the signal, after all earlier writes of the block, and wakes its waiters. The signal
+     must be within one of the task's tensors. For kernels with PTO_KERNEL_NOTIFIES. */
   int32_t (*notify)(const struct pto_context* context, const pto_signal* signal, pto_notify_op op,
                     int64_t value);
-  /* Waits until all blocks in the scope are here. Their task must start its blocks together. */
+  /* Waits until all blocks in the scope arrive. The task must start its blocks together. */
   int32_t (*barrier)(const struct pto_context* context, pto_scope scope);
   /*
-   * Begins a copy between tensors of one shape and type, on whatever chips, and returns at once.
-   * `done`, unless NULL, is notified with `op` and `value` when it is over; what holds for notify
-   * holds for it. `event`, unless NULL, names the copy for the two calls below. The tensors' memory
-   * must be that of the task's.
+   * Starts a copy between tensors of the same shape and type, on any chips, and returns
+   * immediately. `done`, unless NULL, is notified with `op` and `value` at the end of the copy; it
+   * has the same requirements as in notify. `event`, unless NULL, receives the id of the copy for
+   * wait_copy and defer_copy. The tensors' memory must belong to tensors of the task.
    */
   int32_t (*copy)(const struct pto_context* context, const pto_tensor* to, const pto_tensor* from,
                   const pto_signal* done, pto_notify_op op, int64_t value, pto_event* event);
   /* Waits for a copy of this block. For kernels with PTO_KERNEL_WAITS or _BLOCKS. */
   int32_t (*wait_copy)(const struct pto_context* context, pto_event event, int64_t timeout);
-  /* The task ends only when the signal compares true, or the copy is over. Returns at once. */
+  /* Delays the end of the task until the signal compares true, or the copy has ended. Returns
+     immediately. */
   int32_t (*defer)(const struct pto_context* context, const pto_signal* signal, pto_compare compare,
                    int64_t value, int64_t timeout);
   int32_t (*defer_copy)(const struct pto_context* context, pto_event event, int64_t timeout);
 } pto_kernel_api;
 
-/* What one block of a task gets. */
+/* The input of one block of a task. */
 typedef struct pto_context {
   uint32_t struct_size;
   uint32_t block_index; /* 0 … block_count - 1 */
   uint32_t block_count;
   uint32_t chip;      /* index on the node */
-  uint32_t core;      /* AIC c is c; AIV are n + 2c and n + 2c + 1, n the chip's clusters */
+  uint32_t core;      /* AIC c is c; its AIVs are n + 2c and n + 2c + 1, for n clusters */
   uint32_t core_kind; /* pto_core */
   uint32_t tensor_count;
   uint32_t scalar_count;
   const pto_tensor* tensors;
   const pto_scalar* scalars;
   const pto_kernel_api* api;
-  void* engine; /* the engine's own */
+  void* engine; /* for the engine */
   /*
-   * A task over several chips has a member on each, with tensors of its own; other tasks have
-   * one member. members[m] are the tensors of member m, tensor_count of them.
+   * A task on several chips has a member on each, with its own tensors; other tasks have one
+   * member. members[m] points to the tensor_count tensors of member m.
    */
   uint32_t member_index;
   uint32_t member_count;
   const pto_tensor* const* members;
-  /* Which core of a cluster: 0 the cube core, 1 and 2 the vector cores. 0 but for PTO_MIX. */
+  /* The core of a cluster: 0 the cube core, 1 and 2 the vector cores. 0 except for PTO_MIX. */
   uint32_t lane;
-  /* Of a kernel with a plan: which phase of how many this call belongs to, and the workspace. */
+  /* For a kernel with a plan: the phase of this call, the number of phases, the workspace. */
   uint32_t phase;
   uint32_t phase_count;
   uint32_t reserved;
   void* workspace;
   /*
-   * The closure that the kernel was registered with, NULL if it has none. One function can serve
-   * several kernels and tells them apart by this pointer. The engine never looks at what it
-   * points to. A kernel that may also run in a daemon without this field checks struct_size
-   * before it reads the field.
+   * The closure that the kernel was registered with; NULL if it has none. One function can serve
+   * several kernels and distinguish them by this pointer. The engine never dereferences it. A
+   * kernel that may also run in a daemon without this field must check struct_size first.
    */
   const void* kernel_data;
 } pto_context;
@@ -211,12 +211,12 @@ typedef int32_t (*pto_kernel_function)(const pto_context* context);
 /*
  * Checks the arguments of a task before the graph is accepted, for example that shapes agree.
  * `data` pointers are NULL. Scalars are missing because a launch may change them. Returns 0, or
- * writes what is wrong to `message` (a C string) and returns another value.
+ * writes the error to `message` (a C string) and returns another value.
  *
  * A check gets no closure: it decides from the tensors alone. Kernels that share a function may
  * have different checks. A kernel whose code runs in another process has none: its tasks are
- * checked against the signature (number, types and overlaps of the arguments), and what the code
- * itself refuses fails the task when it runs. A kernel with a plan can check more: plans get the
+ * checked against the signature (number, types and overlaps of the arguments), and errors found by
+ * the code itself fail the task when it runs. A kernel with a plan can check more: plans get the
  * closure.
  */
 typedef int32_t (*pto_check_function)(const pto_tensor* tensors, uint32_t tensor_count,
@@ -224,9 +224,9 @@ typedef int32_t (*pto_check_function)(const pto_tensor* tensors, uint32_t tensor
 
 /*
  * A kernel with a plan works in phases. The engine calls it for every block on every chip in
- * phase 0, and, when all of these calls have returned, in phase 1, and so on. Its blocks have
- * their cores from the first phase to the end of the last; they need no barrier, and no stack to
- * wait on. Between phases everything that blocks wrote is visible to all.
+ * phase 0; when all these calls have returned, in phase 1; and so on. The blocks keep their cores
+ * from the first phase to the end of the last; they need neither a barrier nor a stack for waiting.
+ * At the start of a phase, all writes of earlier phases are visible to all blocks.
  */
 typedef struct pto_launch {
   uint32_t struct_size;
@@ -242,25 +242,25 @@ typedef struct pto_launch {
 
 typedef struct pto_plan {
   uint32_t struct_size;
-  uint32_t phases;          /* 1 unless the kernel says more; more than 2^24 - 1 are refused */
-  uint64_t workspace_bytes; /* memory that all blocks share until the task ends; 0: none */
-  uint64_t phase_bytes;     /* about how much a phase reads and writes, on all chips together */
+  uint32_t phases;          /* initially 1; at most 2^24 - 1 */
+  uint64_t workspace_bytes; /* memory shared by all blocks until the task ends; 0: none */
+  uint64_t phase_bytes;     /* approximate bytes read and written by a phase, on all chips */
   /*
-   * How many calls of each phase have something to do: the first ones, counted member by member
-   * and block by block. The engine makes no others. 0: all have.
+   * The number of calls in each phase: only the first ones, counted member by member and block by
+   * block, have work, and the engine makes no others. 0: all.
    */
   uint32_t calls;
   /*
-   * 1: all of this follows from the launch alone, not from what is in the tensors' memory. The
-   * engine does not ask again for a task with the same launch.
+   * 1: the plan depends only on the launch, not on the contents of tensors. The engine then reuses
+   * it for a task with the same launch.
    */
   uint32_t fixed;
 } pto_plan;
 
 /*
- * Looks at all of a task at once: before the graph is accepted, and again when the task starts,
- * since a launch may bind other scalars and memory. Returns 0, or writes what is wrong to `message`
- * and returns something else.
+ * Plans a whole task: before the graph is accepted, and again when the task starts, because a
+ * launch may bind other scalars and memory. Returns 0, or writes the error to `message` and returns
+ * another value.
  */
 typedef int32_t (*pto_plan_function)(const pto_launch* launch, pto_plan* plan, char* message,
                                      size_t message_size);
@@ -268,28 +268,28 @@ typedef int32_t (*pto_plan_function)(const pto_launch* launch, pto_plan* plan, c
 typedef struct pto_argument_info {
   const char* name;
   pto_direction direction;
-  uint32_t dtypes; /* PTO_DTYPE_BIT of what is accepted */
+  uint32_t dtypes; /* PTO_DTYPE_BIT of the accepted types */
 } pto_argument_info;
 
 /* A set of arguments: PTO_ARGUMENT_BIT(0) | … */
 #define PTO_ARGUMENT_BIT(index) (1u << (index))
 
 /*
- * Which memory an argument that the kernel writes may share with other arguments of the same task.
- * A task whose arguments overlap in any other way is refused. So is one that writes a view whose
- * own elements overlap, since blocks would write the same memory. Arguments that are only read may
- * overlap each other, and PTO_NO_DEPENDENCY ones are not looked at.
+ * How an argument that the kernel writes may overlap other arguments of the same task. A task
+ * whose arguments overlap in any other way is rejected. So is a task that writes a view whose own
+ * elements overlap, because blocks would write the same memory. Arguments that are only read may
+ * overlap each other; PTO_NO_DEPENDENCY arguments are not checked.
  */
 typedef struct pto_overlap_info {
   /*
-   * Arguments that may be the very same view: the same first element, element type, shape and
-   * strides. The kernel reads what it needs of an element before it, or any block, writes there.
+   * Arguments that may be exactly the same view: same first element, element type, shape and
+   * strides. The kernel must read all it needs of an element before any block writes it.
    */
   uint32_t same;
   /*
    * Arguments that it may overlap in any way; with its own bit, its elements may overlap each
-   * other. The kernel reads everything before it writes anything, or its plan refuses what it
-   * cannot do.
+   * other. The kernel must read everything before it writes anything, or its plan must reject
+   * unsupported overlaps.
    */
   uint32_t any;
 } pto_overlap_info;
@@ -299,19 +299,19 @@ typedef struct pto_scalar_info {
   pto_scalar_type type;
 } pto_scalar_info;
 
-/* What the engine has to know of a kernel's code. */
+/* Properties of a kernel's code that the engine needs to know. */
 typedef enum pto_kernel_flags {
-  /* It calls wait, wait_copy or barrier: it gets a stack of its own, and its thread is free
-     for others meanwhile. It must not keep thread-local state across such a call. */
+  /* It calls wait, wait_copy or barrier: it gets its own stack, and its thread does other work
+     meanwhile. It must not keep thread-local state across such a call. */
   PTO_KERNEL_WAITS = 1,
-  /* It blocks in code of others: it gets a thread of its own while it runs. */
+  /* It blocks in code that the engine does not control: it gets its own thread while it runs. */
   PTO_KERNEL_BLOCKS = 2,
-  /* It calls notify, or copy with a signal. Other kernels are refused such calls, so that the
-     daemon knows who can still send a signal and who cannot. */
+  /* It calls notify, or copy with a signal. These calls fail in other kernels, so that the daemon
+     knows which tasks can still send a signal. */
   PTO_KERNEL_NOTIFIES = 4
 } pto_kernel_flags;
 
-/* What the engine does itself, without a kernel function and without a core. */
+/* Operations that the engine executes itself, without a kernel function and without a core. */
 typedef enum pto_control {
   PTO_CONTROL_NONE = 0,
   PTO_CONTROL_JOIN = 1,   /* nothing */
@@ -335,9 +335,9 @@ typedef struct pto_kernel_info {
   uint32_t requires_sync_start; /* 0 or 1 */
   uint32_t flags;               /* pto_kernel_flags */
   uint32_t control;             /* pto_control; then there is no function */
-  /* NULL: it has no phases. In C++ that is also what an initialiser means that leaves it out. */
+  /* NULL: no phases. In C++, initialisers may omit it, which also means NULL. */
   pto_plan_function plan PTO_OPTIONAL;
-  /* One for each argument, 0 for those that are only read. NULL: no argument may overlap. */
+  /* One entry for each argument; 0 for those that are only read. NULL: no overlaps allowed. */
   const pto_overlap_info* overlaps PTO_OPTIONAL;
 } pto_kernel_info;
 
