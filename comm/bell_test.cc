@@ -31,7 +31,7 @@ TEST(BellTest, ARingSinceListeningEndsTheSleep) {
   EXPECT_LT(NanosOf([&] { sleeper.Sleep(kLong); }), kLong / 2);
 }
 
-TEST(BellTest, WhoeverSleepsIsWoken) {
+TEST(BellTest, SleepersAreWoken) {
   Bell bell{};
   std::atomic<uint32_t> word{0};
   std::thread other([&] {

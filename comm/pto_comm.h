@@ -1,17 +1,17 @@
 /*
- * Communication between ranks, behind one C API. A rank is a thread of this process or a process
- * of its own; which of them depends on the backend, and so does how bytes travel:
+ * Communication between ranks, behind one C API. The backend determines whether a rank is a thread
+ * of this process or a separate process, and how data travels:
  *
  *   "local"  ranks are threads (or just handles) of one process
  *   "shm"    ranks are processes of one machine and one user, with memory shared between them
  *
- * The words. A *communicator* is one rank's membership in a job. A *window* is memory of the same
- * size at each of its members, with signal words beside it; its members are all ranks of the job or
- * some of them, in any order, and a member's place in that order is its number in this window.
+ * Terms: a *communicator* is one rank's membership in a job. A *window* is memory of the same size
+ * at each of its members, with additional signal words; its members are all or some ranks of the
+ * job, in any order, and a member's position in that order is its number in the window.
  *
- * Every wait has a deadline, and ends well before it when a rank that it needs has died. What
- * returns a status returns a pto_comm_status; pto_comm_error has the text to it. Unless said
- * otherwise, any thread may call anything at any time.
+ * Every wait has a deadline, and ends well before it if a rank that it needs has died. A returned
+ * status is a pto_comm_status; pto_comm_error returns its text. Unless noted otherwise, all
+ * functions are thread-safe.
  */
 #ifndef PTO_COMM_PTO_COMM_H_
 #define PTO_COMM_PTO_COMM_H_
@@ -30,10 +30,10 @@ extern "C" {
 
 typedef enum pto_comm_status {
   PTO_COMM_OK = 0,
-  PTO_COMM_INVALID = 1,       /* an argument makes no sense */
+  PTO_COMM_INVALID = 1,       /* an argument is invalid */
   PTO_COMM_MISMATCH = 2,      /* ranks disagree: number of ranks, bytes, members, collective */
   PTO_COMM_IN_USE = 3,        /* another job of this name is alive, or the rank is taken */
-  PTO_COMM_TIMED_OUT = 4,     /* the deadline passed; the text names who is missing */
+  PTO_COMM_TIMED_OUT = 4,     /* the deadline passed; the text names the missing ranks */
   PTO_COMM_RANK_LOST = 5,     /* a rank died, aborted or left; the text names it */
   PTO_COMM_NOT_SUPPORTED = 6, /* this backend cannot do it */
   PTO_COMM_NO_MEMORY = 7,     /* no room for the window */
@@ -45,10 +45,10 @@ typedef enum pto_comm_status {
 typedef struct pto_comm pto_comm;
 typedef struct pto_comm_window pto_comm_window;
 
-/* A deadline: ns of CLOCK_MONOTONIC. This one is `nanos` from now, at most the clock's end. */
+/* Returns a deadline `nanos` from now, in ns of CLOCK_MONOTONIC; saturates at the maximum. */
 int64_t pto_comm_deadline_after(int64_t nanos);
 
-/* The status as a word: "TIMED_OUT". */
+/* The name of the status, for example "TIMED_OUT". */
 const char* pto_comm_status_name(int status);
 
 /* ---- a rank joins and leaves -------------------------------------------------------------- */
@@ -59,31 +59,32 @@ typedef struct pto_comm_options {
   uint32_t size;        /* 1 .. PTO_COMM_MAX_RANKS */
   uint32_t reserved;    /* 0 */
   const char* backend;  /* "local" or "shm" */
-  /* Where the ranks meet: 1 to 64 of A-Z a-z 0-9 . _ - and the same for all of them. */
+  /* The name of the job: 1 to 64 of A-Z a-z 0-9 . _ - and the same for all its ranks. */
   const char* name;
   /* "shm": a directory on a file system in memory; NULL for /dev/shm. */
   const char* directory;
-  /* Tells jobs of one name apart; the same for all ranks of one. */
+  /* Distinguishes jobs with the same name; the same for all ranks of a job. */
   uint64_t generation;
   int64_t deadline_ns;
 } pto_comm_options;
 
 /*
- * Waits until all ranks have come. A rank that gives up takes nothing with it: it may try again.
- * Errors: INVALID; MISMATCH, ranks disagree about `size`; IN_USE; TIMED_OUT; RANK_LOST, one came
- * and died; NO_MEMORY; SYSTEM. On error *comm is NULL, and pto_comm_error(NULL, …) has the text.
+ * Waits until all ranks have joined. A rank whose call fails leaves nothing behind and may try
+ * again. Errors: INVALID; MISMATCH: ranks disagree about `size`; IN_USE; TIMED_OUT; RANK_LOST: a
+ * rank joined and died; NO_MEMORY; SYSTEM. On error *comm is NULL, and pto_comm_error(NULL, …)
+ * returns the text.
  */
 int pto_comm_init(const pto_comm_options* options, pto_comm** comm);
 
 /*
- * Leaves, and frees the handle and all its windows; no other call on them may be under way or
- * follow. Waits for nobody. Peers that still need this rank fail with RANK_LOST.
+ * Leaves the job, and frees the handle and all its windows; no other call on them may be active or
+ * follow. Does not wait. Peers that still need this rank fail with RANK_LOST.
  */
 int pto_comm_destroy(pto_comm* comm);
 
 /*
- * Says that this rank cannot go on: every wait of a peer that involves it fails with RANK_LOST and
- * this text (of about 200 bytes), now and later. The handle is still to be destroyed.
+ * Reports that this rank cannot continue: every wait of a peer that involves it fails with
+ * RANK_LOST and this text (of about 200 bytes), now and later. The handle must still be destroyed.
  */
 int pto_comm_abort(pto_comm* comm, const char* why);
 
@@ -91,9 +92,9 @@ uint32_t pto_comm_rank(const pto_comm* comm);
 uint32_t pto_comm_size(const pto_comm* comm);
 
 /*
- * The text of the last call on this handle or its windows that failed; with NULL, of the last call
- * that failed in this thread. Writes at most `size` bytes with a NUL at their end, and returns
- * the length of the whole text.
+ * The text of the last failed call on this handle or its windows; with NULL, of the last failed
+ * call in this thread. Writes at most `size` bytes including the terminating NUL, and returns the
+ * length of the whole text.
  */
 size_t pto_comm_error(const pto_comm* comm, char* buffer, size_t size);
 
@@ -106,7 +107,7 @@ typedef struct pto_comm_window_options {
   uint32_t struct_size; /* sizeof(pto_comm_window_options) */
   uint32_t rank_count;  /* 0: all ranks in their order, and `ranks` is not read */
   const uint32_t* ranks;
-  /* Names the window among those of the job; used once in the life of the communicator. */
+  /* Identifies the window in the job; an id can be used only once by a communicator. */
   uint64_t id;
   uint64_t bytes;         /* of each member; may be 0 */
   uint32_t signal_count;  /* words of each member, 0 .. PTO_COMM_MAX_SIGNALS */
@@ -114,20 +115,20 @@ typedef struct pto_comm_window_options {
 } pto_comm_window_options;
 
 /*
- * All members call this, with the same options, and wait for each other. Bytes and signals are 0
- * before anybody can write there. When it fails at one member, it fails at all.
+ * All members must call this with the same options; they wait for each other. Bytes and signals
+ * are initially 0. If the call fails at one member, it fails at all.
  * Errors: INVALID; MISMATCH; TIMED_OUT; RANK_LOST; NO_MEMORY; SYSTEM.
  */
 int pto_comm_window_create(pto_comm* comm, const pto_comm_window_options* options,
                            int64_t deadline_ns, pto_comm_window** window);
 
 /*
- * Leaves the window and frees the handle; no other call on it may be under way or follow. Waits for
- * nobody: peers may still read and write this member's bytes until they leave too.
+ * Leaves the window and frees the handle; no other call on it may be active or follow. Does not
+ * wait: peers may still read and write this member's bytes until they leave, too.
  */
 int pto_comm_window_destroy(pto_comm_window* window);
 
-/* This member's number in the window, and how many there are. */
+/* This member's number in the window, and the number of members. */
 uint32_t pto_comm_window_rank(const pto_comm_window* window);
 uint32_t pto_comm_window_size(const pto_comm_window* window);
 uint64_t pto_comm_window_bytes(const pto_comm_window* window);
@@ -136,15 +137,15 @@ uint64_t pto_comm_window_bytes(const pto_comm_window* window);
 int pto_comm_window_local(const pto_comm_window* window, void** base);
 
 /*
- * Where this process sees byte `offset` of a member. NOT_SUPPORTED where a backend cannot map it:
- * use put and get. Errors: OUT_OF_RANGE.
+ * The address of byte `offset` of a member in this process. NOT_SUPPORTED if the backend cannot map
+ * it: use put and get. Errors: OUT_OF_RANGE.
  */
 int pto_comm_window_remote(const pto_comm_window* window, uint32_t peer, uint64_t offset,
                            void** address);
 
 /*
- * Copy between this process and a member's bytes. What was put before a notify is there for whoever
- * saw that notify. Errors: OUT_OF_RANGE.
+ * Copies between this process and a member's bytes. Data put before a notify is visible to members
+ * that have seen that notify. Errors: OUT_OF_RANGE.
  */
 int pto_comm_put(pto_comm_window* window, uint32_t peer, uint64_t offset, const void* from,
                  uint64_t bytes);
@@ -152,14 +153,14 @@ int pto_comm_get(pto_comm_window* window, uint32_t peer, uint64_t offset, void* 
 
 /* ---- signals and barriers ----------------------------------------------------------------- */
 
-/* Changes word `signal` of a member and wakes its waiters. Adding wraps around. */
+/* Changes word `signal` of a member and wakes its waiters. Addition wraps around. */
 int pto_comm_notify(pto_comm_window* window, uint32_t peer, uint32_t signal, pto_notify_op op,
                     int64_t value);
 
 /*
- * Waits until this member's own word compares so with `value`. The word is not changed: use a
- * growing target rather than clearing it. `seen` may be NULL; else gets the word, on failure too.
- * Errors: OUT_OF_RANGE; INVALID; TIMED_OUT; RANK_LOST, a member died, or all others have left.
+ * Waits until this member's own word compares true with `value`. Does not change the word: use a
+ * growing target rather than clearing it. `seen`, unless NULL, receives the word, on failure too.
+ * Errors: OUT_OF_RANGE; INVALID; TIMED_OUT; RANK_LOST: a member died, or all others have left.
  */
 int pto_comm_wait(pto_comm_window* window, uint32_t signal, pto_compare compare, int64_t value,
                   int64_t deadline_ns, int64_t* seen);
@@ -168,8 +169,8 @@ int pto_comm_wait(pto_comm_window* window, uint32_t signal, pto_compare compare,
 int pto_comm_read_signal(const pto_comm_window* window, uint32_t signal, int64_t* value);
 
 /*
- * Returns when all members are in it. One that times out has not been there: the next barrier waits
- * for everybody again, and this member may be in that one. One call at a time for each member.
+ * Returns when all members have called it. A member that times out does not count: the next barrier
+ * waits for all members again, including this one. One call at a time for each member.
  * Errors: TIMED_OUT; RANK_LOST.
  */
 int pto_comm_window_barrier(pto_comm_window* window, int64_t deadline_ns);
