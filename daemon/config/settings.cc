@@ -54,7 +54,7 @@ constexpr Setting kSettings[] = {
     {"limits.max_graph_tensors", "max-graph-tensors", "8388608", true, "tensors in one graph"},
     {"limits.max_graph_edges", "max-graph-edges", "67108864", true,
      "dependencies that one graph names"},
-    {"limits.max_block_tasks", "max-block-tasks", "65536", true, "tasks in one packed block"},
+    {"limits.max_block_tasks", "max-block-tasks", "65536", true, "tasks in one chunk of a packed graph"},
     {"limits.max_chunk_bytes", "max-chunk-bytes", "2M", true,
      "bytes of data in one message of a buffer's transfer"},
     {"limits.max_buffer_bytes", "max-buffer-bytes", "16G", true, "bytes in one buffer"},
