@@ -398,6 +398,21 @@ TEST_F(ExplainOpenRunTest, IsDeadlockedWhenTheSenderIsBehindWhoWaitsForIt) {
   EXPECT_EQ(ended->state(), v1::Run::SUCCEEDED);
 }
 
+// The only task that would notify comes after the one that waits.
+TEST_F(ExplainOpenRunTest, NamesASenderThatComesAfterTheWait) {
+  GraphBuilder graph;
+  const TensorRef signal = SignalIn(graph);
+  const TaskRef hear = graph.WaitFor(signal, v1::GE, 1).Name("hear");
+  graph.Notify(signal, 1).Name("tell").After(hear);
+  const pto::Run run = session_.Submit(graph).value();
+  const Response response = ExplainUntil(run, Response::DEADLOCKED);
+  ASSERT_EQ(response.verdict(), Response::DEADLOCKED) << response.DebugString();
+  EXPECT_EQ(response.blocked(0).task_name(), "hear");
+  EXPECT_THAT(response.blocked(0).peer(), HasSubstr("task 1 'tell'"));
+  EXPECT_THAT(response.blocked(0).reason(), HasSubstr("task 1 'tell' would, but comes after"));
+  EXPECT_THAT(run.Cancel(), IsOk());
+}
+
 TEST_F(ExplainOpenRunTest, SuggestsNotifyForSignalsOfDomainsOnly) {
   GraphBuilder graph;
   graph.WaitFor(SignalIn(graph), v1::GE, 1);
@@ -422,6 +437,35 @@ TEST_F(ExplainOpenRunTest, ARunWithADeadlineIsNotDeadlocked) {
   const Response response = ExplainUntil(run, Response::WAITING_FOR_NOTIFICATION);
   EXPECT_EQ(response.verdict(), Response::WAITING_FOR_NOTIFICATION) << response.DebugString();
   EXPECT_THAT(run.Cancel(), IsOk());
+}
+
+// The only task that would notify needs a core, and the tasks that wait keep all of them.
+TEST(ExplainRunningTest, NamesASenderThatGetsNoCore) {
+  DaemonProcess daemon({"--sim-chips=1", "--sim-clusters=1"});
+  Client client = Client::Connect(daemon.address()).value();
+  Session session = client.CreateSession().value();
+  const Buffer signal = session.CreateBuffer("signal", 0, 64).value();
+  const auto signal_in = [&](GraphBuilder& graph) {
+    return graph.Tensor("signal", signal, v1::I64, {});
+  };
+  GraphBuilder keep;
+  keep.Task("hold", 0, {signal_in(keep)}).Scalar(1).Blocks(2).Name("keep");
+  const pto::Run waits = session.Submit(keep).value();
+  EXPECT_EQ(ExplainUntil(waits, Response::DEADLOCKED).verdict(), Response::DEADLOCKED);
+  // Rank 0 of one notifies in phase 0 and fails.
+  GraphBuilder tell;
+  tell.Group("falter", {{0, {signal_in(tell)}}}).Scalar(0).Scalar(0).Scalar(1).Name("tell");
+  const pto::Run sends = session.Submit(tell).value();
+  Response response;
+  EXPECT_TRUE(Eventually([&] {
+    response = waits.Explain().value();
+    return !response.blocked(0).peer().empty();
+  }));
+  EXPECT_EQ(response.verdict(), Response::DEADLOCKED) << response.DebugString();
+  EXPECT_THAT(response.blocked(0).peer(), HasSubstr("task 0 'tell'")) << response.DebugString();
+  EXPECT_THAT(response.blocked(0).reason(), HasSubstr("task 0 'tell' would, but gets no core"));
+  EXPECT_THAT(waits.Cancel(), IsOk());
+  EXPECT_EQ(sends.Wait()->state(), v1::Run::FAILED);
 }
 
 TEST(ExplainRunningTest, VerdictsOfRunsThatAreWell) {
