@@ -1,9 +1,12 @@
-// An open run of millions of tasks, whose memory depends on how many of them have not ended.
+// An open run of millions of tasks, or of a million segments. Its memory depends on how many tasks
+// have not ended, and the time for a segment does not depend on how many came before.
 
 #include <gtest/gtest.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
 #include <memory>
 #include <utility>
@@ -22,8 +25,10 @@ using ::pto::testing::OpenRunWatcher;
 // What is not optimised, or checked while it runs, takes much longer for each.
 #ifdef NDEBUG
 constexpr uint32_t kTasks = 10'000'000;
+constexpr uint32_t kSegments = 1'000'000;
 #else
 constexpr uint32_t kTasks = 1'000'000;
+constexpr uint32_t kSegments = 100'000;
 #endif
 constexpr uint32_t kOfSegment = 1000;
 constexpr uint32_t kCells = 64;
@@ -62,6 +67,13 @@ int64_t ResidentBytes() {
   int64_t resident = 0;
   file >> total >> resident;
   return resident * sysconf(_SC_PAGESIZE);
+}
+
+// Time of the CPU for all threads: what else runs on the machine does not count.
+int64_t CpuNanos() {
+  timespec now = {};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
 }
 
 TEST(OpenRunLongTest, MemoryDoesNotGrowWithTheTasksThatHaveEnded) {
@@ -115,6 +127,71 @@ TEST(OpenRunLongTest, MemoryDoesNotGrowWithTheTasksThatHaveEnded) {
   EXPECT_LT(most - first, kMaxGrowth);
   RecordProperty("resident_kib", static_cast<int>(most >> 10));
   RecordProperty("growth_kib", static_cast<int>((most - first) >> 10));
+}
+
+// Segments of one task each.
+TEST(OpenRunLongTest, ASegmentTakesAsLongHoweverManyCameBefore) {
+  constexpr uint64_t kLive = 1000;
+  Engine::Options options;
+  options.chips = testing::MakeTestChips({2});
+  options.executors = 2;
+  Engine engine(std::move(options));
+  const std::shared_ptr<HostAllocation> memory =
+      engine.chips()[0]->memory().AllocateHost(kCells * sizeof(uint64_t)).value();
+  const auto slots = std::make_shared<const RunSlots>(RunSlots{{memory, 0}});
+  const auto watcher = std::make_shared<OpenRunWatcher>();
+  OpenRun::Options run_options;
+  run_options.engine = &engine;
+  run_options.observer = watcher;
+  run_options.record_level = RecordLevel::kFailed;
+  const std::shared_ptr<OpenRun> run = OpenRun::Make(run_options);
+
+  GraphTarget target;
+  target.kernels = &Kernels();
+  target.chip_clusters = {2};
+  OpenGraph graph(target);
+  TaskInput task;
+  task.kernel = graph.AddKernel("nothing").value();
+  const uint32_t slot = graph.AddSlot("cells");
+  const uint32_t layout = graph.AddLayout(PTO_U64, {}, {}).value();
+  std::vector<uint32_t> cells;
+  for (uint32_t i = 0; i < kCells; ++i) {
+    cells.push_back(graph.AddTensor(slot, layout, i).value());
+  }
+
+  constexpr uint32_t kTenth = kSegments / 10;
+  int64_t begin_ns = CpuNanos();
+  double first_ns = 0;  // for each of the first tenth
+  int64_t warm = 0;
+  uint64_t first_work = 0;
+  for (uint32_t i = 0; i < kSegments; ++i) {
+    if (i == kTenth) {
+      first_ns = static_cast<double>(CpuNanos() - begin_ns) / kTenth;
+      first_work = graph.work();
+      warm = ResidentBytes();
+    }
+    if (i == kSegments - kTenth) begin_ns = CpuNanos();
+    const uint32_t args[] = {cells[(i * 7 + 3) % kCells], cells[i % kCells]};
+    task.args = args;
+    ASSERT_TRUE(graph.AddTask(task).ok());
+    ASSERT_TRUE(run->Append(graph.Cut().value(), slots));
+    watcher->WaitUntil([&] { return run->live_tasks() < kLive; });
+    graph.ForgetBefore(run->ended_before());
+  }
+  const double last_ns = static_cast<double>(CpuNanos() - begin_ns) / kTenth;
+  const int64_t growth = ResidentBytes() - warm;
+  run->Close();
+  watcher->WaitFinished();
+  EXPECT_EQ(run->state(), RunState::kSucceeded);
+  EXPECT_EQ(run->counts().done, kSegments);
+  std::printf(
+      "%u segments: %.0f ns for each of the first tenth, %.0f ns of the last; %.2f steps "
+      "of the first, %.2f of all; resident +%lld KiB\n",
+      kSegments, first_ns, last_ns, static_cast<double>(first_work) / kTenth,
+      static_cast<double>(graph.work()) / kSegments, static_cast<long long>(growth >> 10));
+  EXPECT_LE(last_ns, 2 * first_ns);
+  EXPECT_LE(graph.work() / 10, 2 * first_work);
+  EXPECT_LT(growth, kMaxGrowth);
 }
 
 }  // namespace
