@@ -49,21 +49,22 @@ struct Effort {
 // Microseconds of each case, by side: "engine", "independent" and the programs' names.
 using Times = std::map<std::string, std::map<std::string, Rounds>>;
 
-Target EngineTarget(const Case& measured) {
+Target EngineTarget(const CollectiveCase& measured) {
   if (measured.ranks == 2) return Target::AtMost(0.8);
   return Target::AtMost(measured.bytes <= 64 << 10 ? 0.3 : 0.6);
 }
 
 // Measures all sides directly after each other, for cases with the same number of ranks.
-absl::Status MeasureRound(const std::vector<Case>& cases, const RankPrograms& programs,
+absl::Status MeasureRound(const std::vector<CollectiveCase>& cases, const RankPrograms& programs,
                           const Effort& effort, Times* times) {
   for (const std::string& name : programs.names()) {
     std::map<std::string, double> measured;
     PTO_ASSIGN_OR_RETURN(measured, programs.Run(name, cases, effort.program_ms));
-    for (const Case& done : cases) (*times)[done.name()][name].Add(measured[done.argument()]);
+    for (const CollectiveCase& done : cases)
+      (*times)[done.name()][name].Add(measured[done.argument()]);
   }
   EngineSide engine(cases[0].ranks);
-  for (const Case& measured : cases) {
+  for (const CollectiveCase& measured : cases) {
     PTO_ASSIGN_OR_RETURN(const double chain, engine.Chain(measured, effort.engine_seconds));
     (*times)[measured.name()]["engine"].Add(chain);
     if (measured.bytes > 256) continue;
@@ -73,7 +74,8 @@ absl::Status MeasureRound(const std::vector<Case>& cases, const RankPrograms& pr
   return absl::OkStatus();
 }
 
-void AddLines(const Case& measured, const std::map<std::string, Rounds>& times, Report& report) {
+void AddLines(const CollectiveCase& measured, const std::map<std::string, Rounds>& times,
+              Report& report) {
   const auto cost = [&](const std::string& side) { return times.at(side).median(); };
   std::string better;
   for (const char* const mpi : {"openmpi", "mpich"}) {
@@ -97,7 +99,7 @@ void AddLines(const Case& measured, const std::map<std::string, Rounds>& times, 
 }
 
 // The throughput of the longest messages, compared with the memory bandwidth.
-void AddMemoryLine(const Case& measured, const std::map<std::string, Rounds>& times,
+void AddMemoryLine(const CollectiveCase& measured, const std::map<std::string, Rounds>& times,
                    double memory_rate, Report& report) {
   if (measured.bytes < 16 << 20) return;
   Line line{absl::StrCat(measured.name(), "_engine_moves"),
@@ -117,20 +119,21 @@ absl::Status MeasureAll(const Flags& flags, const std::vector<Op>& ops, Report& 
   report.Add({"memcpy_2t_moves", memory_rate * 1e-9, "GB/s"});
   for (const uint32_t ranks : kRankCounts) {
     if (flags.ranks != 0 && flags.ranks != ranks) continue;
-    std::vector<std::vector<Case>> cases_of_ops;
+    std::vector<std::vector<CollectiveCase>> cases_of_ops;
     for (const Op op : ops) {
-      std::vector<Case> cases = CasesOf({op}, ranks, flags.quick);
-      std::erase_if(cases, [&flags](const Case& some) { return some.bytes > flags.largest; });
+      std::vector<CollectiveCase> cases = CasesOf({op}, ranks, flags.quick);
+      std::erase_if(cases,
+                    [&flags](const CollectiveCase& some) { return some.bytes > flags.largest; });
       if (!cases.empty()) cases_of_ops.push_back(std::move(cases));
     }
     Times times;
     for (int round = 0; round < effort.rounds; ++round) {
-      for (const std::vector<Case>& cases : cases_of_ops) {
+      for (const std::vector<CollectiveCase>& cases : cases_of_ops) {
         PTO_RETURN_IF_ERROR(MeasureRound(cases, programs, effort, &times));
       }
     }
-    for (const std::vector<Case>& cases : cases_of_ops) {
-      for (const Case& measured : cases) {
+    for (const std::vector<CollectiveCase>& cases : cases_of_ops) {
+      for (const CollectiveCase& measured : cases) {
         AddLines(measured, times[measured.name()], report);
         AddMemoryLine(measured, times[measured.name()], memory_rate, report);
       }

@@ -27,14 +27,14 @@ constexpr int kExitFailed = 1;
 constexpr int kExitUsage = 2;
 constexpr unsigned kLongestRunSeconds = 1800;
 
-absl::Status MeasureCases(const Selection& selection, int threads, const Effort& effort,
+absl::Status MeasureCases(const Selection& selection, int threads, const EngineEffort& effort,
                           ColdStart& cold_start, Report& report) {
   PTO_ASSIGN_OR_RETURN(const std::unique_ptr<Field> field,
                        Field::Create(selection, threads, effort));
   if (field->entries(false).empty()) return absl::OkStatus();
   for (const Shape shape : kShapes) {
     if (!selection.wants(shape)) continue;
-    const Case small{shape, effort.small_tasks, threads};
+    const GraphCase small{shape, effort.small_tasks, threads};
     PTO_ASSIGN_OR_RETURN(const Costs small_costs, Measure(TaskGraph::Make(shape, small.tasks),
                                                           field->entries(false), cold_start));
     AddCaseLines(small, small_costs, report);
@@ -42,7 +42,7 @@ absl::Status MeasureCases(const Selection& selection, int threads, const Effort&
                                                    field->recorded_entries(), cold_start));
     AddRecordedLines(small, pair, report);
     if (!selection.all_cases()) continue;
-    const Case large{shape, effort.large_tasks, threads};
+    const GraphCase large{shape, effort.large_tasks, threads};
     PTO_ASSIGN_OR_RETURN(const Costs large_costs, Measure(TaskGraph::Make(shape, large.tasks),
                                                           field->entries(true), cold_start));
     AddCaseLines(large, large_costs, report);
@@ -51,11 +51,11 @@ absl::Status MeasureCases(const Selection& selection, int threads, const Effort&
   return absl::OkStatus();
 }
 
-absl::Status MeasureRelaunches(const Selection& selection, const Effort& effort,
+absl::Status MeasureRelaunches(const Selection& selection, const EngineEffort& effort,
                                ColdStart& cold_start, Report& report) {
   for (const Shape shape : kShapes) {
     if (!selection.wants(shape)) continue;
-    const Case measured{shape, effort.small_tasks, 1};
+    const GraphCase measured{shape, effort.small_tasks, 1};
     const TaskGraph graph = TaskGraph::Make(shape, measured.tasks);
     Rounds compile;
     std::unique_ptr<RegisteredGraph> registered;
@@ -84,7 +84,7 @@ struct Flags {
 };
 
 absl::Status MeasureAll(const Flags& flags, const Selection& selection, Report& report) {
-  Effort effort = flags.quick ? Effort::Quick() : Effort();
+  EngineEffort effort = flags.quick ? EngineEffort::Quick() : EngineEffort();
   if (flags.rounds > 0) {
     effort.rounds = effort.starpu_rounds = effort.recorded_rounds = flags.rounds;
   }

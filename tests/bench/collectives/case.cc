@@ -38,7 +38,7 @@ absl::optional<Op> FindOp(absl::string_view name) {
   return absl::nullopt;
 }
 
-uint64_t Case::out_bytes() const {
+uint64_t CollectiveCase::out_bytes() const {
   switch (op) {
     case Op::kBarrier:
       return 0;
@@ -51,24 +51,24 @@ uint64_t Case::out_bytes() const {
   }
 }
 
-uint64_t Case::moved_bytes() const {
+uint64_t CollectiveCase::moved_bytes() const {
   const uint64_t written = out_bytes() * ranks;
   // The root already has its output, and one read serves all.
   if (op == Op::kBroadcast) return bytes + bytes * (ranks - 1);
   return bytes * ranks + written;
 }
 
-std::string Case::name() const {
+std::string CollectiveCase::name() const {
   return op == Op::kBarrier ? absl::StrCat("barrier_", ranks)
                             : absl::StrCat(OpName(op), "_", SizeText(bytes), "_", ranks);
 }
 
-std::string Case::argument() const { return absl::StrCat(OpName(op), ":", bytes); }
+std::string CollectiveCase::argument() const { return absl::StrCat(OpName(op), ":", bytes); }
 
-std::vector<Case> CasesOf(const std::vector<Op>& ops, uint32_t ranks, bool quick) {
+std::vector<CollectiveCase> CasesOf(const std::vector<Op>& ops, uint32_t ranks, bool quick) {
   std::vector<uint64_t> sizes = {256, 4 << 10, 64 << 10, 1 << 20, 16 << 20};
   if (quick) sizes = {256, 64 << 10};
-  std::vector<Case> cases;
+  std::vector<CollectiveCase> cases;
   for (const Op op : ops) {
     if (op == Op::kBarrier) {
       cases.push_back({op, 0, ranks});

@@ -19,7 +19,7 @@ absl::optional<Op> FindOp(absl::string_view name);
 
 // One collective, the same for every side. `bytes` is the input of each rank: the output of
 // all_gather is `ranks` times longer, that of reduce_scatter `ranks` times shorter.
-struct Case {
+struct CollectiveCase {
   Op op = Op::kBarrier;
   uint64_t bytes = 0;
   uint32_t ranks = 2;
@@ -34,6 +34,6 @@ struct Case {
 };
 
 // All sizes of the given ops.
-std::vector<Case> CasesOf(const std::vector<Op>& ops, uint32_t ranks, bool quick);
+std::vector<CollectiveCase> CasesOf(const std::vector<Op>& ops, uint32_t ranks, bool quick);
 
 }  // namespace pto::bench

@@ -65,7 +65,7 @@ EngineSide::EngineSide(uint32_t ranks) : ranks_(ranks) {
   engine_ = std::make_unique<Engine>(std::move(options));
 }
 
-absl::StatusOr<EngineSide::Image> EngineSide::Build(const Case& measured, bool chain,
+absl::StatusOr<EngineSide::Image> EngineSide::Build(const CollectiveCase& measured, bool chain,
                                                     uint32_t count) const {
   GraphBuilder builder(Target(ranks_));
   TaskInput task;
@@ -129,7 +129,8 @@ absl::StatusOr<double> EngineSide::Execute(const Image& image) {
   return took;
 }
 
-absl::StatusOr<double> EngineSide::Measure(const Case& measured, bool chain, double seconds) {
+absl::StatusOr<double> EngineSide::Measure(const CollectiveCase& measured, bool chain,
+                                           double seconds) {
   const uint64_t each = std::max<uint64_t>(measured.bytes + measured.out_bytes(), 64);
   const uint64_t room = chain ? each : each * kMostTasks;
   slots_ = std::make_shared<RunSlots>();
@@ -156,11 +157,11 @@ absl::StatusOr<double> EngineSide::Measure(const Case& measured, bool chain, dou
   return rounds.lowest();
 }
 
-absl::StatusOr<double> EngineSide::Chain(const Case& measured, double seconds) {
+absl::StatusOr<double> EngineSide::Chain(const CollectiveCase& measured, double seconds) {
   return Measure(measured, true, seconds);
 }
 
-absl::StatusOr<double> EngineSide::Independent(const Case& measured, double seconds) {
+absl::StatusOr<double> EngineSide::Independent(const CollectiveCase& measured, double seconds) {
   return Measure(measured, false, seconds);
 }
 

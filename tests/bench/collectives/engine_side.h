@@ -17,15 +17,15 @@ class EngineSide {
 
   // Microseconds per collective if each waits for the previous one, because they use the same
   // tensors. Takes about `seconds`.
-  absl::StatusOr<double> Chain(const Case& measured, double seconds);
+  absl::StatusOr<double> Chain(const CollectiveCase& measured, double seconds);
   // The same if each has its own tensors, and nothing to wait for.
-  absl::StatusOr<double> Independent(const Case& measured, double seconds);
+  absl::StatusOr<double> Independent(const CollectiveCase& measured, double seconds);
 
  private:
   using Image = std::shared_ptr<const GraphImage>;
 
-  absl::StatusOr<double> Measure(const Case& measured, bool chain, double seconds);
-  absl::StatusOr<Image> Build(const Case& measured, bool chain, uint32_t count) const;
+  absl::StatusOr<double> Measure(const CollectiveCase& measured, bool chain, double seconds);
+  absl::StatusOr<Image> Build(const CollectiveCase& measured, bool chain, uint32_t count) const;
   // Seconds for one run of the graph.
   absl::StatusOr<double> Execute(const Image& image);
 

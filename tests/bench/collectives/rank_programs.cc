@@ -58,11 +58,10 @@ std::string RankPrograms::Command(const std::string& name, uint32_t ranks) const
                       " ", program);
 }
 
-absl::StatusOr<std::map<std::string, double>> RankPrograms::Run(const std::string& name,
-                                                                const std::vector<Case>& cases,
-                                                                int budget_ms) const {
+absl::StatusOr<std::map<std::string, double>> RankPrograms::Run(
+    const std::string& name, const std::vector<CollectiveCase>& cases, int budget_ms) const {
   std::string command = absl::StrCat(Command(name, cases.at(0).ranks), " ", budget_ms);
-  for (const Case& wanted : cases) absl::StrAppend(&command, " ", wanted.argument());
+  for (const CollectiveCase& wanted : cases) absl::StrAppend(&command, " ", wanted.argument());
   std::FILE* const out = popen(command.c_str(), "r");
   if (out == nullptr) return absl::InternalError(absl::StrCat("cannot start ", command));
   std::map<std::string, double> times;

@@ -23,7 +23,7 @@ class RankPrograms {
   // Microseconds for each case, by the case's argument. All cases must have the same number of
   // ranks; takes about `budget_ms` for each.
   absl::StatusOr<std::map<std::string, double>> Run(const std::string& name,
-                                                    const std::vector<Case>& cases,
+                                                    const std::vector<CollectiveCase>& cases,
                                                     int budget_ms) const;
 
  private:

@@ -35,7 +35,8 @@ const Cost* Find(const Costs& costs, Contender contender) {
 // Adds the lines of one case.
 class CaseLines {
  public:
-  CaseLines(const Case& measured, Report& report) : prefix_(measured.name()), report_(report) {}
+  CaseLines(const GraphCase& measured, Report& report)
+      : prefix_(measured.name()), report_(report) {}
 
   void Alone(absl::string_view what, double value, absl::string_view unit) {
     report_.Add({absl::StrCat(prefix_, "_", what), value, std::string(unit)});
@@ -120,11 +121,11 @@ void AddFound(CaseLines& lines, Shape shape, const Cost& found, const Costs& cos
 
 }  // namespace
 
-std::string Case::name() const {
+std::string GraphCase::name() const {
   return absl::StrCat(ShapeName(shape), "_1e", std::lround(std::log10(tasks)), "_", threads, "t");
 }
 
-void AddCaseLines(const Case& measured, const Costs& costs, Report& report) {
+void AddCaseLines(const GraphCase& measured, const Costs& costs, Report& report) {
   CaseLines lines(measured, report);
   if (const Cost* const named = Find(costs, Contender::kNamed)) {
     AddNamed(lines, measured.shape, *named, costs);
@@ -134,7 +135,7 @@ void AddCaseLines(const Case& measured, const Costs& costs, Report& report) {
   }
 }
 
-void AddRecordedLines(const Case& measured, const Costs& costs, Report& report) {
+void AddRecordedLines(const GraphCase& measured, const Costs& costs, Report& report) {
   const Cost* const named = Find(costs, Contender::kNamed);
   const Cost* const recorded = Find(costs, Contender::kRecorded);
   if (named == nullptr || recorded == nullptr) return;
@@ -146,7 +147,7 @@ void AddRecordedLines(const Case& measured, const Costs& costs, Report& report) 
                    : absl::nullopt);
 }
 
-void AddGrowthLines(const Case& small, const Costs& small_costs, const Case& large,
+void AddGrowthLines(const GraphCase& small, const Costs& small_costs, const GraphCase& large,
                     const Costs& large_costs, Report& report) {
   CaseLines lines(large, report);
   const auto add = [&](Contender contender, absl::string_view what) {
@@ -160,7 +161,7 @@ void AddGrowthLines(const Case& small, const Costs& small_costs, const Case& lar
   add(Contender::kFound, "found_growth");
 }
 
-void AddRelaunchLine(const Case& measured, double relaunch_seconds, double compile_seconds,
+void AddRelaunchLine(const GraphCase& measured, double relaunch_seconds, double compile_seconds,
                      Report& report) {
   CaseLines lines(measured, report);
   lines.Beside("relaunch", relaunch_seconds * 1e6, "us", "compile", compile_seconds * 1e6,

@@ -10,7 +10,7 @@
 namespace pto::bench {
 
 // Which graph was measured, and on how many threads. Sizes are powers of ten.
-struct Case {
+struct GraphCase {
   Shape shape = Shape::kChain;
   uint32_t tasks = 100'000;
   int threads = 1;
@@ -20,16 +20,16 @@ struct Case {
 };
 
 // Adds the lines of one case, with their targets. Contenders that were not measured get none.
-void AddCaseLines(const Case& measured, const Costs& costs, Report& report);
+void AddCaseLines(const GraphCase& measured, const Costs& costs, Report& report);
 
 // Adds the cost of records, if both are in `costs`.
-void AddRecordedLines(const Case& measured, const Costs& costs, Report& report);
+void AddRecordedLines(const GraphCase& measured, const Costs& costs, Report& report);
 
 // Adds the growth of a task's cost with the size of the graph.
-void AddGrowthLines(const Case& small, const Costs& small_costs, const Case& large,
+void AddGrowthLines(const GraphCase& small, const Costs& small_costs, const GraphCase& large,
                     const Costs& large_costs, Report& report);
 
-void AddRelaunchLine(const Case& measured, double relaunch_seconds, double compile_seconds,
+void AddRelaunchLine(const GraphCase& measured, double relaunch_seconds, double compile_seconds,
                      Report& report);
 
 }  // namespace pto::bench

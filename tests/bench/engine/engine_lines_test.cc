@@ -37,12 +37,12 @@ Printed Print(Add add) {
   return printed;
 }
 
-Printed PrintCase(const Case& measured, const Costs& costs) {
+Printed PrintCase(const GraphCase& measured, const Costs& costs) {
   return Print([&](Report& report) { AddCaseLines(measured, costs, report); });
 }
 
 TEST(CaseTest, IsNamedAfterThePowerOfTen) {
-  EXPECT_EQ((Case{Shape::kWavefront, 1'000'000, 2}.name()), "wavefront_1e6_2t");
+  EXPECT_EQ((GraphCase{Shape::kWavefront, 1'000'000, 2}.name()), "wavefront_1e6_2t");
 }
 
 TEST(EngineLinesTest, SaysNothingOfWhatWasNotMeasured) {
@@ -101,8 +101,8 @@ TEST(EngineLinesTest, StarPuIsATargetEverywhere) {
 }
 
 TEST(EngineLinesTest, GrowthAndRelaunchHaveTargets) {
-  const Case small;
-  const Case large{.tasks = 1'000'000};
+  const GraphCase small;
+  const GraphCase large{.tasks = 1'000'000};
   const auto growth = [&](double to) {
     return Print([&](Report& report) {
       AddGrowthLines(small, {{Contender::kNamed, Total(100)}}, large,

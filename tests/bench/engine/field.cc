@@ -19,7 +19,7 @@ constexpr uint32_t kWarmUpTasks = 1000;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Field>> Field::Create(const Selection& selection, int threads,
-                                                     const Effort& effort) {
+                                                     const EngineEffort& effort) {
   std::unique_ptr<Field> field(new Field);
   field->AddOurs(selection, threads, effort);
   PTO_RETURN_IF_ERROR(field->AddPeers(selection, threads, effort));
@@ -50,7 +50,7 @@ std::vector<Entry> Field::recorded_entries() const {
   return entries;
 }
 
-void Field::AddOurs(const Selection& selection, int threads, const Effort& effort) {
+void Field::AddOurs(const Selection& selection, int threads, const EngineEffort& effort) {
   const int rounds = effort.rounds;
   EngineOptions named;
   named.threads = static_cast<uint32_t>(threads);
@@ -70,7 +70,7 @@ void Field::AddOurs(const Selection& selection, int threads, const Effort& effor
   }
 }
 
-absl::Status Field::AddPeers(const Selection& selection, int threads, const Effort& effort) {
+absl::Status Field::AddPeers(const Selection& selection, int threads, const EngineEffort& effort) {
   if (selection.any_of({"bare"}) && threads == 1) {
     members_.push_back({Contender::kBare, NewBareScheduler(), effort.rounds, Sizes::kAll});
   }

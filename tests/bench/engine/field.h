@@ -16,7 +16,7 @@ namespace pto::bench {
 inline constexpr int kPeerThreads = 2;
 
 // How much is measured.
-struct Effort {
+struct EngineEffort {
   uint32_t small_tasks = 100'000;
   uint32_t large_tasks = 1'000'000;
   int rounds = 5;
@@ -26,7 +26,7 @@ struct Effort {
   int recorded_rounds = 20;
   int relaunches = 20;
 
-  static Effort Quick() { return {1'000, 10'000, 2, 1, 2, 3}; }
+  static EngineEffort Quick() { return {1'000, 10'000, 2, 1, 2, 3}; }
 };
 
 // All contenders for one number of threads, ready to run. Two Fields must not exist at the same
@@ -34,7 +34,7 @@ struct Effort {
 class Field {
  public:
   static absl::StatusOr<std::unique_ptr<Field>> Create(const Selection& selection, int threads,
-                                                       const Effort& effort);
+                                                       const EngineEffort& effort);
 
   // The contenders for small or large graphs.
   std::vector<Entry> entries(bool large) const;
@@ -51,8 +51,8 @@ class Field {
   };
 
   Field() = default;
-  void AddOurs(const Selection& selection, int threads, const Effort& effort);
-  absl::Status AddPeers(const Selection& selection, int threads, const Effort& effort);
+  void AddOurs(const Selection& selection, int threads, const EngineEffort& effort);
+  absl::Status AddPeers(const Selection& selection, int threads, const EngineEffort& effort);
   absl::Status WarmUp();
 
   std::vector<Member> members_;
