@@ -14,6 +14,7 @@
 #include "daemon/session/session.h"
 #include "daemon/session/session_hold.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/engine/run/completions.h"
 
 namespace pto {
 
@@ -72,18 +73,26 @@ class Admission {
                            const absl::Status& missing) const;
 
   // Starts a run, or returns the one that the same request started before. `complete(session, run)`
-  // is step 4: it fills what `run` lacks and returns a status.
+  // is step 4: it fills what `run` lacks and returns a status. `completions` is for a run that ends
+  // in here: see Session::StartRun.
   template <typename Complete>
-  absl::StatusOr<std::shared_ptr<RunEntry>> Start(Request& request, Complete complete) const {
+  absl::StatusOr<std::shared_ptr<RunEntry>> Start(Request& request, Complete complete,
+                                                  Completions& completions) const {
     PTO_RETURN_IF_ERROR(CheckAccepting());
     PTO_ASSIGN_OR_RETURN(std::shared_ptr<RunEntry> before, Find(request));
     if (before != nullptr) return before;
     Session& session =
         request.target != nullptr ? *request.target->session : *request.hold.session();
     PTO_RETURN_IF_ERROR(complete(session, &request.run));
-    if (!request.open) return session.StartRun(std::move(request.run));
+    if (!request.open) return session.StartRun(std::move(request.run), completions);
     PTO_ASSIGN_OR_RETURN(request.opened, session.StartOpenRun(std::move(request.run)));
     return request.opened;
+  }
+  // The same, and a run that ends in here has done all steps.
+  template <typename Complete>
+  absl::StatusOr<std::shared_ptr<RunEntry>> Start(Request& request, Complete complete) const {
+    Completions completions;
+    return Start(request, std::move(complete), completions);
   }
   // The same of a request that is complete.
   absl::StatusOr<std::shared_ptr<RunEntry>> Start(Request& request) const {

@@ -228,21 +228,22 @@ Domain::Revoked Domain::RevokeLocked(absl::Status error) {
   return revoked;
 }
 
-void Domain::Stop(const Revoked& revoked) {
+void Domain::Stop(const Revoked& revoked, Completions& completions) {
   for (const std::shared_ptr<Stoppable>& run : revoked.runs) {
-    run->Stop(RunState::kFailed, revoked.error);
+    run->Stop(RunState::kFailed, revoked.error, completions);
   }
 }
 
 // ---- clients
 
 void Domain::Revoke(absl::string_view why) {
+  Completions completions;
   Revoked revoked;
   {
     MutexLock lock(mutex_);
     revoked = RevokeLocked(RevokedError(name_, why));
   }
-  Stop(revoked);
+  Stop(revoked, completions);
 }
 
 SignalWord Domain::Word(uint32_t rank, uint32_t signal) const {

@@ -18,6 +18,7 @@
 #include "kernels/pto_kernel.h"
 #include "runtime/base/mutex.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/run/completions.h"
 #include "runtime/engine/signal/signal_word.h"
 
 namespace pto {
@@ -69,8 +70,8 @@ class Domain {
   };
   // The run has ended, as `run` tells. When it leaves its signals half way, the domain is revoked.
   Revoked Leave(const RunTurn* user, const Run& run, absl::string_view run_name);
-  // Stops what a revocation is to stop.
-  static void Stop(const Revoked& revoked);
+  // Stops the runs that a revocation is to stop.
+  static void Stop(const Revoked& revoked, Completions& completions);
 
   // ---- clients
   // The first reason stays.

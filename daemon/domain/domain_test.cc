@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
+#include "runtime/engine/testing/small_stack.h"
 
 namespace pto {
 namespace {
@@ -24,7 +25,8 @@ using ::testing::HasSubstr;
 // A domain of two ranks, chips 1 and 0, in a session whose runs go on only with RunAll.
 class DomainTest : public SessionTest {
  protected:
-  DomainTest() {
+  explicit DomainTest(uint64_t chip_bytes = 1 << 20)
+      : SessionTest({SimChip::Create(0, 2, chip_bytes), SimChip::Create(1, 2, chip_bytes)}) {
     limits_.max_session_active_runs = 100;
     limits_.max_session_finished_runs = 1000;
     session_ = Create("s");
@@ -324,6 +326,54 @@ TEST_F(DomainTest, ARevocationNamesTheFirstFailureAlsoWhenItWentFromRunToRun) {
   EXPECT_EQ(metadata(other->error(), "run"), victim->Status().run->name());
   EXPECT_EQ(metadata(other->error(), "cause"), "RUN_CANCELLED");
   EXPECT_EQ(metadata(other->error(), "cause_run"), "sessions/s/runs/r-1");
+}
+
+class ManyDomainsTest : public DomainTest {
+ protected:
+  ManyDomainsTest() : DomainTest(16 << 20) {}
+};
+
+// Each run uses the signals of one domain and a buffer of the domain before it. So the end of the
+// first run revokes its domain, which stops the second run, and so on.
+TEST_F(ManyDomainsTest, AChainOfRevocationsNeedsNoDeepStack) {
+  constexpr int kDomains = 1000;
+  limits_.max_session_active_runs = kDomains;
+  const auto name = [](int i) { return i == 0 ? std::string("d") : absl::StrCat("d-", i); };
+  std::vector<std::shared_ptr<Domain>> domains = {domain_};
+  std::vector<std::shared_ptr<RunEntry>> runs = {Start(WaitFor(1))};
+  for (int i = 1; i < kDomains; ++i) {
+    domains.push_back(session_->domains().Create(name(i), Spec()).value());
+    GraphTarget target;
+    target.kernels = &BuiltinKernels();
+    target.chip_clusters = {2, 2};
+    GraphBuilder builder(target);
+    const auto add = [&](const char* kernel, const std::string& slot, pto_dtype type, int64_t size,
+                         std::vector<ScalarInput> scalars) {
+      const uint32_t layout = builder.AddLayout(type, {size}, {}).value();
+      const uint32_t tensor = builder.AddTensor(builder.AddSlot(slot), layout, 0).value();
+      TaskInput task;
+      task.kernel = builder.AddKernel(kernel).value();
+      task.args = absl::MakeConstSpan(&tensor, 1);
+      task.scalars = scalars;
+      builder.AddTask(task).value();
+    };
+    std::vector<ScalarInput> wait(3);
+    for (ScalarInput& scalar : wait) scalar.kind = ScalarInput::Kind::kInteger;
+    wait[0].i64 = PTO_GE;
+    wait[1].i64 = 1;
+    add("wait", absl::StrCat("domains/", name(i), "/ranks/0/signals"), PTO_I64, 1, wait);
+    add("fill", absl::StrCat("domains/", name(i - 1), "/ranks/1/buffers/x"), PTO_F32, 16, {{}});
+    runs.push_back(Start(builder.Build().value()));
+  }
+  RunAll();
+  for (const auto& run : runs) ASSERT_EQ(StateOf(run), RunState::kRunning);
+  testing::OnSmallStack([&] { Cancel(runs[0]); });
+  EXPECT_EQ(StateOf(runs[0]), RunState::kCancelled);
+  for (int i = 1; i < kDomains; ++i) {
+    ASSERT_EQ(StateOf(runs[i]), RunState::kFailed) << i;
+    ASSERT_THAT(domains[i]->error(), HasReason(reason::kDomainRevoked)) << i;
+  }
+  EXPECT_EQ(session_->usage().active_runs, 0u);
 }
 
 TEST_F(DomainTest, ARunThatUsedOnlyBuffersDoesNot) {

@@ -46,8 +46,8 @@ DomainUses::Revoked DomainUses::Leave(const RunTurn* user, const Run& run,
   return revoked;
 }
 
-void DomainUses::Stop(const Revoked& revoked) {
-  for (const Domain::Revoked& domain : revoked) Domain::Stop(domain);
+void DomainUses::Stop(const Revoked& revoked, Completions& completions) {
+  for (const Domain::Revoked& domain : revoked) Domain::Stop(domain, completions);
 }
 
 }  // namespace pto

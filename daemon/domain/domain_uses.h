@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "daemon/domain/domain.h"
+#include "runtime/engine/run/completions.h"
 
 namespace pto {
 
@@ -28,7 +29,7 @@ class DomainUses {
   // What is left to do when a run has left its domains.
   using Revoked = std::vector<Domain::Revoked>;
   Revoked Leave(const RunTurn* user, const Run& run, absl::string_view run_name) const;
-  static void Stop(const Revoked& revoked);
+  static void Stop(const Revoked& revoked, Completions& completions);
 
  private:
   struct Use {

@@ -13,6 +13,7 @@ namespace pto {
 FormerRun::FormerRun(Options options, RunState state) : RunEntry(std::move(options)) {
   MutexLock lock(mutex_);
   MarkEnded(state);
+  MarkTold();
 }
 
 FormerSession::FormerSession(std::string id, std::string boot_id)

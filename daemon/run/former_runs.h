@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "daemon/journal/history.h"
 #include "daemon/run/run_entry.h"
+#include "runtime/engine/run/completions.h"
 
 namespace pto {
 
@@ -20,12 +21,12 @@ class FormerRun final : public RunEntry {
   FormerRun(Options options, RunState state);
 
   RunStatus Status() const override { return FinalStatus(); }
-  void Stop(RunState, const absl::Status&) override {}
+  void Stop(RunState, const absl::Status&, Completions&) override {}
   void Tell() override {}
   void TellStall(RunStall, absl::Time) override {}
 
  protected:
-  void OnTurn() override {}
+  void OnTurn(Completions&) override {}
   void OnPassedLate() override {}
 };
 

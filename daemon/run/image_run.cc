@@ -32,24 +32,10 @@ void ImageRun::Attach(std::shared_ptr<Run> run) {
   run_ = std::move(run);
 }
 
-void ImageRun::HoldNews() {
-  MutexLock lock(mutex_);
-  holding_.store(true, std::memory_order_seq_cst);
-}
-
-void ImageRun::ReleaseNews() {
-  bool has_ended = false;
-  {
-    MutexLock lock(mutex_);
-    if (!holding_.load(std::memory_order_relaxed)) return;
-    holding_.store(false, std::memory_order_seq_cst);
-    has_ended = ended();
-  }
-  if (has_ended) {
-    Settle();
-  } else {
-    Tell();
-  }
+void ImageRun::SetQuiet(bool quiet) {
+  // In this order: what other threads do not tell because the run is quiet is told here.
+  quiet_.store(quiet, std::memory_order_seq_cst);
+  if (!quiet && !ended()) Tell();
 }
 
 RunStatus ImageRun::Status() const {
@@ -79,8 +65,10 @@ RunStatus ImageRun::Status() const {
   return status;
 }
 
-void ImageRun::Stop(RunState as, const absl::Status& error) {
-  if (const std::shared_ptr<Run> run = this->run()) parts_.engine->Stop(*run, as, error);
+void ImageRun::Stop(RunState as, const absl::Status& error, Completions& completions) {
+  if (const std::shared_ptr<Run> run = this->run()) {
+    parts_.engine->Stop(*run, as, error, completions);
+  }
 }
 
 std::shared_ptr<Run> ImageRun::run() const {
@@ -134,11 +122,11 @@ void ImageRun::TellNews(Run& run, absl::optional<LogEntry> last) {
 }
 
 void ImageRun::OnStarted(Run& run) {
-  if (!holding_.load(std::memory_order_seq_cst)) TellNews(run);
+  if (!quiet_.load(std::memory_order_seq_cst)) TellNews(run);
 }
 
 void ImageRun::OnRecords(Run& run, size_t waiting) {
-  if (holding_.load(std::memory_order_seq_cst)) return;
+  if (quiet_.load(std::memory_order_seq_cst)) return;
   if (waiting >= Run::kRecordBatch) {
     TellNews(run);
   } else if (const std::shared_ptr<RunOwner> owner = this->owner()) {
@@ -147,91 +135,80 @@ void ImageRun::OnRecords(Run& run, size_t waiting) {
   }
 }
 
-void ImageRun::OnFinished(Run& run) {
+void ImageRun::RecordEnd(Run& run) {
   if (parts_.slots != nullptr) {
     for (const std::shared_ptr<SessionBuffer>& buffer : parts_.slots->buffers) {
       buffer->in_use.fetch_sub(1, std::memory_order_acq_rel);
     }
   }
-  // Before anybody knows of the end, so that whoever does sees a domain that is revoked by it.
-  DomainUses::Revoked revoked;
-  if (parts_.domains != nullptr) revoked = parts_.domains->Leave(this, run, name());
+  if (parts_.domains != nullptr) revoked_ = parts_.domains->Leave(this, run, name());
   // An entry stays readable for long; the memory that the run used must not stay with it.
   parts_.slots.reset();
   const std::shared_ptr<RegisteredGraph> graph = std::move(parts_.graph);
   keeps_image_ = (graph == nullptr || graph->image.get() != &run.image()) &&
                  run.record_level() == RecordLevel::kAll;
   ReleaseRun();
-  Waiters waiters;
-  bool settle = false;
-  {
-    MutexLock tell_lock(tell_mutex_);
-    RunRecord& record = mutable_record();
-    if (const int64_t started = run.started_ns(); started != 0) {
-      record.queue_ns = started - run.accepted_ns();
-      record.run_ns = run.ended_ns() - started;
-      if (const int64_t begun = run.begun_ns(); begun != 0) {
-        metrics::RunStats::Process().OnDispatched(started - begun);
-      }
+  MutexLock tell_lock(tell_mutex_);
+  RunRecord& record = mutable_record();
+  if (const int64_t started = run.started_ns(); started != 0) {
+    record.queue_ns = started - run.accepted_ns();
+    record.run_ns = run.ended_ns() - started;
+    if (const int64_t begun = run.begun_ns(); begun != 0) {
+      metrics::RunStats::Process().OnDispatched(started - begun);
     }
-    record.total_ns = run.ended_ns() - run.accepted_ns();
-    record.counts = run.counts();
-    record.errors = run.errors();
-    if (graph != nullptr && run.started_ns() != 0) {
-      graph->last_run_ns.store(std::max<int64_t>(record.run_ns, 1), std::memory_order_relaxed);
-    }
-    JournalEnd(run.state());
-    MutexLock lock(mutex_);
-    waiters = MarkEnded(run.state());
-    answers_ = !waiters.empty();
-    settle = !holding_.load(std::memory_order_relaxed) || !waiters.empty();
   }
-  if (settle) Settle();
-  if (!waiters.empty()) {
-    const RunStatus status = FinalStatus();
-    for (const auto& [id, waiter] : waiters) waiter(status);
-    if (const std::shared_ptr<RunOwner> owner = this->owner()) owner->LeaveTurn(*this);
+  record.total_ns = run.ended_ns() - run.accepted_ns();
+  record.counts = run.counts();
+  record.errors = run.errors();
+  if (graph != nullptr && run.started_ns() != 0) {
+    graph->last_run_ns.store(std::max<int64_t>(record.run_ns, 1), std::memory_order_relaxed);
   }
-  // Before those that waited for this one could begin.
-  DomainUses::Stop(revoked);
-  // Last, so that the end of a run that waited for this one is told after this one's.
-  End();
+  JournalEnd(run.state());
+  MutexLock lock(mutex_);
+  MarkEnded(run.state());
 }
 
-void ImageRun::OnTurn() {
+void ImageRun::TellEnd(Run& run) {
+  std::shared_ptr<Run> last;  // destroyed without the locks
+  GraphParts dropped;         // likewise
+  {
+    MutexLock tell_lock(tell_mutex_);
+    std::vector<LogEntry> news;
+    news.reserve(4);
+    CollectNews(run, &news);
+    news.push_back(StateEvent(end_state(), TimeOf(run, run.ended_ns())));
+    AppendLast(std::move(news));
+    // What the engine kept goes now; only the record stays, and perhaps the image.
+    MutexLock lock(mutex_);
+    last = std::move(run_);
+    if (keeps_image_) dropped = Keep(WholeOf(run), kBounds);
+    answers_ = MarkTold();
+  }
+  if (const std::shared_ptr<RunOwner> owner = this->owner()) owner->OnRunEnded(*this, !answers_);
+}
+
+void ImageRun::AnswerEnd(Run&) {
+  if (!answers_) return;
+  AnswerWaiters();
+  if (const std::shared_ptr<RunOwner> owner = this->owner()) owner->LeaveTurn(*this);
+}
+
+void ImageRun::OnFinished(Run&, Completions& completions) {
+  // Before the successors, which may use the same domains, can begin.
+  DomainUses::Stop(std::exchange(revoked_, {}), completions);
+  End(completions);
+}
+
+void ImageRun::OnTurn(Completions& completions) {
   const std::shared_ptr<Run> run = this->run();
   if (run == nullptr) return;
   BeginUse();
-  parts_.engine->Begin(run);
+  parts_.engine->Begin(run, completions);
 }
 
 void ImageRun::OnPassedLate() {
   // Without its session nobody looks at the buffers' queues any more.
   if (const std::shared_ptr<RunOwner> owner = this->owner()) owner->OnPassedLate(*this);
-}
-
-void ImageRun::Settle() {
-  std::shared_ptr<Run> last;  // destroyed without the locks
-  GraphParts dropped;         // likewise
-  bool leave = false;
-  {
-    MutexLock tell_lock(tell_mutex_);
-    if (settled_) return;
-    settled_ = true;
-    {
-      // What the engine kept goes now; only the record stays, and perhaps the image.
-      MutexLock lock(mutex_);
-      last = std::move(run_);
-      leave = !answers_;
-      if (keeps_image_) dropped = Keep(WholeOf(*last), kBounds);
-    }
-    std::vector<LogEntry> news;
-    news.reserve(4);
-    CollectNews(*last, &news);
-    news.push_back(StateEvent(end_state(), TimeOf(*last, last->ended_ns())));
-    AppendLast(std::move(news));
-  }
-  if (const std::shared_ptr<RunOwner> owner = this->owner()) owner->OnRunEnded(*this, leave);
 }
 
 }  // namespace pto

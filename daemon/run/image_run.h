@@ -12,6 +12,7 @@
 #include "daemon/run/registered_graph.h"
 #include "daemon/run/run_entry.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/run/completions.h"
 
 namespace pto {
 
@@ -39,14 +40,14 @@ class ImageRun final : public RunEntry, public RunObserver {
     return parts_.domains == nullptr ? absl::OkStatus() : parts_.domains->CheckUsable();
   }
 
-  // Between this and ReleaseNews nothing is told of the run: the thread that starts it works on
-  // it itself, so its end may come at once, and then the whole story is told in one go, when the
-  // client has its answer.
-  void HoldNews();
-  void ReleaseNews() override;
+  // While it is quiet, the run tells nothing before its end. For a run that the calling thread
+  // works on itself: it mostly ends soon, and then all events are appended together. When it is
+  // quiet no more, a run that has not ended tells what is new.
+  void SetQuiet(bool quiet);
 
   RunStatus Status() const override;
-  void Stop(RunState as, const absl::Status& error) override;
+  using Stoppable::Stop;
+  void Stop(RunState as, const absl::Status& error, Completions& completions) override;
   void Tell() override;
   void TellStall(RunStall stall, absl::Time time) override;
   // Of one that has ended and was launched as it was registered the graph has them.
@@ -60,10 +61,13 @@ class ImageRun final : public RunEntry, public RunObserver {
   uint64_t goes_after(size_t i) const override { return shown_before(i); }
   void OnStarted(Run& run) override;
   void OnRecords(Run& run, size_t waiting) override;
-  void OnFinished(Run& run) override;
+  void RecordEnd(Run& run) override;
+  void TellEnd(Run& run) override;
+  void AnswerEnd(Run& run) override;
+  void OnFinished(Run& run, Completions& completions) override;
 
  protected:
-  void OnTurn() override;
+  void OnTurn(Completions& completions) override;
   void OnPassedLate() override;
 
  private:
@@ -72,27 +76,27 @@ class ImageRun final : public RunEntry, public RunObserver {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(tell_mutex_);
   // With `last` after it, if any.
   void TellNews(Run& run, absl::optional<LogEntry> last = absl::nullopt);
-  // Tells the rest of the story and lets go of the run, once. It has ended.
-  void Settle();
   absl::Time TimeOf(const Run& run, int64_t ns) const {
     return record().create_time + absl::Nanoseconds(ns - run.accepted_ns());
   }
 
   Parts parts_;
-  std::atomic<bool> holding_{false};  // written under mutex_
+  std::atomic<bool> quiet_{false};
 
   // Held while news goes to the log, so that it keeps its order.
   Mutex tell_mutex_;
   bool told_queued_ ABSL_GUARDED_BY(tell_mutex_) = false;
   bool told_started_ ABSL_GUARDED_BY(tell_mutex_) = false;
-  bool settled_ ABSL_GUARDED_BY(tell_mutex_) = false;
 
   std::shared_ptr<Run> run_ ABSL_GUARDED_BY(mutex_);
-  // Calls waited for its end. It keeps its place among the runs until they are answered: else a run
-  // that is launched meanwhile could be answered first.
-  bool answers_ ABSL_GUARDED_BY(mutex_) = false;
+
+  // ---- from one step of its end to the next
   // Nobody else has its image when it has ended, and all its tasks have events.
-  bool keeps_image_ = false;  // written before its end is told
+  bool keeps_image_ = false;
+  // Calls wait for its end. It keeps its place among the runs until they are answered: else a run
+  // that is launched meanwhile could be answered first.
+  bool answers_ = false;
+  DomainUses::Revoked revoked_;
 };
 
 }  // namespace pto

@@ -76,12 +76,12 @@ class EndedRun final : public RunEntry {
     Keep(part, {1 << 20});
   }
   RunStatus Status() const override { return {}; }
-  void Stop(RunState, const absl::Status&) override {}
+  void Stop(RunState, const absl::Status&, Completions&) override {}
   void Tell() override {}
   void TellStall(RunStall, absl::Time) override {}
 
  protected:
-  void OnTurn() override {}
+  void OnTurn(Completions&) override {}
   void OnPassedLate() override {}
 
  private:

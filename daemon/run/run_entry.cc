@@ -63,7 +63,7 @@ void RunEntry::ReleaseRun() {
 uint64_t RunEntry::AddWaiter(Waiter waiter) {
   {
     MutexLock lock(mutex_);
-    if (!ended()) {
+    if (!told_) {
       const uint64_t id = next_waiter_++;
       waiters_.emplace_back(id, std::move(waiter));
       return id;
@@ -98,8 +98,7 @@ void RunEntry::JournalEnd(RunState state) {
       ToJournal(options_.record, options_.number, options_.own_number, options_.digest, state));
 }
 
-RunEntry::Waiters RunEntry::MarkEnded(RunState state) {
-  Waiters waiters;
+void RunEntry::MarkEnded(RunState state) {
   // A run of a former boot, which never had a session here, was counted there.
   const std::weak_ptr<RunOwner> none;
   const bool is_former = !options_.owner.owner_before(none) && !none.owner_before(options_.owner);
@@ -110,13 +109,25 @@ RunEntry::Waiters RunEntry::MarkEnded(RunState state) {
   }
   end_state_ = state;
   ended_.store(true, std::memory_order_release);
-  waiters.swap(waiters_);
-  if (removed_waiters_ > 0) {
-    waiters.erase(std::remove_if(waiters.begin(), waiters.end(),
-                                 [](const auto& waiter) { return waiter.second == nullptr; }),
-                  waiters.end());
+}
+
+bool RunEntry::MarkTold() {
+  told_ = true;
+  return waiters_.size() > removed_waiters_;
+}
+
+void RunEntry::AnswerWaiters() {
+  std::vector<std::pair<uint64_t, Waiter>> waiters;
+  {
+    MutexLock lock(mutex_);
+    waiters.swap(waiters_);
+    removed_waiters_ = 0;
   }
-  return waiters;
+  if (waiters.empty()) return;
+  const RunStatus status = FinalStatus();
+  for (const auto& [id, waiter] : waiters) {
+    if (waiter != nullptr) waiter(status);
+  }
 }
 
 GraphParts RunEntry::graph_parts() const {

@@ -56,7 +56,8 @@ class RunEntry : public RunTurn, public Stoppable, public std::enable_shared_fro
   // How, of one that has ended.
   RunState end_state() const { return end_state_; }
 
-  // Calls `waiter` when the run ends; at once, and returning 0, when it has.
+  // Calls `waiter` when the run has ended and its end is in the log; at once, and returning 0, when
+  // that is so.
   uint64_t AddWaiter(Waiter waiter);
   // Returns true when the waiter will never be called.
   bool RemoveWaiter(uint64_t id);
@@ -75,12 +76,8 @@ class RunEntry : public RunTurn, public Stoppable, public std::enable_shared_fro
   // The same, and then that it does not go on, unless it has ended: nothing is told of a run after
   // its end. `stall.run` is set here.
   virtual void TellStall(RunStall stall, absl::Time time) = 0;
-  // The client has its answer. Whoever started the run calls this; more than once does no harm.
-  virtual void ReleaseNews() {}
 
  protected:
-  using Waiters = std::vector<std::pair<uint64_t, Waiter>>;
-
   explicit RunEntry(Options options) : options_(std::move(options)) {
     set_shown_number(options_.number);
   }
@@ -101,10 +98,14 @@ class RunEntry : public RunTurn, public Stoppable, public std::enable_shared_fro
 
   // The record is complete, and the run ends like this. Before anybody knows.
   void JournalEnd(RunState state);
-  // The run has ended like this. Returns who waited for that.
-  Waiters MarkEnded(RunState state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The run has ended like this.
+  void MarkEnded(RunState state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Gives the last news to the log.
   void AppendLast(std::vector<LogEntry> news);
+  // The log has the last news: no more waiters are added. Returns whether there are any.
+  bool MarkTold() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Calls those who wait for the end. After MarkTold.
+  void AnswerWaiters();
   // Keeps tasks beyond their end, within `bounds`, which are those of the first call. Not when the
   // run has been told to have ended. Returns what is not kept, as KeptGraph::Add.
   GraphParts Keep(std::shared_ptr<const GraphPart> part, KeptGraph::Bounds bounds)
@@ -124,8 +125,9 @@ class RunEntry : public RunTurn, public Stoppable, public std::enable_shared_fro
   RunState end_state_ = RunState::kSucceeded;
   std::atomic<uint64_t> end_sequence_{0};  // 0 until the end is in the log
   uint64_t next_waiter_ ABSL_GUARDED_BY(mutex_) = 1;
-  Waiters waiters_ ABSL_GUARDED_BY(mutex_);                  // by rising id
+  std::vector<std::pair<uint64_t, Waiter>> waiters_ ABSL_GUARDED_BY(mutex_);  // by rising id
   size_t removed_waiters_ ABSL_GUARDED_BY(mutex_) = 0;       // of them, which are empty
+  bool told_ ABSL_GUARDED_BY(mutex_) = false;                // the end is in the log
   std::unique_ptr<KeptGraph> kept_ ABSL_GUARDED_BY(mutex_);  // nullptr for most runs
   std::atomic<uint64_t> kept_bytes_{0};                      // of `kept_`; written under mutex_
 };

@@ -22,7 +22,8 @@ void StreamedRun::Prepare() {
   options.observer = {shared_from_this(), this};
   run_ = OpenRun::Make(std::move(options));
   // The whole has its turn from the beginning; it ends with the run.
-  if (Arrive()) Begun();
+  Completions completions;
+  if (Arrive()) Begun(completions);
 }
 
 void StreamedRun::Begin() {
@@ -47,6 +48,7 @@ void StreamedRun::SetDeadlines() {
 // ---- blocks
 
 absl::Status StreamedRun::Append(GraphSegment segment) {
+  Completions completions;
   const std::shared_ptr<RunOwner> owner = this->owner();
   // Then the run is being stopped.
   if (owner == nullptr) return absl::OkStatus();
@@ -55,9 +57,9 @@ absl::Status StreamedRun::Append(GraphSegment segment) {
   block.tasks = segment.image->task_count();
   block.turn = std::make_shared<BlockTurn>(
       this, number(), first_task,
-      [weak = std::weak_ptr<RunEntry>(weak_from_this())] {
+      [weak = std::weak_ptr<RunEntry>(weak_from_this())](Completions& completions) {
         if (const auto self = std::static_pointer_cast<StreamedRun>(weak.lock())) {
-          self->OnBlockTurn();
+          self->OnBlockTurn(completions);
         }
       },
       [weak = std::weak_ptr<RunOwner>(owner)](RunTurn& turn) {
@@ -93,12 +95,12 @@ absl::Status StreamedRun::Append(GraphSegment segment) {
       busy_ = true;
     }
   }
-  if (!taken) EndBlock(first_task);
+  if (!taken) EndBlock(first_task, nullptr, completions);
   // Also one that was not taken keeps its place until its turn has come.
   ShowTurn(turn.get());
   if (turn->Arrive()) {
-    OnBlockTurn();
-    turn->Begun();
+    OnBlockTurn(completions);
+    turn->Begun(completions);
   }
   return refused;
 }
@@ -118,7 +120,7 @@ void StreamedRun::ShowTurn(const BlockTurn* turn) {
   next_waits_.store(turn != nullptr, std::memory_order_relaxed);
 }
 
-void StreamedRun::OnBlockTurn() {
+void StreamedRun::OnBlockTurn(Completions& completions) {
   ShowTurn(nullptr);
   absl::optional<Waiting> next;
   {
@@ -130,7 +132,9 @@ void StreamedRun::OnBlockTurn() {
   const uint32_t first_task = next->segment.first_task;
   // Before it can end, and the run with it.
   if (parts_.run.record_level == RecordLevel::kAll) KeepBlock(*next);
-  if (!run_->Append(next->segment, std::move(next->slots))) EndBlock(first_task);
+  if (!run_->Append(next->segment, std::move(next->slots), completions)) {
+    EndBlock(first_task, nullptr, completions);
+  }
   // Only now: the engine has accepted the block, so leases see it there.
   next->claim.Drop();
   {
@@ -152,7 +156,7 @@ void StreamedRun::KeepBlock(const Waiting& block) {
   if (!ended()) dropped = Keep(part, kBounds);
 }
 
-void StreamedRun::EndBlock(uint32_t first_task, const Run* run) {
+void StreamedRun::EndBlock(uint32_t first_task, const Run* run, Completions& completions) {
   Block block;
   {
     MutexLock lock(block_mutex_);
@@ -172,12 +176,12 @@ void StreamedRun::EndBlock(uint32_t first_task, const Run* run) {
     if (run == nullptr) {
       block.domains->Forget(block.turn.get());
     } else {
-      // Before those that waited for this one could begin.
-      DomainUses::Stop(block.domains->Leave(block.turn.get(), *run, name()));
+      // Before the successors, which may use the same domains, can begin.
+      DomainUses::Stop(block.domains->Leave(block.turn.get(), *run, name()), completions);
     }
   }
   if (const std::shared_ptr<RunOwner> owner = this->owner()) owner->LeaveBlock(*block.turn);
-  block.turn->End();
+  block.turn->End(completions);
   parts_.budget->GiveBack(block.tasks);
 }
 
@@ -222,15 +226,15 @@ void StreamedRun::TellRoom() {
 
 void StreamedRun::Close() { run_->Close(); }
 
-void StreamedRun::Stop(RunState as, const absl::Status& error) {
+void StreamedRun::Stop(RunState as, const absl::Status& error, Completions& completions) {
   absl::optional<Waiting> dropped;
   {
     MutexLock lock(block_mutex_);
     stopped_ = true;
     dropped.swap(waiting_);
   }
-  if (dropped.has_value()) EndBlock(dropped->segment.first_task);
-  run_->Stop(as, error);
+  if (dropped.has_value()) EndBlock(dropped->segment.first_task, nullptr, completions);
+  run_->Stop(as, error, completions);
   TellRoom();
 }
 
@@ -280,12 +284,12 @@ void StreamedRun::OnSegmentBegins(uint32_t first_task) {
   domains->BeginUse(turn.get());
 }
 
-void StreamedRun::OnSegmentEnded(uint32_t first_task, const Run& run) {
-  EndBlock(first_task, &run);
+void StreamedRun::OnSegmentEnded(uint32_t first_task, const Run& run, Completions& completions) {
+  EndBlock(first_task, &run, completions);
   TellRoom();
 }
 
-void StreamedRun::OnFinished() {
+void StreamedRun::RecordEnd(Completions& completions) {
   absl::optional<Waiting> dropped;
   {
     MutexLock lock(block_mutex_);
@@ -294,37 +298,42 @@ void StreamedRun::OnFinished() {
   }
   deadlines_.Disarm();
   parts_.budget->Forget(this);
-  if (dropped.has_value()) EndBlock(dropped->segment.first_task);
+  if (dropped.has_value()) EndBlock(dropped->segment.first_task, nullptr, completions);
   ReleaseRun();
-  Waiters waiters;
+  MutexLock tell_lock(tell_mutex_);
+  RunRecord& record = mutable_record();
+  if (const int64_t started = run_->started_ns(); started != 0) {
+    record.queue_ns = started - run_->accepted_ns();
+    record.run_ns = run_->ended_ns() - started;
+  }
+  record.total_ns = run_->ended_ns() - run_->accepted_ns();
+  record.tasks_total = run_->tasks();
+  record.counts = run_->counts();
+  record.errors = run_->errors();
+  JournalEnd(run_->state());
+  MutexLock lock(mutex_);
+  MarkEnded(run_->state());
+}
+
+void StreamedRun::TellEnd() {
   {
     MutexLock tell_lock(tell_mutex_);
     std::vector<LogEntry> news;
     CollectNews(&news);
-    RunRecord& record = mutable_record();
-    if (const int64_t started = run_->started_ns(); started != 0) {
-      record.run_ns = run_->ended_ns() - started;
-    }
-    record.total_ns = run_->ended_ns() - run_->accepted_ns();
-    record.tasks_total = run_->tasks();
-    record.counts = run_->counts();
-    record.errors = run_->errors();
-    JournalEnd(run_->state());
-    {
-      MutexLock lock(mutex_);
-      waiters = MarkEnded(run_->state());
-    }
     news.push_back(StateEvent(end_state(), TimeOf(run_->ended_ns())));
     AppendLast(std::move(news));
+    MutexLock lock(mutex_);
+    MarkTold();
   }
   if (const std::shared_ptr<RunOwner> owner = this->owner()) owner->OnRunEnded(*this, true);
-  if (!waiters.empty()) {
-    const RunStatus status = FinalStatus();
-    for (const auto& [id, waiter] : waiters) waiter(status);
-  }
-  TellRoom();
-  End();
 }
+
+void StreamedRun::AnswerEnd() {
+  AnswerWaiters();
+  TellRoom();
+}
+
+void StreamedRun::OnFinished(Completions& completions) { End(completions); }
 
 RunStatus StreamedRun::Status() const {
   uint64_t sequence = 0;
@@ -364,7 +373,7 @@ void StreamedRun::CollectNews(std::vector<LogEntry>* news) {
   const int64_t started = run_->started_ns();
   if (!told_started_ && started != 0) {
     told_started_ = true;
-    mutable_record().queue_ns = started - run_->accepted_ns();
+    if (!ended()) mutable_record().queue_ns = started - run_->accepted_ns();
     news->push_back(StateEvent(RunState::kRunning, TimeOf(started)));
   }
   EventLog::AddTasks(shared_record(), blocks, news);

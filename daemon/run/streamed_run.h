@@ -19,6 +19,7 @@
 #include "daemon/turn/block_turn.h"
 #include "runtime/base/timer.h"
 #include "runtime/engine/open_run.h"
+#include "runtime/engine/run/completions.h"
 #include "runtime/engine/run/run_deadlines.h"
 
 namespace pto {
@@ -61,7 +62,8 @@ class StreamedRun final : public RunEntry, public OpenRunObserver {
   uint64_t failed_block_tasks() const { return run_->failed_segment_tasks(); }
 
   RunStatus Status() const override;
-  void Stop(RunState as, const absl::Status& error) override;
+  using Stoppable::Stop;
+  void Stop(RunState as, const absl::Status& error, Completions& completions) override;
   void Tell() override;
   void TellStall(RunStall stall, absl::Time time) override;
 
@@ -84,12 +86,15 @@ class StreamedRun final : public RunEntry, public OpenRunObserver {
   void OnRecords(size_t waiting) override;
   absl::Status CheckSegment(uint32_t first_task) override;
   void OnSegmentBegins(uint32_t first_task) override;
-  void OnSegmentEnded(uint32_t first_task, const Run& run) override;
-  void OnFinished() override;
+  void OnSegmentEnded(uint32_t first_task, const Run& run, Completions& completions) override;
+  void RecordEnd(Completions& completions) override;
+  void TellEnd() override;
+  void AnswerEnd() override;
+  void OnFinished(Completions& completions) override;
 
  protected:
   // Its blocks have turns; the run as a whole waits for nobody.
-  void OnTurn() override {}
+  void OnTurn(Completions&) override {}
   void OnPassedLate() override {}
 
  private:
@@ -111,14 +116,14 @@ class StreamedRun final : public RunEntry, public OpenRunObserver {
   };
 
   void SetDeadlines();
-  void OnBlockTurn();
+  void OnBlockTurn(Completions& completions);
   // Keeps what is told of the block's tasks.
   void KeepBlock(const Waiting& block);
   // What the block is behind; nullptr when none waits any more.
   void ShowTurn(const BlockTurn* turn);
   // Takes a block out, if it is there, and lets go of all that it held. `run` is nullptr when it
   // has not begun.
-  void EndBlock(uint32_t first_task, const Run* run = nullptr);
+  void EndBlock(uint32_t first_task, const Run* run, Completions& completions);
   // Calls who waits for room.
   void TellRoom();
   // The buffer is in use while a block of the run uses it, and counts once.

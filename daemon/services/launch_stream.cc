@@ -68,8 +68,9 @@ void LaunchStream::LaunchOne() {
     return;
   }
   if (request_.launch().has_wait()) request_.mutable_launch()->clear_wait();
+  Completions completions;
   const absl::StatusOr<std::shared_ptr<RunEntry>> entry =
-      Launch(node_, request_.launch(), true, [this] { return gone(); }, &target_);
+      Launch(node_, request_.launch(), [this] { return gone(); }, &target_, completions);
   if (!entry.ok()) {
     refuse(PrefixField(entry.status(), "launch."));
     return;
@@ -79,9 +80,9 @@ void LaunchStream::LaunchOne() {
   if ((*entry)->ended()) {
     const RunStatus status = (*entry)->Status();
     Complete([&](v1::LaunchCompletion* completion) { ToProto(status, tag, completion); });
+    // After the answer is on its way: events and successors are not what the client waits for.
+    completions.Drain();
     AwaitNext(node_, server_, rhythm_);
-    // After the answer is on its way: what is told to others is not what the client waits for.
-    (*entry)->ReleaseNews();
     return;
   }
   (*entry)->AddWaiter([stream = shared_from_this(), tag](const RunStatus& status) {

@@ -221,19 +221,18 @@ void AwaitNext(Node& node, rpc::Server& server, rpc::Rhythm& rhythm) {
 }
 
 absl::StatusOr<std::shared_ptr<RunEntry>> Launch(Node& node, const v1::LaunchGraphRequest& request,
-                                                 bool holds_news, WorkBudget::Cancelled cancelled,
-                                                 LaunchTarget* target) {
+                                                 WorkBudget::Cancelled cancelled,
+                                                 LaunchTarget* target, Completions& completions) {
   Admission::Request launch;
   launch.graph = &request.graph();
   launch.target = target;
   launch.run.help = true;
-  launch.run.holds_news = holds_news;
   launch.run.cancelled = std::move(cancelled);
   if (!request.run_id().empty()) {
     launch.run.id = request.run_id();
     launch.run.digest = DigestOf(request);
   }
-  return Admission(node).Start(launch, [&](Session& session, RunRequest* run) -> absl::Status {
+  const auto complete = [&](Session& session, RunRequest* run) -> absl::Status {
     run->graph = target->graph;
     run->image = run->graph->image;
     if (!run->id.empty()) PTO_RETURN_IF_ERROR(names::CheckId(run->id, "run_id"));
@@ -243,7 +242,8 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Launch(Node& node, const v1::LaunchGra
     PTO_RETURN_IF_ERROR(BindBuffers(request, session.id(), run));
     PTO_RETURN_IF_ERROR(CheckTaskTimes(*run, "options"));
     return BindScalars(request, *run->image, run);
-  });
+  };
+  return Admission(node).Start(launch, complete, completions);
 }
 
 }  // namespace pto

@@ -13,6 +13,7 @@
 #include "daemon/session/session.h"
 #include "pto/v1/graph.pb.h"
 #include "pto/v1/run.pb.h"
+#include "runtime/engine/run/completions.h"
 
 // From the requests of RunService to what Admission starts.
 namespace pto {
@@ -30,12 +31,12 @@ absl::Status CheckTaskTimes(const RunRequest& request, absl::string_view field);
 absl::StatusOr<absl::Duration> ParseWait(const google::protobuf::Duration& wait,
                                          absl::string_view field);
 
-// Starts a run of a registered graph. `target` is that of the last launch, or empty. With
-// `holds_news` the caller must call ReleaseNews on the run, best after its client's answer. A
-// graph that has to be compiled for buffers that overlap is so until `cancelled` says otherwise.
+// Starts a run of a registered graph. `target` is that of the last launch, or empty. A graph that
+// has to be compiled for buffers that overlap is so until `cancelled` says otherwise. Of a run that
+// ends in here, `completions` has the steps that are left: see Session::StartRun.
 absl::StatusOr<std::shared_ptr<RunEntry>> Launch(Node& node, const v1::LaunchGraphRequest& request,
-                                                 bool holds_news, WorkBudget::Cancelled cancelled,
-                                                 LaunchTarget* target);
+                                                 WorkBudget::Cancelled cancelled,
+                                                 LaunchTarget* target, Completions& completions);
 
 // An answer has left: stays awake for the client's next request when it asks in quick succession
 // and no run wants the CPU.

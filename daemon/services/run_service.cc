@@ -123,8 +123,11 @@ void RunService::LaunchGraph(rpc::UnaryCallPtr<v1::LaunchGraphRequest, v1::Run> 
   call->mutable_request().clear_wait();
   launches_.Asked(node_.clock().NowNanos());
   LaunchTarget target;
+  Completions completions;
   const absl::StatusOr<std::shared_ptr<RunEntry>> entry =
-      Launch(node_, call->request(), false, [&call] { return call->gone(); }, &target);
+      Launch(node_, call->request(), [&call] { return call->gone(); }, &target, completions);
+  // Before the answer, which refers to the last events of a run that has ended.
+  completions.Drain();
   if (!entry.ok()) return call->Finish(entry.status());
   AnswerWithRun(node_, std::move(call), *entry, *wait);
   if ((*entry)->ended()) AwaitNext(node_, *server_, launches_);

@@ -8,7 +8,9 @@
 
 #include "daemon/session/testing/session_testing.h"
 #include "runtime/base/error.h"
+#include "runtime/base/sanitized.h"
 #include "runtime/base/status_matchers.h"
+#include "runtime/engine/testing/small_stack.h"
 
 namespace pto {
 namespace {
@@ -21,8 +23,8 @@ using ::pto::testing::SessionTest;
 class RunOrderTest : public SessionTest {
  protected:
   RunOrderTest() {
-    limits_.max_session_active_runs = 20'000;
-    limits_.max_session_finished_runs = 20'000;
+    limits_.max_session_active_runs = 200'000;
+    limits_.max_session_finished_runs = 200'000;
     session_ = Create("a");
     EXPECT_THAT(MakeBuffers(*session_, {{"x", 0, 64}, {"y", 0, 256}}), IsOk());
   }
@@ -145,6 +147,25 @@ TEST_F(RunOrderTest, ThousandsInARow) {
   session_->End("test");
   for (const auto& run : runs) ASSERT_EQ(StateOf(run), RunState::kCancelled);
   EXPECT_TRUE(session_->log().ended());
+}
+
+// Each run ends while it waits for its turn, and lets the next one pass.
+TEST_F(RunOrderTest, ManyThatHaveNotBegunPassWithoutDeepCalls) {
+  constexpr int kRuns = kSanitized ? 10'000 : 100'000;
+  const auto first = Start();
+  std::vector<std::shared_ptr<RunEntry>> stopped;
+  for (int i = 0; i < kRuns; ++i) {
+    stopped.push_back(Start());
+    Cancel(stopped.back());
+    ASSERT_EQ(StateOf(stopped.back()), RunState::kCancelled);
+  }
+  const auto last = Start();
+  EXPECT_EQ(Begun(), 1u);
+  EXPECT_EQ(StateOf(last), RunState::kQueued);
+  testing::OnSmallStack([&] { RunAll(); });
+  EXPECT_EQ(StateOf(first), RunState::kSucceeded);
+  EXPECT_EQ(StateOf(last), RunState::kSucceeded);
+  EXPECT_EQ(session_->usage().active_runs, 0u);
 }
 
 TEST_F(RunOrderTest, TheFailureOfOneIsNotThatOfAnother) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -33,6 +34,7 @@
 #include "runtime/base/mutex.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/run/account.h"
+#include "runtime/engine/run/completions.h"
 #include "runtime/graph/work_budget.h"
 
 namespace pto {
@@ -65,9 +67,6 @@ struct RunRequest : RunTerms {
   std::vector<uint64_t> named_scalars;  // empty means the image's own
   // Whether a short run may be done by the calling thread.
   bool help = false;
-  // Whether the caller calls ReleaseNews when its client has the answer. A run that has ended is
-  // in the session's event log, and out of its count of active runs, only then.
-  bool holds_news = false;
   // Whether nobody waits for the run to start any more, asked while its graph is compiled for
   // buffers that overlap. Only during StartRun.
   WorkBudget::Cancelled cancelled = nullptr;
@@ -189,7 +188,14 @@ class Session final : public RunOwner, public std::enable_shared_from_this<Sessi
   // ---- runs
   // Starts a run, or returns the one that the same request started before. Services call Admission,
   // which calls this; so with StartOpenRun.
-  absl::StatusOr<std::shared_ptr<RunEntry>> StartRun(RunRequest request);
+  //
+  // A run that has ended in here has done the first step of CompletionStep. The caller drains
+  // `completions` for the others, and may answer its client before.
+  absl::StatusOr<std::shared_ptr<RunEntry>> StartRun(RunRequest request, Completions& completions);
+  absl::StatusOr<std::shared_ptr<RunEntry>> StartRun(RunRequest request) {
+    Completions completions;
+    return StartRun(std::move(request), completions);
+  }
   // The run that the same request started before, or nullptr; ID_CONFLICT or RUN_ID_USED when
   // the id is taken.
   absl::StatusOr<std::shared_ptr<RunEntry>> FindForStart(absl::string_view id,

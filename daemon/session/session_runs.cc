@@ -122,7 +122,8 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::AddRun(RunRequest& request, A
   return *is_new;
 }
 
-absl::StatusOr<std::shared_ptr<RunEntry>> Session::StartRun(RunRequest request) {
+absl::StatusOr<std::shared_ptr<RunEntry>> Session::StartRun(RunRequest request,
+                                                            Completions& completions) {
   std::shared_ptr<ImageRun> entry;
   AliasedImage found;
   while (true) {
@@ -148,25 +149,29 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::StartRun(RunRequest request) 
     if (request.help && last != 0 && last <= kShortRunNs) help_ns = 2 * kShortRunNs;
   }
   (void)PTO_FAILPOINT("run.accept");
-  options_.engine->Accept(run);
+  options_.engine->Accept(run, completions);
   // Leases, faults of chips and revocations that come from now on see the run and wait for it or
   // stop it. Those that came since the run was added are seen here, before anything begins.
   absl::Status usable = CheckChips(run->image());
   if (usable.ok()) usable = entry->CheckDomains();
-  if (!usable.ok()) options_.engine->Stop(*run, RunState::kFailed, std::move(usable));
-  // One that waits for others is begun by whoever ends the last of them.
+  if (!usable.ok()) {
+    options_.engine->Stop(*run, RunState::kFailed, std::move(usable), completions);
+  }
+  // A run that waits for others is begun by the thread that ends the last of them.
   const bool has_turn = entry->Arrive();
-  if (help_ns > 0 && has_turn) {
-    entry->HoldNews();
+  const bool quiet = help_ns > 0 && has_turn;
+  if (quiet) {
+    entry->SetQuiet(true);
   } else {
     entry->Tell();
   }
   if (has_turn) {
     entry->BeginUse();
-    options_.engine->Begin(run, help_ns);
-    entry->Begun();
+    options_.engine->Begin(run, completions, help_ns);
+    entry->Begun(completions);
   }
-  if (!request.holds_news || !entry->ended()) entry->ReleaseNews();
+  completions.Drain(CompletionStep::kJournal);
+  if (quiet) entry->SetQuiet(false);
   return entry;
 }
 

@@ -181,7 +181,7 @@ TEST_F(SessionTest, AHelpedRunTellsItsStoryInOneGo) {
   EXPECT_EQ(std::get<RunEvent>(events[3].event).state, RunState::kSucceeded);
 }
 
-TEST_F(SessionTest, NewsCanWaitForTheAnswer) {
+TEST_F(SessionTest, EventsCanWaitForTheAnswer) {
   const std::shared_ptr<Session> session = Create("a");
   ASSERT_THAT(MakeBuffers(*session, {{"x", 0, 64}}), IsOk());
   RunRequest request;
@@ -189,19 +189,26 @@ TEST_F(SessionTest, NewsCanWaitForTheAnswer) {
   request.image = request.graph->image;
   request.graph->last_run_ns = 1;  // known to be short
   request.help = true;
-  request.holds_news = true;
-  const std::shared_ptr<RunEntry> entry = session->StartRun(request).value();
+  Completions completions;
+  const std::shared_ptr<RunEntry> entry = session->StartRun(request, completions).value();
   EXPECT_EQ(entry->Status().state, RunState::kSucceeded);
   EXPECT_EQ(session->log().last_sequence(), 0u);
   EXPECT_TRUE(session->has_active_runs());
   session->DrainRuns();
   EXPECT_EQ(session->log().last_sequence(), 0u);
-  entry->ReleaseNews();
+  // A waiter is called when the log has the end.
+  uint64_t as_of_sequence = 0;
+  EXPECT_NE(
+      entry->AddWaiter([&](const RunStatus& status) { as_of_sequence = status.as_of_sequence; }),
+      0u);
+  EXPECT_EQ(as_of_sequence, 0u);
+  EXPECT_EQ(engine_->active_runs(), 1u);
+  completions.Drain();
   EXPECT_EQ(session->log().last_sequence(), 5u);
+  EXPECT_EQ(as_of_sequence, 5u);
   EXPECT_EQ(entry->Status().as_of_sequence, 5u);
   EXPECT_FALSE(session->has_active_runs());
-  entry->ReleaseNews();
-  EXPECT_EQ(session->log().last_sequence(), 5u);
+  EXPECT_EQ(engine_->active_runs(), 0u);
 }
 
 // A graph remembers its buffers, but only while they are the session's.

@@ -16,19 +16,19 @@ class BlockTurn final : public RunTurn {
  public:
   // `run` stands for the run, and is only compared; `number` is the run's, `first_task` the
   // block's. Both functions are called at most once.
-  BlockTurn(const void* run, uint64_t number, uint32_t first_task, std::function<void()> on_turn,
-            std::function<void(RunTurn&)> on_late)
+  BlockTurn(const void* run, uint64_t number, uint32_t first_task,
+            std::function<void(Completions&)> on_turn, std::function<void(RunTurn&)> on_late)
       : RunTurn(run), on_turn_(std::move(on_turn)), on_late_(std::move(on_late)) {
     set_shown_number(number);
     set_shown_part(first_task);
   }
 
  protected:
-  void OnTurn() override { on_turn_(); }
+  void OnTurn(Completions& completions) override { on_turn_(completions); }
   void OnPassedLate() override { on_late_(*this); }
 
  private:
-  const std::function<void()> on_turn_;
+  const std::function<void(Completions&)> on_turn_;
   const std::function<void(RunTurn&)> on_late_;
 };
 

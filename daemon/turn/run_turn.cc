@@ -55,7 +55,7 @@ void RunTurn::WaitForOverlapping(const std::shared_ptr<RunTurn>& turn, ActiveAcc
 }
 
 void RunTurn::WaitFor(const std::shared_ptr<RunTurn>& turn, RunTurn& before) {
-  // Until the other one passes, it keeps whoever is behind it alive.
+  // Until the other one passes, it keeps the turns behind it alive.
   if (before.last_behind_ == turn.get()) return;
   before.last_behind_ = turn.get();
   SpinLockHolder lock(before.lock_);
@@ -87,46 +87,28 @@ bool RunTurn::Arrive() {
   return true;
 }
 
-void RunTurn::Begun() { PassWhenBoth(); }
-
-void RunTurn::End() { PassWhenBoth(); }
-
-void RunTurn::PassOn(Turns* come) {
-  Turns behind;
+void RunTurn::PassWhenBoth(Completions& completions) {
+  if (left_until_passed_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  std::vector<std::shared_ptr<RunTurn>> behind;
   {
     SpinLockHolder lock(lock_);
     passed_ = true;
     behind.swap(behind_);
   }
-  for (std::shared_ptr<RunTurn>& turn : behind) {
-    if (turn->waits_.fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
-    turn->came_.store(true, std::memory_order_release);
-    come->push_back(std::move(turn));
+  if (left_early_) OnPassedLate();
+  for (std::shared_ptr<RunTurn>& owned : behind) {
+    RunTurn& turn = *owned;
+    if (turn.waits_.fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
+    turn.came_.store(true, std::memory_order_release);
+    turn.self_ = std::move(owned);
+    completions.Add(CompletionStep::kSuccessors, turn);
   }
 }
 
-void RunTurn::PassWhenBoth() {
-  if (left_until_passed_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  // Of the call below on this thread, if there is one: an OnTurn may stop other runs, and by that
-  // end their turns. Were they to go on from here, a chain of them would need as deep a stack.
-  thread_local Turns* outer = nullptr;
-  if (outer != nullptr) {
-    PassOn(outer);
-    if (left_early_) OnPassedLate();
-    return;
-  }
-  Turns come;
-  outer = &come;
-  PassOn(&come);
-  if (left_early_) OnPassedLate();
-  for (size_t i = 0; i < come.size(); ++i) {
-    const std::shared_ptr<RunTurn> turn = std::move(come[i]);
-    turn->OnTurn();
-    if (turn->left_until_passed_.fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
-    turn->PassOn(&come);
-    if (turn->left_early_) turn->OnPassedLate();
-  }
-  outer = nullptr;
+void RunTurn::Complete(CompletionStep, Completions& completions) {
+  const std::shared_ptr<RunTurn> self = std::move(self_);
+  OnTurn(completions);
+  PassWhenBoth(completions);
 }
 
 }  // namespace pto

@@ -8,6 +8,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "runtime/base/spin_lock.h"
+#include "runtime/engine/run/completions.h"
 #include "runtime/graph/slot_use.h"
 
 namespace pto {
@@ -56,14 +57,15 @@ using RunAccesses = std::vector<BufferAccess>;
 // has come and its run has ended: also a run that is stopped while it waits keeps its place, so
 // that those behind it stay behind those before it. So a turn has to wait only for the last
 // writer of a byte and the readers since; a write takes over from all accesses that it covers.
-class RunTurn {
+//
+// A turn that has come is a completion: the thread that let the turn before it pass calls OnTurn
+// when it drains its queue.
+class RunTurn : private Completion {
  public:
   RunTurn() = default;
   // Turns of one group do not wait for each other, but for exclusive accesses.
   explicit RunTurn(const void* group) : group_(group) {}
-  virtual ~RunTurn() = default;
-  RunTurn(const RunTurn&) = delete;
-  RunTurn& operator=(const RunTurn&) = delete;
+  ~RunTurn() override = default;
 
   // ---- under the lock that guards the buffers' queues
   // Takes its place. Once, before all else.
@@ -80,11 +82,9 @@ class RunTurn {
   // The run can begin. Returns whether its turn has come: then the caller begins the run and
   // calls Begun. Else OnTurn is called when it comes.
   bool Arrive();
-  void Begun();
-  // The run has ended, begun or not. Calls OnTurn of those whose turn has come by this, one after
-  // the other, however many end without having begun. Within an OnTurn that was called so, the
-  // others follow when that has returned.
-  void End();
+  void Begun(Completions& completions) { PassWhenBoth(completions); }
+  // The run has ended, begun or not. Adds the turns that come by this to `completions`.
+  void End(Completions& completions) { PassWhenBoth(completions); }
 
   // For those who explain, without locks: numbers of runs that it was put behind, as far as there
   // is room; 0 is none. Some may have passed.
@@ -100,20 +100,19 @@ class RunTurn {
   // Its part of the group. Likewise.
   void set_shown_part(uint32_t part) { shown_part_ = part; }
   // The turn has come: begins the run unless it has ended. Must not wait for it.
-  virtual void OnTurn() = 0;
-  // Leave came before the turn, and the turn has passed now: it is to be called once more.
+  virtual void OnTurn(Completions& completions) = 0;
+  // Leave was called before the turn came, and the turn has passed now: call Leave once more.
   virtual void OnPassedLate() = 0;
 
  private:
-  using Turns = std::vector<std::shared_ptr<RunTurn>>;
-
   static void WaitForOverlapping(const std::shared_ptr<RunTurn>& turn, ActiveAccess& ring,
                                  const BufferAccess& access);
   static void WaitFor(const std::shared_ptr<RunTurn>& turn, RunTurn& before);
-  // One of the two things has happened that a turn needs to pass.
-  void PassWhenBoth();
-  // Appends those whose turn has come by this.
-  void PassOn(Turns* come);
+  // The turn has come.
+  void Complete(CompletionStep step, Completions& completions) override;
+  // One of the two things has happened that a turn needs to pass. When both have, adds the turns
+  // that come by this.
+  void PassWhenBoth(Completions& completions);
 
   bool WaitsFor(const RunTurn& other) const {
     return this != &other && (group_ == nullptr || group_ != other.group_);
@@ -139,8 +138,10 @@ class RunTurn {
   std::atomic<uint32_t> left_until_passed_{2};
 
   SpinLock lock_;
-  bool passed_ = false;  // guarded by lock_
-  Turns behind_;         // guarded by lock_
+  bool passed_ = false;                           // guarded by lock_
+  std::vector<std::shared_ptr<RunTurn>> behind_;  // guarded by lock_
+  // While it is in a completion queue; only for the thread whose queue that is.
+  std::shared_ptr<RunTurn> self_;
 };
 
 }  // namespace pto

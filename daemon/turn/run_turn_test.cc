@@ -10,9 +10,13 @@
 #include <vector>
 
 #include "runtime/base/mutex.h"
+#include "runtime/engine/run/completions.h"
+#include "runtime/engine/testing/small_stack.h"
 
 namespace pto {
 namespace {
+
+using ::pto::testing::OnSmallStack;
 
 class TestTurn final : public RunTurn {
  public:
@@ -22,15 +26,20 @@ class TestTurn final : public RunTurn {
   void Start() {
     if (!Arrive()) return;
     begun = true;
-    Begun();
+    Completions completions;
+    Begun(completions);
   }
-  void EndRun() {
+  void EndRun(Completions& completions) {
     ended = true;
     {
       MutexLock lock(mutex_);
       Leave();
     }
-    End();
+    End(completions);
+  }
+  void EndRun() {
+    Completions completions;
+    EndRun(completions);
   }
 
   std::atomic<bool> begun{false};
@@ -40,9 +49,9 @@ class TestTurn final : public RunTurn {
   std::shared_ptr<TestTurn> stops;
 
  protected:
-  void OnTurn() override {
+  void OnTurn(Completions& completions) override {
     begun = true;
-    if (stops != nullptr) stops->EndRun();
+    if (stops != nullptr) stops->EndRun(completions);
   }
   void OnPassedLate() override {
     ++late;
@@ -122,7 +131,8 @@ TEST_F(RunTurnTest, ARunThatLeavesBeforeAndEndsAfterItsTurnCameLeavesNothing) {
       EXPECT_FALSE(stopped->Leave());
     }
     before->EndRun();
-    stopped->End();
+    Completions completions;
+    stopped->End(completions);
     EXPECT_EQ(stopped->late, 1);
   }
   EXPECT_TRUE(Read(0, 20)->begun);
@@ -199,7 +209,7 @@ TEST_F(RunTurnTest, ManyThatWereStoppedPassWithoutDeepCalls) {
   for (const TurnPtr& turn : chain) turn->EndRun();
   const TurnPtr last = Write(0, 10);
   EXPECT_FALSE(last->begun);
-  first->EndRun();
+  OnSmallStack([&] { first->EndRun(); });
   EXPECT_TRUE(last->begun);
 }
 
@@ -214,7 +224,7 @@ TEST_F(RunTurnTest, ManyThatEndEachOtherWhenTheirTurnComesPassWithoutDeepCalls) 
     queue = std::make_shared<BufferQueue>();
     chain.back()->stops = Add({{queue, {0, 1}, true}});
   }
-  first->EndRun();
+  OnSmallStack([&] { first->EndRun(); });
   for (const TurnPtr& turn : chain) ASSERT_TRUE(turn->begun);
 }
 

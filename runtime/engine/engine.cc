@@ -19,11 +19,10 @@ Engine::Engine(Options options)
     : chips_(std::move(options.chips)),
       clock_(*options.clock),
       timers_(options.timers),
-      scheduler_(chips_, clock_, timers_, options.executors, options.trace,
-                 [this](Run& run) { Finish(run); }),
+      scheduler_(chips_, clock_, timers_, options.executors, options.trace),
       services_(std::make_unique<Services>(scheduler_, timers_)),
       step_lane_(std::make_unique<FiberLane>(scheduler_.parking())),
-      helper_(std::make_unique<Worker>(*services_)) {
+      helper_(std::make_unique<Worker>(*services_, nullptr)) {
   scheduler_.SetOnPhased([this](Run& run, uint32_t task, std::vector<BlockPlace> places) {
     services_->errands().Push(*new JointTask(run, task, std::move(places)));
   });
@@ -61,41 +60,41 @@ std::shared_ptr<Run> Engine::PrepareLinked(RunSpec spec) const {
   return run;
 }
 
-void Engine::Accept(const std::shared_ptr<Run>& run) {
+void Engine::Accept(const std::shared_ptr<Run>& run, Completions& completions) {
   // Before the run can end, as its end takes the timers back.
   if (timers_ != nullptr && (run->spec_.timeout_ns > 0 || run->spec_.queue_timeout_ns > 0)) {
     SetDeadlines(run);
   }
-  if (AddActive(run) && run->life().Hold()) Withdraw(*run);
+  if (AddActive(run) && run->life().Hold()) Withdraw(*run, completions);
 }
 
-void Engine::Begin(const std::shared_ptr<Run>& run, int64_t help_ns) {
+void Engine::Begin(const std::shared_ptr<Run>& run, Completions& completions, int64_t help_ns) {
   if (!run->life().Begin()) return;
   // One of some tells how long others take, too, and a clock is not read for all.
   if (begins_.fetch_add(1, std::memory_order_relaxed) % kNoteOneOf == 0) {
     run->outcome().NoteBegin(clock_.NowNanos());
   }
   if (run->links().waiters != nullptr) {
-    BeginLinked(run);
+    BeginLinked(run, completions);
   } else {
-    BeginAlone(*run, help_ns);
+    BeginAlone(*run, completions, help_ns);
   }
   // A stop at the same time may not have seen what was queued here. Executors would drop it, but
   // they can be busy for long.
-  if (run->stopping() && run->life().Hold()) Withdraw(*run);
+  if (run->stopping() && run->life().Hold()) Withdraw(*run, completions);
 }
 
-void Engine::BeginAlone(Run& run, int64_t help_ns) {
+void Engine::BeginAlone(Run& run, Completions& completions, int64_t help_ns) {
   // One helper at a time: more would leave too few threads for what they are there for.
   if (help_ns > 0 && !helping_.exchange(true, std::memory_order_acq_rel)) {
-    helper_->BeginWith(run, clock_.NowNanos() + help_ns);
+    helper_->BeginWith(run, clock_.NowNanos() + help_ns, completions);
     helping_.store(false, std::memory_order_release);
     // What is left, of this run or of one that waited for a core used here, is the executors'.
     scheduler_.parking().Wake(scheduler_.ready());
   } else {
-    Worker(*services_).BeginRoots(run, false);
+    Worker(*services_, &completions).BeginRoots(run, false);
   }
-  scheduler_.Drop(run);
+  Scheduler::Drop(run, completions);
 }
 
 void Engine::SetDeadlines(const std::shared_ptr<Run>& run) {
@@ -112,20 +111,20 @@ void Engine::SetDeadlines(const std::shared_ptr<Run>& run) {
       });
 }
 
-void Engine::BeginLinked(const std::shared_ptr<Run>& run) {
-  Worker(*services_).BeginTasks(*run, RunLinker::FreeRoots(*run), false);
-  RunLinker(*services_).BeginHeld(run);
-  scheduler_.Drop(*run);
+void Engine::BeginLinked(const std::shared_ptr<Run>& run, Completions& completions) {
+  Worker(*services_, &completions).BeginTasks(*run, RunLinker::FreeRoots(*run), false);
+  RunLinker(*services_, completions).BeginHeld(run);
+  Scheduler::Drop(*run, completions);
 }
 
-void Engine::Stop(Run& run, RunState as, absl::Status error) {
+void Engine::Stop(Run& run, RunState as, absl::Status error, Completions& completions) {
   if (!run.life().accepted() && StopEarly(run, as, error)) return;
   if (!run.life().Hold()) return;
   run.outcome().Stop(as, std::move(error));
   // Begin queues tasks, changes this counter and then looks for a stop. Whichever changes it second
   // sees what the other one did before.
   run.life().Synchronize();
-  Withdraw(run);
+  Withdraw(run, completions);
 }
 
 bool Engine::StopEarly(Run& run, RunState as, const absl::Status& error) {
@@ -136,14 +135,14 @@ bool Engine::StopEarly(Run& run, RunState as, const absl::Status& error) {
   return true;
 }
 
-void Engine::Withdraw(Run& run) {
+void Engine::Withdraw(Run& run, Completions& completions) {
   // Tasks in the queues are taken back here, however busy the executors are.
-  Worker(*services_).Clear(run);
+  Worker(*services_, &completions).Clear(run);
   // Cores that its blocks had been given are free.
   scheduler_.parking().Wake(scheduler_.ready());
   // A run that has not begun never will, and there is nothing else to wait for.
-  if (run.life().Begin()) scheduler_.Drop(run);
-  scheduler_.Drop(run);
+  if (run.life().Begin()) Scheduler::Drop(run, completions);
+  Scheduler::Drop(run, completions);
 }
 
 std::vector<std::shared_ptr<Run>> Engine::ActiveIf(
@@ -175,10 +174,14 @@ uint64_t Engine::CountIf(const std::function<bool(const Run&)>& select) const {
   return ActiveIf(select).size();
 }
 
-bool Engine::RunOne() { return Worker(*services_, step_lane_.get()).RunAny(1); }
+bool Engine::RunOne() {
+  Completions completions;
+  return Worker(*services_, &completions, step_lane_.get()).RunAny(1);
+}
 
 bool Engine::Step(const Chooser& choose) {
-  Worker worker(*services_, step_lane_.get());
+  Completions completions;
+  Worker worker(*services_, &completions, step_lane_.get());
   std::vector<uint32_t> chips;
   for (uint32_t chip = 0; chip < chips_.size(); ++chip) {
     if (scheduler_.queue(chip).ready() > 0) chips.push_back(chip);
@@ -215,7 +218,8 @@ size_t Engine::waiting() const { return services_->waits().size(); }
 
 void Engine::ExecutorLoop(uint32_t number) {
   FiberLane lane(scheduler_.parking());
-  Worker worker(*services_, &lane, number);
+  Completions completions;
+  Worker worker(*services_, &completions, &lane, number);
   while (true) {
     const uint64_t parking_ticket = scheduler_.parking().Ticket();
     if (worker.RunAny()) continue;
@@ -231,6 +235,7 @@ bool Engine::AddActive(const std::shared_ptr<Run>& run) {
   // can be stopped, also by those who have not found it here: its end waits for this lock.
   if (run->links().waiters == nullptr) run->life().Open();
   run->self_ = run;
+  run->ender_ = this;
   Run* const first = active_.load(std::memory_order_relaxed);
   run->next_.store(first, std::memory_order_relaxed);
   if (first != nullptr) first->previous_ = run.get();
@@ -258,22 +263,57 @@ std::shared_ptr<Run> Engine::RemoveActive(Run& run) {
   return nullptr;
 }
 
-void Engine::Finish(Run& run) {
+void Engine::CompleteRun(Run& run, CompletionStep step, Completions& completions) {
+  RunObserver* const observer = run.spec_.observer.get();
+  switch (step) {
+    case CompletionStep::kJournal:
+      EndRun(run);
+      if (observer != nullptr) observer->RecordEnd(run);
+      completions.Add(CompletionStep::kEvents, run.end_);
+      return;
+    case CompletionStep::kEvents:
+      if (observer != nullptr) observer->TellEnd(run);
+      completions.Add(CompletionStep::kResponses, run.end_);
+      return;
+    case CompletionStep::kResponses:
+      if (observer != nullptr) observer->AnswerEnd(run);
+      completions.Add(CompletionStep::kSuccessors, run.end_);
+      return;
+    case CompletionStep::kSuccessors:
+      break;
+  }
+  if (std::exchange(run.told_, true)) {
+    Retire(run);
+    return;
+  }
+  ReleaseLinks(run, completions);
+  if (observer != nullptr) observer->OnFinished(run, completions);
+  // Once more, behind its successors: while they are being begun, the engine is not idle.
+  completions.Add(CompletionStep::kSuccessors, run.end_);
+}
+
+void Engine::EndRun(Run& run) {
   const TimerQueue::Id task_timer = run.long_tasks().Clear();
-  const RunState state = run.outcome().End(run.image().task_count(), clock_.NowNanos());
+  run.outcome().End(run.image().task_count(), clock_.NowNanos());
   run.deadlines_.Disarm();
   if (task_timer != 0) timers_->Cancel(task_timer);
   // Look sets its flag and then reads the state: it uses what the run owns only while that is not
-  // final. If it may be doing so, that is let go of below, or by it.
-  const bool seen = looking_.load(std::memory_order_seq_cst);
-  if (!seen) run.spec_.slots.reset();
-  // Whoever waits for tasks that never ran must not wait for ever.
-  if (run.links().waiters != nullptr && state != RunState::kSucceeded) {
-    RunLinker(*services_).ReleaseRest(run);
+  // final. If it may be doing so, Retire or Look releases that.
+  run.ends_during_look_ = looking_.load(std::memory_order_seq_cst);
+  if (!run.ends_during_look_) run.spec_.slots.reset();
+}
+
+void Engine::ReleaseLinks(Run& run, Completions& completions) {
+  // Tasks of other runs must not wait for ever for tasks that never ran.
+  if (run.links().waiters != nullptr && run.state() != RunState::kSucceeded) {
+    RunLinker(*services_, completions).ReleaseRest(run);
   }
-  if (run.spec_.observer != nullptr) run.spec_.observer->OnFinished(run);
+}
+
+void Engine::Retire(Run& run) {
+  const bool seen = run.ends_during_look_;
   if (!seen) run.spec_.observer.reset();
-  // Last, so that whoever waits for no active runs knows that all observers have been told.
+  // Last, so that an engine without active runs has told all observers.
   if (const std::shared_ptr<Run> last = RemoveActive(run); last != nullptr && seen) LetGo(run);
   if (kept_.load(std::memory_order_relaxed) != nullptr) ForgetKept();
 }

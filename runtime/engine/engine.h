@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -16,6 +17,7 @@
 #include "runtime/base/timer.h"
 #include "runtime/chip/chip.h"
 #include "runtime/engine/queue/scheduler.h"
+#include "runtime/engine/run/completions.h"
 #include "runtime/engine/run/run.h"
 #include "runtime/engine/snapshot/engine_now.h"
 
@@ -27,10 +29,12 @@ class Worker;
 
 // Runs graphs on the cores of the node's chips.
 //
-// Cores are tokens: a block of a task holds one while it runs. Blocks are run by executor
-// threads, or by whoever calls RunOne: with no executors nothing happens by itself, so a test
-// decides what happens when. Thread-safe.
-class Engine {
+// Cores are tokens: a block of a task holds one while it runs. Blocks are run by executor threads.
+// Without executors the callers of RunOne run them, so that a test decides what happens when.
+//
+// A function that gets a completion queue adds the runs that end by it, and does not drain it. The
+// same functions without a queue return when all that follows has been done. Thread-safe.
+class Engine final : private RunEnder {
  public:
   struct Options {
     std::vector<std::shared_ptr<Chip>> chips;
@@ -65,12 +69,21 @@ class Engine {
   std::shared_ptr<Run> PrepareLinked(RunSpec spec) const;
 
   // Takes a run on without beginning it: its deadlines count, and a stop ends it at once, also one
-  // that came before this call. Somebody must call Begin sooner or later, also when it was stopped.
-  void Accept(const std::shared_ptr<Run>& run);
+  // that came before this call. The caller must have Begin called sooner or later, also when the
+  // run was stopped.
+  void Accept(const std::shared_ptr<Run>& run, Completions& completions);
+  void Accept(const std::shared_ptr<Run>& run) {
+    Completions completions;
+    Accept(run, completions);
+  }
   // Begins a run that was accepted, unless it was stopped. With `help_ns` > 0 the calling thread
-  // works on the run itself, for about that long: a short run then ends before this returns, and
-  // no thread had to be woken for it.
-  void Begin(const std::shared_ptr<Run>& run, int64_t help_ns = 0);
+  // works on the run itself, for about that long: a short run then ends in here, and no thread had
+  // to be woken for it.
+  void Begin(const std::shared_ptr<Run>& run, Completions& completions, int64_t help_ns = 0);
+  void Begin(const std::shared_ptr<Run>& run, int64_t help_ns = 0) {
+    Completions completions;
+    Begin(run, completions, help_ns);
+  }
   // Both at once.
   void Start(const std::shared_ptr<Run>& run, int64_t help_ns = 0) {
     Accept(run);
@@ -81,7 +94,11 @@ class Engine {
   // `as` (kCancelled or kFailed) with `error`, unless it has ended: a kernel that returns after
   // this may have given up early, so its task does not count as done. A run that has not been
   // accepted yet ends when it is.
-  void Stop(Run& run, RunState as, absl::Status error);
+  void Stop(Run& run, RunState as, absl::Status error, Completions& completions);
+  void Stop(Run& run, RunState as, absl::Status error) {
+    Completions completions;
+    Stop(run, as, std::move(error), completions);
+  }
 
   // Stops the runs for which `select` is true.
   void StopIf(const std::function<bool(const Run&)>& select, RunState as,
@@ -135,16 +152,20 @@ class Engine {
  private:
   void ExecutorLoop(uint32_t number);
   void SetDeadlines(const std::shared_ptr<Run>& run);
-  void Finish(Run& run);
-  void BeginLinked(const std::shared_ptr<Run>& run);
-  void BeginAlone(Run& run, int64_t help_ns);
+  void CompleteRun(Run& run, CompletionStep step, Completions& completions) override;
+  // The parts of CompleteRun that are the engine's.
+  void EndRun(Run& run);
+  void ReleaseLinks(Run& run, Completions& completions);
+  void Retire(Run& run);
+  void BeginLinked(const std::shared_ptr<Run>& run, Completions& completions);
+  void BeginAlone(Run& run, Completions& completions, int64_t help_ns);
   // Returns whether the run was stopped before.
   bool AddActive(const std::shared_ptr<Run>& run);
   // Stops a run that has not been accepted. Returns false when it has been.
   bool StopEarly(Run& run, RunState as, const absl::Status& error);
-  // Takes back what a stopped run has queued, and ends the run if it has not begun. The run is
-  // held, and let go here.
-  void Withdraw(Run& run);
+  // Takes back what a stopped run has queued, and ends the run if it has not begun. The caller
+  // holds the run, and this drops the hold.
+  void Withdraw(Run& run, Completions& completions);
   // Returns what kept the run alive; or nullptr when Look may have the run, and keeps it.
   std::shared_ptr<Run> RemoveActive(Run& run);
   // Lets go of the runs that were kept for Look, unless it is at work.
@@ -195,7 +216,7 @@ class Engine {
   };
   absl::optional<StopOrder> stop_all_ ABSL_GUARDED_BY(mutex_);
   // Look walks along the list of runs. Those that leave it meanwhile are kept, with what they own,
-  // so that it never sees memory that is gone: see RemoveActive and Finish.
+  // so that it never sees memory that is gone: see RemoveActive and EndRun.
   std::atomic<bool> looking_{false};
   std::atomic<Run*> kept_{nullptr};
 

@@ -305,7 +305,7 @@ class CountingObserver final : public RunObserver {
   std::string name() const override { return "counts"; }
   void OnStarted(pto::Run&) override {}
   void OnRecords(pto::Run&, size_t) override {}
-  void OnFinished(pto::Run&) override {
+  void OnFinished(pto::Run&, Completions&) override {
     left = engine_.CountIf([](const pto::Run&) { return true; });
   }
   uint64_t left = 0;

@@ -47,7 +47,9 @@ class OpenRun::SegmentObserver final : public RunObserver {
   void OnRecords(Run& run, size_t waiting) override {
     owner_->OnRecords(first_task_, run, waiting);
   }
-  void OnFinished(Run& run) override { owner_->OnSegmentEnded(first_task_, run); }
+  void OnFinished(Run& run, Completions& completions) override {
+    owner_->OnSegmentEnded(first_task_, run, completions);
+  }
 
  private:
   const std::shared_ptr<OpenRun> owner_;
@@ -64,7 +66,8 @@ std::shared_ptr<OpenRun> OpenRun::Make(Options options) {
   return std::shared_ptr<OpenRun>(new OpenRun(std::move(options)));
 }
 
-bool OpenRun::Append(const GraphSegment& segment, std::shared_ptr<const RunSlots> slots) {
+bool OpenRun::Append(const GraphSegment& segment, std::shared_ptr<const RunSlots> slots,
+                     Completions& completions) {
   RunSpec spec;
   spec.image = segment.image;
   spec.slots = std::move(slots);
@@ -90,7 +93,7 @@ bool OpenRun::Append(const GraphSegment& segment, std::shared_ptr<const RunSlots
   // The end of the run lets go of its observer.
   const std::shared_ptr<OpenRunObserver> observer = options_.observer;
   (void)PTO_FAILPOINT("open_run.accept");
-  options_.engine->Accept(run);
+  options_.engine->Accept(run, completions);
   bool stopped = false;
   RunState as = RunState::kCancelled;
   absl::Status error;
@@ -104,18 +107,18 @@ bool OpenRun::Append(const GraphSegment& segment, std::shared_ptr<const RunSlots
     error = stop_error_;
   }
   if (stopped) {
-    // Whoever stopped the run has not seen this segment, and it has touched nothing.
-    options_.engine->Stop(*run, as, std::move(error));
+    // The stop of the run has not seen this segment, which has touched nothing.
+    options_.engine->Stop(*run, as, std::move(error), completions);
     return true;
   }
   if (absl::Status usable = observer->CheckSegment(segment.first_task); !usable.ok()) {
     // The end of the segment stops the rest of the run.
-    options_.engine->Stop(*run, RunState::kFailed, std::move(usable));
+    options_.engine->Stop(*run, RunState::kFailed, std::move(usable), completions);
     return true;
   }
   // From here on a stop ends the segment by itself, and then it does not begin any more.
   observer->OnSegmentBegins(segment.first_task);
-  options_.engine->Begin(run);
+  options_.engine->Begin(run, completions);
   return true;
 }
 
@@ -186,7 +189,7 @@ void OpenRun::AddCounts(const Run& run, Run::Counts* counts) const {
   counts->passed_over += more.passed_over;
 }
 
-void OpenRun::OnSegmentEnded(uint32_t first_task, Run& run) {
+void OpenRun::OnSegmentEnded(uint32_t first_task, Run& run, Completions& completions) {
   const size_t waiting = Gather(first_task, run);
   if (waiting != 0) options_.observer->OnRecords(waiting);
   std::shared_ptr<Run> last;  // destroyed without the lock
@@ -214,15 +217,15 @@ void OpenRun::OnSegmentEnded(uint32_t first_task, Run& run) {
     ++telling_;
   }
   for (const std::shared_ptr<Run>& other : others) {
-    options_.engine->Stop(*other, run.state(), error);
+    options_.engine->Stop(*other, run.state(), error, completions);
   }
-  options_.observer->OnSegmentEnded(first_task, run);
+  options_.observer->OnSegmentEnded(first_task, run, completions);
   {
     MutexLock lock(mutex_);
     --telling_;
     ended = EndLocked();
   }
-  if (ended) Finish();
+  if (ended) Finish(completions);
 }
 
 bool OpenRun::EndLocked() {
@@ -236,24 +239,47 @@ bool OpenRun::EndLocked() {
   return true;
 }
 
-void OpenRun::Finish() {
+void OpenRun::Finish(Completions& completions) {
   std::map<uint32_t, Segment> failed;  // destroyed without the lock
   {
     MutexLock lock(mutex_);
     failed.swap(segments_);
   }
-  options_.observer->OnFinished();
+  self_ = shared_from_this();
+  completions.Add(CompletionStep::kJournal, end_);
+}
+
+void OpenRun::Complete(CompletionStep step, Completions& completions) {
+  switch (step) {
+    case CompletionStep::kJournal:
+      options_.observer->RecordEnd(completions);
+      completions.Add(CompletionStep::kEvents, end_);
+      return;
+    case CompletionStep::kEvents:
+      options_.observer->TellEnd();
+      completions.Add(CompletionStep::kResponses, end_);
+      return;
+    case CompletionStep::kResponses:
+      options_.observer->AnswerEnd();
+      completions.Add(CompletionStep::kSuccessors, end_);
+      return;
+    case CompletionStep::kSuccessors:
+      break;
+  }
+  const std::shared_ptr<OpenRun> self = std::move(self_);
+  options_.observer->OnFinished(completions);
   options_.observer.reset();
 }
 
 void OpenRun::Close() {
+  Completions completions;
   bool ended = false;
   {
     MutexLock lock(mutex_);
     closed_ = true;
     ended = EndLocked();
   }
-  if (ended) Finish();
+  if (ended) Finish(completions);
 }
 
 void OpenRun::TakeErrorsLocked(Segment& segment, const absl::Status& stop) {
@@ -306,7 +332,7 @@ std::vector<std::shared_ptr<Run>> OpenRun::StopLocked(RunState as, const absl::S
   return runs;
 }
 
-void OpenRun::Stop(RunState as, absl::Status error) {
+void OpenRun::Stop(RunState as, absl::Status error, Completions& completions) {
   std::vector<std::shared_ptr<Run>> runs;
   bool ended = false;
   {
@@ -318,8 +344,8 @@ void OpenRun::Stop(RunState as, absl::Status error) {
     runs = StopLocked(as, error);
     ended = EndLocked();
   }
-  for (const std::shared_ptr<Run>& run : runs) options_.engine->Stop(*run, as, error);
-  if (ended) Finish();
+  for (const std::shared_ptr<Run>& run : runs) options_.engine->Stop(*run, as, error, completions);
+  if (ended) Finish(completions);
 }
 
 RunState OpenRun::state() const {

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -12,14 +13,15 @@
 #include "runtime/base/mutex.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/run/account.h"
+#include "runtime/engine/run/completions.h"
 #include "runtime/engine/run/record_block.h"
 #include "runtime/engine/run/run.h"
 #include "runtime/graph/open_graph.h"
 
 namespace pto {
 
-// Is told what becomes of an open run. Called from engine threads, without locks held; must not
-// block.
+// Receives the progress of an open run. Called without locks held, by the same threads as a
+// RunObserver. Must not block.
 class OpenRunObserver {
  public:
   virtual ~OpenRunObserver() = default;
@@ -42,10 +44,16 @@ class OpenRunObserver {
   // The segment that begins with this task begins next, unless it is stopped: then its end may be
   // told before this. Not for one that comes when the run has been stopped.
   virtual void OnSegmentBegins(uint32_t /*first_task*/) {}
-  // The segment that begins with this task has ended, as that run: there may be room for more.
-  virtual void OnSegmentEnded(uint32_t first_task, const Run& run) = 0;
-  // The run was closed or stopped, and all its tasks have ended; all segments were told before.
-  virtual void OnFinished() = 0;
+  // The segment that begins with this task has ended as `run`: there may be room for more. Only the
+  // last step of CompletionStep: the other steps are for the open run as a whole.
+  virtual void OnSegmentEnded(uint32_t first_task, const Run& run, Completions& completions) = 0;
+
+  // ---- the run was closed or stopped, and OnSegmentEnded has returned for all its segments
+  // As in RunObserver. A segment that waits to be appended may end with the run.
+  virtual void RecordEnd(Completions& /*completions*/) {}
+  virtual void TellEnd() {}
+  virtual void AnswerEnd() {}
+  virtual void OnFinished(Completions& completions) = 0;
 };
 
 // The execution of a graph that grows. Each segment of an OpenGraph is an engine's run of its
@@ -56,7 +64,8 @@ class OpenRunObserver {
 // OnSegmentEnded, and tells the OpenGraph by ForgetBefore(ended_before()) what it need not
 // remember.
 //
-// Append, Close: one thread at a time. All else: thread-safe.
+// A function that gets a completion queue adds the runs that end by it, and does not drain it: see
+// Engine. Append, Close: one thread at a time. All else: thread-safe.
 class OpenRun : public std::enable_shared_from_this<OpenRun> {
  public:
   struct Options {
@@ -75,11 +84,20 @@ class OpenRun : public std::enable_shared_from_this<OpenRun> {
 
   // Begins a segment; `slots` are those of its image. Returns false, and does nothing, when the
   // run was stopped.
-  bool Append(const GraphSegment& segment, std::shared_ptr<const RunSlots> slots);
+  bool Append(const GraphSegment& segment, std::shared_ptr<const RunSlots> slots,
+              Completions& completions);
+  bool Append(const GraphSegment& segment, std::shared_ptr<const RunSlots> slots) {
+    Completions completions;
+    return Append(segment, std::move(slots), completions);
+  }
   // There are no more segments: the run ends with its last task.
   void Close();
   // Stops all that has not ended; the run ends as `as` with `error`, unless it has ended.
-  void Stop(RunState as, absl::Status error);
+  void Stop(RunState as, absl::Status error, Completions& completions);
+  void Stop(RunState as, absl::Status error) {
+    Completions completions;
+    Stop(as, std::move(error), completions);
+  }
 
   // kQueued before the first task starts, then kRunning, perhaps kCancelling, then how it ended.
   RunState state() const;
@@ -109,6 +127,17 @@ class OpenRun : public std::enable_shared_from_this<OpenRun> {
 
  private:
   class SegmentObserver;
+  // The run as a link of a completion queue.
+  class End final : public Completion {
+   public:
+    explicit End(OpenRun& run) : run_(run) {}
+    void Complete(CompletionStep step, Completions& completions) override {
+      run_.Complete(step, completions);
+    }
+
+   private:
+    OpenRun& run_;
+  };
   struct Segment {
     std::shared_ptr<Run> run;
     bool accepted = false;
@@ -128,7 +157,7 @@ class OpenRun : public std::enable_shared_from_this<OpenRun> {
   std::shared_ptr<Run> FindRun(uint32_t task, uint32_t* own) const;
   void OnStarted(Run& run);
   void OnRecords(uint32_t first_task, Run& run, size_t waiting);
-  void OnSegmentEnded(uint32_t first_task, Run& run);
+  void OnSegmentEnded(uint32_t first_task, Run& run, Completions& completions);
   // Moves what has come of the segment's records to the run's. As RecordBlocks::Add.
   size_t Gather(uint32_t first_task, Run& run);
   void AddCounts(const Run& run, Run::Counts* counts) const;
@@ -157,7 +186,9 @@ class OpenRun : public std::enable_shared_from_this<OpenRun> {
   void TakeAllErrorsLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether the run has ended by what happened just now.
   bool EndLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Finish();
+  // The run has ended.
+  void Finish(Completions& completions);
+  void Complete(CompletionStep step, Completions& completions);
 
   Options options_;  // the observer goes at the end
   // The same, for those who look without locks, at any time.
@@ -182,6 +213,9 @@ class OpenRun : public std::enable_shared_from_this<OpenRun> {
   uint32_t telling_ ABSL_GUARDED_BY(mutex_) = 0;
   std::atomic<bool> closed_{false};  // written under mutex_
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  // The end of the run. Only for the thread whose completion queue it is in.
+  End end_{*this};
+  std::shared_ptr<OpenRun> self_;  // while it is in a queue
 };
 
 }  // namespace pto

@@ -321,8 +321,8 @@ class SegmentWatcher final : public OpenRunObserver {
     last_begin = first_task;
     if (stops != nullptr) stops->Stop(RunState::kCancelled, absl::CancelledError("enough"));
   }
-  void OnSegmentEnded(uint32_t, const Run&) override { ended = true; }
-  void OnFinished() override { finished = true; }
+  void OnSegmentEnded(uint32_t, const Run&, Completions&) override { ended = true; }
+  void OnFinished(Completions&) override { finished = true; }
 
   OpenRun* stops = nullptr;
   std::atomic<int> begins{0};

@@ -35,7 +35,7 @@ class Taker final : public RunObserver {
   std::string name() const override { return "alone"; }
   void OnStarted(Run&) override {}
   void OnRecords(Run& run, size_t) override { run.TakeRecords(); }
-  void OnFinished(Run& run) override { run.TakeRecords(); }
+  void OnFinished(Run& run, Completions&) override { run.TakeRecords(); }
 };
 
 absl::StatusOr<std::vector<std::string>> ReadParts(const char* path) {

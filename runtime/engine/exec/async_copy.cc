@@ -49,7 +49,7 @@ std::shared_ptr<AsyncCopy> AsyncCopy::Begin(Services& services, Run& run, const 
   return copy;
 }
 
-void AsyncCopy::Do(Worker&) {
+void AsyncCopy::Do(Worker&, Completions& completions) {
   const std::shared_ptr<AsyncCopy> self = self_;
   if (!run().stopping()) {
     const auto element = static_cast<int64_t>(kernels::DtypeSize(from_.dtype));
@@ -68,7 +68,7 @@ void AsyncCopy::Do(Worker&) {
     services_.waits().Notify(done(), PTO_SET, 1);
   }
   self_.reset();
-  services_.scheduler().Drop(run());
+  Scheduler::Drop(run(), completions);
 }
 
 void AsyncCopy::CopyPiece(int64_t begin, int64_t end) {

@@ -33,7 +33,7 @@ class AsyncCopy final : public Errand {
   // "a copy of 4096 bytes, had 1024".
   std::string Describe() const;
 
-  void Do(Worker& worker) override;
+  void Do(Worker& worker, Completions& completions) override;
 
  private:
   AsyncCopy(Services& services, Run& run, const pto_tensor& to, const pto_tensor& from,

@@ -64,7 +64,7 @@ void CoreStay::End() {
   Flush();
   LeaveCore();
   if (released.local.capacity() > kMaxKeptTasks) released.local = {};
-  scheduler.Drop(run);
+  Drop(run);
 }
 
 void CoreStay::LeaveCore() {
@@ -79,7 +79,7 @@ void CoreStay::Abandon() {
         run.tasks().counter(ticket.task).fetch_sub(ticket.abandoned, std::memory_order_acq_rel);
     if ((before & ~RunTasks::kFailedBit) != ticket.abandoned) return;
   }
-  scheduler.Drop(run);
+  Drop(run);
 }
 
 void CoreStay::MarkStarted() {

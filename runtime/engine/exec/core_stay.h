@@ -8,6 +8,7 @@
 #include "runtime/engine/exec/released.h"
 #include "runtime/engine/queue/scheduler.h"
 #include "runtime/engine/run/block_ticket.h"
+#include "runtime/engine/run/completions.h"
 #include "runtime/engine/run/run.h"
 #include "runtime/engine/run/task_recorder.h"
 
@@ -28,7 +29,9 @@ struct CoreStay {
   // all. A power of two.
   static constexpr uint32_t kMeasureOneOf = 32;
 
-  explicit CoreStay(Scheduler& scheduler) : scheduler(scheduler) {}
+  // `completions` may be nullptr while the worker runs nothing.
+  CoreStay(Scheduler& scheduler, Completions* completions)
+      : scheduler(scheduler), completions(completions) {}
   CoreStay(const CoreStay&) = delete;
   CoreStay& operator=(const CoreStay&) = delete;
 
@@ -72,6 +75,13 @@ struct CoreStay {
   void Flush();
   // Queues ready tasks of the run, which nothing has counted yet.
   void Push(absl::Span<const uint32_t> tasks);
+  // Removes one count that keeps the run from ending. The run may be gone when this returns.
+  void Drop(Run& run) const { Scheduler::Drop(run, *completions); }
+  // After another run may have ended here: the turn ends before the next task, so that the end
+  // does not have to wait until this run has no more tasks for this core.
+  void EndTurnIfRunsEnded() {
+    if (!completions->empty()) count = UINT32_MAX - 1;
+  }
 
   Scheduler& scheduler;
 
@@ -98,7 +108,11 @@ struct CoreStay {
   int64_t holds = 0;            // what the caller holds of the run's `outstanding`
   std::vector<uint32_t> group;  // scratch for Scheduler::Push
 
-  TaskRecorder recorder;  // large, so it comes last
+  TaskRecorder recorder;  // large, so it comes after what is used more often
+
+  // Where the runs go that end here. Drained by the worker, or by its caller, when nothing of a run
+  // is on the stack.
+  Completions* completions;
 
  private:
   // The mask for tasks of that duration.

@@ -42,15 +42,17 @@ void JointLane::RunJoint(CoreStay& stay, JointTask& first) {
   stay.Flush();
   stay.alone = false;
   --stay.holds;
-  scheduler_.Drop(run);
+  stay.Drop(run);
   if (shared) AwaitMore(stay);
 }
 
 JointTask* JointLane::Next(CoreStay& stay, const Run& run, uint32_t done) {
   if (stay.next_joint == nullptr || &stay.next_joint->run() != &run) return nullptr;
   JointTask* const joint = std::exchange(stay.next_joint, nullptr);
-  if (done % kJointsInARow != 0) return joint;
-  if (services_.errands().size() == 0 && lane_->runnable() == 0 && !scheduler_.OthersWait(run)) {
+  const bool runs_ended = !stay.completions->empty();
+  if (done % kJointsInARow != 0 && !runs_ended) return joint;
+  if (!runs_ended && services_.errands().size() == 0 && lane_->runnable() == 0 &&
+      !scheduler_.OthersWait(run)) {
     stay.alone = stay.IsAlone();
     return joint;
   }
@@ -117,13 +119,13 @@ void JointLane::AskForHelp(JointTask& joint) {
   }
 }
 
-void JointLane::TakeBackHelp(JointTask& joint) {
+void JointLane::TakeBackHelp(CoreStay& stay, JointTask& joint) {
   for (const std::unique_ptr<JointHelp>& help : joint.helps()) {
     if (!services_.errands().TakeBack(*help)) continue;
     Run& run = joint.run();
     help->Forget();
     starter_.Leave(joint);
-    scheduler_.Drop(run);
+    stay.Drop(run);
   }
 }
 
@@ -132,12 +134,14 @@ void JointLane::HelpJoint(CoreStay& stay, JointTask& joint, JointHelp& help) {
   Drive(stay, joint);
   help.Forget();
   starter_.Leave(joint);
-  scheduler_.Drop(run);
+  stay.Drop(run);
   AwaitMore(stay);
 }
 
 void JointLane::AwaitMore(const CoreStay& stay) {
   if (lane_ == nullptr || stay.next_joint != nullptr) return;
+  // The end of the run does not wait.
+  stay.completions->Drain();
   const uint64_t until = Ticks() + PatienceTicks();
   while (services_.errands().size() == 0 && lane_->runnable() == 0 && scheduler_.ready() == 0 &&
          Ticks() < until) {
@@ -168,7 +172,7 @@ void JointLane::Drive(CoreStay& stay, JointTask& joint) {
       Pause();
     }
   }
-  TakeBackHelp(joint);
+  TakeBackHelp(stay, joint);
 }
 
 void JointLane::ReleaseCores(CoreStay& stay, const JointTask& joint) {
@@ -199,7 +203,7 @@ void JointLane::End(CoreStay& stay, JointTask& joint, bool failed, int64_t start
   if ((before & ~RunTasks::kFailedBit) != joint.blocks()) return;
   if (!run.stopping()) flow_.EndSlow(stay, task, (before & RunTasks::kFailedBit) != 0, start_ns);
   // The caller holds the run.
-  scheduler_.Drop(run);
+  stay.Drop(run);
 }
 
 bool JointLane::EndOwn(CoreStay& stay, JointTask& joint) {
@@ -224,7 +228,7 @@ bool JointLane::EndOwn(CoreStay& stay, JointTask& joint) {
   }
   flow_.DispatchReleased(stay);
   // The next task, if there is one, takes over the count that keeps the run from ending.
-  if (!kept) scheduler_.Drop(run);
+  if (!kept) stay.Drop(run);
   return kept;
 }
 

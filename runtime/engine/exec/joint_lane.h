@@ -42,7 +42,7 @@ class JointLane {
   void Drive(CoreStay& stay, JointTask& joint);
   void AskForHelp(JointTask& joint);
   // Takes back the requests for help that nobody has taken, when no call is left.
-  void TakeBackHelp(JointTask& joint);
+  void TakeBackHelp(CoreStay& stay, JointTask& joint);
   // Spins a while after a shared task: the next one of a chain comes soon, and to sleep and be
   // woken takes longer than most of them.
   void AwaitMore(const CoreStay& stay);

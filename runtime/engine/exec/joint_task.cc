@@ -28,7 +28,7 @@ bool Same(const uint32_t* a, const uint32_t* b, size_t count) {
 
 }  // namespace
 
-void JointTask::Do(Worker& worker) { worker.RunJoint(*this); }
+void JointTask::Do(Worker& worker, Completions&) { worker.RunJoint(*this); }
 
 void JointTask::Renew(Run& next, uint32_t task) {
   set_run(next);
@@ -274,6 +274,6 @@ bool JointHelp::Ask() {
 }
 
 // Its task may forget it meanwhile.
-void JointHelp::Do(Worker& worker) { worker.HelpJoint(joint_, *this); }
+void JointHelp::Do(Worker& worker, Completions&) { worker.HelpJoint(joint_, *this); }
 
 }  // namespace pto

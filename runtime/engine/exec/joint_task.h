@@ -27,7 +27,7 @@ class Services;
 class JointHelp final : public Errand {
  public:
   explicit JointHelp(JointTask& joint);
-  void Do(Worker& worker) override;
+  void Do(Worker& worker, Completions& completions) override;
 
   // For the run that the task belongs to now. False when it was asked already.
   bool Ask();
@@ -71,7 +71,7 @@ class JointTask final : public Errand {
   // Ready tasks that fit, for which this one stands: nobody else knows of them. The last is next.
   std::vector<uint32_t> followers;
 
-  void Do(Worker& worker) override;
+  void Do(Worker& worker, Completions& completions) override;
 
   using Errand::run;
   uint32_t task() const { return task_; }

@@ -216,6 +216,7 @@ bool PlainLoop::ShouldYield(CoreStay& stay) {
   // A gang waits for this very core, so it runs no further task.
   if (stay.GangWaits()) return true;
   stay.count = 0;
+  if (!stay.completions->empty()) return true;
   if (stay.until_ns != 0 && scheduler_.clock().NowNanos() >= stay.until_ns) return true;
   if (services_.errands().size() > 0 || (lane_ != nullptr && lane_->runnable() > 0)) return true;
   return scheduler_.OthersWait(*stay.ticket.run);

@@ -54,43 +54,43 @@ std::vector<uint32_t> RunLinker::FreeRoots(const Run& run) {
 }
 
 void RunLinker::BeginHeld(const std::shared_ptr<Run>& run) {
-  std::vector<Step> steps;
+  Steps steps;
   run->life().Add(run->links().held_roots.size());
   for (const uint32_t root : run->links().held_roots) steps.push_back({run, root, false});
   run->links().waiting.fetch_add(static_cast<int64_t>(steps.size()), std::memory_order_relaxed);
-  if (!steps.empty()) Do(std::move(steps));
+  Do(std::move(steps));
+}
+
+void RunLinker::AddSteps(Run& run, uint32_t task, bool failed, Steps* steps) {
+  for (TaskLinks::Waiter& waiter : run.links().waiters->Close(task, EndOf(failed))) {
+    steps->push_back({std::move(waiter.run), waiter.task, failed});
+  }
 }
 
 void RunLinker::Release(Run& run, uint32_t task, bool failed) {
-  std::vector<Step> steps;
-  for (TaskLinks::Waiter& waiter : run.links().waiters->Close(task, EndOf(failed))) {
-    steps.push_back({std::move(waiter.run), waiter.task, failed});
-  }
-  if (!steps.empty()) Do(std::move(steps));
+  Steps steps;
+  AddSteps(run, task, failed, &steps);
+  Do(std::move(steps));
 }
 
 void RunLinker::ReleaseRest(Run& run) {
-  for (uint32_t task = 0; task < run.image().task_count(); ++task) Release(run, task, true);
+  Steps steps;
+  for (uint32_t task = 0; task < run.image().task_count(); ++task) {
+    AddSteps(run, task, true, &steps);
+  }
+  Do(std::move(steps));
 }
 
-void RunLinker::Do(std::vector<Step> steps) {
-  // A step may end a run, which releases others: one after the other, not one within another.
-  thread_local std::vector<Step>* doing = nullptr;
-  if (doing != nullptr) {
-    std::move(steps.begin(), steps.end(), std::back_inserter(*doing));
-    return;
-  }
-  doing = &steps;
+void RunLinker::Do(Steps steps) {
   for (size_t i = 0; i < steps.size(); ++i) {
     const Step step = std::move(steps[i]);
     step.run->links().waiting.fetch_sub(1, std::memory_order_relaxed);
     DoOne(step, &steps);
-    scheduler_.Drop(*step.run);
+    Scheduler::Drop(*step.run, completions_);
   }
-  doing = nullptr;
 }
 
-void RunLinker::DoOne(const Step& step, std::vector<Step>* more) {
+void RunLinker::DoOne(const Step& step, Steps* more) {
   Run& run = *step.run;
   const MetDependencies::State state = run.tasks().met(step.task).Add(step.failed);
   if (state == MetDependencies::State::kWaits) return;
@@ -98,12 +98,15 @@ void RunLinker::DoOne(const Step& step, std::vector<Step>* more) {
     Skip(run, step.task, more);
     return;
   }
-  // What is stopped begins nothing; those that wait for this task are told at the run's end.
+  // A stopped run begins nothing. Those that wait for this task are released at the run's end.
   if (run.stopping()) return;
-  Worker(services_).BeginTasks(run, absl::MakeConstSpan(&step.task, 1), false);
+  Worker worker(services_, &completions_);
+  for (const auto& [ended, failed] : worker.BeginLinked(run, step.task)) {
+    AddSteps(run, ended, failed, more);
+  }
 }
 
-void RunLinker::Skip(Run& run, uint32_t task, std::vector<Step>* more) {
+void RunLinker::Skip(Run& run, uint32_t task, Steps* more) {
   const int64_t now = scheduler_.clock().NowNanos() - run.accepted_ns();
   std::vector<uint32_t> tasks = {task};
   std::vector<TaskRecord> records;
@@ -114,9 +117,7 @@ void RunLinker::Skip(Run& run, uint32_t task, std::vector<Step>* more) {
     record.outcome = TaskOutcome::kSkipped;
     record.start_ns = record.end_ns = now;
     records.push_back(record);
-    for (TaskLinks::Waiter& waiter : run.links().waiters->Close(skipped, TaskLinks::End::kFailed)) {
-      more->push_back({std::move(waiter.run), waiter.task, true});
-    }
+    AddSteps(run, skipped, true, more);
   });
   if (run.record_level() == RecordLevel::kNone) return;
   const size_t waiting = run.records().Add(records);

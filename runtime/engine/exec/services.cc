@@ -57,12 +57,13 @@ TimerQueue::Id Services::SetTimer(Run& run, TimerQueue::Id id, int64_t at_ns) {
 void Services::Expire(Run& run) {
   // What ends here may be the last that keeps the run from ending.
   if (!run.life().Hold()) return;
+  Completions completions;
   for (Waiter* const waiter : run.long_tasks().Expire(clock().NowNanos(), kExpireAtOnce)) {
     waits_.End(*waiter, WaitEnd::kTimedOut);
   }
   run.long_tasks().EndExpiry(
       [&](TimerQueue::Id id, int64_t at_ns) { return SetTimer(run, id, at_ns); });
-  scheduler_.Drop(run);
+  Scheduler::Drop(run, completions);
 }
 
 }  // namespace pto

@@ -55,7 +55,10 @@ void SlowLane::ExecuteSlow(CoreStay& stay) {
   const uint8_t traits = run.image().tasks()[ticket.task].traits;
   if ((traits & kTaskBlocks) != 0) {
     Services& services = services_;
-    services.pool().Run([&services, ticket] { Worker(services).RunOnThread(ticket); });
+    services.pool().Run([&services, ticket] {
+      Completions completions;
+      Worker(services, &completions).RunOnThread(ticket);
+    });
   } else if ((traits & kTaskWaits) != 0) {
     RunOnFiber(stay);
   } else {
@@ -166,12 +169,12 @@ void SlowLane::EndDetached(CoreStay& stay, Run& run, uint32_t task) {
     flow_.EndSlow(stay, task, (counter & RunTasks::kFailedBit) != 0, start_ns);
     stay.Flush();
   }
-  scheduler_.Drop(run);
+  stay.Drop(run);
 }
 
 void SlowLane::BeginControl(CoreStay& stay, Run& run, uint32_t task) {
   if (run.stopping()) {
-    scheduler_.Drop(run);
+    stay.Drop(run);
     return;
   }
   std::atomic<uint32_t>& counter = run.tasks().counter(task);

@@ -50,7 +50,6 @@ void TaskFlow::BeginTasks(CoreStay& stay, Run& run, absl::Span<const uint32_t> t
   }
   DispatchSpecial(stay);
   PushElsewhere(stay);
-  if (!stay.released.linked.empty()) ReleaseLinked(stay);
 }
 
 void TaskFlow::CountEnd(CoreStay& stay, uint32_t task, bool failed, int64_t start_ns,
@@ -169,9 +168,10 @@ void TaskFlow::PushElsewhere(CoreStay& stay) {
 void TaskFlow::ReleaseLinked(CoreStay& stay) {
   stay.Flush();
   for (const auto& [ended, failed] : stay.released.linked) {
-    RunLinker(services_).Release(*stay.ticket.run, ended, failed);
+    RunLinker(services_, *stay.completions).Release(*stay.ticket.run, ended, failed);
   }
   stay.released.linked.clear();
+  stay.EndTurnIfRunsEnded();
 }
 
 void TaskFlow::Release(CoreStay& stay, uint32_t task, bool failed) {

@@ -20,7 +20,8 @@ class TaskFlow {
       : services_(services), scheduler_(services.scheduler()), starter_(starter) {}
 
   // Makes tasks ready that wait for nothing any more. The caller holds the run, and runs nothing
-  // else now. See Scheduler::Push.
+  // else now. Tasks that are passed over are left in `stay.released.linked` if tasks of other runs
+  // may wait for them. See Scheduler::Push.
   void BeginTasks(CoreStay& stay, Run& run, absl::Span<const uint32_t> tasks, bool taking_one);
 
   // A task has ended: counts it, tells its successors and dispatches those that are ready.
@@ -40,6 +41,8 @@ class TaskFlow {
   void SkipPoisoned(CoreStay& stay);
   // Empties `stay.released` but for the local tasks.
   void DispatchReleased(CoreStay& stay);
+  // Tells the tasks of other runs that wait for those in `stay.released.linked`.
+  void ReleaseLinked(CoreStay& stay);
 
   // Queues the local tasks below place `count`, which would be run last.
   void GiveAway(CoreStay& stay, size_t count);
@@ -56,8 +59,6 @@ class TaskFlow {
   void PassOver(CoreStay& stay, uint32_t task);
   // Queues the tasks for other cores.
   void PushElsewhere(CoreStay& stay);
-  // Tells the tasks of other runs.
-  void ReleaseLinked(CoreStay& stay);
 
   Services& services_;
   Scheduler& scheduler_;

@@ -131,7 +131,7 @@ void Condition::OnDone(WaitEnd end) {
   delete this;
 }
 
-void TaskErrand::Do(Worker& worker) {
+void TaskErrand::Do(Worker& worker, Completions&) {
   if (kind_ == Kind::kBegin) {
     worker.BeginControl(run(), task_);
   } else {

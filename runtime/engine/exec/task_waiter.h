@@ -93,7 +93,7 @@ class TaskErrand final : public Errand {
  public:
   enum class Kind { kBegin, kEnd };
   TaskErrand(Run& run, uint32_t task, Kind kind) : Errand(run), task_(task), kind_(kind) {}
-  void Do(Worker& worker) override;
+  void Do(Worker& worker, Completions& completions) override;
 
  private:
   const uint32_t task_;

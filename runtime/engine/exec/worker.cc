@@ -42,7 +42,7 @@ void Worker::HelpWith(Run& run, int64_t until_ns) {
     if (scheduler_.TakeOf(run, MaxBatch(), &ticket, &stay_.released.local)) {
       Execute(ticket);
     } else if (Errand* const errand = services_.errands().TakeOf(run)) {
-      errand->Do(*this);
+      errand->Do(*this, *stay_.completions);
     } else {
       break;
     }
@@ -50,7 +50,8 @@ void Worker::HelpWith(Run& run, int64_t until_ns) {
   stay_.until_ns = 0;
 }
 
-void Worker::BeginWith(Run& run, int64_t until_ns) {
+void Worker::BeginWith(Run& run, int64_t until_ns, Completions& completions) {
+  stay_.completions = &completions;
   stay_.holds = 1;
   const GraphImage& image = run.image();
   const absl::Span<const uint32_t> roots = image.roots();
@@ -77,13 +78,16 @@ void Worker::BeginWith(Run& run, int64_t until_ns) {
   }
   HelpWith(run, until_ns);
   stay_.holds = 0;
+  stay_.completions = nullptr;
 }
 
 void Worker::Clear(Run& run) {
   BlockTicket ticket;
   while (scheduler_.TakeOf(run, 1, &ticket, &stay_.released.local)) Execute(ticket);
   services_.CancelWaits(run);
-  for (Errand* const errand : services_.errands().TakeAllOf(run)) errand->Do(*this);
+  for (Errand* const errand : services_.errands().TakeAllOf(run)) {
+    errand->Do(*this, *stay_.completions);
+  }
 }
 
 void Worker::BeginRoots(Run& run, bool taking_one) {
@@ -96,23 +100,29 @@ void Worker::BeginRoots(Run& run, bool taking_one) {
   scheduler_.PushRoots(run, taking_one);
 }
 
+std::vector<std::pair<uint32_t, bool>> Worker::BeginLinked(Run& run, uint32_t task) {
+  flow_.BeginTasks(stay_, run, absl::MakeConstSpan(&task, 1), false);
+  if (!stay_.released.linked.empty()) stay_.Flush();
+  return std::exchange(stay_.released.linked, {});
+}
+
 bool Worker::RunBlockOf(uint32_t chip) {
   BlockTicket ticket;
   if (!scheduler_.TakeFrom(chip, Priority::kLow, 1, &ticket, &stay_.released.local)) return false;
   Execute(ticket);
-  RunJoints();
+  Finish();
   return true;
 }
 
 bool Worker::RunFiber(size_t place) {
   const bool found = TakeFiber(place);
-  RunJoints();
+  Finish();
   return found;
 }
 
 bool Worker::RunErrand(size_t place) {
   const bool found = TakeErrand(place);
-  RunJoints();
+  Finish();
   return found;
 }
 
@@ -128,7 +138,7 @@ bool Worker::TakeErrand(size_t place) {
   Errand* const errand = services_.errands().Take(place);
   if (errand == nullptr) return false;
   if (std::exchange(stay_.left_core, false)) PassOn();
-  errand->Do(*this);
+  errand->Do(*this, *stay_.completions);
   return true;
 }
 

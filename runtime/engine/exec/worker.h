@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "absl/types/span.h"
 #include "runtime/engine/exec/core_stay.h"
@@ -16,6 +17,7 @@
 #include "runtime/engine/exec/slow_lane.h"
 #include "runtime/engine/exec/task_flow.h"
 #include "runtime/engine/queue/scheduler.h"
+#include "runtime/engine/run/completions.h"
 
 namespace pto {
 
@@ -30,13 +32,15 @@ namespace pto {
 // They pass a CoreStay to each other. TaskFlow ends their tasks. Not thread-safe.
 class Worker {
  public:
-  // Without a fiber lane it is not an executor and begins no fibers. Executors have a number each:
-  // see JointLane.
-  explicit Worker(Services& services, FiberLane* lane = nullptr, uint32_t number = 0)
+  // Runs that end here go to `completions`, which Run* drain and the others leave to the caller;
+  // only a worker for BeginWith has none of its own. Without a fiber lane it is not an executor and
+  // begins no fibers. Executors have a number each: see JointLane.
+  Worker(Services& services, Completions* completions, FiberLane* lane = nullptr,
+         uint32_t number = 0)
       : services_(services),
         scheduler_(services.scheduler()),
         lane_(lane),
-        stay_(scheduler_),
+        stay_(scheduler_, completions),
         starter_(services, lane != nullptr),
         flow_(services, starter_),
         plain_(services, flow_, lane),
@@ -49,7 +53,7 @@ class Worker {
   // a fiber, or does an errand. Returns false when there is no work.
   bool RunAny(uint32_t max) {
     const bool found = RunNext(max);
-    RunJoints();
+    Finish();
     return found;
   }
   // The same, with as many blocks at once as suits their length.
@@ -57,8 +61,9 @@ class Worker {
 
   // Runs ready tasks of one run until there are none, or `until_ns`.
   void HelpWith(Run& run, int64_t until_ns);
-  // Starts a run and works on it. Its roots are neither counted nor queued yet.
-  void BeginWith(Run& run, int64_t until_ns);
+  // Starts a run and works on it. Its roots are neither counted nor queued yet. The caller holds
+  // the run, and drains `completions`.
+  void BeginWith(Run& run, int64_t until_ns, Completions& completions);
   // Takes all tasks of a stopped run out of the queues.
   void Clear(Run& run);
   // Makes the roots of a run ready. As BeginTasks.
@@ -67,7 +72,11 @@ class Worker {
   // runs nothing else now. See Scheduler::Push.
   void BeginTasks(Run& run, absl::Span<const uint32_t> tasks, bool taking_one) {
     flow_.BeginTasks(stay_, run, tasks, taking_one);
+    if (!stay_.released.linked.empty()) flow_.ReleaseLinked(stay_);
   }
+  // The same for one task. Returns the tasks that were passed over, and whether they failed: the
+  // caller must tell the tasks of other runs that wait for them.
+  std::vector<std::pair<uint32_t, bool>> BeginLinked(Run& run, uint32_t task);
 
   // ---- one step at a time, for callers that choose it
   bool RunBlockOf(uint32_t chip);
@@ -103,10 +112,12 @@ class Worker {
   }
   // Runs the ticket's blocks, the local tasks, and what follows on the same core.
   void Execute(const BlockTicket& ticket);
-  // Runs the joint tasks that are kept here, and those that follow them.
-  void RunJoints() {
+  // Runs the joint tasks that are kept here, and those that follow them. Then nothing of a run is
+  // on the stack, so the runs that have ended are completed.
+  void Finish() {
     while (stay_.next_joint != nullptr)
       joints_.RunJoint(stay_, *std::exchange(stay_.next_joint, nullptr));
+    stay_.completions->Drain();
   }
 
   Services& services_;

@@ -14,6 +14,7 @@
 namespace pto {
 
 class Account;
+class Completions;
 class Run;
 class Worker;
 
@@ -26,8 +27,9 @@ class Errand {
   Errand(const Errand&) = delete;
   Errand& operator=(const Errand&) = delete;
 
-  // Called by a worker, once for each push. Must check itself whether the run was stopped.
-  virtual void Do(Worker& worker) = 0;
+  // Called by a worker, once for each push. Must check itself whether the run was stopped. The
+  // worker drains `completions` when this has returned.
+  virtual void Do(Worker& worker, Completions& completions) = 0;
 
  protected:
   Run& run() const { return *run_; }

@@ -18,7 +18,7 @@ using ::testing::ElementsAre;
 class TestErrand final : public Errand {
  public:
   explicit TestErrand(pto::Run& run) : Errand(run) {}
-  void Do(Worker&) override {}
+  void Do(Worker&, Completions&) override {}
 };
 
 class ErrandQueueTest : public ::testing::Test {

@@ -6,12 +6,10 @@
 namespace pto {
 
 Scheduler::Scheduler(const std::vector<std::shared_ptr<Chip>>& chips, const Clock& clock,
-                     TimerQueue* timers, uint32_t executors, PlacementTrace* trace,
-                     OnRunEnded on_run_ended)
+                     TimerQueue* timers, uint32_t executors, PlacementTrace* trace)
     : clock_(clock),
       executors_(executors),
       trace_(trace),
-      on_run_ended_(std::move(on_run_ended)),
       patience_(timers, [this] { return CheckPatience(); }) {
   std::vector<ReadyQueue*> queues;
   for (const std::shared_ptr<Chip>& chip : chips) {
@@ -37,7 +35,8 @@ uint64_t Scheduler::PushGangs(Run& run, absl::Span<const uint32_t> tasks,
     if (run.stopping() && gangs_->Remove(run, &removed, &ready)) {
       calls += ready;
       run.tasks().gangs_waiting().fetch_sub(1, std::memory_order_relaxed);
-      Drop(run);
+      // Not the last count: the caller has another.
+      run.life().TakeBack();
     }
   }
   SeeToAll();

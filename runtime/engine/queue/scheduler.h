@@ -15,6 +15,7 @@
 #include "runtime/engine/queue/gang_book.h"
 #include "runtime/engine/queue/parking.h"
 #include "runtime/engine/queue/ready_queue.h"
+#include "runtime/engine/run/completions.h"
 #include "runtime/engine/run/run.h"
 #include "runtime/engine/signal/wait_board.h"
 
@@ -24,13 +25,10 @@ namespace pto {
 // share. Thread-safe.
 class Scheduler {
  public:
-  // Called once for each run, when nothing keeps it from ending any more.
-  using OnRunEnded = std::function<void(Run&)>;
-
   // `timers` and `trace` may be nullptr. Without timers, the patience of reservations never
   // expires.
   Scheduler(const std::vector<std::shared_ptr<Chip>>& chips, const Clock& clock, TimerQueue* timers,
-            uint32_t executors, PlacementTrace* trace, OnRunEnded on_run_ended);
+            uint32_t executors, PlacementTrace* trace);
 
   const Clock& clock() const { return clock_; }
   Parking& parking() { return parking_; }
@@ -78,9 +76,10 @@ class Scheduler {
     if (queue(ticket.chip).reserving()) WatchPatience();
   }
 
-  // Removes one count that keeps the run from ending. The run may be gone after this.
-  void Drop(Run& run) {
-    if (run.life().Drop()) on_run_ended_(run);
+  // Removes one count that keeps the run from ending. The thread that removes the last one ends the
+  // run when it drains `completions`. If another thread removes it, the run may be gone after this.
+  static void Drop(Run& run, Completions& completions) {
+    if (run.life().Drop()) completions.Add(CompletionStep::kJournal, run.end());
   }
 
   // Whether tasks of other runs, of the same or a higher class, wait on any chip.
@@ -129,7 +128,6 @@ class Scheduler {
   const Clock& clock_;
   const uint32_t executors_;
   PlacementTrace* const trace_;
-  const OnRunEnded on_run_ended_;
   std::vector<std::unique_ptr<ChipState>> chips_;
   std::unique_ptr<GangBook> gangs_;
   Parking parking_;

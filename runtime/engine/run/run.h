@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "runtime/chip/allocation.h"
 #include "runtime/engine/run/account.h"
+#include "runtime/engine/run/completions.h"
 #include "runtime/engine/run/errand_flow.h"
 #include "runtime/engine/run/long_tasks.h"
 #include "runtime/engine/run/priority.h"
@@ -29,8 +30,9 @@ class Run;
 // The tasks whose ends a run records.
 enum class RecordLevel { kNone, kFailed, kAll };
 
-// Receives the progress of a run. Called from engine threads, without locks held, and not after
-// OnFinished has returned. Must not block.
+// Receives the progress of a run. Called without locks held, by the thread that works on the run or
+// that drains the completion queue where the run has ended. Not called after OnFinished has
+// returned. Must not block.
 class RunObserver {
  public:
   virtual ~RunObserver() = default;
@@ -61,8 +63,24 @@ class RunObserver {
   // `waiting` records can be taken: the first one, or another batch. Only a hint; records are not
   // lost if it is ignored.
   virtual void OnRecords(Run& run, size_t waiting) = 0;
-  // The run has ended. State, counts, errors and records are final.
-  virtual void OnFinished(Run& run) = 0;
+
+  // ---- the run has ended: state, counts, errors and records are final
+  // Called once each, in this order: the steps of CompletionStep. What follows from the end is only
+  // added to `completions`.
+  virtual void RecordEnd(Run& /*run*/) {}
+  virtual void TellEnd(Run& /*run*/) {}
+  virtual void AnswerEnd(Run& /*run*/) {}
+  virtual void OnFinished(Run& run, Completions& completions) = 0;
+};
+
+// Ends runs: the engine.
+class RunEnder {
+ public:
+  // Does one step of the end of a run.
+  virtual void CompleteRun(Run& run, CompletionStep step, Completions& completions) = 0;
+
+ protected:
+  ~RunEnder() = default;
 };
 
 // The memory of one slot of an image, and the slot's offset in it.
@@ -176,10 +194,24 @@ class Run : public std::enable_shared_from_this<Run> {
   LongTasks& long_tasks() { return long_tasks_; }
   RecordBlocks& records() { return records_; }
   ErrandFlow& errands() { return errands_; }  // guarded by the ErrandQueue
+  // For the thread that has dropped the last count of life().
+  Completion& end() { return end_; }
 
  private:
   // Links runs in its list, and releases what a run uses when it ends.
   friend class Engine;
+
+  // The run as a link of a completion queue.
+  class End final : public Completion {
+   public:
+    explicit End(Run& run) : run_(run) {}
+    void Complete(CompletionStep step, Completions& completions) override {
+      run_.ender_->CompleteRun(run_, step, completions);
+    }
+
+   private:
+    Run& run_;
+  };
 
   RunSpec spec_;
   const int64_t accepted_ns_;
@@ -198,6 +230,12 @@ class Run : public std::enable_shared_from_this<Run> {
   Run* previous_ = nullptr;
   std::atomic<Run*> next_{nullptr};
   Run* next_kept_ = nullptr;  // list of runs that ended during a Look
+
+  // The end of the run. Only for the thread whose completion queue it is in.
+  End end_{*this};
+  RunEnder* ender_ = nullptr;  // set when the run is accepted
+  bool ends_during_look_ = false;
+  bool told_ = false;  // its observer knows all
 };
 
 }  // namespace pto

@@ -137,7 +137,7 @@ void TestObserver::OnRecords(Run& run, size_t) {
   }
 }
 
-void TestObserver::OnFinished(Run& run) {
+void TestObserver::OnFinished(Run& run, Completions&) {
   OnRecords(run, 0);
   MutexLock lock(mutex_);
   ++finished;

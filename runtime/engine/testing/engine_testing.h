@@ -59,7 +59,7 @@ class TestObserver final : public RunObserver {
   std::string name() const override { return "test"; }
   void OnStarted(Run&) override { ++started; }
   void OnRecords(Run& run, size_t waiting) override;
-  void OnFinished(Run& run) override;
+  void OnFinished(Run& run, Completions& completions) override;
 
   void WaitFinished();
   // All records so far, in order.

@@ -17,11 +17,11 @@ class OpenRunWatcher final : public OpenRunObserver {
  public:
   std::string name() const override { return "test"; }
   void OnRecords(size_t) override { records_told_.fetch_add(1, std::memory_order_relaxed); }
-  void OnSegmentEnded(uint32_t, const Run&) override {
+  void OnSegmentEnded(uint32_t, const Run&, Completions&) override {
     MutexLock lock(mutex_);
     changed_.NotifyAll();
   }
-  void OnFinished() override {
+  void OnFinished(Completions&) override {
     MutexLock lock(mutex_);
     ++finished_;
     changed_.NotifyAll();
