@@ -50,7 +50,7 @@ JointTask* JointLane::Next(CoreStay& stay, const Run& run, uint32_t done) {
   if (stay.next_joint == nullptr || &stay.next_joint->run() != &run) return nullptr;
   JointTask* const joint = std::exchange(stay.next_joint, nullptr);
   if (done % kJointsInARow != 0) return joint;
-  if (services_.errands().size() == 0 && lane_->runnable() == 0 && !scheduler_.OthersWait(run)) {
+  if (!services_.has_errands() && lane_->runnable() == 0 && !scheduler_.OthersWait(run)) {
     stay.alone = stay.IsAlone();
     return joint;
   }
@@ -139,7 +139,7 @@ void JointLane::HelpJoint(CoreStay& stay, JointTask& joint, JointHelp& help) {
 void JointLane::AwaitMore(const CoreStay& stay) {
   if (lane_ == nullptr || stay.next_joint != nullptr) return;
   const uint64_t until = Ticks() + PatienceTicks();
-  while (services_.errands().size() == 0 && lane_->runnable() == 0 && scheduler_.ready() == 0 &&
+  while (!services_.has_errands() && lane_->runnable() == 0 && scheduler_.ready() == 0 &&
          Ticks() < until) {
     Pause();
   }
