@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/kernel_info.h"
+#include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
 namespace pto {
@@ -52,8 +53,16 @@ struct Kernel::Owning {
   std::vector<std::string> names;  // of the arguments and scalars
 };
 
-Kernel::Kernel(const pto_kernel_info& info, const void* data, std::unique_ptr<const Owning> owning)
-    : data_(data), owning_(std::move(owning)) {
+namespace {
+
+// Stands for the function of a kernel that runs elsewhere.
+int32_t RunsElsewhere(const pto_context*) { return PTO_NOT_ALLOWED; }
+
+}  // namespace
+
+Kernel::Kernel(const pto_kernel_info& info, const void* data, std::unique_ptr<const Owning> owning,
+               std::shared_ptr<LanePort> lane)
+    : data_(data), owning_(std::move(owning)), lane_(std::move(lane)) {
   // A description built with an older header is shorter; a newer one has fields that are unknown
   // here.
   std::memcpy(&info_, &info, std::min<size_t>(info.struct_size, sizeof info_));
@@ -63,7 +72,7 @@ Kernel::~Kernel() = default;
 
 absl::StatusOr<std::shared_ptr<const Kernel>> Kernel::BuiltIn(const pto_kernel_info& info) {
   PTO_RETURN_IF_ERROR(CheckKernelInfo(info));
-  return std::shared_ptr<const Kernel>(new Kernel(info, nullptr, nullptr));
+  return std::shared_ptr<const Kernel>(new Kernel(info, nullptr, nullptr, nullptr));
 }
 
 absl::StatusOr<std::shared_ptr<const Kernel>> Kernel::Owned(const pto_kernel_info& info,
@@ -72,7 +81,26 @@ absl::StatusOr<std::shared_ptr<const Kernel>> Kernel::Owned(const pto_kernel_inf
   PTO_RETURN_IF_ERROR(CheckKernelInfo(info));
   auto owning = std::make_unique<const Owning>(info, std::move(owner));
   const pto_kernel_info own = owning->Described(info);
-  return std::shared_ptr<const Kernel>(new Kernel(own, data, std::move(owning)));
+  return std::shared_ptr<const Kernel>(new Kernel(own, data, std::move(owning), nullptr));
+}
+
+absl::StatusOr<std::shared_ptr<const Kernel>> Kernel::OnLane(const pto_kernel_info& given,
+                                                             const void* data,
+                                                             std::shared_ptr<const void> owner,
+                                                             std::shared_ptr<LanePort> lane) {
+  pto_kernel_info info = {};
+  std::memcpy(&info, &given, std::min<size_t>(given.struct_size, sizeof info));
+  if (info.control != PTO_CONTROL_NONE) {
+    return Error(reason::kFieldInvalid, "the engine does this itself, without a lane")
+        .At("control");
+  }
+  // No engine thread runs it, as for kernels that block.
+  info.flags |= PTO_KERNEL_BLOCKS;
+  if (info.function == nullptr) info.function = &RunsElsewhere;
+  PTO_RETURN_IF_ERROR(CheckKernelInfo(info));
+  auto owning = std::make_unique<const Owning>(info, std::move(owner));
+  const pto_kernel_info own = owning->Described(info);
+  return std::shared_ptr<const Kernel>(new Kernel(own, data, std::move(owning), std::move(lane)));
 }
 
 }  // namespace pto

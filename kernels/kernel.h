@@ -8,8 +8,11 @@
 
 namespace pto {
 
-// A snapshot of one kernel: its description, its closure, and what keeps its code loaded. Never
-// changes, so any thread may use it.
+// The engine's end of a lane: runtime/engine/lane/lane_port.h. Only a handle here.
+class LanePort;
+
+// A snapshot of one kernel: its description, its closure, what keeps its code loaded, and the lane
+// that runs it. Never changes, so any thread may use it.
 //
 // Graphs share ownership of their kernels. A kernel that was removed from its table therefore lives
 // until the last image and the last run that use it are gone. The thread that releases the last
@@ -28,6 +31,14 @@ class Kernel {
                                                              const void* data,
                                                              std::shared_ptr<const void> owner);
 
+  // The same for a kernel whose blocks run on a lane instead of the engine's threads. Its function
+  // is never called and may be missing. It counts as one that blocks (PTO_KERNEL_BLOCKS). It cannot
+  // have a plan, and cannot be a control kernel: FIELD_INVALID.
+  static absl::StatusOr<std::shared_ptr<const Kernel>> OnLane(const pto_kernel_info& info,
+                                                              const void* data,
+                                                              std::shared_ptr<const void> owner,
+                                                              std::shared_ptr<LanePort> lane);
+
   ~Kernel();
   Kernel(const Kernel&) = delete;
   Kernel& operator=(const Kernel&) = delete;
@@ -37,17 +48,21 @@ class Kernel {
   // nullptr for built-in kernels.
   const void* data() const { return data_; }
   bool built_in() const { return owning_ == nullptr; }
+  // The lane that runs it; nullptr: the engine calls its function.
+  LanePort* lane() const { return lane_.get(); }
 
  private:
   // The copied strings and arrays of a kernel that is not built in, and its owner.
   struct Owning;
 
-  Kernel(const pto_kernel_info& info, const void* data, std::unique_ptr<const Owning> owning);
+  Kernel(const pto_kernel_info& info, const void* data, std::unique_ptr<const Owning> owning,
+         std::shared_ptr<LanePort> lane);
 
   // First: images read it for every task.
   pto_kernel_info info_ = {};
   const void* const data_;
   const std::unique_ptr<const Owning> owning_;
+  const std::shared_ptr<LanePort> lane_;
 };
 
 }  // namespace pto

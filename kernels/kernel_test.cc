@@ -113,6 +113,27 @@ TEST(KernelTest, ReleasesItsOwnerWithTheLastReference) {
   EXPECT_TRUE(watched.expired());
 }
 
+TEST(KernelTest, OnALaneItBlocksAndNeedsNoFunction) {
+  Library library;
+  library.info.function = nullptr;
+  const std::shared_ptr<int> port = std::make_shared<int>();
+  // Only a handle here: nothing looks at what it points to.
+  const std::shared_ptr<LanePort> lane(port, reinterpret_cast<LanePort*>(port.get()));
+  const std::shared_ptr<const Kernel> kernel =
+      Kernel::OnLane(library.info, nullptr, nullptr, lane).value();
+  EXPECT_EQ(kernel->lane(), lane.get());
+  EXPECT_NE(kernel->info().flags & PTO_KERNEL_BLOCKS, 0u);
+  EXPECT_NE(kernel->info().function, nullptr);
+  EXPECT_EQ(lane.use_count(), 3);
+  library.info.control = PTO_CONTROL_JOIN;
+  EXPECT_THAT(Kernel::OnLane(library.info, nullptr, nullptr, lane).status(),
+              HasReason(reason::kFieldInvalid));
+  library.info.control = PTO_CONTROL_NONE;
+  library.info.plan = [](const pto_launch*, pto_plan*, char*, size_t) { return 0; };
+  EXPECT_THAT(Kernel::OnLane(library.info, nullptr, nullptr, lane).status(),
+              HasReason(reason::kFieldInvalid));
+}
+
 TEST(KernelTest, RefusesAMalformedDescription) {
   Library library;
   library.info.function = nullptr;

@@ -316,7 +316,8 @@ void Describer::Fill(size_t run, const Obstacle& obstacle, Blocked* out) const {
       break;
     case Kind::kKernel:
       out->set_reason(absl::StrCat("its kernel runs on ", names::Chip(obstacle.chip), " core ",
-                                   obstacle.core, " and has not returned"));
+                                   obstacle.core, obstacle.lane.empty() ? "" : ", on lane ",
+                                   obstacle.lane, " and has not returned"));
       break;
     case Kind::kTurn: {
       std::string peers = RunTexts(run, obstacle.runs);

@@ -10,6 +10,7 @@
 #include "runtime/base/error.h"
 #include "runtime/engine/exec/fiber_lane.h"
 #include "runtime/engine/exec/joint_task.h"
+#include "runtime/engine/exec/lane_gang.h"
 #include "runtime/engine/exec/run_linker.h"
 #include "runtime/engine/exec/services.h"
 #include "runtime/engine/exec/worker.h"
@@ -20,11 +21,14 @@ Engine::Engine(Options options)
       clock_(*options.clock),
       timers_(options.timers),
       scheduler_(chips_, clock_, timers_, options.executors, options.trace),
-      services_(std::make_unique<Services>(scheduler_, timers_)),
+      services_(std::make_unique<Services>(scheduler_, timers_, options.lane_grace_ns)),
       step_lane_(std::make_unique<FiberLane>(scheduler_.parking())),
       helper_(std::make_unique<Worker>(*services_, nullptr)) {
   scheduler_.SetOnPhased([this](Run& run, uint32_t task, std::vector<BlockPlace> places) {
     services_->errands().Push(*new JointTask(run, task, std::move(places)));
+  });
+  scheduler_.SetOnLane([this](Run& run, std::vector<BlockTicket> blocks) {
+    services_->errands().Push(*new LaneGang(run, std::move(blocks)));
   });
   for (uint32_t i = 0; i < options.executors; ++i) {
     executors_.emplace_back([this, i] {
@@ -37,6 +41,8 @@ Engine::Engine(Options options)
 Engine::~Engine() {
   StopIf([](const Run&) { return true; }, RunState::kCancelled,
          Error(reason::kRunCancelled, "the engine stops"));
+  // Nobody may advance the clock any more, so there is no grace.
+  services_->LoseLanes("the engine stops");
   while (true) {
     if (executors_.empty() && RunOne()) continue;
     MutexLock lock(mutex_);
@@ -176,7 +182,7 @@ uint64_t Engine::CountIf(const std::function<bool(const Run&)>& select) const {
 
 bool Engine::RunOne() {
   Completions completions;
-  return Worker(*services_, &completions, step_lane_.get()).RunAny(1);
+  return Worker(*services_, &completions, step_lane_.get()).RunAny(1, 1);
 }
 
 bool Engine::Step(const Chooser& choose) {
@@ -189,17 +195,24 @@ bool Engine::Step(const Chooser& choose) {
   while (true) {
     const size_t fibers = step_lane_->runnable();
     const size_t errands = services_->errands().size();
-    const size_t count = chips.size() + fibers + errands;
+    const size_t completions = services_->completions().size();
+    const size_t count = chips.size() + fibers + errands + completions;
     if (count == 0) return false;
     size_t chosen = choose(count);
     if (chosen < fibers) return worker.RunFiber(chosen);
     chosen -= fibers;
     if (chosen < errands) return worker.RunErrand(chosen);
     chosen -= errands;
+    if (chosen < completions) return worker.EndPost(chosen);
+    chosen -= completions;
     if (worker.RunBlockOf(chips[chosen])) return true;
     // There is no core for it.
     chips.erase(chips.begin() + static_cast<ptrdiff_t>(chosen));
   }
+}
+
+std::shared_ptr<LanePort> Engine::AddLane(std::shared_ptr<Lane> lane) {
+  return services_->AddLane(std::move(lane));
 }
 
 absl::Status Engine::Notify(void* address, pto_dtype dtype, pto_notify_op op, int64_t value) {

@@ -24,6 +24,8 @@
 namespace pto {
 
 class FiberLane;
+class Lane;
+class LanePort;
 class Services;
 class Worker;
 
@@ -44,6 +46,8 @@ class Engine final : private RunEnder {
     uint32_t executors = 0;
     // Sees where and when blocks start; for tests. Must outlive the engine.
     PlacementTrace* trace = nullptr;
+    // A lane that does not end a cancelled block within this time is killed.
+    int64_t lane_grace_ns = 5'000'000'000;
   };
 
   struct ChipUse {
@@ -55,7 +59,7 @@ class Engine final : private RunEnder {
   };
 
   explicit Engine(Options options);
-  // Stops all runs and waits until their kernels have returned.
+  // Stops all runs, kills all lanes, and waits until the kernels have returned.
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -111,14 +115,20 @@ class Engine final : private RunEnder {
   // How many of the runs that have not ended `select` is true for.
   uint64_t CountIf(const std::function<bool(const Run&)>& select) const;
 
+  // Adds something that runs blocks in place of the engine's threads. Kernels that are made with
+  // the result (Kernel::OnLane) run there. The lane lives as long as they, or the result, do; it
+  // must not use the engine. The engine needs timers.
+  std::shared_ptr<LanePort> AddLane(std::shared_ptr<Lane> lane);
+
   // Runs one block and what follows on it, goes on with one that waited, or does something that
   // needs no core. Returns false when there is nothing to run. Always called by the same thread.
   bool RunOne();
 
   // Gets how many things could happen next, and returns which of them shall, counted from 0.
   using Chooser = std::function<size_t(size_t count)>;
-  // The same, but the caller chooses: a block of one of the chips, one of those that waited, or
-  // one of what needs no core. For tests, so that a seed can stand for an order of events.
+  // The same, but the caller chooses: a block of one of the chips, one of those that waited, one of
+  // what needs no core, or one of what lanes have ended. For tests, so that a seed can stand for an
+  // order of events.
   bool Step(const Chooser& choose);
 
   // Changes a signal, one word of device memory, and lets those go on that waited for it.

@@ -50,6 +50,7 @@ void LookAtCores(const ReadyQueue& queue, std::vector<CoreNow>* cores) {
     taken.core = core;
     taken.task = view.task.load(std::memory_order_relaxed);
     taken.kind = static_cast<pto_core>(view.kind.load(std::memory_order_relaxed));
+    taken.posted = view.wait.load(std::memory_order_relaxed) == CoreView::kPosted;
     taken.followers = view.followers.load(std::memory_order_relaxed);
     taken.next_follower = view.next_follower.load(std::memory_order_relaxed);
     cores->push_back(taken);

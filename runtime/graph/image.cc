@@ -30,6 +30,7 @@ GraphImage::GraphImage(BigVector<std::byte> bytes,
   kernels_.reserve(owned_kernels_.size());
   for (const std::shared_ptr<const Kernel>& kernel : owned_kernels_) {
     kernels_.push_back(kernel.get());
+    has_lanes_ |= kernel->lane() != nullptr;
   }
   if (!chips_.empty()) place_of_chip_.resize(chips_.back() + 1);
   for (uint32_t i = 0; i < chips_.size(); ++i) place_of_chip_[chips_[i]] = i;
@@ -40,6 +41,15 @@ GraphImage::GraphImage(BigVector<std::byte> bytes,
   const auto cores = static_cast<uint8_t>(header().flags >> ImageHeader::kCoresShift);
   alike_ = !has_multi_block_tasks() && (traits() & ~kTaskHasDetail) == 0 && chips_.size() == 1 &&
            std::has_single_bit(cores);
+}
+
+bool GraphImage::UsesLane(uint32_t task) const {
+  if (!has_lanes_ || (tasks_[task].traits & kTaskBlocks) == 0) return false;
+  const uint32_t lanes = this->lanes(task);
+  for (uint32_t i = 0; i < 3; ++i) {
+    if ((lanes >> i & 1) != 0 && lane(kernel_index(task, i)) != nullptr) return true;
+  }
+  return false;
 }
 
 const ImageDetail* GraphImage::FindDetail(uint32_t task) const {

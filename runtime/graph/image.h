@@ -60,10 +60,10 @@ struct ImageScalar {
 // Bits for what distinguishes a task from a plain one, whose blocks each call a kernel as soon as a
 // core is free.
 enum TaskTrait : uint8_t {
-  kTaskWaits = 1,        // one of its kernels has PTO_KERNEL_WAITS
-  kTaskBlocks = 2,       // one of its kernels has PTO_KERNEL_BLOCKS
-  kTaskGang = 4,         // all blocks, on all its chips, start together
-  kTaskControl = 8,      // executed by the engine itself, without a core
+  kTaskWaits = 1,    // one of its kernels has PTO_KERNEL_WAITS
+  kTaskBlocks = 2,   // one of its kernels has PTO_KERNEL_BLOCKS: no thread of the engine runs it
+  kTaskGang = 4,     // all blocks, on all its chips, start together
+  kTaskControl = 8,  // executed by the engine itself, without a core
   kTaskPredicated = 16,  // its detail has a predicate
   kTaskTimed = 32,       // its detail has a timeout
   kTaskMixed = 64,       // its detail has kernels for the vector cores
@@ -193,6 +193,16 @@ class GraphImage {
   const pto_kernel_info& kernel_info(uint32_t index) const { return kernels_[index]->info(); }
   // The closure: see pto_context.kernel_data.
   const void* kernel_data(uint32_t index) const { return kernels_[index]->data(); }
+  // The index of the kernel that a block of the task calls on that core of a cluster: see
+  // pto_context.lane.
+  uint32_t kernel_index(uint32_t task, uint32_t cluster_lane) const {
+    return cluster_lane == 0 ? tasks_[task].kernel : detail(task)->vector_kernels[cluster_lane - 1];
+  }
+  // The lane that runs a kernel, by its index; nullptr: the engine calls it.
+  LanePort* lane(uint32_t index) const { return kernels_[index]->lane(); }
+  // Whether a kernel of the image runs on a lane, and whether one of the task does.
+  bool has_lanes() const { return has_lanes_; }
+  bool UsesLane(uint32_t task) const;
   // The kernels by index, for another image that shares them.
   absl::Span<const std::shared_ptr<const Kernel>> shared_kernels() const { return owned_kernels_; }
   // The arguments of one member, if the task has members.
@@ -280,6 +290,7 @@ class GraphImage {
   absl::flat_hash_map<absl::string_view, uint32_t> slot_by_name_;
   absl::flat_hash_map<absl::string_view, uint32_t> scalar_by_name_;
   bool alike_ = false;
+  bool has_lanes_ = false;
 };
 
 }  // namespace pto

@@ -111,7 +111,7 @@ TEST(BadRequestTableTest, TheTableNamesEveryReasonOfARequest) {
       reason::kQuotaSessions,   reason::kQuotaMemory,        reason::kQuotaWindows,
       reason::kQuotaRuns,       reason::kQuotaTasks,         reason::kQuotaEventLog,
       reason::kDaemonRestarted, reason::kJournalUnwritable,  reason::kJournalNewer,
-      reason::kReasonMissing,   reason::kClientGone,
+      reason::kReasonMissing,   reason::kClientGone,         reason::kHostLost,
   };
   const std::vector<BadRequest> rows = AllBadRequests();
   for (const Reason* listed : AllReasons()) {

@@ -51,7 +51,7 @@ JointTask* JointLane::Next(CoreStay& stay, const Run& run, uint32_t done) {
   JointTask* const joint = std::exchange(stay.next_joint, nullptr);
   const bool runs_ended = !stay.completions->empty();
   if (done % kJointsInARow != 0 && !runs_ended) return joint;
-  if (!runs_ended && services_.errands().size() == 0 && lane_->runnable() == 0 &&
+  if (!runs_ended && !services_.has_errands() && lane_->runnable() == 0 &&
       !scheduler_.OthersWait(run)) {
     stay.alone = stay.IsAlone();
     return joint;
@@ -143,7 +143,7 @@ void JointLane::AwaitMore(const CoreStay& stay) {
   // The end of the run does not wait.
   stay.completions->Drain();
   const uint64_t until = Ticks() + PatienceTicks();
-  while (services_.errands().size() == 0 && lane_->runnable() == 0 && scheduler_.ready() == 0 &&
+  while (!services_.has_errands() && lane_->runnable() == 0 && scheduler_.ready() == 0 &&
          Ticks() < until) {
     Pause();
   }

@@ -218,7 +218,7 @@ bool PlainLoop::ShouldYield(CoreStay& stay) {
   stay.count = 0;
   if (!stay.completions->empty()) return true;
   if (stay.until_ns != 0 && scheduler_.clock().NowNanos() >= stay.until_ns) return true;
-  if (services_.errands().size() > 0 || (lane_ != nullptr && lane_->runnable() > 0)) return true;
+  if (services_.has_errands() || (lane_ != nullptr && lane_->runnable() > 0)) return true;
   return scheduler_.OthersWait(*stay.ticket.run);
 }
 

@@ -1,10 +1,62 @@
 #include "runtime/engine/exec/services.h"
 
-#include <cstdint>
-#include <memory>
-#include <vector>
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "runtime/base/log.h"
 
 namespace pto {
+
+Services::~Services() {
+  for (const std::shared_ptr<LanePort>& lane : Lanes()) lane->Close();
+  // Reports of death own their lanes.
+  while (LaneNews* const news = completions_.Take()) {
+    if (news->kind == LaneNews::Kind::kDeath) LanePort::Bury(static_cast<LaneDeath&>(*news));
+  }
+}
+
+std::shared_ptr<LanePort> Services::AddLane(std::shared_ptr<Lane> lane) {
+  PTO_CHECK(timers_ != nullptr, "an engine without timers cannot have lanes");
+  LanePort::Setting setting;
+  setting.ring = &completions_;
+  setting.clock = &clock();
+  setting.timers = timers_;
+  setting.grace_ns = lane_grace_ns_;
+  // Each post has a core, or a part of a cluster.
+  for (uint32_t chip = 0; chip < scheduler_.chip_count(); ++chip) {
+    setting.capacity += scheduler_.queue(chip).core_count();
+  }
+  std::shared_ptr<LanePort> port = LanePort::Open(std::move(lane), setting);
+  MutexLock lock(lanes_mutex_);
+  lanes_.erase(std::remove_if(lanes_.begin(), lanes_.end(),
+                              [](const std::weak_ptr<LanePort>& old) { return old.expired(); }),
+               lanes_.end());
+  lanes_.push_back(port);
+  return port;
+}
+
+std::vector<std::shared_ptr<LanePort>> Services::Lanes() {
+  std::vector<std::shared_ptr<LanePort>> lanes;
+  MutexLock lock(lanes_mutex_);
+  for (const std::weak_ptr<LanePort>& weak : lanes_) {
+    if (std::shared_ptr<LanePort> lane = weak.lock()) lanes.push_back(std::move(lane));
+  }
+  return lanes;
+}
+
+void Services::CancelPosts(const Run& run, bool late_only) {
+  if (!run.image().has_lanes()) return;
+  absl::flat_hash_set<LanePort*> lanes;
+  for (const std::shared_ptr<const Kernel>& kernel : run.image().shared_kernels()) {
+    LanePort* const lane = kernel->lane();
+    if (lane != nullptr && lanes.insert(lane).second) lane->Cancel(run, late_only);
+  }
+}
+
+void Services::LoseLanes(absl::string_view what) {
+  for (const std::shared_ptr<LanePort>& lane : Lanes()) lane->Lose(what, 0);
+}
 
 LongTask& Services::BeginLong(Run& run, uint32_t task) {
   const auto fill = [&](LongTask& entry) {
@@ -61,6 +113,7 @@ void Services::Expire(Run& run) {
   for (Waiter* const waiter : run.long_tasks().Expire(clock().NowNanos(), kExpireAtOnce)) {
     waits_.End(*waiter, WaitEnd::kTimedOut);
   }
+  CancelPosts(run, true);
   run.long_tasks().EndExpiry(
       [&](TimerQueue::Id id, int64_t at_ns) { return SetTimer(run, id, at_ns); });
   Scheduler::Drop(run, completions);

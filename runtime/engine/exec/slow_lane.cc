@@ -1,5 +1,6 @@
 #include "runtime/engine/exec/slow_lane.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -20,6 +21,18 @@ namespace {
 // A block of the task has ended: it comes to no further barrier.
 void BreakBarriers(Services& services, LongTask& long_task) {
   for (Barrier& barrier : long_task.barriers) barrier.Break(services.waits());
+}
+
+// Why a post has failed, with its place.
+absl::Status PostError(const PostSlot& slot) {
+  BlockTicket place = slot.ticket;
+  place.block = slot.failed_block;
+  if (slot.end == PostSlot::End::kLost) {
+    return TaskData::BlockError(reason::kHostLost, place, "was lost", slot.port->why_lost());
+  }
+  const Reason* const named = FindReason(ReasonOf(slot.status));
+  return TaskData::BlockError(named == nullptr ? reason::kKernelFailed : *named, place, "failed",
+                              slot.status.message());
 }
 
 BlockEnd CallSlow(Services& services, const BlockTicket& ticket, BlockHost* host,
@@ -54,6 +67,11 @@ void SlowLane::ExecuteSlow(CoreStay& stay) {
   }
   const uint8_t traits = run.image().tasks()[ticket.task].traits;
   if ((traits & kTaskBlocks) != 0) {
+    const GraphImage& image = run.image();
+    if (LanePort* const lane = image.lane(image.kernel_index(ticket.task, ticket.lane))) {
+      outgoing_.push_back({lane, ticket, BeginLong(ticket), stay.recorder.base_ns()});
+      return;
+    }
     Services& services = services_;
     services.pool().Run([&services, ticket] {
       Completions completions;
@@ -107,6 +125,73 @@ void SlowLane::GoOn(CoreStay& stay, FiberBlock& block) {
   EndCall(stay, ticket, end, std::move(error), start_ns, true);
 }
 
+void SlowLane::ShowPosted(const BlockTicket& ticket, bool posted) {
+  const ReadyQueue& queue = scheduler_.queue(ticket.chip);
+  const int32_t core = ticket.kind == PTO_MIX ? queue.ClusterOf(ticket.core) : ticket.core;
+  queue.own_view(core).wait.store(posted ? CoreView::kPosted : CoreView::kNeverWaited,
+                                  std::memory_order_relaxed);
+}
+
+void SlowLane::Post(CoreStay& stay) {
+  // Blocks that are refused may lead to other tasks, but never to more blocks here.
+  while (!outgoing_.empty()) {
+    LanePort& lane = *outgoing_.back().port;
+    const auto first =
+        std::stable_partition(outgoing_.begin(), outgoing_.end(),
+                              [&](const LanePort::Outgoing& o) { return o.port != &lane; });
+    const auto count = static_cast<size_t>(outgoing_.end() - first);
+    const absl::Span<LanePort::Outgoing> blocks = absl::MakeSpan(outgoing_).last(count);
+    for (const LanePort::Outgoing& block : blocks) {
+      ShowPosted(block.ticket, true);
+      if (scheduler_.trace() != nullptr) scheduler_.trace()->OnStart(block.ticket);
+    }
+    lane.Post(blocks);
+    for (const LanePort::Outgoing& block : blocks) {
+      if (block.refusal != LanePort::Outgoing::Refusal::kNone) refused_.push_back(block);
+    }
+    outgoing_.erase(first, outgoing_.end());
+  }
+  while (!refused_.empty()) {
+    const LanePort::Outgoing block = refused_.back();
+    refused_.pop_back();
+    EndRefused(stay, block);
+  }
+}
+
+void SlowLane::EndRefused(CoreStay& stay, const LanePort::Outgoing& block) {
+  ShowPosted(block.ticket, false);
+  absl::Status error;
+  if (block.refusal == LanePort::Outgoing::Refusal::kLate) {
+    StopNote::LeaveNext(block.ticket, *block.long_task);
+  } else if (block.refusal == LanePort::Outgoing::Refusal::kLost) {
+    error = TaskData::BlockError(reason::kHostLost, block.ticket, "could not start",
+                                 block.port->why_lost());
+  }
+  if (block.long_task != nullptr) BreakBarriers(services_, *block.long_task);
+  EndCall(stay, block.ticket, BlockEnd::kFailed, std::move(error), block.start_ns, true);
+}
+
+void SlowLane::EndPost(CoreStay& stay, PostSlot& slot) {
+  const BlockTicket ticket = slot.ticket;
+  const Run& run = *ticket.run;
+  LongTask* const long_task = slot.long_task;
+  const int64_t start_ns = slot.start_ns;
+  const BlockEnd end = slot.end == PostSlot::End::kDone ? BlockEnd::kDone : BlockEnd::kFailed;
+  absl::Status error;
+  if (end == BlockEnd::kFailed) error = PostError(slot);
+  if (run.stopping() || (long_task != nullptr && long_task->late.load(std::memory_order_acquire))) {
+    const std::string said = slot.end == PostSlot::End::kLost ? slot.port->why_lost()
+                                                              : std::string(slot.status.message());
+    StopNote::Leave(ticket, long_task, slot.start_ticks, said, error);
+  }
+  slot.status = absl::OkStatus();
+  slot.port->Recycle(slot);
+  // Other cores of a cluster may still be posted.
+  if (run.image().lanes(ticket.task) == 1) ShowPosted(ticket, false);
+  if (long_task != nullptr) BreakBarriers(services_, *long_task);
+  EndCall(stay, ticket, end, std::move(error), start_ns, true);
+}
+
 void SlowLane::RunOnThread(CoreStay& stay, const BlockTicket& ticket) {
   const int64_t start_ns = scheduler_.clock().NowNanos();
   ThreadHost host;
@@ -130,12 +215,13 @@ void SlowLane::EndCall(CoreStay& stay, const BlockTicket& ticket, BlockEnd end, 
     counter.fetch_or(RunTasks::kFailedBit, std::memory_order_relaxed);
   }
   stay.NoteReturn(run, task);
-  const uint32_t before = counter.fetch_sub(1, std::memory_order_acq_rel);
+  const uint32_t calls = ticket.block_end - ticket.block;
+  const uint32_t before = counter.fetch_sub(calls, std::memory_order_acq_rel);
   // A thread of the blocking pool does not look for work when it leaves a core.
   const auto wake = [&] {
     if (!keeps_core && scheduler_.ready() > 0) scheduler_.parking().Wake(1);
   };
-  if ((before & ~RunTasks::kFailedBit) != 1) {
+  if ((before & ~RunTasks::kFailedBit) != calls) {
     // Another thread ends the task. The run may be gone.
     stay.LeaveCore();
     wake();
@@ -152,6 +238,7 @@ void SlowLane::EndCall(CoreStay& stay, const BlockTicket& ticket, BlockEnd end, 
           stay.ticket.kind == PTO_MIX ? stay.queue->ClusterOf(stay.ticket.core) : stay.ticket.core;
       stay.ticket.member = stay.ticket.lane = 0;
       stay.ticket.block_end = 1;
+      if (!stay.released.local.empty()) services_.completions().PassOn();
       plain_.RunLocal(stay);
     } else if (!stay.released.local.empty()) {
       flow_.GiveAway(stay, stay.released.local.size());

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "runtime/engine/exec/core_stay.h"
@@ -9,12 +11,15 @@
 #include "runtime/engine/exec/plain_loop.h"
 #include "runtime/engine/exec/services.h"
 #include "runtime/engine/exec/task_flow.h"
+#include "runtime/engine/lane/lane_port.h"
+#include "runtime/engine/lane/post_table.h"
 
 namespace pto {
 
 // Runs tasks that are more than calls of plain kernels: blocks that wait, on fibers; blocks that
-// block, on threads of their own; tasks with a deadline; and control tasks, which need no core.
-// Belongs to one worker. Not thread-safe.
+// block, on threads of their own; blocks of kernels that belong to a lane, by posting them there;
+// tasks with a deadline; and control tasks, which need no core. Belongs to one worker. Not
+// thread-safe.
 class SlowLane {
  public:
   // Without a fiber lane it must not get blocks that wait.
@@ -25,9 +30,15 @@ class SlowLane {
         plain_(plain),
         lane_(lane) {}
 
-  // Runs the block of the stay's ticket, or passes it to a thread. Blocks that wait keep their
-  // core.
+  // Runs the block of the stay's ticket, or passes it to a thread, or collects it for its lane:
+  // see Post. Blocks that wait, and posted ones, keep their core.
   void ExecuteSlow(CoreStay& stay);
+  // How many blocks are collected, and to post them: one call for each lane. Before this thread
+  // does anything else.
+  size_t collected() const { return outgoing_.size(); }
+  void Post(CoreStay& stay);
+  // The lane has ended a post, or was lost.
+  void EndPost(CoreStay& stay, PostSlot& slot);
   // Starts or resumes a block on its fiber.
   void GoOn(CoreStay& stay, FiberBlock& block);
   // Runs a block on this thread, which may block.
@@ -46,12 +57,18 @@ class SlowLane {
   void EndCall(CoreStay& stay, const BlockTicket& ticket, BlockEnd end, absl::Status error,
                int64_t start_ns, bool keeps_core);
   absl::Status Control(CoreStay& stay, Run& run, uint32_t task);
+  // Ends a block that its lane was not given.
+  void EndRefused(CoreStay& stay, const LanePort::Outgoing& block);
+  // Shows whether the block on a core runs on a lane.
+  void ShowPosted(const BlockTicket& ticket, bool posted);
 
   Services& services_;
   Scheduler& scheduler_;
   TaskFlow& flow_;
   PlainLoop& plain_;
   FiberLane* const lane_;
+  std::vector<LanePort::Outgoing> outgoing_;
+  std::vector<LanePort::Outgoing> refused_;
 };
 
 }  // namespace pto

@@ -48,14 +48,19 @@ absl::Status WithPlace(const absl::Status& error, absl::string_view more,
 }  // namespace
 
 void StopNote::Leave(BlockState& state, uint64_t began_ticks, absl::Status error) {
-  Run& run = *state.run;
-  std::string said = state.has_rare() ? state.rare().error : "";
-  // Nobody throws because he is to stop.
+  const std::string said = state.has_rare() ? state.rare().error : "";
+  Leave(*state.ticket, state.long_task, began_ticks, said, std::move(error));
+}
+
+void StopNote::Leave(const BlockTicket& ticket, LongTask* long_task, uint64_t began_ticks,
+                     absl::string_view said, absl::Status error) {
+  Run& run = *ticket.run;
+  // A kernel that is to stop returns; it does not throw.
   if (ReasonOf(error) == reason::kKernelThrew.name) run.outcome().AddError(std::move(error));
-  if (state.long_task != nullptr && state.long_task->late.load(std::memory_order_acquire)) {
-    run.long_tasks().NoteLate(*state.long_task, *state.ticket, began_ticks, said);
+  if (long_task != nullptr && long_task->late.load(std::memory_order_acquire)) {
+    run.long_tasks().NoteLate(*long_task, ticket, began_ticks, said);
   }
-  if (run.stopping() && IsCollective(*state.ticket)) SayWhere(*state.ticket, said);
+  if (run.stopping() && IsCollective(ticket)) SayWhere(ticket, said);
 }
 
 void StopNote::LeaveNext(const BlockTicket& ticket, LongTask& long_task) {

@@ -21,6 +21,10 @@ class StopNote {
   // Of a call that began at that time, and has returned when its run, or its task, was to stop.
   // `error` is what it ended with.
   static void Leave(BlockState& state, uint64_t began_ticks, absl::Status error);
+  // The same for a block that ran elsewhere. `said` is what its kernel said, or what is known of
+  // its end.
+  static void Leave(const BlockTicket& ticket, LongTask* long_task, uint64_t began_ticks,
+                    absl::string_view said, absl::Status error);
   // Of a call that is next, when the time of its task is up.
   static void LeaveNext(const BlockTicket& ticket, LongTask& long_task);
 

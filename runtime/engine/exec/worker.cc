@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace pto {
 namespace {
@@ -11,15 +12,18 @@ constexpr size_t kFewRoots = 64;
 
 }  // namespace
 
-bool Worker::RunNext(uint32_t max) {
-  // None of the three may keep the others waiting.
-  for (uint32_t i = 0; i < 3; ++i) {
-    switch (turn_++ % 3) {
+bool Worker::RunNext(uint32_t max, uint32_t max_posts) {
+  // None of the four may keep the others waiting.
+  for (uint32_t i = 0; i < 4; ++i) {
+    switch (turn_++ % 4) {
       case 0:
         if (TakeFiber(0)) return true;
         break;
       case 1:
         if (TakeErrand(0)) return true;
+        break;
+      case 2:
+        if (TakeCompletion(0)) return true;
         break;
       default: {
         BlockTicket ticket;
@@ -28,6 +32,12 @@ bool Worker::RunNext(uint32_t max) {
         // The task that this thread was woken for may be another one.
         PassOn();
         Execute(ticket);
+        // The lane gets more blocks with the same call.
+        while (slow_.collected() > 0 && slow_.collected() < max_posts &&
+               scheduler_.TakeAny(max, &next_chip_, &ticket, &stay_.released.local)) {
+          Execute(ticket);
+        }
+        PostCollected();
         return true;
       }
     }
@@ -41,12 +51,17 @@ void Worker::HelpWith(Run& run, int64_t until_ns) {
   while (scheduler_.clock().NowNanos() < until_ns) {
     if (scheduler_.TakeOf(run, MaxBatch(), &ticket, &stay_.released.local)) {
       Execute(ticket);
+      if (slow_.collected() >= kMaxPosts) PostCollected();
+    } else if (slow_.collected() > 0) {
+      // May make more blocks ready, if it is refused.
+      PostCollected();
     } else if (Errand* const errand = services_.errands().TakeOf(run)) {
       errand->Do(*this, *stay_.completions);
     } else {
       break;
     }
   }
+  PostCollected();
   stay_.until_ns = 0;
 }
 
@@ -85,6 +100,7 @@ void Worker::Clear(Run& run) {
   BlockTicket ticket;
   while (scheduler_.TakeOf(run, 1, &ticket, &stay_.released.local)) Execute(ticket);
   services_.CancelWaits(run);
+  services_.CancelPosts(run, false);
   for (Errand* const errand : services_.errands().TakeAllOf(run)) {
     errand->Do(*this, *stay_.completions);
   }
@@ -110,6 +126,7 @@ bool Worker::RunBlockOf(uint32_t chip) {
   BlockTicket ticket;
   if (!scheduler_.TakeFrom(chip, Priority::kLow, 1, &ticket, &stay_.released.local)) return false;
   Execute(ticket);
+  PostCollected();
   Finish();
   return true;
 }
@@ -124,6 +141,41 @@ bool Worker::RunErrand(size_t place) {
   const bool found = TakeErrand(place);
   Finish();
   return found;
+}
+
+bool Worker::EndPost(size_t place) {
+  const bool found = TakeCompletion(place);
+  Finish();
+  return found;
+}
+
+bool Worker::TakeCompletion(size_t place) {
+  LaneNews* const news = services_.completions().Take(place);
+  if (news == nullptr) return false;
+  if (std::exchange(stay_.left_core, false)) PassOn();
+  if (news->kind == LaneNews::Kind::kDeath) {
+    services_.completions().PassOn();
+    LanePort::Bury(static_cast<LaneDeath&>(*news));
+  } else {
+    slow_.EndPost(stay_, static_cast<PostSlot&>(*news));
+  }
+  return true;
+}
+
+void Worker::PostGang(Run& run, absl::Span<const BlockTicket> blocks) {
+  if (run.stopping()) {
+    for (const BlockTicket& block : blocks) scheduler_.ReleaseCore(block);
+    stay_.left_core = true;
+    stay_.ticket = blocks[0];
+    stay_.ticket.abandoned = static_cast<uint32_t>(blocks.size());
+    stay_.Abandon();
+    return;
+  }
+  for (const BlockTicket& block : blocks) {
+    stay_.Begin(block);
+    slow_.ExecuteSlow(stay_);
+  }
+  PostCollected();
 }
 
 bool Worker::TakeFiber(size_t place) {
@@ -143,8 +195,14 @@ bool Worker::TakeErrand(size_t place) {
 }
 
 void Worker::Execute(const BlockTicket& ticket) {
+  Run& run = *ticket.run;
+  if (slow_.collected() > 0 && !run.image().UsesLane(ticket.task)) {
+    // The local tasks belong to the ticket. Blocks that the lane refuses need the list, too.
+    const std::vector<uint32_t> more = std::exchange(stay_.released.local, {});
+    PostCollected();
+    stay_.released.local = more;
+  }
   stay_.ticket = ticket;
-  Run& run = *stay_.ticket.run;
   stay_.chip = stay_.ticket.chip;
   if (stay_.ticket.core < 0) {
     stay_.Abandon();

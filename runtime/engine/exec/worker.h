@@ -26,7 +26,8 @@ namespace pto {
 // - PlainLoop runs plain tasks. A ticket from the queues comes with a core, and the thread stays on
 //   that core: tasks that become ready for the same kind of core of the same chip run next, without
 //   a lock and with warm caches.
-// - SlowLane runs blocks that wait or block, tasks with a deadline, and control tasks.
+// - SlowLane runs blocks that wait or block, tasks with a deadline, and control tasks, and posts
+//   blocks to lanes.
 // - JointLane runs tasks that work in phases.
 //
 // They pass a CoreStay to each other. TaskFlow ends their tasks. Not thread-safe.
@@ -50,14 +51,15 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
 
   // Takes at most `max` blocks of any run, and runs them and what follows on their core; or resumes
-  // a fiber, or does an errand. Returns false when there is no work.
-  bool RunAny(uint32_t max) {
-    const bool found = RunNext(max);
+  // a fiber, does an errand, or ends a post of a lane. Of blocks for lanes it takes at most
+  // `max_posts`, one after the other, and posts them together. Returns false when there is no work.
+  bool RunAny(uint32_t max, uint32_t max_posts) {
+    const bool found = RunNext(max, max_posts);
     Finish();
     return found;
   }
   // The same, with as many blocks at once as suits their length.
-  bool RunAny() { return RunAny(std::min(batch_, MaxBatch())); }
+  bool RunAny() { return RunAny(std::min(batch_, MaxBatch()), kMaxPosts); }
 
   // Runs ready tasks of one run until there are none, or `until_ns`.
   void HelpWith(Run& run, int64_t until_ns);
@@ -82,8 +84,11 @@ class Worker {
   bool RunBlockOf(uint32_t chip);
   bool RunFiber(size_t place = 0);
   bool RunErrand(size_t place = 0);
+  bool EndPost(size_t place = 0);
 
   // ---- for errands and threads
+  // Posts the blocks of a gang, which have their cores, together.
+  void PostGang(Run& run, absl::Span<const BlockTicket> blocks);
   // Runs a task that works in phases, and those that follow from it.
   void RunJoint(JointTask& joint) { joints_.RunJoint(stay_, joint); }
   // Makes calls of a task that another thread has begun.
@@ -98,20 +103,27 @@ class Worker {
  private:
   // So many tasks are taken at once while no other run waits for its turn.
   static constexpr uint32_t kMaxBatch = 512;
+  // So many blocks are posted to lanes at once. The first of them waits for the others: some 20 us.
+  static constexpr uint32_t kMaxPosts = 64;
 
   // No more tasks than run before others get their turn.
   uint32_t MaxBatch() const { return stay_.crowded ? PlainLoop::kTurn : kMaxBatch; }
-  bool RunNext(uint32_t max);
+  bool RunNext(uint32_t max, uint32_t max_posts);
   bool TakeFiber(size_t place);
   bool TakeErrand(size_t place);
+  bool TakeCompletion(size_t place);
   // Wakes a sleeping worker for queued tasks, before this one does something else.
   void PassOn() {
     if (scheduler_.parking().has_sleepers() && scheduler_.ready() > 0) {
       scheduler_.parking().Wake(1);
     }
   }
-  // Runs the ticket's blocks, the local tasks, and what follows on the same core.
+  // Runs the ticket's blocks, the local tasks, and what follows on the same core. Blocks for lanes
+  // are only collected: PostCollected, or the next Execute of another block, posts them.
   void Execute(const BlockTicket& ticket);
+  void PostCollected() {
+    if (slow_.collected() > 0) slow_.Post(stay_);
+  }
   // Runs the joint tasks that are kept here, and those that follow them. Then nothing of a run is
   // on the stack, so the runs that have ended are completed.
   void Finish() {

@@ -21,12 +21,15 @@ struct alignas(64) CoreView {
   // For the first core of a joint task: the number of cores that follow, and the next of them.
   std::atomic<uint32_t> followers{0};
   std::atomic<uint32_t> next_follower{kUnknownTask};
-  // Whether the block on this core waits, or has waited.
-  enum Wait : uint32_t { kNeverWaited, kWaited, kWaits };
+  // Whether the block on this core waits, or has waited, or runs on a lane.
+  enum Wait : uint32_t { kNeverWaited, kWaited, kWaits, kPosted };
   std::atomic<uint32_t> wait{kNeverWaited};
 
   bool waits() const { return wait.load(std::memory_order_relaxed) == kWaits; }
-  bool waited() const { return wait.load(std::memory_order_relaxed) != kNeverWaited; }
+  bool waited() const {
+    const uint32_t now = wait.load(std::memory_order_relaxed);
+    return now == kWaited || now == kWaits;
+  }
 
   void Take(const Run& taker, uint32_t its_task, pto_core as) {
     task.store(its_task, std::memory_order_relaxed);

@@ -184,6 +184,7 @@ uint64_t GangBook::Place(Gang& gang) {
   double& placed = placed_tag_[static_cast<size_t>(gang.run->priority())];
   placed = std::max(placed, gang.tag);
   const bool phased = gang.run->image().kernel(gang.task).plan != nullptr;
+  const bool on_lane = gang.run->image().UsesLane(gang.task);
   std::vector<BlockPlace> places;
   if (phased) {
     places = PlacesOf(gang);
@@ -192,13 +193,15 @@ uint64_t GangBook::Place(Gang& gang) {
   }
   const std::list<Gang> taken = TakeOut(gang);
   uint64_t ready = 0;
+  std::vector<BlockTicket> blocks;
   // The run may end and be gone once its blocks are published.
   for (const Gang::Member& member : gang.members) {
-    ready += queues_[member.chip]->Publish();
+    ready += queues_[member.chip]->Publish(on_lane ? &blocks : nullptr);
     // The queue does not use the reservation any more.
     chips_[member.chip].turn = nullptr;
   }
   if (phased) on_phased_(*gang.run, gang.task, std::move(places));
+  if (on_lane) on_lane_(*gang.run, std::move(blocks));
   return ready;
 }
 

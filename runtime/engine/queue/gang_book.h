@@ -59,6 +59,10 @@ class GangBook {
   explicit GangBook(std::vector<ReadyQueue*> queues);
   // Must be called before the first gang with such a kernel is added.
   void SetOnPhased(OnPhased on_phased) { on_phased_ = std::move(on_phased); }
+  // Receives all blocks of a placed gang that uses a lane, which gets them together. They are not
+  // queued.
+  using OnLane = std::function<void(Run& run, std::vector<BlockTicket> blocks)>;
+  void SetOnLane(OnLane on_lane) { on_lane_ = std::move(on_lane); }
 
   // Add and Advance return how many threads to wake: blocks that became ready, plus tasks that wait
   // on chips where cores were released. Add adds a ready gang.
@@ -140,6 +144,7 @@ class GangBook {
 
   const std::vector<ReadyQueue*> queues_;
   OnPhased on_phased_;
+  OnLane on_lane_;
   Mutex mutex_;
   std::vector<ChipGangs> chips_;
   absl::flat_hash_map<const Run*, RunGangs> runs_ ABSL_GUARDED_BY(mutex_);

@@ -98,9 +98,10 @@ class ReadyQueue {
   bool Fix();
   void Unfix();
   // Prepare assigns the cores of a fixed reservation to its blocks. When all chips of the gang have
-  // done so, Publish makes the blocks ready and returns how many calls of kernels that are.
+  // done so, Publish makes the blocks ready and returns how many calls of kernels that are. With
+  // `taken` it appends them there instead: they have begun.
   void Prepare();
-  uint32_t Publish();
+  uint32_t Publish(std::vector<BlockTicket>* taken = nullptr);
   // Like Prepare, for a joint task: returns the cores instead of preparing blocks.
   std::vector<int32_t> Assign();
   // Whether enough cores are free of long holds.

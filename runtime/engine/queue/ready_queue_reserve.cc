@@ -200,9 +200,17 @@ std::vector<int32_t> ReadyQueue::Assign() {
   return gang.cores();
 }
 
-uint32_t ReadyQueue::Publish() {
+uint32_t ReadyQueue::Publish(std::vector<BlockTicket>* taken) {
   MutexLock lock(mutex_);
   const Reservation& gang = *gang_.reservation;
+  if (taken != nullptr) {
+    for (const BlockTicket& ticket : prepared_) {
+      const int32_t core = ticket.kind == PTO_MIX ? ClusterOf(ticket.core) : ticket.core;
+      shares_.Begin(static_cast<uint32_t>(core));
+    }
+    taken->insert(taken->end(), prepared_.begin(), prepared_.end());
+    prepared_.clear();
+  }
   const auto calls = static_cast<uint32_t>(prepared_.size());
   std::deque<BlockTicket>& placed = placed_[ClassOf(gang.run().priority())];
   placed.insert(placed.end(), prepared_.begin(), prepared_.end());

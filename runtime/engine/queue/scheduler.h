@@ -59,6 +59,7 @@ class Scheduler {
            });
   }
   void SetOnPhased(GangBook::OnPhased on_phased) { gangs_->SetOnPhased(std::move(on_phased)); }
+  void SetOnLane(GangBook::OnLane on_lane) { gangs_->SetOnLane(std::move(on_lane)); }
   uint32_t executors() const { return executors_; }
 
   // Takes the next blocks of any run. The chips take turns, starting with `*next_chip`.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernels/dtype.h"
+#include "runtime/engine/lane/lane_port.h"
 
 namespace pto {
 namespace {
@@ -14,6 +15,16 @@ constexpr size_t kFew = 3;
 
 // A thread takes a ready task that has a core within this time, unless all threads are busy.
 constexpr int64_t kThreadNs = 1'000'000'000;
+
+// The name of the first lane that runs kernels of the task; empty if there is none.
+std::string LaneOf(const GraphImage& image, uint32_t task) {
+  const uint32_t lanes = image.lanes(task);
+  for (uint32_t i = 0; i < 3; ++i) {
+    if ((lanes >> i & 1) == 0) continue;
+    if (const LanePort* const lane = image.lane(image.kernel_index(task, i))) return lane->name();
+  }
+  return "";
+}
 
 }  // namespace
 
@@ -37,9 +48,12 @@ uint32_t Diagnosis::FreeCores(uint32_t chip, pto_core kind) const {
 }
 
 bool Diagnosis::ThreadsAreBusy() const {
-  // Each core with a block that does not wait occupies a thread.
+  // Each core with a block that neither waits nor runs on a lane occupies a thread.
   size_t busy = 0;
-  for (const ChipNow& chip : now_.chips) busy += chip.cores.size();
+  for (const ChipNow& chip : now_.chips) {
+    busy += static_cast<size_t>(std::count_if(chip.cores.begin(), chip.cores.end(),
+                                              [](const CoreNow& core) { return !core.posted; }));
+  }
   for (const RunNow& run : now_.runs) {
     for (const WaitingTask& task : run.waiting) {
       for (const WaitNote& note : task.waits) busy -= note.core >= 0 && busy > 0 ? 1 : 0;
@@ -344,6 +358,7 @@ void Diagnosis::AddRunning(size_t r, std::vector<Obstacle>* obstacles) const {
       obstacle.chip = chip;
       obstacle.core_kind = core.kind;
       obstacle.core = static_cast<int32_t>(core.core);
+      if (core.posted) obstacle.lane = LaneOf(run.image(), core.task);
       obstacles->push_back(std::move(obstacle));
     }
   }

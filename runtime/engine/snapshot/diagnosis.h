@@ -44,6 +44,7 @@ struct Obstacle {
   uint32_t chip = 0;
   pto_core core_kind = PTO_AIV;
   int32_t core = -1;  // the core that it has
+  std::string lane;   // for kKernel: the lane that runs it; empty: the engine
   // The actual and the required amount: the value of a signal, cores, blocks at the barrier, bytes
   // of a copy. `has_have`: whether the actual one is known.
   bool has_have = false;

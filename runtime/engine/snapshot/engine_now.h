@@ -109,6 +109,7 @@ struct CoreNow {
   pto_core kind = PTO_AIV;   // for a cluster: PTO_MIX, and its cube core
   const Run* run = nullptr;  // only compare it
   uint32_t task = kUnknownTask;
+  bool posted = false;  // the block runs on a lane, without a thread of the engine
   // The number of ready tasks that wait to get its cores, and the next of them.
   uint32_t followers = 0;
   uint32_t next_follower = kUnknownTask;

@@ -14,7 +14,12 @@ namespace pto::testing {
 void Explorer::Run() {
   while (true) {
     const int64_t next_timer = node_.timers.RunDue();
-    const size_t others = events_.size() + (next_timer >= 0 ? 1 : 0);
+    std::vector<const Source*> sources;
+    for (const Source& source : sources_) {
+      if (source.can()) sources.push_back(&source);
+    }
+    const size_t timers = events_.size() + sources.size();
+    const size_t others = timers + (next_timer >= 0 ? 1 : 0);
     // As likely as all else together, so that runs get somewhere before events come.
     const size_t chosen = Choose(2 * others + 1);
     if (chosen >= others) {
@@ -27,6 +32,8 @@ void Explorer::Run() {
       const std::function<void()> event = std::move(events_.back());
       events_.pop_back();
       event();
+    } else if (chosen < timers) {
+      sources[chosen - events_.size()]->act();
     } else {
       node_.clock.Advance(absl::Nanoseconds(next_timer - node_.clock.NowNanos()));
     }

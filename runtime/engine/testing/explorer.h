@@ -23,15 +23,24 @@ class Explorer {
 
   // Something from outside that happens once, at any time.
   void Add(std::function<void()> event) { events_.push_back(std::move(event)); }
+  // Something that can happen again and again, whenever `can` returns true.
+  void AddSource(std::function<bool()> can, std::function<void()> act) {
+    sources_.push_back({std::move(can), std::move(act)});
+  }
 
   // Lets things happen until nothing can any more: blocks begin or go on, errands are done,
-  // events come, and time passes to the next timer.
+  // events and sources come, and time passes to the next timer.
   void Run();
 
  private:
   SlowEngine& node_;
   std::mt19937_64 random_;
   std::vector<std::function<void()>> events_;
+  struct Source {
+    std::function<bool()> can;
+    std::function<void()> act;
+  };
+  std::vector<Source> sources_;
 };
 
 // Calls `scenario` with the seeds 0 to `schedules` (not included), up to the first that fails,

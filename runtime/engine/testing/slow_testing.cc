@@ -69,11 +69,12 @@ ScalarInput Integer(int64_t value) {
   return scalar;
 }
 
-std::shared_ptr<const GraphImage> MakeGraph(const std::vector<SlowTask>& tasks,
+std::shared_ptr<const GraphImage> MakeGraph(const KernelSource& kernels,
+                                            const std::vector<SlowTask>& tasks,
                                             const std::vector<uint32_t>& clusters,
                                             const KernelBody* body) {
   GraphTarget target;
-  target.kernels = &SlowKernels();
+  target.kernels = &kernels;
   target.chip_clusters = clusters;
   GraphBuilder builder(target, GraphBuilder::Options{.find_dependencies = false});
   // One for each chip; all are the same memory.
@@ -127,7 +128,7 @@ std::shared_ptr<const GraphImage> MakeGraph(const std::vector<SlowTask>& tasks,
 
 }  // namespace
 
-SlowEngine::SlowEngine(std::vector<uint32_t> clusters_in, uint32_t executors)
+SlowEngine::SlowEngine(std::vector<uint32_t> clusters_in, uint32_t executors, int64_t lane_grace_ns)
     : clusters(std::move(clusters_in)),
       timers(executors == 0 ? static_cast<const Clock&>(clock) : Clock::Real()),
       chips_(MakeTestChips(clusters)),
@@ -136,14 +137,25 @@ SlowEngine::SlowEngine(std::vector<uint32_t> clusters_in, uint32_t executors)
   options.chips = chips_;
   options.timers = &timers;
   options.executors = executors;
+  options.lane_grace_ns = lane_grace_ns;
   if (executors == 0) options.clock = &clock;
   engine = std::make_unique<Engine>(std::move(options));
+}
+
+std::shared_ptr<LanePort> SlowEngine::AddLane(std::shared_ptr<Lane> lane,
+                                              const std::string& kernel) {
+  std::shared_ptr<LanePort> port = engine->AddLane(std::move(lane));
+  kernels.Remove(kernel);
+  const pto_kernel_info info = BodyKernel(kernel.c_str(), 0);
+  PTO_CHECK(kernels.Add(Kernel::OnLane(info, nullptr, nullptr, port).value()).ok(),
+            "a kernel on a lane is refused");
+  return port;
 }
 
 std::shared_ptr<Run> SlowEngine::Start(const std::vector<SlowTask>& tasks, const KernelBody& body,
                                        const RunSpec& options) {
   RunSpec spec = options;
-  spec.image = MakeGraph(tasks, clusters, &body);
+  spec.image = MakeGraph(kernels, tasks, clusters, &body);
   spec.slots = slots();
   observer = std::make_shared<TestObserver>();
   spec.observer = observer;

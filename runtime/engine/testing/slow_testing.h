@@ -21,8 +21,8 @@ const KernelRegistry& SlowKernels();
 
 // A task of a test graph whose tasks wait, notify, copy and so on.
 struct SlowTask {
-  // "plain", "silent", "holds", "waits" and "blocks" call the body; the others are those of
-  // kernels/control.cc, and hold and defer of kernels/testing.cc.
+  // "plain", "silent", "holds", "waits", "blocks" and those of AddLane call the body; the others
+  // are those of kernels/control.cc, and hold and defer of kernels/testing.cc.
   std::string kernel = "plain";
   std::vector<uint32_t> after = {};
   // Of control tasks.
@@ -51,7 +51,12 @@ class SlowEngine {
   static constexpr uint32_t kWords = 64;
 
   // Without executors its clock is `clock`, which stands still.
-  explicit SlowEngine(std::vector<uint32_t> clusters, uint32_t executors = 0);
+  explicit SlowEngine(std::vector<uint32_t> clusters, uint32_t executors = 0,
+                      int64_t lane_grace_ns = 5'000'000'000);
+
+  // Adds a lane, and a kernel of that name that runs there and calls the body. A kernel of the same
+  // name that was added before is removed.
+  std::shared_ptr<LanePort> AddLane(std::shared_ptr<Lane> lane, const std::string& kernel);
 
   // Begins a run of tasks whose kernels call `body`, which lives as long as the run.
   std::shared_ptr<Run> Start(const std::vector<SlowTask>& tasks, const KernelBody& body,
@@ -77,6 +82,7 @@ class SlowEngine {
   const std::vector<uint32_t> clusters;
   ManualClock clock;
   TimerQueue timers;
+  KernelRegistry kernels{&SlowKernels()};
   std::shared_ptr<TestObserver> observer;  // of the last run
   std::unique_ptr<Engine> engine;
   int64_t help_ns = 0;  // for runs that are started from now on

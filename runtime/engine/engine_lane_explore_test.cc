@@ -1,0 +1,176 @@
+// Lanes that answer late, in any order, badly or not at all, in many random schedules.
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/base/sanitized.h"
+#include "runtime/engine/lane/lane_port.h"
+#include "runtime/engine/run/account.h"
+#include "runtime/engine/testing/explorer.h"
+#include "runtime/engine/testing/slow_testing.h"
+#include "runtime/engine/testing/test_lane.h"
+
+namespace pto {
+namespace {
+
+using ::pto::testing::Explore;
+using ::pto::testing::Explorer;
+using ::pto::testing::KernelBody;
+using ::pto::testing::SlowEngine;
+using ::pto::testing::SlowTask;
+using ::pto::testing::TestLane;
+using ::pto::testing::TestObserver;
+
+// For each of the ten tests, of which 100,000 are the sum. Sanitizers take ten times as long.
+constexpr uint64_t kSchedules = kSanitized ? 500 : 10'000;
+constexpr int64_t kGraceNs = 3000;
+
+// One or two lanes, and some runs, in one random order.
+class Scenario {
+ public:
+  Scenario(SlowEngine& node, uint64_t seed) : node_(node), explorer_(node, seed) {
+    choose_ = [this](size_t count) { return explorer_.Choose(count); };
+  }
+
+  void Run() {
+    AddLanes();
+    for (size_t left = 1 + explorer_.Choose(3); left > 0; --left) {
+      explorer_.Add([this] { Start(); });
+    }
+    explorer_.Run();
+    // Runs whose posts were dropped, and which have no deadline, go on until somebody stops them.
+    for (Entry& entry : entries_) {
+      if (IsFinal(entry.run->state())) continue;
+      uint64_t outstanding = 0;
+      for (const auto& port : ports_) outstanding += port->counts().outstanding;
+      EXPECT_GT(outstanding, 0u) << "a run waits for nothing";
+      node_.Cancel(*entry.run);
+    }
+    explorer_.Run();
+    Check();
+  }
+
+ private:
+  struct Entry {
+    std::shared_ptr<pto::Run> run;
+    std::shared_ptr<TestObserver> observer;
+    size_t tasks = 0;
+  };
+
+  int64_t Time() { return 1 + static_cast<int64_t>(explorer_.Choose(8)) * 1000; }
+  size_t Rarely(size_t count) { return explorer_.OneOf(2) ? count : 0; }
+
+  void AddLanes() {
+    const size_t count = 1 + explorer_.Choose(2);
+    for (size_t i = 0; i < count; ++i) {
+      TestLane::Quirks quirks;
+      quirks.fails = Rarely(6);
+      quirks.drops = Rarely(6);
+      quirks.duplicates = Rarely(3);
+      quirks.unknown = Rarely(4);
+      quirks.dies = Rarely(12);
+      quirks.late = Rarely(1);
+      const std::string name = i == 0 ? "near" : "far";
+      lanes_.push_back(std::make_shared<TestLane>(name, quirks));
+      ports_.push_back(node_.AddLane(lanes_.back(), name));
+      const std::shared_ptr<TestLane> lane = lanes_.back();
+      explorer_.AddSource([lane] { return lane->CanAct(); }, [this, lane] { lane->Act(choose_); });
+    }
+    for (auto& account : accounts_) account = std::make_shared<Account>("a", 2);
+  }
+
+  void Start() {
+    std::vector<SlowTask> tasks(1 + explorer_.Choose(5));
+    for (uint32_t i = 0; i < tasks.size(); ++i) {
+      SlowTask& task = tasks[i];
+      const size_t kind = explorer_.Choose(6);
+      task.kernel = kind == 0   ? "plain"
+                    : kind == 1 ? "waits"
+                                : lanes_[kind % lanes_.size()]->name();
+      for (uint32_t before = 0; before < i; ++before) {
+        if (explorer_.OneOf(3)) task.after.push_back(before);
+      }
+      task.chip = explorer_.OneOf(3) ? 1 : 0;
+      task.block_num = static_cast<uint32_t>(1 + explorer_.Choose(task.chip == 0 ? 4 : 2));
+      task.together = kind != 0 && task.block_num > 1 && explorer_.OneOf(2);
+      if (explorer_.OneOf(6)) task.timeout_ns = Time();
+    }
+    RunSpec spec;
+    if (explorer_.OneOf(6)) spec.timeout_ns = Time();
+    if (explorer_.OneOf(6)) spec.task_timeout_ns = Time();
+    if (explorer_.OneOf(8)) spec.queue_timeout_ns = Time();
+    if (explorer_.OneOf(2)) spec.account = accounts_[explorer_.Choose(2)];
+    spec.priority = static_cast<Priority>(explorer_.Choose(3));
+    node_.help_ns = explorer_.OneOf(3) ? 1000 : 0;
+    Entry entry;
+    entry.tasks = tasks.size();
+    entry.run = node_.Start(tasks, body_, spec);
+    entry.observer = node_.observer;
+    entries_.push_back(entry);
+    if (explorer_.OneOf(4)) {
+      explorer_.Add([this, run = entry.run] { node_.Cancel(*run); });
+    }
+  }
+
+  void Check() {
+    for (const Entry& entry : entries_) {
+      ASSERT_TRUE(IsFinal(entry.run->state())) << "a run hangs";
+      EXPECT_EQ(entry.observer->finished, 1);
+      const pto::Run::Counts counts = entry.run->counts();
+      const uint64_t ended = counts.done + counts.failed + counts.skipped;
+      if (!entry.run->stop_requested()) {
+        EXPECT_EQ(ended, entry.tasks);
+        EXPECT_EQ(entry.observer->records().size(), entry.tasks);
+      } else {
+        EXPECT_LE(ended, entry.tasks);
+      }
+      EXPECT_EQ(entry.run->errors().empty(), entry.run->state() == RunState::kSucceeded);
+    }
+    for (size_t i = 0; i < lanes_.size(); ++i) {
+      const TestLane::Seen seen = lanes_[i]->seen();
+      const PostTable::Counts counts = ports_[i]->counts();
+      uint64_t posted = 0;
+      for (const size_t batch : seen.posts) posted += batch;
+      EXPECT_EQ(counts.posted, posted);
+      EXPECT_EQ(counts.outstanding, 0u);
+      EXPECT_EQ(counts.posted, counts.answered + counts.lost);
+      EXPECT_EQ(seen.answers, counts.answered + counts.ignored);
+      EXPECT_LE(seen.kills, 1u);
+      EXPECT_EQ(seen.kills > 0, ports_[i]->lost());
+      EXPECT_EQ(seen.calls_after_kill, 0u);
+      EXPECT_EQ(seen.broken_gangs, 0u);
+      if (counts.lost > 0) {
+        EXPECT_EQ(seen.kills, 1u);
+      }
+    }
+    node_.ExpectClean();
+  }
+
+  SlowEngine& node_;
+  Explorer explorer_;
+  TestLane::Chooser choose_;
+  std::vector<std::shared_ptr<TestLane>> lanes_;
+  std::vector<std::shared_ptr<LanePort>> ports_;
+  std::shared_ptr<Account> accounts_[2];
+  std::vector<Entry> entries_;
+  const KernelBody body_ = [](uint32_t, const pto_context& context) {
+    EXPECT_EQ(context.tensor_count, 1u);
+    return 0;
+  };
+};
+
+// A tenth of the seeds each, so that shards have equal parts.
+class EngineLaneExploreTest : public ::testing::TestWithParam<uint64_t> {};
+
+TEST_P(EngineLaneExploreTest, EveryRunEnds) {
+  SlowEngine node({2, 1}, 0, kGraceNs);
+  Explore(kSchedules, [&](uint64_t seed) { Scenario(node, GetParam() * kSchedules + seed).Run(); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Tenths, EngineLaneExploreTest, ::testing::Range<uint64_t>(0, 10));
+
+}  // namespace
+}  // namespace pto

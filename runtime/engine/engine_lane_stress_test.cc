@@ -1,0 +1,119 @@
+// Lanes with threads of their own, on an engine with executors: for ThreadSanitizer.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/base/mutex.h"
+#include "runtime/base/sanitized.h"
+#include "runtime/base/timer.h"
+#include "runtime/engine/lane/lane_port.h"
+#include "runtime/engine/run/account.h"
+#include "runtime/engine/testing/slow_testing.h"
+#include "runtime/engine/testing/test_lane.h"
+
+namespace pto {
+namespace {
+
+using ::pto::testing::KernelBody;
+using ::pto::testing::SlowEngine;
+using ::pto::testing::SlowTask;
+using ::pto::testing::TestLane;
+using ::pto::testing::TestObserver;
+
+constexpr int64_t kGraceNs = 5'000'000;
+constexpr uint32_t kRounds = kSanitized ? 20 : 60;
+constexpr uint32_t kRunsOfARound = 12;
+
+// A lane, and two threads that act for it.
+class LaneThreads {
+ public:
+  LaneThreads(std::shared_ptr<TestLane> lane, uint64_t seed) : lane_(std::move(lane)) {
+    for (int i = 0; i < 2; ++i) {
+      threads_.emplace_back([this, seed, i] {
+        std::mt19937_64 random(seed * 2 + static_cast<uint64_t>(i));
+        while (lane_->AwaitAct()) lane_->Act([&](size_t count) { return random() % count; });
+      });
+    }
+  }
+  ~LaneThreads() {
+    lane_->Stop();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+ private:
+  const std::shared_ptr<TestLane> lane_;
+  std::vector<std::thread> threads_;
+};
+
+TEST(EngineLaneStressTest, EveryRunEndsWithThreads) {
+  SlowEngine node({2, 1}, 3, kGraceNs);
+  TimerThread timer_thread(node.timers, 2);
+  std::atomic<uint64_t> calls{0};
+  const KernelBody body = [&](uint32_t, const pto_context&) {
+    calls.fetch_add(1, std::memory_order_relaxed);
+    return 0;
+  };
+  const std::shared_ptr<Account> accounts[2] = {std::make_shared<Account>("a"),
+                                                std::make_shared<Account>("b")};
+  std::mt19937_64 random(7);
+  const auto choose = [&](size_t count) { return static_cast<size_t>(random() % count); };
+  for (uint32_t round = 0; round < kRounds; ++round) {
+    TestLane::Quirks quirks;
+    if (round % 2 == 1) quirks = {.fails = 20, .duplicates = 5, .unknown = 20, .late = 1};
+    if (round % 4 == 3) quirks.drops = 40;
+    if (round % 8 == 7) quirks.dies = 80;
+    const auto lane = std::make_shared<TestLane>("far", quirks);
+    const std::shared_ptr<LanePort> port = node.AddLane(lane, "far");
+    std::vector<std::shared_ptr<pto::Run>> runs;
+    std::vector<std::shared_ptr<TestObserver>> observers;
+    {
+      const LaneThreads threads(lane, round);
+      for (uint32_t i = 0; i < kRunsOfARound; ++i) {
+        std::vector<SlowTask> tasks(1 + choose(8));
+        for (uint32_t t = 0; t < tasks.size(); ++t) {
+          tasks[t].kernel = choose(4) == 0 ? "plain" : "far";
+          if (t > 0 && choose(2) == 0) tasks[t].after = {static_cast<uint32_t>(choose(t))};
+          tasks[t].chip = choose(3) == 0 ? 1 : 0;
+          tasks[t].block_num = 1 + static_cast<uint32_t>(choose(tasks[t].chip == 0 ? 4 : 2));
+          tasks[t].together = tasks[t].kernel == "far" && choose(2) == 0;
+        }
+        RunSpec spec;
+        // Posts that are dropped end with these.
+        spec.timeout_ns = 50'000'000;
+        if (choose(4) == 0) spec.task_timeout_ns = 1'000'000;
+        spec.account = accounts[choose(2)];
+        node.help_ns = choose(3) == 0 ? 100'000 : 0;
+        runs.push_back(node.Start(tasks, body, spec));
+        observers.push_back(node.observer);
+        if (choose(4) == 0) node.Cancel(*runs[choose(runs.size())]);
+      }
+      for (const std::shared_ptr<TestObserver>& observer : observers) observer->WaitFinished();
+      ASSERT_TRUE(node.engine->WaitIdle(absl::Seconds(60)));
+    }
+    for (const std::shared_ptr<pto::Run>& run : runs) EXPECT_TRUE(IsFinal(run->state()));
+    const TestLane::Seen seen = lane->seen();
+    const PostTable::Counts counts = port->counts();
+    EXPECT_EQ(counts.outstanding, 0u);
+    EXPECT_EQ(counts.posted, counts.answered + counts.lost);
+    EXPECT_EQ(seen.answers, counts.answered + counts.ignored);
+    EXPECT_EQ(seen.calls_after_kill, 0u);
+    EXPECT_EQ(seen.broken_gangs, 0u);
+    EXPECT_LE(seen.kills, 1u);
+    if (round % 2 == 0) {
+      EXPECT_EQ(counts.ignored, 0u);
+    }
+    for (uint32_t chip = 0; chip < 2; ++chip) {
+      EXPECT_EQ(testing::CoresLeftBusy(*node.engine, chip), 0u);
+    }
+  }
+  EXPECT_GT(calls, 0u);
+}
+
+}  // namespace
+}  // namespace pto

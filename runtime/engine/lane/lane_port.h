@@ -1,0 +1,113 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "runtime/base/alarm.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/mutex.h"
+#include "runtime/base/timer.h"
+#include "runtime/engine/lane/completion_ring.h"
+#include "runtime/engine/lane/lane.h"
+#include "runtime/engine/lane/lane_reports.h"
+#include "runtime/engine/lane/post_table.h"
+#include "runtime/engine/run/block_ticket.h"
+#include "runtime/engine/run/long_tasks.h"
+#include "runtime/engine/run/run.h"
+
+namespace pto {
+
+// The engine's end of a lane: posts blocks, cancels them, and kills the lane if it does not answer
+// in time. Made by Engine::AddLane. Kernels that run on the lane own it together (Kernel::lane), so
+// it lives as long as an image can post to it. Thread-safe.
+class LanePort {
+ public:
+  struct Setting {
+    CompletionRing* ring = nullptr;
+    const Clock* clock = nullptr;
+    TimerQueue* timers = nullptr;
+    int64_t grace_ns = 0;  // how long a cancelled post may take to end
+    size_t capacity = 0;   // how many posts are expected at most
+  };
+
+  // A block that is to be posted.
+  struct Outgoing {
+    LanePort* port = nullptr;
+    BlockTicket ticket;
+    LongTask* long_task = nullptr;
+    int64_t start_ns = 0;
+    // Why it was not posted. The caller ends such blocks.
+    enum class Refusal { kNone, kStopped, kLate, kLost };
+    Refusal refusal = Refusal::kNone;
+  };
+
+  static std::shared_ptr<LanePort> Open(std::shared_ptr<Lane> lane, const Setting& setting);
+  ~LanePort();
+  LanePort(const LanePort&) = delete;
+  LanePort& operator=(const LanePort&) = delete;
+
+  const std::string& name() const { return name_; }
+
+  // Posts the blocks, with one call of the lane, or refuses them. The blocks of a gang are posted
+  // together, or all are refused.
+  void Post(absl::Span<Outgoing> blocks);
+  // Cancels the posts of a run that was stopped; with `late_only`, those of its tasks whose
+  // deadline has passed. The stop or the deadline must be visible before this call.
+  void Cancel(const Run& run, bool late_only);
+
+  // Kills the lane, unless that was done, and ends all its posts as lost. `what` says why and
+  // `running` which post is the cause; 0: none.
+  void Lose(absl::string_view what, PostId running);
+  // The lane has reported its own death.
+  static void Bury(LaneDeath& death);
+  bool lost() const { return state_.load(std::memory_order_acquire) != State::kOpen; }
+  // Why it was lost.
+  std::string why_lost() const;
+
+  // A worker has handled the end of a post.
+  void Recycle(PostSlot& slot) { reports_->table().Recycle(slot); }
+
+  // The engine ends.
+  void Close() { reports_->Close(); }
+  PostTable::Counts counts() const { return reports_->table().counts(); }
+
+ private:
+  enum class State { kOpen, kLosing, kLost };
+
+  LanePort(std::shared_ptr<Lane> lane, const Setting& setting);
+
+  // Whether the block must not start, and why.
+  Outgoing::Refusal Check(const Outgoing& block) const;
+  void Fill(const Outgoing& block, PostSlot& slot);
+  // Loses the lane if a cancelled post has had its grace. Returns when to look again; 0: no need.
+  int64_t CheckGrace();
+
+  const std::shared_ptr<Lane> lane_;
+  const std::string name_;
+  const Clock& clock_;
+  const int64_t grace_ns_;
+  const std::shared_ptr<LaneReports> reports_;
+  std::atomic<State> state_{State::kOpen};
+
+  mutable Mutex why_mutex_;
+  std::string why_lost_ ABSL_GUARDED_BY(why_mutex_);
+
+  // Held during each call of the lane. So a post reaches the lane before its cancellation, and
+  // nothing reaches it after Kill.
+  Mutex calls_;
+  std::vector<PostSlot*> slots_ ABSL_GUARDED_BY(calls_);
+  std::vector<const LanePost*> posts_ ABSL_GUARDED_BY(calls_);
+  std::vector<PostId> ids_ ABSL_GUARDED_BY(calls_);
+
+  // Last, so that it is destroyed before the members that it uses.
+  Alarm grace_;
+};
+
+}  // namespace pto

@@ -1,0 +1,31 @@
+#include "runtime/engine/lane/lane_reports.h"
+
+namespace pto {
+
+void LaneReports::Complete(absl::Span<LaneResult> results) {
+  MutexLock lock(mutex_);
+  NewsList ended;
+  table_.Answer(results, &ended);
+  if (ring_ != nullptr) ring_->Push(ended);
+}
+
+void LaneReports::ReportDeath(absl::string_view what, PostId running) {
+  MutexLock lock(mutex_);
+  if (ring_ == nullptr || died_) return;
+  death_.port = port_.lock();
+  // Without a port nothing can be posted, so nothing is lost.
+  if (death_.port == nullptr) return;
+  died_ = true;
+  death_.what = std::string(what);
+  death_.running = running;
+  NewsList news;
+  news.Add(death_);
+  ring_->Push(news);
+}
+
+void LaneReports::Push(const NewsList& news) {
+  MutexLock lock(mutex_);
+  if (ring_ != nullptr) ring_->Push(news);
+}
+
+}  // namespace pto

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "runtime/base/mutex.h"
+#include "runtime/engine/lane/completion_ring.h"
+#include "runtime/engine/lane/lane.h"
+#include "runtime/engine/lane/post_table.h"
+
+namespace pto {
+
+class LanePort;
+
+// That a lane has died.
+struct LaneDeath final : public LaneNews {
+  LaneDeath() : LaneNews(Kind::kDeath) {}
+  std::shared_ptr<LanePort> port;  // set while it is in the ring
+  std::string what;
+  PostId running = 0;
+};
+
+// Where a lane reports to the engine. Shared by both, so that a lane may report at any time: what
+// comes too late is ignored and counted. Thread-safe; the calls for the lane return at once.
+class LaneReports {
+ public:
+  // ---- for the lane
+  // The posts have ended. One call for many wakes at most one thread. Moves the status of each.
+  void Complete(absl::Span<LaneResult> results);
+  void Complete(PostId id, absl::Status status) {
+    LaneResult result{id, std::move(status)};
+    Complete(absl::MakeSpan(&result, 1));
+  }
+  // The lane is dead, and runs nothing any more. `what` says why, for example the signal that has
+  // killed a process. `running` is the post that ran then, if one is known to be the cause.
+  void ReportDeath(absl::string_view what, PostId running = 0);
+
+  // ---- for the engine
+  LaneReports(CompletionRing& ring, size_t capacity) : table_(capacity), ring_(&ring) {}
+  LaneReports(const LaneReports&) = delete;
+  LaneReports& operator=(const LaneReports&) = delete;
+  PostTable& table() { return table_; }
+  void SetPort(std::weak_ptr<LanePort> port) {
+    MutexLock lock(mutex_);
+    port_ = std::move(port);
+  }
+  // Passes news to the workers.
+  void Push(const NewsList& news);
+  // The engine ends. Waits for calls of other threads; everything that comes later is ignored.
+  void Close() {
+    MutexLock lock(mutex_);
+    ring_ = nullptr;
+  }
+
+ private:
+  PostTable table_;
+  // Held while the ring is used, which ends with the engine.
+  Mutex mutex_;
+  CompletionRing* ring_ ABSL_GUARDED_BY(mutex_);
+  std::weak_ptr<LanePort> port_ ABSL_GUARDED_BY(mutex_);
+  bool died_ ABSL_GUARDED_BY(mutex_) = false;
+  LaneDeath death_;  // written once, before it is in the ring
+};
+
+}  // namespace pto
