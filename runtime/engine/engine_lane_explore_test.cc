@@ -96,6 +96,13 @@ class Scenario {
       task.chip = explorer_.OneOf(3) ? 1 : 0;
       task.block_num = static_cast<uint32_t>(1 + explorer_.Choose(task.chip == 0 ? 4 : 2));
       task.together = kind != 0 && task.block_num > 1 && explorer_.OneOf(2);
+      if (kind > 1 && explorer_.OneOf(5)) {
+        task.members = {0, 1};
+        task.block_num = static_cast<uint32_t>(1 + explorer_.Choose(2));
+      } else if (kind > 1 && explorer_.OneOf(5)) {
+        task.vector_kernels = {lanes_[explorer_.Choose(lanes_.size())]->name()};
+        task.block_num = static_cast<uint32_t>(1 + explorer_.Choose(task.chip == 0 ? 2 : 1));
+      }
       if (explorer_.OneOf(6)) task.timeout_ns = Time();
     }
     RunSpec spec;

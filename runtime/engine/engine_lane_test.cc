@@ -5,8 +5,10 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "runtime/base/status_matchers.h"
 #include "runtime/engine/lane/lane_port.h"
 #include "runtime/engine/snapshot/diagnosis.h"
@@ -289,6 +291,76 @@ TEST_F(EngineLaneTest, AGangIsPostedTogether) {
   node_.RunAll();
   EXPECT_EQ(run->state(), RunState::kSucceeded);
   ExpectClean();
+}
+
+TEST_F(EngineLaneTest, AGangOverSeveralChipsIsPostedTogether) {
+  SlowEngine node{{2, 1}};
+  const auto lane = std::make_shared<TestLane>("wide");
+  const std::shared_ptr<LanePort> port = node.AddLane(lane, "wide");
+  std::shared_ptr<pto::Run> run =
+      node.Start({{.kernel = "wide", .members = {1, 0}, .block_num = 2}}, body_);
+  while (node.engine->RunOne()) {
+  }
+  EXPECT_THAT(lane->seen().posts, ElementsAre(4));
+  std::vector<std::string> places;
+  for (const LanePost* const post : lane->held()) {
+    EXPECT_EQ(post->member_count, 2u);
+    EXPECT_EQ(post->gang_size, 4u);
+    EXPECT_NE(post->members[0], post->members[1]);
+    places.push_back(absl::StrCat(post->member, " ", post->chip, " ", post->block));
+  }
+  EXPECT_THAT(places, ElementsAre("0 1 0", "0 1 1", "1 0 0", "1 0 1"));
+  lane->Finish();
+  node.RunAll();
+  EXPECT_EQ(run->state(), RunState::kSucceeded);
+  node.ExpectClean();
+}
+
+TEST_F(EngineLaneTest, TheCoresOfAClusterMayHaveSeveralLanes) {
+  const auto other = std::make_shared<TestLane>("other");
+  const std::shared_ptr<LanePort> port = node_.AddLane(other, "other");
+  for (const bool together : {false, true}) {
+    std::shared_ptr<pto::Run> run = node_.Start({{.kernel = "far",
+                                                  .vector_kernels = {"other", "far"},
+                                                  .block_num = 2,
+                                                  .together = together}},
+                                                body_);
+    node_.RunAll();
+    EXPECT_EQ(node_.engine->chip_use(0).busy_cores, 6u);
+    EXPECT_EQ(lane_->held().size(), 4u);
+    ASSERT_EQ(other->held().size(), 2u);
+    EXPECT_EQ(other->held()[0]->cluster_lane, 1u);
+    EXPECT_EQ(other->held()[0]->kernel->name(), "other");
+    EXPECT_EQ(other->held()[0]->gang_size, together ? 2u : 0u);
+    lane_->Finish();
+    node_.RunAll();
+    // A cluster is free when its last core is.
+    EXPECT_EQ(node_.engine->chip_use(0).busy_cores, 6u);
+    other->Finish({other->held()[1]});
+    node_.RunAll();
+    EXPECT_EQ(node_.engine->chip_use(0).busy_cores, 3u);
+    EXPECT_EQ(run->state(), RunState::kRunning);
+    other->Finish();
+    node_.RunAll();
+    EXPECT_EQ(run->state(), RunState::kSucceeded);
+  }
+  ExpectClean();
+}
+
+TEST_F(EngineLaneTest, AClusterMayUseALaneAndTheEngine) {
+  std::shared_ptr<pto::Run> run = node_.Start(
+      {{.kernel = "far", .vector_kernels = {"plain"}, .block_num = 2, .together = true}}, body_);
+  node_.RunAll();
+  ASSERT_EQ(lane_->held().size(), 2u);
+  lane_->Finish();
+  // The others end on threads of their own.
+  while (!IsFinal(run->state())) {
+    node_.RunAll();
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(run->state(), RunState::kSucceeded);
+  node_.observer->WaitFinished();
+  EXPECT_TRUE(node_.engine->WaitIdle(absl::Seconds(20)));
 }
 
 TEST_F(EngineLaneTest, AGangOfAStoppedRunIsNotPosted) {

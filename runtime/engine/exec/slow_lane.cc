@@ -1,6 +1,5 @@
 #include "runtime/engine/exec/slow_lane.h"
 
-#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -135,21 +134,25 @@ void SlowLane::ShowPosted(const BlockTicket& ticket, bool posted) {
 void SlowLane::Post(CoreStay& stay) {
   // Blocks that are refused may lead to other tasks, but never to more blocks here.
   while (!outgoing_.empty()) {
-    LanePort& lane = *outgoing_.back().port;
-    const auto first =
-        std::stable_partition(outgoing_.begin(), outgoing_.end(),
-                              [&](const LanePort::Outgoing& o) { return o.port != &lane; });
-    const auto count = static_cast<size_t>(outgoing_.end() - first);
-    const absl::Span<LanePort::Outgoing> blocks = absl::MakeSpan(outgoing_).last(count);
-    for (const LanePort::Outgoing& block : blocks) {
+    LanePort& lane = *outgoing_.front().port;
+    batch_.clear();
+    size_t others = 0;
+    for (const LanePort::Outgoing& block : outgoing_) {
+      if (block.port == &lane) {
+        batch_.push_back(block);
+      } else {
+        outgoing_[others++] = block;
+      }
+    }
+    outgoing_.resize(others);
+    for (const LanePort::Outgoing& block : batch_) {
       ShowPosted(block.ticket, true);
       if (scheduler_.trace() != nullptr) scheduler_.trace()->OnStart(block.ticket);
     }
-    lane.Post(blocks);
-    for (const LanePort::Outgoing& block : blocks) {
+    lane.Post(absl::MakeSpan(batch_));
+    for (const LanePort::Outgoing& block : batch_) {
       if (block.refusal != LanePort::Outgoing::Refusal::kNone) refused_.push_back(block);
     }
-    outgoing_.erase(first, outgoing_.end());
   }
   while (!refused_.empty()) {
     const LanePort::Outgoing block = refused_.back();

@@ -68,6 +68,7 @@ class SlowLane {
   PlainLoop& plain_;
   FiberLane* const lane_;
   std::vector<LanePort::Outgoing> outgoing_;
+  std::vector<LanePort::Outgoing> batch_;  // for one lane
   std::vector<LanePort::Outgoing> refused_;
 };
 

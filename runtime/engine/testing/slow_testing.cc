@@ -109,6 +109,22 @@ std::shared_ptr<const GraphImage> MakeGraph(const KernelSource& kernels,
       }
     }
     input.args = args;
+    std::vector<uint32_t> member_tensors;
+    for (const uint32_t chip : task.members) {
+      member_tensors.push_back(tensor(0, SlowEngine::kWords, chip));
+    }
+    std::vector<TaskInput::Member> members;
+    for (size_t m = 0; m < task.members.size(); ++m) {
+      members.push_back({task.members[m], absl::MakeConstSpan(&member_tensors[m], 1)});
+    }
+    input.members = members;
+    if (!members.empty()) input.args = {};
+    std::vector<uint32_t> vector_kernels;
+    for (const std::string& name : task.vector_kernels) {
+      vector_kernels.push_back(builder.AddKernel(name).value());
+    }
+    input.vector_kernels = vector_kernels;
+    if (!vector_kernels.empty()) input.core = PTO_MIX;
     input.scalars = scalars;
     input.dependencies = task.after;
     input.chip = task.chip;

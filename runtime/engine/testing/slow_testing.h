@@ -33,6 +33,8 @@ struct SlowTask {
   int64_t count = 1;
   // Of the others.
   uint32_t chip = 0;
+  std::vector<uint32_t> members = {};            // chips, in place of `chip`
+  std::vector<std::string> vector_kernels = {};  // beside `kernel`, in a cluster
   uint32_t block_num = 1;
   bool together = false;
   int64_t timeout_ns = 0;
