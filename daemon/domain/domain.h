@@ -26,9 +26,9 @@ namespace pto {
 // Chips that communicate: on each a window, in it buffers and signals. To runs and transfers its
 // buffers are like others of the session; it keeps what they have in common.
 //
-// Runs that use its signals, and blocks of open runs, take turns, so at any time at most one of
+// Runs that use its signals, and segments of open runs, take turns, so at any time at most one of
 // them uses them. Such a use begins when its turn comes, or with a client's notification before;
-// then all signals become zero. It ends with the run or block, and what it left can be read until
+// then all signals become zero. It ends with the run or segment, and what it left can be read until
 // the next use. So no use ever sees a value of another. Thread-safe; its lock is the last that
 // anybody takes.
 class Domain {
@@ -54,7 +54,7 @@ class Domain {
   // Puts the runs that use the signals, of whatever rank, in order. The session's lock guards it.
   const std::shared_ptr<BufferQueue>& signal_queue() const { return signal_queue_; }
 
-  // ---- runs and blocks of open ones, known by their turns
+  // ---- runs and segments of open ones, known by their turns
   // From now on the domain keeps its memory for it, and its run is stopped when the domain is
   // revoked, whether its turn has come or not. Who looks at error() after this misses nothing.
   void Enter(const RunTurn* user, std::weak_ptr<Stoppable> run, bool uses_signals);

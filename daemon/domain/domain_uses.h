@@ -10,7 +10,7 @@
 
 namespace pto {
 
-// The domains that a run or a block of an open one uses, and what it must tell them. Not changed
+// The domains that a run or a segment of an open one uses, and what it must tell them. Not changed
 // any more when that has it; then any thread may use it.
 class DomainUses {
  public:

@@ -8,7 +8,7 @@
 #include "daemon/chip/chip_leases.h"
 #include "daemon/domain/session_buffer.h"
 #include "daemon/events/event_log.h"
-#include "daemon/turn/block_turn.h"
+#include "daemon/turn/segment_turn.h"
 #include "daemon/turn/stoppable.h"
 #include "runtime/graph/image.h"
 
@@ -40,11 +40,11 @@ class RunOwner {
 
   // Finds the buffers of a segment of an open run, and gives the segment its place among the runs.
   // From then on, also while the segment waits, a domain that is revoked stops `run`.
-  virtual absl::StatusOr<std::shared_ptr<const BoundSlots>> EnterBlock(
-      const GraphImage& image, const std::shared_ptr<BlockTurn>& turn,
+  virtual absl::StatusOr<std::shared_ptr<const BoundSlots>> EnterSegment(
+      const GraphImage& image, const std::shared_ptr<SegmentTurn>& turn,
       const std::shared_ptr<Stoppable>& run) = 0;
   // The segment has ended.
-  virtual void LeaveBlock(BlockTurn& turn) = 0;
+  virtual void LeaveSegment(SegmentTurn& turn) = 0;
 
   // CHIP_LEASED when the graph needs a chip that is another session's, CHIP_UNAVAILABLE when it is
   // faulty. The last look is after the engine has accepted the run and before it begins: leases and

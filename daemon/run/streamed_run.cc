@@ -9,7 +9,7 @@
 namespace pto {
 namespace {
 
-// What blocks of an open run that are kept may take together.
+// What segments of an open run that are kept may take together.
 constexpr KeptGraph::Bounds kBounds = {uint64_t{16} << 20};
 
 }  // namespace
@@ -45,61 +45,61 @@ void StreamedRun::SetDeadlines() {
       });
 }
 
-// ---- blocks
+// ---- segments
 
-absl::Status StreamedRun::Append(GraphSegment segment) {
+absl::Status StreamedRun::Append(GraphSegment graph) {
   Completions completions;
   const std::shared_ptr<RunOwner> owner = this->owner();
   // Then the run is being stopped.
   if (owner == nullptr) return absl::OkStatus();
-  const uint32_t first_task = segment.first_task;
-  Block block;
-  block.tasks = segment.image->task_count();
-  block.turn = std::make_shared<BlockTurn>(
+  const uint32_t first_task = graph.first_task;
+  Segment segment;
+  segment.tasks = graph.image->task_count();
+  segment.turn = std::make_shared<SegmentTurn>(
       this, number(), first_task,
       [weak = std::weak_ptr<RunEntry>(weak_from_this())](Completions& completions) {
         if (const auto self = std::static_pointer_cast<StreamedRun>(weak.lock())) {
-          self->OnBlockTurn(completions);
+          self->OnSegmentTurn(completions);
         }
       },
       [weak = std::weak_ptr<RunOwner>(owner)](RunTurn& turn) {
         if (const std::shared_ptr<RunOwner> alive = weak.lock()) alive->OnPassedLate(turn);
       });
-  const std::shared_ptr<BlockTurn> turn = block.turn;
+  const std::shared_ptr<SegmentTurn> turn = segment.turn;
   PTO_ASSIGN_OR_RETURN(const std::shared_ptr<const BoundSlots> bound,
-                       owner->EnterBlock(*segment.image, turn, shared_from_this()));
-  // A block that has its turn is accepted by the engine at once, and checked then.
+                       owner->EnterSegment(*graph.image, turn, shared_from_this()));
+  // A segment that has its turn is accepted by the engine at once, and checked then.
   absl::Status refused;
   ChipLeases::Claim claim;
   if (turn->has_to_wait()) {
-    absl::StatusOr<ChipLeases::Claim> made = owner->ClaimChips(*segment.image);
+    absl::StatusOr<ChipLeases::Claim> made = owner->ClaimChips(*graph.image);
     refused = made.status();
     if (made.ok()) claim = *std::move(made);
-    block.claimed = made.ok();
+    segment.claimed = made.ok();
   }
-  block.image = segment.image;
-  block.buffers = bound->buffers;
-  block.domains = bound->domains;
-  parts_.budget->Take(block.tasks);
+  segment.image = graph.image;
+  segment.buffers = bound->buffers;
+  segment.domains = bound->domains;
+  parts_.budget->Take(segment.tasks);
   std::shared_ptr<const RunSlots> slots(bound, &bound->slots);
   bool taken = false;
   {
-    MutexLock lock(block_mutex_);
-    Hold(block.buffers);
-    live_tasks_ += block.tasks;
-    blocks_.emplace(first_task, std::move(block));
+    MutexLock lock(segment_mutex_);
+    Hold(segment.buffers);
+    live_tasks_ += segment.tasks;
+    segments_.emplace(first_task, std::move(segment));
     taken = !stopped_ && refused.ok();
     if (taken) {
-      waiting_ = Waiting{std::move(segment), std::move(slots),
+      waiting_ = Waiting{std::move(graph), std::move(slots),
                          parts_.run.clock->NowNanos() - run_->accepted_ns(), std::move(claim)};
       busy_ = true;
     }
   }
-  if (!taken) EndBlock(first_task, nullptr, completions);
+  if (!taken) EndSegment(first_task, nullptr, completions);
   // Also one that was not taken keeps its place until its turn has come.
   ShowTurn(turn.get());
   if (turn->Arrive()) {
-    OnBlockTurn(completions);
+    OnSegmentTurn(completions);
     turn->Begun(completions);
   }
   return refused;
@@ -111,7 +111,7 @@ void StreamedRun::Hold(const std::vector<std::shared_ptr<SessionBuffer>>& buffer
   }
 }
 
-void StreamedRun::ShowTurn(const BlockTurn* turn) {
+void StreamedRun::ShowTurn(const SegmentTurn* turn) {
   for (size_t i = 0; i < goes_after_.size(); ++i) {
     goes_after_[i].store(turn == nullptr ? 0 : turn->shown_before(i), std::memory_order_relaxed);
   }
@@ -120,75 +120,75 @@ void StreamedRun::ShowTurn(const BlockTurn* turn) {
   next_waits_.store(turn != nullptr, std::memory_order_relaxed);
 }
 
-void StreamedRun::OnBlockTurn(Completions& completions) {
+void StreamedRun::OnSegmentTurn(Completions& completions) {
   ShowTurn(nullptr);
   absl::optional<Waiting> next;
   {
-    MutexLock lock(block_mutex_);
+    MutexLock lock(segment_mutex_);
     next.swap(waiting_);
   }
-  // Stopped meanwhile; then its block has been ended.
+  // Stopped meanwhile; then its segment has been ended.
   if (!next.has_value()) return;
-  const uint32_t first_task = next->segment.first_task;
+  const uint32_t first_task = next->graph.first_task;
   // Before it can end, and the run with it.
-  if (parts_.run.record_level == RecordLevel::kAll) KeepBlock(*next);
-  if (!run_->Append(next->segment, std::move(next->slots), completions)) {
-    EndBlock(first_task, nullptr, completions);
+  if (parts_.run.record_level == RecordLevel::kAll) KeepSegment(*next);
+  if (!run_->Append(next->graph, std::move(next->slots), completions)) {
+    EndSegment(first_task, nullptr, completions);
   }
-  // Only now: the engine has accepted the block, so leases see it there.
+  // Only now: the engine has accepted the segment, so leases see it there.
   next->claim.Drop();
   {
-    // Only now: blocks begin one after the other.
-    MutexLock lock(block_mutex_);
+    // Only now: segments begin one after the other.
+    MutexLock lock(segment_mutex_);
     busy_ = false;
   }
   TellRoom();
 }
 
-void StreamedRun::KeepBlock(const Waiting& block) {
+void StreamedRun::KeepSegment(const Waiting& segment) {
   const auto part = std::make_shared<GraphPart>();
-  part->image = block.segment.image;
-  part->first_task = block.segment.first_task;
-  part->submitted_ns = block.came_ns;
-  part->links = block.segment.links;
+  part->image = segment.graph.image;
+  part->first_task = segment.graph.first_task;
+  part->submitted_ns = segment.came_ns;
+  part->links = segment.graph.links;
   GraphParts dropped;  // destroyed without the lock
   MutexLock lock(mutex_);
   if (!ended()) dropped = Keep(part, kBounds);
 }
 
-void StreamedRun::EndBlock(uint32_t first_task, const Run* run, Completions& completions) {
-  Block block;
+void StreamedRun::EndSegment(uint32_t first_task, const Run* run, Completions& completions) {
+  Segment segment;
   {
-    MutexLock lock(block_mutex_);
-    const auto it = blocks_.find(first_task);
-    if (it == blocks_.end()) return;
-    block = std::move(it->second);
-    blocks_.erase(it);
-    live_tasks_ -= block.tasks;
-    for (const std::shared_ptr<SessionBuffer>& buffer : block.buffers) {
+    MutexLock lock(segment_mutex_);
+    const auto it = segments_.find(first_task);
+    if (it == segments_.end()) return;
+    segment = std::move(it->second);
+    segments_.erase(it);
+    live_tasks_ -= segment.tasks;
+    for (const std::shared_ptr<SessionBuffer>& buffer : segment.buffers) {
       const auto use = buffer_uses_.find(buffer.get());
       if (--use->second > 0) continue;
       buffer_uses_.erase(use);
       buffer->in_use.fetch_sub(1, std::memory_order_acq_rel);
     }
   }
-  if (block.domains != nullptr) {
+  if (segment.domains != nullptr) {
     if (run == nullptr) {
-      block.domains->Forget(block.turn.get());
+      segment.domains->Forget(segment.turn.get());
     } else {
       // Before the successors, which may use the same domains, can begin.
-      DomainUses::Stop(block.domains->Leave(block.turn.get(), *run, name()), completions);
+      DomainUses::Stop(segment.domains->Leave(segment.turn.get(), *run, name()), completions);
     }
   }
-  if (const std::shared_ptr<RunOwner> owner = this->owner()) owner->LeaveBlock(*block.turn);
-  block.turn->End(completions);
-  parts_.budget->GiveBack(block.tasks);
+  if (const std::shared_ptr<RunOwner> owner = this->owner()) owner->LeaveSegment(*segment.turn);
+  segment.turn->End(completions);
+  parts_.budget->GiveBack(segment.tasks);
 }
 
 bool StreamedRun::AwaitRoom(std::function<void()> on_room) {
   std::function<void()> before;  // destroyed without the lock
   {
-    MutexLock lock(block_mutex_);
+    MutexLock lock(segment_mutex_);
     if (stopped_) return true;
     before = std::exchange(on_room_, std::move(on_room));
     if (busy_) return false;
@@ -207,7 +207,7 @@ bool StreamedRun::AwaitRoom(std::function<void()> on_room) {
       });
   if (!room) return false;
   held_back_.store(false, std::memory_order_seq_cst);
-  MutexLock lock(block_mutex_);
+  MutexLock lock(segment_mutex_);
   // Gone when it was called just now: then that call counts.
   if (on_room_ == nullptr) return false;
   before = std::exchange(on_room_, nullptr);
@@ -218,7 +218,7 @@ void StreamedRun::TellRoom() {
   held_back_.store(false, std::memory_order_seq_cst);
   std::function<void()> on_room;
   {
-    MutexLock lock(block_mutex_);
+    MutexLock lock(segment_mutex_);
     on_room.swap(on_room_);
   }
   if (on_room != nullptr) on_room();
@@ -229,11 +229,11 @@ void StreamedRun::Close() { run_->Close(); }
 void StreamedRun::Stop(RunState as, const absl::Status& error, Completions& completions) {
   absl::optional<Waiting> dropped;
   {
-    MutexLock lock(block_mutex_);
+    MutexLock lock(segment_mutex_);
     stopped_ = true;
     dropped.swap(waiting_);
   }
-  if (dropped.has_value()) EndBlock(dropped->segment.first_task, nullptr, completions);
+  if (dropped.has_value()) EndSegment(dropped->graph.first_task, nullptr, completions);
   run_->Stop(as, error, completions);
   TellRoom();
 }
@@ -258,10 +258,10 @@ absl::Status StreamedRun::CheckSegment(uint32_t first_task) {
   std::shared_ptr<const GraphImage> image;
   bool claimed = false;
   {
-    MutexLock lock(block_mutex_);
-    const auto it = blocks_.find(first_task);
+    MutexLock lock(segment_mutex_);
+    const auto it = segments_.find(first_task);
     // It was stopped, and has ended.
-    if (it == blocks_.end()) return absl::OkStatus();
+    if (it == segments_.end()) return absl::OkStatus();
     image = it->second.image;
     claimed = it->second.claimed;
   }
@@ -272,12 +272,12 @@ absl::Status StreamedRun::CheckSegment(uint32_t first_task) {
 }
 
 void StreamedRun::OnSegmentBegins(uint32_t first_task) {
-  std::shared_ptr<BlockTurn> turn;
+  std::shared_ptr<SegmentTurn> turn;
   std::shared_ptr<const DomainUses> domains;
   {
-    MutexLock lock(block_mutex_);
-    const auto it = blocks_.find(first_task);
-    if (it == blocks_.end() || it->second.domains == nullptr) return;
+    MutexLock lock(segment_mutex_);
+    const auto it = segments_.find(first_task);
+    if (it == segments_.end() || it->second.domains == nullptr) return;
     turn = it->second.turn;
     domains = it->second.domains;
   }
@@ -285,20 +285,20 @@ void StreamedRun::OnSegmentBegins(uint32_t first_task) {
 }
 
 void StreamedRun::OnSegmentEnded(uint32_t first_task, const Run& run, Completions& completions) {
-  EndBlock(first_task, &run, completions);
+  EndSegment(first_task, &run, completions);
   TellRoom();
 }
 
 void StreamedRun::RecordEnd(Completions& completions) {
   absl::optional<Waiting> dropped;
   {
-    MutexLock lock(block_mutex_);
+    MutexLock lock(segment_mutex_);
     stopped_ = true;
     dropped.swap(waiting_);
   }
   deadlines_.Disarm();
   parts_.budget->Forget(this);
-  if (dropped.has_value()) EndBlock(dropped->segment.first_task, nullptr, completions);
+  if (dropped.has_value()) EndSegment(dropped->graph.first_task, nullptr, completions);
   ReleaseRun();
   MutexLock tell_lock(tell_mutex_);
   RunRecord& record = mutable_record();

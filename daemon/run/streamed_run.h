@@ -16,7 +16,7 @@
 #include "daemon/domain/session_buffer.h"
 #include "daemon/quota/task_budget.h"
 #include "daemon/run/run_entry.h"
-#include "daemon/turn/block_turn.h"
+#include "daemon/turn/segment_turn.h"
 #include "runtime/base/timer.h"
 #include "runtime/engine/open_run.h"
 #include "runtime/engine/run/completions.h"
@@ -24,10 +24,10 @@
 
 namespace pto {
 
-// An open run: its tasks come in blocks while the first ones run already. Each block takes its
+// An open run: its tasks come in segments while the first ones run already. Each segment takes its
 // place among the session's runs when it comes. While one waits for its turn no other is taken,
-// so that blocks begin in their order; leases of its chips wait for it, as for a queued run. Append
-// and Close are called by one thread at a time, and only when there is room; the rest is
+// so that segments begin in their order; leases of its chips wait for it, as for a queued run.
+// Append and Close are called by one thread at a time, and only when there is room; the rest is
 // thread-safe.
 class StreamedRun final : public RunEntry, public OpenRunObserver {
  public:
@@ -44,22 +44,22 @@ class StreamedRun final : public RunEntry, public OpenRunObserver {
 
   // Once, before others can see it.
   void Prepare();
-  // Tells that it is there, and sets its deadlines. Once, before its first block.
+  // Tells that it is there, and sets its deadlines. Once, before its first segment.
   void Begin();
-  // Takes a block. What is wrong with its buffers is an error, and the block is not taken.
-  absl::Status Append(GraphSegment segment);
-  // No more blocks come.
+  // Takes a segment. What is wrong with its buffers is an error, and the segment is not taken.
+  absl::Status Append(GraphSegment graph);
+  // No more segments come.
   void Close();
 
-  // Returns true when a block can be taken, or when the run has ended. Else `on_room` is called
+  // Returns true when a segment can be taken, or when the run has ended. Else `on_room` is called
   // once when that may be so: the budget has room again or no task of the run is live, so that
   // no run waits for room that only others can make.
   bool AwaitRoom(std::function<void()> on_room);
 
   // All tasks below this one have ended well.
   uint32_t ended_before() const { return run_->ended_before(); }
-  // Tasks that are remembered because tasks of their blocks failed.
-  uint64_t failed_block_tasks() const { return run_->failed_segment_tasks(); }
+  // Tasks that are remembered because tasks of their segments failed.
+  uint64_t failed_segment_tasks() const { return run_->failed_segment_tasks(); }
 
   RunStatus Status() const override;
   using Stoppable::Stop;
@@ -78,7 +78,7 @@ class StreamedRun final : public RunEntry, public OpenRunObserver {
            (parts_.queue_timeout_ns > 0 && !started_.load(std::memory_order_relaxed));
   }
   uint64_t order_number() const override { return number(); }
-  // Of the block that waits for its turn.
+  // Of the segment that waits for its turn.
   uint64_t goes_after(size_t i) const override {
     return goes_after_[i].load(std::memory_order_relaxed);
   }
@@ -93,22 +93,22 @@ class StreamedRun final : public RunEntry, public OpenRunObserver {
   void OnFinished(Completions& completions) override;
 
  protected:
-  // Its blocks have turns; the run as a whole waits for nobody.
+  // Its segments have turns; the run as a whole waits for nobody.
   void OnTurn(Completions&) override {}
   void OnPassedLate() override {}
 
  private:
-  struct Block {
-    std::shared_ptr<BlockTurn> turn;
+  struct Segment {
+    std::shared_ptr<SegmentTurn> turn;
     std::vector<std::shared_ptr<SessionBuffer>> buffers;
     std::shared_ptr<const DomainUses> domains;  // nullptr when it uses none
     std::shared_ptr<const GraphImage> image;
     uint64_t tasks = 0;
     bool claimed = false;  // leases of others have waited for it
   };
-  // A block whose turn has not come.
+  // A segment whose turn has not come.
   struct Waiting {
-    GraphSegment segment;
+    GraphSegment graph;
     std::shared_ptr<const RunSlots> slots;
     int64_t came_ns = 0;  // after the run's acceptance
     // Of its chips, until the engine has accepted it.
@@ -116,19 +116,19 @@ class StreamedRun final : public RunEntry, public OpenRunObserver {
   };
 
   void SetDeadlines();
-  void OnBlockTurn(Completions& completions);
-  // Keeps what is told of the block's tasks.
-  void KeepBlock(const Waiting& block);
-  // What the block is behind; nullptr when none waits any more.
-  void ShowTurn(const BlockTurn* turn);
-  // Takes a block out, if it is there, and lets go of all that it held. `run` is nullptr when it
+  void OnSegmentTurn(Completions& completions);
+  // Keeps what is told of the segment's tasks.
+  void KeepSegment(const Waiting& segment);
+  // What the segment is behind; nullptr when none waits any more.
+  void ShowTurn(const SegmentTurn* turn);
+  // Takes a segment out, if it is there, and lets go of all that it held. `run` is nullptr when it
   // has not begun.
-  void EndBlock(uint32_t first_task, const Run* run, Completions& completions);
+  void EndSegment(uint32_t first_task, const Run* run, Completions& completions);
   // Calls who waits for room.
   void TellRoom();
-  // The buffer is in use while a block of the run uses it, and counts once.
+  // The buffer is in use while a segment of the run uses it, and counts once.
   void Hold(const std::vector<std::shared_ptr<SessionBuffer>>& buffers)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(block_mutex_);
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(segment_mutex_);
   void CollectNews(std::vector<LogEntry>* news) ABSL_EXCLUSIVE_LOCKS_REQUIRED(tell_mutex_);
   // With `last` after it, if any.
   void TellNews(absl::optional<LogEntry> last = absl::nullopt);
@@ -138,9 +138,9 @@ class StreamedRun final : public RunEntry, public OpenRunObserver {
 
   const Parts parts_;
   std::shared_ptr<OpenRun> run_;  // set by Prepare
-  // For those who look without locks: session or client has so many live tasks that no block is
-  // taken; the numbers of the runs that a block waits for, and the first task of the block of this
-  // run that it waits for; whether one waits at all.
+  // For those who look without locks: session or client has so many live tasks that no segment is
+  // taken; the numbers of the runs that a segment waits for, and the first task of the segment of
+  // this run that it waits for; whether one waits at all.
   std::atomic<bool> held_back_{false};
   std::array<std::atomic<uint64_t>, RunTurn::kShownBefore> goes_after_{};
   std::atomic<uint32_t> next_waits_for_{RunTurn::kNoPart};
@@ -153,15 +153,15 @@ class StreamedRun final : public RunEntry, public OpenRunObserver {
   bool told_queued_ ABSL_GUARDED_BY(tell_mutex_) = false;
   bool told_started_ ABSL_GUARDED_BY(tell_mutex_) = false;
 
-  Mutex block_mutex_;
-  std::map<uint32_t, Block> blocks_ ABSL_GUARDED_BY(block_mutex_);  // by their first tasks
-  absl::optional<Waiting> waiting_ ABSL_GUARDED_BY(block_mutex_);
-  // A block waits for its turn, or is being begun.
-  bool busy_ ABSL_GUARDED_BY(block_mutex_) = false;
-  uint64_t live_tasks_ ABSL_GUARDED_BY(block_mutex_) = 0;
-  std::map<SessionBuffer*, uint64_t> buffer_uses_ ABSL_GUARDED_BY(block_mutex_);  // in blocks
-  std::function<void()> on_room_ ABSL_GUARDED_BY(block_mutex_);
-  bool stopped_ ABSL_GUARDED_BY(block_mutex_) = false;
+  Mutex segment_mutex_;
+  std::map<uint32_t, Segment> segments_ ABSL_GUARDED_BY(segment_mutex_);  // by their first tasks
+  absl::optional<Waiting> waiting_ ABSL_GUARDED_BY(segment_mutex_);
+  // A segment waits for its turn, or is being begun.
+  bool busy_ ABSL_GUARDED_BY(segment_mutex_) = false;
+  uint64_t live_tasks_ ABSL_GUARDED_BY(segment_mutex_) = 0;
+  std::map<SessionBuffer*, uint64_t> buffer_uses_ ABSL_GUARDED_BY(segment_mutex_);  // in segments
+  std::function<void()> on_room_ ABSL_GUARDED_BY(segment_mutex_);
+  bool stopped_ ABSL_GUARDED_BY(segment_mutex_) = false;
   RunDeadlines deadlines_;
 };
 

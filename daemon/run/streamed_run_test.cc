@@ -154,12 +154,12 @@ TEST_F(StreamedRunTest, ErrorsThatItDoesNotListAreEventsBeforeItsEnd) {
   EXPECT_TRUE(std::holds_alternative<RunEvent>(events.back().event));
 }
 
-TEST_F(StreamedRunTest, BlocksAndRunsWaitForEachOther) {
+TEST_F(StreamedRunTest, SegmentsAndRunsWaitForEachOther) {
   Open open = Begin("o");
   ASSERT_THAT(open.Add({0}), IsOk());
   const auto second = StartFill();  // of x
   EXPECT_EQ(Ready(), 1u);
-  // The blocks of one run do not wait for each other's turns, but for what came between them.
+  // The segments of one run do not wait for each other's turns, but for what came between them.
   ASSERT_THAT(open.Add({1}), IsOk());
   EXPECT_EQ(Ready(), 2u);
   ASSERT_THAT(open.Add({0}), IsOk());
@@ -169,7 +169,7 @@ TEST_F(StreamedRunTest, BlocksAndRunsWaitForEachOther) {
   RunAll();
   EXPECT_EQ(StateOf(*second), RunState::kSucceeded);
   EXPECT_EQ(StateOf(*last), RunState::kSucceeded);
-  // Nobody waits for blocks that have not come.
+  // Nobody waits for segments that have not come.
   EXPECT_EQ(StateOf(*StartFill()), RunState::kQueued);
   EXPECT_EQ(Ready(), 1u);
   open.run->Close();
@@ -177,7 +177,7 @@ TEST_F(StreamedRunTest, BlocksAndRunsWaitForEachOther) {
   RunAll();
 }
 
-TEST_F(StreamedRunTest, ABlockThatWaitsIsDroppedWithItsRun) {
+TEST_F(StreamedRunTest, ASegmentThatWaitsIsDroppedWithItsRun) {
   const auto first = StartFill();
   Open open = Begin("o");
   ASSERT_THAT(open.Add({0}), IsOk());
@@ -247,7 +247,7 @@ TEST_F(ClientTasksTest, AFullClientHoldsBackAllItsSessions) {
   int called = 0, other_called = 0;
   ASSERT_THAT(open.Add({0, 0, 0}), IsOk());
   EXPECT_FALSE(open.run->AwaitRoom([&] { ++called; })) << "its session has room, its client not";
-  // It has nothing that could end, so one block of it is taken, even if that is too much.
+  // It has nothing that could end, so one segment of it is taken, even if that is too much.
   ASSERT_TRUE(other.run->AwaitRoom([&] { ++other_called; }));
   ASSERT_THAT(other.Add({1, 1}), IsOk());
   EXPECT_FALSE(other.run->AwaitRoom([&] { ++other_called; }));
@@ -321,7 +321,7 @@ TEST_F(StreamedRunTest, TheSessionsEndEndsIt) {
   EXPECT_THAT(open.Add({0}), HasReason(reason::kSessionEnded));
 }
 
-TEST_F(StreamedRunTest, ABufferMustBeThereWhenABlockUsesIt) {
+TEST_F(StreamedRunTest, ABufferMustBeThereWhenASegmentUsesIt) {
   Open open = Begin("o");
   ASSERT_THAT(open.Add({0}), IsOk());
   RunAll();
@@ -331,7 +331,7 @@ TEST_F(StreamedRunTest, ABufferMustBeThereWhenABlockUsesIt) {
   EXPECT_EQ(StateOf(*open.run), RunState::kFailed);
 }
 
-TEST_F(StreamedRunTest, ItsBlocksCanBeLookedAt) {
+TEST_F(StreamedRunTest, ItsSegmentsCanBeLookedAt) {
   Open open = Begin("r");
   EXPECT_TRUE(open.run->graph_parts().empty());
   ASSERT_THAT(open.Add({0, 1}), IsOk());

@@ -196,7 +196,7 @@ void StreamRun::CheckFailures() {
     MutexLock lock(mutex_);
     run = run_;
   }
-  const uint64_t kept = run->failed_block_tasks();
+  const uint64_t kept = run->failed_segment_tasks();
   if (kept == 0) return;
   const uint64_t limit = node_.limits().max_session_live_tasks;
   const uint64_t have = std::max<uint64_t>(kept, decoder_->live_readers() / 4);

@@ -83,7 +83,7 @@ class Crossing : public SessionTest {
     CheckExclusive();
   }
 
-  // The client sends one more block, if it may, and commits; then all runs to its end.
+  // The client sends one more segment, if it may, and commits; then all runs to its end.
   void Finish() {
     first_->run().Close();
     RunChecked();
@@ -271,7 +271,7 @@ class Crossing : public SessionTest {
 
   Outcome Expected() const {
     if (stopped_.has_value()) return *stopped_;
-    // A block that waited came to its turn while its chip was faulty.
+    // A segment that waited came to its turn while its chip was faulty.
     if (stage_ == Stage::kWaiting && !health_->Check({0}).ok()) {
       return {RunState::kFailed, &reason::kChipUnavailable};
     }

@@ -27,7 +27,7 @@ using ::pto::testing::OpenFill;
 using ::pto::testing::Place;
 
 constexpr int kRounds = kSanitized ? 60 : 300;
-// A task on so many takes a while, so that blocks behind it wait.
+// A task on so many takes a while, so that segments behind it wait.
 constexpr uint64_t kFloats = 1 << 17;
 // Longer than anything here takes: reached only by what hangs.
 constexpr absl::Duration kForever = absl::Seconds(60);
@@ -89,7 +89,7 @@ class CrossedStressTest : public ::testing::Test {
       open.emplace_back(*run);
     }
     const Place x = {"x", 0}, y = {"y", 1, kFloats};
-    for (int block = 0; block < 12 && !open.empty(); ++block) {
+    for (int segment = 0; segment < 12 && !open.empty(); ++segment) {
       OpenFill& chosen = open[random() % open.size()];
       StreamedRun& run = chosen.run();
       if (!Until([&] { return run.AwaitRoom([] {}); })) break;

@@ -1,4 +1,4 @@
-// Leases of chips, and blocks of open runs that wait for their turns.
+// Leases of chips, and segments of open runs that wait for their turns.
 
 #include <memory>
 #include <string>
@@ -50,7 +50,7 @@ class LeasedOpenRunTest : public SessionTest {
   std::shared_ptr<Session> holder_;
 };
 
-TEST_F(LeasedOpenRunTest, ALeaseWaitsForABlockThatWaits) {
+TEST_F(LeasedOpenRunTest, ALeaseWaitsForASegmentThatWaits) {
   OpenFill first(*session_, "first"), second(*session_, "second");
   ASSERT_THAT(first.Add({kY}), IsOk());
   // Behind the first one because of y; nothing of it is on chip 0 yet.
@@ -59,7 +59,7 @@ TEST_F(LeasedOpenRunTest, ALeaseWaitsForABlockThatWaits) {
   EXPECT_FALSE(AskForOne());
   EXPECT_FALSE(Granted());
   while (Ended() == 0) {
-    EXPECT_FALSE(Granted()) << "the block can begin at any time";
+    EXPECT_FALSE(Granted()) << "the segment can begin at any time";
     ASSERT_TRUE(engine_->RunOne());
   }
   RunAll();
@@ -70,7 +70,7 @@ TEST_F(LeasedOpenRunTest, ALeaseWaitsForABlockThatWaits) {
   second.run().Stop(RunState::kFailed, Error(reason::kChipLeased, "a test"));
 }
 
-TEST_F(LeasedOpenRunTest, ABlockThatIsDroppedLetsTheLeaseOn) {
+TEST_F(LeasedOpenRunTest, ASegmentThatIsDroppedLetsTheLeaseOn) {
   OpenFill first(*session_, "first"), second(*session_, "second");
   ASSERT_THAT(first.Add({kY}), IsOk());
   ASSERT_THAT(second.Add({kY, kX}), IsOk());
@@ -93,7 +93,7 @@ TEST_F(LeasedOpenRunTest, TheEndOfItsSessionLetsTheLeaseOn) {
   EXPECT_EQ(Ended(), 0u);
 }
 
-TEST_F(LeasedOpenRunTest, ABlockOfTheHolderOrOfOneOfItsOwnDoesNotHoldTheLeaseUp) {
+TEST_F(LeasedOpenRunTest, ASegmentOfTheHolderOrOfOneOfItsOwnDoesNotHoldTheLeaseUp) {
   SessionManager::Request request;
   request.id = "m";
   request.lease = "h";
@@ -112,7 +112,7 @@ TEST_F(LeasedOpenRunTest, ABlockOfTheHolderOrOfOneOfItsOwnDoesNotHoldTheLeaseUp)
   EXPECT_EQ(fourth.state(), RunState::kSucceeded);
 }
 
-TEST_F(LeasedOpenRunTest, ABlockThatWouldWaitOnALeasedChipIsRefused) {
+TEST_F(LeasedOpenRunTest, ASegmentThatWouldWaitOnALeasedChipIsRefused) {
   OpenFill first(*session_, "first"), second(*session_, "second");
   ASSERT_THAT(first.Add({kY}), IsOk());
   EXPECT_TRUE(AskForOne());
@@ -126,8 +126,8 @@ TEST_F(LeasedOpenRunTest, ABlockThatWouldWaitOnALeasedChipIsRefused) {
   EXPECT_EQ(session_->usage().active_runs, 0u);
 }
 
-// The lease is asked for when the block has been taken and the engine does not have it yet.
-TEST_F(LeasedOpenRunTest, ABlockThatIsBeingAcceptedDoesNotBegin) {
+// The lease is asked for when the segment has been taken and the engine does not have it yet.
+TEST_F(LeasedOpenRunTest, ASegmentThatIsBeingAcceptedDoesNotBegin) {
   if (!kHasFailpoints) GTEST_SKIP() << "this build has no failpoints";
   OpenFill open(*session_, "o");
   {
@@ -181,7 +181,7 @@ TEST_F(LeasedOpenRunTest, ARunThatWaitsForItsTurnKeepsALeaseWaiting) {
   EXPECT_TRUE(Granted());
 }
 
-TEST_F(LeasedOpenRunTest, ABlockDoesNotBeginOnAChipThatBecameFaulty) {
+TEST_F(LeasedOpenRunTest, ASegmentDoesNotBeginOnAChipThatBecameFaulty) {
   OpenFill first(*session_, "first"), second(*session_, "second");
   ASSERT_THAT(first.Add({kY}), IsOk());
   ASSERT_THAT(second.Add({kY, kX}), IsOk());

@@ -1,4 +1,4 @@
-// Open runs whose blocks use domains.
+// Open runs whose segments use domains.
 
 #include <memory>
 #include <string>
@@ -36,7 +36,7 @@ class OpenDomainTest : public SessionTest {
     domain_ = session_->domains().Create("d", spec).value();
   }
 
-  // A run and its graph. What returns a status adds a block, of one task and of those that were
+  // A run and its graph. What returns a status adds a segment, of one task and of those that were
   // added before.
   struct Open {
     std::shared_ptr<StreamedRun> run;
@@ -102,7 +102,7 @@ class OpenDomainTest : public SessionTest {
   std::shared_ptr<Domain> domain_;
 };
 
-TEST_F(OpenDomainTest, EveryBlockFindsItsSignalsAtZero) {
+TEST_F(OpenDomainTest, EverySegmentFindsItsSignalsAtZero) {
   Open open = Begin("o");
   for (uint64_t i = 1; i <= 100; ++i) {
     ASSERT_THAT(open.AddOne(), IsOk());
@@ -114,12 +114,12 @@ TEST_F(OpenDomainTest, EveryBlockFindsItsSignalsAtZero) {
   EXPECT_EQ(StateOf(open), RunState::kSucceeded);
 }
 
-TEST_F(OpenDomainTest, BlocksThatUseSignalsTakeTurnsWithEachOtherAndWithRuns) {
+TEST_F(OpenDomainTest, SegmentsThatUseSignalsTakeTurnsWithEachOtherAndWithRuns) {
   Open first = Begin("first"), second = Begin("second");
   ASSERT_THAT(first.WaitFor(1), IsOk());
   RunAll();
   ASSERT_TRUE(HasRoom(first));
-  // It would find the signal that the other block waits for.
+  // It would find the signal that the other segment waits for.
   ASSERT_THAT(first.AddOne(), IsOk());
   ASSERT_THAT(second.AddOne(), IsOk());
   RunAll();
@@ -141,7 +141,7 @@ TEST_F(OpenDomainTest, BlocksThatUseSignalsTakeTurnsWithEachOtherAndWithRuns) {
   EXPECT_EQ(StateOf(second), RunState::kSucceeded);
 }
 
-TEST_F(OpenDomainTest, BlocksOnBuffersOfWindowsOverlapWithThoseOnSignals) {
+TEST_F(OpenDomainTest, SegmentsOnBuffersOfWindowsOverlapWithThoseOnSignals) {
   Open waits = Begin("waits"), fills = Begin("fills");
   ASSERT_THAT(waits.WaitFor(1), IsOk());
   RunAll();
@@ -181,7 +181,7 @@ TEST_F(OpenDomainTest, ARevocationStopsTheRunWithWhatWaitsAndRefusesMore) {
 }
 
 // Not only when its turn comes, for which a client may wait in vain.
-TEST_F(OpenDomainTest, ARevocationStopsARunWhoseBlockIsQueuedBehindABuffer) {
+TEST_F(OpenDomainTest, ARevocationStopsARunWhoseSegmentIsQueuedBehindABuffer) {
   ASSERT_THAT(MakeBuffers(*session_, {{"b", 0, 64}}), IsOk());
   Open holds = Begin("holds"), queued = Begin("queued");
   ASSERT_THAT(holds.Fill("b", 0), IsOk());
@@ -238,7 +238,7 @@ TEST_F(OpenDomainTest, ARevocationStopsAChainOfRunsAtOnce) {
   EXPECT_EQ(engine_->active_runs(), 0u);
 }
 
-TEST_F(OpenDomainTest, ABlockThatLeavesItsSignalsHalfWayRevokes) {
+TEST_F(OpenDomainTest, ASegmentThatLeavesItsSignalsHalfWayRevokes) {
   Open open = Begin("o"), queued = Begin("queued");
   ASSERT_THAT(open.WaitFor(1), IsOk());
   RunAll();
@@ -255,7 +255,7 @@ TEST_F(OpenDomainTest, ABlockThatLeavesItsSignalsHalfWayRevokes) {
               HasSubstr("sessions/s/runs/o used its signals and ended as CANCELLED"));
 }
 
-TEST_F(OpenDomainTest, MemoryStaysUntilTheLastBlockHasEnded) {
+TEST_F(OpenDomainTest, MemoryStaysUntilTheLastSegmentHasEnded) {
   Open runs = Begin("runs"), queued = Begin("queued");
   ASSERT_THAT(runs.WaitFor(1), IsOk());
   ASSERT_THAT(queued.AddOne(), IsOk());

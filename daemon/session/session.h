@@ -217,10 +217,10 @@ class Session final : public RunOwner, public std::enable_shared_from_this<Sessi
   // ---- open runs
   // Begins a run that has no tasks yet, under an id that was never used: RUN_ID_USED.
   absl::StatusOr<std::shared_ptr<StreamedRun>> StartOpenRun(RunTerms terms);
-  absl::StatusOr<std::shared_ptr<const BoundSlots>> EnterBlock(
-      const GraphImage& image, const std::shared_ptr<BlockTurn>& turn,
+  absl::StatusOr<std::shared_ptr<const BoundSlots>> EnterSegment(
+      const GraphImage& image, const std::shared_ptr<SegmentTurn>& turn,
       const std::shared_ptr<Stoppable>& run) override;
-  void LeaveBlock(BlockTurn& turn) override;
+  void LeaveSegment(SegmentTurn& turn) override;
 
   // ---- chips
   absl::StatusOr<ChipLeases::Claim> ClaimChips(const GraphImage& image) const override;

@@ -48,8 +48,8 @@ absl::StatusOr<std::shared_ptr<StreamedRun>> Session::StartOpenRun(RunTerms term
   return entry;
 }
 
-absl::StatusOr<std::shared_ptr<const BoundSlots>> Session::EnterBlock(
-    const GraphImage& image, const std::shared_ptr<BlockTurn>& turn,
+absl::StatusOr<std::shared_ptr<const BoundSlots>> Session::EnterSegment(
+    const GraphImage& image, const std::shared_ptr<SegmentTurn>& turn,
     const std::shared_ptr<Stoppable>& run) {
   MutexLock lock(mutex_);
   PTO_RETURN_IF_ERROR(CheckAlive());
@@ -73,7 +73,7 @@ absl::StatusOr<ChipLeases::Claim> Session::ClaimChips(const GraphImage& image) c
   return options_.leases->MakeClaim(image.chips(), options_.id, options_.lease);
 }
 
-void Session::LeaveBlock(BlockTurn& turn) {
+void Session::LeaveSegment(SegmentTurn& turn) {
   MutexLock lock(mutex_);
   if (!turn.Leave()) ++late_turns_;
 }

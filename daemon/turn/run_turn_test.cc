@@ -79,8 +79,8 @@ class RunTurnTest : public ::testing::Test {
   }
   TurnPtr Read(uint64_t begin, uint64_t end) { return Add({{x_, {begin, end}, false}}); }
   TurnPtr Write(uint64_t begin, uint64_t end) { return Add({{x_, {begin, end}, true}}); }
-  // As a block of an open run that uses signals does, and writes some bytes of a buffer.
-  TurnPtr Block(const void* group) {
+  // As a segment of an open run that uses signals does, and writes some bytes of a buffer.
+  TurnPtr Segment(const void* group) {
     return Add({{y_, {0, 10}, true}, {x_, {0, 1}, true, true}}, group);
   }
 
@@ -230,7 +230,7 @@ TEST_F(RunTurnTest, ManyThatEndEachOtherWhenTheirTurnComesPassWithoutDeepCalls) 
 
 TEST_F(RunTurnTest, TurnsOfOneGroupWaitForEachOtherOnlyForExclusiveAccesses) {
   const int one = 0, other = 0;
-  const TurnPtr first = Block(&one), second = Block(&one);
+  const TurnPtr first = Segment(&one), second = Segment(&one);
   EXPECT_TRUE(first->begun);
   EXPECT_FALSE(second->begun);
   EXPECT_TRUE(Add({{y_, {0, 10}, true}}, &one)->begun);
@@ -241,14 +241,14 @@ TEST_F(RunTurnTest, TurnsOfOneGroupWaitForEachOtherOnlyForExclusiveAccesses) {
 
 TEST_F(RunTurnTest, OneOfAGroupThatIsStoppedKeepsTheNextBehindTheFirst) {
   const int group = 0;
-  const TurnPtr first = Block(&group), stopped = Block(&group), last = Block(&group);
+  const TurnPtr first = Segment(&group), stopped = Segment(&group), last = Segment(&group);
   stopped->EndRun();
   EXPECT_FALSE(last->begun);
   EXPECT_EQ(stopped->late, 0);
   first->EndRun();
   EXPECT_EQ(stopped->late, 1);
   EXPECT_TRUE(last->begun);
-  EXPECT_FALSE(Block(&group)->begun);
+  EXPECT_FALSE(Segment(&group)->begun);
   last->EndRun();
   EXPECT_TRUE(all_.back()->begun);
   // A run does not tell that it waits for itself.

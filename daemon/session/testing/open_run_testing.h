@@ -27,7 +27,7 @@ class OpenFill {
   // Fails the program when the session does not take the run.
   OpenFill(Session& session, const std::string& id, RunTerms terms = {})
       : OpenFill(session.StartOpenRun(Named(id, std::move(terms))).value()) {}
-  // Of a run that has no block yet.
+  // Of a run that has no segment yet.
   explicit OpenFill(std::shared_ptr<StreamedRun> run) : run_(std::move(run)) {
     GraphTarget target;
     target.kernels = &BuiltinKernels();
@@ -35,9 +35,9 @@ class OpenFill {
     graph_ = std::make_unique<OpenGraph>(target);
   }
 
-  // Appends one block with a task for each place.
+  // Appends one segment with a task for each place.
   absl::Status Add(const std::vector<Place>& places) {
-    const ScalarInput value;  // all blocks fill with zeros
+    const ScalarInput value;  // all segments fill with zeros
     for (const Place& place : places) {
       const std::vector<int64_t> shape = {place.floats};
       const uint32_t layout = graph_->AddLayout(PTO_F32, shape, {}).value();
