@@ -14,7 +14,7 @@
 #include "runtime/base/status_macros.h"
 #include "runtime/chip/sim/sim_chip.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using config::v1::DaemonConfig;
@@ -30,11 +30,11 @@ absl::Duration ToDuration(const google::protobuf::Duration& duration) {
 }
 
 // The one place that knows which kinds of chips there are.
-std::vector<std::shared_ptr<Chip>> MakeChips(const DaemonConfig& config) {
-  std::vector<std::shared_ptr<Chip>> chips;
+std::vector<std::shared_ptr<engine::Chip>> MakeChips(const DaemonConfig& config) {
+  std::vector<std::shared_ptr<engine::Chip>> chips;
   for (uint32_t i = 0; i < config.sim_chips().count(); ++i) {
-    chips.push_back(
-        SimChip::Create(i, config.sim_chips().clusters(), config.sim_chips().memory_bytes()));
+    chips.push_back(engine::SimChip::Create(i, config.sim_chips().clusters(),
+                                            config.sim_chips().memory_bytes()));
   }
   return chips;
 }
@@ -159,7 +159,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const EffectiveConfig& eff
         "pto.v1.DomainService", "pto.v1.EventService", "pto.v1.SessionService"}) {
     health.SetServing(name, true);
   }
-  for (const std::shared_ptr<Chip>& chip : daemon->node_.engine().chips()) {
+  for (const std::shared_ptr<engine::Chip>& chip : daemon->node_.engine().chips()) {
     health.SetServing(names::Chip(chip->index()), true);
   }
   Daemon* const self = daemon.get();
@@ -196,7 +196,7 @@ void Daemon::StartBroker(const std::string& path) {
   Broker::Options options;
   options.path = absl::StrCat(path, ".mem");
   options.sessions = &node_.sessions();
-  options.budget = shared_pages_.budget = SharingBudget::OfThisProcess();
+  options.budget = shared_pages_.budget = engine::SharingBudget::OfThisProcess();
   absl::StatusOr<std::unique_ptr<SocketGuard>> guard = SocketGuard::Acquire(options.path);
   if (!guard.ok()) return without(guard.status());
   absl::StatusOr<std::unique_ptr<Broker>> broker = Broker::Start(std::move(options));
@@ -238,4 +238,4 @@ void Daemon::Stop() {
   server_.reset();
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -27,7 +27,7 @@
 #include "runtime/base/mutex.h"
 #include "runtime/chip/shared_file.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // A running ptod without its process: the node, its services and the server. Used by one thread.
 class Daemon {
@@ -73,7 +73,7 @@ class Daemon {
   // has them mapped would keep them.
   struct SharedPages {
     ~SharedPages();
-    std::shared_ptr<SharingBudget> budget;
+    std::shared_ptr<engine::SharingBudget> budget;
   };
 
   // The guards come first: they go last, when nothing uses their files any more.
@@ -98,4 +98,4 @@ class Daemon {
   std::unique_ptr<rpc::Server> server_;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

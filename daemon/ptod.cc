@@ -27,7 +27,7 @@
 #include "runtime/base/failpoint.h"
 #include "runtime/base/log.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 constexpr int kExitFailed = 1;
@@ -136,6 +136,6 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon
 
-int main(int argc, char** argv) { return pto::Main(argc, argv); }
+int main(int argc, char** argv) { return pto::daemon::Main(argc, argv); }

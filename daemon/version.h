@@ -2,7 +2,7 @@
 
 #include "absl/strings/string_view.h"
 
-namespace pto {
+namespace pto::daemon {
 
 inline constexpr absl::string_view kVersion = "1.0.0";
 
@@ -13,4 +13,4 @@ inline constexpr absl::string_view kRevision = PTO_REVISION;
 inline constexpr absl::string_view kRevision = "";
 #endif
 
-}  // namespace pto
+}  // namespace pto::daemon

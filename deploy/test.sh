@@ -123,6 +123,7 @@ run_style() {
 
   python3 deploy/check_dependencies_test.py 2>"$work/dependencies.log" ||
     { cat "$work/dependencies.log" >&2 && fail "style: deploy/check_dependencies_test.py"; }
+  python3 deploy/check_types.py || fail "style: types are defined twice, see above"
   python3 deploy/check_docs.py || fail "style: documents name what does not exist, see above"
   python3 deploy/check_dependencies.py || fail "style: modules have forbidden includes, see above"
 

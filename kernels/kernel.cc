@@ -61,7 +61,7 @@ int32_t RunsElsewhere(const pto_context*) { return PTO_NOT_ALLOWED; }
 }  // namespace
 
 Kernel::Kernel(const pto_kernel_info& info, const void* data, std::unique_ptr<const Owning> owning,
-               std::shared_ptr<LanePort> lane)
+               std::shared_ptr<engine::LanePort> lane)
     : data_(data), owning_(std::move(owning)), lane_(std::move(lane)) {
   // A description built with an older header is shorter; a newer one has fields that are unknown
   // here.
@@ -84,10 +84,9 @@ absl::StatusOr<std::shared_ptr<const Kernel>> Kernel::Owned(const pto_kernel_inf
   return std::shared_ptr<const Kernel>(new Kernel(own, data, std::move(owning), nullptr));
 }
 
-absl::StatusOr<std::shared_ptr<const Kernel>> Kernel::OnLane(const pto_kernel_info& given,
-                                                             const void* data,
-                                                             std::shared_ptr<const void> owner,
-                                                             std::shared_ptr<LanePort> lane) {
+absl::StatusOr<std::shared_ptr<const Kernel>> Kernel::OnLane(
+    const pto_kernel_info& given, const void* data, std::shared_ptr<const void> owner,
+    std::shared_ptr<engine::LanePort> lane) {
   pto_kernel_info info = {};
   std::memcpy(&info, &given, std::min<size_t>(given.struct_size, sizeof info));
   if (info.control != PTO_CONTROL_NONE) {

@@ -6,10 +6,14 @@
 #include "absl/strings/string_view.h"
 #include "kernels/pto_kernel.h"
 
-namespace pto {
+namespace pto::engine {
 
 // The engine's end of a lane: runtime/engine/lane/lane_port.h. Only a handle here.
 class LanePort;
+
+}  // namespace pto::engine
+
+namespace pto {
 
 // A snapshot of one kernel: its description, its closure, what keeps its code loaded, and the lane
 // that runs it. Never changes, so any thread may use it.
@@ -34,10 +38,9 @@ class Kernel {
   // The same for a kernel whose blocks run on a lane instead of the engine's threads. Its function
   // is never called and may be missing. It counts as one that blocks (PTO_KERNEL_BLOCKS). It cannot
   // have a plan, and cannot be a control kernel: FIELD_INVALID.
-  static absl::StatusOr<std::shared_ptr<const Kernel>> OnLane(const pto_kernel_info& info,
-                                                              const void* data,
-                                                              std::shared_ptr<const void> owner,
-                                                              std::shared_ptr<LanePort> lane);
+  static absl::StatusOr<std::shared_ptr<const Kernel>> OnLane(
+      const pto_kernel_info& info, const void* data, std::shared_ptr<const void> owner,
+      std::shared_ptr<engine::LanePort> lane);
 
   ~Kernel();
   Kernel(const Kernel&) = delete;
@@ -49,20 +52,20 @@ class Kernel {
   const void* data() const { return data_; }
   bool built_in() const { return owning_ == nullptr; }
   // The lane that runs it; nullptr: the engine calls its function.
-  LanePort* lane() const { return lane_.get(); }
+  engine::LanePort* lane() const { return lane_.get(); }
 
  private:
   // The copied strings and arrays of a kernel that is not built in, and its owner.
   struct Owning;
 
   Kernel(const pto_kernel_info& info, const void* data, std::unique_ptr<const Owning> owning,
-         std::shared_ptr<LanePort> lane);
+         std::shared_ptr<engine::LanePort> lane);
 
   // First: images read it for every task.
   pto_kernel_info info_ = {};
   const void* const data_;
   const std::unique_ptr<const Owning> owning_;
-  const std::shared_ptr<LanePort> lane_;
+  const std::shared_ptr<engine::LanePort> lane_;
 };
 
 }  // namespace pto

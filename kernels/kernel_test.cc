@@ -118,7 +118,8 @@ TEST(KernelTest, OnALaneItBlocksAndNeedsNoFunction) {
   library.info.function = nullptr;
   const std::shared_ptr<int> port = std::make_shared<int>();
   // Only a handle here: nothing looks at what it points to.
-  const std::shared_ptr<LanePort> lane(port, reinterpret_cast<LanePort*>(port.get()));
+  const std::shared_ptr<engine::LanePort> lane(port,
+                                               reinterpret_cast<engine::LanePort*>(port.get()));
   const std::shared_ptr<const Kernel> kernel =
       Kernel::OnLane(library.info, nullptr, nullptr, lane).value();
   EXPECT_EQ(kernel->lane(), lane.get());

@@ -4,7 +4,7 @@
 #include "daemon/names/names.h"
 #include "runtime/base/error.h"
 
-namespace pto {
+namespace pto::daemon {
 
 absl::Status Admission::CheckFormer(absl::string_view session, absl::string_view run,
                                     const absl::Status& missing) const {
@@ -63,4 +63,4 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Admission::Find(Request& request) cons
   return request.hold->FindForStart(run.id, run.digest);
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

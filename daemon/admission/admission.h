@@ -16,7 +16,7 @@
 #include "runtime/base/status_macros.h"
 #include "runtime/engine/run/completions.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // The session and graph of a launch. A stream of launches keeps it, to look them up only once.
 struct LaunchTarget {
@@ -77,7 +77,7 @@ class Admission {
   // in here: see Session::StartRun.
   template <typename Complete>
   absl::StatusOr<std::shared_ptr<RunEntry>> Start(Request& request, Complete complete,
-                                                  Completions& completions) const {
+                                                  engine::Completions& completions) const {
     PTO_RETURN_IF_ERROR(CheckAccepting());
     PTO_ASSIGN_OR_RETURN(std::shared_ptr<RunEntry> before, Find(request));
     if (before != nullptr) return before;
@@ -91,7 +91,7 @@ class Admission {
   // The same, and a run that ends in here has done all steps.
   template <typename Complete>
   absl::StatusOr<std::shared_ptr<RunEntry>> Start(Request& request, Complete complete) const {
-    Completions completions;
+    engine::Completions completions;
     return Start(request, std::move(complete), completions);
   }
   // The same of a request that is complete.
@@ -112,4 +112,4 @@ class Admission {
   Node& node_;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -15,7 +15,7 @@
 #include "runtime/base/status_matchers.h"
 #include "runtime/chip/sim/sim_chip.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using ::pto::testing::HasReason;
@@ -24,9 +24,9 @@ using ::pto::testing::IsOk;
 constexpr Digest kDigest = {1, 2, Digest::kVersion};
 constexpr Digest kOther = {1, 3, Digest::kVersion};
 
-class Images : public testing::SessionTest {
+class Images : public daemon::testing::SessionTest {
  public:
-  using SessionTest::FillGraph;
+  using daemon::testing::SessionTest::FillGraph;
 };
 
 // A node that remembers its runs.
@@ -46,7 +46,7 @@ class AdmissionTest : public ::testing::Test {
   void Boot() {
     node_.reset();
     Node::Options options;
-    options.chips = {SimChip::Create(0, 2, 1 << 20)};
+    options.chips = {engine::SimChip::Create(0, 2, 1 << 20)};
     options.executors = 1;
     options.limits.max_session_active_runs = 3;
     options.boot_id = Node::MakeBootId();
@@ -202,7 +202,7 @@ TEST_F(AdmissionTest, ADrainWaitsForAnOpenRunThatHasNothingToDo) {
   EXPECT_EQ(node_->BeginDrain("a test", absl::Seconds(60)).active_runs, 1u);
   EXPECT_TRUE(node_->WaitIdle(absl::ZeroDuration()));
   EXPECT_FALSE(node_->WaitDrained(absl::ZeroDuration()));
-  session->StopRuns(RunState::kCancelled, absl::CancelledError("a test"));
+  session->StopRuns(engine::RunState::kCancelled, absl::CancelledError("a test"));
   EXPECT_TRUE(node_->WaitDrained(absl::Seconds(60)));
 }
 
@@ -247,4 +247,4 @@ TEST_F(AdmissionTest, ATargetIsKeptUntilItsGraphIsGone) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

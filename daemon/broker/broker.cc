@@ -21,7 +21,7 @@
 #include "runtime/base/log.h"
 #include "runtime/chip/allocation.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using broker::Op;
@@ -68,7 +68,7 @@ bool Send(int socket, const broker::Reply& reply, int descriptor) {
 
 // The buffer's file if the buffer has been moved to one; otherwise -1.
 int DescriptorOf(const SessionBuffer& buffer) {
-  const HostAllocation* const memory = buffer.memory->AsHost();
+  const engine::HostAllocation* const memory = buffer.memory->AsHost();
   return memory == nullptr ? -1 : memory->shared_descriptor();
 }
 
@@ -369,4 +369,4 @@ void Broker::Close(uint64_t id) {
   connection_count_.store(connections_.size(), std::memory_order_relaxed);
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -21,7 +21,7 @@
 #include "runtime/base/mutex.h"
 #include "runtime/chip/shared_file.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // Serves the memory broker's socket: gives clients on this machine descriptors of their sessions'
 // buffers to map. One thread serves all connections and never waits for a client: a client that
@@ -32,7 +32,7 @@ class Broker {
     // The socket to listen on. It must not exist; the file stays when the broker ends.
     std::string path;
     SessionManager* sessions = nullptr;
-    std::shared_ptr<SharingBudget> budget;
+    std::shared_ptr<engine::SharingBudget> budget;
     // Limits for all connections, and for those that have not attached yet. At most an eighth of
     // the process's descriptor limit.
     size_t max_connections = 1024;
@@ -107,4 +107,4 @@ class Broker {
   std::thread thread_;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -20,11 +20,14 @@
 #include "tests/harness/broker_client.h"
 #include "tests/harness/directory.h"
 
-namespace pto::testing {
+namespace pto::daemon::testing {
 namespace {
 
 using broker::Op;
 using broker::Outcome;
+using ::pto::testing::BrokerClient;
+using ::pto::testing::Directory;
+using ::pto::testing::IsOk;
 
 class BrokerTest : public SessionTest {
  protected:
@@ -55,7 +58,8 @@ class BrokerTest : public SessionTest {
   }
 
   const Directory directory_;
-  std::shared_ptr<SharingBudget> budget_ = std::make_shared<SharingBudget>(8, 64 << 20);
+  std::shared_ptr<engine::SharingBudget> budget_ =
+      std::make_shared<engine::SharingBudget>(8, 64 << 20);
   std::shared_ptr<Session> session_;
   std::unique_ptr<Broker> broker_;
 };
@@ -214,9 +218,9 @@ TEST_F(BrokerTest, TheBudgetIsKeptAndReturned) {
 // Deleted buffers make room for the next mapping, with a short delay.
 TEST_F(BrokerTest, PagesThatAreBeingFreedAreWaitedFor) {
   std::promise<void> let_go;
-  PageReclaimer::Options reclaiming;
+  engine::PageReclaimer::Options reclaiming;
   reclaiming.punch = [hanging = let_go.get_future().share()](int, uint64_t) { hanging.wait(); };
-  budget_ = std::make_shared<SharingBudget>(1, 64 << 20, reclaiming);
+  budget_ = std::make_shared<engine::SharingBudget>(1, 64 << 20, reclaiming);
   MakeBuffers(*session_, {{"z", 0, 4096}}).value();
   Start();
   const BrokerClient client = ConnectAttached();
@@ -272,4 +276,4 @@ TEST_F(BrokerTest, StopsWhileClientsAreThere) {
 }
 
 }  // namespace
-}  // namespace pto::testing
+}  // namespace pto::daemon::testing

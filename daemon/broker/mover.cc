@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using broker::Outcome;
@@ -21,7 +21,7 @@ constexpr std::chrono::milliseconds kWait(1);
 
 }  // namespace
 
-Mover::Mover(std::shared_ptr<SharingBudget> budget)
+Mover::Mover(std::shared_ptr<engine::SharingBudget> budget)
     : budget_(std::move(budget)), thread_([this] { Work(); }) {
   pthread_setname_np(thread_.native_handle(), "broker-mover");
 }
@@ -93,4 +93,4 @@ bool Mover::Step(Job& job, bool* wait) {
   return false;
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -11,7 +11,7 @@
 #include "runtime/base/mutex.h"
 #include "runtime/chip/shared_file.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // Moves buffers to memory that can be mapped, in its own thread, because a move takes as long as a
 // copy. Requests take turns, so that a small buffer does not wait for a large one. Thread-safe.
@@ -20,7 +20,7 @@ class Mover {
   // Called in the mover's thread, once for each request.
   using Done = std::function<void(broker::Outcome)>;
 
-  explicit Mover(std::shared_ptr<SharingBudget> budget);
+  explicit Mover(std::shared_ptr<engine::SharingBudget> budget);
   // Completes the remaining requests with kLimit.
   ~Mover();
   Mover(const Mover&) = delete;
@@ -41,7 +41,7 @@ class Mover {
   // Continues a job. Returns false if it must be called again, immediately or, with `*wait`, later.
   bool Step(Job& job, bool* wait);
 
-  const std::shared_ptr<SharingBudget> budget_;
+  const std::shared_ptr<engine::SharingBudget> budget_;
   Mutex mutex_;
   CondVar changed_;
   std::deque<Job> jobs_ ABSL_GUARDED_BY(mutex_);
@@ -49,4 +49,4 @@ class Mover {
   std::thread thread_;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -7,7 +7,7 @@
 #include "runtime/base/error.h"
 #include "runtime/chip/allocation.h"
 
-namespace pto {
+namespace pto::daemon {
 
 using broker::Outcome;
 
@@ -50,7 +50,7 @@ Outcome Visit::Find(const broker::Request& request, MappedBuffer* found) const {
   const absl::StatusOr<std::shared_ptr<SessionBuffer>> buffer = session->FindBuffer(request.name);
   if (!buffer.ok()) return ToOutcome(buffer.status());
   // Windows cannot be shared, nor memory that the host cannot see: the client copies instead.
-  const HostAllocation* const memory = (*buffer)->memory->AsHost();
+  const engine::HostAllocation* const memory = (*buffer)->memory->AsHost();
   if (memory == nullptr || !memory->can_share()) return Outcome::kLimit;
   session->Touch();
   *found = {session, *buffer};
@@ -73,4 +73,4 @@ Outcome Visit::Release(uint64_t region) {
   return regions_.erase(region) > 0 ? Outcome::kOk : Outcome::kRegionUnknown;
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -8,7 +8,7 @@
 #include "daemon/session/session_manager.h"
 #include "proto/broker/message.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // A session's buffer that a client wants to map or has mapped. Keeps neither the session nor the
 // buffer alive: deleting works even while clients have it mapped.
@@ -57,4 +57,4 @@ class Visit {
 // Converts a session's error to an outcome for the client.
 broker::Outcome ToOutcome(const absl::Status& status);
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -7,7 +7,7 @@
 #include "daemon/session/testing/session_testing.h"
 #include "gtest/gtest.h"
 
-namespace pto::testing {
+namespace pto::daemon::testing {
 namespace {
 
 using broker::Op;
@@ -117,4 +117,4 @@ TEST_F(VisitTest, ACheckExtendsTheLease) {
 }
 
 }  // namespace
-}  // namespace pto::testing
+}  // namespace pto::daemon::testing

@@ -8,7 +8,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 // How long to wait before a faulted chip is probed again: doubles each time. The maximum is short
@@ -125,4 +125,4 @@ absl::Duration ChipHealth::UntilProbe() const {
   return absl::Nanoseconds(wait);
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -13,7 +13,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // Which chips are usable, and what is wrong with the others.
 //
@@ -97,4 +97,4 @@ class ChipHealth {
   std::vector<Entry> entries_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

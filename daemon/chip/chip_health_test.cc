@@ -10,7 +10,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using ::pto::testing::HasReason;
@@ -168,4 +168,4 @@ TEST(ChipHealthThreadsTest, LooksResetsAndChecksMayCoincide) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

@@ -8,7 +8,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 // How often to check whether the runs that delay a lease have ended.
@@ -212,4 +212,4 @@ absl::Status ChipLeases::CheckLocked(absl::Span<const uint32_t> chips, absl::str
   return absl::OkStatus();
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

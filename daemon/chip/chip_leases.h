@@ -17,7 +17,7 @@
 #include "runtime/base/mutex.h"
 #include "runtime/base/timer.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // Exclusive use of chips by sessions. Sessions are served in the order of their requests. Only the
 // first waiting session collects chips as they become free, and runs of others are kept off these
@@ -160,4 +160,4 @@ class ChipLeases {
   bool looking_ ABSL_GUARDED_BY(mutex_) = false;  // a timer is set
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -9,7 +9,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using ::pto::testing::HasReason;
@@ -150,4 +150,4 @@ TEST_F(ChipLeasesTest, WhoWaitsIsTold) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 
-namespace pto {
+namespace pto::daemon {
 
 ChipStall::Kind ChipStall::KindOf(const ChipSign& sign) {
   if (sign.silent_ns > 0) return Kind::kSilent;
@@ -41,4 +41,4 @@ std::string ChipStall::See(const ChipSign& sign, int64_t now_ns) {
   return "";
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

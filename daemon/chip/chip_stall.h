@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-namespace pto {
+namespace pto::daemon {
 
 // The observable state of a chip at one moment.
 struct ChipSign {
@@ -59,4 +59,4 @@ class ChipStall {
   int64_t for_ns_ = 0;  // how long the condition has held
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using ::testing::HasSubstr;
@@ -87,4 +87,4 @@ TEST(ChipStallOffTest, ZeroMeansNever) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

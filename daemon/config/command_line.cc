@@ -14,7 +14,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 constexpr char kDescription[] =
@@ -107,4 +107,4 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv,
   return line;
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -6,7 +6,7 @@
 #include "absl/strings/string_view.h"
 #include "daemon/config/effective.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // What ptod is asked to do.
 struct CommandLine {
@@ -27,4 +27,4 @@ struct CommandLine {
 absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv,
                                              absl::string_view version);
 
-}  // namespace pto
+}  // namespace pto::daemon

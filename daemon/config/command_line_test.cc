@@ -10,7 +10,7 @@
 #include "runtime/base/status_matchers.h"
 #include "tests/harness/directory.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using ::pto::testing::HasReason;
@@ -102,4 +102,4 @@ TEST(CommandLineTest, PrintsTheConfiguration) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

@@ -5,7 +5,7 @@
 #include "absl/strings/string_view.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using config::v1::DaemonConfig;
@@ -87,4 +87,4 @@ std::string PrintConfig(const EffectiveConfig& effective) {
   return out;
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -8,7 +8,7 @@
 #include "daemon/config/config.pb.h"
 #include "daemon/config/settings.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // The origin of a setting's value. Later ones override earlier ones.
 enum class Origin { kDefault, kFile, kFlag };
@@ -33,4 +33,4 @@ absl::StatusOr<EffectiveConfig> MakeEffective(const config::v1::DaemonConfig& fi
 // says where the value comes from.
 std::string PrintConfig(const EffectiveConfig& effective);
 
-}  // namespace pto
+}  // namespace pto::daemon

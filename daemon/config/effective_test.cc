@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "runtime/base/status_matchers.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using config::v1::DaemonConfig;
@@ -97,4 +97,4 @@ TEST(PrintConfigTest, CanBeUsedAsAFile) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

@@ -15,7 +15,7 @@
 #include "google/protobuf/text_format.h"
 #include "runtime/base/error.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using config::v1::DaemonConfig;
@@ -90,4 +90,4 @@ absl::StatusOr<DaemonConfig> LoadConfig(const std::string& path) {
   return ParseConfig(path, text.str());
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -6,7 +6,7 @@
 #include "absl/strings/string_view.h"
 #include "daemon/config/config.pb.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // Reads a configuration file: text protobuf of config::v1::DaemonConfig. Unknown settings are
 // errors. An error says file:line:column and what was expected there.
@@ -17,4 +17,4 @@ absl::StatusOr<config::v1::DaemonConfig> LoadConfig(const std::string& path);
 absl::StatusOr<config::v1::DaemonConfig> ParseConfig(absl::string_view name,
                                                      const std::string& text);
 
-}  // namespace pto
+}  // namespace pto::daemon

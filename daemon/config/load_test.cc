@@ -12,7 +12,7 @@
 #include "runtime/base/status_matchers.h"
 #include "tests/harness/directory.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using config::v1::DaemonConfig;
@@ -103,4 +103,4 @@ TEST(SampleConfigTest, ShowsEverySettingWithItsDefault) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

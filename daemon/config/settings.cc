@@ -17,7 +17,7 @@
 #include "google/protobuf/text_format.h"
 #include "runtime/base/error.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using config::v1::DaemonConfig;
@@ -307,4 +307,4 @@ std::string DefaultListenAddress(bool is_root, const char* runtime_dir) {
   return absl::StrCat("unix:", runtime_dir, "/ptod.sock");
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

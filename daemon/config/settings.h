@@ -7,7 +7,7 @@
 #include "absl/types/span.h"
 #include "daemon/config/config.pb.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // One setting: a field of DaemonConfig that has a value, with its flag and its default.
 struct Setting {
@@ -52,4 +52,4 @@ std::string ToText(const Setting& setting, const config::v1::DaemonConfig& confi
 // `runtime_dir` is XDG_RUNTIME_DIR and may be nullptr.
 std::string DefaultListenAddress(bool is_root, const char* runtime_dir);
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -12,7 +12,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using config::v1::DaemonConfig;
@@ -173,4 +173,4 @@ TEST(SettingsTest, TheDefaultSocketDependsOnTheUser) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 // Each letter is 1,024 times the one before.
 constexpr absl::string_view kUnits = "KMGT";
@@ -41,4 +41,4 @@ std::string FormatBytes(uint64_t bytes) {
   return power == 0 ? absl::StrCat(bytes) : absl::StrCat(bytes, kUnits.substr(power - 1, 1));
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -5,7 +5,7 @@
 
 #include "gtest/gtest.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 TEST(UnitsTest, ParsesSizes) {
@@ -44,4 +44,4 @@ TEST(UnitsTest, FormatsSoThatItReadsBack) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

@@ -15,7 +15,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using config::v1::DaemonConfig;
@@ -185,4 +185,4 @@ absl::Status ValidateConfig(const DaemonConfig& config) {
   return CheckLimits(config.limits());
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

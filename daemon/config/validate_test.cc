@@ -9,7 +9,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using config::v1::DaemonConfig;
@@ -82,4 +82,4 @@ TEST(ValidateConfigTest, RefusesOtherMachinesUnlessTold) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

@@ -9,15 +9,15 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 std::shared_ptr<SessionBuffer> MakePart(const names::Window& name,
-                                        const std::shared_ptr<Allocation>& window,
-                                        const ByteRange& range) {
+                                        const std::shared_ptr<engine::Allocation>& window,
+                                        const engine::ByteRange& range) {
   auto buffer = std::make_shared<SessionBuffer>();
   buffer->id = name.relative();
-  buffer->memory = Allocation::Part(window, range.begin, range.end - range.begin);
+  buffer->memory = engine::Allocation::Part(window, range.begin, range.end - range.begin);
   buffer->signals = name.signals();
   return buffer;
 }
@@ -51,7 +51,7 @@ Cause CauseOf(const std::vector<absl::Status>& errors, absl::string_view run) {
 
 }  // namespace
 
-Domain::Domain(std::string name, DomainSpec spec, Engine& engine)
+Domain::Domain(std::string name, DomainSpec spec, engine::Engine& engine)
     : name_(std::move(name)), spec_(std::move(spec)), engine_(engine) {
   for (size_t i = 0; i < spec_.buffers.size(); ++i) buffer_by_name_[spec_.buffers[i].name] = i;
 }
@@ -61,7 +61,8 @@ absl::string_view Domain::id() const {
 }
 
 absl::StatusOr<std::shared_ptr<Domain>> Domain::Create(std::string name, DomainSpec spec,
-                                                       const WindowLayout& layout, Engine& engine,
+                                                       const WindowLayout& layout,
+                                                       engine::Engine& engine,
                                                        const std::shared_ptr<SessionQuota>& quota) {
   spec.window_bytes = layout.bytes;
   std::shared_ptr<Domain> domain(new Domain(std::move(name), std::move(spec), engine));
@@ -71,7 +72,7 @@ absl::StatusOr<std::shared_ptr<Domain>> Domain::Create(std::string name, DomainS
       MemoryCharge::Take(quota, rank_count * layout.bytes, rank_count);
   if (!charge.ok()) return PrefixField(charge.status(), "chips");
   for (uint32_t i = 0; i < rank_count; ++i) {
-    absl::StatusOr<std::shared_ptr<Allocation>> window =
+    absl::StatusOr<std::shared_ptr<engine::Allocation>> window =
         AllocateCharged(engine.chips()[domain->spec_.chips[i]]->memory(), layout.bytes,
                         charge->Part(layout.bytes, 1));
     if (!window.ok()) return PrefixField(window.status(), absl::StrCat("chips[", i, "]"));
@@ -82,8 +83,8 @@ absl::StatusOr<std::shared_ptr<Domain>> Domain::Create(std::string name, DomainS
     if (domain->spec_.signal_count > 0) {
       rank.signals = MakePart(part, *window, layout.signals);
       // The host waits for signals and changes them.
-      absl::StatusOr<std::shared_ptr<HostAllocation>> words =
-          Allocation::ToHost(rank.signals->memory);
+      absl::StatusOr<std::shared_ptr<engine::HostAllocation>> words =
+          engine::Allocation::ToHost(rank.signals->memory);
       if (!words.ok()) return PrefixField(words.status(), absl::StrCat("chips[", i, "]"));
       rank.words = *std::move(words);
     }
@@ -189,8 +190,9 @@ void Domain::BeginUse(const RunTurn* user) {
   Refresh();
 }
 
-Domain::Revoked Domain::Leave(const RunTurn* user, const Run& run, absl::string_view run_name) {
-  const bool succeeded = run.state() == RunState::kSucceeded;
+Domain::Revoked Domain::Leave(const RunTurn* user, const engine::Run& run,
+                              absl::string_view run_name) {
+  const bool succeeded = run.state() == engine::RunState::kSucceeded;
   // Before the lock, which is the last that anybody takes.
   const std::vector<absl::Status> errors = succeeded ? std::vector<absl::Status>() : run.errors();
   MutexLock lock(mutex_);
@@ -205,7 +207,7 @@ Domain::Revoked Domain::Leave(const RunTurn* user, const Run& run, absl::string_
     revoked = RevokeLocked(
         Error(reason::kDomainRevoked,
               absl::StrCat(name_, " was revoked: ", run_name, " used its signals and ended as ",
-                           run.state() == RunState::kCancelled ? "CANCELLED" : "FAILED",
+                           run.state() == engine::RunState::kCancelled ? "CANCELLED" : "FAILED",
                            errors.empty() ? "" : ": ",
                            errors.empty() ? "" : errors[0].message().substr(0, 512)))
             .With("domain", name_)
@@ -228,16 +230,16 @@ Domain::Revoked Domain::RevokeLocked(absl::Status error) {
   return revoked;
 }
 
-void Domain::Stop(const Revoked& revoked, Completions& completions) {
+void Domain::Stop(const Revoked& revoked, engine::Completions& completions) {
   for (const std::shared_ptr<Stoppable>& run : revoked.runs) {
-    run->Stop(RunState::kFailed, revoked.error, completions);
+    run->Stop(engine::RunState::kFailed, revoked.error, completions);
   }
 }
 
 // ---- clients
 
 void Domain::Revoke(absl::string_view why) {
-  Completions completions;
+  engine::Completions completions;
   Revoked revoked;
   {
     MutexLock lock(mutex_);
@@ -246,7 +248,7 @@ void Domain::Revoke(absl::string_view why) {
   Stop(revoked, completions);
 }
 
-SignalWord Domain::Word(uint32_t rank, uint32_t signal) const {
+engine::SignalWord Domain::Word(uint32_t rank, uint32_t signal) const {
   return {ranks_[rank].words->data() + signal * sizeof(int64_t), PTO_I64};
 }
 
@@ -261,8 +263,8 @@ absl::StatusOr<uint64_t> Domain::Notify(uint32_t rank, uint32_t signal, pto_noti
         .With("signal", signal)
         .With("signals", spec_.signal_count);
   }
-  SignalWord word;
-  std::shared_ptr<Allocation> memory;
+  engine::SignalWord word;
+  std::shared_ptr<engine::Allocation> memory;
   {
     MutexLock lock(mutex_);
     PTO_RETURN_IF_ERROR(error_);
@@ -309,4 +311,4 @@ void Domain::Close() {
   ReleaseUnused();
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -21,7 +21,7 @@
 #include "runtime/engine/run/completions.h"
 #include "runtime/engine/signal/signal_word.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // Chips that communicate: on each a window, in it buffers and signals. To runs and transfers its
 // buffers are like others of the session; it keeps what they have in common.
@@ -36,7 +36,8 @@ class Domain {
   // Sets the windows aside, zeroed: all or none. The chips must be the engine's. `name` is the
   // full one.
   static absl::StatusOr<std::shared_ptr<Domain>> Create(std::string name, DomainSpec spec,
-                                                        const WindowLayout& layout, Engine& engine,
+                                                        const WindowLayout& layout,
+                                                        engine::Engine& engine,
                                                         const std::shared_ptr<SessionQuota>& quota);
 
   const std::string& name() const { return name_; }
@@ -69,9 +70,9 @@ class Domain {
     absl::Status error;
   };
   // The run has ended, as `run` tells. When it leaves its signals half way, the domain is revoked.
-  Revoked Leave(const RunTurn* user, const Run& run, absl::string_view run_name);
+  Revoked Leave(const RunTurn* user, const engine::Run& run, absl::string_view run_name);
   // Stops the runs that a revocation is to stop.
-  static void Stop(const Revoked& revoked, Completions& completions);
+  static void Stop(const Revoked& revoked, engine::Completions& completions);
 
   // ---- clients
   // The first reason stays.
@@ -90,8 +91,8 @@ class Domain {
   // What lies on one chip.
   struct Rank {
     std::vector<std::shared_ptr<SessionBuffer>> buffers;
-    std::shared_ptr<SessionBuffer> signals;  // nullptr when there are none
-    std::shared_ptr<HostAllocation> words;   // the memory of `signals`
+    std::shared_ptr<SessionBuffer> signals;         // nullptr when there are none
+    std::shared_ptr<engine::HostAllocation> words;  // the memory of `signals`
   };
   struct Use {
     std::weak_ptr<Stoppable> run;
@@ -99,10 +100,11 @@ class Domain {
     bool has_begun = false;
   };
 
-  Domain(std::string name, DomainSpec spec, Engine& engine);
+  Domain(std::string name, DomainSpec spec, engine::Engine& engine);
 
   absl::Status CheckRank(uint32_t rank) const;
-  SignalWord Word(uint32_t rank, uint32_t signal) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  engine::SignalWord Word(uint32_t rank, uint32_t signal) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Lets go of the memory of a domain that was closed and is not used any more.
   void ReleaseUnused() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Begins a use unless one has.
@@ -111,7 +113,7 @@ class Domain {
 
   const std::string name_;
   const DomainSpec spec_;
-  Engine& engine_;
+  engine::Engine& engine_;
   const std::shared_ptr<BufferQueue> signal_queue_ = std::make_shared<BufferQueue>();
   absl::flat_hash_map<std::string, size_t> buffer_by_name_;
 
@@ -125,4 +127,4 @@ class Domain {
   absl::Status error_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -11,7 +11,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 absl::Status TooMany(absl::string_view what, uint64_t most, uint64_t have,
@@ -72,8 +72,8 @@ uint64_t Aligned(uint64_t bytes) {
 }
 
 // Where a buffer lies that has the first place from `begin` on. Completes its count and its bytes.
-absl::StatusOr<ByteRange> PlaceBuffer(WindowBufferSpec& buffer, const std::string& field,
-                                      uint64_t begin, uint64_t max_bytes) {
+absl::StatusOr<engine::ByteRange> PlaceBuffer(WindowBufferSpec& buffer, const std::string& field,
+                                              uint64_t begin, uint64_t max_bytes) {
   const uint64_t element = kernels::DtypeSize(buffer.dtype);
   if (element == 0) {
     return Error(reason::kFieldInvalid,
@@ -111,7 +111,7 @@ absl::StatusOr<ByteRange> PlaceBuffer(WindowBufferSpec& buffer, const std::strin
   }
   buffer.count = count;
   buffer.bytes = bytes;
-  return ByteRange{begin, begin + bytes};
+  return engine::ByteRange{begin, begin + bytes};
 }
 
 }  // namespace
@@ -130,7 +130,7 @@ absl::StatusOr<WindowLayout> PlanWindow(DomainSpec& spec, uint64_t max_bytes) {
   uint64_t end = 0;
   for (size_t i = 0; i < spec.buffers.size(); ++i) {
     PTO_ASSIGN_OR_RETURN(
-        const ByteRange place,
+        const engine::ByteRange place,
         PlaceBuffer(spec.buffers[i], absl::StrCat("buffers[", i, "]"), Aligned(end), max_bytes));
     end = place.end;
     layout.buffers.push_back(place);
@@ -153,4 +153,4 @@ absl::StatusOr<WindowLayout> PlanWindow(DomainSpec& spec, uint64_t max_bytes) {
   return layout;
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "runtime/graph/slot_use.h"
 
-namespace pto {
+namespace pto::daemon {
 
 struct WindowBufferSpec {
   std::string name;
@@ -37,8 +37,8 @@ struct DomainSpec {
 
 // Where things are in each window of a domain.
 struct WindowLayout {
-  std::vector<ByteRange> buffers;  // in order of the spec's
-  ByteRange signals;
+  std::vector<engine::ByteRange> buffers;  // in order of the spec's
+  engine::ByteRange signals;
   uint64_t bytes = 0;  // of the window
 };
 
@@ -48,4 +48,4 @@ struct WindowLayout {
 // `max_bytes`.
 absl::StatusOr<WindowLayout> PlanWindow(DomainSpec& spec, uint64_t max_bytes);
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -10,7 +10,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using ::pto::testing::HasReason;
@@ -43,10 +43,10 @@ TEST(DomainSpecTest, BuffersAndSignalsBeginOnCacheLines) {
   const absl::StatusOr<WindowLayout> layout = Plan(TwoChips());
   ASSERT_THAT(layout, IsOk());
   ASSERT_EQ(layout->buffers.size(), 3u);
-  EXPECT_EQ(layout->buffers[0], (ByteRange{0, 12}));
-  EXPECT_EQ(layout->buffers[1], (ByteRange{64, 64}));
-  EXPECT_EQ(layout->buffers[2], (ByteRange{64, 129}));
-  EXPECT_EQ(layout->signals, (ByteRange{192, 192 + 72}));
+  EXPECT_EQ(layout->buffers[0], (engine::ByteRange{0, 12}));
+  EXPECT_EQ(layout->buffers[1], (engine::ByteRange{64, 64}));
+  EXPECT_EQ(layout->buffers[2], (engine::ByteRange{64, 129}));
+  EXPECT_EQ(layout->signals, (engine::ByteRange{192, 192 + 72}));
   EXPECT_EQ(layout->bytes, 264u);
 }
 
@@ -102,7 +102,7 @@ TEST(DomainSpecTest, ACountOrBytesOrBothDescribeABuffer) {
     DomainSpec spec = given;
     const absl::StatusOr<WindowLayout> layout = PlanWindow(spec, kMax);
     ASSERT_THAT(layout, IsOk());
-    EXPECT_EQ(layout->buffers[0], (ByteRange{0, 24}));
+    EXPECT_EQ(layout->buffers[0], (engine::ByteRange{0, 24}));
     EXPECT_EQ(spec, OneBuffer(PTO_F64, 3, 24));
   }
   DomainSpec empty = OneBuffer(PTO_F64, 0, 0);
@@ -188,4 +188,4 @@ TEST(DomainSpecTest, NamesTypesAndCounts) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

@@ -4,7 +4,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 
 absl::StatusOr<std::shared_ptr<Domain>> DomainTable::Create(const std::string& id,
                                                             DomainSpec spec) {
@@ -88,4 +88,4 @@ uint64_t DomainTable::device_bytes() const {
   return bytes;
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -16,7 +16,7 @@
 #include "runtime/base/mutex.h"
 #include "runtime/engine/engine.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // The domains of one session. Thread-safe; it takes no lock but its own and then a domain's.
 class DomainTable {
@@ -24,7 +24,7 @@ class DomainTable {
   static constexpr size_t kMaxDomains = 1024;
 
   // `session` is the full name. A window has at most `max_window_bytes`.
-  DomainTable(std::string session, uint64_t max_window_bytes, Engine& engine,
+  DomainTable(std::string session, uint64_t max_window_bytes, engine::Engine& engine,
               std::shared_ptr<SessionQuota> quota)
       : session_(std::move(session)),
         max_window_bytes_(max_window_bytes),
@@ -48,7 +48,7 @@ class DomainTable {
  private:
   const std::string session_;
   const uint64_t max_window_bytes_;
-  Engine& engine_;
+  engine::Engine& engine_;
   const std::shared_ptr<SessionQuota> quota_;
 
   mutable Mutex mutex_;
@@ -56,4 +56,4 @@ class DomainTable {
   std::map<std::string, std::shared_ptr<Domain>, std::less<>> domains_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -13,12 +13,12 @@
 #include "runtime/base/status_matchers.h"
 #include "runtime/engine/testing/small_stack.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
+using ::pto::daemon::testing::SessionTest;
 using ::pto::testing::HasReason;
 using ::pto::testing::IsOk;
-using ::pto::testing::SessionTest;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -26,7 +26,8 @@ using ::testing::HasSubstr;
 class DomainTest : public SessionTest {
  protected:
   explicit DomainTest(uint64_t chip_bytes = 1 << 20)
-      : SessionTest({SimChip::Create(0, 2, chip_bytes), SimChip::Create(1, 2, chip_bytes)}) {
+      : SessionTest({engine::SimChip::Create(0, 2, chip_bytes),
+                     engine::SimChip::Create(1, 2, chip_bytes)}) {
     limits_.max_session_active_runs = 100;
     limits_.max_session_finished_runs = 1000;
     session_ = Create("s");
@@ -42,59 +43,61 @@ class DomainTest : public SessionTest {
   }
 
   // One task: a kernel without a core on a signal of a rank.
-  static std::shared_ptr<const GraphImage> SignalGraph(const char* kernel, uint32_t rank,
-                                                       uint32_t signal,
-                                                       const std::vector<int64_t>& scalars,
-                                                       absl::string_view domain = "d") {
-    GraphTarget target;
+  static std::shared_ptr<const engine::GraphImage> SignalGraph(const char* kernel, uint32_t rank,
+                                                               uint32_t signal,
+                                                               const std::vector<int64_t>& scalars,
+                                                               absl::string_view domain = "d") {
+    engine::GraphTarget target;
     target.kernels = &BuiltinKernels();
     target.chip_clusters = {2, 2};
-    GraphBuilder builder(target);
+    engine::GraphBuilder builder(target);
     const uint32_t layout = builder.AddLayout(PTO_I64, {1}, {}).value();
     const uint32_t slot =
         builder.AddSlot(absl::StrCat("domains/", domain, "/ranks/", rank, "/signals"));
     const uint32_t tensor = builder.AddTensor(slot, layout, signal).value();
-    std::vector<ScalarInput> values(scalars.size());
+    std::vector<engine::ScalarInput> values(scalars.size());
     for (size_t i = 0; i < scalars.size(); ++i) {
-      values[i].kind = ScalarInput::Kind::kInteger;
+      values[i].kind = engine::ScalarInput::Kind::kInteger;
       values[i].i64 = scalars[i];
     }
-    TaskInput task;
+    engine::TaskInput task;
     task.kernel = builder.AddKernel(kernel).value();
     task.args = absl::MakeConstSpan(&tensor, 1);
     task.scalars = values;
     builder.AddTask(task).value();
     return builder.Build().value();
   }
-  static std::shared_ptr<const GraphImage> AddOne(uint32_t rank = 0, uint32_t signal = 0) {
+  static std::shared_ptr<const engine::GraphImage> AddOne(uint32_t rank = 0, uint32_t signal = 0) {
     return SignalGraph("notify", rank, signal, {PTO_ADD, 1});
   }
-  static std::shared_ptr<const GraphImage> WaitFor(int64_t value, uint32_t rank = 0,
-                                                   uint32_t signal = 0) {
+  static std::shared_ptr<const engine::GraphImage> WaitFor(int64_t value, uint32_t rank = 0,
+                                                           uint32_t signal = 0) {
     return SignalGraph("wait", rank, signal, {PTO_GE, value, 0});
   }
 
-  static std::shared_ptr<const GraphImage> WaitForOther() {
+  static std::shared_ptr<const engine::GraphImage> WaitForOther() {
     return SignalGraph("wait", 0, 0, {PTO_GE, 1, 0}, "other");
   }
 
-  absl::StatusOr<std::shared_ptr<RunEntry>> TryStart(std::shared_ptr<const GraphImage> image,
-                                                     std::vector<SlotBinding> bindings = {}) {
+  absl::StatusOr<std::shared_ptr<RunEntry>> TryStart(
+      std::shared_ptr<const engine::GraphImage> image, std::vector<SlotBinding> bindings = {}) {
     RunRequest request;
     request.image = std::move(image);
     request.bindings = std::move(bindings);
     return session_->StartRun(std::move(request));
   }
-  std::shared_ptr<RunEntry> Start(std::shared_ptr<const GraphImage> image) {
+  std::shared_ptr<RunEntry> Start(std::shared_ptr<const engine::GraphImage> image) {
     return TryStart(std::move(image)).value();
   }
   // A run that fills a buffer of rank 1, which is on chip 0.
   std::shared_ptr<RunEntry> StartFill(const std::string& buffer, uint64_t offset = 0) {
     return TryStart(image_, {{"x", "domains/d/ranks/1/buffers/" + buffer, offset}}).value();
   }
-  static RunState StateOf(const std::shared_ptr<RunEntry>& entry) { return entry->Status().state; }
+  static engine::RunState StateOf(const std::shared_ptr<RunEntry>& entry) {
+    return entry->Status().state;
+  }
   void Cancel(const std::shared_ptr<RunEntry>& entry) {
-    entry->Stop(RunState::kCancelled, Error(reason::kRunCancelled, "a test"));
+    entry->Stop(engine::RunState::kCancelled, Error(reason::kRunCancelled, "a test"));
     RunAll();
   }
   uint64_t UsedBytes() const {
@@ -187,7 +190,7 @@ TEST_F(DomainTest, EveryRunFindsItsSignalsAtZero) {
   for (uint64_t i = 1; i <= 100; ++i) {
     const auto run = Start(AddOne(1, 1));
     RunAll();
-    ASSERT_EQ(StateOf(run), RunState::kSucceeded);
+    ASSERT_EQ(StateOf(run), engine::RunState::kSucceeded);
     EXPECT_THAT(domain_->ReadSignals(1, 0, 0).value(), ElementsAre(0, 1));
     EXPECT_EQ(domain_->epoch(), i);
   }
@@ -199,10 +202,10 @@ TEST_F(DomainTest, AnOldCountReleasesNothing) {
   EXPECT_THAT(domain_->ReadSignals(0, 0, 1).value(), ElementsAre(1));
   const auto waits = Start(WaitFor(1));
   RunAll();
-  EXPECT_EQ(StateOf(waits), RunState::kRunning);
+  EXPECT_EQ(StateOf(waits), engine::RunState::kRunning);
   EXPECT_EQ(domain_->Notify(0, 0, PTO_ADD, 1).value(), 1u);
   RunAll();
-  EXPECT_EQ(StateOf(waits), RunState::kSucceeded);
+  EXPECT_EQ(StateOf(waits), engine::RunState::kSucceeded);
   EXPECT_EQ(domain_->epoch(), 2u);
 }
 
@@ -213,7 +216,7 @@ TEST_F(DomainTest, AClientsNotificationCountsForTheNextRun) {
   EXPECT_EQ(domain_->Notify(0, 0, PTO_ADD, 2).value(), 4u);
   const auto run = Start(WaitFor(4));
   RunAll();
-  EXPECT_EQ(StateOf(run), RunState::kSucceeded);
+  EXPECT_EQ(StateOf(run), engine::RunState::kSucceeded);
   EXPECT_EQ(domain_->epoch(), 2u);
   EXPECT_EQ(domain_->Notify(0, 0, PTO_ADD, 1).value(), 1u);
 }
@@ -222,16 +225,16 @@ TEST_F(DomainTest, RunsThatUseSignalsTakeTurns) {
   const auto first = Start(WaitFor(1, 0, 0)), second = Start(WaitFor(1, 1, 1));
   RunAll();
   EXPECT_EQ(engine_->waiting(), 1u);
-  EXPECT_EQ(StateOf(second), RunState::kQueued);
+  EXPECT_EQ(StateOf(second), engine::RunState::kQueued);
   // For the first one: the second sees nothing of it.
   ASSERT_THAT(domain_->Notify(1, 1, PTO_SET, 1), IsOk());
   ASSERT_THAT(domain_->Notify(0, 0, PTO_SET, 1), IsOk());
   RunAll();
-  EXPECT_EQ(StateOf(first), RunState::kSucceeded);
-  EXPECT_EQ(StateOf(second), RunState::kRunning);
+  EXPECT_EQ(StateOf(first), engine::RunState::kSucceeded);
+  EXPECT_EQ(StateOf(second), engine::RunState::kRunning);
   ASSERT_THAT(domain_->Notify(1, 1, PTO_SET, 1), IsOk());
   RunAll();
-  EXPECT_EQ(StateOf(second), RunState::kSucceeded);
+  EXPECT_EQ(StateOf(second), engine::RunState::kSucceeded);
 }
 
 TEST_F(DomainTest, RunsOnOtherBuffersOfAWindowDoNot) {
@@ -242,7 +245,7 @@ TEST_F(DomainTest, RunsOnOtherBuffersOfAWindowDoNot) {
   StartFill("x");
   EXPECT_EQ(engine_->chip_use(0).ready_tasks, 2u);
   RunAll();
-  EXPECT_EQ(StateOf(waits), RunState::kRunning);
+  EXPECT_EQ(StateOf(waits), engine::RunState::kRunning);
   Cancel(waits);
 }
 
@@ -255,12 +258,12 @@ TEST_F(DomainTest, ARevocationStopsWhatUsesTheDomainAndNothingElse) {
   domain_->Revoke("dinner");
   RunAll();
   for (const auto& run : {waits, queued, fills}) {
-    EXPECT_EQ(StateOf(run), RunState::kFailed);
+    EXPECT_EQ(StateOf(run), engine::RunState::kFailed);
     EXPECT_THAT(run->Status().errors[0], HasReason(reason::kDomainRevoked));
     EXPECT_THAT(std::string(run->Status().errors[0].message()),
                 HasSubstr("sessions/s/domains/d was revoked: lunch"));
   }
-  EXPECT_EQ(StateOf(free), RunState::kSucceeded);
+  EXPECT_EQ(StateOf(free), engine::RunState::kSucceeded);
   EXPECT_THAT(other->error(), IsOk());
   EXPECT_THAT(TryStart(WaitFor(1)), HasReason(reason::kDomainRevoked));
   EXPECT_THAT(TryStart(image_, {{"x", "domains/d/ranks/1/buffers/x"}}),
@@ -297,8 +300,8 @@ TEST_F(DomainTest, ARunThatLeavesItsSignalsHalfWayRevokes) {
   EXPECT_THAT(error, HasReason(reason::kDomainRevoked));
   EXPECT_THAT(std::string(error.message()),
               HasSubstr("sessions/s/runs/r-1 used its signals and ended as CANCELLED: a test"));
-  EXPECT_EQ(StateOf(waits), RunState::kCancelled);
-  EXPECT_EQ(StateOf(queued), RunState::kFailed);
+  EXPECT_EQ(StateOf(waits), engine::RunState::kCancelled);
+  EXPECT_EQ(StateOf(queued), engine::RunState::kFailed);
   EXPECT_THAT(queued->Status().errors[0], HasReason(reason::kDomainRevoked));
   EXPECT_THAT(domain_->ReadSignals(0, 0, 1).value(), ElementsAre(0));
 }
@@ -320,7 +323,7 @@ TEST_F(DomainTest, ARevocationNamesTheFirstFailureAlsoWhenItWentFromRunToRun) {
   DomainSpec spec = Spec();
   const auto other = session_->domains().Create("other", spec).value();
   const auto victim = TryStart(WaitForOther()).value();
-  victim->Stop(RunState::kFailed, error);
+  victim->Stop(engine::RunState::kFailed, error);
   RunAll();
   EXPECT_THAT(other->error(), HasReason(reason::kDomainRevoked));
   EXPECT_EQ(metadata(other->error(), "run"), victim->Status().run->name());
@@ -343,22 +346,22 @@ TEST_F(ManyDomainsTest, AChainOfRevocationsNeedsNoDeepStack) {
   std::vector<std::shared_ptr<RunEntry>> runs = {Start(WaitFor(1))};
   for (int i = 1; i < kDomains; ++i) {
     domains.push_back(session_->domains().Create(name(i), Spec()).value());
-    GraphTarget target;
+    engine::GraphTarget target;
     target.kernels = &BuiltinKernels();
     target.chip_clusters = {2, 2};
-    GraphBuilder builder(target);
+    engine::GraphBuilder builder(target);
     const auto add = [&](const char* kernel, const std::string& slot, pto_dtype type, int64_t size,
-                         std::vector<ScalarInput> scalars) {
+                         std::vector<engine::ScalarInput> scalars) {
       const uint32_t layout = builder.AddLayout(type, {size}, {}).value();
       const uint32_t tensor = builder.AddTensor(builder.AddSlot(slot), layout, 0).value();
-      TaskInput task;
+      engine::TaskInput task;
       task.kernel = builder.AddKernel(kernel).value();
       task.args = absl::MakeConstSpan(&tensor, 1);
       task.scalars = scalars;
       builder.AddTask(task).value();
     };
-    std::vector<ScalarInput> wait(3);
-    for (ScalarInput& scalar : wait) scalar.kind = ScalarInput::Kind::kInteger;
+    std::vector<engine::ScalarInput> wait(3);
+    for (engine::ScalarInput& scalar : wait) scalar.kind = engine::ScalarInput::Kind::kInteger;
     wait[0].i64 = PTO_GE;
     wait[1].i64 = 1;
     add("wait", absl::StrCat("domains/", name(i), "/ranks/0/signals"), PTO_I64, 1, wait);
@@ -366,11 +369,11 @@ TEST_F(ManyDomainsTest, AChainOfRevocationsNeedsNoDeepStack) {
     runs.push_back(Start(builder.Build().value()));
   }
   RunAll();
-  for (const auto& run : runs) ASSERT_EQ(StateOf(run), RunState::kRunning);
-  testing::OnSmallStack([&] { Cancel(runs[0]); });
-  EXPECT_EQ(StateOf(runs[0]), RunState::kCancelled);
+  for (const auto& run : runs) ASSERT_EQ(StateOf(run), engine::RunState::kRunning);
+  engine::testing::OnSmallStack([&] { Cancel(runs[0]); });
+  EXPECT_EQ(StateOf(runs[0]), engine::RunState::kCancelled);
   for (int i = 1; i < kDomains; ++i) {
-    ASSERT_EQ(StateOf(runs[i]), RunState::kFailed) << i;
+    ASSERT_EQ(StateOf(runs[i]), engine::RunState::kFailed) << i;
     ASSERT_THAT(domains[i]->error(), HasReason(reason::kDomainRevoked)) << i;
   }
   EXPECT_EQ(session_->usage().active_runs, 0u);
@@ -411,8 +414,8 @@ TEST_F(DomainTest, MemoryStaysUntilTheLastRunHasEnded) {
   // It is known to those that have it.
   EXPECT_EQ(domain_->Notify(0, 0, PTO_SET, 1).value(), 1u);
   RunAll();
-  EXPECT_EQ(StateOf(waits), RunState::kSucceeded);
-  EXPECT_EQ(StateOf(queued), RunState::kSucceeded);
+  EXPECT_EQ(StateOf(waits), engine::RunState::kSucceeded);
+  EXPECT_EQ(StateOf(queued), engine::RunState::kSucceeded);
   EXPECT_EQ(UsedBytes(), 0u);
   EXPECT_THAT(domain_->Notify(0, 0, PTO_SET, 1), HasReason(reason::kDomainUnknown));
   EXPECT_THAT(domain_->ReadSignals(0, 0, 0), HasReason(reason::kDomainUnknown));
@@ -422,11 +425,11 @@ TEST_F(DomainTest, TheEndOfTheSessionFreesAll) {
   const auto waits = Start(WaitFor(1)), queued = Start(WaitFor(1));
   session_->End("is over");
   RunAll();
-  EXPECT_EQ(StateOf(waits), RunState::kCancelled);
-  EXPECT_EQ(StateOf(queued), RunState::kCancelled);
+  EXPECT_EQ(StateOf(waits), engine::RunState::kCancelled);
+  EXPECT_EQ(StateOf(queued), engine::RunState::kCancelled);
   EXPECT_EQ(UsedBytes(), 0u);
   EXPECT_THAT(session_->domains().Create("d", Spec()), HasReason(reason::kSessionEnded));
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

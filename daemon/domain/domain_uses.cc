@@ -4,7 +4,7 @@
 
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 
 void DomainUses::Add(const std::shared_ptr<Domain>& domain, bool uses_signals) {
   const auto known = std::find_if(uses_.begin(), uses_.end(),
@@ -39,15 +39,15 @@ void DomainUses::Forget(const RunTurn* user) const {
   for (const Use& use : uses_) use.domain->Forget(user);
 }
 
-DomainUses::Revoked DomainUses::Leave(const RunTurn* user, const Run& run,
+DomainUses::Revoked DomainUses::Leave(const RunTurn* user, const engine::Run& run,
                                       absl::string_view run_name) const {
   Revoked revoked;
   for (const Use& use : uses_) revoked.push_back(use.domain->Leave(user, run, run_name));
   return revoked;
 }
 
-void DomainUses::Stop(const Revoked& revoked, Completions& completions) {
+void DomainUses::Stop(const Revoked& revoked, engine::Completions& completions) {
   for (const Domain::Revoked& domain : revoked) Domain::Stop(domain, completions);
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

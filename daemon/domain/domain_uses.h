@@ -8,7 +8,7 @@
 #include "daemon/domain/domain.h"
 #include "runtime/engine/run/completions.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // The domains that a run or a segment of an open one uses, and what it must tell them. Not changed
 // any more when that has it; then any thread may use it.
@@ -28,8 +28,8 @@ class DomainUses {
 
   // What is left to do when a run has left its domains.
   using Revoked = std::vector<Domain::Revoked>;
-  Revoked Leave(const RunTurn* user, const Run& run, absl::string_view run_name) const;
-  static void Stop(const Revoked& revoked, Completions& completions);
+  Revoked Leave(const RunTurn* user, const engine::Run& run, absl::string_view run_name) const;
+  static void Stop(const Revoked& revoked, engine::Completions& completions);
 
  private:
   struct Use {
@@ -39,4 +39,4 @@ class DomainUses {
   std::vector<Use> uses_;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

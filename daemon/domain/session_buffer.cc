@@ -1,6 +1,6 @@
 #include "daemon/domain/session_buffer.h"
 
-namespace pto {
+namespace pto::daemon {
 
 absl::Status SessionBuffer::Write(uint64_t offset, absl::string_view bytes) {
   MutexLock lock(contents);
@@ -9,7 +9,7 @@ absl::Status SessionBuffer::Write(uint64_t offset, absl::string_view bytes) {
 
 absl::Status SessionBuffer::Read(uint64_t offset, uint64_t size, std::string* bytes) {
   MutexLock lock(contents);
-  if (const HostAllocation* const host = memory->AsHost(); host != nullptr) {
+  if (const engine::HostAllocation* const host = memory->AsHost(); host != nullptr) {
     // Copies once: resize would write zeros first.
     bytes->assign(reinterpret_cast<const char*>(host->data() + offset), size);
     return absl::OkStatus();
@@ -18,4 +18,4 @@ absl::Status SessionBuffer::Read(uint64_t offset, uint64_t size, std::string* by
   return memory->Read(offset, bytes->data(), size);
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -14,7 +14,7 @@
 #include "runtime/engine/run/run.h"
 #include "runtime/graph/alias.h"
 
-namespace pto {
+namespace pto::daemon {
 
 class DomainUses;
 
@@ -26,7 +26,7 @@ struct SessionBuffer {
   absl::Status Read(uint64_t offset, uint64_t size, std::string* bytes);
 
   std::string id;  // in a window: its name without the session's
-  std::shared_ptr<Allocation> memory;
+  std::shared_ptr<engine::Allocation> memory;
   // Puts the runs that use it in order. Guarded by the session.
   const std::shared_ptr<BufferQueue> queue = std::make_shared<BufferQueue>();
   // Runs that are queued or running and use it.
@@ -42,14 +42,14 @@ struct SessionBuffer {
 
 // The buffers in a graph's slots.
 struct BoundSlots {
-  RunSlots slots;
+  engine::RunSlots slots;
   std::vector<std::shared_ptr<SessionBuffer>> buffers;
   // What a run does with them. Holds none of their memory.
   std::shared_ptr<const RunAccesses> accesses;
   // How the slots overlap, when the graph's image has not all dependencies that come of it.
-  SlotPlaces aliases;
+  engine::SlotPlaces aliases;
   // The domains whose buffers or signals are among them; nullptr when there are none.
   std::shared_ptr<const DomainUses> domains;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 // The approximate size of a run's record and its entry.
@@ -29,15 +29,15 @@ uint64_t EventLog::BytesOf(const LogEntry& entry) {
   uint64_t bytes = sizeof(LogEntry);
   if (const auto* run = std::get_if<RunEvent>(&entry.event)) {
     // A record is allocated with its first event, and its errors with its last.
-    if (run->state == RunState::kQueued) {
+    if (run->state == engine::RunState::kQueued) {
       bytes += kRecordBytes;
       for (const auto& [key, value] : run->run->labels) bytes += 96 + key.size() + value.size();
     }
-    if (IsFinal(run->state)) bytes += pto::BytesOf(run->run->errors);
+    if (engine::IsFinal(run->state)) bytes += pto::daemon::BytesOf(run->run->errors);
   } else if (const auto* tasks = std::get_if<TaskBlock>(&entry.event)) {
     bytes += 64 + tasks->tasks.bytes();
   } else if (const auto* errors = std::get_if<RunErrors>(&entry.event)) {
-    bytes += pto::BytesOf(*errors->errors);
+    bytes += pto::daemon::BytesOf(*errors->errors);
   } else if (const auto* stall = std::get_if<RunStall>(&entry.event)) {
     bytes += stall->summary.size();
   }
@@ -116,7 +116,7 @@ uint64_t EventLog::Append(absl::Span<LogEntry> entries) {
   return last;
 }
 
-uint64_t EventLog::AppendRun(std::shared_ptr<const RunRecord> run, RunState state,
+uint64_t EventLog::AppendRun(std::shared_ptr<const RunRecord> run, engine::RunState state,
                              absl::Time time) {
   LogEntry entry;
   entry.time = time;
@@ -125,8 +125,9 @@ uint64_t EventLog::AppendRun(std::shared_ptr<const RunRecord> run, RunState stat
 }
 
 void EventLog::AddTasks(const std::shared_ptr<const RunRecord>& run,
-                        absl::Span<const RecordBlock> blocks, std::vector<LogEntry>* entries) {
-  for (const RecordBlock& block : blocks) {
+                        absl::Span<const engine::RecordBlock> blocks,
+                        std::vector<LogEntry>* entries) {
+  for (const engine::RecordBlock& block : blocks) {
     LogEntry entry;
     entry.time = run->create_time + absl::Nanoseconds(block.records[block.count - 1].end_ns);
     entry.count = block.count;
@@ -136,7 +137,7 @@ void EventLog::AddTasks(const std::shared_ptr<const RunRecord>& run,
 }
 
 uint64_t EventLog::AppendTasks(const std::shared_ptr<const RunRecord>& run,
-                               absl::Span<const RecordBlock> blocks) {
+                               absl::Span<const engine::RecordBlock> blocks) {
   std::vector<LogEntry> entries;
   AddTasks(run, blocks, &entries);
   return Append(absl::MakeSpan(entries));
@@ -234,4 +235,4 @@ EventLog::Watchers EventLog::watchers() const {
   return watchers;
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

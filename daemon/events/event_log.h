@@ -16,12 +16,12 @@
 #include "daemon/model/run_record.h"
 #include "runtime/base/mutex.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // A run has changed its state.
 struct RunEvent {
   std::shared_ptr<const RunRecord> run;
-  RunState state = RunState::kQueued;
+  engine::RunState state = engine::RunState::kQueued;
 };
 
 // Ends of tasks of one run: `skip` + `count` tasks of the entry.
@@ -90,15 +90,16 @@ class EventLog {
 
   // Appends the entries atomically and in order. Returns the last sequence number.
   uint64_t Append(absl::Span<LogEntry> entries);
-  uint64_t AppendRun(std::shared_ptr<const RunRecord> run, RunState state, absl::Time time);
+  uint64_t AppendRun(std::shared_ptr<const RunRecord> run, engine::RunState state, absl::Time time);
   uint64_t AppendTasks(const std::shared_ptr<const RunRecord>& run,
-                       absl::Span<const RecordBlock> blocks);
+                       absl::Span<const engine::RecordBlock> blocks);
   uint64_t AppendSessionEnded(std::string why, absl::Time time);
 
   // Converts record blocks of a run to entries for Append. A block is sent as a whole, so its size
   // limits that of a batch.
   static void AddTasks(const std::shared_ptr<const RunRecord>& run,
-                       absl::Span<const RecordBlock> blocks, std::vector<LogEntry>* entries);
+                       absl::Span<const engine::RecordBlock> blocks,
+                       std::vector<LogEntry>* entries);
 
   // Tells the watchers that there are events to fetch that are not in the log yet.
   void Nudge() { Tell(false); }
@@ -149,4 +150,4 @@ class EventLog {
   std::vector<std::weak_ptr<EventWatcher>> watchers_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

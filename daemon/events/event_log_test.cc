@@ -9,7 +9,7 @@
 
 #include "absl/time/clock.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 std::shared_ptr<const RunRecord> MakeRun(const std::string& id) {
@@ -18,13 +18,13 @@ std::shared_ptr<const RunRecord> MakeRun(const std::string& id) {
   return run;
 }
 
-std::vector<RecordBlock> MakeRecords(uint32_t count, uint32_t first = 0) {
-  std::vector<TaskRecord> records(count);
+std::vector<engine::RecordBlock> MakeRecords(uint32_t count, uint32_t first = 0) {
+  std::vector<engine::TaskRecord> records(count);
   for (uint32_t i = 0; i < count; ++i) {
     records[i].task = first + i;
     records[i].end_ns = first + i;
   }
-  RecordBlocks blocks;
+  engine::RecordBlocks blocks;
   blocks.Add(records);
   return blocks.Take();
 }
@@ -55,10 +55,10 @@ TEST(EventLogTest, NumbersFromOneWithoutGaps) {
   const auto run = MakeRun("a");
   EXPECT_EQ(log.last_sequence(), 0u);
   EXPECT_TRUE(log.Read(0, 100).empty());
-  EXPECT_EQ(log.AppendRun(run, RunState::kQueued, absl::Now()), 1u);
+  EXPECT_EQ(log.AppendRun(run, engine::RunState::kQueued, absl::Now()), 1u);
   EXPECT_EQ(log.AppendTasks(run, MakeRecords(3)), 4u);
   EXPECT_EQ(log.AppendTasks(run, {}), 4u);
-  EXPECT_EQ(log.AppendRun(run, RunState::kQueued, absl::Now()), 5u);
+  EXPECT_EQ(log.AppendRun(run, engine::RunState::kQueued, absl::Now()), 5u);
   EXPECT_EQ(ReadAll(log, 0, 100), 0u);
   const std::vector<LogEntry> entries = log.Read(0, 100);
   ASSERT_EQ(entries.size(), 3u);
@@ -69,7 +69,7 @@ TEST(EventLogTest, NumbersFromOneWithoutGaps) {
 TEST(EventLogTest, ResumesAnywhereAlsoInsideABlock) {
   EventLog log(1 << 20);
   const auto run = MakeRun("a");
-  log.AppendRun(run, RunState::kQueued, absl::Now());
+  log.AppendRun(run, engine::RunState::kQueued, absl::Now());
   log.AppendTasks(run, MakeRecords(10));
   log.AppendTasks(run, MakeRecords(5, 10));
   for (uint64_t after = 0; after <= 16; ++after) {
@@ -90,8 +90,8 @@ TEST(EventLogTest, KeepsBlocksAndTheirTimes) {
   for (const LogEntry& entry : log.Read(0, 10'000)) {
     const auto& block = std::get<TaskBlock>(entry.event);
     EXPECT_LE(entry.count, 1024u);
-    std::vector<TaskRecord> same(entry.count);
-    for (TaskRecord& record : same) {
+    std::vector<engine::TaskRecord> same(entry.count);
+    for (engine::TaskRecord& record : same) {
       record.task = next;
       record.end_ns = next++;
     }
@@ -104,9 +104,9 @@ TEST(EventLogTest, KeepsBlocksAndTheirTimes) {
 TEST(EventLogTest, DropsTaskEventsFirstAndSaysSo) {
   EventLog log(32 << 10);
   const auto run = MakeRun("a");
-  log.AppendRun(run, RunState::kQueued, absl::Now());
+  log.AppendRun(run, engine::RunState::kQueued, absl::Now());
   for (int i = 0; i < 100; ++i) log.AppendTasks(run, MakeRecords(100));
-  log.AppendRun(run, RunState::kQueued, absl::Now());
+  log.AppendRun(run, engine::RunState::kQueued, absl::Now());
   EXPECT_LE(log.bytes(), 32u << 10);
   const uint64_t dropped = ReadAll(log, 0, 64);
   EXPECT_GT(dropped, 5000u);
@@ -122,8 +122,8 @@ TEST(EventLogTest, DropsTaskEventsFirstAndSaysSo) {
 TEST(EventLogTest, ErrorsGoBeforeTheStatesOfOtherRuns) {
   EventLog log(64 << 10);
   const auto other = std::make_shared<RunRecord>();
-  log.AppendRun(other, RunState::kQueued, absl::UnixEpoch());
-  log.AppendRun(other, RunState::kSucceeded, absl::UnixEpoch());
+  log.AppendRun(other, engine::RunState::kQueued, absl::UnixEpoch());
+  log.AppendRun(other, engine::RunState::kSucceeded, absl::UnixEpoch());
   const auto run = std::make_shared<RunRecord>();
   const auto errors = std::make_shared<const std::vector<absl::Status>>(
       RunErrors::kMost, absl::InternalError("something went wrong"));
@@ -144,7 +144,7 @@ TEST(EventLogTest, ErrorsGoBeforeTheStatesOfOtherRuns) {
 TEST(EventLogTest, StaysBoundedWithRunsAlone) {
   EventLog log(32 << 10);
   const auto run = MakeRun("a");
-  for (int i = 0; i < 10'000; ++i) log.AppendRun(run, RunState::kQueued, absl::Now());
+  for (int i = 0; i < 10'000; ++i) log.AppendRun(run, engine::RunState::kQueued, absl::Now());
   EXPECT_LE(log.bytes(), 32u << 10);
   EXPECT_GT(ReadAll(log, 0, 64), 9000u);
   // One who is up to date misses nothing.
@@ -154,7 +154,7 @@ TEST(EventLogTest, StaysBoundedWithRunsAlone) {
 TEST(EventLogTest, OldRunsDoNotPushOutNewTasks) {
   EventLog log(32 << 10);
   const auto run = MakeRun("a");
-  for (int i = 0; i < 1000; ++i) log.AppendRun(run, RunState::kQueued, absl::Now());
+  for (int i = 0; i < 1000; ++i) log.AppendRun(run, engine::RunState::kQueued, absl::Now());
   const uint64_t before = log.last_sequence();
   log.AppendTasks(run, MakeRecords(100));
   EXPECT_EQ(ReadAll(log, before, 64), 0u);
@@ -166,7 +166,8 @@ TEST(EventLogTest, DropsInOrderWhateverComesBetween) {
   EventLog log(64 << 10);
   const auto run = MakeRun("a");
   for (int i = 0; i < 2000; ++i) {
-    log.AppendRun(run, i % 3 == 0 ? RunState::kQueued : RunState::kRunning, absl::Now());
+    log.AppendRun(run, i % 3 == 0 ? engine::RunState::kQueued : engine::RunState::kRunning,
+                  absl::Now());
     log.AppendTasks(run, MakeRecords(1 + i % 50));
     ASSERT_LE(log.bytes(), 64u << 10);
   }
@@ -196,12 +197,12 @@ TEST(EventLogTest, TakesSeveralAtOnceInOrder) {
   auto watcher = std::make_shared<CountingWatcher>();
   log.AddWatcher(watcher);
   std::vector<LogEntry> story(1);
-  story[0].event = RunEvent{run, RunState::kQueued};
+  story[0].event = RunEvent{run, engine::RunState::kQueued};
   EventLog::AddTasks(run, MakeRecords(3), &story);
-  story.emplace_back().event = RunEvent{run, RunState::kSucceeded};
+  story.emplace_back().event = RunEvent{run, engine::RunState::kSucceeded};
   EXPECT_EQ(log.Append(absl::MakeSpan(story)), 5u);
   EXPECT_EQ(ReadAll(log, 0, 100), 0u);
-  EXPECT_EQ(std::get<RunEvent>(log.Read(4, 1)[0].event).state, RunState::kSucceeded);
+  EXPECT_EQ(std::get<RunEvent>(log.Read(4, 1)[0].event).state, engine::RunState::kSucceeded);
   EXPECT_EQ(watcher->urgent_calls, 1);
   EXPECT_EQ(log.Append({}), 5u);
 }
@@ -210,17 +211,17 @@ TEST(EventLogTest, TellsWatchersUntilTheyAreRemoved) {
   EventLog log(1 << 20);
   const auto run = MakeRun("a");
   auto watcher = std::make_shared<CountingWatcher>();
-  log.AppendRun(run, RunState::kQueued, absl::Now());
+  log.AppendRun(run, engine::RunState::kQueued, absl::Now());
   log.AddWatcher(watcher);
   EXPECT_TRUE(log.has_watchers());
   log.AppendTasks(run, MakeRecords(1));
   log.Nudge();
-  log.AppendRun(run, RunState::kQueued, absl::Now());
+  log.AppendRun(run, engine::RunState::kQueued, absl::Now());
   EXPECT_EQ(watcher->calls, 2);
   EXPECT_EQ(watcher->urgent_calls, 1);
   log.RemoveWatcher(watcher.get());
   EXPECT_FALSE(log.has_watchers());
-  log.AppendRun(run, RunState::kQueued, absl::Now());
+  log.AppendRun(run, engine::RunState::kQueued, absl::Now());
   EXPECT_EQ(watcher->urgent_calls, 1);
 }
 
@@ -235,7 +236,7 @@ TEST(EventLogTest, ReadersKeepUpWithWriters) {
       const auto run = MakeRun(w == 0 ? "a" : "b");
       std::mt19937 random(static_cast<uint32_t>(w));
       for (int i = 0; i < 500; ++i) {
-        log.AppendRun(run, RunState::kQueued, absl::Now());
+        log.AppendRun(run, engine::RunState::kQueued, absl::Now());
         log.AppendTasks(run, MakeRecords(random() % 300));
       }
     });
@@ -263,4 +264,4 @@ TEST(EventLogTest, ReadersKeepUpWithWriters) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <new>
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 constexpr size_t kMaxBytes32 = 5;
@@ -14,8 +14,8 @@ constexpr size_t kMaxBytes = 4 * kMaxBytes32 + 3 * kMaxBytes64;
 
 // Writes `value_of` each record and returns the end.
 template <typename ValueOf>
-char* PutColumn(absl::Span<const TaskRecord> records, ValueOf value_of, char* next) {
-  for (const TaskRecord& record : records) {
+char* PutColumn(absl::Span<const engine::TaskRecord> records, ValueOf value_of, char* next) {
+  for (const engine::TaskRecord& record : records) {
     auto value = value_of(record);
     for (; value >= 0x80; value >>= 7) *next++ = static_cast<char>(value | 0x80);
     *next++ = static_cast<char>(value);
@@ -25,7 +25,7 @@ char* PutColumn(absl::Span<const TaskRecord> records, ValueOf value_of, char* ne
 
 // The same for numbers that are nearly always below 128.
 template <typename ValueOf>
-char* PutSmallColumn(absl::Span<const TaskRecord> records, ValueOf value_of, char* next) {
+char* PutSmallColumn(absl::Span<const engine::TaskRecord> records, ValueOf value_of, char* next) {
   uint32_t all = 0;
   for (size_t i = 0; i < records.size(); ++i) {
     const uint32_t value = value_of(records[i]);
@@ -35,19 +35,20 @@ char* PutSmallColumn(absl::Span<const TaskRecord> records, ValueOf value_of, cha
   return all < 0x80 ? next + records.size() : PutColumn(records, value_of, next);
 }
 
-bool AllWentWell(absl::Span<const TaskRecord> records) {
-  return std::all_of(records.begin(), records.end(),
-                     [](const TaskRecord& r) { return r.outcome == TaskOutcome::kDone; });
+bool AllWentWell(absl::Span<const engine::TaskRecord> records) {
+  return std::all_of(records.begin(), records.end(), [](const engine::TaskRecord& r) {
+    return r.outcome == engine::TaskOutcome::kDone;
+  });
 }
 
-bool AnyDeferred(absl::Span<const TaskRecord> records) {
+bool AnyDeferred(absl::Span<const engine::TaskRecord> records) {
   return std::any_of(records.begin(), records.end(),
-                     [](const TaskRecord& r) { return r.deferred_ns != 0; });
+                     [](const engine::TaskRecord& r) { return r.deferred_ns != 0; });
 }
 
 }  // namespace
 
-PackedTasks::PackedTasks(absl::Span<const TaskRecord> records) {
+PackedTasks::PackedTasks(absl::Span<const engine::TaskRecord> records) {
   if (records.empty()) return;
   // Room for the worst case; only the used part is touched and kept.
   auto* const room = static_cast<char*>(std::malloc(records.size() * kMaxBytes));
@@ -61,20 +62,22 @@ PackedTasks::PackedTasks(absl::Span<const TaskRecord> records) {
     next = PutSmallColumn(records, value_of, next);
     ends_[column] = static_cast<uint32_t>(next - room);
   };
-  put(kTask, [](const TaskRecord& r) { return r.task; });
+  put(kTask, [](const engine::TaskRecord& r) { return r.task; });
   if (AllWentWell(records)) {
     ends_[kOutcome] = ends_[kTask];
   } else {
-    put_small(kOutcome, [](const TaskRecord& r) { return static_cast<uint32_t>(r.outcome); });
+    put_small(kOutcome,
+              [](const engine::TaskRecord& r) { return static_cast<uint32_t>(r.outcome); });
   }
-  put_small(kChip, [](const TaskRecord& r) { return uint32_t{r.chip}; });
-  put_small(kCore, [](const TaskRecord& r) { return r.core; });
-  put(kStartNs, [](const TaskRecord& r) { return static_cast<uint64_t>(r.start_ns); });
+  put_small(kChip, [](const engine::TaskRecord& r) { return uint32_t{r.chip}; });
+  put_small(kCore, [](const engine::TaskRecord& r) { return r.core; });
+  put(kStartNs, [](const engine::TaskRecord& r) { return static_cast<uint64_t>(r.start_ns); });
   put(kDurationNs,
-      [](const TaskRecord& r) { return static_cast<uint64_t>(r.end_ns - r.start_ns); });
+      [](const engine::TaskRecord& r) { return static_cast<uint64_t>(r.end_ns - r.start_ns); });
   ends_[kDeferredNs] = ends_[kDurationNs];
   if (AnyDeferred(records)) {
-    put(kDeferredNs, [](const TaskRecord& r) { return static_cast<uint64_t>(r.deferred_ns); });
+    put(kDeferredNs,
+        [](const engine::TaskRecord& r) { return static_cast<uint64_t>(r.deferred_ns); });
   }
   void* const kept = std::realloc(room, bytes());
   data_ =
@@ -94,4 +97,4 @@ absl::string_view PackedTasks::Get(Column column, uint64_t skip) const {
   return numbers;
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

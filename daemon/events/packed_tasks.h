@@ -9,7 +9,7 @@
 #include "absl/types/span.h"
 #include "runtime/engine/run/record_block.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // Ends of tasks as stored and as sent: in columns, each number as a varint. They are packed once
 // for all watchers. Fresh memory costs more than packing, so storing a third of the bytes is also
@@ -22,7 +22,7 @@ class PackedTasks {
   static constexpr size_t kColumns = kDeferredNs + 1;
 
   PackedTasks() = default;
-  explicit PackedTasks(absl::Span<const TaskRecord> records);
+  explicit PackedTasks(absl::Span<const engine::TaskRecord> records);
 
   // The values of all tasks but the first `skip`. An empty column of outcomes means that all
   // succeeded; an empty column of deferred times that there were none.
@@ -35,4 +35,4 @@ class PackedTasks {
   std::array<uint32_t, kColumns> ends_ = {};  // of the columns, which follow each other
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 // The numbers of a column, read in the plainest way.
@@ -26,7 +26,8 @@ std::vector<uint64_t> Numbers(const PackedTasks& tasks, PackedTasks::Column colu
   return numbers;
 }
 
-void ExpectSame(const std::vector<TaskRecord>& records, const PackedTasks& tasks, uint64_t skip) {
+void ExpectSame(const std::vector<engine::TaskRecord>& records, const PackedTasks& tasks,
+                uint64_t skip) {
   const auto check = [&](PackedTasks::Column column, auto value_of) {
     std::vector<uint64_t> wanted;
     for (size_t i = skip; i < records.size(); ++i) {
@@ -34,57 +35,60 @@ void ExpectSame(const std::vector<TaskRecord>& records, const PackedTasks& tasks
     }
     EXPECT_EQ(Numbers(tasks, column, skip), wanted) << "column " << column << " after " << skip;
   };
-  check(PackedTasks::kTask, [](const TaskRecord& r) { return r.task; });
-  check(PackedTasks::kChip, [](const TaskRecord& r) { return r.chip; });
-  check(PackedTasks::kCore, [](const TaskRecord& r) { return r.core; });
-  check(PackedTasks::kStartNs, [](const TaskRecord& r) { return r.start_ns; });
-  check(PackedTasks::kDurationNs, [](const TaskRecord& r) { return r.end_ns - r.start_ns; });
+  check(PackedTasks::kTask, [](const engine::TaskRecord& r) { return r.task; });
+  check(PackedTasks::kChip, [](const engine::TaskRecord& r) { return r.chip; });
+  check(PackedTasks::kCore, [](const engine::TaskRecord& r) { return r.core; });
+  check(PackedTasks::kStartNs, [](const engine::TaskRecord& r) { return r.start_ns; });
+  check(PackedTasks::kDurationNs,
+        [](const engine::TaskRecord& r) { return r.end_ns - r.start_ns; });
 }
 
-std::vector<TaskRecord> RecordsOfEveryLength() {
-  std::vector<TaskRecord> records;
+std::vector<engine::TaskRecord> RecordsOfEveryLength() {
+  std::vector<engine::TaskRecord> records;
   for (int bit = 0; bit < 63; ++bit) {
     for (const int64_t around : {-1, 0, 1}) {
       const int64_t value = (int64_t{1} << bit) + around;
       records.push_back({static_cast<uint32_t>(value), static_cast<uint32_t>(value) * 3,
-                         static_cast<uint16_t>(value), TaskOutcome::kDone, value / 2, value, 0});
+                         static_cast<uint16_t>(value), engine::TaskOutcome::kDone, value / 2, value,
+                         0});
     }
   }
   records.push_back({std::numeric_limits<uint32_t>::max(), std::numeric_limits<uint32_t>::max(),
-                     std::numeric_limits<uint16_t>::max(), TaskOutcome::kDone, 0,
+                     std::numeric_limits<uint16_t>::max(), engine::TaskOutcome::kDone, 0,
                      std::numeric_limits<int64_t>::max(), 0});
   return records;
 }
 
 TEST(PackedTasksTest, NumbersOfEveryLength) {
-  const std::vector<TaskRecord> records = RecordsOfEveryLength();
+  const std::vector<engine::TaskRecord> records = RecordsOfEveryLength();
   const PackedTasks tasks(records);
   ExpectSame(records, tasks, 0);
   EXPECT_TRUE(tasks.Get(PackedTasks::kOutcome, 0).empty());
 }
 
 TEST(PackedTasksTest, LeavesOutTheFirst) {
-  const std::vector<TaskRecord> records = RecordsOfEveryLength();
+  const std::vector<engine::TaskRecord> records = RecordsOfEveryLength();
   const PackedTasks tasks(records);
   for (uint64_t skip = 0; skip <= records.size(); ++skip) ExpectSame(records, tasks, skip);
 }
 
 TEST(PackedTasksTest, TheLongestThereIs) {
-  const TaskRecord longest = {std::numeric_limits<uint32_t>::max(),
-                              std::numeric_limits<uint32_t>::max(),
-                              std::numeric_limits<uint16_t>::max(),
-                              TaskOutcome::kFailed,
-                              -1,
-                              -2,
-                              -1};
-  const std::vector<TaskRecord> records(RecordBlocks::kMaxBlock, longest);
+  const engine::TaskRecord longest = {std::numeric_limits<uint32_t>::max(),
+                                      std::numeric_limits<uint32_t>::max(),
+                                      std::numeric_limits<uint16_t>::max(),
+                                      engine::TaskOutcome::kFailed,
+                                      -1,
+                                      -2,
+                                      -1};
+  const std::vector<engine::TaskRecord> records(engine::RecordBlocks::kMaxBlock, longest);
   ExpectSame(records, PackedTasks(records), 0);
 }
 
 TEST(PackedTasksTest, OutcomesWhenNotAllWentWell) {
-  const std::vector<TaskRecord> records = {{0, 24, 1, TaskOutcome::kDone, 10, 20, 0},
-                                           {1, 25, 1, TaskOutcome::kFailed, 20, 30, 0},
-                                           {2, 0, 2, TaskOutcome::kSkipped, 30, 30, 0}};
+  const std::vector<engine::TaskRecord> records = {
+      {0, 24, 1, engine::TaskOutcome::kDone, 10, 20, 0},
+      {1, 25, 1, engine::TaskOutcome::kFailed, 20, 30, 0},
+      {2, 0, 2, engine::TaskOutcome::kSkipped, 30, 30, 0}};
   const PackedTasks tasks(records);
   EXPECT_EQ(Numbers(tasks, PackedTasks::kOutcome), (std::vector<uint64_t>{1, 2, 3}));
   EXPECT_EQ(Numbers(tasks, PackedTasks::kOutcome, 2), (std::vector<uint64_t>{3}));
@@ -92,8 +96,9 @@ TEST(PackedTasksTest, OutcomesWhenNotAllWentWell) {
 }
 
 TEST(PackedTasksTest, DeferredTimesWhenThereAreAny) {
-  const std::vector<TaskRecord> records = {{0, 24, 1, TaskOutcome::kDone, 10, 20, 0},
-                                           {1, 25, 1, TaskOutcome::kDone, 20, 3000, 2900}};
+  const std::vector<engine::TaskRecord> records = {
+      {0, 24, 1, engine::TaskOutcome::kDone, 10, 20, 0},
+      {1, 25, 1, engine::TaskOutcome::kDone, 20, 3000, 2900}};
   const PackedTasks tasks(records);
   EXPECT_EQ(Numbers(tasks, PackedTasks::kDeferredNs), (std::vector<uint64_t>{0, 2900}));
   EXPECT_EQ(Numbers(tasks, PackedTasks::kDeferredNs, 1), (std::vector<uint64_t>{2900}));
@@ -102,8 +107,9 @@ TEST(PackedTasksTest, DeferredTimesWhenThereAreAny) {
 }
 
 TEST(PackedTasksTest, CopiesShareAndOutliveTheFirst) {
-  std::vector<TaskRecord> records(100);
-  for (uint32_t i = 0; i < 100; ++i) records[i] = {i, 1, 0, TaskOutcome::kDone, 2 * i, 3 * i, 0};
+  std::vector<engine::TaskRecord> records(100);
+  for (uint32_t i = 0; i < 100; ++i)
+    records[i] = {i, 1, 0, engine::TaskOutcome::kDone, 2 * i, 3 * i, 0};
   PackedTasks copy;
   {
     const PackedTasks tasks(records);
@@ -115,20 +121,20 @@ TEST(PackedTasksTest, CopiesShareAndOutliveTheFirst) {
 
 // A log is bounded in bytes: this is what makes it hold many.
 TEST(PackedTasksTest, TakesAboutTenBytesForATask) {
-  std::vector<TaskRecord> records(1000);
+  std::vector<engine::TaskRecord> records(1000);
   for (uint32_t i = 0; i < 1000; ++i) {
-    records[i] = {50'000 + i,          24, 0, TaskOutcome::kDone, 5'000'000 + 100 * i,
+    records[i] = {50'000 + i,          24, 0, engine::TaskOutcome::kDone, 5'000'000 + 100 * i,
                   5'000'090 + 100 * i, 0};
   }
   EXPECT_LE(PackedTasks(records).bytes(), 11'000u);
 }
 
 TEST(PackedTasksTest, NoneAtAll) {
-  const PackedTasks none((absl::Span<const TaskRecord>()));
+  const PackedTasks none((absl::Span<const engine::TaskRecord>()));
   EXPECT_EQ(none.bytes(), 0u);
   EXPECT_TRUE(none.Get(PackedTasks::kTask, 0).empty());
   EXPECT_TRUE(PackedTasks().Get(PackedTasks::kDurationNs, 5).empty());
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

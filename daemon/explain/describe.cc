@@ -11,14 +11,14 @@
 #include "daemon/wire/request.h"
 #include "runtime/engine/signal/signal_word.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using Response = v1::ExplainRunResponse;
-using Kind = Obstacle::Kind;
+using Kind = engine::Obstacle::Kind;
 
-static_assert(static_cast<int>(Verdict::kWaitingForTasks) == Response::WAITING_FOR_TASKS);
-static_assert(static_cast<int>(Verdict::kDeadlocked) == Response::DEADLOCKED);
+static_assert(static_cast<int>(engine::Verdict::kWaitingForTasks) == Response::WAITING_FOR_TASKS);
+static_assert(static_cast<int>(engine::Verdict::kDeadlocked) == Response::DEADLOCKED);
 static_assert(static_cast<int>(Kind::kTurn) == Response::BlockedTask::TURN);
 static_assert(static_cast<int>(Kind::kReservation) == Response::BlockedTask::RESERVATION);
 
@@ -39,42 +39,42 @@ std::string TimeText(absl::Duration time) {
 }
 
 // The verdict of a run is the most important one of its parts.
-int Weight(Verdict verdict) {
+int Weight(engine::Verdict verdict) {
   switch (verdict) {
-    case Verdict::kDeadlocked:
+    case engine::Verdict::kDeadlocked:
       return 7;
-    case Verdict::kStalled:
+    case engine::Verdict::kStalled:
       return 6;
-    case Verdict::kProgressing:
+    case engine::Verdict::kProgressing:
       return 5;
-    case Verdict::kWaitingForCapacity:
+    case engine::Verdict::kWaitingForCapacity:
       return 4;
-    case Verdict::kWaitingForNotification:
+    case engine::Verdict::kWaitingForNotification:
       return 3;
-    case Verdict::kWaitingForTurn:
+    case engine::Verdict::kWaitingForTurn:
       return 2;
     default:
       return 1;
   }
 }
 
-std::string Headline(Verdict verdict) {
+std::string Headline(engine::Verdict verdict) {
   switch (verdict) {
-    case Verdict::kProgressing:
+    case engine::Verdict::kProgressing:
       return "Tasks are running";
-    case Verdict::kWaitingForCapacity:
+    case engine::Verdict::kWaitingForCapacity:
       return "Tasks wait for cores";
-    case Verdict::kWaitingForNotification:
+    case engine::Verdict::kWaitingForNotification:
       return "Tasks wait for signals";
-    case Verdict::kStalled:
+    case engine::Verdict::kStalled:
       return "Nothing has ended for a while";
-    case Verdict::kDeadlocked:
+    case engine::Verdict::kDeadlocked:
       return "No queued or running work can continue it";
-    case Verdict::kEnded:
+    case engine::Verdict::kEnded:
       return "The run has ended";
-    case Verdict::kWaitingForTurn:
+    case engine::Verdict::kWaitingForTurn:
       return "Earlier runs go first";
-    case Verdict::kWaitingForTasks:
+    case engine::Verdict::kWaitingForTasks:
       return "All tasks that have arrived have ended; the run is still open";
   }
   return "";
@@ -83,7 +83,7 @@ std::string Headline(Verdict verdict) {
 }  // namespace
 
 std::string Describer::NameOf(size_t run) const {
-  const RunNow& seen = now_.runs[run];
+  const engine::RunNow& seen = now_.runs[run];
   return seen.observer == nullptr ? "a run" : seen.observer->name();
 }
 
@@ -94,8 +94,8 @@ std::string Describer::ShortName(size_t from, size_t run) const {
   return name.substr(session.size() + 1);
 }
 
-std::string Describer::TaskText(size_t from, const TaskPlace& place) const {
-  const RunNow& run = now_.runs[place.run];
+std::string Describer::TaskText(size_t from, const engine::TaskPlace& place) const {
+  const engine::RunNow& run = now_.runs[place.run];
   const uint32_t first = run.observer == nullptr ? 0 : run.observer->first_task();
   std::string text = absl::StrCat(ShortName(from, place.run), " task ", first + place.task);
   const absl::string_view name = run.image().task_name(place.task);
@@ -103,22 +103,22 @@ std::string Describer::TaskText(size_t from, const TaskPlace& place) const {
   return text;
 }
 
-std::string Describer::TaskTexts(size_t from, absl::Span<const TaskPlace> places) const {
-  return absl::StrJoin(places, ", ", [&](std::string* out, const TaskPlace& place) {
+std::string Describer::TaskTexts(size_t from, absl::Span<const engine::TaskPlace> places) const {
+  return absl::StrJoin(places, ", ", [&](std::string* out, const engine::TaskPlace& place) {
     absl::StrAppend(out, TaskText(from, place));
   });
 }
 
-std::string Describer::HeldText(size_t run, const HeldSender& held) const {
+std::string Describer::HeldText(size_t run, const engine::HeldSender& held) const {
   const std::string by = held.by.has_value() ? TaskText(run, *held.by) : "";
   switch (held.why) {
-    case HeldSender::Why::kItself:
+    case engine::HeldSender::Why::kItself:
       return "is itself waiting";
-    case HeldSender::Why::kTasks:
+    case engine::HeldSender::Why::kTasks:
       return absl::StrCat("comes after ", by);
-    case HeldSender::Why::kTurn:
+    case engine::HeldSender::Why::kTurn:
       return absl::StrCat("belongs to a run that has to wait for ", ShortName(run, held.run));
-    case HeldSender::Why::kCores:
+    case engine::HeldSender::Why::kCores:
       return by.empty()
                  ? "gets no core"
                  : absl::StrCat("gets no core, because ", by, " does not release the cores it has");
@@ -126,12 +126,12 @@ std::string Describer::HeldText(size_t run, const HeldSender& held) const {
   return "";
 }
 
-std::string Describer::WhyStuck(size_t run, const Obstacle& obstacle) const {
+std::string Describer::WhyStuck(size_t run, const engine::Obstacle& obstacle) const {
   std::string text;
   if (!obstacle.held.empty()) {
     absl::StrAppend(
         &text, "; nothing can notify it now: ",
-        absl::StrJoin(obstacle.held, ", ", [&](std::string* out, const HeldSender& held) {
+        absl::StrJoin(obstacle.held, ", ", [&](std::string* out, const engine::HeldSender& held) {
           absl::StrAppend(out, TaskText(run, held.sender), " would, but ", HeldText(run, held));
         }));
   }
@@ -147,8 +147,8 @@ std::string Describer::WhyStuck(size_t run, const Obstacle& obstacle) const {
   return text;
 }
 
-void Describer::FillSignal(size_t run, const Obstacle& obstacle, Blocked* out) const {
-  const RunNow& seen = now_.runs[run];
+void Describer::FillSignal(size_t run, const engine::Obstacle& obstacle, Blocked* out) const {
+  const engine::RunNow& seen = now_.runs[run];
   const std::string name = NameOf(run);
   std::string where = "a signal outside the task's memory";
   // Notify reaches only signals of domains. A task that notifies has to wait for its turn there,
@@ -209,10 +209,10 @@ std::string Describer::RunTexts(size_t from, absl::Span<const size_t> runs) cons
 void Describer::FillNextTurn(size_t run, Blocked* out) const {
   std::string peers = RunTexts(run, now_.runs[run].behind);
   std::string why = absl::StrCat(peers, ", with which they share memory");
-  const Situation& situation = diagnosis_.blockage().situation();
+  const engine::Situation& situation = diagnosis_.blockage().situation();
   const size_t whole = situation.WholeOf(run);
   if (const uint32_t task = now_.runs[run].observer->next_waits_for();
-      task != RunObserver::kNoTask) {
+      task != engine::RunObserver::kNoTask) {
     const std::string own = absl::StrCat("this run's tasks from number ", task, " on");
     why = absl::StrCat(peers.empty() ? "" : absl::StrCat(why, ", and for "), own,
                        ", which use signals of the same domain");
@@ -227,7 +227,7 @@ void Describer::FillNextTurn(size_t run, Blocked* out) const {
   out->set_peer(std::move(peers));
 }
 
-std::string Describer::CoresText(size_t run, const Obstacle& obstacle) const {
+std::string Describer::CoresText(size_t run, const engine::Obstacle& obstacle) const {
   const std::string chip = names::Chip(obstacle.chip);
   if (obstacle.follows) {
     return absl::StrCat("is ready and gets the cores of ",
@@ -263,8 +263,8 @@ std::string Describer::CoresText(size_t run, const Obstacle& obstacle) const {
   return text;
 }
 
-void Describer::Fill(size_t run, const Obstacle& obstacle, Blocked* out) const {
-  const RunNow& seen = now_.runs[run];
+void Describer::Fill(size_t run, const engine::Obstacle& obstacle, Blocked* out) const {
+  const engine::RunNow& seen = now_.runs[run];
   const uint32_t first = seen.observer == nullptr ? 0 : seen.observer->first_task();
   out->set_task(uint64_t{first} + obstacle.task);
   out->set_kind(static_cast<Blocked::Kind>(obstacle.kind));
@@ -279,12 +279,13 @@ void Describer::Fill(size_t run, const Obstacle& obstacle, Blocked* out) const {
   out->set_deferred(obstacle.deferred);
   out->set_peer(TaskTexts(run, obstacle.peers));
   if (!obstacle.held.empty()) {
-    std::vector<TaskPlace> held;
-    for (const HeldSender& sender : obstacle.held) held.push_back(sender.sender);
+    std::vector<engine::TaskPlace> held;
+    for (const engine::HeldSender& sender : obstacle.held) held.push_back(sender.sender);
     out->set_peer(TaskTexts(run, held));
   }
-  for (const TaskPlace& place : obstacle.cycle) out->add_cycle(TaskText(run, place));
-  for (const TaskPlace& place : obstacle.ended) out->add_ended_senders(TaskText(run, place));
+  for (const engine::TaskPlace& place : obstacle.cycle) out->add_cycle(TaskText(run, place));
+  for (const engine::TaskPlace& place : obstacle.ended)
+    out->add_ended_senders(TaskText(run, place));
   if (obstacle.since_ns != 0) {
     SetDuration(absl::Nanoseconds(std::max<int64_t>(now_.now_ns - obstacle.since_ns, 0)),
                 out->mutable_age());
@@ -338,16 +339,16 @@ v1::ExplainRunResponse Describer::Describe(absl::Span<const size_t> parts,
   response.set_state(static_cast<v1::Run::State>(now_.runs[parts[0]].state));
   const int64_t idle = *std::min_element(idle_ns.begin(), idle_ns.end());
   SetDuration(absl::Nanoseconds(idle), response.mutable_since_last_progress());
-  Verdict verdict = Verdict::kEnded;
+  engine::Verdict verdict = engine::Verdict::kEnded;
   uint64_t more = 0;
   // Hopeless obstacles come first, whatever part they are in.
   for (const bool hopeless : {true, false}) {
     for (const size_t part : parts) {
-      const RunNow& run = now_.runs[part];
-      const RunDiagnosis found = diagnosis_.Explain(part, idle, stall_ns, max_tasks);
+      const engine::RunNow& run = now_.runs[part];
+      const engine::RunDiagnosis found = diagnosis_.Explain(part, idle, stall_ns, max_tasks);
       if (hopeless) {
         if (Weight(found.verdict) > Weight(verdict)) verdict = found.verdict;
-        if (run.state != RunState::kQueued) {
+        if (run.state != engine::RunState::kQueued) {
           response.set_state(static_cast<v1::Run::State>(run.state));
         }
         response.set_tasks_total(response.tasks_total() + run.image().task_count());
@@ -355,7 +356,7 @@ v1::ExplainRunResponse Describer::Describe(absl::Span<const size_t> parts,
         if (!run.steady) response.set_inconsistent(true);
         more += found.more;
       }
-      for (const Obstacle& obstacle : found.obstacles) {
+      for (const engine::Obstacle& obstacle : found.obstacles) {
         if (obstacle.can_end == hopeless) continue;
         if (response.blocked_size() < static_cast<int>(max_tasks)) {
           Fill(part, obstacle, response.add_blocked());
@@ -366,10 +367,10 @@ v1::ExplainRunResponse Describer::Describe(absl::Span<const size_t> parts,
     }
   }
   // All parts of an open run agree on this.
-  const RunNow& one = now_.runs[parts[0]];
+  const engine::RunNow& one = now_.runs[parts[0]];
   if (one.linked &&
       (!one.behind.empty() || (one.observer != nullptr && one.observer->next_waits() &&
-                               one.observer->next_waits_for() != RunObserver::kNoTask))) {
+                               one.observer->next_waits_for() != engine::RunObserver::kNoTask))) {
     FillNextTurn(parts[0], response.add_blocked());
   }
   response.set_more_blocked(more);
@@ -378,7 +379,7 @@ v1::ExplainRunResponse Describer::Describe(absl::Span<const size_t> parts,
   if (response.state() == v1::Run::CANCELLING) {
     summary = "The run was stopped; some kernels have not returned yet";
   }
-  const RunObserver* const observer = now_.runs[parts[0]].observer.get();
+  const engine::RunObserver* const observer = now_.runs[parts[0]].observer.get();
   if (observer != nullptr && observer->held_back()) {
     absl::StrAppend(&summary, "; its client is held back, because the session has reached ",
                     "max_session_live_tasks, or the client max_client_tasks");
@@ -410,12 +411,12 @@ v1::ExplainRunResponse DescribeIdle(const RunEntry& run, absl::Span<const std::s
   response.set_state(state);
   response.set_tasks_total(status.tasks_total);
   response.set_tasks_done(status.counts.done);
-  Verdict verdict = Verdict::kWaitingForTasks;
-  if (IsFinal(status.state)) {
-    verdict = Verdict::kEnded;
+  engine::Verdict verdict = engine::Verdict::kWaitingForTasks;
+  if (engine::IsFinal(status.state)) {
+    verdict = engine::Verdict::kEnded;
     response.set_summary(absl::StrCat(Headline(verdict), " as ", v1::Run::State_Name(state)));
   } else if (!before.empty()) {
-    verdict = Verdict::kWaitingForTurn;
+    verdict = engine::Verdict::kWaitingForTurn;
     Response::BlockedTask* const blocked = response.add_blocked();
     blocked->set_kind(Response::BlockedTask::TURN);
     blocked->set_can_be_satisfied(true);
@@ -425,11 +426,11 @@ v1::ExplainRunResponse DescribeIdle(const RunEntry& run, absl::Span<const std::s
     response.set_summary(absl::StrCat(Headline(verdict), ": ", blocked->reason()));
   } else {
     // A run that is not open is about to begin, or has ended and is notifying its waiters.
-    if (!run.record().open) verdict = Verdict::kProgressing;
+    if (!run.record().open) verdict = engine::Verdict::kProgressing;
     response.set_summary(Headline(verdict));
   }
   response.set_verdict(static_cast<Response::Verdict>(verdict));
   return response;
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -12,12 +12,13 @@
 #include "runtime/engine/snapshot/diagnosis.h"
 #include "runtime/engine/snapshot/engine_now.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // Describes the state of runs in words. The described objects must outlive it. Not thread-safe.
 class Describer {
  public:
-  Describer(const EngineNow& now, const Diagnosis& diagnosis) : now_(now), diagnosis_(diagnosis) {}
+  Describer(const engine::EngineNow& now, const engine::Diagnosis& diagnosis)
+      : now_(now), diagnosis_(diagnosis) {}
 
   // Describes a run, which may consist of several parts: `parts` has their indices in EngineNow, at
   // least one. `idle_ns` has the idle time of each part.
@@ -27,28 +28,28 @@ class Describer {
  private:
   using Blocked = v1::ExplainRunResponse::BlockedTask;
 
-  void Fill(size_t run, const Obstacle& obstacle, Blocked* out) const;
-  void FillSignal(size_t run, const Obstacle& obstacle, Blocked* out) const;
+  void Fill(size_t run, const engine::Obstacle& obstacle, Blocked* out) const;
+  void FillSignal(size_t run, const engine::Obstacle& obstacle, Blocked* out) const;
   // For an open run with tasks that have arrived and wait for their turn.
   void FillNextTurn(size_t run, Blocked* out) const;
   std::string RunTexts(size_t from, absl::Span<const size_t> runs) const;
-  std::string CoresText(size_t run, const Obstacle& obstacle) const;
+  std::string CoresText(size_t run, const engine::Obstacle& obstacle) const;
   // What keeps a task from notifying.
-  std::string HeldText(size_t run, const HeldSender& held) const;
+  std::string HeldText(size_t run, const engine::HeldSender& held) const;
   // Why nothing can help.
-  std::string WhyStuck(size_t run, const Obstacle& obstacle) const;
+  std::string WhyStuck(size_t run, const engine::Obstacle& obstacle) const;
   std::string NameOf(size_t run) const;
   // Only the id, if the run belongs to the session of `from`.
   std::string ShortName(size_t from, size_t run) const;
-  std::string TaskText(size_t from, const TaskPlace& place) const;
-  std::string TaskTexts(size_t from, absl::Span<const TaskPlace> places) const;
+  std::string TaskText(size_t from, const engine::TaskPlace& place) const;
+  std::string TaskTexts(size_t from, absl::Span<const engine::TaskPlace> places) const;
 
-  const EngineNow& now_;
-  const Diagnosis& diagnosis_;
+  const engine::EngineNow& now_;
+  const engine::Diagnosis& diagnosis_;
 };
 
 // The answer for a run that the engine does not have: it has ended, or it is open and none of its
 // tasks has begun; then `before` names the runs that its arrived tasks wait for, if any.
 v1::ExplainRunResponse DescribeIdle(const RunEntry& run, absl::Span<const std::string> before);
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -9,11 +9,11 @@
 #include "gtest/gtest.h"
 #include "runtime/engine/testing/slow_testing.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
-using ::pto::testing::KernelBody;
-using ::pto::testing::SlowEngine;
+using ::pto::engine::testing::KernelBody;
+using ::pto::engine::testing::SlowEngine;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -49,7 +49,7 @@ class DescribeCoresTest : public ::testing::Test {
   }
   // Of the run that needs one core.
   Response Describe() const {
-    const Diagnosis diagnosis(now_);
+    const engine::Diagnosis diagnosis(now_);
     return Describer(now_, diagnosis).Describe({0}, {0}, kStall, 16);
   }
 
@@ -59,10 +59,10 @@ class DescribeCoresTest : public ::testing::Test {
     const pto_signal signal = node_.signal(0);
     return context.api->wait(&context, &signal, PTO_GE, 1, 0);
   };
-  std::shared_ptr<pto::Run> holds_;
-  std::shared_ptr<pto::Run> gang_;
-  std::shared_ptr<pto::Run> plain_;
-  EngineNow now_;
+  std::shared_ptr<pto::engine::Run> holds_;
+  std::shared_ptr<pto::engine::Run> gang_;
+  std::shared_ptr<pto::engine::Run> plain_;
+  engine::EngineNow now_;
 };
 
 TEST_F(DescribeCoresTest, AReservedCoreIsNotAboutToBeTaken) {
@@ -86,4 +86,4 @@ TEST_F(DescribeCoresTest, AFreeCoreIsAboutToBeTaken) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

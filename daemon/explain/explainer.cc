@@ -15,7 +15,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 // The minimum and maximum intervals between snapshots of the engine while there are runs.
@@ -39,22 +39,22 @@ std::string CountOf(uint64_t runs, absl::string_view what) {
 absl::Status StoppingError() { return Error(reason::kNodeDraining, "the daemon stops"); }
 
 // For each run that has not begun, or has a part that has not: finds the runs that go first.
-void FindRunsBefore(EngineNow* now) {
-  const auto waits = [](const RunNow& run) {
+void FindRunsBefore(engine::EngineNow* now) {
+  const auto waits = [](const engine::RunNow& run) {
     return run.observer != nullptr && (!run.begun || run.linked) &&
            run.observer->order_number() != 0;
   };
   if (std::none_of(now->runs.begin(), now->runs.end(), waits)) return;
   // By account and number. The parts of an open run have the same number.
-  std::map<std::pair<const Account*, uint64_t>, std::vector<size_t>> places;
+  std::map<std::pair<const engine::Account*, uint64_t>, std::vector<size_t>> places;
   for (size_t i = 0; i < now->runs.size(); ++i) {
-    const RunNow& run = now->runs[i];
+    const engine::RunNow& run = now->runs[i];
     const uint64_t number = run.observer == nullptr ? 0 : run.observer->order_number();
     if (number != 0) places[{run.run->account().get(), number}].push_back(i);
   }
-  for (RunNow& run : now->runs) {
+  for (engine::RunNow& run : now->runs) {
     if (!waits(run)) continue;
-    for (size_t k = 0; k < RunObserver::kShownBefore; ++k) {
+    for (size_t k = 0; k < engine::RunObserver::kShownBefore; ++k) {
       const uint64_t number = run.observer->goes_after(k);
       const auto found = places.find({run.run->account().get(), number});
       // A part behind another part of the same run would be behind itself.
@@ -90,14 +90,14 @@ int64_t Explainer::stall_ns() const {
              : absl::ToInt64Nanoseconds(options_.stall_after);
 }
 
-EngineNow Explainer::Look() {
-  EngineNow now = node_.engine().Look();
+engine::EngineNow Explainer::Look() {
+  engine::EngineNow now = node_.engine().Look();
   FindRunsBefore(&now);
   progress_.See(now);
   return now;
 }
 
-std::vector<std::vector<size_t>> Explainer::Parts(const EngineNow& now) {
+std::vector<std::vector<size_t>> Explainer::Parts(const engine::EngineNow& now) {
   std::vector<std::vector<size_t>> parts;
   std::map<std::string, size_t> open;
   for (size_t i = 0; i < now.runs.size(); ++i) {
@@ -114,7 +114,8 @@ std::vector<std::vector<size_t>> Explainer::Parts(const EngineNow& now) {
   return parts;
 }
 
-v1::ExplainRunResponse Explainer::Describe(const EngineNow& now, const Diagnosis& diagnosis,
+v1::ExplainRunResponse Explainer::Describe(const engine::EngineNow& now,
+                                           const engine::Diagnosis& diagnosis,
                                            const std::vector<size_t>& parts,
                                            size_t max_tasks) const {
   std::vector<int64_t> idle;
@@ -143,10 +144,10 @@ void Explainer::Explain(std::string session, std::string id, size_t max_tasks, D
 
 bool Explainer::ExplainLive(const std::string& name, size_t max_tasks,
                             v1::ExplainRunResponse* response) {
-  const EngineNow now = Look();
+  const engine::EngineNow now = Look();
   for (const std::vector<size_t>& parts : Parts(now)) {
     if (now.runs[parts[0]].observer->name() != name) continue;
-    *response = Describe(now, Diagnosis(now), parts, max_tasks);
+    *response = Describe(now, engine::Diagnosis(now), parts, max_tasks);
     return true;
   }
   return false;
@@ -185,14 +186,14 @@ std::chrono::nanoseconds Explainer::Tick() {
     return absl::ToChronoNanoseconds(std::clamp(options_.stall_after, kSeldom, kIdle));
   }
   if (active || node_.clock().NowNanos() >= next_dump_ns_) {
-    const EngineNow now = Look();
+    const engine::EngineNow now = Look();
     bool has_stalled = false;
-    for (const RunNow& run : now.runs) {
+    for (const engine::RunNow& run : now.runs) {
       has_stalled |= run.begun && progress_.IdleNanos(run.run.get()) >= stall_ns();
     }
-    if (has_stalled) ReportStalls(now, Diagnosis(now));
+    if (has_stalled) ReportStalls(now, engine::Diagnosis(now));
     // If the last dump was too recent, a later one reports this.
-    if (HasNews() && now.now_ns >= next_dump_ns_) WriteDump("", now, Diagnosis(now));
+    if (HasNews() && now.now_ns >= next_dump_ns_) WriteDump("", now, engine::Diagnosis(now));
   }
   absl::Duration next = options_.stall_after == absl::ZeroDuration()
                             ? kSeldom
@@ -204,7 +205,7 @@ std::chrono::nanoseconds Explainer::Tick() {
   return absl::ToChronoNanoseconds(next);
 }
 
-void Explainer::ReportStalls(const EngineNow& now, const Diagnosis& diagnosis) {
+void Explainer::ReportStalls(const engine::EngineNow& now, const engine::Diagnosis& diagnosis) {
   for (const std::vector<size_t>& parts : Parts(now)) {
     // A run is stalled only if all its parts are.
     const bool stalled = std::all_of(parts.begin(), parts.end(), [&](size_t part) {
@@ -241,15 +242,15 @@ void Explainer::TellStall(const v1::ExplainRunResponse& stalled) const {
 
 void Explainer::Dump(std::string why) {
   explains_->Post([this, why = std::move(why)] {
-    const EngineNow now = Look();
-    WriteDump(why, now, Diagnosis(now));
+    const engine::EngineNow now = Look();
+    WriteDump(why, now, engine::Diagnosis(now));
   });
 }
 
 void Explainer::DumpNews() {
   if (!HasNews()) return;
-  const EngineNow now = Look();
-  WriteDump("", now, Diagnosis(now));
+  const engine::EngineNow now = Look();
+  WriteDump("", now, engine::Diagnosis(now));
 }
 
 std::vector<std::string> Explainer::FailureLines(const FailedRuns::News& failed) {
@@ -264,7 +265,7 @@ std::vector<std::string> Explainer::FailureLines(const FailedRuns::News& failed)
 
 std::vector<std::string> Explainer::HolderLines() const {
   std::vector<std::string> lines;
-  for (const std::shared_ptr<Chip>& chip : node_.engine().chips()) {
+  for (const std::shared_ptr<engine::Chip>& chip : node_.engine().chips()) {
     const std::string holder = node_.leases().HolderOf(chip->index());
     if (!holder.empty()) lines.push_back(StateDump::LeaseLine(chip->index(), holder));
   }
@@ -274,8 +275,8 @@ std::vector<std::string> Explainer::HolderLines() const {
   return lines;
 }
 
-void Explainer::WriteDump(const std::string& asked, const EngineNow& now,
-                          const Diagnosis& diagnosis) {
+void Explainer::WriteDump(const std::string& asked, const engine::EngineNow& now,
+                          const engine::Diagnosis& diagnosis) {
   next_dump_ns_ = now.now_ns + kDumpNs;
   // Shared, because posted functions are copied.
   const auto failed = std::make_shared<const FailedRuns::News>(node_.failed_runs().Take());
@@ -306,4 +307,4 @@ void Explainer::WriteDump(const std::string& asked, const EngineNow& now,
   });
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -17,7 +17,7 @@
 #include "pto/v1/run.pb.h"
 #include "runtime/engine/snapshot/diagnosis.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // Explains why runs do not progress: on request, and unsolicited if a run has stalled for long.
 //
@@ -51,18 +51,19 @@ class Explainer {
  private:
   // ---- on the lock-free thread
   std::chrono::nanoseconds Tick();
-  EngineNow Look();
+  engine::EngineNow Look();
   // Groups the parts of runs by name.
-  static std::vector<std::vector<size_t>> Parts(const EngineNow& now);
-  v1::ExplainRunResponse Describe(const EngineNow& now, const Diagnosis& diagnosis,
+  static std::vector<std::vector<size_t>> Parts(const engine::EngineNow& now);
+  v1::ExplainRunResponse Describe(const engine::EngineNow& now, const engine::Diagnosis& diagnosis,
                                   const std::vector<size_t>& parts, size_t max_tasks) const;
   bool ExplainLive(const std::string& name, size_t max_tasks, v1::ExplainRunResponse* response);
   // Whether there are stalls or failures that no dump has reported.
   bool HasNews() const { return stalls_ > 0 || node_.failed_runs().count() > 0; }
   // Reports all news. `asked` names the requester; empty for an unsolicited dump.
-  void WriteDump(const std::string& asked, const EngineNow& now, const Diagnosis& diagnosis);
+  void WriteDump(const std::string& asked, const engine::EngineNow& now,
+                 const engine::Diagnosis& diagnosis);
   void DumpNews();
-  void ReportStalls(const EngineNow& now, const Diagnosis& diagnosis);
+  void ReportStalls(const engine::EngineNow& now, const engine::Diagnosis& diagnosis);
   int64_t stall_ns() const;
 
   // ---- on the other thread
@@ -86,4 +87,4 @@ class Explainer {
   std::unique_ptr<SerialThread> explains_;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -20,7 +20,7 @@
 #include "runtime/graph/builder.h"
 #include "tests/harness/directory.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using ::pto::testing::IsOk;
@@ -43,7 +43,7 @@ class ExplainerTest : public ::testing::Test {
 
   Node::Options NodeOptions() {
     Node::Options options;
-    options.chips = {SimChip::Create(0)};
+    options.chips = {engine::SimChip::Create(0)};
     options.executors = 2;
     options.clock = &clock_;
     return options;
@@ -52,11 +52,11 @@ class ExplainerTest : public ::testing::Test {
   // One task with one scalar.
   std::shared_ptr<RunEntry> Start(const std::string& id, const std::string& kernel,
                                   int64_t number) {
-    GraphBuilder builder(node_.target());
-    ScalarInput scalar;
-    scalar.kind = ScalarInput::Kind::kInteger;
+    engine::GraphBuilder builder(node_.target());
+    engine::ScalarInput scalar;
+    scalar.kind = engine::ScalarInput::Kind::kInteger;
     scalar.i64 = number;
-    TaskInput task;
+    engine::TaskInput task;
     task.kernel = builder.AddKernel(kernel).value();
     task.scalars = absl::MakeConstSpan(&scalar, 1);
     builder.AddTask(task).value();
@@ -66,11 +66,11 @@ class ExplainerTest : public ::testing::Test {
     return session_->StartRun(std::move(request)).value();
   }
   void Fail(const std::string& id) {
-    std::promise<RunState> ended;
+    std::promise<engine::RunState> ended;
     Start(id, "fail", 42)->AddWaiter([&](const RunStatus& status) {
       ended.set_value(status.state);
     });
-    EXPECT_EQ(ended.get_future().get(), RunState::kFailed);
+    EXPECT_EQ(ended.get_future().get(), engine::RunState::kFailed);
   }
 
   // Returns when everything known before has been processed, and its dumps are written.
@@ -134,7 +134,7 @@ TEST_F(ExplainerTest, AStallSoonAfterAFailureIsToldByALaterOne) {
   Fail("failed");
   ASSERT_THAT(AwaitDumps(1), SizeIs(1));
   const std::shared_ptr<RunEntry> stuck = Start("stuck", "spin", int64_t{3'600'000'000});
-  while (stuck->Status().state != RunState::kRunning) std::this_thread::yield();
+  while (stuck->Status().state != engine::RunState::kRunning) std::this_thread::yield();
   Settle(explainer);
   // The event shows that the stall was noticed.
   clock_.Advance(kStallAfter);
@@ -149,7 +149,7 @@ TEST_F(ExplainerTest, AStallSoonAfterAFailureIsToldByALaterOne) {
   EXPECT_THAT(Dumps(), SizeIs(1)) << "it is too soon";
   // Even if it has continued meanwhile.
   ASSERT_THAT(node_.sessions().Find("s"), IsOk());
-  stuck->Stop(RunState::kCancelled, absl::CancelledError("enough"));
+  stuck->Stop(engine::RunState::kCancelled, absl::CancelledError("enough"));
   while (!stuck->ended()) std::this_thread::yield();
   clock_.Advance(kInterval);
   const std::vector<std::string> dumps = AwaitDumps(2);
@@ -194,4 +194,4 @@ TEST_F(ExplainerTest, OfManyFailuresTheNewestAreShown) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

@@ -6,11 +6,11 @@
 
 #include "runtime/engine/testing/slow_testing.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
-using ::pto::testing::KernelBody;
-using ::pto::testing::SlowEngine;
+using ::pto::engine::testing::KernelBody;
+using ::pto::engine::testing::SlowEngine;
 
 constexpr int64_t kSecond = 1'000'000'000;
 
@@ -43,7 +43,7 @@ TEST(ProgressTest, CountsFromTheLastThingThatHappened) {
   EXPECT_EQ(progress.IdleNanos(run.get()), kSecond);
   node.Notify(1, PTO_SET, 1);
   node.RunAll();
-  EXPECT_EQ(run->state(), RunState::kSucceeded);
+  EXPECT_EQ(run->state(), engine::RunState::kSucceeded);
   progress.See(node.engine->Look());
   EXPECT_EQ(progress.IdleNanos(run.get()), 0);
   EXPECT_FALSE(progress.TakeNews(run.get()));
@@ -51,4 +51,4 @@ TEST(ProgressTest, CountsFromTheLastThingThatHappened) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace pto {
+namespace pto::daemon {
 
 SerialThread::SerialThread(const std::string& name, Tick tick) : tick_(std::move(tick)) {
   thread_ = std::thread([this, name] {
@@ -70,4 +70,4 @@ void SerialThread::Run() {
   }
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

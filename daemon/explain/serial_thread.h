@@ -8,7 +8,7 @@
 
 #include "runtime/base/mutex.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // A thread that executes posted work sequentially, and a tick function at times that this function
 // chooses. Thread-safe.
@@ -44,4 +44,4 @@ class SerialThread {
   std::thread thread_;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -13,7 +13,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 constexpr absl::string_view kLog = "log";
@@ -60,7 +60,7 @@ void LogLines(const std::vector<std::string>& lines) {
 }  // namespace
 
 std::vector<std::string> StateDump::Lines(const std::string& why, const std::string& boot_id,
-                                          absl::Time time, const EngineNow& now,
+                                          absl::Time time, const engine::EngineNow& now,
                                           const std::vector<v1::ExplainRunResponse>& runs) {
   std::vector<std::string> lines;
   lines.push_back(DumpLine("dump")
@@ -72,7 +72,7 @@ std::vector<std::string> StateDump::Lines(const std::string& why, const std::str
                       .With("runs", runs.size())
                       .ToText());
   for (size_t i = 0; i < now.chips.size(); ++i) {
-    const ChipNow& chip = now.chips[i];
+    const engine::ChipNow& chip = now.chips[i];
     DumpLine line("chip");
     line.With("name", names::Chip(static_cast<uint32_t>(i)))
         .With("clusters", chip.clusters)
@@ -170,4 +170,4 @@ void StateDump::RemoveOld(const std::string& directory) const {
   for (size_t i = 0; i + kMaxFiles < files.size(); ++i) std::filesystem::remove(files[i], error);
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -10,7 +10,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/engine/snapshot/engine_now.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // Writes dumps of the state: one JSON object per line. Keeps the newest files in `dumps` of the
 // state directory. For one thread at a time.
@@ -26,7 +26,7 @@ class StateDump {
 
   // The lines that need no lock: one with the reason, then one per chip and per run.
   static std::vector<std::string> Lines(const std::string& why, const std::string& boot_id,
-                                        absl::Time time, const EngineNow& now,
+                                        absl::Time time, const engine::EngineNow& now,
                                         const std::vector<v1::ExplainRunResponse>& runs);
   static std::string SessionLine(Session& session, const Clock& clock);
   // A run that had stalled, as it was then.
@@ -48,4 +48,4 @@ class StateDump {
   uint64_t next_ = 1;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -9,14 +9,14 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
-using ::pto::testing::Decode;
+using ::pto::daemon::testing::Decode;
+using ::pto::daemon::testing::kX;
+using ::pto::daemon::testing::Nop;
+using ::pto::daemon::testing::Task;
 using ::pto::testing::HasReason;
-using ::pto::testing::kX;
-using ::pto::testing::Nop;
-using ::pto::testing::Task;
 
 std::string Tensor(const std::string& fields) { return Nop("tensors { " + fields + " }"); }
 
@@ -308,4 +308,4 @@ INSTANTIATE_TEST_SUITE_P(
             "graph.tasks[1].after[0]"}}));
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

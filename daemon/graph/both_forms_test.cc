@@ -22,10 +22,10 @@
 #include "runtime/base/status_matchers.h"
 #include "runtime/graph/graph_testing.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
-using ::pto::testing::GraphTestTarget;
+using ::pto::engine::testing::GraphTestTarget;
 using ::pto::testing::IsOk;
 using ::testing::ElementsAreArray;
 
@@ -45,7 +45,7 @@ struct Plan {
     // Beyond the columns. With members, chip and args are empty.
     std::vector<std::pair<uint32_t, std::vector<uint32_t>>> members = {};
     uint32_t no_dependency_mask = 0;
-    absl::optional<PredicateInput> predicate = {};
+    absl::optional<engine::PredicateInput> predicate = {};
   };
   uint32_t chips = 1;
   uint32_t buffers = 1;  // buffer b is on the chip b % chips
@@ -118,8 +118,8 @@ Plan RandomPlan(std::mt19937_64& random, uint32_t task_count) {
     const uint32_t tensor = tensor_on(task.chip);
     if (random() % 8 == 0) {
       task.predicate =
-          PredicateInput{data_tensors + task.chip, static_cast<uint32_t>(1 + random() % 6),
-                         static_cast<int64_t>(random())};
+          engine::PredicateInput{data_tensors + task.chip, static_cast<uint32_t>(1 + random() % 6),
+                                 static_cast<int64_t>(random())};
     }
     if (random() % 8 == 0) {
       task.kernel = 2;
@@ -262,7 +262,7 @@ std::vector<v1::PackedGraphPart> ToPacked(const Plan& plan, size_t chunk) {
 }
 
 absl::StatusOr<DecodedGraph> DecodePacked(const std::vector<v1::PackedGraphPart>& parts,
-                                          const GraphTarget& target) {
+                                          const engine::GraphTarget& target) {
   PackedDecoder decoder(target, kBlockTasks);
   for (const v1::PackedGraphPart& part : parts) {
     absl::Status status = decoder.Add(part);
@@ -271,8 +271,8 @@ absl::StatusOr<DecodedGraph> DecodePacked(const std::vector<v1::PackedGraphPart>
   return decoder.Finish();
 }
 
-void ExpectSame(const GraphImage& one, const ImageDetail* a, const GraphImage& two,
-                const ImageDetail* b) {
+void ExpectSame(const engine::GraphImage& one, const engine::ImageDetail* a,
+                const engine::GraphImage& two, const engine::ImageDetail* b) {
   ASSERT_EQ(a == nullptr, b == nullptr);
   if (a == nullptr) return;
   ASSERT_THAT(one.members(*a), ElementsAreArray(two.members(*b)));
@@ -286,13 +286,13 @@ void ExpectSame(const GraphImage& one, const ImageDetail* a, const GraphImage& t
   ASSERT_EQ(a->timeout_ns, b->timeout_ns);
 }
 
-void ExpectSame(const GraphImage& one, const GraphImage& two) {
+void ExpectSame(const engine::GraphImage& one, const engine::GraphImage& two) {
   ASSERT_EQ(one.task_count(), two.task_count());
   ASSERT_EQ(one.edge_count(), two.edge_count());
   ASSERT_THAT(one.roots(), ElementsAreArray(two.roots()));
   ASSERT_THAT(one.chips(), ElementsAreArray(two.chips()));
   for (uint32_t i = 0; i < one.task_count(); ++i) {
-    const ImageTask &a = one.tasks()[i], &b = two.tasks()[i];
+    const engine::ImageTask &a = one.tasks()[i], &b = two.tasks()[i];
     ASSERT_STREQ(one.kernel(i).name, two.kernel(i).name);
     ASSERT_EQ(a.chip, b.chip);
     ASSERT_EQ(a.core, b.core);
@@ -310,10 +310,10 @@ void ExpectSame(const GraphImage& one, const GraphImage& two) {
   }
   ASSERT_EQ(one.tensors().size(), two.tensors().size());
   for (size_t i = 0; i < one.tensors().size(); ++i) {
-    const ImageTensor &a = one.tensors()[i], &b = two.tensors()[i];
+    const engine::ImageTensor &a = one.tensors()[i], &b = two.tensors()[i];
     ASSERT_EQ(a.offset, b.offset);
     ASSERT_EQ(one.layouts()[a.layout], two.layouts()[b.layout]);
-    const ImageSlot &s = one.slots()[a.slot], &t = two.slots()[b.slot];
+    const engine::ImageSlot &s = one.slots()[a.slot], &t = two.slots()[b.slot];
     ASSERT_EQ(one.text(s.name), two.text(t.name));
     ASSERT_EQ(s.chip, t.chip);
     ASSERT_EQ(s.min_bytes, t.min_bytes);
@@ -323,7 +323,7 @@ void ExpectSame(const GraphImage& one, const GraphImage& two) {
 
 TEST(BothFormsTest, MeanTheSame) {
   std::mt19937_64 random(42);
-  const GraphTarget target = GraphTestTarget({24, 4, 36});
+  const engine::GraphTarget target = GraphTestTarget({24, 4, 36});
   int groups = 0;
   for (int round = 0; round < 200; ++round) {
     const Plan plan = RandomPlan(random, 1 + random() % 60);
@@ -334,7 +334,8 @@ TEST(BothFormsTest, MeanTheSame) {
     ASSERT_THAT(packed, IsOk());
     ASSERT_EQ(packed->image->task_count(), plan.tasks.size());
     ASSERT_NO_FATAL_FAILURE(ExpectSame(*spec->image, *packed->image)) << "round " << round;
-    for (const ImageDetail& detail : spec->image->details()) groups += detail.member_count > 1;
+    for (const engine::ImageDetail& detail : spec->image->details())
+      groups += detail.member_count > 1;
   }
   EXPECT_GT(groups, 10);
 }
@@ -353,7 +354,7 @@ bool Damage(std::mt19937_64& random, Message& message) {
 // For any input there is either a graph or an error with a reason.
 TEST(BothFormsTest, DamagedGraphsAreRefusedWithAReason) {
   std::mt19937_64 random(4242);
-  const GraphTarget target = GraphTestTarget({24, 1, 36});
+  const engine::GraphTarget target = GraphTestTarget({24, 1, 36});
   int good = 0, refused = 0;
   const auto look_at = [&](const absl::StatusOr<DecodedGraph>& graph) {
     ++(graph.ok() ? good : refused);
@@ -397,7 +398,7 @@ absl::Duration ThreadTime() {
 // Bounds that only a wrong algorithm exceeds, in any build; the times are printed.
 TEST(BothFormsTest, LargeGraphsAreReadQuickly) {
   constexpr uint32_t kTasks = 100'000;
-  const GraphTarget target = GraphTestTarget();
+  const engine::GraphTarget target = GraphTestTarget();
   const Plan plan = LargePlan(kTasks);
   const v1::GraphSpec spec = ToSpec(plan);
   const std::vector<v1::PackedGraphPart> parts = ToPacked(plan, 8192);
@@ -417,4 +418,4 @@ TEST(BothFormsTest, LargeGraphsAreReadQuickly) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

@@ -12,7 +12,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 // The number in `[3]`; 0 for anything else.
@@ -118,7 +118,7 @@ absl::Status ChunkReader<Builder>::AddLayouts(
     const google::protobuf::RepeatedPtrField<v1::Layout>& layouts, absl::string_view path) {
   for (int i = 0; i < layouts.size(); ++i) {
     const v1::Layout& in = layouts[i];
-    const absl::StatusOr<Layout> layout = ReadLayout(in.dtype(), in.shape(), in.strides());
+    const absl::StatusOr<engine::Layout> layout = ReadLayout(in.dtype(), in.shape(), in.strides());
     if (!layout.ok()) return PrefixField(layout.status(), At(path, i) + ".");
     // One to one, so that indices stay the same.
     PTO_RETURN_IF_ERROR(builder_
@@ -144,7 +144,7 @@ absl::Status ChunkReader<Builder>::AddLaunches(
   }
   for (int i = 0; i < launches.size(); ++i) {
     const v1::LaunchSpec& launch = launches[i];
-    TaskInput task;
+    engine::TaskInput task;
     const std::string path = At(list, i) + ".";
     absl::Status status = ReadLaunch(launch, task);
     if (!status.ok()) return PrefixField(status, path);
@@ -302,7 +302,7 @@ absl::Status ChunkReader<Builder>::AddTask(Columns& columns, uint32_t row) {
   const size_t launches = std::max<size_t>(1, launches_.size());
   if (launch >= launches) return no_such("launch", launch, launches);
 
-  TaskInput task = launches_.empty() ? TaskInput() : launches_[launch];
+  engine::TaskInput task = launches_.empty() ? engine::TaskInput() : launches_[launch];
   task.kernel = kernels_[kernel];
   task.chip = chips_[chip];
   const auto first_arg = static_cast<uint32_t>(columns.next_arg);
@@ -321,7 +321,8 @@ absl::Status ChunkReader<Builder>::AddTask(Columns& columns, uint32_t row) {
 }
 
 template <typename Builder>
-absl::Status ChunkReader<Builder>::ReadExtra(Columns& columns, uint32_t row, TaskInput& task) {
+absl::Status ChunkReader<Builder>::ReadExtra(Columns& columns, uint32_t row,
+                                             engine::TaskInput& task) {
   const int next = columns.next_extra;
   if (next == columns.chunk.extras_size() || columns.chunk.extras(next).row() != row) {
     return absl::OkStatus();
@@ -337,7 +338,8 @@ absl::Status ChunkReader<Builder>::ReadExtra(Columns& columns, uint32_t row, Tas
 }
 
 template <typename Builder>
-absl::Status ChunkReader<Builder>::ReadArgs(Columns& columns, uint32_t row, TaskInput& task) {
+absl::Status ChunkReader<Builder>::ReadArgs(Columns& columns, uint32_t row,
+                                            engine::TaskInput& task) {
   const v1::TaskBlock& chunk = columns.chunk;
   const auto count = static_cast<int>(builder_->kernel(task.kernel).argument_count);
   if (count > chunk.arg_delta_size() - columns.next_arg) {
@@ -365,7 +367,8 @@ absl::Status ChunkReader<Builder>::ReadArgs(Columns& columns, uint32_t row, Task
 }
 
 template <typename Builder>
-absl::Status ChunkReader<Builder>::ReadScalars(Columns& columns, uint32_t row, TaskInput& task) {
+absl::Status ChunkReader<Builder>::ReadScalars(Columns& columns, uint32_t row,
+                                               engine::TaskInput& task) {
   const v1::TaskBlock& chunk = columns.chunk;
   const auto count = static_cast<int>(builder_->kernel(task.kernel).scalar_count);
   if (count > chunk.scalar_size() - columns.next_scalar) {
@@ -373,7 +376,7 @@ absl::Status ChunkReader<Builder>::ReadScalars(Columns& columns, uint32_t row, T
                       row, absl::StrCat("the column ends before the scalars of row ", row));
   }
   for (int i = 0; i < count; ++i) {
-    scalars_[i].kind = ScalarInput::Kind::kBits;
+    scalars_[i].kind = engine::ScalarInput::Kind::kBits;
     scalars_[i].bits = chunk.scalar(columns.next_scalar++);
   }
   task.scalars = absl::MakeConstSpan(scalars_, static_cast<size_t>(count));
@@ -382,7 +385,7 @@ absl::Status ChunkReader<Builder>::ReadScalars(Columns& columns, uint32_t row, T
 
 template <typename Builder>
 absl::Status ChunkReader<Builder>::ReadDependencies(Columns& columns, uint32_t row,
-                                                    TaskInput& task) {
+                                                    engine::TaskInput& task) {
   const v1::TaskBlock& chunk = columns.chunk;
   const uint32_t count = chunk.dep_count().empty() ? 0 : chunk.dep_count(static_cast<int>(row));
   if (count > static_cast<uint32_t>(chunk.dep_back_size() - columns.next_dependency)) {
@@ -437,7 +440,7 @@ absl::Status ChunkReader<Builder>::Locate(const absl::Status& status, const Colu
                    {"task", absl::StrCat(builder_->task_count())}});
 }
 
-template class ChunkReader<GraphBuilder>;
-template class ChunkReader<OpenGraph>;
+template class ChunkReader<engine::GraphBuilder>;
+template class ChunkReader<engine::OpenGraph>;
 
-}  // namespace pto
+}  // namespace pto::daemon

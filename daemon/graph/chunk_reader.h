@@ -14,7 +14,7 @@
 #include "runtime/graph/builder.h"
 #include "runtime/graph/open_graph.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // Reads tensors and tasks in columns into a builder, and the lists that these refer to by index,
 // which may grow between chunks. Checks everything; maps errors of the builder to the columns.
@@ -35,7 +35,7 @@ class ChunkReader {
     GraphLimits limits;
   };
 
-  ChunkReader(const GraphTarget& target, const Options& options)
+  ChunkReader(const engine::GraphTarget& target, const Options& options)
       : target_(target), options_(options) {}
 
   // Sets the builder. Call before anything is added.
@@ -81,15 +81,15 @@ class ChunkReader {
   absl::Status CheckTaskChunk(const v1::TaskBlock& chunk, uint32_t number) const;
   absl::Status AddTask(Columns& columns, uint32_t row);
   // Reads the row's extra, if any.
-  absl::Status ReadExtra(Columns& columns, uint32_t row, TaskInput& task);
-  absl::Status ReadArgs(Columns& columns, uint32_t row, TaskInput& task);
-  absl::Status ReadScalars(Columns& columns, uint32_t row, TaskInput& task);
-  absl::Status ReadDependencies(Columns& columns, uint32_t row, TaskInput& task);
+  absl::Status ReadExtra(Columns& columns, uint32_t row, engine::TaskInput& task);
+  absl::Status ReadArgs(Columns& columns, uint32_t row, engine::TaskInput& task);
+  absl::Status ReadScalars(Columns& columns, uint32_t row, engine::TaskInput& task);
+  absl::Status ReadDependencies(Columns& columns, uint32_t row, engine::TaskInput& task);
   // Finds the place of a builder's error in the chunk or in the lists.
   absl::Status Locate(const absl::Status& status, const Columns& columns, uint32_t row,
                       uint32_t first_arg, uint32_t launch) const;
 
-  const GraphTarget target_;
+  const engine::GraphTarget target_;
   const Options options_;
   Builder* builder_ = nullptr;
 
@@ -98,7 +98,7 @@ class ChunkReader {
   std::vector<uint32_t> chips_;
   std::vector<uint32_t> slots_;
   uint32_t layout_count_ = 0;  // indices are the same in the builder
-  std::vector<TaskInput>
+  std::vector<engine::TaskInput>
       launches_;  // only the fields of a launch spec; if empty, there is one with all defaults
   std::vector<std::vector<uint32_t>> vector_kernels_;  // of each launch
   std::vector<std::string> launch_paths_;
@@ -108,12 +108,12 @@ class ChunkReader {
 
   // For the current task; members, to avoid allocations.
   uint32_t args_[PTO_MAX_ARGS] = {};
-  ScalarInput scalars_[PTO_MAX_SCALARS];
+  engine::ScalarInput scalars_[PTO_MAX_SCALARS];
   std::vector<uint32_t> dependencies_;
   ExtraReader extra_;
 };
 
-extern template class ChunkReader<GraphBuilder>;
-extern template class ChunkReader<OpenGraph>;
+extern template class ChunkReader<engine::GraphBuilder>;
+extern template class ChunkReader<engine::OpenGraph>;
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -4,12 +4,12 @@
 
 #include "runtime/graph/image.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // The result of decoding a graph. Tensors, tasks and named scalars keep their indices; the name of
 // a slot is the id of a buffer, without its session.
 struct DecodedGraph {
-  std::shared_ptr<const GraphImage> image;
+  std::shared_ptr<const engine::GraphImage> image;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -7,7 +7,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 absl::Status NoSuch(absl::string_view what, uint32_t index, size_t size, absl::string_view field) {
@@ -55,7 +55,7 @@ absl::Status ExtraReader::ReadMembers(const v1::TaskExtra& extra, absl::Span<con
 
 absl::Status ExtraReader::Read(const v1::TaskExtra& extra, const pto_kernel_info& kernel,
                                absl::Span<const uint32_t> chips, uint32_t tensor_count,
-                               TaskInput& task) {
+                               engine::TaskInput& task) {
   members_.clear();
   PTO_RETURN_IF_ERROR(ReadMembers(extra, chips, tensor_count));
   task.members = members_;
@@ -80,4 +80,4 @@ absl::Status ExtraReader::Read(const v1::TaskExtra& extra, const pto_kernel_info
   return absl::OkStatus();
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -9,7 +9,7 @@
 #include "pto/v1/graph.pb.h"
 #include "runtime/graph/task_input.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // Reads TaskExtra: the fields of a task that are not in columns. Not thread-safe.
 class ExtraReader {
@@ -21,13 +21,14 @@ class ExtraReader {
   // call. `chips` maps the header's indices to the builder's. BLOCK_INVALID at a field, for example
   // `members[1].chip`.
   absl::Status Read(const v1::TaskExtra& extra, const pto_kernel_info& kernel,
-                    absl::Span<const uint32_t> chips, uint32_t tensor_count, TaskInput& task);
+                    absl::Span<const uint32_t> chips, uint32_t tensor_count,
+                    engine::TaskInput& task);
 
  private:
   absl::Status ReadMembers(const v1::TaskExtra& extra, absl::Span<const uint32_t> chips,
                            uint32_t tensor_count);
 
-  std::vector<TaskInput::Member> members_;
+  std::vector<engine::TaskInput::Member> members_;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -8,7 +8,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 
 absl::StatusOr<std::shared_ptr<const Kernel>> ReadKernel(absl::string_view name,
                                                          const KernelSource& kernels,
@@ -28,7 +28,7 @@ absl::StatusOr<std::shared_ptr<const Kernel>> ReadKernel(absl::string_view name,
   return kernel;
 }
 
-absl::StatusOr<uint32_t> ReadChip(absl::string_view name, const GraphTarget& target,
+absl::StatusOr<uint32_t> ReadChip(absl::string_view name, const engine::GraphTarget& target,
                                   absl::string_view field) {
   return names::ParseChip(name, field, target.chip_clusters.size());
 }
@@ -38,9 +38,9 @@ absl::StatusOr<std::string> ReadBuffer(absl::string_view name, absl::string_view
   return names::ParseOwnBuffer(name, session, field);
 }
 
-absl::StatusOr<Layout> ReadLayout(v1::DType dtype,
-                                  const google::protobuf::RepeatedField<int64_t>& shape,
-                                  const google::protobuf::RepeatedField<int64_t>& strides) {
+absl::StatusOr<engine::Layout> ReadLayout(v1::DType dtype,
+                                          const google::protobuf::RepeatedField<int64_t>& shape,
+                                          const google::protobuf::RepeatedField<int64_t>& strides) {
   if (dtype == v1::DTYPE_UNSPECIFIED || !v1::DType_IsValid(dtype)) {
     return Error(reason::kTensorInvalid,
                  dtype == v1::DTYPE_UNSPECIFIED
@@ -50,11 +50,12 @@ absl::StatusOr<Layout> ReadLayout(v1::DType dtype,
         .With("dtype", static_cast<int>(dtype))
         .Hint("use a type such as F32");
   }
-  return MakeLayout(static_cast<uint32_t>(dtype), absl::MakeConstSpan(shape.data(), shape.size()),
-                    absl::MakeConstSpan(strides.data(), strides.size()));
+  return engine::MakeLayout(static_cast<uint32_t>(dtype),
+                            absl::MakeConstSpan(shape.data(), shape.size()),
+                            absl::MakeConstSpan(strides.data(), strides.size()));
 }
 
-absl::Status ReadLaunch(const v1::LaunchSpec& launch, TaskInput& task) {
+absl::Status ReadLaunch(const v1::LaunchSpec& launch, engine::TaskInput& task) {
   task.core = static_cast<uint32_t>(launch.core());
   task.block_num = launch.block_num();
   task.require_sync_start = launch.require_sync_start();
@@ -64,9 +65,9 @@ absl::Status ReadLaunch(const v1::LaunchSpec& launch, TaskInput& task) {
   return absl::OkStatus();
 }
 
-absl::Status ReadNumber(const v1::Scalar& scalar, ScalarInput& out) {
+absl::Status ReadNumber(const v1::Scalar& scalar, engine::ScalarInput& out) {
   const auto integer = [&](int64_t value) {
-    out.kind = ScalarInput::Kind::kInteger;
+    out.kind = engine::ScalarInput::Kind::kInteger;
     out.i64 = value;
     return absl::OkStatus();
   };
@@ -79,7 +80,7 @@ absl::Status ReadNumber(const v1::Scalar& scalar, ScalarInput& out) {
   };
   switch (scalar.value_case()) {
     case v1::Scalar::kF64:
-      out.kind = ScalarInput::Kind::kFloat;
+      out.kind = engine::ScalarInput::Kind::kFloat;
       out.f64 = scalar.f64();
       return absl::OkStatus();
     case v1::Scalar::kI64:
@@ -122,4 +123,4 @@ absl::Status Annotate(const absl::Status& status, ErrorMetadata metadata) {
   return detail.has_value() ? Relocate(status, detail->field, metadata) : status;
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -14,7 +14,7 @@
 #include "runtime/graph/builder.h"
 
 // Reads fields that both forms of a graph share.
-namespace pto {
+namespace pto::daemon {
 
 // Finds a kernel by its name, which is its id or `kernels/{id}`. FIELD_INVALID if the name is
 // empty, KERNEL_UNKNOWN if there is no such kernel.
@@ -23,7 +23,7 @@ absl::StatusOr<std::shared_ptr<const Kernel>> ReadKernel(absl::string_view name,
                                                          absl::string_view field);
 
 // The index in `chips/{index}`. NAME_INVALID, or CHIP_UNKNOWN if the node has no such chip.
-absl::StatusOr<uint32_t> ReadChip(absl::string_view name, const GraphTarget& target,
+absl::StatusOr<uint32_t> ReadChip(absl::string_view name, const engine::GraphTarget& target,
                                   absl::string_view field);
 
 // The slot name for a buffer: see names::ParseOwnBuffer. ID_INVALID, NAME_INVALID, or
@@ -32,17 +32,17 @@ absl::StatusOr<std::string> ReadBuffer(absl::string_view name, absl::string_view
                                        absl::string_view field);
 
 // Errors are TENSOR_INVALID at `dtype`, `shape[i]` or `strides[i]`.
-absl::StatusOr<Layout> ReadLayout(v1::DType dtype,
-                                  const google::protobuf::RepeatedField<int64_t>& shape,
-                                  const google::protobuf::RepeatedField<int64_t>& strides);
+absl::StatusOr<engine::Layout> ReadLayout(v1::DType dtype,
+                                          const google::protobuf::RepeatedField<int64_t>& shape,
+                                          const google::protobuf::RepeatedField<int64_t>& strides);
 
 // Copies a launch spec into a task, except the vector kernels. FIELD_INVALID at `timeout`; the
 // builder reports all other errors.
-absl::Status ReadLaunch(const v1::LaunchSpec& launch, TaskInput& task);
+absl::Status ReadLaunch(const v1::LaunchSpec& launch, engine::TaskInput& task);
 
 // The value of a scalar. SCALAR_INVALID if it has none, also for a reference to a named scalar, and
 // at `compare` or `op` if the enum value is unknown.
-absl::Status ReadNumber(const v1::Scalar& scalar, ScalarInput& out);
+absl::Status ReadNumber(const v1::Scalar& scalar, engine::ScalarInput& out);
 
 using ErrorMetadata = std::initializer_list<std::pair<absl::string_view, std::string>>;
 
@@ -52,4 +52,4 @@ absl::Status Relocate(const absl::Status& status, absl::string_view field, Error
 // The same error with more metadata.
 absl::Status Annotate(const absl::Status& status, ErrorMetadata metadata);
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace pto {
+namespace pto::daemon {
 
 // Limits of a graph besides the number of tasks, which is in GraphTarget. GRAPH_TOO_LARGE beyond.
 struct GraphLimits {
@@ -11,4 +11,4 @@ struct GraphLimits {
   uint64_t max_edges = 67'108'864;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -10,30 +10,31 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 // Includes found dependencies. Each costs memory until its tasks have ended.
 constexpr uint64_t kMaxSegmentDependencies = 8'388'608;
 
-GraphTarget BlockTarget(GraphTarget target) {
+engine::GraphTarget BlockTarget(engine::GraphTarget target) {
   target.max_dependencies = std::min(target.max_dependencies, kMaxSegmentDependencies);
   return target;
 }
 
 }  // namespace
 
-OpenDecoder::OpenDecoder(const GraphTarget& target, Options options)
+OpenDecoder::OpenDecoder(const engine::GraphTarget& target, Options options)
     : options_(std::move(options)),
       graph_(BlockTarget(target),
              {.find_dependencies = options_.find_dependencies, .cancelled = options_.cancelled}),
-      reader_(target, {.paths = ChunkReader<OpenGraph>::Paths::kOpen,
+      reader_(target, {.paths = ChunkReader<engine::OpenGraph>::Paths::kOpen,
                        .max_block_tasks = options_.max_block_tasks,
                        .limits = options_.limits}) {
   reader_.Use(&graph_);
 }
 
-absl::StatusOr<absl::optional<GraphSegment>> OpenDecoder::Add(const v1::StreamRunBlock& message) {
+absl::StatusOr<absl::optional<engine::GraphSegment>> OpenDecoder::Add(
+    const v1::StreamRunBlock& message) {
   const uint32_t number = segments_++;
   absl::Status lists = AddLists(message, absl::StrCat("blocks[", number, "]."));
   if (!lists.ok()) return Annotate(lists, {{"block", absl::StrCat(number)}});
@@ -41,12 +42,12 @@ absl::StatusOr<absl::optional<GraphSegment>> OpenDecoder::Add(const v1::StreamRu
   if (message.tasks().kernel().empty()) {
     // Columns without rows, or no columns.
     if (message.has_tasks()) PTO_RETURN_IF_ERROR(reader_.AddTasks(message.tasks(), number));
-    return absl::optional<GraphSegment>();
+    return absl::optional<engine::GraphSegment>();
   }
   reader_.ForgetEdges();
   PTO_RETURN_IF_ERROR(reader_.AddTasks(message.tasks(), number));
-  PTO_ASSIGN_OR_RETURN(GraphSegment segment, graph_.Cut());
-  return absl::optional<GraphSegment>(std::move(segment));
+  PTO_ASSIGN_OR_RETURN(engine::GraphSegment segment, graph_.Cut());
+  return absl::optional<engine::GraphSegment>(std::move(segment));
 }
 
 absl::Status OpenDecoder::AddLists(const v1::StreamRunBlock& message, const std::string& path) {
@@ -74,7 +75,7 @@ absl::Status OpenDecoder::AddBuffers(const v1::StreamRunBlock& message, const st
     const std::string field = absl::StrCat(path, "buffers[", i, "]");
     PTO_ASSIGN_OR_RETURN(const std::string id,
                          ReadBuffer(message.buffers(i), options_.session, field));
-    const absl::StatusOr<OpenGraph::SlotMemory> memory = options_.find_buffer(id);
+    const absl::StatusOr<engine::OpenGraph::SlotMemory> memory = options_.find_buffer(id);
     if (!memory.ok()) return PrefixField(memory.status(), field);
     reader_.AddSlot(graph_.AddSlot(id, *memory));
   }
@@ -102,4 +103,4 @@ absl::Status OpenDecoder::CheckTimes(const v1::StreamRunBlock& message,
   return absl::OkStatus();
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

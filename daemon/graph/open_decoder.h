@@ -13,7 +13,7 @@
 #include "runtime/graph/open_graph.h"
 #include "runtime/graph/work_budget.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // Compiles the segments of an open run as they arrive. Each is checked as a whole; do not use the
 // decoder after an error. Paths look like `blocks[2].kernels[1]` and
@@ -22,7 +22,8 @@ namespace pto {
 class OpenDecoder {
  public:
   // Looks up a buffer of the session; BUFFER_UNKNOWN.
-  using FindBuffer = std::function<absl::StatusOr<OpenGraph::SlotMemory>(absl::string_view id)>;
+  using FindBuffer =
+      std::function<absl::StatusOr<engine::OpenGraph::SlotMemory>(absl::string_view id)>;
 
   struct Options {
     std::string session;  // the session's id
@@ -32,13 +33,13 @@ class OpenDecoder {
     int64_t run_timeout_ns = 0;  // upper limit for task timeouts; 0 means no limit
     FindBuffer find_buffer;
     // Segments fail with CLIENT_GONE once this returns true.
-    WorkBudget::Cancelled cancelled = nullptr;
+    engine::WorkBudget::Cancelled cancelled = nullptr;
   };
 
-  OpenDecoder(const GraphTarget& target, Options options);
+  OpenDecoder(const engine::GraphTarget& target, Options options);
 
   // Returns the tasks of the segment, if it has any.
-  absl::StatusOr<absl::optional<GraphSegment>> Add(const v1::StreamRunBlock& message);
+  absl::StatusOr<absl::optional<engine::GraphSegment>> Add(const v1::StreamRunBlock& message);
 
   uint32_t blocks() const { return segments_; }
   uint32_t tasks() const { return graph_.task_count(); }
@@ -54,10 +55,10 @@ class OpenDecoder {
   absl::Status CheckTimes(const v1::StreamRunBlock& message, const std::string& path) const;
 
   const Options options_;
-  OpenGraph graph_;
-  ChunkReader<OpenGraph> reader_;
+  engine::OpenGraph graph_;
+  ChunkReader<engine::OpenGraph> reader_;
   uint32_t segments_ = 0;
   uint64_t listed_ = 0;  // kernels, chips, buffers and layouts of all segments
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -10,7 +10,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using ::pto::testing::HasReason;
@@ -19,8 +19,8 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 
-GraphTarget Target() {
-  GraphTarget target;
+engine::GraphTarget Target() {
+  engine::GraphTarget target;
   target.kernels = &BuiltinKernels();
   target.chip_clusters = {2, 2};
   return target;
@@ -51,9 +51,10 @@ class OpenDecoderTest : public ::testing::Test {
     OpenDecoder::Options options;
     options.session = "s";
     options.max_block_tasks = 4;
-    options.find_buffer = [](absl::string_view id) -> absl::StatusOr<OpenGraph::SlotMemory> {
-      if (id == "x") return OpenGraph::SlotMemory{0, 64};
-      if (id == "far") return OpenGraph::SlotMemory{1, 64};
+    options.find_buffer =
+        [](absl::string_view id) -> absl::StatusOr<engine::OpenGraph::SlotMemory> {
+      if (id == "x") return engine::OpenGraph::SlotMemory{0, 64};
+      if (id == "far") return engine::OpenGraph::SlotMemory{1, 64};
       return Error(reason::kBufferUnknown, "not there");
     };
     return options;
@@ -155,4 +156,4 @@ TEST_F(OpenDecoderTest, NoTaskHasMoreTimeThanTheRun) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

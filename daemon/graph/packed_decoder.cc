@@ -8,7 +8,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 absl::Status OrderError(absl::string_view part, absl::string_view message) {
@@ -17,14 +17,14 @@ absl::Status OrderError(absl::string_view part, absl::string_view message) {
 
 }  // namespace
 
-PackedDecoder::PackedDecoder(const GraphTarget& target, uint32_t max_block_tasks,
-                             const GraphLimits& limits, WorkBudget::Cancelled cancelled)
+PackedDecoder::PackedDecoder(const engine::GraphTarget& target, uint32_t max_block_tasks,
+                             const GraphLimits& limits, engine::WorkBudget::Cancelled cancelled)
     : target_(target),
       cancelled_(std::move(cancelled)),
       reader_(
           target,
           {.max_block_tasks = max_block_tasks, .max_tasks = target.max_tasks, .limits = limits}) {
-  builder_.emplace(target, GraphBuilder::Options{.cancelled = cancelled_});
+  builder_.emplace(target, engine::GraphBuilder::Options{.cancelled = cancelled_});
   reader_.Use(&*builder_);
 }
 
@@ -60,8 +60,8 @@ absl::Status PackedDecoder::AddHeader(const v1::PackedHeader& header) {
   PTO_ASSIGN_OR_RETURN(session_, names::ParseSession(header.parent(), "header.parent"));
   if (!header.id().empty()) PTO_RETURN_IF_ERROR(names::CheckId(header.id(), "header.id"));
   if (header.explicit_dependencies_only()) {
-    builder_.emplace(target_,
-                     GraphBuilder::Options{.find_dependencies = false, .cancelled = cancelled_});
+    builder_.emplace(target_, engine::GraphBuilder::Options{.find_dependencies = false,
+                                                            .cancelled = cancelled_});
     reader_.Use(&*builder_);
   }
   PTO_RETURN_IF_ERROR(reader_.AddKernels(header.kernels(), "header.kernels"));
@@ -100,8 +100,8 @@ absl::StatusOr<DecodedGraph> PackedDecoder::Finish() {
   PTO_RETURN_IF_ERROR(status_);
   if (!has_header_) return Error(reason::kStreamEmpty, "the stream has no header").At("header");
   if (!has_commit_) return Error(reason::kStreamEmpty, "the stream has no commit").At("commit");
-  PTO_ASSIGN_OR_RETURN(std::shared_ptr<const GraphImage> image, builder_->Build());
+  PTO_ASSIGN_OR_RETURN(std::shared_ptr<const engine::GraphImage> image, builder_->Build());
   return DecodedGraph{std::move(image)};
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

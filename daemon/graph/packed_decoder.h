@@ -14,7 +14,7 @@
 #include "runtime/graph/builder.h"
 #include "runtime/graph/work_budget.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // Compiles a graph that arrives in columns, chunk by chunk. Each chunk is checked on arrival, so a
 // wrong stream is rejected at its first error; after an error every call returns that error. Paths
@@ -24,8 +24,8 @@ namespace pto {
 class PackedDecoder {
  public:
   // Chunks fail with CLIENT_GONE once `cancelled` returns true.
-  PackedDecoder(const GraphTarget& target, uint32_t max_block_tasks, const GraphLimits& limits = {},
-                WorkBudget::Cancelled cancelled = nullptr);
+  PackedDecoder(const engine::GraphTarget& target, uint32_t max_block_tasks,
+                const GraphLimits& limits = {}, engine::WorkBudget::Cancelled cancelled = nullptr);
 
   // STREAM_ORDER if the chunk is out of order, or any other error in it.
   absl::Status Add(const v1::PackedGraphPart& part);
@@ -45,11 +45,11 @@ class PackedDecoder {
   absl::Status AddHeader(const v1::PackedHeader& header);
   absl::Status AddCommit(const v1::PackedCommit& commit);
 
-  const GraphTarget target_;
-  const WorkBudget::Cancelled cancelled_;
+  const engine::GraphTarget target_;
+  const engine::WorkBudget::Cancelled cancelled_;
   // Replaced when a header sets options.
-  absl::optional<GraphBuilder> builder_;
-  ChunkReader<GraphBuilder> reader_;
+  absl::optional<engine::GraphBuilder> builder_;
+  ChunkReader<engine::GraphBuilder> reader_;
   absl::Status status_;
   bool has_header_ = false;
   bool has_commit_ = false;
@@ -59,4 +59,4 @@ class PackedDecoder {
   uint32_t task_chunks_ = 0;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -14,10 +14,10 @@
 #include "runtime/base/status_matchers.h"
 #include "runtime/graph/graph_testing.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
-using ::pto::testing::GraphTestTarget;
+using ::pto::engine::testing::GraphTestTarget;
 using ::pto::testing::HasReason;
 using ::pto::testing::IsOk;
 using ::testing::ElementsAre;
@@ -88,7 +88,7 @@ TEST(PackedDecoderTest, DecodesAGraph) {
   const absl::StatusOr<DecodedGraph> graph = decoder.Finish();
   ASSERT_THAT(graph, IsOk());
 
-  const GraphImage& image = *graph->image;
+  const engine::GraphImage& image = *graph->image;
   ASSERT_EQ(image.task_count(), 5u);
   EXPECT_THAT(image.roots(), ElementsAre(0, 3, 4));
   EXPECT_THAT(image.successors(0), ElementsAre(1, 2));
@@ -373,7 +373,7 @@ TEST(PackedDecoderTest, DecodesExtras) {
               "extras { row: 2 predicate { tensor: 5 compare: LT value: 8 } } }",
               "tasks { first_task: 3 kernel: 5 arg_delta: 5 scalar: [1, 7] }", Commit(4)});
   ASSERT_THAT(graph, IsOk());
-  const GraphImage& image = *graph->image;
+  const engine::GraphImage& image = *graph->image;
   ASSERT_NE(image.detail(0), nullptr);
   EXPECT_EQ(image.detail(0)->timeout_ns, 9);
   EXPECT_STREQ(image.kernel_info(image.detail(0)->vector_kernels[1]).name, "nop");
@@ -386,7 +386,7 @@ TEST(PackedDecoderTest, DecodesExtras) {
   EXPECT_EQ(image.detail(2)->predicate_tensor, 5u);
   EXPECT_EQ(image.detail(2)->predicate_compare, static_cast<uint32_t>(PTO_LT));
   EXPECT_EQ(image.detail(2)->predicate_value, 8);
-  EXPECT_EQ(image.tasks()[3].traits, kTaskControl);
+  EXPECT_EQ(image.tasks()[3].traits, engine::kTaskControl);
   EXPECT_THAT(image.args(3), ElementsAre(5));
 }
 
@@ -435,7 +435,7 @@ TEST(PackedDecoderTest, EndsWhenTheClientHasGone) {
 }
 
 TEST(PackedDecoderTest, TooManyTasks) {
-  GraphTarget target = GraphTestTarget();
+  engine::GraphTarget target = GraphTestTarget();
   target.max_tasks = 3;
   PackedDecoder decoder(target, kMaxBlockTasks);
   ASSERT_THAT(decoder.Add(Parse(Header())), IsOk());
@@ -496,4 +496,4 @@ TEST(PackedDecoderTest, ABufferNamedTwiceIsOneSlot) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

@@ -19,7 +19,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 constexpr size_t kMaxName = 255;
@@ -29,8 +29,8 @@ using IndexByName = absl::flat_hash_map<absl::string_view, uint32_t>;
 
 // Many tensors share a layout. Hashing the bytes of Layout is correct because it has no padding.
 struct LayoutHash {
-  static_assert(std::has_unique_object_representations_v<Layout>);
-  size_t operator()(const Layout& layout) const {
+  static_assert(std::has_unique_object_representations_v<engine::Layout>);
+  size_t operator()(const engine::Layout& layout) const {
     return absl::Hash<absl::string_view>()(
         absl::string_view(reinterpret_cast<const char*>(&layout), sizeof layout));
   }
@@ -65,8 +65,9 @@ absl::Status AddName(absl::string_view name, uint32_t index, absl::string_view l
 
 class SpecDecoder {
  public:
-  SpecDecoder(const v1::GraphSpec& spec, absl::string_view session, const GraphTarget& target,
-              const GraphLimits& limits, WorkBudget::Cancelled cancelled)
+  SpecDecoder(const v1::GraphSpec& spec, absl::string_view session,
+              const engine::GraphTarget& target, const GraphLimits& limits,
+              engine::WorkBudget::Cancelled cancelled)
       : spec_(spec),
         session_(session),
         target_(target),
@@ -86,7 +87,7 @@ class SpecDecoder {
       absl::Status status = AddTask(static_cast<uint32_t>(i));
       if (!status.ok()) return InTask(status, i);
     }
-    absl::StatusOr<std::shared_ptr<const GraphImage>> image = builder_.Build();
+    absl::StatusOr<std::shared_ptr<const engine::GraphImage>> image = builder_.Build();
     if (!image.ok()) return PrefixField(image.status(), "graph.");
     return DecodedGraph{*std::move(image)};
   }
@@ -135,7 +136,7 @@ class SpecDecoder {
 
   absl::Status AddTensor(const v1::TensorSpec& tensor) {
     PTO_ASSIGN_OR_RETURN(const uint32_t slot, SlotOf(tensor));
-    PTO_ASSIGN_OR_RETURN(const Layout layout,
+    PTO_ASSIGN_OR_RETURN(const engine::Layout layout,
                          ReadLayout(tensor.dtype(), tensor.shape(), tensor.strides()));
     auto known = layouts_.find(layout);
     if (known == layouts_.end()) {
@@ -162,7 +163,7 @@ class SpecDecoder {
     for (int i = 0; i < spec_.scalars_size(); ++i) {
       const v1::ScalarSpec& scalar = spec_.scalars(i);
       PTO_RETURN_IF_ERROR(AddName(scalar.name(), static_cast<uint32_t>(i), "scalars", scalars_));
-      ScalarInput value;
+      engine::ScalarInput value;
       if (scalar.value().value_case() == v1::Scalar::kRef) {
         return Error(reason::kScalarInvalid,
                      "a named scalar needs a number, not the name of another scalar")
@@ -175,7 +176,7 @@ class SpecDecoder {
     return absl::OkStatus();
   }
 
-  absl::Status ReadScalar(const v1::Scalar& scalar, ScalarInput& out) const {
+  absl::Status ReadScalar(const v1::Scalar& scalar, engine::ScalarInput& out) const {
     if (scalar.value_case() != v1::Scalar::kRef) return ReadNumber(scalar, out);
     const auto found = scalars_.find(scalar.ref());
     if (found == scalars_.end()) {
@@ -183,7 +184,7 @@ class SpecDecoder {
                    absl::StrCat("the graph has no scalar ", names::Quoted(scalar.ref())))
           .At("ref");
     }
-    out.kind = ScalarInput::Kind::kNamed;
+    out.kind = engine::ScalarInput::Kind::kNamed;
     out.named = found->second;
     return absl::OkStatus();
   }
@@ -211,7 +212,7 @@ class SpecDecoder {
 
   absl::Status AddTask(uint32_t index) {
     const v1::TaskSpec& spec = spec_.tasks(static_cast<int>(index));
-    TaskInput task;
+    engine::TaskInput task;
     task.name = spec.name();
     PTO_ASSIGN_OR_RETURN(task.kernel, KernelOf(spec.kernel(), "kernel"));
     PTO_RETURN_IF_ERROR(AddLaunch(spec.launch(), task));
@@ -248,7 +249,7 @@ class SpecDecoder {
     return builder_.AddTask(task).status();
   }
 
-  absl::Status AddLaunch(const v1::LaunchSpec& launch, TaskInput& task) {
+  absl::Status AddLaunch(const v1::LaunchSpec& launch, engine::TaskInput& task) {
     absl::Status status = ReadLaunch(launch, task);
     if (!status.ok()) return PrefixField(status, "launch.");
     vector_kernels_.clear();
@@ -262,7 +263,7 @@ class SpecDecoder {
     return absl::OkStatus();
   }
 
-  absl::Status AddChip(const v1::TaskSpec& spec, TaskInput& task) {
+  absl::Status AddChip(const v1::TaskSpec& spec, engine::TaskInput& task) {
     // Tasks that need no core have no chip.
     if (spec.chip().empty() && builder_.kernel(task.kernel).control != PTO_CONTROL_NONE) {
       return absl::OkStatus();
@@ -290,7 +291,7 @@ class SpecDecoder {
     return absl::OkStatus();
   }
 
-  absl::Status AddMembers(const v1::TaskSpec& spec, TaskInput& task) {
+  absl::Status AddMembers(const v1::TaskSpec& spec, engine::TaskInput& task) {
     if (!spec.chip().empty() || !spec.args().empty()) {
       return Error(reason::kFieldInvalid, "with members, chip and args must be empty")
           .At(spec.chip().empty() ? "args" : "chip");
@@ -314,7 +315,7 @@ class SpecDecoder {
     return absl::OkStatus();
   }
 
-  absl::Status AddNoDependency(const v1::TaskSpec& spec, TaskInput& task) const {
+  absl::Status AddNoDependency(const v1::TaskSpec& spec, engine::TaskInput& task) const {
     const uint32_t count = builder_.kernel(task.kernel).argument_count;
     for (int i = 0; i < spec.no_dependency_args_size(); ++i) {
       const uint32_t arg = spec.no_dependency_args(i);
@@ -397,9 +398,9 @@ class SpecDecoder {
 
   const v1::GraphSpec& spec_;
   const absl::string_view session_;
-  const GraphTarget& target_;
+  const engine::GraphTarget& target_;
   const GraphLimits& limits_;
-  GraphBuilder builder_;
+  engine::GraphBuilder builder_;
 
   // The keys point into the message.
   IndexByName tensors_;
@@ -408,22 +409,23 @@ class SpecDecoder {
   IndexByName slots_;
   IndexByName kernels_;
   IndexByName chips_;
-  absl::flat_hash_map<Layout, uint32_t, LayoutHash> layouts_;
+  absl::flat_hash_map<engine::Layout, uint32_t, LayoutHash> layouts_;
 
   // For the current task; members, to avoid allocations.
   std::vector<uint32_t> args_;
-  std::vector<TaskInput::Member> members_;
+  std::vector<engine::TaskInput::Member> members_;
   std::vector<uint32_t> vector_kernels_;
-  std::vector<ScalarInput> values_;
+  std::vector<engine::ScalarInput> values_;
   std::vector<uint32_t> after_;
 };
 
 }  // namespace
 
 absl::StatusOr<DecodedGraph> DecodeGraphSpec(const v1::GraphSpec& spec, absl::string_view session,
-                                             const GraphTarget& target, const GraphLimits& limits,
-                                             WorkBudget::Cancelled cancelled) {
+                                             const engine::GraphTarget& target,
+                                             const GraphLimits& limits,
+                                             engine::WorkBudget::Cancelled cancelled) {
   return SpecDecoder(spec, session, target, limits, std::move(cancelled)).Decode();
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

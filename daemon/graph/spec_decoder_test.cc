@@ -14,17 +14,17 @@
 #include "runtime/base/status_matchers.h"
 #include "runtime/graph/graph_testing.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
-using ::pto::testing::Decode;
-using ::pto::testing::GraphTestTarget;
+using ::pto::daemon::testing::Decode;
+using ::pto::daemon::testing::kX;
+using ::pto::daemon::testing::Nop;
+using ::pto::daemon::testing::Parse;
+using ::pto::daemon::testing::Task;
+using ::pto::engine::testing::GraphTestTarget;
 using ::pto::testing::HasReason;
 using ::pto::testing::IsOk;
-using ::pto::testing::kX;
-using ::pto::testing::Nop;
-using ::pto::testing::Parse;
-using ::pto::testing::Task;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
@@ -72,7 +72,7 @@ TEST(SpecDecoderTest, DecodesAGraph) {
   spec.mutable_tasks(3)->set_name("one");
   const absl::StatusOr<DecodedGraph> graph = DecodeGraphSpec(spec, "s1", GraphTestTarget());
   ASSERT_THAT(graph, IsOk());
-  const GraphImage& image = *graph->image;
+  const engine::GraphImage& image = *graph->image;
 
   ASSERT_EQ(image.task_count(), 5u);
   EXPECT_THAT(image.roots(), ElementsAre(0));
@@ -153,23 +153,24 @@ TEST(SpecDecoderTest, DecodesDetails) {
       no_dependency_args: [0, 0]
     })");
   ASSERT_THAT(graph, IsOk());
-  const GraphImage& image = *graph->image;
+  const engine::GraphImage& image = *graph->image;
   ASSERT_NE(image.detail(0), nullptr);
   EXPECT_THAT(image.members(*image.detail(0)), ElementsAre(1, 0));
   EXPECT_THAT(image.args(0, 0), ElementsAre(1));
   EXPECT_THAT(image.args(0, 1), ElementsAre(0));
   EXPECT_EQ(image.detail(0)->timeout_ns, 2'000'000'005);
-  EXPECT_EQ(image.tasks()[1].traits, kTaskGang | kTaskMixed | kTaskPredicated | kTaskHasDetail);
+  EXPECT_EQ(image.tasks()[1].traits, engine::kTaskGang | engine::kTaskMixed |
+                                         engine::kTaskPredicated | engine::kTaskHasDetail);
   ASSERT_NE(image.detail(1), nullptr);
   EXPECT_EQ(image.detail(1)->vector_kernels[0], image.tasks()[1].kernel);
   EXPECT_EQ(image.detail(1)->predicate_tensor, 3u);
   EXPECT_EQ(image.detail(1)->predicate_compare, static_cast<uint32_t>(PTO_NE));
   EXPECT_EQ(image.detail(1)->predicate_value, -3);
-  EXPECT_EQ(image.tasks()[2].traits, kTaskControl);
+  EXPECT_EQ(image.tasks()[2].traits, engine::kTaskControl);
   EXPECT_EQ(image.tasks()[2].chip, 0);
   EXPECT_EQ(image.scalar_values()[image.scalar_refs(2)[0]], uint64_t{PTO_ADD});
   EXPECT_EQ(image.scalar_values()[image.scalar_refs(3)[0]], uint64_t{PTO_GE});
-  EXPECT_EQ(image.slots()[2].chip, uint32_t{ImageSlot::kAnyChip});
+  EXPECT_EQ(image.slots()[2].chip, uint32_t{engine::ImageSlot::kAnyChip});
   // The token was read before it was written; task 4 waits for nothing.
   EXPECT_THAT(image.successors(1), ElementsAre(3));
   EXPECT_EQ(image.detail(4)->no_dependency_args, 1u);
@@ -194,7 +195,7 @@ TEST(SpecDecoderTest, ErrorsOfATaskSayItsName) {
 }
 
 TEST(SpecDecoderTest, TooManyTasks) {
-  GraphTarget target = GraphTestTarget();
+  engine::GraphTarget target = GraphTestTarget();
   target.max_tasks = 1;
   EXPECT_THAT(DecodeGraphSpec(Parse(Nop()), "s1", target), IsOk());
   const absl::StatusOr<DecodedGraph> graph = DecodeGraphSpec(Parse(Nop(Nop())), "s1", target);
@@ -205,7 +206,7 @@ TEST(SpecDecoderTest, TooManyTasks) {
 
 TEST(SpecDecoderTest, TooManyTensors) {
   const std::string text = Nop("tensors { name: 'a' dtype: F32 } tensors { name: 'b' dtype: F32 }");
-  const GraphTarget target = GraphTestTarget();
+  const engine::GraphTarget target = GraphTestTarget();
   EXPECT_THAT(DecodeGraphSpec(Parse(text), "s1", target, {.max_tensors = 2}), IsOk());
   const absl::StatusOr<DecodedGraph> graph =
       DecodeGraphSpec(Parse(text), "s1", target, {.max_tensors = 1});
@@ -217,7 +218,7 @@ TEST(SpecDecoderTest, TooManyTensors) {
 TEST(SpecDecoderTest, TooManyEdges) {
   const std::string waits = "tasks { kernel: 'nop' chip: 'chips/0' after: '0' }";
   const std::string text = Nop() + waits + waits;
-  const GraphTarget target = GraphTestTarget();
+  const engine::GraphTarget target = GraphTestTarget();
   EXPECT_THAT(DecodeGraphSpec(Parse(text), "s1", target, {.max_edges = 2}), IsOk());
   const absl::StatusOr<DecodedGraph> graph =
       DecodeGraphSpec(Parse(text), "s1", target, {.max_edges = 1});
@@ -253,7 +254,7 @@ TEST(SpecDecoderTest, TooManyComparisons) {
     task.add_scalars()->set_f64(1);
     task.add_scalars()->set_i64(1);
   }
-  GraphTarget target = GraphTestTarget();
+  engine::GraphTarget target = GraphTestTarget();
   EXPECT_THAT(DecodeGraphSpec(spec, "s1", target), IsOk());
   target.base_work = 0;
   const absl::Status status = DecodeGraphSpec(spec, "s1", target).status();
@@ -269,4 +270,4 @@ TEST(SpecDecoderTest, TooManyComparisons) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

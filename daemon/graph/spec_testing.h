@@ -9,7 +9,7 @@
 #include "runtime/graph/graph_testing.h"
 
 // Graphs in text form, for tests of the decoder.
-namespace pto::testing {
+namespace pto::daemon::testing {
 
 inline v1::GraphSpec Parse(const std::string& text) {
   v1::GraphSpec spec;
@@ -18,7 +18,7 @@ inline v1::GraphSpec Parse(const std::string& text) {
 }
 
 inline absl::StatusOr<DecodedGraph> Decode(const std::string& text) {
-  return DecodeGraphSpec(Parse(text), "s1", GraphTestTarget());
+  return DecodeGraphSpec(Parse(text), "s1", engine::testing::GraphTestTarget());
 }
 
 // A valid task, followed by `more`.
@@ -31,4 +31,4 @@ inline constexpr char kX[] = R"(tensors { name: "x" dtype: F32 shape: 4 } )";
 
 inline std::string Task(const std::string& fields) { return kX + Nop("tasks { " + fields + " }"); }
 
-}  // namespace pto::testing
+}  // namespace pto::daemon::testing

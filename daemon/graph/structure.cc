@@ -12,7 +12,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 constexpr uint32_t kDefaultTasks = 10'000;
@@ -28,7 +28,7 @@ class KernelTable {
  public:
   KernelTable(const GraphParts& parts, v1::GraphStructure* structure) {
     for (const std::shared_ptr<const GraphPart>& part : parts) {
-      for (const ImageKernel& kernel : part->image->kernels()) {
+      for (const engine::ImageKernel& kernel : part->image->kernels()) {
         const absl::string_view name = part->image->text(kernel.name);
         if (indices_.emplace(name, static_cast<uint32_t>(indices_.size())).second) {
           structure->add_kernels(std::string(name));
@@ -38,9 +38,9 @@ class KernelTable {
   }
 
   // The indices of an image's kernels in the table.
-  std::vector<uint32_t> Of(const GraphImage& image) const {
+  std::vector<uint32_t> Of(const engine::GraphImage& image) const {
     std::vector<uint32_t> places;
-    for (const ImageKernel& kernel : image.kernels()) {
+    for (const engine::ImageKernel& kernel : image.kernels()) {
       places.push_back(indices_.at(image.text(kernel.name)));
     }
     return places;
@@ -61,7 +61,7 @@ struct OuterEdge {
 std::vector<OuterEdge> OuterEdges(const GraphParts& parts, uint64_t first, uint64_t end) {
   std::vector<OuterEdge> edges;
   for (const std::shared_ptr<const GraphPart>& part : parts) {
-    for (const GraphSegment::Link& link : part->links) {
+    for (const engine::GraphSegment::Link& link : part->links) {
       if (link.before < first || link.before >= end) continue;
       edges.push_back({link.before, part->first_task + link.task});
     }
@@ -71,17 +71,17 @@ std::vector<OuterEdge> OuterEdges(const GraphParts& parts, uint64_t first, uint6
   return edges;
 }
 
-uint64_t BytesOf(const GraphImage& image, uint32_t index) {
-  const ImageDetail* const detail = image.detail(index);
+uint64_t BytesOf(const engine::GraphImage& image, uint32_t index) {
+  const engine::ImageDetail* const detail = image.detail(index);
   return kTaskBytes + image.task_name(index).size() +
          kSuccessorBytes * image.successors(index).size() +
          (detail == nullptr ? 0 : kMemberBytes * detail->member_count);
 }
 
 // Adds everything except the kernel and the successors in other parts.
-void AddTask(const GraphImage& image, uint32_t index, v1::GraphStructure* structure) {
-  const ImageTask& task = image.tasks()[index];
-  const ImageDetail* const detail = image.detail(index);
+void AddTask(const engine::GraphImage& image, uint32_t index, v1::GraphStructure* structure) {
+  const engine::ImageTask& task = image.tasks()[index];
+  const engine::ImageDetail* const detail = image.detail(index);
   structure->add_name(std::string(image.task_name(index)));
   structure->add_chip(task.chip);
   structure->add_chip_count(detail == nullptr ? 1 : detail->member_count);
@@ -89,7 +89,7 @@ void AddTask(const GraphImage& image, uint32_t index, v1::GraphStructure* struct
     for (const uint32_t chip : image.members(*detail)) structure->add_member_chip(chip);
   }
   structure->add_block_num(task.block_num);
-  structure->add_predicated((task.traits & kTaskPredicated) != 0);
+  structure->add_predicated((task.traits & engine::kTaskPredicated) != 0);
   for (const uint32_t next : image.successors(index)) structure->add_next_ahead(next - index);
 }
 
@@ -134,7 +134,7 @@ uint64_t AddPage(const GraphParts& parts, uint64_t first, uint64_t end, uint64_t
   for (const std::shared_ptr<const GraphPart>& part : parts) {
     if (part->end_task() <= task) continue;
     if (task >= end) break;
-    const GraphImage& image = *part->image;
+    const engine::GraphImage& image = *part->image;
     const std::vector<uint32_t> places = kernels.Of(image);
     for (; task < std::min(end, part->end_task()); ++task) {
       const auto index = static_cast<uint32_t>(task - part->first_task);
@@ -161,7 +161,7 @@ uint64_t AddPage(const GraphParts& parts, uint64_t first, uint64_t end, uint64_t
 
 }  // namespace
 
-absl::Status DescribeStructure(const GraphImage& image, const v1::GetGraphRequest& request,
+absl::Status DescribeStructure(const engine::GraphImage& image, const v1::GetGraphRequest& request,
                                v1::GraphStructure* structure, uint64_t max_bytes) {
   const uint64_t count = image.task_count();
   const uint64_t first = request.first_task();
@@ -192,4 +192,4 @@ absl::Status DescribeRunGraph(const GraphParts& parts, const v1::GetRunGraphRequ
   return absl::OkStatus();
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

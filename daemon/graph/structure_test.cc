@@ -15,16 +15,16 @@
 #include "runtime/base/status_matchers.h"
 #include "runtime/graph/graph_testing.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
-using ::pto::testing::GraphTestTarget;
+using ::pto::engine::testing::GraphTestTarget;
 using ::pto::testing::HasReason;
 using ::pto::testing::IsOk;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-std::shared_ptr<const GraphImage> Compile(const std::string& text) {
+std::shared_ptr<const engine::GraphImage> Compile(const std::string& text) {
   v1::GraphSpec spec;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &spec)) << text;
   return DecodeGraphSpec(spec, "s1", GraphTestTarget()).value().image;
@@ -38,7 +38,7 @@ v1::GetGraphRequest Page(uint64_t first, uint32_t max) {
 }
 
 TEST(StructureTest, SaysWhatIsThere) {
-  const std::shared_ptr<const GraphImage> image = Compile(R"(
+  const std::shared_ptr<const engine::GraphImage> image = Compile(R"(
     tensors { name: "x" dtype: F16 } tensors { name: "y" dtype: F16 }
     tensors { name: "word" dtype: I32 }
     tasks { kernel: "cube" chip: "chips/1" args: "x" name: "first" }
@@ -61,7 +61,7 @@ TEST(StructureTest, SaysWhatIsThere) {
 }
 
 TEST(StructureTest, LeavesOutWhatSaysNothing) {
-  const std::shared_ptr<const GraphImage> image =
+  const std::shared_ptr<const engine::GraphImage> image =
       Compile("tasks { kernel: 'nop' chip: 'chips/0' } tasks { kernel: 'nop' chip: 'chips/0' }");
   v1::GraphStructure structure;
   ASSERT_THAT(DescribeStructure(*image, Page(0, 0), &structure), IsOk());
@@ -86,7 +86,7 @@ TEST(StructureTest, Pages) {
     }
     absl::StrAppend(&text, "}");
   }
-  const std::shared_ptr<const GraphImage> image = Compile(text);
+  const std::shared_ptr<const engine::GraphImage> image = Compile(text);
   for (const auto& [max_tasks, max_bytes] :
        {std::pair{0u, 1u << 20}, std::pair{9u, 1u << 20}, std::pair{0u, 1u}, std::pair{0u, 200u}}) {
     std::set<std::pair<uint64_t, uint64_t>> found;
@@ -116,7 +116,7 @@ TEST(StructureTest, Pages) {
 }
 
 TEST(StructureTest, BadPages) {
-  const std::shared_ptr<const GraphImage> image =
+  const std::shared_ptr<const engine::GraphImage> image =
       Compile("tasks { kernel: 'nop' chip: 'chips/0' }");
   v1::GraphStructure structure;
   absl::Status status = DescribeStructure(*image, Page(2, 0), &structure);
@@ -214,4 +214,4 @@ TEST(RunGraphTest, PagesThatAreNotThere) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

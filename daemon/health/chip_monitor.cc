@@ -7,7 +7,7 @@
 #include "absl/time/time.h"
 #include "runtime/engine/engine.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 // The interval between checks of idle chips. A fault must be detected within two seconds.
@@ -46,7 +46,7 @@ std::chrono::nanoseconds ChipMonitor::Ask() {
       samples_[chip].asked_ns = node_.clock().NowNanos();
     }
     node_.engine().AwaitQueue(chip);
-    const Engine::ChipUse use = node_.engine().chip_use(chip);
+    const engine::Engine::ChipUse use = node_.engine().chip_use(chip);
     {
       MutexLock lock(mutex_);
       samples_[chip].asking = false;
@@ -70,7 +70,7 @@ void ChipMonitor::CountRuns(std::vector<ChipSign>* signs) const {
   const auto is_busy = [](const ChipSign& sign) { return sign.busy_cores > 0; };
   if (std::none_of(signs->begin(), signs->end(), is_busy)) return;
   // The callback counts: one run may count for several chips.
-  (void)node_.engine().CountIf([&](const Run& run) {
+  (void)node_.engine().CountIf([&](const engine::Run& run) {
     if (run.started_ns() == 0) return false;
     for (const uint32_t chip : run.image().chips()) {
       ++(*signs)[chip].started_runs;
@@ -128,7 +128,7 @@ void ChipMonitor::StopRuns() {
   }
   // Hanging chips come last: stopping their runs may block.
   std::vector<std::pair<int64_t, uint32_t>> faulted;
-  for (const std::shared_ptr<Chip>& chip : node_.engine().chips()) {
+  for (const std::shared_ptr<engine::Chip>& chip : node_.engine().chips()) {
     const ChipHealth::View view = node_.health().Look(chip->index());
     if (!view.fault.ok()) faulted.emplace_back(view.sign.silent_ns, chip->index());
   }
@@ -136,12 +136,12 @@ void ChipMonitor::StopRuns() {
   for (const auto& [silent_ns, chip] : faulted) {
     const absl::Status fault = node_.health().Check({chip});
     if (fault.ok()) continue;
-    const auto is_hit = [&, chip = chip](const Run& run) {
+    const auto is_hit = [&, chip = chip](const engine::Run& run) {
       // The chip may have recovered meanwhile, and new runs may use it.
       return Node::UsesChip(run, chip) && !node_.health().usable(chip);
     };
-    node_.engine().StopIf(is_hit, RunState::kFailed, fault);
+    node_.engine().StopIf(is_hit, engine::RunState::kFailed, fault);
   }
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

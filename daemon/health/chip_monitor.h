@@ -10,7 +10,7 @@
 #include "daemon/node/node.h"
 #include "runtime/base/mutex.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // Watches the chips of a node: reports their signs to ChipHealth; when a chip becomes faulted or
 // recovers, reports that and fails the runs that use it.
@@ -64,4 +64,4 @@ class ChipMonitor {
   SerialThread watches_;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

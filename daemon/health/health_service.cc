@@ -9,7 +9,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // One Watch call. Its state is guarded by the service's mutex.
 class HealthService::Watcher final : public rpc::ServerStreamReactor<Response> {
@@ -128,4 +128,4 @@ void HealthService::AdvanceWatchers() {
   for (Watcher* watcher : watchers) watcher->Advance();
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

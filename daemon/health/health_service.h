@@ -10,7 +10,7 @@
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "runtime/base/mutex.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // grpc.health.v1.Health. gRPC's own implementation is polled by gRPC's threads and would slow down
 // all other calls; see rpc::Server.
@@ -52,4 +52,4 @@ class HealthService {
   absl::flat_hash_set<Watcher*> watchers_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

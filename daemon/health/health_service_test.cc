@@ -16,7 +16,7 @@
 #include "runtime/base/status_matchers.h"
 #include "tests/harness/directory.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using grpc::health::v1::Health;
@@ -154,4 +154,4 @@ TEST_F(HealthServiceTest, ChangesComeFromManyThreads) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

@@ -5,7 +5,7 @@
 
 #include "absl/strings/string_view.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // The checksum of iSCSI and ext4. Records are short, so a table is quick enough.
 inline uint32_t Crc32c(absl::string_view data) {
@@ -26,4 +26,4 @@ inline uint32_t Crc32c(absl::string_view data) {
   return ~crc;
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -14,7 +14,7 @@
 #include "runtime/base/status_macros.h"
 #include "runtime/engine/run/run.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using journal::v1::Record;
@@ -116,7 +116,7 @@ class HistoryBuilder {
   // The run was accepted, and the journal has no record of its end.
   static void Fail(Run& run, absl::Time now) {
     RunRecord& record = run.record;
-    record.set_state(static_cast<uint32_t>(RunState::kFailed));
+    record.set_state(static_cast<uint32_t>(engine::RunState::kFailed));
     record.set_total_ns(std::max<int64_t>(absl::ToUnixNanos(now) - record.create_ns(), 0));
     *record.add_errors() = StatusToProto(
         Error(reason::kDaemonRestarted, "the daemon was restarted before the run had ended")
@@ -161,4 +161,4 @@ absl::StatusOr<JournalHistory> LoadHistory(const std::string& directory,
   return history;
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

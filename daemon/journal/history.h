@@ -9,7 +9,7 @@
 #include "absl/time/time.h"
 #include "daemon/journal/journal.pb.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // How much a journal keeps. The oldest runs are removed when any limit is reached.
 struct JournalRetention {
@@ -38,4 +38,4 @@ struct JournalHistory {
 absl::StatusOr<JournalHistory> LoadHistory(const std::string& directory,
                                            const JournalRetention& retention, absl::Time now);
 
-}  // namespace pto
+}  // namespace pto::daemon

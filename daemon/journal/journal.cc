@@ -13,7 +13,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using journal::v1::Record;
@@ -391,4 +391,4 @@ void Journal::SyncLoop() {
   }
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

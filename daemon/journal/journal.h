@@ -20,7 +20,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // Remembers across restarts which runs were accepted and how they ended. Thread-safe.
 //
@@ -148,4 +148,4 @@ class Journal {
   std::thread sync_thread_;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -19,7 +19,7 @@
 #include "runtime/base/status_matchers.h"
 #include "runtime/engine/run/run.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using journal::v1::RunRecord;
@@ -49,19 +49,19 @@ class JournalTest : public ::testing::Test {
     return journal.ok() ? *std::move(journal) : nullptr;
   }
 
-  RunRecord Run(const std::string& id, RunState state = RunState::kQueued) const {
+  RunRecord Run(const std::string& id, engine::RunState state = engine::RunState::kQueued) const {
     RunRecord run;
     run.set_session("s");
     run.set_id(id);
     run.set_create_ns(absl::ToUnixNanos(clock_.WallTime()));
-    if (state != RunState::kQueued) run.set_state(static_cast<uint32_t>(state));
+    if (state != engine::RunState::kQueued) run.set_state(static_cast<uint32_t>(state));
     return run;
   }
 
   void AddEnded(Journal& journal, const std::string& id) {
     const absl::StatusOr<uint64_t> number = journal.AddRun(Run(id));
     ASSERT_THAT(number, IsOk());
-    journal.EndRun(*number, Run(id, RunState::kSucceeded));
+    journal.EndRun(*number, Run(id, engine::RunState::kSucceeded));
   }
 
   // What the next start finds.
@@ -99,7 +99,7 @@ TEST_F(JournalTest, ARunThatEndedIsAsItEnded) {
   const JournalHistory history = Restart();
   ASSERT_THAT(history.runs, SizeIs(1));
   EXPECT_EQ(history.runs[0].id(), "r");
-  EXPECT_EQ(history.runs[0].state(), static_cast<uint32_t>(RunState::kSucceeded));
+  EXPECT_EQ(history.runs[0].state(), static_cast<uint32_t>(engine::RunState::kSucceeded));
   EXPECT_THAT(history.runs[0].errors(), IsEmpty());
   ASSERT_THAT(history.sessions, SizeIs(1));
   EXPECT_EQ(history.sessions[0].boot_id(), "one");
@@ -116,7 +116,7 @@ TEST_F(JournalTest, ARunThatDidNotEndFailedByTheRestartAndStaysSo) {
   const JournalHistory second = Restart("three");
   ASSERT_THAT(first.runs, SizeIs(1));
   const RunRecord& run = first.runs[0];
-  EXPECT_EQ(run.state(), static_cast<uint32_t>(RunState::kFailed));
+  EXPECT_EQ(run.state(), static_cast<uint32_t>(engine::RunState::kFailed));
   EXPECT_EQ(run.total_ns(), 5'000'000'000);
   ASSERT_THAT(run.errors(), SizeIs(1));
   const absl::Status error = StatusFromProto(run.errors(0));
@@ -131,7 +131,7 @@ TEST_F(JournalTest, ARunThatDidNotEndFailedByTheRestartAndStaysSo) {
 TEST_F(JournalTest, ADigestWithoutAVersionIsOfTheFirstAndStaysSo) {
   {
     const auto journal = Open("one");
-    RunRecord ended = Run("ended", RunState::kSucceeded);
+    RunRecord ended = Run("ended", engine::RunState::kSucceeded);
     ended.set_digest_high(1);
     ended.set_digest_low(2);
     const absl::StatusOr<uint64_t> number = journal->AddRun(ended);
@@ -152,14 +152,14 @@ TEST_F(JournalTest, ADigestWithoutAVersionIsOfTheFirstAndStaysSo) {
 TEST_F(JournalTest, ADigestKeepsItsVersion) {
   {
     const auto journal = Open("one");
-    pto::RunRecord run;
+    pto::daemon::RunRecord run;
     run.session = std::make_shared<const std::string>("sessions/s");
     run.id = "ended";
     run.create_time = clock_.WallTime();
     const Digest digest = {1, 2, Digest::kVersion};
     const absl::StatusOr<uint64_t> number = journal->AddRun(ToJournal(run, 1, 0, digest));
     ASSERT_THAT(number, IsOk());
-    journal->EndRun(*number, ToJournal(run, 1, 0, digest, RunState::kSucceeded));
+    journal->EndRun(*number, ToJournal(run, 1, 0, digest, engine::RunState::kSucceeded));
     run.id = "active";
     ASSERT_THAT(journal->AddRun(ToJournal(run, 2, 0, digest)), IsOk());
   }
@@ -350,7 +350,7 @@ TEST_F(JournalTest, AFullDiskRefusesRunsAndLosesNoEnd) {
       const FullDisk full(10);
       EXPECT_THAT(journal->AddRun(Run("refused")), HasReason(reason::kJournalUnwritable));
       EXPECT_THAT(journal->AddSession("refused"), HasReason(reason::kJournalUnwritable));
-      journal->EndRun(*number, Run("before", RunState::kSucceeded));
+      journal->EndRun(*number, Run("before", engine::RunState::kSucceeded));
       EXPECT_FALSE(journal->writable());
     }
     MutexLock lock(mutex);
@@ -361,7 +361,7 @@ TEST_F(JournalTest, AFullDiskRefusesRunsAndLosesNoEnd) {
   const JournalHistory history = Restart();
   ASSERT_THAT(history.runs, SizeIs(2));
   EXPECT_EQ(history.runs[0].id(), "before");
-  EXPECT_EQ(history.runs[0].state(), static_cast<uint32_t>(RunState::kSucceeded));
+  EXPECT_EQ(history.runs[0].state(), static_cast<uint32_t>(engine::RunState::kSucceeded));
   EXPECT_EQ(history.runs[1].id(), "after");
 }
 
@@ -409,7 +409,7 @@ TEST_F(JournalTest, ARunWhoseEndCannotBeWrittenIsNotForgottenWithItsFile) {
     // The end begins a file, as it has no place in the first, which is old enough to go. There is
     // room for what is carried on, but not for the end.
     clock_.Advance(absl::Hours(2));
-    run.set_state(static_cast<uint32_t>(RunState::kSucceeded));
+    run.set_state(static_cast<uint32_t>(engine::RunState::kSucceeded));
     run.set_graph(std::string(60 << 10, 'x'));
     journal->EndRun(*number, run);
     EXPECT_FALSE(journal->writable());
@@ -427,13 +427,13 @@ TEST_F(JournalTest, AnEndThatWaitedIsWrittenWhenItStops) {
     const absl::StatusOr<uint64_t> number = journal->AddRun(Run("r"));
     ASSERT_THAT(number, IsOk());
     const FullDisk full(10);
-    journal->EndRun(*number, Run("r", RunState::kSucceeded));
+    journal->EndRun(*number, Run("r", engine::RunState::kSucceeded));
     EXPECT_FALSE(journal->writable());
   }
   const JournalHistory history = Restart();
   ASSERT_THAT(history.runs, SizeIs(1));
-  EXPECT_EQ(history.runs[0].state(), static_cast<uint32_t>(RunState::kSucceeded));
+  EXPECT_EQ(history.runs[0].state(), static_cast<uint32_t>(engine::RunState::kSucceeded));
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

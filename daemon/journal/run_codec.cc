@@ -6,7 +6,7 @@
 #include "absl/strings/strip.h"
 #include "proto/status/status_proto.h"
 
-namespace pto {
+namespace pto::daemon {
 
 journal::v1::RunRecord ToJournal(const RunRecord& run, uint64_t number, uint64_t own_number,
                                  const Digest& digest) {
@@ -27,7 +27,7 @@ journal::v1::RunRecord ToJournal(const RunRecord& run, uint64_t number, uint64_t
 }
 
 journal::v1::RunRecord ToJournal(const RunRecord& run, uint64_t number, uint64_t own_number,
-                                 const Digest& digest, RunState state) {
+                                 const Digest& digest, engine::RunState state) {
   journal::v1::RunRecord out = ToJournal(run, number, own_number, digest);
   out.set_state(static_cast<uint32_t>(state));
   out.set_tasks_done(run.counts.done);
@@ -69,4 +69,4 @@ Digest DigestOfJournal(const journal::v1::RunRecord& record) {
           version == 0 ? Digest::kFirstVersion : version};
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -19,7 +19,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 constexpr absl::string_view kPrefix = "journal-";
@@ -229,4 +229,4 @@ absl::StatusOr<std::vector<uint64_t>> ListSegments(const std::string& directory)
   return numbers;
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -12,7 +12,7 @@
 
 // The files of the journal: `journal-0000000001` and so on. Each is a header followed by records. A
 // record is its size, a checksum and its bytes.
-namespace pto {
+namespace pto::daemon {
 
 // Appends records to one file. Not thread-safe.
 class SegmentWriter {
@@ -69,4 +69,4 @@ absl::Status SyncDirectory(const std::string& directory);
 // The numbers of the files in a directory, ascending. Errors: PATH_UNUSABLE.
 absl::StatusOr<std::vector<uint64_t>> ListSegments(const std::string& directory);
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -13,7 +13,7 @@
 #include "gtest/gtest.h"
 #include "runtime/base/status_matchers.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using ::pto::testing::HasReason;
@@ -131,4 +131,4 @@ TEST_F(SegmentTest, ListsItsFilesOnly) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

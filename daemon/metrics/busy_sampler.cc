@@ -1,8 +1,8 @@
 #include "daemon/metrics/busy_sampler.h"
 
-namespace pto::metrics {
+namespace pto::daemon::metrics {
 
-std::shared_ptr<BusySampler> BusySampler::Start(Engine& engine, TimerQueue& timers,
+std::shared_ptr<BusySampler> BusySampler::Start(engine::Engine& engine, TimerQueue& timers,
                                                 const Clock& clock) {
   std::shared_ptr<BusySampler> sampler(new BusySampler(engine, timers, clock));
   sampler->last_ns_ = clock.NowNanos();
@@ -29,4 +29,4 @@ void BusySampler::Sample() {
   }
 }
 
-}  // namespace pto::metrics
+}  // namespace pto::daemon::metrics

@@ -9,7 +9,7 @@
 #include "runtime/base/timer.h"
 #include "runtime/engine/engine.h"
 
-namespace pto::metrics {
+namespace pto::daemon::metrics {
 
 // Samples many times a second how many cores of each chip are busy and sums up the time. Exact
 // numbers would require reading a clock whenever a task takes and leaves its core. Thread-safe.
@@ -18,7 +18,8 @@ class BusySampler : public std::enable_shared_from_this<BusySampler> {
   static constexpr int64_t kPeriodNs = 20'000'000;
 
   // All arguments, and the timers' thread, must outlive it.
-  static std::shared_ptr<BusySampler> Start(Engine& engine, TimerQueue& timers, const Clock& clock);
+  static std::shared_ptr<BusySampler> Start(engine::Engine& engine, TimerQueue& timers,
+                                            const Clock& clock);
   void Stop() { stopped_.store(true, std::memory_order_release); }
 
   // The total busy time of the chip's cores.
@@ -30,11 +31,11 @@ class BusySampler : public std::enable_shared_from_this<BusySampler> {
   void Sample();
 
  private:
-  BusySampler(Engine& engine, TimerQueue& timers, const Clock& clock)
+  BusySampler(engine::Engine& engine, TimerQueue& timers, const Clock& clock)
       : engine_(engine), timers_(timers), clock_(clock), busy_ns_(engine.chips().size()) {}
   void Schedule();
 
-  Engine& engine_;
+  engine::Engine& engine_;
   TimerQueue& timers_;
   const Clock& clock_;
   std::atomic<bool> stopped_{false};
@@ -42,4 +43,4 @@ class BusySampler : public std::enable_shared_from_this<BusySampler> {
   std::vector<std::atomic<uint64_t>> busy_ns_;
 };
 
-}  // namespace pto::metrics
+}  // namespace pto::daemon::metrics

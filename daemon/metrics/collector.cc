@@ -14,7 +14,7 @@
 #include "absl/time/time.h"
 #include "daemon/session/session.h"
 
-namespace pto::metrics {
+namespace pto::daemon::metrics {
 namespace {
 
 using prometheus::ClientMetric;
@@ -71,14 +71,14 @@ class Families {
 double Number(uint64_t value) { return static_cast<double>(value); }
 
 void AddChips(Node& node, const BusySampler* busy, Families& out) {
-  const std::vector<std::shared_ptr<Chip>>& chips = node.engine().chips();
+  const std::vector<std::shared_ptr<engine::Chip>>& chips = node.engine().chips();
   const auto each = [&](std::string name, MetricType type, std::string help, auto value_of) {
     out.Begin(std::move(name), type, std::move(help));
     for (uint32_t i = 0; i < chips.size(); ++i) {
       out.Add(value_of(i), {{"chip", absl::StrCat(i)}});
     }
   };
-  std::vector<Engine::ChipUse> use;
+  std::vector<engine::Engine::ChipUse> use;
   for (uint32_t i = 0; i < chips.size(); ++i) use.push_back(node.engine().chip_use(i));
   each("ptod_chip_cores", MetricType::Gauge, "Cores of a chip, of both kinds.",
        [&](uint32_t i) { return 3.0 * chips[i]->spec().clusters; });
@@ -147,9 +147,9 @@ void AddRuns(Node& node, const RunStats& stats, Families& out) {
   out.Gauge("ptod_runs_active", "Runs that are queued or running.",
             Number(node.engine().active_runs()));
   out.Begin("ptod_runs_total", MetricType::Counter, "Runs that ended, by state.");
-  for (const auto& [state, name] :
-       {std::pair(RunState::kSucceeded, "succeeded"), std::pair(RunState::kFailed, "failed"),
-        std::pair(RunState::kCancelled, "cancelled")}) {
+  for (const auto& [state, name] : {std::pair(engine::RunState::kSucceeded, "succeeded"),
+                                    std::pair(engine::RunState::kFailed, "failed"),
+                                    std::pair(engine::RunState::kCancelled, "cancelled")}) {
     out.Add(Number(totals.ended[static_cast<size_t>(state)]), {{"state", name}});
   }
   out.Counter("ptod_tasks_failed_total", "Tasks that failed.", Number(totals.tasks_failed));
@@ -231,4 +231,4 @@ std::vector<MetricFamily> Collector::Collect() const {
   return std::move(out).Take();
 }
 
-}  // namespace pto::metrics
+}  // namespace pto::daemon::metrics

@@ -12,7 +12,7 @@
 #include "prometheus/collectable.h"
 #include "prometheus/metric_family.h"
 
-namespace pto::metrics {
+namespace pto::daemon::metrics {
 
 // All exported metrics. README.md describes each, and a test compares the two. Values are collected
 // on request. Thread-safe.
@@ -36,4 +36,4 @@ class Collector final : public prometheus::Collectable {
   const Sources sources_;
 };
 
-}  // namespace pto::metrics
+}  // namespace pto::daemon::metrics

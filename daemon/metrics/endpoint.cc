@@ -6,7 +6,7 @@
 #include "prometheus/text_serializer.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto::metrics {
+namespace pto::daemon::metrics {
 
 Endpoint::Endpoint(Node& node, std::string version)
     : busy_(BusySampler::Start(node.engine(), node.event_timers(), node.clock())),
@@ -23,4 +23,4 @@ absl::StatusOr<std::unique_ptr<Endpoint>> Endpoint::Start(Node& node, const std:
   return endpoint;
 }
 
-}  // namespace pto::metrics
+}  // namespace pto::daemon::metrics

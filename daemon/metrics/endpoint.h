@@ -10,7 +10,7 @@
 #include "daemon/metrics/scrape_server.h"
 #include "daemon/node/node.h"
 
-namespace pto::metrics {
+namespace pto::daemon::metrics {
 
 // The daemon's metrics, served while it exists. Made before the gRPC server, which tells it of
 // calls, and destroyed after it.
@@ -35,4 +35,4 @@ class Endpoint {
   std::unique_ptr<ScrapeServer> server_;
 };
 
-}  // namespace pto::metrics
+}  // namespace pto::daemon::metrics

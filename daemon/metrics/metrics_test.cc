@@ -43,7 +43,7 @@
 #include "runtime/chip/sim/sim_chip.h"
 #include "tests/harness/directory.h"
 
-namespace pto::metrics {
+namespace pto::daemon::metrics {
 namespace {
 
 using ::pto::testing::HasReason;
@@ -106,7 +106,7 @@ class CollectorTest : public ::testing::Test {
  protected:
   static Node::Options TwoChips() {
     Node::Options options;
-    options.chips = {SimChip::Create(0), SimChip::Create(1)};
+    options.chips = {engine::SimChip::Create(0), engine::SimChip::Create(1)};
     options.executors = 1;
     options.limits.event_log_bytes = 64 << 10;
     return options;
@@ -164,7 +164,7 @@ TEST_F(CollectorTest, NamesFollowTheConventions) {
 }
 
 TEST_F(CollectorTest, TellsWhatTheSourcesSay) {
-  runs_.OnEnded(static_cast<size_t>(RunState::kFailed), 1'500, 30'000, 2, 7);
+  runs_.OnEnded(static_cast<size_t>(engine::RunState::kFailed), 1'500, 30'000, 2, 7);
   calls_.OnEnd(calls_.AddMethod("pto.v1.NodeService/GetNode"), absl::OkStatus(), 0);
   calls_.OnEnd(calls_.AddMethod("pto.v1.RunService/SubmitRun"), Error(reason::kRunLimit, "enough"),
                0);
@@ -214,7 +214,7 @@ TEST_F(CollectorTest, TellsWhatSessionsHoldAndWhoWatches) {
   // Two more in one than in the other.
   const std::shared_ptr<Session> busy = node_.sessions().Find("second").value();
   const auto run = std::make_shared<RunRecord>();
-  for (int i = 0; i < 3; ++i) busy->log().AppendRun(run, RunState::kRunning, absl::Now());
+  for (int i = 0; i < 3; ++i) busy->log().AppendRun(run, engine::RunState::kRunning, absl::Now());
   std::string text = prometheus::TextSerializer().Serialize(Collect());
   for (const char* line :
        {"ptod_domains 2", "ptod_windows 4", "ptod_event_watchers 2", "ptod_event_lag_events 2"}) {
@@ -226,7 +226,7 @@ TEST_F(CollectorTest, TellsWhatSessionsHoldAndWhoWatches) {
   // More than the log holds.
   EXPECT_THAT(text, HasSubstr("\nptod_events_dropped_total 0\n"));
   while (EventLog::dropped_events() == 0) {
-    busy->log().AppendRun(run, RunState::kRunning, absl::Now());
+    busy->log().AppendRun(run, engine::RunState::kRunning, absl::Now());
   }
   text = prometheus::TextSerializer().Serialize(Collect());
   EXPECT_THAT(text, HasSubstr(absl::StrCat("\nptod_events_dropped_total ",
@@ -341,4 +341,4 @@ TEST_F(ScrapeServerTest, OnAPortOfTheMachine) {
 }
 
 }  // namespace
-}  // namespace pto::metrics
+}  // namespace pto::daemon::metrics

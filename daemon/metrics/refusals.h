@@ -9,7 +9,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/mutex.h"
 
-namespace pto::metrics {
+namespace pto::daemon::metrics {
 
 // Counts requests that were refused because a limit was reached, by reason. Thread-safe.
 class Refusals {
@@ -41,4 +41,4 @@ class Refusals {
   Counts counts_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace pto::metrics
+}  // namespace pto::daemon::metrics

@@ -2,7 +2,7 @@
 
 #include "runtime/base/ticks.h"
 
-namespace pto::metrics {
+namespace pto::daemon::metrics {
 
 uint32_t RpcStats::AddMethod(absl::string_view name) {
   MutexLock lock(mutex_);
@@ -35,4 +35,4 @@ std::vector<RpcStats::MethodTotals> RpcStats::Look() const {
   return all;
 }
 
-}  // namespace pto::metrics
+}  // namespace pto::daemon::metrics

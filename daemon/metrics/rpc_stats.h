@@ -14,7 +14,7 @@
 #include "daemon/rpc/call_observer.h"
 #include "runtime/base/mutex.h"
 
-namespace pto::metrics {
+namespace pto::daemon::metrics {
 
 // Counts calls by method and code, and refusals by reason. All methods are added before the first
 // call; Look may come at any time. Thread-safe.
@@ -50,4 +50,4 @@ class RpcStats final : public rpc::CallObserver {
   Refusals refusals_;
 };
 
-}  // namespace pto::metrics
+}  // namespace pto::daemon::metrics

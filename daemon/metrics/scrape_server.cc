@@ -22,7 +22,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto::metrics {
+namespace pto::daemon::metrics {
 namespace {
 
 constexpr int64_t kSlowestNs = 2'000'000'000;
@@ -203,4 +203,4 @@ void ScrapeServer::Answer(int connection) {
   }
 }
 
-}  // namespace pto::metrics
+}  // namespace pto::daemon::metrics

@@ -10,7 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "daemon/shell/listen_address.h"
 
-namespace pto::metrics {
+namespace pto::daemon::metrics {
 
 // Answers `GET /metrics` over HTTP/1.1 on a unix socket or a TCP address, which is all that
 // Prometheus needs. Serves one connection at a time, with one request each. Clients that take
@@ -47,4 +47,4 @@ class ScrapeServer {
   std::thread thread_;
 };
 
-}  // namespace pto::metrics
+}  // namespace pto::daemon::metrics

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pto::metrics {
+namespace pto::daemon::metrics {
 
 // Counts durations by length. Thread-safe: adding takes two relaxed additions.
 class Histogram {
@@ -56,4 +56,4 @@ class Histogram {
   std::atomic<uint64_t> sum_ns_{0};
 };
 
-}  // namespace pto::metrics
+}  // namespace pto::daemon::metrics

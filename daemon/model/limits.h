@@ -4,7 +4,7 @@
 
 #include "absl/time/time.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // Sizes beyond which a request is refused.
 struct Limits {
@@ -42,4 +42,4 @@ struct SessionTimes {
   absl::Duration max_ttl = absl::Hours(1);
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -12,7 +12,7 @@
 #include "absl/time/time.h"
 #include "runtime/engine/run/run.h"
 
-namespace pto {
+namespace pto::daemon {
 
 using Labels = std::map<std::string, std::string>;
 
@@ -34,7 +34,7 @@ struct RunRecord {
   int64_t queue_ns = 0;
 
   // Written before the end event, and only read after it.
-  Run::Counts counts;
+  engine::Run::Counts counts;
   std::vector<absl::Status> errors;  // the first one is the run's
   int64_t run_ns = 0;
   int64_t total_ns = 0;  // from acceptance to the end
@@ -45,11 +45,11 @@ struct RunRecord {
 // The state of a run at one moment.
 struct RunStatus {
   std::shared_ptr<const RunRecord> run;
-  RunState state = RunState::kQueued;
+  engine::RunState state = engine::RunState::kQueued;
   uint64_t as_of_sequence = 0;
   bool open = false;         // more tasks may come
   uint64_t tasks_total = 0;  // of an open run: so far, or 0 when that is not known
-  Run::Counts counts;
+  engine::Run::Counts counts;
   std::vector<absl::Status> errors;
   int64_t queue_ns = 0;  // 0 while it has not started
   int64_t run_ns = 0;    // 0 while it has not ended
@@ -57,14 +57,15 @@ struct RunStatus {
 };
 
 // The state of the run when event `sequence` reported `state`.
-inline RunStatus StatusAt(std::shared_ptr<const RunRecord> run, RunState state, uint64_t sequence) {
+inline RunStatus StatusAt(std::shared_ptr<const RunRecord> run, engine::RunState state,
+                          uint64_t sequence) {
   RunStatus status;
   status.state = state;
   status.as_of_sequence = sequence;
-  status.open = run->open && !IsFinal(state);
+  status.open = run->open && !engine::IsFinal(state);
   if (!status.open) status.tasks_total = run->tasks_total;
-  if (state != RunState::kQueued) status.queue_ns = run->queue_ns;
-  if (IsFinal(state)) {
+  if (state != engine::RunState::kQueued) status.queue_ns = run->queue_ns;
+  if (engine::IsFinal(state)) {
     status.counts = run->counts;
     status.errors = run->errors;
     status.run_ns = run->run_ns;
@@ -74,4 +75,4 @@ inline RunStatus StatusAt(std::shared_ptr<const RunRecord> run, RunState state, 
   return status;
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -7,7 +7,7 @@
 
 #include "daemon/model/histogram.h"
 
-namespace pto::metrics {
+namespace pto::daemon::metrics {
 
 // Statistics of the runs of this process, for scrapes. Each thread adds to its own part with
 // relaxed additions, so launches are not slowed down. Thread-safe.
@@ -83,4 +83,4 @@ class RunStats {
   std::array<Part, kParts> parts_;
 };
 
-}  // namespace pto::metrics
+}  // namespace pto::daemon::metrics

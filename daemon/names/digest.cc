@@ -11,7 +11,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-namespace pto {
+namespace pto::daemon {
 
 // The state of the hash. Messages are written to it by a small buffer, so that the bytes of a large
 // one are never all there at once.
@@ -85,4 +85,4 @@ Digest DigestOf(const google::protobuf::MessageLite& message) {
   return hash.Finish();
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

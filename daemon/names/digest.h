@@ -7,7 +7,7 @@
 #include "absl/strings/string_view.h"
 #include "google/protobuf/message_lite.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // 128 bits that stand for a request's content, so that a repeated request can be told from another
 // one with the same id. Not a defence against someone who looks for collisions.
@@ -60,4 +60,4 @@ class DigestBuilder {
 // The digest of one message. Allocates nothing.
 Digest DigestOf(const google::protobuf::MessageLite& message);
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -9,7 +9,7 @@
 #include "pto/v1/graph.pb.h"
 #include "pto/v1/run.pb.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 v1::GraphSpec Graph(int tasks) {
@@ -161,4 +161,4 @@ TEST(DigestTest, GoesOnAfterFinish) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

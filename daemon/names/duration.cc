@@ -4,7 +4,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 
 absl::StatusOr<absl::Duration> ParseDuration(const google::protobuf::Duration& duration,
                                              absl::string_view field, absl::Duration least,
@@ -35,4 +35,4 @@ absl::StatusOr<int64_t> ParseTimeout(const google::protobuf::Duration& duration,
   return absl::ToInt64Nanoseconds(timeout);
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

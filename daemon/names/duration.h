@@ -7,7 +7,7 @@
 #include "absl/time/time.h"
 #include "google/protobuf/duration.pb.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // The most that a request can ask for as a limit in time.
 inline constexpr int64_t kMaxTimeoutHours = 24 * 365;
@@ -21,4 +21,4 @@ absl::StatusOr<absl::Duration> ParseDuration(const google::protobuf::Duration& d
 absl::StatusOr<int64_t> ParseTimeout(const google::protobuf::Duration& duration,
                                      absl::string_view field);
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -7,7 +7,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using ::pto::testing::HasReason;
@@ -52,4 +52,4 @@ TEST(DurationTest, Timeouts) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

@@ -11,7 +11,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto::names {
+namespace pto::daemon::names {
 namespace {
 
 constexpr size_t kMaxId = 63;
@@ -127,4 +127,4 @@ std::string ChildName(absl::string_view session, absl::string_view collection,
   return absl::StrCat("sessions/", session, "/", collection, "/", id);
 }
 
-}  // namespace pto::names
+}  // namespace pto::daemon::names

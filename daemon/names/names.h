@@ -11,7 +11,7 @@
 // Resource names: `chips/{index}`, `kernels/{id}`, `sessions/{session}` and
 // `sessions/{session}/{collection}/{id}`. An error names `field`, the path of what was parsed:
 // NAME_INVALID when the form is wrong, ID_INVALID when an id inside it is.
-namespace pto::names {
+namespace pto::daemon::names {
 
 // Ids are 1 to 63 of a-z, 0-9 and -, starting with a letter.
 absl::Status CheckId(absl::string_view id, absl::string_view field);
@@ -45,4 +45,4 @@ std::string ChildName(absl::string_view session, absl::string_view collection,
 // Text of a client, quoted for messages: escaped, and truncated if it is long.
 std::string Quoted(absl::string_view text);
 
-}  // namespace pto::names
+}  // namespace pto::daemon::names

@@ -7,7 +7,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 
-namespace pto::names {
+namespace pto::daemon::names {
 namespace {
 
 using ::pto::testing::HasReason;
@@ -107,4 +107,4 @@ TEST(NamesTest, QuotesWhatClientsSend) {
 }
 
 }  // namespace
-}  // namespace pto::names
+}  // namespace pto::daemon::names

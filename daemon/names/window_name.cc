@@ -12,7 +12,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto::names {
+namespace pto::daemon::names {
 namespace {
 
 constexpr absl::string_view kForm =
@@ -104,4 +104,4 @@ std::string AnyBufferName(absl::string_view session, absl::string_view id) {
   return ChildName(session, "buffers", id);
 }
 
-}  // namespace pto::names
+}  // namespace pto::daemon::names

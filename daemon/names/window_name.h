@@ -10,7 +10,7 @@
 // Names of what is in a domain's windows: `domains/{domain}/ranks/{rank}/buffers/{name}` and
 // `domains/{domain}/ranks/{rank}/signals`, which both may follow `sessions/{session}/`. Errors are
 // those of names.h.
-namespace pto::names {
+namespace pto::daemon::names {
 
 // A buffer of a window, or the signals of a rank.
 struct Window {
@@ -41,4 +41,4 @@ absl::StatusOr<std::string> ParseOwnBuffer(absl::string_view name, absl::string_
 // The full name of a buffer of either kind.
 std::string AnyBufferName(absl::string_view session, absl::string_view id);
 
-}  // namespace pto::names
+}  // namespace pto::daemon::names

@@ -4,7 +4,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 
-namespace pto::names {
+namespace pto::daemon::names {
 namespace {
 
 using ::pto::testing::HasReason;
@@ -68,4 +68,4 @@ TEST(WindowNameTest, FullNames) {
 }
 
 }  // namespace
-}  // namespace pto::names
+}  // namespace pto::daemon::names

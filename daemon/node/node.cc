@@ -10,7 +10,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 // Up to this many deadlines can be stuck in a hanging chip before others are late.
@@ -32,9 +32,9 @@ Node::Node(Options options)
       event_timers_(*options_.clock),
       timer_thread_(timers_, kTimerThreads),
       event_timer_thread_(event_timers_) {
-  Engine::Options engine;
+  engine::Engine::Options engine;
   engine.chips = options_.chips;
-  for (const std::shared_ptr<Chip>& chip : options_.chips) {
+  for (const std::shared_ptr<engine::Chip>& chip : options_.chips) {
     target_.chip_clusters.push_back(chip->spec().clusters);
   }
   target_.kernels = &BuiltinKernels();
@@ -43,7 +43,7 @@ Node::Node(Options options)
   engine.timers = &timers_;
   engine.executors = options_.executors != 0 ? options_.executors
                                              : std::max(1u, std::thread::hardware_concurrency());
-  engine_ = std::make_unique<Engine>(std::move(engine));
+  engine_ = std::make_unique<engine::Engine>(std::move(engine));
   ChipHealth::Options health;
   health.chips = static_cast<uint32_t>(options_.chips.size());
   health.clock = options_.clock;
@@ -85,7 +85,7 @@ Node::~Node() {
   event_timers_.Clear();
 }
 
-bool Node::UsesChip(const Run& run, uint32_t chip) {
+bool Node::UsesChip(const engine::Run& run, uint32_t chip) {
   const absl::Span<const uint32_t> chips = run.image().chips();
   return std::binary_search(chips.begin(), chips.end(), chip);
 }
@@ -119,10 +119,10 @@ Node::Drain Node::BeginDrain(absl::string_view reason, absl::Duration grace) {
 }
 
 void Node::CancelRuns(const absl::Status& error) {
-  engine_->StopAll(RunState::kCancelled, error);
+  engine_->StopAll(engine::RunState::kCancelled, error);
   // The engine knows only those segments of an open run that have begun.
   for (const std::shared_ptr<Session>& session : sessions_->List("", size_t(-1))) {
-    session->StopRuns(RunState::kCancelled, error);
+    session->StopRuns(engine::RunState::kCancelled, error);
   }
 }
 
@@ -149,4 +149,4 @@ void Node::OnDrain(std::function<void()> callback) {
   on_drain_.push_back(std::move(callback));
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

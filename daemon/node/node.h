@@ -25,13 +25,13 @@
 #include "runtime/engine/engine.h"
 #include "runtime/graph/builder.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // Everything that a daemon owns: chips, engine, sessions. Independent of gRPC. Thread-safe.
 class Node {
  public:
   struct Options {
-    std::vector<std::shared_ptr<Chip>> chips;  // by index
+    std::vector<std::shared_ptr<engine::Chip>> chips;  // by index
     Limits limits;
     SessionTimes session_times;
     uint32_t executors = 0;  // 0 means one per CPU
@@ -60,8 +60,8 @@ class Node {
   const Clock& clock() const { return *options_.clock; }
   const KernelRegistry& kernels() const { return BuiltinKernels(); }
   // The target for compiling graphs.
-  const GraphTarget& target() const { return target_; }
-  Engine& engine() { return *engine_; }
+  const engine::GraphTarget& target() const { return target_; }
+  engine::Engine& engine() { return *engine_; }
   SessionManager& sessions() { return *sessions_; }
   ChipHealth& health() { return *health_; }
   ChipLeases& leases() { return *leases_; }
@@ -76,7 +76,7 @@ class Node {
   TimerQueue& event_timers() { return event_timers_; }
 
   // For the engine: whether a run needs the chip.
-  static bool UsesChip(const Run& run, uint32_t chip);
+  static bool UsesChip(const engine::Run& run, uint32_t chip);
 
   // ---- drain
   struct Drain {
@@ -107,11 +107,11 @@ class Node {
   const absl::Time start_time_;
   const FormerRuns former_;
   FailedRuns failed_runs_;
-  GraphTarget target_;
+  engine::GraphTarget target_;
   TimerQueue timers_;
   TimerQueue event_timers_;
   DrainGate gate_;
-  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<engine::Engine> engine_;
   std::unique_ptr<ChipHealth> health_;
   std::unique_ptr<ChipLeases> leases_;
   std::unique_ptr<SessionManager> sessions_;
@@ -125,4 +125,4 @@ class Node {
   TimerThread event_timer_thread_;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

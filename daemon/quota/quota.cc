@@ -7,7 +7,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
@@ -147,17 +147,18 @@ MemoryCharge MemoryCharge::Part(uint64_t bytes, uint64_t windows) {
   return part;
 }
 
-absl::StatusOr<std::shared_ptr<Allocation>> AllocateCharged(DeviceMemory& memory, uint64_t bytes,
-                                                            MemoryCharge charge) {
+absl::StatusOr<std::shared_ptr<engine::Allocation>> AllocateCharged(engine::DeviceMemory& memory,
+                                                                    uint64_t bytes,
+                                                                    MemoryCharge charge) {
   struct Charged {
     // In this order: the memory is destroyed first.
     MemoryCharge charge;
-    std::shared_ptr<Allocation> memory;
+    std::shared_ptr<engine::Allocation> memory;
   };
   const auto charged = std::make_shared<Charged>();
   charged->charge = std::move(charge);
   PTO_ASSIGN_OR_RETURN(charged->memory, memory.Allocate(bytes));
-  return std::shared_ptr<Allocation>(charged, charged->memory.get());
+  return std::shared_ptr<engine::Allocation>(charged, charged->memory.get());
 }
 
 absl::StatusOr<std::shared_ptr<SessionQuota>> ClientQuotas::OpenSession(const std::string& client,
@@ -194,4 +195,4 @@ absl::StatusOr<std::shared_ptr<SessionQuota>> ClientQuotas::OpenSession(const st
   return std::shared_ptr<SessionQuota>(opened, opened->quota.get());
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -19,7 +19,7 @@
 #include "runtime/chip/device_memory.h"
 
 // Limits how much of each resource a session, and all sessions of one client together, may hold.
-namespace pto {
+namespace pto::daemon {
 
 enum class Resource : uint8_t {
   kSessions,
@@ -144,8 +144,9 @@ class MemoryCharge {
 };
 
 // Memory that is charged until its last reference is gone.
-absl::StatusOr<std::shared_ptr<Allocation>> AllocateCharged(DeviceMemory& memory, uint64_t bytes,
-                                                            MemoryCharge charge);
+absl::StatusOr<std::shared_ptr<engine::Allocation>> AllocateCharged(engine::DeviceMemory& memory,
+                                                                    uint64_t bytes,
+                                                                    MemoryCharge charge);
 
 // The accounts of clients, as long as they have sessions. Thread-safe.
 class ClientQuotas {
@@ -162,4 +163,4 @@ class ClientQuotas {
   absl::flat_hash_map<std::string, std::weak_ptr<QuotaAccount>> clients_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

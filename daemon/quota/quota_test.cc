@@ -12,7 +12,7 @@
 #include "runtime/base/status_matchers.h"
 #include "runtime/chip/sim/sim_memory.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using ::pto::testing::HasReason;
@@ -138,22 +138,22 @@ TEST_F(QuotaTest, LogsAreCountedWithTheirSessions) {
   EXPECT_THAT(clients_.OpenSession("c", "second"), IsOk());
 }
 
-absl::StatusOr<std::shared_ptr<Allocation>> Allocate(DeviceMemory& memory, uint64_t bytes,
-                                                     const std::shared_ptr<SessionQuota>& quota,
-                                                     uint64_t windows = 0) {
+absl::StatusOr<std::shared_ptr<engine::Allocation>> Allocate(
+    engine::DeviceMemory& memory, uint64_t bytes, const std::shared_ptr<SessionQuota>& quota,
+    uint64_t windows = 0) {
   PTO_ASSIGN_OR_RETURN(MemoryCharge charge, MemoryCharge::Take(quota, bytes, windows));
   return AllocateCharged(memory, bytes, std::move(charge));
 }
 
 TEST_F(QuotaTest, MemoryCountsAsLongAsSomethingHoldsIt) {
   const auto quota = Open("c", "s");
-  const auto memory = SimMemory::Create(0, 1 << 20);
+  const auto memory = engine::SimMemory::Create(0, 1 << 20);
   auto block = Allocate(*memory, 4096, quota, 2);
   ASSERT_THAT(block, IsOk());
   EXPECT_THAT(Allocate(*memory, 64, quota), HasReason(reason::kQuotaMemory));
   EXPECT_THAT(Allocate(*memory, 0, quota, 2), HasReason(reason::kQuotaWindows));
   EXPECT_EQ(quota->used(Resource::kWindows), 2u);
-  std::shared_ptr<Allocation> last = Allocation::Part(*block, 0, 64);
+  std::shared_ptr<engine::Allocation> last = engine::Allocation::Part(*block, 0, 64);
   *block = nullptr;
   EXPECT_EQ(quota->used(Resource::kDeviceBytes), 4096u);
   last.reset();
@@ -178,11 +178,11 @@ TEST_F(QuotaTest, AChargeCanBeSharedOut) {
 
 TEST_F(QuotaTest, MemoryThatTheChipDoesNotHaveIsNotCounted) {
   const auto quota = Open("c", "s");
-  const auto memory = SimMemory::Create(0, 2048);
+  const auto memory = engine::SimMemory::Create(0, 2048);
   EXPECT_THAT(Allocate(*memory, 4096, quota, 1), HasReason(reason::kChipMemoryExhausted));
   EXPECT_EQ(quota->used(Resource::kDeviceBytes), 0u);
   EXPECT_EQ(quota->used(Resource::kWindows), 0u);
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

@@ -9,7 +9,7 @@
 #include "daemon/quota/quota.h"
 #include "runtime/base/mutex.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // Counts the tasks of a session's open runs that have arrived and not ended. Refuses nothing: a
 // stream that wants to add more checks for room, and waits. The tasks also count for the client,
@@ -78,4 +78,4 @@ class TaskBudget {
   std::map<const void*, std::function<void()>> waiters_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

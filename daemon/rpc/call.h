@@ -10,7 +10,7 @@
 #include "daemon/rpc/tag.h"
 #include "runtime/base/ticks.h"
 
-namespace pto::rpc::internal {
+namespace pto::daemon::rpc::internal {
 
 // Counts what is alive in a server: calls, requests for calls, and running handlers. The server's
 // completion queue may be shut down only at zero.
@@ -72,4 +72,4 @@ class Method {
   uint32_t number_ = 0;
 };
 
-}  // namespace pto::rpc::internal
+}  // namespace pto::daemon::rpc::internal

@@ -5,7 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
-namespace pto::rpc {
+namespace pto::daemon::rpc {
 
 // Is notified when calls end. Thread-safe. Must be fast: it runs before the client gets its answer.
 class CallObserver {
@@ -17,4 +17,4 @@ class CallObserver {
   virtual void OnEnd(uint32_t method, const absl::Status& status, uint64_t ticks) = 0;
 };
 
-}  // namespace pto::rpc
+}  // namespace pto::daemon::rpc

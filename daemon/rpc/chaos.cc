@@ -5,7 +5,7 @@
 #include "proto/status/grpc_status.h"
 #include "runtime/base/error.h"
 
-namespace pto::rpc::internal {
+namespace pto::daemon::rpc::internal {
 namespace {
 
 absl::string_view NameOf(ChaosPlace place) {
@@ -39,4 +39,4 @@ grpc::Status ChaosStatus(FailAction action) {
   return {grpc::StatusCode::UNAVAILABLE, "a failpoint lost this call"};
 }
 
-}  // namespace pto::rpc::internal
+}  // namespace pto::daemon::rpc::internal

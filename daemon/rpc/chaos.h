@@ -16,7 +16,7 @@
 // What is refused by `error` ends with UNAVAILABLE / NODE_DRAINING, what is lost by `drop` with an
 // UNAVAILABLE without a reason, as calls do whose connection breaks. `rpc.before.SubmitRun`, and
 // so on, is that method alone. Health checks are left alone.
-namespace pto::rpc::internal {
+namespace pto::daemon::rpc::internal {
 
 enum class ChaosPlace { kBefore, kDuring, kAfter };
 
@@ -34,4 +34,4 @@ inline FailAction Chaos(ChaosPlace place, absl::string_view method) {
 // The status that the client of such a call gets. `action` must not be kNone.
 grpc::Status ChaosStatus(FailAction action);
 
-}  // namespace pto::rpc::internal
+}  // namespace pto::daemon::rpc::internal

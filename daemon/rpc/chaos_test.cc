@@ -13,7 +13,7 @@
 #include "runtime/base/failpoint.h"
 #include "runtime/base/status_matchers.h"
 
-namespace pto::rpc::testing {
+namespace pto::daemon::rpc::testing {
 namespace {
 
 using ::pto::testing::HasReason;
@@ -222,4 +222,4 @@ TEST_F(ChaosTest, OnlyTheMethodThatIsNamed) {
 }
 
 }  // namespace
-}  // namespace pto::rpc::testing
+}  // namespace pto::daemon::rpc::testing

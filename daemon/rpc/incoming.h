@@ -8,7 +8,7 @@
 #include "grpcpp/support/status.h"
 #include "runtime/base/error.h"
 
-namespace pto::rpc {
+namespace pto::daemon::rpc {
 
 // The error of a call whose client sent bytes that are not a message of the method.
 inline absl::Status MalformedError() {
@@ -41,24 +41,26 @@ grpc::Status ParseInPlace(grpc::ByteBuffer* bytes, Message* message) {
 }
 
 }  // namespace internal
-}  // namespace pto::rpc
+}  // namespace pto::daemon::rpc
 
 namespace grpc {
 
 template <typename Message>
-class SerializationTraits<pto::rpc::internal::FirstMessage<Message>> {
+class SerializationTraits<pto::daemon::rpc::internal::FirstMessage<Message>> {
  public:
-  static Status Deserialize(ByteBuffer* bytes, pto::rpc::internal::FirstMessage<Message>* to) {
-    to->malformed = !pto::rpc::internal::ParseInPlace(bytes, to->message).ok();
+  static Status Deserialize(ByteBuffer* bytes,
+                            pto::daemon::rpc::internal::FirstMessage<Message>* to) {
+    to->malformed = !pto::daemon::rpc::internal::ParseInPlace(bytes, to->message).ok();
     return Status::OK;
   }
 };
 
 template <typename Message>
-class SerializationTraits<pto::rpc::internal::NextMessage<Message>> {
+class SerializationTraits<pto::daemon::rpc::internal::NextMessage<Message>> {
  public:
-  static Status Deserialize(ByteBuffer* bytes, pto::rpc::internal::NextMessage<Message>* to) {
-    const Status status = pto::rpc::internal::ParseInPlace(bytes, to->message);
+  static Status Deserialize(ByteBuffer* bytes,
+                            pto::daemon::rpc::internal::NextMessage<Message>* to) {
+    const Status status = pto::daemon::rpc::internal::ParseInPlace(bytes, to->message);
     if (!status.ok()) to->malformed.store(true, std::memory_order_release);
     return status;
   }

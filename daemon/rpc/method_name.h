@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/descriptor.h"
 
-namespace pto::rpc::internal {
+namespace pto::daemon::rpc::internal {
 
 // The name of the method with this number and these messages, such as `pto.v1.NodeService/GetNode`.
 // gRPC knows the name but has no function for it.
@@ -27,4 +27,4 @@ std::string MethodName(int index) {
   return "unknown";
 }
 
-}  // namespace pto::rpc::internal
+}  // namespace pto::daemon::rpc::internal

@@ -9,7 +9,7 @@
 
 #include "runtime/base/log.h"
 
-namespace pto::rpc {
+namespace pto::daemon::rpc {
 namespace {
 // The number of rounds for which a leader may wait for a CPU.
 constexpr int kPatientRounds = 20;
@@ -169,4 +169,4 @@ void PollTeam::WakeWatch() {
   watch_changed_.NotifyOne();
 }
 
-}  // namespace pto::rpc
+}  // namespace pto::daemon::rpc

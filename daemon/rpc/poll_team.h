@@ -11,7 +11,7 @@
 #include "daemon/rpc/thread_probe.h"
 #include "runtime/base/mutex.h"
 
-namespace pto::rpc {
+namespace pto::daemon::rpc {
 
 // A team of threads. Exactly one, the leader, waits in TagSource::Next and runs the tags.
 //
@@ -98,4 +98,4 @@ class PollTeam {
   std::vector<std::thread> threads_ ABSL_GUARDED_BY(mutex_);  // not joined yet
 };
 
-}  // namespace pto::rpc
+}  // namespace pto::daemon::rpc

@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 #include "runtime/base/mutex.h"
 
-namespace pto::rpc {
+namespace pto::daemon::rpc {
 namespace {
 
 // A queue of functions that also checks that no two threads wait in Next.
@@ -218,4 +218,4 @@ TEST(PollTeamTest, StopsWhileAnOldLeaderIsStillInItsHandler) {
 }
 
 }  // namespace
-}  // namespace pto::rpc
+}  // namespace pto::daemon::rpc

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace pto::rpc {
+namespace pto::daemon::rpc {
 
 // Learns from the time between an answer and the next request whether a client asks again at once.
 // Then polling for the next request pays, because a wake-up takes longer than the request.
@@ -28,4 +28,4 @@ class Rhythm {
   std::atomic<bool> quick_{false};
 };
 
-}  // namespace pto::rpc
+}  // namespace pto::daemon::rpc

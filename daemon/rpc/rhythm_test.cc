@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace pto::rpc {
+namespace pto::daemon::rpc {
 namespace {
 
 TEST(RhythmTest, FollowsTheClient) {
@@ -19,4 +19,4 @@ TEST(RhythmTest, FollowsTheClient) {
 }
 
 }  // namespace
-}  // namespace pto::rpc
+}  // namespace pto::daemon::rpc

@@ -15,7 +15,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 
-namespace pto::rpc {
+namespace pto::daemon::rpc {
 namespace {
 
 // The interval at which Shutdown checks whether the last call has ended.
@@ -175,4 +175,4 @@ void Server::WaitUntilNothingLives() {
   }
 }
 
-}  // namespace pto::rpc
+}  // namespace pto::daemon::rpc

@@ -20,7 +20,7 @@
 #include "grpcpp/completion_queue.h"
 #include "grpcpp/server.h"
 
-namespace pto::rpc {
+namespace pto::daemon::rpc {
 
 // A gRPC server whose services share one completion queue with one polling thread: see PollTeam.
 // Handlers run inline on that thread. A slow handler does not stop the others but delays them by
@@ -191,4 +191,4 @@ class Server {
   std::unique_ptr<PollTeam> team_;
 };
 
-}  // namespace pto::rpc
+}  // namespace pto::daemon::rpc

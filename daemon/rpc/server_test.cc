@@ -23,7 +23,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 
-namespace pto::rpc::testing {
+namespace pto::daemon::rpc::testing {
 namespace {
 
 using Call = UnaryCallPtr<Text, Text>;
@@ -318,4 +318,4 @@ TEST(ServerTest, StopsUnderLoad) {
 }
 
 }  // namespace
-}  // namespace pto::rpc::testing
+}  // namespace pto::daemon::rpc::testing

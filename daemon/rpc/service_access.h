@@ -4,7 +4,7 @@
 #include "grpcpp/impl/service_type.h"
 #include "grpcpp/server_context.h"
 
-namespace pto::rpc::internal {
+namespace pto::daemon::rpc::internal {
 
 // How many classes generated code has put around a service.
 template <typename Service>
@@ -46,4 +46,4 @@ class ServiceAccess : public grpc::Service {
   }
 };
 
-}  // namespace pto::rpc::internal
+}  // namespace pto::daemon::rpc::internal

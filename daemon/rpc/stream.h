@@ -6,7 +6,7 @@
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/async_stream.h"
 
-namespace pto::rpc {
+namespace pto::daemon::rpc {
 
 // One streaming call, as a class with callbacks. A service derives from one of the three templates
 // below.
@@ -159,4 +159,4 @@ class BidiStreamReactor : public internal::ReadingReactor<Request> {
   grpc::ServerAsyncReaderWriter<Response, internal::NextMessage<Request>>* stream_ = nullptr;
 };
 
-}  // namespace pto::rpc
+}  // namespace pto::daemon::rpc

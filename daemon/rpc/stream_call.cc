@@ -6,7 +6,7 @@
 #include "proto/status/grpc_status.h"
 #include "runtime/base/log.h"
 
-namespace pto::rpc::internal {
+namespace pto::daemon::rpc::internal {
 
 StreamCall::StreamCall(Method& method) : alive_(method.live()), method_(method) {
   context_.AsyncNotifyWhenDone(static_cast<Tag*>(&whole_tag_));
@@ -106,4 +106,4 @@ void StreamCall::Deliver(uint32_t arrived, uint32_t ok) {
   }
 }
 
-}  // namespace pto::rpc::internal
+}  // namespace pto::daemon::rpc::internal

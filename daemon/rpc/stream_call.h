@@ -11,7 +11,7 @@
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/status.h"
 
-namespace pto::rpc {
+namespace pto::daemon::rpc {
 
 class StreamReactor;
 
@@ -97,4 +97,4 @@ class StreamCall : public Tag {
 };
 
 }  // namespace internal
-}  // namespace pto::rpc
+}  // namespace pto::daemon::rpc

@@ -9,7 +9,7 @@
 #include "daemon/rpc/stream_call.h"
 #include "runtime/base/log.h"
 
-namespace pto::rpc {
+namespace pto::daemon::rpc {
 
 // Make the reactor of one call. They run on the polling thread, must not return nullptr, and
 // leave ownership to the reactor's own OnDone. The request is valid until OnDone returns.
@@ -129,4 +129,4 @@ using BidiStreamMethod =
                         grpc::ServerAsyncReaderWriter<Response, NextMessage<Request>>>;
 
 }  // namespace internal
-}  // namespace pto::rpc
+}  // namespace pto::daemon::rpc

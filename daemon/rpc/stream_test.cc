@@ -15,7 +15,7 @@
 #include "runtime/base/mutex.h"
 #include "runtime/base/status_matchers.h"
 
-namespace pto::rpc::testing {
+namespace pto::daemon::rpc::testing {
 namespace {
 
 using ::pto::testing::HasReason;
@@ -462,4 +462,4 @@ TEST_F(PuppetTest, IsCancelledWhenTheServerStops) {
 }
 
 }  // namespace
-}  // namespace pto::rpc::testing
+}  // namespace pto::daemon::rpc::testing

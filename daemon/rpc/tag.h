@@ -1,6 +1,6 @@
 #pragma once
 
-namespace pto::rpc {
+namespace pto::daemon::rpc {
 
 // An entry of the completion queue: waits for an operation to end.
 class Tag {
@@ -22,4 +22,4 @@ class TagSource {
   ~TagSource() = default;
 };
 
-}  // namespace pto::rpc
+}  // namespace pto::daemon::rpc

@@ -18,7 +18,7 @@
 #include "gtest/gtest.h"
 #include "runtime/base/status_matchers.h"
 
-namespace pto::rpc::testing {
+namespace pto::daemon::rpc::testing {
 
 using EchoService = Echo::AsyncService;
 
@@ -80,4 +80,4 @@ inline Number MakeNumber(int64_t number) {
   return message;
 }
 
-}  // namespace pto::rpc::testing
+}  // namespace pto::daemon::rpc::testing

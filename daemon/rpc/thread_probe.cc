@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <cstring>
 
-namespace pto::rpc {
+namespace pto::daemon::rpc {
 
 ThreadProbe ThreadProbe::Self() {
   ThreadProbe probe;
@@ -35,4 +35,4 @@ bool ThreadProbe::IsRunnable() const {
   return end_of_name != nullptr && std::strncmp(end_of_name, ") R", 3) == 0;
 }
 
-}  // namespace pto::rpc
+}  // namespace pto::daemon::rpc

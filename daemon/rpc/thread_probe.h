@@ -5,7 +5,7 @@
 
 #include <chrono>
 
-namespace pto::rpc {
+namespace pto::daemon::rpc {
 
 // Observes another thread. Valid as long as that thread lives. A value type.
 class ThreadProbe {
@@ -23,4 +23,4 @@ class ThreadProbe {
   pid_t id_ = 0;
 };
 
-}  // namespace pto::rpc
+}  // namespace pto::daemon::rpc

@@ -7,7 +7,7 @@
 
 #include "gtest/gtest.h"
 
-namespace pto::rpc {
+namespace pto::daemon::rpc {
 namespace {
 
 TEST(ThreadProbeTest, SeesAThreadThatComputes) {
@@ -50,4 +50,4 @@ TEST(ThreadProbeTest, SeesAThreadThatIsBlocked) {
 }
 
 }  // namespace
-}  // namespace pto::rpc
+}  // namespace pto::daemon::rpc

@@ -19,7 +19,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 
-namespace pto::rpc {
+namespace pto::daemon::rpc {
 
 namespace internal {
 template <typename Request, typename Response>
@@ -237,4 +237,4 @@ class UnaryMethod final : public Method {
 };
 
 }  // namespace internal
-}  // namespace pto::rpc
+}  // namespace pto::daemon::rpc

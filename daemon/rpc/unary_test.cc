@@ -16,7 +16,7 @@
 #include "runtime/base/mutex.h"
 #include "runtime/base/status_matchers.h"
 
-namespace pto::rpc::testing {
+namespace pto::daemon::rpc::testing {
 namespace {
 
 using Call = UnaryCallPtr<Text, Text>;
@@ -371,4 +371,4 @@ TEST(UnaryTest, CancellingAtAnyMomentLeavesNothingBehind) {
 }
 
 }  // namespace
-}  // namespace pto::rpc::testing
+}  // namespace pto::daemon::rpc::testing

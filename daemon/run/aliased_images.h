@@ -9,12 +9,12 @@
 #include "runtime/graph/alias.h"
 #include "runtime/graph/image.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // A graph's image for launches whose slots overlap like `places`.
 struct AliasedImage {
-  SlotPlaces places;
-  std::shared_ptr<const GraphImage> image;
+  engine::SlotPlaces places;
+  std::shared_ptr<const engine::GraphImage> image;
 };
 
 // Those of one graph that were used last. Not thread-safe.
@@ -23,7 +23,7 @@ class AliasedImages {
   static constexpr size_t kMax = 4;
 
   // nullptr when there is none.
-  std::shared_ptr<const GraphImage> Find(const SlotPlaces& places) {
+  std::shared_ptr<const engine::GraphImage> Find(const engine::SlotPlaces& places) {
     const auto it = std::find_if(images_.begin(), images_.end(),
                                  [&](const AliasedImage& known) { return known.places == places; });
     if (it == images_.end()) return nullptr;
@@ -43,4 +43,4 @@ class AliasedImages {
   std::vector<AliasedImage> images_;  // the last one used comes first
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -9,7 +9,7 @@
 
 #include "runtime/base/mutex.h"
 
-namespace pto {
+namespace pto::daemon {
 
 class RunEntry;
 
@@ -65,4 +65,4 @@ class FailedRuns {
   std::function<void()> on_first_ ABSL_GUARDED_BY(callback_mutex_);
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -8,9 +8,9 @@
 #include "daemon/names/names.h"
 #include "runtime/base/error.h"
 
-namespace pto {
+namespace pto::daemon {
 
-FormerRun::FormerRun(Options options, RunState state) : RunEntry(std::move(options)) {
+FormerRun::FormerRun(Options options, engine::RunState state) : RunEntry(std::move(options)) {
   MutexLock lock(mutex_);
   MarkEnded(state);
   MarkTold();
@@ -30,7 +30,8 @@ void FormerSession::Add(const journal::v1::RunRecord& record) {
   options.digest = DigestOfJournal(record);
   last_number_ = std::max(last_number_, record.number());
   last_own_number_ = std::max(last_own_number_, record.own_number());
-  auto run = std::make_shared<FormerRun>(std::move(options), static_cast<RunState>(record.state()));
+  auto run = std::make_shared<FormerRun>(std::move(options),
+                                         static_cast<engine::RunState>(record.state()));
   newest_first_.push_back(run);
   runs_[record.id()] = std::move(run);
 }
@@ -108,4 +109,4 @@ std::shared_ptr<RunEntry> FormerRuns::FindRun(absl::string_view session,
   return found == nullptr ? nullptr : found->Find(run);
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -13,20 +13,20 @@
 #include "daemon/run/run_entry.h"
 #include "runtime/engine/run/completions.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // A run of a former boot, as the journal tells it: it has ended. Thread-safe.
 class FormerRun final : public RunEntry {
  public:
-  FormerRun(Options options, RunState state);
+  FormerRun(Options options, engine::RunState state);
 
   RunStatus Status() const override { return FinalStatus(); }
-  void Stop(RunState, const absl::Status&, Completions&) override {}
+  void Stop(engine::RunState, const absl::Status&, engine::Completions&) override {}
   void Tell() override {}
   void TellStall(RunStall, absl::Time) override {}
 
  protected:
-  void OnTurn(Completions&) override {}
+  void OnTurn(engine::Completions&) override {}
   void OnPassedLate() override {}
 };
 
@@ -84,4 +84,4 @@ class FormerRuns {
   absl::flat_hash_map<std::string, std::shared_ptr<const FormerSession>> sessions_;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

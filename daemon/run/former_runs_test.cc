@@ -10,7 +10,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using ::pto::testing::HasReason;
@@ -35,7 +35,7 @@ class FormerRunsTest : public ::testing::Test {
     run.session = std::make_shared<const std::string>("sessions/s");
     run.id = id;
     history_.runs.push_back(
-        ToJournal(run, history_.runs.size() + 1, 0, digest, RunState::kSucceeded));
+        ToJournal(run, history_.runs.size() + 1, 0, digest, engine::RunState::kSucceeded));
     return history_.runs.back();
   }
 
@@ -93,4 +93,4 @@ TEST_F(FormerRunsTest, RunsWithoutADigestAreOthers) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

@@ -3,7 +3,7 @@
 #include <memory>
 #include <utility>
 
-namespace pto {
+namespace pto::daemon {
 
 // Keeps a session from expiring: whoever serves a call that names the session has one from the
 // moment it knows the session until the call has been answered or its client is gone. When the last
@@ -39,4 +39,4 @@ class Hold {
   std::shared_ptr<Held> session_;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

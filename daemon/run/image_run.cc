@@ -6,9 +6,9 @@
 #include "daemon/model/run_stats.h"
 #include "daemon/run/run_table.h"
 
-namespace pto {
+namespace pto::daemon {
 
-static_assert(RunTurn::kShownBefore == RunObserver::kShownBefore);
+static_assert(RunTurn::kShownBefore == engine::RunObserver::kShownBefore);
 
 namespace {
 
@@ -16,7 +16,7 @@ namespace {
 // (RunTable). As much as a large graph does.
 constexpr KeptGraph::Bounds kBounds = {RunTable::kMaxKeptBytes};
 
-std::shared_ptr<const GraphPart> WholeOf(const Run& run) {
+std::shared_ptr<const GraphPart> WholeOf(const engine::Run& run) {
   const auto whole = std::make_shared<GraphPart>();
   whole->image = run.shared_image();
   return whole;
@@ -27,7 +27,7 @@ std::shared_ptr<const GraphPart> WholeOf(const Run& run) {
 ImageRun::ImageRun(Options options, Parts parts)
     : RunEntry(std::move(options)), parts_(std::move(parts)) {}
 
-void ImageRun::Attach(std::shared_ptr<Run> run) {
+void ImageRun::Attach(std::shared_ptr<engine::Run> run) {
   MutexLock lock(mutex_);
   run_ = std::move(run);
 }
@@ -45,7 +45,7 @@ RunStatus ImageRun::Status() const {
     sequence = owner->log().last_sequence();
   }
   if (ended()) return EndStatus();
-  const std::shared_ptr<Run> run = this->run();
+  const std::shared_ptr<engine::Run> run = this->run();
   // It ended just now.
   if (run == nullptr) return FinalStatus();
   RunStatus status;
@@ -58,57 +58,59 @@ RunStatus ImageRun::Status() const {
     status.queue_ns = started - run->accepted_ns();
   }
   // The end is known to others only when it is in the log and the buffers are free.
-  if (IsFinal(status.state)) {
-    status.state = run->stop_requested() ? RunState::kCancelling : RunState::kRunning;
+  if (engine::IsFinal(status.state)) {
+    status.state =
+        run->stop_requested() ? engine::RunState::kCancelling : engine::RunState::kRunning;
   }
   status.as_of_sequence = sequence;
   return status;
 }
 
-void ImageRun::Stop(RunState as, const absl::Status& error, Completions& completions) {
-  if (const std::shared_ptr<Run> run = this->run()) {
+void ImageRun::Stop(engine::RunState as, const absl::Status& error,
+                    engine::Completions& completions) {
+  if (const std::shared_ptr<engine::Run> run = this->run()) {
     parts_.engine->Stop(*run, as, error, completions);
   }
 }
 
-std::shared_ptr<Run> ImageRun::run() const {
+std::shared_ptr<engine::Run> ImageRun::run() const {
   MutexLock lock(mutex_);
   return run_;
 }
 
 GraphParts ImageRun::graph_parts() const {
-  if (const std::shared_ptr<Run> run = this->run()) return {WholeOf(*run)};
+  if (const std::shared_ptr<engine::Run> run = this->run()) return {WholeOf(*run)};
   return RunEntry::graph_parts();
 }
 
 void ImageRun::Tell() {
-  if (const std::shared_ptr<Run> run = this->run()) TellNews(*run);
+  if (const std::shared_ptr<engine::Run> run = this->run()) TellNews(*run);
 }
 
 void ImageRun::TellStall(RunStall stall, absl::Time time) {
-  if (const std::shared_ptr<Run> run = this->run()) {
+  if (const std::shared_ptr<engine::Run> run = this->run()) {
     TellNews(*run, StallEvent(std::move(stall), time));
   }
 }
 
-void ImageRun::CollectNews(Run& run, std::vector<LogEntry>* news) {
+void ImageRun::CollectNews(engine::Run& run, std::vector<LogEntry>* news) {
   if (!told_queued_) {
     told_queued_ = true;
-    news->push_back(StateEvent(RunState::kQueued, record().create_time));
+    news->push_back(StateEvent(engine::RunState::kQueued, record().create_time));
   }
   // The start before the records: a run whose records are here has started.
-  const std::vector<RecordBlock> blocks = run.TakeRecords();
+  const std::vector<engine::RecordBlock> blocks = run.TakeRecords();
   const int64_t started = run.started_ns();
   if (!told_started_ && started != 0) {
     told_started_ = true;
     if (!ended()) mutable_record().queue_ns = started - run.accepted_ns();
-    news->push_back(StateEvent(RunState::kRunning, TimeOf(run, started)));
+    news->push_back(StateEvent(engine::RunState::kRunning, TimeOf(run, started)));
   }
   EventLog::AddTasks(shared_record(), blocks, news);
   AddErrors(run.TakeUnlistedErrors(), news);
 }
 
-void ImageRun::TellNews(Run& run, absl::optional<LogEntry> last) {
+void ImageRun::TellNews(engine::Run& run, absl::optional<LogEntry> last) {
   MutexLock lock(tell_mutex_);
   // The end has told everything.
   if (ended()) return;
@@ -121,13 +123,13 @@ void ImageRun::TellNews(Run& run, absl::optional<LogEntry> last) {
   }
 }
 
-void ImageRun::OnStarted(Run& run) {
+void ImageRun::OnStarted(engine::Run& run) {
   if (!quiet_.load(std::memory_order_seq_cst)) TellNews(run);
 }
 
-void ImageRun::OnRecords(Run& run, size_t waiting) {
+void ImageRun::OnRecords(engine::Run& run, size_t waiting) {
   if (quiet_.load(std::memory_order_seq_cst)) return;
-  if (waiting >= Run::kRecordBatch) {
+  if (waiting >= engine::Run::kRecordBatch) {
     TellNews(run);
   } else if (const std::shared_ptr<RunOwner> owner = this->owner()) {
     // A watcher comes for them when it likes.
@@ -135,7 +137,7 @@ void ImageRun::OnRecords(Run& run, size_t waiting) {
   }
 }
 
-void ImageRun::RecordEnd(Run& run) {
+void ImageRun::RecordEnd(engine::Run& run) {
   if (parts_.slots != nullptr) {
     for (const std::shared_ptr<SessionBuffer>& buffer : parts_.slots->buffers) {
       buffer->in_use.fetch_sub(1, std::memory_order_acq_rel);
@@ -146,7 +148,7 @@ void ImageRun::RecordEnd(Run& run) {
   parts_.slots.reset();
   const std::shared_ptr<RegisteredGraph> graph = std::move(parts_.graph);
   keeps_image_ = (graph == nullptr || graph->image.get() != &run.image()) &&
-                 run.record_level() == RecordLevel::kAll;
+                 run.record_level() == engine::RecordLevel::kAll;
   ReleaseRun();
   MutexLock tell_lock(tell_mutex_);
   RunRecord& record = mutable_record();
@@ -168,9 +170,9 @@ void ImageRun::RecordEnd(Run& run) {
   MarkEnded(run.state());
 }
 
-void ImageRun::TellEnd(Run& run) {
-  std::shared_ptr<Run> last;  // destroyed without the locks
-  GraphParts dropped;         // likewise
+void ImageRun::TellEnd(engine::Run& run) {
+  std::shared_ptr<engine::Run> last;  // destroyed without the locks
+  GraphParts dropped;                 // likewise
   {
     MutexLock tell_lock(tell_mutex_);
     std::vector<LogEntry> news;
@@ -187,20 +189,20 @@ void ImageRun::TellEnd(Run& run) {
   if (const std::shared_ptr<RunOwner> owner = this->owner()) owner->OnRunEnded(*this, !answers_);
 }
 
-void ImageRun::AnswerEnd(Run&) {
+void ImageRun::AnswerEnd(engine::Run&) {
   if (!answers_) return;
   AnswerWaiters();
   if (const std::shared_ptr<RunOwner> owner = this->owner()) owner->LeaveTurn(*this);
 }
 
-void ImageRun::OnFinished(Run&, Completions& completions) {
+void ImageRun::OnFinished(engine::Run&, engine::Completions& completions) {
   // Before the successors, which may use the same domains, can begin.
   DomainUses::Stop(std::exchange(revoked_, {}), completions);
   End(completions);
 }
 
-void ImageRun::OnTurn(Completions& completions) {
-  const std::shared_ptr<Run> run = this->run();
+void ImageRun::OnTurn(engine::Completions& completions) {
+  const std::shared_ptr<engine::Run> run = this->run();
   if (run == nullptr) return;
   BeginUse();
   parts_.engine->Begin(run, completions);
@@ -211,4 +213,4 @@ void ImageRun::OnPassedLate() {
   if (const std::shared_ptr<RunOwner> owner = this->owner()) owner->OnPassedLate(*this);
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -14,22 +14,22 @@
 #include "runtime/engine/engine.h"
 #include "runtime/engine/run/completions.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // The run of a graph that was compiled before: submitted or launched. Thread-safe.
-class ImageRun final : public RunEntry, public RunObserver {
+class ImageRun final : public RunEntry, public engine::RunObserver {
  public:
   struct Parts {
     std::shared_ptr<RegisteredGraph> graph;  // nullptr for a submitted graph
     std::shared_ptr<const BoundSlots> slots;
     std::shared_ptr<const DomainUses> domains;  // nullptr when it uses none
-    Engine* engine = nullptr;
+    engine::Engine* engine = nullptr;
   };
 
   ImageRun(Options options, Parts parts);
 
   // The run to watch. Once, before it is started.
-  void Attach(std::shared_ptr<Run> run);
+  void Attach(std::shared_ptr<engine::Run> run);
 
   // Its turn has come, and it begins next.
   void BeginUse() const {
@@ -47,36 +47,37 @@ class ImageRun final : public RunEntry, public RunObserver {
 
   RunStatus Status() const override;
   using Stoppable::Stop;
-  void Stop(RunState as, const absl::Status& error, Completions& completions) override;
+  void Stop(engine::RunState as, const absl::Status& error,
+            engine::Completions& completions) override;
   void Tell() override;
   void TellStall(RunStall stall, absl::Time time) override;
   // Of one that has ended and was launched as it was registered the graph has them.
   GraphParts graph_parts() const override;
 
   // The engine's run, or nullptr some time after its end.
-  std::shared_ptr<Run> run() const;
+  std::shared_ptr<engine::Run> run() const;
 
   std::string name() const override { return record().name(); }
   uint64_t order_number() const override { return number(); }
   uint64_t goes_after(size_t i) const override { return shown_before(i); }
-  void OnStarted(Run& run) override;
-  void OnRecords(Run& run, size_t waiting) override;
-  void RecordEnd(Run& run) override;
-  void TellEnd(Run& run) override;
-  void AnswerEnd(Run& run) override;
-  void OnFinished(Run& run, Completions& completions) override;
+  void OnStarted(engine::Run& run) override;
+  void OnRecords(engine::Run& run, size_t waiting) override;
+  void RecordEnd(engine::Run& run) override;
+  void TellEnd(engine::Run& run) override;
+  void AnswerEnd(engine::Run& run) override;
+  void OnFinished(engine::Run& run, engine::Completions& completions) override;
 
  protected:
-  void OnTurn(Completions& completions) override;
+  void OnTurn(engine::Completions& completions) override;
   void OnPassedLate() override;
 
  private:
   // Adds what is to be told next.
-  void CollectNews(Run& run, std::vector<LogEntry>* news)
+  void CollectNews(engine::Run& run, std::vector<LogEntry>* news)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(tell_mutex_);
   // With `last` after it, if any.
-  void TellNews(Run& run, absl::optional<LogEntry> last = absl::nullopt);
-  absl::Time TimeOf(const Run& run, int64_t ns) const {
+  void TellNews(engine::Run& run, absl::optional<LogEntry> last = absl::nullopt);
+  absl::Time TimeOf(const engine::Run& run, int64_t ns) const {
     return record().create_time + absl::Nanoseconds(ns - run.accepted_ns());
   }
 
@@ -88,7 +89,7 @@ class ImageRun final : public RunEntry, public RunObserver {
   bool told_queued_ ABSL_GUARDED_BY(tell_mutex_) = false;
   bool told_started_ ABSL_GUARDED_BY(tell_mutex_) = false;
 
-  std::shared_ptr<Run> run_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<engine::Run> run_ ABSL_GUARDED_BY(mutex_);
 
   // ---- from one step of its end to the next
   // Nobody else has its image when it has ended, and all its tasks have events.
@@ -99,4 +100,4 @@ class ImageRun final : public RunEntry, public RunObserver {
   DomainUses::Revoked revoked_;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

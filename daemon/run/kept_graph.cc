@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace pto {
+namespace pto::daemon {
 
 GraphParts KeptGraph::Add(std::shared_ptr<const GraphPart> part) {
   const uint64_t more = part->bytes();
@@ -20,4 +20,4 @@ GraphParts KeptGraph::Add(std::shared_ptr<const GraphPart> part) {
   return dropped;
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

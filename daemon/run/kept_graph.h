@@ -8,7 +8,7 @@
 
 #include "daemon/graph/graph_part.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // Tasks of a run that are kept so that they can be looked at: its newest parts, within a bound for
 // itself and one for all of the process together. Not thread-safe, but for the latter.
@@ -40,4 +40,4 @@ class KeptGraph {
   uint64_t bytes_ = 0;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -13,15 +13,15 @@
 #include "gtest/gtest.h"
 #include "runtime/base/status_matchers.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
+using ::pto::daemon::testing::SessionTest;
 using ::pto::testing::IsOk;
-using ::pto::testing::SessionTest;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-std::shared_ptr<const GraphPart> PartOf(const std::shared_ptr<const GraphImage>& image,
+std::shared_ptr<const GraphPart> PartOf(const std::shared_ptr<const engine::GraphImage>& image,
                                         uint32_t first_task = 0) {
   const auto part = std::make_shared<GraphPart>();
   part->image = image;
@@ -76,12 +76,12 @@ class EndedRun final : public RunEntry {
     Keep(part, {1 << 20});
   }
   RunStatus Status() const override { return {}; }
-  void Stop(RunState, const absl::Status&, Completions&) override {}
+  void Stop(engine::RunState, const absl::Status&, engine::Completions&) override {}
   void Tell() override {}
   void TellStall(RunStall, absl::Time) override {}
 
  protected:
-  void OnTurn(Completions&) override {}
+  void OnTurn(engine::Completions&) override {}
   void OnPassedLate() override {}
 
  private:
@@ -130,7 +130,7 @@ TEST_F(KeptGraphTest, OfRunsOfASession) {
   }
   // Only as long as there can be events that it belongs to.
   RunRequest quiet = FillRequest();
-  quiet.record_level = RecordLevel::kFailed;
+  quiet.record_level = engine::RecordLevel::kFailed;
   const std::shared_ptr<RunEntry> without_events = session->StartRun(quiet).value();
   EXPECT_THAT(without_events->graph_parts(), SizeIs(1));
   RunAll();
@@ -145,4 +145,4 @@ TEST_F(KeptGraphTest, OfRunsOfASession) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

@@ -11,14 +11,14 @@
 #include "daemon/run/aliased_images.h"
 #include "runtime/graph/image.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // A compiled graph that a session launches many times.
 struct RegisteredGraph {
   std::string id;
   std::shared_ptr<const std::string> name;
   Digest digest;
-  std::shared_ptr<const GraphImage> image;
+  std::shared_ptr<const engine::GraphImage> image;
   absl::Time create_time;
   std::atomic<uint64_t> launch_count{0};
   // How long its last run took, in ns; 0 before the first one has ended. A graph that has shown
@@ -34,4 +34,4 @@ struct RegisteredGraph {
   AliasedImages aliased;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -9,9 +9,9 @@
 #include "daemon/journal/run_codec.h"
 #include "daemon/model/run_stats.h"
 
-namespace pto {
+namespace pto::daemon {
 
-LogEntry RunEntry::StateEvent(RunState state, absl::Time time) const {
+LogEntry RunEntry::StateEvent(engine::RunState state, absl::Time time) const {
   LogEntry entry;
   entry.time = time;
   entry.event = RunEvent{shared_record(), state};
@@ -91,14 +91,14 @@ bool RunEntry::RemoveWaiter(uint64_t id) {
   return true;
 }
 
-void RunEntry::JournalEnd(RunState state) {
+void RunEntry::JournalEnd(engine::RunState state) {
   if (options_.journal == nullptr) return;
   options_.journal->EndRun(
       options_.journal_number,
       ToJournal(options_.record, options_.number, options_.own_number, options_.digest, state));
 }
 
-void RunEntry::MarkEnded(RunState state) {
+void RunEntry::MarkEnded(engine::RunState state) {
   // A run of a former boot, which never had a session here, was counted there.
   const std::weak_ptr<RunOwner> none;
   const bool is_former = !options_.owner.owner_before(none) && !none.owner_before(options_.owner);
@@ -154,4 +154,4 @@ void RunEntry::AppendLast(std::vector<LogEntry> news) {
   }
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -20,7 +20,7 @@
 #include "runtime/base/mutex.h"
 #include "runtime/engine/run/run.h"
 
-namespace pto {
+namespace pto::daemon {
 
 class Journal;
 
@@ -54,7 +54,7 @@ class RunEntry : public RunTurn, public Stoppable, public std::enable_shared_fro
   virtual RunStatus Status() const = 0;
   bool ended() const { return ended_.load(std::memory_order_acquire); }
   // How, of one that has ended.
-  RunState end_state() const { return end_state_; }
+  engine::RunState end_state() const { return end_state_; }
 
   // Calls `waiter` when the run has ended and its end is in the log; at once, and returning 0, when
   // that is so.
@@ -91,15 +91,15 @@ class RunEntry : public RunTurn, public Stoppable, public std::enable_shared_fro
   // Of a run that has ended: as it was told then, and as of now.
   RunStatus FinalStatus() const;
   RunStatus EndStatus() const;
-  LogEntry StateEvent(RunState state, absl::Time time) const;
+  LogEntry StateEvent(engine::RunState state, absl::Time time) const;
   LogEntry StallEvent(RunStall stall, absl::Time time) const;
   // Adds the events of errors that the record does not list.
   void AddErrors(std::vector<absl::Status> errors, std::vector<LogEntry>* news) const;
 
   // The record is complete, and the run ends like this. Before anybody knows.
-  void JournalEnd(RunState state);
+  void JournalEnd(engine::RunState state);
   // The run has ended like this.
-  void MarkEnded(RunState state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void MarkEnded(engine::RunState state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Gives the last news to the log.
   void AppendLast(std::vector<LogEntry> news);
   // The log has the last news: no more waiters are added. Returns whether there are any.
@@ -122,7 +122,7 @@ class RunEntry : public RunTurn, public Stoppable, public std::enable_shared_fro
   RunEntry* next_active_ = nullptr;
   std::atomic<bool> ended_{false};  // written under mutex_
   // Written before `ended_`.
-  RunState end_state_ = RunState::kSucceeded;
+  engine::RunState end_state_ = engine::RunState::kSucceeded;
   std::atomic<uint64_t> end_sequence_{0};  // 0 until the end is in the log
   uint64_t next_waiter_ ABSL_GUARDED_BY(mutex_) = 1;
   std::vector<std::pair<uint64_t, Waiter>> waiters_ ABSL_GUARDED_BY(mutex_);  // by rising id
@@ -132,4 +132,4 @@ class RunEntry : public RunTurn, public Stoppable, public std::enable_shared_fro
   std::atomic<uint64_t> kept_bytes_{0};                      // of `kept_`; written under mutex_
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

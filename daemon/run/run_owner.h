@@ -12,7 +12,7 @@
 #include "daemon/turn/stoppable.h"
 #include "runtime/graph/image.h"
 
-namespace pto {
+namespace pto::daemon {
 
 class RunEntry;
 
@@ -41,7 +41,7 @@ class RunOwner {
   // Finds the buffers of a segment of an open run, and gives the segment its place among the runs.
   // From then on, also while the segment waits, a domain that is revoked stops `run`.
   virtual absl::StatusOr<std::shared_ptr<const BoundSlots>> EnterSegment(
-      const GraphImage& image, const std::shared_ptr<SegmentTurn>& turn,
+      const engine::GraphImage& image, const std::shared_ptr<SegmentTurn>& turn,
       const std::shared_ptr<Stoppable>& run) = 0;
   // The segment has ended.
   virtual void LeaveSegment(SegmentTurn& turn) = 0;
@@ -49,12 +49,12 @@ class RunOwner {
   // CHIP_LEASED when the graph needs a chip that is another session's, CHIP_UNAVAILABLE when it is
   // faulty. The last look is after the engine has accepted the run and before it begins: leases and
   // faults that come later see the run.
-  virtual absl::Status CheckChips(const GraphImage& image) const = 0;
+  virtual absl::Status CheckChips(const engine::GraphImage& image) const = 0;
   // The same for work that leases of others wait for.
-  virtual absl::Status CheckHealth(const GraphImage& image) const = 0;
+  virtual absl::Status CheckHealth(const engine::GraphImage& image) const = 0;
   // For a segment that has to wait for its turn: leases of others wait for it from now on. Errors:
   // as CheckChips.
-  virtual absl::StatusOr<ChipLeases::Claim> ClaimChips(const GraphImage& image) const = 0;
+  virtual absl::StatusOr<ChipLeases::Claim> ClaimChips(const engine::GraphImage& image) const = 0;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

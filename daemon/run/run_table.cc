@@ -7,7 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 // Ids that the table chooses: this and a number.
@@ -137,4 +137,4 @@ std::vector<std::shared_ptr<RunEntry>> RunTable::Active() const {
   return active;
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -11,7 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "daemon/run/run_entry.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // The runs of one session by their ids: those that are active, and the newest of those that have
 // ended. Knows of the others that their ids are used, so that no run is executed twice.
@@ -83,4 +83,4 @@ class RunTable {
   std::deque<std::string> used_order_;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

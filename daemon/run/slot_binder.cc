@@ -12,14 +12,14 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 // No binding.
 constexpr size_t kOwn = static_cast<size_t>(-1);
 
 // The binding of each slot, or kOwn.
-absl::StatusOr<std::vector<size_t>> BindingOfSlots(const GraphImage& image,
+absl::StatusOr<std::vector<size_t>> BindingOfSlots(const engine::GraphImage& image,
                                                    absl::Span<const SlotBinding> bindings) {
   std::vector<size_t> binding_of(image.slots().size(), kOwn);
   for (size_t i = 0; i < bindings.size(); ++i) {
@@ -43,8 +43,8 @@ absl::StatusOr<std::vector<size_t>> BindingOfSlots(const GraphImage& image,
   return binding_of;
 }
 
-void AddAccesses(const SlotUse& use, uint64_t offset, const std::shared_ptr<BufferQueue>& queue,
-                 RunAccesses* accesses) {
+void AddAccesses(const engine::SlotUse& use, uint64_t offset,
+                 const std::shared_ptr<BufferQueue>& queue, RunAccesses* accesses) {
   if (!use.written.empty()) accesses->push_back({queue, use.written.From(offset), true});
   // A write waits for all that a read waits for.
   if (!use.written.Covers(use.read)) accesses->push_back({queue, use.read.From(offset), false});
@@ -77,11 +77,12 @@ void MergeAccesses(RunAccesses* accesses) {
   *accesses = std::move(merged);
 }
 
-SlotPlaces FindAliases(const GraphImage& image, const RunSlots& slots) {
-  std::vector<SlotMemory> memories;
+engine::SlotPlaces FindAliases(const engine::GraphImage& image, const engine::RunSlots& slots) {
+  std::vector<engine::SlotMemory> memories;
   memories.reserve(slots.size());
-  for (const RunSlot& slot : slots) memories.push_back({slot.memory.get(), slot.offset_bytes});
-  return FindAliases(image, memories);
+  for (const engine::RunSlot& slot : slots)
+    memories.push_back({slot.memory.get(), slot.offset_bytes});
+  return engine::FindAliases(image, memories);
 }
 
 // The domain's part of that name, which the run is noted to use.
@@ -97,7 +98,7 @@ absl::StatusOr<std::shared_ptr<SessionBuffer>> FindInDomain(absl::string_view na
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const BoundSlots>> BindSlots(const GraphImage& image,
+absl::StatusOr<std::shared_ptr<const BoundSlots>> BindSlots(const engine::GraphImage& image,
                                                             absl::Span<const SlotBinding> bindings,
                                                             const BufferMap& buffers,
                                                             absl::string_view session_name,
@@ -108,8 +109,8 @@ absl::StatusOr<std::shared_ptr<const BoundSlots>> BindSlots(const GraphImage& im
   std::shared_ptr<DomainUses> uses;
   result->slots.resize(binding_of.size());
   for (size_t i = 0; i < binding_of.size(); ++i) {
-    const ImageSlot& slot = image.slots()[i];
-    if (slot.chip == ImageSlot::kUnused) continue;
+    const engine::ImageSlot& slot = image.slots()[i];
+    if (slot.chip == engine::ImageSlot::kUnused) continue;
     const bool own = binding_of[i] == kOwn;
     const absl::string_view slot_name = image.text(slot.name);
     const absl::string_view id =
@@ -136,8 +137,8 @@ absl::StatusOr<std::shared_ptr<const BoundSlots>> BindSlots(const GraphImage& im
           .With("slot", slot_name)
           .With("session", session_name);
     }
-    const std::shared_ptr<Allocation>& memory = buffer->memory;
-    if (slot.chip != ImageSlot::kAnyChip && memory->chip() != slot.chip) {
+    const std::shared_ptr<engine::Allocation>& memory = buffer->memory;
+    if (slot.chip != engine::ImageSlot::kAnyChip && memory->chip() != slot.chip) {
       return Error(reason::kBufferOnOtherChip,
                    absl::StrCat("buffer '", id, "' is on ", names::Chip(memory->chip()),
                                 ", but its tasks are on ", names::Chip(slot.chip)))
@@ -159,7 +160,8 @@ absl::StatusOr<std::shared_ptr<const BoundSlots>> BindSlots(const GraphImage& im
           .With("want", slot.min_bytes + offset);
     }
     // Kernels run on the host and dereference their arguments.
-    absl::StatusOr<std::shared_ptr<HostAllocation>> host = Allocation::ToHost(memory);
+    absl::StatusOr<std::shared_ptr<engine::HostAllocation>> host =
+        engine::Allocation::ToHost(memory);
     if (!host.ok()) return PrefixField(host.status(), at("buffer"));
     // The name is the buffer's, which the result keeps.
     result->slots[i] = {*std::move(host), offset, buffer->id};
@@ -176,4 +178,4 @@ absl::StatusOr<std::shared_ptr<const BoundSlots>> BindSlots(const GraphImage& im
   return result;
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -11,7 +11,7 @@
 #include "daemon/domain/session_buffer.h"
 #include "runtime/graph/image.h"
 
-namespace pto {
+namespace pto::daemon {
 
 class DomainTable;
 
@@ -28,10 +28,10 @@ using BufferMap = std::map<std::string, std::shared_ptr<SessionBuffer>, std::les
 // Finds the buffer of each slot: the one that is bound to it, else the one that has its name.
 // Names of windows are looked up in `domains`; nullptr: there are none. Everything that does not
 // fit is refused, with the binding at fault as `buffers[i]`.
-absl::StatusOr<std::shared_ptr<const BoundSlots>> BindSlots(const GraphImage& image,
+absl::StatusOr<std::shared_ptr<const BoundSlots>> BindSlots(const engine::GraphImage& image,
                                                             absl::Span<const SlotBinding> bindings,
                                                             const BufferMap& buffers,
                                                             absl::string_view session_name,
                                                             const DomainTable* domains = nullptr);
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -6,7 +6,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 // What segments of an open run that are kept may take together.
@@ -18,11 +18,11 @@ StreamedRun::StreamedRun(Options options, Parts parts)
     : RunEntry(std::move(options)), parts_(std::move(parts)) {}
 
 void StreamedRun::Prepare() {
-  OpenRun::Options options = parts_.run;
+  engine::OpenRun::Options options = parts_.run;
   options.observer = {shared_from_this(), this};
-  run_ = OpenRun::Make(std::move(options));
+  run_ = engine::OpenRun::Make(std::move(options));
   // The whole has its turn from the beginning; it ends with the run.
-  Completions completions;
+  engine::Completions completions;
   if (Arrive()) Begun(completions);
 }
 
@@ -41,14 +41,14 @@ void StreamedRun::SetDeadlines() {
       },
       [weak = weak_from_this()](const absl::Status& error) {
         if (const std::shared_ptr<RunEntry> late = weak.lock())
-          late->Stop(RunState::kFailed, error);
+          late->Stop(engine::RunState::kFailed, error);
       });
 }
 
 // ---- segments
 
-absl::Status StreamedRun::Append(GraphSegment graph) {
-  Completions completions;
+absl::Status StreamedRun::Append(engine::GraphSegment graph) {
+  engine::Completions completions;
   const std::shared_ptr<RunOwner> owner = this->owner();
   // Then the run is being stopped.
   if (owner == nullptr) return absl::OkStatus();
@@ -57,7 +57,7 @@ absl::Status StreamedRun::Append(GraphSegment graph) {
   segment.tasks = graph.image->task_count();
   segment.turn = std::make_shared<SegmentTurn>(
       this, number(), first_task,
-      [weak = std::weak_ptr<RunEntry>(weak_from_this())](Completions& completions) {
+      [weak = std::weak_ptr<RunEntry>(weak_from_this())](engine::Completions& completions) {
         if (const auto self = std::static_pointer_cast<StreamedRun>(weak.lock())) {
           self->OnSegmentTurn(completions);
         }
@@ -81,7 +81,7 @@ absl::Status StreamedRun::Append(GraphSegment graph) {
   segment.buffers = bound->buffers;
   segment.domains = bound->domains;
   parts_.budget->Take(segment.tasks);
-  std::shared_ptr<const RunSlots> slots(bound, &bound->slots);
+  std::shared_ptr<const engine::RunSlots> slots(bound, &bound->slots);
   bool taken = false;
   {
     MutexLock lock(segment_mutex_);
@@ -120,7 +120,7 @@ void StreamedRun::ShowTurn(const SegmentTurn* turn) {
   next_waits_.store(turn != nullptr, std::memory_order_relaxed);
 }
 
-void StreamedRun::OnSegmentTurn(Completions& completions) {
+void StreamedRun::OnSegmentTurn(engine::Completions& completions) {
   ShowTurn(nullptr);
   absl::optional<Waiting> next;
   {
@@ -131,7 +131,7 @@ void StreamedRun::OnSegmentTurn(Completions& completions) {
   if (!next.has_value()) return;
   const uint32_t first_task = next->graph.first_task;
   // Before it can end, and the run with it.
-  if (parts_.run.record_level == RecordLevel::kAll) KeepSegment(*next);
+  if (parts_.run.record_level == engine::RecordLevel::kAll) KeepSegment(*next);
   if (!run_->Append(next->graph, std::move(next->slots), completions)) {
     EndSegment(first_task, nullptr, completions);
   }
@@ -156,7 +156,8 @@ void StreamedRun::KeepSegment(const Waiting& segment) {
   if (!ended()) dropped = Keep(part, kBounds);
 }
 
-void StreamedRun::EndSegment(uint32_t first_task, const Run* run, Completions& completions) {
+void StreamedRun::EndSegment(uint32_t first_task, const engine::Run* run,
+                             engine::Completions& completions) {
   Segment segment;
   {
     MutexLock lock(segment_mutex_);
@@ -226,7 +227,8 @@ void StreamedRun::TellRoom() {
 
 void StreamedRun::Close() { run_->Close(); }
 
-void StreamedRun::Stop(RunState as, const absl::Status& error, Completions& completions) {
+void StreamedRun::Stop(engine::RunState as, const absl::Status& error,
+                       engine::Completions& completions) {
   absl::optional<Waiting> dropped;
   {
     MutexLock lock(segment_mutex_);
@@ -246,7 +248,7 @@ void StreamedRun::OnStarted() {
 }
 
 void StreamedRun::OnRecords(size_t waiting) {
-  if (waiting >= Run::kRecordBatch) {
+  if (waiting >= engine::Run::kRecordBatch) {
     TellNews();
   } else if (const std::shared_ptr<RunOwner> owner = this->owner()) {
     // A watcher comes for them when it likes.
@@ -255,7 +257,7 @@ void StreamedRun::OnRecords(size_t waiting) {
 }
 
 absl::Status StreamedRun::CheckSegment(uint32_t first_task) {
-  std::shared_ptr<const GraphImage> image;
+  std::shared_ptr<const engine::GraphImage> image;
   bool claimed = false;
   {
     MutexLock lock(segment_mutex_);
@@ -284,12 +286,13 @@ void StreamedRun::OnSegmentBegins(uint32_t first_task) {
   domains->BeginUse(turn.get());
 }
 
-void StreamedRun::OnSegmentEnded(uint32_t first_task, const Run& run, Completions& completions) {
+void StreamedRun::OnSegmentEnded(uint32_t first_task, const engine::Run& run,
+                                 engine::Completions& completions) {
   EndSegment(first_task, &run, completions);
   TellRoom();
 }
 
-void StreamedRun::RecordEnd(Completions& completions) {
+void StreamedRun::RecordEnd(engine::Completions& completions) {
   absl::optional<Waiting> dropped;
   {
     MutexLock lock(segment_mutex_);
@@ -333,7 +336,7 @@ void StreamedRun::AnswerEnd() {
   TellRoom();
 }
 
-void StreamedRun::OnFinished(Completions& completions) { End(completions); }
+void StreamedRun::OnFinished(engine::Completions& completions) { End(completions); }
 
 RunStatus StreamedRun::Status() const {
   uint64_t sequence = 0;
@@ -352,7 +355,7 @@ RunStatus StreamedRun::Status() const {
     status.queue_ns = started - run_->accepted_ns();
   }
   // The end is known to others only when it is in the log and the buffers are free.
-  if (IsFinal(status.state)) status.state = RunState::kRunning;
+  if (engine::IsFinal(status.state)) status.state = engine::RunState::kRunning;
   status.as_of_sequence = sequence;
   return status;
 }
@@ -366,15 +369,15 @@ void StreamedRun::TellStall(RunStall stall, absl::Time time) {
 void StreamedRun::CollectNews(std::vector<LogEntry>* news) {
   if (!told_queued_) {
     told_queued_ = true;
-    news->push_back(StateEvent(RunState::kQueued, record().create_time));
+    news->push_back(StateEvent(engine::RunState::kQueued, record().create_time));
   }
   // The start before the records: a run whose records are here has started.
-  const std::vector<RecordBlock> blocks = run_->TakeRecords();
+  const std::vector<engine::RecordBlock> blocks = run_->TakeRecords();
   const int64_t started = run_->started_ns();
   if (!told_started_ && started != 0) {
     told_started_ = true;
     if (!ended()) mutable_record().queue_ns = started - run_->accepted_ns();
-    news->push_back(StateEvent(RunState::kRunning, TimeOf(started)));
+    news->push_back(StateEvent(engine::RunState::kRunning, TimeOf(started)));
   }
   EventLog::AddTasks(shared_record(), blocks, news);
   AddErrors(run_->TakeUnlistedErrors(), news);
@@ -393,4 +396,4 @@ void StreamedRun::TellNews(absl::optional<LogEntry> last) {
   }
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

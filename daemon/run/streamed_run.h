@@ -22,17 +22,17 @@
 #include "runtime/engine/run/completions.h"
 #include "runtime/engine/run/run_deadlines.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // An open run: its tasks come in segments while the first ones run already. Each segment takes its
 // place among the session's runs when it comes. While one waits for its turn no other is taken,
 // so that segments begin in their order; leases of its chips wait for it, as for a queued run.
 // Append and Close are called by one thread at a time, and only when there is room; the rest is
 // thread-safe.
-class StreamedRun final : public RunEntry, public OpenRunObserver {
+class StreamedRun final : public RunEntry, public engine::OpenRunObserver {
  public:
   struct Parts {
-    OpenRun::Options run;  // without the observer
+    engine::OpenRun::Options run;  // without the observer
     std::shared_ptr<TaskBudget> budget;
     TimerQueue* timers = nullptr;
     // As in RunSpec.
@@ -47,7 +47,7 @@ class StreamedRun final : public RunEntry, public OpenRunObserver {
   // Tells that it is there, and sets its deadlines. Once, before its first segment.
   void Begin();
   // Takes a segment. What is wrong with its buffers is an error, and the segment is not taken.
-  absl::Status Append(GraphSegment graph);
+  absl::Status Append(engine::GraphSegment graph);
   // No more segments come.
   void Close();
 
@@ -63,7 +63,8 @@ class StreamedRun final : public RunEntry, public OpenRunObserver {
 
   RunStatus Status() const override;
   using Stoppable::Stop;
-  void Stop(RunState as, const absl::Status& error, Completions& completions) override;
+  void Stop(engine::RunState as, const absl::Status& error,
+            engine::Completions& completions) override;
   void Tell() override;
   void TellStall(RunStall stall, absl::Time time) override;
 
@@ -86,15 +87,16 @@ class StreamedRun final : public RunEntry, public OpenRunObserver {
   void OnRecords(size_t waiting) override;
   absl::Status CheckSegment(uint32_t first_task) override;
   void OnSegmentBegins(uint32_t first_task) override;
-  void OnSegmentEnded(uint32_t first_task, const Run& run, Completions& completions) override;
-  void RecordEnd(Completions& completions) override;
+  void OnSegmentEnded(uint32_t first_task, const engine::Run& run,
+                      engine::Completions& completions) override;
+  void RecordEnd(engine::Completions& completions) override;
   void TellEnd() override;
   void AnswerEnd() override;
-  void OnFinished(Completions& completions) override;
+  void OnFinished(engine::Completions& completions) override;
 
  protected:
   // Its segments have turns; the run as a whole waits for nobody.
-  void OnTurn(Completions&) override {}
+  void OnTurn(engine::Completions&) override {}
   void OnPassedLate() override {}
 
  private:
@@ -102,28 +104,28 @@ class StreamedRun final : public RunEntry, public OpenRunObserver {
     std::shared_ptr<SegmentTurn> turn;
     std::vector<std::shared_ptr<SessionBuffer>> buffers;
     std::shared_ptr<const DomainUses> domains;  // nullptr when it uses none
-    std::shared_ptr<const GraphImage> image;
+    std::shared_ptr<const engine::GraphImage> image;
     uint64_t tasks = 0;
     bool claimed = false;  // leases of others have waited for it
   };
   // A segment whose turn has not come.
   struct Waiting {
-    GraphSegment graph;
-    std::shared_ptr<const RunSlots> slots;
+    engine::GraphSegment graph;
+    std::shared_ptr<const engine::RunSlots> slots;
     int64_t came_ns = 0;  // after the run's acceptance
     // Of its chips, until the engine has accepted it.
     ChipLeases::Claim claim;
   };
 
   void SetDeadlines();
-  void OnSegmentTurn(Completions& completions);
+  void OnSegmentTurn(engine::Completions& completions);
   // Keeps what is told of the segment's tasks.
   void KeepSegment(const Waiting& segment);
   // What the segment is behind; nullptr when none waits any more.
   void ShowTurn(const SegmentTurn* turn);
   // Takes a segment out, if it is there, and lets go of all that it held. `run` is nullptr when it
   // has not begun.
-  void EndSegment(uint32_t first_task, const Run* run, Completions& completions);
+  void EndSegment(uint32_t first_task, const engine::Run* run, engine::Completions& completions);
   // Calls who waits for room.
   void TellRoom();
   // The buffer is in use while a segment of the run uses it, and counts once.
@@ -137,7 +139,7 @@ class StreamedRun final : public RunEntry, public OpenRunObserver {
   }
 
   const Parts parts_;
-  std::shared_ptr<OpenRun> run_;  // set by Prepare
+  std::shared_ptr<engine::OpenRun> run_;  // set by Prepare
   // For those who look without locks: session or client has so many live tasks that no segment is
   // taken; the numbers of the runs that a segment waits for, and the first task of the segment of
   // this run that it waits for; whether one waits at all.
@@ -162,7 +164,7 @@ class StreamedRun final : public RunEntry, public OpenRunObserver {
   std::map<SessionBuffer*, uint64_t> buffer_uses_ ABSL_GUARDED_BY(segment_mutex_);  // in segments
   std::function<void()> on_room_ ABSL_GUARDED_BY(segment_mutex_);
   bool stopped_ ABSL_GUARDED_BY(segment_mutex_) = false;
-  RunDeadlines deadlines_;
+  engine::RunDeadlines deadlines_;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -13,12 +13,12 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
+using ::pto::daemon::testing::SessionTest;
 using ::pto::testing::HasReason;
 using ::pto::testing::IsOk;
-using ::pto::testing::SessionTest;
 
 // Open runs of fill tasks on buffers `x` and `y` of 64 bytes.
 class StreamedRunTest : public SessionTest {
@@ -33,14 +33,14 @@ class StreamedRunTest : public SessionTest {
   // A run and its graph.
   struct Open {
     std::shared_ptr<StreamedRun> run;
-    std::unique_ptr<OpenGraph> graph;
+    std::unique_ptr<engine::OpenGraph> graph;
     uint32_t fill = 0;
     std::vector<uint32_t> tensors;  // of x and y
 
     absl::Status Add(const std::vector<uint32_t>& buffers) {
-      const ScalarInput value;
+      const engine::ScalarInput value;
       for (const uint32_t buffer : buffers) {
-        TaskInput task;
+        engine::TaskInput task;
         task.kernel = fill;
         task.args = absl::MakeConstSpan(&tensors[buffer], 1);
         task.scalars = absl::MakeConstSpan(&value, 1);
@@ -53,10 +53,10 @@ class StreamedRunTest : public SessionTest {
     Open open;
     terms.id = id;
     open.run = session_->StartOpenRun(std::move(terms)).value();
-    GraphTarget target;
+    engine::GraphTarget target;
     target.kernels = &BuiltinKernels();
     target.chip_clusters = {2, 2};
-    open.graph = std::make_unique<OpenGraph>(target);
+    open.graph = std::make_unique<engine::OpenGraph>(target);
     open.fill = open.graph->AddKernel("fill").value();
     const uint32_t layout = open.graph->AddLayout(PTO_F32, {16}, {}).value();
     for (const char* name : {"x", "y"}) {
@@ -65,7 +65,7 @@ class StreamedRunTest : public SessionTest {
     return open;
   }
   std::shared_ptr<RunEntry> StartFill() { return session_->StartRun(FillRequest()).value(); }
-  static RunState StateOf(const RunEntry& entry) { return entry.Status().state; }
+  static engine::RunState StateOf(const RunEntry& entry) { return entry.Status().state; }
   uint32_t InUse(const std::string& buffer) {
     return session_->FindBuffer(buffer).value()->in_use.load();
   }
@@ -77,7 +77,7 @@ class StreamedRunTest : public SessionTest {
 TEST_F(StreamedRunTest, ItIsARunOfItsSession) {
   Open open = Begin("o");
   EXPECT_EQ(session_->usage().active_runs, 1u);
-  EXPECT_EQ(StateOf(*open.run), RunState::kQueued);
+  EXPECT_EQ(StateOf(*open.run), engine::RunState::kQueued);
   EXPECT_TRUE(open.run->Status().open);
   ASSERT_THAT(open.Add({0, 0}), IsOk());
   EXPECT_EQ(open.run->Status().tasks_total, 2u);
@@ -85,11 +85,11 @@ TEST_F(StreamedRunTest, ItIsARunOfItsSession) {
   EXPECT_EQ(InUse("y"), 0u);
   RunAll();
   EXPECT_EQ(InUse("x"), 0u);
-  EXPECT_EQ(StateOf(*open.run), RunState::kRunning);
+  EXPECT_EQ(StateOf(*open.run), engine::RunState::kRunning);
   int told = 0;
   open.run->AddWaiter([&](const RunStatus& status) {
     ++told;
-    EXPECT_EQ(status.state, RunState::kSucceeded);
+    EXPECT_EQ(status.state, engine::RunState::kSucceeded);
     EXPECT_EQ(status.counts.done, 2u);
     EXPECT_EQ(status.tasks_total, 2u);
     EXPECT_FALSE(status.open);
@@ -116,18 +116,18 @@ TEST_F(StreamedRunTest, AStallIsToldAfterWhatItHasDoneAndNotAfterItsEnd) {
   open.run->TellStall({}, clock_.WallTime());
   events = session_->log().Read(0, 100);
   ASSERT_EQ(events.size(), 5u);
-  EXPECT_EQ(std::get<RunEvent>(events[4].event).state, RunState::kSucceeded);
+  EXPECT_EQ(std::get<RunEvent>(events[4].event).state, engine::RunState::kSucceeded);
 }
 
 TEST_F(StreamedRunTest, ErrorsThatItDoesNotListAreEventsBeforeItsEnd) {
   constexpr size_t kTasks = 50;
   Open open = Begin("o");
   const uint32_t fail = open.graph->AddKernel("fail").value();
-  ScalarInput code;
-  code.kind = ScalarInput::Kind::kInteger;
+  engine::ScalarInput code;
+  code.kind = engine::ScalarInput::Kind::kInteger;
   code.i64 = 1;
   for (size_t i = 0; i < kTasks; ++i) {
-    TaskInput task;
+    engine::TaskInput task;
     task.kernel = fail;
     task.scalars = absl::MakeConstSpan(&code, 1);
     open.graph->AddTask(task).value();
@@ -136,7 +136,7 @@ TEST_F(StreamedRunTest, ErrorsThatItDoesNotListAreEventsBeforeItsEnd) {
   RunAll();
   open.run->Close();
   const RunStatus status = open.run->Status();
-  EXPECT_EQ(status.state, RunState::kFailed);
+  EXPECT_EQ(status.state, engine::RunState::kFailed);
   EXPECT_EQ(status.counts.errors_unlisted, kTasks - status.errors.size());
   std::set<std::string> messages;
   for (const absl::Status& error : status.errors) messages.insert(std::string(error.message()));
@@ -167,13 +167,13 @@ TEST_F(StreamedRunTest, SegmentsAndRunsWaitForEachOther) {
   EXPECT_EQ(Ready(), 2u);
   const auto last = StartFill();
   RunAll();
-  EXPECT_EQ(StateOf(*second), RunState::kSucceeded);
-  EXPECT_EQ(StateOf(*last), RunState::kSucceeded);
+  EXPECT_EQ(StateOf(*second), engine::RunState::kSucceeded);
+  EXPECT_EQ(StateOf(*last), engine::RunState::kSucceeded);
   // Nobody waits for segments that have not come.
-  EXPECT_EQ(StateOf(*StartFill()), RunState::kQueued);
+  EXPECT_EQ(StateOf(*StartFill()), engine::RunState::kQueued);
   EXPECT_EQ(Ready(), 1u);
   open.run->Close();
-  EXPECT_EQ(StateOf(*open.run), RunState::kSucceeded);
+  EXPECT_EQ(StateOf(*open.run), engine::RunState::kSucceeded);
   RunAll();
 }
 
@@ -182,14 +182,14 @@ TEST_F(StreamedRunTest, ASegmentThatWaitsIsDroppedWithItsRun) {
   Open open = Begin("o");
   ASSERT_THAT(open.Add({0}), IsOk());
   EXPECT_EQ(InUse("x"), 2u);
-  open.run->Stop(RunState::kCancelled, Error(reason::kRunCancelled, "a test"));
-  EXPECT_EQ(StateOf(*open.run), RunState::kCancelled);
+  open.run->Stop(engine::RunState::kCancelled, Error(reason::kRunCancelled, "a test"));
+  EXPECT_EQ(StateOf(*open.run), engine::RunState::kCancelled);
   EXPECT_EQ(InUse("x"), 1u);
   // Its place is kept.
   const auto last = StartFill();
   EXPECT_EQ(Ready(), 1u);
   RunAll();
-  EXPECT_EQ(StateOf(*last), RunState::kSucceeded);
+  EXPECT_EQ(StateOf(*last), engine::RunState::kSucceeded);
   EXPECT_EQ(session_->usage().active_runs, 0u);
   EXPECT_EQ(InUse("x"), 0u);
 }
@@ -282,13 +282,13 @@ TEST_F(ClientTasksTest, TheEndOfARunThatIsNotOpenMakesRoom) {
   ASSERT_TRUE(open.run->AwaitRoom([&] { ++called; }));
   ASSERT_THAT(open.Add({0}), IsOk());
   EXPECT_FALSE(open.run->AwaitRoom([&] { ++called; }));
-  run->Stop(RunState::kCancelled, absl::CancelledError("enough"));
-  EXPECT_EQ(StateOf(*run), RunState::kCancelled);
+  run->Stop(engine::RunState::kCancelled, absl::CancelledError("enough"));
+  EXPECT_EQ(StateOf(*run), engine::RunState::kCancelled);
   EXPECT_EQ(called, 1);
   EXPECT_TRUE(open.run->AwaitRoom([] {})) << "with a task that has not run";
   open.run->Close();
   RunAll();
-  EXPECT_EQ(StateOf(*open.run), RunState::kSucceeded);
+  EXPECT_EQ(StateOf(*open.run), engine::RunState::kSucceeded);
 }
 
 TEST_F(StreamedRunTest, DeadlinesSayWhichOfThemItWas) {
@@ -301,13 +301,13 @@ TEST_F(StreamedRunTest, DeadlinesSayWhichOfThemItWas) {
   ASSERT_TRUE(engine_->RunOne());
   clock_.Advance(absl::Milliseconds(2));
   timers_.RunDue();
-  EXPECT_EQ(StateOf(*idle.run), RunState::kFailed);
+  EXPECT_EQ(StateOf(*idle.run), engine::RunState::kFailed);
   EXPECT_THAT(idle.run->Status().errors[0], HasReason(reason::kQueueDeadline));
-  EXPECT_FALSE(IsFinal(StateOf(*busy.run)));
+  EXPECT_FALSE(engine::IsFinal(StateOf(*busy.run)));
   clock_.Advance(absl::Milliseconds(4));
   timers_.RunDue();
   RunAll();
-  EXPECT_EQ(StateOf(*busy.run), RunState::kFailed);
+  EXPECT_EQ(StateOf(*busy.run), engine::RunState::kFailed);
   EXPECT_THAT(busy.run->Status().errors[0], HasReason(reason::kRunDeadline));
 }
 
@@ -315,8 +315,8 @@ TEST_F(StreamedRunTest, TheSessionsEndEndsIt) {
   Open open = Begin("o"), idle = Begin("p");
   ASSERT_THAT(open.Add({0}), IsOk());
   session_->End("test");
-  EXPECT_EQ(StateOf(*open.run), RunState::kCancelled);
-  EXPECT_EQ(StateOf(*idle.run), RunState::kCancelled);
+  EXPECT_EQ(StateOf(*open.run), engine::RunState::kCancelled);
+  EXPECT_EQ(StateOf(*idle.run), engine::RunState::kCancelled);
   EXPECT_TRUE(session_->log().ended());
   EXPECT_THAT(open.Add({0}), HasReason(reason::kSessionEnded));
 }
@@ -327,8 +327,8 @@ TEST_F(StreamedRunTest, ABufferMustBeThereWhenASegmentUsesIt) {
   RunAll();
   session_->RemoveBuffer("x");
   EXPECT_THAT(open.Add({0}), HasReason(reason::kBufferUnknown));
-  open.run->Stop(RunState::kFailed, Error(reason::kBufferUnknown, "a test"));
-  EXPECT_EQ(StateOf(*open.run), RunState::kFailed);
+  open.run->Stop(engine::RunState::kFailed, Error(reason::kBufferUnknown, "a test"));
+  EXPECT_EQ(StateOf(*open.run), engine::RunState::kFailed);
 }
 
 TEST_F(StreamedRunTest, ItsSegmentsCanBeLookedAt) {
@@ -351,7 +351,7 @@ TEST_F(StreamedRunTest, ItsSegmentsCanBeLookedAt) {
     RunAll();
   }
   RunTerms quiet;
-  quiet.record_level = RecordLevel::kFailed;
+  quiet.record_level = engine::RecordLevel::kFailed;
   open = Begin("quiet", quiet);
   ASSERT_THAT(open.Add({0}), IsOk());
   EXPECT_TRUE(open.run->graph_parts().empty());
@@ -360,4 +360,4 @@ TEST_F(StreamedRunTest, ItsSegmentsCanBeLookedAt) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

@@ -13,7 +13,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using Async = v1::BufferService::AsyncService;
@@ -133,4 +133,4 @@ absl::Status BufferService::DeleteBuffers(const v1::DeleteBuffersRequest& reques
   return absl::OkStatus();
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

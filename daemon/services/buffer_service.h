@@ -10,7 +10,7 @@
 #include "daemon/rpc/server.h"
 #include "pto/v1/buffer.grpc.pb.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // Serves pto.v1.BufferService. The node outlives it.
 class BufferService {
@@ -32,4 +32,4 @@ class BufferService {
   v1::BufferService::AsyncService service_;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

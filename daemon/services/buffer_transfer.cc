@@ -13,7 +13,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 // A buffer and its session, which is held during the transfer.
@@ -196,4 +196,4 @@ rpc::ServerStreamReactor<v1::ReadBufferResponse>* NewReadBuffer(
   return new ReadBuffer(node, request);
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -4,7 +4,7 @@
 #include "daemon/rpc/stream.h"
 #include "pto/v1/buffer.grpc.pb.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // One WriteBuffer and one ReadBuffer call. They own themselves.
 rpc::ClientStreamReactor<v1::WriteBufferRequest, v1::WriteBufferResponse>* NewWriteBuffer(
@@ -12,4 +12,4 @@ rpc::ClientStreamReactor<v1::WriteBufferRequest, v1::WriteBufferResponse>* NewWr
 rpc::ServerStreamReactor<v1::ReadBufferResponse>* NewReadBuffer(
     Node& node, const v1::ReadBufferRequest& request);
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/config/settings.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 v1::Config::Setting::Source SourceOf(Origin origin) {
@@ -34,4 +34,4 @@ v1::Config ToProto(const EffectiveConfig& effective) {
   return config;
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

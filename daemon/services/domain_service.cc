@@ -11,7 +11,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using Async = v1::DomainService::AsyncService;
@@ -158,4 +158,4 @@ absl::Status DomainService::ReadSignals(const v1::ReadSignalsRequest& request,
   return absl::OkStatus();
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -9,7 +9,7 @@
 #include "daemon/rpc/server.h"
 #include "pto/v1/domain.grpc.pb.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // Serves pto.v1.DomainService. The node outlives it.
 class DomainService {
@@ -34,4 +34,4 @@ class DomainService {
   v1::DomainService::AsyncService service_;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -2,7 +2,7 @@
 
 #include "daemon/services/event_stream.h"
 
-namespace pto {
+namespace pto::daemon {
 
 void EventService::Register(rpc::Server& server) {
   server.AddService(&service_);
@@ -12,4 +12,4 @@ void EventService::Register(rpc::Server& server) {
                       });
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -5,7 +5,7 @@
 #include "daemon/services/stop_list.h"
 #include "pto/v1/event.grpc.pb.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // Serves pto.v1.EventService. The node outlives it.
 class EventService {
@@ -23,4 +23,4 @@ class EventService {
   v1::EventService::AsyncService service_;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

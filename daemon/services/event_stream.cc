@@ -11,7 +11,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 // Large enough to amortise the cost of a message; about 50 KiB.
@@ -249,4 +249,4 @@ void EventStream::OnDone() {
   const std::shared_ptr<EventStream> last = std::move(self_);
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

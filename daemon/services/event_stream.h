@@ -15,7 +15,7 @@
 #include "pto/v1/event.grpc.pb.h"
 #include "runtime/base/mutex.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // One WatchEvents call: a cursor into a session's log, and one batch in flight. It reads the log
 // when that signals new events, after a short wait for more; runs never wait for it.
@@ -76,4 +76,4 @@ class EventStream final : public rpc::ServerStreamReactor<v1::EventBatch>,
   int64_t pump_at_ns_ ABSL_GUARDED_BY(signal_mutex_) = 0;  // 0: no timer is set
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

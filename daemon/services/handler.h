@@ -7,7 +7,7 @@
 #include "daemon/rpc/unary.h"
 #include "runtime/base/error.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // A handler for a method that answers at once.
 template <typename Service, typename Request, typename Response>
@@ -28,4 +28,4 @@ rpc::UnaryHandler<Request, Response> NotAvailable(const char* method) {
   };
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -11,7 +11,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using Async = v1::KernelService::AsyncService;
@@ -68,4 +68,4 @@ absl::Status KernelService::GetKernel(const v1::GetKernelRequest& request, v1::K
   return absl::OkStatus();
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

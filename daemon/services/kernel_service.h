@@ -5,7 +5,7 @@
 #include "daemon/rpc/server.h"
 #include "pto/v1/kernel.grpc.pb.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // Serves pto.v1.KernelService. The node outlives it.
 class KernelService {
@@ -23,4 +23,4 @@ class KernelService {
   v1::KernelService::AsyncService service_;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

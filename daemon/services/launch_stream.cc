@@ -9,7 +9,7 @@
 #include "proto/status/status_proto.h"
 #include "runtime/base/error.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 // A client that sends launches and does not read completions is read no further than this.
@@ -68,7 +68,7 @@ void LaunchStream::LaunchOne() {
     return;
   }
   if (request_.launch().has_wait()) request_.mutable_launch()->clear_wait();
-  Completions completions;
+  engine::Completions completions;
   const absl::StatusOr<std::shared_ptr<RunEntry>> entry =
       Launch(node_, request_.launch(), [this] { return gone(); }, &target_, completions);
   if (!entry.ok()) {
@@ -162,4 +162,4 @@ void LaunchStream::OnDone() {
   const std::shared_ptr<LaunchStream> last = std::move(self_);
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

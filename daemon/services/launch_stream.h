@@ -15,7 +15,7 @@
 #include "pto/v1/run.grpc.pb.h"
 #include "runtime/base/mutex.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // One LaunchStream call: launches in, completions out. A short run is done by the thread that
 // read its launch, and its completion leaves from there too, so that nothing has to be woken.
@@ -68,4 +68,4 @@ class LaunchStream final
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

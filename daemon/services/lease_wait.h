@@ -14,7 +14,7 @@
 #include "daemon/session/session_hold.h"
 #include "pto/v1/session.grpc.pb.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // A call that returns a chip lease: when it is granted, when its session has ended, after the
 // timeout or when the client has gone. Holds the session until then. Owned by the lease's waiter
@@ -77,4 +77,4 @@ class LeaseWait final : public std::enable_shared_from_this<LeaseWait> {
   std::atomic<bool> answered_{false};
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -19,7 +19,7 @@
 #include "runtime/base/status_macros.h"
 #include "runtime/graph/work_budget.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using Async = v1::NodeService::AsyncService;
@@ -57,7 +57,7 @@ absl::Status NodeService::GetNode(const v1::GetNodeRequest&, v1::Node* response)
   response->set_api_min(1);
   response->set_api_max(1);
   std::set<std::string> backends;
-  for (const std::shared_ptr<Chip>& chip : node_.engine().chips()) {
+  for (const std::shared_ptr<engine::Chip>& chip : node_.engine().chips()) {
     backends.insert(chip->spec().backend);
   }
   for (const std::string& backend : backends) response->add_capabilities(backend);
@@ -78,7 +78,7 @@ absl::Status NodeService::GetNode(const v1::GetNodeRequest&, v1::Node* response)
   out->set_max_graph_tensors(limits.max_graph_tensors);
   out->set_max_graph_edges(limits.max_graph_edges);
   out->set_max_graph_dependencies(node_.target().max_dependencies);
-  out->set_max_argument_comparisons(WorkBudget::kPerArgument);
+  out->set_max_argument_comparisons(engine::WorkBudget::kPerArgument);
   out->set_max_block_tasks(limits.max_block_tasks);
   out->set_max_chunk_bytes(limits.max_chunk_bytes);
   out->set_max_buffer_bytes(limits.max_buffer_bytes);
@@ -121,9 +121,9 @@ absl::Status NodeService::GetConfig(const v1::GetConfigRequest&, v1::Config* res
 }
 
 void NodeService::FillChip(uint32_t index, v1::Chip* chip) const {
-  const Chip& ours = *node_.engine().chips()[index];
+  const engine::Chip& ours = *node_.engine().chips()[index];
   const ChipHealth::View health = node_.health().Look(index);
-  const Engine::ChipUse use = node_.engine().chip_use(index);
+  const engine::Engine::ChipUse use = node_.engine().chip_use(index);
   chip->set_name(names::Chip(index));
   chip->set_index(index);
   chip->set_state(StateOf(health.state, node_.draining()));
@@ -187,7 +187,7 @@ absl::Status NodeService::DrainNode(const v1::DrainNodeRequest& request,
 
 absl::Status NodeService::ResetChip(const v1::ResetChipRequest& request, v1::Chip* response) {
   PTO_ASSIGN_OR_RETURN(const uint32_t index, ParseChip(request.name()));
-  const auto uses_chip = [index](const Run& run) { return Node::UsesChip(run, index); };
+  const auto uses_chip = [index](const engine::Run& run) { return Node::UsesChip(run, index); };
   // If a thread is stuck in its queue, this call would get stuck, too.
   if (const ChipHealth::View health = node_.health().Look(index);
       health.sign.silent_ns > 0 && !health.fault.ok()) {
@@ -203,7 +203,7 @@ absl::Status NodeService::ResetChip(const v1::ResetChipRequest& request, v1::Chi
   }
   PTO_LOG(kWarning, "chip reset", {{"chip", request.name()}, {"force", request.force()}});
   node_.health().Reset(index, [&] {
-    node_.engine().StopIf(uses_chip, RunState::kFailed,
+    node_.engine().StopIf(uses_chip, engine::RunState::kFailed,
                           Error(reason::kChipReset, absl::StrCat(request.name(), " was reset"))
                               .With("chip", request.name()));
   });
@@ -211,4 +211,4 @@ absl::Status NodeService::ResetChip(const v1::ResetChipRequest& request, v1::Chi
   return absl::OkStatus();
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

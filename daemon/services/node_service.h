@@ -7,7 +7,7 @@
 #include "daemon/rpc/server.h"
 #include "pto/v1/node.grpc.pb.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // Serves pto.v1.NodeService. The node outlives it.
 class NodeService {
@@ -41,4 +41,4 @@ class NodeService {
   v1::NodeService::AsyncService service_;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

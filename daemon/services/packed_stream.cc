@@ -16,7 +16,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 // An error about an id, which is in the header here.
@@ -70,8 +70,8 @@ class PackedStream : public rpc::ClientStreamReactor<v1::PackedGraphPart, Respon
   // As soon as the header is there, before any block costs anything.
   virtual absl::Status CheckHeader(const v1::PackedHeader& header) = 0;
   // All of it is there.
-  virtual absl::Status Complete(std::shared_ptr<const GraphImage> image, const Digest& digest,
-                                Response* response) = 0;
+  virtual absl::Status Complete(std::shared_ptr<const engine::GraphImage> image,
+                                const Digest& digest, Response* response) = 0;
 
   Node& node() { return node_; }
   const std::string& session_id() const { return decoder_.session(); }
@@ -111,7 +111,7 @@ class PackedRun final : public PackedStream<v1::Run> {
     return found.ok() ? found : admission_.CheckFormer(session_id(), header.id(), found);
   }
 
-  absl::Status Complete(std::shared_ptr<const GraphImage> image, const Digest& digest,
+  absl::Status Complete(std::shared_ptr<const engine::GraphImage> image, const Digest& digest,
                         v1::Run* response) override {
     request_.session = session_id();
     request_.run.id = header().id();
@@ -144,7 +144,7 @@ class PackedGraph final : public PackedStream<v1::Graph> {
     return FindSession().status();
   }
 
-  absl::Status Complete(std::shared_ptr<const GraphImage> image, const Digest& digest,
+  absl::Status Complete(std::shared_ptr<const engine::GraphImage> image, const Digest& digest,
                         v1::Graph* response) override {
     PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, FindSession());
     const absl::StatusOr<std::shared_ptr<RegisteredGraph>> graph =
@@ -165,4 +165,4 @@ rpc::ClientStreamReactor<v1::PackedGraphPart, v1::Graph>* NewPackedGraph(Node& n
   return new PackedGraph(node);
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

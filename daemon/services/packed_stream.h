@@ -5,10 +5,10 @@
 #include "pto/v1/graph.pb.h"
 #include "pto/v1/run.grpc.pb.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // One SubmitPackedRun and one RegisterPackedGraph call. They own themselves.
 rpc::ClientStreamReactor<v1::PackedGraphPart, v1::Run>* NewPackedRun(Node& node);
 rpc::ClientStreamReactor<v1::PackedGraphPart, v1::Graph>* NewPackedGraph(Node& node);
 
-}  // namespace pto
+}  // namespace pto::daemon

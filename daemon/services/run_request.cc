@@ -17,7 +17,7 @@
 #include "runtime/base/status_macros.h"
 #include "runtime/graph/builder.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 constexpr absl::Duration kMaxWait = absl::Hours(1);
@@ -49,10 +49,10 @@ absl::Status BindBuffers(const v1::LaunchGraphRequest& request, const std::strin
   return absl::OkStatus();
 }
 
-absl::Status BindScalars(const v1::LaunchGraphRequest& request, const GraphImage& image,
+absl::Status BindScalars(const v1::LaunchGraphRequest& request, const engine::GraphImage& image,
                          RunRequest* run) {
   if (request.scalars().empty()) return absl::OkStatus();
-  const absl::Span<const ImageScalar> named = image.scalar_names();
+  const absl::Span<const engine::ImageScalar> named = image.scalar_names();
   run->named_scalars.assign(image.scalar_values().begin(),
                             image.scalar_values().begin() + static_cast<ptrdiff_t>(named.size()));
   std::vector<bool> bound(named.size());
@@ -80,12 +80,13 @@ absl::Status BindScalars(const v1::LaunchGraphRequest& request, const GraphImage
           .At(path + ".value")
           .With("scalar", scalar.name());
     }
-    ScalarInput input;
+    engine::ScalarInput input;
     absl::Status number = ReadNumber(scalar.value(), input);
     if (!number.ok()) return PrefixField(number, path + ".value.");
     const auto type =
         named[index].type == 0 ? PTO_FLOAT : static_cast<pto_scalar_type>(named[index].type);
-    absl::StatusOr<uint64_t> bits = GraphBuilder::ScalarBits(input, {scalar.name().c_str(), type});
+    absl::StatusOr<uint64_t> bits =
+        engine::GraphBuilder::ScalarBits(input, {scalar.name().c_str(), type});
     if (!bits.ok()) return PrefixField(bits.status(), path + ".value");
     run->named_scalars[index] = *bits;
   }
@@ -137,9 +138,10 @@ absl::Status ParseTimeouts(const v1::RunOptions& options, absl::string_view fiel
   return absl::OkStatus();
 }
 
-int64_t LongestTask(const GraphImage& image) {
+int64_t LongestTask(const engine::GraphImage& image) {
   int64_t longest = 0;
-  for (const ImageDetail& detail : image.details()) longest = std::max(longest, detail.timeout_ns);
+  for (const engine::ImageDetail& detail : image.details())
+    longest = std::max(longest, detail.timeout_ns);
   return longest;
 }
 
@@ -150,14 +152,14 @@ absl::Status ParseRunOptions(const v1::RunOptions& options, absl::string_view fi
   PTO_RETURN_IF_ERROR(ParseTimeouts(options, field, terms));
   switch (options.priority()) {
     case v1::LOW:
-      terms->priority = Priority::kLow;
+      terms->priority = engine::Priority::kLow;
       break;
     case v1::PRIORITY_UNSPECIFIED:
     case v1::NORMAL:
-      terms->priority = Priority::kNormal;
+      terms->priority = engine::Priority::kNormal;
       break;
     case v1::HIGH:
-      terms->priority = Priority::kHigh;
+      terms->priority = engine::Priority::kHigh;
       break;
     default:
       return Error(reason::kFieldInvalid,
@@ -168,13 +170,13 @@ absl::Status ParseRunOptions(const v1::RunOptions& options, absl::string_view fi
   switch (options.event_level()) {
     case v1::EVENT_LEVEL_UNSPECIFIED:
     case v1::TASK_ENDED:
-      terms->record_level = RecordLevel::kAll;
+      terms->record_level = engine::RecordLevel::kAll;
       break;
     case v1::TASK_FAILED:
-      terms->record_level = RecordLevel::kFailed;
+      terms->record_level = engine::RecordLevel::kFailed;
       break;
     case v1::RUN_ONLY:
-      terms->record_level = RecordLevel::kNone;
+      terms->record_level = engine::RecordLevel::kNone;
       break;
     default:
       return Error(reason::kFieldInvalid,
@@ -221,8 +223,9 @@ void AwaitNext(Node& node, rpc::Server& server, rpc::Rhythm& rhythm) {
 }
 
 absl::StatusOr<std::shared_ptr<RunEntry>> Launch(Node& node, const v1::LaunchGraphRequest& request,
-                                                 WorkBudget::Cancelled cancelled,
-                                                 LaunchTarget* target, Completions& completions) {
+                                                 engine::WorkBudget::Cancelled cancelled,
+                                                 LaunchTarget* target,
+                                                 engine::Completions& completions) {
   Admission::Request launch;
   launch.graph = &request.graph();
   launch.target = target;
@@ -246,4 +249,4 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Launch(Node& node, const v1::LaunchGra
   return Admission(node).Start(launch, complete, completions);
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -16,7 +16,7 @@
 #include "runtime/engine/run/completions.h"
 
 // From the requests of RunService to what Admission starts.
-namespace pto {
+namespace pto::daemon {
 
 // Fills labels, level, priority and timeouts, which are checked against each other. `field` is
 // the path of the options.
@@ -35,11 +35,12 @@ absl::StatusOr<absl::Duration> ParseWait(const google::protobuf::Duration& wait,
 // has to be compiled for buffers that overlap is so until `cancelled` says otherwise. Of a run that
 // ends in here, `completions` has the steps that are left: see Session::StartRun.
 absl::StatusOr<std::shared_ptr<RunEntry>> Launch(Node& node, const v1::LaunchGraphRequest& request,
-                                                 WorkBudget::Cancelled cancelled,
-                                                 LaunchTarget* target, Completions& completions);
+                                                 engine::WorkBudget::Cancelled cancelled,
+                                                 LaunchTarget* target,
+                                                 engine::Completions& completions);
 
 // An answer has left: stays awake for the client's next request when it asks in quick succession
 // and no run wants the CPU.
 void AwaitNext(Node& node, rpc::Server& server, rpc::Rhythm& rhythm);
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -24,7 +24,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using Async = v1::RunService::AsyncService;
@@ -86,7 +86,7 @@ GraphLimits RunService::Limits() const {
 }
 
 absl::StatusOr<std::shared_ptr<RunEntry>> RunService::Submit(
-    const v1::SubmitRunRequest& request, const WorkBudget::Cancelled& cancelled) {
+    const v1::SubmitRunRequest& request, const engine::WorkBudget::Cancelled& cancelled) {
   const Admission admission(node_);
   PTO_RETURN_IF_ERROR(admission.CheckAccepting());
   Admission::Request submit;
@@ -123,7 +123,7 @@ void RunService::LaunchGraph(rpc::UnaryCallPtr<v1::LaunchGraphRequest, v1::Run> 
   call->mutable_request().clear_wait();
   launches_.Asked(node_.clock().NowNanos());
   LaunchTarget target;
-  Completions completions;
+  engine::Completions completions;
   const absl::StatusOr<std::shared_ptr<RunEntry>> entry =
       Launch(node_, call->request(), [&call] { return call->gone(); }, &target, completions);
   // Before the answer, which refers to the last events of a run that has ended.
@@ -138,7 +138,8 @@ void RunService::RegisterGraph(rpc::UnaryCallPtr<v1::RegisterGraphRequest, v1::G
 }
 
 absl::Status RunService::AddGraph(const v1::RegisterGraphRequest& request,
-                                  const WorkBudget::Cancelled& cancelled, v1::Graph* response) {
+                                  const engine::WorkBudget::Cancelled& cancelled,
+                                  v1::Graph* response) {
   PTO_ASSIGN_OR_RETURN(const std::string id, names::ParseSession(request.parent(), "parent"));
   PTO_RETURN_IF_ERROR(names::CheckId(request.graph_id(), "graph_id"));
   PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(id));
@@ -238,7 +239,7 @@ void RunService::AddMemory(const RunEntry& run, const GraphParts& parts,
     chips.insert(part->image->chips().begin(), part->image->chips().end());
   }
   for (const uint32_t chip : chips) {
-    for (const UsageHistory::Point& change :
+    for (const engine::UsageHistory::Point& change :
          node_.engine().chips()[chip]->memory().history().Between(begin, end)) {
       v1::RunGraph::MemoryPoint& point = *graph->add_memory();
       point.set_chip(chip);
@@ -271,7 +272,7 @@ void RunService::WaitRun(rpc::UnaryCallPtr<v1::WaitRunRequest, v1::Run> call) {
 absl::Status RunService::CancelRun(const v1::CancelRunRequest& request, v1::Run* response) {
   PTO_RETURN_IF_ERROR(CheckReasonText(request.reason()));
   PTO_ASSIGN_OR_RETURN(const std::shared_ptr<RunEntry> entry, FindRun(request.name()));
-  entry->Stop(RunState::kCancelled,
+  entry->Stop(engine::RunState::kCancelled,
               Error(reason::kRunCancelled,
                     absl::StrCat("the run was cancelled on request",
                                  request.reason().empty() ? "" : ": ", request.reason()))
@@ -366,4 +367,4 @@ absl::Status RunService::ListRuns(const v1::ListRunsRequest& request,
   return absl::OkStatus();
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -13,7 +13,7 @@
 #include "daemon/services/stop_list.h"
 #include "pto/v1/run.grpc.pb.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // Serves pto.v1.RunService.
 class RunService {
@@ -44,9 +44,9 @@ class RunService {
   GraphLimits Limits() const;
   // Each compiles a graph, unless it is known, until `cancelled` says otherwise.
   absl::StatusOr<std::shared_ptr<RunEntry>> Submit(const v1::SubmitRunRequest& request,
-                                                   const WorkBudget::Cancelled& cancelled);
+                                                   const engine::WorkBudget::Cancelled& cancelled);
   absl::Status AddGraph(const v1::RegisterGraphRequest& request,
-                        const WorkBudget::Cancelled& cancelled, v1::Graph* response);
+                        const engine::WorkBudget::Cancelled& cancelled, v1::Graph* response);
   absl::StatusOr<std::shared_ptr<RunEntry>> FindRun(const std::string& name);
   // GRAPH_UNKNOWN when they are no longer known.
   absl::StatusOr<GraphParts> FindTasks(const RunEntry& run);
@@ -61,4 +61,4 @@ class RunService {
   v1::RunService::AsyncService service_;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -15,7 +15,7 @@
 #include "daemon/wire/convert.h"
 #include "pto/v1/run.grpc.pb.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // A call that returns a run: when the run has ended, after the timeout or when the client has gone.
 // Holds the run's session until then. Owned by the run's waiter and by a timer; the first of them
@@ -98,4 +98,4 @@ void AnswerWithRun(Node& node, rpc::UnaryCallPtr<Request, v1::Run> call,
       ->Begin(node.clock().NowNanos() + absl::ToInt64Nanoseconds(wait));
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -15,7 +15,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using Async = v1::SessionService::AsyncService;
@@ -175,4 +175,4 @@ absl::Status SessionService::DeleteSession(const v1::DeleteSessionRequest& reque
   return absl::OkStatus();
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

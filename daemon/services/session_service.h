@@ -5,7 +5,7 @@
 #include "daemon/rpc/server.h"
 #include "pto/v1/session.grpc.pb.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // Serves pto.v1.SessionService. The node outlives it.
 class SessionService {
@@ -27,4 +27,4 @@ class SessionService {
   v1::SessionService::AsyncService service_;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

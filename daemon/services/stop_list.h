@@ -8,7 +8,7 @@
 
 #include "runtime/base/mutex.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // Open streams that must be notified when the daemon stops. Thread-safe.
 class StopList {
@@ -54,4 +54,4 @@ class StopList {
   std::map<Id, std::function<void()>> stops_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -12,7 +12,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 absl::Status OrderError(absl::string_view part, absl::string_view message) {
@@ -48,7 +48,7 @@ void StreamRun::OnStart() {
     if (run == nullptr) {
       stream->AnswerWithError(Error(reason::kNodeDraining, "the daemon stops"));
     } else {
-      run->Stop(RunState::kCancelled,
+      run->Stop(engine::RunState::kCancelled,
                 Error(reason::kRunCancelled, "the daemon stops").With("by", "stop"));
     }
   });
@@ -93,7 +93,7 @@ void StreamRun::OnReadDone(bool ok) {
   if (!taken.ok()) {
     // A block that is not finished because the client has gone is not wrong.
     if (gone()) return OnCancel();
-    Fail(RunState::kFailed, taken);
+    Fail(engine::RunState::kFailed, taken);
     return;
   }
   ReadNext();
@@ -101,13 +101,15 @@ void StreamRun::OnReadDone(bool ok) {
 
 void StreamRun::OnReadsEnded() {
   if (malformed()) {
-    Fail(RunState::kFailed, rpc::MalformedError());
+    Fail(engine::RunState::kFailed, rpc::MalformedError());
   } else if (decoder_.has_value()) {
     // Whether the client has ended its half or has gone cannot be told apart.
-    Fail(RunState::kCancelled, Error(reason::kStreamBroken, "the stream ended without a commit")
-                                   .With("tasks", decoder_->tasks()));
+    Fail(engine::RunState::kCancelled,
+         Error(reason::kStreamBroken, "the stream ended without a commit")
+             .With("tasks", decoder_->tasks()));
   } else {
-    Fail(RunState::kFailed, Error(reason::kStreamEmpty, "the stream has no header").At("header"));
+    Fail(engine::RunState::kFailed,
+         Error(reason::kStreamEmpty, "the stream has no header").At("header"));
   }
 }
 
@@ -152,12 +154,13 @@ absl::Status StreamRun::TakeHeader(const v1::StreamRunHeader& header) {
   if (const absl::Status started = admission.Start(start).status(); !started.ok()) {
     return InHeader(started, start);
   }
-  options.find_buffer = [weak = std::weak_ptr<Session>(start.hold.session())](
-                            absl::string_view buffer) -> absl::StatusOr<OpenGraph::SlotMemory> {
+  options.find_buffer =
+      [weak = std::weak_ptr<Session>(start.hold.session())](
+          absl::string_view buffer) -> absl::StatusOr<engine::OpenGraph::SlotMemory> {
     const std::shared_ptr<Session> owner = weak.lock();
     if (owner == nullptr) return Error(reason::kSessionEnded, "the session has ended");
     PTO_ASSIGN_OR_RETURN(const std::shared_ptr<SessionBuffer> found, owner->FindBuffer(buffer));
-    return OpenGraph::SlotMemory{found->memory->chip(), found->memory->bytes()};
+    return engine::OpenGraph::SlotMemory{found->memory->chip(), found->memory->bytes()};
   };
   decoder_.emplace(node_.target(), std::move(options));
   hold_ = std::move(start.hold);
@@ -178,7 +181,7 @@ absl::Status StreamRun::TakeBlock(const v1::StreamRunBlock& block) {
   }
   decoder_->ForgetBefore(run->ended_before());
   const uint32_t number = decoder_->blocks();
-  PTO_ASSIGN_OR_RETURN(absl::optional<GraphSegment> segment, decoder_->Add(block));
+  PTO_ASSIGN_OR_RETURN(absl::optional<engine::GraphSegment> segment, decoder_->Add(block));
   if (!segment.has_value()) return absl::OkStatus();
   const absl::Status appended = run->Append(*std::move(segment));
   if (!appended.ok()) {
@@ -201,7 +204,7 @@ void StreamRun::CheckFailures() {
   const uint64_t limit = node_.limits().max_session_live_tasks;
   const uint64_t have = std::max<uint64_t>(kept, decoder_->live_readers() / 4);
   if (have <= limit) return;
-  run->Stop(RunState::kFailed,
+  run->Stop(engine::RunState::kFailed,
             Error(reason::kGraphTooLarge, "too many tasks have failed to remember them all")
                 .Limit("max_session_live_tasks", limit, have, 0)
                 .Hint("see the first error"));
@@ -241,7 +244,7 @@ absl::Status StreamRun::TakeCommit(const v1::PackedCommit& commit) {
 
 // ---- the end
 
-void StreamRun::Fail(RunState as, const absl::Status& error) {
+void StreamRun::Fail(engine::RunState as, const absl::Status& error) {
   std::shared_ptr<StreamedRun> run;
   {
     MutexLock lock(mutex_);
@@ -293,7 +296,7 @@ void StreamRun::OnCancel() {
   // Nobody reads it.
   AnswerWithError(Error(reason::kClientGone, "the client has gone"));
   if (run != nullptr && !committed) {
-    run->Stop(RunState::kCancelled,
+    run->Stop(engine::RunState::kCancelled,
               Error(reason::kStreamBroken, "the client has gone before the commit")
                   .With("by", "StreamRun"));
   }
@@ -311,4 +314,4 @@ void StreamRun::OnDone() {
   const std::shared_ptr<StreamRun> last = std::move(self_);
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -16,7 +16,7 @@
 #include "pto/v1/run.grpc.pb.h"
 #include "runtime/base/mutex.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // One StreamRun call: a header that begins an open run, blocks of its tasks, a commit. It reads
 // the next block only when there is room for it; until then HTTP/2's flow control holds the
@@ -51,7 +51,7 @@ class StreamRun final : public rpc::ClientStreamReactor<v1::StreamRunRequest, v1
   // Reads on when there is room, or when there is some.
   void ReadNext();
   // Something is wrong: stops the run, whose end answers the call with the error.
-  void Fail(RunState as, const absl::Status& error);
+  void Fail(engine::RunState as, const absl::Status& error);
   void OnRunEnded(const RunStatus& status);
   void Answer(const RunStatus& status);
   void AnswerWithError(const absl::Status& error);
@@ -76,4 +76,4 @@ class StreamRun final : public rpc::ClientStreamReactor<v1::StreamRunRequest, v1
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

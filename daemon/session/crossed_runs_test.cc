@@ -16,14 +16,14 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
+using ::pto::daemon::testing::OpenFill;
+using ::pto::daemon::testing::Place;
+using ::pto::daemon::testing::SessionTest;
 using ::pto::testing::HasReason;
 using ::pto::testing::IsOk;
-using ::pto::testing::OpenFill;
-using ::pto::testing::Place;
-using ::pto::testing::SessionTest;
 
 const Place kX = {"x", 0};
 const Place kY = {"y", 1};
@@ -52,7 +52,7 @@ constexpr const char* kEvents[] = {
 
 // How the run has to end; without a reason it succeeds.
 struct Outcome {
-  RunState state = RunState::kSucceeded;
+  engine::RunState state = engine::RunState::kSucceeded;
   const Reason* reason = nullptr;
 };
 
@@ -152,7 +152,7 @@ class Crossing : public SessionTest {
   }
 
   void Apply(Event event) {
-    const auto stopped_by = [this](RunState state, const Reason& reason) {
+    const auto stopped_by = [this](engine::RunState state, const Reason& reason) {
       if (!open_->run().ended() && !stopped_.has_value()) stopped_ = Outcome{state, &reason};
     };
     switch (event) {
@@ -160,11 +160,11 @@ class Crossing : public SessionTest {
       case Event::kCount:
         return;
       case Event::kCancel:
-        stopped_by(RunState::kCancelled, reason::kRunCancelled);
-        open_->run().Stop(RunState::kCancelled, Error(reason::kRunCancelled, "a test"));
+        stopped_by(engine::RunState::kCancelled, reason::kRunCancelled);
+        open_->run().Stop(engine::RunState::kCancelled, Error(reason::kRunCancelled, "a test"));
         return;
       case Event::kDeadline:
-        stopped_by(RunState::kFailed, reason::kRunDeadline);
+        stopped_by(engine::RunState::kFailed, reason::kRunDeadline);
         // Its session is used meanwhile.
         for (int i = 0; i < 4; ++i) {
           clock_.Advance(absl::Seconds(16));
@@ -173,11 +173,11 @@ class Crossing : public SessionTest {
         }
         return;
       case Event::kDelete:
-        stopped_by(RunState::kCancelled, reason::kRunCancelled);
+        stopped_by(engine::RunState::kCancelled, reason::kRunCancelled);
         EXPECT_THAT(sessions_->Delete("a", "a test"), IsOk());
         return;
       case Event::kExpire:
-        stopped_by(RunState::kCancelled, reason::kRunCancelled);
+        stopped_by(engine::RunState::kCancelled, reason::kRunCancelled);
         clock_.Advance(absl::Seconds(31));
         timers_.RunDue();
         EXPECT_TRUE(session_->ended());
@@ -191,10 +191,10 @@ class Crossing : public SessionTest {
         Fault(event == Event::kFaultAndReset);
         return;
       case Event::kDrain: {
-        stopped_by(RunState::kCancelled, reason::kRunCancelled);
+        stopped_by(engine::RunState::kCancelled, reason::kRunCancelled);
         const absl::Status error = Error(reason::kRunCancelled, "a test");
-        engine_->StopAll(RunState::kCancelled, error);
-        session_->StopRuns(RunState::kCancelled, error);
+        engine_->StopAll(engine::RunState::kCancelled, error);
+        session_->StopRuns(engine::RunState::kCancelled, error);
         return;
       }
     }
@@ -217,14 +217,14 @@ class Crossing : public SessionTest {
     // As the daemon's watch over the chips does.
     bool has_any = false;
     engine_->StopIf(
-        [&](const ::pto::Run& run) {
+        [&](const ::pto::engine::Run& run) {
           const bool hit = run.image().chips()[0] == 0;
           has_any |= hit;
           return hit;
         },
-        RunState::kFailed, health_->Check({0}));
+        engine::RunState::kFailed, health_->Check({0}));
     if (has_any && !stopped_.has_value()) {
-      stopped_ = Outcome{RunState::kFailed, &reason::kChipUnavailable};
+      stopped_ = Outcome{engine::RunState::kFailed, &reason::kChipUnavailable};
     }
     if (!resets) return;
     faulty_.clear();
@@ -237,7 +237,7 @@ class Crossing : public SessionTest {
     if (appended.ok()) return;
     // What the stream does with an error.
     if (!open_->run().ended()) refused_ = appended;
-    open_->run().Stop(RunState::kFailed, appended);
+    open_->run().Stop(engine::RunState::kFailed, appended);
   }
 
   void Look() {
@@ -273,11 +273,11 @@ class Crossing : public SessionTest {
     if (stopped_.has_value()) return *stopped_;
     // A segment that waited came to its turn while its chip was faulty.
     if (stage_ == Stage::kWaiting && !health_->Check({0}).ok()) {
-      return {RunState::kFailed, &reason::kChipUnavailable};
+      return {engine::RunState::kFailed, &reason::kChipUnavailable};
     }
     if (!refused_.ok()) {
       const bool leased = !waiting_.empty() && health_->Check({0}).ok();
-      return {RunState::kFailed, leased ? &reason::kChipLeased : &reason::kChipUnavailable};
+      return {engine::RunState::kFailed, leased ? &reason::kChipLeased : &reason::kChipUnavailable};
     }
     return {};
   }
@@ -321,7 +321,7 @@ class Crossing : public SessionTest {
   std::unique_ptr<OpenFill> first_;
   std::unique_ptr<OpenFill> open_;
   int told_ = 0;
-  RunState told_state_ = RunState::kQueued;
+  engine::RunState told_state_ = engine::RunState::kQueued;
   int holders_ = 0;
   std::vector<std::string> waiting_;  // sessions that still want chips
   absl::optional<Outcome> stopped_;
@@ -355,4 +355,4 @@ INSTANTIATE_TEST_SUITE_P(Stages, CrossedRunsTest,
                          ::testing::Range(0, static_cast<int>(Stage::kCount)));
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

@@ -20,11 +20,11 @@
 #include "runtime/base/sanitized.h"
 #include "runtime/chip/sim/sim_chip.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
-using ::pto::testing::OpenFill;
-using ::pto::testing::Place;
+using ::pto::daemon::testing::OpenFill;
+using ::pto::daemon::testing::Place;
 
 constexpr int kRounds = kSanitized ? 60 : 300;
 // A task on so many takes a while, so that segments behind it wait.
@@ -38,7 +38,8 @@ class CrossedStressTest : public ::testing::Test {
 
   static Node::Options MakeOptions() {
     Node::Options options;
-    options.chips = {SimChip::Create(0, 2, 16 << 20), SimChip::Create(1, 2, 16 << 20)};
+    options.chips = {engine::SimChip::Create(0, 2, 16 << 20),
+                     engine::SimChip::Create(1, 2, 16 << 20)};
     options.executors = 2;
     options.session_times.min_ttl = absl::Milliseconds(1);
     options.limits.max_session_live_tasks = 8;
@@ -96,9 +97,9 @@ class CrossedStressTest : public ::testing::Test {
       const absl::Status added =
           chosen.Add(random() % 2 == 0 ? std::vector<Place>{y, x} : std::vector<Place>{y});
       // What the stream does with an error.
-      if (!added.ok()) run.Stop(RunState::kFailed, added);
+      if (!added.ok()) run.Stop(engine::RunState::kFailed, added);
       if (random() % 16 == 0) {
-        run.Stop(RunState::kCancelled, Error(reason::kRunCancelled, "a test"));
+        run.Stop(engine::RunState::kCancelled, Error(reason::kRunCancelled, "a test"));
       }
     }
     for (OpenFill& last : open) {
@@ -129,8 +130,9 @@ class CrossedStressTest : public ::testing::Test {
   // Runs on the chip of which a task has started. One that was accepted and is about to be refused
   // has none.
   int Started(uint32_t chip) {
-    return static_cast<int>(node_.engine().CountIf(
-        [&](const ::pto::Run& run) { return Node::UsesChip(run, chip) && run.started_ns() != 0; }));
+    return static_cast<int>(node_.engine().CountIf([&](const ::pto::engine::Run& run) {
+      return Node::UsesChip(run, chip) && run.started_ns() != 0;
+    }));
   }
 
   // Cancels runs that it finds.
@@ -140,7 +142,7 @@ class CrossedStressTest : public ::testing::Test {
       for (const std::shared_ptr<Session>& session : node_.sessions().List("", 100)) {
         for (const std::shared_ptr<RunEntry>& run : session->ListRuns(0, 10, true)) {
           if (random() % 8 != 0) continue;
-          run->Stop(RunState::kCancelled, Error(reason::kRunCancelled, "a test"));
+          run->Stop(engine::RunState::kCancelled, Error(reason::kRunCancelled, "a test"));
         }
       }
       std::this_thread::yield();
@@ -176,9 +178,9 @@ TEST_F(CrossedStressTest, NothingHangsAndNothingIsLeft) {
   EXPECT_TRUE(node_.WaitIdle(kForever));
   EXPECT_EQ(node_.sessions().size(), 0u);
   EXPECT_EQ(node_.leases().claims(), 0u);
-  for (const std::shared_ptr<Chip>& chip : node_.engine().chips()) {
+  for (const std::shared_ptr<engine::Chip>& chip : node_.engine().chips()) {
     EXPECT_TRUE(Until([&] { return chip->memory().used_bytes() == 0; }));
-    const Engine::ChipUse use = node_.engine().chip_use(chip->index());
+    const engine::Engine::ChipUse use = node_.engine().chip_use(chip->index());
     EXPECT_EQ(use.busy_cores, 0u);
     EXPECT_EQ(use.ready_tasks, 0u);
   }
@@ -191,8 +193,8 @@ TEST_F(CrossedStressTest, TheEndOfADrainEndsOpenRunsToo) {
   OpenFill idle(*session, "idle");
   node_.BeginDrain("a test", absl::Milliseconds(1));
   EXPECT_TRUE(Until([&] { return idle.run().ended(); }));
-  EXPECT_EQ(idle.state(), RunState::kCancelled);
+  EXPECT_EQ(idle.state(), engine::RunState::kCancelled);
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

@@ -11,14 +11,18 @@
 #include "runtime/chip/shared_file.h"
 #include "runtime/chip/testing/device_only_chip.h"
 
-namespace pto::testing {
+namespace pto::daemon::testing {
 namespace {
 
+using ::pto::testing::HasReason;
+using ::pto::testing::IsOk;
 using ::testing::HasSubstr;
 
 class DeviceOnlyTest : public SessionTest {
  protected:
-  DeviceOnlyTest() : SessionTest({MakeDeviceOnlyChip(0, 1 << 20), SimChip::Create(1, 2, 1 << 20)}) {
+  DeviceOnlyTest()
+      : SessionTest({engine::testing::MakeDeviceOnlyChip(0, 1 << 20),
+                     engine::SimChip::Create(1, 2, 1 << 20)}) {
     buffer_ = MakeBuffers(*session_, {{"x", 0, 64}}).value()[0];
   }
 
@@ -44,7 +48,7 @@ TEST_F(DeviceOnlyTest, KernelsOfTheHostAreRefused) {
 }
 
 TEST_F(DeviceOnlyTest, SharingIsRefused) {
-  const auto budget = std::make_shared<SharingBudget>(8, 1 << 20);
+  const auto budget = std::make_shared<engine::SharingBudget>(8, 1 << 20);
   const auto shared = session_->ShareSome(*buffer_, budget);
   ASSERT_THAT(shared, HasReason(reason::kNotAvailable));
   EXPECT_THAT(std::string(shared.status().message()), HasSubstr("chips/0"));
@@ -52,4 +56,4 @@ TEST_F(DeviceOnlyTest, SharingIsRefused) {
 }
 
 }  // namespace
-}  // namespace pto::testing
+}  // namespace pto::daemon::testing

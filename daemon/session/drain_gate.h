@@ -9,7 +9,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/mutex.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // Open until the node drains. Sessions check it with their lock before they let a run in, so
 // whoever closes it and then takes a session's lock knows all runs of that session. Thread-safe.
@@ -42,4 +42,4 @@ class DrainGate {
   std::string reason_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

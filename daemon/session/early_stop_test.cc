@@ -19,14 +19,14 @@
 #include "runtime/base/sanitized.h"
 #include "runtime/base/status_matchers.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
+using ::pto::daemon::testing::HeldFailpoint;
+using ::pto::daemon::testing::OpenFill;
+using ::pto::daemon::testing::SessionTest;
 using ::pto::testing::HasReason;
-using ::pto::testing::HeldFailpoint;
 using ::pto::testing::IsOk;
-using ::pto::testing::OpenFill;
-using ::pto::testing::SessionTest;
 
 constexpr char kSlot[] = "domains/d/ranks/0/buffers/w";
 
@@ -54,7 +54,7 @@ class EarlyStopTest : public SessionTest {
     bool helps = false;  // the thread that starts it works on it, if nothing stops that
   };
   static std::vector<Start> Starts() {
-    const auto request = [](EarlyStopTest& test, std::shared_ptr<const GraphImage> image) {
+    const auto request = [](EarlyStopTest& test, std::shared_ptr<const engine::GraphImage> image) {
       RunRequest run = test.FillRequest("r");
       run.image = std::move(image);
       run.timeout_ns = 1'000'000'000;
@@ -98,7 +98,7 @@ class EarlyStopTest : public SessionTest {
   struct Stop {
     std::string name;
     std::function<void(EarlyStopTest&)> stop;
-    RunState state;
+    engine::RunState state;
     const Reason& reason;
     bool needs_domain = false;
     bool needs_tasks = false;
@@ -108,51 +108,53 @@ class EarlyStopTest : public SessionTest {
     return {
         {"cancelled",
          [](EarlyStopTest& test) {
-           test.session_->FindRun("r").value()->Stop(RunState::kCancelled,
+           test.session_->FindRun("r").value()->Stop(engine::RunState::kCancelled,
                                                      Error(reason::kRunCancelled, "a test"));
          },
-         RunState::kCancelled, reason::kRunCancelled},
+         engine::RunState::kCancelled, reason::kRunCancelled},
         {"session deleted",
          [](EarlyStopTest& test) { EXPECT_THAT(test.sessions_->Delete("a", "a test"), IsOk()); },
-         RunState::kCancelled, reason::kRunCancelled},
+         engine::RunState::kCancelled, reason::kRunCancelled},
         {"session expired",
          [](EarlyStopTest& test) {
            test.clock_.Advance(absl::Seconds(31));
            test.timers_.RunDue();
            EXPECT_TRUE(test.session_->ended());
          },
-         RunState::kCancelled, reason::kRunCancelled},
+         engine::RunState::kCancelled, reason::kRunCancelled},
         {"time is up", [](EarlyStopTest& test) { test.clock_.Advance(absl::Seconds(2)); },
-         RunState::kFailed, reason::kRunDeadline, false, false, true},
+         engine::RunState::kFailed, reason::kRunDeadline, false, false, true},
         {"domain revoked", [](EarlyStopTest& test) { test.domain_->Revoke("a test"); },
-         RunState::kFailed, reason::kDomainRevoked, true},
+         engine::RunState::kFailed, reason::kDomainRevoked, true},
         {"chip faulty",
          [](EarlyStopTest& test) {
            test.faulty_ = {0};
            test.health_->See(0, {});
          },
-         RunState::kFailed, reason::kChipUnavailable, false, true},
+         engine::RunState::kFailed, reason::kChipUnavailable, false, true},
         {"all stopped",
          [](EarlyStopTest& test) {
-           test.engine_->StopAll(RunState::kCancelled, Error(reason::kRunCancelled, "a test"));
-           test.session_->StopRuns(RunState::kCancelled, Error(reason::kRunCancelled, "a test"));
+           test.engine_->StopAll(engine::RunState::kCancelled,
+                                 Error(reason::kRunCancelled, "a test"));
+           test.session_->StopRuns(engine::RunState::kCancelled,
+                                   Error(reason::kRunCancelled, "a test"));
          },
-         RunState::kCancelled, reason::kRunCancelled},
+         engine::RunState::kCancelled, reason::kRunCancelled},
     };
   }
 
-  static std::shared_ptr<const GraphImage> FillOf(const std::string& slot, uint32_t count) {
-    GraphTarget target;
+  static std::shared_ptr<const engine::GraphImage> FillOf(const std::string& slot, uint32_t count) {
+    engine::GraphTarget target;
     target.kernels = &BuiltinKernels();
     target.chip_clusters = {2, 2};
-    GraphBuilder builder(target);
+    engine::GraphBuilder builder(target);
     const uint32_t kernel = builder.AddKernel("fill").value();
     const std::vector<int64_t> shape = {16};
     const uint32_t layout = builder.AddLayout(PTO_F32, shape, {}).value();
     const uint32_t tensor = builder.AddTensor(builder.AddSlot(slot), layout, 0).value();
-    const ScalarInput value;
+    const engine::ScalarInput value;
     for (uint32_t i = 0; i < count; ++i) {
-      TaskInput task;
+      engine::TaskInput task;
       task.kernel = kernel;
       task.args = absl::MakeConstSpan(&tensor, 1);
       task.scalars = absl::MakeConstSpan(&value, 1);
@@ -230,7 +232,7 @@ TEST_F(EarlyStopTest, ManyRunsAreCancelledAsSoonAsTheyAreThere) {
       const std::string id = absl::StrCat("r", i);
       absl::StatusOr<std::shared_ptr<RunEntry>> run = session_->FindRun(id);
       while (!run.ok()) run = session_->FindRun(id);
-      (*run)->Stop(RunState::kCancelled, Error(reason::kRunCancelled, "a test"));
+      (*run)->Stop(engine::RunState::kCancelled, Error(reason::kRunCancelled, "a test"));
     }
   });
   for (int i = 0; i < kRuns; ++i) {
@@ -246,7 +248,7 @@ TEST_F(EarlyStopTest, ManyRunsAreCancelledAsSoonAsTheyAreThere) {
   cancels.join();
   int lost = 0;
   for (const std::shared_ptr<RunEntry>& run : runs) {
-    if (run->Status().state != RunState::kCancelled) ++lost;
+    if (run->Status().state != engine::RunState::kCancelled) ++lost;
   }
   EXPECT_EQ(lost, 0) << "of " << kRuns << " cancellations were lost";
   EXPECT_EQ(engine_->active_runs(), 0u);
@@ -256,17 +258,17 @@ TEST_F(EarlyStopTest, ManyRunsAreCancelledAsSoonAsTheyAreThere) {
 // The engine alone.
 TEST_F(EarlyStopTest, ARunThatIsStoppedBeforeItIsAcceptedEndsWhenItIs) {
   for (const bool begins : {false, true}) {
-    RunSpec spec;
+    engine::RunSpec spec;
     spec.image = FillGraph();
     const auto memory = engine_->chips()[0]->memory().AllocateHost(64).value();
-    spec.slots = std::make_shared<const RunSlots>(RunSlots{{memory, 0}});
-    const std::shared_ptr<::pto::Run> run = engine_->Prepare(std::move(spec));
-    engine_->Stop(*run, RunState::kFailed, absl::AbortedError("first"));
-    engine_->Stop(*run, RunState::kCancelled, absl::CancelledError("second"));
-    EXPECT_EQ(run->state(), RunState::kCancelling);
+    spec.slots = std::make_shared<const engine::RunSlots>(engine::RunSlots{{memory, 0}});
+    const std::shared_ptr<::pto::engine::Run> run = engine_->Prepare(std::move(spec));
+    engine_->Stop(*run, engine::RunState::kFailed, absl::AbortedError("first"));
+    engine_->Stop(*run, engine::RunState::kCancelled, absl::CancelledError("second"));
+    EXPECT_EQ(run->state(), engine::RunState::kCancelling);
     EXPECT_EQ(engine_->active_runs(), 0u);
     engine_->Accept(run);
-    EXPECT_EQ(run->state(), RunState::kFailed);
+    EXPECT_EQ(run->state(), engine::RunState::kFailed);
     EXPECT_EQ(run->errors()[0].message(), "first");
     EXPECT_EQ(engine_->active_runs(), 0u);
     if (begins) engine_->Begin(run);
@@ -276,16 +278,16 @@ TEST_F(EarlyStopTest, ARunThatIsStoppedBeforeItIsAcceptedEndsWhenItIs) {
 
 TEST_F(EarlyStopTest, AnEngineThatStopsAllStopsWhatComesLater) {
   const std::shared_ptr<RunEntry> before = session_->StartRun(FillRequest()).value();
-  engine_->StopAll(RunState::kCancelled, Error(reason::kRunCancelled, "a test"));
-  EXPECT_EQ(before->Status().state, RunState::kCancelled);
+  engine_->StopAll(engine::RunState::kCancelled, Error(reason::kRunCancelled, "a test"));
+  EXPECT_EQ(before->Status().state, engine::RunState::kCancelled);
   const std::shared_ptr<RunEntry> after = session_->StartRun(FillRequest()).value();
-  EXPECT_EQ(after->Status().state, RunState::kCancelled);
+  EXPECT_EQ(after->Status().state, engine::RunState::kCancelled);
   OpenFill open(*session_, "o");
   EXPECT_THAT(open.Add({{"x", 0}}), IsOk());
-  EXPECT_EQ(open.state(), RunState::kCancelled);
+  EXPECT_EQ(open.state(), engine::RunState::kCancelled);
   EXPECT_THAT(open.run().Status().errors[0], HasReason(reason::kRunCancelled));
   EXPECT_EQ(engine_->active_runs(), 0u);
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

@@ -11,15 +11,15 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
+using ::pto::daemon::testing::HeldFailpoint;
+using ::pto::daemon::testing::OpenFill;
+using ::pto::daemon::testing::Place;
+using ::pto::daemon::testing::SessionTest;
 using ::pto::testing::HasReason;
-using ::pto::testing::HeldFailpoint;
 using ::pto::testing::IsOk;
-using ::pto::testing::OpenFill;
-using ::pto::testing::Place;
-using ::pto::testing::SessionTest;
 
 const Place kX = {"x", 0};
 const Place kY = {"y", 1};
@@ -67,7 +67,7 @@ TEST_F(LeasedOpenRunTest, ALeaseWaitsForASegmentThatWaits) {
   EXPECT_THAT(second.Add({kX}), HasReason(reason::kChipLeased));
   EXPECT_EQ(Ended(), 1u);
   first.run().Close();
-  second.run().Stop(RunState::kFailed, Error(reason::kChipLeased, "a test"));
+  second.run().Stop(engine::RunState::kFailed, Error(reason::kChipLeased, "a test"));
 }
 
 TEST_F(LeasedOpenRunTest, ASegmentThatIsDroppedLetsTheLeaseOn) {
@@ -75,7 +75,7 @@ TEST_F(LeasedOpenRunTest, ASegmentThatIsDroppedLetsTheLeaseOn) {
   ASSERT_THAT(first.Add({kY}), IsOk());
   ASSERT_THAT(second.Add({kY, kX}), IsOk());
   EXPECT_FALSE(AskForOne());
-  second.run().Stop(RunState::kCancelled, Error(reason::kRunCancelled, "a test"));
+  second.run().Stop(engine::RunState::kCancelled, Error(reason::kRunCancelled, "a test"));
   EXPECT_TRUE(Granted());
   first.run().Close();
   RunAll();
@@ -108,8 +108,8 @@ TEST_F(LeasedOpenRunTest, ASegmentOfTheHolderOrOfOneOfItsOwnDoesNotHoldTheLeaseU
   EXPECT_TRUE(AskForOne());
   for (OpenFill* const open : {&first, &second, &third, &fourth}) open->run().Close();
   RunAll();
-  EXPECT_EQ(second.state(), RunState::kSucceeded);
-  EXPECT_EQ(fourth.state(), RunState::kSucceeded);
+  EXPECT_EQ(second.state(), engine::RunState::kSucceeded);
+  EXPECT_EQ(fourth.state(), engine::RunState::kSucceeded);
 }
 
 TEST_F(LeasedOpenRunTest, ASegmentThatWouldWaitOnALeasedChipIsRefused) {
@@ -117,11 +117,11 @@ TEST_F(LeasedOpenRunTest, ASegmentThatWouldWaitOnALeasedChipIsRefused) {
   ASSERT_THAT(first.Add({kY}), IsOk());
   EXPECT_TRUE(AskForOne());
   EXPECT_THAT(second.Add({kY, kX}), HasReason(reason::kChipLeased));
-  second.run().Stop(RunState::kFailed, Error(reason::kChipLeased, "a test"));
-  EXPECT_EQ(second.state(), RunState::kFailed);
+  second.run().Stop(engine::RunState::kFailed, Error(reason::kChipLeased, "a test"));
+  EXPECT_EQ(second.state(), engine::RunState::kFailed);
   first.run().Close();
   RunAll();
-  EXPECT_EQ(first.state(), RunState::kSucceeded);
+  EXPECT_EQ(first.state(), engine::RunState::kSucceeded);
   EXPECT_EQ(Ended(), 0u);
   EXPECT_EQ(session_->usage().active_runs, 0u);
 }
@@ -140,7 +140,7 @@ TEST_F(LeasedOpenRunTest, ASegmentThatIsBeingAcceptedDoesNotBegin) {
   }
   RunAll();
   EXPECT_EQ(Ended(), 0u) << "it ran on a chip that is another session's alone";
-  ASSERT_EQ(open.state(), RunState::kFailed);
+  ASSERT_EQ(open.state(), engine::RunState::kFailed);
   EXPECT_THAT(open.run().Status().errors[0], HasReason(reason::kChipLeased));
   EXPECT_EQ(session_->usage().open_tasks, 0u);
 }
@@ -164,7 +164,7 @@ TEST_F(LeasedOpenRunTest, ARunThatIsBeingAcceptedDoesNotBegin) {
   }
   RunAll();
   EXPECT_EQ(Ended(), 0u) << "it ran on a chip that is another session's alone";
-  ASSERT_EQ(run->Status().state, RunState::kFailed);
+  ASSERT_EQ(run->Status().state, engine::RunState::kFailed);
   EXPECT_THAT(run->Status().errors[0], HasReason(reason::kChipLeased));
   EXPECT_EQ(run->Status().counts.done, 0u);
 }
@@ -174,10 +174,10 @@ TEST_F(LeasedOpenRunTest, ARunThatWaitsForItsTurnKeepsALeaseWaiting) {
   const std::shared_ptr<RunEntry> second = session_->StartRun(FillRequest()).value();
   EXPECT_FALSE(AskForOne());
   ASSERT_TRUE(engine_->RunOne());
-  EXPECT_EQ(first->Status().state, RunState::kSucceeded);
+  EXPECT_EQ(first->Status().state, engine::RunState::kSucceeded);
   EXPECT_FALSE(Granted());
   RunAll();
-  EXPECT_EQ(second->Status().state, RunState::kSucceeded);
+  EXPECT_EQ(second->Status().state, engine::RunState::kSucceeded);
   EXPECT_TRUE(Granted());
 }
 
@@ -189,11 +189,11 @@ TEST_F(LeasedOpenRunTest, ASegmentDoesNotBeginOnAChipThatBecameFaulty) {
   health_->See(0, {});
   first.run().Close();
   RunAll();
-  EXPECT_EQ(first.state(), RunState::kSucceeded);
+  EXPECT_EQ(first.state(), engine::RunState::kSucceeded);
   EXPECT_EQ(Ended(), 0u);
-  ASSERT_EQ(second.state(), RunState::kFailed);
+  ASSERT_EQ(second.state(), engine::RunState::kFailed);
   EXPECT_THAT(second.run().Status().errors[0], HasReason(reason::kChipUnavailable));
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

@@ -14,12 +14,12 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
+using ::pto::daemon::testing::SessionTest;
 using ::pto::testing::HasReason;
 using ::pto::testing::IsOk;
-using ::pto::testing::SessionTest;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -40,10 +40,11 @@ class OpenDomainTest : public SessionTest {
   // added before.
   struct Open {
     std::shared_ptr<StreamedRun> run;
-    std::unique_ptr<OpenGraph> graph;
+    std::unique_ptr<engine::OpenGraph> graph;
 
-    void AddTask(const char* kernel, uint32_t tensor, const std::vector<ScalarInput>& scalars) {
-      TaskInput task;
+    void AddTask(const char* kernel, uint32_t tensor,
+                 const std::vector<engine::ScalarInput>& scalars) {
+      engine::TaskInput task;
       task.kernel = graph->AddKernel(kernel).value();
       task.args = absl::MakeConstSpan(&tensor, 1);
       task.scalars = scalars;
@@ -51,9 +52,9 @@ class OpenDomainTest : public SessionTest {
     }
     absl::Status Cut() { return run->Append(graph->Cut().value()); }
     absl::Status Signal(const char* kernel, const std::vector<int64_t>& values) {
-      std::vector<ScalarInput> scalars(values.size());
+      std::vector<engine::ScalarInput> scalars(values.size());
       for (size_t i = 0; i < values.size(); ++i) {
-        scalars[i].kind = ScalarInput::Kind::kInteger;
+        scalars[i].kind = engine::ScalarInput::Kind::kInteger;
         scalars[i].i64 = values[i];
       }
       const uint32_t layout = graph->AddLayout(PTO_I64, {1}, {}).value();
@@ -71,7 +72,7 @@ class OpenDomainTest : public SessionTest {
     void AddFill(const std::string& slot, uint32_t part = 0) {
       const uint32_t layout = graph->AddLayout(PTO_F32, {16}, {}).value();
       AddTask("fill", graph->AddTensor(graph->AddSlot(slot), layout, 16 * part).value(),
-              {ScalarInput()});
+              {engine::ScalarInput()});
     }
     absl::Status Fill(const std::string& slot, uint32_t part) {
       AddFill(slot, part);
@@ -84,13 +85,13 @@ class OpenDomainTest : public SessionTest {
     RunTerms terms;
     terms.id = id;
     open.run = session_->StartOpenRun(std::move(terms)).value();
-    GraphTarget target;
+    engine::GraphTarget target;
     target.kernels = &BuiltinKernels();
     target.chip_clusters = {2, 2};
-    open.graph = std::make_unique<OpenGraph>(target);
+    open.graph = std::make_unique<engine::OpenGraph>(target);
     return open;
   }
-  static RunState StateOf(const Open& open) { return open.run->Status().state; }
+  static engine::RunState StateOf(const Open& open) { return open.run->Status().state; }
   bool HasRoom(const Open& open) {
     return open.run->AwaitRoom([] {});
   }
@@ -111,7 +112,7 @@ TEST_F(OpenDomainTest, EverySegmentFindsItsSignalsAtZero) {
     EXPECT_EQ(domain_->epoch(), i);
   }
   open.run->Close();
-  EXPECT_EQ(StateOf(open), RunState::kSucceeded);
+  EXPECT_EQ(StateOf(open), engine::RunState::kSucceeded);
 }
 
 TEST_F(OpenDomainTest, SegmentsThatUseSignalsTakeTurnsWithEachOtherAndWithRuns) {
@@ -126,7 +127,7 @@ TEST_F(OpenDomainTest, SegmentsThatUseSignalsTakeTurnsWithEachOtherAndWithRuns) 
   EXPECT_EQ(engine_->waiting(), 1u);
   EXPECT_FALSE(HasRoom(first));
   EXPECT_FALSE(HasRoom(second));
-  EXPECT_EQ(StateOf(second), RunState::kQueued);
+  EXPECT_EQ(StateOf(second), engine::RunState::kQueued);
   // The second run is told to be behind the first, and no run behind itself.
   EXPECT_EQ(first.run->goes_after(0), 0u);
   EXPECT_EQ(second.run->goes_after(0), first.run->order_number());
@@ -137,8 +138,8 @@ TEST_F(OpenDomainTest, SegmentsThatUseSignalsTakeTurnsWithEachOtherAndWithRuns) 
   EXPECT_EQ(domain_->epoch(), 3u);
   first.run->Close();
   second.run->Close();
-  EXPECT_EQ(StateOf(first), RunState::kSucceeded);
-  EXPECT_EQ(StateOf(second), RunState::kSucceeded);
+  EXPECT_EQ(StateOf(first), engine::RunState::kSucceeded);
+  EXPECT_EQ(StateOf(second), engine::RunState::kSucceeded);
 }
 
 TEST_F(OpenDomainTest, SegmentsOnBuffersOfWindowsOverlapWithThoseOnSignals) {
@@ -149,11 +150,11 @@ TEST_F(OpenDomainTest, SegmentsOnBuffersOfWindowsOverlapWithThoseOnSignals) {
   ASSERT_THAT(fills.Fill("y"), IsOk());
   fills.run->Close();
   RunAll();
-  EXPECT_EQ(StateOf(fills), RunState::kSucceeded);
+  EXPECT_EQ(StateOf(fills), engine::RunState::kSucceeded);
   ASSERT_THAT(domain_->Notify(0, 0, PTO_SET, 1), IsOk());
   waits.run->Close();
   RunAll();
-  EXPECT_EQ(StateOf(waits), RunState::kSucceeded);
+  EXPECT_EQ(StateOf(waits), engine::RunState::kSucceeded);
 }
 
 TEST_F(OpenDomainTest, ARevocationStopsTheRunWithWhatWaitsAndRefusesMore) {
@@ -164,17 +165,17 @@ TEST_F(OpenDomainTest, ARevocationStopsTheRunWithWhatWaitsAndRefusesMore) {
   RunAll();
   domain_->Revoke("lunch");
   RunAll();
-  EXPECT_EQ(StateOf(runs), RunState::kFailed);
+  EXPECT_EQ(StateOf(runs), engine::RunState::kFailed);
   ASSERT_FALSE(runs.run->Status().errors.empty());
   EXPECT_THAT(runs.run->Status().errors[0], HasReason(reason::kDomainRevoked));
   // Its turn has come by that.
-  EXPECT_EQ(StateOf(queued), RunState::kFailed);
+  EXPECT_EQ(StateOf(queued), engine::RunState::kFailed);
   EXPECT_THAT(queued.run->Status().errors[0], HasReason(reason::kDomainRevoked));
   // What had ended before is not touched.
-  EXPECT_EQ(StateOf(between), RunState::kRunning);
+  EXPECT_EQ(StateOf(between), engine::RunState::kRunning);
   EXPECT_THAT(between.Fill("x"), HasReason(reason::kDomainRevoked));
   between.run->Close();
-  EXPECT_EQ(StateOf(between), RunState::kSucceeded);
+  EXPECT_EQ(StateOf(between), engine::RunState::kSucceeded);
   // The one that was refused keeps no memory.
   session_->RemoveDomain("d");
   EXPECT_EQ(UsedBytes(), 0u);
@@ -189,7 +190,7 @@ TEST_F(OpenDomainTest, ARevocationStopsARunWhoseSegmentIsQueuedBehindABuffer) {
   ASSERT_THAT(queued.Fill("b", 0), IsOk());
   EXPECT_FALSE(HasRoom(queued));
   domain_->Revoke("lunch");
-  EXPECT_EQ(StateOf(queued), RunState::kFailed);
+  EXPECT_EQ(StateOf(queued), engine::RunState::kFailed);
   ASSERT_FALSE(queued.run->Status().errors.empty());
   EXPECT_THAT(queued.run->Status().errors[0], HasReason(reason::kDomainRevoked));
   EXPECT_TRUE(HasRoom(queued));
@@ -200,11 +201,11 @@ TEST_F(OpenDomainTest, ARevocationStopsARunWhoseSegmentIsQueuedBehindABuffer) {
     return request;
   }());
   ASSERT_THAT(last, IsOk());
-  EXPECT_EQ((*last)->Status().state, RunState::kQueued);
+  EXPECT_EQ((*last)->Status().state, engine::RunState::kQueued);
   holds.run->Close();
   RunAll();
-  EXPECT_EQ(StateOf(holds), RunState::kSucceeded);
-  EXPECT_EQ((*last)->Status().state, RunState::kSucceeded);
+  EXPECT_EQ(StateOf(holds), engine::RunState::kSucceeded);
+  EXPECT_EQ((*last)->Status().state, engine::RunState::kSucceeded);
   session_->RemoveDomain("d");
   session_->RemoveBuffer("b");
   EXPECT_EQ(UsedBytes(), 0u);
@@ -229,12 +230,12 @@ TEST_F(OpenDomainTest, ARevocationStopsAChainOfRunsAtOnce) {
   }
   domain_->Revoke("lunch");
   for (const Open& open : chain) {
-    ASSERT_EQ(StateOf(open), RunState::kFailed);
+    ASSERT_EQ(StateOf(open), engine::RunState::kFailed);
     ASSERT_THAT(open.run->Status().errors[0], HasReason(reason::kDomainRevoked));
   }
   first.run->Close();
   RunAll();
-  EXPECT_EQ(StateOf(first), RunState::kSucceeded);
+  EXPECT_EQ(StateOf(first), engine::RunState::kSucceeded);
   EXPECT_EQ(engine_->active_runs(), 0u);
 }
 
@@ -244,12 +245,12 @@ TEST_F(OpenDomainTest, ASegmentThatLeavesItsSignalsHalfWayRevokes) {
   RunAll();
   ASSERT_THAT(queued.WaitFor(1), IsOk());
   // It has not begun, so it left nothing.
-  queued.run->Stop(RunState::kCancelled, Error(reason::kRunCancelled, "a test"));
+  queued.run->Stop(engine::RunState::kCancelled, Error(reason::kRunCancelled, "a test"));
   RunAll();
   EXPECT_THAT(domain_->error(), IsOk());
-  open.run->Stop(RunState::kCancelled, Error(reason::kRunCancelled, "another test"));
+  open.run->Stop(engine::RunState::kCancelled, Error(reason::kRunCancelled, "another test"));
   RunAll();
-  EXPECT_EQ(StateOf(open), RunState::kCancelled);
+  EXPECT_EQ(StateOf(open), engine::RunState::kCancelled);
   EXPECT_THAT(domain_->error(), HasReason(reason::kDomainRevoked));
   EXPECT_THAT(std::string(domain_->error().message()),
               HasSubstr("sessions/s/runs/o used its signals and ended as CANCELLED"));
@@ -270,8 +271,8 @@ TEST_F(OpenDomainTest, MemoryStaysUntilTheLastSegmentHasEnded) {
   EXPECT_THAT(runs.AddOne(), HasReason(reason::kDomainUnknown));
   runs.run->Close();
   queued.run->Close();
-  EXPECT_EQ(StateOf(runs), RunState::kSucceeded);
-  EXPECT_EQ(StateOf(queued), RunState::kSucceeded);
+  EXPECT_EQ(StateOf(runs), engine::RunState::kSucceeded);
+  EXPECT_EQ(StateOf(queued), engine::RunState::kSucceeded);
 }
 
 TEST_F(OpenDomainTest, TheEndOfTheSessionFreesAll) {
@@ -281,10 +282,10 @@ TEST_F(OpenDomainTest, TheEndOfTheSessionFreesAll) {
   RunAll();
   session_->End("is over");
   RunAll();
-  EXPECT_EQ(StateOf(runs), RunState::kCancelled);
-  EXPECT_EQ(StateOf(queued), RunState::kCancelled);
+  EXPECT_EQ(StateOf(runs), engine::RunState::kCancelled);
+  EXPECT_EQ(StateOf(queued), engine::RunState::kCancelled);
   EXPECT_EQ(UsedBytes(), 0u);
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

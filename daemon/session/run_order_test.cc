@@ -12,12 +12,12 @@
 #include "runtime/base/status_matchers.h"
 #include "runtime/engine/testing/small_stack.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
+using ::pto::daemon::testing::SessionTest;
 using ::pto::testing::HasReason;
 using ::pto::testing::IsOk;
-using ::pto::testing::SessionTest;
 
 // Runs of one session on the same bytes have their turns one after the other.
 class RunOrderTest : public SessionTest {
@@ -37,9 +37,11 @@ class RunOrderTest : public SessionTest {
   }
   // Runs that have begun: each has one task, which waits.
   uint64_t Begun() const { return engine_->chip_use(0).ready_tasks; }
-  static RunState StateOf(const std::shared_ptr<RunEntry>& entry) { return entry->Status().state; }
+  static engine::RunState StateOf(const std::shared_ptr<RunEntry>& entry) {
+    return entry->Status().state;
+  }
   void Cancel(const std::shared_ptr<RunEntry>& entry) {
-    entry->Stop(RunState::kCancelled, Error(reason::kRunCancelled, "a test"));
+    entry->Stop(engine::RunState::kCancelled, Error(reason::kRunCancelled, "a test"));
   }
 
   std::shared_ptr<Session> session_;
@@ -48,24 +50,25 @@ class RunOrderTest : public SessionTest {
 TEST_F(RunOrderTest, ARunWaitsForEarlierOnesOnTheSameBytes) {
   const auto first = Start(), second = Start();
   EXPECT_EQ(Begun(), 1u);
-  EXPECT_EQ(StateOf(second), RunState::kQueued);
+  EXPECT_EQ(StateOf(second), engine::RunState::kQueued);
   // Told at once.
   EXPECT_EQ(session_->log().last_sequence(), 2u);
   RunAll();
-  EXPECT_EQ(StateOf(first), RunState::kSucceeded);
-  EXPECT_EQ(StateOf(second), RunState::kSucceeded);
-  std::vector<std::pair<std::string, RunState>> states;
+  EXPECT_EQ(StateOf(first), engine::RunState::kSucceeded);
+  EXPECT_EQ(StateOf(second), engine::RunState::kSucceeded);
+  std::vector<std::pair<std::string, engine::RunState>> states;
   for (const LogEntry& entry : session_->log().Read(0, 100)) {
     if (const auto* event = std::get_if<RunEvent>(&entry.event)) {
       states.emplace_back(event->run->id, event->state);
     }
   }
-  EXPECT_EQ(states, (std::vector<std::pair<std::string, RunState>>{{"r-1", RunState::kQueued},
-                                                                   {"r-2", RunState::kQueued},
-                                                                   {"r-1", RunState::kRunning},
-                                                                   {"r-1", RunState::kSucceeded},
-                                                                   {"r-2", RunState::kRunning},
-                                                                   {"r-2", RunState::kSucceeded}}));
+  EXPECT_EQ(states, (std::vector<std::pair<std::string, engine::RunState>>{
+                        {"r-1", engine::RunState::kQueued},
+                        {"r-2", engine::RunState::kQueued},
+                        {"r-1", engine::RunState::kRunning},
+                        {"r-1", engine::RunState::kSucceeded},
+                        {"r-2", engine::RunState::kRunning},
+                        {"r-2", engine::RunState::kSucceeded}}));
 }
 
 TEST_F(RunOrderTest, OtherBytesAndOtherSessionsAreNoReasonToWait) {
@@ -85,20 +88,20 @@ TEST_F(RunOrderTest, OtherBytesAndOtherSessionsAreNoReasonToWait) {
 TEST_F(RunOrderTest, OneThatIsStoppedEndsAtOnceAndKeepsTheOrder) {
   const auto first = Start(), second = Start(), third = Start({}, 1'000'000), last = Start();
   Cancel(second);
-  EXPECT_EQ(StateOf(second), RunState::kCancelled);
+  EXPECT_EQ(StateOf(second), engine::RunState::kCancelled);
   clock_.Advance(absl::Milliseconds(2));
   timers_.RunDue();
-  EXPECT_EQ(StateOf(third), RunState::kFailed);
+  EXPECT_EQ(StateOf(third), engine::RunState::kFailed);
   EXPECT_THAT(third->Status().errors[0], HasReason(reason::kRunDeadline));
-  EXPECT_EQ(StateOf(last), RunState::kQueued);
+  EXPECT_EQ(StateOf(last), engine::RunState::kQueued);
   EXPECT_EQ(Begun(), 1u);
   const auto newer = Start();
   EXPECT_EQ(Begun(), 1u);
   Cancel(first);
   EXPECT_EQ(Begun(), 1u);  // the last
   RunAll();
-  EXPECT_EQ(StateOf(last), RunState::kSucceeded);
-  EXPECT_EQ(StateOf(newer), RunState::kSucceeded);
+  EXPECT_EQ(StateOf(last), engine::RunState::kSucceeded);
+  EXPECT_EQ(StateOf(newer), engine::RunState::kSucceeded);
   EXPECT_EQ(session_->usage().active_runs, 0u);
 }
 
@@ -110,11 +113,11 @@ TEST_F(RunOrderTest, ARunThatWaitsIsNotHelped) {
   request.help = true;
   const auto first = Start();
   const std::shared_ptr<RunEntry> entry = session_->StartRun(request).value();
-  EXPECT_EQ(StateOf(entry), RunState::kQueued);
+  EXPECT_EQ(StateOf(entry), engine::RunState::kQueued);
   EXPECT_EQ(session_->log().last_sequence(), 2u);
   RunAll();
-  EXPECT_EQ(StateOf(entry), RunState::kSucceeded);
-  EXPECT_EQ(StateOf(session_->StartRun(request).value()), RunState::kSucceeded);
+  EXPECT_EQ(StateOf(entry), engine::RunState::kSucceeded);
+  EXPECT_EQ(StateOf(session_->StartRun(request).value()), engine::RunState::kSucceeded);
 }
 
 TEST_F(RunOrderTest, ARunIsAnsweredBeforeLaterOnesBegin) {
@@ -128,11 +131,11 @@ TEST_F(RunOrderTest, ARunIsAnsweredBeforeLaterOnesBegin) {
   std::shared_ptr<RunEntry> second;
   first->AddWaiter([&](const RunStatus&) {
     second = session_->StartRun(request).value();
-    EXPECT_EQ(StateOf(second), RunState::kQueued);
+    EXPECT_EQ(StateOf(second), engine::RunState::kQueued);
   });
   RunAll();
   ASSERT_NE(second, nullptr);
-  EXPECT_EQ(StateOf(second), RunState::kSucceeded);
+  EXPECT_EQ(StateOf(second), engine::RunState::kSucceeded);
 }
 
 TEST_F(RunOrderTest, ThousandsInARow) {
@@ -140,12 +143,12 @@ TEST_F(RunOrderTest, ThousandsInARow) {
   for (int i = 0; i < 10'000; ++i) runs.push_back(Start());
   EXPECT_EQ(Begun(), 1u);
   RunAll();
-  for (const auto& run : runs) ASSERT_EQ(StateOf(run), RunState::kSucceeded);
+  for (const auto& run : runs) ASSERT_EQ(StateOf(run), engine::RunState::kSucceeded);
   // And when the session ends.
   runs.clear();
   for (int i = 0; i < 10'000; ++i) runs.push_back(Start());
   session_->End("test");
-  for (const auto& run : runs) ASSERT_EQ(StateOf(run), RunState::kCancelled);
+  for (const auto& run : runs) ASSERT_EQ(StateOf(run), engine::RunState::kCancelled);
   EXPECT_TRUE(session_->log().ended());
 }
 
@@ -157,14 +160,14 @@ TEST_F(RunOrderTest, ManyThatHaveNotBegunPassWithoutDeepCalls) {
   for (int i = 0; i < kRuns; ++i) {
     stopped.push_back(Start());
     Cancel(stopped.back());
-    ASSERT_EQ(StateOf(stopped.back()), RunState::kCancelled);
+    ASSERT_EQ(StateOf(stopped.back()), engine::RunState::kCancelled);
   }
   const auto last = Start();
   EXPECT_EQ(Begun(), 1u);
-  EXPECT_EQ(StateOf(last), RunState::kQueued);
-  testing::OnSmallStack([&] { RunAll(); });
-  EXPECT_EQ(StateOf(first), RunState::kSucceeded);
-  EXPECT_EQ(StateOf(last), RunState::kSucceeded);
+  EXPECT_EQ(StateOf(last), engine::RunState::kQueued);
+  engine::testing::OnSmallStack([&] { RunAll(); });
+  EXPECT_EQ(StateOf(first), engine::RunState::kSucceeded);
+  EXPECT_EQ(StateOf(last), engine::RunState::kSucceeded);
   EXPECT_EQ(session_->usage().active_runs, 0u);
 }
 
@@ -172,21 +175,21 @@ TEST_F(RunOrderTest, TheFailureOfOneIsNotThatOfAnother) {
   const auto first = Start({}, 1'000'000), second = Start();
   clock_.Advance(absl::Milliseconds(2));
   timers_.RunDue();
-  EXPECT_EQ(StateOf(first), RunState::kFailed);
+  EXPECT_EQ(StateOf(first), engine::RunState::kFailed);
   RunAll();
-  EXPECT_EQ(StateOf(second), RunState::kSucceeded);
+  EXPECT_EQ(StateOf(second), engine::RunState::kSucceeded);
 }
 
 // Two tasks that fill slots p and q.
-std::shared_ptr<const GraphImage> FillTwo() {
-  GraphTarget target;
+std::shared_ptr<const engine::GraphImage> FillTwo() {
+  engine::GraphTarget target;
   target.kernels = &BuiltinKernels();
   target.chip_clusters = {2, 2};
-  GraphBuilder builder(target);
-  TaskInput task;
+  engine::GraphBuilder builder(target);
+  engine::TaskInput task;
   task.kernel = builder.AddKernel("fill").value();
   const uint32_t layout = builder.AddLayout(PTO_F32, {16}, {}).value();
-  const ScalarInput value;
+  const engine::ScalarInput value;
   task.scalars = absl::MakeConstSpan(&value, 1);
   for (const char* slot : {"p", "q"}) {
     const uint32_t tensor = builder.AddTensor(builder.AddSlot(slot), layout, 0).value();
@@ -200,16 +203,16 @@ TEST_F(RunOrderTest, SlotsThatOverlapMakeDependencies) {
   RunRequest request;
   request.graph = session_->AddGraph("g", Digest{}, FillTwo()).value();
   request.image = request.graph->image;
-  std::vector<std::shared_ptr<pto::Run>> runs;
+  std::vector<std::shared_ptr<pto::engine::Run>> runs;
   const auto image_for = [&](uint64_t p, uint64_t q) {
     request.bindings = {{"p", "y", p}, {"q", "y", q}};
     runs.push_back(std::static_pointer_cast<ImageRun>(session_->StartRun(request).value())->run());
     RunAll();
-    EXPECT_EQ(runs.back()->state(), RunState::kSucceeded);
+    EXPECT_EQ(runs.back()->state(), engine::RunState::kSucceeded);
     return &runs.back()->image();
   };
   EXPECT_EQ(image_for(0, 64), request.image.get());
-  const GraphImage* const overlapping = image_for(0, 32);
+  const engine::GraphImage* const overlapping = image_for(0, 32);
   EXPECT_NE(overlapping, request.image.get());
   EXPECT_EQ(overlapping->edge_count(), 1u);
   // The same way of overlapping is known.
@@ -225,15 +228,15 @@ TEST_F(RunOrderTest, SlotsThatOverlapMakeDependencies) {
 }
 
 // A task that scales slot p to slot q.
-std::shared_ptr<const GraphImage> ScaleTo(bool find_dependencies) {
-  GraphTarget target;
+std::shared_ptr<const engine::GraphImage> ScaleTo(bool find_dependencies) {
+  engine::GraphTarget target;
   target.kernels = &BuiltinKernels();
   target.chip_clusters = {2, 2};
-  GraphBuilder builder(target, {.find_dependencies = find_dependencies});
-  TaskInput task;
+  engine::GraphBuilder builder(target, {.find_dependencies = find_dependencies});
+  engine::TaskInput task;
   task.kernel = builder.AddKernel("scale").value();
   const uint32_t layout = builder.AddLayout(PTO_F32, {16}, {}).value();
-  const ScalarInput value;
+  const engine::ScalarInput value;
   task.scalars = absl::MakeConstSpan(&value, 1);
   const uint32_t args[] = {builder.AddTensor(builder.AddSlot("p"), layout, 0).value(),
                            builder.AddTensor(builder.AddSlot("q"), layout, 0).value()};
@@ -267,4 +270,4 @@ TEST_F(RunOrderTest, SlotsThatMakeArgumentsOverlapAreRefused) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

@@ -8,12 +8,12 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 
 Session::Session(Options options)
     : options_(std::move(options)),
       name_(std::make_shared<const std::string>(names::Session(options_.id))),
-      account_(std::make_shared<Account>(*name_, options_.weight)),
+      account_(std::make_shared<engine::Account>(*name_, options_.weight)),
       open_tasks_(
           std::make_shared<TaskBudget>(options_.limits->max_session_live_tasks, options_.quota)),
       create_time_(options_.clock->WallTime()),
@@ -76,7 +76,7 @@ void Session::End(absl::string_view why) {
           .With("session", name())
           .With("by", "session end");
   // No run is added any more. One that has not been accepted yet can be stopped, too.
-  StopRuns(RunState::kCancelled, error);
+  StopRuns(engine::RunState::kCancelled, error);
   TellEnd();
 }
 
@@ -134,7 +134,7 @@ absl::StatusOr<std::vector<std::shared_ptr<SessionBuffer>>> Session::CreateBuffe
     const BufferRequest& request = requests[i];
     auto it = buffers_.find(request.id);
     if (it != buffers_.end()) {
-      const Allocation& memory = *it->second->memory;
+      const engine::Allocation& memory = *it->second->memory;
       if (memory.chip() != request.chip || memory.bytes() != request.bytes) {
         return Error(reason::kIdConflict,
                      absl::StrCat("buffer '", request.id, "' exists with ", memory.bytes(),
@@ -145,7 +145,7 @@ absl::StatusOr<std::vector<std::shared_ptr<SessionBuffer>>> Session::CreateBuffe
       result.push_back(it->second);
       continue;
     }
-    absl::StatusOr<std::shared_ptr<Allocation>> memory =
+    absl::StatusOr<std::shared_ptr<engine::Allocation>> memory =
         AllocateCharged(options_.engine->chips()[request.chip]->memory(), request.bytes,
                         charge.Part(request.bytes));
     if (!memory.ok()) {
@@ -234,7 +234,7 @@ absl::StatusOr<std::shared_ptr<RegisteredGraph>> Session::FindForRegisterLocked(
 }
 
 absl::StatusOr<std::shared_ptr<RegisteredGraph>> Session::AddGraph(
-    absl::string_view id, const Digest& digest, std::shared_ptr<const GraphImage> image) {
+    absl::string_view id, const Digest& digest, std::shared_ptr<const engine::GraphImage> image) {
   auto graph = std::make_shared<RegisteredGraph>();
   graph->id = std::string(id);
   graph->name = std::make_shared<const std::string>(names::ChildName(options_.id, "graphs", id));
@@ -276,4 +276,4 @@ void Session::ForgetOwnSlots() {
   for (const auto& [id, graph] : graphs_) graph->own_slots.reset();
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -37,7 +37,7 @@
 #include "runtime/engine/run/completions.h"
 #include "runtime/graph/work_budget.h"
 
-namespace pto {
+namespace pto::daemon {
 
 struct BufferRequest {
   std::string id;
@@ -49,19 +49,19 @@ struct BufferRequest {
 struct RunTerms {
   std::string id;  // empty lets the session choose
   Labels labels;
-  RecordLevel record_level = RecordLevel::kAll;
+  engine::RecordLevel record_level = engine::RecordLevel::kAll;
   // As in RunSpec.
   int64_t timeout_ns = 0;
   int64_t queue_timeout_ns = 0;
   int64_t task_timeout_ns = 0;
   int64_t wait_timeout_ns = 0;
-  Priority priority = Priority::kNormal;
+  engine::Priority priority = engine::Priority::kNormal;
 };
 
 // A run of a compiled graph, to start.
 struct RunRequest : RunTerms {
   Digest digest;  // of the request's content; matters only with an id
-  std::shared_ptr<const GraphImage> image;
+  std::shared_ptr<const engine::GraphImage> image;
   std::shared_ptr<RegisteredGraph> graph;  // nullptr for a submitted graph
   std::vector<SlotBinding> bindings;
   std::vector<uint64_t> named_scalars;  // empty means the image's own
@@ -69,7 +69,7 @@ struct RunRequest : RunTerms {
   bool help = false;
   // Whether nobody waits for the run to start any more, asked while its graph is compiled for
   // buffers that overlap. Only during StartRun.
-  WorkBudget::Cancelled cancelled = nullptr;
+  engine::WorkBudget::Cancelled cancelled = nullptr;
 };
 
 // One client's lease, and owner of all that it makes. Thread-safe.
@@ -86,7 +86,7 @@ class Session final : public RunOwner, public std::enable_shared_from_this<Sessi
     // Who knows this may map its buffers. Empty: nobody.
     std::string attach_key;
     const Limits* limits = nullptr;
-    Engine* engine = nullptr;
+    engine::Engine* engine = nullptr;
     // For the deadlines of open runs.
     TimerQueue* timers = nullptr;
     const Clock* clock = nullptr;
@@ -168,7 +168,7 @@ class Session final : public RunOwner, public std::enable_shared_from_this<Sessi
   // uses it. Returns whether all has been moved. For one thread at a time. Errors: as
   // CheckTransfer; CHIP_MEMORY_EXHAUSTED.
   absl::StatusOr<bool> ShareSome(SessionBuffer& buffer,
-                                 const std::shared_ptr<SharingBudget>& budget);
+                                 const std::shared_ptr<engine::SharingBudget>& budget);
 
   // ---- domains
   DomainTable& domains() { return domains_; }
@@ -181,7 +181,7 @@ class Session final : public RunOwner, public std::enable_shared_from_this<Sessi
   absl::StatusOr<std::shared_ptr<RegisteredGraph>> FindForRegister(absl::string_view id,
                                                                    const Digest& digest) const;
   absl::StatusOr<std::shared_ptr<RegisteredGraph>> AddGraph(
-      absl::string_view id, const Digest& digest, std::shared_ptr<const GraphImage> image);
+      absl::string_view id, const Digest& digest, std::shared_ptr<const engine::GraphImage> image);
   absl::StatusOr<std::shared_ptr<RegisteredGraph>> FindGraph(absl::string_view id) const;
   bool RemoveGraph(absl::string_view id);
 
@@ -191,9 +191,10 @@ class Session final : public RunOwner, public std::enable_shared_from_this<Sessi
   //
   // A run that has ended in here has done the first step of CompletionStep. The caller drains
   // `completions` for the others, and may answer its client before.
-  absl::StatusOr<std::shared_ptr<RunEntry>> StartRun(RunRequest request, Completions& completions);
+  absl::StatusOr<std::shared_ptr<RunEntry>> StartRun(RunRequest request,
+                                                     engine::Completions& completions);
   absl::StatusOr<std::shared_ptr<RunEntry>> StartRun(RunRequest request) {
-    Completions completions;
+    engine::Completions completions;
     return StartRun(std::move(request), completions);
   }
   // The run that the same request started before, or nullptr; ID_CONFLICT or RUN_ID_USED when
@@ -205,7 +206,7 @@ class Session final : public RunOwner, public std::enable_shared_from_this<Sessi
   std::vector<std::shared_ptr<RunEntry>> ListRuns(uint64_t before, size_t limit,
                                                   bool active_only) const;
   // Stops all active runs.
-  void StopRuns(RunState as, const absl::Status& error);
+  void StopRuns(engine::RunState as, const absl::Status& error);
   // Has all active runs tell the log what is new.
   void DrainRuns();
   bool has_active_runs() const { return active_runs_.load(std::memory_order_acquire) > 0; }
@@ -218,17 +219,17 @@ class Session final : public RunOwner, public std::enable_shared_from_this<Sessi
   // Begins a run that has no tasks yet, under an id that was never used: RUN_ID_USED.
   absl::StatusOr<std::shared_ptr<StreamedRun>> StartOpenRun(RunTerms terms);
   absl::StatusOr<std::shared_ptr<const BoundSlots>> EnterSegment(
-      const GraphImage& image, const std::shared_ptr<SegmentTurn>& turn,
+      const engine::GraphImage& image, const std::shared_ptr<SegmentTurn>& turn,
       const std::shared_ptr<Stoppable>& run) override;
   void LeaveSegment(SegmentTurn& turn) override;
 
   // ---- chips
-  absl::StatusOr<ChipLeases::Claim> ClaimChips(const GraphImage& image) const override;
-  absl::Status CheckChips(const GraphImage& image) const override {
+  absl::StatusOr<ChipLeases::Claim> ClaimChips(const engine::GraphImage& image) const override;
+  absl::Status CheckChips(const engine::GraphImage& image) const override {
     if (options_.leases == nullptr) return absl::OkStatus();
     return options_.leases->Check(image.chips(), options_.id, options_.lease);
   }
-  absl::Status CheckHealth(const GraphImage& image) const override {
+  absl::Status CheckHealth(const engine::GraphImage& image) const override {
     if (options_.leases == nullptr) return absl::OkStatus();
     return options_.leases->CheckHealth(image.chips());
   }
@@ -254,9 +255,9 @@ class Session final : public RunOwner, public std::enable_shared_from_this<Sessi
   void ForgetOwnSlots() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The image for slots that overlap like this, or nullptr when it is not known: it is not kept
   // and `found` is another.
-  static std::shared_ptr<const GraphImage> FindImage(const RunRequest& request,
-                                                     const SlotPlaces& aliases,
-                                                     const AliasedImage& found);
+  static std::shared_ptr<const engine::GraphImage> FindImage(const RunRequest& request,
+                                                             const engine::SlotPlaces& aliases,
+                                                             const AliasedImage& found);
   // Adds a run that has not begun, or returns the one that the same request started before. When
   // it needs an image that is not known, it returns nullptr and says in `found` for which places.
   absl::StatusOr<std::shared_ptr<RunEntry>> AddRun(RunRequest& request, AliasedImage* found,
@@ -277,13 +278,13 @@ class Session final : public RunOwner, public std::enable_shared_from_this<Sessi
   // The run is about to be accepted: it is remembered, or JOURNAL_UNWRITABLE.
   absl::Status JournalRun(RunEntry::Options* options) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<ImageRun> MakeRun(RunRequest& request, RunEntry::Options options,
-                                    std::shared_ptr<const GraphImage> image,
+                                    std::shared_ptr<const engine::GraphImage> image,
                                     std::shared_ptr<const BoundSlots> slots)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
   const std::shared_ptr<const std::string> name_;
-  const std::shared_ptr<Account> account_;  // its share of the chips
+  const std::shared_ptr<engine::Account> account_;  // its share of the chips
   const std::shared_ptr<TaskBudget> open_tasks_;
   const absl::Time create_time_;
   EventLog log_;
@@ -307,4 +308,4 @@ class Session final : public RunOwner, public std::enable_shared_from_this<Sessi
   bool end_told_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -3,8 +3,8 @@
 #include "daemon/run/hold.h"
 #include "daemon/session/session.h"
 
-namespace pto {
+namespace pto::daemon {
 
 using SessionHold = Hold<Session>;
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -8,10 +8,10 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
-using ::pto::testing::SessionTest;
+using ::pto::daemon::testing::SessionTest;
 
 constexpr absl::Duration kTtl = absl::Seconds(10);
 
@@ -91,4 +91,4 @@ TEST_F(SessionHoldTest, WhoCreatesTheSessionAgainExtendsIt) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

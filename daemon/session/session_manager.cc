@@ -13,7 +13,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 // How many ended sessions are remembered.
@@ -189,7 +189,7 @@ bool SessionManager::UsedByOthers(uint32_t chip, const std::string& holder) cons
   for (const std::shared_ptr<Session>& session : List("", size_t(-1))) {
     if (session->options().lease == holder) own.insert(session->name());
   }
-  return options_.engine->CountIf([&](const Run& run) {
+  return options_.engine->CountIf([&](const engine::Run& run) {
     const absl::Span<const uint32_t> chips = run.image().chips();
     return std::binary_search(chips.begin(), chips.end(), chip) &&
            (run.account() == nullptr || !own.contains(run.account()->name()));
@@ -234,4 +234,4 @@ void SessionManager::Remember(const std::string& id, absl::string_view why) {
   }
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

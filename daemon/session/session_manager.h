@@ -19,7 +19,7 @@
 #include "runtime/base/mutex.h"
 #include "runtime/base/timer.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // All sessions of the node. Ends those whose lease runs out. Thread-safe.
 class SessionManager {
@@ -27,7 +27,7 @@ class SessionManager {
   struct Options {
     const Limits* limits = nullptr;
     SessionTimes times;
-    Engine* engine = nullptr;
+    engine::Engine* engine = nullptr;
     // For leases.
     TimerQueue* timers = nullptr;
     // For work that may take a while.
@@ -118,4 +118,4 @@ class SessionManager {
   std::deque<std::string> ended_order_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -8,7 +8,7 @@
 #include "runtime/base/failpoint.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 
 absl::StatusOr<std::shared_ptr<StreamedRun>> Session::StartOpenRun(RunTerms terms) {
   std::shared_ptr<StreamedRun> entry;
@@ -49,7 +49,7 @@ absl::StatusOr<std::shared_ptr<StreamedRun>> Session::StartOpenRun(RunTerms term
 }
 
 absl::StatusOr<std::shared_ptr<const BoundSlots>> Session::EnterSegment(
-    const GraphImage& image, const std::shared_ptr<SegmentTurn>& turn,
+    const engine::GraphImage& image, const std::shared_ptr<SegmentTurn>& turn,
     const std::shared_ptr<Stoppable>& run) {
   MutexLock lock(mutex_);
   PTO_RETURN_IF_ERROR(CheckAlive());
@@ -68,7 +68,7 @@ absl::StatusOr<std::shared_ptr<const BoundSlots>> Session::EnterSegment(
   return slots;
 }
 
-absl::StatusOr<ChipLeases::Claim> Session::ClaimChips(const GraphImage& image) const {
+absl::StatusOr<ChipLeases::Claim> Session::ClaimChips(const engine::GraphImage& image) const {
   if (options_.leases == nullptr) return ChipLeases::Claim();
   return options_.leases->MakeClaim(image.chips(), options_.id, options_.lease);
 }
@@ -78,4 +78,4 @@ void Session::LeaveSegment(SegmentTurn& turn) {
   if (!turn.Leave()) ++late_turns_;
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -15,7 +15,7 @@
 #include "runtime/graph/realias.h"
 #include "runtime/graph/task_input.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 // A graph whose last run took no longer than this is run by the thread that launches it, which
@@ -65,12 +65,12 @@ absl::StatusOr<std::shared_ptr<const BoundSlots>> Session::FindSlots(
   return slots;
 }
 
-std::shared_ptr<const GraphImage> Session::FindImage(const RunRequest& request,
-                                                     const SlotPlaces& aliases,
-                                                     const AliasedImage& found) {
+std::shared_ptr<const engine::GraphImage> Session::FindImage(const RunRequest& request,
+                                                             const engine::SlotPlaces& aliases,
+                                                             const AliasedImage& found) {
   if (aliases.empty()) return request.image;
   if (request.graph != nullptr) {
-    if (std::shared_ptr<const GraphImage> known = request.graph->aliased.Find(aliases)) {
+    if (std::shared_ptr<const engine::GraphImage> known = request.graph->aliased.Find(aliases)) {
       return known;
     }
   }
@@ -103,7 +103,7 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::AddRun(RunRequest& request, A
   PTO_RETURN_IF_ERROR(CheckAccepting());
   PTO_ASSIGN_OR_RETURN(std::shared_ptr<const BoundSlots> slots, FindSlots(request));
   if (slots->domains != nullptr) PTO_RETURN_IF_ERROR(slots->domains->CheckUsable());
-  std::shared_ptr<const GraphImage> image = FindImage(request, slots->aliases, *found);
+  std::shared_ptr<const engine::GraphImage> image = FindImage(request, slots->aliases, *found);
   if (image == nullptr) {
     *found = {slots->aliases, nullptr};
     return nullptr;
@@ -123,7 +123,7 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::AddRun(RunRequest& request, A
 }
 
 absl::StatusOr<std::shared_ptr<RunEntry>> Session::StartRun(RunRequest request,
-                                                            Completions& completions) {
+                                                            engine::Completions& completions) {
   std::shared_ptr<ImageRun> entry;
   AliasedImage found;
   while (true) {
@@ -133,15 +133,16 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::StartRun(RunRequest request,
     // Without the lock, as it can take as long as compiling the graph did. The lease does not end
     // meanwhile.
     const SessionHold hold(shared_from_this());
-    PTO_RETURN_IF_ERROR(CheckOverlaps(*request.image, found.places, request.cancelled));
+    PTO_RETURN_IF_ERROR(engine::CheckOverlaps(*request.image, found.places, request.cancelled));
     if (!request.image->finds_dependencies()) {
       found.image = request.image;
       continue;
     }
-    PTO_ASSIGN_OR_RETURN(found.image, Realias(*request.image, found.places,
-                                              GraphTarget().max_dependencies, request.cancelled));
+    PTO_ASSIGN_OR_RETURN(
+        found.image, engine::Realias(*request.image, found.places,
+                                     engine::GraphTarget().max_dependencies, request.cancelled));
   }
-  const std::shared_ptr<Run> run = entry->run();
+  const std::shared_ptr<engine::Run> run = entry->run();
   int64_t help_ns = 0;
   if (request.graph != nullptr) {
     request.graph->launch_count.fetch_add(1, std::memory_order_relaxed);
@@ -155,7 +156,7 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::StartRun(RunRequest request,
   absl::Status usable = CheckChips(run->image());
   if (usable.ok()) usable = entry->CheckDomains();
   if (!usable.ok()) {
-    options_.engine->Stop(*run, RunState::kFailed, std::move(usable), completions);
+    options_.engine->Stop(*run, engine::RunState::kFailed, std::move(usable), completions);
   }
   // A run that waits for others is begun by the thread that ends the last of them.
   const bool has_turn = entry->Arrive();
@@ -170,7 +171,7 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::StartRun(RunRequest request,
     options_.engine->Begin(run, completions, help_ns);
     entry->Begun(completions);
   }
-  completions.Drain(CompletionStep::kJournal);
+  completions.Drain(engine::CompletionStep::kJournal);
   if (quiet) entry->SetQuiet(false);
   return entry;
 }
@@ -225,13 +226,13 @@ absl::Status Session::JournalRun(RunEntry::Options* options) {
 }
 
 std::shared_ptr<ImageRun> Session::MakeRun(RunRequest& request, RunEntry::Options options,
-                                           std::shared_ptr<const GraphImage> image,
+                                           std::shared_ptr<const engine::GraphImage> image,
                                            std::shared_ptr<const BoundSlots> slots) {
   for (const std::shared_ptr<SessionBuffer>& buffer : slots->buffers) {
     buffer->in_use.fetch_add(1, std::memory_order_acq_rel);
   }
 
-  RunSpec spec;
+  engine::RunSpec spec;
   spec.image = std::move(image);
   spec.slots = {slots, &slots->slots};
   spec.named_scalars = std::move(request.named_scalars);
@@ -247,7 +248,7 @@ std::shared_ptr<ImageRun> Session::MakeRun(RunRequest& request, RunEntry::Option
       std::move(options),
       ImageRun::Parts{request.graph, std::move(slots), domains, options_.engine});
   spec.observer = entry;
-  const std::shared_ptr<Run> run = options_.engine->Prepare(std::move(spec));
+  const std::shared_ptr<engine::Run> run = options_.engine->Prepare(std::move(spec));
   if (domains != nullptr) domains->Enter(entry.get(), entry);
   entry->Attach(run);
   return entry;
@@ -283,7 +284,7 @@ std::vector<std::shared_ptr<RunEntry>> Session::ListRuns(uint64_t before, size_t
   return runs;
 }
 
-void Session::StopRuns(RunState as, const absl::Status& error) {
+void Session::StopRuns(engine::RunState as, const absl::Status& error) {
   std::vector<std::shared_ptr<RunEntry>> active;
   {
     MutexLock lock(mutex_);
@@ -317,7 +318,7 @@ void Session::OnRunEnded(RunEntry& entry, bool leave) {
     if (leave && !entry.Leave()) ++late_turns_;
     dropped = runs_.OnEnded(entry);
   }
-  if (options_.failed != nullptr && entry.end_state() == RunState::kFailed) {
+  if (options_.failed != nullptr && entry.end_state() == engine::RunState::kFailed) {
     options_.failed->Add(entry.shared_from_this());
   }
   if (ended()) TellEnd();
@@ -334,4 +335,4 @@ void Session::OnPassedLate(RunTurn& turn) {
   turn.Leave();
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -8,7 +8,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 // Takes as long for any two keys of a length.
@@ -46,11 +46,11 @@ absl::Status Session::CheckTransfer(const SessionBuffer& buffer) const {
 }
 
 absl::StatusOr<bool> Session::ShareSome(SessionBuffer& buffer,
-                                        const std::shared_ptr<SharingBudget>& budget) {
+                                        const std::shared_ptr<engine::SharingBudget>& budget) {
   PTO_RETURN_IF_ERROR(CheckTransfer(buffer));
-  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<HostAllocation> host,
-                       Allocation::ToHost(buffer.memory));
-  HostAllocation& memory = *host;
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<engine::HostAllocation> host,
+                       engine::Allocation::ToHost(buffer.memory));
+  engine::HostAllocation& memory = *host;
   if (memory.shared_descriptor() >= 0) return true;
   PTO_RETURN_IF_ERROR(memory.PrepareShare(budget));
   // Under this lock no run takes its place, and under the next no bytes come or go.
@@ -65,4 +65,4 @@ absl::StatusOr<bool> Session::ShareSome(SessionBuffer& buffer,
   return memory.ShareSome();
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

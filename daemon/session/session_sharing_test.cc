@@ -11,8 +11,11 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 
-namespace pto::testing {
+namespace pto::daemon::testing {
 namespace {
+
+using ::pto::testing::HasReason;
+using ::pto::testing::IsOk;
 
 class SharingTest : public SessionTest {
  protected:
@@ -30,7 +33,8 @@ class SharingTest : public SessionTest {
     }
   }
 
-  const std::shared_ptr<SharingBudget> budget_ = std::make_shared<SharingBudget>(4, 64 << 20);
+  const std::shared_ptr<engine::SharingBudget> budget_ =
+      std::make_shared<engine::SharingBudget>(4, 64 << 20);
   std::shared_ptr<Session> session_;
   std::shared_ptr<SessionBuffer> buffer_;
 };
@@ -95,4 +99,4 @@ TEST_F(SharingTest, TheFirstWithTheKeyIsTheOwner) {
 }
 
 }  // namespace
-}  // namespace pto::testing
+}  // namespace pto::daemon::testing

@@ -12,12 +12,12 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
+using ::pto::daemon::testing::SessionTest;
 using ::pto::testing::HasReason;
 using ::pto::testing::IsOk;
-using ::pto::testing::SessionTest;
 
 TEST_F(SessionTest, CreationIsIdempotentAndIdsAreUsedOnce) {
   const std::shared_ptr<Session> session = Create("a");
@@ -68,7 +68,7 @@ TEST_F(SessionTest, TheEndStopsRunsAndFreesMemory) {
   const std::shared_ptr<RunEntry> run = session->StartRun(FillRequest()).value();
   EXPECT_GT(engine_->chips()[0]->memory().used_bytes(), 0u);
   ASSERT_THAT(sessions_->Delete("a", "test"), IsOk());
-  EXPECT_EQ(run->Status().state, RunState::kCancelled);
+  EXPECT_EQ(run->Status().state, engine::RunState::kCancelled);
   EXPECT_EQ(engine_->chips()[0]->memory().used_bytes(), 0u);
   EXPECT_THAT(session->StartRun(FillRequest()), HasReason(reason::kSessionEnded));
   EXPECT_THAT(MakeBuffers(*session, {{"y", 0, 64}}), HasReason(reason::kSessionEnded));
@@ -76,7 +76,7 @@ TEST_F(SessionTest, TheEndStopsRunsAndFreesMemory) {
   // The last event is the session's, after that of its run.
   const std::vector<LogEntry> events = session->log().Read(0, 100);
   ASSERT_EQ(events.size(), 3u);
-  EXPECT_EQ(std::get<RunEvent>(events[1].event).state, RunState::kCancelled);
+  EXPECT_EQ(std::get<RunEvent>(events[1].event).state, engine::RunState::kCancelled);
   EXPECT_TRUE(std::holds_alternative<SessionEnded>(events[2].event));
 }
 
@@ -90,7 +90,7 @@ TEST_F(SessionTest, TheLastEventWaitsForTheLastRun) {
   entry->AddWaiter([&](const RunStatus&) {
     // The run's own end is in the log; the session's follows when the run is out of the way.
     const std::vector<LogEntry> events = session->log().Read(0, 100);
-    ended_early = std::get<RunEvent>(events[1].event).state != RunState::kCancelled;
+    ended_early = std::get<RunEvent>(events[1].event).state != engine::RunState::kCancelled;
   });
   ASSERT_THAT(sessions_->Delete("a", "test"), IsOk());
   EXPECT_FALSE(ended_early);
@@ -119,7 +119,7 @@ TEST_F(SessionTest, AStallIsNotToldAfterTheRunsEnd) {
   run->TellStall(stall, clock_.WallTime());
   events = session->log().Read(0, 100);
   ASSERT_TRUE(std::holds_alternative<RunEvent>(events.back().event));
-  EXPECT_EQ(std::get<RunEvent>(events.back().event).state, RunState::kSucceeded);
+  EXPECT_EQ(std::get<RunEvent>(events.back().event).state, engine::RunState::kSucceeded);
 }
 
 // The two come from different threads.
@@ -142,7 +142,7 @@ TEST_F(SessionTest, AStallAndTheEndDoNotMeet) {
     watcher.join();
     const std::vector<LogEntry> events = session->log().Read(before, 1'000'000);
     ASSERT_TRUE(std::holds_alternative<RunEvent>(events.back().event)) << round;
-    ASSERT_EQ(std::get<RunEvent>(events.back().event).state, RunState::kSucceeded);
+    ASSERT_EQ(std::get<RunEvent>(events.back().event).state, engine::RunState::kSucceeded);
   }
 }
 
@@ -172,13 +172,13 @@ TEST_F(SessionTest, AHelpedRunTellsItsStoryInOneGo) {
   request.help = true;
   const std::shared_ptr<RunEntry> entry = session->StartRun(request).value();
   EXPECT_TRUE(entry->ended());
-  EXPECT_EQ(entry->Status().state, RunState::kSucceeded);
+  EXPECT_EQ(entry->Status().state, engine::RunState::kSucceeded);
   const std::vector<LogEntry> events = session->log().Read(0, 100);
   ASSERT_EQ(events.size(), 4u);
-  EXPECT_EQ(std::get<RunEvent>(events[0].event).state, RunState::kQueued);
-  EXPECT_EQ(std::get<RunEvent>(events[1].event).state, RunState::kRunning);
+  EXPECT_EQ(std::get<RunEvent>(events[0].event).state, engine::RunState::kQueued);
+  EXPECT_EQ(std::get<RunEvent>(events[1].event).state, engine::RunState::kRunning);
   EXPECT_EQ(events[2].count, 2u);
-  EXPECT_EQ(std::get<RunEvent>(events[3].event).state, RunState::kSucceeded);
+  EXPECT_EQ(std::get<RunEvent>(events[3].event).state, engine::RunState::kSucceeded);
 }
 
 TEST_F(SessionTest, EventsCanWaitForTheAnswer) {
@@ -189,9 +189,9 @@ TEST_F(SessionTest, EventsCanWaitForTheAnswer) {
   request.image = request.graph->image;
   request.graph->last_run_ns = 1;  // known to be short
   request.help = true;
-  Completions completions;
+  engine::Completions completions;
   const std::shared_ptr<RunEntry> entry = session->StartRun(request, completions).value();
-  EXPECT_EQ(entry->Status().state, RunState::kSucceeded);
+  EXPECT_EQ(entry->Status().state, engine::RunState::kSucceeded);
   EXPECT_EQ(session->log().last_sequence(), 0u);
   EXPECT_TRUE(session->has_active_runs());
   session->DrainRuns();
@@ -262,7 +262,7 @@ TEST_F(SessionTest, ARunIsExecutedAtMostOnce) {
   EXPECT_EQ(session->StartRun(FillRequest("job", 1)).value(), first);
   EXPECT_THAT(session->StartRun(FillRequest("job", 2)), HasReason(reason::kIdConflict));
   RunAll();
-  EXPECT_EQ(first->Status().state, RunState::kSucceeded);
+  EXPECT_EQ(first->Status().state, engine::RunState::kSucceeded);
   EXPECT_EQ(session->StartRun(FillRequest("job", 1)).value(), first);
   // Two newer ones push it out; its id stays used.
   for (int i = 0; i < 2; ++i) {
@@ -295,7 +295,7 @@ TEST_F(SessionTest, RunsAreBoundToTheirBuffers) {
   // Deleted while in use: the run keeps the memory.
   EXPECT_EQ(session->RemoveBuffer("big"), big);
   RunAll();
-  EXPECT_EQ(run->Status().state, RunState::kSucceeded);
+  EXPECT_EQ(run->Status().state, engine::RunState::kSucceeded);
   EXPECT_EQ(big->in_use, 0u);
   const auto* values = reinterpret_cast<const float*>(big->memory->AsHost()->data());
   EXPECT_EQ(values[31], 0.0f);
@@ -319,7 +319,7 @@ TEST_F(SessionTest, EventsTellTheWholeStory) {
   request.image = FillGraph(3);
   const std::shared_ptr<RunEntry> run = session->StartRun(request).value();
   RunAll();
-  std::vector<RunState> states;
+  std::vector<engine::RunState> states;
   uint64_t tasks = 0;
   for (const LogEntry& entry : session->log().Read(0, 100)) {
     if (const auto* event = std::get_if<RunEvent>(&entry.event)) {
@@ -329,7 +329,8 @@ TEST_F(SessionTest, EventsTellTheWholeStory) {
     }
   }
   EXPECT_EQ(states,
-            (std::vector<RunState>{RunState::kQueued, RunState::kRunning, RunState::kSucceeded}));
+            (std::vector<engine::RunState>{engine::RunState::kQueued, engine::RunState::kRunning,
+                                           engine::RunState::kSucceeded}));
   EXPECT_EQ(tasks, 3u);
   EXPECT_EQ(session->log().last_sequence(), 6u);
   EXPECT_EQ(run->Status().as_of_sequence, 6u);
@@ -365,7 +366,7 @@ TEST_F(SessionTest, WaitersAreToldOnce) {
   int removed = 0;
   EXPECT_NE(run->AddWaiter([&](const RunStatus& status) {
     ++told;
-    EXPECT_EQ(status.state, RunState::kSucceeded);
+    EXPECT_EQ(status.state, engine::RunState::kSucceeded);
     // By now the buffers are free and the session knows.
     EXPECT_EQ(session->FindBuffer("x").value()->in_use, 0u);
     EXPECT_EQ(session->usage().active_runs, 0u);
@@ -399,4 +400,4 @@ TEST_F(SessionTest, ListsRunsNewestFirst) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

@@ -15,7 +15,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 std::string ErrorText(int error) { return std::generic_category().message(error); }
@@ -97,4 +97,4 @@ absl::StatusOr<std::unique_ptr<FileLock>> LockStateDirectory(const std::string& 
                            absl::StrCat("the state directory ", directory));
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // A lock file that contains the id of this process. The kernel releases the lock however the
 // process ends. The destructor removes the file.
@@ -32,4 +32,4 @@ absl::Status MakeLastDirectory(const std::string& path);
 // Creates `directory` if only its last component is missing, and locks it for this process.
 absl::StatusOr<std::unique_ptr<FileLock>> LockStateDirectory(const std::string& directory);
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -19,7 +19,7 @@
 #include "runtime/base/status_matchers.h"
 #include "tests/harness/directory.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using ::pto::testing::HasReason;
@@ -137,4 +137,4 @@ TEST(LockStateDirectoryTest, OneDaemonPerDirectory) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

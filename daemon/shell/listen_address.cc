@@ -12,7 +12,7 @@
 #include "absl/strings/strip.h"
 #include "runtime/base/error.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 // One byte is for the zero at the end.
@@ -90,4 +90,4 @@ std::string ListenAddress::ToString() const {
   return absl::StrCat(IsIpv6(host_) ? absl::StrCat("[", host_, "]") : host_, ":", port_);
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

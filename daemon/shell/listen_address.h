@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // A place to listen: the path of a unix socket, or a host and a TCP port. A value.
 class ListenAddress {
@@ -36,4 +36,4 @@ class ListenAddress {
   uint16_t port_ = 0;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

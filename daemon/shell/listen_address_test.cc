@@ -7,20 +7,20 @@
 #include "gtest/gtest.h"
 #include "runtime/base/status_matchers.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using ::testing::HasSubstr;
 
 ListenAddress Parse(const std::string& text) {
   absl::StatusOr<ListenAddress> address = ListenAddress::Parse(text);
-  EXPECT_THAT(address, testing::IsOk());
+  EXPECT_THAT(address, ::pto::testing::IsOk());
   return *std::move(address);
 }
 
 std::string Refusal(const std::string& text) {
   const absl::Status status = ListenAddress::Parse(text).status();
-  EXPECT_THAT(status, testing::HasReason(reason::kConfigInvalid)) << text;
+  EXPECT_THAT(status, ::pto::testing::HasReason(reason::kConfigInvalid)) << text;
   return std::string(status.message());
 }
 
@@ -88,4 +88,4 @@ TEST(ListenAddressTest, RefusesOtherTexts) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

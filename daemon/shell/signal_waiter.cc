@@ -6,7 +6,7 @@
 
 #include "absl/time/clock.h"
 
-namespace pto {
+namespace pto::daemon {
 
 SignalWaiter::SignalWaiter() {
   sigemptyset(&signals_);
@@ -42,4 +42,4 @@ absl::optional<int> SignalWaiter::WaitFor(absl::Duration timeout) {
   }
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

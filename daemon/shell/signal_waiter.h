@@ -5,7 +5,7 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // Waits for SIGTERM, SIGINT and SIGQUIT, so that no code runs in a signal handler. Create it before
 // any thread starts, because threads inherit the blocked signals. Ignores SIGPIPE: writing to a
@@ -29,4 +29,4 @@ class SignalWaiter {
   struct sigaction pipe_before_ = {};
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -8,7 +8,7 @@
 
 #include "gtest/gtest.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 TEST(SignalWaiterTest, ReturnsTheSignal) {
@@ -57,4 +57,4 @@ TEST(SignalWaiterTest, RestoresWhatWasBefore) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

@@ -11,7 +11,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 absl::Status RemoveStaleSocket(const std::string& path) {
@@ -55,4 +55,4 @@ SocketUmask::SocketUmask() : before_(umask(0117)) {}
 
 SocketUmask::~SocketUmask() { umask(before_); }
 
-}  // namespace pto
+}  // namespace pto::daemon

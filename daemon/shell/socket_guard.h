@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/shell/file_lock.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // The right to listen on the path of a unix socket. gRPC removes any socket that it finds there,
 // even of a running daemon, so this must be acquired before the server starts. While it exists,
@@ -41,4 +41,4 @@ class SocketUmask {
   const unsigned before_;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

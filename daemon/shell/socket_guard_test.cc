@@ -15,7 +15,7 @@
 #include "runtime/base/status_matchers.h"
 #include "tests/harness/directory.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using ::pto::testing::HasReason;
@@ -105,4 +105,4 @@ TEST(SocketUmaskTest, SocketsAreForOwnerAndGroup) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

@@ -14,7 +14,7 @@
 #include "absl/strings/str_replace.h"
 #include "runtime/base/error.h"
 
-namespace pto {
+namespace pto::daemon {
 
 SystemdNotifier SystemdNotifier::FromEnvironment() {
   const char* const socket = std::getenv("NOTIFY_SOCKET");  // NOLINT: nothing sets variables
@@ -58,4 +58,4 @@ absl::Status SystemdNotifier::Send(absl::string_view state, absl::string_view st
                                                    std::generic_category().message(error)));
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -5,7 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // Reports the state of a service of Type=notify to systemd. Does nothing and succeeds if systemd
 // did not start the daemon. Thread-safe.
@@ -28,4 +28,4 @@ class SystemdNotifier {
   std::string socket_;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

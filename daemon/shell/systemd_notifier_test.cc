@@ -15,7 +15,7 @@
 #include "runtime/base/status_matchers.h"
 #include "tests/harness/directory.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 using ::pto::testing::HasReason;
@@ -77,4 +77,4 @@ TEST(SystemdNotifierTest, RefusesWhatIsNoSocket) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 void Link(ActiveAccess& ring, ActiveAccess& access) {
@@ -87,7 +87,7 @@ bool RunTurn::Arrive() {
   return true;
 }
 
-void RunTurn::PassWhenBoth(Completions& completions) {
+void RunTurn::PassWhenBoth(engine::Completions& completions) {
   if (left_until_passed_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   std::vector<std::shared_ptr<RunTurn>> behind;
   {
@@ -101,14 +101,14 @@ void RunTurn::PassWhenBoth(Completions& completions) {
     if (turn.waits_.fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
     turn.came_.store(true, std::memory_order_release);
     turn.self_ = std::move(owned);
-    completions.Add(CompletionStep::kSuccessors, turn);
+    completions.Add(engine::CompletionStep::kSuccessors, turn);
   }
 }
 
-void RunTurn::Complete(CompletionStep, Completions& completions) {
+void RunTurn::Complete(engine::CompletionStep, engine::Completions& completions) {
   const std::shared_ptr<RunTurn> self = std::move(self_);
   OnTurn(completions);
   PassWhenBoth(completions);
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

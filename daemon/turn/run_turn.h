@@ -11,7 +11,7 @@
 #include "runtime/engine/run/completions.h"
 #include "runtime/graph/slot_use.h"
 
-namespace pto {
+namespace pto::daemon {
 
 class RunTurn;
 
@@ -19,7 +19,7 @@ class RunTurn;
 // buffer's list.
 struct ActiveAccess {
   RunTurn* turn = nullptr;
-  ByteRange bytes;
+  engine::ByteRange bytes;
   ActiveAccess* previous = nullptr;  // nullptr while it is in no list
   ActiveAccess* next = nullptr;
 };
@@ -43,7 +43,7 @@ class BufferQueue {
 // A part of a buffer that a run reads, or writes and perhaps reads.
 struct BufferAccess {
   std::shared_ptr<BufferQueue> queue;
-  ByteRange bytes;
+  engine::ByteRange bytes;
   bool writes = false;
   // Also turns of one group wait for each other.
   bool exclusive = false;
@@ -60,7 +60,7 @@ using RunAccesses = std::vector<BufferAccess>;
 //
 // A turn that has come is a completion: the thread that let the turn before it pass calls OnTurn
 // when it drains its queue.
-class RunTurn : private Completion {
+class RunTurn : private engine::Completion {
  public:
   RunTurn() = default;
   // Turns of one group do not wait for each other, but for exclusive accesses.
@@ -82,9 +82,9 @@ class RunTurn : private Completion {
   // The run can begin. Returns whether its turn has come: then the caller begins the run and
   // calls Begun. Else OnTurn is called when it comes.
   bool Arrive();
-  void Begun(Completions& completions) { PassWhenBoth(completions); }
+  void Begun(engine::Completions& completions) { PassWhenBoth(completions); }
   // The run has ended, begun or not. Adds the turns that come by this to `completions`.
-  void End(Completions& completions) { PassWhenBoth(completions); }
+  void End(engine::Completions& completions) { PassWhenBoth(completions); }
 
   // For those who explain, without locks: numbers of runs that it was put behind, as far as there
   // is room; 0 is none. Some may have passed.
@@ -100,7 +100,7 @@ class RunTurn : private Completion {
   // Its part of the group. Likewise.
   void set_shown_part(uint32_t part) { shown_part_ = part; }
   // The turn has come: begins the run unless it has ended. Must not wait for it.
-  virtual void OnTurn(Completions& completions) = 0;
+  virtual void OnTurn(engine::Completions& completions) = 0;
   // Leave was called before the turn came, and the turn has passed now: call Leave once more.
   virtual void OnPassedLate() = 0;
 
@@ -109,10 +109,10 @@ class RunTurn : private Completion {
                                  const BufferAccess& access);
   static void WaitFor(const std::shared_ptr<RunTurn>& turn, RunTurn& before);
   // The turn has come.
-  void Complete(CompletionStep step, Completions& completions) override;
+  void Complete(engine::CompletionStep step, engine::Completions& completions) override;
   // One of the two things has happened that a turn needs to pass. When both have, adds the turns
   // that come by this.
-  void PassWhenBoth(Completions& completions);
+  void PassWhenBoth(engine::Completions& completions);
 
   bool WaitsFor(const RunTurn& other) const {
     return this != &other && (group_ == nullptr || group_ != other.group_);
@@ -144,4 +144,4 @@ class RunTurn : private Completion {
   std::shared_ptr<RunTurn> self_;
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -13,10 +13,10 @@
 #include "runtime/engine/run/completions.h"
 #include "runtime/engine/testing/small_stack.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
-using ::pto::testing::OnSmallStack;
+using ::pto::engine::testing::OnSmallStack;
 
 class TestTurn final : public RunTurn {
  public:
@@ -26,10 +26,10 @@ class TestTurn final : public RunTurn {
   void Start() {
     if (!Arrive()) return;
     begun = true;
-    Completions completions;
+    engine::Completions completions;
     Begun(completions);
   }
-  void EndRun(Completions& completions) {
+  void EndRun(engine::Completions& completions) {
     ended = true;
     {
       MutexLock lock(mutex_);
@@ -38,7 +38,7 @@ class TestTurn final : public RunTurn {
     End(completions);
   }
   void EndRun() {
-    Completions completions;
+    engine::Completions completions;
     EndRun(completions);
   }
 
@@ -49,7 +49,7 @@ class TestTurn final : public RunTurn {
   std::shared_ptr<TestTurn> stops;
 
  protected:
-  void OnTurn(Completions& completions) override {
+  void OnTurn(engine::Completions& completions) override {
     begun = true;
     if (stops != nullptr) stops->EndRun(completions);
   }
@@ -131,7 +131,7 @@ TEST_F(RunTurnTest, ARunThatLeavesBeforeAndEndsAfterItsTurnCameLeavesNothing) {
       EXPECT_FALSE(stopped->Leave());
     }
     before->EndRun();
-    Completions completions;
+    engine::Completions completions;
     stopped->End(completions);
     EXPECT_EQ(stopped->late, 1);
   }
@@ -337,4 +337,4 @@ TEST_F(RunTurnTest, FromManyThreads) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

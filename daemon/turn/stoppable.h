@@ -4,7 +4,7 @@
 #include "runtime/engine/run/completions.h"
 #include "runtime/engine/run/run.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // A run of any kind that can be stopped. Thread-safe.
 class Stoppable {
@@ -12,12 +12,13 @@ class Stoppable {
   virtual ~Stoppable() = default;
   // Stops what has not ended: the run ends as `as` with `error`, unless it has ended. The caller
   // holds no lock, and drains `completions`.
-  virtual void Stop(RunState as, const absl::Status& error, Completions& completions) = 0;
+  virtual void Stop(engine::RunState as, const absl::Status& error,
+                    engine::Completions& completions) = 0;
   // The same, and returns when all that follows has been done. Not for completions.
-  void Stop(RunState as, const absl::Status& error) {
-    Completions completions;
+  void Stop(engine::RunState as, const absl::Status& error) {
+    engine::Completions completions;
     Stop(as, error, completions);
   }
 };
 
-}  // namespace pto
+}  // namespace pto::daemon

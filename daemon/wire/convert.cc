@@ -11,14 +11,14 @@
 #include "kernels/kernel_info.h"
 #include "proto/status/status_proto.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 // The engine's enums have the same numbers as the API's.
-static_assert(static_cast<int>(RunState::kCancelled) == v1::Run::CANCELLED);
-static_assert(static_cast<int>(RunState::kQueued) == v1::Run::QUEUED);
-static_assert(static_cast<int>(TaskOutcome::kSkipped) == v1::TaskEvents::SKIPPED);
-static_assert(static_cast<int>(TaskOutcome::kPassedOver) == v1::TaskEvents::PASSED_OVER);
+static_assert(static_cast<int>(engine::RunState::kCancelled) == v1::Run::CANCELLED);
+static_assert(static_cast<int>(engine::RunState::kQueued) == v1::Run::QUEUED);
+static_assert(static_cast<int>(engine::TaskOutcome::kSkipped) == v1::TaskEvents::SKIPPED);
+static_assert(static_cast<int>(engine::TaskOutcome::kPassedOver) == v1::TaskEvents::PASSED_OVER);
 static_assert(PTO_BOOL == static_cast<int>(v1::BOOL));
 static_assert(PTO_MIX == static_cast<int>(v1::MIX));
 static_assert(PTO_NO_DEPENDENCY == static_cast<int>(v1::NO_DEPENDENCY));
@@ -47,7 +47,7 @@ void ToProto(const RunStatus& status, v1::Run* run) {
     SetTimestamp(record.create_time + absl::Nanoseconds(status.queue_ns),
                  run->mutable_start_time());
   }
-  if (IsFinal(status.state)) {
+  if (engine::IsFinal(status.state)) {
     SetTimestamp(record.create_time + absl::Nanoseconds(status.total_ns), run->mutable_end_time());
   }
   for (const auto& [key, value] : record.labels) (*run->mutable_labels())[key] = value;
@@ -104,19 +104,19 @@ void ToProto(const std::string& session_id, const SessionBuffer& buffer, v1::Buf
 }
 
 void ToProto(const RegisteredGraph& graph, v1::Graph* proto) {
-  const GraphImage& image = *graph.image;
+  const engine::GraphImage& image = *graph.image;
   proto->set_name(*graph.name);
   proto->set_task_count(image.task_count());
   proto->set_edge_count(image.edge_count());
-  for (const ImageSlot& slot : image.slots()) {
-    if (slot.chip == ImageSlot::kUnused) continue;
+  for (const engine::ImageSlot& slot : image.slots()) {
+    if (slot.chip == engine::ImageSlot::kUnused) continue;
     v1::Graph::Slot* out = proto->add_slots();
     out->set_name(std::string(image.text(slot.name)));
-    if (slot.chip != ImageSlot::kAnyChip) out->set_chip(names::Chip(slot.chip));
+    if (slot.chip != engine::ImageSlot::kAnyChip) out->set_chip(names::Chip(slot.chip));
     out->set_min_bytes(slot.min_bytes);
   }
   std::vector<std::string> scalars;
-  for (const ImageScalar& scalar : image.scalar_names()) {
+  for (const engine::ImageScalar& scalar : image.scalar_names()) {
     scalars.emplace_back(image.text(scalar.name));
   }
   std::sort(scalars.begin(), scalars.end());
@@ -190,4 +190,4 @@ void ToProto(const LogEntry& entry, Session& session, const std::string& boot_id
   }
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

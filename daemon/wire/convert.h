@@ -15,7 +15,7 @@
 #include "pto/v1/session.pb.h"
 
 // Converts the daemon's objects to API messages.
-namespace pto {
+namespace pto::daemon {
 
 void ToProto(const RunStatus& status, v1::Run* run);
 void ToProto(const RunStatus& status, uint64_t tag, v1::LaunchCompletion* completion);
@@ -26,4 +26,4 @@ void ToProto(const Kernel& kernel, v1::Kernel* proto);
 // Converts a log entry of `session` to an event to send: see task_columns.h.
 void ToProto(const LogEntry& entry, Session& session, const std::string& boot_id, v1::Event* proto);
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/error.h"
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 constexpr size_t kDefaultPage = 100;
@@ -94,4 +94,4 @@ void SetTimestamp(absl::Time from, google::protobuf::Timestamp* to) {
   to->set_nanos(static_cast<int32_t>(nanos % 1'000'000'000));
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

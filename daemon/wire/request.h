@@ -14,7 +14,7 @@
 #include "google/protobuf/timestamp.pb.h"
 
 // Fields that many requests share. Errors name the field.
-namespace pto {
+namespace pto::daemon {
 
 // 0 means 100; at most 1,000.
 absl::StatusOr<size_t> PageSize(int32_t page_size);
@@ -40,4 +40,4 @@ absl::Status CheckReasonText(absl::string_view text);
 void SetDuration(absl::Duration from, google::protobuf::Duration* to);
 void SetTimestamp(absl::Time from, google::protobuf::Timestamp* to);
 
-}  // namespace pto
+}  // namespace pto::daemon

@@ -2,7 +2,7 @@
 
 #include "google/protobuf/unknown_field_set.h"
 
-namespace pto {
+namespace pto::daemon {
 
 void AddTaskColumns(const PackedTasks& tasks, uint64_t skip, v1::TaskEvents* events) {
   using v1::TaskEvents;
@@ -22,4 +22,4 @@ void AddTaskColumns(const PackedTasks& tasks, uint64_t skip, v1::TaskEvents* eve
   add(PackedTasks::kDeferredNs, TaskEvents::kDeferredNsFieldNumber);
 }
 
-}  // namespace pto
+}  // namespace pto::daemon

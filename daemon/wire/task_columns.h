@@ -5,7 +5,7 @@
 #include "daemon/events/packed_tasks.h"
 #include "pto/v1/event.pb.h"
 
-namespace pto {
+namespace pto::daemon {
 
 // Adds the columns of all `tasks` except the first `skip` to a message that will only be
 // serialised.
@@ -15,4 +15,4 @@ namespace pto {
 // alone takes longer than all of this.
 void AddTaskColumns(const PackedTasks& tasks, uint64_t skip, v1::TaskEvents* events);
 
-}  // namespace pto
+}  // namespace pto::daemon

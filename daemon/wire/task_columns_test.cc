@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-namespace pto {
+namespace pto::daemon {
 namespace {
 
 // The message that a client receives.
-v1::TaskEvents SentAndParsed(const std::vector<TaskRecord>& records, uint64_t skip = 0) {
+v1::TaskEvents SentAndParsed(const std::vector<engine::TaskRecord>& records, uint64_t skip = 0) {
   v1::TaskEvents sent;
   sent.set_run("sessions/s/runs/r");
   AddTaskColumns(PackedTasks(records), skip, &sent);
@@ -21,7 +21,7 @@ v1::TaskEvents SentAndParsed(const std::vector<TaskRecord>& records, uint64_t sk
   return parsed;
 }
 
-void ExpectSame(const std::vector<TaskRecord>& records, const v1::TaskEvents& tasks) {
+void ExpectSame(const std::vector<engine::TaskRecord>& records, const v1::TaskEvents& tasks) {
   const int count = static_cast<int>(records.size());
   ASSERT_EQ(tasks.task_size(), count);
   ASSERT_EQ(tasks.chip_size(), count);
@@ -29,7 +29,7 @@ void ExpectSame(const std::vector<TaskRecord>& records, const v1::TaskEvents& ta
   ASSERT_EQ(tasks.start_ns_size(), count);
   ASSERT_EQ(tasks.duration_ns_size(), count);
   for (int i = 0; i < count; ++i) {
-    const TaskRecord& record = records[static_cast<size_t>(i)];
+    const engine::TaskRecord& record = records[static_cast<size_t>(i)];
     EXPECT_EQ(tasks.task(i), record.task);
     EXPECT_EQ(tasks.chip(i), record.chip);
     EXPECT_EQ(tasks.core(i), record.core);
@@ -39,16 +39,17 @@ void ExpectSame(const std::vector<TaskRecord>& records, const v1::TaskEvents& ta
 }
 
 TEST(TaskColumnsTest, NumbersOfEveryLength) {
-  std::vector<TaskRecord> records;
+  std::vector<engine::TaskRecord> records;
   for (int bit = 0; bit < 63; ++bit) {
     for (const int64_t around : {-1, 0, 1}) {
       const int64_t value = (int64_t{1} << bit) + around;
       records.push_back({static_cast<uint32_t>(value), static_cast<uint32_t>(value) * 3,
-                         static_cast<uint16_t>(value), TaskOutcome::kDone, value / 2, value, 0});
+                         static_cast<uint16_t>(value), engine::TaskOutcome::kDone, value / 2, value,
+                         0});
     }
   }
   records.push_back({std::numeric_limits<uint32_t>::max(), std::numeric_limits<uint32_t>::max(),
-                     std::numeric_limits<uint16_t>::max(), TaskOutcome::kDone, 0,
+                     std::numeric_limits<uint16_t>::max(), engine::TaskOutcome::kDone, 0,
                      std::numeric_limits<int64_t>::max(), 0});
   const v1::TaskEvents tasks = SentAndParsed(records);
   ExpectSame(records, tasks);
@@ -56,9 +57,10 @@ TEST(TaskColumnsTest, NumbersOfEveryLength) {
 }
 
 TEST(TaskColumnsTest, OutcomesWhenNotAllWentWell) {
-  const std::vector<TaskRecord> records = {{0, 24, 1, TaskOutcome::kDone, 10, 20, 0},
-                                           {1, 25, 1, TaskOutcome::kFailed, 20, 30, 0},
-                                           {2, 0, 2, TaskOutcome::kSkipped, 30, 30, 0}};
+  const std::vector<engine::TaskRecord> records = {
+      {0, 24, 1, engine::TaskOutcome::kDone, 10, 20, 0},
+      {1, 25, 1, engine::TaskOutcome::kFailed, 20, 30, 0},
+      {2, 0, 2, engine::TaskOutcome::kSkipped, 30, 30, 0}};
   const v1::TaskEvents tasks = SentAndParsed(records);
   ExpectSame(records, tasks);
   ASSERT_EQ(tasks.outcome_size(), 3);
@@ -68,8 +70,9 @@ TEST(TaskColumnsTest, OutcomesWhenNotAllWentWell) {
 }
 
 TEST(TaskColumnsTest, DeferredTimesWhenThereAreAny) {
-  std::vector<TaskRecord> records = {{0, 24, 1, TaskOutcome::kDone, 10, 20, 0},
-                                     {1, 25, 1, TaskOutcome::kDone, 20, 3000, 2900}};
+  std::vector<engine::TaskRecord> records = {
+      {0, 24, 1, engine::TaskOutcome::kDone, 10, 20, 0},
+      {1, 25, 1, engine::TaskOutcome::kDone, 20, 3000, 2900}};
   const v1::TaskEvents tasks = SentAndParsed(records);
   ExpectSame(records, tasks);
   ASSERT_EQ(tasks.deferred_ns_size(), 2);
@@ -79,9 +82,10 @@ TEST(TaskColumnsTest, DeferredTimesWhenThereAreAny) {
 }
 
 TEST(TaskColumnsTest, TheRestOfABlock) {
-  const std::vector<TaskRecord> records = {{0, 24, 1, TaskOutcome::kDone, 10, 20, 0},
-                                           {300, 25, 1, TaskOutcome::kFailed, 200, 300, 0},
-                                           {2, 0, 2, TaskOutcome::kSkipped, 30, 30, 0}};
+  const std::vector<engine::TaskRecord> records = {
+      {0, 24, 1, engine::TaskOutcome::kDone, 10, 20, 0},
+      {300, 25, 1, engine::TaskOutcome::kFailed, 200, 300, 0},
+      {2, 0, 2, engine::TaskOutcome::kSkipped, 30, 30, 0}};
   const v1::TaskEvents tasks = SentAndParsed(records, 1);
   ExpectSame({records[1], records[2]}, tasks);
   ASSERT_EQ(tasks.outcome_size(), 2);
@@ -89,4 +93,4 @@ TEST(TaskColumnsTest, TheRestOfABlock) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::daemon

@@ -9,7 +9,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 // The chunk size of CopyFrom when it copies through host memory.
@@ -132,4 +132,4 @@ absl::Status HostAllocation::PrepareShare(const std::shared_ptr<SharingBudget>&)
 
 absl::StatusOr<bool> HostAllocation::ShareSome() { return CannotShare(*this); }
 
-}  // namespace pto
+}  // namespace pto::engine

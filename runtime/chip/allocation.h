@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "runtime/chip/shared_file.h"
 
-namespace pto {
+namespace pto::engine {
 
 class HostAllocation;
 
@@ -83,4 +83,4 @@ class HostAllocation : public Allocation {
   std::byte* const data_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

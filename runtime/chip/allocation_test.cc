@@ -13,12 +13,12 @@
 #include "runtime/chip/sim/sim_memory.h"
 #include "runtime/chip/testing/device_only_chip.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
+using ::pto::engine::testing::MakeDeviceOnlyChip;
 using ::pto::testing::HasReason;
 using ::pto::testing::IsOk;
-using ::pto::testing::MakeDeviceOnlyChip;
 using ::testing::HasSubstr;
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
@@ -96,4 +96,4 @@ TEST(AllocationTest, CopiesBetweenChips) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

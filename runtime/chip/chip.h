@@ -7,7 +7,7 @@
 
 #include "runtime/chip/device_memory.h"
 
-namespace pto {
+namespace pto::engine {
 
 // The properties of a chip.
 struct ChipSpec {
@@ -45,4 +45,4 @@ class Chip {
   const std::shared_ptr<DeviceMemory> memory_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -2,7 +2,7 @@
 
 #include <bit>
 
-namespace pto {
+namespace pto::engine {
 
 CoreMap::CoreMap(uint32_t clusters)
     : clusters_(clusters),
@@ -81,4 +81,4 @@ void CoreMap::Release(pto_core kind, int32_t core) {
   UpdateCluster(c);
 }
 
-}  // namespace pto
+}  // namespace pto::engine

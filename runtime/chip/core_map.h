@@ -5,7 +5,7 @@
 #include "kernels/pto_kernel.h"
 #include "runtime/chip/core_set.h"
 
-namespace pto {
+namespace pto::engine {
 
 // The free cores of a chip. A chip has n clusters; cluster c consists of cube core c and vector
 // cores n + 2c and n + 2c + 1. Not thread-safe: the owner locks.
@@ -50,4 +50,4 @@ class CoreMap {
   CoreSet free_clusters_;  // all three cores free
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -7,7 +7,7 @@
 
 #include "gtest/gtest.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 // A simple model: a flag for each core.
@@ -133,4 +133,4 @@ TEST_P(CoreMapTest, AClusterCanBeCollectedInParts) {
 INSTANTIATE_TEST_SUITE_P(Clusters, CoreMapTest, ::testing::Values(1, 24, 36, 64, 65, 100));
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace pto {
+namespace pto::engine {
 
 // A set of small numbers, for example cores, with fast access to the smallest. Not thread-safe.
 class CoreSet {
@@ -33,4 +33,4 @@ class CoreSet {
   std::vector<uint64_t> words_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

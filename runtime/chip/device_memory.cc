@@ -4,7 +4,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::engine {
 
 absl::StatusOr<std::shared_ptr<HostAllocation>> DeviceMemory::AllocateHost(uint64_t bytes) {
   PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Allocation> memory, Allocate(bytes));
@@ -38,4 +38,4 @@ void DeviceMemory::GiveBack(uint64_t taken) {
   NoteUse();
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -10,7 +10,7 @@
 #include "runtime/chip/allocation.h"
 #include "runtime/chip/usage_history.h"
 
-namespace pto {
+namespace pto::engine {
 
 // The memory of one chip. Charges allocations against the chip's total. Allocations keep it alive.
 // Thread-safe.
@@ -51,4 +51,4 @@ class DeviceMemory {
   UsageHistory history_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -12,7 +12,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mutex.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
@@ -160,4 +160,4 @@ bool PageReclaimer::AwaitNone(std::chrono::nanoseconds timeout) {
 
 size_t PageReclaimer::threads() const { return crew_->threads(); }
 
-}  // namespace pto
+}  // namespace pto::engine

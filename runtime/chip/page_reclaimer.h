@@ -8,7 +8,7 @@
 
 #include "runtime/base/file_descriptor.h"
 
-namespace pto {
+namespace pto::engine {
 
 // Frees the pages of files that other processes have mapped, in its own threads. Another process
 // can delay this indefinitely: with an endless write to the file, whose lock the kernel waits for
@@ -52,4 +52,4 @@ class PageReclaimer {
   const std::shared_ptr<Crew> crew_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

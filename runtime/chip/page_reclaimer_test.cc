@@ -15,7 +15,7 @@
 #include "gtest/gtest.h"
 #include "runtime/base/mutex.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 constexpr std::chrono::minutes kLong(1);
@@ -212,4 +212,4 @@ TEST_F(PageReclaimerTest, ManyAtOnce) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/error.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 absl::Status HostRefuses(uint64_t bytes, absl::string_view call) {
@@ -113,4 +113,4 @@ absl::Status SharedFile::TakeOver(std::byte* address, uint64_t offset, uint64_t 
   return mapped == address ? absl::OkStatus() : HostRefuses(bytes, "mmap");
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -12,7 +12,7 @@
 #include "runtime/base/file_descriptor.h"
 #include "runtime/chip/page_reclaimer.h"
 
-namespace pto {
+namespace pto::engine {
 
 // Limits the memory and the number of files shared with other processes. Shared memory counts until
 // the host has its pages back, which other processes can delay. Thread-safe.
@@ -77,4 +77,4 @@ class SharedFile {
   const std::shared_ptr<SharingBudget> budget_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace pto {
+namespace pto::engine {
 
 std::vector<UsageHistory::Point> UsageHistory::Between(absl::Time from, absl::Time to) const {
   MutexLock lock(mutex_);
@@ -18,4 +18,4 @@ std::vector<UsageHistory::Point> UsageHistory::Between(absl::Time from, absl::Ti
   return points;
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -9,7 +9,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
 
-namespace pto {
+namespace pto::engine {
 
 // The usage of a resource over time: its most recent changes. Thread-safe.
 class UsageHistory {
@@ -46,4 +46,4 @@ class UsageHistory {
       true;  // nothing is forgotten: the usage before the first point was 0
 };
 
-}  // namespace pto
+}  // namespace pto::engine

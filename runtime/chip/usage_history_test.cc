@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 using ::testing::ElementsAre;
@@ -52,4 +52,4 @@ TEST_F(UsageHistoryTest, InventsNothingForWhatIsForgotten) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

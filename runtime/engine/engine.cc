@@ -15,7 +15,7 @@
 #include "runtime/engine/exec/services.h"
 #include "runtime/engine/exec/worker.h"
 
-namespace pto {
+namespace pto::engine {
 Engine::Engine(Options options)
     : chips_(std::move(options.chips)),
       clock_(*options.clock),
@@ -348,4 +348,4 @@ Engine::ChipUse Engine::chip_use(uint32_t chip) const {
           scheduler_.waiting_gangs(chip)};
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -21,7 +21,7 @@
 #include "runtime/engine/run/run.h"
 #include "runtime/engine/snapshot/engine_now.h"
 
-namespace pto {
+namespace pto::engine {
 
 class FiberLane;
 class Lane;
@@ -240,4 +240,4 @@ class Engine final : private RunEnder {
   std::vector<std::thread> executors_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -8,13 +8,13 @@
 #include "runtime/base/status_matchers.h"
 #include "runtime/engine/testing/slow_testing.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
+using ::pto::engine::testing::KernelBody;
+using ::pto::engine::testing::SlowEngine;
+using ::pto::engine::testing::SlowTask;
 using ::pto::testing::HasReason;
-using ::pto::testing::KernelBody;
-using ::pto::testing::SlowEngine;
-using ::pto::testing::SlowTask;
 
 SlowTask Gang(uint32_t blocks) {
   return {.kernel = "waits", .block_num = blocks, .together = true};
@@ -35,7 +35,7 @@ void MeetOften(SlowEngine& node, uint32_t blocks, int rounds) {
     }
     return 0;
   };
-  std::shared_ptr<pto::Run> run = node.Start({Gang(blocks)}, body);
+  std::shared_ptr<pto::engine::Run> run = node.Start({Gang(blocks)}, body);
   if (node.engine->executors() == 0) {
     node.RunAll();
   } else {
@@ -62,7 +62,7 @@ TEST(EngineBarrierTest, ABlockAloneNeedNotWait) {
   const KernelBody body = [](uint32_t, const pto_context& context) {
     return context.api->barrier(&context, PTO_SCOPE_TASK);
   };
-  std::shared_ptr<pto::Run> run = node.Start({{.kernel = "waits"}}, body);
+  std::shared_ptr<pto::engine::Run> run = node.Start({{.kernel = "waits"}}, body);
   node.RunAll();
   EXPECT_EQ(run->state(), RunState::kSucceeded);
 }
@@ -73,7 +73,7 @@ TEST(EngineBarrierTest, BlocksThatDoNotStartTogetherCannotMeet) {
     EXPECT_EQ(context.api->barrier(&context, PTO_SCOPE_TASK), PTO_NOT_ALLOWED);
     return 0;
   };
-  std::shared_ptr<pto::Run> run = node.Start({{.kernel = "waits", .block_num = 2}}, body);
+  std::shared_ptr<pto::engine::Run> run = node.Start({{.kernel = "waits", .block_num = 2}}, body);
   node.RunAll();
   EXPECT_EQ(run->state(), RunState::kSucceeded);
 }
@@ -87,7 +87,7 @@ TEST(EngineBarrierTest, ABlockThatEndsBreaksIt) {
     results.push_back(context.api->barrier(&context, PTO_SCOPE_TASK));
     return results.back();
   };
-  std::shared_ptr<pto::Run> run = node.Start({Gang(4), {.after = {0}}}, body);
+  std::shared_ptr<pto::engine::Run> run = node.Start({Gang(4), {.after = {0}}}, body);
   node.RunAll();
   EXPECT_EQ(run->state(), RunState::kFailed);
   EXPECT_EQ(results, (std::vector<int32_t>{PTO_BROKEN, PTO_BROKEN, PTO_BROKEN}));
@@ -105,7 +105,7 @@ TEST(EngineBarrierTest, CancelEndsIt) {
                                                : context.api->barrier(&context, PTO_SCOPE_CHIP));
     return results.back();
   };
-  std::shared_ptr<pto::Run> run = node.Start({Gang(4)}, body);
+  std::shared_ptr<pto::engine::Run> run = node.Start({Gang(4)}, body);
   node.RunAll();
   EXPECT_EQ(node.engine->waiting(), 4u);
   node.Cancel(*run);
@@ -124,7 +124,7 @@ TEST(EngineBarrierTest, WhoDoesNotComeIsMissed) {
   };
   RunSpec spec;
   spec.wait_timeout_ns = 1000;
-  std::shared_ptr<pto::Run> run = node.Start({Gang(3)}, body, spec);
+  std::shared_ptr<pto::engine::Run> run = node.Start({Gang(3)}, body, spec);
   node.RunAll();
   node.clock.Advance(absl::Microseconds(1));
   node.timers.RunDue();
@@ -140,4 +140,4 @@ TEST(EngineBarrierTest, WhoDoesNotComeIsMissed) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -9,13 +9,13 @@
 #include "runtime/base/status_matchers.h"
 #include "runtime/engine/testing/slow_testing.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
+using ::pto::engine::testing::KernelBody;
+using ::pto::engine::testing::SlowEngine;
+using ::pto::engine::testing::SlowTask;
 using ::pto::testing::HasReason;
-using ::pto::testing::KernelBody;
-using ::pto::testing::SlowEngine;
-using ::pto::testing::SlowTask;
 
 class EngineControlTest : public ::testing::Test {
  protected:
@@ -39,7 +39,7 @@ TEST_F(EngineControlTest, JoinsNeedNoCore) {
     tasks[i].after = {i - 1};
   }
   tasks.push_back({.after = {9'999}});
-  std::shared_ptr<pto::Run> run = node_.Start(tasks, body_);
+  std::shared_ptr<pto::engine::Run> run = node_.Start(tasks, body_);
   node_.RunAll();
   EXPECT_EQ(run->state(), RunState::kSucceeded);
   EXPECT_EQ(run->counts().done, tasks.size());
@@ -54,13 +54,13 @@ TEST_F(EngineControlTest, AHelperDoesThemToo) {
                                        {.after = {0}},
                                        {.kernel = "notify", .after = {1}, .scalars = {PTO_SET, 5}},
                                        {.kernel = "wait", .after = {2}, .scalars = {PTO_EQ, 5, 0}}};
-  std::shared_ptr<pto::Run> run = node_.Start(tasks, body_);
+  std::shared_ptr<pto::engine::Run> run = node_.Start(tasks, body_);
   EXPECT_EQ(run->state(), RunState::kSucceeded);
   EXPECT_EQ(*node_.word(0), 5);
 }
 
 TEST_F(EngineControlTest, AWaitEndsWithItsSignal) {
-  std::shared_ptr<pto::Run> run =
+  std::shared_ptr<pto::engine::Run> run =
       node_.Start({{.kernel = "wait", .word = 3, .scalars = {PTO_GT, 1, 0}},
                    {.after = {0}},
                    {.kernel = "notify", .word = 3, .scalars = {PTO_ADD, 1}},
@@ -78,7 +78,7 @@ TEST_F(EngineControlTest, AWaitEndsWithItsSignal) {
 }
 
 TEST_F(EngineControlTest, AWaitOverItsTimeSaysWhatItHadAndWanted) {
-  std::shared_ptr<pto::Run> run = node_.Start(
+  std::shared_ptr<pto::engine::Run> run = node_.Start(
       {{.kernel = "wait", .word = 3, .scalars = {PTO_GE, 4, 1'000'000}}, {.after = {0}}, {}},
       body_);
   node_.Notify(3, PTO_SET, 2);
@@ -100,7 +100,7 @@ TEST_F(EngineControlTest, AWaitOverItsTimeSaysWhatItHadAndWanted) {
 TEST_F(EngineControlTest, TheRunsLimitForWaitsHoldsForThoseWithoutOne) {
   RunSpec spec;
   spec.wait_timeout_ns = 1000;
-  std::shared_ptr<pto::Run> run =
+  std::shared_ptr<pto::engine::Run> run =
       node_.Start({{.kernel = "wait", .scalars = {PTO_EQ, 1, 0}}}, body_, spec);
   node_.RunAll();
   node_.clock.Advance(absl::Microseconds(1));
@@ -114,10 +114,11 @@ TEST_F(EngineControlTest, TheRunsLimitForWaitsHoldsForThoseWithoutOne) {
 TEST_F(EngineControlTest, ScalarsThatMakeNoSenseFailTheTask) {
   RunSpec spec;
   spec.named_scalars = {3, 0, 0, 0, 0, PTO_EQ, 1, static_cast<uint64_t>(-1)};
-  std::shared_ptr<pto::Run> run = node_.Start({{.kernel = "notify", .scalars = {PTO_SET, 0}},
-                                               {.kernel = "wait", .scalars = {PTO_EQ, 0, 0}},
-                                               {.kernel = "wait", .scalars = {PTO_EQ, 1, 0}}},
-                                              body_, spec);
+  std::shared_ptr<pto::engine::Run> run =
+      node_.Start({{.kernel = "notify", .scalars = {PTO_SET, 0}},
+                   {.kernel = "wait", .scalars = {PTO_EQ, 0, 0}},
+                   {.kernel = "wait", .scalars = {PTO_EQ, 1, 0}}},
+                  body_, spec);
   node_.RunAll();
   EXPECT_EQ(run->state(), RunState::kFailed);
   ASSERT_EQ(run->errors().size(), 3u);
@@ -129,7 +130,7 @@ TEST_F(EngineControlTest, ScalarsThatMakeNoSenseFailTheTask) {
 
 TEST_F(EngineControlTest, CopiesAreDone) {
   for (uint32_t i = 0; i < 8; ++i) *node_.word(i) = i;
-  std::shared_ptr<pto::Run> run = node_.Start(
+  std::shared_ptr<pto::engine::Run> run = node_.Start(
       {{.kernel = "copy_async", .from = 0, .to = 8, .count = 8}, {.after = {0}}}, body_);
   node_.RunAll();
   EXPECT_EQ(run->state(), RunState::kSucceeded);
@@ -138,7 +139,7 @@ TEST_F(EngineControlTest, CopiesAreDone) {
 }
 
 TEST_F(EngineControlTest, CancelEndsWaitsAndCopies) {
-  std::shared_ptr<pto::Run> run =
+  std::shared_ptr<pto::engine::Run> run =
       node_.Start({{.kernel = "wait", .scalars = {PTO_EQ, 1, 1000}},
                    {.kernel = "copy_async", .from = 0, .to = 8, .count = 8},
                    {.kernel = "join"},
@@ -162,7 +163,7 @@ TEST_F(EngineControlTest, APredicateDecidesWhenAllBeforeHasEnded) {
   const auto predicate = [](pto_compare compare, int64_t value) {
     return SlowTask::Predicate{1, compare, value};
   };
-  std::shared_ptr<pto::Run> run =
+  std::shared_ptr<pto::engine::Run> run =
       node_.Start({{},
                    {.after = {0}, .predicate = predicate(PTO_EQ, 7)},
                    {.after = {0}, .predicate = predicate(PTO_LT, 7)},
@@ -191,7 +192,7 @@ TEST_F(EngineControlTest, APredicateDecidesWhenAllBeforeHasEnded) {
 }
 
 TEST_F(EngineControlTest, ARunMayPassOverAllOfItself) {
-  std::shared_ptr<pto::Run> run = node_.Start(
+  std::shared_ptr<pto::engine::Run> run = node_.Start(
       {{.predicate = SlowTask::Predicate{0, PTO_GT, 0}},
        {.kernel = "join", .after = {0}, .predicate = SlowTask::Predicate{0, PTO_GT, 0}}},
       body_);
@@ -201,4 +202,4 @@ TEST_F(EngineControlTest, ARunMayPassOverAllOfItself) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

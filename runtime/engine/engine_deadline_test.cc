@@ -9,12 +9,12 @@
 #include "runtime/base/status_matchers.h"
 #include "runtime/engine/testing/slow_testing.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
+using ::pto::engine::testing::KernelBody;
+using ::pto::engine::testing::SlowEngine;
 using ::pto::testing::HasReason;
-using ::pto::testing::KernelBody;
-using ::pto::testing::SlowEngine;
 using ::testing::HasSubstr;
 
 class EngineDeadlineTest : public ::testing::Test {
@@ -34,7 +34,7 @@ TEST_F(EngineDeadlineTest, AWaitHasATimeOfItsOwn) {
     result = context.api->wait(&context, &signal, PTO_NE, 0, 1'000'000);
     return result;
   };
-  std::shared_ptr<pto::Run> run = node_.Start({{.kernel = "waits"}}, body);
+  std::shared_ptr<pto::engine::Run> run = node_.Start({{.kernel = "waits"}}, body);
   node_.RunAll();
   Pass(absl::Microseconds(999));
   node_.RunAll();
@@ -56,7 +56,7 @@ TEST_F(EngineDeadlineTest, AKernelMayGoOnAfterATimeout) {
     EXPECT_EQ(context.api->wait(&context, &signal, PTO_NE, 0, 1000), PTO_TIMED_OUT);
     return 0;
   };
-  std::shared_ptr<pto::Run> run = node_.Start({{.kernel = "waits"}}, body);
+  std::shared_ptr<pto::engine::Run> run = node_.Start({{.kernel = "waits"}}, body);
   node_.RunAll();
   Pass(absl::Microseconds(1));
   node_.RunAll();
@@ -73,7 +73,7 @@ TEST_F(EngineDeadlineTest, ATaskHasATime) {
     EXPECT_EQ(context.api->wait(&context, &signal, PTO_EQ, 1, 0), PTO_TIMED_OUT);
     return 0;  // whatever it says
   };
-  std::shared_ptr<pto::Run> run =
+  std::shared_ptr<pto::engine::Run> run =
       node_.Start({{.kernel = "waits", .timeout_ns = 5000}, {}, {.after = {0}}}, body);
   node_.RunAll();
   Pass(absl::Microseconds(5));
@@ -100,7 +100,7 @@ TEST_F(EngineDeadlineTest, TheRunsTimeForTasksHoldsForAll) {
   };
   RunSpec spec;
   spec.task_timeout_ns = 7000;
-  std::shared_ptr<pto::Run> run = node_.Start(
+  std::shared_ptr<pto::engine::Run> run = node_.Start(
       {{}, {}, {.after = {1}}, {.kernel = "wait", .after = {1}, .scalars = {PTO_EQ, 1, 0}}}, body,
       spec);
   node_.RunAll();
@@ -121,7 +121,8 @@ TEST_F(EngineDeadlineTest, BlocksOfALateTaskDoNotBegin) {
     if (++calls == 2) Pass(absl::Microseconds(1));
     return 0;
   };
-  std::shared_ptr<pto::Run> run = node_.Start({{.block_num = 10, .timeout_ns = 1000}}, body);
+  std::shared_ptr<pto::engine::Run> run =
+      node_.Start({{.block_num = 10, .timeout_ns = 1000}}, body);
   node_.RunAll();
   EXPECT_EQ(calls, 2);
   EXPECT_EQ(run->state(), RunState::kFailed);
@@ -137,7 +138,7 @@ TEST_F(EngineDeadlineTest, ABusyBlockIsNamedBeforeThoseThatWaitForIt) {
     if (context.block_index == 1) Pass(absl::Microseconds(5));
     return context.api->barrier(&context, PTO_SCOPE_TASK);
   };
-  std::shared_ptr<pto::Run> run = node_.Start(
+  std::shared_ptr<pto::engine::Run> run = node_.Start(
       {{.kernel = "waits", .block_num = 2, .together = true, .timeout_ns = 5000}}, body);
   node_.RunAll();
   EXPECT_EQ(run->state(), RunState::kFailed);
@@ -155,7 +156,8 @@ TEST_F(EngineDeadlineTest, TasksInTimeLeaveNoTimer) {
   RunSpec spec;
   spec.task_timeout_ns = 7000;
   spec.queue_timeout_ns = 7000;
-  std::shared_ptr<pto::Run> run = node_.Start({{}, {.after = {0}}, {.block_num = 3}}, body, spec);
+  std::shared_ptr<pto::engine::Run> run =
+      node_.Start({{}, {.after = {0}}, {.block_num = 3}}, body, spec);
   node_.RunAll();
   EXPECT_EQ(run->state(), RunState::kSucceeded);
   node_.ExpectClean();
@@ -165,9 +167,9 @@ TEST_F(EngineDeadlineTest, ARunHasATimeInTheQueue) {
   const KernelBody body = [](uint32_t, const pto_context&) { return 0; };
   RunSpec spec;
   spec.queue_timeout_ns = 1000;
-  std::shared_ptr<pto::Run> started = node_.Start({{}, {.after = {0}}, {}}, body, spec);
+  std::shared_ptr<pto::engine::Run> started = node_.Start({{}, {.after = {0}}, {}}, body, spec);
   ASSERT_TRUE(node_.engine->RunOne());
-  std::shared_ptr<pto::Run> queued = node_.Start({{}}, body, spec);
+  std::shared_ptr<pto::engine::Run> queued = node_.Start({{}}, body, spec);
   Pass(absl::Microseconds(1));
   EXPECT_EQ(queued->state(), RunState::kFailed);
   EXPECT_THAT(queued->errors()[0], HasReason(reason::kQueueDeadline));
@@ -178,4 +180,4 @@ TEST_F(EngineDeadlineTest, ARunHasATimeInTheQueue) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -7,13 +7,13 @@
 #include "runtime/base/status_matchers.h"
 #include "runtime/engine/testing/slow_testing.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
+using ::pto::engine::testing::KernelBody;
+using ::pto::engine::testing::SlowEngine;
+using ::pto::engine::testing::SlowTask;
 using ::pto::testing::HasReason;
-using ::pto::testing::KernelBody;
-using ::pto::testing::SlowEngine;
-using ::pto::testing::SlowTask;
 
 class EngineDeferTest : public ::testing::Test {
  protected:
@@ -43,7 +43,7 @@ TEST_F(EngineDeferTest, ATaskEndsWithItsLastCondition) {
         }
         return DeferAll(node_, context, 4 * context.block_index, 4);
       };
-      std::shared_ptr<pto::Run> run =
+      std::shared_ptr<pto::engine::Run> run =
           node_.Start({{.kernel = kernel, .block_num = blocks}, {.after = {0}}}, body);
       node_.RunAll();
       for (uint32_t i = 0; i < 4 * blocks; ++i) {
@@ -67,7 +67,7 @@ TEST_F(EngineDeferTest, WhatHoldsAlreadyDefersNothing) {
   const KernelBody body = [&](uint32_t, const pto_context& context) {
     return DeferAll(node_, context, 0, 1);
   };
-  std::shared_ptr<pto::Run> run = node_.Start({{}, {.after = {0}}}, body);
+  std::shared_ptr<pto::engine::Run> run = node_.Start({{}, {.after = {0}}}, body);
   node_.RunAll();
   EXPECT_EQ(run->state(), RunState::kSucceeded);
 }
@@ -78,7 +78,7 @@ TEST_F(EngineDeferTest, AConditionMetBeforeTheBlockReturnsEndsItThere) {
     node_.Notify(0, PTO_SET, 1);
     return code;
   };
-  std::shared_ptr<pto::Run> run = node_.Start({{}, {.after = {0}}}, body);
+  std::shared_ptr<pto::engine::Run> run = node_.Start({{}, {.after = {0}}}, body);
   node_.RunAll();
   EXPECT_EQ(run->state(), RunState::kSucceeded);
   EXPECT_EQ(run->counts().done, 2u);
@@ -90,7 +90,7 @@ TEST_F(EngineDeferTest, ConditionsOverTheirTimeFailTheirTaskOnly) {
     order_.push_back(task);
     return task == 0 ? DeferAll(node_, context, 0, 1, 1000) : 0;
   };
-  std::shared_ptr<pto::Run> run = node_.Start({{}, {.after = {0}}, {}}, body);
+  std::shared_ptr<pto::engine::Run> run = node_.Start({{}, {.after = {0}}, {}}, body);
   node_.RunAll();
   node_.clock.Advance(absl::Microseconds(1));
   node_.timers.RunDue();
@@ -109,7 +109,7 @@ TEST_F(EngineDeferTest, AFailedBlockStaysFailed) {
     DeferAll(node_, context, 0, 1);
     return 5;
   };
-  std::shared_ptr<pto::Run> run = node_.Start({{}, {.after = {0}}}, body);
+  std::shared_ptr<pto::engine::Run> run = node_.Start({{}, {.after = {0}}}, body);
   node_.RunAll();
   EXPECT_EQ(run->state(), RunState::kRunning);
   node_.Notify(0, PTO_SET, 1);
@@ -123,7 +123,7 @@ TEST_F(EngineDeferTest, CancelEndsDeferredTasks) {
   const KernelBody body = [&](uint32_t, const pto_context& context) {
     return DeferAll(node_, context, 0, 3, 1'000'000);
   };
-  std::shared_ptr<pto::Run> run = node_.Start({{}, {.after = {0}}, {.block_num = 3}}, body);
+  std::shared_ptr<pto::engine::Run> run = node_.Start({{}, {.after = {0}}, {.block_num = 3}}, body);
   node_.RunAll();
   EXPECT_EQ(node_.engine->waiting(), 12u);
   node_.Cancel(*run);
@@ -136,7 +136,7 @@ TEST_F(EngineDeferTest, ThousandsOfConditions) {
   const KernelBody body = [&](uint32_t, const pto_context& context) {
     return DeferAll(node_, context, 0, 2);
   };
-  std::shared_ptr<pto::Run> run = node_.Start(std::vector<SlowTask>(kTasks), body);
+  std::shared_ptr<pto::engine::Run> run = node_.Start(std::vector<SlowTask>(kTasks), body);
   node_.RunAll();
   EXPECT_EQ(node_.engine->waiting(), 2 * kTasks);
   node_.Notify(0, PTO_SET, 1);
@@ -173,7 +173,7 @@ TEST_F(EngineDeferTest, CopiesByEventAndBySignal) {
     }
     return 0;
   };
-  std::shared_ptr<pto::Run> run =
+  std::shared_ptr<pto::engine::Run> run =
       node_.Start({{.kernel = "waits"}, {}, {.after = {1}}, {.after = {2}}}, body);
   node_.RunAll();
   EXPECT_EQ(run->state(), RunState::kSucceeded);
@@ -197,7 +197,7 @@ TEST_F(EngineDeferTest, CopiesStayInTheTasksMemory) {
     EXPECT_EQ(copy(inside, behind), PTO_INVALID);
     return 0;
   };
-  std::shared_ptr<pto::Run> run = node_.Start({{}}, body);
+  std::shared_ptr<pto::engine::Run> run = node_.Start({{}}, body);
   node_.RunAll();
   EXPECT_EQ(run->state(), RunState::kSucceeded);
 }
@@ -210,7 +210,7 @@ TEST_F(EngineDeferTest, ACopyKeepsItsRun) {
     return context.api->copy(&context, &to, &from, nullptr, PTO_SET, 0, nullptr);
   };
   *node_.word(3) = 5;
-  std::shared_ptr<pto::Run> run = node_.Start({{}}, body);
+  std::shared_ptr<pto::engine::Run> run = node_.Start({{}}, body);
   EXPECT_TRUE(node_.engine->RunOne());
   EXPECT_EQ(run->state(), RunState::kRunning);
   EXPECT_TRUE(node_.engine->RunOne());
@@ -219,4 +219,4 @@ TEST_F(EngineDeferTest, ACopyKeepsItsRun) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

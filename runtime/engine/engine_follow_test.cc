@@ -13,17 +13,17 @@
 #include "runtime/engine/engine.h"
 #include "runtime/engine/testing/engine_testing.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
-using ::pto::testing::CoresLeftBusy;
+using ::pto::engine::testing::CoresLeftBusy;
+using ::pto::engine::testing::KernelBody;
+using ::pto::engine::testing::MakeTestChips;
+using ::pto::engine::testing::MakeTestGraph;
+using ::pto::engine::testing::PlansMade;
+using ::pto::engine::testing::TestObserver;
+using ::pto::engine::testing::TestTask;
 using ::pto::testing::HasReason;
-using ::pto::testing::KernelBody;
-using ::pto::testing::MakeTestChips;
-using ::pto::testing::MakeTestGraph;
-using ::pto::testing::PlansMade;
-using ::pto::testing::TestObserver;
-using ::pto::testing::TestTask;
 
 class EngineFollowTest : public ::testing::Test {
  protected:
@@ -34,12 +34,12 @@ class EngineFollowTest : public ::testing::Test {
     options.executors = executors;
     engine_ = std::make_unique<Engine>(std::move(options));
   }
-  std::shared_ptr<pto::Run> Start(std::shared_ptr<const GraphImage> image,
-                                  std::shared_ptr<RunObserver> observer = nullptr) {
+  std::shared_ptr<pto::engine::Run> Start(std::shared_ptr<const GraphImage> image,
+                                          std::shared_ptr<RunObserver> observer = nullptr) {
     RunSpec spec;
     spec.image = std::move(image);
     spec.observer = std::move(observer);
-    std::shared_ptr<pto::Run> run = engine_->Prepare(std::move(spec));
+    std::shared_ptr<pto::engine::Run> run = engine_->Prepare(std::move(spec));
     engine_->Start(run);
     return run;
   }
@@ -79,13 +79,13 @@ TEST_F(EngineFollowTest, AChainIsDoneInOrderAndRecorded) {
   MakeEngine(0);
   std::vector<uint32_t> order;
   const auto observer = std::make_shared<TestObserver>();
-  std::shared_ptr<pto::Run> run = Start(Graph(Chain(300),
-                                              [&](uint32_t task, const pto_context& context) {
-                                                if (context.member_index + context.block_index == 0)
-                                                  order.push_back(task);
-                                                return 0;
-                                              }),
-                                        observer);
+  std::shared_ptr<pto::engine::Run> run =
+      Start(Graph(Chain(300),
+                  [&](uint32_t task, const pto_context& context) {
+                    if (context.member_index + context.block_index == 0) order.push_back(task);
+                    return 0;
+                  }),
+            observer);
   Finish();
   EXPECT_EQ(run->state(), RunState::kSucceeded);
   ASSERT_EQ(order.size(), 300u);
@@ -127,7 +127,7 @@ TEST_F(EngineFollowTest, IndependentTasksAreAllDoneOnce) {
   for (const uint32_t executors : {0u, 1u, 3u}) {
     MakeEngine(executors);
     std::vector<std::atomic<uint32_t>> calls(500);
-    std::shared_ptr<pto::Run> run = Start(
+    std::shared_ptr<pto::engine::Run> run = Start(
         Graph(std::vector<TestTask>(500, FullWidth()), [&](uint32_t task, const pto_context&) {
           ++calls[task];
           return 0;
@@ -141,7 +141,7 @@ TEST_F(EngineFollowTest, IndependentTasksAreAllDoneOnce) {
 
 TEST_F(EngineFollowTest, AFailureAmongIndependentTasksStopsNoneOfTheOthers) {
   MakeEngine(2);
-  std::shared_ptr<pto::Run> run =
+  std::shared_ptr<pto::engine::Run> run =
       Start(Graph(std::vector<TestTask>(200, FullWidth()),
                   [&](uint32_t task, const pto_context&) { return task == 50 ? 7 : 0; }));
   Finish();
@@ -154,7 +154,7 @@ TEST_F(EngineFollowTest, TasksThatWaitToFollowEndWithTheirRun) {
   for (const uint32_t executors : {0u, 2u}) {
     MakeEngine(executors);
     std::atomic<uint32_t> begun{0};
-    std::shared_ptr<pto::Run> run;
+    std::shared_ptr<pto::engine::Run> run;
     std::atomic<bool> known{false};
     run = Start(Graph(std::vector<TestTask>(200, FullWidth()), [&](uint32_t, const pto_context&) {
       while (executors > 0 && !known) {
@@ -193,7 +193,7 @@ TEST_F(EngineFollowTest, AFixedPlanIsMadeOnceForTheSameLaunch) {
     const std::shared_ptr<const GraphImage> image =
         Graph(tasks, [](uint32_t, const pto_context&) { return 0; });
     const uint64_t before = PlansMade();
-    std::shared_ptr<pto::Run> run = Start(image);
+    std::shared_ptr<pto::engine::Run> run = Start(image);
     Finish();
     EXPECT_EQ(run->state(), RunState::kSucceeded);
     return PlansMade() - before;
@@ -210,4 +210,4 @@ TEST_F(EngineFollowTest, AFixedPlanIsMadeOnceForTheSameLaunch) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

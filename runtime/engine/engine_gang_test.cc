@@ -14,14 +14,14 @@
 #include "runtime/engine/engine.h"
 #include "runtime/engine/testing/engine_testing.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
+using ::pto::engine::testing::KernelBody;
+using ::pto::engine::testing::MakeTestChips;
+using ::pto::engine::testing::MakeTestGraph;
+using ::pto::engine::testing::TestTask;
 using ::pto::testing::HasReason;
-using ::pto::testing::KernelBody;
-using ::pto::testing::MakeTestChips;
-using ::pto::testing::MakeTestGraph;
-using ::pto::testing::TestTask;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Pair;
@@ -39,17 +39,17 @@ class EngineGangTest : public ::testing::Test {
     engine_ = std::make_unique<Engine>(std::move(options));
   }
 
-  std::shared_ptr<pto::Run> Start(const std::vector<TestTask>& tasks, KernelBody body,
-                                  int64_t help_ns = 0, int64_t task_timeout_ns = 0) {
+  std::shared_ptr<pto::engine::Run> Start(const std::vector<TestTask>& tasks, KernelBody body,
+                                          int64_t help_ns = 0, int64_t task_timeout_ns = 0) {
     RunSpec spec;
     spec.image = MakeTestGraph(tasks, clusters_, std::move(body));
     spec.task_timeout_ns = task_timeout_ns;
-    std::shared_ptr<pto::Run> run = engine_->Prepare(std::move(spec));
+    std::shared_ptr<pto::engine::Run> run = engine_->Prepare(std::move(spec));
     engine_->Start(run, help_ns);
     return run;
   }
   // The body is that of the graph that is made last.
-  std::shared_ptr<pto::Run> Prepare(const std::vector<TestTask>& tasks) {
+  std::shared_ptr<pto::engine::Run> Prepare(const std::vector<TestTask>& tasks) {
     RunSpec spec;
     spec.image = MakeTestGraph(tasks, clusters_, nullptr);
     return engine_->Prepare(std::move(spec));
@@ -58,7 +58,7 @@ class EngineGangTest : public ::testing::Test {
     while (engine_->RunOne()) {
     }
   }
-  void Cancel(pto::Run& run) {
+  void Cancel(pto::engine::Run& run) {
     engine_->Stop(run, RunState::kCancelled, Error(reason::kRunCancelled, "by the test"));
   }
   uint32_t busy() const {
@@ -100,7 +100,7 @@ void ExpectRankOne(const absl::Status& error) {
 TEST_F(EngineGangTest, BlocksOfAGangHoldTheirCoresFromTheStart) {
   std::vector<uint32_t> busy_cores;
   std::set<uint32_t> cores;
-  std::shared_ptr<pto::Run> run =
+  std::shared_ptr<pto::engine::Run> run =
       Start({Gang(PTO_AIV, 4)}, [&](uint32_t, const pto_context& context) {
         busy_cores.push_back(engine_->chip_use(0).busy_cores);
         cores.insert(context.core);
@@ -122,7 +122,7 @@ TEST_F(EngineGangTest, AGroupIsOneTaskOnSeveralChips) {
   int after = 0;
   TestTask last;
   last.after = {0};
-  std::shared_ptr<pto::Run> run =
+  std::shared_ptr<pto::engine::Run> run =
       Start({Group(2), last}, [&](uint32_t task, const pto_context& context) {
         if (task == 1) {
           EXPECT_EQ(calls.size(), 4u);
@@ -146,7 +146,7 @@ TEST_F(EngineGangTest, AGroupIsOneTaskOnSeveralChips) {
 TEST_F(EngineGangTest, OneBadBlockFailsTheGroupOnce) {
   TestTask last;
   last.after = {0};
-  std::shared_ptr<pto::Run> run = Start(
+  std::shared_ptr<pto::engine::Run> run = Start(
       {Group(2), last},
       [&](uint32_t, const pto_context& context) { return context.member_index == 1 ? 5 : 0; });
   RunAll();
@@ -159,7 +159,7 @@ TEST_F(EngineGangTest, OneBadBlockFailsTheGroupOnce) {
 }
 
 TEST_F(EngineGangTest, AStalledMemberIsNamedWhenTheTasksTimeIsUp) {
-  std::shared_ptr<pto::Run> run = Start(
+  std::shared_ptr<pto::engine::Run> run = Start(
       {Group(2)},
       [&](uint32_t, const pto_context& context) {
         if (context.member_index == 1 && context.block_index == 0) {
@@ -180,7 +180,7 @@ TEST_F(EngineGangTest, AStalledMemberIsNamedWhenTheTasksTimeIsUp) {
 }
 
 TEST_F(EngineGangTest, ACancelledGroupSaysWhereItWas) {
-  std::shared_ptr<pto::Run> run;
+  std::shared_ptr<pto::engine::Run> run;
   run = Start({Group(2)}, [&](uint32_t, const pto_context& context) {
     if (context.member_index == 1) Cancel(*run);
     return 0;
@@ -198,7 +198,7 @@ TEST_F(EngineGangTest, WhatFollowsAGroupIsNoMemberOfIt) {
   TestTask here, there;
   here.after = there.after = {0};
   there.chip = 1;
-  std::shared_ptr<pto::Run> run =
+  std::shared_ptr<pto::engine::Run> run =
       Start({Group(1), here, there}, [](uint32_t task, const pto_context& context) {
         if (task == 0) return 0;
         EXPECT_EQ(context.member_index, 0u);
@@ -218,7 +218,7 @@ TEST_F(EngineGangTest, LanesShareACluster) {
   mixed.vector_kernels = 2;
   std::map<uint32_t, std::set<uint32_t>> cores;  // by block
   uint32_t calls = 0;
-  std::shared_ptr<pto::Run> run = Start({mixed}, [&](uint32_t, const pto_context& context) {
+  std::shared_ptr<pto::engine::Run> run = Start({mixed}, [&](uint32_t, const pto_context& context) {
     ++calls;
     EXPECT_EQ(context.core_kind, static_cast<uint32_t>(PTO_MIX));
     const uint32_t cluster = context.core < 2 ? context.core : (context.core - 2) / 2;
@@ -236,9 +236,9 @@ TEST_F(EngineGangTest, LanesShareACluster) {
 }
 
 TEST_F(EngineGangTest, CancelTakesWaitingGangsBack) {
-  std::shared_ptr<pto::Run> waiting = Prepare({Group(4), Group(4)});
+  std::shared_ptr<pto::engine::Run> waiting = Prepare({Group(4), Group(4)});
   bool nothing_more = false;
-  std::shared_ptr<pto::Run> run = Start({{}}, [&](uint32_t, const pto_context&) {
+  std::shared_ptr<pto::engine::Run> run = Start({{}}, [&](uint32_t, const pto_context&) {
     // This block holds a core, so both gangs wait, the second one behind the first.
     engine_->Start(waiting);
     EXPECT_EQ(engine_->chip_use(0).ready_tasks, 2u);
@@ -254,7 +254,7 @@ TEST_F(EngineGangTest, CancelTakesWaitingGangsBack) {
   EXPECT_EQ(engine_->chip_use(1).ready_tasks, 0u);
   EXPECT_EQ(busy(), 0u);
   // All cores are there for the next one.
-  std::shared_ptr<pto::Run> next =
+  std::shared_ptr<pto::engine::Run> next =
       Start({Gang(PTO_MIX, 3, 1)}, [](uint32_t, const pto_context&) { return 0; });
   RunAll();
   EXPECT_EQ(next->state(), RunState::kSucceeded);
@@ -262,7 +262,7 @@ TEST_F(EngineGangTest, CancelTakesWaitingGangsBack) {
 
 TEST_F(EngineGangTest, CancelAfterThePlacementStartsNothingMore) {
   uint32_t calls = 0;
-  std::shared_ptr<pto::Run> run;
+  std::shared_ptr<pto::engine::Run> run;
   run = Start({Group(4)}, [&](uint32_t, const pto_context&) {
     if (++calls == 2) Cancel(*run);
     return 0;
@@ -277,7 +277,7 @@ TEST_F(EngineGangTest, CancelAfterThePlacementStartsNothingMore) {
 TEST_F(EngineGangTest, ACancelledRunDoesNotQueueItsNextGang) {
   TestTask gang = Group(4);
   gang.after = {0};
-  std::shared_ptr<pto::Run> run;
+  std::shared_ptr<pto::engine::Run> run;
   uint32_t calls = 0;
   run = Start({{}, gang}, [&](uint32_t, const pto_context&) {
     ++calls;
@@ -296,10 +296,10 @@ TEST_F(EngineGangTest, AChainGivesItsCoreToAGang) {
     chain[i].core = PTO_AIC;
     if (i > 0) chain[i].after = {i - 1};
   }
-  std::shared_ptr<pto::Run> gang = Prepare({Gang(PTO_AIC, 2)});
+  std::shared_ptr<pto::engine::Run> gang = Prepare({Gang(PTO_AIC, 2)});
   uint32_t in_chain = 0;
   std::vector<uint32_t> at_gang;
-  std::shared_ptr<pto::Run> run = Start(chain, [&](uint32_t, const pto_context& context) {
+  std::shared_ptr<pto::engine::Run> run = Start(chain, [&](uint32_t, const pto_context& context) {
     if (context.block_count > 1) {
       at_gang.push_back(in_chain);
     } else if (++in_chain == 3) {
@@ -318,7 +318,7 @@ TEST_F(EngineGangTest, HelpingRunsGangsToo) {
   uint32_t calls = 0;
   TestTask second = Gang(PTO_AIC, 3, 1);
   second.after = {0};
-  std::shared_ptr<pto::Run> run = Start(
+  std::shared_ptr<pto::engine::Run> run = Start(
       {Group(2, PTO_MIX), second},
       [&](uint32_t, const pto_context&) {
         ++calls;
@@ -330,4 +330,4 @@ TEST_F(EngineGangTest, HelpingRunsGangsToo) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -19,16 +19,16 @@
 #include "runtime/engine/engine.h"
 #include "runtime/engine/testing/engine_testing.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
-using ::pto::testing::CoresLeftBusy;
+using ::pto::engine::testing::CoresLeftBusy;
+using ::pto::engine::testing::KernelBody;
+using ::pto::engine::testing::MakeTestChips;
+using ::pto::engine::testing::MakeTestGraph;
+using ::pto::engine::testing::TestObserver;
+using ::pto::engine::testing::TestTask;
 using ::pto::testing::HasReason;
-using ::pto::testing::KernelBody;
-using ::pto::testing::MakeTestChips;
-using ::pto::testing::MakeTestGraph;
-using ::pto::testing::TestObserver;
-using ::pto::testing::TestTask;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -45,12 +45,12 @@ class EngineJointTest : public ::testing::Test {
     options.executors = executors;
     engine_ = std::make_unique<Engine>(std::move(options));
   }
-  std::shared_ptr<pto::Run> Start(const std::vector<TestTask>& tasks, KernelBody body,
-                                  int64_t task_timeout_ns = 0) {
+  std::shared_ptr<pto::engine::Run> Start(const std::vector<TestTask>& tasks, KernelBody body,
+                                          int64_t task_timeout_ns = 0) {
     RunSpec spec;
     spec.image = MakeTestGraph(tasks, clusters_, std::move(body));
     spec.task_timeout_ns = task_timeout_ns;
-    std::shared_ptr<pto::Run> run = engine_->Prepare(std::move(spec));
+    std::shared_ptr<pto::engine::Run> run = engine_->Prepare(std::move(spec));
     engine_->Start(run);
     return run;
   }
@@ -84,7 +84,7 @@ TEST_F(EngineJointTest, EveryBlockIsCalledOnceInEachPhaseAndPhasesDoNotMix) {
   MakeEngine(0);
   std::set<std::tuple<uint32_t, uint32_t, uint32_t>> calls;
   uint32_t in_order = 0;
-  std::shared_ptr<pto::Run> run =
+  std::shared_ptr<pto::engine::Run> run =
       Start({Phased(3, {2, 0}, 2)}, [&](uint32_t, const pto_context& context) {
         EXPECT_EQ(calls.size() / 4, context.phase);
         EXPECT_EQ(context.phase_count, 3u);
@@ -125,12 +125,13 @@ TEST_F(EngineJointTest, ManyThreadsKeepPhasesApart) {
   // Calls that have ended of each task.
   std::vector<std::atomic<uint32_t>> ended(kTasks);
   std::atomic<uint32_t> wrong{0};
-  std::shared_ptr<pto::Run> run = Start(tasks, [&](uint32_t task, const pto_context& context) {
-    const uint32_t before = ended[task].load(std::memory_order_acquire);
-    if (before < 6 * context.phase || before >= 6 * (context.phase + 1)) ++wrong;
-    ended[task].fetch_add(1, std::memory_order_acq_rel);
-    return 0;
-  });
+  std::shared_ptr<pto::engine::Run> run =
+      Start(tasks, [&](uint32_t task, const pto_context& context) {
+        const uint32_t before = ended[task].load(std::memory_order_acquire);
+        if (before < 6 * context.phase || before >= 6 * (context.phase + 1)) ++wrong;
+        ended[task].fetch_add(1, std::memory_order_acq_rel);
+        return 0;
+      });
   Finish();
   EXPECT_EQ(run->state(), RunState::kSucceeded);
   EXPECT_EQ(wrong.load(), 0u);
@@ -161,7 +162,7 @@ TEST_F(EngineJointTest, FullWidthTasksWaitForEachOthersCores) {
     tasks.push_back(i % 3 == 0 ? Phased(2, {0, 1}, 4) : Phased(2, {1, 2}, i % 4 + 1));
   }
   std::atomic<uint32_t> calls{0};
-  std::shared_ptr<pto::Run> run = Start(tasks, [&](uint32_t, const pto_context&) {
+  std::shared_ptr<pto::engine::Run> run = Start(tasks, [&](uint32_t, const pto_context&) {
     ++calls;
     return 0;
   });
@@ -194,7 +195,7 @@ TEST_F(EngineJointTest, AFailedCallEndsTheTaskBeforeItsNextPhase) {
   uint32_t others = 0;
   TestTask after;
   after.after = {0};
-  std::shared_ptr<pto::Run> run =
+  std::shared_ptr<pto::engine::Run> run =
       Start({Phased(4, {1, 0}), after}, [&](uint32_t task, const pto_context& context) {
         if (task == 1) ++others;
         last_phase = context.phase;
@@ -216,7 +217,7 @@ TEST_F(EngineJointTest, ACancelledRunLeavesNoCoreBehind) {
   std::atomic<bool> entered{false};
   std::atomic<bool> stopped{false};
   std::vector<TestTask> tasks(50, Phased(3, {0, 1, 2}, 4, kMuch));
-  std::shared_ptr<pto::Run> run = Start(tasks, [&](uint32_t, const pto_context& context) {
+  std::shared_ptr<pto::engine::Run> run = Start(tasks, [&](uint32_t, const pto_context& context) {
     entered = true;
     while (context.api->cancelled(&context) == 0) {
     }
@@ -237,7 +238,7 @@ TEST_F(EngineJointTest, AStalledRankIsNamedWhenTheTasksTimeIsUp) {
   for (const int64_t bytes : {int64_t{0}, kMuch}) {
     for (const int32_t code : {0, 1}) {
       MakeEngine(2);
-      std::shared_ptr<pto::Run> run = Start(
+      std::shared_ptr<pto::engine::Run> run = Start(
           {Phased(3, {0, 2, 1}, 1, bytes)},
           [&](uint32_t, const pto_context& context) {
             if (context.phase != 1 || context.member_index != 1) return 0;
@@ -264,7 +265,7 @@ TEST_F(EngineJointTest, ARunThatIsStoppedSaysWhereItsCollectiveWas) {
   for (const int64_t bytes : {int64_t{0}, kMuch}) {
     MakeEngine(2);
     std::atomic<bool> entered{false};
-    std::shared_ptr<pto::Run> run =
+    std::shared_ptr<pto::engine::Run> run =
         Start({Phased(3, {0, 2, 1}, 1, bytes)}, [&](uint32_t, const pto_context& context) {
           if (context.phase != 2 || context.member_index != 2) return 0;
           entered = true;
@@ -294,7 +295,7 @@ TEST_F(EngineJointTest, ARunThatIsStoppedSaysWhereItsCollectiveWas) {
 TEST_F(EngineJointTest, WhatIsThrownIsNotLostWithTheRun) {
   MakeEngine(2);
   std::atomic<bool> entered{false};
-  std::shared_ptr<pto::Run> run =
+  std::shared_ptr<pto::engine::Run> run =
       Start({Phased(1, {0, 1})}, [&](uint32_t, const pto_context& context) -> int32_t {
         entered = true;
         while (context.api->cancelled(&context) == 0) {
@@ -352,7 +353,7 @@ TEST_F(EngineJointTest, WhoWaitsForBothKindsIsTold) {
     for (std::atomic<uint32_t>& group : there) group = 0;
     RunSpec spec;
     spec.image = image;
-    std::shared_ptr<pto::Run> run = engine_->Prepare(std::move(spec));
+    std::shared_ptr<pto::engine::Run> run = engine_->Prepare(std::move(spec));
     // With and without the help of the thread that begins it.
     engine_->Start(run, round % 2 == 0 ? 1'000'000'000 : 0);
     ASSERT_TRUE(engine_->WaitIdle(absl::Seconds(60)));
@@ -376,7 +377,7 @@ TEST_F(EngineJointTest, RunsThatWantTheSameChipsAllEnd) {
     for (int round = 0; round < kRounds && !failed; ++round) {
       RunSpec spec;
       spec.image = images[which];
-      std::shared_ptr<pto::Run> run = engine_->Prepare(std::move(spec));
+      std::shared_ptr<pto::engine::Run> run = engine_->Prepare(std::move(spec));
       // Both at once.
       ++ready;
       for (int i = 1; ready < 2 * (round + 1) && !failed; ++i) {
@@ -398,4 +399,4 @@ TEST_F(EngineJointTest, RunsThatWantTheSameChipsAllEnd) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

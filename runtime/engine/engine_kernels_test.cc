@@ -25,13 +25,13 @@
 #include "runtime/graph/open_graph.h"
 
 // Kernels with closures, and kernels that are added and removed while graphs run.
-namespace pto {
+namespace pto::engine {
 namespace {
 
+using ::pto::engine::testing::OpenRunWatcher;
+using ::pto::engine::testing::TestObserver;
 using ::pto::testing::HasReason;
 using ::pto::testing::IsOk;
-using ::pto::testing::OpenRunWatcher;
-using ::pto::testing::TestObserver;
 
 constexpr uint32_t kWords = 64;
 constexpr pto_argument_info kArguments[] = {{"words", PTO_OUTPUT, PTO_DTYPE_BIT(PTO_I64)}};
@@ -87,7 +87,7 @@ class EngineKernelsTest : public ::testing::TestWithParam<Kind> {
  protected:
   EngineKernelsTest() {
     Engine::Options options;
-    options.chips = testing::MakeTestChips({2});
+    options.chips = engine::testing::MakeTestChips({2});
     options.executors = 2;
     engine_ = std::make_unique<Engine>(std::move(options));
     memory_ = engine_->chips()[0]->memory().AllocateHost(kWords * sizeof(int64_t)).value();
@@ -132,13 +132,13 @@ class EngineKernelsTest : public ::testing::TestWithParam<Kind> {
     return builder.Build();
   }
 
-  std::shared_ptr<pto::Run> Start(std::shared_ptr<const GraphImage> image,
-                                  std::shared_ptr<TestObserver> observer) {
+  std::shared_ptr<pto::engine::Run> Start(std::shared_ptr<const GraphImage> image,
+                                          std::shared_ptr<TestObserver> observer) {
     RunSpec spec;
     spec.image = std::move(image);
     spec.slots = slots_;
     spec.observer = std::move(observer);
-    std::shared_ptr<pto::Run> run = engine_->Prepare(std::move(spec));
+    std::shared_ptr<pto::engine::Run> run = engine_->Prepare(std::move(spec));
     engine_->Start(run, 0);
     return run;
   }
@@ -146,7 +146,7 @@ class EngineKernelsTest : public ::testing::TestWithParam<Kind> {
   // Returns how the run ended.
   RunState RunToEnd(std::shared_ptr<const GraphImage> image) {
     const auto observer = std::make_shared<TestObserver>();
-    const std::shared_ptr<pto::Run> run = Start(std::move(image), observer);
+    const std::shared_ptr<pto::engine::Run> run = Start(std::move(image), observer);
     observer->WaitFinished();
     return run->state();
   }
@@ -195,7 +195,8 @@ TEST_P(EngineKernelsTest, AKernelThatIsRemovedInMidRunFinishes) {
                                       while (!go_on) std::this_thread::yield();
                                     }});
   const auto observer = std::make_shared<TestObserver>();
-  std::shared_ptr<pto::Run> run = Start(Compile({{"own"}, {"own"}, {"own"}}).value(), observer);
+  std::shared_ptr<pto::engine::Run> run =
+      Start(Compile({{"own"}, {"own"}, {"own"}}).value(), observer);
   while (!entered) std::this_thread::yield();
   EXPECT_NE(kernels_.Remove("own"), nullptr);
   EXPECT_THAT(Compile({{"own"}}).status(), HasReason(reason::kKernelUnknown));
@@ -318,4 +319,4 @@ TEST_F(EngineKernelsTest, KernelsComeAndGoWhileGraphsRun) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -13,16 +13,16 @@
 #include "runtime/engine/testing/slow_testing.h"
 #include "runtime/engine/testing/test_lane.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
-using ::pto::testing::Explore;
-using ::pto::testing::Explorer;
-using ::pto::testing::KernelBody;
-using ::pto::testing::SlowEngine;
-using ::pto::testing::SlowTask;
-using ::pto::testing::TestLane;
-using ::pto::testing::TestObserver;
+using ::pto::engine::testing::Explore;
+using ::pto::engine::testing::Explorer;
+using ::pto::engine::testing::KernelBody;
+using ::pto::engine::testing::SlowEngine;
+using ::pto::engine::testing::SlowTask;
+using ::pto::engine::testing::TestLane;
+using ::pto::engine::testing::TestObserver;
 
 // For each of the ten tests, of which 100,000 are the sum. Sanitizers take ten times as long.
 constexpr uint64_t kSchedules = kSanitized ? 500 : 10'000;
@@ -55,7 +55,7 @@ class Scenario {
 
  private:
   struct Entry {
-    std::shared_ptr<pto::Run> run;
+    std::shared_ptr<pto::engine::Run> run;
     std::shared_ptr<TestObserver> observer;
     size_t tasks = 0;
   };
@@ -126,7 +126,7 @@ class Scenario {
     for (const Entry& entry : entries_) {
       ASSERT_TRUE(IsFinal(entry.run->state())) << "a run hangs";
       EXPECT_EQ(entry.observer->finished, 1);
-      const pto::Run::Counts counts = entry.run->counts();
+      const pto::engine::Run::Counts counts = entry.run->counts();
       const uint64_t ended = counts.done + counts.failed + counts.skipped;
       if (!entry.run->stop_requested()) {
         EXPECT_EQ(ended, entry.tasks);
@@ -180,4 +180,4 @@ TEST_P(EngineLaneExploreTest, EveryRunEnds) {
 INSTANTIATE_TEST_SUITE_P(Tenths, EngineLaneExploreTest, ::testing::Range<uint64_t>(0, 10));
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -17,14 +17,14 @@
 #include "runtime/engine/testing/slow_testing.h"
 #include "runtime/engine/testing/test_lane.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
-using ::pto::testing::KernelBody;
-using ::pto::testing::SlowEngine;
-using ::pto::testing::SlowTask;
-using ::pto::testing::TestLane;
-using ::pto::testing::TestObserver;
+using ::pto::engine::testing::KernelBody;
+using ::pto::engine::testing::SlowEngine;
+using ::pto::engine::testing::SlowTask;
+using ::pto::engine::testing::TestLane;
+using ::pto::engine::testing::TestObserver;
 
 constexpr int64_t kGraceNs = 5'000'000;
 constexpr uint32_t kRounds = kSanitized ? 20 : 60;
@@ -70,7 +70,7 @@ TEST(EngineLaneStressTest, EveryRunEndsWithThreads) {
     if (round % 8 == 7) quirks.dies = 80;
     const auto lane = std::make_shared<TestLane>("far", quirks);
     const std::shared_ptr<LanePort> port = node.AddLane(lane, "far");
-    std::vector<std::shared_ptr<pto::Run>> runs;
+    std::vector<std::shared_ptr<pto::engine::Run>> runs;
     std::vector<std::shared_ptr<TestObserver>> observers;
     {
       const LaneThreads threads(lane, round);
@@ -96,7 +96,7 @@ TEST(EngineLaneStressTest, EveryRunEndsWithThreads) {
       for (const std::shared_ptr<TestObserver>& observer : observers) observer->WaitFinished();
       ASSERT_TRUE(node.engine->WaitIdle(absl::Seconds(60)));
     }
-    for (const std::shared_ptr<pto::Run>& run : runs) EXPECT_TRUE(IsFinal(run->state()));
+    for (const std::shared_ptr<pto::engine::Run>& run : runs) EXPECT_TRUE(IsFinal(run->state()));
     const TestLane::Seen seen = lane->seen();
     const PostTable::Counts counts = port->counts();
     EXPECT_EQ(counts.outstanding, 0u);
@@ -109,11 +109,11 @@ TEST(EngineLaneStressTest, EveryRunEndsWithThreads) {
       EXPECT_EQ(counts.ignored, 0u);
     }
     for (uint32_t chip = 0; chip < 2; ++chip) {
-      EXPECT_EQ(testing::CoresLeftBusy(*node.engine, chip), 0u);
+      EXPECT_EQ(engine::testing::CoresLeftBusy(*node.engine, chip), 0u);
     }
   }
   EXPECT_GT(calls, 0u);
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -15,13 +15,13 @@
 #include "runtime/engine/testing/slow_testing.h"
 #include "runtime/engine/testing/test_lane.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
+using ::pto::engine::testing::KernelBody;
+using ::pto::engine::testing::SlowEngine;
+using ::pto::engine::testing::TestLane;
 using ::pto::testing::HasReason;
-using ::pto::testing::KernelBody;
-using ::pto::testing::SlowEngine;
-using ::pto::testing::TestLane;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -65,7 +65,7 @@ TEST_F(EngineLaneTest, APostHasAllThatACallHas) {
   };
   RunSpec spec;
   spec.timeout_ns = 1'000'000;
-  std::shared_ptr<pto::Run> run = node_.Start(
+  std::shared_ptr<pto::engine::Run> run = node_.Start(
       {{.kernel = "far", .block_num = 3, .timeout_ns = 5000}, {.after = {0}}}, body, spec);
   node_.RunAll();
   ASSERT_EQ(lane_->held().size(), 3u);
@@ -90,12 +90,13 @@ TEST_F(EngineLaneTest, APostHasAllThatACallHas) {
 }
 
 TEST_F(EngineLaneTest, TasksFollowEachOtherOnAndOffTheLane) {
-  std::shared_ptr<pto::Run> run = node_.Start({{.kernel = "far"},
-                                               {.after = {0}},
-                                               {.kernel = "far", .after = {1}, .block_num = 2},
-                                               {.kernel = "waits", .after = {2}},
-                                               {.kernel = "far", .after = {3}}},
-                                              body_);
+  std::shared_ptr<pto::engine::Run> run =
+      node_.Start({{.kernel = "far"},
+                   {.after = {0}},
+                   {.kernel = "far", .after = {1}, .block_num = 2},
+                   {.kernel = "waits", .after = {2}},
+                   {.kernel = "far", .after = {3}}},
+                  body_);
   for (int i = 0; i < 3; ++i) {
     node_.RunAll();
     EXPECT_EQ(run->state(), RunState::kRunning);
@@ -110,7 +111,7 @@ TEST_F(EngineLaneTest, TasksFollowEachOtherOnAndOffTheLane) {
 TEST_F(EngineLaneTest, BlocksThatAreTakenTogetherArePostedTogether) {
   // The thread that starts the run takes all blocks that have a core.
   node_.help_ns = 1'000'000;
-  std::shared_ptr<pto::Run> run =
+  std::shared_ptr<pto::engine::Run> run =
       node_.Start({{.kernel = "far", .block_num = 5}, {.kernel = "far", .block_num = 20}}, body_);
   EXPECT_THAT(lane_->seen().posts, ElementsAre(8));
   lane_->Finish();
@@ -127,7 +128,7 @@ TEST_F(EngineLaneTest, BlocksThatAreTakenTogetherArePostedTogether) {
 }
 
 TEST_F(EngineLaneTest, AFailedBlockHasItsPlace) {
-  std::shared_ptr<pto::Run> run =
+  std::shared_ptr<pto::engine::Run> run =
       node_.Start({{.kernel = "far", .block_num = 2}, {.after = {0}}}, body_);
   node_.RunAll();
   std::vector<LaneResult> results;
@@ -147,7 +148,8 @@ TEST_F(EngineLaneTest, AFailedBlockHasItsPlace) {
 }
 
 TEST_F(EngineLaneTest, BadAnswersAreIgnoredAndCounted) {
-  std::shared_ptr<pto::Run> run = node_.Start({{.kernel = "far"}, {.kernel = "far"}}, body_);
+  std::shared_ptr<pto::engine::Run> run =
+      node_.Start({{.kernel = "far"}, {.kernel = "far"}}, body_);
   node_.RunAll();
   ASSERT_EQ(lane_->held().size(), 2u);
   const PostId id = lane_->held()[0]->id;
@@ -168,7 +170,7 @@ TEST_F(EngineLaneTest, BadAnswersAreIgnoredAndCounted) {
 }
 
 TEST_F(EngineLaneTest, ACancelledRunWaitsForItsPosts) {
-  std::shared_ptr<pto::Run> run = node_.Start({{.kernel = "far", .block_num = 2}}, body_);
+  std::shared_ptr<pto::engine::Run> run = node_.Start({{.kernel = "far", .block_num = 2}}, body_);
   node_.RunAll();
   const std::vector<const LanePost*> posts = lane_->held();
   node_.Cancel(*run);
@@ -184,8 +186,9 @@ TEST_F(EngineLaneTest, ACancelledRunWaitsForItsPosts) {
 }
 
 TEST_F(EngineLaneTest, ALaneThatDoesNotAnswerIsKilled) {
-  std::shared_ptr<pto::Run> run = node_.Start({{.kernel = "far"}}, body_);
-  std::shared_ptr<pto::Run> other = node_.Start({{.kernel = "far"}, {.after = {0}}, {}}, body_);
+  std::shared_ptr<pto::engine::Run> run = node_.Start({{.kernel = "far"}}, body_);
+  std::shared_ptr<pto::engine::Run> other =
+      node_.Start({{.kernel = "far"}, {.after = {0}}, {}}, body_);
   node_.RunAll();
   ASSERT_EQ(lane_->held().size(), 2u);
   node_.Cancel(*run);
@@ -212,7 +215,7 @@ TEST_F(EngineLaneTest, ALaneThatDoesNotAnswerIsKilled) {
 }
 
 TEST_F(EngineLaneTest, ALostLaneRefusesPosts) {
-  std::shared_ptr<pto::Run> first = node_.Start({{.kernel = "far"}}, body_);
+  std::shared_ptr<pto::engine::Run> first = node_.Start({{.kernel = "far"}}, body_);
   node_.RunAll();
   const PostId id = lane_->held()[0]->id;
   lane_->reports()->ReportDeath("signal 11", id);
@@ -223,7 +226,7 @@ TEST_F(EngineLaneTest, ALostLaneRefusesPosts) {
   EXPECT_THAT(std::string(first->errors()[0].message()),
               HasSubstr("signal 11, in task 0: kernel 'far' in block 0 of 1"));
   EXPECT_EQ(lane_->seen().kills, 1u);
-  std::shared_ptr<pto::Run> second = node_.Start(
+  std::shared_ptr<pto::engine::Run> second = node_.Start(
       {{.kernel = "far"}, {.kernel = "far", .block_num = 3, .together = true}, {}}, body_);
   node_.RunAll();
   EXPECT_EQ(second->state(), RunState::kFailed);
@@ -238,7 +241,7 @@ TEST_F(EngineLaneTest, ALostLaneRefusesPosts) {
 }
 
 TEST_F(EngineLaneTest, ATaskHasATime) {
-  std::shared_ptr<pto::Run> run = node_.Start(
+  std::shared_ptr<pto::engine::Run> run = node_.Start(
       {{.kernel = "far", .timeout_ns = 5000}, {.kernel = "far"}, {.after = {0}}}, body_);
   node_.RunAll();
   const std::vector<const LanePost*> posts = lane_->held();
@@ -257,7 +260,8 @@ TEST_F(EngineLaneTest, ATaskHasATime) {
 }
 
 TEST_F(EngineLaneTest, TheTimeOfATaskEndsItOnALaneThatDoesNotAnswer) {
-  std::shared_ptr<pto::Run> run = node_.Start({{.kernel = "far", .timeout_ns = 5000}}, body_);
+  std::shared_ptr<pto::engine::Run> run =
+      node_.Start({{.kernel = "far", .timeout_ns = 5000}}, body_);
   node_.RunAll();
   Pass(absl::Microseconds(5));
   Pass(absl::Seconds(5));
@@ -272,9 +276,10 @@ TEST_F(EngineLaneTest, TheTimeOfATaskEndsItOnALaneThatDoesNotAnswer) {
 }
 
 TEST_F(EngineLaneTest, AGangIsPostedTogether) {
-  std::shared_ptr<pto::Run> before = node_.Start({{.kernel = "far", .block_num = 6}}, body_);
+  std::shared_ptr<pto::engine::Run> before =
+      node_.Start({{.kernel = "far", .block_num = 6}}, body_);
   node_.RunAll();
-  std::shared_ptr<pto::Run> run =
+  std::shared_ptr<pto::engine::Run> run =
       node_.Start({{.kernel = "far", .block_num = 4, .together = true}}, body_);
   node_.RunAll();
   // Two cores are free, which is not enough.
@@ -297,7 +302,7 @@ TEST_F(EngineLaneTest, AGangOverSeveralChipsIsPostedTogether) {
   SlowEngine node{{2, 1}};
   const auto lane = std::make_shared<TestLane>("wide");
   const std::shared_ptr<LanePort> port = node.AddLane(lane, "wide");
-  std::shared_ptr<pto::Run> run =
+  std::shared_ptr<pto::engine::Run> run =
       node.Start({{.kernel = "wide", .members = {1, 0}, .block_num = 2}}, body_);
   while (node.engine->RunOne()) {
   }
@@ -320,11 +325,11 @@ TEST_F(EngineLaneTest, TheCoresOfAClusterMayHaveSeveralLanes) {
   const auto other = std::make_shared<TestLane>("other");
   const std::shared_ptr<LanePort> port = node_.AddLane(other, "other");
   for (const bool together : {false, true}) {
-    std::shared_ptr<pto::Run> run = node_.Start({{.kernel = "far",
-                                                  .vector_kernels = {"other", "far"},
-                                                  .block_num = 2,
-                                                  .together = together}},
-                                                body_);
+    std::shared_ptr<pto::engine::Run> run = node_.Start({{.kernel = "far",
+                                                          .vector_kernels = {"other", "far"},
+                                                          .block_num = 2,
+                                                          .together = together}},
+                                                        body_);
     node_.RunAll();
     EXPECT_EQ(node_.engine->chip_use(0).busy_cores, 6u);
     EXPECT_EQ(lane_->held().size(), 4u);
@@ -348,7 +353,7 @@ TEST_F(EngineLaneTest, TheCoresOfAClusterMayHaveSeveralLanes) {
 }
 
 TEST_F(EngineLaneTest, AClusterMayUseALaneAndTheEngine) {
-  std::shared_ptr<pto::Run> run = node_.Start(
+  std::shared_ptr<pto::engine::Run> run = node_.Start(
       {{.kernel = "far", .vector_kernels = {"plain"}, .block_num = 2, .together = true}}, body_);
   node_.RunAll();
   ASSERT_EQ(lane_->held().size(), 2u);
@@ -364,7 +369,7 @@ TEST_F(EngineLaneTest, AClusterMayUseALaneAndTheEngine) {
 }
 
 TEST_F(EngineLaneTest, AGangOfAStoppedRunIsNotPosted) {
-  std::shared_ptr<pto::Run> run =
+  std::shared_ptr<pto::engine::Run> run =
       node_.Start({{.kernel = "far", .block_num = 4, .together = true}}, body_);
   node_.Cancel(*run);
   node_.RunAll();
@@ -374,7 +379,7 @@ TEST_F(EngineLaneTest, AGangOfAStoppedRunIsNotPosted) {
 }
 
 TEST_F(EngineLaneTest, ASnapshotSaysWhereItRuns) {
-  std::shared_ptr<pto::Run> run = node_.Start({{.kernel = "far"}}, body_);
+  std::shared_ptr<pto::engine::Run> run = node_.Start({{.kernel = "far"}}, body_);
   node_.RunAll();
   const EngineNow now = node_.engine->Look();
   ASSERT_EQ(now.chips[0].cores.size(), 1u);
@@ -394,7 +399,7 @@ TEST_F(EngineLaneTest, ASnapshotSaysWhereItRuns) {
 }
 
 TEST_F(EngineLaneTest, TheEndOfTheEngineEndsItsPosts) {
-  std::shared_ptr<pto::Run> run = node_.Start({{.kernel = "far"}}, body_);
+  std::shared_ptr<pto::engine::Run> run = node_.Start({{.kernel = "far"}}, body_);
   node_.RunAll();
   const PostId id = lane_->held()[0]->id;
   node_.engine.reset();
@@ -410,7 +415,7 @@ TEST_F(EngineLaneTest, ALaneLivesAsLongAsItsKernels) {
   const std::weak_ptr<TestLane> watched = lane;
   node_.AddLane(std::move(lane), "brief");
   {
-    std::shared_ptr<pto::Run> run = node_.Start({{.kernel = "brief"}}, body_);
+    std::shared_ptr<pto::engine::Run> run = node_.Start({{.kernel = "brief"}}, body_);
     node_.kernels.Remove("brief");
     node_.RunAll();
     ASSERT_FALSE(watched.expired());
@@ -423,4 +428,4 @@ TEST_F(EngineLaneTest, ALaneLivesAsLongAsItsKernels) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

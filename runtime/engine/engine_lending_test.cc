@@ -10,35 +10,35 @@
 #include "runtime/engine/testing/engine_testing.h"
 #include "runtime/engine/testing/slow_testing.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
-using ::pto::testing::KernelBody;
-using ::pto::testing::MakeTestGraph;
-using ::pto::testing::SlowEngine;
-using ::pto::testing::SlowTask;
-using ::pto::testing::TestTask;
+using ::pto::engine::testing::KernelBody;
+using ::pto::engine::testing::MakeTestGraph;
+using ::pto::engine::testing::SlowEngine;
+using ::pto::engine::testing::SlowTask;
+using ::pto::engine::testing::TestTask;
 
 // Gangs that cannot start yet, beside tasks that could use the cores meanwhile. Block by block, on
 // one thread.
 class EngineLendingTest : public ::testing::Test {
  protected:
   // A run of tasks that call the body which was given to it last, of all such runs.
-  std::shared_ptr<pto::Run> Start(const std::vector<TestTask>& tasks,
-                                  Priority priority = Priority::kNormal) {
+  std::shared_ptr<pto::engine::Run> Start(const std::vector<TestTask>& tasks,
+                                          Priority priority = Priority::kNormal) {
     RunSpec spec;
     spec.image = MakeTestGraph(tasks, node_.clusters, [this](uint32_t, const pto_context& context) {
       order_ += context.block_count > 1 || context.member_count > 1 ? 'g' : 'p';
       return 0;
     });
     spec.priority = priority;
-    std::shared_ptr<pto::Run> run = node_.engine->Prepare(std::move(spec));
+    std::shared_ptr<pto::engine::Run> run = node_.engine->Prepare(std::move(spec));
     node_.engine->Start(run);
     return run;
   }
   // Blocks that wait until word 0 is 1.
-  std::shared_ptr<pto::Run> StartHold(uint32_t blocks, uint32_t chip = 0) {
-    std::shared_ptr<pto::Run> hold =
+  std::shared_ptr<pto::engine::Run> StartHold(uint32_t blocks, uint32_t chip = 0) {
+    std::shared_ptr<pto::engine::Run> hold =
         node_.Start({{.kernel = "waits", .chip = chip, .block_num = blocks}}, wait_);
     node_.RunAll();
     return hold;
@@ -139,7 +139,7 @@ TEST_F(EngineLendingTest, AGangStartsWhenItsCoresCanBeFree) {
 }
 
 TEST_F(EngineLendingTest, PatienceEndsAlsoWithBlocksThatRunOn) {
-  std::shared_ptr<pto::Run> gang, plain;
+  std::shared_ptr<pto::engine::Run> gang, plain;
   const KernelBody long_body = [&](uint32_t, const pto_context&) {
     gang = Start({Gang(48)});
     plain = Start({Plain()});
@@ -159,7 +159,7 @@ TEST_F(EngineLendingTest, PatienceEndsAlsoWithBlocksThatRunOn) {
 }
 
 TEST_F(EngineLendingTest, AHigherClassDoesNotWaitForCoresThatAGangHasCollected) {
-  std::shared_ptr<pto::Run> low, high;
+  std::shared_ptr<pto::engine::Run> low, high;
   const KernelBody long_body = [&](uint32_t, const pto_context&) {
     low = Start({Group(48)}, Priority::kLow);
     EXPECT_FALSE(node_.engine->RunOne());
@@ -218,4 +218,4 @@ TEST_F(EngineLendingTest, AHigherClassGoesBetweenTheBlocksOfAGang) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -22,16 +22,16 @@
 #include "runtime/engine/testing/engine_watch.h"
 #include "runtime/engine/testing/slow_testing.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
-using ::pto::testing::EngineWatch;
-using ::pto::testing::KernelBody;
-using ::pto::testing::MakeTestChips;
-using ::pto::testing::MakeTestGraph;
-using ::pto::testing::SlowEngine;
-using ::pto::testing::TestObserver;
-using ::pto::testing::TestTask;
+using ::pto::engine::testing::EngineWatch;
+using ::pto::engine::testing::KernelBody;
+using ::pto::engine::testing::MakeTestChips;
+using ::pto::engine::testing::MakeTestGraph;
+using ::pto::engine::testing::SlowEngine;
+using ::pto::engine::testing::TestObserver;
+using ::pto::engine::testing::TestTask;
 
 constexpr int kFewer = kSanitized ? 5 : 1;
 
@@ -91,7 +91,7 @@ TEST(EngineLivenessTest, NothingSleepsOverReadyTasks) {
           spec.account = account;
           auto observer = std::make_shared<TestObserver>();
           spec.observer = observer;
-          std::shared_ptr<pto::Run> run = node.engine->Prepare(std::move(spec));
+          std::shared_ptr<pto::engine::Run> run = node.engine->Prepare(std::move(spec));
           node.engine->Start(run, random() % 3 == 0 ? 100'000 : 0);
           // Some clients do not wait, so that several of their runs compete.
           if (random() % 2 == 0) observer->WaitFinished();
@@ -143,7 +143,7 @@ TEST(EngineLivenessTest, GangsAndOtherTasksShareAChip) {
   const std::vector<std::shared_ptr<const GraphImage>> images = {
       MakeTestGraph(std::vector<TestTask>(12'000, gang), clusters, body),
       MakeTestGraph(std::vector<TestTask>(72'000), clusters, body)};
-  std::vector<std::shared_ptr<pto::Run>> runs;
+  std::vector<std::shared_ptr<pto::engine::Run>> runs;
   for (const std::shared_ptr<const GraphImage>& image : images) {
     RunSpec spec;
     spec.image = image;
@@ -169,7 +169,7 @@ TEST(EngineLivenessTest, GangsAndOtherTasksShareAChip) {
   counting = false;
   EXPECT_GE(part, 0.45);
   EXPECT_LE(part, 0.55);
-  for (const std::shared_ptr<pto::Run>& run : runs) {
+  for (const std::shared_ptr<pto::engine::Run>& run : runs) {
     engine.Stop(*run, RunState::kCancelled, absl::CancelledError("by the test"));
   }
   EXPECT_TRUE(engine.WaitIdle(absl::Minutes(1)));
@@ -198,7 +198,7 @@ class StreakTrace final : public PlacementTrace {
  private:
   Mutex mutex_;
   bool counting_ ABSL_GUARDED_BY(mutex_) = false;
-  const pto::Run* last_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  const pto::engine::Run* last_ ABSL_GUARDED_BY(mutex_) = nullptr;
   uint32_t streak_ ABSL_GUARDED_BY(mutex_) = 0;
   uint32_t longest_ ABSL_GUARDED_BY(mutex_) = 0;
 };
@@ -220,7 +220,7 @@ TEST(EngineLivenessTest, RunsOfOneAccountAlternate) {
         Spin(20);
         return 0;
       });
-  std::vector<std::shared_ptr<pto::Run>> runs;
+  std::vector<std::shared_ptr<pto::engine::Run>> runs;
   for (int i = 0; i < 2; ++i) {
     RunSpec spec;
     spec.image = image;
@@ -284,7 +284,7 @@ TEST(EngineLivenessTest, AHigherClassWaitsForNoMoreThanAThread) {
   low.image = MakeTestGraph(many, clusters, body);
   low.priority = Priority::kLow;
   low.record_level = RecordLevel::kNone;
-  std::shared_ptr<pto::Run> background = engine.Prepare(std::move(low));
+  std::shared_ptr<pto::engine::Run> background = engine.Prepare(std::move(low));
   engine.Start(background);
   while (trace.low < 200) std::this_thread::yield();
   for (uint32_t i = 0; i < 200; ++i) {
@@ -293,7 +293,7 @@ TEST(EngineLivenessTest, AHigherClassWaitsForNoMoreThanAThread) {
     spec.priority = Priority::kHigh;
     auto observer = std::make_shared<TestObserver>();
     spec.observer = observer;
-    std::shared_ptr<pto::Run> run = engine.Prepare(std::move(spec));
+    std::shared_ptr<pto::engine::Run> run = engine.Prepare(std::move(spec));
     engine.Start(run);
     const uint32_t before = trace.low;
     observer->WaitFinished();
@@ -306,4 +306,4 @@ TEST(EngineLivenessTest, AHigherClassWaitsForNoMoreThanAThread) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

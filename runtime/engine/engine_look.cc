@@ -13,7 +13,7 @@
 #include "runtime/engine/run/task_links.h"
 #include "runtime/engine/signal/signal_word.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 // How many times to retry before a run that keeps changing is reported as moving.
@@ -392,4 +392,4 @@ EngineNow Engine::Look() {
   return now;
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -18,15 +18,15 @@
 #include "runtime/engine/testing/engine_testing.h"
 #include "runtime/engine/testing/slow_testing.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
-using ::pto::testing::KernelBody;
-using ::pto::testing::MakeTestChips;
-using ::pto::testing::MakeTestGraph;
-using ::pto::testing::SlowEngine;
-using ::pto::testing::SlowTask;
-using ::pto::testing::TestTask;
+using ::pto::engine::testing::KernelBody;
+using ::pto::engine::testing::MakeTestChips;
+using ::pto::engine::testing::MakeTestGraph;
+using ::pto::engine::testing::SlowEngine;
+using ::pto::engine::testing::SlowTask;
+using ::pto::engine::testing::TestTask;
 
 constexpr int64_t kStall = 30'000'000'000;
 
@@ -114,7 +114,7 @@ TEST(EngineLookTest, WhileJointTasksComeAndGo) {
   Repeat([&](int) {
     RunSpec spec;
     spec.image = image;
-    const std::shared_ptr<pto::Run> run = engine.Prepare(std::move(spec));
+    const std::shared_ptr<pto::engine::Run> run = engine.Prepare(std::move(spec));
     engine.Start(run);
     ASSERT_TRUE(engine.WaitIdle(absl::Seconds(50)));
     ASSERT_EQ(run->state(), RunState::kSucceeded);
@@ -137,7 +137,7 @@ TEST(EngineLookTest, AJointTaskAndThoseThatFollowIt) {
   };
   RunSpec spec;
   spec.image = MakeTestGraph(std::vector<TestTask>(3, Joint()), {1, 1}, look);
-  const std::shared_ptr<pto::Run> run = engine.Prepare(std::move(spec));
+  const std::shared_ptr<pto::engine::Run> run = engine.Prepare(std::move(spec));
   engine.Start(run);
   while (engine.RunOne()) {
   }
@@ -222,4 +222,4 @@ TEST(EngineLookTest, ADroppedNotificationIsADeadlock) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

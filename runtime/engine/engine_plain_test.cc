@@ -11,13 +11,13 @@
 #include "runtime/engine/engine.h"
 #include "runtime/engine/testing/engine_testing.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
-using ::pto::testing::MakeTestChips;
-using ::pto::testing::MakeTestGraph;
-using ::pto::testing::TestObserver;
-using ::pto::testing::TestTask;
+using ::pto::engine::testing::MakeTestChips;
+using ::pto::engine::testing::MakeTestGraph;
+using ::pto::engine::testing::TestObserver;
+using ::pto::engine::testing::TestTask;
 
 constexpr int64_t kLongNs = 3'600'000'000'000;
 
@@ -32,11 +32,12 @@ class EnginePlainTest : public ::testing::Test {
   }
 
   // Runs all of it on this thread.
-  std::shared_ptr<pto::Run> RunHere(const std::vector<TestTask>& tasks, testing::KernelBody body) {
+  std::shared_ptr<pto::engine::Run> RunHere(const std::vector<TestTask>& tasks,
+                                            engine::testing::KernelBody body) {
     RunSpec spec;
     spec.image = MakeTestGraph(tasks, {24}, std::move(body));
     spec.record_level = RecordLevel::kNone;
-    std::shared_ptr<pto::Run> run = engine_->Prepare(std::move(spec));
+    std::shared_ptr<pto::engine::Run> run = engine_->Prepare(std::move(spec));
     engine_->Start(run, kLongNs);
     return run;
   }
@@ -136,7 +137,7 @@ TEST_F(EnginePlainTest, StopsAtOnce) {
   const auto run = RunHere(chain, [&](uint32_t task, const pto_context&) {
     ++calls;
     if (task == 500) {
-      engine_->StopIf([](const pto::Run&) { return true; }, RunState::kCancelled,
+      engine_->StopIf([](const pto::engine::Run&) { return true; }, RunState::kCancelled,
                       Error(reason::kRunCancelled, "enough"));
     }
     return 0;
@@ -179,7 +180,7 @@ TEST_F(EnginePlainTest, EachTaskRunsOnceAfterThoseBeforeItWhoeverRunsIt) {
     });
     auto observer = std::make_shared<TestObserver>();
     spec.observer = observer;
-    const std::shared_ptr<pto::Run> run = engine_->Prepare(std::move(spec));
+    const std::shared_ptr<pto::engine::Run> run = engine_->Prepare(std::move(spec));
     engine_->Start(run, seed % 2 == 0 ? 0 : kLongNs);
     observer->WaitFinished();
     EXPECT_EQ(run->state(), RunState::kSucceeded) << "seed " << seed;
@@ -190,4 +191,4 @@ TEST_F(EnginePlainTest, EachTaskRunsOnceAfterThoseBeforeItWhoeverRunsIt) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -15,14 +15,14 @@
 #include "runtime/engine/testing/engine_testing.h"
 #include "runtime/engine/testing/slow_testing.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
-using ::pto::testing::MakeTestChips;
-using ::pto::testing::MakeTestGraph;
-using ::pto::testing::SlowEngine;
-using ::pto::testing::TestObserver;
-using ::pto::testing::TestTask;
+using ::pto::engine::testing::MakeTestChips;
+using ::pto::engine::testing::MakeTestGraph;
+using ::pto::engine::testing::SlowEngine;
+using ::pto::engine::testing::TestObserver;
+using ::pto::engine::testing::TestTask;
 
 void Spend(double microseconds) {
   const uint64_t until = Ticks() + static_cast<uint64_t>(microseconds * TicksPerMicrosecond());
@@ -32,7 +32,7 @@ void Spend(double microseconds) {
 
 // The records of one run.
 std::vector<TaskRecord> RecordsOf(const std::vector<TestTask>& tasks, uint32_t executors,
-                                  testing::KernelBody body) {
+                                  engine::testing::KernelBody body) {
   TimerQueue timers(Clock::Real());
   Engine::Options options;
   options.chips = MakeTestChips({4, 4});
@@ -140,12 +140,13 @@ TEST(EngineRecordTest, TheTimeThatATaskIsDeferred) {
   for (const char* kernel : {"plain", "waits"}) {
     for (const uint32_t blocks : {1u, 2u}) {
       SlowEngine node({4});
-      const testing::KernelBody body = [&](uint32_t task, const pto_context& context) -> int32_t {
+      const engine::testing::KernelBody body = [&](uint32_t task,
+                                                   const pto_context& context) -> int32_t {
         if (task != 1) return 0;
         const pto_signal signal = node.signal(0);
         return context.api->defer(&context, &signal, PTO_EQ, 1, 0);
       };
-      const std::shared_ptr<pto::Run> run = node.Start(
+      const std::shared_ptr<pto::engine::Run> run = node.Start(
           {{}, {.kernel = kernel, .after = {0}, .block_num = blocks}, {.after = {1}}}, body);
       node.RunAll();
       EXPECT_EQ(run->state(), RunState::kRunning);
@@ -167,4 +168,4 @@ TEST(EngineRecordTest, TheTimeThatATaskIsDeferred) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

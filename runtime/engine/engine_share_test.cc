@@ -10,13 +10,13 @@
 #include "runtime/engine/run/account.h"
 #include "runtime/engine/testing/engine_testing.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
-using ::pto::testing::KernelBody;
-using ::pto::testing::MakeTestChips;
-using ::pto::testing::MakeTestGraph;
-using ::pto::testing::TestTask;
+using ::pto::engine::testing::KernelBody;
+using ::pto::engine::testing::MakeTestChips;
+using ::pto::engine::testing::MakeTestGraph;
+using ::pto::engine::testing::TestTask;
 
 // Runs that want all of one chip at the same time, step by step on one thread.
 class EngineShareTest : public ::testing::Test {
@@ -69,7 +69,7 @@ class EngineShareTest : public ::testing::Test {
   std::unique_ptr<Engine> engine_;
   std::vector<absl::Duration> used_;
   std::vector<absl::Duration> took_;
-  std::vector<std::shared_ptr<pto::Run>> runs_;
+  std::vector<std::shared_ptr<pto::engine::Run>> runs_;
 };
 
 TEST_F(EngineShareTest, TwoGreedyAccountsGetHalfEach) {
@@ -99,7 +99,7 @@ TEST_F(EngineShareTest, GangsGetTheShareOfTheirAccount) {
     Step(6000);
     EXPECT_GE(Part(1), 0.45) << gangs << " us beside " << ordinary;
     EXPECT_LE(Part(1), 0.55) << gangs << " us beside " << ordinary;
-    for (const std::shared_ptr<pto::Run>& run : runs_) {
+    for (const std::shared_ptr<pto::engine::Run>& run : runs_) {
       engine_->Stop(*run, RunState::kCancelled, absl::CancelledError("by the test"));
     }
     while (engine_->RunOne()) {
@@ -152,4 +152,4 @@ TEST_F(EngineShareTest, AHigherClassGoesFirst) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -10,14 +10,14 @@
 #include "runtime/engine/testing/engine_testing.h"
 #include "runtime/engine/testing/engine_watch.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
-using ::pto::testing::EngineWatch;
-using ::pto::testing::MakeTestChips;
-using ::pto::testing::MakeTestGraph;
-using ::pto::testing::TestObserver;
-using ::pto::testing::TestTask;
+using ::pto::engine::testing::EngineWatch;
+using ::pto::engine::testing::MakeTestChips;
+using ::pto::engine::testing::MakeTestGraph;
+using ::pto::engine::testing::TestObserver;
+using ::pto::engine::testing::TestTask;
 
 const std::vector<uint32_t> kClusters = {1, 2, 24};
 
@@ -68,7 +68,7 @@ TEST_F(EngineStressTest, RandomGraphsKeepTheirOrder) {
     });
     auto observer = std::make_shared<TestObserver>();
     spec.observer = observer;
-    std::shared_ptr<pto::Run> run = engine_->Prepare(std::move(spec));
+    std::shared_ptr<pto::engine::Run> run = engine_->Prepare(std::move(spec));
     engine_->Start(run, seed % 2 == 0 ? 0 : 1'000'000'000);
     observer->WaitFinished();
     EXPECT_EQ(run->state(), RunState::kSucceeded) << "seed " << seed;
@@ -102,7 +102,7 @@ TEST_F(EngineStressTest, FailuresAndCancelsSideBySide) {
         spec.image = image;
         auto observer = std::make_shared<TestObserver>();
         spec.observer = observer;
-        std::shared_ptr<pto::Run> run = engine_->Prepare(std::move(spec));
+        std::shared_ptr<pto::engine::Run> run = engine_->Prepare(std::move(spec));
         engine_->Start(run, random() % 2 == 0 ? 0 : 50'000);
         const bool cancel = random() % 2 == 0;
         if (cancel) {
@@ -111,7 +111,7 @@ TEST_F(EngineStressTest, FailuresAndCancelsSideBySide) {
         observer->WaitFinished();
         EXPECT_TRUE(run->state() == RunState::kFailed ||
                     (cancel && run->state() == RunState::kCancelled));
-        const pto::Run::Counts counts = run->counts();
+        const pto::engine::Run::Counts counts = run->counts();
         if (run->state() == RunState::kFailed && !cancel) {
           EXPECT_EQ(counts.done + counts.failed + counts.skipped, tasks.size());
         }
@@ -125,4 +125,4 @@ TEST_F(EngineStressTest, FailuresAndCancelsSideBySide) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -15,15 +15,15 @@
 #include "runtime/base/status_matchers.h"
 #include "runtime/engine/testing/engine_testing.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
+using ::pto::engine::testing::KernelBody;
+using ::pto::engine::testing::MakeTestChips;
+using ::pto::engine::testing::MakeTestGraph;
+using ::pto::engine::testing::TestObserver;
+using ::pto::engine::testing::TestTask;
 using ::pto::testing::HasReason;
-using ::pto::testing::KernelBody;
-using ::pto::testing::MakeTestChips;
-using ::pto::testing::MakeTestGraph;
-using ::pto::testing::TestObserver;
-using ::pto::testing::TestTask;
 
 constexpr int64_t kLong = 3'600'000'000'000;
 
@@ -38,8 +38,8 @@ class EngineTest : public ::testing::Test {
     engine_ = std::make_unique<Engine>(std::move(options));
   }
 
-  std::shared_ptr<pto::Run> Prepare(const std::vector<TestTask>& tasks, KernelBody body = nullptr,
-                                    int64_t timeout_ns = 0) {
+  std::shared_ptr<pto::engine::Run> Prepare(const std::vector<TestTask>& tasks,
+                                            KernelBody body = nullptr, int64_t timeout_ns = 0) {
     if (body == nullptr) {
       body = [this](uint32_t task, const pto_context&) {
         order_.push_back(task);
@@ -67,7 +67,7 @@ class EngineTest : public ::testing::Test {
 };
 
 TEST_F(EngineTest, RunsInOrderOfDependencies) {
-  std::shared_ptr<pto::Run> run = Prepare({{}, {{0}}, {{0}}, {{1, 2}}});
+  std::shared_ptr<pto::engine::Run> run = Prepare({{}, {{0}}, {{0}}, {{1, 2}}});
   engine_->Start(run);
   EXPECT_EQ(run->state(), RunState::kQueued);
   RunAll();
@@ -83,14 +83,14 @@ TEST_F(EngineTest, RunsInOrderOfDependencies) {
 }
 
 TEST_F(EngineTest, HelpingFinishesWithoutExecutors) {
-  std::shared_ptr<pto::Run> run = Prepare({{}, {{0}, 1}, {{0}, 0, PTO_AIC, 3}, {{1, 2}}});
+  std::shared_ptr<pto::engine::Run> run = Prepare({{}, {{0}, 1}, {{0}, 0, PTO_AIC, 3}, {{1, 2}}});
   engine_->Start(run, kLong);
   EXPECT_EQ(run->state(), RunState::kSucceeded);
   EXPECT_EQ(order_.size(), 6u);
 }
 
 TEST_F(EngineTest, AnAcceptedRunWaitsForItsBeginning) {
-  std::shared_ptr<pto::Run> run = Prepare({{}, {{0}}});
+  std::shared_ptr<pto::engine::Run> run = Prepare({{}, {{0}}});
   engine_->Accept(run);
   EXPECT_EQ(engine_->active_runs(), 1u);
   RunAll();
@@ -103,7 +103,7 @@ TEST_F(EngineTest, AnAcceptedRunWaitsForItsBeginning) {
 }
 
 TEST_F(EngineTest, AnAcceptedRunEndsAtOnceWhenItIsStopped) {
-  std::shared_ptr<pto::Run> run = Prepare({{}});
+  std::shared_ptr<pto::engine::Run> run = Prepare({{}});
   engine_->Accept(run);
   engine_->Stop(*run, RunState::kCancelled, absl::CancelledError("enough"));
   EXPECT_EQ(run->state(), RunState::kCancelled);
@@ -116,7 +116,7 @@ TEST_F(EngineTest, AnAcceptedRunEndsAtOnceWhenItIsStopped) {
 }
 
 TEST_F(EngineTest, AnAcceptedRunsTimeIsUpBeforeItBegins) {
-  std::shared_ptr<pto::Run> run = Prepare({{}}, nullptr, 1'000'000);
+  std::shared_ptr<pto::engine::Run> run = Prepare({{}}, nullptr, 1'000'000);
   engine_->Accept(run);
   clock_.Advance(absl::Milliseconds(2));
   timers_.RunDue();
@@ -129,7 +129,7 @@ TEST_F(EngineTest, AnAcceptedRunsTimeIsUpBeforeItBegins) {
 
 TEST_F(EngineTest, BlocksGetTheirIndexAndACoreOfTheirKind) {
   std::set<uint32_t> blocks;
-  std::shared_ptr<pto::Run> run =
+  std::shared_ptr<pto::engine::Run> run =
       Prepare({{{}, 0, PTO_AIV, 9}}, [&](uint32_t, const pto_context& context) {
         EXPECT_EQ(context.block_count, 9u);
         EXPECT_EQ(context.core_kind, static_cast<uint32_t>(PTO_AIV));
@@ -147,7 +147,7 @@ TEST_F(EngineTest, BlocksGetTheirIndexAndACoreOfTheirKind) {
 
 TEST_F(EngineTest, FailurePoisonsConsumersOnly) {
   // 0 fails; 1 and 3 hang on it, 2 and 4 do not.
-  std::shared_ptr<pto::Run> run =
+  std::shared_ptr<pto::engine::Run> run =
       Prepare({{}, {{0}}, {}, {{1, 2}}, {{2}}}, [&](uint32_t task, const pto_context& context) {
         order_.push_back(task);
         if (task != 0) return 0;
@@ -174,7 +174,7 @@ TEST_F(EngineTest, FailurePoisonsConsumersOnly) {
 
 TEST_F(EngineTest, TheFirstErrorsAreListedAndTheOthersCanBeTaken) {
   std::vector<uint32_t> failed;
-  std::shared_ptr<pto::Run> run =
+  std::shared_ptr<pto::engine::Run> run =
       Prepare(std::vector<TestTask>(20), [&](uint32_t task, const pto_context&) {
         failed.push_back(task);
         return 1;
@@ -206,7 +206,7 @@ TEST_F(EngineTest, TheFirstErrorsAreListedAndTheOthersCanBeTaken) {
 }
 
 TEST_F(EngineTest, OneBadBlockFailsTheTask) {
-  std::shared_ptr<pto::Run> run =
+  std::shared_ptr<pto::engine::Run> run =
       Prepare({{{}, 0, PTO_AIV, 4}, {{0}}}, [&](uint32_t task, const pto_context& context) {
         return task == 0 && context.block_index == 1 ? 3 : 0;
       });
@@ -218,7 +218,7 @@ TEST_F(EngineTest, OneBadBlockFailsTheTask) {
 }
 
 TEST_F(EngineTest, AnExceptionIsTheTasksFailure) {
-  std::shared_ptr<pto::Run> run = Prepare(
+  std::shared_ptr<pto::engine::Run> run = Prepare(
       {{}}, [](uint32_t, const pto_context&) -> int32_t { throw std::runtime_error("oh no"); });
   engine_->Start(run);
   RunAll();
@@ -227,7 +227,7 @@ TEST_F(EngineTest, AnExceptionIsTheTasksFailure) {
 }
 
 TEST_F(EngineTest, CancelBeforeTheStartRunsNothing) {
-  std::shared_ptr<pto::Run> run = Prepare({{}, {{0}}});
+  std::shared_ptr<pto::engine::Run> run = Prepare({{}, {{0}}});
   engine_->Start(run);
   engine_->Stop(*run, RunState::kCancelled, Error(reason::kRunCancelled, "by the test"));
   EXPECT_EQ(run->state(), RunState::kCancelled);
@@ -240,7 +240,7 @@ TEST_F(EngineTest, CancelBeforeTheStartRunsNothing) {
 }
 
 TEST_F(EngineTest, CancelInTheMiddleStopsWhatFollows) {
-  std::shared_ptr<pto::Run> run;
+  std::shared_ptr<pto::engine::Run> run;
   run = Prepare({{}, {{0}}, {{}, 0, PTO_AIC, 100}}, [&](uint32_t task, const pto_context& context) {
     order_.push_back(task);
     if (task == 0) {
@@ -260,7 +260,7 @@ TEST_F(EngineTest, CancelInTheMiddleStopsWhatFollows) {
 }
 
 TEST_F(EngineTest, AKernelThatIsCancelledIsNotDone) {
-  std::shared_ptr<pto::Run> run;
+  std::shared_ptr<pto::engine::Run> run;
   run = Prepare({{}}, [&](uint32_t, const pto_context&) {
     engine_->Stop(*run, RunState::kCancelled, Error(reason::kRunCancelled, "in the last task"));
     return 0;  // early, perhaps
@@ -272,7 +272,7 @@ TEST_F(EngineTest, AKernelThatIsCancelledIsNotDone) {
 }
 
 TEST_F(EngineTest, CancelAfterTheEndChangesNothing) {
-  std::shared_ptr<pto::Run> run = Prepare({{}});
+  std::shared_ptr<pto::engine::Run> run = Prepare({{}});
   engine_->Start(run);
   RunAll();
   engine_->Stop(*run, RunState::kCancelled, Error(reason::kRunCancelled, "too late"));
@@ -281,7 +281,7 @@ TEST_F(EngineTest, CancelAfterTheEndChangesNothing) {
 }
 
 TEST_F(EngineTest, DeadlineFailsTheRun) {
-  std::shared_ptr<pto::Run> run = Prepare({{}, {{0}}}, nullptr, 1'000'000);
+  std::shared_ptr<pto::engine::Run> run = Prepare({{}, {{0}}}, nullptr, 1'000'000);
   engine_->Start(run);
   timers_.RunDue();
   EXPECT_EQ(run->state(), RunState::kQueued);
@@ -292,7 +292,7 @@ TEST_F(EngineTest, DeadlineFailsTheRun) {
 }
 
 TEST_F(EngineTest, AFinishedRunLeavesNoTimer) {
-  std::shared_ptr<pto::Run> run = Prepare({{}}, nullptr, 1'000'000);
+  std::shared_ptr<pto::engine::Run> run = Prepare({{}}, nullptr, 1'000'000);
   engine_->Start(run);
   RunAll();
   EXPECT_EQ(timers_.RunDue(), -1);
@@ -303,10 +303,10 @@ class CountingObserver final : public RunObserver {
  public:
   explicit CountingObserver(const Engine& engine) : engine_(engine) {}
   std::string name() const override { return "counts"; }
-  void OnStarted(pto::Run&) override {}
-  void OnRecords(pto::Run&, size_t) override {}
-  void OnFinished(pto::Run&, Completions&) override {
-    left = engine_.CountIf([](const pto::Run&) { return true; });
+  void OnStarted(pto::engine::Run&) override {}
+  void OnRecords(pto::engine::Run&, size_t) override {}
+  void OnFinished(pto::engine::Run&, Completions&) override {
+    left = engine_.CountIf([](const pto::engine::Run&) { return true; });
   }
   uint64_t left = 0;
 
@@ -316,7 +316,7 @@ class CountingObserver final : public RunObserver {
 
 TEST_F(EngineTest, ARunWhoseEndIsToldCountsNoMore) {
   const auto observer = std::make_shared<CountingObserver>(*engine_);
-  std::shared_ptr<pto::Run> other = Prepare({{}});
+  std::shared_ptr<pto::engine::Run> other = Prepare({{}});
   engine_->Accept(other);
   RunSpec spec;
   spec.image = MakeTestGraph({{}}, clusters_, [](uint32_t, const pto_context&) { return 0; });
@@ -328,11 +328,11 @@ TEST_F(EngineTest, ARunWhoseEndIsToldCountsNoMore) {
 }
 
 TEST_F(EngineTest, StopIfSelects) {
-  std::shared_ptr<pto::Run> on_0 = Prepare({{{}, 0}});
+  std::shared_ptr<pto::engine::Run> on_0 = Prepare({{{}, 0}});
   engine_->Start(on_0);
-  std::shared_ptr<pto::Run> on_1 = Prepare({{{}, 1}});
+  std::shared_ptr<pto::engine::Run> on_1 = Prepare({{{}, 1}});
   engine_->Start(on_1);
-  engine_->StopIf([](const pto::Run& run) { return run.image().chips()[0] == 1; },
+  engine_->StopIf([](const pto::engine::Run& run) { return run.image().chips()[0] == 1; },
                   RunState::kFailed, Error(reason::kChipReset, "chips/1 is reset"));
   EXPECT_EQ(on_0->state(), RunState::kQueued);
   EXPECT_EQ(on_1->state(), RunState::kFailed);
@@ -347,9 +347,9 @@ TEST_F(EngineTest, RunsTakeTurns) {
     return 0;
   };
   // Independent tasks 0 to 4 of one run, then one run of a single task.
-  std::shared_ptr<pto::Run> large = Prepare({{}, {}, {}, {}, {}}, body);
+  std::shared_ptr<pto::engine::Run> large = Prepare({{}, {}, {}, {}, {}}, body);
   engine_->Start(large);
-  std::shared_ptr<pto::Run> small = Prepare({{}}, body);
+  std::shared_ptr<pto::engine::Run> small = Prepare({{}}, body);
   engine_->Start(small);
   ASSERT_TRUE(engine_->RunOne());
   ASSERT_TRUE(engine_->RunOne());
@@ -362,9 +362,9 @@ TEST_F(EngineTest, AChainLetsOthersHaveTheirTurn) {
   std::vector<TestTask> chain(1000);
   for (uint32_t i = 1; i < chain.size(); ++i) chain[i].after = {i - 1};
   const auto body = [](uint32_t, const pto_context&) { return 0; };
-  std::shared_ptr<pto::Run> large = Prepare(chain, body);
+  std::shared_ptr<pto::engine::Run> large = Prepare(chain, body);
   engine_->Start(large);
-  std::shared_ptr<pto::Run> small = Prepare({{{}, 1}}, body);
+  std::shared_ptr<pto::engine::Run> small = Prepare({{{}, 1}}, body);
   engine_->Start(small);
   ASSERT_TRUE(engine_->RunOne());
   EXPECT_FALSE(IsFinal(large->state()));
@@ -377,7 +377,7 @@ TEST_F(EngineTest, ALongChainDoesNotRecurse) {
   std::vector<TestTask> tasks(200'000);
   for (uint32_t i = 1; i < tasks.size(); ++i) tasks[i].after = {i - 1};
   uint32_t count = 0;
-  std::shared_ptr<pto::Run> run = Prepare(tasks, [&](uint32_t, const pto_context&) {
+  std::shared_ptr<pto::engine::Run> run = Prepare(tasks, [&](uint32_t, const pto_context&) {
     return ++count == 1000 ? 1 : 0;  // the rest is skipped one after the other
   });
   engine_->Start(run);
@@ -421,7 +421,7 @@ TEST(EngineCoresTest, MixTakesTheWholeCluster) {
                                }
                                return 0;
                              });
-  std::shared_ptr<pto::Run> run = engine.Prepare(std::move(spec));
+  std::shared_ptr<pto::engine::Run> run = engine.Prepare(std::move(spec));
   engine.Start(run);
   while (engine.RunOne()) {
   }
@@ -431,4 +431,4 @@ TEST(EngineCoresTest, MixTakesTheWholeCluster) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -11,12 +11,12 @@
 #include "runtime/base/timer.h"
 #include "runtime/engine/testing/slow_testing.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
-using ::pto::testing::KernelBody;
-using ::pto::testing::SlowEngine;
-using ::pto::testing::SlowTask;
+using ::pto::engine::testing::KernelBody;
+using ::pto::engine::testing::SlowEngine;
+using ::pto::engine::testing::SlowTask;
 
 constexpr uint32_t kSignals = 4;
 
@@ -63,7 +63,7 @@ TEST(EngineWaitRaceTest, EveryWaitEndsOnce) {
     if (round % 2 == 0) spec.task_timeout_ns = 500'000;
     spec.wait_timeout_ns = 1'000'000;
     if (round % 3 == 0) spec.timeout_ns = 300'000;
-    const std::shared_ptr<pto::Run> run = node.Start(RandomTasks(random), body, spec);
+    const std::shared_ptr<pto::engine::Run> run = node.Start(RandomTasks(random), body, spec);
     if (round % 4 == 0) node.Cancel(*run);
     node.observer->WaitFinished();
     EXPECT_TRUE(IsFinal(run->state()));
@@ -75,4 +75,4 @@ TEST(EngineWaitRaceTest, EveryWaitEndsOnce) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -13,12 +13,12 @@
 #include "runtime/base/sanitized.h"
 #include "runtime/engine/testing/slow_testing.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
-using ::pto::testing::KernelBody;
-using ::pto::testing::SlowEngine;
-using ::pto::testing::SlowTask;
+using ::pto::engine::testing::KernelBody;
+using ::pto::engine::testing::SlowEngine;
+using ::pto::engine::testing::SlowTask;
 
 // Sanitizers make everything slower.
 constexpr uint32_t kMost = kSanitized ? 20'000 : 100'000;
@@ -72,10 +72,10 @@ const KernelBody kNoBody = [](uint32_t, const pto_context&) { return 0; };
 
 // Begins `count` waits for one word, and measures how long it takes until `end` has ended them all.
 int64_t Measure(uint32_t count, const RunSpec& spec,
-                const std::function<void(SlowEngine&, pto::Run&)>& end,
+                const std::function<void(SlowEngine&, pto::engine::Run&)>& end,
                 const WantedOf& wanted = One) {
   SlowEngine node({1});
-  const std::shared_ptr<pto::Run> run = node.Start(Waits(count, wanted), kNoBody, spec);
+  const std::shared_ptr<pto::engine::Run> run = node.Start(Waits(count, wanted), kNoBody, spec);
   const int64_t start = CpuNanos();
   node.RunAll();
   EXPECT_EQ(node.engine->waiting(), count);
@@ -97,7 +97,7 @@ TEST(EngineWaitScaleTest, TasksWhoseTimeIsUp) {
   spec.task_timeout_ns = kSecond;
   ExpectInProportion(
       [&](uint32_t count) {
-        return Measure(count, spec, [&](SlowEngine& node, pto::Run& run) {
+        return Measure(count, spec, [&](SlowEngine& node, pto::engine::Run& run) {
           Pass(node, absl::Seconds(1));
           node.RunAll();
           EXPECT_EQ(run.counts().failed, count);
@@ -110,7 +110,7 @@ TEST(EngineWaitScaleTest, WaitsWhoseTimeIsUp) {
   ExpectInProportion([&](uint32_t count) {
     return Measure(
         count, {},
-        [&](SlowEngine& node, pto::Run& run) {
+        [&](SlowEngine& node, pto::engine::Run& run) {
           Pass(node, absl::Seconds(2));
           node.RunAll();
           EXPECT_EQ(run.counts().failed, count);
@@ -124,7 +124,7 @@ TEST(EngineWaitScaleTest, ARunThatIsStopped) {
   RunSpec spec;
   spec.task_timeout_ns = kSecond;
   ExpectInProportion([&](uint32_t count) {
-    return Measure(count, spec, [](SlowEngine& node, pto::Run& run) { node.Cancel(run); });
+    return Measure(count, spec, [](SlowEngine& node, pto::engine::Run& run) { node.Cancel(run); });
   });
 }
 
@@ -134,7 +134,7 @@ TEST(EngineWaitScaleTest, WaitsThatAreNotifiedOneByOne) {
   ExpectInProportion([&](uint32_t count) {
     return Measure(
         count, spec,
-        [count](SlowEngine& node, pto::Run& run) {
+        [count](SlowEngine& node, pto::engine::Run& run) {
           for (uint32_t i = 0; i < count; ++i) node.Notify(0, PTO_ADD, 1);
           node.RunAll();
           EXPECT_EQ(run.counts().done, count);
@@ -154,7 +154,7 @@ TEST(EngineWaitScaleTest, BlocksOfOneTaskWhoseTimeIsUp) {
       if (++calls == count / 2) Pass(node, absl::Seconds(1));
       return context.api->defer(&context, &signal, PTO_GE, 1, 0);
     };
-    const std::shared_ptr<pto::Run> run =
+    const std::shared_ptr<pto::engine::Run> run =
         node.Start({{.kernel = "plain", .block_num = count, .timeout_ns = kSecond}}, body);
     const int64_t start = CpuNanos();
     node.RunAll();
@@ -192,8 +192,8 @@ class OtherRunsTest : public ::testing::Test {
   }
 
   SlowEngine node_{{1}};
-  std::shared_ptr<pto::Run> many_;
-  std::shared_ptr<pto::Run> one_;
+  std::shared_ptr<pto::engine::Run> many_;
+  std::shared_ptr<pto::engine::Run> one_;
 };
 
 TEST_F(OtherRunsTest, ADeadlineOfARunComesBeforeVeryManyOfAnother) {
@@ -236,7 +236,7 @@ TEST_F(OtherRunsTest, ADeadlineOfATaskComesBeforeVeryManyOfAnotherRun) {
 TEST(EngineWaitScaleTest, ADeadlineOfOneSessionComesBeforeVeryManyRunsOfAnother) {
   constexpr uint32_t kRuns = 4000;
   SlowEngine node({1});
-  std::vector<std::shared_ptr<pto::Run>> runs;
+  std::vector<std::shared_ptr<pto::engine::Run>> runs;
   RunSpec spec;
   spec.account = std::make_shared<Account>("many");
   for (uint32_t i = 0; i < kRuns; ++i) {
@@ -248,7 +248,7 @@ TEST(EngineWaitScaleTest, ADeadlineOfOneSessionComesBeforeVeryManyRunsOfAnother)
   node.clock.Advance(absl::Nanoseconds(1));
   spec.account = std::make_shared<Account>("one");
   spec.timeout_ns = kSecond;
-  const std::shared_ptr<pto::Run> one = node.Start(Waits(1), kNoBody, spec);
+  const std::shared_ptr<pto::engine::Run> one = node.Start(Waits(1), kNoBody, spec);
   node.RunAll();
   size_t waiting = 0;
   bool ended = false;
@@ -274,4 +274,4 @@ TEST_F(OtherRunsTest, OneRunIsStoppedWithoutALookAtTheOthers) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

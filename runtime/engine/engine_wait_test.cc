@@ -11,13 +11,13 @@
 #include "runtime/base/status_matchers.h"
 #include "runtime/engine/testing/slow_testing.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
+using ::pto::engine::testing::KernelBody;
+using ::pto::engine::testing::SlowEngine;
+using ::pto::engine::testing::SlowTask;
 using ::pto::testing::HasReason;
-using ::pto::testing::KernelBody;
-using ::pto::testing::SlowEngine;
-using ::pto::testing::SlowTask;
 
 TEST(EngineWaitTest, AKernelThatWaitsLetsOthersRun) {
   SlowEngine node({1});
@@ -27,7 +27,7 @@ TEST(EngineWaitTest, AKernelThatWaitsLetsOthersRun) {
     EXPECT_EQ(*node.word(0), 2);
     return 0;
   };
-  std::shared_ptr<pto::Run> waiting = node.Start({{.kernel = "waits"}}, waits);
+  std::shared_ptr<pto::engine::Run> waiting = node.Start({{.kernel = "waits"}}, waits);
   const auto observer = node.observer;
   node.RunAll();
   EXPECT_EQ(waiting->state(), RunState::kRunning);
@@ -37,7 +37,7 @@ TEST(EngineWaitTest, AKernelThatWaitsLetsOthersRun) {
     const pto_signal signal = node.signal(0);
     return context.api->notify(&context, &signal, PTO_ADD, 1);
   };
-  std::shared_ptr<pto::Run> other = node.Start({{}, {.after = {0}}}, notifies);
+  std::shared_ptr<pto::engine::Run> other = node.Start({{}, {.after = {0}}}, notifies);
   node.RunAll();
   EXPECT_EQ(other->state(), RunState::kSucceeded);
   EXPECT_EQ(waiting->state(), RunState::kSucceeded);
@@ -54,7 +54,7 @@ TEST(EngineWaitTest, WhatFollowsRunsOnTheSameCore) {
     const pto_signal signal = node.signal(0);
     return task == 0 ? context.api->wait(&context, &signal, PTO_EQ, 1, 0) : 0;
   };
-  std::shared_ptr<pto::Run> run = node.Start({{.kernel = "waits"}, {.after = {0}}}, body);
+  std::shared_ptr<pto::engine::Run> run = node.Start({{.kernel = "waits"}, {.after = {0}}}, body);
   node.RunAll();
   EXPECT_EQ(run->state(), RunState::kRunning);
   EXPECT_EQ(node.engine->waiting(), 1u);
@@ -72,7 +72,7 @@ TEST(EngineWaitTest, APlainKernelMustNotWait) {
     EXPECT_EQ(context.api->barrier(&context, PTO_SCOPE_TASK), PTO_NOT_ALLOWED);
     return context.api->wait(&context, &signal, PTO_EQ, 1, 0);
   };
-  std::shared_ptr<pto::Run> run = node.Start({{}}, body);
+  std::shared_ptr<pto::engine::Run> run = node.Start({{}}, body);
   node.RunAll();
   EXPECT_EQ(run->state(), RunState::kFailed);
   EXPECT_THAT(run->errors()[0], HasReason(reason::kKernelFailed));
@@ -99,7 +99,7 @@ TEST(EngineWaitTest, NonsenseIsInvalid) {
     EXPECT_EQ(api.defer_copy(&context, 0, 0), PTO_INVALID);
     return 0;
   };
-  std::shared_ptr<pto::Run> run = node.Start({{.kernel = "waits"}}, body);
+  std::shared_ptr<pto::engine::Run> run = node.Start({{.kernel = "waits"}}, body);
   node.RunAll();
   EXPECT_EQ(run->state(), RunState::kSucceeded);
 }
@@ -112,7 +112,7 @@ TEST(EngineWaitTest, FailuresOnAFiberLookLikeOthers) {
       context.api->set_error(&context, "as asked");
       return 7;
     };
-    std::shared_ptr<pto::Run> run =
+    std::shared_ptr<pto::engine::Run> run =
         node.Start({{.kernel = kernel}, {.kernel = kernel}, {.after = {0}}}, body);
     node.RunAll();
     EXPECT_EQ(run->state(), RunState::kFailed);
@@ -138,7 +138,7 @@ TEST(EngineWaitTest, CancelEndsWaits) {
     EXPECT_EQ(context.api->wait(&context, &signal, PTO_EQ, 1, 0), PTO_CANCELLED);
     return result;
   };
-  std::shared_ptr<pto::Run> run = node.Start({{.kernel = "waits"}, {.after = {0}}}, body);
+  std::shared_ptr<pto::engine::Run> run = node.Start({{.kernel = "waits"}, {.after = {0}}}, body);
   node.RunAll();
   EXPECT_EQ(run->state(), RunState::kRunning);
   node.Cancel(*run);
@@ -189,7 +189,7 @@ TEST(EngineWaitTest, TheEngineEndsWhileKernelsWait) {
         ++waiting;
         return context.api->wait(&context, &signal, PTO_EQ, 1, 0);
       };
-      std::shared_ptr<pto::Run> run =
+      std::shared_ptr<pto::engine::Run> run =
           node.Start({{.kernel = kernel, .block_num = 3}, {.kernel = kernel}}, body);
       if (executors == 0) node.RunAll();
       while (waiting < 4) std::this_thread::yield();
@@ -208,12 +208,12 @@ TEST(EngineWaitTest, BlockingKernelsHoldNoExecutor) {
     ++here;
     return context.api->wait(&context, &signal, PTO_EQ, 1, 0);
   };
-  std::shared_ptr<pto::Run> blocked =
+  std::shared_ptr<pto::engine::Run> blocked =
       node.Start({{.kernel = "blocks", .block_num = 40}, {.after = {0}}}, blocks);
   const auto observer = node.observer;
   while (here < 40) std::this_thread::yield();
   const KernelBody nothing = [](uint32_t, const pto_context&) { return 0; };
-  std::shared_ptr<pto::Run> other = node.Start({{}, {.kernel = "blocks"}}, nothing);
+  std::shared_ptr<pto::engine::Run> other = node.Start({{}, {.kernel = "blocks"}}, nothing);
   node.observer->WaitFinished();
   EXPECT_EQ(other->state(), RunState::kSucceeded);
   EXPECT_EQ(blocked->state(), RunState::kRunning);
@@ -230,7 +230,7 @@ TEST(EngineWaitTest, BlockingKernelsRunInWaves) {
     ++calls;
     return 0;
   };
-  std::shared_ptr<pto::Run> run = node.Start({{.kernel = "blocks", .block_num = 50}}, body);
+  std::shared_ptr<pto::engine::Run> run = node.Start({{.kernel = "blocks", .block_num = 50}}, body);
   node.observer->WaitFinished();
   EXPECT_EQ(run->state(), RunState::kSucceeded);
   EXPECT_EQ(calls, 50u);
@@ -251,7 +251,8 @@ TEST(EngineWaitTest, ManyFibersOverFewExecutors) {
     }
     return 0;
   };
-  std::shared_ptr<pto::Run> run = node.Start({{.kernel = "waits", .block_num = kBlocks}}, body);
+  std::shared_ptr<pto::engine::Run> run =
+      node.Start({{.kernel = "waits", .block_num = kBlocks}}, body);
   node.observer->WaitFinished();
   EXPECT_EQ(run->state(), RunState::kSucceeded);
 }
@@ -277,7 +278,7 @@ TEST(EngineWaitTest, WhoWaitsCostsNothing) {
     ++here;
     return context.api->wait(&context, &signal, PTO_EQ, 1, 0);
   };
-  std::shared_ptr<pto::Run> run = node.Start(tasks, body);
+  std::shared_ptr<pto::engine::Run> run = node.Start(tasks, body);
   while (here < 16 * 72 || node.engine->waiting() < 16 * 72) std::this_thread::yield();
   const double before = CpuSeconds();
   EXPECT_FALSE(node.engine->WaitIdle(absl::Seconds(1)));
@@ -288,4 +289,4 @@ TEST(EngineWaitTest, WhoWaitsCostsNothing) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -15,15 +15,15 @@
 #include "runtime/engine/testing/engine_watch.h"
 #include "runtime/engine/testing/gang_recorder.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
-using ::pto::testing::EngineWatch;
-using ::pto::testing::GangRecorder;
-using ::pto::testing::MakeTestChips;
-using ::pto::testing::MakeTestGraph;
-using ::pto::testing::TestObserver;
-using ::pto::testing::TestTask;
+using ::pto::engine::testing::EngineWatch;
+using ::pto::engine::testing::GangRecorder;
+using ::pto::engine::testing::MakeTestChips;
+using ::pto::engine::testing::MakeTestGraph;
+using ::pto::engine::testing::TestObserver;
+using ::pto::engine::testing::TestTask;
 
 constexpr uint64_t kFewer = kSanitized ? 20 : 1;
 
@@ -71,7 +71,7 @@ class GangStressTest : public ::testing::Test {
           auto observer = std::make_shared<TestObserver>();
           spec.observer = observer;
           spec.record_level = RecordLevel::kNone;
-          std::shared_ptr<pto::Run> run = engine->Prepare(std::move(spec));
+          std::shared_ptr<pto::engine::Run> run = engine->Prepare(std::move(spec));
           recorder.Expect(*run);
           engine->Start(run, random() % 4 == 0 ? 100'000 : 0);
           if (cancel) {
@@ -92,7 +92,7 @@ class GangStressTest : public ::testing::Test {
     EXPECT_LE(recorder.longest_wait(), 1u);
     EXPECT_TRUE(engine->WaitIdle(absl::Minutes(1)));
     for (uint32_t chip = 0; chip < clusters.size(); ++chip) {
-      EXPECT_EQ(testing::CoresLeftBusy(*engine, chip), 0u);
+      EXPECT_EQ(engine::testing::CoresLeftBusy(*engine, chip), 0u);
       EXPECT_EQ(engine->chip_use(chip).ready_tasks, 0u);
     }
   }
@@ -184,4 +184,4 @@ TEST_F(GangStressTest, CancelledGroupsLeaveNothingBehind) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

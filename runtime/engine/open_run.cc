@@ -9,7 +9,7 @@
 #include "runtime/base/failpoint.h"
 #include "runtime/engine/exec/run_linker.h"
 
-namespace pto {
+namespace pto::engine {
 
 class OpenRun::SegmentObserver final : public RunObserver {
  public:
@@ -430,4 +430,4 @@ uint32_t OpenRun::ended_before() const {
   return segments_.empty() ? next_task_ : segments_.begin()->first;
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -18,7 +18,7 @@
 #include "runtime/engine/run/run.h"
 #include "runtime/graph/open_graph.h"
 
-namespace pto {
+namespace pto::engine {
 
 // Receives the progress of an open run. Called without locks held, by the same threads as a
 // RunObserver. Must not block.
@@ -218,4 +218,4 @@ class OpenRun : public std::enable_shared_from_this<OpenRun> {
   std::shared_ptr<OpenRun> self_;  // while it is in a queue
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -17,10 +17,10 @@
 #include "runtime/engine/testing/engine_testing.h"
 #include "runtime/engine/testing/open_run_testing.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
-using ::pto::testing::OpenRunWatcher;
+using ::pto::engine::testing::OpenRunWatcher;
 
 // What is not optimised, or checked while it runs, takes much longer for each.
 #ifdef NDEBUG
@@ -78,7 +78,7 @@ int64_t CpuNanos() {
 
 TEST(OpenRunLongTest, MemoryDoesNotGrowWithTheTasksThatHaveEnded) {
   Engine::Options options;
-  options.chips = testing::MakeTestChips({2});
+  options.chips = engine::testing::MakeTestChips({2});
   options.executors = 2;
   Engine engine(std::move(options));
   const std::shared_ptr<HostAllocation> memory =
@@ -133,7 +133,7 @@ TEST(OpenRunLongTest, MemoryDoesNotGrowWithTheTasksThatHaveEnded) {
 TEST(OpenRunLongTest, ASegmentTakesAsLongHoweverManyCameBefore) {
   constexpr uint64_t kLive = 1000;
   Engine::Options options;
-  options.chips = testing::MakeTestChips({2});
+  options.chips = engine::testing::MakeTestChips({2});
   options.executors = 2;
   Engine engine(std::move(options));
   const std::shared_ptr<HostAllocation> memory =
@@ -195,4 +195,4 @@ TEST(OpenRunLongTest, ASegmentTakesAsLongHoweverManyCameBefore) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -16,15 +16,15 @@
 #include "runtime/engine/testing/open_run_testing.h"
 #include "runtime/engine/testing/slow_testing.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
+using ::pto::engine::testing::KernelBody;
+using ::pto::engine::testing::OpenRunWatcher;
+using ::pto::engine::testing::SlowEngine;
+using ::pto::engine::testing::SlowKernels;
+using ::pto::engine::testing::SlowTask;
 using ::pto::testing::HasReason;
-using ::pto::testing::KernelBody;
-using ::pto::testing::OpenRunWatcher;
-using ::pto::testing::SlowEngine;
-using ::pto::testing::SlowKernels;
-using ::pto::testing::SlowTask;
 
 ScalarInput Integer(int64_t value) {
   ScalarInput scalar;
@@ -107,7 +107,7 @@ class OpenRunSlowTest : public ::testing::Test {
     return tasks;
   }
   std::vector<std::pair<uint32_t, TaskOutcome>> Outcomes() {
-    for (const auto& outcome : testing::TakeOutcomes(*run_)) outcomes_.push_back(outcome);
+    for (const auto& outcome : engine::testing::TakeOutcomes(*run_)) outcomes_.push_back(outcome);
     std::sort(outcomes_.begin(), outcomes_.end());
     return outcomes_;
   }
@@ -316,7 +316,7 @@ TEST_F(OpenRunSlowRoundsTest, RoundsOfAllKindsEndInOrder) {
   EXPECT_EQ(run_->state(), RunState::kSucceeded);
   EXPECT_EQ(run_->counts().done, kRounds * kOfRound);
   EXPECT_EQ(out_of_order_, 0u);
-  EXPECT_EQ(testing::TakeOutcomes(*run_).size(), kRounds * kOfRound);
+  EXPECT_EQ(engine::testing::TakeOutcomes(*run_).size(), kRounds * kOfRound);
   EXPECT_TRUE(node_.engine->WaitIdle(absl::Seconds(10)));
   node_.ExpectClean();
 }
@@ -347,4 +347,4 @@ TEST_F(OpenRunSlowRoundsTest, CancelAtAnyTimeEndsTheRunOnce) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

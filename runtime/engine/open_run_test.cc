@@ -24,10 +24,10 @@
 #include "runtime/engine/testing/engine_testing.h"
 #include "runtime/engine/testing/open_run_testing.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
-using ::pto::testing::OpenRunWatcher;
+using ::pto::engine::testing::OpenRunWatcher;
 
 constexpr uint32_t kCells = 32;
 constexpr uint64_t kMaxLive = 4096;
@@ -68,7 +68,7 @@ class OpenRunTest : public ::testing::Test {
 
   explicit OpenRunTest(uint32_t executors = 2) : graph_(Target()) {
     Engine::Options options;
-    options.chips = testing::MakeTestChips({2});
+    options.chips = engine::testing::MakeTestChips({2});
     options.executors = executors;
     engine_ = std::make_unique<Engine>(std::move(options));
     memory_ = engine_->chips()[0]->memory().AllocateHost(kCells * sizeof(uint64_t)).value();
@@ -160,7 +160,7 @@ TEST_F(OpenRunByHandTest, RecordsOfSegmentsComeTogether) {
     Cut();
   }
   RunAll();
-  EXPECT_EQ(testing::TakeOutcomes(*run_).front().first, 10u);
+  EXPECT_EQ(engine::testing::TakeOutcomes(*run_).front().first, 10u);
   run_->Close();
 }
 
@@ -199,13 +199,13 @@ TEST_F(OpenRunByHandTest, AFailureReachesLaterSegmentsWheneverTheyCome) {
   EXPECT_EQ(run_->counts().done, 3u);
   EXPECT_EQ(run_->errors().size(), 1u);
   using Outcome = std::pair<uint32_t, TaskOutcome>;
-  EXPECT_EQ(testing::TakeOutcomes(*run_), (std::vector<Outcome>{{0, TaskOutcome::kFailed},
-                                                                {1, TaskOutcome::kDone},
-                                                                {2, TaskOutcome::kSkipped},
-                                                                {3, TaskOutcome::kSkipped},
-                                                                {4, TaskOutcome::kDone},
-                                                                {5, TaskOutcome::kSkipped},
-                                                                {6, TaskOutcome::kDone}}));
+  EXPECT_EQ(engine::testing::TakeOutcomes(*run_), (std::vector<Outcome>{{0, TaskOutcome::kFailed},
+                                                                        {1, TaskOutcome::kDone},
+                                                                        {2, TaskOutcome::kSkipped},
+                                                                        {3, TaskOutcome::kSkipped},
+                                                                        {4, TaskOutcome::kDone},
+                                                                        {5, TaskOutcome::kSkipped},
+                                                                        {6, TaskOutcome::kDone}}));
 }
 
 TEST_F(OpenRunByHandTest, ErrorsOfAllSegmentsAreKeptOrCounted) {
@@ -293,7 +293,7 @@ TEST_F(OpenRunByHandTest, AFailureComesBeforeTheStopThatFollowedIt) {
   run_->Stop(RunState::kCancelled, absl::CancelledError("enough"));
   RunAll();
   ASSERT_EQ(run_->errors().size(), 2u);
-  EXPECT_THAT(run_->errors()[0], testing::HasReason(reason::kKernelFailed));
+  EXPECT_THAT(run_->errors()[0], ::pto::testing::HasReason(reason::kKernelFailed));
   EXPECT_EQ(run_->errors()[1], absl::CancelledError("enough"));
 }
 
@@ -417,10 +417,10 @@ TEST_F(OpenRunTest, RandomTasksGiveWhatTheProgramSays) {
   EXPECT_EQ(run_->state(), RunState::kSucceeded);
   EXPECT_EQ(run_->counts().done, kTasks);
   EXPECT_EQ(std::vector<uint64_t>(cells(), cells() + kCells), expected);
-  EXPECT_EQ(testing::TakeOutcomes(*run_).size(), kTasks);
+  EXPECT_EQ(engine::testing::TakeOutcomes(*run_).size(), kTasks);
   EXPECT_EQ(run_->kept_segments(), 0u);
   EXPECT_LE(most_segments, kMaxLive);
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

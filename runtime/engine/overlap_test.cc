@@ -29,12 +29,12 @@
 #include "runtime/graph/overlap_check.h"
 #include "runtime/graph/realias.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 namespace collectives = kernels::collectives;
+using engine::testing::TestObserver;
 using kernels::Element;
-using testing::TestObserver;
 
 constexpr size_t kMemoryBytes = 8192;
 constexpr uint32_t kChips = 3;
@@ -465,7 +465,7 @@ class OverlapTest : public ::testing::Test {
     target_.chip_clusters.assign(kChips, 4);
     Engine::Options options;
     options.executors = executors;
-    options.chips = testing::MakeTestChips(target_.chip_clusters);
+    options.chips = engine::testing::MakeTestChips(target_.chip_clusters);
     for (const std::shared_ptr<Chip>& chip : options.chips) {
       memory_.push_back(chip->memory().AllocateHost(kMemoryBytes).value());
     }
@@ -538,12 +538,12 @@ class OverlapTest : public ::testing::Test {
     for (size_t m = 0; m < values.size(); ++m) {
       std::memcpy(memory_[m]->data(), values[m].data(), kMemoryBytes);
     }
-    auto observer = std::make_shared<TestObserver>();
+    auto observer = std::make_shared<engine::testing::TestObserver>();
     RunSpec spec;
     spec.image = std::move(image);
     spec.slots = std::move(slots);
     spec.observer = observer;
-    const std::shared_ptr<pto::Run> run = engine_->Prepare(std::move(spec));
+    const std::shared_ptr<pto::engine::Run> run = engine_->Prepare(std::move(spec));
     engine_->Start(run);
     if (engine_->executors() > 0) {
       observer->WaitFinished();
@@ -737,4 +737,4 @@ TEST_F(OverlapTest, CollectivesRefuseOrDoAsIfAllWasReadFirst) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

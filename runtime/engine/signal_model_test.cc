@@ -24,20 +24,20 @@
 #include "runtime/engine/testing/slow_testing.h"
 #include "runtime/graph/open_graph.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
-using ::pto::testing::Explore;
-using ::pto::testing::KernelBody;
-using ::pto::testing::Model;
-using ::pto::testing::ModelRun;
-using ::pto::testing::ModelState;
-using ::pto::testing::ModelTask;
-using ::pto::testing::OpenRunWatcher;
-using ::pto::testing::SignalModel;
-using ::pto::testing::SlowEngine;
-using ::pto::testing::SlowKernels;
-using ::pto::testing::TestObserver;
+using ::pto::engine::testing::Explore;
+using ::pto::engine::testing::KernelBody;
+using ::pto::engine::testing::Model;
+using ::pto::engine::testing::ModelRun;
+using ::pto::engine::testing::ModelState;
+using ::pto::engine::testing::ModelTask;
+using ::pto::engine::testing::OpenRunWatcher;
+using ::pto::engine::testing::SignalModel;
+using ::pto::engine::testing::SlowEngine;
+using ::pto::engine::testing::SlowKernels;
+using ::pto::engine::testing::TestObserver;
 
 using Kind = ModelTask::Kind;
 
@@ -302,7 +302,7 @@ class RunningModel {
       Live& live = runs_[r];
       std::vector<ModelState::Task>& tasks = live.tasks;
       if (live.open != nullptr) {
-        for (const auto& [task, outcome] : testing::TakeOutcomes(*live.open)) {
+        for (const auto& [task, outcome] : engine::testing::TakeOutcomes(*live.open)) {
           tasks[task] = Ended(outcome);
         }
       } else {
@@ -348,7 +348,7 @@ class RunningModel {
 
  private:
   struct Live {
-    std::shared_ptr<pto::Run> run;  // of an ordinary run
+    std::shared_ptr<pto::engine::Run> run;  // of an ordinary run
     std::shared_ptr<OpenRun> open;
     KernelBody body;
     bool begun = false;
@@ -811,4 +811,4 @@ TEST_P(SignalModelTest, NeverSaysDeadlockedOfARunThatCanEnd) {
 INSTANTIATE_TEST_SUITE_P(Parts, SignalModelTest, ::testing::Range(uint64_t{0}, kParts));
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -1,6 +1,6 @@
 #include "runtime/graph/access_map.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 constexpr uint8_t kAllChecks = Region::kReadChecks | Region::kWriteChecks;
@@ -316,4 +316,4 @@ size_t AccessMap::bytes() const {
   return bytes;
 }
 
-}  // namespace pto
+}  // namespace pto::engine

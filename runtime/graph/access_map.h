@@ -14,7 +14,7 @@
 #include "runtime/graph/work_budget.h"
 #include "runtime/graph/writer_chains.h"
 
-namespace pto {
+namespace pto::engine {
 
 // Finds what a memory access has to wait for. Accesses arrive in program order. Each has an owner,
 // for example a task, and touches a region: a layout at an offset of a memory space. A read waits
@@ -205,4 +205,4 @@ class AccessMap {
   bool uses_chains_ = false;  // whether the last search used chains_
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -15,7 +15,7 @@
 #include "runtime/graph/access_map.h"
 #include "runtime/graph/layout.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 constexpr size_t kMaxBytes = 8192;
@@ -355,4 +355,4 @@ INSTANTIATE_TEST_SUITE_P(
                        ::testing::Range(uint64_t{0}, uint64_t{4})));
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -7,7 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 using ::testing::ElementsAre;
@@ -283,4 +283,4 @@ TEST_F(AccessMapTest, ReadersThatHaveEndedAreDropped) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -8,7 +8,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/types/optional.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 // A byte range of a slot's memory that the graph reads or writes.
@@ -126,4 +126,4 @@ SlotPlaces FindAliases(const GraphImage& image, absl::Span<const SlotMemory> slo
   return places;
 }
 
-}  // namespace pto
+}  // namespace pto::engine

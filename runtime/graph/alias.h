@@ -6,7 +6,7 @@
 #include "absl/types/span.h"
 #include "runtime/graph/image.h"
 
-namespace pto {
+namespace pto::engine {
 
 // The memory that a launch binds to a slot, and the offset where the slot begins. nullptr for a
 // slot that no task uses.
@@ -30,4 +30,4 @@ using SlotPlaces = std::vector<SlotPlace>;
 // returns an empty list, and the image is valid as built. Takes O(n log n) for n slots.
 SlotPlaces FindAliases(const GraphImage& image, absl::Span<const SlotMemory> slots);
 
-}  // namespace pto
+}  // namespace pto::engine

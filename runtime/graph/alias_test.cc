@@ -8,10 +8,10 @@
 #include "runtime/graph/builder.h"
 #include "runtime/graph/graph_testing.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
-using ::pto::testing::GraphTestTarget;
+using ::pto::engine::testing::GraphTestTarget;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
@@ -79,4 +79,4 @@ TEST_F(AliasTest, ASlotThatIsNotUsedIsNone) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

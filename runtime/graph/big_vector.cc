@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <new>
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 constexpr size_t kLargePage = size_t{2} << 20;
@@ -95,4 +95,4 @@ void BigMemory::Shrink(size_t used) {
   swap(exact);
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -9,7 +9,7 @@
 
 #include "absl/types/span.h"
 
-namespace pto {
+namespace pto::engine {
 
 // Memory for one large array. Once it is large, it reserves an address range with room to grow.
 // Only touched pages take memory, and they are large pages where the system has them. So growing
@@ -117,4 +117,4 @@ class BigVector {
   size_t size_ = 0;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

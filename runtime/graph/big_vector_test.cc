@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 struct Record {
@@ -94,4 +94,4 @@ TEST(BigVectorTest, Moves) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

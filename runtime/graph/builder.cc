@@ -9,7 +9,7 @@
 #include "runtime/graph/launch_check.h"
 #include "runtime/graph/work_error.h"
 
-namespace pto {
+namespace pto::engine {
 
 absl::StatusOr<uint32_t> GraphBuilder::AddKernel(absl::string_view name) {
   std::shared_ptr<const Kernel> kernel = target_.kernels->Find(name);
@@ -271,4 +271,4 @@ absl::StatusOr<std::shared_ptr<const GraphImage>> GraphBuilder::Build() {
   return std::make_shared<const GraphImage>(image_.Finish(header), std::move(owned_kernels_));
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -23,7 +23,7 @@
 #include "runtime/graph/text_table.h"
 #include "runtime/graph/work_budget.h"
 
-namespace pto {
+namespace pto::engine {
 
 // Compiles a graph, task by task in program order. All input errors are reported here, with a field
 // relative to the added object (`args[1]`, `shape[0]`), so that the caller can prefix its own path.
@@ -144,4 +144,4 @@ class GraphBuilder {
   OverlapCheck overlaps_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

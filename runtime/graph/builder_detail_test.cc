@@ -13,10 +13,10 @@
 #include "runtime/graph/builder.h"
 #include "runtime/graph/graph_testing.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
-using ::pto::testing::GraphTestTarget;
+using ::pto::engine::testing::GraphTestTarget;
 using ::pto::testing::HasReason;
 using ::pto::testing::IsOk;
 using ::testing::ElementsAre;
@@ -271,4 +271,4 @@ TEST_F(BuilderDetailTest, BadScalarsOfControlTasks) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

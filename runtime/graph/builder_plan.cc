@@ -8,7 +8,7 @@
 #include "runtime/graph/plan_check.h"
 
 // GraphBuilder's functions for kernels that work in phases.
-namespace pto {
+namespace pto::engine {
 
 absl::Status GraphBuilder::CheckPlan(const TaskInput& task, const ImageTask& record) const {
   const pto_kernel_info& info = *kernel_infos_[task.kernel];
@@ -40,4 +40,4 @@ absl::Status GraphBuilder::CheckPlan(const TaskInput& task, const ImageTask& rec
       .With("kernel", info.name);
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -16,10 +16,10 @@
 #include "runtime/base/status_matchers.h"
 #include "runtime/graph/graph_testing.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
-using ::pto::testing::GraphTestTarget;
+using ::pto::engine::testing::GraphTestTarget;
 using ::pto::testing::HasReason;
 using ::pto::testing::IsOk;
 using ::testing::ElementsAre;
@@ -496,4 +496,4 @@ TEST(BuilderRandomTest, EdgesAreWhatWasSaid) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -11,10 +11,10 @@
 #include "runtime/graph/builder.h"
 #include "runtime/graph/graph_testing.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
-using ::pto::testing::GraphTestTarget;
+using ::pto::engine::testing::GraphTestTarget;
 using ::pto::testing::HasReason;
 using ::pto::testing::IsOk;
 using ::testing::ElementsAre;
@@ -202,4 +202,4 @@ TEST_F(BuilderFullTest, OneTaskTooManyIsRefused) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -14,18 +14,18 @@
 #include "runtime/graph/overlap_check.h"
 #include "runtime/graph/realias.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
-using testing::GraphTestTarget;
-using testing::HasReason;
+using engine::testing::GraphTestTarget;
+using ::pto::testing::HasReason;
 
 // More work than is done between two checks.
 constexpr uint32_t kManyTasks = 3 * WorkBudget::kCheckInterval;
 
 // A graph of many tasks that use two slots.
 std::shared_ptr<const GraphImage> TwoSlots() {
-  GraphBuilder builder(GraphTestTarget());
+  GraphBuilder builder(engine::testing::GraphTestTarget());
   const uint32_t layout = builder.AddLayout(PTO_F32, {4}, {}).value();
   const uint32_t args[] = {builder.AddTensor(builder.AddSlot("out"), layout, 0).value(),
                            builder.AddTensor(builder.AddSlot("x"), layout, 0).value(),
@@ -49,7 +49,7 @@ SlotPlaces OneBuffer() {
 
 TEST(CancelTest, TasksThatNameTheirDependencies) {
   bool gone = false;
-  GraphBuilder builder(GraphTestTarget(),
+  GraphBuilder builder(engine::testing::GraphTestTarget(),
                        {.find_dependencies = false, .cancelled = [&gone] { return gone; }});
   TaskInput task;
   task.kernel = builder.AddKernel("nop").value();
@@ -63,8 +63,8 @@ TEST(CancelTest, TasksThatNameTheirDependencies) {
 TEST(CancelTest, SegmentsOfAnOpenGraph) {
   for (const bool find_dependencies : {true, false}) {
     bool gone = false;
-    OpenGraph graph(GraphTestTarget(), {.find_dependencies = find_dependencies,
-                                        .cancelled = [&gone] { return gone; }});
+    OpenGraph graph(engine::testing::GraphTestTarget(), {.find_dependencies = find_dependencies,
+                                                         .cancelled = [&gone] { return gone; }});
     TaskInput task;
     task.kernel = graph.AddKernel("nop").value();
     ASSERT_TRUE(graph.AddTask(task).ok());
@@ -93,4 +93,4 @@ TEST(CancelTest, CompilingForBuffersThatOverlap) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

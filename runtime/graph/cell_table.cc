@@ -4,7 +4,7 @@
 #include <random>
 #include <utility>
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 // Odd, so that the multiplication is injective.
@@ -56,4 +56,4 @@ void CellTable::Grow() {
 
 size_t CellTable::bytes() const { return pages_.bytes() + slots_.bytes(); }
 
-}  // namespace pto
+}  // namespace pto::engine

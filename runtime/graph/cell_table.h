@@ -6,7 +6,7 @@
 
 #include "runtime/graph/big_vector.h"
 
-namespace pto {
+namespace pto::engine {
 
 // A sparse array of 32-bit numbers, initially 0, with 64-bit indices. Neighbouring cells share a
 // page, so iterating over them is cheap. A page is created when one of its cells is first written.
@@ -81,4 +81,4 @@ class CellTable {
   mutable uint32_t last_page_ = 0;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -8,7 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 TEST(CellTableTest, CellsAreZeroAtFirst) {
@@ -56,4 +56,4 @@ TEST(CellTableTest, NeighboursShareMemory) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace pto {
+namespace pto::engine {
 
 CellTree::CellTree(const Cell& cells, uint32_t dims) : dims_(dims) {
   std::array<uint8_t, kMaxDims> left{};  // coordinate bits that no level uses yet
@@ -82,4 +82,4 @@ size_t CellTree::bytes() const {
   return bytes;
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -8,7 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 
-namespace pto {
+namespace pto::engine {
 
 // The set of used cells of a grid. Finds the used cells within a box without visiting the others: a
 // generalised quadtree for any number of dimensions, whose nodes are masks of 64 children. A node
@@ -105,4 +105,4 @@ class CellTree {
   std::vector<Level> levels_;  // the last level has one node, the root
 };
 
-}  // namespace pto
+}  // namespace pto::engine

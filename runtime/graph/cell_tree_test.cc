@@ -8,7 +8,7 @@
 
 #include "gtest/gtest.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 using Cell = CellTree::Cell;
@@ -81,4 +81,4 @@ TEST(CellTreeTest, WhatIsEmptyCostsNothing) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

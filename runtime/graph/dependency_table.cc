@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace pto {
+namespace pto::engine {
 
 void DependencyTable::Write(ImageWriter& writer, ImageHeader& header) {
   header.successors = writer.AddRoom<uint32_t>(before_.size());
@@ -26,4 +26,4 @@ void DependencyTable::Write(ImageWriter& writer, ImageHeader& header) {
   tasks[count].first_successor = end;
 }
 
-}  // namespace pto
+}  // namespace pto::engine

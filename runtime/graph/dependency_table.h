@@ -8,7 +8,7 @@
 #include "runtime/graph/image.h"
 #include "runtime/graph/image_writer.h"
 
-namespace pto {
+namespace pto::engine {
 
 // The dependencies of a graph under construction. Write() inverts them: the successors of each task
 // in a row.
@@ -51,4 +51,4 @@ class DependencyTable {
   size_t roots_ = 0;  // number of tasks without dependencies
 };
 
-}  // namespace pto
+}  // namespace pto::engine

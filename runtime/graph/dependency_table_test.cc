@@ -8,7 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 using ::testing::ElementsAre;
@@ -98,4 +98,4 @@ TEST_F(DependencyTableTest, ManyAtRandom) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

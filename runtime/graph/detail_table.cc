@@ -7,7 +7,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 absl::Status CheckPredicate(const PredicateInput& predicate, const TensorTable& tensors) {
@@ -76,4 +76,4 @@ void DetailTable::Write(ImageWriter& writer, ImageHeader& header) const {
   header.members = writer.Add(members_);
 }
 
-}  // namespace pto
+}  // namespace pto::engine

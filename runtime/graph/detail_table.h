@@ -10,7 +10,7 @@
 #include "runtime/graph/tensor_table.h"
 #include "runtime/graph/text_table.h"
 
-namespace pto {
+namespace pto::engine {
 
 // The details that only few tasks of a graph under construction have.
 class DetailTable {
@@ -32,4 +32,4 @@ class DetailTable {
   std::vector<uint32_t> members_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

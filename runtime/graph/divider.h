@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace pto {
+namespace pto::engine {
 
 // Divides by a fixed number, using a multiplication.
 class Divider {
@@ -25,4 +25,4 @@ class Divider {
   uint64_t inverse_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

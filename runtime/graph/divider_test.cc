@@ -5,7 +5,7 @@
 
 #include "gtest/gtest.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 TEST(DividerTest, Divides) {
@@ -24,4 +24,4 @@ TEST(DividerTest, Divides) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

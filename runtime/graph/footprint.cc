@@ -5,7 +5,7 @@
 
 #include "kernels/dtype.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 int64_t FloorDivide(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
@@ -258,4 +258,4 @@ bool Covers(const Footprint& outer, int64_t outer_begin, const Footprint& inner,
   return covers;
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -7,7 +7,7 @@
 #include "kernels/pto_kernel.h"
 #include "runtime/graph/layout.h"
 
-namespace pto {
+namespace pto::engine {
 
 // The bytes that a layout touches, relative to its first byte: all sums of one multiple of each
 // stride, with multiples from 0 to size - 1. Layouts that touch the same bytes usually have equal
@@ -56,4 +56,4 @@ bool Overlaps(const Footprint& a, int64_t a_begin, const Footprint& b, int64_t b
 bool Covers(const Footprint& outer, int64_t outer_begin, const Footprint& inner,
             int64_t inner_begin, uint64_t* steps = nullptr);
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -8,7 +8,7 @@
 
 #include "gtest/gtest.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 Footprint Make(uint32_t dtype, std::vector<int64_t> shape, std::vector<int64_t> strides = {}) {
@@ -195,4 +195,4 @@ TEST(FootprintTest, GivesUpOnTheSafeSide) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -14,11 +14,11 @@
 #include "runtime/graph/open_graph.h"
 #include "runtime/graph/work_budget.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
-using testing::GraphTestTarget;
-using testing::IsOk;
+using engine::testing::GraphTestTarget;
+using ::pto::testing::IsOk;
 
 #if defined(__OPTIMIZE__)
 constexpr int64_t kScale = kSanitized ? 50 : 1;
@@ -65,7 +65,7 @@ class Writes {
   }
 
  private:
-  GraphBuilder builder_{GraphTestTarget()};
+  GraphBuilder builder_{engine::testing::GraphTestTarget()};
   const uint32_t step_ = builder_.AddKernel("step").value();
   const std::vector<ScalarInput> scalars_ = std::vector<ScalarInput>(2);
 };
@@ -217,7 +217,7 @@ TEST(GraphScaleTest, ManyBuffersInPieces) {
 TEST(GraphScaleTest, AnOpenGraphOfManySegments) {
   ExpectLinear(
       [](int64_t segments) {
-        OpenGraph graph(GraphTestTarget());
+        OpenGraph graph(engine::testing::GraphTestTarget());
         const std::vector<ScalarInput> scalars(2);
         const uint32_t step = graph.AddKernel("step").value();
         const uint32_t slot = graph.AddSlot("m");
@@ -241,4 +241,4 @@ TEST(GraphScaleTest, AnOpenGraphOfManySegments) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -6,7 +6,7 @@
 
 #include "runtime/base/log.h"
 
-namespace pto::testing {
+namespace pto::engine::testing {
 namespace {
 
 int32_t DoNothing(const pto_context*) { return 0; }
@@ -96,4 +96,4 @@ GraphTarget GraphTestTarget(std::vector<uint32_t> chip_clusters) {
   return target;
 }
 
-}  // namespace pto::testing
+}  // namespace pto::engine::testing

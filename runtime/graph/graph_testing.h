@@ -6,7 +6,7 @@
 #include "kernels/registry.h"
 #include "runtime/graph/builder.h"
 
-namespace pto::testing {
+namespace pto::engine::testing {
 
 // Kernels for tests of graphs; they do nothing.
 //
@@ -23,4 +23,4 @@ const KernelRegistry& GraphTestKernels();
 // A node with these kernels, and chips with the given numbers of clusters.
 GraphTarget GraphTestTarget(std::vector<uint32_t> chip_clusters = {24, 24});
 
-}  // namespace pto::testing
+}  // namespace pto::engine::testing

@@ -4,7 +4,7 @@
 #include <bit>
 #include <utility>
 
-namespace pto {
+namespace pto::engine {
 
 GraphImage::GraphImage(BigVector<std::byte> bytes,
                        std::vector<std::shared_ptr<const Kernel>> kernels)
@@ -70,4 +70,4 @@ absl::optional<uint32_t> GraphImage::FindScalar(absl::string_view name) const {
   return it == scalar_by_name_.end() ? absl::nullopt : absl::optional<uint32_t>(it->second);
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -17,7 +17,7 @@
 #include "runtime/graph/layout.h"
 #include "runtime/graph/slot_use.h"
 
-namespace pto {
+namespace pto::engine {
 
 // The records below are plain data without pointers. They refer to each other by index, so an image
 // can be copied or mapped at any address.
@@ -293,4 +293,4 @@ class GraphImage {
   bool has_lanes_ = false;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -12,7 +12,7 @@
 #include "runtime/graph/builder.h"
 #include "runtime/graph/graph_testing.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 using ::testing::ElementsAre;
@@ -21,7 +21,7 @@ using ::testing::IsEmpty;
 
 // axpy, step and nop: a chain with a side branch, on two chips.
 std::shared_ptr<const GraphImage> MakeImage() {
-  GraphBuilder builder(testing::GraphTestTarget());
+  GraphBuilder builder(engine::testing::GraphTestTarget());
   const uint32_t axpy = builder.AddKernel("axpy").value();
   const uint32_t step = builder.AddKernel("step").value();
   const uint32_t nop = builder.AddKernel("nop").value();
@@ -112,7 +112,7 @@ TEST(ImageTest, SaysWhatWasBuilt) { ExpectMeaning(*MakeImage()); }
 
 TEST(ImageTest, SaysWhetherAllTasksAreAlike) {
   const auto alike = [](const std::vector<TaskInput>& tasks) {
-    GraphBuilder builder(testing::GraphTestTarget());
+    GraphBuilder builder(engine::testing::GraphTestTarget());
     const uint32_t nop = builder.AddKernel("nop").value();
     for (TaskInput task : tasks) {
       task.kernel = nop;
@@ -139,7 +139,7 @@ TEST(ImageTest, MeansTheSameElsewhere) {
     const std::shared_ptr<const GraphImage> image = MakeImage();
     std::vector<std::shared_ptr<const Kernel>> kernels;
     for (const ImageKernel& kernel : image->kernels()) {
-      kernels.push_back(testing::GraphTestKernels().Find(image->text(kernel.name)));
+      kernels.push_back(engine::testing::GraphTestKernels().Find(image->text(kernel.name)));
     }
     BigVector<std::byte> bytes;
     bytes.append(image->data());
@@ -158,7 +158,7 @@ TEST(ImageTest, TheSameGraphIsTheSameBytes) {
 }
 
 TEST(ImageTest, TextOfTasksWithoutNamesIsNotKept) {
-  GraphBuilder builder(testing::GraphTestTarget());
+  GraphBuilder builder(engine::testing::GraphTestTarget());
   TaskInput task;
   task.kernel = builder.AddKernel("nop").value();
   builder.AddTask(task).value();
@@ -168,4 +168,4 @@ TEST(ImageTest, TextOfTasksWithoutNamesIsNotKept) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

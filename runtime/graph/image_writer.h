@@ -10,7 +10,7 @@
 #include "runtime/graph/big_vector.h"
 #include "runtime/graph/image.h"
 
-namespace pto {
+namespace pto::engine {
 
 // Writes the sections of an image one after another, each aligned for any record. The tasks, which
 // are the largest section, can be written one by one before everything else, directly to their
@@ -74,4 +74,4 @@ class ImageWriter {
   BigVector<std::byte> bytes_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

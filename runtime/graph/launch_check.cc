@@ -7,7 +7,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 // The word that counts a task's blocks uses its highest bit for failure.
@@ -198,4 +198,4 @@ absl::Status CheckControlScalar(const pto_kernel_info& kernel, size_t scalar, in
       .With("have", value);
 }
 
-}  // namespace pto
+}  // namespace pto::engine

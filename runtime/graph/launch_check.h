@@ -9,7 +9,7 @@
 #include "runtime/graph/image.h"
 #include "runtime/graph/task_input.h"
 
-namespace pto {
+namespace pto::engine {
 
 // Checks how a task is spread over cores and chips, and writes the result to its record. The task's
 // kernel must be one of `kernels`.
@@ -21,4 +21,4 @@ absl::Status CheckLaunch(const GraphTarget& target,
 // Errors are SCALAR_INVALID.
 absl::Status CheckControlScalar(const pto_kernel_info& kernel, size_t scalar, int64_t value);
 
-}  // namespace pto
+}  // namespace pto::engine

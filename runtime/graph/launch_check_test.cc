@@ -10,11 +10,11 @@
 #include "runtime/base/status_matchers.h"
 #include "runtime/graph/graph_testing.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
-using ::pto::testing::GraphTestKernels;
-using ::pto::testing::GraphTestTarget;
+using ::pto::engine::testing::GraphTestKernels;
+using ::pto::engine::testing::GraphTestTarget;
 using ::pto::testing::HasReason;
 using ::pto::testing::IsOk;
 using ::testing::Contains;
@@ -243,4 +243,4 @@ TEST(ControlScalarTest, WhatTheEngineCanDo) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -4,7 +4,7 @@
 #include "kernels/dtype.h"
 #include "runtime/base/error.h"
 
-namespace pto {
+namespace pto::engine {
 
 absl::StatusOr<Layout> MakeLayout(uint32_t dtype, absl::Span<const int64_t> shape,
                                   absl::Span<const int64_t> strides) {
@@ -89,4 +89,4 @@ std::string ShapeText(const Layout& layout) {
   return text + "]";
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -8,7 +8,7 @@
 #include "absl/types/span.h"
 #include "kernels/pto_kernel.h"
 
-namespace pto {
+namespace pto::engine {
 
 // Type, shape and strides of a tensor. Plain data, so that it can be stored in a graph image.
 struct Layout {
@@ -41,4 +41,4 @@ absl::StatusOr<uint64_t> BytesNeeded(const Layout& layout, int64_t offset);
 // For example `[3,4]`.
 std::string ShapeText(const Layout& layout);
 
-}  // namespace pto
+}  // namespace pto::engine

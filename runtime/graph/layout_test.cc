@@ -12,7 +12,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 using ::pto::testing::HasReason;
@@ -144,4 +144,4 @@ TEST(LayoutTest, AgreesWithWideArithmetic) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -9,7 +9,7 @@
 #include "runtime/base/status_macros.h"
 #include "runtime/graph/work_error.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 absl::Status UnknownError(const Reason& reason, absl::string_view what, uint32_t index,
@@ -315,4 +315,4 @@ void OpenGraph::ForgetBefore(uint32_t task) {
   accesses_.ForgetBefore(ended_);
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -15,7 +15,7 @@
 #include "runtime/graph/image.h"
 #include "runtime/graph/task_input.h"
 
-namespace pto {
+namespace pto::engine {
 
 // A part of an open graph that is executed as soon as it is complete.
 struct GraphSegment {
@@ -143,4 +143,4 @@ class OpenGraph {
   std::vector<TaskInput::Member> members_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

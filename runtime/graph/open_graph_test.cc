@@ -12,10 +12,10 @@
 #include "runtime/base/status_matchers.h"
 #include "runtime/graph/graph_testing.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
-using ::pto::testing::GraphTestTarget;
+using ::pto::engine::testing::GraphTestTarget;
 using ::pto::testing::HasReason;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -274,4 +274,4 @@ TEST_F(OpenGraphTest, NoHazardIsMissed) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

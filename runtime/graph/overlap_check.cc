@@ -14,7 +14,7 @@
 #include "runtime/base/status_macros.h"
 #include "runtime/graph/work_error.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 bool IsWritten(const pto_kernel_info& kernel, uint32_t argument) {
@@ -305,4 +305,4 @@ absl::Status CheckOverlaps(const GraphImage& image, const SlotPlaces& places,
   return LaunchedOverlaps(image, places, WorkBudget(std::move(cancelled))).Check();
 }
 
-}  // namespace pto
+}  // namespace pto::engine

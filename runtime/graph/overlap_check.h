@@ -17,7 +17,7 @@
 #include "runtime/graph/tensor_table.h"
 #include "runtime/graph/work_budget.h"
 
-namespace pto {
+namespace pto::engine {
 
 // Two arguments of a kernel that must not overlap; at least one of them is written.
 struct ArgumentPair {
@@ -121,4 +121,4 @@ class OverlapCheck {
 absl::Status CheckOverlaps(const GraphImage& image, const SlotPlaces& places,
                            WorkBudget::Cancelled cancelled = nullptr);
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -15,10 +15,10 @@
 #include "runtime/graph/builder.h"
 #include "runtime/graph/open_graph.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
-using testing::HasReason;
+using ::pto::testing::HasReason;
 
 // The elements of a view, relative to the first.
 std::vector<int64_t> Elements(const Layout& layout) {
@@ -323,4 +323,4 @@ TEST_F(OverlapLaunchTest, ArgumentsThatMakeNoDependencyAreLookedAtToo) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace pto {
+namespace pto::engine {
 
 bool MakePlan(const pto_kernel_info& kernel, const void* kernel_data,
               absl::Span<const pto_tensor* const> members, uint32_t block_count,
@@ -33,4 +33,4 @@ bool MakePlan(const pto_kernel_info& kernel, const void* kernel_data,
   return false;
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -6,7 +6,7 @@
 #include "absl/types/span.h"
 #include "kernels/pto_kernel.h"
 
-namespace pto {
+namespace pto::engine {
 
 // The maximum number of phases of a plan; pto_kernel.h states it too. The engine counts phases in
 // 24 bits.
@@ -18,4 +18,4 @@ bool MakePlan(const pto_kernel_info& kernel, const void* kernel_data,
               absl::Span<const pto_tensor* const> members, uint32_t block_count,
               const pto_scalar* scalars, pto_plan* plan, std::string* refused);
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -7,7 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 using ::testing::HasSubstr;
@@ -52,4 +52,4 @@ TEST(PlanCheckTest, PhasesHaveLimits) {
 TEST(PlanCheckTest, SaysWhatTheKernelSays) { EXPECT_EQ(Refused(-1), "less than nothing"); }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -16,7 +16,7 @@
 #include "runtime/graph/task_access.h"
 #include "runtime/graph/work_error.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 // A dependency that the image lacks.
@@ -170,4 +170,4 @@ absl::StatusOr<std::shared_ptr<const GraphImage>> Realias(const GraphImage& imag
   return WithEdges(image, edges);
 }
 
-}  // namespace pto
+}  // namespace pto::engine

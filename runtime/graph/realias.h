@@ -8,7 +8,7 @@
 #include "runtime/graph/image.h"
 #include "runtime/graph/work_budget.h"
 
-namespace pto {
+namespace pto::engine {
 
 // Returns the same graph for launches whose slots overlap as in `places`, which come from
 // FindAliases: with its existing dependencies, and those caused by the overlap. Not needed for a
@@ -18,4 +18,4 @@ absl::StatusOr<std::shared_ptr<const GraphImage>> Realias(
     const GraphImage& image, const SlotPlaces& places, uint64_t max_dependencies,
     WorkBudget::Cancelled cancelled = nullptr);
 
-}  // namespace pto
+}  // namespace pto::engine

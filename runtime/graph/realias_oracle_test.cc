@@ -14,7 +14,7 @@
 #include "runtime/graph/graph_testing.h"
 #include "runtime/graph/realias.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 constexpr uint32_t kGraphs = 3000;
@@ -260,4 +260,4 @@ TEST(RealiasOracleTest, NoHazardIsMissed) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -10,10 +10,10 @@
 #include "runtime/graph/builder.h"
 #include "runtime/graph/graph_testing.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
-using ::pto::testing::GraphTestTarget;
+using ::pto::engine::testing::GraphTestTarget;
 using ::pto::testing::HasReason;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -93,4 +93,4 @@ TEST_F(RealiasTest, TooMany) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

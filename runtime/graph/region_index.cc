@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 // Longer than any space, and small enough that sums do not overflow.
@@ -353,4 +353,4 @@ size_t RegionIndex::bytes() const {
   return bytes;
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -13,7 +13,7 @@
 #include "runtime/graph/divider.h"
 #include "runtime/graph/footprint.h"
 
-namespace pto {
+namespace pto::engine {
 
 // A footprint at an offset of a memory space, and its users. AccessMap defines the last fields; the
 // index maintains `next` and `group` of the regions that it contains.
@@ -192,4 +192,4 @@ class RegionIndex {
   std::array<Box, kMaxFrames> last_boxes_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

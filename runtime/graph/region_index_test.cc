@@ -8,7 +8,7 @@
 
 #include "gtest/gtest.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 class RegionIndexTest : public ::testing::Test {
@@ -277,4 +277,4 @@ TEST_F(RegionIndexTest, FindsAllThatOverlap) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

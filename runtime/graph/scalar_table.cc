@@ -8,7 +8,7 @@
 #include "runtime/base/error.h"
 #include "runtime/graph/launch_check.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 // Marks a reference to a task's own scalar until the number of named scalars is known.
@@ -125,4 +125,4 @@ absl::Status ScalarTable::Write(const TextTable& text, ImageWriter& writer, Imag
   return absl::OkStatus();
 }
 
-}  // namespace pto
+}  // namespace pto::engine

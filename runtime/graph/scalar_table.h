@@ -15,7 +15,7 @@
 #include "runtime/graph/task_input.h"
 #include "runtime/graph/text_table.h"
 
-namespace pto {
+namespace pto::engine {
 
 // The scalars of a graph under construction: named ones, which a launch can bind, and the tasks'
 // own. Errors have fields relative to the added object.
@@ -44,4 +44,4 @@ class ScalarTable {
   BigVector<uint32_t> refs_;  // a task's own scalars have kOwn set
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace pto {
+namespace pto::engine {
 
 // A half-open range of bytes, initially empty.
 struct ByteRange {
@@ -34,4 +34,4 @@ struct SlotUse {
   ByteRange unordered;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -5,7 +5,7 @@
 #include "kernels/pto_kernel.h"
 #include "runtime/graph/image.h"
 
-namespace pto {
+namespace pto::engine {
 
 // Calls `visit(tensor, writes)` for every memory access of a task that creates dependencies: the
 // arguments of all its kernels on all its chips, by direction, and its predicate. A tensor may be
@@ -34,4 +34,4 @@ void ForEachAccess(const GraphImage& image, uint32_t task, Visit visit) {
   if (detail->predicate_tensor != ImageDetail::kNone) visit(detail->predicate_tensor, false);
 }
 
-}  // namespace pto
+}  // namespace pto::engine

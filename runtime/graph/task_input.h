@@ -9,7 +9,7 @@
 #include "kernels/registry.h"
 #include "runtime/graph/work_budget.h"
 
-namespace pto {
+namespace pto::engine {
 
 // The node that a graph is compiled for.
 struct GraphTarget {
@@ -70,4 +70,4 @@ struct TaskInput {
   absl::string_view name;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

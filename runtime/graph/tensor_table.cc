@@ -9,7 +9,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 // Records refer to each other with 32-bit indices.
@@ -210,4 +210,4 @@ void TensorTable::Write(ImageWriter& writer, ImageHeader& header) const {
   header.args = writer.Add(args_);
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -18,7 +18,7 @@
 #include "runtime/graph/slot_use.h"
 #include "runtime/graph/text_table.h"
 
-namespace pto {
+namespace pto::engine {
 
 // The slots, layouts and tensors of a graph under construction, and how tasks use them. Errors have
 // fields relative to the added object.
@@ -126,4 +126,4 @@ class TensorTable {
   BigVector<uint32_t> args_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

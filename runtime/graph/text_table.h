@@ -6,7 +6,7 @@
 #include "absl/strings/string_view.h"
 #include "runtime/graph/image.h"
 
-namespace pto {
+namespace pto::engine {
 
 // The names of a graph under construction, concatenated.
 class TextTable {
@@ -25,4 +25,4 @@ class TextTable {
   std::vector<char> text_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -5,7 +5,7 @@
 #include <functional>
 #include <utility>
 
-namespace pto {
+namespace pto::engine {
 
 // Counts the work of compiling a graph, and stops it when there is too much of it or the client no
 // longer waits for the result. A unit is one small step of a loop whose length depends on client
@@ -92,4 +92,4 @@ class WorkBudget {
   State state_ = State::kOk;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -2,7 +2,7 @@
 
 #include "gtest/gtest.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 TEST(WorkBudgetTest, EndsWhenAllIsSpent) {
@@ -43,4 +43,4 @@ TEST(WorkBudgetTest, APartInheritsNoMoreThanTheBase) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

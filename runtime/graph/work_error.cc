@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/error.h"
 
-namespace pto {
+namespace pto::engine {
 
 std::string FieldOf(const TaskInput& task, uint32_t tensor) {
   const auto place = [tensor](absl::Span<const uint32_t> args) {
@@ -41,4 +41,4 @@ absl::Status WorkError(const WorkBudget& budget, uint32_t task, absl::string_vie
       .Hint("let tasks share tensors, or use tensors of the same strides");
 }
 
-}  // namespace pto
+}  // namespace pto::engine

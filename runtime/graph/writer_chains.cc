@@ -1,6 +1,6 @@
 #include "runtime/graph/writer_chains.h"
 
-namespace pto {
+namespace pto::engine {
 
 void WriterChains::Begin() {
   for (const Newest& newest : newest_) {
@@ -59,4 +59,4 @@ size_t WriterChains::bytes() const {
          newest_.capacity() * sizeof(Newest);
 }
 
-}  // namespace pto
+}  // namespace pto::engine

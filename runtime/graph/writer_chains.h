@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace pto {
+namespace pto::engine {
 
 // Chains of writers in which each writer waits for the previous one. An access that waits for a
 // writer also waits for all earlier writers of the chain, without naming them or comparing its
@@ -63,4 +63,4 @@ class WriterChains {
   std::vector<Newest> newest_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

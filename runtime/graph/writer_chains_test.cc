@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 TEST(WriterChainsTest, WhoWaitsForTheNewestWaitsForAll) {
@@ -75,4 +75,4 @@ TEST(WriterChainsTest, AChainHasNoBranches) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -30,12 +30,12 @@ constexpr uint32_t kClusters = 24;
 constexpr uint32_t kMaxBlockTasks = 65'536;
 
 // Takes the records like the daemon, and drops them.
-class Taker final : public RunObserver {
+class Taker final : public engine::RunObserver {
  public:
   std::string name() const override { return "alone"; }
-  void OnStarted(Run&) override {}
-  void OnRecords(Run& run, size_t) override { run.TakeRecords(); }
-  void OnFinished(Run& run, Completions&) override { run.TakeRecords(); }
+  void OnStarted(engine::Run&) override {}
+  void OnRecords(engine::Run& run, size_t) override { run.TakeRecords(); }
+  void OnFinished(engine::Run& run, engine::Completions&) override { run.TakeRecords(); }
 };
 
 absl::StatusOr<std::vector<std::string>> ReadParts(const char* path) {
@@ -51,44 +51,46 @@ absl::StatusOr<std::vector<std::string>> ReadParts(const char* path) {
   return parts;
 }
 
-absl::StatusOr<std::shared_ptr<const GraphImage>> Decode(const std::vector<std::string>& parts) {
-  GraphTarget target;
+absl::StatusOr<std::shared_ptr<const engine::GraphImage>> Decode(
+    const std::vector<std::string>& parts) {
+  engine::GraphTarget target;
   target.kernels = &BuiltinKernels();
   target.chip_clusters = {kClusters};
-  PackedDecoder decoder(target, kMaxBlockTasks);
+  daemon::PackedDecoder decoder(target, kMaxBlockTasks);
   v1::PackedGraphPart part;
   for (const std::string& bytes : parts) {
     if (!part.ParseFromString(bytes)) return absl::DataLossError("a part is no message");
     PTO_RETURN_IF_ERROR(decoder.Add(part));
   }
-  PTO_ASSIGN_OR_RETURN(DecodedGraph graph, decoder.Finish());
+  PTO_ASSIGN_OR_RETURN(daemon::DecodedGraph graph, decoder.Finish());
   return std::move(graph.image);
 }
 
 absl::Status Measure(const char* path, int rounds) {
   PTO_ASSIGN_OR_RETURN(const std::vector<std::string> parts, ReadParts(path));
   TimerQueue timers(Clock::Real());
-  Engine::Options options;
-  options.chips.push_back(SimChip::Create(0, kClusters));
+  engine::Engine::Options options;
+  options.chips.push_back(engine::SimChip::Create(0, kClusters));
   options.timers = &timers;
   options.executors = std::thread::hardware_concurrency();
-  Engine engine(std::move(options));
+  engine::Engine engine(std::move(options));
   double decode = 0;
   double run = 0;
   for (int round = 0; round < rounds; ++round) {
     const double start = Seconds();
-    PTO_ASSIGN_OR_RETURN(const std::shared_ptr<const GraphImage> image, Decode(parts));
+    PTO_ASSIGN_OR_RETURN(const std::shared_ptr<const engine::GraphImage> image, Decode(parts));
     const double decoded = Seconds();
-    RunSpec spec;
+    engine::RunSpec spec;
     spec.image = image;
-    spec.record_level = RecordLevel::kAll;
+    spec.record_level = engine::RecordLevel::kAll;
     spec.observer = std::make_shared<Taker>();
-    const std::shared_ptr<Run> running = engine.Prepare(std::move(spec));
+    const std::shared_ptr<engine::Run> running = engine.Prepare(std::move(spec));
     engine.Start(running);
     while (!engine.WaitIdle(absl::Seconds(60))) {
     }
     const double ended = Seconds();
-    if (running->state() != RunState::kSucceeded) return absl::InternalError("the run failed");
+    if (running->state() != engine::RunState::kSucceeded)
+      return absl::InternalError("the run failed");
     if (round == 0 || ended - start < decode + run) {
       decode = decoded - start;
       run = ended - decoded;

@@ -16,30 +16,30 @@ namespace {
 constexpr int kLaunches = 200'000;
 constexpr size_t kOtherWorkBytes = 3 << 20;
 
-std::shared_ptr<const GraphImage> OneNoop() {
-  GraphTarget target;
+std::shared_ptr<const engine::GraphImage> OneNoop() {
+  engine::GraphTarget target;
   target.kernels = &BuiltinKernels();
   target.chip_clusters = {24};
-  GraphBuilder builder(target);
-  TaskInput task;
+  engine::GraphBuilder builder(target);
+  engine::TaskInput task;
   task.kernel = builder.AddKernel("noop").value();
   builder.AddTask(task).value();
   return builder.Build().value();
 }
 
 // Adds one buffer to another; the launch after the next has to wait for it.
-std::shared_ptr<const GraphImage> OneAxpy() {
-  GraphTarget target;
+std::shared_ptr<const engine::GraphImage> OneAxpy() {
+  engine::GraphTarget target;
   target.kernels = &BuiltinKernels();
   target.chip_clusters = {24};
-  GraphBuilder builder(target);
+  engine::GraphBuilder builder(target);
   const uint32_t layout = builder.AddLayout(PTO_F32, {4}, {}).value();
   std::vector<uint32_t> args;
   for (const char* slot : {"x", "y"}) {
     args.push_back(builder.AddTensor(builder.AddSlot(slot), layout, 0).value());
   }
-  const ScalarInput alpha;
-  TaskInput task;
+  const engine::ScalarInput alpha;
+  engine::TaskInput task;
   task.kernel = builder.AddKernel("axpy").value();
   task.args = args;
   task.scalars = absl::MakeConstSpan(&alpha, 1);
@@ -50,48 +50,48 @@ std::shared_ptr<const GraphImage> OneAxpy() {
 class LaunchCost {
  public:
   LaunchCost() {
-    Engine::Options engine;
-    engine.chips.push_back(SimChip::Create(0, 24, 1 << 20));
+    engine::Engine::Options engine;
+    engine.chips.push_back(engine::SimChip::Create(0, 24, 1 << 20));
     engine.timers = &timers_;
-    engine_ = std::make_unique<Engine>(std::move(engine));
-    SessionManager::Options manager;
+    engine_ = std::make_unique<engine::Engine>(std::move(engine));
+    daemon::SessionManager::Options manager;
     manager.limits = &limits_;
     manager.engine = engine_.get();
     manager.timers = &timers_;
     manager.background = &timers_;
     manager.clock = &Clock::Real();
-    sessions_ = std::make_unique<SessionManager>(manager);
-    SessionManager::Request request;
+    sessions_ = std::make_unique<daemon::SessionManager>(manager);
+    daemon::SessionManager::Request request;
     request.id = "bench";
     session_ = sessions_->Create(request).value();
-    session_->AddGraph("noop", Digest{}, OneNoop()).value();
-    session_->AddGraph("axpy", Digest{}, OneAxpy()).value();
-    const std::vector<BufferRequest> buffers = {{"x", 0, 64}, {"y", 0, 64}};
+    session_->AddGraph("noop", daemon::Digest{}, OneNoop()).value();
+    session_->AddGraph("axpy", daemon::Digest{}, OneAxpy()).value();
+    const std::vector<daemon::BufferRequest> buffers = {{"x", 0, 64}, {"y", 0, 64}};
     session_->CreateBuffers(buffers).value();
   }
 
   // With `binds`, the launch binds its buffers.
   double Launch(const char* graph, bool binds) {
     const double start = Seconds();
-    RunRequest run;
+    daemon::RunRequest run;
     run.graph = session_->FindGraph(graph).value();
     run.image = run.graph->image;
     run.help = true;
     if (binds) run.bindings = {{"x", "y", 0}, {"y", "x", 0}};
-    const std::shared_ptr<RunEntry> entry = session_->StartRun(std::move(run)).value();
+    const std::shared_ptr<daemon::RunEntry> entry = session_->StartRun(std::move(run)).value();
     int told = 0;
-    entry->AddWaiter([&told](const RunStatus&) { ++told; });
+    entry->AddWaiter([&told](const daemon::RunStatus&) { ++told; });
     const double took = Seconds() - start;
     while (!entry->ended()) engine_->RunOne();
     return took;
   }
 
  private:
-  Limits limits_;
+  daemon::Limits limits_;
   TimerQueue timers_{Clock::Real()};
-  std::unique_ptr<Engine> engine_;
-  std::unique_ptr<SessionManager> sessions_;
-  std::shared_ptr<Session> session_;
+  std::unique_ptr<engine::Engine> engine_;
+  std::unique_ptr<daemon::SessionManager> sessions_;
+  std::shared_ptr<daemon::Session> session_;
 };
 
 void Measure(LaunchCost& cost, const char* label, const char* graph, bool binds) {

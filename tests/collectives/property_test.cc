@@ -25,18 +25,18 @@ static_assert(kParts * kWaves * kAtOnce * kCases >= 20'000);
 // One graph with its own memory.
 struct Launch {
   std::unique_ptr<RandomGraph> graph;
-  std::vector<std::shared_ptr<HostAllocation>> memory;
-  std::shared_ptr<pto::Run> run;
+  std::vector<std::shared_ptr<engine::HostAllocation>> memory;
+  std::shared_ptr<pto::engine::Run> run;
 };
 
 class CollectivesTest : public ::testing::Test {
  protected:
   explicit CollectivesTest(uint32_t chips) : chips_(chips) {
-    Engine::Options options;
-    options.chips = MakeTestChips(std::vector<uint32_t>(chips, 2));
+    engine::Engine::Options options;
+    options.chips = engine::testing::MakeTestChips(std::vector<uint32_t>(chips, 2));
     options.timers = &timers_;
     options.executors = 2;
-    engine_ = std::make_unique<Engine>(std::move(options));
+    engine_ = std::make_unique<engine::Engine>(std::move(options));
   }
 
   Launch Prepare(uint64_t seed, uint32_t cases, const std::string& long_kernel = "") {
@@ -48,22 +48,22 @@ class CollectivesTest : public ::testing::Test {
     launch.graph = std::make_unique<RandomGraph>(seed, options);
     EXPECT_EQ(launch.graph->refused(), "");
     if (!launch.graph->refused().empty()) return launch;
-    RunSpec spec;
+    engine::RunSpec spec;
     spec.image = launch.graph->Build().value();
-    RunSlots slots;
+    engine::RunSlots slots;
     for (uint32_t chip = 0; chip < chips_; ++chip) {
       const std::vector<std::byte>& bytes = launch.graph->initial()[chip];
       launch.memory.push_back(engine_->chips()[chip]->memory().AllocateHost(bytes.size()).value());
       std::memcpy(launch.memory.back()->data(), bytes.data(), bytes.size());
       slots.push_back({launch.memory.back(), 0});
     }
-    spec.slots = std::make_shared<RunSlots>(std::move(slots));
+    spec.slots = std::make_shared<engine::RunSlots>(std::move(slots));
     launch.run = engine_->Prepare(std::move(spec));
     return launch;
   }
 
   void Check(const Launch& launch) {
-    ASSERT_EQ(launch.run->state(), RunState::kSucceeded)
+    ASSERT_EQ(launch.run->state(), engine::RunState::kSucceeded)
         << (launch.run->errors().empty() ? "" : launch.run->errors()[0].ToString());
     std::vector<const std::byte*> memory;
     for (const auto& block : launch.memory) memory.push_back(block->data());
@@ -71,12 +71,13 @@ class CollectivesTest : public ::testing::Test {
   }
 
   void ExpectIdle() {
-    for (uint32_t chip = 0; chip < chips_; ++chip) EXPECT_EQ(CoresLeftBusy(*engine_, chip), 0u);
+    for (uint32_t chip = 0; chip < chips_; ++chip)
+      EXPECT_EQ(engine::testing::CoresLeftBusy(*engine_, chip), 0u);
   }
 
   const uint32_t chips_;
   TimerQueue timers_{Clock::Real()};
-  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<engine::Engine> engine_;
 };
 
 class CollectivesPropertyTest : public CollectivesTest,

@@ -33,8 +33,8 @@ uint64_t Written(const std::string& kernel, uint64_t ranks) {
   return kernel == "all_gather" || kernel == "all_to_all" ? ranks * ranks : ranks;
 }
 
-GraphTarget Target(uint32_t chips) {
-  GraphTarget target;
+engine::GraphTarget Target(uint32_t chips) {
+  engine::GraphTarget target;
   target.kernels = &BuiltinKernels();
   target.chip_clusters.assign(chips, 2);
   return target;
@@ -316,19 +316,19 @@ uint32_t RandomGraph::Tensor(const Area& area) {
 }
 
 absl::Status RandomGraph::AddTask(const Case& added) {
-  TaskInput task;
+  engine::TaskInput task;
   PTO_ASSIGN_OR_RETURN(task.kernel, builder_.AddKernel(added.kernel));
   task.block_num = Chance(60) ? 1 : 1 + static_cast<uint32_t>(Random(options_.max_blocks));
-  std::vector<ScalarInput> scalars;
+  std::vector<engine::ScalarInput> scalars;
   for (const int64_t value : added.scalars) {
-    ScalarInput scalar;
-    scalar.kind = ScalarInput::Kind::kInteger;
+    engine::ScalarInput scalar;
+    scalar.kind = engine::ScalarInput::Kind::kInteger;
     scalar.i64 = value;
     scalars.push_back(scalar);
   }
   task.scalars = scalars;
   std::vector<std::vector<uint32_t>> args(added.chips.size());
-  std::vector<TaskInput::Member> members;
+  std::vector<engine::TaskInput::Member> members;
   for (size_t r = 0; r < added.chips.size(); ++r) {
     if (!added.in.empty()) args[r].push_back(Tensor(added.in[r]));
     if (!added.send_counts.empty()) args[r].push_back(Tensor(added.send_counts[r]));

@@ -31,7 +31,7 @@ class RandomGraph {
   RandomGraph(uint64_t seed, const Options& options);
 
   // The graph, or the builder's error.
-  absl::StatusOr<std::shared_ptr<const GraphImage>> Build() { return builder_.Build(); }
+  absl::StatusOr<std::shared_ptr<const engine::GraphImage>> Build() { return builder_.Build(); }
   const std::string& refused() const { return refused_; }
 
   // The initial contents of each chip's slot, in order.
@@ -88,7 +88,7 @@ class RandomGraph {
 
   const Options options_;
   std::mt19937_64 random_;
-  GraphBuilder builder_;
+  engine::GraphBuilder builder_;
   std::vector<uint32_t> slots_;
   std::vector<std::vector<std::byte>> initial_;
   std::vector<std::vector<std::byte>> expected_;

@@ -40,35 +40,35 @@ constexpr uint32_t kUser = 1000;
 class Node {
  public:
   Node() {
-    Engine::Options engine;
-    engine.chips.push_back(SimChip::Create(0, 24, 1 << 20));
+    engine::Engine::Options engine;
+    engine.chips.push_back(engine::SimChip::Create(0, 24, 1 << 20));
     engine.clock = &clock_;
     engine.timers = &timers_;
-    engine_ = std::make_unique<Engine>(std::move(engine));
-    SessionManager::Options manager;
+    engine_ = std::make_unique<engine::Engine>(std::move(engine));
+    daemon::SessionManager::Options manager;
     manager.limits = &limits_;
     manager.engine = engine_.get();
     manager.timers = &timers_;
     manager.background = &timers_;
     manager.clock = &clock_;
-    sessions_ = std::make_unique<SessionManager>(manager);
-    SessionManager::Request request;
+    sessions_ = std::make_unique<daemon::SessionManager>(manager);
+    daemon::SessionManager::Request request;
     request.id = kSession;
     request.attach_key = std::string(broker::kKeyBytes, kKeyByte);
     request.ttl = absl::Hours(1);
     session_ = sessions_->Create(request).value();
   }
 
-  SessionManager& sessions() { return *sessions_; }
-  Session& session() { return *session_; }
+  daemon::SessionManager& sessions() { return *sessions_; }
+  daemon::Session& session() { return *session_; }
 
  private:
-  Limits limits_;
+  daemon::Limits limits_;
   ManualClock clock_;
   TimerQueue timers_{clock_};
-  std::unique_ptr<Engine> engine_;
-  std::unique_ptr<SessionManager> sessions_;
-  std::shared_ptr<Session> session_;
+  std::unique_ptr<engine::Engine> engine_;
+  std::unique_ptr<daemon::SessionManager> sessions_;
+  std::shared_ptr<daemon::Session> session_;
 };
 
 // One client's connection, and its expected state.
@@ -123,7 +123,7 @@ class Connection {
         break;
       }
       case Op::kMap: {
-        MappedBuffer found;
+        daemon::MappedBuffer found;
         reply.outcome = visit_.Find(request, &found);
         const Outcome wanted = !attached_                          ? Outcome::kDenied
                                : buffers_.count(request.name) == 0 ? Outcome::kBufferGone
@@ -165,7 +165,7 @@ class Connection {
   }
 
   void Add(const std::string& name) {
-    const BufferRequest request{name, 0, 64};
+    const daemon::BufferRequest request{name, 0, 64};
     const auto made = node_.session().CreateBuffers(absl::MakeConstSpan(&request, 1));
     PTO_CHECK(made.ok(), std::string(made.status().message()));
     buffers_.insert(name);
@@ -180,7 +180,7 @@ class Connection {
   }
 
   Node& node_;
-  Visit visit_;
+  daemon::Visit visit_;
   bool attached_ = false;
   uint64_t next_region_ = 1;
   std::set<std::string> buffers_;

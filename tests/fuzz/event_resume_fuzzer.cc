@@ -28,11 +28,11 @@ struct Told {
   Kind kind = kRun;
   uint8_t outcome = 0;  // of a task
   uint32_t what = 0;    // a run's state, a task's number
-  const RunRecord* run = nullptr;
+  const daemon::RunRecord* run = nullptr;
   bool gone = false;  // some reader was told that it was dropped
 };
 
-class Watcher final : public EventWatcher {
+class Watcher final : public daemon::EventWatcher {
  public:
   void OnEvents(bool urgent) override {
     ++calls;
@@ -67,7 +67,7 @@ class Scenario {
   explicit Scenario(ByteReader input)
       : input_(input), max_bytes_(1 + input_.Number<uint16_t>()), log_(max_bytes_) {
     for (int i = 0; i < 3; ++i) {
-      auto run = std::make_shared<RunRecord>();
+      auto run = std::make_shared<daemon::RunRecord>();
       run->id = absl::StrCat("r", i);
       if (i > 0) run->labels["a"] = std::string(static_cast<size_t>(100 * i), 'b');
       if (i == 2) run->errors.emplace_back(absl::StatusCode::kAborted, "it went wrong");
@@ -77,14 +77,15 @@ class Scenario {
   }
 
   void Run() {
-    const uint64_t dropped_before = EventLog::dropped_events();
+    const uint64_t dropped_before = daemon::EventLog::dropped_events();
     while (!input_.empty() && told_.size() < kMaxEvents) Step();
     for (uint64_t& cursor : cursors_) ReadOn(cursor, 1 + input_.Byte());
     uint64_t from_start = 0;
     ReadOn(from_start, kAll);
     const auto gone = static_cast<uint64_t>(
         std::count_if(told_.begin(), told_.end(), [](const Told& told) { return told.gone; }));
-    PTO_CHECK(EventLog::dropped_events() - dropped_before == gone, "what was dropped is counted");
+    PTO_CHECK(daemon::EventLog::dropped_events() - dropped_before == gone,
+              "what was dropped is counted");
   }
 
  private:
@@ -116,7 +117,7 @@ class Scenario {
     }
   }
 
-  const std::shared_ptr<RunRecord>& AnyRun() { return runs_[input_.Byte() % runs_.size()]; }
+  const std::shared_ptr<daemon::RunRecord>& AnyRun() { return runs_[input_.Byte() % runs_.size()]; }
 
   // Called after an append, which returned `last`.
   void Added(uint64_t last, uint64_t calls_before, bool urgent) {
@@ -128,21 +129,21 @@ class Scenario {
 
   void AppendRun() {
     const uint64_t calls = watcher_->calls;
-    const std::shared_ptr<RunRecord>& run = AnyRun();
-    const auto state = static_cast<RunState>(1 + input_.Byte() % 6);
+    const std::shared_ptr<daemon::RunRecord>& run = AnyRun();
+    const auto state = static_cast<engine::RunState>(1 + input_.Byte() % 6);
     told_.push_back({Told::kRun, 0, static_cast<uint32_t>(state), run.get(), false});
     Added(log_.AppendRun(run, state, absl::UnixEpoch()), calls, true);
   }
 
-  std::vector<RecordBlock> MakeRecords(uint32_t count, const RunRecord* run) {
-    std::vector<TaskRecord> records(count);
+  std::vector<engine::RecordBlock> MakeRecords(uint32_t count, const daemon::RunRecord* run) {
+    std::vector<engine::TaskRecord> records(count);
     const uint32_t step = input_.Number<uint32_t>() % 100'000;
     const uint8_t shape = input_.Byte();
-    for (TaskRecord& record : records) {
+    for (engine::TaskRecord& record : records) {
       record = {};
       record.task = next_task_ += step;
-      record.outcome =
-          shape % 4 == 0 && record.task % 3 == 0 ? TaskOutcome::kFailed : TaskOutcome::kDone;
+      record.outcome = shape % 4 == 0 && record.task % 3 == 0 ? engine::TaskOutcome::kFailed
+                                                              : engine::TaskOutcome::kDone;
       record.chip = shape % 5 == 0 ? 300 : shape % 5;
       record.core = shape;
       record.start_ns = record.task;
@@ -150,44 +151,45 @@ class Scenario {
       record.deferred_ns = shape % 3 == 0 ? record.task : 0;
       told_.push_back({Told::kTask, static_cast<uint8_t>(record.outcome), record.task, run, false});
     }
-    RecordBlocks blocks;
+    engine::RecordBlocks blocks;
     blocks.Add(records);
     return blocks.Take();
   }
 
   void AppendTasks(uint32_t count) {
     const uint64_t calls = watcher_->calls;
-    const std::shared_ptr<RunRecord>& run = AnyRun();
-    const std::vector<RecordBlock> blocks = MakeRecords(count, run.get());
+    const std::shared_ptr<daemon::RunRecord>& run = AnyRun();
+    const std::vector<engine::RecordBlock> blocks = MakeRecords(count, run.get());
     Added(log_.AppendTasks(run, blocks), calls, false);
   }
 
   // All events of a short run at once.
   void AppendSeveral() {
     const uint64_t calls = watcher_->calls;
-    const std::shared_ptr<RunRecord>& run = AnyRun();
-    std::vector<LogEntry> entries;
+    const std::shared_ptr<daemon::RunRecord>& run = AnyRun();
+    std::vector<daemon::LogEntry> entries;
     const auto add = [&](Told::Kind kind, uint32_t what, auto event) {
       entries.emplace_back().event = std::move(event);
       told_.push_back({kind, 0, what, run.get(), false});
     };
-    const auto state = [&](RunState in) {
-      add(Told::kRun, static_cast<uint32_t>(in), RunEvent{run, in});
+    const auto state = [&](engine::RunState in) {
+      add(Told::kRun, static_cast<uint32_t>(in), daemon::RunEvent{run, in});
     };
-    state(RunState::kQueued);
-    const std::vector<RecordBlock> blocks = MakeRecords(input_.Byte() % 4, run.get());
-    EventLog::AddTasks(run, blocks, &entries);
+    state(engine::RunState::kQueued);
+    const std::vector<engine::RecordBlock> blocks = MakeRecords(input_.Byte() % 4, run.get());
+    daemon::EventLog::AddTasks(run, blocks, &entries);
     const uint8_t errors = input_.Byte() % 3;
     for (uint8_t i = 0; i < errors; ++i) {
       add(Told::kErrors, i,
-          RunErrors{
+          daemon::RunErrors{
               run, std::make_shared<const std::vector<absl::Status>>(i, absl::InternalError("e"))});
     }
     const uint8_t stalls = input_.Byte() % 3;
     for (uint8_t i = 0; i < stalls; ++i) {
-      add(Told::kStall, i, RunStall{run, i, absl::Seconds(i), std::string(input_.Byte(), 's')});
+      add(Told::kStall, i,
+          daemon::RunStall{run, i, absl::Seconds(i), std::string(input_.Byte(), 's')});
     }
-    state(RunState::kSucceeded);
+    state(engine::RunState::kSucceeded);
     Added(log_.Append(absl::MakeSpan(entries)), calls, true);
   }
 
@@ -202,8 +204,8 @@ class Scenario {
   void CheckSize() const {
     if (log_.bytes() <= max_bytes_) return;
     size_t held = 0;
-    for (const LogEntry& entry : log_.Read(0, kAll)) {
-      held += std::holds_alternative<Dropped>(entry.event) ? 0 : 1;
+    for (const daemon::LogEntry& entry : log_.Read(0, kAll)) {
+      held += std::holds_alternative<daemon::Dropped>(entry.event) ? 0 : 1;
     }
     PTO_CHECK(held <= 1, "a log that is too large has one entry");
   }
@@ -215,14 +217,14 @@ class Scenario {
   }
 
   void ReadSome(uint64_t& cursor, uint64_t max_events) {
-    const std::vector<LogEntry> entries = log_.Read(cursor, max_events);
+    const std::vector<daemon::LogEntry> entries = log_.Read(cursor, max_events);
     PTO_CHECK(entries.empty() == (cursor >= log_.last_sequence()), "there is more, or nothing");
     uint64_t events = 0;
-    for (const LogEntry& entry : entries) {
+    for (const daemon::LogEntry& entry : entries) {
       PTO_CHECK(events < max_events || &entry == &entries.front(), "not many more than asked for");
       PTO_CHECK(entry.sequence == cursor + 1 && entry.count > 0, "the next event, once");
       PTO_CHECK(entry.last_sequence() <= told_.size(), "an event that was told");
-      if (const auto* gap = std::get_if<Dropped>(&entry.event)) {
+      if (const auto* gap = std::get_if<daemon::Dropped>(&entry.event)) {
         PTO_CHECK(gap->last_sequence == entry.last_sequence(), "a gap says how far it goes");
         for (uint64_t i = entry.sequence; i <= entry.last_sequence(); ++i) told_[i - 1].gone = true;
       } else {
@@ -237,24 +239,24 @@ class Scenario {
               "so much it has not taken");
   }
 
-  void CheckEntry(const LogEntry& entry) const {
+  void CheckEntry(const daemon::LogEntry& entry) const {
     const Told* const first = &told_[entry.sequence - 1];
     for (uint64_t i = 0; i < entry.count; ++i) {
       PTO_CHECK(!first[i].gone, "what is gone does not come back");
     }
-    if (const auto* block = std::get_if<TaskBlock>(&entry.event)) {
+    if (const auto* block = std::get_if<daemon::TaskBlock>(&entry.event)) {
       return CheckTasks(entry, *block, first);
     }
     PTO_CHECK(entry.count == 1 && entry.skip == 0, "one event");
-    if (const auto* run = std::get_if<RunEvent>(&entry.event)) {
+    if (const auto* run = std::get_if<daemon::RunEvent>(&entry.event)) {
       PTO_CHECK(first->kind == Told::kRun && run->run.get() == first->run &&
                     static_cast<uint32_t>(run->state) == first->what,
                 "the run's event");
-    } else if (const auto* errors = std::get_if<RunErrors>(&entry.event)) {
+    } else if (const auto* errors = std::get_if<daemon::RunErrors>(&entry.event)) {
       PTO_CHECK(first->kind == Told::kErrors && errors->run.get() == first->run &&
                     errors->errors->size() == first->what,
                 "the run's errors");
-    } else if (const auto* stall = std::get_if<RunStall>(&entry.event)) {
+    } else if (const auto* stall = std::get_if<daemon::RunStall>(&entry.event)) {
       PTO_CHECK(first->kind == Told::kStall && stall->run.get() == first->run &&
                     stall->verdict == static_cast<int>(first->what),
                 "the run's stall");
@@ -263,31 +265,35 @@ class Scenario {
     }
   }
 
-  static void CheckTasks(const LogEntry& entry, const TaskBlock& block, const Told* first) {
-    const std::vector<uint64_t> tasks = Unpack(block.tasks.Get(PackedTasks::kTask, entry.skip));
+  static void CheckTasks(const daemon::LogEntry& entry, const daemon::TaskBlock& block,
+                         const Told* first) {
+    const std::vector<uint64_t> tasks =
+        Unpack(block.tasks.Get(daemon::PackedTasks::kTask, entry.skip));
     const std::vector<uint64_t> outcomes =
-        Unpack(block.tasks.Get(PackedTasks::kOutcome, entry.skip));
+        Unpack(block.tasks.Get(daemon::PackedTasks::kOutcome, entry.skip));
     PTO_CHECK(tasks.size() == entry.count, "as many tasks as events");
     PTO_CHECK(outcomes.empty() || outcomes.size() == entry.count, "an outcome for each, or none");
     for (uint64_t i = 0; i < entry.count; ++i) {
       const uint64_t outcome =
-          outcomes.empty() ? static_cast<uint64_t>(TaskOutcome::kDone) : outcomes[i];
+          outcomes.empty() ? static_cast<uint64_t>(engine::TaskOutcome::kDone) : outcomes[i];
       PTO_CHECK(first[i].kind == Told::kTask && block.run.get() == first[i].run, "the run's tasks");
       PTO_CHECK(tasks[i] == first[i].what && outcome == first[i].outcome, "the task's end");
     }
-    for (const PackedTasks::Column column : {PackedTasks::kChip, PackedTasks::kCore,
-                                             PackedTasks::kStartNs, PackedTasks::kDurationNs}) {
+    for (const daemon::PackedTasks::Column column :
+         {daemon::PackedTasks::kChip, daemon::PackedTasks::kCore, daemon::PackedTasks::kStartNs,
+          daemon::PackedTasks::kDurationNs}) {
       PTO_CHECK(Unpack(block.tasks.Get(column, entry.skip)).size() == entry.count,
                 "a number for each task");
     }
-    const size_t deferred = Unpack(block.tasks.Get(PackedTasks::kDeferredNs, entry.skip)).size();
+    const size_t deferred =
+        Unpack(block.tasks.Get(daemon::PackedTasks::kDeferredNs, entry.skip)).size();
     PTO_CHECK(deferred == 0 || deferred == entry.count, "a number for each task, or none");
   }
 
   ByteReader input_;
   const uint64_t max_bytes_;
-  EventLog log_;
-  std::vector<std::shared_ptr<RunRecord>> runs_;
+  daemon::EventLog log_;
+  std::vector<std::shared_ptr<daemon::RunRecord>> runs_;
   const std::shared_ptr<Watcher> watcher_ = std::make_shared<Watcher>();
   std::vector<Told> told_;
   uint32_t next_task_ = 0;

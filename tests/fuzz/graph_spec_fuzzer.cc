@@ -18,7 +18,7 @@
 namespace pto::fuzz {
 namespace {
 
-void Describe(const GraphImage& image) {
+void Describe(const engine::GraphImage& image) {
   // In small pages, as small as possible.
   v1::GetGraphRequest request;
   request.set_max_tasks(7);
@@ -26,7 +26,7 @@ void Describe(const GraphImage& image) {
   for (uint64_t next = 0; next < image.task_count();) {
     request.set_first_task(next);
     v1::GraphStructure structure;
-    const absl::Status status = DescribeStructure(image, request, &structure, 200);
+    const absl::Status status = daemon::DescribeStructure(image, request, &structure, 200);
     PTO_CHECK(status.ok(), std::string(status.message()));
     PTO_CHECK(structure.kernel_size() > 0 && structure.kernel_size() <= 7, "a page of tasks");
     PTO_CHECK(structure.next_count_size() == structure.kernel_size(), "columns of one length");
@@ -37,10 +37,11 @@ void Describe(const GraphImage& image) {
   PTO_CHECK(edges == image.edge_count(), "all edges are described");
 }
 
-void Decode(const v1::GraphSpec& spec, const GraphTarget& target) {
-  const absl::StatusOr<DecodedGraph> graph = DecodeGraphSpec(spec, "s", target, kSmallLimits);
+void Decode(const v1::GraphSpec& spec, const engine::GraphTarget& target) {
+  const absl::StatusOr<daemon::DecodedGraph> graph =
+      daemon::DecodeGraphSpec(spec, "s", target, kSmallLimits);
   if (!graph.ok()) return ExpectReason(graph.status());
-  const GraphImage& image = *graph->image;
+  const engine::GraphImage& image = *graph->image;
   PTO_CHECK(image.task_count() == static_cast<uint32_t>(spec.tasks_size()), "all tasks");
   PTO_CHECK(image.tensors().size() == static_cast<size_t>(spec.tensors_size()), "all tensors");
   PTO_CHECK(image.scalar_names().size() == static_cast<size_t>(spec.scalars_size()),
@@ -57,7 +58,7 @@ void Decode(const v1::GraphSpec& spec, const GraphTarget& target) {
 }  // namespace pto::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const auto* const target = new pto::GraphTarget(pto::fuzz::SmallTarget());
+  static const auto* const target = new pto::engine::GraphTarget(pto::fuzz::SmallTarget());
   pto::v1::GraphSpec spec;
   if (spec.ParseFromArray(data, static_cast<int>(size))) pto::fuzz::Decode(spec, *target);
   return 0;

@@ -10,8 +10,8 @@
 namespace pto::fuzz {
 
 // A small node, with limits that inputs can reach.
-inline GraphTarget SmallTarget() {
-  GraphTarget target;
+inline engine::GraphTarget SmallTarget() {
+  engine::GraphTarget target;
   target.kernels = &BuiltinKernels();
   target.chip_clusters = {4, 2, 1, 1};
   target.max_tasks = 500;
@@ -19,7 +19,7 @@ inline GraphTarget SmallTarget() {
   return target;
 }
 
-inline constexpr GraphLimits kSmallLimits = {.max_tensors = 400, .max_edges = 2'000};
+inline constexpr daemon::GraphLimits kSmallLimits = {.max_tensors = 400, .max_edges = 2'000};
 
 // Strings for graphs.
 inline constexpr std::array<absl::string_view, 34> kGraphWords = {

@@ -12,7 +12,7 @@ namespace {
 
 class Checker {
  public:
-  Checker(const GraphImage& image, const GraphTarget& target)
+  Checker(const engine::GraphImage& image, const engine::GraphTarget& target)
       : image_(image), target_(target), count_(image.task_count()) {}
 
   void Run() {
@@ -21,13 +21,13 @@ class Checker {
     PTO_CHECK(image_.slot_uses().size() == image_.slots().size(), "what is done with each slot");
     CheckEdges();
     CheckChips();
-    for (const ImageTensor& tensor : image_.tensors()) {
+    for (const engine::ImageTensor& tensor : image_.tensors()) {
       PTO_CHECK(tensor.slot < image_.slots().size(), "a tensor's slot");
       PTO_CHECK(tensor.layout < image_.layouts().size(), "a tensor's layout");
     }
     for (uint32_t task = 0; task < count_; ++task) CheckTask(task);
-    for (const ImageSlot& slot : image_.slots()) CheckSlot(slot);
-    for (const ImageScalar& scalar : image_.scalar_names()) Read(image_.text(scalar.name));
+    for (const engine::ImageSlot& slot : image_.slots()) CheckSlot(slot);
+    for (const engine::ImageScalar& scalar : image_.scalar_names()) Read(image_.text(scalar.name));
   }
 
  private:
@@ -71,7 +71,7 @@ class Checker {
   }
 
   void CheckTask(uint32_t task) {
-    const ImageTask& record = image_.tasks()[task];
+    const engine::ImageTask& record = image_.tasks()[task];
     PTO_CHECK(record.kernel < image_.kernels().size(), "a task's kernel");
     PTO_CHECK(image_.text(image_.kernels()[record.kernel].name) == image_.kernel(task).name,
               "a kernel's name");
@@ -79,7 +79,7 @@ class Checker {
     PTO_CHECK(record.block_num > 0, "a task has blocks");
     PTO_CHECK(UsesChip(record.chip), "a task's chip is one of the graph's");
     Read(image_.task_name(task));
-    const ImageDetail* const detail = image_.detail(task);
+    const engine::ImageDetail* const detail = image_.detail(task);
     const uint32_t members = detail == nullptr ? 1 : detail->member_count;
     PTO_CHECK(members > 0, "a task has a member");
     for (uint32_t member = 0; member < members; ++member) {
@@ -97,15 +97,16 @@ class Checker {
 
   void CheckArg(uint32_t arg) const {
     PTO_CHECK(arg < image_.tensors().size(), "a task's tensor");
-    const ImageTensor& tensor = image_.tensors()[arg];
+    const engine::ImageTensor& tensor = image_.tensors()[arg];
     const absl::StatusOr<uint64_t> bytes =
-        BytesNeeded(image_.layouts()[tensor.layout], tensor.offset);
+        engine::BytesNeeded(image_.layouts()[tensor.layout], tensor.offset);
     PTO_CHECK(bytes.ok(), "a tensor that can be");
     PTO_CHECK(*bytes <= image_.slots()[tensor.slot].min_bytes, "a slot has room for its tensors");
-    PTO_CHECK(image_.slots()[tensor.slot].chip != ImageSlot::kUnused, "a slot that is used");
+    PTO_CHECK(image_.slots()[tensor.slot].chip != engine::ImageSlot::kUnused,
+              "a slot that is used");
   }
 
-  void CheckDetail(const ImageDetail& detail, uint32_t task) const {
+  void CheckDetail(const engine::ImageDetail& detail, uint32_t task) const {
     PTO_CHECK(detail.task == task, "a task's own detail");
     if (detail.member_count > 1) {
       for (const uint32_t chip : image_.members(detail)) {
@@ -113,11 +114,11 @@ class Checker {
       }
     }
     for (const uint32_t kernel : detail.vector_kernels) {
-      PTO_CHECK(kernel == ImageDetail::kNone || kernel < image_.kernels().size(),
+      PTO_CHECK(kernel == engine::ImageDetail::kNone || kernel < image_.kernels().size(),
                 "a vector core's kernel");
     }
-    const bool predicated = (image_.tasks()[task].traits & kTaskPredicated) != 0;
-    PTO_CHECK(predicated == (detail.predicate_tensor != ImageDetail::kNone), "a predicate");
+    const bool predicated = (image_.tasks()[task].traits & engine::kTaskPredicated) != 0;
+    PTO_CHECK(predicated == (detail.predicate_tensor != engine::ImageDetail::kNone), "a predicate");
     if (predicated) {
       CheckArg(detail.predicate_tensor);
       PTO_CHECK(detail.predicate_compare >= PTO_EQ && detail.predicate_compare <= PTO_LE,
@@ -126,24 +127,24 @@ class Checker {
     PTO_CHECK(detail.timeout_ns >= 0, "a time");
   }
 
-  void CheckSlot(const ImageSlot& slot) {
+  void CheckSlot(const engine::ImageSlot& slot) {
     Read(image_.text(slot.name));
-    if (slot.chip == ImageSlot::kUnused || slot.chip == ImageSlot::kAnyChip) return;
+    if (slot.chip == engine::ImageSlot::kUnused || slot.chip == engine::ImageSlot::kAnyChip) return;
     PTO_CHECK(slot.chip < target_.chip_clusters.size(), "a slot's chip");
     if (slot.min_bytes > 0) {
       PTO_CHECK(slot.largest_tensor < image_.tensors().size(), "a slot's largest tensor");
     }
   }
 
-  const GraphImage& image_;
-  const GraphTarget& target_;
+  const engine::GraphImage& image_;
+  const engine::GraphTarget& target_;
   const uint32_t count_;
   uint32_t text_sum_ = 0;
 };
 
 }  // namespace
 
-void CheckImage(const GraphImage& image, const GraphTarget& target) {
+void CheckImage(const engine::GraphImage& image, const engine::GraphTarget& target) {
   Checker(image, target).Run();
 }
 

@@ -23,19 +23,19 @@ constexpr int64_t kMaxElements = 1024;
 constexpr uint64_t kMaxBytes = 1 << 20;
 constexpr int kMaxTimers = 32;
 
-bool IsShort(const GraphImage& image) {
-  if (image.task_count() > kMaxTasks || (image.traits() & kTaskBlocks) != 0) return false;
+bool IsShort(const engine::GraphImage& image) {
+  if (image.task_count() > kMaxTasks || (image.traits() & engine::kTaskBlocks) != 0) return false;
   uint64_t calls = 0;
   for (uint32_t task = 0; task < image.task_count(); ++task) {
     calls += image.calls(task);
     if (calls > kMaxCalls) return false;
   }
-  for (const pto::ImageKernel& kernel : image.kernels()) {
+  for (const pto::engine::ImageKernel& kernel : image.kernels()) {
     // Takes as long as its scalar says.
     if (image.text(kernel.name) == "spin") return false;
   }
-  for (const ImageTensor& tensor : image.tensors()) {
-    const Layout& layout = image.layouts()[tensor.layout];
+  for (const engine::ImageTensor& tensor : image.tensors()) {
+    const engine::Layout& layout = image.layouts()[tensor.layout];
     int64_t elements = 1;
     for (uint32_t i = 0; i < layout.ndim; ++i) {
       // A dimension of 0 makes the tensor empty.
@@ -45,7 +45,7 @@ bool IsShort(const GraphImage& image) {
     }
   }
   uint64_t bytes = 0;
-  for (const ImageSlot& slot : image.slots()) {
+  for (const engine::ImageSlot& slot : image.slots()) {
     bytes += std::min(slot.min_bytes, kMaxBytes + 1);
     if (bytes > kMaxBytes) return false;
   }
@@ -55,21 +55,21 @@ bool IsShort(const GraphImage& image) {
 // An engine with memory for one run.
 class Node {
  public:
-  explicit Node(const GraphTarget& target) {
-    Engine::Options options;
+  explicit Node(const engine::GraphTarget& target) {
+    engine::Engine::Options options;
     for (uint32_t i = 0; i < target.chip_clusters.size(); ++i) {
-      options.chips.push_back(SimChip::Create(i, target.chip_clusters[i]));
+      options.chips.push_back(engine::SimChip::Create(i, target.chip_clusters[i]));
     }
     options.clock = &clock_;
     options.timers = &timers_;
-    engine_ = std::make_unique<Engine>(std::move(options));
+    engine_ = std::make_unique<engine::Engine>(std::move(options));
   }
 
-  void Run(const std::shared_ptr<const GraphImage>& image) {
-    RunSpec spec;
+  void Run(const std::shared_ptr<const engine::GraphImage>& image) {
+    engine::RunSpec spec;
     spec.image = image;
     spec.slots = MakeSlots(*image);
-    const std::shared_ptr<pto::Run> run = engine_->Prepare(std::move(spec));
+    const std::shared_ptr<pto::engine::Run> run = engine_->Prepare(std::move(spec));
     engine_->Start(run);
     for (int timers = 0; timers < kMaxTimers; ++timers) {
       RunAll();
@@ -79,22 +79,23 @@ class Node {
       if (next_ns < 0 || wait_ns > absl::ToInt64Nanoseconds(absl::Hours(1))) break;
       if (wait_ns > 0) clock_.Advance(absl::Nanoseconds(wait_ns));
     }
-    engine_->Stop(*run, RunState::kCancelled, Error(reason::kRunCancelled, "it has had its time"));
+    engine_->Stop(*run, engine::RunState::kCancelled,
+                  Error(reason::kRunCancelled, "it has had its time"));
     RunAll();
     CheckEnd(*run, image->task_count());
   }
 
  private:
-  std::shared_ptr<const RunSlots> MakeSlots(const GraphImage& image) const {
-    RunSlots slots;
-    for (const ImageSlot& slot : image.slots()) {
+  std::shared_ptr<const engine::RunSlots> MakeSlots(const engine::GraphImage& image) const {
+    engine::RunSlots slots;
+    for (const engine::ImageSlot& slot : image.slots()) {
       const uint32_t chip = slot.chip < engine_->chips().size() ? slot.chip : 0;
-      absl::StatusOr<std::shared_ptr<HostAllocation>> memory =
+      absl::StatusOr<std::shared_ptr<engine::HostAllocation>> memory =
           engine_->chips()[chip]->memory().AllocateHost(std::max<uint64_t>(slot.min_bytes, 1));
       PTO_CHECK(memory.ok(), std::string(memory.status().message()));
       slots.push_back({*std::move(memory), 0});
     }
-    return std::make_shared<const RunSlots>(std::move(slots));
+    return std::make_shared<const engine::RunSlots>(std::move(slots));
   }
 
   void RunAll() {
@@ -102,19 +103,19 @@ class Node {
     }
   }
 
-  void CheckEnd(const pto::Run& run, uint64_t tasks) {
-    PTO_CHECK(IsFinal(run.state()), "a run that was stopped ends");
-    const pto::Run::Counts counts = run.counts();
+  void CheckEnd(const pto::engine::Run& run, uint64_t tasks) {
+    PTO_CHECK(engine::IsFinal(run.state()), "a run that was stopped ends");
+    const pto::engine::Run::Counts counts = run.counts();
     // In a run that was stopped, some tasks were never considered.
     const uint64_t ended = counts.done + counts.failed + counts.skipped;
     PTO_CHECK(run.stop_requested() ? ended <= tasks : ended == tasks, "each task ends in one way");
-    PTO_CHECK(run.state() != RunState::kSucceeded || counts.done == tasks, "all is done");
+    PTO_CHECK(run.state() != engine::RunState::kSucceeded || counts.done == tasks, "all is done");
     for (const absl::Status& error : run.errors()) {
       PTO_CHECK(!ReasonOf(error).empty(), std::string(error.message()));
     }
     PTO_CHECK(engine_->active_runs() == 0 && engine_->waiting() == 0, "nothing is left of it");
-    for (const std::shared_ptr<Chip>& chip : engine_->chips()) {
-      const Engine::ChipUse use = engine_->chip_use(chip->index());
+    for (const std::shared_ptr<engine::Chip>& chip : engine_->chips()) {
+      const engine::Engine::ChipUse use = engine_->chip_use(chip->index());
       PTO_CHECK(use.busy_cores == 0 && use.ready_tasks == 0, "all cores are free");
     }
     PTO_CHECK(timers_.RunDue() == -1, "no timer is left");
@@ -122,12 +123,13 @@ class Node {
 
   ManualClock clock_;
   TimerQueue timers_{clock_};
-  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<engine::Engine> engine_;
 };
 
 }  // namespace
 
-bool RunImage(const std::shared_ptr<const GraphImage>& image, const GraphTarget& target) {
+bool RunImage(const std::shared_ptr<const engine::GraphImage>& image,
+              const engine::GraphTarget& target) {
   if (!IsShort(*image)) return false;
   Node(target).Run(image);
   return true;

@@ -11,6 +11,7 @@ namespace pto::fuzz {
 // advances only when nothing else can happen. A run that waits forever is cancelled. Aborts unless
 // the run ends, each task with one outcome, and nothing of it is left. Skips images that could take
 // long; returns whether the image was run.
-bool RunImage(const std::shared_ptr<const GraphImage>& image, const GraphTarget& target);
+bool RunImage(const std::shared_ptr<const engine::GraphImage>& image,
+              const engine::GraphTarget& target);
 
 }  // namespace pto::fuzz

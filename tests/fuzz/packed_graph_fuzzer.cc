@@ -22,8 +22,8 @@ namespace {
 
 constexpr uint32_t kMaxBlockTasks = 100;
 
-void DecodeGraph(const PackedGraphInput& input, const GraphTarget& target) {
-  PackedDecoder decoder(target, kMaxBlockTasks, kSmallLimits);
+void DecodeGraph(const PackedGraphInput& input, const engine::GraphTarget& target) {
+  daemon::PackedDecoder decoder(target, kMaxBlockTasks, kSmallLimits);
   absl::Status status;
   uint64_t tasks = 0;
   for (const v1::PackedGraphPart& part : input.parts()) {
@@ -32,7 +32,7 @@ void DecodeGraph(const PackedGraphInput& input, const GraphTarget& target) {
     status = added;
     if (part.has_tasks()) tasks += static_cast<uint64_t>(part.tasks().kernel_size());
   }
-  const absl::StatusOr<DecodedGraph> graph = decoder.Finish();
+  const absl::StatusOr<daemon::DecodedGraph> graph = decoder.Finish();
   PTO_CHECK(status.ok() || graph.status() == status, "an error is not forgotten");
   if (!graph.ok()) return ExpectReason(graph.status());
   PTO_CHECK(graph->image->task_count() == tasks, "all tasks that came");
@@ -41,14 +41,14 @@ void DecodeGraph(const PackedGraphInput& input, const GraphTarget& target) {
 }
 
 // The session's buffers of an open run: some are small, some have a chip.
-absl::StatusOr<OpenGraph::SlotMemory> FindBuffer(absl::string_view id) {
-  OpenGraph::SlotMemory memory;
+absl::StatusOr<engine::OpenGraph::SlotMemory> FindBuffer(absl::string_view id) {
+  engine::OpenGraph::SlotMemory memory;
   memory.bytes = 1 << 20;
   switch (id.back()) {
     case 'x':
-      return OpenGraph::SlotMemory{0, 64};
+      return engine::OpenGraph::SlotMemory{0, 64};
     case 'y':
-      return OpenGraph::SlotMemory{1, 64};
+      return engine::OpenGraph::SlotMemory{1, 64};
     case 'z':
       return Error(reason::kBufferUnknown, absl::StrCat("there is no buffer ", id));
     default:
@@ -56,20 +56,20 @@ absl::StatusOr<OpenGraph::SlotMemory> FindBuffer(absl::string_view id) {
   }
 }
 
-void CheckSegment(const GraphSegment& segment, const GraphTarget& target) {
-  const GraphImage& image = *segment.image;
+void CheckSegment(const engine::GraphSegment& segment, const engine::GraphTarget& target) {
+  const engine::GraphImage& image = *segment.image;
   CheckImage(image, target);
   PTO_CHECK(segment.slots.size() == image.slots().size(), "each slot is one of the run's");
-  for (const ImageSlot& slot : image.slots()) {
-    const absl::StatusOr<OpenGraph::SlotMemory> memory = FindBuffer(image.text(slot.name));
+  for (const engine::ImageSlot& slot : image.slots()) {
+    const absl::StatusOr<engine::OpenGraph::SlotMemory> memory = FindBuffer(image.text(slot.name));
     PTO_CHECK(memory.ok(), "a slot is a buffer");
     PTO_CHECK(slot.min_bytes <= memory->bytes, "no tensor reaches beyond its buffer");
-    PTO_CHECK(memory->chip == ImageSlot::kUnused || slot.chip >= ImageSlot::kAnyChip ||
-                  slot.chip == memory->chip,
+    PTO_CHECK(memory->chip == engine::ImageSlot::kUnused ||
+                  slot.chip >= engine::ImageSlot::kAnyChip || slot.chip == memory->chip,
               "a slot is where its buffer is");
   }
   uint32_t last = 0;
-  for (const GraphSegment::Link& link : segment.links) {
+  for (const engine::GraphSegment::Link& link : segment.links) {
     PTO_CHECK(link.task < image.task_count(), "a link's task");
     PTO_CHECK(link.task >= last, "links are in order of their tasks");
     PTO_CHECK(link.before < segment.first_task, "a link leads to an earlier segment");
@@ -78,8 +78,8 @@ void CheckSegment(const GraphSegment& segment, const GraphTarget& target) {
   RunImage(segment.image, target);
 }
 
-void DecodeOpenRun(const PackedGraphInput& input, const GraphTarget& target) {
-  OpenDecoder::Options options;
+void DecodeOpenRun(const PackedGraphInput& input, const engine::GraphTarget& target) {
+  daemon::OpenDecoder::Options options;
   options.session = "s";
   options.max_block_tasks = kMaxBlockTasks;
   options.limits = kSmallLimits;
@@ -87,10 +87,10 @@ void DecodeOpenRun(const PackedGraphInput& input, const GraphTarget& target) {
   options.find_dependencies = input.blocks_size() % 4 != 3;
   options.run_timeout_ns = 60'000'000'000;
   options.find_buffer = FindBuffer;
-  OpenDecoder decoder(target, options);
+  daemon::OpenDecoder decoder(target, options);
   uint32_t tasks = 0;
   for (const v1::StreamRunBlock& block : input.blocks()) {
-    const absl::StatusOr<absl::optional<GraphSegment>> segment = decoder.Add(block);
+    const absl::StatusOr<absl::optional<engine::GraphSegment>> segment = decoder.Add(block);
     if (!segment.ok()) return ExpectReason(segment.status());
     if (segment->has_value()) {
       PTO_CHECK((*segment)->first_task == tasks, "segments follow each other");
@@ -107,7 +107,7 @@ void DecodeOpenRun(const PackedGraphInput& input, const GraphTarget& target) {
 }  // namespace pto::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const auto* const target = new pto::GraphTarget(pto::fuzz::SmallTarget());
+  static const auto* const target = new pto::engine::GraphTarget(pto::fuzz::SmallTarget());
   pto::fuzz::PackedGraphInput input;
   if (!input.ParseFromArray(data, static_cast<int>(size))) return 0;
   pto::fuzz::DecodeGraph(input, *target);

@@ -41,11 +41,11 @@ constexpr uint32_t kOutsideWord = 2;  // the first task of each group waits for 
 constexpr int64_t kCopyFrom = 16;
 constexpr int64_t kCopyTo = 32;
 
-std::vector<SlowTask> TwoHundredTasks() {
-  std::vector<SlowTask> tasks;
+std::vector<engine::testing::SlowTask> TwoHundredTasks() {
+  std::vector<engine::testing::SlowTask> tasks;
   for (uint32_t base = 0; base < kTasks; base += kGroup) {
     const std::vector<uint32_t> first = {base + kFirst};
-    SlowTask begin;
+    engine::testing::SlowTask begin;
     if (base > 0) begin.after = {base - kGroup + kLast};
     tasks.push_back(begin);
     tasks.push_back({.after = first});
@@ -81,11 +81,11 @@ class Cancelled {
 
   // `at`: the kernel of that task cancels the run; `outside`: every group waits for a signal from
   // outside.
-  std::shared_ptr<pto::Run> Start(absl::optional<uint32_t> at, bool outside) {
-    for (uint32_t i = 0; i < SlowEngine::kWords; ++i) *node.word(i) = 0;
+  std::shared_ptr<pto::engine::Run> Start(absl::optional<uint32_t> at, bool outside) {
+    for (uint32_t i = 0; i < engine::testing::SlowEngine::kWords; ++i) *node.word(i) = 0;
     at_ = at;
     cancelled_.store(false);
-    std::vector<SlowTask> tasks = TwoHundredTasks();
+    std::vector<engine::testing::SlowTask> tasks = TwoHundredTasks();
     if (outside) {
       for (uint32_t base = 0; base < kTasks; base += kGroup) {
         tasks[base].kernel = "wait";
@@ -97,7 +97,7 @@ class Cancelled {
     return run_;
   }
 
-  SlowEngine node;
+  engine::testing::SlowEngine node;
 
  private:
   int32_t Body(uint32_t task, const pto_context& context) {
@@ -124,20 +124,20 @@ class Cancelled {
     }
   }
 
-  KernelBody body_;
+  engine::testing::KernelBody body_;
   absl::optional<uint32_t> at_;
   std::atomic<bool> cancelled_{false};
-  std::shared_ptr<pto::Run> run_;
+  std::shared_ptr<pto::engine::Run> run_;
 };
 
 void ExpectWhole(Cancelled& world) {
-  const std::shared_ptr<pto::Run> run = world.Start(absl::nullopt, /*outside=*/false);
+  const std::shared_ptr<pto::engine::Run> run = world.Start(absl::nullopt, /*outside=*/false);
   if (world.node.engine->executors() == 0) {
     world.node.RunAll();
   } else {
     world.node.observer->WaitFinished();
   }
-  EXPECT_EQ(run->state(), RunState::kSucceeded);
+  EXPECT_EQ(run->state(), engine::RunState::kSucceeded);
   EXPECT_EQ(run->counts().done, kTasks);
 }
 
@@ -149,10 +149,10 @@ TEST(CancelEngineTest, InsideEveryTask) {
     const uint32_t kind = at % kGroup;
     if (kind == kTellWaits || kind == kTellDefers || kind == kCopy)
       continue;  // no kernel of their own
-    const std::shared_ptr<pto::Run> run = world.Start(at, /*outside=*/false);
+    const std::shared_ptr<pto::engine::Run> run = world.Start(at, /*outside=*/false);
     world.node.RunAll();
     ++runs;
-    ASSERT_EQ(run->state(), RunState::kCancelled) << "in task " << at;
+    ASSERT_EQ(run->state(), engine::RunState::kCancelled) << "in task " << at;
     ASSERT_LT(run->counts().done, kTasks);
     world.node.ExpectClean();
     ASSERT_FALSE(::testing::Test::HasFailure()) << "after a cancel in task " << at;
@@ -168,17 +168,17 @@ TEST(CancelEngineTest, AfterEveryStep) {
     Cancelled world(/*executors=*/0);
     int steps = 0;
     for (bool whole = false; !whole; ++steps) {
-      const std::shared_ptr<pto::Run> run = world.Start(absl::nullopt, outside);
+      const std::shared_ptr<pto::engine::Run> run = world.Start(absl::nullopt, outside);
       for (int i = 0; i < steps && !whole; ++i) {
         if (world.node.engine->RunOne()) continue;
         // Now only an outside event can continue the run.
-        whole = run->state() == RunState::kSucceeded;
+        whole = run->state() == engine::RunState::kSucceeded;
         if (!whole) world.node.Notify(kOutsideWord, PTO_ADD, 1);
       }
-      whole = run->state() == RunState::kSucceeded;
+      whole = run->state() == engine::RunState::kSucceeded;
       world.node.Cancel(*run);
       world.node.RunAll();
-      ASSERT_EQ(run->state(), whole ? RunState::kSucceeded : RunState::kCancelled)
+      ASSERT_EQ(run->state(), whole ? engine::RunState::kSucceeded : engine::RunState::kCancelled)
           << "after " << steps << " steps";
       world.node.ExpectClean();
       ASSERT_FALSE(::testing::Test::HasFailure()) << "after " << steps << " steps";
@@ -198,13 +198,13 @@ TEST(CancelEngineTest, AtAnyTimeWithThreads) {
   const absl::Duration whole = absl::Now() - before;
   int cancelled = 0;
   for (int i = 0; i < kRuns; ++i) {
-    const std::shared_ptr<pto::Run> run = world.Start(absl::nullopt, /*outside=*/false);
+    const std::shared_ptr<pto::engine::Run> run = world.Start(absl::nullopt, /*outside=*/false);
     absl::SleepFor(whole * std::uniform_real_distribution<double>(0, 1)(random));
     world.node.Cancel(*run);
     world.node.observer->WaitFinished();
-    const RunState state = run->state();
-    ASSERT_TRUE(state == RunState::kCancelled || state == RunState::kSucceeded);
-    cancelled += state == RunState::kCancelled ? 1 : 0;
+    const engine::RunState state = run->state();
+    ASSERT_TRUE(state == engine::RunState::kCancelled || state == engine::RunState::kSucceeded);
+    cancelled += state == engine::RunState::kCancelled ? 1 : 0;
   }
   ExpectWhole(world);
   EXPECT_GT(cancelled, 0);

@@ -53,9 +53,9 @@ class ChipHealthTest : public ::testing::Test {
     if (!kHasFailpoints) GTEST_SKIP() << "a release build has no failpoints";
     const std::string listen = absl::StrCat("--listen=unix:", directory_.path(), "/s");
     const char* const args[] = {"ptod", listen.c_str(), "--sim-chips=4", "--executor-threads=4"};
-    const absl::StatusOr<CommandLine> line = ParseCommandLine(4, args, "test");
+    const absl::StatusOr<daemon::CommandLine> line = daemon::ParseCommandLine(4, args, "test");
     ASSERT_THAT(line, IsOk());
-    absl::StatusOr<std::unique_ptr<Daemon>> daemon = Daemon::Start(line->effective);
+    absl::StatusOr<std::unique_ptr<daemon::Daemon>> daemon = daemon::Daemon::Start(line->effective);
     ASSERT_THAT(daemon, IsOk());
     daemon_ = *std::move(daemon);
     api_ = std::make_unique<Api>(daemon_->addresses()[0]);
@@ -88,7 +88,7 @@ class ChipHealthTest : public ::testing::Test {
   }
 
   const Directory directory_;
-  std::unique_ptr<Daemon> daemon_;
+  std::unique_ptr<daemon::Daemon> daemon_;
   std::unique_ptr<Api> api_;
   std::unique_ptr<Health::Stub> health_;
 };

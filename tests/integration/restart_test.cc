@@ -256,17 +256,17 @@ TEST_F(RestartTest, AfterAnUpgradeNoRetryIsTakenForTheSameOrForAnother) {
   ASSERT_THAT(Call(*api().run, &RunStub::SubmitRun, request), IsOk());
   WaitForRun(api(), session + "/runs/named");
   daemon_.Kill();
-  Journal::Options options;
+  daemon::Journal::Options options;
   options.directory = state_;
   options.boot_id = "before";
   {
-    const JournalHistory history = Journal::Open(options).value()->TakeHistory();
+    const daemon::JournalHistory history = daemon::Journal::Open(options).value()->TakeHistory();
     for (const std::string& file : JournalFiles()) std::filesystem::remove(file);
     ASSERT_THAT(history.runs, SizeIs(1));
     journal::v1::RunRecord run = history.runs[0];
     EXPECT_NE(run.digest_version(), 0u);
     run.clear_digest_version();
-    const std::unique_ptr<Journal> journal = Journal::Open(options).value();
+    const std::unique_ptr<daemon::Journal> journal = daemon::Journal::Open(options).value();
     ASSERT_THAT(journal->AddSession("mine"), IsOk());
     journal->EndRun(journal->AddRun(run).value(), run);
   }

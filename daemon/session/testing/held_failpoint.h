@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 #include "runtime/base/failpoint.h"
 
-namespace pto::testing {
+namespace pto::daemon::testing {
 
 // Stops the first thread that comes to a failpoint, until the test lets it go on. For one test
 // thread, and for builds with failpoints.
@@ -42,4 +42,4 @@ class HeldFailpoint {
   const std::string path_;
 };
 
-}  // namespace pto::testing
+}  // namespace pto::daemon::testing

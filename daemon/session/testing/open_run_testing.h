@@ -12,7 +12,7 @@
 #include "kernels/builtin_kernels.h"
 #include "runtime/graph/open_graph.h"
 
-namespace pto::testing {
+namespace pto::daemon::testing {
 
 // A buffer, the chip that it is on, and how much of it a task fills.
 struct Place {
@@ -29,20 +29,20 @@ class OpenFill {
       : OpenFill(session.StartOpenRun(Named(id, std::move(terms))).value()) {}
   // Of a run that has no segment yet.
   explicit OpenFill(std::shared_ptr<StreamedRun> run) : run_(std::move(run)) {
-    GraphTarget target;
+    engine::GraphTarget target;
     target.kernels = &BuiltinKernels();
     target.chip_clusters = {2, 2};
-    graph_ = std::make_unique<OpenGraph>(target);
+    graph_ = std::make_unique<engine::OpenGraph>(target);
   }
 
   // Appends one segment with a task for each place.
   absl::Status Add(const std::vector<Place>& places) {
-    const ScalarInput value;  // all segments fill with zeros
+    const engine::ScalarInput value;  // all segments fill with zeros
     for (const Place& place : places) {
       const std::vector<int64_t> shape = {place.floats};
       const uint32_t layout = graph_->AddLayout(PTO_F32, shape, {}).value();
       const uint32_t tensor = graph_->AddTensor(graph_->AddSlot(place.buffer), layout, 0).value();
-      TaskInput task;
+      engine::TaskInput task;
       task.kernel = graph_->AddKernel("fill").value();
       task.chip = place.chip;
       task.args = absl::MakeConstSpan(&tensor, 1);
@@ -54,7 +54,7 @@ class OpenFill {
 
   StreamedRun& run() const { return *run_; }
   const std::shared_ptr<StreamedRun>& shared_run() const { return run_; }
-  RunState state() const { return run_->Status().state; }
+  engine::RunState state() const { return run_->Status().state; }
 
  private:
   static RunTerms Named(const std::string& id, RunTerms terms) {
@@ -63,7 +63,7 @@ class OpenFill {
   }
 
   std::shared_ptr<StreamedRun> run_;
-  std::unique_ptr<OpenGraph> graph_;
+  std::unique_ptr<engine::OpenGraph> graph_;
 };
 
-}  // namespace pto::testing
+}  // namespace pto::daemon::testing

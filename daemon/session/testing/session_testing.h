@@ -16,25 +16,27 @@
 #include "runtime/chip/sim/sim_chip.h"
 #include "runtime/graph/builder.h"
 
-namespace pto::testing {
+namespace pto::daemon::testing {
 
 // Sessions on an engine that runs nothing by itself, at a time that stands still. Chips can be
 // leased, and are faulty when the test says so.
 class SessionTest : public ::testing::Test {
  protected:
-  SessionTest() : SessionTest({SimChip::Create(0, 2, 1 << 20), SimChip::Create(1, 2, 1 << 20)}) {}
+  SessionTest()
+      : SessionTest(
+            {engine::SimChip::Create(0, 2, 1 << 20), engine::SimChip::Create(1, 2, 1 << 20)}) {}
   // With two chips of two clusters.
-  explicit SessionTest(std::vector<std::shared_ptr<Chip>> chips) {
+  explicit SessionTest(std::vector<std::shared_ptr<engine::Chip>> chips) {
     limits_.max_session_buffers = 4;
     limits_.max_session_active_runs = 3;
     limits_.max_session_finished_runs = 2;
     limits_.max_session_graphs = 2;
     limits_.max_sessions = 2;
-    Engine::Options engine;
+    engine::Engine::Options engine;
     engine.chips = std::move(chips);
     engine.clock = &clock_;
     engine.timers = &timers_;
-    engine_ = std::make_unique<Engine>(std::move(engine));
+    engine_ = std::make_unique<engine::Engine>(std::move(engine));
     ChipHealth::Options health;
     health.chips = 2;
     health.clock = &clock_;
@@ -68,20 +70,20 @@ class SessionTest : public ::testing::Test {
   }
 
   // fill of 16 floats in slot `x` on chip 0, `count` times in a row.
-  static std::shared_ptr<const GraphImage> FillGraph(uint32_t count = 1) {
-    GraphTarget target;
+  static std::shared_ptr<const engine::GraphImage> FillGraph(uint32_t count = 1) {
+    engine::GraphTarget target;
     target.kernels = &BuiltinKernels();
     target.chip_clusters = {2, 2};
-    GraphBuilder builder(target);
+    engine::GraphBuilder builder(target);
     const uint32_t kernel = builder.AddKernel("fill").value();
     const std::vector<int64_t> shape = {16};
     const uint32_t layout = builder.AddLayout(PTO_F32, shape, {}).value();
     const uint32_t tensor = builder.AddTensor(builder.AddSlot("x"), layout, 0).value();
-    ScalarInput value;
+    engine::ScalarInput value;
     value.f64 = 2.5;
     for (uint32_t i = 0; i < count; ++i) {
       const uint32_t before = i - 1;
-      TaskInput task;
+      engine::TaskInput task;
       task.kernel = kernel;
       task.args = absl::MakeConstSpan(&tensor, 1);
       task.scalars = absl::MakeConstSpan(&value, 1);
@@ -112,12 +114,12 @@ class SessionTest : public ::testing::Test {
   Limits limits_;
   ManualClock clock_;
   TimerQueue timers_{clock_};
-  const std::shared_ptr<const GraphImage> image_ = FillGraph();
+  const std::shared_ptr<const engine::GraphImage> image_ = FillGraph();
   std::set<uint32_t> faulty_;
-  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<engine::Engine> engine_;
   std::unique_ptr<ChipHealth> health_;
   std::unique_ptr<ChipLeases> leases_;
   std::unique_ptr<SessionManager> sessions_;
 };
 
-}  // namespace pto::testing
+}  // namespace pto::daemon::testing

@@ -19,7 +19,7 @@
 #include "runtime/chip/shared_file.h"
 #include "runtime/chip/sim/sim_memory.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 using ::pto::testing::HasReason;
@@ -231,4 +231,4 @@ TEST(ShareTest, APartCannotBeShared) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

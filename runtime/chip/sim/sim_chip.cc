@@ -6,7 +6,7 @@
 #include "runtime/base/failpoint.h"
 #include "runtime/chip/sim/sim_memory.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 ChipSpec WithBackend(ChipSpec spec) {
@@ -34,4 +34,4 @@ std::string SimChip::Probe() {
   return "it does not answer a probe";
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -6,7 +6,7 @@
 
 #include "runtime/chip/chip.h"
 
-namespace pto {
+namespace pto::engine {
 
 // A simulated chip: memory and threads of this process. Only the failpoints `chip.fault` and
 // `chip.fault.<index>` make it faulty.
@@ -20,4 +20,4 @@ class SimChip final : public Chip {
   std::string Probe() override;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

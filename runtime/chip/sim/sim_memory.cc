@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 constexpr uint64_t kPage = 4096;
@@ -109,4 +109,4 @@ absl::StatusOr<std::shared_ptr<Allocation>> SimMemory::Allocate(uint64_t bytes) 
   return std::make_shared<SimAllocation>(shared_from_this(), static_cast<std::byte*>(data), bytes);
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "runtime/chip/device_memory.h"
 
-namespace pto {
+namespace pto::engine {
 
 // The memory of a simulated chip: pages of this process, charged against a limit. Allocations can
 // be moved to a file that other processes map. Thread-safe.
@@ -21,4 +21,4 @@ class SimMemory final : public DeviceMemory, public std::enable_shared_from_this
   using DeviceMemory::DeviceMemory;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -14,7 +14,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 using ::pto::testing::HasReason;
@@ -151,4 +151,4 @@ TEST(SimMemoryTest, TheHistoryHasAllocationsThatCameAndWent) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -12,7 +12,7 @@
 #include "runtime/base/status_macros.h"
 #include "runtime/chip/device_memory.h"
 
-namespace pto::testing {
+namespace pto::engine::testing {
 namespace {
 
 class DeviceOnlyMemory final : public DeviceMemory,
@@ -76,4 +76,4 @@ std::shared_ptr<Chip> MakeDeviceOnlyChip(uint32_t index, uint64_t memory_bytes) 
   return std::make_shared<DeviceOnlyChip>(index, std::move(spec));
 }
 
-}  // namespace pto::testing
+}  // namespace pto::engine::testing

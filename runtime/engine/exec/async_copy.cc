@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/dtype.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 // Some ten microseconds of work.
@@ -94,4 +94,4 @@ std::string AsyncCopy::Describe() const {
                       next_.load(std::memory_order_relaxed) * element);
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -10,7 +10,7 @@
 #include "runtime/engine/queue/errand.h"
 #include "runtime/engine/signal/signal_word.h"
 
-namespace pto {
+namespace pto::engine {
 
 // A copy between tensors that is done beside what the cores do, piece by piece, so that a large
 // one keeps no thread for long. Keeps its run, and so the memory, until it is over.
@@ -51,4 +51,4 @@ class AsyncCopy final : public Errand {
   std::shared_ptr<AsyncCopy> self_;  // until it is over
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -11,10 +11,10 @@
 #include "runtime/engine/testing/engine_testing.h"
 #include "runtime/graph/builder.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
-using ::pto::testing::MakeTestChips;
+using ::pto::engine::testing::MakeTestChips;
 
 // A megabyte from one chip to another, transposed: in pieces, so that others have their turn.
 TEST(AsyncCopyTest, LargeCopiesBetweenChipsAreDoneInPieces) {
@@ -52,7 +52,7 @@ TEST(AsyncCopyTest, LargeCopiesBetweenChipsAreDoneInPieces) {
   RunSpec spec;
   spec.image = builder.Build().value();
   spec.slots = std::make_shared<RunSlots>(RunSlots{{to, 0}, {from, 0}});
-  std::shared_ptr<pto::Run> run = engine.Prepare(std::move(spec));
+  std::shared_ptr<pto::engine::Run> run = engine.Prepare(std::move(spec));
   engine.Start(run);
   int steps = 0;
   while (engine.RunOne()) ++steps;
@@ -69,4 +69,4 @@ TEST(AsyncCopyTest, LargeCopiesBetweenChipsAreDoneInPieces) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

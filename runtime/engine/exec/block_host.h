@@ -1,6 +1,6 @@
 #pragma once
 
-namespace pto {
+namespace pto::engine {
 
 // What a block runs on, as far as it can wait there: a fiber, or a thread of its own.
 class BlockHost {
@@ -12,4 +12,4 @@ class BlockHost {
   virtual void Unpark() = 0;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

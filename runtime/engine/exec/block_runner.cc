@@ -10,7 +10,7 @@
 #include "runtime/engine/exec/stop_note.h"
 #include "runtime/engine/run/task_data.h"
 
-namespace pto {
+namespace pto::engine {
 
 BlockEnd BlockRunner::CallSlow(Services& services, const BlockTicket& ticket, BlockHost* host,
                                LongTask* long_task, absl::Status* error) {
@@ -69,4 +69,4 @@ BlockEnd BlockRunner::CallSlow(Services& services, const BlockTicket& ticket, Bl
   return end;
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -6,7 +6,7 @@
 #include "runtime/engine/run/block_ticket.h"
 #include "runtime/engine/run/long_tasks.h"
 
-namespace pto {
+namespace pto::engine {
 
 class Services;
 
@@ -20,4 +20,4 @@ class BlockRunner {
                            LongTask* long_task, absl::Status* error);
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -12,7 +12,7 @@
 #include "runtime/engine/run/block_ticket.h"
 #include "runtime/engine/run/long_tasks.h"
 
-namespace pto {
+namespace pto::engine {
 
 class Services;
 
@@ -58,4 +58,4 @@ struct BlockState {
   std::unique_ptr<Rare> rare_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -7,7 +7,7 @@
 
 #include "runtime/base/log.h"
 
-namespace pto {
+namespace pto::engine {
 
 BlockingPool::~BlockingPool() {
   std::vector<std::thread> threads;
@@ -54,4 +54,4 @@ void BlockingPool::Loop() {
   }
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -8,7 +8,7 @@
 
 #include "runtime/base/mutex.h"
 
-namespace pto {
+namespace pto::engine {
 
 // Threads for kernels that block. There are as many as have ever been needed at once; those
 // without work sleep. Thread-safe.
@@ -36,4 +36,4 @@ class BlockingPool {
   std::vector<std::thread> threads_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <thread>
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 // Jobs that can end only when all of them run at once.
@@ -36,4 +36,4 @@ TEST(BlockingPoolTest, JobsEndBeforeThePool) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -5,7 +5,7 @@
 #include "runtime/base/ticks.h"
 #include "runtime/engine/run/long_tasks.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 // A task that takes longer is worth the wake-up of another thread.
@@ -210,4 +210,4 @@ void CoreStay::Push(absl::Span<const uint32_t> tasks) {
   scheduler.Push(run, tasks, false, &group);
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -12,7 +12,7 @@
 #include "runtime/engine/run/run.h"
 #include "runtime/engine/run/task_recorder.h"
 
-namespace pto {
+namespace pto::engine {
 
 class JointTask;
 
@@ -120,4 +120,4 @@ struct CoreStay {
   void LearnPace(uint32_t task, uint64_t took);
 };
 
-}  // namespace pto
+}  // namespace pto::engine

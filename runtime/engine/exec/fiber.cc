@@ -32,7 +32,7 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 using boost::context::detail::jump_fcontext;
@@ -152,4 +152,4 @@ void Fiber::SwitchOut([[maybe_unused]] bool last) {
   outside_ = back.fctx;
 }
 
-}  // namespace pto
+}  // namespace pto::engine

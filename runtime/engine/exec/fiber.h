@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <memory>
 
-namespace pto {
+namespace pto::engine {
 
 // A stack of its own, on which a function runs that can be left in the middle and gone on with
 // later. One after the other, it serves any number of functions.
@@ -64,4 +64,4 @@ class Fiber {
   [[maybe_unused]] void* tsan_outside_ = nullptr;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

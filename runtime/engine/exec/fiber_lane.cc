@@ -5,7 +5,7 @@
 
 #include "runtime/base/log.h"
 
-namespace pto {
+namespace pto::engine {
 
 FiberLane::~FiberLane() { PTO_CHECK(busy_ == 0, "an executor ends while its blocks wait"); }
 
@@ -57,4 +57,4 @@ void FiberLane::MakeRunnable(FiberBlock& block) {
   if (std::this_thread::get_id() != owner_) parking_.Wake(std::numeric_limits<uint64_t>::max());
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -15,7 +15,7 @@
 #include "runtime/engine/queue/parking.h"
 #include "runtime/engine/run/block_ticket.h"
 
-namespace pto {
+namespace pto::engine {
 
 class FiberLane;
 class Services;
@@ -79,4 +79,4 @@ class FiberLane {
 
 inline void FiberBlock::Unpark() { lane->MakeRunnable(*this); }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 struct Counting {
@@ -153,4 +153,4 @@ TEST(FiberTest, OneRunsInsideOfAnother) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -7,7 +7,7 @@
 #include "runtime/base/pause.h"
 #include "runtime/base/ticks.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 // A thread that finds no call to make waits so long for the next phase before it sleeps: less than
@@ -279,4 +279,4 @@ void JointLane::ShareFollowers(CoreStay& stay, JointTask& joint) {
   services_.errands().Push(*other);
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -9,7 +9,7 @@
 #include "runtime/engine/exec/services.h"
 #include "runtime/engine/exec/task_flow.h"
 
-namespace pto {
+namespace pto::engine {
 
 // Runs tasks whose kernels work in phases: small ones alone, large ones together with other
 // threads. The next task of a chain gets the cores of the one before. Belongs to one worker. Not
@@ -68,4 +68,4 @@ class JointLane {
   const uint32_t number_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 // How many ended JointTasks are kept for the next ones.
@@ -84,4 +84,4 @@ void JointStarter::Publish(CoreStay& stay) {
   begun_.clear();
 }
 
-}  // namespace pto
+}  // namespace pto::engine

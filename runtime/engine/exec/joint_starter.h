@@ -8,7 +8,7 @@
 #include "runtime/engine/exec/joint_task.h"
 #include "runtime/engine/exec/services.h"
 
-namespace pto {
+namespace pto::engine {
 
 // Gives ready tasks that work in phases their cores. JointLane runs them. Belongs to one worker,
 // and keeps a few JointTasks for its next ones. Not thread-safe.
@@ -43,4 +43,4 @@ class JointStarter {
   std::vector<JointTask*> spare_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -15,7 +15,7 @@
 #include "runtime/engine/run/task_data.h"
 #include "runtime/graph/plan_check.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 // There are so few of them that a call of memcmp would take longer.
@@ -276,4 +276,4 @@ bool JointHelp::Ask() {
 // Its task may forget it meanwhile.
 void JointHelp::Do(Worker& worker, Completions&) { worker.HelpJoint(joint_, *this); }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -16,7 +16,7 @@
 #include "runtime/engine/run/long_tasks.h"
 #include "runtime/engine/run/run.h"
 
-namespace pto {
+namespace pto::engine {
 
 class JointTask;
 class ReadyQueue;
@@ -183,4 +183,4 @@ class JointTask final : public Errand {
   uint32_t help_count_ = 0;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

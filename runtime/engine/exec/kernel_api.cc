@@ -11,7 +11,7 @@
 #include "runtime/engine/exec/task_waiter.h"
 #include "runtime/engine/run/task_data.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 int32_t Refuse(BlockState& state, pto_result result, absl::string_view text) {
@@ -245,4 +245,4 @@ const pto_kernel_api KernelApi::kTable = {
     .defer_copy = &KernelApi::DeferCopy,
 };
 
-}  // namespace pto
+}  // namespace pto::engine

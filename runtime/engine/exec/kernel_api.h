@@ -2,7 +2,7 @@
 
 #include "kernels/pto_kernel.h"
 
-namespace pto {
+namespace pto::engine {
 
 // What kernels can ask of the engine; see pto_kernel.h.
 class KernelApi {
@@ -26,4 +26,4 @@ class KernelApi {
   static int32_t DeferCopy(const pto_context* context, pto_event event, int64_t timeout);
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -6,7 +6,7 @@
 #include "runtime/base/error.h"
 #include "runtime/engine/run/task_data.h"
 
-namespace pto {
+namespace pto::engine {
 
 absl::Status KernelFailed(BlockState& state, int32_t code) {
   // Why a wait failed says more than its code does.
@@ -20,4 +20,4 @@ absl::Status KernelThrew(const BlockState& state, const std::exception* thrown) 
                               thrown == nullptr ? "" : thrown->what());
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -6,7 +6,7 @@
 #include "kernels/pto_kernel.h"
 #include "runtime/engine/exec/block_state.h"
 
-namespace pto {
+namespace pto::engine {
 
 // How a call of a kernel ended. kDeferred: its task is counted, and goes on without it; the call
 // itself may have failed.
@@ -34,4 +34,4 @@ inline BlockEnd CallKernel(const pto_kernel_info& kernel, const pto_context& con
   return BlockEnd::kFailed;
 }
 
-}  // namespace pto
+}  // namespace pto::engine

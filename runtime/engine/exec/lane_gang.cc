@@ -2,11 +2,11 @@
 
 #include "runtime/engine/exec/worker.h"
 
-namespace pto {
+namespace pto::engine {
 
 void LaneGang::Do(Worker& worker, Completions& /*completions*/) {
   worker.PostGang(run(), blocks_);
   delete this;
 }
 
-}  // namespace pto
+}  // namespace pto::engine

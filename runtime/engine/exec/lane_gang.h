@@ -6,7 +6,7 @@
 #include "runtime/engine/queue/errand.h"
 #include "runtime/engine/run/block_ticket.h"
 
-namespace pto {
+namespace pto::engine {
 
 // A gang that uses a lane and has all its cores: posts its blocks together. Owns itself.
 class LaneGang final : public Errand {
@@ -18,4 +18,4 @@ class LaneGang final : public Errand {
   std::vector<BlockTicket> blocks_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

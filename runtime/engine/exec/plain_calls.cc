@@ -5,7 +5,7 @@
 #include "runtime/engine/exec/kernel_api.h"
 #include "runtime/engine/run/task_data.h"
 
-namespace pto {
+namespace pto::engine {
 
 PlainCalls::PlainCalls(Services& services, const BlockTicket& ticket) : ticket_(ticket) {
   state_.services = &services;
@@ -77,4 +77,4 @@ BlockEnd PlainCalls::Renew(BlockEnd end) {
 
 absl::Status PlainCalls::TakeError() { return std::exchange(error_, absl::OkStatus()); }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -10,7 +10,7 @@
 #include "runtime/engine/run/block_ticket.h"
 #include "runtime/graph/image.h"
 
-namespace pto {
+namespace pto::engine {
 
 // Calls the kernels of plain tasks of one run, one after the other on one core. What is the same
 // for all of them is laid out once: for a short kernel it is more work than the call itself. Not
@@ -66,4 +66,4 @@ class alignas(64) PlainCalls {
   LaidOut laid_out_[PTO_MAX_ARGS];
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -7,7 +7,7 @@
 #include "runtime/base/ticks.h"
 #include "runtime/engine/exec/plain_calls.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 constexpr uint32_t kNoTask = 0xffffffff;
@@ -222,4 +222,4 @@ bool PlainLoop::ShouldYield(CoreStay& stay) {
   return scheduler_.OthersWait(*stay.ticket.run);
 }
 
-}  // namespace pto
+}  // namespace pto::engine

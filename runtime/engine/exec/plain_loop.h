@@ -7,7 +7,7 @@
 #include "runtime/engine/exec/services.h"
 #include "runtime/engine/exec/task_flow.h"
 
-namespace pto {
+namespace pto::engine {
 
 // Runs plain tasks, which are most: calls of kernels that neither wait nor have a deadline, one
 // after the other on the core of the stay.
@@ -50,4 +50,4 @@ class PlainLoop {
   const FiberLane* const lane_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-namespace pto {
+namespace pto::engine {
 
 // The tasks that an ended task has made ready, by what has to be done with them. Vectors that are
 // used again and again, so that ending a task allocates nothing.
@@ -17,4 +17,4 @@ struct Released {
   std::vector<std::pair<uint32_t, bool>> linked;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

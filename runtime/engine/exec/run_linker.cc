@@ -8,7 +8,7 @@
 #include "runtime/engine/run/failure.h"
 #include "runtime/engine/run/task_links.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 TaskLinks::End EndOf(bool failed) {
@@ -124,4 +124,4 @@ void RunLinker::Skip(Run& run, uint32_t task, Steps* more) {
   if (waiting != 0 && run.spec().observer != nullptr) run.spec().observer->OnRecords(run, waiting);
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -8,7 +8,7 @@
 #include "runtime/engine/run/completions.h"
 #include "runtime/engine/run/run.h"
 
-namespace pto {
+namespace pto::engine {
 
 // Lets tasks of one run wait for tasks of another: the segments of an open graph are runs of
 // their own. Each link is one more dependency of the task that waits, and keeps its run from
@@ -58,4 +58,4 @@ class RunLinker {
   Completions& completions_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -6,7 +6,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "runtime/base/log.h"
 
-namespace pto {
+namespace pto::engine {
 
 Services::~Services() {
   for (const std::shared_ptr<LanePort>& lane : Lanes()) lane->Close();
@@ -119,4 +119,4 @@ void Services::Expire(Run& run) {
   Scheduler::Drop(run, completions);
 }
 
-}  // namespace pto
+}  // namespace pto::engine

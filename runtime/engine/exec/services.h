@@ -17,7 +17,7 @@
 #include "runtime/engine/run/long_tasks.h"
 #include "runtime/engine/signal/wait_table.h"
 
-namespace pto {
+namespace pto::engine {
 
 // What all workers and all blocks of an engine share beside its queues. Thread-safe.
 class Services {
@@ -86,4 +86,4 @@ class Services {
   BlockingPool pool_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

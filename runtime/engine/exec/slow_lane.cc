@@ -14,7 +14,7 @@
 #include "runtime/engine/exec/worker.h"
 #include "runtime/engine/run/task_data.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 // A block of the task has ended: it comes to no further barrier.
@@ -321,4 +321,4 @@ absl::Status SlowLane::Control(CoreStay& stay, Run& run, uint32_t task) {
   return absl::OkStatus();
 }
 
-}  // namespace pto
+}  // namespace pto::engine

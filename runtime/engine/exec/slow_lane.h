@@ -14,7 +14,7 @@
 #include "runtime/engine/lane/lane_port.h"
 #include "runtime/engine/lane/post_table.h"
 
-namespace pto {
+namespace pto::engine {
 
 // Runs tasks that are more than calls of plain kernels: blocks that wait, on fibers; blocks that
 // block, on threads of their own; blocks of kernels that belong to a lane, by posting them there;
@@ -72,4 +72,4 @@ class SlowLane {
   std::vector<LanePort::Outgoing> refused_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -9,7 +9,7 @@
 #include "runtime/base/reason.h"
 #include "runtime/engine/run/task_data.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 // Whether a task has more places than one.
@@ -92,4 +92,4 @@ Error StopNote::TimeIsUp(const Run& run, uint32_t task, const LongTask& ended) {
   return error.With("timeout", time);
 }
 
-}  // namespace pto
+}  // namespace pto::engine

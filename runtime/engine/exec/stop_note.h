@@ -11,7 +11,7 @@
 #include "runtime/engine/run/long_tasks.h"
 #include "runtime/engine/run/run.h"
 
-namespace pto {
+namespace pto::engine {
 
 // What is said of a task that was stopped in its middle: which of its calls was under way, on which
 // rank and chip, and in which phase. Calls leave it when they return, so that those that end well
@@ -36,4 +36,4 @@ class StopNote {
   static void SayWhere(const BlockTicket& ticket, absl::string_view said);
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -11,7 +11,7 @@
 #include "runtime/engine/run/failure.h"
 #include "runtime/engine/run/task_data.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 // A sleeping worker is woken for work that takes longer than its wake-up. Less would only move the
@@ -234,4 +234,4 @@ void TaskFlow::ShareSurplus(CoreStay& stay) {
   }
 }
 
-}  // namespace pto
+}  // namespace pto::engine

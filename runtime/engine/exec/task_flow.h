@@ -9,7 +9,7 @@
 #include "runtime/engine/exec/joint_starter.h"
 #include "runtime/engine/exec/services.h"
 
-namespace pto {
+namespace pto::engine {
 
 // Ends tasks and passes on the tasks that they make ready: the next ones of this core stay in
 // `stay.released.local`, others go to the queues, to other runs or to threads that sleep. All lanes
@@ -65,4 +65,4 @@ class TaskFlow {
   JointStarter& starter_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

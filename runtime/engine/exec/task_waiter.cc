@@ -9,7 +9,7 @@
 #include "runtime/engine/exec/worker.h"
 #include "runtime/engine/run/task_data.h"
 
-namespace pto {
+namespace pto::engine {
 
 TaskWaiter::TaskWaiter(Services& services, const BlockTicket& ticket, const SignalWord& signal,
                        pto_compare compare, int64_t value, std::shared_ptr<AsyncCopy> copy)
@@ -140,4 +140,4 @@ void TaskErrand::Do(Worker& worker, Completions&) {
   delete this;
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -13,7 +13,7 @@
 #include "runtime/engine/signal/wait_board.h"
 #include "runtime/engine/signal/wait_table.h"
 
-namespace pto {
+namespace pto::engine {
 
 // A wait that belongs to a block of a task: it has a deadline, and ends when the task or the run
 // is to end.
@@ -100,4 +100,4 @@ class TaskErrand final : public Errand {
   const Kind kind_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -3,7 +3,7 @@
 #include "runtime/base/mutex.h"
 #include "runtime/engine/exec/block_host.h"
 
-namespace pto {
+namespace pto::engine {
 
 // A thread that a block has for itself.
 class ThreadHost final : public BlockHost {
@@ -26,4 +26,4 @@ class ThreadHost final : public BlockHost {
   bool unparked_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

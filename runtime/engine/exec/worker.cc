@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 // A run with so few roots is begun by the thread that helps with it.
@@ -237,4 +237,4 @@ void Worker::Execute(const BlockTicket& ticket) {
   stay_.End();
 }
 
-}  // namespace pto
+}  // namespace pto::engine

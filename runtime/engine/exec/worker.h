@@ -19,7 +19,7 @@
 #include "runtime/engine/queue/scheduler.h"
 #include "runtime/engine/run/completions.h"
 
-namespace pto {
+namespace pto::engine {
 
 // Finds work for one thread, and passes it to one of its lanes:
 //
@@ -146,4 +146,4 @@ class Worker {
   JointLane joints_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

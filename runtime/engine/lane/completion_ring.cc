@@ -1,6 +1,6 @@
 #include "runtime/engine/lane/completion_ring.h"
 
-namespace pto {
+namespace pto::engine {
 
 void CompletionRing::Push(const NewsList& news) {
   if (news.count == 0) return;
@@ -32,4 +32,4 @@ LaneNews* CompletionRing::Take(size_t place) {
   return news;
 }
 
-}  // namespace pto
+}  // namespace pto::engine

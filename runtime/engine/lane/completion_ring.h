@@ -6,7 +6,7 @@
 #include "runtime/base/spin_lock.h"
 #include "runtime/engine/queue/parking.h"
 
-namespace pto {
+namespace pto::engine {
 
 // Something that a lane has reported and a worker has to handle: a post that has ended, or the
 // death of the lane. Contains its own link, so a report needs no memory.
@@ -62,4 +62,4 @@ class CompletionRing {
   LaneNews* last_ = nullptr;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

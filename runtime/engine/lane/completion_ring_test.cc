@@ -4,7 +4,7 @@
 
 #include <deque>
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 class CompletionRingTest : public ::testing::Test {
@@ -59,4 +59,4 @@ TEST_F(CompletionRingTest, IsInOrder) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -11,7 +11,7 @@
 #include "kernels/kernel.h"
 #include "kernels/pto_kernel.h"
 
-namespace pto {
+namespace pto::engine {
 
 class LaneReports;
 
@@ -96,4 +96,4 @@ class Lane {
   virtual void Kill() = 0;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -8,7 +8,7 @@
 #include "runtime/base/ticks.h"
 #include "runtime/engine/run/task_data.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 // The earlier of two times; 0 is never.
@@ -187,4 +187,4 @@ std::string LanePort::why_lost() const {
   return why_lost_;
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -22,7 +22,7 @@
 #include "runtime/engine/run/long_tasks.h"
 #include "runtime/engine/run/run.h"
 
-namespace pto {
+namespace pto::engine {
 
 // The engine's end of a lane: posts blocks, cancels them, and kills the lane if it does not answer
 // in time. Made by Engine::AddLane. Kernels that run on the lane own it together (Kernel::lane), so
@@ -110,4 +110,4 @@ class LanePort {
   Alarm grace_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

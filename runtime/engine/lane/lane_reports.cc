@@ -1,6 +1,6 @@
 #include "runtime/engine/lane/lane_reports.h"
 
-namespace pto {
+namespace pto::engine {
 
 void LaneReports::Complete(absl::Span<LaneResult> results) {
   MutexLock lock(mutex_);
@@ -28,4 +28,4 @@ void LaneReports::Push(const NewsList& news) {
   if (ring_ != nullptr) ring_->Push(news);
 }
 
-}  // namespace pto
+}  // namespace pto::engine

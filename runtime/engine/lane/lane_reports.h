@@ -12,7 +12,7 @@
 #include "runtime/engine/lane/lane.h"
 #include "runtime/engine/lane/post_table.h"
 
-namespace pto {
+namespace pto::engine {
 
 class LanePort;
 
@@ -66,4 +66,4 @@ class LaneReports {
   LaneDeath death_;  // written once, before it is in the ring
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -4,7 +4,7 @@
 
 #include "runtime/base/log.h"
 
-namespace pto {
+namespace pto::engine {
 
 PostSlot& PostTable::Take() {
   {
@@ -121,4 +121,4 @@ PostTable::Counts PostTable::counts() {
   return counts_;
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -14,7 +14,7 @@
 #include "runtime/engine/run/block_ticket.h"
 #include "runtime/engine/run/long_tasks.h"
 
-namespace pto {
+namespace pto::engine {
 
 class LanePort;
 
@@ -98,4 +98,4 @@ class PostTable {
   Counts counts_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 class PostTableTest : public ::testing::Test {
@@ -92,4 +92,4 @@ TEST_F(PostTableTest, CancelsOnce) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -5,7 +5,7 @@
 
 #include "kernels/pto_kernel.h"
 
-namespace pto {
+namespace pto::engine {
 
 class Run;
 
@@ -51,4 +51,4 @@ struct ReservationView {
   std::atomic<uint32_t> want{0};
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -2,7 +2,7 @@
 
 #include "runtime/engine/run/run.h"
 
-namespace pto {
+namespace pto::engine {
 
 ErrandShare& ErrandQueue::ShareOf(const Account* account) {
   if (last_share_ != nullptr && last_share_->account == account) return *last_share_;
@@ -107,4 +107,4 @@ std::vector<Errand*> ErrandQueue::TakeAllOf(Run& run) {
   return taken;
 }
 
-}  // namespace pto
+}  // namespace pto::engine

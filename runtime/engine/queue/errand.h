@@ -11,7 +11,7 @@
 #include "runtime/engine/queue/parking.h"
 #include "runtime/engine/run/errand_flow.h"
 
-namespace pto {
+namespace pto::engine {
 
 class Account;
 class Completions;
@@ -123,4 +123,4 @@ class ErrandQueue {
   ErrandShare* last_share_ = nullptr;  // the last one looked up
 };
 
-}  // namespace pto
+}  // namespace pto::engine

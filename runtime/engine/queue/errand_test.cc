@@ -9,25 +9,25 @@
 #include "runtime/engine/run/run.h"
 #include "runtime/engine/testing/engine_testing.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
-using ::pto::testing::TestTask;
+using ::pto::engine::testing::TestTask;
 using ::testing::ElementsAre;
 
 class TestErrand final : public Errand {
  public:
-  explicit TestErrand(pto::Run& run) : Errand(run) {}
+  explicit TestErrand(pto::engine::Run& run) : Errand(run) {}
   void Do(Worker&, Completions&) override {}
 };
 
 class ErrandQueueTest : public ::testing::Test {
  protected:
-  static std::unique_ptr<pto::Run> MakeRun(std::shared_ptr<Account> account) {
+  static std::unique_ptr<pto::engine::Run> MakeRun(std::shared_ptr<Account> account) {
     RunSpec spec;
-    spec.image = testing::MakeTestGraph({TestTask{}}, {1}, nullptr);
+    spec.image = engine::testing::MakeTestGraph({TestTask{}}, {1}, nullptr);
     spec.account = std::move(account);
-    return std::make_unique<pto::Run>(std::move(spec), 0);
+    return std::make_unique<pto::engine::Run>(std::move(spec), 0);
   }
   std::vector<Errand*> TakeAll() {
     std::vector<Errand*> taken;
@@ -39,13 +39,13 @@ class ErrandQueueTest : public ::testing::Test {
   }
 
   const std::shared_ptr<Account> account_ = std::make_shared<Account>("one");
-  const std::unique_ptr<pto::Run> runs_[4] = {MakeRun(account_), MakeRun(account_),
-                                              MakeRun(std::make_shared<Account>("two")),
-                                              MakeRun(nullptr)};
-  pto::Run& a_ = *runs_[0];
-  pto::Run& b_ = *runs_[1];
-  pto::Run& other_ = *runs_[2];
-  pto::Run& third_ = *runs_[3];
+  const std::unique_ptr<pto::engine::Run> runs_[4] = {MakeRun(account_), MakeRun(account_),
+                                                      MakeRun(std::make_shared<Account>("two")),
+                                                      MakeRun(nullptr)};
+  pto::engine::Run& a_ = *runs_[0];
+  pto::engine::Run& b_ = *runs_[1];
+  pto::engine::Run& other_ = *runs_[2];
+  pto::engine::Run& third_ = *runs_[3];
   Parking parking_;
   ErrandQueue queue_{parking_};
 };
@@ -97,7 +97,7 @@ TEST_F(ErrandQueueTest, AnyPlaceCanBeTaken) {
 
 TEST_F(ErrandQueueTest, AccountsThatAreGoneAreForgotten) {
   for (int i = 0; i < 1000; ++i) {
-    const std::unique_ptr<pto::Run> run = MakeRun(std::make_shared<Account>("brief"));
+    const std::unique_ptr<pto::engine::Run> run = MakeRun(std::make_shared<Account>("brief"));
     TestErrand errand(*run), of_a(a_);
     PushAll({&errand, &of_a});
     EXPECT_THAT(TakeAll(), ::testing::UnorderedElementsAre(&errand, &of_a));
@@ -129,4 +129,4 @@ TEST_F(ErrandQueueTest, OfOneRun) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

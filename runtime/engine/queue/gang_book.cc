@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace pto {
+namespace pto::engine {
 
 GangBook::GangBook(std::vector<ReadyQueue*> queues)
     : queues_(std::move(queues)), chips_(queues_.size()) {}
@@ -247,4 +247,4 @@ bool GangBook::Remove(const Run& run, uint32_t* task, uint64_t* ready) {
   return true;
 }
 
-}  // namespace pto
+}  // namespace pto::engine

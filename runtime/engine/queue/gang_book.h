@@ -15,7 +15,7 @@
 #include "runtime/engine/queue/reservation.h"
 #include "runtime/engine/run/run.h"
 
-namespace pto {
+namespace pto::engine {
 
 // The gangs that wait for cores. A gang is a task whose blocks, on all its chips, start together.
 //
@@ -156,4 +156,4 @@ class GangBook {
   std::atomic<uint64_t> count_{0};
 };
 
-}  // namespace pto
+}  // namespace pto::engine

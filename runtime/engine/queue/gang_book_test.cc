@@ -10,11 +10,11 @@
 
 #include "runtime/engine/testing/engine_testing.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
-using ::pto::testing::MakeTestGraph;
-using ::pto::testing::TestTask;
+using ::pto::engine::testing::MakeTestGraph;
+using ::pto::engine::testing::TestTask;
 
 // The queues of a few chips and their gangs, without threads.
 class GangBookTest : public ::testing::Test {
@@ -30,13 +30,14 @@ class GangBookTest : public ::testing::Test {
     book_ = std::make_unique<GangBook>(std::move(queues));
   }
 
-  pto::Run& MakeRun(const std::vector<TestTask>& tasks, Priority priority = Priority::kNormal,
-                    std::shared_ptr<Account> account = nullptr) {
+  pto::engine::Run& MakeRun(const std::vector<TestTask>& tasks,
+                            Priority priority = Priority::kNormal,
+                            std::shared_ptr<Account> account = nullptr) {
     RunSpec spec;
     spec.image = MakeTestGraph(tasks, clusters_, nullptr);
     spec.priority = priority;
     spec.account = std::move(account);
-    runs_.push_back(std::make_unique<pto::Run>(std::move(spec), 0));
+    runs_.push_back(std::make_unique<pto::engine::Run>(std::move(spec), 0));
     return *runs_.back();
   }
   // A gang on one chip.
@@ -61,7 +62,7 @@ class GangBookTest : public ::testing::Test {
     return task;
   }
 
-  void Push(pto::Run& run, uint32_t task) {
+  void Push(pto::engine::Run& run, uint32_t task) {
     queues_[run.image().tasks()[task].chip]->Push(run, {&task, 1});
   }
   bool Take(uint32_t chip, BlockTicket* ticket) {
@@ -90,13 +91,13 @@ class GangBookTest : public ::testing::Test {
   }
 
   const std::vector<uint32_t> clusters_;
-  std::vector<std::unique_ptr<pto::Run>> runs_;
+  std::vector<std::unique_ptr<pto::engine::Run>> runs_;
   std::vector<std::unique_ptr<ReadyQueue>> queues_;
   std::unique_ptr<GangBook> book_;
 };
 
 TEST_F(GangBookTest, AllBlocksAreHandedOutOrNone) {
-  pto::Run& run = MakeRun({Plain(PTO_AIV), Gang(PTO_AIV, 8)});
+  pto::engine::Run& run = MakeRun({Plain(PTO_AIV), Gang(PTO_AIV, 8)});
   Push(run, 0);
   BlockTicket busy;
   ASSERT_TRUE(Take(0, &busy));
@@ -121,7 +122,7 @@ TEST_F(GangBookTest, AllBlocksAreHandedOutOrNone) {
 }
 
 TEST_F(GangBookTest, OtherKindsGoOnWhileAGangWaits) {
-  pto::Run& run =
+  pto::engine::Run& run =
       MakeRun({Plain(PTO_AIV), Gang(PTO_AIV, 8), Plain(PTO_AIV), Plain(PTO_AIC), Plain(PTO_MIX)});
   Push(run, 0);
   BlockTicket busy, ticket;
@@ -140,7 +141,7 @@ TEST_F(GangBookTest, OtherKindsGoOnWhileAGangWaits) {
 }
 
 TEST_F(GangBookTest, TasksThatWaitedGoBeforeTheNextGang) {
-  pto::Run& run = MakeRun({Gang(PTO_AIC, 4), Gang(PTO_AIC, 4), Plain(PTO_AIC, 100)});
+  pto::engine::Run& run = MakeRun({Gang(PTO_AIC, 4), Gang(PTO_AIC, 4), Plain(PTO_AIC, 100)});
   EXPECT_EQ(book_->Add(run, 0), 4u);
   EXPECT_EQ(book_->Add(run, 1), 0u);
   // These are queued after both gangs, and find the cores of the first gang busy.
@@ -153,7 +154,7 @@ TEST_F(GangBookTest, TasksThatWaitedGoBeforeTheNextGang) {
   ASSERT_EQ(second.size(), 4u);
   EXPECT_EQ(second[0].task, 1u);
   // A third gang must let four blocks go first.
-  pto::Run& other = MakeRun({Gang(PTO_AIC, 2)});
+  pto::engine::Run& other = MakeRun({Gang(PTO_AIC, 2)});
   EXPECT_EQ(book_->Add(other, 0), 0u);
   BlockTicket ticket;
   for (uint32_t i = 0; i < 4; ++i) {
@@ -171,7 +172,8 @@ TEST_F(GangBookTest, TasksThatWaitedGoBeforeTheNextGang) {
 }
 
 TEST_F(GangBookTest, OverlappingGroupsAreServedInOneOrder) {
-  pto::Run& run = MakeRun({Plain(PTO_AIV), Group({0, 1}, 5), Group({1, 2}, 5), Group({2, 0}, 5)});
+  pto::engine::Run& run =
+      MakeRun({Plain(PTO_AIV), Group({0, 1}, 5), Group({1, 2}, 5), Group({2, 0}, 5)});
   Push(run, 0);
   BlockTicket busy;
   ASSERT_TRUE(Take(0, &busy));
@@ -208,8 +210,8 @@ TEST_F(GangBookTest, OverlappingGroupsAreServedInOneOrder) {
 }
 
 TEST_F(GangBookTest, AHigherClassTakesOverWhatIsReserved) {
-  pto::Run& low = MakeRun({Plain(PTO_AIC), Gang(PTO_AIC, 4)}, Priority::kLow);
-  pto::Run& high = MakeRun({Gang(PTO_AIC, 3)}, Priority::kHigh);
+  pto::engine::Run& low = MakeRun({Plain(PTO_AIC), Gang(PTO_AIC, 4)}, Priority::kLow);
+  pto::engine::Run& high = MakeRun({Gang(PTO_AIC, 3)}, Priority::kHigh);
   Push(low, 0);
   BlockTicket busy;
   ASSERT_TRUE(Take(0, &busy));
@@ -224,8 +226,8 @@ TEST_F(GangBookTest, AHigherClassTakesOverWhatIsReserved) {
 }
 
 TEST_F(GangBookTest, AGroupThatLosesOneChipToAHigherClassGetsItBack) {
-  pto::Run& low = MakeRun({Plain(PTO_AIV), Group({0, 1}, 8)}, Priority::kLow);
-  pto::Run& high = MakeRun({Gang(PTO_AIV, 8, 1)}, Priority::kHigh);
+  pto::engine::Run& low = MakeRun({Plain(PTO_AIV), Group({0, 1}, 8)}, Priority::kLow);
+  pto::engine::Run& high = MakeRun({Gang(PTO_AIV, 8, 1)}, Priority::kHigh);
   Push(low, 0);
   BlockTicket busy;
   ASSERT_TRUE(Take(0, &busy));
@@ -239,8 +241,9 @@ TEST_F(GangBookTest, AGroupThatLosesOneChipToAHigherClassGetsItBack) {
 }
 
 TEST_F(GangBookTest, TasksOfAHigherClassGetBackWhatIsReserved) {
-  pto::Run& low = MakeRun({Plain(PTO_AIC), Gang(PTO_AIC, 4), Plain(PTO_AIC)}, Priority::kLow);
-  pto::Run& high = MakeRun({Plain(PTO_AIC, 2)}, Priority::kHigh);
+  pto::engine::Run& low =
+      MakeRun({Plain(PTO_AIC), Gang(PTO_AIC, 4), Plain(PTO_AIC)}, Priority::kLow);
+  pto::engine::Run& high = MakeRun({Plain(PTO_AIC, 2)}, Priority::kHigh);
   Push(low, 0);
   BlockTicket busy;
   ASSERT_TRUE(Take(0, &busy));
@@ -259,10 +262,10 @@ TEST_F(GangBookTest, TasksOfAHigherClassGetBackWhatIsReserved) {
 
 // A task is ready and cores become free for it while all workers sleep: one must be woken.
 TEST_F(GangBookTest, SaysThatCoresAreGivenBackWhenAGangIsDisplaced) {
-  pto::Run& normal = MakeRun({Plain(PTO_AIV), Gang(PTO_AIV, 8), Plain(PTO_AIV)});
+  pto::engine::Run& normal = MakeRun({Plain(PTO_AIV), Gang(PTO_AIV, 8), Plain(PTO_AIV)});
   TestTask there = Plain(PTO_AIV);
   there.chip = 1;
-  pto::Run& high = MakeRun({there, Group({0, 1}, 8)}, Priority::kHigh);
+  pto::engine::Run& high = MakeRun({there, Group({0, 1}, 8)}, Priority::kHigh);
   Push(normal, 0);
   Push(high, 0);
   BlockTicket here, on_1, ticket;
@@ -275,10 +278,10 @@ TEST_F(GangBookTest, SaysThatCoresAreGivenBackWhenAGangIsDisplaced) {
 }
 
 TEST_F(GangBookTest, AHigherClassTakesWhatAGangHasWhollyCollected) {
-  pto::Run& low = MakeRun({Plain(PTO_AIV), Group({0, 1}, 8)}, Priority::kLow);
+  pto::engine::Run& low = MakeRun({Plain(PTO_AIV), Group({0, 1}, 8)}, Priority::kLow);
   TestTask there = Plain(PTO_AIV);
   there.chip = 1;
-  pto::Run& high = MakeRun({there}, Priority::kHigh);
+  pto::engine::Run& high = MakeRun({there}, Priority::kHigh);
   Push(low, 0);
   BlockTicket busy, ticket;
   ASSERT_TRUE(Take(0, &busy));
@@ -297,8 +300,8 @@ TEST_F(GangBookTest, AHigherClassTakesWhatAGangHasWhollyCollected) {
 
 // A gang does not release cores for a task that cannot use them.
 TEST_F(GangBookTest, AHigherClassThatWaitsForOtherCoresLeavesAGangAlone) {
-  pto::Run& low = MakeRun({Plain(PTO_AIV), Gang(PTO_AIV, 8)}, Priority::kLow);
-  pto::Run& high = MakeRun({Plain(PTO_AIC, 5)}, Priority::kHigh);
+  pto::engine::Run& low = MakeRun({Plain(PTO_AIV), Gang(PTO_AIV, 8)}, Priority::kLow);
+  pto::engine::Run& high = MakeRun({Plain(PTO_AIC, 5)}, Priority::kHigh);
   Push(high, 0);
   EXPECT_EQ(TakeAll(0).size(), 4u);  // all cube cores; one block waits
   Push(low, 0);
@@ -315,9 +318,9 @@ TEST_F(GangBookTest, AHigherClassThatWaitsForOtherCoresLeavesAGangAlone) {
 // Blocks that do not end hold clusters, in part or as a whole. A task that waits for a cluster must
 // not delay a gang forever.
 TEST_F(GangBookTest, ATaskThatGetsNoClusterKeepsNoGangWaiting) {
-  pto::Run& holds = MakeRun({Plain(PTO_MIX, 2), Plain(PTO_AIC, 2)});
-  pto::Run& high = MakeRun({Plain(PTO_MIX)}, Priority::kHigh);
-  pto::Run& low = MakeRun({Gang(PTO_AIV, 4)}, Priority::kLow);
+  pto::engine::Run& holds = MakeRun({Plain(PTO_MIX, 2), Plain(PTO_AIC, 2)});
+  pto::engine::Run& high = MakeRun({Plain(PTO_MIX)}, Priority::kHigh);
+  pto::engine::Run& low = MakeRun({Gang(PTO_AIV, 4)}, Priority::kLow);
   Push(holds, 0);
   Push(holds, 1);
   ASSERT_EQ(TakeAll(0).size(), 4u);
@@ -333,7 +336,7 @@ TEST_F(GangBookTest, ATaskThatGetsNoClusterKeepsNoGangWaiting) {
 
 // A gang on two chips, one of which has a block that does not end.
 TEST_F(GangBookTest, ABlockedGangLetsTheGangsBehindItPass) {
-  pto::Run& run = MakeRun({Plain(PTO_AIV), Group({0, 1}, 8), Gang(PTO_AIV, 8, 1)});
+  pto::engine::Run& run = MakeRun({Plain(PTO_AIV), Group({0, 1}, 8), Gang(PTO_AIV, 8, 1)});
   Push(run, 0);
   BlockTicket busy;
   ASSERT_TRUE(Take(0, &busy));
@@ -352,7 +355,7 @@ TEST_F(GangBookTest, ABlockedGangLetsTheGangsBehindItPass) {
 }
 
 TEST_F(GangBookTest, ClustersAreCollectedInParts) {
-  pto::Run& run = MakeRun({Plain(PTO_AIV, 8), Plain(PTO_AIC, 4), Gang(PTO_MIX, 3)});
+  pto::engine::Run& run = MakeRun({Plain(PTO_AIV, 8), Plain(PTO_AIC, 4), Gang(PTO_MIX, 3)});
   Push(run, 0);
   Push(run, 1);
   std::vector<BlockTicket> busy = TakeAll(0);
@@ -373,7 +376,7 @@ TEST_F(GangBookTest, ClustersAreCollectedInParts) {
 }
 
 TEST_F(GangBookTest, ClustersThatAGangDoesNotNeedStayInUse) {
-  pto::Run& run = MakeRun({Plain(PTO_AIV, 9), Gang(PTO_MIX, 2)});
+  pto::engine::Run& run = MakeRun({Plain(PTO_AIV, 9), Gang(PTO_MIX, 2)});
   Push(run, 0);
   std::vector<BlockTicket> busy = TakeAll(0);
   ASSERT_EQ(busy.size(), 8u);
@@ -394,8 +397,8 @@ TEST_F(GangBookTest, ClustersThatAGangDoesNotNeedStayInUse) {
 }
 
 TEST_F(GangBookTest, WhatIsRemovedMakesWay) {
-  pto::Run& stopped = MakeRun({Plain(PTO_AIV), Group({0, 1}, 8), Group({0, 1}, 8)});
-  pto::Run& other = MakeRun({Gang(PTO_AIV, 8, 1), Plain(PTO_AIV)});
+  pto::engine::Run& stopped = MakeRun({Plain(PTO_AIV), Group({0, 1}, 8), Group({0, 1}, 8)});
+  pto::engine::Run& other = MakeRun({Gang(PTO_AIV, 8, 1), Plain(PTO_AIV)});
   Push(stopped, 0);
   BlockTicket busy, ticket;
   ASSERT_TRUE(Take(0, &busy));
@@ -421,8 +424,8 @@ TEST_F(GangBookTest, WhatIsRemovedMakesWay) {
 // Only one gang of this width fits on the chip at a time.
 TEST_F(GangBookTest, RunsWithManyGangsDoNotKeepOthersWaiting) {
   const TestTask gang = Gang(PTO_AIC, 3);
-  pto::Run& many = MakeRun(std::vector<TestTask>(12, gang));
-  pto::Run& few = MakeRun({gang, gang});
+  pto::engine::Run& many = MakeRun(std::vector<TestTask>(12, gang));
+  pto::engine::Run& few = MakeRun({gang, gang});
   for (uint32_t task = 0; task < 12; ++task) book_->Add(many, task);
   for (uint32_t task = 0; task < 2; ++task) book_->Add(few, task);
   std::string order;
@@ -439,8 +442,10 @@ TEST_F(GangBookTest, RunsWithManyGangsDoNotKeepOthersWaiting) {
 
 TEST_F(GangBookTest, AccountsGetGangsByWeight) {
   const std::vector<TestTask> gangs(40, Gang(PTO_AIC, 3));
-  pto::Run& light = MakeRun(gangs, Priority::kNormal, std::make_shared<Account>("light", 1));
-  pto::Run& heavy = MakeRun(gangs, Priority::kNormal, std::make_shared<Account>("heavy", 3));
+  pto::engine::Run& light =
+      MakeRun(gangs, Priority::kNormal, std::make_shared<Account>("light", 1));
+  pto::engine::Run& heavy =
+      MakeRun(gangs, Priority::kNormal, std::make_shared<Account>("heavy", 3));
   for (uint32_t task = 0; task < gangs.size(); ++task) book_->Add(light, task);
   for (uint32_t task = 0; task < gangs.size(); ++task) book_->Add(heavy, task);
   uint32_t of_heavy = 0;
@@ -456,7 +461,7 @@ TEST_F(GangBookTest, AccountsGetGangsByWeight) {
 TEST_F(GangBookTest, LanesOfAClusterAreHandedOutTogether) {
   TestTask mixed = Plain(PTO_MIX, 2);
   mixed.vector_kernels = 2;
-  pto::Run& run = MakeRun({mixed, Plain(PTO_AIC)});
+  pto::engine::Run& run = MakeRun({mixed, Plain(PTO_AIC)});
   Push(run, 0);
   Push(run, 1);
   std::vector<BlockTicket> tickets = TakeAll(0);
@@ -479,7 +484,7 @@ TEST_F(GangBookTest, LanesOfAClusterAreHandedOutTogether) {
 TEST_F(GangBookTest, LanesOfAGang) {
   TestTask mixed = Gang(PTO_MIX, 4);
   mixed.vector_kernels = 1;
-  pto::Run& run = MakeRun({mixed});
+  pto::engine::Run& run = MakeRun({mixed});
   EXPECT_EQ(run.image().calls(0), 8u);
   EXPECT_EQ(book_->Add(run, 0), 8u);
   const std::vector<BlockTicket> tickets = TakeAll(0);
@@ -489,4 +494,4 @@ TEST_F(GangBookTest, LanesOfAGang) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 constexpr int64_t kPatienceFactor = 4;
@@ -107,4 +107,4 @@ int64_t LongHolds::patience_ns() const {
   return std::max(kLeastPatienceNs, kPatienceFactor * longest_ns_);
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -8,7 +8,7 @@
 #include "runtime/chip/core_set.h"
 #include "runtime/engine/queue/core_view.h"
 
-namespace pto {
+namespace pto::engine {
 
 // The blocks of one chip that hold their cores for so long that a reservation does not wait for
 // them, and the time after which a reservation decides this (its patience).
@@ -78,4 +78,4 @@ class LongHolds {
   int64_t longest_ns_ = 0;  // longest recent time on a core, without blocks that waited
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -8,7 +8,7 @@
 
 #include "runtime/engine/testing/engine_testing.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 constexpr int64_t kMs = 1'000'000;
@@ -18,8 +18,8 @@ class LongHoldsTest : public ::testing::Test {
  protected:
   LongHoldsTest() {
     RunSpec spec;
-    spec.image = testing::MakeTestGraph({{}}, {1}, nullptr);
-    run_ = std::make_unique<pto::Run>(std::move(spec), 0);
+    spec.image = engine::testing::MakeTestGraph({{}}, {1}, nullptr);
+    run_ = std::make_unique<pto::engine::Run>(std::move(spec), 0);
   }
   void Take(int32_t core, pto_core kind, int64_t now = 0) {
     views_[static_cast<size_t>(core)].Take(*run_, 0, kind);
@@ -32,7 +32,7 @@ class LongHoldsTest : public ::testing::Test {
   }
   void SetWait(int32_t core, CoreView::Wait wait) { views_[static_cast<size_t>(core)].wait = wait; }
 
-  std::unique_ptr<pto::Run> run_;
+  std::unique_ptr<pto::engine::Run> run_;
   std::vector<CoreView> views_{12};
   LongHolds holds_{4, views_};
 };
@@ -105,4 +105,4 @@ TEST_F(LongHoldsTest, WhatWaitedOrTookTooLongSaysNothingOfOthers) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -5,7 +5,7 @@
 
 #include "runtime/base/mutex.h"
 
-namespace pto {
+namespace pto::engine {
 
 // Idle workers sleep here. A worker takes a ticket, looks for work, and parks with the ticket, so
 // it does not miss a wake-up in between. Thread-safe.
@@ -44,4 +44,4 @@ class Parking {
   std::atomic<int32_t> sleepers_{0};
 };
 
-}  // namespace pto
+}  // namespace pto::engine

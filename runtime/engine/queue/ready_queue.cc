@@ -5,7 +5,7 @@
 
 #include "runtime/base/failpoint.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 // The lines of a class and of all higher classes.
@@ -349,4 +349,4 @@ uint32_t ReadyQueue::busy_cores() const {
   return busy;
 }
 
-}  // namespace pto
+}  // namespace pto::engine

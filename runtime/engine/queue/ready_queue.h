@@ -17,7 +17,7 @@
 #include "runtime/engine/run/block_ticket.h"
 #include "runtime/engine/run/run.h"
 
-namespace pto {
+namespace pto::engine {
 
 // The ready tasks of one chip, and its cores.
 //
@@ -268,4 +268,4 @@ class ReadyQueue {
   std::atomic<bool> reserving_{false};
 };
 
-}  // namespace pto
+}  // namespace pto::engine

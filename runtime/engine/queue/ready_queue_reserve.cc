@@ -6,7 +6,7 @@
 
 #include "runtime/engine/queue/ready_queue.h"
 
-namespace pto {
+namespace pto::engine {
 
 // ---- gangs
 
@@ -408,4 +408,4 @@ void ReadyQueue::ShowReservations() {
   reservation_view_.run.store(&gang_.reservation->run(), std::memory_order_release);
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -9,18 +9,18 @@
 
 #include "runtime/engine/testing/engine_testing.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
-using ::pto::testing::MakeTestGraph;
-using ::pto::testing::TestTask;
+using ::pto::engine::testing::MakeTestGraph;
+using ::pto::engine::testing::TestTask;
 
-std::unique_ptr<pto::Run> MakeRun(const std::vector<TestTask>& tasks, uint32_t clusters,
-                                  Priority priority = Priority::kNormal) {
+std::unique_ptr<pto::engine::Run> MakeRun(const std::vector<TestTask>& tasks, uint32_t clusters,
+                                          Priority priority = Priority::kNormal) {
   RunSpec spec;
   spec.priority = priority;
   spec.image = MakeTestGraph(tasks, {clusters}, nullptr);
-  return std::make_unique<pto::Run>(std::move(spec), 0);
+  return std::make_unique<pto::engine::Run>(std::move(spec), 0);
 }
 
 TEST(ReadyQueueTest, HandsOutAsManyBlocksAsThereAreCores) {
@@ -76,7 +76,7 @@ TEST(ReadyQueueTest, WhoComesInVainLeavesTheTurnAsItIs) {
   const std::vector<uint32_t> tasks = {0, 1};
   queue.Push(*a, tasks);
   queue.Push(*b, tasks);
-  std::vector<pto::Run*> turns;
+  std::vector<pto::engine::Run*> turns;
   BlockTicket ticket;
   std::vector<uint32_t> more;
   for (int i = 0; i < 4; ++i) {
@@ -88,7 +88,7 @@ TEST(ReadyQueueTest, WhoComesInVainLeavesTheTurnAsItIs) {
       EXPECT_FALSE(queue.Take(nullptr, Priority::kLow, 1, &none, &more));
     queue.ReleaseCore(PTO_AIC, ticket.core);
   }
-  EXPECT_EQ(turns, (std::vector<pto::Run*>{a.get(), b.get(), a.get(), b.get()}));
+  EXPECT_EQ(turns, (std::vector<pto::engine::Run*>{a.get(), b.get(), a.get(), b.get()}));
 }
 
 // The number of tasks for single cores that start before a task for a cluster that was queued when
@@ -169,11 +169,12 @@ TEST(ReadyQueueTest, ServesRunsInTurn) {
   const std::vector<uint32_t> tasks = {0, 1, 2};
   queue.Push(*a, tasks);
   queue.Push(*b, tasks);
-  std::vector<pto::Run*> turns;
+  std::vector<pto::engine::Run*> turns;
   BlockTicket ticket;
   std::vector<uint32_t> more;
   while (queue.Take(nullptr, Priority::kLow, 1, &ticket, &more)) turns.push_back(ticket.run);
-  EXPECT_EQ(turns, (std::vector<pto::Run*>{a.get(), b.get(), a.get(), b.get(), a.get(), b.get()}));
+  EXPECT_EQ(turns,
+            (std::vector<pto::engine::Run*>{a.get(), b.get(), a.get(), b.get(), a.get(), b.get()}));
   EXPECT_EQ(queue.ready(), 0u);
 }
 
@@ -271,4 +272,4 @@ TEST(ReadyQueueTest, AWaitingTaskIsNotOvertaken) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

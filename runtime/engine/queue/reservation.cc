@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-namespace pto {
+namespace pto::engine {
 
 bool Reservation::Collect(CoreMap& cores, const LongHolds& holds) {
   if (complete()) return true;
@@ -49,4 +49,4 @@ uint32_t Reservation::held() const {
   return held;
 }
 
-}  // namespace pto
+}  // namespace pto::engine

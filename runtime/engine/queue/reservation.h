@@ -7,7 +7,7 @@
 #include "runtime/chip/core_map.h"
 #include "runtime/engine/queue/long_holds.h"
 
-namespace pto {
+namespace pto::engine {
 
 class Run;
 
@@ -60,4 +60,4 @@ class Reservation {
   std::vector<Parts> parts_;  // of clusters; empty once complete
 };
 
-}  // namespace pto
+}  // namespace pto::engine

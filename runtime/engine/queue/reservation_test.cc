@@ -9,19 +9,19 @@
 
 #include "runtime/engine/testing/engine_testing.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 class ReservationTest : public ::testing::Test {
  protected:
   ReservationTest() {
     RunSpec spec;
-    spec.image = testing::MakeTestGraph({{}}, {1}, nullptr);
-    run_ = std::make_unique<pto::Run>(std::move(spec), 0);
+    spec.image = engine::testing::MakeTestGraph({{}}, {1}, nullptr);
+    run_ = std::make_unique<pto::engine::Run>(std::move(spec), 0);
   }
   Reservation Of(pto_core kind, uint32_t blocks) { return {*run_, 0, 0, 1, kind, blocks}; }
 
-  std::unique_ptr<pto::Run> run_;
+  std::unique_ptr<pto::engine::Run> run_;
   const std::vector<CoreView> views_{27};
   const LongHolds holds_{9, views_};
 };
@@ -71,4 +71,4 @@ TEST_F(ReservationTest, CollectsClustersAmongSingleCores) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

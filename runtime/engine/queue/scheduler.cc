@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace pto {
+namespace pto::engine {
 
 Scheduler::Scheduler(const std::vector<std::shared_ptr<Chip>>& chips, const Clock& clock,
                      TimerQueue* timers, uint32_t executors, PlacementTrace* trace)
@@ -203,4 +203,4 @@ uint64_t Scheduler::ready() const {
   return ready;
 }
 
-}  // namespace pto
+}  // namespace pto::engine

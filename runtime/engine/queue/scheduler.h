@@ -19,7 +19,7 @@
 #include "runtime/engine/run/run.h"
 #include "runtime/engine/signal/wait_board.h"
 
-namespace pto {
+namespace pto::engine {
 
 // The ready tasks of all chips and the sleeping workers: the part of the engine that its workers
 // share. Thread-safe.
@@ -137,4 +137,4 @@ class Scheduler {
   Alarm patience_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace pto {
+namespace pto::engine {
 
 bool ShareTable::Forgettable(const Share& share) const {
   return share.flows == 0 && share.cores == 0 && (active_ == 0 || share.used_ns <= least_used_ns_);
@@ -148,4 +148,4 @@ void ShareTable::Return(uint32_t core) {
   if (use.timed && active_ <= 1 && shares_.size() > 1) Sweep();
 }
 
-}  // namespace pto
+}  // namespace pto::engine

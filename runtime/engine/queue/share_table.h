@@ -13,7 +13,7 @@
 #include "runtime/engine/run/flow.h"
 #include "runtime/engine/run/priority.h"
 
-namespace pto {
+namespace pto::engine {
 
 // The queue of tasks of one class for one kind of core. Lines with smaller numbers are served
 // first: higher classes first, then clusters before single cores.
@@ -123,4 +123,4 @@ class ShareTable {
   uint32_t active_ = 0;       // shares with flows or cores
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -7,7 +7,7 @@
 
 #include "runtime/base/clock.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 // Accounts with one flow each on one chip. The flows always have ready tasks.
@@ -201,4 +201,4 @@ TEST_F(ShareTableTest, ForgetsWhoIsGone) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-namespace pto {
+namespace pto::engine {
 
 // A party that shares the chips with others, for example a session. Accounts that want more than a
 // chip has get core time there by their weights. Unused time goes to the others and is not saved
@@ -25,4 +25,4 @@ class Account {
   const uint32_t weight_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

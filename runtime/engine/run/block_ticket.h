@@ -4,7 +4,7 @@
 
 #include "kernels/pto_kernel.h"
 
-namespace pto {
+namespace pto::engine {
 
 class Run;
 
@@ -44,4 +44,4 @@ class PlacementTrace {
   virtual void OnStart(const BlockTicket& ticket) = 0;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

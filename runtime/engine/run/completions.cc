@@ -2,7 +2,7 @@
 
 #include "runtime/base/log.h"
 
-namespace pto {
+namespace pto::engine {
 
 void Completions::DrainSome(CompletionStep last) {
   PTO_CHECK(!draining_, "a completion drains its own queue");
@@ -24,4 +24,4 @@ void Completions::DrainSome(CompletionStep last) {
   draining_ = false;
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pto {
+namespace pto::engine {
 
 class Completions;
 
@@ -89,4 +89,4 @@ class Completions {
   bool draining_ = false;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

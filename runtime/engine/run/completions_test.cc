@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 using Step = CompletionStep;
@@ -122,4 +122,4 @@ TEST(CompletionsDeathTest, ACompletionMustNotDrainItsQueue) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -1,6 +1,6 @@
 #pragma once
 
-namespace pto {
+namespace pto::engine {
 
 class Errand;
 struct ErrandShare;
@@ -15,4 +15,4 @@ struct ErrandFlow {
   ErrandFlow* next = nullptr;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

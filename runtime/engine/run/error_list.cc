@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace pto {
+namespace pto::engine {
 
 void ErrorList::Add(absl::Status error) {
   if (listed_.size() < kListed) {
@@ -20,4 +20,4 @@ size_t ErrorList::AddListed(absl::Status error) {
 
 std::vector<absl::Status> ErrorList::TakeUnlisted() { return std::exchange(waiting_, {}); }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 
-namespace pto {
+namespace pto::engine {
 
 // The errors of a run, ordered by time. The first ones are listed with the run as long as it is
 // known; the others wait until they are taken. Not thread-safe.
@@ -35,4 +35,4 @@ class ErrorList {
   uint64_t unlisted_ = 0;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 absl::Status Numbered(size_t i) { return absl::InternalError(absl::StrCat("error ", i)); }
@@ -50,4 +50,4 @@ TEST(ErrorListTest, CountsWhatNobodyTakes) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

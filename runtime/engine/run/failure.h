@@ -6,7 +6,7 @@
 
 #include "runtime/engine/run/run.h"
 
-namespace pto {
+namespace pto::engine {
 
 // Skips tasks that cannot run because an earlier task has failed: those in `tasks`, whose
 // dependencies have all ended, and then the tasks behind them. Calls `skip` for each, in the order
@@ -27,4 +27,4 @@ void SkipTasks(Run& run, std::vector<uint32_t>& tasks, Skip skip) {
   tasks.clear();
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -5,7 +5,7 @@
 
 #include "absl/types/span.h"
 
-namespace pto {
+namespace pto::engine {
 
 class Run;
 struct Share;
@@ -86,4 +86,4 @@ class FlowRing {
   Flow* current_ = nullptr;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

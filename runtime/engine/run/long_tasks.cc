@@ -3,7 +3,7 @@
 #include <tuple>
 #include <utility>
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 // `place` is the member of a wait that the list runs through.
@@ -161,4 +161,4 @@ std::vector<Waiter*> LongTasks::ClaimAll() {
   return claimed;
 }
 
-}  // namespace pto
+}  // namespace pto::engine

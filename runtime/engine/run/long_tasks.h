@@ -19,7 +19,7 @@
 #include "runtime/engine/signal/deadline_heap.h"
 #include "runtime/engine/signal/wait_table.h"
 
-namespace pto {
+namespace pto::engine {
 
 // A call of a task that was not finished at the task's deadline.
 struct LateCall {
@@ -165,4 +165,4 @@ class LongTasks {
   bool expiring_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

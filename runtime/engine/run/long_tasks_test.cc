@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 using ::testing::ElementsAre;
@@ -160,4 +160,4 @@ TEST_F(LongTasksTest, AllCanBeClaimed) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-namespace pto {
+namespace pto::engine {
 
 // Ready tasks of a higher class go first.
 enum class Priority : uint8_t { kLow, kNormal, kHigh };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 // Of memory for rows.
@@ -258,4 +258,4 @@ std::vector<RecordBlock> RecordBlocks::Take() {
   return std::move(taken.blocks);
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -8,7 +8,7 @@
 #include "absl/types/span.h"
 #include "runtime/base/spin_lock.h"
 
-namespace pto {
+namespace pto::engine {
 
 // kPassedOver: its predicate was false, so it counts as done but did not run.
 enum class TaskOutcome : uint8_t { kDone = 1, kFailed, kSkipped, kPassedOver };
@@ -134,4 +134,4 @@ class RecordBlocks {
   size_t waiting_ = 0;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 std::vector<TaskRecord> Numbered(uint32_t count, uint32_t first) {
@@ -185,4 +185,4 @@ TEST(RecordBlocksTest, LosesNothingWithSeveralThreads) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -23,7 +23,7 @@
 #include "runtime/engine/run/run_tasks.h"
 #include "runtime/graph/image.h"
 
-namespace pto {
+namespace pto::engine {
 
 class Run;
 
@@ -238,4 +238,4 @@ class Run : public std::enable_shared_from_this<Run> {
   bool told_ = false;  // its observer knows all
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -6,7 +6,7 @@
 #include "absl/time/time.h"
 #include "runtime/base/error.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 std::string TimeText(int64_t ns) { return absl::FormatDuration(absl::Nanoseconds(ns)); }
@@ -63,4 +63,4 @@ void RunDeadlines::Disarm() {
   }
 }
 
-}  // namespace pto
+}  // namespace pto::engine

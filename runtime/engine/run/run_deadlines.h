@@ -8,7 +8,7 @@
 #include "runtime/base/mutex.h"
 #include "runtime/base/timer.h"
 
-namespace pto {
+namespace pto::engine {
 
 // The timers that stop a run: one limits its total time, one the time until its first task starts.
 // Thread-safe.
@@ -39,4 +39,4 @@ class RunDeadlines {
   bool disarmed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -7,7 +7,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 class RunDeadlinesTest : public ::testing::Test {
@@ -68,4 +68,4 @@ TEST_F(RunDeadlinesTest, NoLimitNeedsNoTimer) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pto {
+namespace pto::engine {
 
 // When a run begins and ends. It counts what keeps the run from ending: tasks that are ready,
 // running or waited for, and holds. The thread that drops the last count ends the run.
@@ -54,4 +54,4 @@ class RunLife {
   std::atomic<bool> accepted_{false};
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 TEST(RunLifeTest, EndsWithTheLastDrop) {
@@ -61,4 +61,4 @@ TEST(RunLifeTest, ManyThreadsEndItOnce) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -7,7 +7,7 @@
 
 #include "runtime/engine/run/task_links.h"
 
-namespace pto {
+namespace pto::engine {
 
 class Run;
 
@@ -33,4 +33,4 @@ struct RunLinks {
   std::atomic<int64_t> waiting{0};
 };
 
-}  // namespace pto
+}  // namespace pto::engine

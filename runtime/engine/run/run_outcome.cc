@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace pto {
+namespace pto::engine {
 
 bool RunOutcome::Start(int64_t now_ns) {
   int64_t none = 0;
@@ -74,4 +74,4 @@ void RunOutcome::SayWhere(absl::FunctionRef<absl::Status(const absl::Status&)> a
   error = add(error);
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -11,7 +11,7 @@
 #include "runtime/engine/run/error_list.h"
 #include "runtime/engine/run/run_state.h"
 
-namespace pto {
+namespace pto::engine {
 
 // The outcome of a run: state, start and end, how many tasks ended how, errors, and whether it was
 // stopped. Thread-safe.
@@ -86,4 +86,4 @@ class RunOutcome {
   bool says_where_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 TEST(RunOutcomeTest, SucceedsWhenAllTasksAreDone) {
@@ -72,4 +72,4 @@ TEST(RunOutcomeTest, TheStopSaysOnceWhereItMetATask) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

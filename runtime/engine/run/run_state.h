@@ -1,8 +1,8 @@
 #pragma once
 
-namespace pto {
+namespace pto::engine {
 
 enum class RunState { kQueued = 1, kRunning, kCancelling, kSucceeded, kFailed, kCancelled };
 inline bool IsFinal(RunState state) { return state >= RunState::kSucceeded; }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -10,7 +10,7 @@
 #include "runtime/engine/run/task_counters.h"
 #include "runtime/graph/image.h"
 
-namespace pto {
+namespace pto::engine {
 
 // The progress of a run's tasks: what each waits for, and which are ready. Each part says who may
 // change it.
@@ -71,4 +71,4 @@ class RunTasks {
   std::atomic<int64_t> gangs_waiting_{0};
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <new>
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 // Smaller arrays come from the heap.
@@ -47,4 +47,4 @@ TaskCounters::~TaskCounters() {
   }
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pto {
+namespace pto::engine {
 
 // A counter for each task of a run, initially zero. Large arrays are mapped pages, which the system
 // clears: cheaper than clearing reused memory that is not in a cache.
@@ -70,4 +70,4 @@ class MetDependencies {
   const uint32_t all_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -4,7 +4,7 @@
 
 #include <atomic>
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 using State = MetDependencies::State;
@@ -62,4 +62,4 @@ TEST(MetDependenciesTest, AFailureBeforeAllIsExpectedIsKept) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -6,7 +6,7 @@
 #include "kernels/strided.h"
 #include "runtime/engine/signal/signal_word.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 // Bytes from the first element of a view to the end of its last.
@@ -192,4 +192,4 @@ Error TaskData::TaskError(const Reason& reason, const Run& run, uint32_t task,
       .With("chip", absl::StrCat("chips/", image.tasks()[task].chip));
 }
 
-}  // namespace pto
+}  // namespace pto::engine

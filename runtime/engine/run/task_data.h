@@ -11,7 +11,7 @@
 #include "runtime/base/error.h"
 #include "runtime/engine/run/run.h"
 
-namespace pto {
+namespace pto::engine {
 
 // The arguments of a task, and its description in errors.
 class TaskData {
@@ -93,4 +93,4 @@ class TaskData {
   static absl::string_view KernelName(const BlockTicket& ticket);
 };
 
-}  // namespace pto
+}  // namespace pto::engine

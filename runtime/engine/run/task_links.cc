@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace pto {
+namespace pto::engine {
 
 TaskLinks::TaskLinks(uint32_t tasks)
     : tasks_(tasks), heads_(std::make_unique<std::atomic<uintptr_t>[]>(tasks)) {}
@@ -42,4 +42,4 @@ std::vector<TaskLinks::Waiter> TaskLinks::Close(uint32_t task, End end) {
   return waiters;
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-namespace pto {
+namespace pto::engine {
 
 class Run;
 
@@ -51,4 +51,4 @@ class TaskLinks {
   const std::unique_ptr<std::atomic<uintptr_t>[]> heads_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 using End = TaskLinks::End;
@@ -54,4 +54,4 @@ TEST(TaskLinksTest, EveryWaiterIsToldOnceByOneOfThem) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

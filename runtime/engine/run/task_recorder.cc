@@ -4,7 +4,7 @@
 
 #include "runtime/base/ticks.h"
 
-namespace pto {
+namespace pto::engine {
 
 bool TaskRecorder::EndRow(uint32_t chip, uint32_t core) {
   if (count_ + row_count_ >= kCapacity) return false;
@@ -46,4 +46,4 @@ TaskRecorder::Written TaskRecorder::Finish(int64_t now_ns, uint64_t now_ticks,
           finished_marks_};
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -8,7 +8,7 @@
 #include "absl/types/span.h"
 #include "runtime/engine/run/record_block.h"
 
-namespace pto {
+namespace pto::engine {
 
 // Records the ends of the tasks that one worker runs, in ticks, and converts several hundred to
 // times at once. Tasks that follow one another on one core form a row, for which only some times
@@ -102,4 +102,4 @@ class TaskRecorder {
   uint32_t row_tasks_[kRowCapacity];
 };
 
-}  // namespace pto
+}  // namespace pto::engine

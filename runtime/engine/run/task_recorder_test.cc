@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 using ::testing::ElementsAre;
@@ -137,4 +137,4 @@ TEST(TaskRecorderTest, IsFullAtItsCapacityAndThenUsedAgain) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -6,7 +6,7 @@
 #include "runtime/engine/signal/signal_word.h"
 #include "runtime/engine/signal/wait_table.h"
 
-namespace pto {
+namespace pto::engine {
 
 // A barrier for the blocks of a task, reusable any number of times. Blocks wait for a signal of the
 // barrier, whose value is the number of completed meetings. Thread-safe.
@@ -67,4 +67,4 @@ class Barrier {
   alignas(8) int64_t word_ = 0;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

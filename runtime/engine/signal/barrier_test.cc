@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 TEST(BarrierTest, TheLastLetsAllGo) {
@@ -40,4 +40,4 @@ TEST(BarrierTest, BreakingEndsTheMeetingAtHandOnly) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -1,6 +1,6 @@
 #include "runtime/engine/signal/deadline_heap.h"
 
-namespace pto {
+namespace pto::engine {
 
 void DeadlineHeap::Add(Deadline& deadline, int64_t at_ns) {
   entries_.emplace_back();
@@ -48,4 +48,4 @@ void DeadlineHeap::SiftDown(size_t place, const Entry& entry) {
   Put(place, entry);
 }
 
-}  // namespace pto
+}  // namespace pto::engine

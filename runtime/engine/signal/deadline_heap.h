@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace pto {
+namespace pto::engine {
 
 // A base class for objects that have a deadline. It stores its place in the DeadlineHeap, so that
 // it can be removed.
@@ -66,4 +66,4 @@ class DeadlineHeap {
   std::vector<Entry> entries_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

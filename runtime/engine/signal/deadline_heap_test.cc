@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 class TestDeadline final : public Deadline {
@@ -73,4 +73,4 @@ TEST(DeadlineHeapTest, DoesWhatASetDoes) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -6,7 +6,7 @@
 #include "kernels/comparison.h"
 #include "kernels/pto_kernel.h"
 
-namespace pto {
+namespace pto::engine {
 
 // One word of device memory that is accessed atomically.
 struct SignalWord {
@@ -39,4 +39,4 @@ struct SignalWord {
 
 inline bool IsNotifyOp(int64_t op) { return op == PTO_SET || op == PTO_ADD; }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -4,7 +4,7 @@
 
 #include "runtime/base/log.h"
 
-namespace pto {
+namespace pto::engine {
 
 // Readers run while writers write. With release and acquire, a reader that sees a new value of any
 // field also sees that the id changed before. On x86 these are plain moves.
@@ -119,4 +119,4 @@ std::vector<WaitNote> WaitBoard::Read() const {
   return notes;
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -8,7 +8,7 @@
 
 #include "runtime/base/spin_lock.h"
 
-namespace pto {
+namespace pto::engine {
 
 class Run;
 
@@ -79,4 +79,4 @@ class WaitBoard {
   Place* free_ = nullptr;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 TEST(WaitBoardTest, ShowsWhatIsThere) {
@@ -85,4 +85,4 @@ TEST(WaitBoardTest, AReaderSeesWholeNotesWhileOthersWrite) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

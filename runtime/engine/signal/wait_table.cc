@@ -4,7 +4,7 @@
 
 #include "runtime/base/log.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 // The waiters of one word with the same dtype and kind are a group. Its number, the first part of
@@ -162,4 +162,4 @@ uint64_t WaitTable::steps() {
   return steps;
 }
 
-}  // namespace pto
+}  // namespace pto::engine

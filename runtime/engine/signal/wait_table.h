@@ -11,7 +11,7 @@
 #include "runtime/engine/signal/signal_word.h"
 #include "runtime/engine/signal/wait_tree.h"
 
-namespace pto {
+namespace pto::engine {
 
 // How a wait ended.
 enum class WaitEnd { kHolds, kTimedOut, kCancelled };
@@ -124,4 +124,4 @@ class WaitTable {
   std::array<Bucket, kBuckets> buckets_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

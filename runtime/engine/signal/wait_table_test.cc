@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 class TestWaiter final : public Waiter {
@@ -274,4 +274,4 @@ TEST_F(WaitTableTest, NoWakeUpIsLost) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

@@ -1,6 +1,6 @@
 #include "runtime/engine/signal/wait_tree.h"
 
-namespace pto {
+namespace pto::engine {
 
 void WaitTree::InsertBelow(Node& node) {
   Node** link = &root_;
@@ -93,4 +93,4 @@ void WaitTree::Merge(Node* a, Node* b, Node** link) {
   *link = a != nullptr ? a : b;
 }
 
-}  // namespace pto
+}  // namespace pto::engine

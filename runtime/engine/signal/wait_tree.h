@@ -3,7 +3,7 @@
 #include <compare>
 #include <cstdint>
 
-namespace pto {
+namespace pto::engine {
 
 // Nodes ordered by key, in an intrusive treap: it allocates nothing, and a single node costs almost
 // nothing. Removes a range of keys in O(log n + nodes removed). Does not own the nodes. Not
@@ -94,4 +94,4 @@ class WaitTree {
   uint64_t steps_ = 0;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -10,7 +10,7 @@
 #include <set>
 #include <vector>
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 using ::testing::ElementsAre;
@@ -117,4 +117,4 @@ TEST_F(WaitTreeTest, WorkGrowsWithTheLogarithm) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

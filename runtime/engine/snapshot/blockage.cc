@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 using State = Situation::State;
@@ -252,4 +252,4 @@ std::vector<TaskPlace> Blockage::CycleFrom(const TaskPlace& place) const {
   return {};
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -10,7 +10,7 @@
 #include "runtime/engine/snapshot/engine_now.h"
 #include "runtime/engine/snapshot/situation.h"
 
-namespace pto {
+namespace pto::engine {
 
 // A task that has not notified a word yet, and what prevents it.
 struct HeldSender {
@@ -82,4 +82,4 @@ class Blockage {
   std::vector<uint64_t> blocker_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -7,7 +7,7 @@
 #include "runtime/engine/run/task_data.h"
 #include "runtime/engine/signal/signal_word.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 using State = Situation::State;
@@ -575,4 +575,4 @@ void Continuation::RetryCores() {
   }
 }
 
-}  // namespace pto
+}  // namespace pto::engine

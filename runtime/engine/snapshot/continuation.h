@@ -8,7 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "runtime/engine/snapshot/situation.h"
 
-namespace pto {
+namespace pto::engine {
 
 // One way in which an engine may continue from a snapshot.
 //
@@ -137,4 +137,4 @@ class Continuation {
   std::vector<Step> steps_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -7,7 +7,7 @@
 #include "kernels/dtype.h"
 #include "runtime/engine/lane/lane_port.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
 // The maximum number of tasks that are named.
@@ -443,4 +443,4 @@ RunDiagnosis Diagnosis::Explain(size_t r, int64_t idle_ns, int64_t stall_ns,
   return diagnosis;
 }
 
-}  // namespace pto
+}  // namespace pto::engine

@@ -9,7 +9,7 @@
 #include "runtime/engine/snapshot/blockage.h"
 #include "runtime/engine/snapshot/engine_now.h"
 
-namespace pto {
+namespace pto::engine {
 
 // The summary of a run. The numbers are those of pto.v1.ExplainRunResponse.
 enum class Verdict {
@@ -131,4 +131,4 @@ class Diagnosis {
   const Blockage blockage_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

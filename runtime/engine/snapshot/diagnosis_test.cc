@@ -11,12 +11,12 @@
 #include "absl/time/time.h"
 #include "runtime/engine/testing/slow_testing.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
-using ::pto::testing::KernelBody;
-using ::pto::testing::SlowEngine;
-using ::pto::testing::SlowTask;
+using ::pto::engine::testing::KernelBody;
+using ::pto::engine::testing::SlowEngine;
+using ::pto::engine::testing::SlowTask;
 
 constexpr int64_t kStall = 30'000'000'000;
 
@@ -29,7 +29,8 @@ SlowTask Notify(uint32_t word, int64_t value, std::vector<uint32_t> after = {}) 
 
 class DiagnosisTest : public ::testing::Test {
  protected:
-  RunDiagnosis Explain(const std::shared_ptr<pto::Run>& run, int64_t idle_ns = 0, size_t max = 16) {
+  RunDiagnosis Explain(const std::shared_ptr<pto::engine::Run>& run, int64_t idle_ns = 0,
+                       size_t max = 16) {
     now_ = node_.engine->Look();
     for (size_t i = 0; i < now_.runs.size(); ++i) {
       if (now_.runs[i].run == run) return Diagnosis(now_).Explain(i, idle_ns, kStall, max);
@@ -37,7 +38,7 @@ class DiagnosisTest : public ::testing::Test {
     ADD_FAILURE() << "the run is not there";
     return {};
   }
-  void End(const std::shared_ptr<pto::Run>& run) {
+  void End(const std::shared_ptr<pto::engine::Run>& run) {
     node_.Cancel(*run);
     node_.RunAll();
     EXPECT_EQ(run->state(), RunState::kCancelled);
@@ -191,7 +192,7 @@ TEST_F(DiagnosisTest, ASenderThatCannotStartIsNamed) {
   RunSpec spec;
   spec.image = scratch->shared_image();
   spec.slots = node_.slots();
-  std::shared_ptr<pto::Run> second = node_.engine->Prepare(spec);
+  std::shared_ptr<pto::engine::Run> second = node_.engine->Prepare(spec);
   node_.Cancel(*scratch);
   node_.engine->Accept(second);
   while (scratch->state() != RunState::kCancelled) ASSERT_TRUE(node_.engine->RunOne());
@@ -451,7 +452,7 @@ TEST_F(DiagnosisTest, ARunThatIsBehindAnother) {
   now_ = node_.engine->Look();
   spec.image = {now_.runs[0].run, &now_.runs[0].image()};
   spec.slots = node_.slots();
-  std::shared_ptr<pto::Run> second = node_.engine->Prepare(spec);
+  std::shared_ptr<pto::engine::Run> second = node_.engine->Prepare(spec);
   node_.engine->Accept(second);
   now_ = node_.engine->Look();
   ASSERT_EQ(now_.runs.size(), 2u);
@@ -493,4 +494,4 @@ TEST_F(DiagnosisTest, ACopyIsNotADeadlock) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

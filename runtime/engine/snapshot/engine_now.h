@@ -11,7 +11,7 @@
 #include "runtime/engine/run/run.h"
 #include "runtime/engine/signal/wait_board.h"
 
-namespace pto {
+namespace pto::engine {
 
 // Ready tasks of a run that wait for one kind of core of a chip.
 struct ReadyNow {
@@ -141,4 +141,4 @@ struct EngineNow {
   absl::flat_hash_map<const void*, WordNow> words;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

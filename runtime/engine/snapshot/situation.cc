@@ -7,7 +7,7 @@
 #include "kernels/dtype.h"
 #include "runtime/engine/run/task_data.h"
 
-namespace pto {
+namespace pto::engine {
 
 Situation::Situation(const EngineNow& now) : now_(now), first_{0} {
   for (const RunNow& run : now_.runs) first_.push_back(first_.back() + run.image().task_count());
@@ -309,4 +309,4 @@ absl::Span<const Situation::Notice> Situation::NoticesOf(size_t index) const {
   return found->second;
 }
 
-}  // namespace pto
+}  // namespace pto::engine

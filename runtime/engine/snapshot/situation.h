@@ -8,7 +8,7 @@
 #include "absl/types/span.h"
 #include "runtime/engine/snapshot/engine_now.h"
 
-namespace pto {
+namespace pto::engine {
 
 // A task and the index of its run in EngineNow.
 struct TaskPlace {
@@ -146,4 +146,4 @@ class Situation {
   std::vector<size_t> whole_of_;
 };
 
-}  // namespace pto
+}  // namespace pto::engine

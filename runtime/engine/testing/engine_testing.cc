@@ -10,7 +10,7 @@
 #include "runtime/base/log.h"
 #include "runtime/chip/sim/sim_chip.h"
 
-namespace pto::testing {
+namespace pto::engine::testing {
 namespace {
 
 KernelBody& Body() {
@@ -154,4 +154,4 @@ std::vector<TaskRecord> TestObserver::records() {
   return records_;
 }
 
-}  // namespace pto::testing
+}  // namespace pto::engine::testing

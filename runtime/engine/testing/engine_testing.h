@@ -13,7 +13,7 @@
 #include "runtime/engine/engine.h"
 #include "runtime/graph/builder.h"
 
-namespace pto::testing {
+namespace pto::engine::testing {
 
 // A task of a test graph, run by a function of the test.
 struct TestTask {
@@ -74,4 +74,4 @@ class TestObserver final : public RunObserver {
   std::vector<TaskRecord> records_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace pto::testing
+}  // namespace pto::engine::testing

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace pto::testing {
+namespace pto::engine::testing {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
@@ -69,4 +69,4 @@ void EngineWatch::Loop() {
   }
 }
 
-}  // namespace pto::testing
+}  // namespace pto::engine::testing

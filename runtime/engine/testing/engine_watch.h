@@ -7,7 +7,7 @@
 #include "runtime/base/mutex.h"
 #include "runtime/engine/engine.h"
 
-namespace pto::testing {
+namespace pto::engine::testing {
 
 // Watches an engine with executors, from a thread of its own, for what must hold all the time:
 // - tasks do not wait for nothing but a thread while an executor sleeps,
@@ -35,4 +35,4 @@ class EngineWatch {
   std::thread thread_;
 };
 
-}  // namespace pto::testing
+}  // namespace pto::engine::testing

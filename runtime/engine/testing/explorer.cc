@@ -9,7 +9,7 @@
 #include "absl/time/time.h"
 #include "runtime/base/log.h"
 
-namespace pto::testing {
+namespace pto::engine::testing {
 
 void Explorer::Run() {
   while (true) {
@@ -54,4 +54,4 @@ void Explore(uint64_t schedules, const std::function<void(uint64_t seed)>& scena
   }
 }
 
-}  // namespace pto::testing
+}  // namespace pto::engine::testing

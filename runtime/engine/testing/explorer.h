@@ -9,7 +9,7 @@
 
 #include "runtime/engine/testing/slow_testing.h"
 
-namespace pto::testing {
+namespace pto::engine::testing {
 
 // Lets one order of events after the other happen on an engine without executors. All that is
 // left to chance comes from a seed, so that a seed stands for one order for ever.
@@ -47,4 +47,4 @@ class Explorer {
 // which it names. The environment variable PTO_EXPLORE_SEED chooses one seed instead.
 void Explore(uint64_t schedules, const std::function<void(uint64_t seed)>& scenario);
 
-}  // namespace pto::testing
+}  // namespace pto::engine::testing

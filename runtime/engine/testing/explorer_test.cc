@@ -9,14 +9,14 @@
 #include "runtime/base/sanitized.h"
 #include "runtime/engine/testing/slow_testing.h"
 
-namespace pto {
+namespace pto::engine {
 namespace {
 
-using ::pto::testing::Explore;
-using ::pto::testing::Explorer;
-using ::pto::testing::KernelBody;
-using ::pto::testing::SlowEngine;
-using ::pto::testing::SlowTask;
+using ::pto::engine::testing::Explore;
+using ::pto::engine::testing::Explorer;
+using ::pto::engine::testing::KernelBody;
+using ::pto::engine::testing::SlowEngine;
+using ::pto::engine::testing::SlowTask;
 
 // Sanitizers take ten times as long.
 constexpr uint64_t kSchedules = kSanitized ? 2000 : 21'000;
@@ -136,7 +136,7 @@ class Scenario {
   void Check() {
     ASSERT_TRUE(IsFinal(run_->state())) << "the run hangs";
     EXPECT_EQ(node_.observer->finished, 1);
-    const pto::Run::Counts counts = run_->counts();
+    const pto::engine::Run::Counts counts = run_->counts();
     const uint64_t ended = counts.done + counts.failed + counts.skipped;
     const bool stopped = run_->stop_requested();
     if (!stopped) {
@@ -170,7 +170,7 @@ class Scenario {
   std::vector<SlowTask> tasks_;
   std::vector<uint32_t> calls_;
   std::vector<bool> fails_;
-  std::shared_ptr<pto::Run> run_;
+  std::shared_ptr<pto::engine::Run> run_;
   bool cancelled_ = false;
 };
 
@@ -213,4 +213,4 @@ TEST(ExplorerTest, ASeedStandsForOneOrder) {
 }
 
 }  // namespace
-}  // namespace pto
+}  // namespace pto::engine

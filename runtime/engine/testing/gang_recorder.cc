@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace pto::testing {
+namespace pto::engine::testing {
 namespace {
 
 bool IsGang(const Run& run, uint32_t task) {
@@ -116,4 +116,4 @@ uint32_t GangRecorder::longest_wait() {
   return longest_wait_;
 }
 
-}  // namespace pto::testing
+}  // namespace pto::engine::testing

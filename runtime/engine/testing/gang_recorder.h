@@ -10,7 +10,7 @@
 #include "runtime/engine/run/block_ticket.h"
 #include "runtime/engine/run/run.h"
 
-namespace pto::testing {
+namespace pto::engine::testing {
 
 // Records when the blocks of runs are placed and started, and checks that
 // - no block of a gang starts before all of its gang were placed,
@@ -72,4 +72,4 @@ class GangRecorder final : public PlacementTrace {
   uint32_t longest_wait_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-}  // namespace pto::testing
+}  // namespace pto::engine::testing

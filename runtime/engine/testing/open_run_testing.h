@@ -10,7 +10,7 @@
 #include "runtime/base/mutex.h"
 #include "runtime/engine/open_run.h"
 
-namespace pto::testing {
+namespace pto::engine::testing {
 
 // Records the progress of an open run, and lets a test wait for it.
 class OpenRunWatcher final : public OpenRunObserver {
@@ -64,4 +64,4 @@ inline std::vector<std::pair<uint32_t, TaskOutcome>> TakeOutcomes(OpenRun& run) 
   return outcomes;
 }
 
-}  // namespace pto::testing
+}  // namespace pto::engine::testing

@@ -7,7 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "kernels/comparison.h"
 
-namespace pto::testing {
+namespace pto::engine::testing {
 namespace {
 
 using Kind = ModelTask::Kind;
@@ -213,4 +213,4 @@ void SignalModel::Expand(const ModelState& state) {
   }
 }
 
-}  // namespace pto::testing
+}  // namespace pto::engine::testing

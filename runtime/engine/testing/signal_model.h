@@ -8,7 +8,7 @@
 
 #include "kernels/pto_kernel.h"
 
-namespace pto::testing {
+namespace pto::engine::testing {
 
 // A task of a model.
 struct ModelTask {
@@ -118,4 +118,4 @@ class SignalModel {
   std::vector<ModelState> stack_;
 };
 
-}  // namespace pto::testing
+}  // namespace pto::engine::testing

@@ -10,7 +10,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 
-namespace pto::testing {
+namespace pto::engine::testing {
 namespace {
 
 constexpr pto_argument_info kArguments[] = {{"words", PTO_NO_DEPENDENCY, PTO_DTYPE_BIT(PTO_I64)}};
@@ -224,4 +224,4 @@ void SlowEngine::ExpectClean() {
   if (next != -1) ADD_FAILURE() << "a timer is left";
 }
 
-}  // namespace pto::testing
+}  // namespace pto::engine::testing

@@ -12,7 +12,7 @@
 #include "runtime/engine/engine.h"
 #include "runtime/engine/testing/engine_testing.h"
 
-namespace pto::testing {
+namespace pto::engine::testing {
 
 // "plain", "silent", "waits" and "blocks", which call a body, and those of kernels/control.cc and
 // kernels/testing.cc. Each body kernel takes a tensor of words, and as scalars the task's number
@@ -94,4 +94,4 @@ class SlowEngine {
   std::shared_ptr<HostAllocation> memory_;
 };
 
-}  // namespace pto::testing
+}  // namespace pto::engine::testing

@@ -6,7 +6,7 @@
 
 #include "runtime/base/sanitized.h"
 
-namespace pto::testing {
+namespace pto::engine::testing {
 
 // Calls `function` on a thread with a small stack, and returns when it has returned. For tests that
 // something long needs no deep stack: with one frame of 100 bytes for each of some ten thousand
@@ -30,4 +30,4 @@ void OnSmallStack(Function function) {
   pthread_join(thread, nullptr);
 }
 
-}  // namespace pto::testing
+}  // namespace pto::engine::testing

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace pto::testing {
+namespace pto::engine::testing {
 
 void TestLane::Open(std::shared_ptr<LaneReports> reports) { reports_ = std::move(reports); }
 
@@ -146,4 +146,4 @@ TestLane::Seen TestLane::seen() {
   return seen_;
 }
 
-}  // namespace pto::testing
+}  // namespace pto::engine::testing

@@ -13,7 +13,7 @@
 #include "runtime/engine/lane/lane.h"
 #include "runtime/engine/lane/lane_reports.h"
 
-namespace pto::testing {
+namespace pto::engine::testing {
 
 // A lane that answers when it is told to, well or badly. It runs the kernels' own functions, on the
 // thread that tells it. Thread-safe.
@@ -86,4 +86,4 @@ class TestLane final : public Lane {
   Seen seen_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace pto::testing
+}  // namespace pto::engine::testing

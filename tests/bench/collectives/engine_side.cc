@@ -46,8 +46,8 @@ std::vector<int64_t> ScalarsOf(Op op) {
   }
 }
 
-GraphTarget Target(uint32_t ranks) {
-  GraphTarget target;
+engine::GraphTarget Target(uint32_t ranks) {
+  engine::GraphTarget target;
   target.kernels = &BuiltinKernels();
   target.chip_clusters.assign(ranks, kClusters);
   return target;
@@ -56,24 +56,24 @@ GraphTarget Target(uint32_t ranks) {
 }  // namespace
 
 EngineSide::EngineSide(uint32_t ranks) : ranks_(ranks) {
-  Engine::Options options;
+  engine::Engine::Options options;
   for (uint32_t i = 0; i < ranks; ++i) {
-    options.chips.push_back(SimChip::Create(i, kClusters));
+    options.chips.push_back(engine::SimChip::Create(i, kClusters));
   }
   options.timers = &timers_;
   options.executors = kExecutors;
-  engine_ = std::make_unique<Engine>(std::move(options));
+  engine_ = std::make_unique<engine::Engine>(std::move(options));
 }
 
 absl::StatusOr<EngineSide::Image> EngineSide::Build(const CollectiveCase& measured, bool chain,
                                                     uint32_t count) const {
-  GraphBuilder builder(Target(ranks_));
-  TaskInput task;
+  engine::GraphBuilder builder(Target(ranks_));
+  engine::TaskInput task;
   PTO_ASSIGN_OR_RETURN(task.kernel, builder.AddKernel(KernelOf(measured.op)));
-  std::vector<ScalarInput> scalars;
+  std::vector<engine::ScalarInput> scalars;
   for (const int64_t value : ScalarsOf(measured.op)) {
-    ScalarInput& scalar = scalars.emplace_back();
-    scalar.kind = ScalarInput::Kind::kInteger;
+    engine::ScalarInput& scalar = scalars.emplace_back();
+    scalar.kind = engine::ScalarInput::Kind::kInteger;
     scalar.i64 = value;
   }
   task.scalars = scalars;
@@ -85,7 +85,7 @@ absl::StatusOr<EngineSide::Image> EngineSide::Build(const CollectiveCase& measur
   std::vector<uint32_t> slots;
   for (uint32_t r = 0; r < ranks_; ++r) slots.push_back(builder.AddSlot(absl::StrCat("rank", r)));
   std::vector<std::vector<uint32_t>> args(ranks_);
-  std::vector<TaskInput::Member> members;
+  std::vector<engine::TaskInput::Member> members;
   for (uint32_t i = 0; i < count; ++i) {
     if (i == 0 || !chain) {
       members.clear();
@@ -114,16 +114,16 @@ absl::StatusOr<EngineSide::Image> EngineSide::Build(const CollectiveCase& measur
 }
 
 absl::StatusOr<double> EngineSide::Execute(const Image& image) {
-  RunSpec spec;
+  engine::RunSpec spec;
   spec.image = image;
   spec.slots = slots_;
-  spec.record_level = RecordLevel::kNone;
-  const std::shared_ptr<Run> run = engine_->Prepare(std::move(spec));
+  spec.record_level = engine::RecordLevel::kNone;
+  const std::shared_ptr<engine::Run> run = engine_->Prepare(std::move(spec));
   const double start = Seconds();
   engine_->Start(run);
   if (!engine_->WaitIdle(absl::Minutes(2))) return absl::DeadlineExceededError("a run hangs");
   const double took = Seconds() - start;
-  if (run->state() != RunState::kSucceeded) {
+  if (run->state() != engine::RunState::kSucceeded) {
     return run->errors().empty() ? absl::InternalError("a run failed") : run->errors()[0];
   }
   return took;
@@ -133,9 +133,9 @@ absl::StatusOr<double> EngineSide::Measure(const CollectiveCase& measured, bool 
                                            double seconds) {
   const uint64_t each = std::max<uint64_t>(measured.bytes + measured.out_bytes(), 64);
   const uint64_t room = chain ? each : each * kMostTasks;
-  slots_ = std::make_shared<RunSlots>();
+  slots_ = std::make_shared<engine::RunSlots>();
   for (uint32_t r = 0; r < ranks_; ++r) {
-    PTO_ASSIGN_OR_RETURN(const std::shared_ptr<HostAllocation> memory,
+    PTO_ASSIGN_OR_RETURN(const std::shared_ptr<engine::HostAllocation> memory,
                          engine_->chips()[r]->memory().AllocateHost(room));
     std::memset(memory->data(), 0, room);
     slots_->push_back({memory, 0});

@@ -22,7 +22,7 @@ class EngineSide {
   absl::StatusOr<double> Independent(const CollectiveCase& measured, double seconds);
 
  private:
-  using Image = std::shared_ptr<const GraphImage>;
+  using Image = std::shared_ptr<const engine::GraphImage>;
 
   absl::StatusOr<double> Measure(const CollectiveCase& measured, bool chain, double seconds);
   absl::StatusOr<Image> Build(const CollectiveCase& measured, bool chain, uint32_t count) const;
@@ -31,8 +31,8 @@ class EngineSide {
 
   const uint32_t ranks_;
   TimerQueue timers_{Clock::Real()};
-  std::unique_ptr<Engine> engine_;
-  std::shared_ptr<RunSlots> slots_;
+  std::unique_ptr<engine::Engine> engine_;
+  std::shared_ptr<engine::RunSlots> slots_;
 };
 
 }  // namespace pto::bench

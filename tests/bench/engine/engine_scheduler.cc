@@ -17,7 +17,7 @@
 namespace pto::bench {
 namespace {
 
-using Image = std::shared_ptr<const GraphImage>;
+using Image = std::shared_ptr<const engine::GraphImage>;
 
 constexpr uint32_t kClusters = 24;
 constexpr int64_t kNoLimitNs = 3'600'000'000'000;
@@ -70,16 +70,16 @@ const KernelRegistry& Kernels() {
   return *kernels;
 }
 
-GraphTarget Target() {
-  GraphTarget target;
+engine::GraphTarget Target() {
+  engine::GraphTarget target;
   target.kernels = &Kernels();
   target.chip_clusters = {kClusters};
   return target;
 }
 
 absl::StatusOr<Image> BuildNamed(const TaskGraph& graph) {
-  GraphBuilder builder(Target(), GraphBuilder::Options{.find_dependencies = false});
-  TaskInput task;
+  engine::GraphBuilder builder(Target(), engine::GraphBuilder::Options{.find_dependencies = false});
+  engine::TaskInput task;
   PTO_ASSIGN_OR_RETURN(task.kernel, builder.AddKernel(kNoTensor.name));
   for (uint32_t i = 0; i < graph.size(); ++i) {
     task.dependencies = graph.before(i);
@@ -89,7 +89,7 @@ absl::StatusOr<Image> BuildNamed(const TaskGraph& graph) {
 }
 
 absl::StatusOr<Image> BuildFound(const TaskGraph& graph) {
-  GraphBuilder builder(Target(), GraphBuilder::Options{.find_dependencies = true});
+  engine::GraphBuilder builder(Target(), engine::GraphBuilder::Options{.find_dependencies = true});
   std::array<uint32_t, kReading.size()> kernels;
   for (size_t reads = 0; reads < kReading.size(); ++reads) {
     PTO_ASSIGN_OR_RETURN(kernels[reads], builder.AddKernel(kReading[reads].name));
@@ -97,7 +97,7 @@ absl::StatusOr<Image> BuildFound(const TaskGraph& graph) {
   const uint32_t slot = builder.AddSlot("data");
   PTO_ASSIGN_OR_RETURN(const uint32_t layout, builder.AddLayout(PTO_F32, {kTensorElements}, {}));
   std::array<uint32_t, std::size(kArguments)> args;
-  TaskInput task;
+  engine::TaskInput task;
   for (uint32_t i = 0; i < graph.size(); ++i) {
     const absl::Span<const uint32_t> before = graph.before(i);
     // Tensors have the same numbers as the tasks that write them.
@@ -123,22 +123,22 @@ absl::StatusOr<Image> Build(const TaskGraph& graph, bool find_dependencies) {
 class Node {
  public:
   explicit Node(uint32_t threads) {
-    Engine::Options options;
-    options.chips.push_back(SimChip::Create(0, kClusters));
+    engine::Engine::Options options;
+    options.chips.push_back(engine::SimChip::Create(0, kClusters));
     options.timers = &timers_;
     options.executors = threads > 1 ? threads : 0;
-    engine_ = std::make_unique<Engine>(std::move(options));
+    engine_ = std::make_unique<engine::Engine>(std::move(options));
   }
 
-  Engine& engine() { return *engine_; }
+  engine::Engine& engine() { return *engine_; }
 
   // A buffer for the tensors of a graph. It is never touched, so it takes no physical memory.
-  absl::StatusOr<std::shared_ptr<HostAllocation>> Allocate(const TaskGraph& graph) {
+  absl::StatusOr<std::shared_ptr<engine::HostAllocation>> Allocate(const TaskGraph& graph) {
     return engine_->chips()[0]->memory().AllocateHost(graph.size() * kTensorBytes);
   }
 
   // Starts a run and waits for its end. With one thread, the caller does the work.
-  void Execute(const std::shared_ptr<Run>& run) {
+  void Execute(const std::shared_ptr<engine::Run>& run) {
     engine_->Start(run, engine_->executors() == 0 ? kNoLimitNs : 0);
     Finish();
   }
@@ -155,19 +155,21 @@ class Node {
 
  private:
   TimerQueue timers_{Clock::Real()};
-  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<engine::Engine> engine_;
 };
 
-RunSpec SpecOf(const Image& image, const std::shared_ptr<HostAllocation>& buffer, bool record) {
-  RunSpec spec;
+engine::RunSpec SpecOf(const Image& image, const std::shared_ptr<engine::HostAllocation>& buffer,
+                       bool record) {
+  engine::RunSpec spec;
   spec.image = image;
-  if (buffer != nullptr) spec.slots = std::make_shared<RunSlots>(RunSlots{{buffer, 0}});
-  spec.record_level = record ? RecordLevel::kAll : RecordLevel::kNone;
+  if (buffer != nullptr)
+    spec.slots = std::make_shared<engine::RunSlots>(engine::RunSlots{{buffer, 0}});
+  spec.record_level = record ? engine::RecordLevel::kAll : engine::RecordLevel::kNone;
   return spec;
 }
 
-absl::Status CheckSucceeded(const Run& run) {
-  if (run.state() == RunState::kSucceeded) return absl::OkStatus();
+absl::Status CheckSucceeded(const engine::Run& run) {
+  if (run.state() == engine::RunState::kSucceeded) return absl::OkStatus();
   return absl::InternalError(
       absl::StrCat("only ", run.counts().done, " of ", run.image().task_count(), " tasks ran"));
 }
@@ -200,9 +202,9 @@ class EngineScheduler final : public Scheduler {
  private:
   const EngineOptions options_;
   Node node_;
-  std::shared_ptr<HostAllocation> buffer_;
+  std::shared_ptr<engine::HostAllocation> buffer_;
   Image image_;
-  std::shared_ptr<Run> run_;
+  std::shared_ptr<engine::Run> run_;
 };
 
 class RegisteredImage final : public RegisteredGraph {
@@ -211,7 +213,7 @@ class RegisteredImage final : public RegisteredGraph {
     const double start = Seconds();
     PTO_ASSIGN_OR_RETURN(image_, Build(graph, true));
     compile_seconds_ = Seconds() - start;
-    for (std::shared_ptr<HostAllocation>& buffer : buffers_) {
+    for (std::shared_ptr<engine::HostAllocation>& buffer : buffers_) {
       PTO_ASSIGN_OR_RETURN(buffer, node_.Allocate(graph));
     }
     return absl::OkStatus();
@@ -222,7 +224,7 @@ class RegisteredImage final : public RegisteredGraph {
   absl::StatusOr<double> Relaunch() override {
     std::swap(buffers_[0], buffers_[1]);
     const double start = Seconds();
-    const std::shared_ptr<Run> run =
+    const std::shared_ptr<engine::Run> run =
         node_.engine().Prepare(SpecOf(image_, buffers_[0], /*record=*/false));
     node_.engine().Start(run);
     const double took = Seconds() - start;
@@ -234,7 +236,7 @@ class RegisteredImage final : public RegisteredGraph {
  private:
   // One thread, so that nothing runs before it is told to.
   Node node_{1};
-  std::array<std::shared_ptr<HostAllocation>, 2> buffers_;
+  std::array<std::shared_ptr<engine::HostAllocation>, 2> buffers_;
   Image image_;
   double compile_seconds_ = 0;
 };
