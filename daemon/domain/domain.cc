@@ -273,7 +273,7 @@ absl::StatusOr<uint64_t> Domain::Notify(uint32_t rank, uint32_t signal, pto_noti
     word = Word(rank, signal);
     memory = ranks_[rank].signals->memory;
   }
-  // Without the lock: whoever waited may go on and end its run in here.
+  // Without the lock, which no waiter needs: the change wakes the blocks that wait for the signal.
   PTO_RETURN_IF_ERROR(engine_.Notify(word.address, PTO_I64, op, value));
   return static_cast<uint64_t>(word.Load());
 }

@@ -5,7 +5,7 @@
 
 namespace pto::daemon {
 
-// Keeps a session from expiring: whoever serves a call that names the session has one from the
+// Keeps a session from expiring. The handler of a call that names the session has one from the
 // moment it knows the session until the call has been answered or its client is gone. When the last
 // one goes, the lease begins again with its full time to live. Does not keep DeleteSession from
 // ending the session. May be empty, and can be moved. For one thread at a time.

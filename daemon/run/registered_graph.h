@@ -26,7 +26,7 @@ struct RegisteredGraph {
   std::atomic<int64_t> last_run_ns{0};
   // The longest time that a task of it has for itself, in ns; -1 while nobody has looked.
   std::atomic<int64_t> longest_task_ns{-1};
-  // Whoever remembers the graph by its name looks at this first.
+  // A caller that keeps the graph beyond a lookup by name must check this first.
   std::atomic<bool> removed{false};
   // The buffers of a launch that binds none itself, found once. Guarded by the session.
   std::shared_ptr<const BoundSlots> own_slots;

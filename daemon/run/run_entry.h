@@ -83,7 +83,7 @@ class RunEntry : public RunTurn, public Stoppable, public std::enable_shared_fro
   }
 
   RunRecord& mutable_record() { return options_.record; }
-  // The run has ended, and nobody knows it yet: there is room for the next one.
+  // The run has ended, which is not visible to others yet: there is room for the next one.
   void ReleaseRun();
   std::shared_ptr<const RunRecord> shared_record() const {
     return {shared_from_this(), &options_.record};

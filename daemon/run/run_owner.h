@@ -27,8 +27,8 @@ class RunOwner {
   virtual void AddHold() = 0;
   virtual void DropHold() = 0;
 
-  // Called by a run once each. The run has ended and nobody knows it yet: there is room for the
-  // next one.
+  // Called by a run once each. The run has ended, which is not visible to others yet: there is room
+  // for the next one.
   virtual void ReleaseRun() = 0;
   // Its end is in the log. With `leave` it also gives up its place, as by LeaveTurn.
   virtual void OnRunEnded(RunEntry& entry, bool leave) = 0;

@@ -198,7 +198,7 @@ bool StreamedRun::AwaitRoom(std::function<void()> on_room) {
       return true;
     }
   }
-  // Before: whoever makes room says so after.
+  // Before the check: a thread that makes room clears this afterwards.
   held_back_.store(true, std::memory_order_seq_cst);
   const bool room =
       parts_.budget->AwaitRoom(this, [weak = std::weak_ptr<RunEntry>(weak_from_this())] {

@@ -11,8 +11,9 @@
 
 namespace pto::daemon {
 
-// Open until the node drains. Sessions check it with their lock before they let a run in, so
-// whoever closes it and then takes a session's lock knows all runs of that session. Thread-safe.
+// Open until the node drains. Sessions check it with their lock before they let a run in, so a
+// thread that closes it and then takes a session's lock sees all runs of that session.
+// Thread-safe.
 class DrainGate {
  public:
   // Returns whether it was open. Only the first reason counts.

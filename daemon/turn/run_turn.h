@@ -71,7 +71,7 @@ class RunTurn : private engine::Completion {
   // Takes its place. Once, before all else.
   static void Enter(const std::shared_ptr<RunTurn>& turn,
                     std::shared_ptr<const RunAccesses> accesses);
-  // The run has ended: whoever enters from now on need not wait for it. Returns false when its
+  // The run has ended: turns that enter from now on need not wait for it. Returns false when its
   // turn has not come: then it keeps its place until OnPassedLate.
   bool Leave();
 

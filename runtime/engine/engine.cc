@@ -76,7 +76,7 @@ void Engine::Accept(const std::shared_ptr<Run>& run, Completions& completions) {
 
 void Engine::Begin(const std::shared_ptr<Run>& run, Completions& completions, int64_t help_ns) {
   if (!run->life().Begin()) return;
-  // One of some tells how long others take, too, and a clock is not read for all.
+  // A sample of the runs is enough for the statistics, and reading the clock costs time.
   if (begins_.fetch_add(1, std::memory_order_relaxed) % kNoteOneOf == 0) {
     run->outcome().NoteBegin(clock_.NowNanos());
   }
@@ -244,8 +244,9 @@ void Engine::ExecutorLoop(uint32_t number) {
 bool Engine::AddActive(const std::shared_ptr<Run>& run) {
   MutexLock lock(mutex_);
   if (stop_all_.has_value()) run->outcome().Stop(stop_all_->as, stop_all_->error);
-  // Belongs to whoever sets `begun_`: the run cannot end before all is in place. From then on it
-  // can be stopped, also by those who have not found it here: its end waits for this lock.
+  // This count belongs to the thread that sets `begun_`, so the run cannot end before all is in
+  // place. From then on it can be stopped, also by threads that have not found it in the list: its
+  // end waits for this lock.
   if (run->links().waiters == nullptr) run->life().Open();
   run->self_ = run;
   run->ender_ = this;

@@ -210,7 +210,7 @@ class Engine final : private RunEnder {
   TimerQueue* const timers_;
   Scheduler scheduler_;
   const std::unique_ptr<Services> services_;
-  // For whoever calls RunOne.
+  // The fibers of the thread that calls RunOne.
   const std::unique_ptr<FiberLane> step_lane_;
 
   mutable Mutex mutex_;

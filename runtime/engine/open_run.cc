@@ -162,7 +162,7 @@ void OpenRun::OnRecords(uint32_t first_task, Run& run, size_t waiting) {
     waiting = Gather(first_task, run);
   } else {
     MutexLock lock(mutex_);
-    // Whoever was told of the first comes for all.
+    // The observer was told of the first one, and takes all of them together.
     if (!recorded_.empty()) waiting = 0;
     recorded_.push_back({first_task, run.weak_from_this()});
   }
@@ -207,7 +207,7 @@ void OpenRun::OnSegmentEnded(uint32_t first_task, Run& run, Completions& complet
     } else {
       it->second.ended = true;
       failed_segment_tasks_ += run.image().task_count();
-      // Whoever stops one segment, as the reset of a chip does, means the run.
+      // A stop of one segment, as by the reset of a chip, is meant for the whole run.
       const bool stops = run.stop_requested() && !stopped_;
       if (stops) TakeAllErrorsLocked();
       TakeErrorsLocked(it->second, stops ? error : absl::OkStatus());

@@ -140,7 +140,7 @@ void JointLane::HelpJoint(CoreStay& stay, JointTask& joint, JointHelp& help) {
 
 void JointLane::AwaitMore(const CoreStay& stay) {
   if (lane_ == nullptr || stay.next_joint != nullptr) return;
-  // The end of the run does not wait.
+  // Nothing of a run is on the stack, and the end of a run must not wait for the next task.
   stay.completions->Drain();
   const uint64_t until = Ticks() + PatienceTicks();
   while (!services_.has_errands() && lane_->runnable() == 0 && scheduler_.ready() == 0 &&

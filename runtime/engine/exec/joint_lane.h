@@ -43,8 +43,8 @@ class JointLane {
   void AskForHelp(JointTask& joint);
   // Takes back the requests for help that nobody has taken, when no call is left.
   void TakeBackHelp(CoreStay& stay, JointTask& joint);
-  // Spins a while after a shared task: the next one of a chain comes soon, and to sleep and be
-  // woken takes longer than most of them.
+  // Completes the runs that have ended, then spins a while after a shared task: the next one of a
+  // chain comes soon, and to sleep and be woken takes longer than most of them.
   void AwaitMore(const CoreStay& stay);
   void End(CoreStay& stay, JointTask& joint, bool failed, int64_t start_ns);
   // The same for a task that only this thread knows. Returns as RunOne does.
