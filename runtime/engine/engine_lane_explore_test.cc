@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,10 +29,21 @@ using ::pto::engine::testing::TestObserver;
 constexpr uint64_t kSchedules = kSanitized ? 500 : 10'000;
 constexpr int64_t kGraceNs = 3000;
 
+// What has happened in all scenarios of a test.
+struct Tally {
+  uint64_t answered = 0;
+  uint64_t lost = 0;
+  uint64_t ignored = 0;
+  uint64_t cancelled = 0;
+  uint64_t batches = 0;  // of several posts
+  uint64_t kills = 0;
+};
+
 // One or two lanes, and some runs, in one random order.
 class Scenario {
  public:
-  Scenario(SlowEngine& node, uint64_t seed) : node_(node), explorer_(node, seed) {
+  Scenario(SlowEngine& node, uint64_t seed, Tally* tally)
+      : node_(node), explorer_(node, seed), tally_(*tally) {
     choose_ = [this](size_t count) { return explorer_.Choose(count); };
   }
 
@@ -140,7 +152,15 @@ class Scenario {
       const TestLane::Seen seen = lanes_[i]->seen();
       const PostTable::Counts counts = ports_[i]->counts();
       uint64_t posted = 0;
-      for (const size_t batch : seen.posts) posted += batch;
+      for (const size_t batch : seen.posts) {
+        posted += batch;
+        tally_.batches += batch > 1 ? 1 : 0;
+      }
+      tally_.answered += counts.answered;
+      tally_.lost += counts.lost;
+      tally_.ignored += counts.ignored;
+      tally_.cancelled += seen.cancels.size();
+      tally_.kills += seen.kills;
       EXPECT_EQ(counts.posted, posted);
       EXPECT_EQ(counts.outstanding, 0u);
       EXPECT_EQ(counts.posted, counts.answered + counts.lost);
@@ -158,6 +178,7 @@ class Scenario {
 
   SlowEngine& node_;
   Explorer explorer_;
+  Tally& tally_;
   TestLane::Chooser choose_;
   std::vector<std::shared_ptr<TestLane>> lanes_;
   std::vector<std::shared_ptr<LanePort>> ports_;
@@ -174,7 +195,15 @@ class EngineLaneExploreTest : public ::testing::TestWithParam<uint64_t> {};
 
 TEST_P(EngineLaneExploreTest, EveryRunEnds) {
   SlowEngine node({2, 1}, 0, kGraceNs);
-  Explore(kSchedules, [&](uint64_t seed) { Scenario(node, GetParam() * kSchedules + seed).Run(); });
+  Tally tally;
+  Explore(kSchedules,
+          [&](uint64_t seed) { Scenario(node, GetParam() * kSchedules + seed, &tally).Run(); });
+  // Each of these is common.
+  const uint64_t often = std::getenv("PTO_EXPLORE_SEED") != nullptr ? 0 : kSchedules / 20;
+  for (const uint64_t count :
+       {tally.answered, tally.lost, tally.ignored, tally.cancelled, tally.batches, tally.kills}) {
+    EXPECT_GE(count, often);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Tenths, EngineLaneExploreTest, ::testing::Range<uint64_t>(0, 10));

@@ -275,6 +275,31 @@ TEST_F(EngineLaneTest, TheTimeOfATaskEndsItOnALaneThatDoesNotAnswer) {
   ExpectClean();
 }
 
+// A stop or a deadline may come between the look of a worker and its post.
+TEST_F(EngineLaneTest, BlocksThatMustStopAreNotPosted) {
+  std::shared_ptr<pto::engine::Run> run =
+      node_.Start({{.kernel = "far", .block_num = 2, .timeout_ns = 5000}}, body_);
+  node_.RunAll();
+  ASSERT_EQ(lane_->seen().posts.size(), 2u);
+  LanePort::Outgoing block;
+  block.port = port_.get();
+  block.ticket.run = run.get();
+  block.long_task = run->long_tasks().Find(0);
+  Pass(absl::Microseconds(5));
+  port_->Post(absl::MakeSpan(&block, 1));
+  EXPECT_EQ(block.refusal, LanePort::Outgoing::Refusal::kLate);
+  node_.Cancel(*run);
+  port_->Post(absl::MakeSpan(&block, 1));
+  EXPECT_EQ(block.refusal, LanePort::Outgoing::Refusal::kStopped);
+  EXPECT_EQ(lane_->seen().posts.size(), 2u);
+  // Both were cancelled once, for their deadline.
+  EXPECT_EQ(lane_->seen().cancels.size(), 2u);
+  lane_->Finish();
+  node_.RunAll();
+  EXPECT_EQ(run->state(), RunState::kCancelled);
+  ExpectClean();
+}
+
 TEST_F(EngineLaneTest, AGangIsPostedTogether) {
   std::shared_ptr<pto::engine::Run> before =
       node_.Start({{.kernel = "far", .block_num = 6}}, body_);

@@ -70,7 +70,8 @@ struct LaneResult {
 //
 // The engine never makes two calls of one lane at the same time, and none after Kill. All calls
 // except Kill return at once, whatever the other side does; Kill returns within milliseconds. A
-// call may use the LaneReports.
+// call may use the LaneReports. The thread that releases the last kernel of the lane destroys it;
+// that may be a worker, so the destructor must not block.
 //
 // Not here yet: waits, notifies and barriers of kernels that run on a lane. They will be messages
 // of LaneReports beside Complete. A notify calls WaitTable::Notify. A wait and a barrier begin a

@@ -94,6 +94,8 @@ void LanePort::Post(absl::Span<Outgoing> blocks) {
   };
   // Without the lock: to kill a lane may take a while.
   if (lost()) return refuse_all();
+  // Once the blocks are posted they may end, and with them the last run that uses the lane.
+  const std::shared_ptr<LanePort> self = shared_from_this();
   MutexLock lock(calls_);
   slots_.clear();
   posts_.clear();

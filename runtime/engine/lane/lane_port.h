@@ -27,7 +27,7 @@ namespace pto::engine {
 // The engine's end of a lane: posts blocks, cancels them, and kills the lane if it does not answer
 // in time. Made by Engine::AddLane. Kernels that run on the lane own it together (Kernel::lane), so
 // it lives as long as an image can post to it. Thread-safe.
-class LanePort {
+class LanePort : public std::enable_shared_from_this<LanePort> {
  public:
   struct Setting {
     CompletionRing* ring = nullptr;
