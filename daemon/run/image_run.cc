@@ -204,7 +204,7 @@ void ImageRun::OnFinished(engine::Run&, engine::Completions& completions) {
 void ImageRun::OnTurn(engine::Completions& completions) {
   const std::shared_ptr<engine::Run> run = this->run();
   if (run == nullptr) return;
-  BeginUse();
+  if (!run->stop_requested()) BeginUse();
   parts_.engine->Begin(run, completions);
 }
 

@@ -29,6 +29,7 @@ using ::pto::testing::HasReason;
 using ::pto::testing::IsOk;
 
 constexpr char kSlot[] = "domains/d/ranks/0/buffers/w";
+constexpr char kSignals[] = "domains/d/ranks/0/signals";
 
 // Session `a` has buffer x and domain d, both on chip 0.
 class EarlyStopTest : public SessionTest {
@@ -81,6 +82,11 @@ class EarlyStopTest : public SessionTest {
         {"of a domain",
          [=](EarlyStopTest& test) -> std::shared_ptr<RunEntry> {
            return test.session_->StartRun(request(test, FillOf(kSlot, 1))).value();
+         },
+         true},
+        {"of a domain's signals",
+         [=](EarlyStopTest& test) -> std::shared_ptr<RunEntry> {
+           return test.session_->StartRun(request(test, FillOf(kSignals, 1, PTO_I64, 1))).value();
          },
          true},
         {"open",
@@ -143,14 +149,16 @@ class EarlyStopTest : public SessionTest {
     };
   }
 
-  static std::shared_ptr<const engine::GraphImage> FillOf(const std::string& slot, uint32_t count) {
+  static std::shared_ptr<const engine::GraphImage> FillOf(const std::string& slot, uint32_t count,
+                                                          pto_dtype dtype = PTO_F32,
+                                                          int64_t size = 16) {
     engine::GraphTarget target;
     target.kernels = &BuiltinKernels();
     target.chip_clusters = {2, 2};
     engine::GraphBuilder builder(target);
     const uint32_t kernel = builder.AddKernel("fill").value();
-    const std::vector<int64_t> shape = {16};
-    const uint32_t layout = builder.AddLayout(PTO_F32, shape, {}).value();
+    const std::vector<int64_t> shape = {size};
+    const uint32_t layout = builder.AddLayout(dtype, shape, {}).value();
     const uint32_t tensor = builder.AddTensor(builder.AddSlot(slot), layout, 0).value();
     const engine::ScalarInput value;
     for (uint32_t i = 0; i < count; ++i) {
@@ -204,6 +212,10 @@ TEST_P(EachEarlyStopTest, IsNotLost) {
   EXPECT_EQ(session_->usage().tasks, 0u);
   const uint64_t own = first == nullptr ? 0 : first->Status().counts.done;
   EXPECT_EQ(engine_->chip_use(0).ended_tasks, own);
+  // It has used nothing, so its domain is as good as before. A timer comes when it has begun.
+  if (!stop.is_timer && stop.name != "domain revoked") {
+    EXPECT_THAT(domain_->error(), IsOk());
+  }
   // No timer keeps what is left of it.
   const std::weak_ptr<RunEntry> weak = run;
   ASSERT_THAT(sessions_->Delete("a", "a test"), IsOk());
@@ -216,7 +228,7 @@ TEST_P(EachEarlyStopTest, IsNotLost) {
 
 std::vector<std::pair<size_t, size_t>> AllPairs() {
   std::vector<std::pair<size_t, size_t>> pairs;
-  for (size_t start = 0; start < 5; ++start) {
+  for (size_t start = 0; start < 6; ++start) {
     for (size_t stop = 0; stop < 7; ++stop) pairs.emplace_back(start, stop);
   }
   return pairs;

@@ -167,7 +167,8 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::StartRun(RunRequest request,
     entry->Tell();
   }
   if (has_turn) {
-    entry->BeginUse();
+    // A run that was stopped before does not use its domains: its end must not revoke them.
+    if (!run->stop_requested()) entry->BeginUse();
     options_.engine->Begin(run, completions, help_ns);
     entry->Begun(completions);
   }

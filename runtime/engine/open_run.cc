@@ -116,8 +116,9 @@ bool OpenRun::Append(const GraphSegment& segment, std::shared_ptr<const RunSlots
     options_.engine->Stop(*run, RunState::kFailed, std::move(usable), completions);
     return true;
   }
-  // From here on a stop ends the segment by itself, and then it does not begin any more.
-  observer->OnSegmentBegins(segment.first_task);
+  // From here on a stop ends the segment by itself, and then it does not begin any more. A segment
+  // that was stopped before uses nothing.
+  if (!run->stop_requested()) observer->OnSegmentBegins(segment.first_task);
   options_.engine->Begin(run, completions);
   return true;
 }

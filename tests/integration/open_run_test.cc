@@ -471,7 +471,9 @@ TEST_F(OpenRunTest, ADaemonThatStopsEndsIt) {
   other.Stop();
   // The answer may arrive before the connection is closed.
   const absl::StatusOr<v1::Run> ended = run.Finish(absl::Seconds(5));
-  if (ended.ok()) EXPECT_EQ(ended->state(), v1::Run::CANCELLED);
+  if (ended.ok()) {
+    EXPECT_EQ(ended->state(), v1::Run::CANCELLED);
+  }
 }
 
 }  // namespace

@@ -154,11 +154,11 @@ void SlowLane::Post(CoreStay& stay) {
       if (block.refusal != LanePort::Outgoing::Refusal::kNone) refused_.push_back(block);
     }
   }
-  while (!refused_.empty()) {
-    const LanePort::Outgoing block = refused_.back();
-    refused_.pop_back();
+  for (size_t i = 0; i < refused_.size(); ++i) {
+    const LanePort::Outgoing block = refused_[i];
     EndRefused(stay, block);
   }
+  refused_.clear();
 }
 
 void SlowLane::EndRefused(CoreStay& stay, const LanePort::Outgoing& block) {

@@ -152,7 +152,7 @@ bool Worker::EndPost(size_t place) {
 bool Worker::TakeCompletion(size_t place) {
   LaneNews* const news = services_.completions().Take(place);
   if (news == nullptr) return false;
-  if (std::exchange(stay_.left_core, false)) PassOn();
+  if (std::exchange(stay_.left_core, false)) PassOnTasks();
   if (news->kind == LaneNews::Kind::kDeath) {
     services_.completions().PassOn();
     LanePort::Bury(static_cast<LaneDeath&>(*news));
@@ -181,7 +181,7 @@ void Worker::PostGang(Run& run, absl::Span<const BlockTicket> blocks) {
 bool Worker::TakeFiber(size_t place) {
   FiberBlock* const block = lane_ == nullptr ? nullptr : lane_->Take(place);
   if (block == nullptr) return false;
-  if (std::exchange(stay_.left_core, false)) PassOn();
+  PassOnLeft();
   slow_.GoOn(stay_, *block);
   return true;
 }
@@ -189,7 +189,7 @@ bool Worker::TakeFiber(size_t place) {
 bool Worker::TakeErrand(size_t place) {
   Errand* const errand = services_.errands().Take(place);
   if (errand == nullptr) return false;
-  if (std::exchange(stay_.left_core, false)) PassOn();
+  PassOnLeft();
   errand->Do(*this, *stay_.completions);
   return true;
 }

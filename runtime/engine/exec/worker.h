@@ -112,11 +112,23 @@ class Worker {
   bool TakeFiber(size_t place);
   bool TakeErrand(size_t place);
   bool TakeCompletion(size_t place);
-  // Wakes a sleeping worker for queued tasks, before this one does something else.
-  void PassOn() {
+  // Wakes a sleeping worker for queued tasks.
+  void PassOnTasks() {
     if (scheduler_.parking().has_sleepers() && scheduler_.ready() > 0) {
       scheduler_.parking().Wake(1);
     }
+  }
+  // The same, and for answers of lanes, before this worker does something else, which may take
+  // long.
+  void PassOn() {
+    if (scheduler_.parking().has_sleepers() &&
+        (scheduler_.ready() > 0 || services_.completions().size() > 0)) {
+      scheduler_.parking().Wake(1);
+    }
+  }
+  // The same when only a core that was left here can have made tasks ready.
+  void PassOnLeft() {
+    if (std::exchange(stay_.left_core, false) || services_.completions().size() > 0) PassOn();
   }
   // Runs the ticket's blocks, the local tasks, and what follows on the same core. Blocks for lanes
   // are only collected: PostCollected, or the next Execute of another block, posts them.
@@ -127,8 +139,11 @@ class Worker {
   // Runs the joint tasks that are kept here, and those that follow them. Then nothing of a run is
   // on the stack, so the runs that have ended are completed.
   void Finish() {
-    while (stay_.next_joint != nullptr)
+    while (stay_.next_joint != nullptr) {
+      stay_.completions->Drain();
+      if (services_.completions().size() > 0) PassOn();
       joints_.RunJoint(stay_, *std::exchange(stay_.next_joint, nullptr));
+    }
     stay_.completions->Drain();
   }
 
