@@ -17,6 +17,21 @@ inline constexpr absl::string_view kDefaultAddress = "unix:/run/ptod/ptod.sock";
 // As the timeout of a call, it means ClientOptions::timeout.
 inline constexpr absl::Duration kDefaultTimeout = -absl::InfiniteDuration();
 
+// How a client of a `host:port` address checks the daemon and says who it is. The files are PEM.
+// Has no effect for unix sockets, where the operating system does both.
+struct TlsOptions {
+  // Certificates of the authorities that may have signed the daemon's certificate. Empty means the
+  // environment variable PTOD_TLS_CA; if that is not set, the connection is not encrypted.
+  std::string ca_file = {};
+  // The client's own certificate and its private key. Empty means PTOD_TLS_CERT and PTOD_TLS_KEY;
+  // if they are not set, the client has no certificate.
+  std::string cert_file = {};
+  std::string key_file = {};
+  // The name in the daemon's certificate, if it is not the host of the address. Empty means
+  // PTOD_TLS_SERVER_NAME, or the host.
+  std::string server_name = {};
+};
+
 struct ClientOptions {
   // Time limit for connecting: in Connect, and when a stream reconnects.
   absl::Duration connect_timeout = absl::Seconds(5);
@@ -28,6 +43,11 @@ struct ClientOptions {
     kOff,   // never: all transfers use gRPC
   };
   Broker broker = Broker::kAuto;
+  TlsOptions tls = {};
+  // File with a bearer token, which only its owner can read, for a daemon over TCP. Empty means the
+  // one that the environment variable PTOD_TOKEN_FILE names, if any. Only sent over
+  // loopback connections and with TLS, and not on unix sockets, where the daemon knows the user.
+  std::string token_file = {};
 };
 
 struct SessionOptions {

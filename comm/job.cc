@@ -207,15 +207,25 @@ bool Job::HasLeft(uint32_t rank) const {
 }
 
 absl::Status Job::CheckAlive(absl::Span<const uint32_t> ranks) const {
-  for (const uint32_t rank : ranks) {
-    const RankSlot& slot = layout_->slots[rank];
-    const uint32_t state = slot.state.load();
-    if (state == RankSlot::kAborted) PTO_RETURN_IF_ERROR(slot.abort.Get(RankSlot::kAborted));
-    if (state == RankSlot::kHere && rank != spec_.rank && !store_->Alive(slot.identity.load())) {
-      return RankLost(absl::StrCat(DescribeRank(rank), " has died"));
+  RankSet dead = 0;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    const RankSlot& slot = layout_->slots[ranks[i]];
+    if (ranks[i] != spec_.rank && slot.state.load() == RankSlot::kHere &&
+        !store_->Alive(slot.identity.load())) {
+      dead |= Only(i);
     }
   }
-  return absl::OkStatus();
+  // After that, since a rank may have ended because another one had aborted: that is the cause.
+  for (const uint32_t rank : ranks) {
+    const RankSlot& slot = layout_->slots[rank];
+    if (slot.state.load() == RankSlot::kAborted) {
+      PTO_RETURN_IF_ERROR(slot.abort.Get(RankSlot::kAborted));
+    }
+  }
+  if (dead == 0) return absl::OkStatus();
+  // It is not known which of them was the first.
+  if ((dead & (dead - 1)) != 0) return RankLost(absl::StrCat(ListRanks(ranks, dead), " have died"));
+  return RankLost(absl::StrCat(DescribeRank(ranks[std::countr_zero(dead)]), " has died"));
 }
 
 absl::Status Job::LeftError(absl::Span<const uint32_t> ranks, RankSet left,

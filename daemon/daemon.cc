@@ -1,15 +1,22 @@
 #include "daemon/daemon.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "daemon/config/machine_defaults.h"
 #include "daemon/names/names.h"
+#include "daemon/rpc/tls_credentials.h"
 #include "daemon/services/config_view.h"
 #include "daemon/shell/listen_address.h"
 #include "daemon/version.h"
 #include "runtime/base/error.h"
+#include "runtime/base/failpoint.h"
+#include "runtime/base/host_memory.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/chip/sim/sim_chip.h"
@@ -39,15 +46,43 @@ std::vector<std::shared_ptr<engine::Chip>> MakeChips(const DaemonConfig& config)
   return chips;
 }
 
-Node::Options NodeOptions(const DaemonConfig& config, std::shared_ptr<Journal> journal,
-                          std::string boot_id) {
+// What the server takes from the configuration.
+void SetConnectionOptions(const DaemonConfig& config, rpc::Server::Options& options) {
+  const config::v1::ConnectionsConfig& connections = config.connections();
+  options.max_message_bytes = static_cast<int64_t>(config.limits().max_message_bytes());
+  options.connections.max_connections = static_cast<int>(connections.max_connections());
+  options.connections.max_user_connections = static_cast<int>(connections.max_user_connections());
+  options.connections.unfinished_bytes = static_cast<int64_t>(connections.unfinished_bytes());
+  // Some messages of the largest size at once, so that it can be used.
+  options.connections.traffic.max_unfinished_bytes =
+      std::max(options.connections.traffic.max_unfinished_bytes, 4 * options.max_message_bytes);
+  options.max_connection_calls = static_cast<int>(connections.max_connection_calls());
+  options.handshake_timeout = ToDuration(connections.handshake_timeout());
+  options.keepalive_interval = ToDuration(connections.keepalive_interval());
+  options.keepalive_timeout = ToDuration(connections.keepalive_timeout());
+}
+
+Node::Options NodeOptions(const DaemonConfig& config, std::unique_ptr<auth::Access> access,
+                          std::shared_ptr<Journal> journal, std::string boot_id,
+                          rpc::Outages& outages) {
   Node::Options options;
+  options.access = std::move(access);
+  options.not_served = [&outages](int64_t since_ns, int64_t due_ns, int64_t now_ns) {
+    outages.NoteTimer(due_ns, now_ns);
+    return outages.Since(since_ns, now_ns);
+  };
   options.boot_id = std::move(boot_id);
   options.journal = std::move(journal);
+  options.run_ids.max_ids = RunIds::MaxIds(config.journal().max_bytes());
+  options.run_ids.max_age = ToDuration(config.journal().max_age());
   options.chips = MakeChips(config);
   options.executors = config.executor_threads();
   options.drain_grace = ToDuration(config.drain_grace());
   options.stall_after = ToDuration(config.stall_after());
+  options.default_task_timeout = ToDuration(config.execution().default_task_timeout());
+  options.spare_after = ToDuration(config.execution().spare_after());
+  options.max_spare_threads = config.execution().max_spare_threads();
+  options.compile_timeout = ToDuration(config.execution().compile_timeout());
   options.session_times.default_ttl = ToDuration(config.session().default_ttl());
   options.session_times.min_ttl = ToDuration(config.session().min_ttl());
   options.session_times.max_ttl = ToDuration(config.session().max_ttl());
@@ -69,13 +104,36 @@ Node::Options NodeOptions(const DaemonConfig& config, std::shared_ptr<Journal> j
   options.limits.max_session_device_bytes = limits.max_session_device_bytes();
   options.limits.max_session_windows = limits.max_session_windows();
   options.limits.max_session_tasks = limits.max_session_tasks();
-  options.limits.max_client_sessions = limits.max_client_sessions();
+  // So one client alone cannot lock out the others.
+  options.limits.max_client_sessions = limits.max_client_sessions() != 0
+                                           ? limits.max_client_sessions()
+                                           : std::max<uint64_t>(limits.max_sessions() / 4, 1);
   options.limits.max_client_device_bytes = limits.max_client_device_bytes();
   options.limits.max_client_windows = limits.max_client_windows();
   options.limits.max_client_active_runs = limits.max_client_active_runs();
   options.limits.max_client_tasks = limits.max_client_tasks();
   options.limits.max_client_event_log_bytes = limits.max_client_event_log_bytes();
+  options.limits.max_memory_bytes = limits.max_memory_bytes();
+  options.limits.max_client_memory_bytes = limits.max_client_memory_bytes();
   return options;
+}
+
+rpc::TlsFiles TlsFilesOf(const config::v1::TlsConfig& config) {
+  return {.cert_file = config.cert_file(),
+          .key_file = config.key_file(),
+          .client_ca_file = config.client_ca_file(),
+          .require_client_cert = config.require_client_cert(),
+          .crl_dir = config.crl_dir()};
+}
+
+absl::StatusOr<std::unique_ptr<auth::Access>> OpenAccess(const DaemonConfig& config) {
+  auth::Access::Options options;
+  options.identity.policy_file = config.access().policy_file();
+  options.identity.token_file = config.access().token_file();
+  options.identity.trust_loopback = config.access().loopback_tcp() == "trust";
+  options.identity.own_uid = geteuid();
+  options.audit_log = config.access().audit_log();
+  return auth::Access::Open(std::move(options));
 }
 
 absl::StatusOr<std::shared_ptr<Journal>> OpenJournal(const DaemonConfig& config,
@@ -92,9 +150,11 @@ absl::StatusOr<std::shared_ptr<Journal>> OpenJournal(const DaemonConfig& config,
 
 }  // namespace
 
-Daemon::Daemon(const EffectiveConfig& effective, std::shared_ptr<Journal> journal,
-               std::string boot_id)
-    : node_(NodeOptions(effective.config, std::move(journal), std::move(boot_id))),
+Daemon::Daemon(const EffectiveConfig& effective, std::unique_ptr<auth::Access> access,
+               std::shared_ptr<Journal> journal, std::string boot_id)
+    : reloader_(effective),
+      node_(NodeOptions(effective.config, std::move(access), std::move(journal), std::move(boot_id),
+                        outages_)),
       explainer_(node_, {ToDuration(effective.config.stall_after()), effective.config.state_dir()}),
       node_service_(node_, ToProto(effective), std::string(kVersion), std::string(kRevision)),
       session_service_(node_),
@@ -104,8 +164,14 @@ Daemon::Daemon(const EffectiveConfig& effective, std::shared_ptr<Journal> journa
       run_service_(node_, explainer_),
       event_service_(node_) {}
 
-absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const EffectiveConfig& effective) {
+absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const EffectiveConfig& configured) {
+  EffectiveConfig effective = configured;
+  for (const std::string& warning : ApplyMachine(HostMemoryBytes(), &effective)) {
+    PTO_LOG(kWarning, warning, {});
+  }
   const DaemonConfig& config = effective.config;
+  // For tests of what comes while a start takes long.
+  (void)PTO_FAILPOINT("daemon.start");
   std::unique_ptr<FileLock> state_lock;
   if (!config.state_dir().empty()) {
     PTO_ASSIGN_OR_RETURN(state_lock, LockStateDirectory(config.state_dir()));
@@ -113,6 +179,10 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const EffectiveConfig& eff
   std::vector<std::unique_ptr<SocketGuard>> guards;
   std::string first_socket;
   rpc::Server::Options options;
+  std::shared_ptr<grpc::ServerCredentials> tls;
+  if (!config.tls().cert_file().empty()) {
+    PTO_ASSIGN_OR_RETURN(tls, rpc::MakeTlsCredentials(TlsFilesOf(config.tls())));
+  }
   for (const std::string& listen : config.listen()) {
     PTO_ASSIGN_OR_RETURN(const ListenAddress address, ListenAddress::Parse(listen));
     if (address.is_unix()) {
@@ -121,10 +191,15 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const EffectiveConfig& eff
       guards.push_back(std::move(guard));
       if (first_socket.empty()) first_socket = address.path();
     }
-    options.listen.push_back(address.ToString());
+    if (tls != nullptr && !address.is_unix()) {
+      options.listen_secure.push_back({address.ToString(), tls});
+    } else {
+      options.listen.push_back(address.ToString());
+    }
   }
-  options.max_message_bytes = static_cast<int64_t>(config.limits().max_message_bytes());
+  SetConnectionOptions(config, options);
 
+  PTO_ASSIGN_OR_RETURN(std::unique_ptr<auth::Access> access, OpenAccess(config));
   // Before the node has threads: the mask of new files belongs to the process.
   const SocketUmask umask;
   std::string boot_id = Node::MakeBootId();
@@ -132,9 +207,11 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const EffectiveConfig& eff
   if (state_lock != nullptr) {
     PTO_ASSIGN_OR_RETURN(journal, OpenJournal(config, boot_id));
   }
-  std::unique_ptr<Daemon> daemon(new Daemon(effective, journal, std::move(boot_id)));
+  std::unique_ptr<Daemon> daemon(
+      new Daemon(effective, std::move(access), journal, std::move(boot_id)));
   daemon->state_lock_ = std::move(state_lock);
   daemon->guards_ = std::move(guards);
+  daemon->AddReloads();
   if (config.broker() == "auto" && !first_socket.empty()) daemon->StartBroker(first_socket);
   if (!config.metrics_listen().empty()) {
     PTO_ASSIGN_OR_RETURN(
@@ -142,6 +219,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const EffectiveConfig& eff
         metrics::Endpoint::Start(daemon->node_, config.metrics_listen(), std::string(kVersion)));
     options.observer = daemon->metrics_->calls();
   }
+  options.outages = &daemon->outages_;
   daemon->server_ = std::make_unique<rpc::Server>(std::move(options));
   rpc::Server& server = *daemon->server_;
   daemon->health_.Register(server);
@@ -152,6 +230,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const EffectiveConfig& eff
   daemon->domain_service_.Register(server);
   daemon->run_service_.Register(server);
   daemon->event_service_.Register(server);
+  daemon->reflection_service_.Register(server);
 
   HealthService& health = daemon->health_;
   for (const absl::string_view name :
@@ -173,6 +252,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const EffectiveConfig& eff
     daemon->journal_ = journal;
     journal->OnWritable([self](bool) { self->TellRunService(); });
   }
+  self->node_.OnStuck([self](bool) { self->TellRunService(); });
   daemon->TellRunService();
   daemon->monitor_ = std::make_unique<ChipMonitor>(self->node_, [self](uint32_t chip, bool usable) {
     self->health_.SetServing(names::Chip(chip), usable);
@@ -182,10 +262,45 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const EffectiveConfig& eff
   return daemon;
 }
 
+void Daemon::AddReloads() {
+  reloader_.Add({"log_level", "log_format"}, [](const DaemonConfig& config) {
+    LogLevel level = LogLevel::kInfo;
+    LogFormat format = LogFormat::kText;
+    ParseLogLevel(config.log_level(), &level);
+    ParseLogFormat(config.log_format(), &format);
+    SetLog(level, format);
+    return absl::OkStatus();
+  });
+  reopen_logs_.push_back([this] {
+    if (auth::AuditLog* const audit = node_.access().audit_log()) audit->Reopen();
+    return absl::OkStatus();
+  });
+}
+
+absl::Status Daemon::Reload(const EffectiveConfig& next) {
+  // As in Start; the warnings were given there.
+  EffectiveConfig adjusted = next;
+  ApplyMachine(HostMemoryBytes(), &adjusted);
+  absl::Status status = reloader_.Apply(adjusted);
+  node_service_.SetConfig(ToProto(reloader_.current()));
+  // Whether their settings have changed or not: what matters is in the files.
+  status.Update(ReloadAccess());
+  return status;
+}
+
+void Daemon::ReopenLogs() {
+  for (const std::function<absl::Status()>& reopen : reopen_logs_) {
+    const absl::Status status = reopen();
+    if (!status.ok()) PTO_LOG(kError, "a log was not reopened", {{"error", status.ToString()}});
+  }
+  PTO_LOG(kInfo, "logs reopened", {{"files", reopen_logs_.size()}});
+}
+
 void Daemon::TellRunService() {
   MutexLock lock(run_service_mutex_);
   const bool has_chip = node_.engine().chips().empty() || node_.health().usable_chips() > 0;
-  health_.SetServing("pto.v1.RunService", !node_.draining() && has_chip &&
+  const bool has_threads = !node_.engine().threads_stuck();
+  health_.SetServing("pto.v1.RunService", !node_.draining() && has_chip && has_threads &&
                                               (journal_ == nullptr || journal_->writable()));
 }
 
@@ -228,6 +343,7 @@ void Daemon::Stop() {
   broker_.reset();
   if (monitor_ != nullptr) monitor_->Stop();
   if (journal_ != nullptr) journal_->OnWritable(nullptr);
+  node_.OnStuck(nullptr);
   // Runs end before the streams, which then have all that there is to tell.
   CancelRuns();
   event_service_.StopStreams();

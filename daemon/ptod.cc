@@ -3,12 +3,13 @@
 #include <malloc.h>
 #include <unistd.h>
 
-#include <csignal>
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -20,12 +21,17 @@
 #include "absl/types/optional.h"
 #include "daemon/config/command_line.h"
 #include "daemon/daemon.h"
+#include "daemon/health/self_check.h"
+#include "daemon/library_log.h"
+#include "daemon/rpc/net/connections.h"
 #include "daemon/shell/signal_waiter.h"
 #include "daemon/shell/systemd_notifier.h"
+#include "daemon/shell/watchdog.h"
 #include "daemon/version.h"
 #include "runtime/base/error.h"
 #include "runtime/base/failpoint.h"
 #include "runtime/base/log.h"
+#include "runtime/base/log_writer.h"
 
 namespace pto::daemon {
 namespace {
@@ -35,6 +41,16 @@ constexpr int kExitUsage = 2;
 
 // Beyond the grace of a drain: for kernels that were told to stop to return.
 constexpr absl::Duration kKernelGrace = absl::Seconds(5);
+// Within which the daemon must answer the watchdog, which also delays a stop by as much.
+constexpr absl::Duration kAnswerTime = absl::Seconds(5);
+// For the last lines of the log to be written.
+constexpr std::chrono::milliseconds kLogGrace(1000);
+
+// What the program was started with, for reading the configuration again.
+struct Arguments {
+  int count = 0;
+  const char* const* values = nullptr;
+};
 
 void PrintError(const absl::Status& status) {
   const absl::optional<ErrorDetail> detail = GetErrorDetail(status);
@@ -44,14 +60,60 @@ void PrintError(const absl::Status& status) {
     if (!detail->hint.empty()) absl::StrAppend(&text, "\n  hint: ", detail->hint);
     if (!detail->help.empty()) absl::StrAppend(&text, "\n  more: ", detail->help);
   }
-  std::fprintf(stderr, "%s\n", text.c_str());
+  LogWriter::Write(text + "\n");
 }
 
 void LogNotify(const absl::Status& status) {
   if (!status.ok()) PTO_LOG(kWarning, "systemd was not notified", {{"error", status.ToString()}});
 }
 
-int Serve(const EffectiveConfig& effective, SignalWaiter& signals) {
+void Reload(Daemon& daemon, const Arguments& arguments) {
+  absl::StatusOr<CommandLine> command =
+      ParseCommandLine(arguments.count, arguments.values, kVersion);
+  const absl::Status status = command.ok() ? daemon.Reload(command->effective) : command.status();
+  if (!status.ok()) {
+    PTO_LOG(kError, "the configuration was not reloaded completely",
+            {{"error", status.ToString()}});
+  }
+}
+
+// Does what a signal asks for. Returns whether the daemon has to stop.
+bool Obey(int signal, Daemon& daemon, const Arguments& arguments) {
+  const std::string name = SignalName(signal);
+  switch (ActionOf(signal)) {
+    case SignalAction::kStop:
+      return true;
+    case SignalAction::kReload:
+      PTO_LOG(kInfo, "reloading the configuration", {{"signal", name}});
+      Reload(daemon, arguments);
+      return false;
+    case SignalAction::kReopenLogs:
+      daemon.ReopenLogs();
+      return false;
+    case SignalAction::kDump:
+      daemon.Dump(name);
+      return false;
+    case SignalAction::kIgnore:
+      PTO_LOG(kWarning, "ignored a signal", {{"signal", name}});
+      return false;
+  }
+  return false;
+}
+
+// Feeds systemd's watchdog if there is one; nullptr if not.
+std::unique_ptr<Watchdog> StartWatchdog(const Daemon& daemon, const SystemdNotifier& systemd) {
+  const absl::optional<absl::Duration> period = Watchdog::PeriodFromEnvironment();
+  if (!period.has_value()) return nullptr;
+  Watchdog::Options options;
+  options.period = *period;
+  options.ask = [check = std::make_shared<SelfCheck>(daemon.addresses())](absl::Duration timeout) {
+    return check->Ask(std::min(timeout, kAnswerTime));
+  };
+  options.beat = [&systemd] { LogNotify(systemd.Alive()); };
+  return std::make_unique<Watchdog>(std::move(options));
+}
+
+int Serve(const EffectiveConfig& effective, const Arguments& arguments, SignalWaiter& signals) {
   const config::v1::DaemonConfig& config = effective.config;
   absl::StatusOr<std::unique_ptr<Daemon>> started = Daemon::Start(effective);
   if (!started.ok()) {
@@ -68,27 +130,30 @@ int Serve(const EffectiveConfig& effective, SignalWaiter& signals) {
            {"chips", config.sim_chips().count()},
            {"boot_id", daemon.node().boot_id()}});
   LogNotify(systemd.Ready(absl::StrCat("serving on ", addresses)));
+  std::unique_ptr<Watchdog> watchdog = StartWatchdog(daemon, systemd);
 
+  // Signals that came during the start are among these.
   int signal = signals.Wait();
-  for (; signal == SIGQUIT; signal = signals.Wait()) daemon.Dump("SIGQUIT");
-  PTO_LOG(kInfo, "stopping", {{"signal", strsignal(signal)}});
+  while (!Obey(signal, daemon, arguments)) signal = signals.Wait();
+  PTO_LOG(kInfo, "stopping", {{"signal", SignalName(signal)}});
   LogNotify(systemd.Stopping("draining"));
-  daemon.BeginDrain(absl::StrCat("ptod received ", strsignal(signal)));
+  daemon.BeginDrain(absl::StrCat("ptod received ", SignalName(signal)));
   // In steps, so that a second signal ends the wait.
   const absl::Time until = absl::Now() + absl::Seconds(config.drain_grace().seconds()) +
                            absl::Nanoseconds(config.drain_grace().nanos());
   while (!daemon.WaitDrained(absl::Milliseconds(50)) && absl::Now() < until) {
     const absl::optional<int> next = signals.WaitFor(absl::ZeroDuration());
-    if (next == SIGQUIT) {
-      daemon.Dump("SIGQUIT");
-    } else if (next.has_value()) {
-      PTO_LOG(kWarning, "a second signal: not waiting any longer", {});
+    if (next.has_value() && Obey(*next, daemon, arguments)) {
+      PTO_LOG(kWarning, "a second signal: not waiting any longer", {{"signal", SignalName(*next)}});
       break;
     }
   }
+  // From here on signals are not looked at: everything below ends in time.
   daemon.CancelRuns();
+  watchdog.reset();
   if (!daemon.WaitIdle(kKernelGrace)) {
     PTO_LOG(kError, "a kernel does not return: exiting without it", {});
+    LogWriter::Flush(kLogGrace);
     // Nothing can be taken down in order under a kernel that runs.
     _exit(kExitFailed);
   }
@@ -103,9 +168,12 @@ int Main(int argc, char** argv) {
   // also grows in steps of our choice, where others ask the kernel for each page.
   mallopt(M_ARENA_MAX, 1);
   mallopt(M_TOP_PAD, 1 << 20);
+  // The mappings of a process are limited. Beyond these, large blocks come from the heap, too.
+  mallopt(M_MMAP_MAX, 8192);
   // Debian's Abseil looks for deadlocks at every lock, in gRPC's code too, unless it is told not
   // to: a third of the time that a launch takes.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  const Arguments arguments{argc, argv};
   absl::StatusOr<CommandLine> command = ParseCommandLine(argc, argv, kVersion);
   if (!command.ok()) {
     PrintError(command.status());
@@ -115,13 +183,16 @@ int Main(int argc, char** argv) {
     std::fputs(command->text.c_str(), stdout);
     return 0;
   }
+  // Before any thread: all of them inherit the mask. Never destroyed: a signal that comes during
+  // the last steps of the process must not change how it ends.
+  static SignalWaiter* const signals = new SignalWaiter;
+  const LogWriter log;
+  LogForLibraries();
   LogLevel level = LogLevel::kInfo;
   LogFormat format = LogFormat::kText;
   ParseLogLevel(command->effective.config.log_level(), &level);
   ParseLogFormat(command->effective.config.log_format(), &format);
   SetLog(level, format);
-  // A limit on the size of files is a write that fails, no reason to die.
-  std::signal(SIGXFSZ, SIG_IGN);
   if (const char* const failpoints = std::getenv("PTOD_FAILPOINTS")) {
     const absl::Status set = failpoint::Set(failpoints);
     if (!set.ok()) {
@@ -130,9 +201,8 @@ int Main(int argc, char** argv) {
     }
     PTO_LOG(kWarning, "failpoints are set", {{"failpoints", failpoints}});
   }
-  // Before any thread: all of them inherit the mask.
-  SignalWaiter signals;
-  return Serve(command->effective, signals);
+  rpc::RaiseDescriptorLimit();
+  return Serve(command->effective, arguments, *signals);
 }
 
 }  // namespace

@@ -23,10 +23,13 @@ packages=(
   g++ pkg-config
   # gRPC and protobuf: libraries, headers (libprotoc-dev for the importer), code generators.
   libgrpc++-dev protobuf-compiler-grpc protobuf-compiler libprotobuf-dev libprotoc-dev
-  # Dependencies of gRPC, for the static linking of release builds.
+  # Dependencies of gRPC, for the static linking of release builds; libssl-dev also for the hashes of
+  # tokens.
   libabsl-dev libc-ares-dev libre2-dev libssl-dev zlib1g-dev
   # Stacks of waiting kernels.
   libboost-context-dev
+  # The sandbox of kernel hosts.
+  libseccomp-dev
   # Digests of requests.
   libxxhash-dev
   # Command-line parsing.

@@ -8,6 +8,7 @@
 #include "kernels/block.h"
 #include "kernels/builtin.h"
 #include "kernels/check.h"
+#include "kernels/cost.h"
 #include "kernels/dtype.h"
 #include "kernels/strided.h"
 
@@ -106,6 +107,7 @@ constexpr pto_kernel_info kKernels[] = {{
     .flags = 0,
     .control = PTO_CONTROL_NONE,
     .overlaps = kOverlaps,
+    .cost = CostOfAll,
 }};
 
 }  // namespace

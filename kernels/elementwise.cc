@@ -6,6 +6,7 @@
 #include "kernels/block.h"
 #include "kernels/builtin.h"
 #include "kernels/check.h"
+#include "kernels/cost.h"
 #include "kernels/dtype.h"
 #include "kernels/stream.h"
 #include "kernels/strided.h"
@@ -208,6 +209,7 @@ constexpr pto_kernel_info BinaryInfo(const char* name, const char* description,
       .flags = 0,
       .control = PTO_CONTROL_NONE,
       .overlaps = kBinaryOverlaps,
+      .cost = CostOfAll,
   };
 }
 
@@ -233,6 +235,7 @@ constexpr pto_kernel_info kKernels[] = {
         .flags = 0,
         .control = PTO_CONTROL_NONE,
         .overlaps = kUnaryOverlaps,
+        .cost = CostOfAll,
     },
     {
         .struct_size = sizeof(pto_kernel_info),
@@ -249,6 +252,7 @@ constexpr pto_kernel_info kKernels[] = {
         .flags = 0,
         .control = PTO_CONTROL_NONE,
         .overlaps = kUnaryOverlaps,
+        .cost = CostOfAll,
     },
 };
 

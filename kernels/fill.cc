@@ -4,6 +4,7 @@
 
 #include "kernels/block.h"
 #include "kernels/builtin.h"
+#include "kernels/cost.h"
 #include "kernels/dtype.h"
 #include "kernels/stream.h"
 #include "kernels/strided.h"
@@ -107,6 +108,7 @@ constexpr pto_kernel_info kKernels[] = {
         .requires_sync_start = 0,
         .flags = 0,
         .control = PTO_CONTROL_NONE,
+        .cost = CostOfAll,
     },
     {
         .struct_size = sizeof(pto_kernel_info),
@@ -123,6 +125,7 @@ constexpr pto_kernel_info kKernels[] = {
         .requires_sync_start = 0,
         .flags = 0,
         .control = PTO_CONTROL_NONE,
+        .cost = CostOfAll,
     },
 };
 

@@ -120,8 +120,9 @@ int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 // One stretch of a product: a has at most kGemmStretch columns.
 class Stretch {
  public:
-  Stretch(const TileSet& tiles, const Input& a, const Input& b, const Output& c, bool accumulate)
-      : tiles_(tiles), a_(a), b_(b), c_(c), accumulate_(accumulate) {
+  Stretch(const TileSet& tiles, const Input& a, const Input& b, const Output& c, bool accumulate,
+          WorkMeter& meter)
+      : tiles_(tiles), a_(a), b_(b), c_(c), accumulate_(accumulate), meter_(meter) {
     // Tiles of similar height avoid a nearly empty last tile.
     int64_t most = tiles.rows;
     if (!PacksA() && a.row_stride * static_cast<int64_t>(sizeof(float)) % kCacheWay == 0) {
@@ -145,6 +146,13 @@ class Stretch {
   }
   bool PacksB() const { return b_.column_stride != 1 || c_.rows > kMostUnpacked; }
 
+  // The work of packing so many elements, which may be far from each other.
+  static int64_t PackWork(int64_t elements) { return 4 * elements; }
+  // The work of multiplying: a few products at a time, if the operands come from the caches.
+  int64_t TileWork(int64_t rows, int64_t columns) const {
+    return a_.columns * (WorkMeter::kFar / 2 + rows * columns / 16);
+  }
+
   bool RunColumns(int64_t column, int64_t columns) {
     static thread_local Scratch scratch;
     const int64_t width = tiles_.columns();
@@ -154,6 +162,7 @@ class Stretch {
       if (packed == nullptr) return false;
       for (int64_t at = 0; at < columns; at += width) {
         const int64_t count = std::min(width, columns - at);
+        if (!meter_.Spend(PackWork(b_.rows * count))) return false;
         Pack(b_.Block(0, column + at, b_.rows, count), width, packed + at * a_.columns);
       }
     }
@@ -178,6 +187,7 @@ class Stretch {
       if (to == nullptr) return false;
       for (int64_t at = 0; at < rows; at += height_) {
         const int64_t count = std::min(height_, rows - at);
+        if (!meter_.Spend(PackWork(count * a_.columns))) return false;
         Pack(a_.Block(row + at, 0, count, a_.columns).Transposed(), height_, to + at * a_.columns);
       }
       packed_a = to;
@@ -187,6 +197,7 @@ class Stretch {
     const int64_t width = tiles_.columns();
     for (int64_t j = 0; j < columns; j += width) {
       tile.columns = std::min(width, columns - j);
+      if (!meter_.Spend(TileWork(rows, tile.columns))) return false;
       tile.b = packed_b != nullptr ? packed_b + j * a_.columns
                                    : b_.data + (column + j) * b_.column_stride;
       tile.b_inner = packed_b != nullptr ? width : b_.row_stride;
@@ -230,13 +241,14 @@ class Stretch {
   const Input b_;
   const Output c_;
   const bool accumulate_;
+  WorkMeter& meter_;
   int64_t height_;  // of the tiles
 };
 
 }  // namespace
 
 bool GemmF32(const TileSet& tiles, const Input& any_a, const Input& any_b, const Output& any_c,
-             bool accumulate) {
+             bool accumulate, WorkMeter& meter) {
   const Input a = WithUsableStrides(any_a);
   const Input b = WithUsableStrides(any_b);
   const Output c = WithUsableStrides(any_c);
@@ -253,14 +265,14 @@ bool GemmF32(const TileSet& tiles, const Input& any_a, const Input& any_b, const
   for (int64_t k = 0; k < left.columns; k += kGemmStretch) {
     const int64_t count = std::min(kGemmStretch, left.columns - k);
     Stretch stretch(tiles, left.Block(0, k, left.rows, count),
-                    right.Block(k, 0, count, right.columns), out, accumulate || k > 0);
+                    right.Block(k, 0, count, right.columns), out, accumulate || k > 0, meter);
     if (!stretch.Run()) return false;
   }
   return true;
 }
 
-bool GemmF32(const Input& a, const Input& b, const Output& c, bool accumulate) {
-  return GemmF32(BestTiles(), a, b, c, accumulate);
+bool GemmF32(const Input& a, const Input& b, const Output& c, bool accumulate, WorkMeter& meter) {
+  return GemmF32(BestTiles(), a, b, c, accumulate, meter);
 }
 
 }  // namespace pto::kernels

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "kernels/gemm_tiles.h"
+#include "kernels/work_meter.h"
 
 namespace pto::kernels {
 
@@ -26,8 +27,8 @@ struct Matrix {
 inline constexpr int64_t kGemmStretch = 256;
 
 // c = a * b, or c += a * b if `accumulate`; no matrix is empty. Any strides are allowed, including
-// inputs that overlap themselves. Thread-safe. Returns false if there is no memory to work in; c is
-// then undefined.
+// inputs that overlap themselves. Thread-safe. Counts its work with the meter. Returns false if the
+// meter has stopped it, or if there is no memory to work in; c is then undefined.
 //
 // The order of summation is fixed. Element [i,j] is the sum of stretches of kGemmStretch products;
 // the last stretch may be shorter. The sum of a stretch starts with 0 and adds a[i,k] * b[k,j] by
@@ -36,10 +37,10 @@ inline constexpr int64_t kGemmStretch = 256;
 // column j of b: not on the sizes, its position, or the strides. On a processor without fused
 // multiply-add, each product is rounded before it is added.
 bool GemmF32(const Matrix<const float>& a, const Matrix<const float>& b, const Matrix<float>& c,
-             bool accumulate);
+             bool accumulate, WorkMeter& meter);
 
 // The same with these tiles, for tests.
 bool GemmF32(const TileSet& tiles, const Matrix<const float>& a, const Matrix<const float>& b,
-             const Matrix<float>& c, bool accumulate);
+             const Matrix<float>& c, bool accumulate, WorkMeter& meter);
 
 }  // namespace pto::kernels

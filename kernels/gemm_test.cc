@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "kernels/work_meter.h"
 
 namespace pto::kernels {
 namespace {
@@ -65,6 +66,7 @@ uint32_t Bits(float value) {
 }
 
 TEST(GemmTest, AllTilesSumInTheOrderThatIsPromised) {
+  WorkMeter meter(nullptr);
   std::mt19937 random(3);
   std::uniform_real_distribution<float> uniform(-1, 1);
   const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % n); };
@@ -84,7 +86,7 @@ TEST(GemmTest, AllTilesSumInTheOrderThatIsPromised) {
           for (int64_t j = 0; j < n; ++j) c.at(i, j) = kBefore;
         }
         const std::vector<float> before = c.memory;
-        ASSERT_TRUE(GemmF32(*tiles, a.input(), b.input(), c.matrix, accumulate));
+        ASSERT_TRUE(GemmF32(*tiles, a.input(), b.input(), c.matrix, accumulate, meter));
         int64_t changed = 0;
         for (int64_t i = 0; i < m; ++i) {
           for (int64_t j = 0; j < n; ++j) {
@@ -105,12 +107,13 @@ TEST(GemmTest, AllTilesSumInTheOrderThatIsPromised) {
 
 // Memory beside b and c is not read: an unreadable page may follow. The sanitizers check this.
 TEST(GemmTest, LooksAtNothingBesideTheMatrices) {
+  WorkMeter meter(nullptr);
   for (const TileSet* tiles : UsableTiles()) {
     for (int64_t n = 1; n < 70; ++n) {
       std::vector<float> a(3 * 5, 1), b(static_cast<size_t>(5 * n), 1);
       std::vector<float> c(static_cast<size_t>(3 * n), NAN);
       ASSERT_TRUE(GemmF32(*tiles, {a.data(), 3, 5, 5, 1}, {b.data(), 5, n, n, 1},
-                          {c.data(), 3, n, n, 1}, false));
+                          {c.data(), 3, n, n, 1}, false, meter));
       EXPECT_EQ(c, std::vector<float>(static_cast<size_t>(3 * n), 5));
     }
   }

@@ -92,7 +92,7 @@ absl::Status CheckScalars(const pto_kernel_info& info) {
 constexpr size_t kLeastInfoSize = offsetof(pto_kernel_info, overlaps);
 
 bool HasOverlaps(const pto_kernel_info& info) {
-  return info.struct_size >= sizeof(pto_kernel_info) && info.overlaps != nullptr;
+  return info.struct_size >= offsetof(pto_kernel_info, cost) && info.overlaps != nullptr;
 }
 
 absl::Status CheckOverlaps(const pto_kernel_info& info) {

@@ -265,6 +265,14 @@ typedef struct pto_plan {
 typedef int32_t (*pto_plan_function)(const pto_launch* launch, pto_plan* plan, char* message,
                                      size_t message_size);
 
+/*
+ * Estimates the least time, in ns, that all blocks of a task take together on one fast core, from
+ * the tensors of one member; `data` pointers are NULL. Used to refuse tasks that cannot meet their
+ * deadline by far, so it should rather be too low than too high. Like a check, it gets no closure
+ * and no scalars, and a kernel whose code runs in another process has none.
+ */
+typedef double (*pto_cost_function)(const pto_tensor* tensors, uint32_t tensor_count);
+
 typedef struct pto_argument_info {
   const char* name;
   pto_direction direction;
@@ -339,6 +347,8 @@ typedef struct pto_kernel_info {
   pto_plan_function plan PTO_OPTIONAL;
   /* One entry for each argument; 0 for those that are only read. NULL: no overlaps allowed. */
   const pto_overlap_info* overlaps PTO_OPTIONAL;
+  /* NULL: unknown. */
+  pto_cost_function cost PTO_OPTIONAL;
 } pto_kernel_info;
 
 #ifdef __cplusplus

@@ -56,6 +56,7 @@ SAME(offsetof(pto_kernel_info, flags), 80);
 SAME(offsetof(pto_kernel_info, control), 84);
 SAME(offsetof(pto_kernel_info, plan), 88);
 SAME(offsetof(pto_kernel_info, overlaps), 96);
+SAME(offsetof(pto_kernel_info, cost), 104);
 SAME(sizeof(pto_overlap_info), 8);
 
 int main(void) { return 0; }

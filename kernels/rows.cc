@@ -3,14 +3,15 @@
 #include <cstdint>
 #include <cstring>
 #include <iterator>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/block.h"
 #include "kernels/builtin.h"
 #include "kernels/check.h"
+#include "kernels/cost.h"
 #include "kernels/dtype.h"
 #include "kernels/tile.h"
+#include "kernels/work_meter.h"
 
 // Selects, scales and adds up matrix rows by index: the building blocks for routing tokens to
 // experts.
@@ -34,6 +35,8 @@ constexpr pto_overlap_info kScaleOverlaps[] = {{}, {}, {.same = PTO_ARGUMENT_BIT
 
 // Elements of a row that are processed at a time.
 constexpr int64_t kTile = 256;
+// The work of looking up a row.
+constexpr int64_t kRowWork = WorkMeter::kFar;
 
 template <typename T>
 T* Row(const pto_tensor& matrix, int64_t row) {
@@ -57,6 +60,18 @@ int32_t WrongIndex(const pto_context* context, int64_t offset) {
                            " is not one of the ", context->tensors[0].shape[0], " rows of in"));
 }
 
+// Copies a row, which may be long. Returns false if the block has to return.
+bool CopyRow(std::byte* to, const std::byte* from, size_t bytes, WorkMeter& meter) {
+  // Counted as if each byte were an element, so a piece takes much less time than it counts.
+  for (size_t at = 0; at < bytes;) {
+    const size_t piece = std::min<size_t>(bytes - at, WorkMeter::kPiece);
+    if (!meter.Spend(static_cast<int64_t>(piece))) return false;
+    std::memcpy(to + at, from + at, piece);
+    at += piece;
+  }
+  return true;
+}
+
 int32_t TakeRows(const pto_context* context) {
   const pto_tensor& in = context->tensors[0];
   const pto_tensor& index = context->tensors[1];
@@ -64,22 +79,32 @@ int32_t TakeRows(const pto_context* context) {
   const size_t element = DtypeSize(in.dtype);
   const auto bytes = static_cast<size_t>(Width(in)) * element;
   const Share share = BlockShare(context, out.shape[0]);
+  WorkMeter meter(context);
   for (int64_t i = share.begin; i < share.end; ++i) {
+    if (!meter.Spend(kRowWork)) return 0;
     const int64_t row = IndexAt(index, i * index.strides[0], in);
     if (row < 0) return WrongIndex(context, i * index.strides[0]);
     if (bytes == 0) continue;
-    std::memcpy(
-        static_cast<std::byte*>(out.data) + static_cast<size_t>(i * out.strides[0]) * element,
-        static_cast<const std::byte*>(in.data) + static_cast<size_t>(row * in.strides[0]) * element,
-        bytes);
+    if (!CopyRow(
+            static_cast<std::byte*>(out.data) + static_cast<size_t>(i * out.strides[0]) * element,
+            static_cast<const std::byte*>(in.data) +
+                static_cast<size_t>(row * in.strides[0]) * element,
+            bytes, meter)) {
+      return 0;
+    }
   }
   return 0;
 }
 
-// Calls `use(first, count)` for pieces of a row.
+// Calls `use(first, count)` for pieces of a row, and counts each of their elements as `work`.
+// Returns false if the block has to return: when `use` does, or before a piece.
 template <typename Use>
-void ForTiles(int64_t width, Use use) {
-  for (int64_t at = 0; at < width; at += kTile) use(at, std::min(kTile, width - at));
+bool ForTiles(int64_t width, int64_t work, WorkMeter& meter, Use use) {
+  for (int64_t at = 0; at < width; at += kTile) {
+    const int64_t count = std::min(kTile, width - at);
+    if (!meter.Spend(count * work) || !use(at, count)) return false;
+  }
+  return true;
 }
 
 void Store(const float* from, int64_t count, float* to) {
@@ -108,13 +133,17 @@ int32_t ScaleRows(const pto_context* context) {
     const pto_tensor& out = context->tensors[2];
     const Share share = BlockShare(context, out.shape[0]);
     float tile[kTile];
+    WorkMeter meter(context);
     for (int64_t i = share.begin; i < share.end; ++i) {
+      if (!meter.Spend(kRowWork)) return 0;
       const float factor = static_cast<const float*>(weight.data)[i * weight.strides[0]];
-      ForTiles(Width(in), [&](int64_t at, int64_t count) {
+      const bool done = ForTiles(Width(in), 1, meter, [&](int64_t at, int64_t count) {
         LoadTile(Row<const T>(in, i) + at, 1, count, tile);
         for (int64_t j = 0; j < count; ++j) tile[j] *= factor;
         Store(tile, count, Row<T>(out, i) + at);
+        return true;
       });
+      if (!done) return 0;
     }
     return 0;
   });
@@ -127,24 +156,36 @@ int32_t SumRows(const pto_context* context) {
     const pto_tensor& index = context->tensors[1];
     const pto_tensor& out = context->tensors[2];
     const int64_t terms = index.shape[1];
-    std::vector<int64_t> rows(static_cast<size_t>(terms));
     float sum[kTile];
     float tile[kTile];
     const Share share = BlockShare(context, out.shape[0]);
-    for (int64_t i = share.begin; i < share.end; ++i) {
+    WorkMeter meter(context);
+    // The indices are read again for every tile: there may be too many to remember them.
+    const auto add = [&](int64_t i, int64_t at, int64_t count) -> int32_t {
       for (int64_t k = 0; k < terms; ++k) {
+        if (!meter.Spend(kRowWork + count)) return 0;
         const int64_t offset = i * index.strides[0] + k * index.strides[1];
-        rows[static_cast<size_t>(k)] = IndexAt(index, offset, in);
-        if (rows[static_cast<size_t>(k)] < 0) return WrongIndex(context, offset);
+        const int64_t row = IndexAt(index, offset, in);
+        if (row < 0) return WrongIndex(context, offset);
+        if (count == 0) continue;
+        LoadTile(Row<const T>(in, row) + at, 1, count, tile);
+        for (int64_t j = 0; j < count; ++j) sum[j] += tile[j];
       }
-      ForTiles(Width(in), [&](int64_t at, int64_t count) {
+      return 0;
+    };
+    for (int64_t i = share.begin; i < share.end; ++i) {
+      if (!meter.Spend(kRowWork)) return 0;
+      // A row without elements still has indices to check.
+      int32_t failed = Width(in) == 0 ? add(i, 0, 0) : 0;
+      const bool done = ForTiles(Width(in), 1, meter, [&](int64_t at, int64_t count) {
         std::memset(sum, 0, sizeof sum);
-        for (const int64_t row : rows) {
-          LoadTile(Row<const T>(in, row) + at, 1, count, tile);
-          for (int64_t j = 0; j < count; ++j) sum[j] += tile[j];
-        }
+        failed = add(i, at, count);
+        if (failed != 0 || meter.stopped()) return false;
         Store(sum, count, Row<T>(out, i) + at);
+        return true;
       });
+      if (failed != 0) return failed;
+      if (!done) return 0;
     }
     return 0;
   });
@@ -187,10 +228,16 @@ int32_t CheckSum(const pto_tensor* tensors, uint32_t count, char* message, size_
   return CheckMatrices(Check{"sum_rows", kSumArguments, tensors, count, message, size}, 2);
 }
 
+double CostOfOut(const pto_tensor* tensors, uint32_t) { return CostOfAll(tensors + 2, 1); }
+
+double CostOfSum(const pto_tensor* tensors, uint32_t) {
+  return CountOf(tensors[2]) * static_cast<double>(tensors[1].shape[1]) * kNsPerElement;
+}
+
 constexpr pto_kernel_info Kernel(const char* name, const char* description,
                                  pto_kernel_function function, pto_check_function check,
                                  const pto_argument_info* arguments,
-                                 const pto_overlap_info* overlaps) {
+                                 const pto_overlap_info* overlaps, pto_cost_function cost) {
   return {
       .struct_size = sizeof(pto_kernel_info),
       .name = name,
@@ -206,16 +253,17 @@ constexpr pto_kernel_info Kernel(const char* name, const char* description,
       .flags = 0,
       .control = PTO_CONTROL_NONE,
       .overlaps = overlaps,
+      .cost = cost,
   };
 }
 
 constexpr pto_kernel_info kKernels[] = {
     Kernel("take_rows", "Row i of out is row index[i] of in.", TakeRows, CheckTake, kTakeArguments,
-           nullptr),
+           nullptr, CostOfOut),
     Kernel("scale_rows", "Row i of out is row i of in, times weight[i].", ScaleRows, CheckScale,
-           kScaleArguments, kScaleOverlaps),
+           kScaleArguments, kScaleOverlaps, CostOfOut),
     Kernel("sum_rows", "Row i of out is the sum of rows index[i,0], index[i,1], … of in.", SumRows,
-           CheckSum, kSumArguments, nullptr),
+           CheckSum, kSumArguments, nullptr, CostOfSum),
 };
 
 }  // namespace

@@ -52,6 +52,13 @@ class StridedRange {
   int64_t size() const { return size_; }
   // The number of dimensions after merging; 0 if there are no elements.
   size_t ndim() const { return ndim_; }
+  // Whether the elements lie next to each other in all views, many in a row.
+  bool HasLongRuns() const {
+    constexpr int64_t kLong = 512;
+    if (ndim_ == 0 || shape_[ndim_ - 1] < kLong) return false;
+    const PerView& strides = strides_[ndim_ - 1];
+    return std::all_of(strides.begin(), strides.end(), [](int64_t stride) { return stride == 1; });
+  }
 
   // Calls `run(offsets, strides, count, first)` for each run of elements `begin` to `end`
   // (excluded). The first element of a run has number `first` and offset offsets[v] in view v; the
@@ -114,11 +121,14 @@ class StridedRange {
 template <size_t N>
 bool ForShare(const pto_context* context, const StridedRange<N>& range, Share share,
               typename StridedRange<N>::Run run) {
-  // About a millisecond of work between two checks.
-  constexpr int64_t kPiece = int64_t{1} << 20;
-  for (int64_t at = share.begin; at < share.end; at += kPiece) {
+  // Well below a millisecond of work between two checks. Elements that are not in long dense runs
+  // may each need a cache line of every view, and so take much longer.
+  constexpr int64_t kDensePiece = int64_t{1} << 18;
+  constexpr int64_t kStridedPiece = int64_t{1} << 13;
+  const int64_t piece = range.HasLongRuns() ? kDensePiece : kStridedPiece;
+  for (int64_t at = share.begin; at < share.end; at += piece) {
     if (Cancelled(context)) return false;
-    range.ForEach(at, std::min(at + kPiece, share.end), run);
+    range.ForEach(at, std::min(at + piece, share.end), run);
   }
   return true;
 }

@@ -32,6 +32,7 @@ _FUZZED = [
     "daemon/names/",
     "proto/broker/",
     "runtime/graph/",
+    "runtime/host/",
     "tests/fuzz/",
 ]
 

@@ -3,10 +3,12 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "grpc/grpc.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
 #include "grpcpp/support/channel_arguments.h"
+#include "grpcpp/support/client_interceptor.h"
 
 namespace pto::internal {
 namespace {
@@ -34,7 +36,39 @@ void KeepGrpc() {
   (void)kept;
 }
 
-std::shared_ptr<grpc::Channel> Open(const std::string& address, absl::Duration connect_timeout) {
+using grpc::experimental::ClientInterceptorFactoryInterface;
+using grpc::experimental::ClientRpcInfo;
+using grpc::experimental::InterceptionHookPoints;
+using grpc::experimental::Interceptor;
+using grpc::experimental::InterceptorBatchMethods;
+
+// Adds the token to each call. gRPC's own credentials of calls need an encrypted channel.
+class AddToken final : public Interceptor {
+ public:
+  explicit AddToken(const std::string& header) : header_(header) {}
+
+  void Intercept(InterceptorBatchMethods* methods) override {
+    if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
+      methods->GetSendInitialMetadata()->emplace("authorization", header_);
+    }
+    methods->Proceed();
+  }
+
+ private:
+  const std::string& header_;
+};
+
+class AddTokenFactory final : public ClientInterceptorFactoryInterface {
+ public:
+  explicit AddTokenFactory(const std::string& token) : header_(absl::StrCat("Bearer ", token)) {}
+  Interceptor* CreateClientInterceptor(ClientRpcInfo*) override { return new AddToken(header_); }
+
+ private:
+  const std::string header_;  // the channel, which owns this, outlives its calls
+};
+
+std::shared_ptr<grpc::Channel> Open(const std::string& address, absl::Duration connect_timeout,
+                                    const ChannelSecurity& security) {
   KeepGrpc();
   grpc::ChannelArguments args;
   // Otherwise channels to one address share a connection, and bulk data delays control calls.
@@ -57,7 +91,14 @@ std::shared_ptr<grpc::Channel> Open(const std::string& address, absl::Duration c
     // never does.
     args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   }
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), args);
+  if (!security.server_name.empty()) args.SetSslTargetNameOverride(security.server_name);
+  if (security.token.empty()) {
+    return grpc::CreateCustomChannel(address, security.credentials, args);
+  }
+  std::vector<std::unique_ptr<ClientInterceptorFactoryInterface>> interceptors;
+  interceptors.push_back(std::make_unique<AddTokenFactory>(security.token));
+  return grpc::experimental::CreateCustomChannelWithInterceptors(address, security.credentials,
+                                                                 args, std::move(interceptors));
 }
 
 // Calls that were stuck when their connection was abandoned. gRPC may use their memory at any time
@@ -81,8 +122,9 @@ class Lost {
 
 }  // namespace
 
-Connection::Connection(const std::string& address, absl::Duration connect_timeout)
-    : channel_(Open(address, connect_timeout)) {}
+Connection::Connection(const std::string& address, absl::Duration connect_timeout,
+                       const ChannelSecurity& security)
+    : channel_(Open(address, connect_timeout, security)) {}
 
 Connection::~Connection() {
   std::vector<std::shared_ptr<AsyncCall>> stuck;

@@ -7,6 +7,7 @@
 
 #include "absl/time/time.h"
 #include "client/internal/async_call.h"
+#include "client/internal/channel_security.h"
 #include "client/internal/deadline.h"
 #include "grpcpp/channel.h"
 #include "runtime/base/mutex.h"
@@ -17,7 +18,8 @@ namespace pto::internal {
 // calls. Owned by Transport. Thread-safe.
 class Connection {
  public:
-  Connection(const std::string& address, absl::Duration connect_timeout);
+  Connection(const std::string& address, absl::Duration connect_timeout,
+             const ChannelSecurity& security);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/internal/default_address.h"
 #include "client/internal/duration_proto.h"
+#include "client/internal/token.h"
 #include "client/run_state.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
@@ -26,15 +27,18 @@ absl::StatusOr<std::shared_ptr<Core>> Core::Connect(absl::string_view address,
                                                     const ClientOptions& options) {
   const std::string resolved = ResolveAddress(address);
   PTO_RETURN_IF_ERROR(CheckAddress(resolved));
-  auto core = std::make_shared<Core>(resolved, options);
+  PTO_ASSIGN_OR_RETURN(ChannelSecurity security,
+                       MakeChannelSecurity(resolved, ResolveTls(options.tls)));
+  PTO_ASSIGN_OR_RETURN(security.token, FindToken(resolved, options.token_file, security.encrypted));
+  auto core = std::make_shared<Core>(resolved, options, security);
   PTO_ASSIGN_OR_RETURN(core->node_, core->GetNode(Deadline::After(options.connect_timeout)));
   return core;
 }
 
-Core::Core(std::string address, const ClientOptions& options)
+Core::Core(std::string address, const ClientOptions& options, const ChannelSecurity& security)
     : address_(std::move(address)),
       options_(options),
-      transport_(address_, options.connect_timeout),
+      transport_(address_, options.connect_timeout, security),
       renewer_([this](SessionState& session, absl::Duration timeout,
                       const std::atomic<bool>& stop) { return Renew(session, timeout, stop); }) {}
 

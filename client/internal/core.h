@@ -40,7 +40,7 @@ class Core {
   static absl::StatusOr<std::shared_ptr<Core>> Connect(absl::string_view address,
                                                        const ClientOptions& options);
 
-  Core(std::string address, const ClientOptions& options);
+  Core(std::string address, const ClientOptions& options, const ChannelSecurity& security);
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
 

@@ -16,10 +16,11 @@ absl::Status CheckAddress(absl::string_view address) {
       .Hint("an address is unix:/path or host:port");
 }
 
-Transport::Transport(const std::string& address, absl::Duration connect_timeout)
-    : control_(address, connect_timeout),
-      events_(address, connect_timeout),
-      bulk_(address, connect_timeout),
+Transport::Transport(const std::string& address, absl::Duration connect_timeout,
+                     const ChannelSecurity& security)
+    : control_(address, connect_timeout, security),
+      events_(address, connect_timeout, security),
+      bulk_(address, connect_timeout, security),
       node(control_),
       session(control_),
       kernel(control_),

@@ -34,7 +34,8 @@ struct Wire {
 // Three connections to one daemon and the services on them. Owned by Core. Thread-safe.
 class Transport {
  public:
-  Transport(const std::string& address, absl::Duration connect_timeout);
+  Transport(const std::string& address, absl::Duration connect_timeout,
+            const ChannelSecurity& security);
 
  private:
   Connection control_;

@@ -77,8 +77,22 @@ void AddGlobalOptions(Command& root, Context& context) {
   root.AddFlag("-q,--quiet", &context.quiet, "Print only names, one per line");
   root.AddOption("--address", &context.address,
                  "Address of the daemon, unix:/path or host:port (default $PTOD_ADDRESS; if unset, "
-                 "$XDG_RUNTIME_DIR/ptod.sock if it exists and you are not root; otherwise "
-                 "unix:/run/ptod/ptod.sock)");
+                 "that of the current context; without one, $XDG_RUNTIME_DIR/ptod.sock if it "
+                 "exists and you are not root; otherwise unix:/run/ptod/ptod.sock)");
+  root.AddOption("--context", &context.context_name,
+                 "Context to use, see `ptoctl context` (default the current one)");
+  root.AddOption("--tls-ca", &context.tls.ca_file,
+                 "Use TLS for host:port; file with the authorities of the daemon's certificate "
+                 "(default $PTOD_TLS_CA)");
+  root.AddOption("--tls-cert", &context.tls.cert_file,
+                 "File with the client's certificate (default $PTOD_TLS_CERT)");
+  root.AddOption("--tls-key", &context.tls.key_file,
+                 "File with the key of the client's certificate (default $PTOD_TLS_KEY)");
+  root.AddOption("--tls-server-name", &context.tls.server_name,
+                 "Name in the daemon's certificate, if it is not the host of the address (default "
+                 "$PTOD_TLS_SERVER_NAME)");
+  root.AddOption("--token-file", &context.token_file,
+                 "File with a token, for a daemon over TCP (default $PTOD_TOKEN_FILE)");
   root.AddOption("--timeout", &context.timeout,
                  "Time limit for a call or for waiting for a run (default 30s for calls, no limit "
                  "for runs)");
@@ -136,6 +150,7 @@ int Main(const std::vector<std::string>& args, std::ostream& out, std::ostream& 
   AddRunsCommand(root, context);
   AddScenariosCommand(root, context);
   AddTopCommand(root, context);
+  AddContextCommand(root, context);
   AddErrorsCommand(root, context);
   AddCompletionCommand(root, context);
   root.Footer(

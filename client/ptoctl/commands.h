@@ -16,6 +16,7 @@ void AddGraphsCommand(Command& root, Context& context);
 void AddRunsCommand(Command& root, Context& context);
 void AddScenariosCommand(Command& root, Context& context);
 void AddTopCommand(Command& root, Context& context);
+void AddContextCommand(Command& root, Context& context);
 void AddErrorsCommand(Command& root, Context& context);
 void AddCompletionCommand(Command& root, Context& context);
 

@@ -25,6 +25,10 @@ struct Context {
   std::string output = "table";
   bool quiet = false;
   std::string address = {};
+  TlsOptions tls = {};
+  // A context of `ptoctl context`; empty means the current one, if there is one.
+  std::string context_name = {};
+  std::string token_file = {};
   // Empty if --timeout was not given.
   absl::optional<absl::Duration> timeout = {};
 
@@ -33,6 +37,14 @@ struct Context {
   // Set by commands that read a job file, so that daemon errors can point to a line in it.
   job::SourceMap places = {};
 
+  // Where the daemon is and how to trust it: what the options say; what they leave out, the context
+  // says, unless PTOD_ADDRESS or --address name another daemon.
+  struct Target {
+    std::string address;  // empty: the default
+    TlsOptions tls;
+    std::string token_file;
+  };
+  absl::StatusOr<Target> FindTarget() const;
   // Connects to the daemon within --timeout.
   absl::StatusOr<Client> Connect() const;
   // Time limit for one call.

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -74,10 +76,17 @@ absl::Status Lease(Context& context, const LeaseOptions& options) {
   PTO_ASSIGN_OR_RETURN(Session session, client.CreateSession(session_options));
   PTO_ASSIGN_OR_RETURN(const v1::ChipLease lease, WaitForChips(context, session, options.count));
   PTO_ASSIGN_OR_RETURN(const std::string chips, ChipList(lease));
-  PTO_ASSIGN_OR_RETURN(const int code,
-                       RunChild(options.command, {{"PTOD_CHIPS", chips},
-                                                  {"PTOD_ADDRESS", client.address()},
-                                                  {"PTOD_LEASE", session.name()}}));
+  PTO_ASSIGN_OR_RETURN(const Context::Target target, context.FindTarget());
+  std::map<std::string, std::string> variables = {
+      {"PTOD_CHIPS", chips}, {"PTOD_ADDRESS", client.address()}, {"PTOD_LEASE", session.name()}};
+  for (const auto& [name, value] : {std::pair("PTOD_TLS_CA", target.tls.ca_file),
+                                    std::pair("PTOD_TLS_CERT", target.tls.cert_file),
+                                    std::pair("PTOD_TLS_KEY", target.tls.key_file),
+                                    std::pair("PTOD_TLS_SERVER_NAME", target.tls.server_name),
+                                    std::pair("PTOD_TOKEN_FILE", target.token_file)}) {
+    if (!value.empty()) variables[name] = value;
+  }
+  PTO_ASSIGN_OR_RETURN(const int code, RunChild(options.command, variables));
   if (const absl::Status lost = session.status(); !lost.ok()) {
     context.err << "ptoctl: warning: the lease was lost while the command ran: " << lost.message()
                 << "\n";

@@ -110,6 +110,14 @@ void TablePrinter::Node(const v1::Node& node) {
   line("executors", absl::StrCat(node.executor_count()));
   line("sessions", absl::StrCat(node.session_count()));
   line("active runs", absl::StrCat(node.active_run_count()));
+  // An older daemon does not say.
+  if (limits.max_memory_bytes() != 0) {
+    line("memory", absl::StrCat(BytesText(node.memory_used_bytes()), " of at most ",
+                                BytesText(limits.max_memory_bytes())));
+  }
+  if (!node.principal().empty()) {
+    line("you", absl::StrCat(node.principal(), " (", absl::StrJoin(node.roles(), ", "), ")"));
+  }
   line("capabilities", absl::StrJoin(node.capabilities(), ", "));
   line("tasks in a graph", absl::StrCat("at most ", limits.max_graph_tasks()));
   line("bytes in a buffer", absl::StrCat("at most ", BytesText(limits.max_buffer_bytes())));

@@ -5,7 +5,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <random>
+#include <string>
 #include <thread>
 #include <tuple>
 #include <vector>
@@ -410,6 +412,38 @@ TEST(Kill, TheLivingAreNotSwept) {
       },
       {kVictim}, job);
   EXPECT_EQ(CountFiles(job), 0);
+}
+
+// Waits until a process of this test has died; its parent may not have noticed.
+void AwaitDeath(pid_t pid) {
+  while (true) {
+    std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
+    std::string number, name, state;
+    if (!(file >> number >> name >> state) || state == "Z") return;
+    sched_yield();
+  }
+}
+
+// A rank that ends because another one has aborted is not the cause.
+TEST(Kill, AnAbortCountsMoreThanTheDeathsThatFollow) {
+  RunRanks(kShm, 3,
+           [](Rank& rank) {
+             rank.Join();
+             pto_comm_window* const window = rank.MakeWindow(1, 0, 1);
+             if (rank.rank() == 2) {
+               pto_comm_abort(rank.comm(), "chip 2 is on fire");
+             } else if (rank.rank() == kVictim) {
+               rank.board().cells[0].store(getpid());
+               pto_comm_wait(window, 0, PTO_GE, 1, Soon(), nullptr);
+               Die();
+             } else {
+               while (rank.board().cells[0].load() == 0) sched_yield();
+               AwaitDeath(static_cast<pid_t>(rank.board().cells[0].load()));
+               EXPECT_EQ(pto_comm_window_barrier(window, Soon()), PTO_COMM_RANK_LOST);
+               EXPECT_THAT(rank.Error(), HasSubstr("aborted: chip 2 is on fire"));
+             }
+           },
+           {kVictim});
 }
 
 }  // namespace

@@ -6,9 +6,11 @@
 
 namespace pto::daemon {
 
-absl::Status Admission::CheckFormer(absl::string_view session, absl::string_view run,
-                                    const absl::Status& missing) const {
-  return node_.former().FindRun(session, run) == nullptr ? missing : absl::OkStatus();
+absl::Status Admission::CheckFormer(const auth::Principal& caller, absl::string_view session,
+                                    absl::string_view run, const absl::Status& missing) const {
+  return node_.former().FindRun(caller, session, run, auth::Right::kUse) == nullptr
+             ? missing
+             : absl::OkStatus();
 }
 
 absl::StatusOr<std::shared_ptr<RunEntry>> Admission::FindFormer(absl::string_view session,
@@ -17,32 +19,34 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Admission::FindFormer(absl::string_vie
   const std::string& id = request.run.id;
   if (id.empty()) return missing;
   if (request.open) {
-    PTO_RETURN_IF_ERROR(CheckFormer(session, id, missing));
+    PTO_RETURN_IF_ERROR(CheckFormer(*request.caller, session, id, missing));
     return Error(reason::kRunIdUsed, absl::StrCat("a former boot had a run '", id, "'"))
         .At("run_id")
         .With("run", id);
   }
-  PTO_ASSIGN_OR_RETURN(std::shared_ptr<RunEntry> former,
-                       node_.former().FindForStart(session, id, request.run.digest));
+  PTO_ASSIGN_OR_RETURN(
+      std::shared_ptr<RunEntry> former,
+      node_.former().FindForStart(*request.caller, session, id, request.run.digest));
   if (former == nullptr) return missing;
   return former;
 }
 
-absl::Status Admission::FindTarget(const std::string& graph, LaunchTarget* target) const {
+absl::Status Admission::FindTarget(const auth::Principal& caller, const std::string& graph,
+                                   LaunchTarget* target) const {
   if (target->graph != nullptr && *target->graph->name == graph &&
       !target->graph->removed.load(std::memory_order_acquire) && !target->session->ended()) {
     return absl::OkStatus();
   }
   target->graph.reset();
   PTO_ASSIGN_OR_RETURN(const names::Child name, names::ParseChild(graph, "graphs", "graph"));
-  PTO_ASSIGN_OR_RETURN(target->session, node_.sessions().Find(name.session));
+  PTO_ASSIGN_OR_RETURN(target->session, node_.sessions().Find(caller, name.session));
   PTO_ASSIGN_OR_RETURN(target->graph, target->session->FindGraph(name.id));
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::shared_ptr<RunEntry>> Admission::Find(Request& request) const {
   if (request.target != nullptr) {
-    const absl::Status found = FindTarget(*request.graph, request.target);
+    const absl::Status found = FindTarget(*request.caller, *request.graph, request.target);
     if (!found.ok()) {
       if (request.run.id.empty()) return found;
       // Its graph is gone with the boot that had it.
@@ -53,7 +57,8 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Admission::Find(Request& request) cons
     request.target->session->Touch();
     return nullptr;
   }
-  absl::StatusOr<std::shared_ptr<Session>> session = node_.sessions().Use(request.session);
+  absl::StatusOr<std::shared_ptr<Session>> session =
+      node_.sessions().Use(*request.caller, request.session);
   if (!session.ok()) return FindFormer(request.session, request, session.status());
   // A large graph takes long to compile.
   request.hold = SessionHold(*std::move(session));

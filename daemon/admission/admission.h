@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "daemon/auth/principal.h"
 #include "daemon/node/node.h"
 #include "daemon/run/registered_graph.h"
 #include "daemon/run/run_entry.h"
@@ -27,8 +28,10 @@ struct LaunchTarget {
 // Lets runs in: every way to start a run goes through Start, which checks in this order
 //
 //   1. that the node accepts runs: NODE_DRAINING
-//   2. the session, and of a launch the graph: SESSION_UNKNOWN, SESSION_ENDED, GRAPH_UNKNOWN. When
-//      it is not there, the run that the same request started in a former boot is the answer
+//   2. the session, and of a launch the graph: SESSION_UNKNOWN, SESSION_ENDED, GRAPH_UNKNOWN,
+//      PERMISSION_DENIED. When it is not there, the run that the same request started in a former
+//      boot is the answer. A stream of launches always has the same caller, so a session that it
+//      found before stays its own
 //   3. the id and the digest, of a graph that is still to be compiled: the run that the same
 //      request started is the answer; ID_CONFLICT, RUN_ID_USED
 //   4. the rest of the request, which the caller reads: it compiles the graph or binds the launch
@@ -44,6 +47,8 @@ class Admission {
  public:
   // Of one run. For a single Start.
   struct Request {
+    // Who asks; outlives the request.
+    const auth::Principal* caller = nullptr;
     // The session's id; of a launch that is in `graph`.
     std::string session;
     // With an id also the digest, which needs no image: Start may be without one. Of an open run
@@ -69,8 +74,8 @@ class Admission {
 
   // For a service that has a request's header and not yet its digest: OK when step 2 may find a run
   // of a former boot, else `missing`.
-  absl::Status CheckFormer(absl::string_view session, absl::string_view run,
-                           const absl::Status& missing) const;
+  absl::Status CheckFormer(const auth::Principal& caller, absl::string_view session,
+                           absl::string_view run, const absl::Status& missing) const;
 
   // Starts a run, or returns the one that the same request started before. `complete(session, run)`
   // is step 4: it fills what `run` lacks and returns a status. `completions` is for a run that ends
@@ -107,7 +112,8 @@ class Admission {
   absl::StatusOr<std::shared_ptr<RunEntry>> FindFormer(absl::string_view session,
                                                        const Request& request,
                                                        const absl::Status& missing) const;
-  absl::Status FindTarget(const std::string& graph, LaunchTarget* target) const;
+  absl::Status FindTarget(const auth::Principal& caller, const std::string& graph,
+                          LaunchTarget* target) const;
 
   Node& node_;
 };

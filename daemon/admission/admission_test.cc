@@ -60,7 +60,8 @@ class AdmissionTest : public ::testing::Test {
   std::shared_ptr<Session> Create() {
     SessionManager::Request request;
     request.id = "s";
-    const std::shared_ptr<Session> session = node_->sessions().Create(request).value();
+    const std::shared_ptr<Session> session =
+        node_->sessions().Create(auth::Daemon(), request).value();
     const std::vector<BufferRequest> buffers = {{"x", 0, 64}};
     session->CreateBuffers(buffers).value();
     return session;
@@ -68,6 +69,7 @@ class AdmissionTest : public ::testing::Test {
 
   static Admission::Request Named(const std::string& id, const Digest& digest = kDigest) {
     Admission::Request request;
+    request.caller = &auth::Daemon();
     request.session = "s";
     request.run.id = id;
     request.run.digest = digest;
@@ -215,8 +217,8 @@ TEST_F(AdmissionTest, AFormerBootsRunAnswersWithoutItsSession) {
   const absl::Status missing = Submit("other").status();
   EXPECT_THAT(missing, HasReason(reason::kSessionEnded));
   const Admission admission(*node_);
-  EXPECT_THAT(admission.CheckFormer("s", "r", missing), IsOk());
-  EXPECT_EQ(admission.CheckFormer("s", "other", missing), missing);
+  EXPECT_THAT(admission.CheckFormer(auth::Daemon(), "s", "r", missing), IsOk());
+  EXPECT_EQ(admission.CheckFormer(auth::Daemon(), "s", "other", missing), missing);
   LaunchTarget target;
   for (const bool has_session : {false, true}) {
     if (has_session) Create();

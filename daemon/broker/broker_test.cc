@@ -35,7 +35,7 @@ class BrokerTest : public SessionTest {
     SessionManager::Request request;
     request.id = "s";
     request.attach_key = std::string(broker::kKeyBytes, 'k');
-    session_ = sessions_->Create(request).value();
+    session_ = sessions_->Create(auth::Principal(auth::UidName(geteuid()), {}), request).value();
     MakeBuffers(*session_, {{"x", 0, 256 << 10}, {"y", 0, 4096}}).value();
   }
 
@@ -156,7 +156,7 @@ TEST_F(BrokerTest, ASessionTakesNoMoreThanItsPlaces) {
   SessionManager::Request request;
   request.id = "t";
   request.attach_key = std::string(broker::kKeyBytes, 'k');
-  sessions_->Create(request).value();
+  sessions_->Create(auth::Principal(auth::UidName(geteuid()), {}), request).value();
   Broker::Options options;
   options.max_session_connections = 2;
   // A refused client no longer counts as a stranger, and takes no place.

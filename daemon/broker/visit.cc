@@ -30,10 +30,10 @@ bool Visit::over() const {
 
 Outcome Visit::Attach(const broker::Request& request) {
   if (attached_) return Outcome::kDenied;
-  const absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(request.name);
+  const absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(user_, request.name);
   // The same answer as for an unknown session, so that the client learns nothing.
   if (!session.ok() ||
-      !(*session)->Attach(absl::string_view(request.key.data(), request.key.size()), user_)) {
+      !(*session)->Attach(absl::string_view(request.key.data(), request.key.size()))) {
     return Outcome::kDenied;
   }
   (*session)->Touch();

@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "daemon/auth/principal.h"
 #include "daemon/session/session_manager.h"
 #include "proto/broker/message.h"
 
@@ -24,8 +25,10 @@ class Visit {
   // The maximum number of mapped buffers of one client.
   static constexpr size_t kMaxRegions = 16'384;
 
-  // `user` is the client's user id, from the kernel.
-  Visit(SessionManager& sessions, uint32_t user) : sessions_(sessions), user_(user) {}
+  // `user` is the client's user id, from the kernel. Rights do not matter: only its own sessions
+  // do.
+  Visit(SessionManager& sessions, uint32_t user)
+      : sessions_(sessions), user_(auth::UidName(user), auth::Rights()) {}
 
   bool attached() const { return attached_; }
   // Whether the attached session has ended.
@@ -48,7 +51,7 @@ class Visit {
 
  private:
   SessionManager& sessions_;
-  const uint32_t user_;
+  const auth::Principal user_;
   bool attached_ = false;
   std::weak_ptr<Session> session_;
   absl::flat_hash_map<uint64_t, MappedBuffer> regions_;

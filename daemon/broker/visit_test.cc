@@ -20,7 +20,7 @@ class VisitTest : public SessionTest {
     SessionManager::Request request;
     request.id = "s";
     request.attach_key = std::string(broker::kKeyBytes, 'k');
-    session_ = sessions_->Create(request).value();
+    session_ = sessions_->Create(auth::Principal(auth::UidName(1000), {}), request).value();
     MakeBuffers(*session_, {{"x", 0, 4096}}).value();
   }
 
@@ -63,12 +63,17 @@ TEST_F(VisitTest, OnlyTheOwnerAttaches) {
   EXPECT_EQ(owner.Attach(Attach("s", 'k')), Outcome::kDenied);
   Visit another_user(*sessions_, 1001);
   EXPECT_EQ(another_user.Attach(Attach("s", 'k')), Outcome::kDenied);
+  // Nor root, who can look at its memory anyway, but not by mistake.
+  Visit root(*sessions_, 0);
+  EXPECT_EQ(root.Attach(Attach("s", 'k')), Outcome::kDenied);
   Visit again(*sessions_, 1000);
   EXPECT_EQ(again.Attach(Attach("s", 'k')), Outcome::kOk);
 }
 
 TEST_F(VisitTest, FindsBuffersOfItsSession) {
-  const std::shared_ptr<Session> second = Create("t");
+  SessionManager::Request request;
+  request.id = "t";
+  const auto second = sessions_->Create(auth::Principal(auth::UidName(1000), {}), request).value();
   MakeBuffers(*second, {{"y", 0, 4096}}).value();
   Visit visit(*sessions_, 1000);
   ASSERT_EQ(visit.Attach(Attach("s", 'k')), Outcome::kOk);

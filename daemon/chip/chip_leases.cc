@@ -16,7 +16,8 @@ constexpr int64_t kLookNs = 5'000'000;
 
 }  // namespace
 
-absl::StatusOr<ChipLeases::Lease> ChipLeases::Ask(const std::string& session, uint32_t count) {
+absl::StatusOr<ChipLeases::Lease> ChipLeases::Ask(const std::string& session, uint32_t count,
+                                                  absl::string_view owner, uint32_t limit) {
   {
     MutexLock lock(mutex_);
     if (const Entry* entry = FindLocked(session)) {
@@ -28,8 +29,23 @@ absl::StatusOr<ChipLeases::Lease> ChipLeases::Ask(const std::string& session, ui
           .With("have", entry->wanted)
           .With("want", count);
     }
+    uint32_t has = 0;
+    for (const Entry& entry : entries_) {
+      if (entry.owner == owner) has += entry.wanted;
+    }
+    if (count > limit || has > limit - count) {
+      return Error(reason::kQuotaChips,
+                   absl::StrCat("client ", owner, " may lease ", limit, " chips, has asked for ",
+                                has, " and wants ", count, " more"))
+          .With("client", owner)
+          .With("limit", limit)
+          .With("usage", has)
+          .With("requested", count)
+          .Limit("max_leased_chips", limit, has, count);
+    }
     entries_.emplace_back();
     entries_.back().session = session;
+    entries_.back().owner = std::string(owner);
     entries_.back().wanted = count;
     count_.fetch_add(1, std::memory_order_acq_rel);
   }
@@ -137,7 +153,7 @@ bool ChipLeases::AdvanceLocked(std::vector<Waiter>* tell) {
     // Later requests wait until this one has all its chips.
     if (entry.chips.size() < entry.wanted) return false;
     for (const uint32_t chip : entry.chips) {
-      if (UsedLocked(chip, entry.session)) return true;
+      if (UsedLocked(chip, entry)) return true;
     }
     entry.granted = true;
     for (auto& [id, waiter] : entry.waiters) tell->push_back(std::move(waiter));
@@ -146,22 +162,25 @@ bool ChipLeases::AdvanceLocked(std::vector<Waiter>* tell) {
   return false;
 }
 
-bool ChipLeases::UsedLocked(uint32_t chip, const std::string& holder) const {
+bool ChipLeases::UsedLocked(uint32_t chip, const Entry& holder) const {
   for (const Claimed& claim : claims_) {
-    if (claim.session == holder || claim.lease == holder) continue;
+    const bool may_use = claim.owner == holder.owner && claim.lease == holder.session;
+    if (claim.session == holder.session || may_use) continue;
     if (std::find(claim.chips.begin(), claim.chips.end(), chip) != claim.chips.end()) return true;
   }
   // After the claims: a claim is dropped once the engine has accepted its work.
-  return options_.busy(chip, holder);
+  return options_.busy(chip, holder.session);
 }
 
 absl::StatusOr<ChipLeases::Claim> ChipLeases::MakeClaim(absl::Span<const uint32_t> chips,
-                                                        absl::string_view session,
-                                                        absl::string_view lease) {
+                                                        const User& user) {
   PTO_RETURN_IF_ERROR(CheckHealth(chips));
   MutexLock lock(mutex_);
-  PTO_RETURN_IF_ERROR(CheckLocked(chips, session, lease));
-  claims_.push_back({{chips.begin(), chips.end()}, std::string(session), std::string(lease)});
+  PTO_RETURN_IF_ERROR(CheckLocked(chips, user));
+  claims_.push_back({{chips.begin(), chips.end()},
+                     std::string(user.session),
+                     std::string(user.lease),
+                     std::string(user.owner)});
   return Claim(this, std::prev(claims_.end()));
 }
 
@@ -185,29 +204,31 @@ const ChipLeases::Entry* ChipLeases::HolderLocked(uint32_t chip) const {
   return nullptr;
 }
 
-std::string ChipLeases::HolderOf(uint32_t chip) const {
-  if (count_.load(std::memory_order_acquire) == 0) return "";
+ChipLeases::Holder ChipLeases::HolderOf(uint32_t chip) const {
+  if (count_.load(std::memory_order_acquire) == 0) return {};
   MutexLock lock(mutex_);
   const Entry* const holder = HolderLocked(chip);
-  return holder == nullptr ? "" : holder->session;
+  if (holder == nullptr) return {};
+  return {holder->session, holder->owner};
 }
 
-absl::Status ChipLeases::CheckAll(absl::Span<const uint32_t> chips, absl::string_view session,
-                                  absl::string_view lease) const {
+absl::Status ChipLeases::CheckAll(absl::Span<const uint32_t> chips, const User& user) const {
   MutexLock lock(mutex_);
-  return CheckLocked(chips, session, lease);
+  return CheckLocked(chips, user);
 }
 
-absl::Status ChipLeases::CheckLocked(absl::Span<const uint32_t> chips, absl::string_view session,
-                                     absl::string_view lease) const {
+absl::Status ChipLeases::CheckLocked(absl::Span<const uint32_t> chips, const User& user) const {
   for (const uint32_t chip : chips) {
     const Entry* const holder = HolderLocked(chip);
-    if (holder == nullptr || holder->session == session || holder->session == lease) continue;
-    return Error(reason::kChipLeased,
-                 absl::StrCat(names::Chip(chip), holder->granted ? " is leased to " : " waits for ",
-                              names::Session(holder->session)))
-        .With("chip", names::Chip(chip))
-        .With("lease", names::Session(holder->session));
+    if (holder == nullptr || holder->session == user.session) continue;
+    const bool own = holder->owner == user.owner;
+    if (own && holder->session == user.lease) continue;
+    Error error(reason::kChipLeased,
+                absl::StrCat(names::Chip(chip), holder->granted ? " is leased to " : " waits for ",
+                             own ? names::Session(holder->session) : "another client"));
+    error.With("chip", names::Chip(chip));
+    if (own) error.With("lease", names::Session(holder->session));
+    return error;
   }
   return absl::OkStatus();
 }

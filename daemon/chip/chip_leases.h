@@ -28,6 +28,9 @@ namespace pto::daemon {
 // has accepted (`busy`), or a claim. To start work, first make it visible in one of these two ways
 // and then call Check: either Check sees the lease, or the lease sees the work.
 //
+// Sessions belong to owners. A session can use the lease of another session only if both have the
+// same owner, and only then is it told who has a chip.
+//
 // Thread-safe; `busy` is called under its lock. Must outlive its claims.
 class ChipLeases {
  private:
@@ -35,6 +38,7 @@ class ChipLeases {
     std::vector<uint32_t> chips;
     std::string session;
     std::string lease;
+    std::string owner;
   };
 
  public:
@@ -42,11 +46,19 @@ class ChipLeases {
     uint32_t chips = 0;
     TimerQueue* timers = nullptr;
     const Clock* clock = nullptr;
-    // Whether a chip is used by runs of sessions other than `holder` and those that may use its
-    // lease.
+    // Whether a chip is used by runs of sessions other than `holder` and those of its owner that
+    // may use its lease.
     std::function<bool(uint32_t chip, const std::string& holder)> busy;
     // Which chips are usable; nullptr: all.
     const ChipHealth* health = nullptr;
+  };
+
+  // A session that wants to use chips.
+  struct User {
+    absl::string_view session;
+    // The session whose lease may be used, too; empty: none.
+    absl::string_view lease = {};
+    absl::string_view owner = {};
   };
 
   // The current state of a lease.
@@ -87,9 +99,11 @@ class ChipLeases {
 
   explicit ChipLeases(Options options) : options_(std::move(options)) {}
 
-  // Requests `count` chips, from 1 to all. Repeating the request returns the current state;
-  // ID_CONFLICT if the count differs.
-  absl::StatusOr<Lease> Ask(const std::string& session, uint32_t count);
+  // Requests `count` chips, from 1 to all, of at most `limit` that all requests of the owner want
+  // together. Repeating the request returns the current state. Errors: ID_CONFLICT if the count
+  // differs, QUOTA_CHIPS.
+  absl::StatusOr<Lease> Ask(const std::string& session, uint32_t count, absl::string_view owner,
+                            uint32_t limit);
   // The session's lease; SESSION_ENDED if it has none any more.
   absl::StatusOr<Lease> Find(const std::string& session) const;
   // Calls `waiter` when a waiting lease changes; calls it immediately and returns 0 if the lease
@@ -103,13 +117,11 @@ class ChipLeases {
   void LookAgain() { Advance(); }
 
   // CHIP_UNAVAILABLE if one of the chips is unusable, CHIP_LEASED if one is leased to another
-  // session. `lease` is the session whose lease may be used, if any. Only two loads if all chips
-  // are usable and there are no leases.
-  absl::Status Check(absl::Span<const uint32_t> chips, absl::string_view session,
-                     absl::string_view lease) const {
+  // session. Only two loads if all chips are usable and there are no leases.
+  absl::Status Check(absl::Span<const uint32_t> chips, const User& user) const {
     if (absl::Status usable = CheckHealth(chips); !usable.ok()) return usable;
     if (count_.load(std::memory_order_acquire) == 0) return absl::OkStatus();
-    return CheckAll(chips, session, lease);
+    return CheckAll(chips, user);
   }
 
   // CHIP_UNAVAILABLE if one of the chips is unusable, whoever has leased it.
@@ -118,31 +130,33 @@ class ChipLeases {
   }
 
   // Claims the chips for work that starts later. Errors: as Check.
-  absl::StatusOr<Claim> MakeClaim(absl::Span<const uint32_t> chips, absl::string_view session,
-                                  absl::string_view lease);
+  absl::StatusOr<Claim> MakeClaim(absl::Span<const uint32_t> chips, const User& user);
   size_t claims() const;
 
-  // The session that has or will get the chip; empty if there is none.
-  std::string HolderOf(uint32_t chip) const;
+  // The session that has or will get a chip, and its owner.
+  struct Holder {
+    std::string session;  // empty if there is none
+    std::string owner;
+  };
+  Holder HolderOf(uint32_t chip) const;
 
  private:
   struct Entry {
     std::string session;
+    std::string owner;
     uint32_t wanted = 0;
     std::vector<uint32_t> chips;
     bool granted = false;
     std::vector<std::pair<uint64_t, Waiter>> waiters;
   };
 
-  absl::Status CheckAll(absl::Span<const uint32_t> chips, absl::string_view session,
-                        absl::string_view lease) const;
-  absl::Status CheckLocked(absl::Span<const uint32_t> chips, absl::string_view session,
-                           absl::string_view lease) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckAll(absl::Span<const uint32_t> chips, const User& user) const;
+  absl::Status CheckLocked(absl::Span<const uint32_t> chips, const User& user) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropClaim(std::list<Claimed>::iterator place);
   // Whether sessions other than the holder, and those that may use its lease, have work on the
   // chip.
-  bool UsedLocked(uint32_t chip, const std::string& holder) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool UsedLocked(uint32_t chip, const Entry& holder) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   const Entry* HolderLocked(uint32_t chip) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Entry* FindLocked(absl::string_view session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Lease DescribeLocked(const Entry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

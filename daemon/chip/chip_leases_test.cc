@@ -29,7 +29,7 @@ class ChipLeasesTest : public ::testing::Test {
   }
 
   ChipLeases::Lease Ask(const std::string& session, uint32_t count) {
-    const absl::StatusOr<ChipLeases::Lease> lease = leases_.Ask(session, count);
+    const absl::StatusOr<ChipLeases::Lease> lease = leases_.Ask(session, count, "me", 100);
     EXPECT_THAT(lease, IsOk());
     return lease.ok() ? *lease : ChipLeases::Lease();
   }
@@ -58,13 +58,13 @@ TEST_F(ChipLeasesTest, ChipsThatAreFaultedAreNotGivenUntilTheyAreWell) {
   ChipLeases::Options options = MakeOptions();
   options.health = &health;
   ChipLeases leases(options);
-  EXPECT_THAT(leases.Check({0, 2}, "a", ""), IsOk());
-  EXPECT_THAT(leases.Check({0, 1}, "a", ""), HasReason(reason::kChipUnavailable));
-  EXPECT_THAT(leases.Ask("a", 2)->chips, ElementsAre(0, 2));
+  EXPECT_THAT(leases.Check({0, 2}, {"a", "", "me"}), IsOk());
+  EXPECT_THAT(leases.Check({0, 1}, {"a", "", "me"}), HasReason(reason::kChipUnavailable));
+  EXPECT_THAT(leases.Ask("a", 2, "me", 100)->chips, ElementsAre(0, 2));
   EXPECT_TRUE(leases.Find("a")->granted);
-  EXPECT_FALSE(leases.Ask("b", 2)->granted);
+  EXPECT_FALSE(leases.Ask("b", 2, "me", 100)->granted);
   // Also for a session that has leased other chips.
-  EXPECT_THAT(leases.Check({0, 1}, "a", ""), HasReason(reason::kChipUnavailable));
+  EXPECT_THAT(leases.Check({0, 1}, {"a", "", "me"}), HasReason(reason::kChipUnavailable));
   bool told = false;
   leases.AddWaiter("b", [&] { told = true; });
   faulted.clear();
@@ -78,22 +78,22 @@ TEST_F(ChipLeasesTest, ChipsThatAreFreeAreGivenAtOnce) {
   EXPECT_THAT(Ask("a", 3).chips, ElementsAre(0, 1, 2));
   EXPECT_TRUE(Granted("a"));
   EXPECT_THAT(Ask("b", 1).chips, ElementsAre(3));
-  EXPECT_EQ(leases_.HolderOf(2), "a");
-  EXPECT_EQ(leases_.HolderOf(3), "b");
+  EXPECT_EQ(leases_.HolderOf(2).session, "a");
+  EXPECT_EQ(leases_.HolderOf(3).session, "b");
   // The same request returns the same lease; a different one fails.
   EXPECT_TRUE(Ask("a", 3).granted);
-  EXPECT_THAT(leases_.Ask("a", 2), HasReason(reason::kIdConflict));
+  EXPECT_THAT(leases_.Ask("a", 2, "me", 100), HasReason(reason::kIdConflict));
 }
 
 TEST_F(ChipLeasesTest, OthersAreKeptOffAndThoseWithTheLeaseAreNot) {
-  EXPECT_THAT(leases_.Check({0}, "x", ""), IsOk());
+  EXPECT_THAT(leases_.Check({0}, {"x", "", "me"}), IsOk());
   Ask("a", 2);
-  EXPECT_THAT(leases_.Check({1}, "x", ""), HasReason(reason::kChipLeased));
-  EXPECT_THAT(leases_.Check({2, 3}, "x", ""), IsOk());
-  EXPECT_THAT(leases_.Check({0, 1}, "a", ""), IsOk());
-  EXPECT_THAT(leases_.Check({0, 1}, "x", "a"), IsOk());
+  EXPECT_THAT(leases_.Check({1}, {"x", "", "me"}), HasReason(reason::kChipLeased));
+  EXPECT_THAT(leases_.Check({2, 3}, {"x", "", "me"}), IsOk());
+  EXPECT_THAT(leases_.Check({0, 1}, {"a", "", "me"}), IsOk());
+  EXPECT_THAT(leases_.Check({0, 1}, {"x", "a", "me"}), IsOk());
   leases_.Release("a");
-  EXPECT_THAT(leases_.Check({1}, "x", ""), IsOk());
+  EXPECT_THAT(leases_.Check({1}, {"x", "", "me"}), IsOk());
   EXPECT_THAT(leases_.Find("a"), HasReason(reason::kSessionEnded));
 }
 
@@ -105,7 +105,7 @@ TEST_F(ChipLeasesTest, TheyAreServedInTheOrderInWhichTheyAsked) {
   EXPECT_FALSE(last.granted);
   EXPECT_EQ(last.position, 1u);
   EXPECT_THAT(last.chips, IsEmpty());
-  EXPECT_EQ(leases_.HolderOf(3), "b");
+  EXPECT_EQ(leases_.HolderOf(3).session, "b");
   leases_.Release("a");
   EXPECT_TRUE(Granted("b"));
   EXPECT_EQ(leases_.Find("c")->position, 0u);
@@ -124,7 +124,7 @@ TEST_F(ChipLeasesTest, OneThatGivesUpLetsTheNextOnesOn) {
 TEST_F(ChipLeasesTest, RunsOfOthersMayEndButNoneBegins) {
   busy_ = {1};
   EXPECT_FALSE(Ask("a", 2).granted);
-  EXPECT_THAT(leases_.Check({1}, "x", ""), HasReason(reason::kChipLeased));
+  EXPECT_THAT(leases_.Check({1}, {"x", "", "me"}), HasReason(reason::kChipLeased));
   Look();
   EXPECT_FALSE(Granted("a"));
   busy_.clear();
@@ -147,6 +147,31 @@ TEST_F(ChipLeasesTest, WhoWaitsIsTold) {
   leases_.Release("a");
   EXPECT_EQ(told, 3);
   EXPECT_TRUE(Granted("b"));
+}
+
+// All that an owner wants counts, also what waits: else one could keep all chips from the others.
+TEST_F(ChipLeasesTest, OneOwnerGetsOnlySoMany) {
+  EXPECT_THAT(leases_.Ask("a", 3, "one", 2), HasReason(reason::kQuotaChips));
+  EXPECT_THAT(leases_.Ask("a", 1, "one", 2), IsOk());
+  EXPECT_THAT(leases_.Ask("b", 2, "one", 2), HasReason(reason::kQuotaChips));
+  EXPECT_THAT(leases_.Ask("b", 1, "one", 2), IsOk());
+  EXPECT_THAT(leases_.Ask("b", 1, "one", 2), IsOk());
+  EXPECT_THAT(leases_.Ask("c", 1, "one", 2), HasReason(reason::kQuotaChips));
+  EXPECT_TRUE(leases_.Ask("d", 2, "two", 2)->granted);
+  leases_.Release("a");
+  EXPECT_THAT(leases_.Ask("c", 1, "one", 2), IsOk());
+}
+
+TEST_F(ChipLeasesTest, OnlyTheOwnerIsToldWhoHasAChip) {
+  Ask("a", 1);
+  const absl::Status own = leases_.Check({0}, {"x", "", "me"});
+  EXPECT_EQ(own.message(), "chips/0 is leased to sessions/a");
+  const absl::Status other = leases_.Check({0}, {"x", "a", "you"});
+  EXPECT_THAT(other, HasReason(reason::kChipLeased));
+  EXPECT_EQ(other.message(), "chips/0 is leased to another client");
+  const ErrorDetail detail = *GetErrorDetail(other);
+  for (const auto& [key, value] : detail.metadata) EXPECT_EQ(key, "chip") << value;
+  EXPECT_EQ(leases_.HolderOf(0).owner, "me");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
@@ -67,10 +68,36 @@ absl::Status CheckListen(const DaemonConfig& config) {
     if (!address->IsLocal() && !config.allow_remote()) {
       return Wrong("listen",
                    absl::StrCat(text,
-                                " can be reached from other machines, and the API has no "
-                                "authentication; listen on a unix socket or a loopback address, "
-                                "or set allow_remote: true (--allow-remote)"));
+                                " can be reached from other machines; listen on a unix socket or a "
+                                "loopback address, or set allow_remote: true (--allow-remote) and "
+                                "tls"));
     }
+    if (!address->IsLocal() && config.tls().cert_file().empty()) {
+      return Wrong("listen", absl::StrCat(text,
+                                          " can be reached from other machines, and that needs "
+                                          "TLS: set tls.cert_file (--tls-cert) and tls.key_file"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTls(const config::v1::TlsConfig& tls) {
+  const struct {
+    absl::string_view key;
+    bool set;
+    absl::string_view needed;
+    bool needed_set;
+  } needs[] = {
+      {"tls.cert_file", !tls.cert_file().empty(), "tls.key_file", !tls.key_file().empty()},
+      {"tls.key_file", !tls.key_file().empty(), "tls.cert_file", !tls.cert_file().empty()},
+      {"tls.client_ca_file", !tls.client_ca_file().empty(), "tls.cert_file",
+       !tls.cert_file().empty()},
+      {"tls.require_client_cert", tls.require_client_cert(), "tls.client_ca_file",
+       !tls.client_ca_file().empty()},
+      {"tls.crl_dir", !tls.crl_dir().empty(), "tls.client_ca_file", !tls.client_ca_file().empty()},
+  };
+  for (const auto& each : needs) {
+    if (each.set && !each.needed_set) return Wrong(each.key, absl::StrCat("needs ", each.needed));
   }
   return absl::OkStatus();
 }
@@ -118,7 +145,6 @@ absl::Status CheckLimits(const LimitsConfig& limits) {
       {"limits.max_session_device_bytes", limits.max_session_device_bytes(), kNoBound},
       {"limits.max_session_windows", limits.max_session_windows(), kNoBound},
       {"limits.max_session_tasks", limits.max_session_tasks(), kNoBound},
-      {"limits.max_client_sessions", limits.max_client_sessions(), kNoBound},
       {"limits.max_client_device_bytes", limits.max_client_device_bytes(), kNoBound},
       {"limits.max_client_windows", limits.max_client_windows(), kNoBound},
       {"limits.max_client_active_runs", limits.max_client_active_runs(), kNoBound},
@@ -128,12 +154,38 @@ absl::Status CheckLimits(const LimitsConfig& limits) {
   for (const auto& [key, value, most] : counts) {
     PTO_RETURN_IF_ERROR(CheckRange(key, value, 1, most));
   }
+  // Zero: depends on the machine.
+  for (const auto& [key, bytes] :
+       {std::pair("limits.max_memory_bytes", limits.max_memory_bytes()),
+        std::pair("limits.max_client_memory_bytes", limits.max_client_memory_bytes())}) {
+    if (bytes != 0) PTO_RETURN_IF_ERROR(CheckBytes(key, bytes, 1 << 20, kNoBound));
+  }
   PTO_RETURN_IF_ERROR(
       CheckBytes("limits.max_chunk_bytes", limits.max_chunk_bytes(), 1 << 10, uint64_t{1} << 30));
   PTO_RETURN_IF_ERROR(
       CheckBytes("limits.event_log_bytes", limits.event_log_bytes(), 64 << 10, uint64_t{1} << 40));
   return CheckBytes("limits.max_message_bytes", limits.max_message_bytes(),
                     limits.max_chunk_bytes() + kMessageMargin, (uint64_t{1} << 31) - 1);
+}
+
+absl::Status CheckConnections(const config::v1::ConnectionsConfig& connections) {
+  PTO_RETURN_IF_ERROR(
+      CheckRange("connections.max_connections", connections.max_connections(), 0, 1u << 14));
+  PTO_RETURN_IF_ERROR(CheckRange("connections.max_user_connections",
+                                 connections.max_user_connections(), 0, 1u << 14));
+  PTO_RETURN_IF_ERROR(CheckRange("connections.max_connection_calls",
+                                 connections.max_connection_calls(), 1, 1u << 16));
+  PTO_RETURN_IF_ERROR(CheckDuration("connections.keepalive_interval",
+                                    connections.keepalive_interval(), absl::Seconds(1),
+                                    absl::Hours(24)));
+  PTO_RETURN_IF_ERROR(CheckDuration("connections.keepalive_timeout",
+                                    connections.keepalive_timeout(), absl::Milliseconds(100),
+                                    absl::Hours(1)));
+  PTO_RETURN_IF_ERROR(CheckDuration("connections.handshake_timeout",
+                                    connections.handshake_timeout(), absl::Milliseconds(10),
+                                    absl::Hours(1)));
+  return CheckBytes("connections.unfinished_bytes", connections.unfinished_bytes(), 32 << 20,
+                    uint64_t{1} << 40);
 }
 
 absl::Status CheckJournal(const config::v1::JournalConfig& journal) {
@@ -146,11 +198,32 @@ absl::Status CheckJournal(const config::v1::JournalConfig& journal) {
                        absl::Hours(1));
 }
 
+absl::Status CheckExecution(const config::v1::ExecutionConfig& execution) {
+  if (ToDuration(execution.default_task_timeout()) != absl::ZeroDuration()) {
+    PTO_RETURN_IF_ERROR(CheckDuration("execution.default_task_timeout",
+                                      execution.default_task_timeout(), absl::Milliseconds(100),
+                                      absl::Hours(24 * 365)));
+  }
+  PTO_RETURN_IF_ERROR(CheckDuration("execution.spare_after", execution.spare_after(),
+                                    absl::Milliseconds(1), absl::Seconds(10)));
+  PTO_RETURN_IF_ERROR(
+      CheckRange("execution.max_spare_threads", execution.max_spare_threads(), 0, 1024));
+  if (ToDuration(execution.compile_timeout()) == absl::ZeroDuration()) return absl::OkStatus();
+  return CheckDuration("execution.compile_timeout", execution.compile_timeout(),
+                       absl::Milliseconds(1), absl::Hours(1));
+}
+
 }  // namespace
 
 absl::Status ValidateConfig(const DaemonConfig& config) {
   PTO_RETURN_IF_ERROR(CheckListen(config));
+  PTO_RETURN_IF_ERROR(CheckTls(config.tls()));
   PTO_RETURN_IF_ERROR(CheckMetricsListen(config));
+  const std::string& loopback = config.access().loopback_tcp();
+  if (loopback != "token" && loopback != "trust") {
+    return Wrong("access.loopback_tcp",
+                 absl::StrCat("expected token or trust, not '", loopback, "'"));
+  }
   const auto& chips = config.sim_chips();
   PTO_RETURN_IF_ERROR(CheckRange("sim_chips.count", chips.count(), 0, 256));
   PTO_RETURN_IF_ERROR(CheckRange("sim_chips.clusters", chips.clusters(), 1, 1024));
@@ -182,6 +255,8 @@ absl::Status ValidateConfig(const DaemonConfig& config) {
   }
   PTO_RETURN_IF_ERROR(CheckSession(config));
   PTO_RETURN_IF_ERROR(CheckJournal(config.journal()));
+  PTO_RETURN_IF_ERROR(CheckExecution(config.execution()));
+  PTO_RETURN_IF_ERROR(CheckConnections(config.connections()));
   return CheckLimits(config.limits());
 }
 

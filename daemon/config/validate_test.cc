@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "daemon/config/effective.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
@@ -34,6 +35,9 @@ TEST(ValidateConfigTest, AcceptsTheBounds) {
   EXPECT_THAT(Validate("drain_grace { seconds: 86400 }"), IsOk());
   EXPECT_THAT(Validate("limits { max_chunk_bytes: 1048576 max_message_bytes: 1114112 }"), IsOk());
   EXPECT_THAT(Validate("listen: '127.0.0.1:0' listen: '127.0.0.1:0'"), IsOk());
+  EXPECT_THAT(Validate("execution { default_task_timeout {} compile_timeout {} }"), IsOk());
+  EXPECT_THAT(Validate("execution { max_spare_threads: 0 spare_after { nanos: 1000000 } }"),
+              IsOk());
 }
 
 TEST(ValidateConfigTest, NamesTheSettingThatIsWrong) {
@@ -62,6 +66,12 @@ TEST(ValidateConfigTest, NamesTheSettingThatIsWrong) {
       {"limits { max_graph_tasks: 18446744073709551615 }", "limits.max_graph_tasks"},
       {"limits { max_graph_tensors: 18446744073709551615 }", "limits.max_graph_tensors"},
       {"limits { max_graph_edges: 1073741825 }", "limits.max_graph_edges"},
+      {"limits { max_memory_bytes: 1000 }", "limits.max_memory_bytes"},
+      {"limits { max_client_memory_bytes: 1000 }", "limits.max_client_memory_bytes"},
+      {"execution { default_task_timeout { nanos: 1 } }", "execution.default_task_timeout"},
+      {"execution { spare_after { seconds: 11 } }", "execution.spare_after"},
+      {"execution { max_spare_threads: 1025 }", "execution.max_spare_threads"},
+      {"execution { compile_timeout { seconds: 3601 } }", "execution.compile_timeout"},
   };
   for (const auto& [text, key] : cases) {
     const absl::Status status = Validate(text);
@@ -78,7 +88,35 @@ TEST(ValidateConfigTest, RefusesOtherMachinesUnlessTold) {
     EXPECT_THAT(status, HasReason(reason::kConfigInvalid));
     EXPECT_THAT(std::string(status.message()), HasSubstr("--allow-remote"));
   }
-  EXPECT_THAT(Validate("listen: '0.0.0.0:7000' allow_remote: true"), IsOk());
+  constexpr char kTls[] = " tls { cert_file: '/c' key_file: '/k' }";
+  EXPECT_THAT(Validate(absl::StrCat("listen: '0.0.0.0:7000' allow_remote: true", kTls)), IsOk());
+  EXPECT_THAT(Validate(absl::StrCat("listen: '0.0.0.0:7000'", kTls)),
+              HasReason(reason::kConfigInvalid));
+}
+
+TEST(ValidateConfigTest, RefusesOtherMachinesWithoutTls) {
+  const absl::Status status = Validate("listen: '0.0.0.0:7000' allow_remote: true");
+  EXPECT_THAT(status, HasReason(reason::kConfigInvalid));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--tls-cert"));
+}
+
+TEST(ValidateConfigTest, TlsIsComplete) {
+  const struct {
+    const char* tls;
+    const char* needs;
+  } cases[] = {
+      {"cert_file: '/c'", "tls.cert_file: needs tls.key_file"},
+      {"key_file: '/k'", "tls.key_file: needs tls.cert_file"},
+      {"client_ca_file: '/a'", "tls.client_ca_file: needs tls.cert_file"},
+      {"cert_file: '/c' key_file: '/k' require_client_cert: true",
+       "tls.require_client_cert: needs tls.client_ca_file"},
+      {"cert_file: '/c' key_file: '/k' crl_dir: '/d'", "tls.crl_dir: needs tls.client_ca_file"},
+  };
+  for (const auto& [tls, needs] : cases) {
+    const absl::Status status = Validate(absl::StrCat("tls { ", tls, " }"));
+    EXPECT_THAT(status, HasReason(reason::kConfigInvalid));
+    EXPECT_THAT(std::string(status.message()), HasSubstr(needs));
+  }
 }
 
 }  // namespace

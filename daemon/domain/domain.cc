@@ -68,13 +68,17 @@ absl::StatusOr<std::shared_ptr<Domain>> Domain::Create(std::string name, DomainS
   std::shared_ptr<Domain> domain(new Domain(std::move(name), std::move(spec), engine));
   std::vector<Rank> ranks;
   const uint64_t rank_count = domain->spec_.chips.size();
+  uint64_t host_bytes = 0;
+  for (const uint32_t chip : domain->spec_.chips) {
+    host_bytes += HostBytes(engine.chips()[chip]->memory(), layout.bytes);
+  }
   absl::StatusOr<MemoryCharge> charge =
-      MemoryCharge::Take(quota, rank_count * layout.bytes, rank_count);
+      MemoryCharge::Take(quota, rank_count * layout.bytes, rank_count, host_bytes);
   if (!charge.ok()) return PrefixField(charge.status(), "chips");
   for (uint32_t i = 0; i < rank_count; ++i) {
-    absl::StatusOr<std::shared_ptr<engine::Allocation>> window =
-        AllocateCharged(engine.chips()[domain->spec_.chips[i]]->memory(), layout.bytes,
-                        charge->Part(layout.bytes, 1));
+    engine::DeviceMemory& memory = engine.chips()[domain->spec_.chips[i]]->memory();
+    absl::StatusOr<std::shared_ptr<engine::Allocation>> window = AllocateCharged(
+        memory, layout.bytes, charge->Part(layout.bytes, 1, HostBytes(memory, layout.bytes)));
     if (!window.ok()) return PrefixField(window.status(), absl::StrCat("chips[", i, "]"));
     names::Window part;
     part.domain = std::string(domain->id());

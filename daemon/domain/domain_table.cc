@@ -10,6 +10,13 @@ absl::StatusOr<std::shared_ptr<Domain>> DomainTable::Create(const std::string& i
                                                             DomainSpec spec) {
   PTO_ASSIGN_OR_RETURN(const WindowLayout layout, PlanWindow(spec, max_window_bytes_));
   spec.window_bytes = layout.bytes;
+  const auto create = [&] { return TryCreate(id, spec, layout); };
+  return quota_ == nullptr ? create() : quota_->WithRoom(create);
+}
+
+absl::StatusOr<std::shared_ptr<Domain>> DomainTable::TryCreate(const std::string& id,
+                                                               DomainSpec spec,
+                                                               const WindowLayout& layout) {
   MutexLock lock(mutex_);
   if (closed_) {
     return Error(reason::kSessionEnded, absl::StrCat("session ", session_, " has ended"))

@@ -32,7 +32,8 @@ class DomainTable {
         quota_(std::move(quota)) {}
 
   // The domain that exists when it has the same content, ID_CONFLICT when it has another;
-  // DOMAIN_LIMIT, CHIP_MEMORY_EXHAUSTED, QUOTA_MEMORY, QUOTA_WINDOWS, and what PlanWindow refuses.
+  // DOMAIN_LIMIT, CHIP_MEMORY_EXHAUSTED, QUOTA_MEMORY, QUOTA_WINDOWS, MEMORY_BUDGET, and what
+  // PlanWindow refuses.
   absl::StatusOr<std::shared_ptr<Domain>> Create(const std::string& id, DomainSpec spec);
   // DOMAIN_UNKNOWN.
   absl::StatusOr<std::shared_ptr<Domain>> Find(absl::string_view id) const;
@@ -46,6 +47,9 @@ class DomainTable {
   uint64_t device_bytes() const;
 
  private:
+  absl::StatusOr<std::shared_ptr<Domain>> TryCreate(const std::string& id, DomainSpec spec,
+                                                    const WindowLayout& layout);
+
   const std::string session_;
   const uint64_t max_window_bytes_;
   engine::Engine& engine_;

@@ -6,6 +6,9 @@
 namespace pto::daemon {
 namespace {
 
+// The log is charged in steps of this size, so that an event costs no atomic operation.
+constexpr uint64_t kStep = uint64_t{16} << 10;
+
 // The approximate size of a run's record and its entry.
 constexpr uint64_t kRecordBytes = 512;
 
@@ -56,11 +59,32 @@ void EventLog::Add(LogEntry entry) {
   bytes_ += bytes;
   entries_.push_back(std::move(entry));
   last_sequence_.store(last, std::memory_order_release);
-  Trim();
+  Trim(Cover());
+  // An entry alone can be larger than the floor.
+  if (bytes_ > charge_.bytes()) charge_.ForceResize(bytes_);
 }
 
-void EventLog::Trim() {
-  while (bytes_ > max_bytes_ && entries_.size() > 1) {
+uint64_t EventLog::Cover() {
+  if (bytes_ <= charge_.bytes()) return max_bytes_;
+  const uint64_t wanted = (bytes_ + kStep - 1) / kStep * kStep;
+  if (charge_.TryResize(wanted)) return max_bytes_;
+  charge_.ForceResize(std::max(charge_.bytes(), std::min(wanted, kFloor)));
+  return std::min(max_bytes_, charge_.bytes());
+}
+
+uint64_t EventLog::Shed(uint64_t bytes) {
+  MutexLock lock(mutex_);
+  if (bytes_ <= kFloor) return 0;
+  const uint64_t before = charge_.bytes();
+  Trim(std::max(kFloor, bytes_ - std::min(bytes, bytes_)));
+  const uint64_t kept = (bytes_ + kStep - 1) / kStep * kStep;
+  if (kept >= before) return 0;
+  charge_.ForceResize(kept);
+  return before - kept;
+}
+
+void EventLog::Trim(uint64_t most) {
+  while (bytes_ > most && entries_.size() > 1) {
     // Task events are numerous and less important, so they are dropped first. But a log full of old
     // runs must not drop all task events of a new run.
     if (2 * task_bytes_ >= bytes_) {

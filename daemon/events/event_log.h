@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "absl/types/span.h"
 #include "daemon/events/packed_tasks.h"
 #include "daemon/model/run_record.h"
+#include "runtime/base/memory_account.h"
 #include "runtime/base/mutex.h"
 
 namespace pto::daemon {
@@ -83,10 +85,16 @@ class EventWatcher {
 // The events of one session, numbered from 1 without gaps and limited in bytes. A watcher is a
 // cursor kept by its owner; events exist once, here. When the log is full, the oldest task events
 // and run errors are dropped if they take at least half of it, otherwise the oldest event of any
-// kind. Readers get Dropped in place of dropped events. Thread-safe.
+// kind. Readers get Dropped in place of dropped events. The log is also full if the account that it
+// is charged to has no more room, but it always keeps kFloor. Thread-safe.
 class EventLog {
  public:
-  explicit EventLog(uint64_t max_bytes) : max_bytes_(max_bytes) {}
+  // What the log may take even if there is no room.
+  static constexpr uint64_t kFloor = uint64_t{64} << 10;
+
+  // Nothing is charged without an account.
+  explicit EventLog(uint64_t max_bytes, std::shared_ptr<MemoryAccount> memory = nullptr)
+      : max_bytes_(max_bytes), charge_(std::move(memory)) {}
 
   // Appends the entries atomically and in order. Returns the last sequence number.
   uint64_t Append(absl::Span<LogEntry> entries);
@@ -108,6 +116,9 @@ class EventLog {
   // of them were dropped.
   std::vector<LogEntry> Read(uint64_t after, uint64_t max_events) const;
 
+  // Drops old events of about this size, but for kFloor. Returns the bytes that are free now.
+  uint64_t Shed(uint64_t bytes);
+
   uint64_t last_sequence() const { return last_sequence_.load(std::memory_order_acquire); }
   uint64_t bytes() const;
   bool ended() const { return ended_.load(std::memory_order_acquire); }
@@ -128,7 +139,9 @@ class EventLog {
  private:
   static uint64_t BytesOf(const LogEntry& entry);
   void Add(LogEntry entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Trim() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Charges what the log has grown by. Returns how large it may be.
+  uint64_t Cover() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Trim(uint64_t most) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ForgetFirst() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Tell(bool urgent);
 
@@ -141,6 +154,7 @@ class EventLog {
   mutable Mutex mutex_;
   std::deque<LogEntry> entries_ ABSL_GUARDED_BY(mutex_);
   uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  HostCharge charge_ ABSL_GUARDED_BY(mutex_);        // at least `bytes_`
   uint64_t task_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of these, task events
   // The last sequence number that is not in `entries_` any more.
   uint64_t forgotten_ ABSL_GUARDED_BY(mutex_) = 0;

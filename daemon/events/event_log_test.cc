@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "runtime/base/memory_account.h"
 
 namespace pto::daemon {
 namespace {
@@ -227,6 +228,56 @@ TEST(EventLogTest, TellsWatchersUntilTheyAreRemoved) {
 
 // Writers and readers at the same time, with a log that has to drop: no reader ever sees a gap
 // that is not reported, or a number twice.
+TEST(EventLogTest, WhatItHasIsChargedAndGivenBack) {
+  const auto memory = std::make_shared<MemoryAccount>("all", "bytes", 1 << 20);
+  {
+    EventLog log(1 << 20, memory);
+    EXPECT_EQ(memory->used(), 0u);
+    const auto run = MakeRun("a");
+    for (uint32_t i = 0; i < 20; ++i) log.AppendTasks(run, MakeRecords(1000, 1000 * i));
+    EXPECT_GE(memory->used(), log.bytes());
+    EXPECT_LE(memory->used(), log.bytes() + (16 << 10));
+    EXPECT_EQ(ReadAll(log, 0, 1000), 0u);
+  }
+  EXPECT_EQ(memory->used(), 0u);
+}
+
+TEST(EventLogTest, WithoutRoomOldEventsGoButForAFloor) {
+  const auto memory = std::make_shared<MemoryAccount>("all", "bytes", 200 << 10);
+  memory->Charge(100 << 10);
+  EventLog log(1 << 20, memory);
+  const auto run = MakeRun("a");
+  for (uint32_t i = 0; i < 50; ++i) log.AppendTasks(run, MakeRecords(1000, 1000 * i));
+  EXPECT_LE(log.bytes(), uint64_t{100} << 10);
+  EXPECT_GE(log.bytes(), EventLog::kFloor);
+  EXPECT_LE(memory->used(), uint64_t{200} << 10);
+  EXPECT_GT(ReadAll(log, 0, 1000), 0u);
+  // Without any room it still works, and takes the floor.
+  memory->Charge(1 << 20);
+  EventLog other(1 << 20, memory);
+  for (uint32_t i = 0; i < 50; ++i) other.AppendTasks(run, MakeRecords(1000, 1000 * i));
+  EXPECT_LE(other.bytes(), EventLog::kFloor);
+  EXPECT_GT(other.bytes(), EventLog::kFloor / 2);
+  EXPECT_EQ(other.last_sequence(), 50'000u);
+  EXPECT_GT(ReadAll(other, 0, 1000), 0u);
+}
+
+TEST(EventLogTest, ShedsOldEventsButForAFloor) {
+  const auto memory = std::make_shared<MemoryAccount>("all", "bytes", 10 << 20);
+  EventLog log(1 << 20, memory);
+  const auto run = MakeRun("a");
+  for (uint32_t i = 0; i < 30; ++i) log.AppendTasks(run, MakeRecords(1000, 1000 * i));
+  const uint64_t before = memory->used();
+  const uint64_t shed = log.Shed(50 << 10);
+  EXPECT_GE(shed, uint64_t{32} << 10);
+  EXPECT_EQ(memory->used(), before - shed);
+  EXPECT_GE(memory->used(), log.bytes());
+  log.Shed(100 << 20);
+  EXPECT_LE(log.bytes(), EventLog::kFloor);
+  EXPECT_EQ(log.Shed(100 << 20), 0u);
+  EXPECT_GT(ReadAll(log, 0, 1000), 0u);
+}
+
 TEST(EventLogTest, ReadersKeepUpWithWriters) {
   EventLog log(256 << 10);
   std::atomic<bool> writing{true};

@@ -9,6 +9,7 @@
 #include "daemon/names/names.h"
 #include "daemon/names/window_name.h"
 #include "daemon/wire/request.h"
+#include "runtime/engine/run/account.h"
 #include "runtime/engine/signal/signal_word.h"
 
 namespace pto::daemon {
@@ -30,6 +31,9 @@ std::string CoreName(pto_core kind, int64_t count) {
   return kind == PTO_MIX ? (count == 1 ? "cluster" : "clusters")
                          : absl::StrCat(KindName(kind), count == 1 ? " core" : " cores");
 }
+
+// Instead of the name of a run, and of its tasks, that the reader may not know.
+constexpr absl::string_view kAnotherRun = "another client's run";
 
 // For example `sessions/s1` for `sessions/s1/runs/r1`.
 absl::string_view SessionOf(absl::string_view run) { return run.substr(0, run.find("/runs/")); }
@@ -87,7 +91,18 @@ std::string Describer::NameOf(size_t run) const {
   return seen.observer == nullptr ? "a run" : seen.observer->name();
 }
 
+bool Describer::Visible(size_t from, size_t run) const {
+  const auto owner_of = [this](size_t index) -> absl::string_view {
+    const engine::Account* const account = now_.runs[index].run->account().get();
+    return account == nullptr ? absl::string_view() : account->owner();
+  };
+  const absl::string_view owner = owner_of(run);
+  if (owner == owner_of(from)) return true;
+  return viewer_ != nullptr && auth::May(*viewer_, owner, auth::Right::kLook);
+}
+
 std::string Describer::ShortName(size_t from, size_t run) const {
+  if (!Visible(from, run)) return std::string(kAnotherRun);
   const std::string name = NameOf(run), own = NameOf(from);
   const absl::string_view session = SessionOf(own);
   if (SessionOf(name) != session || name.size() <= session.size()) return name;
@@ -95,6 +110,7 @@ std::string Describer::ShortName(size_t from, size_t run) const {
 }
 
 std::string Describer::TaskText(size_t from, const engine::TaskPlace& place) const {
+  if (!Visible(from, place.run)) return std::string(kAnotherRun);
   const engine::RunNow& run = now_.runs[place.run];
   const uint32_t first = run.observer == nullptr ? 0 : run.observer->first_task();
   std::string text = absl::StrCat(ShortName(from, place.run), " task ", first + place.task);
@@ -241,11 +257,16 @@ std::string Describer::CoresText(size_t run, const engine::Obstacle& obstacle) c
                         CoreName(obstacle.core_kind, obstacle.want), " that it needs on ", chip);
   }
   if (obstacle.kind == Kind::kThread) {
-    return absl::StrCat("is ready, and ", obstacle.have, " ",
-                        CoreName(obstacle.core_kind, obstacle.have), " of ", chip,
-                        obstacle.have == 1 ? " is" : " are",
-                        " free, but no thread of the daemon takes it: ", now_.sleeping_executors,
-                        " of ", now_.executors, " executors sleep");
+    return absl::StrCat(
+        "is ready, and ", obstacle.have, " ", CoreName(obstacle.core_kind, obstacle.have), " of ",
+        chip, obstacle.have == 1 ? " is" : " are",
+        " free, but no thread of the daemon takes it: ", now_.sleeping_executors, " of ",
+        now_.executors, " executors sleep",
+        now_.held_executors == 0 ? ""
+                                 : absl::StrCat(", kernels hold ", now_.held_executors,
+                                                " threads for "
+                                                "long, ",
+                                                now_.spare_executors, " of them spare ones"));
   }
   std::string text = absl::StrCat(
       obstacle.ahead ? "has not started, and will wait for " : "is ready and waits for ",

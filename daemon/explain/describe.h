@@ -7,6 +7,7 @@
 
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "daemon/auth/principal.h"
 #include "daemon/run/run_entry.h"
 #include "pto/v1/run.pb.h"
 #include "runtime/engine/snapshot/diagnosis.h"
@@ -17,8 +18,11 @@ namespace pto::daemon {
 // Describes the state of runs in words. The described objects must outlive it. Not thread-safe.
 class Describer {
  public:
-  Describer(const engine::EngineNow& now, const engine::Diagnosis& diagnosis)
-      : now_(now), diagnosis_(diagnosis) {}
+  // `viewer` reads the description: runs that the viewer may not look at have no names and no tasks
+  // in it. nullptr: the owner of the run that is described.
+  Describer(const engine::EngineNow& now, const engine::Diagnosis& diagnosis,
+            const auth::Principal* viewer)
+      : now_(now), diagnosis_(diagnosis), viewer_(viewer) {}
 
   // Describes a run, which may consist of several parts: `parts` has their indices in EngineNow, at
   // least one. `idle_ns` has the idle time of each part.
@@ -39,6 +43,8 @@ class Describer {
   // Why nothing can help.
   std::string WhyStuck(size_t run, const engine::Obstacle& obstacle) const;
   std::string NameOf(size_t run) const;
+  // Whether who reads the description of `from` may know of the other run.
+  bool Visible(size_t from, size_t run) const;
   // Only the id, if the run belongs to the session of `from`.
   std::string ShortName(size_t from, size_t run) const;
   std::string TaskText(size_t from, const engine::TaskPlace& place) const;
@@ -46,6 +52,7 @@ class Describer {
 
   const engine::EngineNow& now_;
   const engine::Diagnosis& diagnosis_;
+  const auth::Principal* const viewer_;
 };
 
 // The answer for a run that the engine does not have: it has ended, or it is open and none of its

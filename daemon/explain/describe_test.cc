@@ -3,10 +3,12 @@
 #include "daemon/explain/describe.h"
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "runtime/engine/run/account.h"
 #include "runtime/engine/testing/slow_testing.h"
 
 namespace pto::daemon {
@@ -27,8 +29,8 @@ class DescribeCoresTest : public ::testing::Test {
   DescribeCoresTest() {
     holds_ = node_.Start({{.kernel = "waits", .block_num = 3}}, body_);
     node_.RunAll();
-    gang_ = node_.Start({{.block_num = 2, .together = true}}, nothing_);
-    plain_ = node_.Start({{}}, nothing_);
+    gang_ = node_.Start({{.block_num = 2, .together = true}}, nothing_, Of("uid-2"));
+    plain_ = node_.Start({{}}, nothing_, Of("uid-1"));
     now_ = node_.engine->Look();
     EXPECT_EQ(now_.runs.size(), 3u);
     EXPECT_EQ(now_.runs[0].run, plain_);
@@ -40,6 +42,12 @@ class DescribeCoresTest : public ::testing::Test {
     node_.ExpectClean();
   }
 
+  static engine::RunSpec Of(const std::string& owner) {
+    engine::RunSpec spec;
+    spec.account = std::make_shared<engine::Account>("sessions/of-" + owner, 1, owner);
+    return spec;
+  }
+
   // As long as the gang keeps it; the engine takes it back after a while.
   void Reserve() {
     now_.chips[0].gang_run = gang_.get();
@@ -48,9 +56,9 @@ class DescribeCoresTest : public ::testing::Test {
     now_.chips[0].gang_want = 2;
   }
   // Of the run that needs one core.
-  Response Describe() const {
+  Response Describe(const auth::Principal* viewer = &auth::Daemon()) const {
     const engine::Diagnosis diagnosis(now_);
-    return Describer(now_, diagnosis).Describe({0}, {0}, kStall, 16);
+    return Describer(now_, diagnosis, viewer).Describe({0}, {0}, kStall, 16);
   }
 
   SlowEngine node_{{2}};
@@ -74,6 +82,22 @@ TEST_F(DescribeCoresTest, AReservedCoreIsNotAboutToBeTaken) {
   EXPECT_THAT(response.blocked(0).reason(),
               HasSubstr("1 free, all of them reserved for test task 0"));
   EXPECT_THAT(response.blocked(0).reason(), Not(HasSubstr("take it")));
+}
+
+TEST_F(DescribeCoresTest, OnlyWhoMayLookAtARunReadsItsName) {
+  Reserve();
+  const auth::Principal owner("uid-1", {});
+  auth::Rights rights;
+  rights.reader = true;
+  const auth::Principal reader("uid-3", rights);
+  EXPECT_THAT(Describe(&reader).blocked(0).reason(), HasSubstr("reserved for test task 0"));
+  // The second one is what the log of its session gets.
+  const auth::Principal* const nobody = nullptr;
+  for (const auth::Principal* viewer : {&owner, nobody}) {
+    EXPECT_THAT(Describe(viewer).blocked(0).reason(),
+                HasSubstr("reserved for another client's run, which starts"));
+    EXPECT_THAT(Describe(viewer).DebugString(), Not(HasSubstr("of-uid-2")));
+  }
 }
 
 TEST_F(DescribeCoresTest, AFreeCoreIsAboutToBeTaken) {

@@ -116,49 +116,57 @@ std::vector<std::vector<size_t>> Explainer::Parts(const engine::EngineNow& now) 
 
 v1::ExplainRunResponse Explainer::Describe(const engine::EngineNow& now,
                                            const engine::Diagnosis& diagnosis,
-                                           const std::vector<size_t>& parts,
-                                           size_t max_tasks) const {
+                                           const std::vector<size_t>& parts, size_t max_tasks,
+                                           const auth::Principal* viewer) const {
   std::vector<int64_t> idle;
   for (const size_t part : parts) idle.push_back(progress_.IdleNanos(now.runs[part].run.get()));
-  return Describer(now, diagnosis).Describe(parts, idle, stall_ns(), max_tasks);
+  return Describer(now, diagnosis, viewer).Describe(parts, idle, stall_ns(), max_tasks);
 }
 
 // ---- requests
 
-void Explainer::Explain(std::string session, std::string id, size_t max_tasks, Done done) {
+void Explainer::Explain(auth::Caller caller, std::string session, std::string id, size_t max_tasks,
+                        Done done) {
   const auto shared = std::make_shared<Done>(std::move(done));
-  const bool posted = explains_->Post([this, session, id, max_tasks, shared] {
+  const bool posted = explains_->Post([this, caller, session, id, max_tasks, shared] {
     v1::ExplainRunResponse response;
-    if (ExplainLive(names::ChildName(session, "runs", id), max_tasks, &response)) {
+    if (ExplainLive(*caller, names::ChildName(session, "runs", id), max_tasks, &response)) {
       (*shared)(std::move(response));
       // Like any call, this one extends the lease.
-      reports_->Post([this, session] { (void)node_.sessions().Use(session); });
+      reports_->Post([this, caller, session] {
+        (void)node_.sessions().Use(*caller, session, auth::Right::kLook);
+      });
       return;
     }
-    const bool handed_on =
-        reports_->Post([this, session, id, shared] { (*shared)(ExplainIdle(session, id)); });
+    const bool handed_on = reports_->Post(
+        [this, caller, session, id, shared] { (*shared)(ExplainIdle(*caller, session, id)); });
     if (!handed_on) (*shared)(StoppingError());
   });
   if (!posted) (*shared)(StoppingError());
 }
 
-bool Explainer::ExplainLive(const std::string& name, size_t max_tasks,
-                            v1::ExplainRunResponse* response) {
+bool Explainer::ExplainLive(const auth::Principal& caller, const std::string& name,
+                            size_t max_tasks, v1::ExplainRunResponse* response) {
   const engine::EngineNow now = Look();
   for (const std::vector<size_t>& parts : Parts(now)) {
     if (now.runs[parts[0]].observer->name() != name) continue;
-    *response = Describe(now, engine::Diagnosis(now), parts, max_tasks);
+    const engine::Account* const account = now.runs[parts[0]].run->account().get();
+    // ExplainIdle says that it is not there.
+    if (account == nullptr || !auth::May(caller, account->owner(), auth::Right::kLook)) continue;
+    *response = Describe(now, engine::Diagnosis(now), parts, max_tasks, &caller);
     return true;
   }
   return false;
 }
 
-absl::StatusOr<v1::ExplainRunResponse> Explainer::ExplainIdle(const std::string& session,
+absl::StatusOr<v1::ExplainRunResponse> Explainer::ExplainIdle(const auth::Principal& caller,
+                                                              const std::string& session,
                                                               const std::string& id) const {
-  const absl::StatusOr<std::shared_ptr<Session>> owner = node_.sessions().Use(session);
+  const absl::StatusOr<std::shared_ptr<Session>> owner =
+      node_.sessions().Use(caller, session, auth::Right::kLook);
   if (!owner.ok()) {
     // The run may belong to a former boot.
-    const std::shared_ptr<RunEntry> former = node_.former().FindRun(session, id);
+    const std::shared_ptr<RunEntry> former = node_.former().FindRun(caller, session, id);
     if (former == nullptr) return owner.status();
     return DescribeIdle(*former, {});
   }
@@ -212,21 +220,23 @@ void Explainer::ReportStalls(const engine::EngineNow& now, const engine::Diagnos
       return now.runs[part].begun && progress_.IdleNanos(now.runs[part].run.get()) >= stall_ns();
     });
     if (!stalled || !progress_.TakeNews(now.runs[parts[0]].run.get())) continue;
-    v1::ExplainRunResponse response = Describe(now, diagnosis, parts, 1);
+    const v1::ExplainRunResponse response = Describe(now, diagnosis, parts, 1, &auth::Daemon());
     // The run may have continued before a dump reports it.
     if (++stalls_ <= kDumpStalls) stall_lines_.push_back(StateDump::StallLine(response));
     PTO_LOG(kWarning, "run stalled",
             {{"run", response.run()},
              {"verdict", v1::ExplainRunResponse::Verdict_Name(response.verdict())},
              {"summary", response.summary()}});
-    reports_->Post([this, response = std::move(response)] { TellStall(response); });
+    // Its owner need not know of the runs of others.
+    reports_->Post([this, told = Describe(now, diagnosis, parts, 1, nullptr)] { TellStall(told); });
   }
 }
 
 void Explainer::TellStall(const v1::ExplainRunResponse& stalled) const {
   const absl::StatusOr<names::Child> name = names::ParseChild(stalled.run(), "runs", "run");
   if (!name.ok()) return;
-  const absl::StatusOr<std::shared_ptr<Session>> session = node_.sessions().Find(name->session);
+  const absl::StatusOr<std::shared_ptr<Session>> session =
+      node_.sessions().Find(auth::Daemon(), name->session, auth::Right::kLook);
   if (!session.ok()) return;
   const absl::StatusOr<std::shared_ptr<RunEntry>> entry = (*session)->FindRun(name->id);
   if (!entry.ok()) return;
@@ -266,10 +276,11 @@ std::vector<std::string> Explainer::FailureLines(const FailedRuns::News& failed)
 std::vector<std::string> Explainer::HolderLines() const {
   std::vector<std::string> lines;
   for (const std::shared_ptr<engine::Chip>& chip : node_.engine().chips()) {
-    const std::string holder = node_.leases().HolderOf(chip->index());
+    const std::string holder = node_.leases().HolderOf(chip->index()).session;
     if (!holder.empty()) lines.push_back(StateDump::LeaseLine(chip->index(), holder));
   }
-  for (const std::shared_ptr<Session>& session : node_.sessions().List("", size_t(-1))) {
+  for (const std::shared_ptr<Session>& session :
+       node_.sessions().List(auth::Daemon(), "", size_t(-1))) {
     lines.push_back(StateDump::SessionLine(*session, node_.clock()));
   }
   return lines;
@@ -286,7 +297,7 @@ void Explainer::WriteDump(const std::string& asked, const engine::EngineNow& now
   if (failed->count > 0) why.push_back(CountOf(failed->count, "failed"));
   std::vector<v1::ExplainRunResponse> runs;
   for (const std::vector<size_t>& parts : Parts(now)) {
-    runs.push_back(Describe(now, diagnosis, parts, kDumpTasks));
+    runs.push_back(Describe(now, diagnosis, parts, kDumpTasks, &auth::Daemon()));
   }
   std::vector<std::string> lines = StateDump::Lines(absl::StrJoin(why, ", "), node_.boot_id(),
                                                     node_.clock().WallTime(), now, runs);

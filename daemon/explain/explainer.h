@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "daemon/auth/principal.h"
 #include "daemon/explain/progress.h"
 #include "daemon/explain/serial_thread.h"
 #include "daemon/explain/state_dump.h"
@@ -40,8 +41,10 @@ class Explainer {
   Explainer(const Explainer&) = delete;
   Explainer& operator=(const Explainer&) = delete;
 
-  // Calls `done` once, from another thread. `session` and `id` identify the run.
-  void Explain(std::string session, std::string id, size_t max_tasks, Done done);
+  // Calls `done` once, from another thread. `session` and `id` identify the run, which is not there
+  // for a caller who may not look at it.
+  void Explain(auth::Caller caller, std::string session, std::string id, size_t max_tasks,
+               Done done);
   // Soon writes a dump of the whole state.
   void Dump(std::string why);
   // Answers all pending requests, reports what no dump has reported yet, and refuses everything
@@ -55,8 +58,10 @@ class Explainer {
   // Groups the parts of runs by name.
   static std::vector<std::vector<size_t>> Parts(const engine::EngineNow& now);
   v1::ExplainRunResponse Describe(const engine::EngineNow& now, const engine::Diagnosis& diagnosis,
-                                  const std::vector<size_t>& parts, size_t max_tasks) const;
-  bool ExplainLive(const std::string& name, size_t max_tasks, v1::ExplainRunResponse* response);
+                                  const std::vector<size_t>& parts, size_t max_tasks,
+                                  const auth::Principal* viewer) const;
+  bool ExplainLive(const auth::Principal& caller, const std::string& name, size_t max_tasks,
+                   v1::ExplainRunResponse* response);
   // Whether there are stalls or failures that no dump has reported.
   bool HasNews() const { return stalls_ > 0 || node_.failed_runs().count() > 0; }
   // Reports all news. `asked` names the requester; empty for an unsolicited dump.
@@ -67,7 +72,8 @@ class Explainer {
   int64_t stall_ns() const;
 
   // ---- on the other thread
-  absl::StatusOr<v1::ExplainRunResponse> ExplainIdle(const std::string& session,
+  absl::StatusOr<v1::ExplainRunResponse> ExplainIdle(const auth::Principal& caller,
+                                                     const std::string& session,
                                                      const std::string& id) const;
   void TellStall(const v1::ExplainRunResponse& stalled) const;
   // The lines of a dump that need locks.

@@ -38,7 +38,7 @@ class ExplainerTest : public ::testing::Test {
   ExplainerTest() {
     SessionManager::Request request;
     request.id = "s";
-    session_ = node_.sessions().Create(std::move(request)).value();
+    session_ = node_.sessions().Create(auth::Daemon(), std::move(request)).value();
   }
 
   Node::Options NodeOptions() {
@@ -76,7 +76,8 @@ class ExplainerTest : public ::testing::Test {
   // Returns when everything known before has been processed, and its dumps are written.
   static void Settle(Explainer& explainer) {
     std::promise<void> answered;
-    explainer.Explain("s", "none", 1, [&](auto) { answered.set_value(); });
+    explainer.Explain(std::make_shared<const auth::Principal>(auth::Daemon()), "s", "none", 1,
+                      [&](auto) { answered.set_value(); });
     answered.get_future().wait();
   }
 
@@ -148,7 +149,7 @@ TEST_F(ExplainerTest, AStallSoonAfterAFailureIsToldByALaterOne) {
   Settle(explainer);
   EXPECT_THAT(Dumps(), SizeIs(1)) << "it is too soon";
   // Even if it has continued meanwhile.
-  ASSERT_THAT(node_.sessions().Find("s"), IsOk());
+  ASSERT_THAT(node_.sessions().Find(auth::Daemon(), "s"), IsOk());
   stuck->Stop(engine::RunState::kCancelled, absl::CancelledError("enough"));
   while (!stuck->ended()) std::this_thread::yield();
   clock_.Advance(kInterval);

@@ -69,6 +69,8 @@ std::vector<std::string> StateDump::Lines(const std::string& why, const std::str
                       .With("bootId", boot_id)
                       .With("executors", now.executors)
                       .With("sleepingExecutors", now.sleeping_executors)
+                      .With("spareExecutors", now.spare_executors)
+                      .With("heldExecutors", now.held_executors)
                       .With("runs", runs.size())
                       .ToText());
   for (size_t i = 0; i < now.chips.size(); ++i) {

@@ -7,6 +7,7 @@
 #include "daemon/rpc/stream.h"
 #include "daemon/rpc/unary.h"
 #include "runtime/base/error.h"
+#include "runtime/base/failpoint.h"
 #include "runtime/base/log.h"
 
 namespace pto::daemon {
@@ -101,6 +102,8 @@ void HealthService::Stop() {
 }
 
 void HealthService::Check(rpc::UnaryCallPtr<Request, Response> call) {
+  // For tests of those who watch the daemon: it lives and does not answer.
+  (void)PTO_FAILPOINT("health.check");
   const std::string& name = call->request().service();
   Status status;
   {

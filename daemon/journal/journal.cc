@@ -1,13 +1,13 @@
+// The part of the journal that opens it and appends to it; journal_sync.cc has what goes to the
+// disk.
 #include "daemon/journal/journal.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/journal/run_ids.h"
 #include "runtime/base/error.h"
 #include "runtime/base/failpoint.h"
 #include "runtime/base/log.h"
@@ -22,6 +22,17 @@ using journal::v1::RunRecord;
 constexpr uint64_t kMaxSegmentBytes = uint64_t{16} << 20;
 constexpr uint64_t kMinSegmentBytes = uint64_t{64} << 10;
 
+// Records that wait for the disk are in memory. When it takes none for so long that there are more
+// than this, no run is accepted until it does.
+constexpr uint64_t kMaxUnsyncedBytes = uint64_t{64} << 20;
+
+// Files that are kept for inspection. Damaged ones stay: the first are the most telling. Of those
+// that end with an incomplete write, as after a power failure, the newest stay.
+constexpr absl::string_view kCorrupt = ".corrupt";
+constexpr absl::string_view kTornFiles = "torn-";
+constexpr size_t kMaxCorruptFiles = 16;
+constexpr size_t kMaxTornFiles = 4;
+
 // Serializes a Record with this run without copying it: tag and length of the field, then the run.
 std::string Serialize(const RunRecord& run) {
   constexpr char kRunTag = (Record::kRunFieldNumber << 3) | 2;
@@ -33,15 +44,19 @@ std::string Serialize(const RunRecord& run) {
   return bytes;
 }
 
-std::string SerializeSession(const std::string& id, const std::string& boot_id) {
+std::string SerializeSession(const std::string& id, const std::string& boot_id,
+                             const std::string& owner) {
   Record record;
   record.mutable_session()->set_id(id);
   record.mutable_session()->set_boot_id(boot_id);
+  record.mutable_session()->set_owner(owner);
   return record.SerializeAsString();
 }
 
-absl::Time EndTime(const RunRecord& run) {
-  return absl::FromUnixNanos(run.create_ns() + run.total_ns());
+std::string SerializeRemoved(uint64_t through) {
+  Record record;
+  record.mutable_removed()->set_through(through);
+  return record.SerializeAsString();
 }
 
 absl::Status FailpointError(absl::string_view what) {
@@ -52,16 +67,62 @@ absl::Status FailpointError(absl::string_view what) {
 
 Journal::Journal(Options options)
     : options_(std::move(options)),
+      storage_(options_.storage != nullptr ? options_.storage : OpenDirectory(options_.directory)),
       segment_bytes_(
-          std::clamp(options_.retention.max_bytes / 8, kMinSegmentBytes, kMaxSegmentBytes)) {}
+          std::clamp(options_.retention.max_bytes / 8, kMinSegmentBytes, kMaxSegmentBytes)),
+      id_files_(storage_, RunIds::MaxIds(options_.retention.max_bytes),
+                options_.retention.max_age) {}
+
+// ---- at the start
 
 absl::StatusOr<std::unique_ptr<Journal>> Journal::Open(Options options) {
   std::unique_ptr<Journal> journal(new Journal(std::move(options)));
   const Options& own = journal->options_;
-  PTO_ASSIGN_OR_RETURN(journal->history_,
-                       LoadHistory(own.directory, own.retention, own.clock->WallTime()));
+  Storage& storage = *journal->storage_;
+  PTO_ASSIGN_OR_RETURN(const std::vector<std::string> names, storage.List());
+  PTO_ASSIGN_OR_RETURN(JournalHistory history,
+                       LoadHistory(storage, names, own.retention, *own.clock));
+  {
+    MutexLock sync_lock(journal->sync_mutex_);
+    std::vector<std::string> damaged;
+    PTO_ASSIGN_OR_RETURN(
+        history.used_ids, journal->id_files_.Load(names, [&](const std::string& name,
+                                                             const SegmentContents& contents) {
+          PTO_LOG(kError, "a file of the journal is damaged: ids of runs are not known any more",
+                  {{"path", storage.Path(name)},
+                   {"size", contents.size},
+                   {"intact_records", contents.records}});
+          ++history.damage.files;
+          for (const auto& damage : contents.damages) {
+            history.damage.skipped_bytes += damage.bytes;
+          }
+          damaged.push_back(name);
+        }));
+    // If a rescue fails, the damaged files stay where they are, and the next start tries again.
+    if (journal->id_files_.Rescue().ok()) {
+      for (const std::string& name : damaged) journal->PutAside(name, true, false);
+    }
+    if (!history.clock_doubtful) {
+      const absl::Time now = own.clock->WallTime();
+      journal->id_files_.ForgetOld(now);
+      std::vector<UsedRunIds>& used = history.used_ids;
+      used.erase(std::remove_if(used.begin(), used.end(),
+                                [&](const UsedRunIds& ids) {
+                                  return now - ids.newest > own.retention.max_age;
+                                }),
+                 used.end());
+    }
+    MutexLock lock(journal->mutex_);
+    journal->clock_check_.emplace(own.clock, history.newest);
+  }
+  journal->damage_ = history.damage;
+  journal->history_ = std::move(history);
+  journal->RemoveLeftovers(names);
   // Errors are logged and retried.
   journal->WriteHistory().IgnoreError();
+  if (!journal->history_.forgotten.hashes.empty()) {
+    journal->history_.used_ids.push_back(journal->history_.forgotten);
+  }
   PTO_LOG(kInfo, "journal opened",
           {{"directory", own.directory},
            {"runs", journal->history_.runs.size()},
@@ -76,96 +137,199 @@ Journal::~Journal() {
     stop_ = true;
     wake_.NotifyAll();
   }
-  if (sync_thread_.joinable()) sync_thread_.join();
+  if (!sync_thread_.joinable()) return;  // Open has failed
+  sync_thread_.join();
   OnWritable(nullptr);
+  {
+    MutexLock lock(mutex_);
+    if (writable()) NoteTime(absl::ZeroDuration());
+  }
   // There may be space again since the last attempt.
-  TryAgain();
   Sync().IgnoreError();
 }
 
-absl::Status Journal::WriteHistory() {
-  MutexLock lock(mutex_);
-  const std::vector<uint64_t>& old = history_.segments;
-  broken_ = history_.broken;
-  if (!old.empty()) next_segment_ = old.back() + 1;
-  const auto write_all = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) -> absl::Status {
-    PTO_RETURN_IF_ERROR(BeginSegment());
-    for (const journal::v1::SessionRecord& session : history_.sessions) {
-      PTO_RETURN_IF_ERROR(Append(SerializeSession(session.id(), session.boot_id())));
-    }
-    for (const RunRecord& run : history_.runs) {
-      PTO_RETURN_IF_ERROR(Append(Serialize(run)));
-      ++segments_.back().ended_runs;
-    }
-    for (const std::unique_ptr<SegmentWriter>& writer : full_) {
-      PTO_RETURN_IF_ERROR(writer->Sync());
-    }
-    full_.clear();
-    PTO_RETURN_IF_ERROR(writer_->Sync());
-    return SyncDirectory(options_.directory);
-  };
-  if (const absl::Status written = write_all(); !written.ok()) {
-    // Keep the old files. Duplicate records do no harm.
-    std::deque<Segment> kept;
-    for (const uint64_t number : old) kept.push_back({number, 0, 0, options_.clock->WallTime()});
-    segments_.insert(segments_.begin(), kept.begin(), kept.end());
-    // The old files only say that these runs began, and are removed before newer files.
-    for (size_t i = history_.runs.size() - history_.restarted; i < history_.runs.size(); ++i) {
-      const RunRecord& run = history_.runs[i];
-      waiting_.push_back({0, EndTime(run), Serialize(run)});
-    }
-    return Fail(written);
+void Journal::RemoveLeftovers(const std::vector<std::string>& names) {
+  for (const absl::string_view unnamed : {kNewJournalFile, kNewIdFile}) {
+    if (std::find(names.begin(), names.end(), unnamed) == names.end()) continue;
+    storage_->Remove(std::string(unnamed)).IgnoreError();
   }
-  // Remove the old files, also corrupt ones, only now: until here they had the only copy of their
-  // good records.
-  for (const uint64_t number : old) RemoveSegment(number);
+}
+
+absl::Status Journal::WriteHistory() {
+  const std::vector<uint64_t> old = history_.segments;
+  absl::Status written;
+  {
+    MutexLock sync_lock(sync_mutex_);
+    {
+      MutexLock lock(mutex_);
+      if (!old.empty()) next_segment_ = old.back() + 1;
+      const auto write_all = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) -> absl::Status {
+        PTO_RETURN_IF_ERROR(BeginSegment());
+        for (const journal::v1::SessionRecord& session : history_.sessions) {
+          PTO_RETURN_IF_ERROR(
+              Append(SerializeSession(session.id(), session.boot_id(), session.owner())));
+        }
+        for (const RunRecord& run : history_.runs) {
+          PTO_RETURN_IF_ERROR(AppendEnd({0, HashOfRun(run), EndTime(run), Serialize(run)}));
+        }
+        // Last: only when all is here the old files are not needed any more.
+        if (!old.empty()) PTO_RETURN_IF_ERROR(Append(SerializeRemoved(old.back())));
+        for (const auto& [number, writer] : writers_) {
+          PTO_RETURN_IF_ERROR(writer->file()->Sync());
+          writer->MarkSynced(writer->bytes());
+        }
+        return storage_->SyncNames();
+      };
+      written = write_all();
+      if (written.ok()) {
+        begun_ = false;
+        writers_.erase(writers_.begin(), writers_.end() - 1);
+      }
+    }
+    if (written.ok()) written = id_files_.Add(history_.forgotten);
+    if (!written.ok()) {
+      MutexLock lock(mutex_);
+      // Keep the old files, and nothing that is new. Only they are known to have everything.
+      writers_.clear();
+      bool removed = true;
+      for (Segment& segment : gone_) segments_.push_back(std::move(segment));
+      gone_.clear();
+      for (const Segment& segment : segments_) {
+        removed = storage_->Remove(SegmentName(kJournalFiles, segment.number)).ok() && removed;
+      }
+      if (removed) next_segment_ = old.empty() ? 1 : old.back() + 1;
+      segments_.clear();
+      for (size_t i = 0; i < old.size(); ++i) {
+        segments_.push_back(
+            {old[i], history_.segment_bytes[i], 0, {options_.clock->WallTime(), {}}});
+      }
+      // The old files only say that these runs began, and are removed before newer files.
+      const size_t ended = history_.runs.size() - history_.restarted;
+      for (size_t i = ended; i < history_.runs.size(); ++i) {
+        const RunRecord& run = history_.runs[i];
+        waiting_.push_back({0, HashOfRun(run), EndTime(run), Serialize(run)});
+      }
+      // When the first of them goes, the ids of all must be known.
+      if (!segments_.empty()) {
+        UsedRunIds& ids = segments_.front().ids;
+        ids.hashes = history_.forgotten.hashes;
+        for (size_t i = 0; i < ended; ++i) {
+          if (const uint64_t hash = HashOfRun(history_.runs[i]); hash != 0) {
+            ids.hashes.push_back(hash);
+          }
+        }
+        segments_.front().ended_runs = ended;
+      }
+      return Fail(written);
+    }
+  }
+  // Only now: until here they had the only copy of their good records.
+  const auto has = [](const std::vector<uint64_t>& numbers, uint64_t number) {
+    return std::find(numbers.begin(), numbers.end(), number) != numbers.end();
+  };
+  for (const uint64_t number : old) {
+    PutAside(SegmentName(kJournalFiles, number), has(history_.damaged, number),
+             has(history_.torn, number));
+  }
   return absl::OkStatus();
 }
 
-// ---- writing
+void Journal::PutAside(const std::string& name, bool damaged, bool torn) {
+  const absl::StatusOr<std::vector<std::string>> names = storage_->List();
+  const auto put = [&](const std::string& aside) {
+    const bool moved = storage_->Rename(name, aside).ok();
+    PTO_LOG(kWarning, "a file of the journal is kept for inspection",
+            {{"path", storage_->Path(moved ? aside : name)}});
+  };
+  if (damaged && names.ok()) {
+    const auto is_corrupt = [](const std::string& name) {
+      return absl::StrContains(name, kCorrupt);
+    };
+    const auto kept = std::count_if(names->begin(), names->end(), is_corrupt);
+    if (static_cast<size_t>(kept) < kMaxCorruptFiles) {
+      // Never instead of another one.
+      std::string aside = absl::StrCat(name, kCorrupt);
+      for (int i = 2; std::count(names->begin(), names->end(), aside) > 0; ++i) {
+        aside = absl::StrCat(name, kCorrupt, ".", i);
+      }
+      return put(aside);
+    }
+    PTO_LOG(kError, "a damaged file of the journal is not kept: there are enough",
+            {{"path", storage_->Path(name)}, {"kept", kept}});
+  } else if (torn && names.ok()) {
+    std::vector<uint64_t> numbers = SegmentNumbers(*names, kTornFiles);
+    for (size_t i = 0; i + kMaxTornFiles <= numbers.size(); ++i) {
+      storage_->Remove(SegmentName(kTornFiles, numbers[i])).IgnoreError();
+    }
+    return put(absl::StrCat(kTornFiles, name.substr(kJournalFiles.size())));
+  }
+  storage_->Remove(name).IgnoreError();
+}
+
+// ---- appending
+
+std::string Journal::BootRecord() {
+  Record record;
+  journal::v1::Boot& boot = *record.mutable_boot();
+  boot.set_boot_id(options_.boot_id);
+  boot.set_time_ns(absl::ToUnixNanos(options_.clock->WallTime()));
+  if (!clock_check_->Believe()) {
+    boot.set_clock_doubtful(true);
+    boot.set_believed_ns(absl::ToUnixNanos(clock_check_->believed()));
+  }
+  return record.SerializeAsString();
+}
 
 absl::Status Journal::BeginSegment() {
-  PTO_ASSIGN_OR_RETURN(std::unique_ptr<SegmentWriter> writer,
-                       SegmentWriter::Create(options_.directory, next_segment_, segment_bytes_));
-  ++next_segment_;
-  Record boot;
-  boot.mutable_boot()->set_boot_id(options_.boot_id);
-  if (absl::Status begun = writer->Append(boot.SerializeAsString()); !begun.ok()) {
-    unlink(SegmentPath(options_.directory, writer->number()).c_str());
-    return begun;
-  }
-  // The previous file must still be synced to disk.
-  if (writer_ != nullptr) full_.push_back(std::move(writer_));
-  writer_ = std::move(writer);
+  PTO_ASSIGN_OR_RETURN(std::shared_ptr<SegmentWriter> writer,
+                       SegmentWriter::Create(*storage_, SegmentName(kJournalFiles, next_segment_),
+                                             BootRecord(), segment_bytes_));
+  AddSegment(std::move(writer));
   begun_ = true;
-  segments_.push_back({writer_->number(), writer_->bytes(), 0, options_.clock->WallTime()});
   return absl::OkStatus();
+}
+
+void Journal::AddSegment(std::shared_ptr<SegmentWriter> writer) {
+  segments_.push_back({next_segment_, writer->bytes(), 0, {options_.clock->WallTime(), {}}});
+  writers_.emplace_back(next_segment_, std::move(writer));
+  ++next_segment_;
+}
+
+uint64_t Journal::UnsyncedBytes() const {
+  uint64_t bytes = 0;
+  for (const auto& [number, writer] : writers_) bytes += writer->bytes() - writer->synced();
+  return bytes;
 }
 
 absl::Status Journal::Append(absl::string_view bytes) {
-  if (writer_ == nullptr || writer_->bytes() + bytes.size() > segment_bytes_) {
+  if (writers_.empty() || writers_.back().second->bytes() + bytes.size() > segment_bytes_) {
     PTO_RETURN_IF_ERROR(BeginSegment());
     DropOldSegments();
   }
   if (PTO_FAILPOINT("journal.append") == FailAction::kError) return FailpointError("write");
-  PTO_RETURN_IF_ERROR(writer_->Append(bytes));
+  SegmentWriter& writer = *writers_.back().second;
+  PTO_RETURN_IF_ERROR(writer.Append(bytes));
   // Only `crash` makes sense here: no caller knows of the record yet.
   (void)PTO_FAILPOINT("journal.appended");
-  Segment& segment = segments_.back();
-  segment.bytes = writer_->bytes();
+  segments_.back().bytes = writer.bytes();
   MarkDirty();
   return absl::OkStatus();
 }
 
 absl::Status Journal::AppendEnd(const End& end) {
   PTO_RETURN_IF_ERROR(Append(end.bytes));
+  NoteEnd(end);
+  return absl::OkStatus();
+}
+
+void Journal::NoteEnd(const End& end) {
   // Not earlier: if appending the end began a new file, that may have removed the file with the
   // run's acceptance.
   runs_.erase(end.run);
   Segment& segment = segments_.back();
   ++segment.ended_runs;
-  segment.newest = std::max(segment.newest, end.time);
-  return absl::OkStatus();
+  segment.ids.newest = std::max(segment.ids.newest, end.time);
+  if (end.hash != 0) segment.ids.hashes.push_back(end.hash);
 }
 
 void Journal::MarkDirty() {
@@ -176,9 +340,11 @@ void Journal::MarkDirty() {
 
 void Journal::DropOldSegments() {
   const JournalRetention& retention = options_.retention;
-  const absl::Time oldest_kept = options_.clock->WallTime() - retention.max_age;
+  const absl::Time oldest_kept = clock_check_->Believe()
+                                     ? options_.clock->WallTime() - retention.max_age
+                                     : absl::InfinitePast();
   while (segments_.size() > 1) {
-    const Segment& oldest = segments_.front();
+    Segment& oldest = segments_.front();
     uint64_t bytes = 0;
     uint64_t newer_runs = 0;
     for (const Segment& segment : segments_) {
@@ -186,52 +352,60 @@ void Journal::DropOldSegments() {
       if (&segment != &oldest) newer_runs += segment.ended_runs;
     }
     if (bytes <= retention.max_bytes && newer_runs < retention.max_runs &&
-        oldest.newest >= oldest_kept) {
+        oldest.ids.newest >= oldest_kept) {
       return;
     }
     // If this fails, keep the file and try again with the next one.
     if (!CarryOn(oldest.number).ok()) return;
     // Carried records, and the ends of its runs, may not be on disk yet.
-    gone_.push_back(oldest.number);
+    gone_.push_back(std::move(oldest));
     MarkDirty();
     segments_.pop_front();
   }
 }
 
-void Journal::RemoveSegment(uint64_t number) const {
-  const std::string path = SegmentPath(options_.directory, number);
-  if (std::find(broken_.begin(), broken_.end(), number) == broken_.end()) {
-    unlink(path.c_str());
-    return;
-  }
-  const std::string aside = absl::StrCat(path, ".corrupt");
-  const bool moved = std::rename(path.c_str(), aside.c_str()) == 0;
-  PTO_LOG(kWarning, "a broken file of the journal is kept", {{"path", moved ? aside : path}});
-}
-
 absl::Status Journal::CarryOn(uint64_t segment) {
+  // To the current file even beyond its size limit, so that no new file is begun here.
+  SegmentWriter& writer = *writers_.back().second;
+  const auto append = [&](absl::string_view bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const absl::Status status = writer.Append(bytes);
+    segments_.back().bytes = writer.bytes();
+    return status;
+  };
   const auto carry = [&](Kept& kept) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) -> absl::Status {
     if (kept.segment != segment) return absl::OkStatus();
-    // Append to the current file even beyond its size limit, so that no new file is begun here.
-    PTO_RETURN_IF_ERROR(writer_->Append(kept.bytes));
-    kept.segment = writer_->number();
-    segments_.back().bytes = writer_->bytes();
+    PTO_RETURN_IF_ERROR(append(kept.bytes));
+    kept.segment = writers_.back().first;
     return absl::OkStatus();
   };
   for (auto& [id, session] : sessions_) PTO_RETURN_IF_ERROR(carry(session));
   for (auto& [number, run] : runs_) PTO_RETURN_IF_ERROR(carry(run));
-  return absl::OkStatus();
+  return append(SerializeRemoved(segment));
 }
 
-absl::Status Journal::AddSession(const std::string& id) {
-  std::string bytes = SerializeSession(id, options_.boot_id);
+void Journal::NoteTime(absl::Duration every) {
+  const absl::Time now = options_.clock->WallTime();
+  if (writers_.empty() || !clock_check_->Believe() ||
+      absl::AbsDuration(now - noted_time_) < every) {
+    return;
+  }
+  Record record;
+  record.mutable_clock_seen()->set_time_ns(absl::ToUnixNanos(now));
+  // To the current file even beyond its size limit. If this fails, the next one may not.
+  if (!writers_.back().second->Append(record.SerializeAsString()).ok()) return;
+  segments_.back().bytes = writers_.back().second->bytes();
+  noted_time_ = now;
+}
+
+absl::Status Journal::AddSession(const std::string& id, const std::string& owner) {
+  std::string bytes = SerializeSession(id, options_.boot_id, owner);
   absl::Status status;
   {
     MutexLock lock(mutex_);
     if (!writable()) return UnwritableError();
     status = Append(bytes);
     if (status.ok()) {
-      sessions_[id] = {writer_->number(), std::move(bytes)};
+      sessions_[id] = {writers_.back().first, std::move(bytes)};
       return status;
     }
     status = Fail(status);
@@ -251,10 +425,15 @@ absl::StatusOr<uint64_t> Journal::AddRun(const RunRecord& run) {
   {
     MutexLock lock(mutex_);
     if (!writable()) return UnwritableError();
-    status = Append(bytes);
+    if (UnsyncedBytes() > kMaxUnsyncedBytes) {
+      status =
+          Error(reason::kPathUnusable, "the disk has not taken the last records of the journal");
+    } else {
+      status = Append(bytes);
+    }
     if (status.ok()) {
       const uint64_t number = next_run_++;
-      runs_.emplace(number, Kept{writer_->number(), std::move(bytes)});
+      runs_.emplace(number, Kept{writers_.back().first, std::move(bytes)});
       return number;
     }
     status = Fail(status);
@@ -264,7 +443,7 @@ absl::StatusOr<uint64_t> Journal::AddRun(const RunRecord& run) {
 }
 
 void Journal::EndRun(uint64_t number, const RunRecord& run) {
-  End end = {number, EndTime(run), Serialize(run)};
+  End end = {number, HashOfRun(run), EndTime(run), Serialize(run)};
   {
     MutexLock lock(mutex_);
     if (!writable()) {
@@ -284,6 +463,7 @@ void Journal::EndRun(uint64_t number, const RunRecord& run) {
 absl::Status Journal::Fail(const absl::Status& cause) {
   cause_ = std::string(cause.message());
   writable_.store(false, std::memory_order_release);
+  failures_.fetch_add(1, std::memory_order_relaxed);
   PTO_LOG(kError, "the journal cannot be written: no run is accepted until it can",
           {{"error", cause_}});
   wake_.NotifyAll();
@@ -306,89 +486,14 @@ void Journal::TellWritable() {
   if (on_writable_ != nullptr) on_writable_(writable());
 }
 
-void Journal::TryAgain() {
-  {
-    MutexLock lock(mutex_);
-    if (writable()) return;
-    // Use a new file, in case the last one is damaged. This also reserves its space.
-    absl::Status status = fresh_ ? absl::OkStatus() : BeginSegment();
-    fresh_ = status.ok();
-    for (; status.ok() && !waiting_.empty();) {
-      status = AppendEnd(waiting_.front());
-      if (status.ok()) waiting_.pop_front();
-    }
-    if (!status.ok()) return;
-    fresh_ = false;
-    writable_.store(true, std::memory_order_release);
-    PTO_LOG(kWarning, "the journal can be written again", {{"was", cause_}});
-    DropOldSegments();
-  }
-  TellWritable();
-}
-
-// ---- to the disk
-
-absl::Status Journal::Sync() {
-  MutexLock one_at_a_time(sync_mutex_);
-  int file = -1;
-  bool begun = false;
-  std::vector<std::unique_ptr<SegmentWriter>> full;
-  std::vector<uint64_t> gone;
-  {
-    MutexLock lock(mutex_);
-    // First, because nothing is lost if duplicating the descriptor fails.
-    if (writer_ != nullptr) {
-      PTO_ASSIGN_OR_RETURN(file, writer_->Duplicate());
-    }
-    dirty_ = false;
-    begun = std::exchange(begun_, false);
-    full.swap(full_);
-    gone.swap(gone_);
-  }
-  // Without the lock, because disks are slow.
-  absl::Status status;
-  if (PTO_FAILPOINT("journal.sync") == FailAction::kError) status = FailpointError("sync");
-  for (const std::unique_ptr<SegmentWriter>& writer : full) status.Update(writer->Sync());
-  if (file >= 0) status.Update(SegmentWriter::SyncAndClose(file));
-  if (begun) status.Update(SyncDirectory(options_.directory));
-  if (status.ok()) {
-    for (const uint64_t number : gone) RemoveSegment(number);
-    return status;
-  }
-  // Retry with the next record. Not for full files: the system reports a failed write only once.
+Journal::Counts Journal::counts() {
+  Counts counts;
+  counts.damage = damage_;
+  counts.failures = failures_.load(std::memory_order_relaxed);
   MutexLock lock(mutex_);
-  begun_ = begun_ || begun;
-  gone_.insert(gone_.end(), gone.begin(), gone.end());
-  return status;
-}
-
-void Journal::SyncLoop() {
-  while (true) {
-    bool broken = false;
-    {
-      MutexLock lock(mutex_);
-      while (!stop_ && !dirty_ && writable()) wake_.Wait(mutex_);
-      broken = !writable();
-      // Not by the wall clock, which can be set back.
-      const std::chrono::nanoseconds pause =
-          absl::ToChronoNanoseconds(broken ? options_.retry_interval : options_.sync_interval);
-      const auto begin = std::chrono::steady_clock::now();
-      const auto left = [&] { return pause - (std::chrono::steady_clock::now() - begin); };
-      while (!stop_ && left().count() > 0) wake_.WaitFor(mutex_, left());
-      if (stop_) return;
-    }
-    if (broken) {
-      TryAgain();
-      continue;
-    }
-    const absl::Status status = Sync();
-    if (status.ok()) continue;
-    {
-      MutexLock lock(mutex_);
-      Fail(status).IgnoreError();
-    }
-    TellWritable();
-  }
+  counts.segments = segments_.size();
+  for (const Segment& segment : segments_) counts.bytes += segment.bytes;
+  return counts;
 }
 
 }  // namespace pto::daemon

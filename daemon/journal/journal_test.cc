@@ -6,12 +6,15 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/journal/crc32c.h"
 #include "daemon/journal/run_codec.h"
+#include "daemon/journal/run_ids.h"
+#include "daemon/journal/testing/wrong_clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/status/status_proto.h"
@@ -93,7 +96,7 @@ class JournalTest : public ::testing::Test {
 TEST_F(JournalTest, ARunThatEndedIsAsItEnded) {
   {
     const auto journal = Open("one");
-    ASSERT_THAT(journal->AddSession("s"), IsOk());
+    ASSERT_THAT(journal->AddSession("s", "uid-7"), IsOk());
     AddEnded(*journal, "r");
   }
   const JournalHistory history = Restart();
@@ -103,6 +106,19 @@ TEST_F(JournalTest, ARunThatEndedIsAsItEnded) {
   EXPECT_THAT(history.runs[0].errors(), IsEmpty());
   ASSERT_THAT(history.sessions, SizeIs(1));
   EXPECT_EQ(history.sessions[0].boot_id(), "one");
+  EXPECT_EQ(history.sessions[0].owner(), "uid-7");
+}
+
+TEST_F(JournalTest, ARunKnowsTheOwnerOfASessionWhoseRecordIsGone) {
+  {
+    const auto journal = Open("one");
+    RunRecord run = Run("r");
+    run.set_owner("uid-7");
+    ASSERT_THAT(journal->AddRun(run), IsOk());
+  }
+  const JournalHistory history = Restart();
+  ASSERT_THAT(history.sessions, SizeIs(1));
+  EXPECT_EQ(history.sessions[0].owner(), "uid-7");
 }
 
 TEST_F(JournalTest, ARunThatDidNotEndFailedByTheRestartAndStaysSo) {
@@ -243,13 +259,14 @@ TEST_F(JournalTest, StaysSmallAndForgetsNoRunThatIsActive) {
   retention_.max_bytes = 512 << 10;
   {
     const auto journal = Open("one");
-    ASSERT_THAT(journal->AddSession("s"), IsOk());
+    ASSERT_THAT(journal->AddSession("s", "uid-7"), IsOk());
     ASSERT_THAT(journal->AddRun(Run("long")), IsOk());
     const std::string text(100, 'x');
     for (int i = 0; i < 20'000; ++i) AddEnded(*journal, absl::StrCat(text, i));
     // Files go when what is behind them is on the disk.
     ASSERT_THAT(journal->Sync(), IsOk());
-    EXPECT_LT(BytesOnDisk(), retention_.max_bytes + (128 << 10));
+    // With the ids of those that are gone.
+    EXPECT_LT(BytesOnDisk(), retention_.max_bytes + retention_.max_bytes / 8 + (128 << 10));
   }
   const JournalHistory history = Restart();
   ASSERT_GE(history.runs.size(), 2u);
@@ -273,29 +290,31 @@ TEST_F(JournalTest, ATornEndCostsOnlyWhatIsTorn) {
     ASSERT_THAT(journal->AddRun(Run("torn")), IsOk());
   }
   const std::string file = Files().at(0);
-  std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
+  // Behind it is the time at which the journal was closed.
+  constexpr uint64_t kTimeBytes = 24;
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) - kTimeBytes - 1);
   const JournalHistory history = Restart();
   ASSERT_THAT(history.runs, SizeIs(1));
   EXPECT_EQ(history.runs[0].id(), "whole");
-  EXPECT_THAT(Files(), SizeIs(1));
+  EXPECT_EQ(history.damage.files, 0u);
+  // One file, and what the torn one was.
+  EXPECT_THAT(Files(), SizeIs(2));
 }
 
-TEST_F(JournalTest, ABrokenFileIsKeptAside) {
+TEST_F(JournalTest, ADamagedFileIsKeptAside) {
   {
     const auto journal = Open("one");
-    AddEnded(*journal, "first");
     for (int i = 0; i < 2000; ++i) AddEnded(*journal, absl::StrCat("r", i));
   }
   const std::string file = Files().at(0);
   {
     std::fstream damage(file, std::ios::in | std::ios::out | std::ios::binary);
-    damage.seekp(200);
+    damage.seekp(300);
     damage << "damage";
   }
-  const JournalHistory history = Restart();
-  ASSERT_FALSE(history.runs.empty());
-  EXPECT_LT(history.runs.size(), 10u);
-  EXPECT_EQ(history.runs[0].id(), "first");
+  const auto journal = Open("two");
+  EXPECT_THAT(journal->TakeHistory().runs, SizeIs(2000));
+  EXPECT_EQ(journal->counts().damage.files, 1u);
   EXPECT_TRUE(std::filesystem::exists(file + ".corrupt"));
 }
 
@@ -308,7 +327,7 @@ TEST_F(JournalTest, AJournalOfALaterReleaseIsLeftAsItIs) {
     change.seekp(at);
     change.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   };
-  std::string header("PTOJRNL\n\x02\0\0\0", 12);
+  std::string header("PTOJRNL\n\x03\0\0\0", 12);
   const uint32_t crc = Crc32c(header);
   put(0, header + std::string(reinterpret_cast<const char*>(&crc), sizeof crc));
   Journal::Options options;
@@ -349,7 +368,7 @@ TEST_F(JournalTest, AFullDiskRefusesRunsAndLosesNoEnd) {
     {
       const FullDisk full(10);
       EXPECT_THAT(journal->AddRun(Run("refused")), HasReason(reason::kJournalUnwritable));
-      EXPECT_THAT(journal->AddSession("refused"), HasReason(reason::kJournalUnwritable));
+      EXPECT_THAT(journal->AddSession("refused", "uid-7"), HasReason(reason::kJournalUnwritable));
       journal->EndRun(*number, Run("before", engine::RunState::kSucceeded));
       EXPECT_FALSE(journal->writable());
     }
@@ -420,6 +439,161 @@ TEST_F(JournalTest, ARunWhoseEndCannotBeWrittenIsNotForgottenWithItsFile) {
   ASSERT_THAT(history.runs[0].errors(), SizeIs(1));
   EXPECT_THAT(StatusFromProto(history.runs[0].errors(0)), HasReason(reason::kDaemonRestarted));
 }
+
+// ---- ids of runs that are forgotten
+
+class UsedIdsTest : public JournalTest {
+ protected:
+  // Which of these ids the next start knows as used, and nothing else of.
+  std::set<std::string> Used(const std::vector<std::string>& ids) {
+    const JournalHistory history = Restart();
+    std::set<uint64_t> hashes;
+    for (const UsedRunIds& used : history.used_ids) {
+      hashes.insert(used.hashes.begin(), used.hashes.end());
+    }
+    std::set<std::string> found;
+    for (const std::string& id : ids) {
+      if (hashes.contains(HashOfRunId("s", id))) found.insert(id);
+    }
+    return found;
+  }
+};
+
+TEST_F(UsedIdsTest, AreKeptOfRunsThatAreTooMany) {
+  retention_.max_runs = 2;
+  {
+    const auto journal = Open("one");
+    for (int i = 0; i < 5; ++i) AddEnded(*journal, absl::StrCat("r", i));
+  }
+  const std::vector<std::string> ids = {"r0", "r1", "r2", "r3", "r4", "never"};
+  // The answer stays the same over further starts.
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THAT(Used(ids), ::testing::ElementsAre("r0", "r1", "r2"));
+  }
+}
+
+TEST_F(UsedIdsTest, AreKeptOfFilesThatGo) {
+  retention_.max_bytes = 512 << 10;
+  std::vector<std::string> ids;
+  {
+    const auto journal = Open("one");
+    const std::string text(100, 'x');
+    for (int i = 0; i < 6000; ++i) {
+      ids.push_back(absl::StrCat(text, i));
+      AddEnded(*journal, ids.back());
+      if (i % 100 == 0) {
+        ASSERT_THAT(journal->Sync(), IsOk());
+      }
+    }
+  }
+  std::set<std::string> known;
+  {
+    const auto journal = Open("two");
+    for (const RunRecord& run : journal->TakeHistory().runs) known.insert(run.id());
+  }
+  ASSERT_LT(known.size(), 3000u);
+  const std::set<std::string> used = Used(ids);
+  for (const std::string& id : ids) ASSERT_TRUE(known.contains(id) || used.contains(id)) << id;
+}
+
+TEST_F(UsedIdsTest, GoAfterTheirTime) {
+  retention_.max_runs = 1;
+  retention_.max_age = absl::Hours(10);
+  {
+    const auto journal = Open("one");
+    AddEnded(*journal, "r0");
+    clock_.Advance(absl::Hours(9));
+    AddEnded(*journal, "r1");
+    AddEnded(*journal, "r2");
+  }
+  EXPECT_THAT(Used({"r0", "r1", "r2"}), ::testing::ElementsAre("r0", "r1"));
+  clock_.Advance(absl::Hours(9));
+  EXPECT_THAT(Used({"r0", "r1", "r2"}), ::testing::ElementsAre("r0", "r1"));
+  clock_.Advance(absl::Hours(3));
+  EXPECT_THAT(Used({"r0", "r1", "r2"}), IsEmpty());
+}
+
+// An id that the session chose is in no request.
+TEST_F(UsedIdsTest, AreThoseOfClientsOnly) {
+  retention_.max_runs = 1;
+  {
+    const auto journal = Open("one");
+    for (int i = 0; i < 3; ++i) {
+      RunRecord run = Run(absl::StrCat("r-", i), engine::RunState::kSucceeded);
+      run.set_own_number(static_cast<uint64_t>(i) + 1);
+      journal->EndRun(journal->AddRun(run).value(), run);
+    }
+  }
+  EXPECT_THAT(Used({"r-0", "r-1"}), IsEmpty());
+  for (const std::string& file : Files()) EXPECT_THAT(file, ::testing::HasSubstr("/journal-"));
+}
+
+// ---- clocks
+
+class ClockTest : public JournalTest {
+ protected:
+  std::unique_ptr<Journal> OpenAt(absl::Duration ahead) {
+    wrong_.Set(ahead);
+    Journal::Options options;
+    options.directory = directory_;
+    options.boot_id = "boot";
+    options.sync_interval = absl::Hours(1);
+    options.clock = &wrong_;
+    absl::StatusOr<std::unique_ptr<Journal>> journal = Journal::Open(options);
+    EXPECT_THAT(journal, IsOk());
+    return *std::move(journal);
+  }
+  size_t RunsAt(absl::Duration ahead) { return OpenAt(ahead)->TakeHistory().runs.size(); }
+
+  void AddRunAt(absl::Duration ahead, const std::string& id) {
+    const auto journal = OpenAt(ahead);
+    RunRecord run = Run(id);
+    run.set_create_ns(absl::ToUnixNanos(wrong_.WallTime()));
+    const uint64_t number = journal->AddRun(run).value();
+    run.set_state(static_cast<uint32_t>(engine::RunState::kSucceeded));
+    journal->EndRun(number, run);
+  }
+
+  testing::WrongClock wrong_;
+};
+
+// The finding: one start eight days ahead erased the journal.
+TEST_F(ClockTest, StartsWithAClockThatIsFarAheadForgetNothing) {
+  AddRunAt(absl::ZeroDuration(), "r");
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(RunsAt(absl::Hours(8 * 24)), 1u);
+  EXPECT_EQ(RunsAt(absl::ZeroDuration()), 1u);
+}
+
+TEST_F(ClockTest, StartsWithAClockThatIsFarBackForgetNothing) {
+  AddRunAt(absl::ZeroDuration(), "r");
+  EXPECT_EQ(RunsAt(absl::Hours(-8 * 24)), 1u);
+  AddRunAt(absl::Hours(-8 * 24), "meanwhile");
+  EXPECT_EQ(RunsAt(absl::Hours(-8 * 24)), 2u);
+}
+
+TEST_F(ClockTest, RunsAreForgottenWhenTheClockHasGoneOnForAnHour) {
+  AddRunAt(absl::ZeroDuration(), "r");
+  {
+    const auto journal = OpenAt(absl::Hours(8 * 24));
+    EXPECT_THAT(journal->TakeHistory().runs, SizeIs(1));
+    wrong_.Advance(absl::Minutes(61));
+  }
+  EXPECT_EQ(RunsAt(absl::Hours(8 * 24)), 0u);
+}
+
+TEST_F(ClockTest, AnIdleDaemonIsNotDoubtedForItsIdleness) {
+  AddRunAt(absl::ZeroDuration(), "r");
+  {
+    OpenAt(absl::ZeroDuration());
+  }
+  {
+    const auto journal = OpenAt(absl::ZeroDuration());
+    wrong_.Advance(absl::Hours(200));
+  }
+  EXPECT_EQ(RunsAt(absl::ZeroDuration()), 0u);
+}
+
+// ----
 
 TEST_F(JournalTest, AnEndThatWaitedIsWrittenWhenItStops) {
   {

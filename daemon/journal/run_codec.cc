@@ -13,6 +13,7 @@ journal::v1::RunRecord ToJournal(const RunRecord& run, uint64_t number, uint64_t
   journal::v1::RunRecord out;
   out.set_session(std::string(absl::StripPrefix(*run.session, "sessions/")));
   out.set_id(run.id);
+  if (run.owner != nullptr) out.set_owner(*run.owner);
   out.set_number(number);
   out.set_own_number(own_number);
   out.set_digest_high(digest.high);

@@ -12,7 +12,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "daemon/rpc/net/connections.h"
 #include "daemon/session/session.h"
+#include "runtime/base/memory_account.h"
 
 namespace pto::daemon::metrics {
 namespace {
@@ -105,7 +107,7 @@ void AddSessions(Node& node, Families& out) {
   uint64_t domains = 0, windows = 0, window_bytes = 0, tasks = 0;
   uint64_t log_bytes = 0, watchers = 0, lag = 0;
   const std::vector<std::shared_ptr<Session>> sessions =
-      node.sessions().List("", std::numeric_limits<size_t>::max());
+      node.sessions().List(auth::Daemon(), "", std::numeric_limits<size_t>::max());
   for (const std::shared_ptr<Session>& session : sessions) {
     const Session::Usage usage = session->usage();
     all.buffers += usage.buffers;
@@ -138,6 +140,10 @@ void AddSessions(Node& node, Families& out) {
   out.Gauge("ptod_event_watchers", "Open WatchEvents streams.", Number(watchers));
   out.Gauge("ptod_event_lag_events", "Events that the slowest watcher has not been sent.",
             Number(lag));
+  const MemoryAccount& memory = *node.sessions().memory().all();
+  out.Gauge("ptod_memory_budget_bytes", "Memory that may be held for clients.",
+            Number(memory.limit()));
+  out.Gauge("ptod_memory_held_bytes", "Memory that is held for clients.", Number(memory.used()));
   out.Counter("ptod_events_dropped_total", "Events that were dropped because a log was full.",
               Number(EventLog::dropped_events()));
 }
@@ -164,6 +170,24 @@ void AddRuns(Node& node, const RunStats& stats, Families& out) {
   out.Begin("ptod_dispatch_latency_seconds", MetricType::Histogram,
             "From a run's turn to the start of its first task; of one run in 16.");
   out.Add(totals.dispatch);
+}
+
+void AddJournal(Node& node, Families& out) {
+  out.Gauge("ptod_used_run_ids", "Ids of runs that are known to be used, and nothing else of them.",
+            Number(node.sessions().run_ids().size()));
+  Journal* const journal = node.journal();
+  const Journal::Counts counts = journal == nullptr ? Journal::Counts() : journal->counts();
+  out.Gauge("ptod_journal_writable", "Whether the journal can be written; 1 also without one.",
+            journal == nullptr || journal->writable() ? 1.0 : 0.0);
+  out.Counter("ptod_journal_failures_total",
+              "How often the journal could not be written or synced.", Number(counts.failures));
+  out.Gauge("ptod_journal_files", "Files of the journal.", Number(counts.segments));
+  out.Gauge("ptod_journal_bytes", "Bytes of the journal's files.", Number(counts.bytes));
+  out.Gauge("ptod_journal_damaged_files",
+            "Files of the journal that were damaged or missing when the daemon began.",
+            Number(counts.damage.files));
+  out.Gauge("ptod_journal_skipped_bytes", "Bytes of damaged files that could not be read.",
+            Number(counts.damage.skipped_bytes));
 }
 
 void AddCalls(const RpcStats& stats, const Refusals& in_streams, Families& out) {
@@ -197,6 +221,16 @@ void AddProcess(Families& out) {
   const auto seconds = [](const timeval& time) {
     return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
   };
+  const rpc::Connections::Stats connections = rpc::Connections::OfProcess();
+  out.Gauge("ptod_connections", "Connections of clients.", Number(connections.open));
+  out.Counter("ptod_connections_accepted_total", "Connections that were accepted.",
+              Number(connections.accepted));
+  out.Counter("ptod_connections_refused_total",
+              "Connections that were refused because there were too many.",
+              Number(connections.refused));
+  out.Counter("ptod_connections_ended_total",
+              "Connections that the daemon ended because of what they did.",
+              Number(connections.ended));
   out.Counter("process_cpu_seconds_total", "CPU time of the daemon.",
               seconds(usage.ru_utime) + seconds(usage.ru_stime));
   uint64_t pages = 0;
@@ -226,6 +260,7 @@ std::vector<MetricFamily> Collector::Collect() const {
   AddChips(node, sources_.busy, out);
   AddSessions(node, out);
   AddRuns(node, *sources_.runs, out);
+  AddJournal(node, out);
   AddCalls(*sources_.calls, *sources_.in_streams, out);
   AddProcess(out);
   return std::move(out).Take();

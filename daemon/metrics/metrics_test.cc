@@ -203,7 +203,8 @@ TEST_F(CollectorTest, TellsWhatSessionsHoldAndWhoWatches) {
   for (const char* id : {"first", "second"}) {
     SessionManager::Request request;
     request.id = id;
-    const std::shared_ptr<Session> session = node_.sessions().Create(std::move(request)).value();
+    const std::shared_ptr<Session> session =
+        node_.sessions().Create(auth::Daemon(), std::move(request)).value();
     DomainSpec spec;
     spec.chips = {0, 1};
     spec.signal_count = 1;
@@ -212,7 +213,7 @@ TEST_F(CollectorTest, TellsWhatSessionsHoldAndWhoWatches) {
     session->log().AddWatcher(watchers.back());
   }
   // Two more in one than in the other.
-  const std::shared_ptr<Session> busy = node_.sessions().Find("second").value();
+  const std::shared_ptr<Session> busy = node_.sessions().Find(auth::Daemon(), "second").value();
   const auto run = std::make_shared<RunRecord>();
   for (int i = 0; i < 3; ++i) busy->log().AppendRun(run, engine::RunState::kRunning, absl::Now());
   std::string text = prometheus::TextSerializer().Serialize(Collect());
@@ -236,7 +237,8 @@ TEST_F(CollectorTest, TellsWhatSessionsHoldAndWhoWatches) {
 TEST_F(CollectorTest, CountsTasksOfAllRunsThatHaveNotEnded) {
   SessionManager::Request request;
   request.id = "s";
-  const std::shared_ptr<Session> session = node_.sessions().Create(std::move(request)).value();
+  const std::shared_ptr<Session> session =
+      node_.sessions().Create(auth::Daemon(), std::move(request)).value();
   ASSERT_THAT(session->options().quota->Take(Resource::kTasks, 7), IsOk());
   EXPECT_THAT(prometheus::TextSerializer().Serialize(Collect()),
               HasSubstr("\nptod_tasks_in_flight 7\n"));
@@ -314,6 +316,47 @@ TEST_F(ScrapeServerTest, WhoAsksByteByByteIsCutOff) {
   EXPECT_LT(absl::Now(), deadline);
   close(connection);
   EXPECT_THAT(Ask(path_, "GET / HTTP/1.1\r\n\r\n"), HasSubstr("404"));
+}
+
+// Half of them say nothing and half of them do not read what they asked for.
+TEST_F(ScrapeServerTest, SlowClientsDelayNobody) {
+  constexpr int kSlow = 32;
+  constexpr size_t kMoreThanASocketHolds = 4 << 20;
+  int made = 0;
+  const auto server =
+      ScrapeServer::Start(*ListenAddress::Parse(absl::StrCat("unix:", path_)), [&made] {
+        ++made;
+        return std::string(kMoreThanASocketHolds, 'x');
+      });
+  ASSERT_THAT(server, IsOk());
+  const std::string request = "GET /metrics HTTP/1.1\r\n\r\n";
+  const absl::Time before = absl::Now();
+  std::vector<int> slow;
+  for (int i = 0; i < kSlow; ++i) {
+    slow.push_back(ConnectTo(path_));
+    const size_t size = i % 2 == 0 ? 1 : request.size();
+    ASSERT_EQ(send(slow.back(), request.data(), size, MSG_NOSIGNAL), static_cast<ssize_t>(size));
+  }
+  const absl::Time asked = absl::Now();
+  EXPECT_THAT(Ask(path_, "GET / HTTP/1.1\r\n\r\n"), HasSubstr("404"));
+  EXPECT_GT(Ask(path_, request).size(), kMoreThanASocketHolds);
+  EXPECT_LT(absl::Now() - asked, absl::Seconds(1));
+  // They share texts: at most four are made in a second.
+  EXPECT_LE(made, 2 + (absl::Now() - before) / absl::Milliseconds(250));
+  for (const int connection : slow) close(connection);
+}
+
+TEST_F(ScrapeServerTest, TheOldestOfTooManyConnectionsIsClosed) {
+  const auto server = Start();
+  ASSERT_THAT(server, IsOk());
+  const int oldest = ConnectTo(path_);
+  std::vector<int> others;
+  for (size_t i = 0; i < ScrapeServer::kMaxConnections; ++i) others.push_back(ConnectTo(path_));
+  char byte = 0;
+  EXPECT_EQ(recv(oldest, &byte, 1, 0), 0);
+  close(oldest);
+  EXPECT_THAT(Ask(path_, "GET / HTTP/1.1\r\n\r\n"), HasSubstr("404"));
+  for (const int connection : others) close(connection);
 }
 
 TEST_F(ScrapeServerTest, ReplacesWhatADeadDaemonLeft) {

@@ -12,7 +12,9 @@
 
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -26,9 +28,11 @@ namespace pto::daemon::metrics {
 namespace {
 
 constexpr int64_t kSlowestNs = 2'000'000'000;
-constexpr int kAcceptPauseMs = 1000;
+// How long a text may be served while others still read it.
+constexpr int64_t kSharedNs = 250'000'000;
+constexpr int64_t kAcceptPauseNs = 1'000'000'000;
 constexpr size_t kMaxRequestBytes = 8192;
-constexpr int kBacklog = 8;
+constexpr int kBacklog = 64;
 
 absl::Status Failed(absl::string_view address, absl::string_view what) {
   return Error(reason::kListenFailed,
@@ -51,11 +55,6 @@ bool IsStale(const sockaddr_un& address) {
 
 bool MayWorkNextTime() { return errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK; }
 
-std::string Response(absl::string_view status, absl::string_view type, absl::string_view body) {
-  return absl::StrCat("HTTP/1.1 ", status, "\r\nContent-Type: ", type,
-                      "\r\nContent-Length: ", body.size(), "\r\nConnection: close\r\n\r\n", body);
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ScrapeServer>> ScrapeServer::Start(
@@ -77,6 +76,7 @@ ScrapeServer::~ScrapeServer() {
     [[maybe_unused]] const ssize_t written = write(stop_, &one, sizeof one);
     thread_.join();
   }
+  for (const Connection& connection : connections_) close(connection.fd);
   if (stop_ >= 0) close(stop_);
   if (listener_ >= 0) close(listener_);
   if (!path_.empty()) unlink(path_.c_str());
@@ -133,74 +133,114 @@ absl::Status ScrapeServer::Listen(const ListenAddress& address) {
 }
 
 void ScrapeServer::Serve() {
+  constexpr int64_t kMillisecond = 1'000'000;
+  std::vector<pollfd> waiting;
+  // While there are no descriptors, clients stay in the backlog: trying again at once would only
+  // burn CPU time.
+  int64_t accept_after_ns = 0;
   while (true) {
-    pollfd waiting[] = {{listener_, POLLIN, 0}, {stop_, POLLIN, 0}};
-    if (poll(waiting, 2, -1) < 0) {
+    const int64_t now = Clock::Real().NowNanos();
+    while (!connections_.empty() && connections_.front().deadline_ns <= now) {
+      Close(connections_.begin());
+    }
+    const bool accepts = accept_after_ns <= now;
+    waiting.assign({{stop_, POLLIN, 0}, {accepts ? listener_ : -1, POLLIN, 0}});
+    for (const Connection& connection : connections_) {
+      const short events = connection.page == nullptr ? POLLIN : POLLOUT;
+      waiting.push_back({connection.fd, events, 0});
+    }
+    int64_t wake_ns = connections_.empty() ? 0 : connections_.front().deadline_ns;
+    if (!accepts && (wake_ns == 0 || accept_after_ns < wake_ns)) wake_ns = accept_after_ns;
+    const int timeout = wake_ns == 0 ? -1 : static_cast<int>((wake_ns - now) / kMillisecond + 1);
+    if (poll(waiting.data(), waiting.size(), timeout) < 0) {
       if (errno == EINTR) continue;
       PTO_LOG(kError, "metrics are no longer served", {{"error", std::strerror(errno)}});
       return;
     }
-    if (waiting[1].revents != 0) return;
-    const int connection = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (connection < 0) {
-      // Without descriptors the client stays in the backlog. Retrying at once would only burn CPU
-      // time.
-      if (!MayWorkNextTime() && errno != ECONNABORTED) poll(&waiting[1], 1, kAcceptPauseMs);
-      continue;
+    if (waiting[0].revents != 0) return;
+    // In the order of `waiting`; new ones are added only afterwards.
+    size_t at = 2;
+    for (auto connection = connections_.begin(); connection != connections_.end(); ++at) {
+      const bool ready = waiting[at].revents != 0;
+      connection = ready && !Advance(*connection) ? Close(connection) : std::next(connection);
     }
-    Answer(connection);
-    close(connection);
+    if (waiting[1].revents != 0 && !Accept()) {
+      accept_after_ns = Clock::Real().NowNanos() + kAcceptPauseNs;
+    }
   }
 }
 
-bool ScrapeServer::Await(int connection, short events, int64_t deadline_ns) const {
-  constexpr int64_t kMillisecond = 1'000'000;
-  while (true) {
-    const int64_t left = deadline_ns - Clock::Real().NowNanos();
-    if (left <= 0) return false;
-    pollfd waiting[] = {{connection, events, 0}, {stop_, POLLIN, 0}};
-    const int count = poll(waiting, 2, static_cast<int>(left / kMillisecond + 1));
-    if (count < 0 && errno != EINTR) return false;
-    if (count <= 0) continue;
-    return waiting[1].revents == 0;
-  }
+bool ScrapeServer::Accept() {
+  const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (fd < 0) return MayWorkNextTime() || errno == ECONNABORTED;
+  if (connections_.size() >= kMaxConnections) Close(connections_.begin());
+  Connection connection;
+  connection.fd = fd;
+  connection.deadline_ns = Clock::Real().NowNanos() + kSlowestNs;
+  connections_.push_back(std::move(connection));
+  return true;
 }
 
-void ScrapeServer::WriteAll(int connection, absl::string_view text, int64_t deadline_ns) const {
-  while (!text.empty()) {
-    if (!Await(connection, POLLOUT, deadline_ns)) return;
-    const ssize_t sent = send(connection, text.data(), text.size(), MSG_NOSIGNAL);
-    if (sent < 0 && MayWorkNextTime()) continue;
-    if (sent <= 0) return;
-    text.remove_prefix(static_cast<size_t>(sent));
-  }
+ScrapeServer::Connections::iterator ScrapeServer::Close(Connections::iterator connection) {
+  close(connection->fd);
+  return connections_.erase(connection);
 }
 
-void ScrapeServer::Answer(int connection) {
-  // One deadline for the whole request: a slow client must not delay the others.
-  const int64_t deadline_ns = Clock::Real().NowNanos() + kSlowestNs;
-  const auto reply = [&](absl::string_view text) { WriteAll(connection, text, deadline_ns); };
-  std::string request;
+bool ScrapeServer::Advance(Connection& connection) {
+  if (connection.page == nullptr && !Read(connection)) return false;
+  while (connection.page != nullptr) {
+    const std::string& text = connection.page->text;
+    if (connection.sent == text.size()) return false;
+    const ssize_t sent = send(connection.fd, text.data() + connection.sent,
+                              text.size() - connection.sent, MSG_NOSIGNAL);
+    if (sent <= 0) return sent < 0 && MayWorkNextTime();
+    connection.sent += static_cast<size_t>(sent);
+  }
+  return true;
+}
+
+bool ScrapeServer::Read(Connection& connection) {
   char bytes[1024];
-  while (!absl::StrContains(request, "\r\n\r\n")) {
-    if (!Await(connection, POLLIN, deadline_ns)) return;
-    const ssize_t got = recv(connection, bytes, sizeof bytes, 0);
-    if (got < 0 && MayWorkNextTime()) continue;
-    if (got <= 0) return;
-    request.append(bytes, static_cast<size_t>(got));
-    if (request.size() > kMaxRequestBytes) {
-      reply(Response("431 Request Header Fields Too Large", "text/plain", ""));
-      return;
-    }
+  const ssize_t got = recv(connection.fd, bytes, sizeof bytes, 0);
+  if (got <= 0) return got < 0 && MayWorkNextTime();
+  connection.request.append(bytes, static_cast<size_t>(got));
+  if (absl::StrContains(connection.request, "\r\n\r\n")) {
+    connection.page = Answer(connection.request);
+  } else if (connection.request.size() > kMaxRequestBytes) {
+    connection.page = MakePage("431 Request Header Fields Too Large", "text/plain", "");
   }
+  return true;
+}
+
+std::shared_ptr<const ScrapeServer::Page> ScrapeServer::Answer(const std::string& request) {
   if (!absl::StartsWith(request, "GET ")) {
-    reply(Response("405 Method Not Allowed", "text/plain", "GET only\n"));
-  } else if (!absl::StartsWith(request, "GET /metrics ") &&
-             !absl::StartsWith(request, "GET /metrics?")) {
-    reply(Response("404 Not Found", "text/plain", "see /metrics\n"));
-  } else {
-    reply(Response("200 OK", "text/plain; version=0.0.4; charset=utf-8", make_text_()));
+    return MakePage("405 Method Not Allowed", "text/plain", "GET only\n");
   }
+  if (!absl::StartsWith(request, "GET /metrics ") && !absl::StartsWith(request, "GET /metrics?")) {
+    return MakePage("404 Not Found", "text/plain", "see /metrics\n");
+  }
+  return MetricsPage();
+}
+
+std::shared_ptr<const ScrapeServer::Page> ScrapeServer::MetricsPage() {
+  // Gone unless somebody is still reading it. So usually everybody gets a new one.
+  std::shared_ptr<const Page> page = metrics_.lock();
+  if (page == nullptr || Clock::Real().NowNanos() - page->made_ns > kSharedNs) {
+    page = MakePage("200 OK", "text/plain; version=0.0.4; charset=utf-8", make_text_());
+    metrics_ = page;
+  }
+  return page;
+}
+
+std::shared_ptr<const ScrapeServer::Page> ScrapeServer::MakePage(absl::string_view status,
+                                                                 absl::string_view type,
+                                                                 absl::string_view body) {
+  auto page = std::make_shared<Page>();
+  page->text =
+      absl::StrCat("HTTP/1.1 ", status, "\r\nContent-Type: ", type,
+                   "\r\nContent-Length: ", body.size(), "\r\nConnection: close\r\n\r\n", body);
+  page->made_ns = Clock::Real().NowNanos();
+  return page;
 }
 
 }  // namespace pto::daemon::metrics

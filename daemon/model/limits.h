@@ -33,6 +33,9 @@ struct Limits {
   uint64_t max_client_active_runs = 65'536;
   uint64_t max_client_tasks = 268'435'456;
   uint64_t max_client_event_log_bytes = uint64_t{64} << 30;
+  // What the daemon may hold of the machine's memory, for all clients and for one.
+  uint64_t max_memory_bytes = ~uint64_t{0};
+  uint64_t max_client_memory_bytes = ~uint64_t{0};
 };
 
 // How long sessions live.

@@ -21,7 +21,9 @@ using Labels = std::map<std::string, std::string>;
 struct RunRecord {
   std::shared_ptr<const std::string> session;  // sessions/{s}
   std::string id;                              // {r}
-  std::shared_ptr<const std::string> graph;    // its name; nullptr for a submitted graph
+  // The principal that the session belongs to; nullptr: not known.
+  std::shared_ptr<const std::string> owner;
+  std::shared_ptr<const std::string> graph;  // its name; nullptr for a submitted graph
   // Whether its buffers overlap, so that tasks have more dependencies than the graph.
   bool aliased = false;
   Labels labels;

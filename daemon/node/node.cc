@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "runtime/base/error.h"
@@ -24,10 +25,16 @@ std::string Node::MakeBootId() {
 }
 
 Node::Node(Options options)
-    : options_(std::move(options)),
+    : Node(std::move(options),
+           options.journal == nullptr ? JournalHistory() : options.journal->TakeHistory()) {}
+
+Node::Node(Options&& options, JournalHistory history)
+    : access_(options.access != nullptr ? std::move(options.access)
+                                        : std::make_unique<auth::Access>()),
+      options_(std::move(options)),
       boot_id_(options_.boot_id.empty() ? MakeBootId() : options_.boot_id),
       start_time_(options_.clock->WallTime()),
-      former_(options_.journal == nullptr ? JournalHistory() : options_.journal->TakeHistory()),
+      former_(history),
       timers_(*options_.clock),
       event_timers_(*options_.clock),
       timer_thread_(timers_, kTimerThreads),
@@ -43,6 +50,13 @@ Node::Node(Options options)
   engine.timers = &timers_;
   engine.executors = options_.executors != 0 ? options_.executors
                                              : std::max(1u, std::thread::hardware_concurrency());
+  engine.patience_ns = absl::ToInt64Nanoseconds(options_.spare_after);
+  engine.max_spares = options_.max_spare_threads;
+  engine.call_limit_ns = default_task_timeout_ns();
+  engine.on_stuck = [this](bool stuck) {
+    MutexLock lock(stuck_mutex_);
+    if (on_stuck_ != nullptr) on_stuck_(stuck);
+  };
   engine_ = std::make_unique<engine::Engine>(std::move(engine));
   ChipHealth::Options health;
   health.chips = static_cast<uint32_t>(options_.chips.size());
@@ -71,11 +85,25 @@ Node::Node(Options options)
   sessions.background = &event_timers_;
   sessions.clock = options_.clock;
   sessions.journal = options_.journal.get();
+  sessions.run_ids = options_.run_ids;
+  sessions.run_ids.clock = options_.clock;
   sessions.former = &former_;
   sessions.failed = &failed_runs_;
   sessions.gate = &gate_;
   sessions.leases = leases_.get();
+  sessions.not_served = options_.not_served;
   sessions_ = std::make_unique<SessionManager>(sessions);
+  RememberIds(history);
+}
+
+void Node::RememberIds(const JournalHistory& history) {
+  for (const UsedRunIds& ids : history.used_ids) {
+    // By a clock that cannot be believed they are as new as can be.
+    const absl::Duration age = history.clock_doubtful
+                                   ? absl::ZeroDuration()
+                                   : std::max(start_time_ - ids.newest, absl::ZeroDuration());
+    for (const uint64_t hash : ids.hashes) sessions_->run_ids().Add(hash, age);
+  }
 }
 
 Node::~Node() {
@@ -118,10 +146,25 @@ Node::Drain Node::BeginDrain(absl::string_view reason, absl::Duration grace) {
   return drain;
 }
 
+void Node::OnStuck(std::function<void(bool)> callback) {
+  MutexLock lock(stuck_mutex_);
+  on_stuck_ = std::move(callback);
+}
+
+absl::Status Node::StuckError() const {
+  const engine::Engine::ThreadUse use = engine_->thread_use();
+  return Error(reason::kExecutorsStuck,
+               absl::StrCat("no thread is left to run tasks: kernels hold all ", use.held,
+                            " threads, ", use.stopped, " of them for runs that were stopped"))
+      .With("threads", use.held)
+      .With("spare_threads", use.spares)
+      .With("stopped", use.stopped);
+}
+
 void Node::CancelRuns(const absl::Status& error) {
   engine_->StopAll(engine::RunState::kCancelled, error);
   // The engine knows only those segments of an open run that have begun.
-  for (const std::shared_ptr<Session>& session : sessions_->List("", size_t(-1))) {
+  for (const std::shared_ptr<Session>& session : sessions_->List(auth::Daemon(), "", size_t(-1))) {
     session->StopRuns(engine::RunState::kCancelled, error);
   }
 }

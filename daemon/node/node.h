@@ -9,9 +9,11 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "daemon/auth/access.h"
 #include "daemon/chip/chip_health.h"
 #include "daemon/chip/chip_leases.h"
 #include "daemon/journal/journal.h"
+#include "daemon/journal/run_ids.h"
 #include "daemon/model/limits.h"
 #include "daemon/run/failed_runs.h"
 #include "daemon/run/former_runs.h"
@@ -38,11 +40,22 @@ class Node {
     absl::Duration drain_grace = absl::Seconds(10);
     // How long a chip must hang to count as faulted; zero disables the check.
     absl::Duration stall_after;
+    // About kernels that run for long, as in config.proto: zero means no limit, and no spares.
+    absl::Duration default_task_timeout;
+    absl::Duration spare_after = absl::Milliseconds(200);
+    uint32_t max_spare_threads = 64;
+    absl::Duration compile_timeout;
     const Clock* clock = &Clock::Real();
     // If empty, the node chooses one.
     std::string boot_id;
+    // As in SessionManager::Options.
+    std::function<int64_t(int64_t since_ns, int64_t due_ns, int64_t now_ns)> not_served;
     // Stores runs across restarts; must have the same boot id. nullptr for none.
     std::shared_ptr<Journal> journal;
+    // As in SessionManager::Options; `clock` is the one above.
+    RunIds::Options run_ids;
+    // Who may do what; nullptr: what holds without a configuration.
+    std::unique_ptr<auth::Access> access;
   };
 
   // A random id for one start of the daemon.
@@ -65,8 +78,11 @@ class Node {
   SessionManager& sessions() { return *sessions_; }
   ChipHealth& health() { return *health_; }
   ChipLeases& leases() { return *leases_; }
+  auth::Access& access() { return *access_; }
   // Whether runs survive a restart.
   bool has_journal() const { return options_.journal != nullptr; }
+  // nullptr when they do not.
+  Journal* journal() const { return options_.journal.get(); }
   // The runs of former boots.
   const FormerRuns& former() const { return former_; }
   FailedRuns& failed_runs() { return failed_runs_; }
@@ -89,8 +105,18 @@ class Node {
   bool draining() const { return gate_.closed(); }
   // Cancels all runs, including those being started and open runs that wait for their clients.
   void CancelRuns(const absl::Status& error);
-  // NODE_DRAINING while draining.
-  absl::Status CheckAccepting() const { return gate_.Check(); }
+  // NODE_DRAINING while draining; EXECUTORS_STUCK while no thread is left to run tasks.
+  absl::Status CheckAccepting() const {
+    if (engine_->threads_stuck()) return StuckError();
+    return gate_.Check();
+  }
+  // Called when threads have become stuck, or no longer are; nullptr: nobody. From any thread.
+  void OnStuck(std::function<void(bool)> callback);
+  // The limits of a kernel's call and of compiling a graph, in ns; 0: none.
+  int64_t default_task_timeout_ns() const {
+    return absl::ToInt64Nanoseconds(options_.default_task_timeout);
+  }
+  int64_t compile_timeout_ns() const { return absl::ToInt64Nanoseconds(options_.compile_timeout); }
   // Called once when the drain begins.
   void OnDrain(std::function<void()> callback);
   // Queued and running runs, including open runs that wait for their clients.
@@ -102,6 +128,13 @@ class Node {
   bool WaitIdle(absl::Duration timeout) { return engine_->WaitIdle(timeout); }
 
  private:
+  // Moves from `options` only after `history` has been taken from their journal.
+  Node(Options&& options, JournalHistory history);
+  // Ids that runs of former boots have used.
+  void RememberIds(const JournalHistory& history);
+  absl::Status StuckError() const;
+
+  const std::unique_ptr<auth::Access> access_;
   const Options options_;
   const std::string boot_id_;
   const absl::Time start_time_;
@@ -111,6 +144,8 @@ class Node {
   TimerQueue timers_;
   TimerQueue event_timers_;
   DrainGate gate_;
+  Mutex stuck_mutex_;
+  std::function<void(bool)> on_stuck_ ABSL_GUARDED_BY(stuck_mutex_);
   std::unique_ptr<engine::Engine> engine_;
   std::unique_ptr<ChipHealth> health_;
   std::unique_ptr<ChipLeases> leases_;

@@ -33,18 +33,27 @@ QuotaAccount::Limits SessionLimits(const Limits& limits) {
           kUnlimited, limits.max_session_tasks,        kUnlimited};
 }
 
-QuotaAccount::Limits ClientLimits(const Limits& limits) {
-  return {limits.max_client_sessions, limits.max_client_device_bytes,
-          limits.max_client_windows,  limits.max_client_active_runs,
-          limits.max_client_tasks,    limits.max_client_event_log_bytes};
+QuotaAccount::Limits ClientLimits(const Limits& limits, const auth::Rights& rights) {
+  const auto pick = [](uint64_t own, uint64_t general) { return own != 0 ? own : general; };
+  return {pick(rights.max_sessions, limits.max_client_sessions),
+          pick(rights.max_device_bytes, limits.max_client_device_bytes),
+          pick(rights.max_windows, limits.max_client_windows),
+          pick(rights.max_active_runs, limits.max_client_active_runs),
+          pick(rights.max_tasks, limits.max_client_tasks),
+          pick(rights.max_event_log_bytes, limits.max_client_event_log_bytes)};
 }
 
 }  // namespace
 
+void QuotaAccount::SetLimits(const Limits& limits) {
+  for (size_t i = 0; i < kResources; ++i) limits_[i].store(limits[i], std::memory_order_relaxed);
+  if (awaited_.load(std::memory_order_seq_cst)) TellTaskRoom();
+}
+
 absl::Status QuotaAccount::Take(Resource resource, uint64_t amount) {
   const auto index = static_cast<size_t>(resource);
   std::atomic<uint64_t>& used = used_[index];
-  const uint64_t limit = limits_[index];
+  const uint64_t limit = limits_[index].load(std::memory_order_relaxed);
   uint64_t before = used.load(std::memory_order_acquire);
   do {
     if (amount > limit || before > limit - amount) {
@@ -97,8 +106,12 @@ void QuotaAccount::TellTaskRoom() {
 }
 
 SessionQuota::SessionQuota(const Limits& limits, std::string session,
-                           std::shared_ptr<QuotaAccount> client)
-    : own_("session", std::move(session), SessionLimits(limits)), client_(std::move(client)) {}
+                           std::shared_ptr<QuotaAccount> client,
+                           std::shared_ptr<MemoryBudget> budget)
+    : own_("session", std::move(session), SessionLimits(limits)),
+      client_(std::move(client)),
+      budget_(std::move(budget)),
+      memory_(budget_->OfClient(client_->owner())) {}
 
 absl::Status SessionQuota::Take(Resource resource, uint64_t amount) {
   PTO_RETURN_IF_ERROR(own_.Take(resource, amount));
@@ -132,19 +145,29 @@ QuotaCharge QuotaCharge::Part(uint64_t amount) {
 }
 
 absl::StatusOr<MemoryCharge> MemoryCharge::Take(const std::shared_ptr<SessionQuota>& quota,
-                                                uint64_t bytes, uint64_t windows) {
+                                                uint64_t bytes, uint64_t windows,
+                                                uint64_t host_bytes) {
   MemoryCharge charge;
   if (quota == nullptr) return charge;
   PTO_ASSIGN_OR_RETURN(charge.windows_, QuotaCharge::Take(quota, Resource::kWindows, windows));
   PTO_ASSIGN_OR_RETURN(charge.bytes_, QuotaCharge::Take(quota, Resource::kDeviceBytes, bytes));
+  PTO_ASSIGN_OR_RETURN(charge.host_,
+                       HostCharge::Take(quota->memory(), host_bytes, "device memory"));
   return charge;
 }
 
-MemoryCharge MemoryCharge::Part(uint64_t bytes, uint64_t windows) {
+MemoryCharge MemoryCharge::Part(uint64_t bytes, uint64_t windows, uint64_t host_bytes) {
   MemoryCharge part;
+  part.host_ = host_.Part(host_bytes);
   part.windows_ = windows_.Part(windows);
   part.bytes_ = bytes_.Part(bytes);
   return part;
+}
+
+uint64_t HostBytes(const engine::DeviceMemory& memory, uint64_t bytes) {
+  // A buffer, its name, its queue and its charges.
+  constexpr uint64_t kObjects = 1024;
+  return memory.HostBytes(bytes) + kObjects;
 }
 
 absl::StatusOr<std::shared_ptr<engine::Allocation>> AllocateCharged(engine::DeviceMemory& memory,
@@ -161,19 +184,22 @@ absl::StatusOr<std::shared_ptr<engine::Allocation>> AllocateCharged(engine::Devi
   return std::shared_ptr<engine::Allocation>(charged, charged->memory.get());
 }
 
-absl::StatusOr<std::shared_ptr<SessionQuota>> ClientQuotas::OpenSession(const std::string& client,
-                                                                        std::string session) {
+absl::StatusOr<std::shared_ptr<SessionQuota>> ClientQuotas::OpenSession(
+    const auth::Principal& client, std::string session) {
+  const QuotaAccount::Limits limits = ClientLimits(limits_, client.rights);
   std::shared_ptr<QuotaAccount> account;
   {
     MutexLock lock(mutex_);
     absl::erase_if(clients_, [](const auto& entry) { return entry.second.expired(); });
-    std::weak_ptr<QuotaAccount>& known = clients_[client];
+    std::weak_ptr<QuotaAccount>& known = clients_[client.name];
     account = known.lock();
     if (account == nullptr) {
-      account = std::make_shared<QuotaAccount>("client", client, ClientLimits(limits_));
+      account = std::make_shared<QuotaAccount>("client", client.name, limits);
       known = account;
     }
   }
+  // They may have changed since the session before.
+  account->SetLimits(limits);
   // Charges that last as long as the session are stored with its quota.
   struct Opened {
     std::shared_ptr<QuotaAccount> account;
@@ -191,7 +217,7 @@ absl::StatusOr<std::shared_ptr<SessionQuota>> ClientQuotas::OpenSession(const st
   opened->sessions = 1;
   PTO_RETURN_IF_ERROR(account->Take(Resource::kEventLogBytes, limits_.event_log_bytes));
   opened->log_bytes = limits_.event_log_bytes;
-  opened->quota = std::make_shared<SessionQuota>(limits_, std::move(session), account);
+  opened->quota = std::make_shared<SessionQuota>(limits_, std::move(session), account, memory_);
   return std::shared_ptr<SessionQuota>(opened, opened->quota.get());
 }
 

@@ -14,11 +14,15 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "daemon/auth/principal.h"
 #include "daemon/model/limits.h"
+#include "daemon/quota/memory_budget.h"
+#include "runtime/base/memory_account.h"
 #include "runtime/base/mutex.h"
 #include "runtime/chip/device_memory.h"
 
-// Limits how much of each resource a session, and all sessions of one client together, may hold.
+// Limits how much of each resource a session, and all sessions of one client together, may hold. A
+// client is a principal: whoever the connection belongs to, not who the request says.
 namespace pto::daemon {
 
 enum class Resource : uint8_t {
@@ -38,7 +42,12 @@ class QuotaAccount {
 
   // `level` is `session` or `client`; names of limits contain it.
   QuotaAccount(absl::string_view level, std::string owner, const Limits& limits)
-      : level_(level), owner_(std::move(owner)), limits_(limits) {}
+      : level_(level), owner_(std::move(owner)) {
+    SetLimits(limits);
+  }
+
+  // From now on. What exceeds a smaller limit stays.
+  void SetLimits(const Limits& limits);
 
   // QUOTA_… with limit, usage and request if the limit would be exceeded; then nothing is taken.
   absl::Status Take(Resource resource, uint64_t amount);
@@ -58,17 +67,19 @@ class QuotaAccount {
   uint64_t used(Resource resource) const {
     return used_[static_cast<size_t>(resource)].load(std::memory_order_acquire);
   }
+  const std::string& owner() const { return owner_; }
 
  private:
   bool HasTaskRoom() const {
     constexpr auto kIndex = static_cast<size_t>(Resource::kTasks);
-    return used_[kIndex].load(std::memory_order_seq_cst) < limits_[kIndex];
+    return used_[kIndex].load(std::memory_order_seq_cst) <
+           limits_[kIndex].load(std::memory_order_relaxed);
   }
   void TellTaskRoom();
 
   const std::string level_;
   const std::string owner_;
-  const Limits limits_;
+  std::array<std::atomic<uint64_t>, kResources> limits_{};
   std::array<std::atomic<uint64_t>, kResources> used_{};
   std::atomic<bool> awaited_{false};  // whether there are waiters
   Mutex waiter_mutex_;
@@ -78,7 +89,8 @@ class QuotaAccount {
 // The accounts of a session and of its client. Thread-safe.
 class SessionQuota {
  public:
-  SessionQuota(const Limits& limits, std::string session, std::shared_ptr<QuotaAccount> client);
+  SessionQuota(const Limits& limits, std::string session, std::shared_ptr<QuotaAccount> client,
+               std::shared_ptr<MemoryBudget> budget);
 
   // Takes from both accounts or from none.
   absl::Status Take(Resource resource, uint64_t amount);
@@ -95,9 +107,25 @@ class SessionQuota {
   }
   void ForgetTaskWaiter(const void* who) { client_->ForgetTaskWaiter(who); }
 
+  // The client's part of the machine's memory.
+  const std::shared_ptr<MemoryAccount>& memory() const { return memory_; }
+  MemoryBudget& budget() const { return *budget_; }
+  // Does what may be refused for want of memory; if it is, once more after others have freed what
+  // they can do without. Call it without locks.
+  template <typename Do>
+  auto WithRoom(Do make) -> decltype(make()) {
+    auto made = make();
+    uint64_t bytes = 0;
+    if (made.ok() || !WantsMemory(made, &bytes)) return made;
+    if (!budget_->MakeRoom(*memory_, bytes)) return made;
+    return make();
+  }
+
  private:
   QuotaAccount own_;
   const std::shared_ptr<QuotaAccount> client_;
+  const std::shared_ptr<MemoryBudget> budget_;
+  const std::shared_ptr<MemoryAccount> memory_;
 };
 
 // A taken amount, given back by the destructor.
@@ -126,22 +154,28 @@ class QuotaCharge {
   uint64_t amount_ = 0;
 };
 
-// The charge for memory: its bytes, and the windows in it.
+// The charge for device memory: its bytes, the windows in it, and what it takes of the machine's
+// memory.
 class MemoryCharge {
  public:
   MemoryCharge() = default;
   // Takes everything that a request needs at once, so that an error describes the whole request.
-  // Without a quota nothing is charged.
+  // Without a quota nothing is charged. QUOTA_MEMORY, QUOTA_WINDOWS, MEMORY_BUDGET.
   static absl::StatusOr<MemoryCharge> Take(const std::shared_ptr<SessionQuota>& quota,
-                                           uint64_t bytes, uint64_t windows = 0);
+                                           uint64_t bytes, uint64_t windows = 0,
+                                           uint64_t host_bytes = 0);
 
   // Splits off a separate charge.
-  MemoryCharge Part(uint64_t bytes, uint64_t windows = 0);
+  MemoryCharge Part(uint64_t bytes, uint64_t windows = 0, uint64_t host_bytes = 0);
 
  private:
   QuotaCharge windows_;
   QuotaCharge bytes_;
+  HostCharge host_;
 };
+
+// What an allocation takes of the machine's memory, with what is known about it.
+uint64_t HostBytes(const engine::DeviceMemory& memory, uint64_t bytes);
 
 // Memory that is charged until its last reference is gone.
 absl::StatusOr<std::shared_ptr<engine::Allocation>> AllocateCharged(engine::DeviceMemory& memory,
@@ -151,14 +185,21 @@ absl::StatusOr<std::shared_ptr<engine::Allocation>> AllocateCharged(engine::Devi
 // The accounts of clients, as long as they have sessions. Thread-safe.
 class ClientQuotas {
  public:
-  explicit ClientQuotas(const Limits& limits) : limits_(limits) {}
+  explicit ClientQuotas(const Limits& limits)
+      : limits_(limits),
+        memory_(std::make_shared<MemoryBudget>(limits.max_memory_bytes,
+                                               limits.max_client_memory_bytes)) {}
 
-  // Takes what a new session of this client needs: QUOTA_SESSIONS, QUOTA_EVENT_LOG.
-  absl::StatusOr<std::shared_ptr<SessionQuota>> OpenSession(const std::string& client,
+  const std::shared_ptr<MemoryBudget>& memory() const { return memory_; }
+
+  // Takes what a new session of this client needs: QUOTA_SESSIONS, QUOTA_EVENT_LOG. All sessions of
+  // the client have the limits that its rights say now.
+  absl::StatusOr<std::shared_ptr<SessionQuota>> OpenSession(const auth::Principal& client,
                                                             std::string session);
 
  private:
   const Limits& limits_;
+  const std::shared_ptr<MemoryBudget> memory_;
   Mutex mutex_;
   absl::flat_hash_map<std::string, std::weak_ptr<QuotaAccount>> clients_ ABSL_GUARDED_BY(mutex_);
 };

@@ -31,9 +31,15 @@ class QuotaTest : public ::testing::Test {
   }
 
   std::shared_ptr<SessionQuota> Open(const std::string& client, const std::string& session) {
-    absl::StatusOr<std::shared_ptr<SessionQuota>> quota = clients_.OpenSession(client, session);
+    absl::StatusOr<std::shared_ptr<SessionQuota>> quota = TryOpen(client, session);
     EXPECT_THAT(quota, IsOk());
     return quota.ok() ? *quota : nullptr;
+  }
+
+  absl::StatusOr<std::shared_ptr<SessionQuota>> TryOpen(const std::string& client,
+                                                        const std::string& session,
+                                                        const auth::Rights& rights = {}) {
+    return clients_.OpenSession(auth::Principal(client, rights), session);
   }
 
   Limits limits_;
@@ -72,6 +78,20 @@ TEST_F(QuotaTest, SessionsOfAClientShareItsQuota) {
   EXPECT_THAT(other->Take(Resource::kRuns, 5), IsOk());
   first->Give(Resource::kRuns, 1);
   EXPECT_THAT(second->Take(Resource::kRuns, 1), IsOk());
+}
+
+TEST_F(QuotaTest, TheRightsOfAClientGoBeforeTheNodesLimits) {
+  auth::Rights rights;
+  rights.max_active_runs = 7;
+  const auto first = TryOpen("c", "first", rights).value();
+  EXPECT_THAT(first->Take(Resource::kRuns, 7), IsOk());
+  EXPECT_THAT(first->Take(Resource::kRuns, 1), HasReason(reason::kQuotaRuns));
+  // Another policy: it counts for all sessions of the client from its next session on.
+  rights.max_active_runs = 8;
+  rights.max_sessions = 1;
+  EXPECT_THAT(TryOpen("c", "second", rights), HasReason(reason::kQuotaSessions));
+  EXPECT_THAT(first->Take(Resource::kRuns, 1), IsOk());
+  EXPECT_THAT(Open("d", "other")->Take(Resource::kRuns, 6), HasReason(reason::kQuotaRuns));
 }
 
 TEST_F(QuotaTest, WindowsAndTasksOfAllSessionsOfAClient) {
@@ -123,19 +143,19 @@ TEST_F(QuotaTest, WhoWaitsForRoomForTasksIsCalledOnce) {
 TEST_F(QuotaTest, SessionsAreCountedUntilTheyAreGone) {
   auto first = Open("c", "first");
   const auto second = Open("c", "second");
-  EXPECT_THAT(clients_.OpenSession("c", "third"), HasReason(reason::kQuotaSessions));
-  EXPECT_THAT(clients_.OpenSession("d", "other"), IsOk());
+  EXPECT_THAT(TryOpen("c", "third"), HasReason(reason::kQuotaSessions));
+  EXPECT_THAT(TryOpen("d", "other"), IsOk());
   first.reset();
-  EXPECT_THAT(clients_.OpenSession("c", "third"), IsOk());
+  EXPECT_THAT(TryOpen("c", "third"), IsOk());
 }
 
 TEST_F(QuotaTest, LogsAreCountedWithTheirSessions) {
   limits_.max_client_event_log_bytes = limits_.event_log_bytes;
   auto first = Open("c", "first");
-  EXPECT_THAT(clients_.OpenSession("c", "second"), HasReason(reason::kQuotaEventLog));
+  EXPECT_THAT(TryOpen("c", "second"), HasReason(reason::kQuotaEventLog));
   // A failed request has taken nothing.
   first.reset();
-  EXPECT_THAT(clients_.OpenSession("c", "second"), IsOk());
+  EXPECT_THAT(TryOpen("c", "second"), IsOk());
 }
 
 absl::StatusOr<std::shared_ptr<engine::Allocation>> Allocate(

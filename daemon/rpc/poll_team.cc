@@ -66,8 +66,11 @@ void PollTeam::Join() {
 
 void PollTeam::Run(int self) {
   probes_[self] = ThreadProbe::Self();
-  // Thread 0 leads first: word_ is zero.
-  if (self == 0) Lead();
+  // Thread 0 leads first. From here on its probe can be used.
+  if (self == 0) {
+    word_.store(kSequenceStep, std::memory_order_seq_cst);
+    Lead();
+  }
   while (true) {
     {
       MutexLock lock(mutex_);
@@ -117,11 +120,16 @@ bool PollTeam::Watch(int self) {
   // The leader's CPU time when `seen` was first read.
   std::chrono::nanoseconds cpu_time = CpuTimeOfLeader(seen);
   int rounds = 0;
+  bool stalled = false;
   while (!stopping_) {
     const bool woken = watch_changed_.WaitFor(mutex_, options_.stuck_after);
     const Word now = word_.load(std::memory_order_seq_cst);
     // An early wake-up does not show how long the leader has been busy.
     if (now != seen || woken) {
+      if (stalled && now != seen) {
+        stalled = false;
+        Tell(options_.on_stall_end);
+      }
       seen = now;
       cpu_time = CpuTimeOfLeader(seen);
       rounds = 0;
@@ -138,19 +146,48 @@ bool PollTeam::Watch(int self) {
     }
     if (rounds < quiet_rounds_) continue;
     rounds = 0;
-    watching_.store(false, std::memory_order_seq_cst);
-    if (word_.load(std::memory_order_seq_cst) != seen) {
-      watching_.store(true, std::memory_order_seq_cst);
-      continue;
+    const std::chrono::nanoseconds computed = CpuTimeOfLeader(seen) - cpu_time;
+    cpu_time += computed;
+    // A leader that waits uses next to nothing. One that computes may have to share its CPU.
+    if (computed >= options_.quiet_after / 5) {
+      stalled = true;
+      Tell(options_.on_stall);
+    } else if (computed < options_.quiet_after / 20) {
+      if (stalled) Tell(options_.on_stall_end);
+      stalled = false;
+      SleepOnWatch(seen);
+      seen = word_.load(std::memory_order_seq_cst);
+      cpu_time = CpuTimeOfLeader(seen);
     }
-    while (!stopping_ && !watching_.load(std::memory_order_relaxed)) watch_changed_.Wait(mutex_);
   }
   return false;
 }
 
+void PollTeam::SleepOnWatch(Word seen) {
+  // Before the last look at the word, so that whoever reads without a tag sees that we sleep.
+  Tell(options_.on_sleep, true);
+  watching_.store(false, std::memory_order_seq_cst);
+  if (word_.load(std::memory_order_seq_cst) != seen) {
+    watching_.store(true, std::memory_order_seq_cst);
+  }
+  while (!stopping_ && !watching_.load(std::memory_order_relaxed)) watch_changed_.Wait(mutex_);
+  Tell(options_.on_sleep, false);
+}
+
+template <typename Function, typename... Arguments>
+void PollTeam::Tell(const Function& function, Arguments... arguments) {
+  if (!function) return;
+  mutex_.Unlock();
+  function(arguments...);
+  mutex_.Lock();
+}
+
+void PollTeam::Look() {
+  if (!watching_.load(std::memory_order_seq_cst)) WakeWatch();
+}
+
 std::chrono::nanoseconds PollTeam::CpuTimeOfLeader(Word word) const {
-  if ((word & kBusy) == 0) return std::chrono::nanoseconds(0);
-  return probes_[word & kLeaderMask].CpuTime();
+  return word == 0 ? std::chrono::nanoseconds(0) : probes_[word & kLeaderMask].CpuTime();
 }
 
 bool PollTeam::TakeLead(int self, Word seen) {

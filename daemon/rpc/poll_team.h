@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -27,6 +28,9 @@ namespace pto::daemon::rpc {
 // After `quiet_after` without traffic it sleeps until the leader wakes it for the next tag, so an
 // idle server has no wake-ups.
 //
+// The watch also sees when the leader computes inside of TagSource::Next and does not return. No
+// understudy can help then, so it tells the owner of the source.
+//
 // If all others are stuck, the thread that takes the lead hires one more thread for the watch. So
 // calls that do not depend on the stuck handlers are still served.
 //
@@ -40,6 +44,13 @@ class PollTeam {
     int most_threads = 512;
     std::chrono::nanoseconds stuck_after = std::chrono::milliseconds(2);
     std::chrono::nanoseconds quiet_after = std::chrono::milliseconds(100);
+    // The leader has computed in Next for about `quiet_after` since the last call, or since it
+    // began to. Called again and again while it goes on, on the thread that is on watch.
+    std::function<void()> on_stall = nullptr;
+    // It has returned from Next after on_stall.
+    std::function<void()> on_stall_end = nullptr;
+    // The watch sleeps until the next tag, or until Look. Or it does not any more.
+    std::function<void(bool sleeps)> on_sleep = nullptr;
   };
 
   PollTeam(TagSource& source, const Options& options);
@@ -51,6 +62,9 @@ class PollTeam {
   void Start();
   // Returns when the source is shut down and empty and every handler has returned.
   void Join();
+
+  // Has the watch look at the leader, which may be inside of Next, if it sleeps. Thread-safe.
+  void Look();
 
   // How many times the lead has changed, for tests and diagnosis.
   uint64_t takeovers() const { return takeovers_.load(std::memory_order_relaxed); }
@@ -71,8 +85,13 @@ class PollTeam {
   void Lead();
   // Returns true if this thread has taken the lead, false if the team stops.
   bool Watch(int self) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Zero if the leader is not in a handler.
+  // Zero if nobody leads yet.
   std::chrono::nanoseconds CpuTimeOfLeader(Word word) const;
+  // Sleeps until there is something to watch, unless the word has changed meanwhile.
+  void SleepOnWatch(Word seen) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Calls a function of the options, without the lock.
+  template <typename Function, typename... Arguments>
+  void Tell(const Function& function, Arguments... arguments) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool TakeLead(int self, Word seen);
   void WakeWatch();
 
@@ -80,6 +99,7 @@ class PollTeam {
   const Options options_;
   const int quiet_rounds_;
 
+  // Zero until the first leader has begun.
   std::atomic<Word> word_{0};
   // Whether the understudy on watch checks word_ periodically. If not, the leader must wake it
   // before it enters a handler.

@@ -1,5 +1,6 @@
 #include "daemon/rpc/poll_team.h"
 
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <functional>
@@ -201,6 +202,58 @@ TEST(PollTeamTest, TheWatchWakesAfterSilence) {
     stuck.Release();
     RunQuick(queue, 1);
   }
+  queue.Shutdown();
+  team.Join();
+}
+
+// A source whose Next computes until it is told to stop.
+class BusySource final : public TagSource {
+ public:
+  bool Next(Tag** /*tag*/, bool* /*ok*/) override {
+    while (!stop) {
+    }
+    return false;
+  }
+  std::atomic<bool> stop{false};
+};
+
+TEST(PollTeamTest, TellsThatTheLeaderDoesNotReturnFromNext) {
+  BusySource source;
+  std::atomic<int> stalls{0};
+  PollTeam::Options options;
+  options.quiet_after = std::chrono::milliseconds(10);
+  options.on_stall = [&] { ++stalls; };
+  PollTeam team(source, options);
+  team.Start();
+  // On a busy machine the leader may get so little of a CPU that the watch goes to sleep.
+  while (stalls < 3) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    team.Look();
+  }
+  source.stop = true;
+  team.Join();
+}
+
+// Nothing computes: the watch sleeps, and looks when it is told to.
+TEST(PollTeamTest, SleepsWhileNothingHappensAndLooksWhenTold) {
+  FunctionQueue queue;
+  std::atomic<int> sleeps{0};
+  std::atomic<int> stalls{0};
+  PollTeam::Options options;
+  options.quiet_after = std::chrono::milliseconds(10);
+  options.on_stall = [&] { ++stalls; };
+  options.on_sleep = [&](bool begins) { sleeps += begins ? 1 : 0; };
+  PollTeam team(queue, options);
+  team.Start();
+  RunQuick(queue, 1);
+  for (int round = 0; round < 3; ++round) {
+    const int before = sleeps;
+    while (sleeps == before) {
+      team.Look();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  EXPECT_EQ(stalls, 0);
   queue.Shutdown();
   team.Join();
 }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -13,11 +14,15 @@
 #include "absl/time/time.h"
 #include "daemon/rpc/call.h"
 #include "daemon/rpc/method_name.h"
+#include "daemon/rpc/net/acceptor.h"
+#include "daemon/rpc/net/connections.h"
+#include "daemon/rpc/outages.h"
 #include "daemon/rpc/poll_team.h"
 #include "daemon/rpc/service_access.h"
 #include "daemon/rpc/stream_method.h"
 #include "daemon/rpc/unary.h"
 #include "grpcpp/completion_queue.h"
+#include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server.h"
 
 namespace pto::daemon::rpc {
@@ -26,21 +31,36 @@ namespace pto::daemon::rpc {
 // Handlers run inline on that thread. A slow handler does not stop the others but delays them by
 // some milliseconds, so real work belongs elsewhere.
 //
+// Connections are accepted by a thread of the server, which knows who is at their other ends, and
+// what they send is watched: see net/README.md.
+//
 // Order: AddService and the methods, Start, Shutdown; all by one thread. No service with
-// callback methods may be added: gRPC would poll for it with threads of its own. The library
-// grpc++_reflection does no harm and only needs to be linked.
+// synchronous or callback methods may be added, nor grpc++_reflection linked: gRPC would poll for
+// them with threads of its own, which take wake-ups from our polling thread and read on while calls
+// wait for it. ReflectionService is the replacement.
 class Server {
  public:
   struct Options {
     // gRPC addresses: `unix:/path`, `127.0.0.1:0`, `[::1]:7000`.
     std::vector<std::string> listen;
+    // Addresses where gRPC itself listens, because only it can encrypt.
+    struct Secure {
+      std::string address;
+      std::shared_ptr<grpc::ServerCredentials> credentials;
+    };
+    std::vector<Secure> listen_secure;
+    // Of the addresses in `listen`.
+    ConnectionLimits connections;
+    absl::Duration handshake_timeout = absl::Seconds(20);
+    // Calls of one connection that may be open at once; its client delays others.
+    int max_connection_calls = 1024;
     // Largest message that is accepted.
     int64_t max_message_bytes = int64_t{16} << 20;
     // Clients that send HTTP/2 pings more often than this are disconnected. Pings are allowed while
     // no call is open, because event watchers keep their connection alive.
     absl::Duration min_ping_interval = absl::Seconds(10);
-    // For TCP, where a peer can vanish silently: how often an idle connection is probed, and how
-    // long an answer may take before the connection and its calls are cancelled.
+    // How often an idle connection is probed, and how long an answer may take before the connection
+    // and its calls are cancelled: for a TCP peer that has vanished, and for any that is frozen.
     absl::Duration keepalive_interval = absl::Seconds(30);
     absl::Duration keepalive_timeout = absl::Seconds(10);
     // Calls of one method that wait in gRPC for a client; a burst that exceeds this number waits
@@ -49,6 +69,8 @@ class Server {
     PollTeam::Options poll;
     // Is notified of all calls. May be nullptr. Must outlive the server.
     CallObserver* observer = nullptr;
+    // Learns when calls are not served. May be nullptr. Must outlive the server.
+    Outages* outages = nullptr;
   };
 
   explicit Server(Options options);
@@ -119,7 +141,8 @@ class Server {
   // Binds the addresses and serves. Errors: LISTEN_FAILED, which names the address.
   absl::Status Start();
 
-  // The bound addresses, in the order of Options::listen, with port 0 replaced by the real port.
+  // The bound addresses, in the order of Options::listen and then listen_secure, with port 0
+  // replaced by the real port.
   // Valid after Start.
   const std::vector<std::string>& addresses() const { return addresses_; }
 
@@ -131,6 +154,12 @@ class Server {
   // all have ended. So owners of calls must release them when they are cancelled (OnCancel,
   // OnCancelled) or before this is called. Must not be called from a handler.
   void Shutdown(absl::Time deadline);
+
+  // The full names of the services that have methods, such as `pto.v1.NodeService`.
+  const std::set<std::string>& service_names() const { return service_names_; }
+
+  // Of Options::listen.
+  Connections::Stats connection_stats() const { return connections_->stats(); }
 
   // How many times a handler ran so long that another thread took over.
   uint64_t takeovers() const { return team_ == nullptr ? 0 : team_->takeovers(); }
@@ -174,13 +203,20 @@ class Server {
   // Gives the method that was added last its name, for the observer and for failpoints.
   template <typename Request, typename Response>
   void Name(int index) {
+    const std::string name = internal::MethodName<Request, Response>(index);
+    service_names_.insert(name.substr(0, name.find('/')));
     if (options_.observer == nullptr && !kHasFailpoints) return;
-    methods_.back()->Observe(options_.observer, internal::MethodName<Request, Response>(index));
+    methods_.back()->Observe(options_.observer, name);
   }
 
+  absl::Status Build();
+  absl::Status StartAccepting(std::vector<Listener> listeners);
+  PollTeam::Options PollOptions() const;
   void WaitUntilNothingLives();
 
   const Options options_;
+  const std::shared_ptr<Connections> connections_;
+  std::set<std::string> service_names_;
   internal::LiveCount live_;
   std::vector<grpc::Service*> services_;
   std::vector<std::unique_ptr<internal::Method>> methods_;
@@ -189,6 +225,7 @@ class Server {
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<Queue> source_;
   std::unique_ptr<PollTeam> team_;
+  std::unique_ptr<Acceptor> acceptor_;
 };
 
 }  // namespace pto::daemon::rpc

@@ -1,6 +1,12 @@
 #pragma once
 
+#include <memory>
+#include <string>
+
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
+#include "daemon/rpc/call_peer.h"
 #include "daemon/rpc/incoming.h"
 #include "daemon/rpc/stream_call.h"
 #include "grpcpp/server_context.h"
@@ -34,6 +40,11 @@ class StreamReactor {
 
   // Valid from OnStart until OnDone returns.
   const grpc::ServerContext& context() const { return call_->context(); }
+  // As of UnaryCall. Valid as long as context().
+  std::shared_ptr<const Peer> peer() const { return PeerOf(context()); }
+  absl::optional<std::string> Metadata(absl::string_view key) const {
+    return MetadataOf(context(), key);
+  }
   // Whether the client has disconnected or its deadline has passed. For slow callbacks, which
   // OnCancel cannot interrupt. Valid as long as context().
   bool gone() const { return call_->gone(); }

@@ -5,10 +5,14 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
 #include "daemon/rpc/call.h"
+#include "daemon/rpc/call_peer.h"
 #include "daemon/rpc/chaos.h"
 #include "daemon/rpc/incoming.h"
 #include "daemon/rpc/tag.h"
@@ -48,6 +52,12 @@ class UnaryCall final {
   Request& mutable_request() { return *request_; }
   Response* response() { return response_; }
   const grpc::ServerContext& context() const { return context_; }
+  // Who has called; never nullptr. Costs an allocation: keep it rather than ask twice.
+  std::shared_ptr<const Peer> peer() const { return PeerOf(context_); }
+  // The first value of a key of the call's metadata.
+  absl::optional<std::string> Metadata(absl::string_view key) const {
+    return MetadataOf(context_, key);
+  }
 
   // Whether the client does not wait any more: its deadline has passed or, in methods registered
   // with LongUnary, it has disconnected. For slow handlers. Thread-safe.

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/memory_account.h"
 #include "runtime/graph/alias.h"
 #include "runtime/graph/image.h"
 
@@ -15,6 +16,7 @@ namespace pto::daemon {
 struct AliasedImage {
   engine::SlotPlaces places;
   std::shared_ptr<const engine::GraphImage> image;
+  std::shared_ptr<const HostCharge> charge = nullptr;  // for the image
 };
 
 // Those of one graph that were used last. Not thread-safe.

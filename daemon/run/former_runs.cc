@@ -12,13 +12,14 @@ namespace pto::daemon {
 
 FormerRun::FormerRun(Options options, engine::RunState state) : RunEntry(std::move(options)) {
   MutexLock lock(mutex_);
-  MarkEnded(state);
-  MarkTold();
+  MarkRecorded(state);
+  MarkEnded();
 }
 
-FormerSession::FormerSession(std::string id, std::string boot_id)
+FormerSession::FormerSession(std::string id, std::string boot_id, std::string owner)
     : id_(std::move(id)),
       boot_id_(std::move(boot_id)),
+      owner_(std::move(owner)),
       name_(std::make_shared<const std::string>(names::Session(id_))) {}
 
 void FormerSession::Add(const journal::v1::RunRecord& record) {
@@ -78,7 +79,8 @@ void FormerSession::List(uint64_t before, size_t limit,
 FormerRuns::FormerRuns(const JournalHistory& history) {
   absl::flat_hash_map<std::string, std::shared_ptr<FormerSession>> sessions;
   for (const journal::v1::SessionRecord& session : history.sessions) {
-    sessions[session.id()] = std::make_shared<FormerSession>(session.id(), session.boot_id());
+    sessions[session.id()] =
+        std::make_shared<FormerSession>(session.id(), session.boot_id(), session.owner());
   }
   for (const journal::v1::RunRecord& run : history.runs) {
     const auto it = sessions.find(run.session());
@@ -90,22 +92,32 @@ FormerRuns::FormerRuns(const JournalHistory& history) {
   }
 }
 
-std::shared_ptr<const FormerSession> FormerRuns::Find(absl::string_view session) const {
+std::shared_ptr<const FormerSession> FormerRuns::FindAny(absl::string_view session) const {
   const auto it = sessions_.find(std::string(session));
   return it == sessions_.end() ? nullptr : it->second;
 }
 
-absl::StatusOr<std::shared_ptr<RunEntry>> FormerRuns::FindForStart(absl::string_view session,
+std::shared_ptr<const FormerSession> FormerRuns::Find(const auth::Principal& caller,
+                                                      absl::string_view session,
+                                                      auth::Right right) const {
+  std::shared_ptr<const FormerSession> found = FindAny(session);
+  if (found != nullptr && !auth::May(caller, found->owner(), right)) found.reset();
+  return found;
+}
+
+absl::StatusOr<std::shared_ptr<RunEntry>> FormerRuns::FindForStart(const auth::Principal& caller,
+                                                                   absl::string_view session,
                                                                    absl::string_view run,
                                                                    const Digest& digest) const {
-  const std::shared_ptr<const FormerSession> found = Find(session);
+  const std::shared_ptr<const FormerSession> found = Find(caller, session, auth::Right::kUse);
   if (found == nullptr) return nullptr;
   return found->FindForStart(run, digest);
 }
 
-std::shared_ptr<RunEntry> FormerRuns::FindRun(absl::string_view session,
-                                              absl::string_view run) const {
-  const std::shared_ptr<const FormerSession> found = Find(session);
+std::shared_ptr<RunEntry> FormerRuns::FindRun(const auth::Principal& caller,
+                                              absl::string_view session, absl::string_view run,
+                                              auth::Right right) const {
+  const std::shared_ptr<const FormerSession> found = Find(caller, session, right);
   return found == nullptr ? nullptr : found->Find(run);
 }
 

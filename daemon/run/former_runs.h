@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "daemon/auth/principal.h"
 #include "daemon/journal/history.h"
 #include "daemon/run/run_entry.h"
 #include "runtime/engine/run/completions.h"
@@ -34,9 +35,11 @@ class FormerRun final : public RunEntry {
 // former one's runs are then its own, and their ids stay used. Never changes, so thread-safe.
 class FormerSession {
  public:
-  FormerSession(std::string id, std::string boot_id);
+  FormerSession(std::string id, std::string boot_id, std::string owner);
 
   const std::string& id() const { return id_; }
+  // The principal that it belonged to; empty when the release that had it did not record that.
+  const std::string& owner() const { return owner_; }
   // Of the last boot that had it.
   const std::string& boot_id() const { return boot_id_; }
   // The greatest that its runs had.
@@ -59,6 +62,7 @@ class FormerSession {
 
   const std::string id_;
   const std::string boot_id_;
+  const std::string owner_;
   const std::shared_ptr<const std::string> name_;
   uint64_t last_number_ = 0;
   uint64_t last_own_number_ = 0;
@@ -73,12 +77,19 @@ class FormerRuns {
   explicit FormerRuns(const JournalHistory& history);
 
   // nullptr when there is none.
-  std::shared_ptr<const FormerSession> Find(absl::string_view session) const;
-  // The same of a session that is not there any more.
-  absl::StatusOr<std::shared_ptr<RunEntry>> FindForStart(absl::string_view session,
+  std::shared_ptr<const FormerSession> FindAny(absl::string_view session) const;
+  // The same when the caller may not even look at it.
+  std::shared_ptr<const FormerSession> Find(const auth::Principal& caller,
+                                            absl::string_view session,
+                                            auth::Right right = auth::Right::kLook) const;
+  std::shared_ptr<RunEntry> FindRun(const auth::Principal& caller, absl::string_view session,
+                                    absl::string_view run,
+                                    auth::Right right = auth::Right::kLook) const;
+  // As FormerSession::FindForStart, of a session that is not there any more and was the caller's.
+  absl::StatusOr<std::shared_ptr<RunEntry>> FindForStart(const auth::Principal& caller,
+                                                         absl::string_view session,
                                                          absl::string_view run,
                                                          const Digest& digest) const;
-  std::shared_ptr<RunEntry> FindRun(absl::string_view session, absl::string_view run) const;
 
  private:
   absl::flat_hash_map<std::string, std::shared_ptr<const FormerSession>> sessions_;

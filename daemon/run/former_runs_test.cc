@@ -41,7 +41,7 @@ class FormerRunsTest : public ::testing::Test {
 
   absl::StatusOr<std::shared_ptr<RunEntry>> Retry(const std::string& id,
                                                   const Digest& digest = kDigest) const {
-    return FormerRuns(history_).FindForStart("s", id, digest);
+    return FormerRuns(history_).FindForStart(auth::Daemon(), "s", id, digest);
   }
 
   JournalHistory history_;
@@ -55,7 +55,7 @@ TEST_F(FormerRunsTest, TheSameRequestFindsItsRun) {
   EXPECT_EQ((*found)->record().id, "r");
   EXPECT_THAT(Retry("r", kOther), HasReason(reason::kIdConflict));
   EXPECT_EQ(Retry("unknown").value(), nullptr);
-  EXPECT_EQ(FormerRuns(history_).FindForStart("t", "r", kDigest).value(), nullptr);
+  EXPECT_EQ(FormerRuns(history_).FindForStart(auth::Daemon(), "t", "r", kDigest).value(), nullptr);
 }
 
 // Neither the same bits nor others say anything about requests of another version's digests.
@@ -73,7 +73,35 @@ TEST_F(FormerRunsTest, AfterAnUpgradeNobodyCanTell) {
                 Contains(std::pair<std::string, std::string>("boot_id", "before")));
   }
   // It can still be looked at.
-  EXPECT_NE(FormerRuns(history_).FindRun("s", "same"), nullptr);
+  EXPECT_NE(FormerRuns(history_).FindRun(auth::Daemon(), "s", "same"), nullptr);
+}
+
+TEST_F(FormerRunsTest, OnlyItsOwnerAndWhoSeesAllKnowOfASession) {
+  Add("r", kDigest);
+  history_.sessions[0].set_owner("uid-7");
+  const FormerRuns runs(history_);
+  const auth::Principal owner("uid-7", {});
+  const auth::Principal other("uid-8", {});
+  auth::Rights rights;
+  rights.reader = true;
+  const auth::Principal reader("uid-9", rights);
+  EXPECT_NE(runs.FindRun(owner, "s", "r"), nullptr);
+  EXPECT_EQ(runs.FindRun(other, "s", "r"), nullptr);
+  EXPECT_NE(runs.FindRun(reader, "s", "r"), nullptr);
+  EXPECT_NE(runs.FindForStart(owner, "s", "r", kDigest).value(), nullptr);
+  EXPECT_EQ(runs.FindForStart(other, "s", "r", kDigest).value(), nullptr);
+  // Not even that it is there with other contents.
+  EXPECT_EQ(runs.FindForStart(other, "s", "r", kOther).value(), nullptr);
+  EXPECT_EQ(runs.FindForStart(reader, "s", "r", kOther).value(), nullptr);
+  EXPECT_EQ(runs.Find(other, "s"), nullptr);
+}
+
+// The journal of a release that did not write owners.
+TEST_F(FormerRunsTest, AnOwnerThatIsNotKnownIsNobody) {
+  Add("r", kDigest);
+  const FormerRuns runs(history_);
+  EXPECT_EQ(runs.FindRun(auth::Principal("uid-7", {}), "s", "r"), nullptr);
+  EXPECT_NE(runs.FindRun(auth::Daemon(), "s", "r"), nullptr);
 }
 
 TEST_F(FormerRunsTest, AfterADowngradeNobodyCanTell) {

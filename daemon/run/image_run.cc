@@ -35,7 +35,7 @@ void ImageRun::Attach(std::shared_ptr<engine::Run> run) {
 void ImageRun::SetQuiet(bool quiet) {
   // In this order: what other threads do not tell because the run is quiet is told here.
   quiet_.store(quiet, std::memory_order_seq_cst);
-  if (!quiet && !ended()) Tell();
+  if (!quiet && !recorded()) Tell();
 }
 
 RunStatus ImageRun::Status() const {
@@ -46,8 +46,7 @@ RunStatus ImageRun::Status() const {
   }
   if (ended()) return EndStatus();
   const std::shared_ptr<engine::Run> run = this->run();
-  // It ended just now.
-  if (run == nullptr) return FinalStatus();
+  if (run == nullptr) return FinalStatus();  // It ended just now.
   RunStatus status;
   status.run = shared_record();
   status.tasks_total = record().tasks_total;
@@ -57,7 +56,7 @@ RunStatus ImageRun::Status() const {
   if (const int64_t started = run->started_ns(); started != 0) {
     status.queue_ns = started - run->accepted_ns();
   }
-  // The end is known to others only when it is in the log and the buffers are free.
+  // A run is shown as ended only when its last events are in the log.
   if (engine::IsFinal(status.state)) {
     status.state =
         run->stop_requested() ? engine::RunState::kCancelling : engine::RunState::kRunning;
@@ -103,7 +102,7 @@ void ImageRun::CollectNews(engine::Run& run, std::vector<LogEntry>* news) {
   const int64_t started = run.started_ns();
   if (!told_started_ && started != 0) {
     told_started_ = true;
-    if (!ended()) mutable_record().queue_ns = started - run.accepted_ns();
+    if (!recorded()) mutable_record().queue_ns = started - run.accepted_ns();
     news->push_back(StateEvent(engine::RunState::kRunning, TimeOf(run, started)));
   }
   EventLog::AddTasks(shared_record(), blocks, news);
@@ -112,8 +111,8 @@ void ImageRun::CollectNews(engine::Run& run, std::vector<LogEntry>* news) {
 
 void ImageRun::TellNews(engine::Run& run, absl::optional<LogEntry> last) {
   MutexLock lock(tell_mutex_);
-  // The end has told everything.
-  if (ended()) return;
+  // What is left is told by TellEnd.
+  if (recorded()) return;
   std::vector<LogEntry> news;
   CollectNews(run, &news);
   if (last.has_value()) news.push_back(*std::move(last));
@@ -167,7 +166,7 @@ void ImageRun::RecordEnd(engine::Run& run) {
   }
   JournalEnd(run.state());
   MutexLock lock(mutex_);
-  MarkEnded(run.state());
+  MarkRecorded(run.state());
 }
 
 void ImageRun::TellEnd(engine::Run& run) {
@@ -184,7 +183,7 @@ void ImageRun::TellEnd(engine::Run& run) {
     MutexLock lock(mutex_);
     last = std::move(run_);
     if (keeps_image_) dropped = Keep(WholeOf(run), kBounds);
-    answers_ = MarkTold();
+    answers_ = MarkEnded();
   }
   if (const std::shared_ptr<RunOwner> owner = this->owner()) owner->OnRunEnded(*this, !answers_);
 }

@@ -4,14 +4,17 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "daemon/graph/graph_part.h"
+#include "runtime/base/memory_account.h"
 
 namespace pto::daemon {
 
 // Tasks of a run that are kept so that they can be looked at: its newest parts, within a bound for
-// itself and one for all of the process together. Not thread-safe, but for the latter.
+// itself, one for all of the process together, and as far as the account that they are charged to
+// has room. Not thread-safe, but for the latter two.
 class KeptGraph {
  public:
   struct Bounds {
@@ -20,7 +23,9 @@ class KeptGraph {
   };
   static constexpr uint64_t kProcessBytes = uint64_t{1} << 30;
 
-  explicit KeptGraph(Bounds bounds) : bounds_(bounds) {}
+  // Nothing is charged without an account.
+  explicit KeptGraph(Bounds bounds, std::shared_ptr<MemoryAccount> memory = nullptr)
+      : bounds_(bounds), charge_(std::move(memory)) {}
   ~KeptGraph() { total_bytes_.fetch_sub(bytes_, std::memory_order_relaxed); }
   KeptGraph(const KeptGraph&) = delete;
   KeptGraph& operator=(const KeptGraph&) = delete;
@@ -38,6 +43,7 @@ class KeptGraph {
   const Bounds bounds_;
   std::deque<std::shared_ptr<const GraphPart>> parts_;
   uint64_t bytes_ = 0;
+  HostCharge charge_;  // of `bytes_`
 };
 
 }  // namespace pto::daemon

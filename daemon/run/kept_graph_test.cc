@@ -11,6 +11,7 @@
 #include "daemon/session/testing/session_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "runtime/base/memory_account.h"
 #include "runtime/base/status_matchers.h"
 
 namespace pto::daemon {
@@ -57,6 +58,27 @@ TEST_F(KeptGraphTest, DoesNotKeepWhatIsTooLarge) {
   EXPECT_EQ(kept.bytes(), 0u);
 }
 
+TEST_F(KeptGraphTest, KeepsWhatTheAccountHasRoomFor) {
+  const auto memory = std::make_shared<MemoryAccount>("all", "bytes", 3 * one_);
+  memory->Charge(one_);
+  {
+    KeptGraph kept({10 * one_}, memory);
+    EXPECT_THAT(kept.Add(PartOf(image_, 0)), IsEmpty());
+    EXPECT_THAT(kept.Add(PartOf(image_, 1)), IsEmpty());
+    EXPECT_EQ(memory->used(), 3 * one_);
+    EXPECT_THAT(kept.Add(PartOf(image_, 2)), SizeIs(1));
+    EXPECT_EQ(memory->used(), 3 * one_);
+    // Others may have taken more than there is; what is kept stays, but grows no more.
+    memory->Charge(one_);
+    EXPECT_THAT(kept.Add(PartOf(image_, 3)), SizeIs(1));
+    EXPECT_EQ(kept.bytes(), 2 * one_);
+  }
+  EXPECT_EQ(memory->used(), 2 * one_);
+  KeptGraph none({10 * one_}, std::make_shared<MemoryAccount>("all", "bytes", one_ - 1));
+  EXPECT_THAT(none.Add(PartOf(image_)), SizeIs(1));
+  EXPECT_EQ(none.bytes(), 0u);
+}
+
 TEST_F(KeptGraphTest, TheProcessHasABoundToo) {
   const KeptGraph::Bounds bounds = {100 * one_, KeptGraph::total_bytes() + 2 * one_};
   KeptGraph first(bounds), second(bounds);
@@ -93,7 +115,7 @@ class EndedRun final : public RunEntry {
 };
 
 TEST_F(KeptGraphTest, ASessionKeepsThoseOfItsNewestRuns) {
-  RunTable table(/*max_ended=*/4, /*max_kept_bytes=*/2 * one_);
+  RunTable table("s", /*used=*/nullptr, /*max_ended=*/4, /*max_kept_bytes=*/2 * one_);
   std::vector<std::shared_ptr<RunEntry>> runs;  // as events have them
   const auto end = [&](const std::shared_ptr<const GraphPart>& part) {
     runs.push_back(

@@ -57,13 +57,14 @@ RunStatus RunEntry::EndStatus() const {
 void RunEntry::ReleaseRun() {
   options_.run_charge = QuotaCharge();
   options_.task_charge = QuotaCharge();
+  options_.memory_charge = HostCharge();
   if (const std::shared_ptr<RunOwner> owner = this->owner()) owner->ReleaseRun();
 }
 
 uint64_t RunEntry::AddWaiter(Waiter waiter) {
   {
     MutexLock lock(mutex_);
-    if (!told_) {
+    if (!ended()) {
       const uint64_t id = next_waiter_++;
       waiters_.emplace_back(id, std::move(waiter));
       return id;
@@ -98,7 +99,7 @@ void RunEntry::JournalEnd(engine::RunState state) {
       ToJournal(options_.record, options_.number, options_.own_number, options_.digest, state));
 }
 
-void RunEntry::MarkEnded(engine::RunState state) {
+void RunEntry::MarkRecorded(engine::RunState state) {
   // A run of a former boot, which never had a session here, was counted there.
   const std::weak_ptr<RunOwner> none;
   const bool is_former = !options_.owner.owner_before(none) && !none.owner_before(options_.owner);
@@ -108,11 +109,11 @@ void RunEntry::MarkEnded(engine::RunState state) {
                                          record.counts.failed, record.counts.skipped);
   }
   end_state_ = state;
-  ended_.store(true, std::memory_order_release);
+  recorded_.store(true, std::memory_order_release);
 }
 
-bool RunEntry::MarkTold() {
-  told_ = true;
+bool RunEntry::MarkEnded() {
+  ended_.store(true, std::memory_order_release);
   return waiters_.size() > removed_waiters_;
 }
 
@@ -136,7 +137,7 @@ GraphParts RunEntry::graph_parts() const {
 }
 
 GraphParts RunEntry::Keep(std::shared_ptr<const GraphPart> part, KeptGraph::Bounds bounds) {
-  if (kept_ == nullptr) kept_ = std::make_unique<KeptGraph>(bounds);
+  if (kept_ == nullptr) kept_ = std::make_unique<KeptGraph>(bounds, options_.memory);
   GraphParts dropped = kept_->Add(std::move(part));
   kept_bytes_.store(kept_->bytes(), std::memory_order_relaxed);
   return dropped;

@@ -17,6 +17,7 @@
 #include "daemon/run/run_owner.h"
 #include "daemon/turn/run_turn.h"
 #include "daemon/turn/stoppable.h"
+#include "runtime/base/memory_account.h"
 #include "runtime/base/mutex.h"
 #include "runtime/engine/run/run.h"
 
@@ -43,18 +44,26 @@ class RunEntry : public RunTurn, public Stoppable, public std::enable_shared_fro
     // What it counts for until it has ended, when its session may be gone.
     QuotaCharge run_charge;
     QuotaCharge task_charge;
+    HostCharge memory_charge;
+    // What tasks that are kept are charged to; nullptr when they are not.
+    std::shared_ptr<MemoryAccount> memory;
   };
 
-  // Only what was known at the start, unless the run has ended.
+  // Only what was known at the start, unless the run is recorded.
   const RunRecord& record() const { return options_.record; }
   uint64_t number() const { return options_.number; }
   uint64_t own_number() const { return options_.own_number; }
   const Digest& digest() const { return options_.digest; }
 
   virtual RunStatus Status() const = 0;
+  // The end is in the log: Status is final.
   bool ended() const { return ended_.load(std::memory_order_acquire); }
-  // How, of one that has ended.
+  // The record is complete, and the end is in the journal; the last events may not be in the log
+  // yet. Only the thread that ended the run may tell its client so early.
+  bool recorded() const { return recorded_.load(std::memory_order_acquire); }
+  // How it ended, and its final status, of a run that is recorded.
   engine::RunState end_state() const { return end_state_; }
+  RunStatus EndStatus() const;
 
   // Calls `waiter` when the run has ended and its end is in the log; at once, and returning 0, when
   // that is so.
@@ -88,26 +97,25 @@ class RunEntry : public RunTurn, public Stoppable, public std::enable_shared_fro
   std::shared_ptr<const RunRecord> shared_record() const {
     return {shared_from_this(), &options_.record};
   }
-  // Of a run that has ended: as it was told then, and as of now.
+  // The final status as of the last event of the run; EndStatus is as of now.
   RunStatus FinalStatus() const;
-  RunStatus EndStatus() const;
   LogEntry StateEvent(engine::RunState state, absl::Time time) const;
   LogEntry StallEvent(RunStall stall, absl::Time time) const;
   // Adds the events of errors that the record does not list.
   void AddErrors(std::vector<absl::Status> errors, std::vector<LogEntry>* news) const;
 
-  // The record is complete, and the run ends like this. Before anybody knows.
+  // Writes the end to the journal. The record is complete, but nobody sees it yet.
   void JournalEnd(engine::RunState state);
-  // The run has ended like this.
-  void MarkEnded(engine::RunState state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Gives the last news to the log.
+  // From now on recorded() is true.
+  void MarkRecorded(engine::RunState state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Adds the last events to the log.
   void AppendLast(std::vector<LogEntry> news);
-  // The log has the last news: no more waiters are added. Returns whether there are any.
-  bool MarkTold() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Calls those who wait for the end. After MarkTold.
+  // From now on ended() is true, and no waiter is added. Returns whether there are any.
+  bool MarkEnded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Calls those who wait for the end. After MarkEnded.
   void AnswerWaiters();
-  // Keeps tasks beyond their end, within `bounds`, which are those of the first call. Not when the
-  // run has been told to have ended. Returns what is not kept, as KeptGraph::Add.
+  // Keeps tasks beyond their end, within `bounds`, which are those of the first call. Not after
+  // MarkEnded. Returns what is not kept, as KeptGraph::Add.
   GraphParts Keep(std::shared_ptr<const GraphPart> part, KeptGraph::Bounds bounds)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -120,14 +128,15 @@ class RunEntry : public RunTurn, public Stoppable, public std::enable_shared_fro
   // The table's list of active runs.
   RunEntry* previous_active_ = nullptr;
   RunEntry* next_active_ = nullptr;
-  std::atomic<bool> ended_{false};  // written under mutex_
-  // Written before `ended_`.
+  // Written under mutex_, in this order.
+  std::atomic<bool> recorded_{false};
+  std::atomic<bool> ended_{false};
+  // Written before `recorded_`.
   engine::RunState end_state_ = engine::RunState::kSucceeded;
   std::atomic<uint64_t> end_sequence_{0};  // 0 until the end is in the log
   uint64_t next_waiter_ ABSL_GUARDED_BY(mutex_) = 1;
   std::vector<std::pair<uint64_t, Waiter>> waiters_ ABSL_GUARDED_BY(mutex_);  // by rising id
   size_t removed_waiters_ ABSL_GUARDED_BY(mutex_) = 0;       // of them, which are empty
-  bool told_ ABSL_GUARDED_BY(mutex_) = false;                // the end is in the log
   std::unique_ptr<KeptGraph> kept_ ABSL_GUARDED_BY(mutex_);  // nullptr for most runs
   std::atomic<uint64_t> kept_bytes_{0};                      // of `kept_`; written under mutex_
 };

@@ -10,6 +10,7 @@
 #include "daemon/events/event_log.h"
 #include "daemon/turn/segment_turn.h"
 #include "daemon/turn/stoppable.h"
+#include "runtime/base/memory_account.h"
 #include "runtime/graph/image.h"
 
 namespace pto::daemon {
@@ -22,6 +23,8 @@ class RunOwner {
   virtual ~RunOwner() = default;
 
   virtual EventLog& log() = 0;
+  // What counts what the run holds of the machine's memory; nullptr when nothing does.
+  virtual const std::shared_ptr<MemoryAccount>& memory() const = 0;
   virtual absl::Time WallTime() const = 0;
   // While it is held it does not expire: see Hold.
   virtual void AddHold() = 0;

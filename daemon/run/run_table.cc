@@ -13,8 +13,15 @@ namespace {
 // Ids that the table chooses: this and a number.
 constexpr absl::string_view kOwnPrefix = "r-";
 
-// How many forgotten ids are remembered as used.
-constexpr size_t kMaxUsed = 65'536;
+// Ended runs are charged in steps of this size.
+constexpr uint64_t kStep = uint64_t{64} << 10;
+
+// About what a run takes that has ended.
+uint64_t BytesOf(const RunEntry& entry) {
+  constexpr uint64_t kEntry = 1024, kLabel = 96, kError = 512;
+  const RunRecord& record = entry.record();
+  return kEntry + kLabel * record.labels.size() + kError * record.errors.size();
+}
 
 // The number of an id that the table could choose; 0 when it is none.
 uint64_t OwnNumber(absl::string_view id) {
@@ -42,7 +49,16 @@ std::shared_ptr<RunEntry> RunTable::Find(absl::string_view id) const {
 bool RunTable::IsForgotten(absl::string_view id) const {
   if (Find(id) != nullptr) return false;
   const uint64_t number = OwnNumber(id);
-  return (number != 0 && number < next_own_) || used_.contains(std::string(id));
+  return (number != 0 && number < next_own_) ||
+         (used_ != nullptr && used_->Contains(HashOfRunId(session_, id)));
+}
+
+void RunTable::RememberId(absl::string_view id) const {
+  if (used_ != nullptr) used_->Add(HashOfRunId(session_, id));
+}
+
+void RunTable::RememberIds() const {
+  for (const auto& [id, entry] : chosen_) RememberId(id);
 }
 
 RunTable::OwnId RunTable::NextOwnId() {
@@ -50,8 +66,9 @@ RunTable::OwnId RunTable::NextOwnId() {
   do {
     own.number = next_own_++;
     own.id = absl::StrCat(kOwnPrefix, own.number);
-  } while ((!chosen_.empty() && chosen_.contains(own.id)) ||
-           (!used_.empty() && used_.contains(own.id)));
+  } while (
+      (!chosen_.empty() && chosen_.contains(own.id)) ||
+      (own_form_chosen_ && used_ != nullptr && used_->Contains(HashOfRunId(session_, own.id))));
   return own;
 }
 
@@ -63,6 +80,7 @@ void RunTable::Add(std::shared_ptr<RunEntry> entry) {
     own_.emplace(entry->own_number(), std::move(entry));
   } else {
     const std::string& id = entry->record().id;
+    own_form_chosen_ = own_form_chosen_ || OwnNumber(id) != 0;
     chosen_.emplace(id, std::move(entry));
   }
 }
@@ -72,22 +90,46 @@ std::vector<std::unique_ptr<KeptGraph>> RunTable::OnEnded(RunEntry& entry) {
       entry.next_active_;
   if (entry.next_active_ != nullptr) entry.next_active_->previous_active_ = entry.previous_active_;
   ended_.push_back(&entry);
+  ended_bytes_ += BytesOf(entry);
   if (const uint64_t bytes = entry.kept_bytes_.load(std::memory_order_relaxed); bytes > 0) {
     kept_.push_back({&entry, bytes});
     kept_bytes_ += bytes;
   }
   std::vector<std::unique_ptr<KeptGraph>> dropped;
-  const auto drop_first = [&] {
-    dropped.push_back(kept_.front().entry->TakeKeptGraph());
-    kept_bytes_ -= kept_.front().bytes;
-    kept_.pop_front();
-  };
-  while (kept_bytes_ > max_kept_bytes_) drop_first();
-  while (ended_.size() > max_ended_) {
+  while (kept_bytes_ > max_kept_bytes_) dropped.push_back(DropFirstKept());
+  while (ended_.size() > max_ended_ || (!Cover() && ended_.size() > kMinEnded)) {
     // Events may have the entry longer.
-    if (!kept_.empty() && kept_.front().entry == ended_.front()) drop_first();
+    if (!kept_.empty() && kept_.front().entry == ended_.front()) {
+      dropped.push_back(DropFirstKept());
+    }
+    ended_bytes_ -= BytesOf(*ended_.front());
     Forget(*ended_.front());
     ended_.pop_front();
+  }
+  return dropped;
+}
+
+bool RunTable::Cover() {
+  if (ended_bytes_ <= charge_.bytes() ||
+      charge_.TryResize((ended_bytes_ + kStep - 1) / kStep * kStep)) {
+    return true;
+  }
+  if (ended_.size() <= kMinEnded) charge_.ForceResize(ended_bytes_);
+  return false;
+}
+
+std::unique_ptr<KeptGraph> RunTable::DropFirstKept() {
+  std::unique_ptr<KeptGraph> kept = kept_.front().entry->TakeKeptGraph();
+  kept_bytes_ -= kept_.front().bytes;
+  kept_.pop_front();
+  return kept;
+}
+
+std::vector<std::unique_ptr<KeptGraph>> RunTable::DropKept(uint64_t bytes) {
+  std::vector<std::unique_ptr<KeptGraph>> dropped;
+  for (uint64_t freed = 0; freed < bytes && !kept_.empty();) {
+    freed += kept_.front().bytes;
+    dropped.push_back(DropFirstKept());
   }
   return dropped;
 }
@@ -99,12 +141,7 @@ void RunTable::Forget(const RunEntry& entry) {
   }
   const std::string id = entry.record().id;
   chosen_.erase(id);
-  used_.insert(id);
-  used_order_.push_back(id);
-  if (used_order_.size() > kMaxUsed) {
-    used_.erase(used_order_.front());
-    used_order_.pop_front();
-  }
+  RememberId(id);
 }
 
 template <typename Visitor>

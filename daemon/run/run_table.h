@@ -4,30 +4,46 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/string_view.h"
+#include "daemon/journal/run_ids.h"
 #include "daemon/run/run_entry.h"
+#include "runtime/base/memory_account.h"
 
 namespace pto::daemon {
 
 // The runs of one session by their ids: those that are active, and the newest of those that have
-// ended. Knows of the others that their ids are used, so that no run is executed twice.
+// ended. Has the ids of the others in a RunIds, so that no run is executed twice.
 // Not thread-safe: its session locks.
 class RunTable {
  public:
   // What the tasks that are kept of ended runs may take together.
   static constexpr uint64_t kMaxKeptBytes = uint64_t{128} << 20;
 
-  explicit RunTable(size_t max_ended, uint64_t max_kept_bytes = kMaxKeptBytes)
-      : max_ended_(max_ended), max_kept_bytes_(max_kept_bytes) {}
+  // As many ended runs are kept even if the account that they are charged to has no room.
+  static constexpr size_t kMinEnded = 64;
+
+  // `used` has ids of all sessions, also those that other sessions of this id have used before;
+  // nullptr when nobody remembers them.
+  RunTable(std::string session, RunIds* used, size_t max_ended,
+           uint64_t max_kept_bytes = kMaxKeptBytes)
+      : session_(std::move(session)),
+        used_(used),
+        max_ended_(max_ended),
+        max_kept_bytes_(max_kept_bytes) {}
+
+  // What counts the records of ended runs. Before all else.
+  void ChargeTo(std::shared_ptr<MemoryAccount> memory) { charge_ = HostCharge(std::move(memory)); }
 
   // nullptr when there is none, or no longer.
   std::shared_ptr<RunEntry> Find(absl::string_view id) const;
   // Whether a run of that id was once there and is not any more.
   bool IsForgotten(absl::string_view id) const;
+  // The session has ended: remembers the ids of all its runs.
+  void RememberIds() const;
 
   // Runs of a former boot have had these. Before all else.
   void StartAfter(uint64_t number, uint64_t own_number) {
@@ -49,6 +65,9 @@ class RunTable {
   // free them takes time.
   std::vector<std::unique_ptr<KeptGraph>> OnEnded(RunEntry& entry);
 
+  // Takes tasks that are kept of ended runs, oldest first, until they have this many bytes.
+  std::vector<std::unique_ptr<KeptGraph>> DropKept(uint64_t bytes);
+
   // Newest first, those older than number `before` (0: from the newest).
   std::vector<std::shared_ptr<RunEntry>> List(uint64_t before, size_t limit,
                                               bool active_only) const;
@@ -60,6 +79,10 @@ class RunTable {
   template <typename Visitor>
   void ForEach(Visitor visitor) const;
   void Forget(const RunEntry& entry);
+  std::unique_ptr<KeptGraph> DropFirstKept();
+  // Whether there is room for all ended runs.
+  bool Cover();
+  void RememberId(absl::string_view id) const;
 
   // An ended run whose tasks are kept.
   struct Kept {
@@ -67,6 +90,8 @@ class RunTable {
     uint64_t bytes = 0;
   };
 
+  const std::string session_;
+  RunIds* const used_;
   const size_t max_ended_;
   const uint64_t max_kept_bytes_;
   RunEntry* active_ = nullptr;  // a list through the entries
@@ -78,9 +103,10 @@ class RunTable {
   std::deque<const RunEntry*> ended_;  // oldest first; they are in one of the maps
   std::deque<Kept> kept_;              // oldest first; they are among the ended ones
   uint64_t kept_bytes_ = 0;            // of all of them
-  // Ids that clients chose and whose runs are forgotten.
-  absl::flat_hash_set<std::string> used_;
-  std::deque<std::string> used_order_;
+  uint64_t ended_bytes_ = 0;           // that ended runs take
+  HostCharge charge_;                  // for these, in steps
+  // A client has chosen an id of the form of those that the table chooses.
+  bool own_form_chosen_ = false;
 };
 
 }  // namespace pto::daemon

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/run/registered_graph.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
@@ -54,6 +55,8 @@ absl::Status StreamedRun::Append(engine::GraphSegment graph) {
   if (owner == nullptr) return absl::OkStatus();
   const uint32_t first_task = graph.first_task;
   Segment segment;
+  PTO_ASSIGN_OR_RETURN(segment.charge, HostCharge::Take(owner->memory(), ImageBytes(*graph.image),
+                                                        "a segment of an open run"));
   segment.tasks = graph.image->task_count();
   segment.turn = std::make_shared<SegmentTurn>(
       this, number(), first_task,
@@ -153,7 +156,7 @@ void StreamedRun::KeepSegment(const Waiting& segment) {
   part->links = segment.graph.links;
   GraphParts dropped;  // destroyed without the lock
   MutexLock lock(mutex_);
-  if (!ended()) dropped = Keep(part, kBounds);
+  if (!recorded()) dropped = Keep(part, kBounds);
 }
 
 void StreamedRun::EndSegment(uint32_t first_task, const engine::Run* run,
@@ -315,7 +318,7 @@ void StreamedRun::RecordEnd(engine::Completions& completions) {
   record.errors = run_->errors();
   JournalEnd(run_->state());
   MutexLock lock(mutex_);
-  MarkEnded(run_->state());
+  MarkRecorded(run_->state());
 }
 
 void StreamedRun::TellEnd() {
@@ -326,7 +329,7 @@ void StreamedRun::TellEnd() {
     news.push_back(StateEvent(end_state(), TimeOf(run_->ended_ns())));
     AppendLast(std::move(news));
     MutexLock lock(mutex_);
-    MarkTold();
+    MarkEnded();
   }
   if (const std::shared_ptr<RunOwner> owner = this->owner()) owner->OnRunEnded(*this, true);
 }
@@ -354,7 +357,7 @@ RunStatus StreamedRun::Status() const {
   if (const int64_t started = run_->started_ns(); started != 0) {
     status.queue_ns = started - run_->accepted_ns();
   }
-  // The end is known to others only when it is in the log and the buffers are free.
+  // A run is shown as ended only when its last events are in the log.
   if (engine::IsFinal(status.state)) status.state = engine::RunState::kRunning;
   status.as_of_sequence = sequence;
   return status;
@@ -376,7 +379,7 @@ void StreamedRun::CollectNews(std::vector<LogEntry>* news) {
   const int64_t started = run_->started_ns();
   if (!told_started_ && started != 0) {
     told_started_ = true;
-    if (!ended()) mutable_record().queue_ns = started - run_->accepted_ns();
+    if (!recorded()) mutable_record().queue_ns = started - run_->accepted_ns();
     news->push_back(StateEvent(engine::RunState::kRunning, TimeOf(started)));
   }
   EventLog::AddTasks(shared_record(), blocks, news);
@@ -385,8 +388,8 @@ void StreamedRun::CollectNews(std::vector<LogEntry>* news) {
 
 void StreamedRun::TellNews(absl::optional<LogEntry> last) {
   MutexLock lock(tell_mutex_);
-  // The end has told everything.
-  if (ended()) return;
+  // What is left is told by TellEnd.
+  if (recorded()) return;
   std::vector<LogEntry> news;
   CollectNews(&news);
   if (last.has_value()) news.push_back(*std::move(last));

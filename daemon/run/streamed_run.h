@@ -105,6 +105,7 @@ class StreamedRun final : public RunEntry, public engine::OpenRunObserver {
     std::vector<std::shared_ptr<SessionBuffer>> buffers;
     std::shared_ptr<const DomainUses> domains;  // nullptr when it uses none
     std::shared_ptr<const engine::GraphImage> image;
+    HostCharge charge;  // for the image
     uint64_t tasks = 0;
     bool claimed = false;  // leases of others have waited for it
   };

@@ -230,7 +230,8 @@ class ClientTasksTest : public StreamedRunTest {
     SessionManager::Request request;
     request.id = id;
     request.client = "c";
-    std::shared_ptr<Session> session = sessions_->Create(std::move(request)).value();
+    std::shared_ptr<Session> session =
+        sessions_->Create(auth::Daemon(), std::move(request)).value();
     EXPECT_THAT(MakeBuffers(*session, {{"x", 0, 64}, {"y", 0, 64}}), IsOk());
     return session;
   }

@@ -22,21 +22,29 @@ using Async = v1::BufferService::AsyncService;
 
 void BufferService::Register(rpc::Server& server) {
   server.AddService(&service_);
-  server.Unary(&Async::RequestCreateBuffers, &service_,
-               Handler(this, &BufferService::CreateBuffers));
-  server.Unary(&Async::RequestGetBuffer, &service_, Handler(this, &BufferService::GetBuffer));
-  server.Unary(&Async::RequestListBuffers, &service_, Handler(this, &BufferService::ListBuffers));
-  server.Unary(&Async::RequestDeleteBuffers, &service_,
-               Handler(this, &BufferService::DeleteBuffers));
-  server.ClientStream(&Async::RequestWriteBuffer, &service_,
-                      [this](const grpc::ServerContext&) { return NewWriteBuffer(node_); });
+  server.Unary(
+      &Async::RequestCreateBuffers, &service_,
+      Handler({node_, "pto.v1.BufferService/CreateBuffers"}, this, &BufferService::CreateBuffers));
+  server.Unary(&Async::RequestGetBuffer, &service_,
+               Handler({node_, "pto.v1.BufferService/GetBuffer"}, this, &BufferService::GetBuffer));
+  server.Unary(
+      &Async::RequestListBuffers, &service_,
+      Handler({node_, "pto.v1.BufferService/ListBuffers"}, this, &BufferService::ListBuffers));
+  server.Unary(
+      &Async::RequestDeleteBuffers, &service_,
+      Handler({node_, "pto.v1.BufferService/DeleteBuffers"}, this, &BufferService::DeleteBuffers));
+  server.ClientStream(&Async::RequestWriteBuffer, &service_, [this](const grpc::ServerContext&) {
+    return NewWriteBuffer(node_, {node_, "pto.v1.BufferService/WriteBuffer"});
+  });
   server.ServerStream(&Async::RequestReadBuffer, &service_,
                       [this](const v1::ReadBufferRequest& request, const grpc::ServerContext&) {
-                        return NewReadBuffer(node_, request);
+                        return NewReadBuffer(node_, {node_, "pto.v1.BufferService/ReadBuffer"},
+                                             request, unread_);
                       });
 }
 
-absl::Status BufferService::CreateBuffers(const v1::CreateBuffersRequest& request,
+absl::Status BufferService::CreateBuffers(const auth::Principal& caller,
+                                          const v1::CreateBuffersRequest& request,
                                           v1::CreateBuffersResponse* response) {
   PTO_ASSIGN_OR_RETURN(const std::string id, names::ParseSession(request.parent(), "parent"));
   if (request.buffers().empty()) {
@@ -67,7 +75,7 @@ absl::Status BufferService::CreateBuffers(const v1::CreateBuffersRequest& reques
     }
     requests.push_back({spec.buffer_id(), chip, spec.bytes()});
   }
-  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(id));
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(caller, id));
   PTO_ASSIGN_OR_RETURN(const auto buffers, session->CreateBuffers(requests));
   for (const std::shared_ptr<SessionBuffer>& buffer : buffers) {
     ToProto(id, *buffer, response->add_buffers());
@@ -75,21 +83,25 @@ absl::Status BufferService::CreateBuffers(const v1::CreateBuffersRequest& reques
   return absl::OkStatus();
 }
 
-absl::Status BufferService::GetBuffer(const v1::GetBufferRequest& request, v1::Buffer* response) {
+absl::Status BufferService::GetBuffer(const auth::Principal& caller,
+                                      const v1::GetBufferRequest& request, v1::Buffer* response) {
   PTO_ASSIGN_OR_RETURN(const names::Child child, names::ParseAnyBuffer(request.name(), "name"));
-  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(child.session));
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
+                       node_.sessions().Use(caller, child.session, auth::Right::kLook));
   PTO_ASSIGN_OR_RETURN(const std::shared_ptr<SessionBuffer> buffer, session->FindBuffer(child.id));
   ToProto(child.session, *buffer, response);
   return absl::OkStatus();
 }
 
-absl::Status BufferService::ListBuffers(const v1::ListBuffersRequest& request,
+absl::Status BufferService::ListBuffers(const auth::Principal& caller,
+                                        const v1::ListBuffersRequest& request,
                                         v1::ListBuffersResponse* response) {
   PTO_ASSIGN_OR_RETURN(const std::string id, names::ParseSession(request.parent(), "parent"));
   PTO_ASSIGN_OR_RETURN(const size_t page, PageSize(request.page_size()));
   const PageScope scope = {"ListBuffers", request.parent()};
   PTO_ASSIGN_OR_RETURN(const std::string after, ParsePageToken(scope, request.page_token()));
-  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(id));
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
+                       node_.sessions().Use(caller, id, auth::Right::kLook));
   std::vector<std::shared_ptr<SessionBuffer>> buffers = session->ListBuffers(after, page + 1);
   if (buffers.size() > page) {
     buffers.pop_back();
@@ -101,7 +113,8 @@ absl::Status BufferService::ListBuffers(const v1::ListBuffersRequest& request,
   return absl::OkStatus();
 }
 
-absl::Status BufferService::DeleteBuffers(const v1::DeleteBuffersRequest& request,
+absl::Status BufferService::DeleteBuffers(const auth::Principal& caller,
+                                          const v1::DeleteBuffersRequest& request,
                                           v1::DeleteBuffersResponse* response) {
   if (request.names().empty()) {
     return Error(reason::kFieldInvalid, "there is no buffer to delete").At("names");
@@ -120,7 +133,8 @@ absl::Status BufferService::DeleteBuffers(const v1::DeleteBuffersRequest& reques
     }
     ids.push_back(std::move(child.id));
   }
-  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(session_id));
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
+                       node_.sessions().Use(caller, session_id, auth::Right::kEnd));
   if (!request.allow_missing()) {
     for (const std::string& id : ids) PTO_RETURN_IF_ERROR(session->FindBuffer(id).status());
   }

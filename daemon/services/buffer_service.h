@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/node/node.h"
 #include "daemon/rpc/server.h"
+#include "daemon/services/unread_bytes.h"
 #include "pto/v1/buffer.grpc.pb.h"
 
 namespace pto::daemon {
@@ -20,15 +21,17 @@ class BufferService {
   void Register(rpc::Server& server);
 
  private:
-  absl::Status CreateBuffers(const v1::CreateBuffersRequest& request,
+  absl::Status CreateBuffers(const auth::Principal& caller, const v1::CreateBuffersRequest& request,
                              v1::CreateBuffersResponse* response);
-  absl::Status GetBuffer(const v1::GetBufferRequest& request, v1::Buffer* response);
-  absl::Status ListBuffers(const v1::ListBuffersRequest& request,
+  absl::Status GetBuffer(const auth::Principal& caller, const v1::GetBufferRequest& request,
+                         v1::Buffer* response);
+  absl::Status ListBuffers(const auth::Principal& caller, const v1::ListBuffersRequest& request,
                            v1::ListBuffersResponse* response);
-  absl::Status DeleteBuffers(const v1::DeleteBuffersRequest& request,
+  absl::Status DeleteBuffers(const auth::Principal& caller, const v1::DeleteBuffersRequest& request,
                              v1::DeleteBuffersResponse* response);
 
   Node& node_;
+  UnreadBytes unread_;
   v1::BufferService::AsyncService service_;
 };
 

@@ -42,22 +42,38 @@ void ToProto(const Domain& domain, v1::Domain* proto) {
 
 void DomainService::Register(rpc::Server& server) {
   server.AddService(&service_);
-  server.Unary(&Async::RequestCreateDomain, &service_, Handler(this, &DomainService::CreateDomain));
-  server.Unary(&Async::RequestGetDomain, &service_, Handler(this, &DomainService::GetDomain));
-  server.Unary(&Async::RequestListDomains, &service_, Handler(this, &DomainService::ListDomains));
-  server.Unary(&Async::RequestRevokeDomain, &service_, Handler(this, &DomainService::RevokeDomain));
-  server.Unary(&Async::RequestDeleteDomain, &service_, Handler(this, &DomainService::DeleteDomain));
-  server.Unary(&Async::RequestNotify, &service_, Handler(this, &DomainService::Notify));
-  server.Unary(&Async::RequestReadSignals, &service_, Handler(this, &DomainService::ReadSignals));
+  server.Unary(
+      &Async::RequestCreateDomain, &service_,
+      Handler({node_, "pto.v1.DomainService/CreateDomain"}, this, &DomainService::CreateDomain));
+  server.Unary(&Async::RequestGetDomain, &service_,
+               Handler({node_, "pto.v1.DomainService/GetDomain"}, this, &DomainService::GetDomain));
+  server.Unary(
+      &Async::RequestListDomains, &service_,
+      Handler({node_, "pto.v1.DomainService/ListDomains"}, this, &DomainService::ListDomains));
+  server.Unary(
+      &Async::RequestRevokeDomain, &service_,
+      Handler({node_, "pto.v1.DomainService/RevokeDomain"}, this, &DomainService::RevokeDomain));
+  server.Unary(
+      &Async::RequestDeleteDomain, &service_,
+      Handler({node_, "pto.v1.DomainService/DeleteDomain"}, this, &DomainService::DeleteDomain));
+  server.Unary(&Async::RequestNotify, &service_,
+               Handler({node_, "pto.v1.DomainService/Notify"}, this, &DomainService::Notify));
+  server.Unary(
+      &Async::RequestReadSignals, &service_,
+      Handler({node_, "pto.v1.DomainService/ReadSignals"}, this, &DomainService::ReadSignals));
 }
 
-absl::StatusOr<std::shared_ptr<Domain>> DomainService::FindDomain(const std::string& name) {
+absl::StatusOr<std::shared_ptr<Domain>> DomainService::FindDomain(const auth::Principal& caller,
+                                                                  const std::string& name,
+                                                                  auth::Right right) {
   PTO_ASSIGN_OR_RETURN(const names::Child child, names::ParseChild(name, "domains", "name"));
-  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(child.session));
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
+                       node_.sessions().Use(caller, child.session, right));
   return session->domains().Find(child.id);
 }
 
-absl::Status DomainService::CreateDomain(const v1::CreateDomainRequest& request,
+absl::Status DomainService::CreateDomain(const auth::Principal& caller,
+                                         const v1::CreateDomainRequest& request,
                                          v1::Domain* response) {
   PTO_ASSIGN_OR_RETURN(const std::string id, names::ParseSession(request.parent(), "parent"));
   PTO_RETURN_IF_ERROR(names::CheckId(request.domain_id(), "domain_id"));
@@ -74,26 +90,30 @@ absl::Status DomainService::CreateDomain(const v1::CreateDomainRequest& request,
         {buffer.name(), static_cast<uint32_t>(buffer.dtype()), buffer.count(), buffer.bytes()});
   }
   spec.signal_count = request.signal_count();
-  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(id));
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(caller, id));
   PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Domain> domain,
                        session->domains().Create(request.domain_id(), std::move(spec)));
   ToProto(*domain, response);
   return absl::OkStatus();
 }
 
-absl::Status DomainService::GetDomain(const v1::GetDomainRequest& request, v1::Domain* response) {
-  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Domain> domain, FindDomain(request.name()));
+absl::Status DomainService::GetDomain(const auth::Principal& caller,
+                                      const v1::GetDomainRequest& request, v1::Domain* response) {
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Domain> domain,
+                       FindDomain(caller, request.name(), auth::Right::kLook));
   ToProto(*domain, response);
   return absl::OkStatus();
 }
 
-absl::Status DomainService::ListDomains(const v1::ListDomainsRequest& request,
+absl::Status DomainService::ListDomains(const auth::Principal& caller,
+                                        const v1::ListDomainsRequest& request,
                                         v1::ListDomainsResponse* response) {
   PTO_ASSIGN_OR_RETURN(const std::string id, names::ParseSession(request.parent(), "parent"));
   PTO_ASSIGN_OR_RETURN(const size_t page, PageSize(request.page_size()));
   const PageScope scope = {"ListDomains", request.parent()};
   PTO_ASSIGN_OR_RETURN(const std::string after, ParsePageToken(scope, request.page_token()));
-  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(id));
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
+                       node_.sessions().Use(caller, id, auth::Right::kLook));
   std::vector<std::shared_ptr<Domain>> domains = session->domains().List(after, page + 1);
   if (domains.size() > page) {
     domains.pop_back();
@@ -105,20 +125,24 @@ absl::Status DomainService::ListDomains(const v1::ListDomainsRequest& request,
   return absl::OkStatus();
 }
 
-absl::Status DomainService::RevokeDomain(const v1::RevokeDomainRequest& request,
+absl::Status DomainService::RevokeDomain(const auth::Principal& caller,
+                                         const v1::RevokeDomainRequest& request,
                                          v1::Domain* response) {
   PTO_RETURN_IF_ERROR(CheckReasonText(request.reason()));
-  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Domain> domain, FindDomain(request.name()));
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Domain> domain,
+                       FindDomain(caller, request.name(), auth::Right::kEnd));
   domain->Revoke(request.reason());
   ToProto(*domain, response);
   return absl::OkStatus();
 }
 
-absl::Status DomainService::DeleteDomain(const v1::DeleteDomainRequest& request,
+absl::Status DomainService::DeleteDomain(const auth::Principal& caller,
+                                         const v1::DeleteDomainRequest& request,
                                          v1::Domain* response) {
   PTO_ASSIGN_OR_RETURN(const names::Child child,
                        names::ParseChild(request.name(), "domains", "name"));
-  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(child.session));
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
+                       node_.sessions().Use(caller, child.session, auth::Right::kEnd));
   const std::shared_ptr<Domain> removed = session->RemoveDomain(child.id);
   if (removed != nullptr) {
     ToProto(*removed, response);
@@ -129,7 +153,8 @@ absl::Status DomainService::DeleteDomain(const v1::DeleteDomainRequest& request,
   return absl::OkStatus();
 }
 
-absl::Status DomainService::Notify(const v1::NotifyRequest& request, v1::NotifyResponse* response) {
+absl::Status DomainService::Notify(const auth::Principal& caller, const v1::NotifyRequest& request,
+                                   v1::NotifyResponse* response) {
   if (request.operation() != v1::NotifyRequest::SET &&
       request.operation() != v1::NotifyRequest::ADD) {
     return Error(reason::kFieldInvalid,
@@ -140,7 +165,8 @@ absl::Status DomainService::Notify(const v1::NotifyRequest& request, v1::NotifyR
         .With("have", request.operation())
         .Hint("use SET or ADD");
   }
-  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Domain> domain, FindDomain(request.name()));
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Domain> domain,
+                       FindDomain(caller, request.name(), auth::Right::kUse));
   PTO_ASSIGN_OR_RETURN(const uint64_t value,
                        domain->Notify(request.rank(), request.signal(),
                                       static_cast<pto_notify_op>(request.operation()),
@@ -149,9 +175,11 @@ absl::Status DomainService::Notify(const v1::NotifyRequest& request, v1::NotifyR
   return absl::OkStatus();
 }
 
-absl::Status DomainService::ReadSignals(const v1::ReadSignalsRequest& request,
+absl::Status DomainService::ReadSignals(const auth::Principal& caller,
+                                        const v1::ReadSignalsRequest& request,
                                         v1::ReadSignalsResponse* response) {
-  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Domain> domain, FindDomain(request.name()));
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Domain> domain,
+                       FindDomain(caller, request.name(), auth::Right::kUse));
   PTO_ASSIGN_OR_RETURN(const std::vector<uint64_t> values,
                        domain->ReadSignals(request.rank(), request.first(), request.count()));
   response->mutable_values()->Add(values.begin(), values.end());

@@ -7,8 +7,9 @@ namespace pto::daemon {
 void EventService::Register(rpc::Server& server) {
   server.AddService(&service_);
   server.ServerStream(&v1::EventService::AsyncService::RequestWatchEvents, &service_,
-                      [this](const v1::WatchEventsRequest& request, const grpc::ServerContext&) {
-                        return EventStream::Make(node_, streams_, request);
+                      [this, gate = Gate(node_, "pto.v1.EventService/WatchEvents")](
+                          const v1::WatchEventsRequest& request, const grpc::ServerContext&) {
+                        return EventStream::Make(node_, gate, streams_, request);
                       });
 }
 

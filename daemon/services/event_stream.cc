@@ -18,6 +18,13 @@ namespace {
 constexpr uint64_t kMaxBatchEvents = 4096;
 // Errors of runs can be long, and by default a client accepts at most 4 MiB.
 constexpr size_t kMaxBatchBytes = size_t{1} << 20;
+// When the client may not hold more, batches are small but still sent: it needs them to go on.
+constexpr uint64_t kSmallBatchEvents = 64;
+constexpr size_t kSmallBatchBytes = size_t{8} << 10;
+// What most batches take.
+constexpr uint64_t kUsualBatchBytes = uint64_t{64} << 10;
+// Of gRPC, around a message.
+constexpr uint64_t kObjectBytes = 1024;
 
 // The size of an event that can be large; task events are small.
 size_t LargeBytes(const v1::Event& event) {
@@ -26,14 +33,15 @@ size_t LargeBytes(const v1::Event& event) {
 
 }  // namespace
 
-EventStream* EventStream::Make(Node& node, StopList& streams,
+EventStream* EventStream::Make(Node& node, Gate gate, StopList& streams,
                                const v1::WatchEventsRequest& request) {
-  std::shared_ptr<EventStream> stream(new EventStream(node, streams, request));
+  std::shared_ptr<EventStream> stream(new EventStream(node, gate, streams, request));
   stream->self_ = stream;
   return stream.get();
 }
 
 absl::Status EventStream::Begin() {
+  PTO_ASSIGN_OR_RETURN(const auth::Caller caller, gate_.Admit(*this, &request_));
   PTO_ASSIGN_OR_RETURN(const std::string id, names::ParseSession(request_.parent(), "parent"));
   for (int i = 0; i < request_.runs_size(); ++i) {
     const std::string path = absl::StrCat("runs[", i, "]");
@@ -64,7 +72,8 @@ absl::Status EventStream::Begin() {
         .With("have", node_.boot_id())
         .With("want", request_.boot_id().substr(0, 64));
   }
-  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(id));
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
+                       node_.sessions().Use(*caller, id, auth::Right::kLook));
   const uint64_t last = session->log().last_sequence();
   if (request_.after_sequence() > last) {
     return Error(reason::kSequenceInFuture, absl::StrCat("event ", request_.after_sequence(),
@@ -74,6 +83,7 @@ absl::Status EventStream::Begin() {
         .With("want", request_.after_sequence());
   }
   session_ = session;
+  if (session->owner() == caller->name) hold_ = SessionHold(session);
   return absl::OkStatus();
 }
 
@@ -84,9 +94,9 @@ void EventStream::OnStart() {
     FinishLocked(status);
     return;
   }
-  hold_ = SessionHold(session_);
   {
     MutexLock lock(mutex_);
+    charge_ = HostCharge(session_->memory());
     cursor_ = request_.after_sequence();
     through_.store(cursor_, std::memory_order_relaxed);
     last_sent_ns_ = node_.clock().NowNanos();
@@ -126,23 +136,10 @@ void EventStream::Pump(bool show_progress) {
   if (!Idle()) return;
   // Read before the log: if it has ended, everything in it is seen below.
   const bool log_ended = session_->log().ended();
-  batch_.Clear();
-  // Skips a long range that the filter excludes here, not in many turns.
-  while (batch_.events().empty()) {
-    const std::vector<LogEntry> entries = session_->log().Read(cursor_, kMaxBatchEvents);
-    if (entries.empty()) break;
-    size_t bytes = 0;
-    for (const LogEntry& entry : entries) {
-      cursor_ = entry.last_sequence();
-      if (!Wanted(entry)) continue;
-      v1::Event* const event = batch_.add_events();
-      ToProto(entry, *session_, node_.boot_id(), event);
-      bytes += LargeBytes(*event);
-      if (bytes >= kMaxBatchBytes) break;
-    }
-    through_.store(cursor_, std::memory_order_relaxed);
-  }
-  if (batch_.events().empty() && !show_progress) {
+  // Not a member: a client that does not read would hold it beside gRPC's copy.
+  v1::EventBatch batch;
+  Fill(&batch);
+  if (batch.events().empty() && !show_progress) {
     if (cursor_ < session_->log().last_sequence())
       return;  // it has just grown, and will call again
     if (log_ended) {
@@ -152,11 +149,34 @@ void EventStream::Pump(bool show_progress) {
     }
     return;
   }
-  batch_.set_boot_id(node_.boot_id());
-  batch_.set_through_sequence(cursor_);
+  batch.set_boot_id(node_.boot_id());
+  batch.set_through_sequence(cursor_);
+  charge_.ForceResize(batch.ByteSizeLong() + kObjectBytes);
   SetWriting(true);
   last_sent_ns_ = node_.clock().NowNanos();
-  StartWrite(&batch_);
+  StartWrite(&batch);
+}
+
+void EventStream::Fill(v1::EventBatch* batch) {
+  const bool room = charge_.TryResize(kUsualBatchBytes);
+  const uint64_t max_events = room ? kMaxBatchEvents : kSmallBatchEvents;
+  const size_t max_bytes = room ? kMaxBatchBytes : kSmallBatchBytes;
+  // Skips a long range that the filter excludes here, not in many turns.
+  while (batch->events().empty()) {
+    const std::vector<LogEntry> entries = session_->log().Read(cursor_, max_events);
+    if (entries.empty()) break;
+    size_t bytes = 0;
+    for (const LogEntry& entry : entries) {
+      cursor_ = entry.last_sequence();
+      if (!Wanted(entry)) continue;
+      v1::Event* const event = batch->add_events();
+      ToProto(entry, *session_, node_.boot_id(), event);
+      bytes += LargeBytes(*event);
+      if (bytes >= max_bytes) break;
+    }
+    through_.store(cursor_, std::memory_order_relaxed);
+  }
+  if (batch->events().empty()) charge_.ForceResize(0);
 }
 
 void EventStream::OnWriteDone(bool ok) {

@@ -21,26 +21,42 @@ constexpr PageScope kScope = {"ListKernels", ""};
 // Refuses an upload at its start.
 class RefusedUpload final : public rpc::ClientStreamReactor<v1::RegisterKernelRequest, v1::Kernel> {
  public:
+  explicit RefusedUpload(Gate gate) : gate_(gate) {}
+
   void OnStart() override {
-    FinishWithError(Error(reason::kNotAvailable, "RegisterKernel is not in this release")
-                        .With("method", "RegisterKernel"));
+    const absl::StatusOr<auth::Caller> caller = gate_.Admit(*this);
+    if (!caller.ok()) return FinishWithError(caller.status());
+    const absl::Status refused =
+        Error(reason::kNotAvailable, "RegisterKernel is not in this release")
+            .With("method", "RegisterKernel");
+    gate_.Note(*this, *caller, nullptr, refused);
+    FinishWithError(refused);
   }
   void OnDone() override { delete this; }
+
+ private:
+  const Gate gate_;
 };
 
 }  // namespace
 
 void KernelService::Register(rpc::Server& server) {
   server.AddService(&service_);
-  server.Unary(&Async::RequestListKernels, &service_, Handler(this, &KernelService::ListKernels));
-  server.Unary(&Async::RequestGetKernel, &service_, Handler(this, &KernelService::GetKernel));
+  server.Unary(
+      &Async::RequestListKernels, &service_,
+      Handler({node_, "pto.v1.KernelService/ListKernels"}, this, &KernelService::ListKernels));
+  server.Unary(&Async::RequestGetKernel, &service_,
+               Handler({node_, "pto.v1.KernelService/GetKernel"}, this, &KernelService::GetKernel));
   server.ClientStream(&Async::RequestRegisterKernel, &service_,
-                      [](const grpc::ServerContext&) { return new RefusedUpload; });
+                      [gate = Gate(node_, "pto.v1.KernelService/RegisterKernel")](
+                          const grpc::ServerContext&) { return new RefusedUpload(gate); });
   server.Unary(&Async::RequestDeleteKernel, &service_,
-               NotAvailable<v1::DeleteKernelRequest, v1::Kernel>("DeleteKernel"));
+               NotAvailable<v1::DeleteKernelRequest, v1::Kernel>(
+                   {node_, "pto.v1.KernelService/DeleteKernel"}, "DeleteKernel"));
 }
 
-absl::Status KernelService::ListKernels(const v1::ListKernelsRequest& request,
+absl::Status KernelService::ListKernels(const auth::Principal&,
+                                        const v1::ListKernelsRequest& request,
                                         v1::ListKernelsResponse* response) {
   PTO_ASSIGN_OR_RETURN(const size_t page, PageSize(request.page_size()));
   PTO_ASSIGN_OR_RETURN(const std::string after, ParsePageToken(kScope, request.page_token()));
@@ -56,7 +72,8 @@ absl::Status KernelService::ListKernels(const v1::ListKernelsRequest& request,
   return absl::OkStatus();
 }
 
-absl::Status KernelService::GetKernel(const v1::GetKernelRequest& request, v1::Kernel* response) {
+absl::Status KernelService::GetKernel(const auth::Principal&, const v1::GetKernelRequest& request,
+                                      v1::Kernel* response) {
   PTO_ASSIGN_OR_RETURN(const std::string id, names::ParseKernel(request.name(), "name"));
   const std::shared_ptr<const Kernel> kernel = node_.kernels().Find(id);
   if (kernel == nullptr) {

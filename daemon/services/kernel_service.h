@@ -3,6 +3,7 @@
 #include "absl/status/status.h"
 #include "daemon/node/node.h"
 #include "daemon/rpc/server.h"
+#include "daemon/services/gate.h"
 #include "pto/v1/kernel.grpc.pb.h"
 
 namespace pto::daemon {
@@ -15,9 +16,10 @@ class KernelService {
   void Register(rpc::Server& server);
 
  private:
-  absl::Status ListKernels(const v1::ListKernelsRequest& request,
+  absl::Status ListKernels(const auth::Principal&, const v1::ListKernelsRequest& request,
                            v1::ListKernelsResponse* response);
-  absl::Status GetKernel(const v1::GetKernelRequest& request, v1::Kernel* response);
+  absl::Status GetKernel(const auth::Principal&, const v1::GetKernelRequest& request,
+                         v1::Kernel* response);
 
   Node& node_;
   v1::KernelService::AsyncService service_;

@@ -17,13 +17,21 @@ constexpr uint64_t kMaxUnanswered = 8192;
 
 }  // namespace
 
-LaunchStream* LaunchStream::Make(Node& node, rpc::Server& server, StopList& streams) {
-  std::shared_ptr<LaunchStream> stream(new LaunchStream(node, server, streams));
+LaunchStream* LaunchStream::Make(Node& node, Gate gate, rpc::Server& server, StopList& streams) {
+  std::shared_ptr<LaunchStream> stream(new LaunchStream(node, gate, server, streams));
   stream->self_ = stream;
   return stream.get();
 }
 
 void LaunchStream::OnStart() {
+  const absl::StatusOr<auth::Caller> caller = gate_.Admit(*this);
+  if (!caller.ok()) {
+    MutexLock lock(mutex_);
+    finished_ = true;
+    Finish(caller.status());
+    return;
+  }
+  caller_ = *caller;
   stop_id_ = streams_.Add([weak = weak_from_this()] {
     if (const std::shared_ptr<LaunchStream> stream = weak.lock()) {
       MutexLock lock(stream->mutex_);
@@ -56,7 +64,9 @@ void LaunchStream::OnReadDone(bool ok) {
 
 void LaunchStream::LaunchOne() {
   const uint64_t tag = request_.tag();
+  if (launches_++ == 0) first_.mutable_launch()->set_graph(request_.launch().graph());
   const auto refuse = [this, tag](const absl::Status& error) {
+    ++refused_;
     metrics::Refusals::InStreams().Count(error);
     Complete([&](v1::LaunchCompletion* completion) {
       completion->set_tag(tag);
@@ -70,15 +80,15 @@ void LaunchStream::LaunchOne() {
   if (request_.launch().has_wait()) request_.mutable_launch()->clear_wait();
   engine::Completions completions;
   const absl::StatusOr<std::shared_ptr<RunEntry>> entry =
-      Launch(node_, request_.launch(), [this] { return gone(); }, &target_, completions);
+      Launch(node_, *caller_, request_.launch(), [this] { return gone(); }, &target_, completions);
   if (!entry.ok()) {
     refuse(PrefixField(entry.status(), "launch."));
     return;
   }
   // A run of a former boot has none.
   if (target_.graph != nullptr) Hold(target_.session);
-  if ((*entry)->ended()) {
-    const RunStatus status = (*entry)->Status();
+  if ((*entry)->recorded() && !completions.empty()) {
+    const RunStatus status = (*entry)->EndStatus();
     Complete([&](v1::LaunchCompletion* completion) { ToProto(status, tag, completion); });
     // After the answer is on its way: events and successors are not what the client waits for.
     completions.Drain();
@@ -158,6 +168,10 @@ void LaunchStream::OnCancel() {
 
 void LaunchStream::OnDone() {
   streams_.Remove(stop_id_);
+  // One line for all launches: a line for each would cost more than the launch.
+  if (caller_ != nullptr) {
+    gate_.Note(*this, caller_, &first_, absl::OkStatus(), launches_, refused_);
+  }
   holds_.clear();
   const std::shared_ptr<LaunchStream> last = std::move(self_);
 }

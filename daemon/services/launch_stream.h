@@ -9,6 +9,7 @@
 #include "daemon/rpc/rhythm.h"
 #include "daemon/rpc/server.h"
 #include "daemon/rpc/stream.h"
+#include "daemon/services/gate.h"
 #include "daemon/services/run_request.h"
 #include "daemon/services/stop_list.h"
 #include "daemon/session/session_hold.h"
@@ -25,7 +26,7 @@ class LaunchStream final
     : public rpc::BidiStreamReactor<v1::LaunchStreamRequest, v1::LaunchCompletion>,
       public std::enable_shared_from_this<LaunchStream> {
  public:
-  static LaunchStream* Make(Node& node, rpc::Server& server, StopList& streams);
+  static LaunchStream* Make(Node& node, Gate gate, rpc::Server& server, StopList& streams);
 
   void OnStart() override;
   void OnReadDone(bool ok) override;
@@ -34,8 +35,8 @@ class LaunchStream final
   void OnDone() override;
 
  private:
-  LaunchStream(Node& node, rpc::Server& server, StopList& streams)
-      : node_(node), server_(server), streams_(streams) {}
+  LaunchStream(Node& node, Gate gate, rpc::Server& server, StopList& streams)
+      : node_(node), gate_(gate), server_(server), streams_(streams) {}
 
   void LaunchOne();
   // Holds the session until the stream ends.
@@ -47,6 +48,7 @@ class LaunchStream final
   void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Node& node_;
+  const Gate gate_;
   rpc::Server& server_;
   StopList& streams_;
   rpc::Rhythm rhythm_;
@@ -54,6 +56,11 @@ class LaunchStream final
   StopList::Id stop_id_ = 0;
   v1::LaunchStreamRequest request_;  // only the reading side's
   LaunchTarget target_;              // of the last launch; only the reading side's
+  auth::Caller caller_;              // from OnStart
+  // For the audit log; only the reading side's.
+  v1::LaunchStreamRequest first_;
+  uint64_t launches_ = 0;
+  uint64_t refused_ = 0;
   // The sessions of its launches, until OnDone; that of the last one is the last.
   std::vector<SessionHold> holds_;
 

@@ -42,15 +42,22 @@ v1::Chip::State StateOf(ChipHealth::State state, bool draining) {
 
 void NodeService::Register(rpc::Server& server) {
   server.AddService(&service_);
-  server.Unary(&Async::RequestGetNode, &service_, Handler(this, &NodeService::GetNode));
-  server.Unary(&Async::RequestGetConfig, &service_, Handler(this, &NodeService::GetConfig));
-  server.Unary(&Async::RequestListChips, &service_, Handler(this, &NodeService::ListChips));
-  server.Unary(&Async::RequestGetChip, &service_, Handler(this, &NodeService::GetChip));
-  server.Unary(&Async::RequestDrainNode, &service_, Handler(this, &NodeService::DrainNode));
-  server.Unary(&Async::RequestResetChip, &service_, Handler(this, &NodeService::ResetChip));
+  server.Unary(&Async::RequestGetNode, &service_,
+               Handler({node_, "pto.v1.NodeService/GetNode"}, this, &NodeService::GetNode));
+  server.Unary(&Async::RequestGetConfig, &service_,
+               Handler({node_, "pto.v1.NodeService/GetConfig"}, this, &NodeService::GetConfig));
+  server.Unary(&Async::RequestListChips, &service_,
+               Handler({node_, "pto.v1.NodeService/ListChips"}, this, &NodeService::ListChips));
+  server.Unary(&Async::RequestGetChip, &service_,
+               Handler({node_, "pto.v1.NodeService/GetChip"}, this, &NodeService::GetChip));
+  server.Unary(&Async::RequestDrainNode, &service_,
+               Handler({node_, "pto.v1.NodeService/DrainNode"}, this, &NodeService::DrainNode));
+  server.Unary(&Async::RequestResetChip, &service_,
+               Handler({node_, "pto.v1.NodeService/ResetChip"}, this, &NodeService::ResetChip));
 }
 
-absl::Status NodeService::GetNode(const v1::GetNodeRequest&, v1::Node* response) {
+absl::Status NodeService::GetNode(const auth::Principal& caller, const v1::GetNodeRequest&,
+                                  v1::Node* response) {
   response->set_version(version_);
   response->set_revision(revision_);
   response->set_boot_id(node_.boot_id());
@@ -104,23 +111,36 @@ absl::Status NodeService::GetNode(const v1::GetNodeRequest&, v1::Node* response)
   out->set_max_client_active_runs(limits.max_client_active_runs);
   out->set_max_client_tasks(limits.max_client_tasks);
   out->set_max_client_event_log_bytes(limits.max_client_event_log_bytes);
+  out->set_max_memory_bytes(limits.max_memory_bytes);
+  out->set_max_client_memory_bytes(limits.max_client_memory_bytes);
+  response->set_memory_used_bytes(node_.sessions().memory().all()->used());
   response->set_chip_count(static_cast<uint32_t>(node_.engine().chips().size()));
   response->set_executor_count(node_.engine().executors());
+  const engine::Engine::ThreadUse threads = node_.engine().thread_use();
+  response->set_spare_thread_count(threads.spares);
+  response->set_held_thread_count(threads.held);
+  response->set_threads_stuck(threads.stuck);
   SetTimestamp(node_.start_time(), response->mutable_start_time());
   response->set_draining(node_.draining());
   response->set_active_run_count(node_.CountActiveRuns());
   response->set_session_count(node_.sessions().size());
   response->set_pid(getpid());
   response->set_broker_socket(broker_socket_);
+  response->set_principal(caller.name);
+  if (caller.rights.user) response->add_roles("user");
+  if (caller.rights.reader) response->add_roles("reader");
+  if (caller.rights.operates) response->add_roles("operator");
   return absl::OkStatus();
 }
 
-absl::Status NodeService::GetConfig(const v1::GetConfigRequest&, v1::Config* response) {
+absl::Status NodeService::GetConfig(const auth::Principal&, const v1::GetConfigRequest&,
+                                    v1::Config* response) {
+  MutexLock lock(config_mutex_);
   *response = config_;
   return absl::OkStatus();
 }
 
-void NodeService::FillChip(uint32_t index, v1::Chip* chip) const {
+void NodeService::FillChip(const auth::Principal& caller, uint32_t index, v1::Chip* chip) const {
   const engine::Chip& ours = *node_.engine().chips()[index];
   const ChipHealth::View health = node_.health().Look(index);
   const engine::Engine::ChipUse use = node_.engine().chip_use(index);
@@ -143,12 +163,15 @@ void NodeService::FillChip(uint32_t index, v1::Chip* chip) const {
   chip->set_memory_used_bytes(ours.memory().used_bytes());
   chip->set_ready_tasks(use.ready_tasks);
   chip->set_completed_tasks(use.ended_tasks);
-  if (const std::string holder = node_.leases().HolderOf(index); !holder.empty()) {
-    chip->set_lease(names::Session(holder));
+  const ChipLeases::Holder holder = node_.leases().HolderOf(index);
+  chip->set_leased(!holder.session.empty());
+  if (!holder.session.empty() && auth::May(caller, holder.owner, auth::Right::kLook)) {
+    chip->set_lease(names::Session(holder.session));
   }
 }
 
-absl::Status NodeService::ListChips(const v1::ListChipsRequest& request,
+absl::Status NodeService::ListChips(const auth::Principal& caller,
+                                    const v1::ListChipsRequest& request,
                                     v1::ListChipsResponse* response) {
   PTO_ASSIGN_OR_RETURN(const size_t page, PageSize(request.page_size()));
   PTO_ASSIGN_OR_RETURN(const std::string after, ParsePageToken(kScope, request.page_token()));
@@ -158,7 +181,7 @@ absl::Status NodeService::ListChips(const v1::ListChipsRequest& request,
   }
   const auto count = static_cast<uint32_t>(node_.engine().chips().size());
   const auto end = static_cast<uint32_t>(std::min<uint64_t>(count, uint64_t{first} + page));
-  for (uint32_t i = first; i < end; ++i) FillChip(i, response->add_chips());
+  for (uint32_t i = first; i < end; ++i) FillChip(caller, i, response->add_chips());
   if (end < count) response->set_next_page_token(MakePageToken(kScope, absl::StrCat(end)));
   return absl::OkStatus();
 }
@@ -167,13 +190,14 @@ absl::StatusOr<uint32_t> NodeService::ParseChip(const std::string& name) const {
   return names::ParseChip(name, "name", node_.engine().chips().size());
 }
 
-absl::Status NodeService::GetChip(const v1::GetChipRequest& request, v1::Chip* response) {
+absl::Status NodeService::GetChip(const auth::Principal& caller, const v1::GetChipRequest& request,
+                                  v1::Chip* response) {
   PTO_ASSIGN_OR_RETURN(const uint32_t index, ParseChip(request.name()));
-  FillChip(index, response);
+  FillChip(caller, index, response);
   return absl::OkStatus();
 }
 
-absl::Status NodeService::DrainNode(const v1::DrainNodeRequest& request,
+absl::Status NodeService::DrainNode(const auth::Principal&, const v1::DrainNodeRequest& request,
                                     v1::DrainNodeResponse* response) {
   PTO_RETURN_IF_ERROR(CheckReasonText(request.reason()));
   PTO_ASSIGN_OR_RETURN(
@@ -185,7 +209,8 @@ absl::Status NodeService::DrainNode(const v1::DrainNodeRequest& request,
   return absl::OkStatus();
 }
 
-absl::Status NodeService::ResetChip(const v1::ResetChipRequest& request, v1::Chip* response) {
+absl::Status NodeService::ResetChip(const auth::Principal& caller,
+                                    const v1::ResetChipRequest& request, v1::Chip* response) {
   PTO_ASSIGN_OR_RETURN(const uint32_t index, ParseChip(request.name()));
   const auto uses_chip = [index](const engine::Run& run) { return Node::UsesChip(run, index); };
   // If a thread is stuck in its queue, this call would get stuck, too.
@@ -207,7 +232,7 @@ absl::Status NodeService::ResetChip(const v1::ResetChipRequest& request, v1::Chi
                           Error(reason::kChipReset, absl::StrCat(request.name(), " was reset"))
                               .With("chip", request.name()));
   });
-  FillChip(index, response);
+  FillChip(caller, index, response);
   return absl::OkStatus();
 }
 

@@ -16,6 +16,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/graph/builder.h"
+#include "runtime/graph/work_estimate.h"
 
 namespace pto::daemon {
 namespace {
@@ -138,6 +139,34 @@ absl::Status ParseTimeouts(const v1::RunOptions& options, absl::string_view fiel
   return absl::OkStatus();
 }
 
+absl::string_view NameOf(engine::Priority priority) {
+  return priority == engine::Priority::kHigh  ? "HIGH"
+         : priority == engine::Priority::kLow ? "LOW"
+                                              : "NORMAL";
+}
+
+engine::Priority DefaultPriority(const auth::Principal& caller) {
+  return caller.rights.max_priority == auth::Rights::Priority::kLow ? engine::Priority::kLow
+                                                                    : engine::Priority::kNormal;
+}
+
+// Runs of a higher priority can keep all others from starting, so not everybody may have it.
+absl::Status CheckPriority(const auth::Principal& caller, engine::Priority priority,
+                           absl::string_view field) {
+  using Most = auth::Rights::Priority;
+  const Most wanted = priority == engine::Priority::kHigh  ? Most::kHigh
+                      : priority == engine::Priority::kLow ? Most::kLow
+                                                           : Most::kNormal;
+  if (wanted <= caller.rights.max_priority) return absl::OkStatus();
+  return Error(reason::kPermissionDenied,
+               absl::StrCat(caller.name, " may not use the priority ", NameOf(priority),
+                            ": that needs the role operator or max_priority: ", NameOf(priority),
+                            " in the access policy"))
+      .At(absl::StrCat(field, ".priority"))
+      .With("principal", caller.name)
+      .With("priority", NameOf(priority));
+}
+
 int64_t LongestTask(const engine::GraphImage& image) {
   int64_t longest = 0;
   for (const engine::ImageDetail& detail : image.details())
@@ -147,14 +176,16 @@ int64_t LongestTask(const engine::GraphImage& image) {
 
 }  // namespace
 
-absl::Status ParseRunOptions(const v1::RunOptions& options, absl::string_view field,
-                             RunTerms* terms) {
+absl::Status ParseRunOptions(const auth::Principal& caller, const v1::RunOptions& options,
+                             absl::string_view field, RunTerms* terms) {
   PTO_RETURN_IF_ERROR(ParseTimeouts(options, field, terms));
   switch (options.priority()) {
     case v1::LOW:
       terms->priority = engine::Priority::kLow;
       break;
     case v1::PRIORITY_UNSPECIFIED:
+      terms->priority = DefaultPriority(caller);
+      break;
     case v1::NORMAL:
       terms->priority = engine::Priority::kNormal;
       break;
@@ -167,6 +198,7 @@ absl::Status ParseRunOptions(const v1::RunOptions& options, absl::string_view fi
           .At(absl::StrCat(field, ".priority"))
           .With("have", options.priority());
   }
+  PTO_RETURN_IF_ERROR(CheckPriority(caller, terms->priority, field));
   switch (options.event_level()) {
     case v1::EVENT_LEVEL_UNSPECIFIED:
     case v1::TASK_ENDED:
@@ -211,6 +243,32 @@ absl::Status CheckTaskTimes(const RunRequest& request, absl::string_view field) 
       .Hint("shorten launch.timeout, or give timeout more");
 }
 
+namespace {
+
+engine::WorkLimits LimitsOf(Node& node, const RunTerms& terms) {
+  engine::WorkLimits limits;
+  limits.run_ns = terms.timeout_ns;
+  limits.task_ns = terms.task_timeout_ns;
+  limits.call_ns = node.default_task_timeout_ns();
+  limits.threads = node.engine().executors();
+  return limits;
+}
+
+}  // namespace
+
+absl::Status CheckWork(Node& node, const RunTerms& terms, const engine::GraphImage& image) {
+  return engine::CheckWork(image, LimitsOf(node, terms));
+}
+
+absl::Status CheckWork(Node& node, const RunTerms& terms, RegisteredGraph& graph) {
+  double longest = graph.longest_estimate_ns.load(std::memory_order_relaxed);
+  if (longest < 0) {
+    longest = engine::LongestTaskNs(*graph.image);
+    graph.longest_estimate_ns.store(longest, std::memory_order_relaxed);
+  }
+  return engine::CheckWork(*graph.image, LimitsOf(node, terms), longest);
+}
+
 absl::StatusOr<absl::Duration> ParseWait(const google::protobuf::Duration& wait,
                                          absl::string_view field) {
   return ParseDuration(wait, field, absl::ZeroDuration(), kMaxWait);
@@ -222,15 +280,18 @@ void AwaitNext(Node& node, rpc::Server& server, rpc::Rhythm& rhythm) {
   }
 }
 
-absl::StatusOr<std::shared_ptr<RunEntry>> Launch(Node& node, const v1::LaunchGraphRequest& request,
+absl::StatusOr<std::shared_ptr<RunEntry>> Launch(Node& node, const auth::Principal& caller,
+                                                 const v1::LaunchGraphRequest& request,
                                                  engine::WorkBudget::Cancelled cancelled,
                                                  LaunchTarget* target,
                                                  engine::Completions& completions) {
   Admission::Request launch;
+  launch.caller = &caller;
   launch.graph = &request.graph();
   launch.target = target;
   launch.run.help = true;
-  launch.run.cancelled = std::move(cancelled);
+  engine::CompileTime time(node.clock(), node.compile_timeout_ns());
+  launch.run.cancelled = std::move(cancelled).WithTime(&time);
   if (!request.run_id().empty()) {
     launch.run.id = request.run_id();
     launch.run.digest = DigestOf(request);
@@ -240,10 +301,13 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Launch(Node& node, const v1::LaunchGra
     run->image = run->graph->image;
     if (!run->id.empty()) PTO_RETURN_IF_ERROR(names::CheckId(run->id, "run_id"));
     if (request.has_options()) {
-      PTO_RETURN_IF_ERROR(ParseRunOptions(request.options(), "options", run));
+      PTO_RETURN_IF_ERROR(ParseRunOptions(caller, request.options(), "options", run));
+    } else {
+      run->priority = DefaultPriority(caller);
     }
     PTO_RETURN_IF_ERROR(BindBuffers(request, session.id(), run));
     PTO_RETURN_IF_ERROR(CheckTaskTimes(*run, "options"));
+    PTO_RETURN_IF_ERROR(CheckWork(node, *run, *run->graph));
     return BindScalars(request, *run->image, run);
   };
   return Admission(node).Start(launch, complete, completions);

@@ -41,42 +41,49 @@ constexpr uint32_t kMaxExplained = 1000;
 void RunService::Register(rpc::Server& server) {
   server_ = &server;
   server.AddService(&service_);
-  server.LongUnary(&Async::RequestSubmitRun, &service_,
-                   [this](rpc::UnaryCallPtr<v1::SubmitRunRequest, v1::Run> call) {
-                     SubmitRun(std::move(call));
-                   });
-  // Also this one: it may wait, and must not hold its session when its client has gone.
-  server.LongUnary(&Async::RequestLaunchGraph, &service_,
-                   [this](rpc::UnaryCallPtr<v1::LaunchGraphRequest, v1::Run> call) {
-                     LaunchGraph(std::move(call));
-                   });
   server.LongUnary(
-      &Async::RequestWaitRun, &service_,
-      [this](rpc::UnaryCallPtr<v1::WaitRunRequest, v1::Run> call) { WaitRun(std::move(call)); });
-  server.LongUnary(&Async::RequestRegisterGraph, &service_,
-                   [this](rpc::UnaryCallPtr<v1::RegisterGraphRequest, v1::Graph> call) {
-                     RegisterGraph(std::move(call));
-                   });
-  server.Unary(&Async::RequestGetGraph, &service_, Handler(this, &RunService::GetGraph));
-  server.Unary(&Async::RequestDeleteGraph, &service_, Handler(this, &RunService::DeleteGraph));
-  server.Unary(&Async::RequestGetRun, &service_, Handler(this, &RunService::GetRun));
-  server.Unary(&Async::RequestGetRunGraph, &service_, Handler(this, &RunService::GetRunGraph));
-  server.Unary(&Async::RequestCancelRun, &service_, Handler(this, &RunService::CancelRun));
-  server.Unary(&Async::RequestListRuns, &service_, Handler(this, &RunService::ListRuns));
-  server.Unary(&Async::RequestExplainRun, &service_,
-               [this](rpc::UnaryCallPtr<v1::ExplainRunRequest, v1::ExplainRunResponse> call) {
-                 ExplainRun(std::move(call));
-               });
+      &Async::RequestSubmitRun, &service_,
+      AsyncHandler({node_, "pto.v1.RunService/SubmitRun"}, this, &RunService::SubmitRun));
+  // Also this one: it may wait, and must not hold its session when its client has gone.
+  server.LongUnary(
+      &Async::RequestLaunchGraph, &service_,
+      AsyncHandler({node_, "pto.v1.RunService/LaunchGraph"}, this, &RunService::LaunchGraph));
+  server.LongUnary(&Async::RequestWaitRun, &service_,
+                   AsyncHandler({node_, "pto.v1.RunService/WaitRun"}, this, &RunService::WaitRun));
+  server.LongUnary(
+      &Async::RequestRegisterGraph, &service_,
+      AsyncHandler({node_, "pto.v1.RunService/RegisterGraph"}, this, &RunService::RegisterGraph));
+  server.Unary(&Async::RequestGetGraph, &service_,
+               Handler({node_, "pto.v1.RunService/GetGraph"}, this, &RunService::GetGraph));
+  server.Unary(&Async::RequestDeleteGraph, &service_,
+               Handler({node_, "pto.v1.RunService/DeleteGraph"}, this, &RunService::DeleteGraph));
+  server.Unary(&Async::RequestGetRun, &service_,
+               Handler({node_, "pto.v1.RunService/GetRun"}, this, &RunService::GetRun));
+  server.Unary(&Async::RequestGetRunGraph, &service_,
+               Handler({node_, "pto.v1.RunService/GetRunGraph"}, this, &RunService::GetRunGraph));
+  server.Unary(&Async::RequestCancelRun, &service_,
+               Handler({node_, "pto.v1.RunService/CancelRun"}, this, &RunService::CancelRun));
+  server.Unary(&Async::RequestListRuns, &service_,
+               Handler({node_, "pto.v1.RunService/ListRuns"}, this, &RunService::ListRuns));
+  server.Unary(
+      &Async::RequestExplainRun, &service_,
+      AsyncHandler({node_, "pto.v1.RunService/ExplainRun"}, this, &RunService::ExplainRun));
   server.ClientStream(&Async::RequestSubmitPackedRun, &service_,
-                      [this](const grpc::ServerContext&) { return NewPackedRun(node_); });
+                      [this, gate = Gate(node_, "pto.v1.RunService/SubmitPackedRun")](
+                          const grpc::ServerContext&) { return NewPackedRun(node_, gate); });
   server.ClientStream(&Async::RequestRegisterPackedGraph, &service_,
-                      [this](const grpc::ServerContext&) { return NewPackedGraph(node_); });
-  server.ClientStream(&Async::RequestStreamRun, &service_, [this](const grpc::ServerContext&) {
-    return StreamRun::Make(node_, streams_);
-  });
-  server.BidiStream(&Async::RequestLaunchStream, &service_, [this](const grpc::ServerContext&) {
-    return LaunchStream::Make(node_, *server_, streams_);
-  });
+                      [this, gate = Gate(node_, "pto.v1.RunService/RegisterPackedGraph")](
+                          const grpc::ServerContext&) { return NewPackedGraph(node_, gate); });
+  server.ClientStream(
+      &Async::RequestStreamRun, &service_,
+      [this, gate = Gate(node_, "pto.v1.RunService/StreamRun")](const grpc::ServerContext&) {
+        return StreamRun::Make(node_, gate, streams_);
+      });
+  server.BidiStream(
+      &Async::RequestLaunchStream, &service_,
+      [this, gate = Gate(node_, "pto.v1.RunService/LaunchStream")](const grpc::ServerContext&) {
+        return LaunchStream::Make(node_, gate, *server_, streams_);
+      });
 }
 
 // ---- starting runs
@@ -86,12 +93,14 @@ GraphLimits RunService::Limits() const {
 }
 
 absl::StatusOr<std::shared_ptr<RunEntry>> RunService::Submit(
-    const v1::SubmitRunRequest& request, const engine::WorkBudget::Cancelled& cancelled) {
+    const auth::Principal& caller, const v1::SubmitRunRequest& request,
+    const engine::WorkBudget::Cancelled& cancelled) {
   const Admission admission(node_);
   PTO_RETURN_IF_ERROR(admission.CheckAccepting());
   Admission::Request submit;
+  submit.caller = &caller;
   PTO_ASSIGN_OR_RETURN(submit.session, names::ParseSession(request.parent(), "parent"));
-  PTO_RETURN_IF_ERROR(ParseRunOptions(request.options(), "options", &submit.run));
+  PTO_RETURN_IF_ERROR(ParseRunOptions(caller, request.options(), "options", &submit.run));
   if (!request.run_id().empty()) {
     PTO_RETURN_IF_ERROR(names::CheckId(request.run_id(), "run_id"));
     submit.run.id = request.run_id();
@@ -102,47 +111,67 @@ absl::StatusOr<std::shared_ptr<RunEntry>> RunService::Submit(
     PTO_ASSIGN_OR_RETURN(DecodedGraph graph, DecodeGraphSpec(request.graph(), session.id(),
                                                              node_.target(), Limits(), cancelled));
     run->image = std::move(graph.image);
-    return CheckTaskTimes(*run, "options");
+    PTO_RETURN_IF_ERROR(CheckTaskTimes(*run, "options"));
+    return CheckWork(node_, *run, *run->image);
   });
 }
 
-void RunService::SubmitRun(rpc::UnaryCallPtr<v1::SubmitRunRequest, v1::Run> call) {
+void RunService::SubmitRun(const Gate& gate, const auth::Caller& caller,
+                           rpc::UnaryCallPtr<v1::SubmitRunRequest, v1::Run> call) {
   const absl::StatusOr<absl::Duration> wait = ParseWait(call->request().wait(), "wait");
-  if (!wait.ok()) return call->Finish(wait.status());
+  if (!wait.ok()) {
+    gate.Note(*call, caller, &call->request(), wait.status());
+    return call->Finish(wait.status());
+  }
   // How long a client waits is not part of what it asks for: it may ask again and wait longer.
   call->mutable_request().clear_wait();
+  engine::CompileTime time(node_.clock(), node_.compile_timeout_ns());
   const absl::StatusOr<std::shared_ptr<RunEntry>> entry =
-      Submit(call->request(), [&call] { return call->gone(); });
+      Submit(*caller, call->request(),
+             engine::WorkBudget::Cancelled([&call] { return call->gone(); }).WithTime(&time));
+  gate.Note(*call, caller, &call->request(), entry.status());
   if (!entry.ok()) return call->Finish(entry.status());
   AnswerWithRun(node_, std::move(call), *entry, *wait);
 }
 
-void RunService::LaunchGraph(rpc::UnaryCallPtr<v1::LaunchGraphRequest, v1::Run> call) {
+void RunService::LaunchGraph(const Gate& gate, const auth::Caller& caller,
+                             rpc::UnaryCallPtr<v1::LaunchGraphRequest, v1::Run> call) {
   const absl::StatusOr<absl::Duration> wait = ParseWait(call->request().wait(), "wait");
-  if (!wait.ok()) return call->Finish(wait.status());
+  if (!wait.ok()) {
+    gate.Note(*call, caller, &call->request(), wait.status());
+    return call->Finish(wait.status());
+  }
   call->mutable_request().clear_wait();
   launches_.Asked(node_.clock().NowNanos());
   LaunchTarget target;
   engine::Completions completions;
-  const absl::StatusOr<std::shared_ptr<RunEntry>> entry =
-      Launch(node_, call->request(), [&call] { return call->gone(); }, &target, completions);
+  const absl::StatusOr<std::shared_ptr<RunEntry>> entry = Launch(
+      node_, *caller, call->request(), [&call] { return call->gone(); }, &target, completions);
   // Before the answer, which refers to the last events of a run that has ended.
   completions.Drain();
+  gate.Note(*call, caller, &call->request(), entry.status());
   if (!entry.ok()) return call->Finish(entry.status());
   AnswerWithRun(node_, std::move(call), *entry, *wait);
   if ((*entry)->ended()) AwaitNext(node_, *server_, launches_);
 }
 
-void RunService::RegisterGraph(rpc::UnaryCallPtr<v1::RegisterGraphRequest, v1::Graph> call) {
-  call->Finish(AddGraph(call->request(), [&call] { return call->gone(); }, call->response()));
+void RunService::RegisterGraph(const Gate& gate, const auth::Caller& caller,
+                               rpc::UnaryCallPtr<v1::RegisterGraphRequest, v1::Graph> call) {
+  engine::CompileTime time(node_.clock(), node_.compile_timeout_ns());
+  const auto cancelled =
+      engine::WorkBudget::Cancelled([&call] { return call->gone(); }).WithTime(&time);
+  const absl::Status added = AddGraph(*caller, call->request(), cancelled, call->response());
+  gate.Note(*call, caller, &call->request(), added);
+  call->Finish(added);
 }
 
-absl::Status RunService::AddGraph(const v1::RegisterGraphRequest& request,
+absl::Status RunService::AddGraph(const auth::Principal& caller,
+                                  const v1::RegisterGraphRequest& request,
                                   const engine::WorkBudget::Cancelled& cancelled,
                                   v1::Graph* response) {
   PTO_ASSIGN_OR_RETURN(const std::string id, names::ParseSession(request.parent(), "parent"));
   PTO_RETURN_IF_ERROR(names::CheckId(request.graph_id(), "graph_id"));
-  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(id));
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(caller, id));
   const SessionHold hold(session);
   const Digest digest = DigestOf(request);
   PTO_ASSIGN_OR_RETURN(std::shared_ptr<RegisteredGraph> graph,
@@ -157,10 +186,12 @@ absl::Status RunService::AddGraph(const v1::RegisterGraphRequest& request,
   return absl::OkStatus();
 }
 
-absl::Status RunService::GetGraph(const v1::GetGraphRequest& request, v1::Graph* response) {
+absl::Status RunService::GetGraph(const auth::Principal& caller, const v1::GetGraphRequest& request,
+                                  v1::Graph* response) {
   PTO_ASSIGN_OR_RETURN(const names::Child child,
                        names::ParseChild(request.name(), "graphs", "name"));
-  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(child.session));
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
+                       node_.sessions().Use(caller, child.session, auth::Right::kLook));
   PTO_ASSIGN_OR_RETURN(const std::shared_ptr<RegisteredGraph> graph, session->FindGraph(child.id));
   ToProto(*graph, response);
   switch (request.view()) {
@@ -176,34 +207,43 @@ absl::Status RunService::GetGraph(const v1::GetGraphRequest& request, v1::Graph*
   }
 }
 
-absl::Status RunService::DeleteGraph(const v1::DeleteGraphRequest& request,
+absl::Status RunService::DeleteGraph(const auth::Principal& caller,
+                                     const v1::DeleteGraphRequest& request,
                                      v1::DeleteGraphResponse*) {
   PTO_ASSIGN_OR_RETURN(const names::Child child,
                        names::ParseChild(request.name(), "graphs", "name"));
-  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(child.session));
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
+                       node_.sessions().Use(caller, child.session, auth::Right::kEnd));
   if (session->RemoveGraph(child.id) || request.allow_missing()) return absl::OkStatus();
   return session->FindGraph(child.id).status();
 }
 
 // ---- looking at runs
 
-absl::StatusOr<std::shared_ptr<RunEntry>> RunService::FindRun(const std::string& name) {
+absl::StatusOr<std::shared_ptr<RunEntry>> RunService::FindRun(const auth::Principal& caller,
+                                                              const std::string& name,
+                                                              auth::Right right) {
   PTO_ASSIGN_OR_RETURN(const names::Child child, names::ParseChild(name, "runs", "name"));
-  const absl::StatusOr<std::shared_ptr<Session>> session = node_.sessions().Use(child.session);
+  const absl::StatusOr<std::shared_ptr<Session>> session =
+      node_.sessions().Use(caller, child.session, right);
   if (session.ok()) return (*session)->FindRun(child.id);
-  if (std::shared_ptr<RunEntry> former = node_.former().FindRun(child.session, child.id)) {
+  if (std::shared_ptr<RunEntry> former =
+          node_.former().FindRun(caller, child.session, child.id, right)) {
     return former;
   }
   return session.status();
 }
 
-absl::Status RunService::GetRun(const v1::GetRunRequest& request, v1::Run* response) {
-  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<RunEntry> entry, FindRun(request.name()));
+absl::Status RunService::GetRun(const auth::Principal& caller, const v1::GetRunRequest& request,
+                                v1::Run* response) {
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<RunEntry> entry,
+                       FindRun(caller, request.name(), auth::Right::kLook));
   ToProto(entry->Status(), response);
   return absl::OkStatus();
 }
 
-absl::StatusOr<GraphParts> RunService::FindTasks(const RunEntry& run) {
+absl::StatusOr<GraphParts> RunService::FindTasks(const auth::Principal& caller,
+                                                 const RunEntry& run) {
   GraphParts parts = run.graph_parts();
   const RunRecord& record = run.record();
   if (!parts.empty() || (record.open && !run.ended())) return parts;
@@ -211,7 +251,7 @@ absl::StatusOr<GraphParts> RunService::FindTasks(const RunEntry& run) {
     PTO_ASSIGN_OR_RETURN(const names::Child child,
                          names::ParseChild(*record.graph, "graphs", "graph"));
     PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
-                         node_.sessions().Use(child.session));
+                         node_.sessions().Use(caller, child.session, auth::Right::kLook));
     PTO_ASSIGN_OR_RETURN(const std::shared_ptr<RegisteredGraph> graph,
                          session->FindGraph(child.id));
     // Else it is another one of the same name.
@@ -249,10 +289,12 @@ void RunService::AddMemory(const RunEntry& run, const GraphParts& parts,
   }
 }
 
-absl::Status RunService::GetRunGraph(const v1::GetRunGraphRequest& request,
+absl::Status RunService::GetRunGraph(const auth::Principal& caller,
+                                     const v1::GetRunGraphRequest& request,
                                      v1::RunGraph* response) {
-  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<RunEntry> entry, FindRun(request.name()));
-  PTO_ASSIGN_OR_RETURN(const GraphParts parts, FindTasks(*entry));
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<RunEntry> entry,
+                       FindRun(caller, request.name(), auth::Right::kLook));
+  PTO_ASSIGN_OR_RETURN(const GraphParts parts, FindTasks(caller, *entry));
   PTO_RETURN_IF_ERROR(DescribeRunGraph(parts, request, response));
   response->set_run(entry->record().name());
   if (!entry->record().open) response->clear_blocks();
@@ -260,18 +302,24 @@ absl::Status RunService::GetRunGraph(const v1::GetRunGraphRequest& request,
   return absl::OkStatus();
 }
 
-void RunService::WaitRun(rpc::UnaryCallPtr<v1::WaitRunRequest, v1::Run> call) {
+void RunService::WaitRun(const Gate&, const auth::Caller& caller,
+                         rpc::UnaryCallPtr<v1::WaitRunRequest, v1::Run> call) {
   absl::StatusOr<absl::Duration> wait = ParseWait(call->request().timeout(), "timeout");
   if (!wait.ok()) return call->Finish(wait.status());
   if (*wait == absl::ZeroDuration()) wait = kDefaultWait;
-  const absl::StatusOr<std::shared_ptr<RunEntry>> entry = FindRun(call->request().name());
+  const absl::StatusOr<std::shared_ptr<RunEntry>> entry =
+      FindRun(*caller, call->request().name(), auth::Right::kLook);
   if (!entry.ok()) return call->Finish(entry.status());
-  AnswerWithRun(node_, std::move(call), *entry, *wait);
+  const RunRecord& record = (*entry)->record();
+  const bool own = record.owner != nullptr && *record.owner == caller->name;
+  AnswerWithRun(node_, std::move(call), *entry, *wait, own);
 }
 
-absl::Status RunService::CancelRun(const v1::CancelRunRequest& request, v1::Run* response) {
+absl::Status RunService::CancelRun(const auth::Principal& caller,
+                                   const v1::CancelRunRequest& request, v1::Run* response) {
   PTO_RETURN_IF_ERROR(CheckReasonText(request.reason()));
-  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<RunEntry> entry, FindRun(request.name()));
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<RunEntry> entry,
+                       FindRun(caller, request.name(), auth::Right::kEnd));
   entry->Stop(engine::RunState::kCancelled,
               Error(reason::kRunCancelled,
                     absl::StrCat("the run was cancelled on request",
@@ -282,7 +330,8 @@ absl::Status RunService::CancelRun(const v1::CancelRunRequest& request, v1::Run*
   return absl::OkStatus();
 }
 
-void RunService::ExplainRun(rpc::UnaryCallPtr<v1::ExplainRunRequest, v1::ExplainRunResponse> call) {
+void RunService::ExplainRun(const Gate&, const auth::Caller& caller,
+                            rpc::UnaryCallPtr<v1::ExplainRunRequest, v1::ExplainRunResponse> call) {
   const absl::StatusOr<names::Child> child =
       names::ParseChild(call->request().name(), "runs", "name");
   if (!child.ok()) return call->Finish(child.status());
@@ -296,7 +345,7 @@ void RunService::ExplainRun(rpc::UnaryCallPtr<v1::ExplainRunRequest, v1::Explain
   if (max_tasks == 0) max_tasks = kDefaultExplained;
   const auto shared =
       std::make_shared<decltype(call)>(std::move(call));  // a function must be copyable
-  explainer_.Explain(child->session, child->id, max_tasks,
+  explainer_.Explain(caller, child->session, child->id, max_tasks,
                      [this, shared](absl::StatusOr<v1::ExplainRunResponse> response) {
                        if (response.ok()) {
                          *(*shared)->response() = *std::move(response);
@@ -307,7 +356,7 @@ void RunService::ExplainRun(rpc::UnaryCallPtr<v1::ExplainRunRequest, v1::Explain
                      });
 }
 
-absl::Status RunService::ListRuns(const v1::ListRunsRequest& request,
+absl::Status RunService::ListRuns(const auth::Principal& caller, const v1::ListRunsRequest& request,
                                   v1::ListRunsResponse* response) {
   PTO_ASSIGN_OR_RETURN(const size_t page, PageSize(request.page_size()));
   const PageScope scope = {"ListRuns", request.parent()};
@@ -326,15 +375,16 @@ absl::Status RunService::ListRuns(const v1::ListRunsRequest& request,
   std::vector<std::shared_ptr<Session>> sessions;
   std::shared_ptr<const FormerSession> former;  // of a session that is not there any more
   if (request.parent() == kAllSessions) {
-    for (std::shared_ptr<Session>& session : node_.sessions().List("", size_t(-1))) {
+    for (std::shared_ptr<Session>& session : node_.sessions().List(caller, "", size_t(-1))) {
       if (session->id() >= token_session) sessions.push_back(std::move(session));
     }
   } else {
     PTO_ASSIGN_OR_RETURN(const std::string id, names::ParseSession(request.parent(), "parent"));
-    absl::StatusOr<std::shared_ptr<Session>> session = node_.sessions().Use(id);
+    absl::StatusOr<std::shared_ptr<Session>> session =
+        node_.sessions().Use(caller, id, auth::Right::kLook);
     if (session.ok()) {
       sessions.push_back(*std::move(session));
-    } else if (former = node_.former().Find(id); former == nullptr) {
+    } else if (former = node_.former().Find(caller, id); former == nullptr) {
       return session.status();
     }
   }

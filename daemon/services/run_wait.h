@@ -18,15 +18,19 @@
 namespace pto::daemon {
 
 // A call that returns a run: when the run has ended, after the timeout or when the client has gone.
-// Holds the run's session until then. Owned by the run's waiter and by a timer; the first of them
-// answers.
+// Holds the run's session until then, if the client owns it. Owned by the run's waiter and by a
+// timer; the first of them answers.
 template <typename Request>
 class RunWait final : public std::enable_shared_from_this<RunWait<Request>> {
  public:
   using Call = rpc::UnaryCallPtr<Request, v1::Run>;
 
-  RunWait(TimerQueue& timers, Call call, std::shared_ptr<RunEntry> entry)
-      : timers_(timers), call_(std::move(call)), entry_(std::move(entry)), hold_(entry_->owner()) {}
+  // `hold`: whether the client owns the session, which then lives as long as the call.
+  RunWait(TimerQueue& timers, Call call, std::shared_ptr<RunEntry> entry, bool hold)
+      : timers_(timers),
+        call_(std::move(call)),
+        entry_(std::move(entry)),
+        hold_(hold ? entry_->owner() : nullptr) {}
 
   // Starts the wait.
   void Begin(int64_t until_ns) {
@@ -86,7 +90,7 @@ class RunWait final : public std::enable_shared_from_this<RunWait<Request>> {
 // the latest.
 template <typename Request>
 void AnswerWithRun(Node& node, rpc::UnaryCallPtr<Request, v1::Run> call,
-                   const std::shared_ptr<RunEntry>& entry, absl::Duration wait) {
+                   const std::shared_ptr<RunEntry>& entry, absl::Duration wait, bool hold = true) {
   if (wait == absl::ZeroDuration() || entry->ended()) {
     ToProto(entry->Status(), call->response());
     call->Finish(absl::OkStatus());
@@ -94,7 +98,7 @@ void AnswerWithRun(Node& node, rpc::UnaryCallPtr<Request, v1::Run> call,
   }
   // Not beyond the client's deadline.
   wait = std::min(wait, absl::FromChrono(call->context().deadline()) - absl::Now());
-  std::make_shared<RunWait<Request>>(node.timers(), std::move(call), entry)
+  std::make_shared<RunWait<Request>>(node.timers(), std::move(call), entry, hold)
       ->Begin(node.clock().NowNanos() + absl::ToInt64Nanoseconds(wait));
 }
 

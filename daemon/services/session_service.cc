@@ -1,5 +1,6 @@
 #include "daemon/services/session_service.h"
 
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -34,26 +35,40 @@ Digest DigestWithoutKey(v1::CreateSessionRequest request) {
 }
 constexpr absl::string_view kAnonymous = "anonymous";
 
+// How many chips all leases of a client may have. Half of them, unless the policy says something
+// else: so one client alone cannot lock out the others. Operators can have all, and can wait for
+// more while they do.
+uint32_t MostLeasedChips(const auth::Principal& client, uint32_t chips) {
+  if (client.rights.max_leased_chips != 0) return client.rights.max_leased_chips;
+  return client.rights.operates ? std::numeric_limits<uint32_t>::max() : (chips + 1) / 2;
+}
+
 }  // namespace
 
 void SessionService::Register(rpc::Server& server) {
   server.AddService(&service_);
   server.Unary(&Async::RequestCreateSession, &service_,
-               Handler(this, &SessionService::CreateSession));
-  server.Unary(&Async::RequestRenewSession, &service_,
-               Handler(this, &SessionService::RenewSession));
-  server.Unary(&Async::RequestGetSession, &service_, Handler(this, &SessionService::GetSession));
-  server.Unary(&Async::RequestListSessions, &service_,
-               Handler(this, &SessionService::ListSessions));
+               Handler({node_, "pto.v1.SessionService/CreateSession"}, this,
+                       &SessionService::CreateSession));
+  server.Unary(
+      &Async::RequestRenewSession, &service_,
+      Handler({node_, "pto.v1.SessionService/RenewSession"}, this, &SessionService::RenewSession));
+  server.Unary(
+      &Async::RequestGetSession, &service_,
+      Handler({node_, "pto.v1.SessionService/GetSession"}, this, &SessionService::GetSession));
+  server.Unary(
+      &Async::RequestListSessions, &service_,
+      Handler({node_, "pto.v1.SessionService/ListSessions"}, this, &SessionService::ListSessions));
   server.Unary(&Async::RequestDeleteSession, &service_,
-               Handler(this, &SessionService::DeleteSession));
-  server.LongUnary(&Async::RequestLeaseChips, &service_,
-                   [this](rpc::UnaryCallPtr<v1::LeaseChipsRequest, v1::ChipLease> call) {
-                     LeaseChips(std::move(call));
-                   });
+               Handler({node_, "pto.v1.SessionService/DeleteSession"}, this,
+                       &SessionService::DeleteSession));
+  server.LongUnary(
+      &Async::RequestLeaseChips, &service_,
+      AsyncHandler({node_, "pto.v1.SessionService/LeaseChips"}, this, &SessionService::LeaseChips));
 }
 
-void SessionService::LeaseChips(rpc::UnaryCallPtr<v1::LeaseChipsRequest, v1::ChipLease> call) {
+void SessionService::LeaseChips(const Gate& gate, const auth::Caller& caller,
+                                rpc::UnaryCallPtr<v1::LeaseChipsRequest, v1::ChipLease> call) {
   const v1::LeaseChipsRequest& request = call->request();
   absl::Duration wait;
   std::shared_ptr<Session> session;
@@ -70,17 +85,21 @@ void SessionService::LeaseChips(rpc::UnaryCallPtr<v1::LeaseChipsRequest, v1::Chi
           .With("have", request.count())
           .With("want", chips);
     }
-    PTO_ASSIGN_OR_RETURN(session, node_.sessions().Use(id));
-    PTO_RETURN_IF_ERROR(node_.leases().Ask(id, request.count()).status());
+    PTO_ASSIGN_OR_RETURN(session, node_.sessions().Use(*caller, id));
+    const uint32_t limit = MostLeasedChips(*caller, static_cast<uint32_t>(chips));
+    PTO_RETURN_IF_ERROR(node_.leases().Ask(id, request.count(), session->owner(), limit).status());
     // The session may have ended in between, and then nobody would release the lease.
     if (session->ended()) node_.leases().Release(id);
     return absl::OkStatus();
   };
-  if (const absl::Status asked = ask(); !asked.ok()) return call->Finish(asked);
+  const absl::Status asked = ask();
+  gate.Note(*call, caller, &request, asked);
+  if (!asked.ok()) return call->Finish(asked);
   std::make_shared<LeaseWait>(node_, std::move(call), std::move(session))->Begin(wait);
 }
 
-absl::Status SessionService::CreateSession(const v1::CreateSessionRequest& request,
+absl::Status SessionService::CreateSession(const auth::Principal& caller,
+                                           const v1::CreateSessionRequest& request,
                                            v1::Session* response) {
   PTO_RETURN_IF_ERROR(node_.CheckAccepting());
   PTO_RETURN_IF_ERROR(names::CheckId(request.session_id(), "session_id"));
@@ -95,6 +114,16 @@ absl::Status SessionService::CreateSession(const v1::CreateSessionRequest& reque
         .At("weight")
         .With("have", request.weight())
         .With("want", kMaxWeight);
+  }
+  if (request.weight() > caller.rights.max_weight) {
+    return Error(reason::kPermissionDenied,
+                 absl::StrCat(caller.name, " may have sessions of weight ",
+                              caller.rights.max_weight, " at most, not ", request.weight(),
+                              ": see max_weight in the access policy"))
+        .At("weight")
+        .With("principal", caller.name)
+        .With("have", request.weight())
+        .With("want", caller.rights.max_weight);
   }
   if (request.weight() != 0) create.weight = request.weight();
   if (request.api_min() > kApiVersion ||
@@ -122,33 +151,37 @@ absl::Status SessionService::CreateSession(const v1::CreateSessionRequest& reque
     PTO_ASSIGN_OR_RETURN(create.lease, names::ParseSession(request.lease(), "lease"));
   }
   PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
-                       node_.sessions().Create(std::move(create)));
+                       node_.sessions().Create(caller, std::move(create)));
   ToProto(*session, node_.boot_id(), response);
   return absl::OkStatus();
 }
 
-absl::Status SessionService::RenewSession(const v1::RenewSessionRequest& request,
+absl::Status SessionService::RenewSession(const auth::Principal& caller,
+                                          const v1::RenewSessionRequest& request,
                                           v1::Session* response) {
   PTO_ASSIGN_OR_RETURN(const std::string id, names::ParseSession(request.name(), "name"));
-  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(id));
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(caller, id));
   ToProto(*session, node_.boot_id(), response);
   return absl::OkStatus();
 }
 
-absl::Status SessionService::GetSession(const v1::GetSessionRequest& request,
+absl::Status SessionService::GetSession(const auth::Principal& caller,
+                                        const v1::GetSessionRequest& request,
                                         v1::Session* response) {
   PTO_ASSIGN_OR_RETURN(const std::string id, names::ParseSession(request.name(), "name"));
-  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Find(id));
+  PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
+                       node_.sessions().Find(caller, id, auth::Right::kLook));
   ToProto(*session, node_.boot_id(), response);
   return absl::OkStatus();
 }
 
-absl::Status SessionService::ListSessions(const v1::ListSessionsRequest& request,
+absl::Status SessionService::ListSessions(const auth::Principal& caller,
+                                          const v1::ListSessionsRequest& request,
                                           v1::ListSessionsResponse* response) {
   PTO_ASSIGN_OR_RETURN(const size_t page, PageSize(request.page_size()));
   PTO_ASSIGN_OR_RETURN(const std::string after, ParsePageToken(kScope, request.page_token()));
   // One more than a page shows whether there is another page.
-  std::vector<std::shared_ptr<Session>> sessions = node_.sessions().List(after, page + 1);
+  std::vector<std::shared_ptr<Session>> sessions = node_.sessions().List(caller, after, page + 1);
   if (sessions.size() > page) {
     sessions.pop_back();
     response->set_next_page_token(MakePageToken(kScope, sessions.back()->id()));
@@ -159,10 +192,12 @@ absl::Status SessionService::ListSessions(const v1::ListSessionsRequest& request
   return absl::OkStatus();
 }
 
-absl::Status SessionService::DeleteSession(const v1::DeleteSessionRequest& request,
+absl::Status SessionService::DeleteSession(const auth::Principal& caller,
+                                           const v1::DeleteSessionRequest& request,
                                            v1::Session* response) {
   PTO_ASSIGN_OR_RETURN(const std::string id, names::ParseSession(request.name(), "name"));
-  absl::StatusOr<std::shared_ptr<Session>> session = node_.sessions().Delete(id, "it was deleted");
+  absl::StatusOr<std::shared_ptr<Session>> session =
+      node_.sessions().Delete(caller, id, "it was deleted");
   if (!session.ok()) {
     if (!request.allow_missing()) return session.status();
   } else if (*session != nullptr) {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/admission/admission.h"
 #include "daemon/graph/fields.h"
+#include "daemon/graph/graph_bytes.h"
 #include "daemon/names/names.h"
 #include "daemon/services/run_request.h"
 #include "daemon/wire/convert.h"
@@ -30,13 +31,16 @@ absl::Status InHeader(const absl::Status& status, const Admission::Request& requ
 
 }  // namespace
 
-StreamRun* StreamRun::Make(Node& node, StopList& streams) {
-  std::shared_ptr<StreamRun> stream(new StreamRun(node, streams));
+StreamRun* StreamRun::Make(Node& node, Gate gate, StopList& streams) {
+  std::shared_ptr<StreamRun> stream(new StreamRun(node, gate, streams));
   stream->self_ = stream;
   return stream.get();
 }
 
 void StreamRun::OnStart() {
+  const absl::StatusOr<auth::Caller> caller = gate_.Admit(*this);
+  if (!caller.ok()) return AnswerWithError(caller.status());
+  caller_ = *caller;
   stop_id_ = streams_.Add([weak = weak_from_this()] {
     const std::shared_ptr<StreamRun> stream = weak.lock();
     if (stream == nullptr) return;
@@ -133,13 +137,21 @@ absl::Status StreamRun::Take(const v1::StreamRunRequest& request) {
 }
 
 absl::Status StreamRun::TakeHeader(const v1::StreamRunHeader& header) {
+  const absl::Status begun = Begin(header);
+  // The run is what is accepted or refused; how it ends is an event.
+  if (!noted_.exchange(true)) gate_.Note(*this, caller_, &request_, begun);
+  return begun;
+}
+
+absl::Status StreamRun::Begin(const v1::StreamRunHeader& header) {
   const Admission admission(node_);
   PTO_RETURN_IF_ERROR(admission.CheckAccepting());
   Admission::Request start;
+  start.caller = caller_.get();
   start.open = true;
   PTO_ASSIGN_OR_RETURN(start.session, names::ParseSession(header.parent(), "header.parent"));
   PTO_RETURN_IF_ERROR(names::CheckId(header.run_id(), "header.run_id"));
-  PTO_RETURN_IF_ERROR(ParseRunOptions(header.options(), "header.options", &start.run));
+  PTO_RETURN_IF_ERROR(ParseRunOptions(*caller_, header.options(), "header.options", &start.run));
   start.run.id = header.run_id();
   if (header.has_wait()) {
     PTO_ASSIGN_OR_RETURN(wait_, ParseWait(header.wait(), "header.wait"));
@@ -150,7 +162,10 @@ absl::Status StreamRun::TakeHeader(const v1::StreamRunHeader& header) {
   options.limits = {node_.limits().max_graph_tensors, node_.limits().max_graph_edges};
   options.find_dependencies = !header.explicit_dependencies_only();
   options.run_timeout_ns = start.run.timeout_ns;
-  options.cancelled = [this] { return gone(); };
+  terms_.timeout_ns = start.run.timeout_ns;
+  terms_.task_timeout_ns = start.run.task_timeout_ns;
+  options.cancelled =
+      engine::WorkBudget::Cancelled([this] { return gone(); }).WithTime(&compile_time_);
   if (const absl::Status started = admission.Start(start).status(); !started.ok()) {
     return InHeader(started, start);
   }
@@ -164,6 +179,7 @@ absl::Status StreamRun::TakeHeader(const v1::StreamRunHeader& header) {
   };
   decoder_.emplace(node_.target(), std::move(options));
   hold_ = std::move(start.hold);
+  charge_ = HostCharge(hold_->memory());
   {
     MutexLock lock(mutex_);
     run_ = start.opened;
@@ -180,9 +196,12 @@ absl::Status StreamRun::TakeBlock(const v1::StreamRunBlock& block) {
     run = run_;
   }
   decoder_->ForgetBefore(run->ended_before());
+  PTO_RETURN_IF_ERROR(ChargeBlock(block));
   const uint32_t number = decoder_->blocks();
+  compile_time_.Restart();
   PTO_ASSIGN_OR_RETURN(absl::optional<engine::GraphSegment> segment, decoder_->Add(block));
   if (!segment.has_value()) return absl::OkStatus();
+  PTO_RETURN_IF_ERROR(CheckWork(node_, terms_, *segment->image));
   const absl::Status appended = run->Append(*std::move(segment));
   if (!appended.ok()) {
     // A buffer that was there is there no more, or is another.
@@ -191,6 +210,17 @@ absl::Status StreamRun::TakeBlock(const v1::StreamRunBlock& block) {
   }
   CheckFailures();
   return absl::OkStatus();
+}
+
+absl::Status StreamRun::ChargeBlock(const v1::StreamRunBlock& block) {
+  constexpr uint64_t kReader = 16;
+  // Lists and tensors stay until the run has ended; of the tasks only what those after them need.
+  kept_bytes_ += ListBytes(block) + BuilderBytes(block.tensors());
+  return hold_->WithRoom([&] {
+    return charge_.Resize(
+        kept_bytes_ + BuilderBytes(block.tasks()) + kReader * decoder_->live_readers(),
+        "an open run");
+  });
 }
 
 void StreamRun::CheckFailures() {
@@ -252,6 +282,7 @@ void StreamRun::Fail(engine::RunState as, const absl::Status& error) {
     run = run_;
   }
   if (run == nullptr) {
+    if (!noted_.exchange(true)) gate_.Note(*this, caller_, nullptr, error);
     AnswerWithError(error);
   } else {
     run->Stop(as, error);

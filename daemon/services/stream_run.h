@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -10,10 +11,12 @@
 #include "daemon/node/node.h"
 #include "daemon/rpc/server.h"
 #include "daemon/rpc/stream.h"
+#include "daemon/services/gate.h"
 #include "daemon/services/stop_list.h"
 #include "daemon/session/session.h"
 #include "daemon/session/session_hold.h"
 #include "pto/v1/run.grpc.pb.h"
+#include "runtime/base/memory_account.h"
 #include "runtime/base/mutex.h"
 
 namespace pto::daemon {
@@ -27,7 +30,7 @@ namespace pto::daemon {
 class StreamRun final : public rpc::ClientStreamReactor<v1::StreamRunRequest, v1::Run>,
                         public std::enable_shared_from_this<StreamRun> {
  public:
-  static StreamRun* Make(Node& node, StopList& streams);
+  static StreamRun* Make(Node& node, Gate gate, StopList& streams);
 
   void OnStart() override;
   void OnReadDone(bool ok) override;
@@ -35,13 +38,20 @@ class StreamRun final : public rpc::ClientStreamReactor<v1::StreamRunRequest, v1
   void OnDone() override;
 
  private:
-  StreamRun(Node& node, StopList& streams) : node_(node), streams_(streams) {}
+  StreamRun(Node& node, Gate gate, StopList& streams)
+      : node_(node),
+        gate_(gate),
+        streams_(streams),
+        compile_time_(node.clock(), node.compile_timeout_ns()) {}
 
   // ---- the reading side's
   absl::Status Take(const v1::StreamRunRequest& request);
   absl::Status TakeHeader(const v1::StreamRunHeader& header);
+  absl::Status Begin(const v1::StreamRunHeader& header);
   absl::Status TakeBlock(const v1::StreamRunBlock& block);
   absl::Status TakeCommit(const v1::PackedCommit& commit);
+  // Charges what the decoder will hold with this block: MEMORY_BUDGET.
+  absl::Status ChargeBlock(const v1::StreamRunBlock& block);
   // What the stream's end means.
   void OnReadsEnded();
   // Stops a run of which too much has failed to remember it all.
@@ -57,13 +67,20 @@ class StreamRun final : public rpc::ClientStreamReactor<v1::StreamRunRequest, v1
   void AnswerWithError(const absl::Status& error);
 
   Node& node_;
+  const Gate gate_;
   StopList& streams_;
+  auth::Caller caller_;              // from OnStart
+  std::atomic<bool> noted_{false};   // in the audit log
   std::shared_ptr<StreamRun> self_;  // until OnDone
   StopList::Id stop_id_ = 0;
 
   // The reading side's.
   v1::StreamRunRequest request_;
+  engine::CompileTime compile_time_;  // of the segment at hand
+  RunTerms terms_;                    // only the times
   absl::optional<OpenDecoder> decoder_;
+  HostCharge charge_;                    // for the decoder
+  uint64_t kept_bytes_ = 0;              // of it, what stays until the run has ended
   absl::optional<absl::Duration> wait_;  // none: until the run has ended
   SessionHold hold_;                     // from the header until OnDone
 

@@ -168,13 +168,13 @@ class Crossing : public SessionTest {
         // Its session is used meanwhile.
         for (int i = 0; i < 4; ++i) {
           clock_.Advance(absl::Seconds(16));
-          sessions_->Use("a").IgnoreError();
+          sessions_->Use(auth::Daemon(), "a").IgnoreError();
           timers_.RunDue();
         }
         return;
       case Event::kDelete:
         stopped_by(engine::RunState::kCancelled, reason::kRunCancelled);
-        EXPECT_THAT(sessions_->Delete("a", "a test"), IsOk());
+        EXPECT_THAT(sessions_->Delete(auth::Daemon(), "a", "a test"), IsOk());
         return;
       case Event::kExpire:
         stopped_by(engine::RunState::kCancelled, reason::kRunCancelled);
@@ -203,9 +203,9 @@ class Crossing : public SessionTest {
   void Ask(bool ends) {
     const std::string holder = absl::StrCat("h", ++holders_);
     Create(holder, absl::Hours(1));
-    EXPECT_THAT(leases_->Ask(holder, 2), IsOk());
+    EXPECT_THAT(leases_->Ask(holder, 2, auth::Daemon().name, 1000), IsOk());
     if (ends) {
-      EXPECT_THAT(sessions_->Delete(holder, "a test"), IsOk());
+      EXPECT_THAT(sessions_->Delete(auth::Daemon(), holder, "a test"), IsOk());
     } else {
       waiting_.push_back(holder);
     }
@@ -305,7 +305,7 @@ class Crossing : public SessionTest {
     // No timer, turn or watcher keeps anything.
     const std::weak_ptr<RunEntry> run = open_->shared_run();
     const std::weak_ptr<Session> session = session_;
-    sessions_->Delete("a", "a test").IgnoreError();
+    sessions_->Delete(auth::Daemon(), "a", "a test").IgnoreError();
     EXPECT_TRUE(session_->log().ended());
     open_.reset();
     first_.reset();

@@ -53,7 +53,7 @@ class CrossedStressTest : public ::testing::Test {
     request.id = id;
     request.ttl = ttl;
     request.lease = lease;
-    return node_.sessions().Create(request).value();
+    return node_.sessions().Create(auth::Daemon(), request).value();
   }
 
   // One client: open runs on both chips, which end in all ways.
@@ -67,11 +67,11 @@ class CrossedStressTest : public ::testing::Test {
       std::vector<std::shared_ptr<RunEntry>> runs;
       if (session->CreateBuffers({{"x", 0, 64}, {"y", 1, kFloats * sizeof(float)}}).ok())
         Work(*session, random, &runs);
-      if (random() % 2 == 0) node_.sessions().Delete(id, "a test").IgnoreError();
+      if (random() % 2 == 0) node_.sessions().Delete(auth::Daemon(), id, "a test").IgnoreError();
       for (const std::shared_ptr<RunEntry>& run : runs) {
         EXPECT_TRUE(Until([&] { return run->ended(); })) << run->record().name() << " hangs";
       }
-      node_.sessions().Delete(id, "a test").IgnoreError();
+      node_.sessions().Delete(auth::Daemon(), id, "a test").IgnoreError();
       EXPECT_TRUE(Until([&] { return session->usage().active_runs == 0; }));
       EXPECT_EQ(session->usage().open_tasks, 0u);
       EXPECT_EQ(session->options().quota->used(Resource::kRuns), 0u);
@@ -112,7 +112,7 @@ class CrossedStressTest : public ::testing::Test {
     for (int i = 0; !clients_gone_.load(); ++i) {
       const std::string id = absl::StrCat("h", i);
       Create(id, kForever);
-      ASSERT_TRUE(node_.leases().Ask(id, 1 + i % 2).ok());
+      ASSERT_TRUE(node_.leases().Ask(id, 1 + i % 2, auth::Daemon().name, 1000).ok());
       const bool granted = Until([&] { return node_.leases().Find(id)->granted; });
       EXPECT_TRUE(granted) << "runs of others keep it waiting for ever";
       if (granted) {
@@ -123,7 +123,7 @@ class CrossedStressTest : public ::testing::Test {
         }
         ++granted_;
       }
-      node_.sessions().Delete(id, "a test").IgnoreError();
+      node_.sessions().Delete(auth::Daemon(), id, "a test").IgnoreError();
     }
   }
 
@@ -139,7 +139,8 @@ class CrossedStressTest : public ::testing::Test {
   void Canceller() {
     std::minstd_rand random(99);
     while (!clients_gone_.load()) {
-      for (const std::shared_ptr<Session>& session : node_.sessions().List("", 100)) {
+      for (const std::shared_ptr<Session>& session :
+           node_.sessions().List(auth::Daemon(), "", 100)) {
         for (const std::shared_ptr<RunEntry>& run : session->ListRuns(0, 10, true)) {
           if (random() % 8 != 0) continue;
           run->Stop(engine::RunState::kCancelled, Error(reason::kRunCancelled, "a test"));

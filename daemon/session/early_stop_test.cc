@@ -119,7 +119,9 @@ class EarlyStopTest : public SessionTest {
          },
          engine::RunState::kCancelled, reason::kRunCancelled},
         {"session deleted",
-         [](EarlyStopTest& test) { EXPECT_THAT(test.sessions_->Delete("a", "a test"), IsOk()); },
+         [](EarlyStopTest& test) {
+           EXPECT_THAT(test.sessions_->Delete(auth::Daemon(), "a", "a test"), IsOk());
+         },
          engine::RunState::kCancelled, reason::kRunCancelled},
         {"session expired",
          [](EarlyStopTest& test) {
@@ -218,7 +220,7 @@ TEST_P(EachEarlyStopTest, IsNotLost) {
   }
   // No timer keeps what is left of it.
   const std::weak_ptr<RunEntry> weak = run;
-  ASSERT_THAT(sessions_->Delete("a", "a test"), IsOk());
+  ASSERT_THAT(sessions_->Delete(auth::Daemon(), "a", "a test"), IsOk());
   first.reset();
   run.reset();
   session_.reset();

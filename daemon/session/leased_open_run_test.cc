@@ -35,7 +35,7 @@ class LeasedOpenRunTest : public SessionTest {
     EXPECT_THAT(MakeBuffers(*session_, {{"x", 0, 64}, {"y", 1, 64}}), IsOk());
   }
 
-  bool AskForOne() { return leases_->Ask("h", 1)->granted; }
+  bool AskForOne() { return leases_->Ask("h", 1, auth::Daemon().name, 1000)->granted; }
   bool Granted() {
     // As often as the leases look by themselves.
     clock_.Advance(absl::Milliseconds(10));
@@ -87,7 +87,7 @@ TEST_F(LeasedOpenRunTest, TheEndOfItsSessionLetsTheLeaseOn) {
   ASSERT_THAT(first.Add({kY}), IsOk());
   ASSERT_THAT(second.Add({kY, kX}), IsOk());
   EXPECT_FALSE(AskForOne());
-  ASSERT_THAT(sessions_->Delete("a", "a test"), IsOk());
+  ASSERT_THAT(sessions_->Delete(auth::Daemon(), "a", "a test"), IsOk());
   EXPECT_TRUE(Granted());
   RunAll();
   EXPECT_EQ(Ended(), 0u);
@@ -97,7 +97,7 @@ TEST_F(LeasedOpenRunTest, ASegmentOfTheHolderOrOfOneOfItsOwnDoesNotHoldTheLeaseU
   SessionManager::Request request;
   request.id = "m";
   request.lease = "h";
-  const std::shared_ptr<Session> member = sessions_->Create(request).value();
+  const std::shared_ptr<Session> member = sessions_->Create(auth::Daemon(), request).value();
   for (Session* const session : {holder_.get(), member.get()}) {
     ASSERT_THAT(MakeBuffers(*session, {{"x", 0, 64}, {"y", 1, 64}}), IsOk());
   }

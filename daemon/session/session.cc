@@ -13,15 +13,19 @@ namespace pto::daemon {
 Session::Session(Options options)
     : options_(std::move(options)),
       name_(std::make_shared<const std::string>(names::Session(options_.id))),
-      account_(std::make_shared<engine::Account>(*name_, options_.weight)),
+      owner_name_(std::make_shared<const std::string>(options_.owner)),
+      account_(std::make_shared<engine::Account>(*name_, options_.weight, options_.owner,
+                                                 options_.quota->memory())),
       open_tasks_(
           std::make_shared<TaskBudget>(options_.limits->max_session_live_tasks, options_.quota)),
       create_time_(options_.clock->WallTime()),
-      log_(options_.limits->event_log_bytes),
+      log_(options_.limits->event_log_bytes, options_.quota->memory()),
       domains_(*name_, options_.limits->max_buffer_bytes, *options_.engine, options_.quota),
-      runs_(options_.limits->max_session_finished_runs) {
+      runs_(options_.id, options_.run_ids, options_.limits->max_session_finished_runs) {
+  // Nobody else knows the session yet, and the session manager holds its own lock, which comes after
+  // the session's.
+  runs_.ChargeTo(options_.quota->memory());
   if (options_.former != nullptr) {
-    MutexLock lock(mutex_);
     runs_.StartAfter(options_.former->last_number(), options_.former->last_own_number());
   }
   Touch();
@@ -65,6 +69,8 @@ void Session::End(absl::string_view why) {
     MutexLock lock(mutex_);
     if (ended_.exchange(true, std::memory_order_acq_rel)) return;
     why_ended_ = std::string(why);
+    // The session's own id may be used again one day.
+    runs_.RememberIds();
     ForgetOwnSlots();
     buffers.swap(buffers_);
     graphs.swap(graphs_);
@@ -102,10 +108,12 @@ absl::Status Session::CheckAlive() const {
 absl::StatusOr<MemoryCharge> Session::ChargeBuffers(absl::Span<const BufferRequest> requests) {
   absl::flat_hash_set<absl::string_view> wanted;
   uint64_t bytes = 0;
+  uint64_t host_bytes = 0;
   size_t last = 0;
   for (size_t i = 0; i < requests.size(); ++i) {
     if (buffers_.contains(requests[i].id) || !wanted.insert(requests[i].id).second) continue;
     bytes += requests[i].bytes;
+    host_bytes += HostBytes(MemoryOf(requests[i]), requests[i].bytes);
     last = i;
   }
   const uint64_t limit = options_.limits->max_session_buffers;
@@ -113,13 +121,23 @@ absl::StatusOr<MemoryCharge> Session::ChargeBuffers(absl::Span<const BufferReque
     return Error(reason::kBufferLimit, absl::StrCat("a session has at most ", limit, " buffers"))
         .Limit("max_session_buffers", limit, buffers_.size(), wanted.size());
   }
-  absl::StatusOr<MemoryCharge> charge = MemoryCharge::Take(options_.quota, bytes);
+  absl::StatusOr<MemoryCharge> charge =
+      MemoryCharge::Take(options_.quota, bytes, /*windows=*/0, host_bytes);
   if (charge.ok()) return charge;
   return PrefixField(charge.status(),
                      wanted.size() == 1 ? absl::StrCat("buffers[", last, "].bytes") : "buffers");
 }
 
+engine::DeviceMemory& Session::MemoryOf(const BufferRequest& request) const {
+  return options_.engine->chips()[request.chip]->memory();
+}
+
 absl::StatusOr<std::vector<std::shared_ptr<SessionBuffer>>> Session::CreateBuffers(
+    absl::Span<const BufferRequest> requests) {
+  return options_.quota->WithRoom([&] { return TryCreateBuffers(requests); });
+}
+
+absl::StatusOr<std::vector<std::shared_ptr<SessionBuffer>>> Session::TryCreateBuffers(
     absl::Span<const BufferRequest> requests) {
   MutexLock lock(mutex_);
   PTO_RETURN_IF_ERROR(CheckAlive());
@@ -145,9 +163,9 @@ absl::StatusOr<std::vector<std::shared_ptr<SessionBuffer>>> Session::CreateBuffe
       result.push_back(it->second);
       continue;
     }
-    absl::StatusOr<std::shared_ptr<engine::Allocation>> memory =
-        AllocateCharged(options_.engine->chips()[request.chip]->memory(), request.bytes,
-                        charge.Part(request.bytes));
+    absl::StatusOr<std::shared_ptr<engine::Allocation>> memory = AllocateCharged(
+        MemoryOf(request), request.bytes,
+        charge.Part(request.bytes, /*windows=*/0, HostBytes(MemoryOf(request), request.bytes)));
     if (!memory.ok()) {
       return PrefixField(memory.status(), absl::StrCat("buffers[", i, "].bytes"));
     }
@@ -235,7 +253,11 @@ absl::StatusOr<std::shared_ptr<RegisteredGraph>> Session::FindForRegisterLocked(
 
 absl::StatusOr<std::shared_ptr<RegisteredGraph>> Session::AddGraph(
     absl::string_view id, const Digest& digest, std::shared_ptr<const engine::GraphImage> image) {
+  PTO_ASSIGN_OR_RETURN(HostCharge charge, options_.quota->WithRoom([&] {
+    return HostCharge::Take(options_.quota->memory(), ImageBytes(*image), "a graph");
+  }));
   auto graph = std::make_shared<RegisteredGraph>();
+  graph->charge = std::move(charge);
   graph->id = std::string(id);
   graph->name = std::make_shared<const std::string>(names::ChildName(options_.id, "graphs", id));
   graph->digest = digest;
@@ -274,6 +296,23 @@ bool Session::RemoveGraph(absl::string_view id) {
 
 void Session::ForgetOwnSlots() {
   for (const auto& [id, graph] : graphs_) graph->own_slots.reset();
+}
+
+// ---- memory
+
+uint64_t Session::Shed(uint64_t bytes) {
+  std::vector<std::unique_ptr<KeptGraph>> dropped;  // destroyed without the lock
+  uint64_t shed = 0;
+  {
+    MutexLock lock(mutex_);
+    dropped = runs_.DropKept(bytes);
+  }
+  for (std::unique_ptr<KeptGraph>& kept : dropped) {
+    if (kept == nullptr) continue;
+    shed += kept->bytes();
+    kept.reset();
+  }
+  return shed >= bytes ? shed : shed + log_.Shed(bytes - shed);
 }
 
 }  // namespace pto::daemon

@@ -11,14 +11,15 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "daemon/chip/chip_leases.h"
 #include "daemon/domain/domain_table.h"
 #include "daemon/domain/session_buffer.h"
 #include "daemon/events/event_log.h"
+#include "daemon/journal/run_ids.h"
 #include "daemon/model/limits.h"
 #include "daemon/names/digest.h"
+#include "daemon/quota/memory_budget.h"
 #include "daemon/quota/quota.h"
 #include "daemon/quota/task_budget.h"
 #include "daemon/run/failed_runs.h"
@@ -31,6 +32,7 @@
 #include "daemon/run/slot_binder.h"
 #include "daemon/run/streamed_run.h"
 #include "daemon/session/drain_gate.h"
+#include "runtime/base/memory_account.h"
 #include "runtime/base/mutex.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/run/account.h"
@@ -73,7 +75,9 @@ struct RunRequest : RunTerms {
 };
 
 // One client's lease, and owner of all that it makes. Thread-safe.
-class Session final : public RunOwner, public std::enable_shared_from_this<Session> {
+class Session final : public RunOwner,
+                      public MemoryHolder,
+                      public std::enable_shared_from_this<Session> {
  public:
   struct Options {
     std::string id;
@@ -94,12 +98,17 @@ class Session final : public RunOwner, public std::enable_shared_from_this<Sessi
     Journal* journal = nullptr;
     // What a session of the same id has left in former boots; nullptr when there was none.
     std::shared_ptr<const FormerSession> former;
+    // To tell of ids that must not be used again; nullptr when nobody remembers them.
+    RunIds* run_ids = nullptr;
     // To tell of runs that have failed; nullptr when nobody wants to know.
     FailedRuns* failed = nullptr;
     // Closed when the node takes no new runs; nullptr when it always does.
     const DrainGate* gate = nullptr;
-    // Who it belongs to, and what it may hold.
+    // The name of the principal that it belongs to.
+    std::string owner;
+    // What its client calls itself: a label.
     std::string client;
+    // What it may hold.
     std::shared_ptr<SessionQuota> quota;
     // The exclusive leases of chips; nullptr when there are none. Outlives the session's runs.
     ChipLeases* leases = nullptr;
@@ -123,6 +132,7 @@ class Session final : public RunOwner, public std::enable_shared_from_this<Sessi
   const std::string& id() const { return options_.id; }
   const std::string& name() const { return *name_; }
   const Options& options() const { return options_; }
+  const std::string& owner() const { return options_.owner; }
   absl::Time create_time() const { return create_time_; }
   EventLog& log() override { return log_; }
   absl::Time WallTime() const override { return options_.clock->WallTime(); }
@@ -145,6 +155,17 @@ class Session final : public RunOwner, public std::enable_shared_from_this<Sessi
   // last event comes when all runs have ended.
   void End(absl::string_view why);
 
+  // ---- memory
+  // The client's account.
+  const std::shared_ptr<MemoryAccount>& memory() const override { return options_.quota->memory(); }
+  // As SessionQuota::WithRoom.
+  template <typename Do>
+  auto WithRoom(Do make) const {
+    return options_.quota->WithRoom(std::move(make));
+  }
+  // Drops tasks of runs that have ended, oldest first, then old events.
+  uint64_t Shed(uint64_t bytes) override;
+
   // ---- buffers
   // All or none.
   absl::StatusOr<std::vector<std::shared_ptr<SessionBuffer>>> CreateBuffers(
@@ -158,9 +179,8 @@ class Session final : public RunOwner, public std::enable_shared_from_this<Sessi
   std::shared_ptr<SessionBuffer> RemoveBuffer(absl::string_view id);
 
   // ---- buffers in memory that the client maps
-  // Whether who knows the key, and has this user id, is the session's owner. The first one with
-  // the key is; others with the key but another user id are not.
-  bool Attach(absl::string_view key, uint32_t user);
+  // Whether this is the session's key. Who owns the session was checked when it was found.
+  bool Attach(absl::string_view key) const;
   // OK while the client may use what is in the buffer; as for a transfer else: SESSION_ENDED,
   // BUFFER_UNKNOWN, BUFFER_IN_USE.
   absl::Status CheckTransfer(const SessionBuffer& buffer) const;
@@ -227,7 +247,7 @@ class Session final : public RunOwner, public std::enable_shared_from_this<Sessi
   absl::StatusOr<ChipLeases::Claim> ClaimChips(const engine::GraphImage& image) const override;
   absl::Status CheckChips(const engine::GraphImage& image) const override {
     if (options_.leases == nullptr) return absl::OkStatus();
-    return options_.leases->Check(image.chips(), options_.id, options_.lease);
+    return options_.leases->Check(image.chips(), chip_user());
   }
   absl::Status CheckHealth(const engine::GraphImage& image) const override {
     if (options_.leases == nullptr) return absl::OkStatus();
@@ -235,6 +255,7 @@ class Session final : public RunOwner, public std::enable_shared_from_this<Sessi
   }
 
  private:
+  ChipLeases::User chip_user() const { return {options_.id, options_.lease, options_.owner}; }
   absl::Status CheckAlive() const;
   absl::StatusOr<std::shared_ptr<RegisteredGraph>> FindForRegisterLocked(absl::string_view id,
                                                                          const Digest& digest) const
@@ -248,16 +269,25 @@ class Session final : public RunOwner, public std::enable_shared_from_this<Sessi
   absl::Status CheckAccepting() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Writes the last event, once, when the session has ended and no run is left.
   void TellEnd();
-  // Takes what those of the buffers need that are not there yet: BUFFER_LIMIT, QUOTA_MEMORY.
+  engine::DeviceMemory& MemoryOf(const BufferRequest& request) const;
+  absl::StatusOr<std::vector<std::shared_ptr<SessionBuffer>>> TryCreateBuffers(
+      absl::Span<const BufferRequest> requests);
+  // Takes what those of the buffers need that are not there yet: BUFFER_LIMIT, QUOTA_MEMORY,
+  // MEMORY_BUDGET.
   absl::StatusOr<MemoryCharge> ChargeBuffers(absl::Span<const BufferRequest> requests)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Registered graphs keep no buffer alive that the session has given up.
   void ForgetOwnSlots() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The image for slots that overlap like this, or nullptr when it is not known: it is not kept
   // and `found` is another.
-  static std::shared_ptr<const engine::GraphImage> FindImage(const RunRequest& request,
-                                                             const engine::SlotPlaces& aliases,
-                                                             const AliasedImage& found);
+  std::shared_ptr<const engine::GraphImage> FindImage(const RunRequest& request,
+                                                      const engine::SlotPlaces& aliases,
+                                                      const AliasedImage& found) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void KeepAliased(RegisteredGraph& graph, AliasedImage found) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // About what a run of the image takes until it has ended; 0 for a small launch.
+  static uint64_t RunBytes(const RunRequest& request, const engine::GraphImage& image);
   // Adds a run that has not begun, or returns the one that the same request started before. When
   // it needs an image that is not known, it returns nullptr and says in `found` for which places.
   absl::StatusOr<std::shared_ptr<RunEntry>> AddRun(RunRequest& request, AliasedImage* found,
@@ -268,6 +298,7 @@ class Session final : public RunOwner, public std::enable_shared_from_this<Sessi
   struct Charges {
     QuotaCharge run;
     QuotaCharge tasks;
+    HostCharge memory;
   };
   // The last that can fail: takes the quotas, then has the journal remember the run. QUOTA_RUNS,
   // QUOTA_TASKS, JOURNAL_UNWRITABLE.
@@ -284,6 +315,7 @@ class Session final : public RunOwner, public std::enable_shared_from_this<Sessi
 
   const Options options_;
   const std::shared_ptr<const std::string> name_;
+  const std::shared_ptr<const std::string> owner_name_;
   const std::shared_ptr<engine::Account> account_;  // its share of the chips
   const std::shared_ptr<TaskBudget> open_tasks_;
   const absl::Time create_time_;
@@ -304,7 +336,6 @@ class Session final : public RunOwner, public std::enable_shared_from_this<Sessi
   uint64_t late_turns_ ABSL_GUARDED_BY(mutex_) = 0;
   RunTable runs_ ABSL_GUARDED_BY(mutex_);
   std::string why_ended_ ABSL_GUARDED_BY(mutex_);
-  absl::optional<uint32_t> owner_ ABSL_GUARDED_BY(mutex_);  // the user id
   bool end_told_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

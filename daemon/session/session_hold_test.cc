@@ -73,7 +73,7 @@ TEST_F(SessionHoldTest, AHoldThatIsMovedIsOneHold) {
 
 TEST_F(SessionHoldTest, AHoldDoesNotKeepASessionFromBeingDeleted) {
   const SessionHold hold(session_);
-  ASSERT_TRUE(sessions_->Delete("a", "a test").ok());
+  ASSERT_TRUE(sessions_->Delete(auth::Daemon(), "a", "a test").ok());
   EXPECT_TRUE(session_->ended());
   Pass(absl::Seconds(100));
 }

@@ -16,21 +16,73 @@
 namespace pto::daemon {
 namespace {
 
-// How many ended sessions are remembered.
+// How many ended sessions are remembered. The id of one that is not can be used again, but not the
+// ids of its runs.
 constexpr size_t kMaxEnded = 10'000;
+
+// Of this many sessions one is kept for operators, who can then see what takes all the others.
+constexpr uint64_t kPerReserved = 16;
 
 // What ended sessions leave behind in the allocator goes back to the machine after this time,
 // together for all that end meanwhile.
 constexpr absl::Duration kTrimDelay = absl::Seconds(1);
 
+absl::Status SessionUnknown(absl::string_view id) {
+  return Error(reason::kSessionUnknown, absl::StrCat("there is no session '", id, "'"))
+      .With("session", id);
+}
+
+// The same for an id that the caller has used and for one that somebody else has: which of them it
+// is would say what others do.
+absl::Status SessionIdUsed(absl::string_view id) {
+  return Error(reason::kSessionIdUsed, absl::StrCat("the id '", id, "' was used already"))
+      .At("session_id")
+      .With("session", id);
+}
+
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<Session>> SessionManager::Create(Request request) {
+absl::Status SessionManager::CheckRight(const auth::Principal& caller, const Session& session,
+                                        auth::Right right) const {
+  if (auth::May(caller, session.owner(), right)) return absl::OkStatus();
+  if (!auth::May(caller, session.owner(), auth::Right::kLook)) return SessionUnknown(session.id());
+  return Error(reason::kPermissionDenied,
+               absl::StrCat(session.name(), " belongs to ", session.owner(), ", and ", caller.name,
+                            caller.rights.operates ? " may only look at it, cancel and delete"
+                                                   : " may only look at it"))
+      .With("session", session.name())
+      .With("owner", session.owner())
+      .With("principal", caller.name);
+}
+
+absl::Status SessionManager::CheckId(const auth::Principal& owner, const std::string& id) const {
+  if (ended_.contains(id)) return SessionIdUsed(id);
+  if (options_.former == nullptr) return absl::OkStatus();
+  // The session of a former boot would give its runs to the new owner.
+  const std::shared_ptr<const FormerSession> former = options_.former->FindAny(id);
+  if (former == nullptr || auth::May(owner, former->owner(), auth::Right::kUse)) {
+    return absl::OkStatus();
+  }
+  return SessionIdUsed(id);
+}
+
+absl::Status SessionManager::CheckRoom(const auth::Principal& owner) const {
+  const uint64_t all = options_.limits->max_sessions;
+  const uint64_t limit = owner.rights.operates ? all : all - all / kPerReserved;
+  if (sessions_.size() < limit) return absl::OkStatus();
+  return Error(reason::kSessionLimit, absl::StrCat("the node has at most ", limit, " sessions",
+                                                   limit == all ? "" : " of others than operators"))
+      .Limit("max_sessions", limit, sessions_.size(), 1);
+}
+
+absl::StatusOr<std::shared_ptr<Session>> SessionManager::Create(const auth::Principal& owner,
+                                                                Request request) {
   std::shared_ptr<Session> session;
   {
     MutexLock lock(mutex_);
     auto it = sessions_.find(request.id);
     if (it != sessions_.end()) {
+      if (it->second->owner() != owner.name) return SessionIdUsed(request.id);
       if (it->second->options().digest == request.digest) {
         // Its client may have waited long for the first answer.
         it->second->Touch();
@@ -41,17 +93,8 @@ absl::StatusOr<std::shared_ptr<Session>> SessionManager::Create(Request request)
           .At("session_id")
           .With("session", request.id);
     }
-    if (ended_.contains(request.id)) {
-      return Error(reason::kSessionIdUsed,
-                   absl::StrCat("a session '", request.id, "' has been here already"))
-          .At("session_id")
-          .With("session", request.id);
-    }
-    if (sessions_.size() >= options_.limits->max_sessions) {
-      return Error(reason::kSessionLimit, absl::StrCat("the node has at most ",
-                                                       options_.limits->max_sessions, " sessions"))
-          .Limit("max_sessions", options_.limits->max_sessions, sessions_.size(), 1);
-    }
+    PTO_RETURN_IF_ERROR(CheckId(owner, request.id));
+    PTO_RETURN_IF_ERROR(CheckRoom(owner));
     Session::Options options;
     options.id = request.id;
     options.labels = std::move(request.labels);
@@ -66,37 +109,43 @@ absl::StatusOr<std::shared_ptr<Session>> SessionManager::Create(Request request)
     options.engine = options_.engine;
     options.timers = options_.timers;
     options.clock = options_.clock;
+    options.run_ids = &run_ids_;
     options.failed = options_.failed;
     options.gate = options_.gate;
+    options.owner = owner.name;
     options.client = request.client;
     options.leases = options_.leases;
     options.lease = request.lease;
-    PTO_ASSIGN_OR_RETURN(options.quota, clients_.OpenSession(request.client, request.id));
-    if (options_.former != nullptr) options.former = options_.former->Find(request.id);
+    PTO_ASSIGN_OR_RETURN(options.quota, clients_.OpenSession(owner, request.id));
+    if (options_.former != nullptr) options.former = options_.former->FindAny(request.id);
     if (options_.journal != nullptr) {
-      PTO_RETURN_IF_ERROR(options_.journal->AddSession(request.id));
+      PTO_RETURN_IF_ERROR(options_.journal->AddSession(request.id, owner.name));
       options.journal = options_.journal;
     }
     session = std::make_shared<Session>(std::move(options));
+    clients_.memory()->AddHolder(session->memory().get(), session);
     sessions_.emplace(session->id(), session);
   }
   created_.fetch_add(1, std::memory_order_relaxed);
-  ScheduleExpiry(session);
+  ScheduleExpiry(session, session->expire_ns());
   PTO_LOG(kInfo, "session created",
-          {{"session", session->id()}, {"ttl", absl::FormatDuration(session->options().ttl)}});
+          {{"session", session->id()},
+           {"owner", session->owner()},
+           {"ttl", absl::FormatDuration(session->options().ttl)}});
   return session;
 }
 
-bool SessionManager::HasEnded(absl::string_view id) const {
-  return ended_.contains(std::string(id)) ||
-         (options_.former != nullptr && options_.former->Find(id) != nullptr);
+bool SessionManager::HasEnded(const auth::Principal& caller, absl::string_view id) const {
+  const auto it = ended_.find(std::string(id));
+  if (it != ended_.end()) return auth::May(caller, it->second.owner, auth::Right::kEnd);
+  return options_.former != nullptr && options_.former->Find(caller, id) != nullptr;
 }
 
-absl::Status SessionManager::NotHere(absl::string_view id) const {
-  auto it = ended_.find(std::string(id));
+absl::Status SessionManager::NotHere(const auth::Principal& caller, absl::string_view id) const {
+  const auto it = ended_.find(std::string(id));
   if (it == ended_.end()) {
     if (options_.former != nullptr) {
-      if (const std::shared_ptr<const FormerSession> former = options_.former->Find(id)) {
+      if (const std::shared_ptr<const FormerSession> former = options_.former->Find(caller, id)) {
         return Error(reason::kSessionEnded,
                      absl::StrCat("session '", id, "' ended: the daemon was restarted"))
             .With("session", id)
@@ -105,9 +154,9 @@ absl::Status SessionManager::NotHere(absl::string_view id) const {
             .Hint("its runs can still be read by their names; for new ones create a session");
       }
     }
-    return Error(reason::kSessionUnknown, absl::StrCat("there is no session '", id, "'"))
-        .With("session", id);
+    return SessionUnknown(id);
   }
+  if (!auth::May(caller, it->second.owner, auth::Right::kLook)) return SessionUnknown(id);
   return Error(reason::kSessionEnded,
                absl::StrCat("session '", id, "' ended at ", absl::FormatTime(it->second.time), ": ",
                             it->second.why))
@@ -115,43 +164,51 @@ absl::Status SessionManager::NotHere(absl::string_view id) const {
       .With("why", it->second.why);
 }
 
-absl::StatusOr<std::shared_ptr<Session>> SessionManager::Find(absl::string_view id) const {
+absl::StatusOr<std::shared_ptr<Session>> SessionManager::Find(const auth::Principal& caller,
+                                                              absl::string_view id,
+                                                              auth::Right right) const {
   MutexLock lock(mutex_);
   auto it = sessions_.find(std::string(id));
-  if (it == sessions_.end()) return NotHere(id);
+  if (it == sessions_.end()) return NotHere(caller, id);
+  PTO_RETURN_IF_ERROR(CheckRight(caller, *it->second, right));
   return it->second;
 }
 
-absl::StatusOr<std::shared_ptr<Session>> SessionManager::Use(absl::string_view id) const {
-  absl::StatusOr<std::shared_ptr<Session>> session = Find(id);
-  if (session.ok()) (*session)->Touch();
+absl::StatusOr<std::shared_ptr<Session>> SessionManager::Use(const auth::Principal& caller,
+                                                             absl::string_view id,
+                                                             auth::Right right) const {
+  absl::StatusOr<std::shared_ptr<Session>> session = Find(caller, id, right);
+  if (session.ok() && (*session)->owner() == caller.name) (*session)->Touch();
   return session;
 }
 
-std::vector<std::shared_ptr<Session>> SessionManager::List(absl::string_view after,
+std::vector<std::shared_ptr<Session>> SessionManager::List(const auth::Principal& caller,
+                                                           absl::string_view after,
                                                            size_t limit) const {
   MutexLock lock(mutex_);
   std::vector<std::shared_ptr<Session>> result;
   for (auto it = sessions_.upper_bound(std::string(after));
        it != sessions_.end() && result.size() < limit; ++it) {
-    result.push_back(it->second);
+    if (auth::May(caller, it->second->owner(), auth::Right::kLook)) result.push_back(it->second);
   }
   return result;
 }
 
-absl::StatusOr<std::shared_ptr<Session>> SessionManager::Delete(absl::string_view id,
+absl::StatusOr<std::shared_ptr<Session>> SessionManager::Delete(const auth::Principal& caller,
+                                                                absl::string_view id,
                                                                 absl::string_view why) {
   std::shared_ptr<Session> session;
   {
     MutexLock lock(mutex_);
     auto it = sessions_.find(std::string(id));
     if (it == sessions_.end()) {
-      if (HasEnded(id)) return nullptr;
-      return NotHere(id);
+      if (HasEnded(caller, id)) return nullptr;
+      return NotHere(caller, id);
     }
+    PTO_RETURN_IF_ERROR(CheckRight(caller, *it->second, auth::Right::kEnd));
     session = std::move(it->second);
     sessions_.erase(it);
-    Remember(session->id(), why);
+    Remember(*session, why);
   }
   const Session::Usage usage = session->usage();
   session->End(why);
@@ -159,6 +216,7 @@ absl::StatusOr<std::shared_ptr<Session>> SessionManager::Delete(absl::string_vie
   if (options_.journal != nullptr) options_.journal->EndSession(session->id());
   PTO_LOG(kInfo, "session ended",
           {{"session", session->id()},
+           {"owner", session->owner()},
            {"client", session->options().client},
            {"why", why},
            {"buffers", usage.buffers},
@@ -179,15 +237,19 @@ void SessionManager::ScheduleTrim() {
 }
 
 void SessionManager::EndAll(absl::string_view why) {
-  for (const std::shared_ptr<Session>& session : List("", size_t(-1))) {
-    Delete(session->id(), why).IgnoreError();
+  for (const std::shared_ptr<Session>& session : List(auth::Daemon(), "", size_t(-1))) {
+    Delete(auth::Daemon(), session->id(), why).IgnoreError();
   }
 }
 
 bool SessionManager::UsedByOthers(uint32_t chip, const std::string& holder) const {
   absl::flat_hash_set<std::string> own = {names::Session(holder)};
-  for (const std::shared_ptr<Session>& session : List("", size_t(-1))) {
-    if (session->options().lease == holder) own.insert(session->name());
+  const absl::StatusOr<std::shared_ptr<Session>> holding =
+      Find(auth::Daemon(), holder, auth::Right::kLook);
+  for (const std::shared_ptr<Session>& session : List(auth::Daemon(), "", size_t(-1))) {
+    if (session->options().lease != holder) continue;
+    // Somebody else's session gains nothing by naming the lease.
+    if (holding.ok() && session->owner() == (*holding)->owner()) own.insert(session->name());
   }
   return options_.engine->CountIf([&](const engine::Run& run) {
     const absl::Span<const uint32_t> chips = run.image().chips();
@@ -203,31 +265,38 @@ size_t SessionManager::size() const {
 
 uint64_t SessionManager::CountActiveRuns() const {
   uint64_t count = 0;
-  for (const std::shared_ptr<Session>& session : List("", size_t(-1))) {
+  for (const std::shared_ptr<Session>& session : List(auth::Daemon(), "", size_t(-1))) {
     count += session->CountActiveRuns();
   }
   return count;
 }
 
-void SessionManager::ScheduleExpiry(const std::shared_ptr<Session>& session) {
-  options_.timers->Schedule(session->expire_ns(), [this, weak = std::weak_ptr<Session>(session)] {
-    if (const std::shared_ptr<Session> due = weak.lock()) CheckExpiry(due);
+void SessionManager::ScheduleExpiry(const std::shared_ptr<Session>& session, int64_t due_ns) {
+  options_.timers->Schedule(due_ns, [this, weak = std::weak_ptr<Session>(session), due_ns] {
+    if (const std::shared_ptr<Session> due = weak.lock()) CheckExpiry(due, due_ns);
   });
 }
 
-void SessionManager::CheckExpiry(const std::shared_ptr<Session>& session) {
+void SessionManager::CheckExpiry(const std::shared_ptr<Session>& session, int64_t due_ns) {
   if (session->ended()) return;
-  if (session->expire_ns() > options_.clock->NowNanos()) {
-    ScheduleExpiry(session);
+  const int64_t now = options_.clock->NowNanos();
+  int64_t expires = session->expire_ns();
+  if (expires <= now && options_.not_served) {
+    // What the client could not use of its lease is added to it.
+    const int64_t lease = absl::ToInt64Nanoseconds(session->options().ttl);
+    expires += options_.not_served(expires - lease, due_ns, now);
+  }
+  if (expires > now) {
+    ScheduleExpiry(session, expires);
     return;
   }
   expired_.fetch_add(1, std::memory_order_relaxed);
-  Delete(session->id(), "its lease expired").IgnoreError();
+  Delete(auth::Daemon(), session->id(), "its lease expired").IgnoreError();
 }
 
-void SessionManager::Remember(const std::string& id, absl::string_view why) {
-  ended_[id] = {std::string(why), options_.clock->WallTime()};
-  ended_order_.push_back(id);
+void SessionManager::Remember(const Session& session, absl::string_view why) {
+  ended_[session.id()] = {std::string(why), options_.clock->WallTime(), session.owner()};
+  ended_order_.push_back(session.id());
   if (ended_order_.size() > kMaxEnded) {
     ended_.erase(ended_order_.front());
     ended_order_.pop_front();

@@ -70,7 +70,7 @@ absl::StatusOr<std::shared_ptr<const BoundSlots>> Session::EnterSegment(
 
 absl::StatusOr<ChipLeases::Claim> Session::ClaimChips(const engine::GraphImage& image) const {
   if (options_.leases == nullptr) return ChipLeases::Claim();
-  return options_.leases->MakeClaim(image.chips(), options_.id, options_.lease);
+  return options_.leases->MakeClaim(image.chips(), chip_user());
 }
 
 void Session::LeaveSegment(SegmentTurn& turn) {

@@ -67,7 +67,7 @@ absl::StatusOr<std::shared_ptr<const BoundSlots>> Session::FindSlots(
 
 std::shared_ptr<const engine::GraphImage> Session::FindImage(const RunRequest& request,
                                                              const engine::SlotPlaces& aliases,
-                                                             const AliasedImage& found) {
+                                                             const AliasedImage& found) const {
   if (aliases.empty()) return request.image;
   if (request.graph != nullptr) {
     if (std::shared_ptr<const engine::GraphImage> known = request.graph->aliased.Find(aliases)) {
@@ -75,8 +75,29 @@ std::shared_ptr<const engine::GraphImage> Session::FindImage(const RunRequest& r
     }
   }
   if (found.image == nullptr || found.places != aliases) return nullptr;
-  if (request.graph != nullptr) request.graph->aliased.Add(found);
+  if (request.graph != nullptr) KeepAliased(*request.graph, found);
   return found.image;
+}
+
+void Session::KeepAliased(RegisteredGraph& graph, AliasedImage found) const {
+  if (found.image != graph.image) {
+    HostCharge charge(memory());
+    // Without room it is made again next time.
+    if (!charge.TryResize(ImageBytes(*found.image))) return;
+    found.charge = std::make_shared<const HostCharge>(std::move(charge));
+  }
+  graph.aliased.Add(std::move(found));
+}
+
+uint64_t Session::RunBytes(const RunRequest& request, const engine::GraphImage& image) {
+  // Counters of a task, its place in queues, and its record until that is in the log.
+  constexpr uint64_t kTask = 64;
+  // Small ones are bounded by their number.
+  constexpr uint64_t kSmall = 4096;
+  const uint64_t tasks = kTask * image.task_count();
+  const bool registered = request.graph != nullptr && request.graph->image.get() == &image;
+  if (registered) return tasks <= kSmall ? 0 : tasks;
+  return tasks + ImageBytes(image);
 }
 
 absl::Status Session::CheckAccepting() const {
@@ -109,6 +130,9 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::AddRun(RunRequest& request, A
     return nullptr;
   }
   PTO_RETURN_IF_ERROR(CheckChips(*image));
+  if (const uint64_t bytes = RunBytes(request, *image); bytes > 0) {
+    PTO_ASSIGN_OR_RETURN(charges.memory, HostCharge::Take(memory(), bytes, "a run"));
+  }
   RunEntry::Options options = DescribeRun(request);
   if (request.graph != nullptr) options.record.graph = request.graph->name;
   options.record.aliased = image != request.image;
@@ -127,7 +151,8 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::StartRun(RunRequest request,
   std::shared_ptr<ImageRun> entry;
   AliasedImage found;
   while (true) {
-    PTO_ASSIGN_OR_RETURN(std::shared_ptr<RunEntry> any, AddRun(request, &found, &entry));
+    PTO_ASSIGN_OR_RETURN(std::shared_ptr<RunEntry> any,
+                         options_.quota->WithRoom([&] { return AddRun(request, &found, &entry); }));
     if (entry != nullptr) break;
     if (any != nullptr) return any;
     // Without the lock, as it can take as long as compiling the graph did. The lease does not end
@@ -182,6 +207,7 @@ RunEntry::Options Session::DescribeRun(RunTerms& terms) {
   options.owner = weak_from_this();
   options.number = runs_.NextNumber();
   options.record.session = name_;
+  options.record.owner = owner_name_;
   if (terms.id.empty()) {
     RunTable::OwnId own = runs_.NextOwnId();
     // A client may have chosen an id of this form in a former boot.
@@ -208,6 +234,8 @@ absl::Status Session::ChargeRun(RunEntry::Options* options, Charges* charges) {
   PTO_RETURN_IF_ERROR(JournalRun(options));
   options->run_charge = std::move(charges->run);
   options->task_charge = std::move(charges->tasks);
+  options->memory_charge = std::move(charges->memory);
+  options->memory = memory();
   return absl::OkStatus();
 }
 

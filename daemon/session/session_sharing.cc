@@ -23,11 +23,8 @@ bool SameKey(absl::string_view a, absl::string_view b) {
 
 }  // namespace
 
-bool Session::Attach(absl::string_view key, uint32_t user) {
-  if (options_.attach_key.empty() || !SameKey(options_.attach_key, key)) return false;
-  MutexLock lock(mutex_);
-  if (!owner_.has_value()) owner_ = user;
-  return *owner_ == user;
+bool Session::Attach(absl::string_view key) const {
+  return !options_.attach_key.empty() && SameKey(options_.attach_key, key);
 }
 
 absl::Status Session::CheckTransfer(const SessionBuffer& buffer) const {

@@ -82,20 +82,18 @@ TEST_F(SharingTest, NotWhatIsGone) {
   EXPECT_EQ(engine_->chips()[0]->memory().used_bytes(), 0u);
 }
 
-TEST_F(SharingTest, TheFirstWithTheKeyIsTheOwner) {
+TEST_F(SharingTest, OnlyTheKeyAttaches) {
   SessionManager::Request request;
   request.id = "keyed";
   request.attach_key = std::string(32, 'k');
-  const std::shared_ptr<Session> keyed = sessions_->Create(request).value();
-  EXPECT_FALSE(keyed->Attach("", 1000));
-  EXPECT_FALSE(keyed->Attach(std::string(32, 'l'), 1000));
-  EXPECT_FALSE(keyed->Attach(std::string(31, 'k'), 1000));
-  EXPECT_TRUE(keyed->Attach(std::string(32, 'k'), 1001));
-  EXPECT_TRUE(keyed->Attach(std::string(32, 'k'), 1001));
-  EXPECT_FALSE(keyed->Attach(std::string(32, 'k'), 1000));
-  EXPECT_FALSE(keyed->Attach(std::string(32, 'k'), 0));
-  // Without a key nobody is.
-  EXPECT_FALSE(session_->Attach("", 1000));
+  const std::shared_ptr<Session> keyed = sessions_->Create(auth::Daemon(), request).value();
+  EXPECT_FALSE(keyed->Attach(""));
+  EXPECT_FALSE(keyed->Attach(std::string(32, 'l')));
+  EXPECT_FALSE(keyed->Attach(std::string(31, 'k')));
+  EXPECT_TRUE(keyed->Attach(std::string(32, 'k')));
+  EXPECT_TRUE(keyed->Attach(std::string(32, 'k')));
+  // Without a key nobody does.
+  EXPECT_FALSE(session_->Attach(""));
 }
 
 }  // namespace

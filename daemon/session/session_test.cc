@@ -10,6 +10,7 @@
 
 #include "daemon/session/testing/session_testing.h"
 #include "runtime/base/error.h"
+#include "runtime/base/log.h"
 #include "runtime/base/status_matchers.h"
 
 namespace pto::daemon {
@@ -25,13 +26,13 @@ TEST_F(SessionTest, CreationIsIdempotentAndIdsAreUsedOnce) {
   SessionManager::Request other;
   other.id = "a";
   other.digest.low = 7;
-  EXPECT_THAT(sessions_->Create(other), HasReason(reason::kIdConflict));
-  ASSERT_THAT(sessions_->Delete("a", "test"), IsOk());
-  EXPECT_THAT(sessions_->Find("a"), HasReason(reason::kSessionEnded));
-  EXPECT_EQ(sessions_->Delete("a", "test").value(), nullptr);
-  EXPECT_THAT(sessions_->Delete("b", "test"), HasReason(reason::kSessionUnknown));
+  EXPECT_THAT(sessions_->Create(auth::Daemon(), other), HasReason(reason::kIdConflict));
+  ASSERT_THAT(sessions_->Delete(auth::Daemon(), "a", "test"), IsOk());
+  EXPECT_THAT(sessions_->Find(auth::Daemon(), "a"), HasReason(reason::kSessionEnded));
+  EXPECT_EQ(sessions_->Delete(auth::Daemon(), "a", "test").value(), nullptr);
+  EXPECT_THAT(sessions_->Delete(auth::Daemon(), "b", "test"), HasReason(reason::kSessionUnknown));
   other.digest = {};
-  EXPECT_THAT(sessions_->Create(other), HasReason(reason::kSessionIdUsed));
+  EXPECT_THAT(sessions_->Create(auth::Daemon(), other), HasReason(reason::kSessionIdUsed));
 }
 
 TEST_F(SessionTest, ThereIsALimit) {
@@ -39,7 +40,142 @@ TEST_F(SessionTest, ThereIsALimit) {
   Create("b");
   SessionManager::Request third;
   third.id = "c";
-  EXPECT_THAT(sessions_->Create(third), HasReason(reason::kSessionLimit));
+  EXPECT_THAT(sessions_->Create(auth::Daemon(), third), HasReason(reason::kSessionLimit));
+}
+
+TEST_F(SessionTest, SomeSessionsAreKeptForOperators) {
+  limits_.max_sessions = 16;
+  const auth::Principal user("uid-1000", {});
+  for (int i = 0; i < 15; ++i) {
+    SessionManager::Request request;
+    request.id = absl::StrCat("s", i);
+    ASSERT_THAT(sessions_->Create(user, request), IsOk());
+  }
+  SessionManager::Request last;
+  last.id = "last";
+  EXPECT_THAT(sessions_->Create(user, last), HasReason(reason::kSessionLimit));
+  EXPECT_THAT(sessions_->Create(auth::Daemon(), last), IsOk());
+}
+
+TEST_F(SessionTest, OnePrincipalHasOnlySoManySessions) {
+  limits_.max_sessions = 8;
+  limits_.max_client_sessions = 2;
+  const auth::Principal one("uid-1", {});
+  const auth::Principal two("uid-2", {});
+  SessionManager::Request request;
+  // What the request says does not matter.
+  for (const char* id : {"a", "b"}) {
+    request.id = request.client = id;
+    ASSERT_THAT(sessions_->Create(one, request), IsOk());
+  }
+  request.id = request.client = "c";
+  EXPECT_THAT(sessions_->Create(one, request), HasReason(reason::kQuotaSessions));
+  EXPECT_THAT(sessions_->Create(two, request), IsOk());
+}
+
+// What belongs to somebody else is in no way different from what is not there.
+TEST_F(SessionTest, ForeignSessionsAreUnknown) {
+  limits_.max_sessions = 8;
+  const auth::Principal owner("uid-1", {});
+  const auth::Principal other("uid-2", {});
+  SessionManager::Request request;
+  request.id = "live";
+  ASSERT_THAT(sessions_->Create(owner, request), IsOk());
+  request.id = "ended";
+  ASSERT_THAT(sessions_->Create(owner, request), IsOk());
+  ASSERT_THAT(sessions_->Delete(owner, "ended", "a test"), IsOk());
+  for (const std::string id : {"live", "ended"}) {
+    SCOPED_TRACE(id);
+    const absl::Status none = sessions_->Find(other, "none").status();
+    const auto same = [&](const absl::Status& status) {
+      return status ==
+             Error(reason::kSessionUnknown, absl::StrCat("there is no session '", id, "'"))
+                 .With("session", id);
+    };
+    EXPECT_THAT(none, HasReason(reason::kSessionUnknown));
+    for (const auth::Right right : {auth::Right::kLook, auth::Right::kEnd, auth::Right::kUse}) {
+      EXPECT_TRUE(same(sessions_->Find(other, id, right).status()));
+      EXPECT_TRUE(same(sessions_->Use(other, id, right).status()));
+    }
+    EXPECT_TRUE(same(sessions_->Delete(other, id, "a test").status()));
+  }
+  EXPECT_THAT(sessions_->Find(owner, "live"), IsOk());
+  EXPECT_THAT(sessions_->Find(owner, "ended"), HasReason(reason::kSessionEnded));
+  EXPECT_THAT(sessions_->List(other, "", 10), ::testing::IsEmpty());
+  EXPECT_THAT(sessions_->List(owner, "", 10), ::testing::SizeIs(1));
+}
+
+// Also with the same contents, and whether it lives or has ended, is the owner's or not.
+TEST_F(SessionTest, AnIdThatSomebodyElseHasIsUsed) {
+  limits_.max_sessions = 8;
+  const auth::Principal owner("uid-1", {});
+  const auth::Principal other("uid-2", {});
+  SessionManager::Request request;
+  request.id = "x";
+  ASSERT_THAT(sessions_->Create(owner, request), IsOk());
+  const absl::Status live = sessions_->Create(other, request).status();
+  EXPECT_THAT(live, HasReason(reason::kSessionIdUsed));
+  EXPECT_EQ(sessions_->Create(auth::Daemon(), request).status(), live);
+  ASSERT_THAT(sessions_->Delete(owner, "x", "a test"), IsOk());
+  EXPECT_EQ(sessions_->Create(other, request).status(), live);
+  EXPECT_EQ(sessions_->Create(owner, request).status(), live);
+}
+
+TEST_F(SessionTest, WhoSeesAllChangesOnlyWhatTheRoleSays) {
+  limits_.max_sessions = 8;
+  const auth::Principal owner("uid-1", {});
+  auth::Rights rights;
+  rights.reader = true;
+  const auth::Principal reader("uid-2", rights);
+  rights.operates = true;
+  const auth::Principal operates("uid-3", rights);
+  SessionManager::Request request;
+  request.id = "x";
+  const std::shared_ptr<Session> session = sessions_->Create(owner, request).value();
+  for (const auth::Principal* who : {&reader, &operates}) {
+    EXPECT_THAT(sessions_->Find(*who, "x", auth::Right::kLook), IsOk());
+    EXPECT_THAT(sessions_->List(*who, "", 10), ::testing::SizeIs(1));
+    EXPECT_THAT(sessions_->Find(*who, "x"), HasReason(reason::kPermissionDenied));
+  }
+  // Looking does not extend the lease of somebody else's session.
+  const int64_t expires = session->expire_ns();
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_THAT(sessions_->Use(operates, "x", auth::Right::kLook), IsOk());
+  EXPECT_EQ(session->expire_ns(), expires);
+  EXPECT_THAT(sessions_->Delete(reader, "x", "a test"), HasReason(reason::kPermissionDenied));
+  EXPECT_THAT(sessions_->Delete(operates, "x", "a test"), IsOk());
+}
+
+// A session that names the lease of somebody else's is still an other one for that lease.
+TEST_F(SessionTest, TheLeaseOfAForeignSessionIsOfNoUse) {
+  limits_.max_sessions = 8;
+  const auth::Principal owner("uid-1", {});
+  const auth::Principal other("uid-2", {});
+  SessionManager::Request request;
+  request.id = "holder";
+  ASSERT_THAT(sessions_->Create(owner, request), IsOk());
+  request.lease = "holder";
+  request.id = "own";
+  const std::shared_ptr<Session> own = sessions_->Create(owner, request).value();
+  request.id = "foreign";
+  const std::shared_ptr<Session> foreign = sessions_->Create(other, request).value();
+  for (const auto& session : {own, foreign}) MakeBuffers(*session, {{"x", 0, 4096}}).value();
+  // Its run keeps the holder from getting the chip.
+  ASSERT_THAT(foreign->StartRun(FillRequest()), IsOk());
+  EXPECT_TRUE(sessions_->UsedByOthers(0, "holder"));
+  EXPECT_FALSE(leases_->Ask("holder", 2, "uid-1", 2)->granted);
+  RunAll();
+  ASSERT_THAT(own->StartRun(FillRequest()), IsOk());
+  EXPECT_FALSE(sessions_->UsedByOthers(0, "holder"));
+  clock_.Advance(absl::Seconds(1));
+  timers_.RunDue();
+  EXPECT_TRUE(leases_->Find("holder")->granted);
+  RunAll();
+  const absl::Status refused = foreign->StartRun(FillRequest()).status();
+  EXPECT_THAT(refused, HasReason(reason::kChipLeased));
+  // Nor does the refusal say whose lease it is.
+  EXPECT_EQ(refused.message(), "chips/0 is leased to another client");
+  EXPECT_THAT(own->StartRun(FillRequest()), IsOk());
 }
 
 TEST_F(SessionTest, ALeaseEndsUnlessItIsUsedOrHeld) {
@@ -47,15 +183,15 @@ TEST_F(SessionTest, ALeaseEndsUnlessItIsUsedOrHeld) {
   const std::shared_ptr<Session> held = Create("held", absl::Seconds(10));
   held->AddHold();
   clock_.Advance(absl::Seconds(9));
-  ASSERT_THAT(sessions_->Use("used"), IsOk());
+  ASSERT_THAT(sessions_->Use(auth::Daemon(), "used"), IsOk());
   clock_.Advance(absl::Seconds(2));
   timers_.RunDue();
-  EXPECT_THAT(sessions_->Find("used"), IsOk());
-  EXPECT_THAT(sessions_->Find("held"), IsOk());
+  EXPECT_THAT(sessions_->Find(auth::Daemon(), "used"), IsOk());
+  EXPECT_THAT(sessions_->Find(auth::Daemon(), "held"), IsOk());
   clock_.Advance(absl::Seconds(9));
   timers_.RunDue();
-  EXPECT_THAT(sessions_->Find("used"), HasReason(reason::kSessionEnded));
-  EXPECT_THAT(sessions_->Find("held"), IsOk());
+  EXPECT_THAT(sessions_->Find(auth::Daemon(), "used"), HasReason(reason::kSessionEnded));
+  EXPECT_THAT(sessions_->Find(auth::Daemon(), "held"), IsOk());
   held->DropHold();
   clock_.Advance(absl::Seconds(11));
   timers_.RunDue();
@@ -67,7 +203,7 @@ TEST_F(SessionTest, TheEndStopsRunsAndFreesMemory) {
   ASSERT_THAT(MakeBuffers(*session, {{"x", 0, 64}}), IsOk());
   const std::shared_ptr<RunEntry> run = session->StartRun(FillRequest()).value();
   EXPECT_GT(engine_->chips()[0]->memory().used_bytes(), 0u);
-  ASSERT_THAT(sessions_->Delete("a", "test"), IsOk());
+  ASSERT_THAT(sessions_->Delete(auth::Daemon(), "a", "test"), IsOk());
   EXPECT_EQ(run->Status().state, engine::RunState::kCancelled);
   EXPECT_EQ(engine_->chips()[0]->memory().used_bytes(), 0u);
   EXPECT_THAT(session->StartRun(FillRequest()), HasReason(reason::kSessionEnded));
@@ -92,7 +228,7 @@ TEST_F(SessionTest, TheLastEventWaitsForTheLastRun) {
     const std::vector<LogEntry> events = session->log().Read(0, 100);
     ended_early = std::get<RunEvent>(events[1].event).state != engine::RunState::kCancelled;
   });
-  ASSERT_THAT(sessions_->Delete("a", "test"), IsOk());
+  ASSERT_THAT(sessions_->Delete(auth::Daemon(), "a", "test"), IsOk());
   EXPECT_FALSE(ended_early);
   EXPECT_TRUE(session->log().ended());
 }
@@ -191,7 +327,11 @@ TEST_F(SessionTest, EventsCanWaitForTheAnswer) {
   request.help = true;
   engine::Completions completions;
   const std::shared_ptr<RunEntry> entry = session->StartRun(request, completions).value();
-  EXPECT_EQ(entry->Status().state, engine::RunState::kSucceeded);
+  EXPECT_TRUE(entry->recorded());
+  EXPECT_EQ(entry->EndStatus().state, engine::RunState::kSucceeded);
+  // Others do not see the end before its events.
+  EXPECT_FALSE(entry->ended());
+  EXPECT_EQ(entry->Status().state, engine::RunState::kRunning);
   EXPECT_EQ(session->log().last_sequence(), 0u);
   EXPECT_TRUE(session->has_active_runs());
   session->DrainRuns();
@@ -206,6 +346,8 @@ TEST_F(SessionTest, EventsCanWaitForTheAnswer) {
   completions.Drain();
   EXPECT_EQ(session->log().last_sequence(), 5u);
   EXPECT_EQ(as_of_sequence, 5u);
+  EXPECT_TRUE(entry->ended());
+  EXPECT_EQ(entry->Status().state, engine::RunState::kSucceeded);
   EXPECT_EQ(entry->Status().as_of_sequence, 5u);
   EXPECT_FALSE(session->has_active_runs());
   EXPECT_EQ(engine_->active_runs(), 0u);
@@ -273,6 +415,36 @@ TEST_F(SessionTest, ARunIsExecutedAtMostOnce) {
   EXPECT_THAT(session->StartRun(FillRequest("job", 1)), HasReason(reason::kRunIdUsed));
   EXPECT_THAT(session->FindRun("never"), HasReason(reason::kRunUnknown));
   EXPECT_EQ(session->usage().finished_runs, 2u);
+}
+
+// The finding: the id of a session that is forgotten can be used again, and so its runs' ids could.
+TEST_F(SessionTest, ARunIsExecutedAtMostOnceAlsoWhenItsSessionIsForgotten) {
+  SetLog(LogLevel::kError, LogFormat::kText);
+  {
+    const std::shared_ptr<Session> session = Create("a");
+    ASSERT_THAT(MakeBuffers(*session, {{"x", 0, 64}}), IsOk());
+    ASSERT_THAT(session->StartRun(FillRequest("ended", 1)), IsOk());
+    RunAll();
+    ASSERT_THAT(session->StartRun(FillRequest("active", 1)), IsOk());
+    ASSERT_THAT(sessions_->Delete(auth::Daemon(), "a", "test"), IsOk());
+    RunAll();
+  }
+  for (int i = 0; i < 10'000; ++i) {
+    const std::string id = std::to_string(i);
+    Create(id);
+    ASSERT_THAT(sessions_->Delete(auth::Daemon(), id, "test"), IsOk());
+  }
+  const std::shared_ptr<Session> session = Create("a");
+  ASSERT_THAT(MakeBuffers(*session, {{"x", 0, 64}}), IsOk());
+  for (const char* id : {"ended", "active"}) {
+    EXPECT_THAT(session->StartRun(FillRequest(id, 1)), HasReason(reason::kRunIdUsed));
+    RunTerms open;
+    open.id = id;
+    EXPECT_THAT(session->StartOpenRun(open), HasReason(reason::kRunIdUsed));
+    EXPECT_THAT(session->FindRun(id), HasReason(reason::kRunExpired));
+  }
+  EXPECT_THAT(session->StartRun(FillRequest("new", 1)), IsOk());
+  SetLog(LogLevel::kInfo, LogFormat::kText);
 }
 
 TEST_F(SessionTest, RunsAreBoundToTheirBuffers) {

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "runtime/base/error.h"
+#include "runtime/base/log.h"
 #include "runtime/base/status_macros.h"
 
 namespace pto::daemon {
@@ -78,6 +79,7 @@ FileLock::~FileLock() {
   // Removed before it is unlocked; see StillNamed.
   unlink(path_.c_str());
   close(file_);
+  if (directory_ >= 0) close(directory_);
 }
 
 absl::Status MakeLastDirectory(const std::string& path) {
@@ -93,8 +95,36 @@ absl::Status MakeLastDirectory(const std::string& path) {
 
 absl::StatusOr<std::unique_ptr<FileLock>> LockStateDirectory(const std::string& directory) {
   PTO_RETURN_IF_ERROR(MakeLastDirectory(directory));
-  return FileLock::Acquire(absl::StrCat(directory, "/lock"),
-                           absl::StrCat("the state directory ", directory));
+  const std::string path = absl::StrCat(directory, "/lock");
+  const std::string what = absl::StrCat("the state directory ", directory);
+  while (true) {
+    const int locked = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (locked < 0) return Unusable(directory, "open", errno);
+    if (flock(locked, LOCK_EX | LOCK_NB) != 0) {
+      const int error = errno;
+      if (error == EWOULDBLOCK) {
+        const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        const absl::Status held = HeldByAnother(file, what);
+        if (file >= 0) close(file);
+        close(locked);
+        return held;
+      }
+      // Some network file systems cannot lock directories. Then the file must do.
+      PTO_LOG(kWarning, "the state directory cannot be locked, only a file in it",
+              {{"path", directory}, {"error", ErrorText(error)}});
+    } else if (!StillNamed(directory, locked)) {
+      close(locked);
+      continue;
+    }
+    // Also for releases that lock only this file.
+    absl::StatusOr<std::unique_ptr<FileLock>> lock = FileLock::Acquire(path, what);
+    if (lock.ok()) {
+      (*lock)->directory_ = locked;
+    } else {
+      close(locked);
+    }
+    return lock;
+  }
 }
 
 }  // namespace pto::daemon

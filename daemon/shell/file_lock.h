@@ -21,15 +21,20 @@ class FileLock {
   FileLock& operator=(const FileLock&) = delete;
 
  private:
+  friend absl::StatusOr<std::unique_ptr<FileLock>> LockStateDirectory(const std::string& directory);
+
   FileLock(std::string path, int file) : path_(std::move(path)), file_(file) {}
   const std::string path_;
   const int file_;
+  int directory_ = -1;  // that is locked itself, too
 };
 
 // Creates the directory if only its last component is missing. Errors: PATH_UNUSABLE.
 absl::Status MakeLastDirectory(const std::string& path);
 
-// Creates `directory` if only its last component is missing, and locks it for this process.
+// Creates `directory` if only its last component is missing, and locks it for this process. The
+// directory itself is locked, so it stays locked when somebody removes the file `lock` in it, which
+// only says who holds it.
 absl::StatusOr<std::unique_ptr<FileLock>> LockStateDirectory(const std::string& directory);
 
 }  // namespace pto::daemon

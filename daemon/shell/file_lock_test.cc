@@ -136,5 +136,30 @@ TEST(LockStateDirectoryTest, OneDaemonPerDirectory) {
   EXPECT_THAT(std::string(status.message()), HasSubstr(state));
 }
 
+TEST(LockStateDirectoryTest, TheDirectoryStaysLockedWhenTheFileIsRemoved) {
+  const testing::Directory directory;
+  const std::string state = directory.path() + "/state";
+  auto lock = LockStateDirectory(state);
+  ASSERT_THAT(lock, IsOk());
+  for (int i = 0; i < 2; ++i) {
+    unlink((state + "/lock").c_str());
+    EXPECT_THAT(LockStateDirectory(state), HasReason(reason::kInstanceRunning));
+  }
+  lock->reset();
+  EXPECT_THAT(LockStateDirectory(state), IsOk());
+}
+
+// An earlier release locks only the file.
+TEST(LockStateDirectoryTest, AnEarlierReleaseHoldsTheFile) {
+  const testing::Directory directory;
+  const std::string state = directory.path() + "/state";
+  ASSERT_THAT(MakeLastDirectory(state), IsOk());
+  auto file = FileLock::Acquire(state + "/lock", "the state directory");
+  ASSERT_THAT(file, IsOk());
+  EXPECT_THAT(LockStateDirectory(state), HasReason(reason::kInstanceRunning));
+  file->reset();
+  EXPECT_THAT(LockStateDirectory(state), IsOk());
+}
+
 }  // namespace
 }  // namespace pto::daemon

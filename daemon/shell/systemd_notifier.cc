@@ -1,6 +1,7 @@
 #include "daemon/shell/systemd_notifier.h"
 
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -22,14 +23,20 @@ SystemdNotifier SystemdNotifier::FromEnvironment() {
 }
 
 absl::Status SystemdNotifier::Ready(absl::string_view status) const {
-  return Send("READY=1", status);
+  return SendState("READY=1", status);
 }
 
 absl::Status SystemdNotifier::Stopping(absl::string_view status) const {
-  return Send("STOPPING=1", status);
+  return SendState("STOPPING=1", status);
 }
 
-absl::Status SystemdNotifier::Send(absl::string_view state, absl::string_view status) const {
+absl::Status SystemdNotifier::Alive() const { return Send("WATCHDOG=1\n"); }
+
+absl::Status SystemdNotifier::SendState(absl::string_view state, absl::string_view status) const {
+  return Send(absl::StrCat(state, "\nSTATUS=", absl::StrReplaceAll(status, {{"\n", " "}}), "\n"));
+}
+
+absl::Status SystemdNotifier::Send(absl::string_view message) const {
   if (socket_.empty()) return absl::OkStatus();
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
@@ -40,13 +47,14 @@ absl::Status SystemdNotifier::Send(absl::string_view state, absl::string_view st
   // The kernel marks names that are no files by a zero in front.
   if (socket_[0] == '@') address.sun_path[0] = '\0';
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + socket_.size());
-  const std::string message =
-      absl::StrCat(state, "\nSTATUS=", absl::StrReplaceAll(status, {{"\n", " "}}), "\n");
 
+  // A supervisor that does not read must not hold the daemon up for long.
+  constexpr timeval kPatience = {1, 0};
   const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   int error = errno;
   bool sent = false;
   if (fd >= 0) {
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof kPatience);
     sent = sendto(fd, message.data(), message.size(), MSG_NOSIGNAL,
                   reinterpret_cast<const sockaddr*>(&address),
                   size) == static_cast<ssize_t>(message.size());

@@ -22,9 +22,12 @@ class SystemdNotifier {
   absl::Status Ready(absl::string_view status) const;
   // The daemon has begun to stop.
   absl::Status Stopping(absl::string_view status) const;
+  // The daemon is well; see Watchdog.
+  absl::Status Alive() const;
 
  private:
-  absl::Status Send(absl::string_view state, absl::string_view status) const;
+  absl::Status SendState(absl::string_view state, absl::string_view status) const;
+  absl::Status Send(absl::string_view message) const;
   std::string socket_;
 };
 

@@ -53,6 +53,8 @@ TEST(SystemdNotifierTest, SendsToAPath) {
   EXPECT_EQ(systemd.Receive(), "READY=1\nSTATUS=4 chips at work\n");
   EXPECT_THAT(notifier.Stopping("draining"), IsOk());
   EXPECT_EQ(systemd.Receive(), "STOPPING=1\nSTATUS=draining\n");
+  EXPECT_THAT(notifier.Alive(), IsOk());
+  EXPECT_EQ(systemd.Receive(), "WATCHDOG=1\n");
 }
 
 TEST(SystemdNotifierTest, SendsToAnAbstractName) {

@@ -79,6 +79,7 @@ void ToProto(Session& session, const std::string& boot_id, v1::Session* proto) {
   proto->set_api_version(session.options().api_version);
   proto->set_weight(session.options().weight);
   proto->set_boot_id(boot_id);
+  proto->set_owner(session.owner());
   proto->set_client(session.options().client);
   if (!session.options().lease.empty()) {
     proto->set_lease(names::Session(session.options().lease));

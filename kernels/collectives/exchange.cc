@@ -32,10 +32,11 @@ constexpr uint32_t kSendCounts = 1;
 constexpr uint32_t kVariableOut = 2;
 constexpr uint32_t kRecvCounts = 3;
 
-void Swap(std::byte* a, std::byte* b, int64_t bytes) {
+void Swap(const Call& call, std::byte* a, std::byte* b, int64_t bytes) {
   std::byte tile[4096];
   for (int64_t at = 0; at < bytes; at += sizeof tile) {
     const auto length = static_cast<size_t>(std::min<int64_t>(sizeof tile, bytes - at));
+    if (!call.Spend(static_cast<int64_t>(4 * length))) return;
     std::memcpy(tile, a + at, length);
     std::memcpy(a + at, b + at, length);
     std::memcpy(b + at, tile, length);
@@ -53,7 +54,7 @@ void Exchange(const Call& call, uint32_t i, uint32_t j, int64_t count, int64_t b
     call.Copy(call.at(from, kIn, to * count + begin), {&out, 1}, end - begin, false);
   };
   if (i_in_place && j_in_place) {
-    Swap(call.at(i, kOut, j * count + begin), call.at(j, kOut, i * count + begin),
+    Swap(call, call.at(i, kOut, j * count + begin), call.at(j, kOut, i * count + begin),
          (end - begin) * call.element_bytes());
     return;
   }

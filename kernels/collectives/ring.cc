@@ -70,6 +70,7 @@ class Ring {
     float* const sums = reinterpret_cast<float*>(call_.workspace());
     for (int64_t at = part.begin; at < part.end; at += kTile) {
       const int64_t count = std::min(kTile, part.end - at);
+      if (!call_.Spend(count * 16)) return;
       if (first) Load(call_.dtype(), call_.at(before(), kIn, at), count, sums + at);
       Load(call_.dtype(), call_.at(call_.rank(), kIn, at), count, own);
       kernels::ReduceInto(sums + at, own, static_cast<size_t>(count), PTO_F32, op);

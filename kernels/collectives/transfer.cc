@@ -14,15 +14,16 @@ namespace {
 
 // Data for several ranks stays in the first-level cache in between.
 constexpr int64_t kTileBytes = 8 << 10;
-// The cancel flag is checked after this many bytes.
-constexpr int64_t kLookBytes = 1 << 20;
+// Data for one rank is moved in longer pieces.
+constexpr int64_t kPieceBytes = 256 << 10;
 
 }  // namespace
 
 Call::Call(const pto_context* context)
     : context_(context),
       dtype_(context->tensor_count == 0 ? 0 : context->members[0][0].dtype),
-      element_bytes_(static_cast<int64_t>(DtypeSize(dtype_))) {}
+      element_bytes_(static_cast<int64_t>(DtypeSize(dtype_))),
+      meter_(context) {}
 
 int64_t Call::count(uint32_t rank, uint32_t argument) const {
   return ElementCount(context_->members[rank][argument]);
@@ -52,14 +53,10 @@ bool Call::IsLong(int64_t elements) const {
 void Call::Copy(const std::byte* from, absl::Span<std::byte* const> to, int64_t count,
                 bool stream) const {
   const int64_t bytes = count * element_bytes_;
-  const int64_t tile = to.size() > 1 ? kTileBytes : kLookBytes;
-  int64_t look = kLookBytes;
+  const int64_t tile = to.size() > 1 ? kTileBytes : kPieceBytes;
   for (int64_t start = 0; start < bytes; start += tile) {
-    if (start >= look) {
-      if (Cancelled(context_)) return;
-      look += kLookBytes;
-    }
     const auto length = static_cast<size_t>(std::min(tile, bytes - start));
+    if (!Spend(static_cast<int64_t>(length * (1 + to.size())))) return;
     for (std::byte* const out : to) {
       if (out == from) continue;
       LongCopy(out + start, from + start, length, stream);
@@ -72,14 +69,11 @@ void Call::Reduce(absl::Span<const std::byte* const> from, absl::Span<std::byte*
   const int64_t tile = kTileBytes / element_bytes_;
   alignas(64) std::byte sums[kTileBytes];
   std::array<const void*, kMaxRanks> inputs;
-  int64_t look = kLookBytes;
   for (int64_t start = 0; start < count; start += tile) {
     const int64_t offset = start * element_bytes_;
-    if (offset >= look) {
-      if (Cancelled(context_)) return;
-      look += kLookBytes;
-    }
     const int64_t length = std::min(tile, count - start);
+    // Elements count, not bytes: a reduction of narrow ones takes as long for each.
+    if (!meter_.Spend(length * static_cast<int64_t>(from.size() + to.size()))) return;
     for (size_t i = 0; i < from.size(); ++i) inputs[i] = from[i] + offset;
     // Data that is stored past the caches must be computed elsewhere first.
     std::byte* const result = stream ? sums : to[0] + offset;

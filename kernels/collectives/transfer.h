@@ -7,6 +7,7 @@
 #include "absl/types/span.h"
 #include "kernels/block.h"
 #include "kernels/pto_kernel.h"
+#include "kernels/work_meter.h"
 
 // The building blocks of collectives: a call's share of the work, and copies and reductions between
 // ranks. Data that goes to several ranks is read once, in pieces that stay in the first-level
@@ -24,7 +25,8 @@ inline Share PartOf(int64_t total, int64_t parts, int64_t index, int64_t unit) {
   return {std::min(begin * unit, total), std::min(end * unit, total)};
 }
 
-// One call of a collective.
+// One call of a collective. Once the run is to stop, copies and reductions do nothing more. For one
+// thread.
 class Call {
  public:
   explicit Call(const pto_context* context);
@@ -62,13 +64,20 @@ class Call {
   void Reduce(absl::Span<const std::byte* const> from, absl::Span<std::byte* const> to,
               int64_t count, int64_t op, bool stream) const;
 
+  // Counts other work, in bytes that are read and written. Returns false if the call has to return.
+  bool Spend(int64_t bytes) const { return meter_.Spend(bytes / kBytesForWork); }
+
   // Whether outputs of this many elements, over all ranks, should bypass the caches.
   bool IsLong(int64_t elements) const;
 
  private:
+  // A unit of work is an element of four bytes.
+  static constexpr int64_t kBytesForWork = 4;
+
   const pto_context* const context_;
   const uint32_t dtype_;
   const int64_t element_bytes_;
+  mutable WorkMeter meter_;
 };
 
 // Treats parts of `size` elements each as one sequence and visits [begin, end) of it: calls

@@ -16,21 +16,30 @@ Alarm::~Alarm() {
 }
 
 void Alarm::Arm(int64_t at_ns) {
-  if (armed() || state_->armed.exchange(true, std::memory_order_acq_rel)) return;
+  int64_t none = 0;
+  if (armed() || !state_->at_ns.compare_exchange_strong(none, at_ns, std::memory_order_acq_rel)) {
+    return;
+  }
   Schedule(*timers_, state_, at_ns);
 }
 
 void Alarm::Schedule(TimerQueue& timers, const std::shared_ptr<State>& state, int64_t at_ns) {
-  timers.Schedule(at_ns, [&timers, state] { Ring(timers, state); });
+  timers.Schedule(at_ns, [&timers, state, at_ns] { Ring(timers, state, at_ns); });
 }
 
-void Alarm::Ring(TimerQueue& timers, const std::shared_ptr<State>& state) {
-  // From here on it can be armed again. This call may not see changes that come later.
-  state->armed.store(false, std::memory_order_seq_cst);
+void Alarm::Ring(TimerQueue& timers, const std::shared_ptr<State>& state, int64_t at_ns) {
+  // From here on it can be armed again. This call may not see changes that come later. If the
+  // timer is not the one that counts, an earlier one has replaced it.
+  if (!state->at_ns.compare_exchange_strong(at_ns, 0, std::memory_order_seq_cst)) return;
   MutexLock lock(state->mutex);
   if (state->fn == nullptr) return;
   const int64_t next = state->fn();
-  if (next == 0 || state->armed.exchange(true, std::memory_order_acq_rel)) return;
+  if (next == 0) return;
+  // It may have been armed meanwhile; the earlier time counts.
+  int64_t armed = state->at_ns.load(std::memory_order_relaxed);
+  do {
+    if (armed != 0 && armed <= next) return;
+  } while (!state->at_ns.compare_exchange_weak(armed, next, std::memory_order_acq_rel));
   Schedule(timers, state, next);
 }
 

@@ -10,8 +10,8 @@
 
 namespace pto {
 
-// Calls a function at a given time; the function returns when to call it next. Uses at most one
-// timer, however often it is armed. Thread-safe.
+// Calls a function at a given time; the function returns when to call it next. Uses one timer,
+// however often it is armed. Thread-safe.
 class Alarm {
  public:
   // `fn` returns when to call it next, or 0: not until it is armed again. It is called without
@@ -23,22 +23,25 @@ class Alarm {
   Alarm(const Alarm&) = delete;
   Alarm& operator=(const Alarm&) = delete;
 
-  // Calls the function at `at_ns` of the timers' clock. Does nothing if a call is already
-  // scheduled.
+  // Calls the function at `at_ns` of the timers' clock, which is not 0. Does nothing if a call is
+  // already scheduled.
   void Arm(int64_t at_ns);
   // Whether Arm would do nothing.
-  bool armed() const { return timers_ == nullptr || state_->armed.load(std::memory_order_seq_cst); }
+  bool armed() const {
+    return timers_ == nullptr || state_->at_ns.load(std::memory_order_seq_cst) != 0;
+  }
 
  private:
   // Shared with the timer, which may outlive the alarm.
   struct State {
     Mutex mutex;
     std::function<int64_t()> fn ABSL_GUARDED_BY(mutex);  // empty: the alarm is gone
-    std::atomic<bool> armed{false};
+    std::atomic<int64_t> at_ns{0};                       // of the next call; 0: none is scheduled
   };
 
   static void Schedule(TimerQueue& timers, const std::shared_ptr<State>& state, int64_t at_ns);
-  static void Ring(TimerQueue& timers, const std::shared_ptr<State>& state);
+  // The timer of `at_ns` has fired.
+  static void Ring(TimerQueue& timers, const std::shared_ptr<State>& state, int64_t at_ns);
 
   TimerQueue* const timers_;
   const std::shared_ptr<State> state_;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <utility>
 
 #include "absl/time/time.h"
 #include "runtime/base/clock.h"
@@ -51,6 +52,38 @@ TEST_F(AlarmTest, RingsAgainWhenItsFunctionSays) {
   At(start_ + 30);
   EXPECT_EQ(calls_, 2);
   EXPECT_EQ(timers_.RunDue(), -1);
+}
+
+TEST_F(AlarmTest, TheEarlierTimeCountsWhenItIsArmedDuringACall) {
+  Alarm* armed = nullptr;
+  int64_t other = start_ + 100;
+  Alarm alarm(&timers_, [&] {
+    if (other != 0) armed->Arm(std::exchange(other, 0));
+    return ++calls_, next_;
+  });
+  armed = &alarm;
+  alarm.Arm(start_ + 10);
+  next_ = start_ + 30;
+  At(start_ + 10);
+  EXPECT_EQ(calls_, 1);
+  next_ = 0;
+  At(start_ + 30);
+  EXPECT_EQ(calls_, 2);
+  // The later timer is stale.
+  At(start_ + 100);
+  EXPECT_EQ(calls_, 2);
+  EXPECT_EQ(timers_.RunDue(), -1);
+  // And the other way round.
+  other = start_ + 220;
+  alarm.Arm(start_ + 200);
+  next_ = start_ + 300;
+  At(start_ + 200);
+  EXPECT_EQ(calls_, 3);
+  next_ = 0;
+  At(start_ + 220);
+  EXPECT_EQ(calls_, 4);
+  At(start_ + 300);
+  EXPECT_EQ(calls_, 4);
 }
 
 TEST_F(AlarmTest, IsSilentOnceItIsGone) {

@@ -13,6 +13,7 @@ namespace {
 
 std::atomic<LogLevel> g_level{LogLevel::kInfo};
 std::atomic<LogFormat> g_format{LogFormat::kText};
+std::atomic<bool (*)(absl::string_view)> g_sink{nullptr};
 
 absl::string_view LevelName(LogLevel level) {
   switch (level) {
@@ -123,6 +124,9 @@ std::string FormatText(absl::string_view time, LogLevel level, absl::string_view
 
 }  // namespace
 
+// Declared in log_writer.h: log.h is included everywhere, and this is not for everyone.
+void SetLogSink(bool (*sink)(absl::string_view)) { g_sink = sink; }
+
 void SetLog(LogLevel level, LogFormat format) {
   g_level = level;
   g_format = format;
@@ -171,6 +175,8 @@ void Log(LogLevel level, absl::string_view file, int line, absl::string_view mes
       FormatLogLine(g_format.load(std::memory_order_relaxed), time, level, file, line, message,
                     absl::MakeConstSpan(fields.begin(), fields.size()));
   text += '\n';
+  bool (*const sink)(absl::string_view) = g_sink.load(std::memory_order_acquire);
+  if (sink != nullptr && sink(text)) return;
   // A failing write must not stop the daemon.
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
 }

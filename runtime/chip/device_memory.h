@@ -26,6 +26,10 @@ class DeviceMemory {
   // chip's memory.
   absl::StatusOr<std::shared_ptr<HostAllocation>> AllocateHost(uint64_t bytes);
 
+  // How much memory of this machine an allocation of this size takes, at most; 0 if the chip has
+  // its own.
+  virtual uint64_t HostBytes(uint64_t /*bytes*/) const { return 0; }
+
   uint32_t chip() const { return chip_; }
   uint64_t total_bytes() const { return total_bytes_; }
   uint64_t used_bytes() const { return used_bytes_.load(std::memory_order_relaxed); }

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/error.h"
+#include "runtime/base/host_memory.h"
 
 namespace pto::engine {
 namespace {
@@ -32,9 +33,7 @@ std::shared_ptr<SharingBudget> SharingBudget::OfThisProcess() {
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
     files = std::min<uint64_t>(files, limit.rlim_cur / 4);
   }
-  const auto pages = static_cast<uint64_t>(std::max<int64_t>(0, sysconf(_SC_PHYS_PAGES)));
-  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  return std::make_shared<SharingBudget>(files, pages / 2 * page);
+  return std::make_shared<SharingBudget>(files, HostMemoryBytes() / 2);
 }
 
 bool SharingBudget::Take(uint64_t bytes) {

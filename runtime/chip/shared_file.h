@@ -20,8 +20,8 @@ class SharingBudget {
  public:
   SharingBudget(uint64_t max_files, uint64_t max_bytes, PageReclaimer::Options reclaiming = {})
       : max_files_(max_files), max_bytes_(max_bytes), reclaimer_(std::move(reclaiming)) {}
-  // A quarter of the process's descriptor limit, at most 4,096 files, and half of the machine's
-  // memory.
+  // A quarter of the process's descriptor limit, at most 4,096 files, and half of the memory that
+  // the process may use.
   static std::shared_ptr<SharingBudget> OfThisProcess();
 
   uint64_t files() const { return files_.load(std::memory_order_relaxed); }

@@ -1,19 +1,20 @@
 #include "runtime/engine/engine.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "runtime/base/error.h"
-#include "runtime/engine/exec/fiber_lane.h"
+#include "runtime/engine/exec/crew.h"
+#include "runtime/engine/exec/fiber_pool.h"
 #include "runtime/engine/exec/joint_task.h"
 #include "runtime/engine/exec/lane_gang.h"
 #include "runtime/engine/exec/run_linker.h"
 #include "runtime/engine/exec/services.h"
 #include "runtime/engine/exec/worker.h"
+#include "runtime/engine/run/task_data.h"
 
 namespace pto::engine {
 Engine::Engine(Options options)
@@ -22,20 +23,33 @@ Engine::Engine(Options options)
       timers_(options.timers),
       scheduler_(chips_, clock_, timers_, options.executors, options.trace),
       services_(std::make_unique<Services>(scheduler_, timers_, options.lane_grace_ns)),
-      step_lane_(std::make_unique<FiberLane>(scheduler_.parking())),
-      helper_(std::make_unique<Worker>(*services_, nullptr)) {
+      step_fibers_(std::make_unique<FiberPool>(scheduler_.parking())),
+      call_limit_ns_(options.call_limit_ns),
+      crew_(MakeCrew(options)),
+      helper_(std::make_unique<Worker>(*services_, nullptr, nullptr, 0, &crew_->helper())) {
   scheduler_.SetOnPhased([this](Run& run, uint32_t task, std::vector<BlockPlace> places) {
     services_->errands().Push(*new JointTask(run, task, std::move(places)));
   });
   scheduler_.SetOnLane([this](Run& run, std::vector<BlockTicket> blocks) {
     services_->errands().Push(*new LaneGang(run, std::move(blocks)));
   });
-  for (uint32_t i = 0; i < options.executors; ++i) {
-    executors_.emplace_back([this, i] {
-      pthread_setname_np(pthread_self(), absl::StrCat("executor-", i).substr(0, 15).c_str());
-      ExecutorLoop(i);
+  crew_->Start();
+}
+
+std::unique_ptr<Crew> Engine::MakeCrew(Options& options) {
+  Crew::Options crew;
+  crew.executors = options.executors;
+  crew.max_spares = options.max_spares;
+  crew.patience_ns = options.patience_ns;
+  crew.call_limit_ns = options.call_limit_ns;
+  crew.on_stuck = std::move(options.on_stuck);
+  crew.find_runs = [this](absl::Span<const Run* const> wanted) {
+    return ActiveIf([&](const Run& run) {
+      return std::find(wanted.begin(), wanted.end(), &run) != wanted.end();
     });
-  }
+  };
+  crew.end_call = [this](Run& run, uint32_t task) { EndLongCall(run, task); };
+  return std::make_unique<Crew>(*services_, timers_, std::move(crew));
 }
 
 Engine::~Engine() {
@@ -44,16 +58,14 @@ Engine::~Engine() {
   // Nobody may advance the clock any more, so there is no grace.
   services_->LoseLanes("the engine stops");
   while (true) {
-    if (executors_.empty() && RunOne()) continue;
+    if (executors() == 0 && RunOne()) continue;
     MutexLock lock(mutex_);
     if (active_.load(std::memory_order_relaxed) == nullptr) break;
     // Without executors, what kernels on threads of their own leave behind is for this one.
-    no_runs_.WaitFor(mutex_, std::chrono::milliseconds(executors_.empty() ? 1 : 1000));
+    no_runs_.WaitFor(mutex_, std::chrono::milliseconds(executors() == 0 ? 1 : 1000));
   }
-  stopping_.store(true, std::memory_order_release);
-  scheduler_.parking().Wake(executors_.size() + 1);
-  for (std::thread& executor : executors_) executor.join();
-  ForgetKept();
+  crew_->Stop();
+  Release(TakeKept());
 }
 
 std::shared_ptr<Run> Engine::Prepare(RunSpec spec) const {
@@ -93,7 +105,9 @@ void Engine::Begin(const std::shared_ptr<Run>& run, Completions& completions, in
 void Engine::BeginAlone(Run& run, Completions& completions, int64_t help_ns) {
   // One helper at a time: more would leave too few threads for what they are there for.
   if (help_ns > 0 && !helping_.exchange(true, std::memory_order_acq_rel)) {
+    crew_->HelperRises();
     helper_->BeginWith(run, clock_.NowNanos() + help_ns, completions);
+    crew_->helper().Rest();
     helping_.store(false, std::memory_order_release);
     // What is left, of this run or of one that waited for a core used here, is the executors'.
     scheduler_.parking().Wake(scheduler_.ready());
@@ -182,29 +196,29 @@ uint64_t Engine::CountIf(const std::function<bool(const Run&)>& select) const {
 
 bool Engine::RunOne() {
   Completions completions;
-  return Worker(*services_, &completions, step_lane_.get()).RunAny(1, 1);
+  return Worker(*services_, &completions, step_fibers_.get()).RunAny(1, 1);
 }
 
 bool Engine::Step(const Chooser& choose) {
   Completions completions;
-  Worker worker(*services_, &completions, step_lane_.get());
+  Worker worker(*services_, &completions, step_fibers_.get());
   std::vector<uint32_t> chips;
   for (uint32_t chip = 0; chip < chips_.size(); ++chip) {
     if (scheduler_.queue(chip).ready() > 0) chips.push_back(chip);
   }
   while (true) {
-    const size_t fibers = step_lane_->runnable();
+    const size_t fibers = step_fibers_->runnable();
     const size_t errands = services_->errands().size();
-    const size_t completions = services_->completions().size();
-    const size_t count = chips.size() + fibers + errands + completions;
+    const size_t news = services_->lane_news().size();
+    const size_t count = chips.size() + fibers + errands + news;
     if (count == 0) return false;
     size_t chosen = choose(count);
     if (chosen < fibers) return worker.RunFiber(chosen);
     chosen -= fibers;
     if (chosen < errands) return worker.RunErrand(chosen);
     chosen -= errands;
-    if (chosen < completions) return worker.EndPost(chosen);
-    chosen -= completions;
+    if (chosen < news) return worker.EndPost(chosen);
+    chosen -= news;
     if (worker.RunBlockOf(chips[chosen])) return true;
     // There is no core for it.
     chips.erase(chips.begin() + static_cast<ptrdiff_t>(chosen));
@@ -229,16 +243,26 @@ absl::Status Engine::Notify(void* address, pto_dtype dtype, pto_notify_op op, in
 
 size_t Engine::waiting() const { return services_->waits().size(); }
 
-void Engine::ExecutorLoop(uint32_t number) {
-  FiberLane lane(scheduler_.parking());
+bool Engine::threads_stuck() const { return crew_->stuck(); }
+
+Engine::ThreadUse Engine::thread_use() const {
+  const Crew::Use use = crew_->use();
+  return {use.executors, use.spares, use.held, use.stopped, crew_->stuck()};
+}
+
+void Engine::EndLongCall(Run& run, uint32_t task) {
+  // The run and its observer stay until the error has been told.
+  if (!run.life().Hold()) return;
+  const std::string limit = absl::FormatDuration(absl::Nanoseconds(call_limit_ns_));
   Completions completions;
-  Worker worker(*services_, &completions, &lane, number);
-  while (true) {
-    const uint64_t parking_ticket = scheduler_.parking().Ticket();
-    if (worker.RunAny()) continue;
-    if (stopping_.load(std::memory_order_acquire)) return;
-    scheduler_.parking().Park(parking_ticket);
-  }
+  Stop(
+      run, RunState::kFailed,
+      TaskData::TaskError(reason::kTaskDeadline, run, task,
+                          absl::StrCat("its kernel has held a thread for ", limit,
+                                       ", the limit of tasks that have no time limit of their own"))
+          .With("timeout", limit),
+      completions);
+  Scheduler::Drop(run, completions);
 }
 
 bool Engine::AddActive(const std::shared_ptr<Run>& run) {
@@ -259,7 +283,7 @@ bool Engine::AddActive(const std::shared_ptr<Run>& run) {
   return run->stopping();
 }
 
-std::shared_ptr<Run> Engine::RemoveActive(Run& run) {
+Run* Engine::RemoveActive(Run& run) {
   MutexLock lock(mutex_);
   Run* const next = run.next_.load(std::memory_order_relaxed);
   (run.previous_ != nullptr ? run.previous_->next_ : active_)
@@ -269,12 +293,16 @@ std::shared_ptr<Run> Engine::RemoveActive(Run& run) {
   // and then the list: so either it sees the list without the run, or it is seen here.
   active_count_.fetch_sub(1, std::memory_order_seq_cst);
   if (active_.load(std::memory_order_relaxed) == nullptr) no_runs_.NotifyAll();
-  if (!looking_.load(std::memory_order_seq_cst)) return std::move(run.self_);
   Run* kept = kept_.load(std::memory_order_relaxed);
+  if (!looking_.load(std::memory_order_seq_cst)) {
+    run.next_kept_ = kept == nullptr ? nullptr : TakeKept();
+    return &run;
+  }
   do {
     run.next_kept_ = kept;
   } while (!kept_.compare_exchange_weak(kept, &run, std::memory_order_acq_rel));
-  return nullptr;
+  // Look may just have ended without seeing this run.
+  return TakeKept();
 }
 
 void Engine::CompleteRun(Run& run, CompletionStep step, Completions& completions) {
@@ -325,11 +353,10 @@ void Engine::ReleaseLinks(Run& run, Completions& completions) {
 }
 
 void Engine::Retire(Run& run) {
-  const bool seen = run.ends_during_look_;
-  if (!seen) run.spec_.observer.reset();
-  // Last, so that an engine without active runs has told all observers.
-  if (const std::shared_ptr<Run> last = RemoveActive(run); last != nullptr && seen) LetGo(run);
-  if (kept_.load(std::memory_order_relaxed) != nullptr) ForgetKept();
+  if (!run.ends_during_look_) run.spec_.observer.reset();
+  // Last, so that an engine without active runs has told all observers. It may be destroyed as soon
+  // as the run is removed: nothing of it is used after that.
+  Release(RemoveActive(run));
 }
 
 bool Engine::WaitIdle(absl::Duration timeout) {

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -23,7 +22,8 @@
 
 namespace pto::engine {
 
-class FiberLane;
+class Crew;
+class FiberPool;
 class Lane;
 class LanePort;
 class Services;
@@ -31,11 +31,11 @@ class Worker;
 
 // Runs graphs on the cores of the node's chips.
 //
-// Cores are tokens: a block of a task holds one while it runs. Blocks are run by executor threads.
-// Without executors the callers of RunOne run them, so that a test decides what happens when.
+// Cores are tokens: a block of a task holds one while it runs. Executor threads run the blocks. An
+// engine without executors runs them in RunOne, so that a test decides the order.
 //
-// A function that gets a completion queue adds the runs that end by it, and does not drain it. The
-// same functions without a queue return when all that follows has been done. Thread-safe.
+// A function that gets a completion queue only adds the runs that it ends. The overload without a
+// queue also does everything that follows from their end. Thread-safe.
 class Engine final : private RunEnder {
  public:
   struct Options {
@@ -48,14 +48,29 @@ class Engine final : private RunEnder {
     PlacementTrace* trace = nullptr;
     // A lane that does not end a cancelled block within this time is killed.
     int64_t lane_grace_ns = 5'000'000'000;
+    // What Crew does when kernels hold the executors. Only with timers, and with a patience above
+    // 0.
+    int64_t patience_ns = 0;
+    uint32_t max_spares = 0;
+    int64_t call_limit_ns = 0;
+    // Threads are stuck, or are not any more. Must not block.
+    std::function<void(bool stuck)> on_stuck = nullptr;
+  };
+
+  // The threads that run kernels, as of some moment ago.
+  struct ThreadUse {
+    uint32_t executors = 0;
+    uint32_t spares = 0;   // hired while kernels hold executors
+    uint32_t held = 0;     // of both: they are in the same call of a kernel for long
+    uint32_t stopped = 0;  // held by runs that were told to stop
+    bool stuck = false;    // no thread is left
   };
 
   struct ChipUse {
     uint32_t busy_cores = 0;
     uint64_t ready_tasks = 0;
     uint64_t ended_tasks = 0;
-    uint64_t waiting_gangs =
-        0;  // of the ready ones, those that need cores of several chips or at once
+    uint64_t waiting_gangs = 0;  // of the ready tasks
   };
 
   explicit Engine(Options options);
@@ -64,40 +79,39 @@ class Engine final : private RunEnder {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Makes a run that has not begun. `spec` must fit its image: a slot of sufficient size for
-  // each of the image's, on the right chip.
+  // Makes a run, which does not begin yet. `spec` must fit its image: for each slot of the image a
+  // slot on the same chip that is large enough.
   std::shared_ptr<Run> Prepare(RunSpec spec) const;
 
-  // The same, for a run whose tasks wait for those of others, and others' for them. RunLinker
-  // says for which, before it is accepted.
+  // The same for a run whose tasks depend on tasks of other runs, or those on its own. RunLinker
+  // adds these dependencies before the run is accepted.
   std::shared_ptr<Run> PrepareLinked(RunSpec spec) const;
 
-  // Takes a run on without beginning it: its deadlines count, and a stop ends it at once, also one
-  // that came before this call. The caller must have Begin called sooner or later, also when the
-  // run was stopped.
+  // Accepts a run without beginning it: its deadlines count, and a stop ends it at once, also one
+  // that came before this call. Begin must be called for it later, even if it was stopped.
   void Accept(const std::shared_ptr<Run>& run, Completions& completions);
   void Accept(const std::shared_ptr<Run>& run) {
     Completions completions;
     Accept(run, completions);
   }
-  // Begins a run that was accepted, unless it was stopped. With `help_ns` > 0 the calling thread
-  // works on the run itself, for about that long: a short run then ends in here, and no thread had
-  // to be woken for it.
+  // Begins an accepted run, unless it was stopped. With `help_ns` > 0 the calling thread works on
+  // the run itself for about that long: a short run then ends in this call, and no thread has to be
+  // woken for it.
   void Begin(const std::shared_ptr<Run>& run, Completions& completions, int64_t help_ns = 0);
   void Begin(const std::shared_ptr<Run>& run, int64_t help_ns = 0) {
     Completions completions;
     Begin(run, completions, help_ns);
   }
-  // Both at once.
+  // Accept and Begin.
   void Start(const std::shared_ptr<Run>& run, int64_t help_ns = 0) {
     Accept(run);
     Begin(run, help_ns);
   }
 
-  // Stops a run: what has not started never does, kernels see their cancel flag. It ends as
-  // `as` (kCancelled or kFailed) with `error`, unless it has ended: a kernel that returns after
-  // this may have given up early, so its task does not count as done. A run that has not been
-  // accepted yet ends when it is.
+  // Stops a run: tasks that have not started never start, and running kernels see their cancel
+  // flag. The run ends as `as` (kCancelled or kFailed) with `error`, unless it has already ended. A
+  // kernel that returns after this may have given up early, so its task does not count as done. A
+  // run that has not been accepted yet ends when it is accepted.
   void Stop(Run& run, RunState as, absl::Status error, Completions& completions);
   void Stop(Run& run, RunState as, absl::Status error) {
     Completions completions;
@@ -108,59 +122,65 @@ class Engine final : private RunEnder {
   void StopIf(const std::function<bool(const Run&)>& select, RunState as,
               const absl::Status& error);
 
-  // Stops all runs, and each run that is accepted later: no stop is late for a run that is just
-  // being accepted. The state and error of the first call hold for later runs.
+  // Stops all runs, and each run that is accepted later. Later runs get the state and error of the
+  // first call.
   void StopAll(RunState as, const absl::Status& error);
 
-  // How many of the runs that have not ended `select` is true for.
+  // How many runs have not ended and `select` is true for.
   uint64_t CountIf(const std::function<bool(const Run&)>& select) const;
 
-  // Adds something that runs blocks in place of the engine's threads. Kernels that are made with
-  // the result (Kernel::OnLane) run there. The lane lives as long as they, or the result, do; it
-  // must not use the engine. The engine needs timers.
+  // Adds a lane, which runs blocks in place of the executors. Kernels that are made with the result
+  // (Kernel::OnLane) run on the lane. It lives as long as they or the result do, and must not use
+  // the engine. The engine needs timers.
   std::shared_ptr<LanePort> AddLane(std::shared_ptr<Lane> lane);
 
-  // Runs one block and what follows on it, goes on with one that waited, or does something that
-  // needs no core. Returns false when there is nothing to run. Always called by the same thread.
+  // Runs one block and what follows on its core, resumes a block that waited, or does something
+  // that needs no core. Returns false when there is no work. Must always be called by the same
+  // thread.
   bool RunOne();
 
-  // Gets how many things could happen next, and returns which of them shall, counted from 0.
+  // Chooses one of `count` possible steps, counted from 0.
   using Chooser = std::function<size_t(size_t count)>;
-  // The same, but the caller chooses: a block of one of the chips, one of those that waited, one of
-  // what needs no core, or one of what lanes have ended. For tests, so that a seed can stand for an
-  // order of events.
+  // Like RunOne, but `choose` decides which step: a block of a chip, a block that waited, an
+  // errand, or a report of a lane. So the seed of a test defines the order of events.
   bool Step(const Chooser& choose);
 
-  // Changes a signal, one word of device memory, and lets those go on that waited for it.
+  // Changes a signal (one word of device memory) and resumes those who waited for its new value.
   absl::Status Notify(void* address, pto_dtype dtype, pto_notify_op op, int64_t value);
 
-  // What there is now. Takes no lock and waits for nobody, whatever the engine's threads are doing
-  // or are stuck in; so what it says of several things may be of several moments. For one thread at
-  // a time.
+  // The state of all runs and cores. Takes no lock and never waits, even if a thread of the engine
+  // is stuck; so its parts may be from slightly different moments. For one thread at a time.
   EngineNow Look();
 
-  // Waits of kernels and tasks for signals, copies and barriers. Exact only under no change.
+  // How many kernels and tasks wait for signals, copies and barriers. Exact only while nothing
+  // changes.
   size_t waiting() const;
 
   uint64_t active_runs() const { return active_count_.load(std::memory_order_acquire); }
   // Waits until no run is active or `timeout` has passed. Returns whether none is.
   bool WaitIdle(absl::Duration timeout);
   ChipUse chip_use(uint32_t chip) const;
-  // Returns when the chip's queue has answered: at once unless a thread has stopped in it.
+  // Returns at once, unless a thread hangs while it holds the lock of the chip's queue.
   void AwaitQueue(uint32_t chip) const { scheduler_.queue(chip).AwaitLock(); }
   const std::vector<std::shared_ptr<Chip>>& chips() const { return chips_; }
-  uint32_t executors() const { return static_cast<uint32_t>(executors_.size()); }
-  // What must not last: that tasks of a chip wait for nothing but a thread, while one sleeps; and
-  // that cores of it stand idle for a reservation.
+  // Without spare ones.
+  uint32_t executors() const { return scheduler_.executors(); }
+  // Whether kernels hold all threads and no spare is left, so that a new run would not start.
+  bool threads_stuck() const;
+  ThreadUse thread_use() const;
+  // Two states that must not last: ready tasks with free cores wait although an executor sleeps,
+  // and cores are idle because they are reserved.
   bool IsAsleepOver(uint32_t chip) const {
     return has_idle_executor() && scheduler_.queue(chip).WaitsForThread();
   }
   bool reserving(uint32_t chip) const { return scheduler_.queue(chip).reserving(); }
-  // Whether one of them sleeps because it has found nothing to do.
+  // Whether an executor sleeps because it has found no work.
   bool has_idle_executor() const { return scheduler_.parking().has_sleepers(); }
 
  private:
-  void ExecutorLoop(uint32_t number);
+  std::unique_ptr<Crew> MakeCrew(Options& options);
+  // A call of the task has taken longer than its limit: stops the run.
+  void EndLongCall(Run& run, uint32_t task);
   void SetDeadlines(const std::shared_ptr<Run>& run);
   void CompleteRun(Run& run, CompletionStep step, Completions& completions) override;
   // The parts of CompleteRun that are the engine's.
@@ -176,18 +196,17 @@ class Engine final : private RunEnder {
   // Takes back what a stopped run has queued, and ends the run if it has not begun. The caller
   // holds the run, and this drops the hold.
   void Withdraw(Run& run, Completions& completions);
-  // Returns what kept the run alive; or nullptr when Look may have the run, and keeps it.
-  std::shared_ptr<Run> RemoveActive(Run& run);
-  // Lets go of the runs that were kept for Look, unless it is at work.
-  void ForgetKept();
-  // Of a run that has ended and that Look cannot meet any more: an entry for it stays readable for
-  // long, and the memory that it used must not stay with it.
-  static void LetGo(Run& run) {
-    run.spec_.slots.reset();
-    run.spec_.observer.reset();
-  }
+  // Removes an ended run from the active ones. Returns a list of runs to Release: not those that
+  // Look may be reading, which are kept for it.
+  Run* RemoveActive(Run& run);
+  // Takes the list of kept runs, unless Look is at work.
+  Run* TakeKept();
+  // Frees what the runs of a list used, and gives up the engine's share in them. A record of a run
+  // may keep it for long, but not its memory.
+  static void Release(Run* first);
   // ---- parts of Look
-  // Memory that a run has let go of is to be free when its end is told, so it is not kept here.
+  // A run that Look reads. Does not own its slots: they must be free when the end of the run is
+  // told.
   struct SeenRun {
     std::shared_ptr<Run> run;
     std::weak_ptr<const RunSlots> slots;
@@ -197,10 +216,10 @@ class Engine final : private RunEnder {
   // Returns whether all that was seen belongs together.
   bool LookOnce(absl::Span<const SeenRun> runs, EngineNow* now) const;
   void LookAtTasks(Run& run, RunNow* seen) const;
-  // Which tasks are ready, have ended, or are skipped when the others before them have ended.
+  // Lists the tasks that are ready, that have ended, and that will be skipped.
   void ListTasks(Run& run, RunNow* seen) const;
   void LookAtWaits(Run& run, absl::Span<const WaitNote> notes, RunNow* seen) const;
-  // What is in the words that are waited for, and who has them.
+  // Reads the words that are waited for, and finds their owners.
   static void LookAtWords(absl::Span<const SeenRun> runs, EngineNow* now);
   // Those for which `select` is true.
   std::vector<std::shared_ptr<Run>> ActiveIf(const std::function<bool(const Run&)>& select) const;
@@ -211,7 +230,7 @@ class Engine final : private RunEnder {
   Scheduler scheduler_;
   const std::unique_ptr<Services> services_;
   // The fibers of the thread that calls RunOne.
-  const std::unique_ptr<FiberLane> step_lane_;
+  const std::unique_ptr<FiberPool> step_fibers_;
 
   mutable Mutex mutex_;
   CondVar no_runs_;
@@ -219,25 +238,25 @@ class Engine final : private RunEnder {
   // Changed under the lock, read by Look without it.
   std::atomic<Run*> active_{nullptr};
   std::atomic<uint64_t> active_count_{0};
-  // What StopAll wants of runs that are accepted later.
+  // How StopAll stops runs that are accepted later.
   struct StopOrder {
     RunState as = RunState::kCancelled;
     absl::Status error;
   };
   absl::optional<StopOrder> stop_all_ ABSL_GUARDED_BY(mutex_);
-  // Look walks along the list of runs. Those that leave it meanwhile are kept, with what they own,
-  // so that it never sees memory that is gone: see RemoveActive and EndRun.
+  // Look walks along the list of runs. Runs that leave the list meanwhile are kept with what they
+  // own, so that Look never reads freed memory: see RemoveActive and EndRun.
   std::atomic<bool> looking_{false};
   std::atomic<Run*> kept_{nullptr};
 
-  std::atomic<bool> stopping_{false};
-  // Of how many runs the time of their beginning is noted for one.
+  // The time of beginning is noted for one of so many runs.
   static constexpr uint64_t kNoteOneOf = 16;
   std::atomic<uint64_t> begins_{0};
-  // Belongs to the one thread that helps.
+  // Whether a thread uses `helper_`.
   std::atomic<bool> helping_{false};
+  int64_t call_limit_ns_ = 0;
+  const std::unique_ptr<Crew> crew_;
   const std::unique_ptr<Worker> helper_;
-  std::vector<std::thread> executors_;
 };
 
 }  // namespace pto::engine

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/base/error.h"
+#include "runtime/base/memory_account.h"
 #include "runtime/base/status_matchers.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/testing/engine_testing.h"
@@ -28,6 +30,7 @@ using ::pto::engine::testing::MakeTestChips;
 using ::pto::engine::testing::MakeTestGraph;
 using ::pto::engine::testing::TestObserver;
 using ::pto::engine::testing::TestTask;
+using ::pto::engine::testing::UseWorkspace;
 using ::pto::testing::HasReason;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -46,8 +49,10 @@ class EngineJointTest : public ::testing::Test {
     engine_ = std::make_unique<Engine>(std::move(options));
   }
   std::shared_ptr<pto::engine::Run> Start(const std::vector<TestTask>& tasks, KernelBody body,
-                                          int64_t task_timeout_ns = 0) {
+                                          int64_t task_timeout_ns = 0,
+                                          std::shared_ptr<Account> account = nullptr) {
     RunSpec spec;
+    spec.account = std::move(account);
     spec.image = MakeTestGraph(tasks, clusters_, std::move(body));
     spec.task_timeout_ns = task_timeout_ns;
     std::shared_ptr<pto::engine::Run> run = engine_->Prepare(std::move(spec));
@@ -99,6 +104,43 @@ TEST_F(EngineJointTest, EveryBlockIsCalledOnceInEachPhaseAndPhasesDoNotMix) {
   EXPECT_EQ(run->state(), RunState::kSucceeded);
   EXPECT_EQ(calls.size(), 12u);
   EXPECT_EQ(in_order, 12u);
+}
+
+// Small ones stay for the next task, whoever that belongs to; large ones do not.
+TEST_F(EngineJointTest, ALargeWorkspaceCountsForTheRunsAccount) {
+  MakeEngine(0);
+  constexpr uint64_t kMiB = uint64_t{1} << 20;
+  const auto memory = std::make_shared<MemoryAccount>("a client", "bytes", 2 * kMiB);
+  const auto account = std::make_shared<Account>("a", 1, "", memory);
+  uint64_t most = 0;
+  const auto look = [&](uint32_t, const pto_context&) {
+    most = std::max(most, memory->used());
+    return 0;
+  };
+  std::shared_ptr<pto::engine::Run> run = Start({Phased(2, {})}, look, 0, account);
+  Finish();
+  EXPECT_EQ(run->state(), RunState::kSucceeded);
+  EXPECT_EQ(most, 0u);
+  UseWorkspace(kMiB);
+  for (int i = 0; i < 3; ++i) {
+    run = Start({Phased(2, {}), Phased(2, {})}, look, 0, account);
+    Finish();
+    EXPECT_EQ(run->state(), RunState::kSucceeded);
+    EXPECT_EQ(memory->used(), 0u);
+  }
+  EXPECT_GE(most, kMiB);
+  UseWorkspace(3 * kMiB);
+  run = Start({Phased(2, {})}, look, 0, account);
+  Finish();
+  EXPECT_EQ(run->state(), RunState::kFailed);
+  EXPECT_THAT(run->errors()[0], HasReason(reason::kWorkspaceExhausted));
+  EXPECT_THAT(std::string(run->errors()[0].message()), HasSubstr("a client may hold"));
+  EXPECT_EQ(memory->used(), 0u);
+  // Without an account nothing is counted.
+  run = Start({Phased(2, {})}, look);
+  Finish();
+  EXPECT_EQ(run->state(), RunState::kSucceeded);
+  UseWorkspace(64);
 }
 
 TEST_F(EngineJointTest, OneBlockOnOneChipHasPhasesToo) {

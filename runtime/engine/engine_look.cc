@@ -149,7 +149,7 @@ const SlotNow* FindSlot(const RunNow& run, const WaitNote& note) {
 
 }  // namespace
 
-void Engine::ForgetKept() {
+Run* Engine::TakeKept() {
   Run* run = kept_.exchange(nullptr, std::memory_order_seq_cst);
   while (run != nullptr && looking_.load(std::memory_order_seq_cst)) {
     // They left the list before the flag was read, but maybe after it was set.
@@ -160,12 +160,17 @@ void Engine::ForgetKept() {
       last->next_kept_ = kept;
     } while (!kept_.compare_exchange_weak(kept, run, std::memory_order_seq_cst));
     // Look may just have ended without seeing these runs.
-    if (looking_.load(std::memory_order_seq_cst)) return;
+    if (looking_.load(std::memory_order_seq_cst)) return nullptr;
     run = kept_.exchange(nullptr, std::memory_order_seq_cst);
   }
-  while (run != nullptr) {
+  return run;
+}
+
+void Engine::Release(Run* first) {
+  for (Run* run = first; run != nullptr;) {
     Run* const next = run->next_kept_;
-    LetGo(*run);
+    run->spec_.slots.reset();
+    run->spec_.observer.reset();
     const std::shared_ptr<Run> last = std::move(run->self_);
     run = next;
   }
@@ -198,7 +203,7 @@ std::vector<Engine::SeenRun> Engine::CollectRuns(EngineNow* now) {
     }
   }
   looking_.store(false, std::memory_order_seq_cst);
-  ForgetKept();
+  Release(TakeKept());
   return runs;
 }
 
@@ -385,6 +390,9 @@ EngineNow Engine::Look() {
   now.executors = executors();
   now.sleeping_executors =
       static_cast<uint32_t>(std::max(scheduler_.parking().sleepers(), int32_t{0}));
+  const ThreadUse threads = thread_use();
+  now.spare_executors = threads.spares;
+  now.held_executors = threads.held;
   const std::vector<SeenRun> runs = CollectRuns(&now);
   for (int look = 0; look < kLooks && !LookOnce(runs, &now); ++look) {
   }

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <atomic>
 #include <cstdint>
 #include <new>
 
@@ -48,9 +49,22 @@ void* Map(size_t bytes) {
 
 size_t RoundUp(size_t bytes) { return (bytes + kLargePage - 1) / kLargePage * kLargePage; }
 
+// The mappings of a process are limited, and the heap needs some, too. Beyond these arrays live
+// there.
+constexpr int kMostMapped = 4096;
+std::atomic<int> mapped_now{0};
+
+bool TakeMapping() {
+  if (mapped_now.fetch_add(1, std::memory_order_relaxed) < kMostMapped) return true;
+  mapped_now.fetch_sub(1, std::memory_order_relaxed);
+  return false;
+}
+
 void Free(void* data, size_t capacity, bool mapped) {
   if (mapped) {
-    munmap(data, capacity);
+    mapped_now.fetch_sub(1, std::memory_order_relaxed);
+    // The host may have no mapping left to cut this one out of another. Then at least the pages go.
+    if (munmap(data, capacity) != 0) (void)madvise(data, capacity, MADV_DONTNEED);
   } else {
     ::operator delete(data);
   }
@@ -67,8 +81,11 @@ void BigMemory::Reserve(size_t bytes, size_t used, bool grows) {
   bool mapped = false;
   if (capacity >= (grows ? kGrowsMapped : kMapped)) {
     const size_t rounded = RoundUp(grows ? std::max(kRoom, 4 * bytes) : bytes);
-    data = Map(rounded);
-    mapped = data != nullptr;
+    if (TakeMapping()) {
+      data = Map(rounded);
+      mapped = data != nullptr;
+      if (!mapped) mapped_now.fetch_sub(1, std::memory_order_relaxed);
+    }
     if (mapped) capacity = rounded;
   }
   // If no address range is available, use the heap.
@@ -83,8 +100,10 @@ void BigMemory::Reserve(size_t bytes, size_t used, bool grows) {
 void BigMemory::Shrink(size_t used) {
   if (mapped_ && used >= kMapped) {
     const size_t kept = RoundUp(used);
-    if (kept < capacity_) munmap(static_cast<std::byte*>(data_) + kept, capacity_ - kept);
-    capacity_ = kept;
+    // What the host does not take back has at least never been touched.
+    if (kept < capacity_ && munmap(static_cast<std::byte*>(data_) + kept, capacity_ - kept) == 0) {
+      capacity_ = kept;
+    }
     return;
   }
   // Saving a few bytes is not worth a copy.

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <memory>
 
+#include "absl/time/time.h"
 #include "gtest/gtest.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 #include "runtime/graph/alias.h"
@@ -82,6 +84,29 @@ TEST(CancelTest, TheCheckOfALaunch) {
   EXPECT_TRUE(CheckOverlaps(*image, OneBuffer(), [] { return false; }).ok());
   EXPECT_THAT(CheckOverlaps(*image, OneBuffer(), [] { return true; }),
               HasReason(reason::kClientGone));
+}
+
+TEST(CancelTest, ItsTimeIsUp) {
+  ManualClock clock;
+  CompileTime time(clock, 1'000'000'000);
+  const WorkBudget::Cancelled late = WorkBudget::Cancelled([&] {
+                                       clock.Advance(absl::Seconds(2));
+                                       return false;
+                                     }).WithTime(&time);
+  const std::shared_ptr<const GraphImage> image = TwoSlots();
+  const absl::Status status = CheckOverlaps(*image, OneBuffer(), late);
+  EXPECT_THAT(status, HasReason(reason::kGraphTooLarge));
+  EXPECT_NE(status.message().find("took longer than 1s"), absl::string_view::npos) << status;
+  time.Restart();
+  EXPECT_THAT(Realias(*image, OneBuffer(), GraphTarget().max_dependencies, late),
+              HasReason(reason::kGraphTooLarge));
+  time.Restart();
+  GraphBuilder builder(engine::testing::GraphTestTarget(), {.cancelled = late});
+  TaskInput task;
+  task.kernel = builder.AddKernel("nop").value();
+  absl::Status added;
+  for (uint32_t i = 0; added.ok() && i < kManyTasks; ++i) added = builder.AddTask(task).status();
+  EXPECT_THAT(added, HasReason(reason::kGraphTooLarge));
 }
 
 TEST(CancelTest, CompilingForBuffersThatOverlap) {

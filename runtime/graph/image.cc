@@ -45,7 +45,7 @@ GraphImage::GraphImage(BigVector<std::byte> bytes,
 
 bool GraphImage::UsesLane(uint32_t task) const {
   if (!has_lanes_ || (tasks_[task].traits & kTaskBlocks) == 0) return false;
-  const uint32_t lanes = this->lanes(task);
+  const uint32_t lanes = cluster_lanes(task);
   for (uint32_t i = 0; i < 3; ++i) {
     if ((lanes >> i & 1) != 0 && lane(kernel_index(task, i)) != nullptr) return true;
   }

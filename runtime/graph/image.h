@@ -226,7 +226,7 @@ class GraphImage {
   }
   // The cores of a cluster on which a block of the task calls a kernel, as bits: see
   // pto_context.lane.
-  uint32_t lanes(uint32_t task) const {
+  uint32_t cluster_lanes(uint32_t task) const {
     if ((tasks_[task].traits & kTaskMixed) == 0) return 1;
     const ImageDetail& detail = *this->detail(task);
     return 1 | (detail.vector_kernels[0] != ImageDetail::kNone ? 2u : 0u) |
@@ -234,7 +234,7 @@ class GraphImage {
   }
   // Kernel calls of a task: all lanes of all blocks on all chips.
   uint32_t calls(uint32_t task) const {
-    return blocks(task) * static_cast<uint32_t>(std::popcount(lanes(task)));
+    return blocks(task) * static_cast<uint32_t>(std::popcount(cluster_lanes(task)));
   }
   absl::Span<const uint32_t> scalar_refs(uint32_t task) const {
     return scalar_refs_.subspan(tasks_[task].first_scalar, kernel(task).scalar_count);

@@ -1,6 +1,8 @@
 #include "runtime/graph/work_budget.h"
 
+#include "absl/time/time.h"
 #include "gtest/gtest.h"
+#include "runtime/base/clock.h"
 
 namespace pto::engine {
 namespace {
@@ -30,6 +32,29 @@ TEST(WorkBudgetTest, EndsSoonAfterItIsCancelled) {
   while (budget.Spend(1)) ++more;
   EXPECT_LE(more, WorkBudget::kCheckInterval);
   EXPECT_EQ(budget.state(), WorkBudget::State::kCancelled);
+}
+
+TEST(WorkBudgetTest, EndsSoonAfterItsTimeIsUp) {
+  ManualClock clock;
+  CompileTime time(clock, 1000);
+  WorkBudget budget(WorkBudget::Cancelled([] { return false; }).WithTime(&time));
+  const auto work = [&] {
+    for (uint64_t i = 0; i < 2 * WorkBudget::kCheckInterval; ++i) {
+      if (!budget.Spend(1)) return false;
+    }
+    return true;
+  };
+  EXPECT_TRUE(work());
+  clock.Advance(absl::Nanoseconds(900));
+  EXPECT_TRUE(work());
+  // Only the time between the parts of a graph does not count.
+  time.Pause();
+  clock.Advance(absl::Seconds(5));
+  EXPECT_TRUE(work());
+  clock.Advance(absl::Nanoseconds(101));
+  EXPECT_FALSE(work());
+  EXPECT_EQ(budget.state(), WorkBudget::State::kLate);
+  EXPECT_EQ(budget.limit_ns(), 1000);
 }
 
 TEST(WorkBudgetTest, APartInheritsNoMoreThanTheBase) {

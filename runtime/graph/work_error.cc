@@ -2,8 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "runtime/base/error.h"
 
 namespace pto::engine {
@@ -29,6 +31,15 @@ absl::Status WorkError(const WorkBudget& budget, uint32_t task, absl::string_vie
   if (budget.state() == WorkBudget::State::kCancelled) {
     return Error(reason::kClientGone,
                  "the client has gone, or its deadline has passed, before the graph was compiled");
+  }
+  if (budget.state() == WorkBudget::State::kLate) {
+    const std::string limit = absl::FormatDuration(absl::Nanoseconds(budget.limit_ns()));
+    return Error(reason::kGraphTooLarge, absl::StrCat("compiling tasks 0 to ", task,
+                                                      " of the graph took longer than ", limit))
+        .At(field)
+        .With("task", task)
+        .With("compile_timeout", limit)
+        .Hint("submit smaller graphs, or let tasks share tensors");
   }
   return Error(reason::kGraphTooLarge,
                absl::StrCat("too many tensors of the graph overlap: finding the dependencies of "

@@ -63,7 +63,7 @@ class LaunchCost {
     sessions_ = std::make_unique<daemon::SessionManager>(manager);
     daemon::SessionManager::Request request;
     request.id = "bench";
-    session_ = sessions_->Create(request).value();
+    session_ = sessions_->Create(daemon::auth::Daemon(), request).value();
     session_->AddGraph("noop", daemon::Digest{}, OneNoop()).value();
     session_->AddGraph("axpy", daemon::Digest{}, OneAxpy()).value();
     const std::vector<daemon::BufferRequest> buffers = {{"x", 0, 64}, {"y", 0, 64}};

@@ -56,7 +56,8 @@ class Node {
     request.id = kSession;
     request.attach_key = std::string(broker::kKeyBytes, kKeyByte);
     request.ttl = absl::Hours(1);
-    session_ = sessions_->Create(request).value();
+    session_ = sessions_->Create(daemon::auth::Principal(daemon::auth::UidName(kUser), {}), request)
+                   .value();
   }
 
   daemon::SessionManager& sessions() { return *sessions_; }

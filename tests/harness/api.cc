@@ -1,5 +1,7 @@
 #include "tests/harness/api.h"
 
+#include <utility>
+
 namespace pto::testing {
 namespace {
 
@@ -17,8 +19,10 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
 
 }  // namespace
 
-Api::Api(const std::string& address)
-    : channel(Connect(address)),
+Api::Api(const std::string& address) : Api(Connect(address)) {}
+
+Api::Api(std::shared_ptr<grpc::Channel> connection)
+    : channel(std::move(connection)),
       node(v1::NodeService::NewStub(channel)),
       session(v1::SessionService::NewStub(channel)),
       buffer(v1::BufferService::NewStub(channel)),

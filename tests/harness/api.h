@@ -27,6 +27,7 @@ inline constexpr absl::Duration kCallTimeout = absl::Seconds(60);
 class Api {
  public:
   explicit Api(const std::string& address);
+  explicit Api(std::shared_ptr<grpc::Channel> connection);
 
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1::NodeService::Stub> node;

@@ -224,7 +224,7 @@ std::vector<BadRequest> BadTensors() {
        ""},
       {"bytes overflow",
        kSubmit,
-       {WithTensor("dtype: F64 shape: 72057594037927936 offset: 72057594037927936")},
+       {WithTensor("dtype: F64 shape: 2 offset: 72057594037927936")},
        reason::kTensorOutOfBounds,
        ""},
       {"scalar without name",

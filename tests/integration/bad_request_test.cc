@@ -97,21 +97,23 @@ TEST(BadRequestTableTest, TheTableNamesEveryReasonOfARequest) {
   // The other reasons cannot be provoked by one request to this daemon: they are about load, the
   // end of a run, the process, bytes that do not parse, or the client library.
   const std::vector<Reason> others = {
-      reason::kInternal,        reason::kMessageInvalid,     reason::kMessageTooLarge,
-      reason::kNodeDraining,    reason::kChipBusy,           reason::kChipUnavailable,
-      reason::kChipReset,       reason::kBufferInUse,        reason::kRunLimit,
-      reason::kRunCancelled,    reason::kRunDeadline,        reason::kKernelFailed,
-      reason::kQueueDeadline,   reason::kTaskDeadline,       reason::kWaitTimeout,
-      reason::kStacksExhausted, reason::kKernelThrew,        reason::kConfigInvalid,
-      reason::kInstanceRunning, reason::kPathUnusable,       reason::kListenFailed,
-      reason::kServiceUnknown,  reason::kDaemonUnreachable,  reason::kClientTimeout,
-      reason::kStreamEnded,     reason::kJobInvalid,         reason::kUsage,
-      reason::kCheckFailed,     reason::kInterrupted,        reason::kStreamBroken,
-      reason::kDomainLimit,     reason::kWorkspaceExhausted, reason::kChipLeased,
-      reason::kQuotaSessions,   reason::kQuotaMemory,        reason::kQuotaWindows,
-      reason::kQuotaRuns,       reason::kQuotaTasks,         reason::kQuotaEventLog,
-      reason::kDaemonRestarted, reason::kJournalUnwritable,  reason::kJournalNewer,
-      reason::kReasonMissing,   reason::kClientGone,         reason::kHostLost,
+      reason::kInternal,          reason::kMessageInvalid,     reason::kMessageTooLarge,
+      reason::kNodeDraining,      reason::kChipBusy,           reason::kChipUnavailable,
+      reason::kChipReset,         reason::kBufferInUse,        reason::kRunLimit,
+      reason::kRunCancelled,      reason::kRunDeadline,        reason::kKernelFailed,
+      reason::kQueueDeadline,     reason::kTaskDeadline,       reason::kWaitTimeout,
+      reason::kStacksExhausted,   reason::kKernelThrew,        reason::kConfigInvalid,
+      reason::kInstanceRunning,   reason::kPathUnusable,       reason::kListenFailed,
+      reason::kServiceUnknown,    reason::kDaemonUnreachable,  reason::kClientTimeout,
+      reason::kStreamEnded,       reason::kJobInvalid,         reason::kUsage,
+      reason::kCheckFailed,       reason::kInterrupted,        reason::kStreamBroken,
+      reason::kDomainLimit,       reason::kWorkspaceExhausted, reason::kChipLeased,
+      reason::kQuotaSessions,     reason::kQuotaMemory,        reason::kQuotaWindows,
+      reason::kUnauthenticated,   reason::kPermissionDenied,   reason::kMemoryBudget,
+      reason::kTaskTooLong,       reason::kExecutorsStuck,     reason::kQuotaRuns,
+      reason::kQuotaTasks,        reason::kQuotaEventLog,      reason::kDaemonRestarted,
+      reason::kJournalUnwritable, reason::kJournalNewer,       reason::kReasonMissing,
+      reason::kClientGone,        reason::kHostLost,           reason::kQuotaChips,
   };
   const std::vector<BadRequest> rows = AllBadRequests();
   for (const Reason* listed : AllReasons()) {

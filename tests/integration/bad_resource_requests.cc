@@ -10,7 +10,7 @@ std::vector<std::string> BadRequestFlags() {
           "--max-buffer-bytes=128M", "--max-session-graphs=1",  "--max-session-finished-runs=2",
           "--max-graph-tasks=100",   "--max-session-buffers=8", "--max-block-tasks=80",
           "--max-chunk-bytes=64K",   "--log-level=warning",     "--max-message-bytes=1M",
-          "--max-graph-tensors=50",  "--max-graph-edges=200"};
+          "--max-graph-tensors=50",  "--max-graph-edges=200",   "--max-client-sessions=2"};
 }
 
 std::string LongText(const std::string& name, size_t size) {

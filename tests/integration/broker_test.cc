@@ -383,7 +383,7 @@ TEST(BrokerOffTest, ADaemonThatCannotHaveOneServes) {
   daemon.Restart();
   EXPECT_TRUE(daemon.IsServing());
   EXPECT_EQ(GetNode(daemon.api()).broker_socket(), "");
-  EXPECT_TRUE(absl::StrContains(daemon.Log(), "no memory broker"));
+  EXPECT_TRUE(Eventually([&] { return absl::StrContains(daemon.Log(), "no memory broker"); }));
   EXPECT_EQ(ReadFile(path), "precious");
 }
 

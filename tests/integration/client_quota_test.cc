@@ -1,5 +1,6 @@
-// Quotas of all sessions of one client together.
+// Quotas of all sessions of one client together. Clients are users of this machine.
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 #include "tests/harness/api.h"
+#include "tests/harness/as_user.h"
 #include "tests/harness/daemon_process.h"
 #include "tests/integration/world.h"
 
@@ -30,37 +32,48 @@ class ClientQuotaTest : public ::testing::Test {
  protected:
   Api& api() { return daemon_.api(); }
 
-  std::string CreateSession(const std::string& client, absl::Duration ttl = absl::Minutes(5)) {
+  // Of another user.
+  Api& other() {
+    if (other_ == nullptr) {
+      OpenTo(daemon_.directory());
+      other_ = std::make_unique<Api>(ChannelAs(20'001, daemon_.socket_path()));
+    }
+    return *other_;
+  }
+
+  static std::string CreateSession(Api& api, absl::Duration ttl = absl::Minutes(5)) {
     v1::CreateSessionRequest request;
     request.set_session_id(UniqueId("s"));
     request.mutable_ttl()->set_nanos(
         static_cast<int32_t>(absl::ToInt64Nanoseconds(ttl % absl::Seconds(1))));
     request.mutable_ttl()->set_seconds(absl::ToInt64Seconds(ttl));
-    request.set_client(client);
-    const auto session = Call(*api().session, &v1::SessionService::Stub::CreateSession, request);
+    // Does not matter for quotas.
+    request.set_client(UniqueId("one"));
+    const auto session = Call(*api.session, &v1::SessionService::Stub::CreateSession, request);
     EXPECT_THAT(session, IsOk());
     return session.ok() ? session->name() : "";
   }
 
   // Has two windows.
-  absl::Status TryDomain(const std::string& session, const std::string& id) {
+  static absl::Status TryDomain(Api& api, const std::string& session, const std::string& id) {
     v1::CreateDomainRequest request;
     request.set_parent(session);
     request.set_domain_id(id);
     request.add_chips("chips/0");
     request.add_chips("chips/1");
     request.set_signal_count(1);
-    return Call(*api().domain, &v1::DomainService::Stub::CreateDomain, request).status();
+    return Call(*api.domain, &v1::DomainService::Stub::CreateDomain, request).status();
   }
 
-  absl::Status TrySubmit(const std::string& session, v1::GraphSpec graph) {
-    return Call(*api().run, &v1::RunService::Stub::SubmitRun,
+  static absl::Status TrySubmit(Api& api, const std::string& session, v1::GraphSpec graph) {
+    return Call(*api.run, &v1::RunService::Stub::SubmitRun,
                 SubmitRequest(session, std::move(graph)))
         .status();
   }
 
   DaemonProcess daemon_{{"--sim-chips=2", "--max-client-windows=5", "--max-client-tasks=15",
                          "--max-block-tasks=32", "--session-min-ttl=10ms", "--drain-grace=0s"}};
+  std::unique_ptr<Api> other_;
 };
 
 void ExpectQuota(const absl::Status& status, const Reason& reason, const Quota& wanted) {
@@ -75,29 +88,31 @@ void ExpectQuota(const absl::Status& status, const Reason& reason, const Quota& 
 }
 
 TEST_F(ClientQuotaTest, Windows) {
-  const std::string first = CreateSession("one");
-  const std::string second = CreateSession("one");
-  ASSERT_THAT(TryDomain(first, "a"), IsOk());
-  ASSERT_THAT(TryDomain(first, "b"), IsOk());
+  const std::string first = CreateSession(api());
+  const std::string second = CreateSession(api());
+  ASSERT_THAT(TryDomain(api(), first, "a"), IsOk());
+  ASSERT_THAT(TryDomain(api(), first, "b"), IsOk());
   // Also if there is room for a part of the request.
-  ExpectQuota(TryDomain(second, "a"), reason::kQuotaWindows, {"max_client_windows", 5, 4, 2});
-  EXPECT_THAT(TryDomain(CreateSession("two"), "a"), IsOk());
+  ExpectQuota(TryDomain(api(), second, "a"), reason::kQuotaWindows,
+              {"max_client_windows", 5, 4, 2});
+  EXPECT_THAT(TryDomain(other(), CreateSession(other()), "a"), IsOk());
   DeleteSession(api(), first);
-  EXPECT_THAT(TryDomain(second, "a"), IsOk());
+  EXPECT_THAT(TryDomain(api(), second, "a"), IsOk());
 }
 
 TEST_F(ClientQuotaTest, Tasks) {
-  const std::string first = CreateSession("one");
-  const std::string second = CreateSession("one");
+  const std::string first = CreateSession(api());
+  const std::string second = CreateSession(api());
   v1::GraphSpec ten = Spin(absl::Minutes(10));
   ten.MergeFrom(Noops(9));
   const v1::Run run = Submit(api(), first, ten);
-  ExpectQuota(TrySubmit(second, Noops(6)), reason::kQuotaTasks, {"max_client_tasks", 15, 10, 6});
-  EXPECT_THAT(TrySubmit(second, Noops(5)), IsOk());
-  EXPECT_THAT(TrySubmit(CreateSession("two"), Noops(15)), IsOk());
+  ExpectQuota(TrySubmit(api(), second, Noops(6)), reason::kQuotaTasks,
+              {"max_client_tasks", 15, 10, 6});
+  EXPECT_THAT(TrySubmit(api(), second, Noops(5)), IsOk());
+  EXPECT_THAT(TrySubmit(other(), CreateSession(other()), Noops(15)), IsOk());
   CancelRun(api(), run.name());
   WaitForRun(api(), run.name());
-  EXPECT_TRUE(Eventually([&] { return TrySubmit(second, Noops(15)).ok(); }));
+  EXPECT_TRUE(Eventually([&] { return TrySubmit(api(), second, Noops(15)).ok(); }));
 }
 
 // Open runs are held back by the client's other runs, and all end.
@@ -131,14 +146,14 @@ TEST_F(ClientQuotaTest, OpenRunsAreHeldBackAndNotRefused) {
 }
 
 TEST_F(ClientQuotaTest, TheLogSaysWhoseSessionExpiredAndWhatItHad) {
-  const std::string session = CreateSession("one", absl::Milliseconds(500));
-  ASSERT_THAT(TryDomain(session, "a"), IsOk());
+  const std::string session = CreateSession(api(), absl::Milliseconds(500));
+  ASSERT_THAT(TryDomain(api(), session, "a"), IsOk());
   EXPECT_TRUE(Eventually([&] { return absl::StrContains(daemon_.Log(), "session ended"); }));
   std::string line;
   for (const absl::string_view one : absl::StrSplit(daemon_.Log(), '\n')) {
     if (absl::StrContains(one, "session ended")) line = std::string(one);
   }
-  EXPECT_THAT(line, AllOf(HasSubstr("client=one"), HasSubstr("windows=2"), HasSubstr("expired")));
+  EXPECT_THAT(line, AllOf(HasSubstr("client=one-"), HasSubstr("windows=2"), HasSubstr("expired")));
 }
 
 }  // namespace

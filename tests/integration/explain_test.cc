@@ -86,12 +86,14 @@ class Ring {
 // The maximum time until a stall is reported.
 constexpr absl::Duration kVerdictTime = absl::Seconds(kAddressSanitizer ? 20 : 2);
 
-// Repeats the request until it returns that verdict, up to kVerdictTime from now.
+// Repeats the request until it returns that verdict, up to kVerdictTime from now. The daemon may
+// not have read the first segment of an open run yet; until then it does not know the run.
 Response AskUntil(const std::function<absl::StatusOr<Response>()>& ask, Response::Verdict verdict) {
   const absl::Time deadline = absl::Now() + kVerdictTime;
   Response response;
   Eventually([&] {
     const absl::StatusOr<Response> got = ask();
+    if (absl::IsNotFound(got.status()) && absl::Now() < deadline) return false;
     EXPECT_THAT(got, IsOk());
     if (!got.ok()) return true;
     response = *got;
@@ -249,7 +251,7 @@ TEST_F(ExplainTest, AStallIsAnEventALogLineAndADump) {
   EXPECT_GE(absl::Seconds(stalled.since_last_progress().seconds()) +
                 absl::Nanoseconds(stalled.since_last_progress().nanos()),
             absl::Milliseconds(200));
-  EXPECT_THAT(daemon.Log(), HasSubstr("run stalled"));
+  EXPECT_TRUE(Eventually([&] { return absl::StrContains(daemon.Log(), "run stalled"); }));
   const std::string dump = WaitForDump(state, "\"session\"");
   EXPECT_THAT(dump, HasSubstr("a run has stalled"));
   EXPECT_THAT(dump, HasSubstr("\"chips/3\""));
@@ -297,7 +299,7 @@ TEST(ExplainRunningTest, WithoutAStateDirectoryAFailedRunIsDumpedToTheLog) {
   EXPECT_EQ(failed.Wait()->state(), v1::Run::FAILED);
   EXPECT_TRUE(Eventually([&] { return absl::StrContains(daemon.Log(), "failedRun"); }))
       << daemon.Log();
-  EXPECT_THAT(daemon.Log(), HasSubstr("a run has failed"));
+  EXPECT_TRUE(Eventually([&] { return absl::StrContains(daemon.Log(), "a run has failed"); }));
 }
 
 class ExplainOpenRunTest : public ::testing::Test {

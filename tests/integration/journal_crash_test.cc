@@ -190,7 +190,8 @@ TEST_F(JournalCrashTest, ADiskThatCannotWriteRefusesRuns) {
     const absl::Status status = SubmitAndWait(absl::StrCat("run-", runs++)).status();
     return ReasonOf(status) == reason::kJournalUnwritable.name;
   }));
-  EXPECT_TRUE(absl::StrContains(daemon_->Log(), "cannot sync the journal"));
+  EXPECT_TRUE(
+      Eventually([&] { return absl::StrContains(daemon_->Log(), "cannot sync the journal"); }));
 }
 
 }  // namespace

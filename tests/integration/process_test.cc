@@ -194,7 +194,7 @@ std::string LoopbackAddress(const DaemonProcess& daemon) {
 }
 
 TEST(StartTest, ListensOnLoopbackToo) {
-  DaemonProcess daemon({"--sim-chips=1", "--listen=127.0.0.1:0"});
+  DaemonProcess daemon({"--sim-chips=1", "--listen=127.0.0.1:0", "--loopback-tcp=trust"});
   const absl::StatusOr<Client> client = Client::Connect(LoopbackAddress(daemon));
   ASSERT_THAT(client, IsOk());
   EXPECT_EQ(client->node().pid(), daemon.pid());
@@ -228,6 +228,7 @@ TEST(ConfigTest, MistakesAreNamedAndNothingStarts) {
       {{"--max-message-bytes=1M"}, "max_message_bytes"},
       {{"--session-min-ttl=2h"}, "min_ttl"},
       {{"--listen=nowhere"}, "nowhere"},
+      {{"--loopback-tcp=all"}, "access.loopback_tcp"},
       {{"--listen=0.0.0.0:0"}, "allow_remote"},
       {{"--listen=[::]:0"}, "allow_remote"},
       {{"--config=/nonexistent/ptod.conf"}, "/nonexistent/ptod.conf"},

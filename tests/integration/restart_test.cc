@@ -2,6 +2,7 @@
 // accepted has one outcome, and none is executed twice.
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -9,14 +10,19 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/client.h"
+#include "daemon/auth/principal.h"
 #include "daemon/journal/journal.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/status/grpc_status.h"
 #include "runtime/base/status_matchers.h"
 #include "tests/harness/daemon_process.h"
+#include "tests/harness/directory.h"
+#include "tests/harness/process.h"
+#include "tests/harness/runfile.h"
 #include "tests/integration/lifecycle.h"
 #include "tests/integration/restart_testing.h"
 #include "tests/integration/watch.h"
@@ -267,7 +273,7 @@ TEST_F(RestartTest, AfterAnUpgradeNoRetryIsTakenForTheSameOrForAnother) {
     EXPECT_NE(run.digest_version(), 0u);
     run.clear_digest_version();
     const std::unique_ptr<daemon::Journal> journal = daemon::Journal::Open(options).value();
-    ASSERT_THAT(journal->AddSession("mine"), IsOk());
+    ASSERT_THAT(journal->AddSession("mine", daemon::auth::UidName(geteuid())), IsOk());
     journal->EndRun(journal->AddRun(run).value(), run);
   }
   daemon_.Restart();
@@ -312,24 +318,71 @@ TEST_F(RestartTest, TheLibraryStillReadsRuns) {
 
 // ---- the journal's files
 
-TEST_F(RestartTest, ABrokenJournalIsKeptAsideAndTheDaemonServes) {
+// An id is refused when the journal has forgotten all else of its run.
+TEST_F(RestartTest, AForgottenRunIsNotExecutedAgain) {
+  daemon_.Stop();
+  daemon_.Restart({"--sim-chips=1", "--state-dir=" + state_, "--journal-max-runs=2"});
+  const std::string session = CreateSession("mine");
+  for (int i = 0; i < 5; ++i) {
+    Submit(api(), session, Noops(1), absl::StrCat("run-", i));
+    WaitForRun(api(), absl::StrCat(session, "/runs/run-", i));
+  }
+  for (int restart = 0; restart < 2; ++restart) {
+    KillAndRestart();
+    CreateSession("mine");
+    for (int i = 0; i < 5; ++i) {
+      const auto again = Call(*api().run, &RunStub::SubmitRun,
+                              SubmitRequest(session, Noops(1), absl::StrCat("run-", i)));
+      if (i < 3) {
+        EXPECT_THAT(again, HasReason(reason::kRunIdUsed)) << i;
+      } else {
+        ASSERT_THAT(again, IsOk()) << i;
+        EXPECT_EQ(again->state(), v1::Run::SUCCEEDED);
+      }
+    }
+    EXPECT_EQ(GetChip(api(), 0).completed_tasks(), 0u);
+  }
+}
+
+TEST_F(RestartTest, ADamagedJournalIsKeptAsideAndWhatIsIntactIsKnown) {
   const std::string session = MakeSession(api());
-  for (int i = 0; i < 3; ++i) Submit(api(), session, Noops(1), absl::StrCat("run-", i));
+  for (int i = 0; i < 20; ++i) {
+    Submit(api(), session, Noops(1), absl::StrCat("run-", i));
+    WaitForRun(api(), absl::StrCat(session, "/runs/run-", i));
+  }
   daemon_.Kill();
   const std::string file = JournalFiles().back();
   {
     std::fstream damage(file, std::ios::in | std::ios::out | std::ios::binary);
     damage << "damage";
+    damage.seekp(500);
+    damage << "damage";
   }
-  // Larger than a torn write can be.
-  std::filesystem::resize_file(file, 1 << 20);
   daemon_.Restart();
   EXPECT_TRUE(daemon_.IsServing("pto.v1.RunService"));
   EXPECT_TRUE(std::filesystem::exists(file + ".corrupt"));
-  EXPECT_THAT(daemon_.Log(), HasSubstr("is broken"));
-  v1::GetRunRequest run;
-  run.set_name(session + "/runs/run-0");
-  EXPECT_THAT(Call(*api().run, &RunStub::GetRun, run), HasReason(reason::kSessionUnknown));
+  EXPECT_TRUE(Eventually([&] { return absl::StrContains(daemon_.Log(), "is damaged"); }));
+  for (int i = 0; i < 20; ++i) {
+    const v1::Run run = GetRun(api(), absl::StrCat(session, "/runs/run-", i));
+    EXPECT_TRUE(run.state() == v1::Run::SUCCEEDED || run.state() == v1::Run::FAILED) << i;
+  }
+  // A start after that finds no damage.
+  KillAndRestart();
+  EXPECT_THAT(JournalFiles(), SizeIs(2));
+}
+
+TEST_F(RestartTest, ADirectoryStaysLockedWithoutItsLockFile) {
+  std::filesystem::remove(state_ + "/lock");
+  const Directory other;
+  Process::Options options;
+  options.command = {Runfile("daemon/ptod"), "--listen=unix:" + other.path() + "/s",
+                     "--sim-chips=1", "--state-dir=" + state_};
+  options.out = options.err = other.path() + "/log";
+  Process second(options);
+  const absl::optional<int> status = second.Wait(absl::Seconds(30));
+  ASSERT_TRUE(status.has_value());
+  EXPECT_NE(*status, 0);
+  EXPECT_THAT(ReadFile(other.path() + "/log"), HasSubstr("INSTANCE_RUNNING"));
 }
 
 TEST_F(RestartTest, AFullDiskRefusesRunsUntilThereIsRoom) {

@@ -89,10 +89,22 @@ def debian_repositories():
         packages = ["libcli11-dev"],
     )
     system_repository(
+        name = "libseccomp",
+        build_file = "@pto//third_party/debian:libseccomp.BUILD",
+        links = {"include/seccomp.h": "/usr/include/seccomp.h"},
+        packages = ["libseccomp-dev"],
+    )
+    system_repository(
         name = "onetbb",
         build_file = "@pto//third_party/debian:onetbb.BUILD",
         links = {"include/oneapi": "/usr/include/oneapi"},
         packages = ["libtbb-dev"],
+    )
+    system_repository(
+        name = "openssl",
+        build_file = "@pto//third_party/debian:openssl.BUILD",
+        links = {"include/openssl": "/usr/include/openssl"},
+        packages = ["libssl-dev"],
     )
     system_repository(
         name = "prometheus_cpp",
@@ -105,6 +117,12 @@ def debian_repositories():
         build_file = "@pto//third_party/debian:starpu.BUILD",
         links = {"include": "/usr/include/starpu/1.3"},
         packages = ["libstarpu-dev"],
+    )
+    system_repository(
+        name = "openssl",
+        build_file = "@pto//third_party/debian:openssl.BUILD",
+        links = {"include/openssl": "/usr/include/openssl"},
+        packages = ["libssl-dev"],
     )
     system_repository(
         name = "xxhash",

@@ -66,7 +66,7 @@ class SessionTest : public ::testing::Test {
     SessionManager::Request request;
     request.id = id;
     request.ttl = ttl;
-    return sessions_->Create(request).value();
+    return sessions_->Create(auth::Daemon(), request).value();
   }
 
   // fill of 16 floats in slot `x` on chip 0, `count` times in a row.

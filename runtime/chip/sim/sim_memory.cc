@@ -1,46 +1,38 @@
 #include "runtime/chip/sim/sim_memory.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
+#include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
 namespace pto::engine {
 namespace {
 
-constexpr uint64_t kPage = 4096;
+constexpr uint64_t kPage = PagePool::kPage;
 // The amount that ShareSome moves at once; takes some tenths of a millisecond.
 constexpr uint64_t kShareStep = uint64_t{1} << 20;
-
-// Large allocations use large pages if the host has them: with small pages, a third of the time of
-// a copy is spent on address translation.
-constexpr uint64_t kLargePage = uint64_t{2} << 20;
-constexpr uint64_t kLarge = 2 * kLargePage;
-
-// Like mmap, but large allocations are aligned to a large page.
-void* Map(uint64_t bytes) {
-  const uint64_t extra = bytes >= kLarge ? kLargePage : 0;
-  void* const data =
-      mmap(nullptr, bytes + extra, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (data == MAP_FAILED || extra == 0) return data;
-  const uint64_t before = -reinterpret_cast<uintptr_t>(data) % kLargePage;
-  auto* const first = static_cast<std::byte*>(data) + before;
-  if (before > 0) munmap(data, before);
-  munmap(first + bytes, extra - before);
-  // Only an optimisation, so errors are ignored.
-  (void)madvise(first, bytes, MADV_HUGEPAGE);
-  return first;
-}
 
 // At least one page, so that every allocation has an address.
 uint64_t RoundUp(uint64_t bytes) {
   return bytes == 0 ? kPage : (bytes + kPage - 1) / kPage * kPage;
+}
+
+// Adds to an error of the pool which chip and which request it is about.
+absl::Status OfChip(const absl::Status& refused, uint32_t chip, uint64_t bytes) {
+  const absl::optional<ErrorDetail> detail = GetErrorDetail(refused);
+  Error error(reason::kChipMemoryExhausted, absl::StrCat("chips/", chip, " cannot allocate ", bytes,
+                                                         " bytes: ", refused.message()));
+  error.With("chip", absl::StrCat("chips/", chip));
+  if (!detail.has_value()) return error;
+  if (detail->quota.has_value()) {
+    const Quota& quota = *detail->quota;
+    error.Limit(quota.name, quota.limit, quota.usage, quota.requested);
+  }
+  return error.Hint(detail->hint);
 }
 
 }  // namespace
@@ -66,14 +58,21 @@ class SimAllocation final : public HostAllocation {
 };
 
 SimAllocation::~SimAllocation() {
-  munmap(data(), RoundUp(bytes()));
-  owner_->GiveBack(RoundUp(bytes()));
+  const uint64_t taken = RoundUp(bytes());
+  if (file_ != nullptr) {
+    owner_->pool_.GiveShared(data(), taken);
+  } else {
+    owner_->pool_.Give(data(), taken);
+  }
+  owner_->GiveBack(taken);
 }
 
 absl::Status SimAllocation::PrepareShare(const std::shared_ptr<SharingBudget>& budget) {
   const uint64_t all = RoundUp(bytes());
   if (file_ == nullptr) {
-    PTO_ASSIGN_OR_RETURN(file_, SharedFile::Create(all, budget));
+    PTO_ASSIGN_OR_RETURN(std::unique_ptr<SharedFile> file, SharedFile::Create(all, budget));
+    PTO_RETURN_IF_ERROR(owner_->pool_.TakeSharing());
+    file_ = std::move(file);
   }
   const uint64_t until = std::min(all, moved_ + kShareStep);
   if (reserved_ >= until) return absl::OkStatus();
@@ -92,21 +91,27 @@ absl::StatusOr<bool> SimAllocation::ShareSome() {
   return true;
 }
 
-std::shared_ptr<SimMemory> SimMemory::Create(uint32_t chip, uint64_t total_bytes) {
-  return std::shared_ptr<SimMemory>(new SimMemory(chip, total_bytes));
+std::shared_ptr<SimMemory> SimMemory::Create(uint32_t chip, uint64_t total_bytes,
+                                             std::shared_ptr<MappingBudget> mappings,
+                                             Pager& pager) {
+  return std::shared_ptr<SimMemory>(new SimMemory(chip, total_bytes, std::move(mappings), pager));
+}
+
+uint64_t SimMemory::HostBytes(uint64_t bytes) const {
+  // More is refused anyway.
+  return bytes > total_bytes() ? 0 : RoundUp(bytes);
 }
 
 absl::StatusOr<std::shared_ptr<Allocation>> SimMemory::Allocate(uint64_t bytes) {
   const uint64_t taken = RoundUp(bytes);
   PTO_RETURN_IF_ERROR(Take(bytes, taken));
-  // Fresh pages are zero; the host provides them when they are first touched.
-  void* const data = Map(taken);
-  if (data == MAP_FAILED) {
-    const int error = errno;
+  // The host provides the pages when they are first touched.
+  const absl::StatusOr<std::byte*> data = pool_.Take(taken);
+  if (!data.ok()) {
     GiveBack(taken);
-    return Exhausted(bytes, used_bytes(), absl::StrCat("the host refuses: ", std::strerror(error)));
+    return OfChip(data.status(), chip(), bytes);
   }
-  return std::make_shared<SimAllocation>(shared_from_this(), static_cast<std::byte*>(data), bytes);
+  return std::make_shared<SimAllocation>(shared_from_this(), *data, bytes);
 }
 
 }  // namespace pto::engine

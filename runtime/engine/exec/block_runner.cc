@@ -19,7 +19,7 @@ BlockEnd BlockRunner::CallSlow(Services& services, const BlockTicket& ticket, Bl
   const ImageTask& task = image.tasks()[ticket.task];
   const ImageDetail* const detail = image.detail(ticket.task);
   const uint32_t kernel_index =
-      ticket.lane == 0 ? task.kernel : detail->vector_kernels[ticket.lane - 1];
+      ticket.cluster_lane == 0 ? task.kernel : detail->vector_kernels[ticket.cluster_lane - 1];
   const pto_kernel_info& kernel = image.kernel_info(kernel_index);
 
   const uint32_t member_count = detail == nullptr ? 1 : detail->member_count;
@@ -58,7 +58,7 @@ BlockEnd BlockRunner::CallSlow(Services& services, const BlockTicket& ticket, Bl
   context.member_index = ticket.member;
   context.member_count = member_count;
   context.members = members.data();
-  context.lane = ticket.lane;
+  context.lane = ticket.cluster_lane;
   context.kernel_data = image.kernel_data(kernel_index);
   const uint64_t began_ticks = long_task == nullptr ? 0 : Ticks();
   const BlockEnd end = CallKernel(kernel, context, state, error);

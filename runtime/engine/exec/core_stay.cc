@@ -50,6 +50,7 @@ void CoreStay::Begin(const BlockTicket& next) {
   Run& run = *ticket.run;
   chip = ticket.chip;
   queue = &scheduler.queue(chip);
+  ShowPlace(ticket);
   timed = run.spec().record_level == RecordLevel::kAll;
   measure_mask = timed ? MeasureMask(typical_ticks) : kMeasureOneOf - 1;
   was_long = alone = false;
@@ -57,6 +58,15 @@ void CoreStay::Begin(const BlockTicket& next) {
   last_ticks = Ticks();
   recorder.Begin(scheduler.clock().NowNanos(), last_ticks);
   if (run.started_ns() == 0) MarkStarted();
+}
+
+void CoreStay::ShowPlace(const BlockTicket& place) const {
+  if (pulse == nullptr) return;
+  pulse->Beat();
+  // A task that is ended without a core shows none.
+  if (place.core < 0 || static_cast<uint32_t>(place.kind) == 0) return;
+  const ReadyQueue& there = scheduler.queue(place.chip);
+  pulse->Stay(place.chip, place.kind == PTO_MIX ? there.ClusterOf(place.core) : place.core);
 }
 
 void CoreStay::End() {

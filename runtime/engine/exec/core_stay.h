@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "runtime/engine/exec/pulse.h"
 #include "runtime/engine/exec/released.h"
 #include "runtime/engine/queue/scheduler.h"
 #include "runtime/engine/run/block_ticket.h"
@@ -30,8 +31,8 @@ struct CoreStay {
   static constexpr uint32_t kMeasureOneOf = 32;
 
   // `completions` may be nullptr while the worker runs nothing.
-  CoreStay(Scheduler& scheduler, Completions* completions)
-      : scheduler(scheduler), completions(completions) {}
+  CoreStay(Scheduler& scheduler, Completions* completions, Pulse* pulse = nullptr)
+      : scheduler(scheduler), completions(completions), pulse(pulse) {}
   CoreStay(const CoreStay&) = delete;
   CoreStay& operator=(const CoreStay&) = delete;
 
@@ -47,6 +48,18 @@ struct CoreStay {
   // Counts the ticket's abandoned blocks as ended. The run may be gone when this returns.
   void Abandon();
   void MarkStarted();
+
+  // ---- signs of life
+  // The thread goes on, with the same blocks or others.
+  void Beat() const {
+    if (pulse != nullptr) pulse->Beat();
+  }
+  // It looks for something else to do.
+  void Move() const {
+    if (pulse != nullptr) pulse->Move();
+  }
+  // It begins or resumes calls for blocks of this ticket, which has its core.
+  void ShowPlace(const BlockTicket& place) const;
 
   // ---- questions
   // Whether no other thread can reach the run's tasks until this one gives some away.
@@ -113,6 +126,8 @@ struct CoreStay {
   // Where the runs go that end here. Drained by the worker, or by its caller, when nothing of a run
   // is on the stack.
   Completions* completions;
+  // nullptr: nobody watches the thread.
+  Pulse* const pulse;
 
  private:
   // The mask for tasks of that duration.

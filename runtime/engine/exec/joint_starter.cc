@@ -25,6 +25,7 @@ JointTask* JointStarter::New(Run& run, uint32_t task) {
 void JointStarter::Leave(JointTask& joint) {
   if (!joint.Leave()) return;
   if (spare_.size() < kSpareJoints) {
+    joint.Rest();
     spare_.push_back(&joint);
   } else {
     delete &joint;

@@ -10,7 +10,7 @@
 
 namespace pto::engine {
 
-// Gives ready tasks that work in phases their cores. JointLane runs them. Belongs to one worker,
+// Gives ready tasks that work in phases their cores. JointLoop runs them. Belongs to one worker,
 // and keeps a few JointTasks for its next ones. Not thread-safe.
 class JointStarter {
  public:

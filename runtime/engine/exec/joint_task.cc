@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/error.h"
+#include "runtime/base/status_macros.h"
 #include "runtime/base/ticks.h"
 #include "runtime/engine/exec/kernel_api.h"
 #include "runtime/engine/exec/kernel_call.h"
@@ -38,14 +39,37 @@ void JointTask::Renew(Run& next, uint32_t task) {
   long_task_ = nullptr;
   // The run may be another one.
   laid_out_ = kNoTask;
-  if (workspace_bytes_ > kKeptBytes) {
-    workspace_.reset();
-    workspace_bytes_ = 0;
-  }
   cursor_.store(0, std::memory_order_relaxed);
   made_.store(0, std::memory_order_relaxed);
   failed_.store(false, std::memory_order_relaxed);
   users_.store(1, std::memory_order_relaxed);
+}
+
+void JointTask::Rest() {
+  if (workspace_bytes_ <= kKeptBytes) return;
+  workspace_.reset();
+  workspace_bytes_ = 0;
+  workspace_charge_ = HostCharge();
+}
+
+absl::Status JointTask::MakeWorkspace(uint64_t bytes) {
+  workspace_bytes_ = 0;
+  workspace_.reset();
+  absl::Status room;
+  // Small ones stay for the next task, whoever that belongs to.
+  if (bytes > kKeptBytes && run().account() != nullptr) {
+    workspace_charge_ = HostCharge(run().account()->memory());
+    room = workspace_charge_.Resize(bytes, "the workspace of a kernel");
+  }
+  if (room.ok()) workspace_.reset(new (std::nothrow) std::byte[bytes]);
+  if (workspace_ == nullptr) {
+    return TaskData::TaskError(reason::kWorkspaceExhausted, run(), task_,
+                               absl::StrCat("there are no ", bytes, " bytes for its workspace",
+                                            room.ok() ? "" : ": ", room.message()))
+        .With("want", bytes);
+  }
+  workspace_bytes_ = bytes;
+  return absl::OkStatus();
 }
 
 bool JointTask::Fits(uint32_t task) const {
@@ -137,15 +161,7 @@ absl::Status JointTask::Prepare(LongTask* long_task) {
         absl::StrCat("it has ", calls_, " calls in each phase; at most ", kMostCalls, " can be"));
   }
   if (plan_.workspace_bytes > workspace_bytes_) {
-    workspace_bytes_ = 0;
-    workspace_.reset(new (std::nothrow) std::byte[plan_.workspace_bytes]);
-    if (workspace_ == nullptr) {
-      return TaskData::TaskError(
-                 reason::kWorkspaceExhausted, run(), task_,
-                 absl::StrCat("there are no ", plan_.workspace_bytes, " bytes for its workspace"))
-          .With("want", plan_.workspace_bytes);
-    }
-    workspace_bytes_ = plan_.workspace_bytes;
+    PTO_RETURN_IF_ERROR(MakeWorkspace(plan_.workspace_bytes));
   }
   context_ = {};
   context_.struct_size = sizeof context_;

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "kernels/pto_kernel.h"
+#include "runtime/base/memory_account.h"
 #include "runtime/engine/exec/block_state.h"
 #include "runtime/engine/queue/errand.h"
 #include "runtime/engine/run/block_ticket.h"
@@ -124,6 +125,8 @@ class JointTask final : public Errand {
   void Join() { users_.fetch_add(1, std::memory_order_relaxed); }
   // Returns whether nobody is left: it is the caller's then.
   bool Leave() { return users_.fetch_sub(1, std::memory_order_acq_rel) == 1; }
+  // It ends, and is kept for Renew: frees a large workspace. Nobody else has it any more.
+  void Rest();
 
  private:
   static constexpr uint32_t kNoTask = 0xffffffff;
@@ -135,6 +138,8 @@ class JointTask final : public Errand {
   // Whether the task gets what was laid out for another one before.
   bool IsLaidOut() const;
   void LayOut();
+  // WORKSPACE_EXHAUSTED.
+  absl::Status MakeWorkspace(uint64_t bytes);
   // Makes one call, with a state that has all that is the same for all calls. Returns whether it
   // went well.
   bool MakeCall(const BlockPlace& place, uint32_t phase, BlockTicket& ticket, BlockState& state,
@@ -175,6 +180,7 @@ class JointTask final : public Errand {
   pto_context context_ = {};  // but for what differs from one call to the next
   std::unique_ptr<std::byte[]> workspace_;
   uint64_t workspace_bytes_ = 0;
+  HostCharge workspace_charge_;      // for a large one
   std::atomic<uint64_t> cursor_{0};  // the phase that is open, and what is claimed of it
   std::atomic<uint32_t> made_{0};
   std::atomic<bool> failed_{false};

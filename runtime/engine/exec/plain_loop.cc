@@ -51,6 +51,7 @@ bool PlainLoop::RunBlocks(CoreStay& stay) {
   for (; stay.ticket.block < stay.ticket.block_end && !stopped; ++stay.ticket.block) {
     stopped = run.stopping();
     if (stopped) break;
+    stay.Beat();
     if (scheduler_.trace() != nullptr) scheduler_.trace()->OnStart(stay.ticket);
     const BlockEnd end = calls.Call();
     // The kernel may have seen its cancel flag and returned early: that is no success.
@@ -213,12 +214,13 @@ bool PlainLoop::CheckTurn(CoreStay& stay) {
 }
 
 bool PlainLoop::ShouldYield(CoreStay& stay) {
+  stay.Beat();
   // A gang waits for this very core, so it runs no further task.
   if (stay.GangWaits()) return true;
   stay.count = 0;
   if (!stay.completions->empty()) return true;
   if (stay.until_ns != 0 && scheduler_.clock().NowNanos() >= stay.until_ns) return true;
-  if (services_.has_errands() || (lane_ != nullptr && lane_->runnable() > 0)) return true;
+  if (services_.has_errands() || (fibers_ != nullptr && fibers_->runnable() > 0)) return true;
   return scheduler_.OthersWait(*stay.ticket.run);
 }
 

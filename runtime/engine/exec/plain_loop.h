@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "runtime/engine/exec/core_stay.h"
-#include "runtime/engine/exec/fiber_lane.h"
+#include "runtime/engine/exec/fiber_pool.h"
 #include "runtime/engine/exec/services.h"
 #include "runtime/engine/exec/task_flow.h"
 
@@ -20,9 +20,9 @@ class PlainLoop {
   // So many short tasks run before others get their turn.
   static constexpr uint32_t kTurn = 64;
 
-  // `lane` has the fibers that wait for this thread; nullptr: none.
-  PlainLoop(Services& services, TaskFlow& flow, const FiberLane* lane)
-      : services_(services), scheduler_(services.scheduler()), flow_(flow), lane_(lane) {}
+  // `fibers` are those that wait for this thread; nullptr: none.
+  PlainLoop(Services& services, TaskFlow& flow, const FiberPool* fibers)
+      : services_(services), scheduler_(services.scheduler()), flow_(flow), fibers_(fibers) {}
 
   // Runs the ticket's blocks. Returns whether they have ended the task; if not, the core is free
   // and the run may be gone.
@@ -47,7 +47,7 @@ class PlainLoop {
   Services& services_;
   Scheduler& scheduler_;
   TaskFlow& flow_;
-  const FiberLane* const lane_;
+  const FiberPool* const fibers_;
 };
 
 }  // namespace pto::engine

@@ -11,7 +11,7 @@ namespace pto::engine {
 Services::~Services() {
   for (const std::shared_ptr<LanePort>& lane : Lanes()) lane->Close();
   // Reports of death own their lanes.
-  while (LaneNews* const news = completions_.Take()) {
+  while (LaneNews* const news = lane_news_.Take()) {
     if (news->kind == LaneNews::Kind::kDeath) LanePort::Bury(static_cast<LaneDeath&>(*news));
   }
 }
@@ -19,7 +19,7 @@ Services::~Services() {
 std::shared_ptr<LanePort> Services::AddLane(std::shared_ptr<Lane> lane) {
   PTO_CHECK(timers_ != nullptr, "an engine without timers cannot have lanes");
   LanePort::Setting setting;
-  setting.ring = &completions_;
+  setting.news = &lane_news_;
   setting.clock = &clock();
   setting.timers = timers_;
   setting.grace_ns = lane_grace_ns_;
@@ -97,7 +97,7 @@ int64_t Services::DeadlineAfter(int64_t start_ns, int64_t timeout_ns) const {
 }
 
 TimerQueue::Id Services::SetTimer(Run& run, TimerQueue::Id id, int64_t at_ns) {
-  // If it is being called already, that call sets the next one.
+  // If the former timer has just fired, its call of Expire sets the next one.
   if (id != 0 && !timers_->Cancel(id)) return id;
   const auto expire = [this, weak = run.weak_from_this()] {
     // The run, and the engine with it, stay until all is done.
@@ -107,7 +107,7 @@ TimerQueue::Id Services::SetTimer(Run& run, TimerQueue::Id id, int64_t at_ns) {
 }
 
 void Services::Expire(Run& run) {
-  // What ends here may be the last that keeps the run from ending.
+  // The run may end here, and must not do so before Drop.
   if (!run.life().Hold()) return;
   Completions completions;
   for (Waiter* const waiter : run.long_tasks().Expire(clock().NowNanos(), kExpireAtOnce)) {

@@ -9,8 +9,8 @@
 #include "runtime/base/mutex.h"
 #include "runtime/base/timer.h"
 #include "runtime/engine/exec/blocking_pool.h"
-#include "runtime/engine/lane/completion_ring.h"
 #include "runtime/engine/lane/lane.h"
+#include "runtime/engine/lane/lane_news_queue.h"
 #include "runtime/engine/lane/lane_port.h"
 #include "runtime/engine/queue/errand.h"
 #include "runtime/engine/queue/scheduler.h"
@@ -19,7 +19,7 @@
 
 namespace pto::engine {
 
-// What all workers and all blocks of an engine share beside its queues. Thread-safe.
+// What the workers and blocks of an engine share, except its queues. Thread-safe.
 class Services {
  public:
   Services(Scheduler& scheduler, TimerQueue* timers, int64_t lane_grace_ns)
@@ -27,7 +27,7 @@ class Services {
         timers_(timers),
         lane_grace_ns_(lane_grace_ns),
         errands_(scheduler.parking()),
-        completions_(scheduler.parking()) {}
+        lane_news_(scheduler.parking()) {}
   // All runs must have ended.
   ~Services();
 
@@ -36,22 +36,22 @@ class Services {
   WaitTable& waits() { return waits_; }
   ErrandQueue& errands() { return errands_; }
   BlockingPool& pool() { return pool_; }
-  // What the lanes have reported.
-  CompletionRing& completions() { return completions_; }
+  // The reports of the lanes.
+  LaneNewsQueue& lane_news() { return lane_news_; }
   // Whether there is work for a worker that needs no core.
-  bool has_errands() const { return errands_.size() > 0 || completions_.size() > 0; }
+  bool has_errands() const { return errands_.size() > 0 || lane_news_.size() > 0; }
   // nullptr: there are no deadlines.
   TimerQueue* timers() { return timers_; }
 
-  // Notes that a task has started, if it has not, and sets its deadline.
+  // Adds a long task and sets its deadline, unless it has already been added.
   LongTask& BeginLong(Run& run, uint32_t task);
-  // The task has ended. Returns what was known of it; nullptr when it was not a long one.
+  // Removes a task that has ended; returns nullptr if it was not a long task.
   std::unique_ptr<LongTask> EndLong(Run& run, uint32_t task);
 
-  // The time so long after another one; 0 when there is no limit, or it never comes.
+  // `start_ns` + `timeout_ns`; 0 if there is no limit.
   int64_t DeadlineAfter(int64_t start_ns, int64_t timeout_ns) const;
-  // Notes that a wait of the run has begun, in a long task or not, and sets its deadline unless
-  // that is 0.
+  // Adds a wait of the run, with a deadline unless `at_ns` is 0. `long_task` is nullptr if the wait
+  // is not in a long task.
   void BeginWait(Run& run, TaskWaiterLink& waiter, LongTask* long_task, int64_t at_ns);
 
   // Ends all waits of a run that was stopped.
@@ -65,12 +65,12 @@ class Services {
   void LoseLanes(absl::string_view what);
 
  private:
-  // Deadlines of one run that are seen to before those of other runs have their turn: some 100 us
-  // of work.
+  // So many deadlines of one run are handled before those of other runs: some 100 us of work.
   static constexpr size_t kExpireAtOnce = 64;
 
-  // Has the run looked at when its next deadline has come.
+  // Calls Expire for the run at its next deadline. `id` is the timer of the former one.
   TimerQueue::Id SetTimer(Run& run, TimerQueue::Id id, int64_t at_ns);
+  // Ends the waits of the run whose deadlines have passed, and cancels the posts of late tasks.
   void Expire(Run& run);
   // The lanes that still exist.
   std::vector<std::shared_ptr<LanePort>> Lanes();
@@ -80,7 +80,7 @@ class Services {
   const int64_t lane_grace_ns_;
   WaitTable waits_;
   ErrandQueue errands_;
-  CompletionRing completions_;
+  LaneNewsQueue lane_news_;
   Mutex lanes_mutex_;
   std::vector<std::weak_ptr<LanePort>> lanes_ ABSL_GUARDED_BY(lanes_mutex_);
   BlockingPool pool_;

@@ -13,6 +13,7 @@ constexpr size_t kFewRoots = 64;
 }  // namespace
 
 bool Worker::RunNext(uint32_t max, uint32_t max_posts) {
+  stay_.Move();
   // None of the four may keep the others waiting.
   for (uint32_t i = 0; i < 4; ++i) {
     switch (turn_++ % 4) {
@@ -23,18 +24,17 @@ bool Worker::RunNext(uint32_t max, uint32_t max_posts) {
         if (TakeErrand(0)) return true;
         break;
       case 2:
-        if (TakeCompletion(0)) return true;
+        if (TakeLaneNews(0)) return true;
         break;
       default: {
         BlockTicket ticket;
         stay_.left_core = false;
-        if (!scheduler_.TakeAny(max, &next_chip_, &ticket, &stay_.released.local)) break;
+        if (!TakeTicket(max, &ticket)) break;
         // The task that this thread was woken for may be another one.
         PassOn();
         Execute(ticket);
         // The lane gets more blocks with the same call.
-        while (slow_.collected() > 0 && slow_.collected() < max_posts &&
-               scheduler_.TakeAny(max, &next_chip_, &ticket, &stay_.released.local)) {
+        while (slow_.collected() > 0 && slow_.collected() < max_posts && TakeTicket(max, &ticket)) {
           Execute(ticket);
         }
         PostCollected();
@@ -49,6 +49,7 @@ void Worker::HelpWith(Run& run, int64_t until_ns) {
   stay_.until_ns = until_ns;
   BlockTicket ticket;
   while (scheduler_.clock().NowNanos() < until_ns) {
+    stay_.Move();
     if (scheduler_.TakeOf(run, MaxBatch(), &ticket, &stay_.released.local)) {
       Execute(ticket);
       if (slow_.collected() >= kMaxPosts) PostCollected();
@@ -63,6 +64,7 @@ void Worker::HelpWith(Run& run, int64_t until_ns) {
   }
   PostCollected();
   stay_.until_ns = 0;
+  stay_.Move();
 }
 
 void Worker::BeginWith(Run& run, int64_t until_ns, Completions& completions) {
@@ -144,17 +146,17 @@ bool Worker::RunErrand(size_t place) {
 }
 
 bool Worker::EndPost(size_t place) {
-  const bool found = TakeCompletion(place);
+  const bool found = TakeLaneNews(place);
   Finish();
   return found;
 }
 
-bool Worker::TakeCompletion(size_t place) {
-  LaneNews* const news = services_.completions().Take(place);
+bool Worker::TakeLaneNews(size_t place) {
+  LaneNews* const news = services_.lane_news().Take(place);
   if (news == nullptr) return false;
   if (std::exchange(stay_.left_core, false)) PassOnTasks();
   if (news->kind == LaneNews::Kind::kDeath) {
-    services_.completions().PassOn();
+    services_.lane_news().PassOn();
     LanePort::Bury(static_cast<LaneDeath&>(*news));
   } else {
     slow_.EndPost(stay_, static_cast<PostSlot&>(*news));
@@ -179,7 +181,10 @@ void Worker::PostGang(Run& run, absl::Span<const BlockTicket> blocks) {
 }
 
 bool Worker::TakeFiber(size_t place) {
-  FiberBlock* const block = lane_ == nullptr ? nullptr : lane_->Take(place);
+  FiberBlock* block = fibers_ == nullptr ? nullptr : fibers_->Take(place);
+  if (block == nullptr && strays_ != nullptr && strays_->any()) {
+    block = strays_->TakeStray(*fibers_);
+  }
   if (block == nullptr) return false;
   PassOnLeft();
   slow_.GoOn(stay_, *block);

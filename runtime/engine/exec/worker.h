@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -8,45 +9,61 @@
 
 #include "absl/types/span.h"
 #include "runtime/engine/exec/core_stay.h"
-#include "runtime/engine/exec/fiber_lane.h"
-#include "runtime/engine/exec/joint_lane.h"
+#include "runtime/engine/exec/fiber_pool.h"
+#include "runtime/engine/exec/joint_loop.h"
 #include "runtime/engine/exec/joint_starter.h"
 #include "runtime/engine/exec/joint_task.h"
 #include "runtime/engine/exec/plain_loop.h"
 #include "runtime/engine/exec/services.h"
-#include "runtime/engine/exec/slow_lane.h"
+#include "runtime/engine/exec/slow_loop.h"
 #include "runtime/engine/exec/task_flow.h"
 #include "runtime/engine/queue/scheduler.h"
 #include "runtime/engine/run/completions.h"
 
 namespace pto::engine {
 
-// Finds work for one thread, and passes it to one of its lanes:
+// Blocks on fibers that can go on, but whose threads are held by kernels.
+class Strays {
+ public:
+  bool any() const { return any_.load(std::memory_order_relaxed); }
+  // Takes one over to the pool of the calling thread; nullptr: there is none.
+  virtual FiberBlock* TakeStray(FiberPool& to) = 0;
+
+ protected:
+  ~Strays() = default;
+  std::atomic<bool> any_{false};
+};
+
+// Finds work for one thread, and passes it to one of its loops:
 //
 // - PlainLoop runs plain tasks. A ticket from the queues comes with a core, and the thread stays on
 //   that core: tasks that become ready for the same kind of core of the same chip run next, without
 //   a lock and with warm caches.
-// - SlowLane runs blocks that wait or block, tasks with a deadline, and control tasks, and posts
+// - SlowLoop runs blocks that wait or block, tasks with a deadline, and control tasks, and posts
 //   blocks to lanes.
-// - JointLane runs tasks that work in phases.
+// - JointLoop runs tasks that work in phases.
 //
 // They pass a CoreStay to each other. TaskFlow ends their tasks. Not thread-safe.
 class Worker {
  public:
   // Runs that end here go to `completions`, which Run* drain and the others leave to the caller;
-  // only a worker for BeginWith has none of its own. Without a fiber lane it is not an executor and
-  // begins no fibers. Executors have a number each: see JointLane.
-  Worker(Services& services, Completions* completions, FiberLane* lane = nullptr,
-         uint32_t number = 0)
+  // only a worker for BeginWith has none of its own. Without a fiber pool it is not an executor and
+  // begins no fibers. Executors have a number each: see JointLoop. `pulse` shows its signs of life;
+  // with a `gate` it takes tasks only of chips that are open. It takes over strays, if there are.
+  Worker(Services& services, Completions* completions, FiberPool* fibers = nullptr,
+         uint32_t number = 0, Pulse* pulse = nullptr, const ChipGate* gate = nullptr,
+         Strays* strays = nullptr)
       : services_(services),
         scheduler_(services.scheduler()),
-        lane_(lane),
-        stay_(scheduler_, completions),
-        starter_(services, lane != nullptr),
+        fibers_(fibers),
+        gate_(gate),
+        strays_(strays),
+        stay_(scheduler_, completions, pulse),
+        starter_(services, fibers != nullptr),
         flow_(services, starter_),
-        plain_(services, flow_, lane),
-        slow_(services, flow_, plain_, lane),
-        joints_(services, starter_, flow_, lane, number) {}
+        plain_(services, flow_, fibers),
+        slow_(services, flow_, plain_, fibers),
+        joints_(services, starter_, flow_, fibers, number) {}
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
@@ -109,9 +126,15 @@ class Worker {
   // No more tasks than run before others get their turn.
   uint32_t MaxBatch() const { return stay_.crowded ? PlainLoop::kTurn : kMaxBatch; }
   bool RunNext(uint32_t max, uint32_t max_posts);
+  // A task of any run, and the local ones.
+  bool TakeTicket(uint32_t max, BlockTicket* ticket) {
+    return gate_ == nullptr
+               ? scheduler_.TakeAny(max, &next_chip_, ticket, &stay_.released.local)
+               : scheduler_.TakeOpen(*gate_, max, &next_chip_, ticket, &stay_.released.local);
+  }
   bool TakeFiber(size_t place);
   bool TakeErrand(size_t place);
-  bool TakeCompletion(size_t place);
+  bool TakeLaneNews(size_t place);
   // Wakes a sleeping worker for queued tasks.
   void PassOnTasks() {
     if (scheduler_.parking().has_sleepers() && scheduler_.ready() > 0) {
@@ -122,13 +145,13 @@ class Worker {
   // long.
   void PassOn() {
     if (scheduler_.parking().has_sleepers() &&
-        (scheduler_.ready() > 0 || services_.completions().size() > 0)) {
+        (scheduler_.ready() > 0 || services_.lane_news().size() > 0)) {
       scheduler_.parking().Wake(1);
     }
   }
   // The same when only a core that was left here can have made tasks ready.
   void PassOnLeft() {
-    if (std::exchange(stay_.left_core, false) || services_.completions().size() > 0) PassOn();
+    if (std::exchange(stay_.left_core, false) || services_.lane_news().size() > 0) PassOn();
   }
   // Runs the ticket's blocks, the local tasks, and what follows on the same core. Blocks for lanes
   // are only collected: PostCollected, or the next Execute of another block, posts them.
@@ -139,17 +162,21 @@ class Worker {
   // Runs the joint tasks that are kept here, and those that follow them. Then nothing of a run is
   // on the stack, so the runs that have ended are completed.
   void Finish() {
+    stay_.Move();
     while (stay_.next_joint != nullptr) {
       stay_.completions->Drain();
-      if (services_.completions().size() > 0) PassOn();
+      if (services_.lane_news().size() > 0) PassOn();
       joints_.RunJoint(stay_, *std::exchange(stay_.next_joint, nullptr));
+      stay_.Move();
     }
     stay_.completions->Drain();
   }
 
   Services& services_;
   Scheduler& scheduler_;
-  FiberLane* const lane_;
+  FiberPool* const fibers_;
+  const ChipGate* const gate_;
+  Strays* const strays_;
   uint32_t turn_ = 0;  // which kind of work to look for first
   uint32_t next_chip_ = 0;
   uint32_t batch_ = 1;
@@ -157,8 +184,8 @@ class Worker {
   JointStarter starter_;
   TaskFlow flow_;
   PlainLoop plain_;
-  SlowLane slow_;
-  JointLane joints_;
+  SlowLoop slow_;
+  JointLoop joints_;
 };
 
 }  // namespace pto::engine

@@ -33,7 +33,7 @@ LanePort::LanePort(std::shared_ptr<Lane> lane, const Setting& setting)
       name_(lane_->name()),
       clock_(*setting.clock),
       grace_ns_(setting.grace_ns),
-      reports_(std::make_shared<LaneReports>(*setting.ring, setting.capacity)),
+      reports_(std::make_shared<LaneReports>(*setting.news, setting.capacity)),
       grace_(setting.timers, [this] { return CheckGrace(); }) {}
 
 LanePort::~LanePort() { reports_->Close(); }
@@ -58,7 +58,7 @@ void LanePort::Fill(const Outgoing& block, PostSlot& slot) {
   slot.start_ticks = Ticks();
 
   LanePost& post = slot.post;
-  post.kernel = image.shared_kernels()[image.kernel_index(ticket.task, ticket.lane)].get();
+  post.kernel = image.shared_kernels()[image.kernel_index(ticket.task, ticket.cluster_lane)].get();
   const pto_kernel_info& info = post.kernel->info();
   post.task = TaskData::NumberOf(run, ticket.task);
   post.block = ticket.block;
@@ -67,7 +67,7 @@ void LanePort::Fill(const Outgoing& block, PostSlot& slot) {
   post.chip = ticket.chip;
   post.core = static_cast<uint32_t>(ticket.core);
   post.core_kind = ticket.kind;
-  post.cluster_lane = ticket.lane;
+  post.cluster_lane = ticket.cluster_lane;
   post.member = ticket.member;
   post.member_count = TaskData::MemberCount(image, ticket.task);
   post.tensor_count = info.argument_count;

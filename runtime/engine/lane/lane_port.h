@@ -14,8 +14,8 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/timer.h"
-#include "runtime/engine/lane/completion_ring.h"
 #include "runtime/engine/lane/lane.h"
+#include "runtime/engine/lane/lane_news_queue.h"
 #include "runtime/engine/lane/lane_reports.h"
 #include "runtime/engine/lane/post_table.h"
 #include "runtime/engine/run/block_ticket.h"
@@ -30,7 +30,7 @@ namespace pto::engine {
 class LanePort : public std::enable_shared_from_this<LanePort> {
  public:
   struct Setting {
-    CompletionRing* ring = nullptr;
+    LaneNewsQueue* news = nullptr;
     const Clock* clock = nullptr;
     TimerQueue* timers = nullptr;
     int64_t grace_ns = 0;  // how long a cancelled post may take to end

@@ -6,12 +6,12 @@ void LaneReports::Complete(absl::Span<LaneResult> results) {
   MutexLock lock(mutex_);
   NewsList ended;
   table_.Answer(results, &ended);
-  if (ring_ != nullptr) ring_->Push(ended);
+  if (queue_ != nullptr) queue_->Push(ended);
 }
 
 void LaneReports::ReportDeath(absl::string_view what, PostId running) {
   MutexLock lock(mutex_);
-  if (ring_ == nullptr || died_) return;
+  if (queue_ == nullptr || died_) return;
   death_.port = port_.lock();
   // Without a port nothing can be posted, so nothing is lost.
   if (death_.port == nullptr) return;
@@ -20,12 +20,12 @@ void LaneReports::ReportDeath(absl::string_view what, PostId running) {
   death_.running = running;
   NewsList news;
   news.Add(death_);
-  ring_->Push(news);
+  queue_->Push(news);
 }
 
 void LaneReports::Push(const NewsList& news) {
   MutexLock lock(mutex_);
-  if (ring_ != nullptr) ring_->Push(news);
+  if (queue_ != nullptr) queue_->Push(news);
 }
 
 }  // namespace pto::engine

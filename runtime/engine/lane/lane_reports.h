@@ -8,8 +8,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "runtime/base/mutex.h"
-#include "runtime/engine/lane/completion_ring.h"
 #include "runtime/engine/lane/lane.h"
+#include "runtime/engine/lane/lane_news_queue.h"
 #include "runtime/engine/lane/post_table.h"
 
 namespace pto::engine {
@@ -19,7 +19,7 @@ class LanePort;
 // That a lane has died.
 struct LaneDeath final : public LaneNews {
   LaneDeath() : LaneNews(Kind::kDeath) {}
-  std::shared_ptr<LanePort> port;  // set while it is in the ring
+  std::shared_ptr<LanePort> port;  // set while it is in the queue
   std::string what;
   PostId running = 0;
 };
@@ -40,7 +40,7 @@ class LaneReports {
   void ReportDeath(absl::string_view what, PostId running = 0);
 
   // ---- for the engine
-  LaneReports(CompletionRing& ring, size_t capacity) : table_(capacity), ring_(&ring) {}
+  LaneReports(LaneNewsQueue& queue, size_t capacity) : table_(capacity), queue_(&queue) {}
   LaneReports(const LaneReports&) = delete;
   LaneReports& operator=(const LaneReports&) = delete;
   PostTable& table() { return table_; }
@@ -53,17 +53,17 @@ class LaneReports {
   // The engine ends. Waits for calls of other threads; everything that comes later is ignored.
   void Close() {
     MutexLock lock(mutex_);
-    ring_ = nullptr;
+    queue_ = nullptr;
   }
 
  private:
   PostTable table_;
-  // Held while the ring is used, which ends with the engine.
+  // Held while the queue is used, which ends with the engine.
   Mutex mutex_;
-  CompletionRing* ring_ ABSL_GUARDED_BY(mutex_);
+  LaneNewsQueue* queue_ ABSL_GUARDED_BY(mutex_);
   std::weak_ptr<LanePort> port_ ABSL_GUARDED_BY(mutex_);
   bool died_ ABSL_GUARDED_BY(mutex_) = false;
-  LaneDeath death_;  // written once, before it is in the ring
+  LaneDeath death_;  // written once, before it is in the queue
 };
 
 }  // namespace pto::engine

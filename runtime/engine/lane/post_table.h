@@ -9,8 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "runtime/base/spin_lock.h"
-#include "runtime/engine/lane/completion_ring.h"
 #include "runtime/engine/lane/lane.h"
+#include "runtime/engine/lane/lane_news_queue.h"
 #include "runtime/engine/run/block_ticket.h"
 #include "runtime/engine/run/long_tasks.h"
 

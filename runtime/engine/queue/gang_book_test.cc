@@ -468,7 +468,7 @@ TEST_F(GangBookTest, LanesOfAClusterAreHandedOutTogether) {
   ASSERT_EQ(tickets.size(), 7u);
   for (uint32_t i = 0; i < 6; ++i) {
     EXPECT_EQ(tickets[i].block, i / 3);
-    EXPECT_EQ(tickets[i].lane, i % 3);
+    EXPECT_EQ(tickets[i].cluster_lane, i % 3);
   }
   EXPECT_EQ(tickets[3].core, 1);
   EXPECT_EQ(tickets[4].core, static_cast<int32_t>(kClusters) + 2);

@@ -111,11 +111,11 @@ int32_t ReadyQueue::AcquireFor(Line line) {
 
 void ReadyQueue::AddLanes(BlockTicket ticket, uint32_t first, std::deque<BlockTicket>* tickets) {
   const int32_t cluster = ticket.core;
-  const uint32_t lanes = ticket.run->image().lanes(ticket.task);
+  const uint32_t lanes = ticket.run->image().cluster_lanes(ticket.task);
   lanes_left_[static_cast<uint32_t>(cluster)] = static_cast<uint8_t>(std::popcount(lanes));
   for (uint32_t lane = first; lane < 3; ++lane) {
     if ((lanes >> lane & 1) == 0) continue;
-    ticket.lane = lane;
+    ticket.cluster_lane = lane;
     ticket.core = lane == 0 ? cluster
                             : static_cast<int32_t>(cores_.clusters()) + 2 * cluster +
                                   static_cast<int32_t>(lane) - 1;
@@ -138,8 +138,8 @@ bool ReadyQueue::TakeFrom(Flow& flow, Line line, uint32_t max, BlockTicket* tick
   ticket->chip = chip_;
   if (run.stopping()) {
     ticket->block_end = block_num;
-    ticket->abandoned =
-        (block_num - flow.first_block) * static_cast<uint32_t>(std::popcount(image.lanes(first)));
+    ticket->abandoned = (block_num - flow.first_block) *
+                        static_cast<uint32_t>(std::popcount(image.cluster_lanes(first)));
     if (ticket->kind == PTO_MIX) cluster_blocks_[ClassOf(line)] -= block_num - flow.first_block;
     PopFirst(flow, line);
     ready_.fetch_sub(1, std::memory_order_release);
@@ -330,6 +330,27 @@ void ReadyQueue::ReleaseCore(pto_core kind, int32_t core) {
   shares_.Return(static_cast<uint32_t>(core));
   cores_.Release(kind, core);
   Review();
+}
+
+bool ReadyQueue::OthersWaitThan(absl::Span<const Account* const> accounts, bool patient) {
+  if (ready() == 0) return false;
+  if (patient) {
+    mutex_.Lock();
+  } else if (!mutex_.TryLock()) {
+    return false;
+  }
+  const auto is_other = [&](const Account* account) {
+    return std::find(accounts.begin(), accounts.end(), account) == accounts.end();
+  };
+  shares_.CountHeld();
+  bool others = shares_.AnyWaits(is_other);
+  for (const std::deque<BlockTicket>& placed : placed_) {
+    others = others || std::any_of(placed.begin(), placed.end(), [&](const BlockTicket& block) {
+               return is_other(block.run->account().get());
+             });
+  }
+  mutex_.Unlock();
+  return others;
 }
 
 void ReadyQueue::CountTurn(Line line, uint32_t blocks) {

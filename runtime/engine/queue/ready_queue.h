@@ -69,6 +69,9 @@ class ReadyQueue {
   // Whether tasks of the same or a higher class wait that belong to other runs. Placed blocks count
   // also if they belong to `run`.
   bool OthersWait(const Run& run) const;
+  // Whether tasks wait that belong to none of the accounts, which hold cores for long: their time
+  // counts now. Without `patient`, false while another thread has the lock.
+  bool OthersWaitThan(absl::Span<const Account* const> accounts, bool patient);
   // Whether a gang of the same or a higher class collects cores of this kind, or clusters with
   // them.
   bool GangWaits(Priority priority, pto_core kind) const {

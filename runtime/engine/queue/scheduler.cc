@@ -163,6 +163,22 @@ bool Scheduler::TakeAny(uint32_t max, uint32_t* next_chip, BlockTicket* ticket,
   return false;
 }
 
+bool Scheduler::TakeOpen(const ChipGate& gate, uint32_t max, uint32_t* next_chip,
+                         BlockTicket* ticket, std::vector<uint32_t>* more) {
+  for (const Priority priority : {Priority::kHigh, Priority::kNormal, Priority::kLow}) {
+    for (uint32_t i = 0; i < chip_count(); ++i) {
+      const uint32_t chip = (*next_chip + i) % chip_count();
+      if (!queue(chip).HasReady(priority) || !gate.IsOpen(chip) ||
+          !TakeFrom(chip, priority, max, ticket, more)) {
+        continue;
+      }
+      *next_chip = (chip + 1) % chip_count();
+      return true;
+    }
+  }
+  return false;
+}
+
 bool Scheduler::TakeFrom(uint32_t chip, Priority lowest, uint32_t max, BlockTicket* ticket,
                          std::vector<uint32_t>* more) {
   const bool taken = queue(chip).Take(nullptr, lowest, Share(chip, max), ticket, more);

@@ -21,6 +21,15 @@
 
 namespace pto::engine {
 
+// Which chips a worker may take tasks of.
+class ChipGate {
+ public:
+  virtual bool IsOpen(uint32_t chip) const = 0;
+
+ protected:
+  ~ChipGate() = default;
+};
+
 // The ready tasks of all chips and the sleeping workers: the part of the engine that its workers
 // share. Thread-safe.
 class Scheduler {
@@ -64,6 +73,9 @@ class Scheduler {
 
   // Takes the next blocks of any run. The chips take turns, starting with `*next_chip`.
   bool TakeAny(uint32_t max, uint32_t* next_chip, BlockTicket* ticket, std::vector<uint32_t>* more);
+  // Like TakeAny, for those chips that are open.
+  bool TakeOpen(const ChipGate& gate, uint32_t max, uint32_t* next_chip, BlockTicket* ticket,
+                std::vector<uint32_t>* more);
   // Like TakeAny, for one chip and classes not below `lowest`.
   bool TakeFrom(uint32_t chip, Priority lowest, uint32_t max, BlockTicket* ticket,
                 std::vector<uint32_t>* more);

@@ -114,6 +114,13 @@ bool ShareTable::OthersWait(const Run& run, uint32_t lines) const {
   return false;
 }
 
+bool ShareTable::AnyWaits(absl::FunctionRef<bool(const Account*)> select) const {
+  return std::any_of(waiting_.begin(), waiting_.end(), [&](const std::vector<Share*>& line) {
+    return std::any_of(line.begin(), line.end(),
+                       [&](const Share* share) { return select(share->account.get()); });
+  });
+}
+
 void ShareTable::Take(Share& share, uint32_t core, pto_core kind, From from, double part) {
   Use& use = uses_[core];
   use.share = &share;
@@ -130,6 +137,17 @@ void ShareTable::Take(Share& share, uint32_t core, pto_core kind, From from, dou
 void ShareTable::Begin(uint32_t core) {
   Use& use = uses_[core];
   if (use.timed && use.since_ns == kNotBegun) use.since_ns = clock_.NowNanos();
+}
+
+void ShareTable::CountHeld() {
+  const int64_t now = clock_.NowNanos();
+  for (Use& use : uses_) {
+    if (use.share == nullptr || !use.timed || use.since_ns == kNotBegun) continue;
+    const auto took = static_cast<double>(now - use.since_ns);
+    if (took <= use.expected_ns) continue;
+    use.share->used_ns += (took - use.expected_ns) * use.cores / use.share->weight;
+    use.expected_ns = took;
+  }
 }
 
 void ShareTable::Return(uint32_t core) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "kernels/pto_kernel.h"
 #include "runtime/base/clock.h"
 #include "runtime/engine/run/account.h"
@@ -73,6 +74,9 @@ class ShareTable {
   // Whether other runs wait in one of these lines.
   bool OthersWait(const Run& run, uint32_t lines) const;
 
+  // Whether tasks of an account wait for which `select` is true.
+  bool AnyWaits(absl::FunctionRef<bool(const Account*)> select) const;
+
   // When the time of a core starts to count: at once, or at Begin.
   enum class From { kNow, kBegin };
   // An account takes or returns a core, or for PTO_MIX a cluster. `part`: the fraction of the time
@@ -80,6 +84,9 @@ class ShareTable {
   void Take(Share& share, uint32_t core, pto_core kind, From from = From::kNow, double part = 1);
   void Begin(uint32_t core);
   void Return(uint32_t core);
+  // Counts the time of the cores that are held now, up to now, so that an account that keeps its
+  // cores for long is not next all the time.
+  void CountHeld();
 
   // A gang of the account starts or stops to wait for cores. It counts like a flow.
   Share& AddGang(const std::shared_ptr<Account>& account);

@@ -70,6 +70,36 @@ TEST_F(ShareTableTest, TimeGoesByWeight) {
   EXPECT_NEAR(Part(Serve(1000, {absl::Milliseconds(1), absl::Milliseconds(1)})), 0.75, 0.02);
 }
 
+TEST_F(ShareTableTest, CoresThatAreHeldCountBeforeTheyAreReturned) {
+  AddAll({1, 1});
+  Flow& holder = table_.Next(line_);
+  Flow& other = &holder == &flows_[0] ? flows_[1] : flows_[0];
+  table_.Serve(holder, line_);
+  table_.Take(*holder.share, kCore, PTO_AIV);
+  // The other one has used more by now, as long as the core is not counted.
+  table_.Serve(other, line_);
+  table_.Take(*other.share, kCore + 1, PTO_AIV);
+  clock_.Advance(absl::Milliseconds(1));
+  table_.Return(kCore + 1);
+  EXPECT_TRUE(table_.IsNext(holder, line_));
+  clock_.Advance(absl::Seconds(1));
+  table_.CountHeld();
+  EXPECT_TRUE(table_.IsNext(other, line_));
+  // In the end all of it has counted once.
+  const double used = holder.share->used_ns;
+  table_.Return(kCore);
+  EXPECT_NEAR(holder.share->used_ns, used, 1);
+  EXPECT_NEAR(used, 1.001e9, 1e5);
+}
+
+TEST_F(ShareTableTest, TellsWhoWaits) {
+  AddAll({1, 1});
+  const auto is_first = [&](const Account* account) { return account == accounts_[0].get(); };
+  EXPECT_TRUE(table_.AnyWaits(is_first));
+  table_.Remove(flows_[0], line_);
+  EXPECT_FALSE(table_.AnyWaits(is_first));
+}
+
 TEST_F(ShareTableTest, AClusterIsThreeCores) {
   AddAll({1, 1});
   std::vector<uint32_t> turns(2);

@@ -19,9 +19,9 @@ struct BlockTicket {
   // Calls of a stopped run that are never made. They count as ended together with this one.
   uint32_t abandoned = 0;
   uint32_t chip = 0;
-  uint32_t member = 0;  // index of the chip among those of the task
-  uint32_t lane = 0;    // core within the cluster: see pto_context
-  uint32_t phase = 0;   // for a kernel that works in phases
+  uint32_t member = 0;        // index of the chip among those of the task
+  uint32_t cluster_lane = 0;  // core within the cluster: see pto_context
+  uint32_t phase = 0;         // for a kernel that works in phases
   uint32_t phase_count = 0;
 };
 

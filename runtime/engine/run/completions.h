@@ -11,15 +11,17 @@ class Completions;
 // What happens when a run has ended, in this order. This is the only place that defines it.
 //
 // 1. kJournal: the run gives back what it used (buffers, domains, quota), its record is complete,
-//    and its end is in the journal. From now on its status is final.
-// 2. kEvents: its last events are in the log, and the session does not count it any more.
+//    and its end is in the journal. Nobody sees the end yet.
+// 2. kEvents: its last events are in the log, its status is final, and the session does not count
+//    it any more.
 // 3. kResponses: the calls that wait for it are answered.
 // 4. kSuccessors: it gives up its place. Runs that use a domain that it has revoked are stopped,
 //    and runs whose turn has come begin.
 //
 // So a client that learns of the end finds the buffers free and the domains revoked; an answer
-// comes after the events that it refers to; and no later run overtakes an answer. A thread that
-// launches a run and works on it itself may send the answer between steps 1 and 2: see Drain.
+// comes after the events that it refers to; and no later run overtakes an answer. One exception: a
+// launch stream whose own thread has ended the run sends the answer between steps 1 and 2, to save
+// the client that time.
 enum class CompletionStep : uint8_t { kJournal, kEvents, kResponses, kSuccessors };
 
 // One thing to do when something has ended: a link of a list of Completions. It must live until

@@ -140,7 +140,7 @@ class LongTasks {
  private:
   // Identifies one call of a task.
   static uint64_t PlaceOf(const BlockTicket& ticket) {
-    return uint64_t{ticket.member} << 34 | uint64_t{ticket.lane} << 32 | ticket.block;
+    return uint64_t{ticket.member} << 34 | uint64_t{ticket.cluster_lane} << 32 | ticket.block;
   }
   void AddDeadline(Deadline& deadline, int64_t at_ns, SetTimer set_timer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

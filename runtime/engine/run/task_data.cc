@@ -156,8 +156,8 @@ std::string TaskData::Place(const BlockTicket& ticket) {
 
 absl::string_view TaskData::KernelName(const BlockTicket& ticket) {
   const GraphImage& image = ticket.run->image();
-  if (ticket.lane == 0) return image.kernel(ticket.task).name;
-  return image.kernel_info(image.detail(ticket.task)->vector_kernels[ticket.lane - 1]).name;
+  if (ticket.cluster_lane == 0) return image.kernel(ticket.task).name;
+  return image.kernel_info(image.detail(ticket.task)->vector_kernels[ticket.cluster_lane - 1]).name;
 }
 
 void TaskData::AddPlace(const BlockTicket& ticket, Error* error) {

@@ -18,7 +18,7 @@ constexpr int64_t kThreadNs = 1'000'000'000;
 
 // The name of the first lane that runs kernels of the task; empty if there is none.
 std::string LaneOf(const GraphImage& image, uint32_t task) {
-  const uint32_t lanes = image.lanes(task);
+  const uint32_t lanes = image.cluster_lanes(task);
   for (uint32_t i = 0; i < 3; ++i) {
     if ((lanes >> i & 1) == 0) continue;
     if (const LanePort* const lane = image.lane(image.kernel_index(task, i))) return lane->name();

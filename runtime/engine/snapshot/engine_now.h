@@ -133,7 +133,10 @@ struct ChipNow {
 struct EngineNow {
   int64_t now_ns = 0;
   uint32_t executors = 0;
-  uint32_t sleeping_executors = 0;
+  uint32_t sleeping_executors = 0;  // of both kinds
+  uint32_t spare_executors = 0;
+  // Of both kinds, those that kernels hold for long.
+  uint32_t held_executors = 0;
   std::vector<ChipNow> chips;
   std::vector<RunNow> runs;  // that have not ended; the newest first
   // Words that tasks wait for or will wait for, by address. Words outside the slots of all runs are

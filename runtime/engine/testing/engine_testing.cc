@@ -19,6 +19,7 @@ KernelBody& Body() {
 }
 
 std::atomic<uint64_t> plans_made{0};
+std::atomic<uint64_t> workspace_bytes{64};
 
 int32_t PlanBody(const pto_launch* launch, pto_plan* plan, char*, size_t) {
   ++plans_made;
@@ -27,7 +28,7 @@ int32_t PlanBody(const pto_launch* launch, pto_plan* plan, char*, size_t) {
   plan->phase_bytes = static_cast<uint64_t>(launch->scalars[2].i64);
   plan->calls = static_cast<uint32_t>(launch->scalars[3].i64);
   plan->fixed = static_cast<uint32_t>(launch->scalars[4].i64);
-  plan->workspace_bytes = 64;
+  plan->workspace_bytes = workspace_bytes;
   return 0;
 }
 
@@ -109,6 +110,8 @@ std::shared_ptr<const GraphImage> MakeTestGraph(const std::vector<TestTask>& tas
   }
   return builder.Build().value();
 }
+
+void UseWorkspace(uint64_t bytes) { workspace_bytes = bytes; }
 
 uint64_t PlansMade() { return plans_made.load(); }
 

@@ -44,6 +44,9 @@ std::shared_ptr<const GraphImage> MakeTestGraph(const std::vector<TestTask>& tas
                                                 const std::vector<uint32_t>& chip_clusters,
                                                 KernelBody body);
 
+// How much workspace the kernels with phases of such graphs want from now on; 64 bytes at first.
+void UseWorkspace(uint64_t bytes);
+
 // How often the kernels of such graphs were asked for a plan, ever.
 uint64_t PlansMade();
 

@@ -144,7 +144,8 @@ std::shared_ptr<const GraphImage> MakeGraph(const KernelSource& kernels,
 
 }  // namespace
 
-SlowEngine::SlowEngine(std::vector<uint32_t> clusters_in, uint32_t executors, int64_t lane_grace_ns)
+SlowEngine::SlowEngine(std::vector<uint32_t> clusters_in, uint32_t executors, int64_t lane_grace_ns,
+                       int64_t patience_ns)
     : clusters(std::move(clusters_in)),
       timers(executors == 0 ? static_cast<const Clock&>(clock) : Clock::Real()),
       chips_(MakeTestChips(clusters)),
@@ -154,6 +155,8 @@ SlowEngine::SlowEngine(std::vector<uint32_t> clusters_in, uint32_t executors, in
   options.timers = &timers;
   options.executors = executors;
   options.lane_grace_ns = lane_grace_ns;
+  options.patience_ns = patience_ns;
+  options.max_spares = 2;
   if (executors == 0) options.clock = &clock;
   engine = std::make_unique<Engine>(std::move(options));
 }

@@ -52,9 +52,10 @@ class SlowEngine {
  public:
   static constexpr uint32_t kWords = 64;
 
-  // Without executors its clock is `clock`, which stands still.
+  // Without executors its clock is `clock`, which stands still. With a patience, two spare threads
+  // take over while kernels hold the executors, if the test fires `timers`.
   explicit SlowEngine(std::vector<uint32_t> clusters, uint32_t executors = 0,
-                      int64_t lane_grace_ns = 5'000'000'000);
+                      int64_t lane_grace_ns = 5'000'000'000, int64_t patience_ns = 0);
 
   // Adds a lane, and a kernel of that name that runs there and calls the body. A kernel of the same
   // name that was added before is removed.

@@ -1,0 +1,53 @@
+#include "daemon/rpc/call_peer.h"
+
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/strip.h"
+#include "daemon/rpc/net/connection.h"
+#include "grpcpp/security/auth_context.h"
+
+namespace pto::daemon::rpc {
+namespace {
+
+// Of a connection that gRPC has accepted itself.
+std::shared_ptr<const Peer> FromGrpc(const grpc::ServerContext& context, std::string address) {
+  auto peer = std::make_shared<Peer>();
+  peer->address = std::move(address);
+  const std::shared_ptr<const grpc::AuthContext> secure = context.auth_context();
+  if (secure == nullptr) return peer;
+  const std::vector<grpc::string_ref> kinds = secure->FindPropertyValues("transport_security_type");
+  // Of the credentials that read their files once, and of those that read them again.
+  if (!kinds.empty() && (kinds.front() == "ssl" || kinds.front() == "tls")) {
+    peer->transport = Peer::Transport::kTls;
+  }
+  if (secure->IsPeerAuthenticated()) {
+    const std::vector<grpc::string_ref> names = secure->GetPeerIdentity();
+    if (!names.empty()) peer->certificate = std::string(names.front().data(), names.front().size());
+  }
+  return peer;
+}
+
+}  // namespace
+
+std::shared_ptr<const Peer> PeerOf(const grpc::ServerContext& context) {
+  std::string address = context.peer();
+  absl::string_view number = address;
+  int file = -1;
+  if (!absl::ConsumePrefix(&number, "fd:") || !absl::SimpleAtoi(number, &file)) {
+    return FromGrpc(context, std::move(address));
+  }
+  Connection* const connection = ConnectionTable::Find(file);
+  if (connection == nullptr) return std::make_shared<Peer>();
+  const std::shared_ptr<Connection> owner = connection->shared_from_this();
+  return {owner, &owner->peer()};
+}
+
+absl::optional<std::string> MetadataOf(const grpc::ServerContext& context, absl::string_view key) {
+  const auto& metadata = context.client_metadata();
+  const auto found = metadata.find(grpc::string_ref(key.data(), key.size()));
+  if (found == metadata.end()) return absl::nullopt;
+  return std::string(found->second.data(), found->second.size());
+}
+
+}  // namespace pto::daemon::rpc

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "daemon/auth/access.h"
+#include "daemon/auth/methods.h"
+#include "daemon/auth/principal.h"
+#include "daemon/node/node.h"
+#include "google/protobuf/message.h"
+
+namespace pto::daemon {
+
+// The way into one method: finds out who calls, and has calls written into the audit log. `Call` is
+// a rpc::UnaryCall or a reactor. Cheap to copy; the node outlives it. Thread-safe.
+class Gate {
+ public:
+  // `method` such as `pto.v1.NodeService/GetNode`, one of auth::AllMethods.
+  Gate(Node& node, absl::string_view method)
+      : access_(&node.access()), method_(&auth::FindMethod(method)) {}
+
+  // Who calls. Errors, which are written down: UNAUTHENTICATED, PERMISSION_DENIED.
+  template <typename Call>
+  absl::StatusOr<auth::Caller> Admit(const Call& call,
+                                     const google::protobuf::Message* request = nullptr) const {
+    return access_->Admit(
+        *method_, call.peer().get(), [&call](absl::string_view key) { return call.Metadata(key); },
+        request);
+  }
+
+  // A call that was admitted was accepted, or refused: once, before the client knows. `request`:
+  // the first message of a stream, or nullptr if none came.
+  template <typename Call>
+  void Note(const Call& call, const auth::Caller& caller, const google::protobuf::Message* request,
+            const absl::Status& status, uint64_t launches = 0, uint64_t refused = 0) const {
+    if (!access_->audits()) return;
+    access_->Note(*method_, caller.get(), call.peer().get(), request, status, launches, refused);
+  }
+
+ private:
+  auth::Access* access_;
+  const auth::Method* method_;
+};
+
+}  // namespace pto::daemon

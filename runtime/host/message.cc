@@ -1,0 +1,208 @@
+#include "runtime/host/message.h"
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "kernels/kernel_info.h"
+#include "runtime/base/error.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/host/control_block.h"
+
+namespace pto::host {
+namespace {
+
+absl::Status Malformed(absl::string_view what) {
+  return Error(reason::kHostLost, absl::StrCat("a malformed message: ", what));
+}
+
+template <typename T>
+void Append(const T* values, size_t count, std::vector<std::byte>* bytes) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  if (count == 0) return;
+  const size_t begin = bytes->size();
+  bytes->resize(begin + count * sizeof(T));
+  std::memcpy(bytes->data() + begin, values, count * sizeof(T));
+}
+
+// Reads the next values. Returns false if the bytes end before.
+template <typename T>
+bool Take(absl::Span<const std::byte>* bytes, T* values, size_t count) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  if (count > bytes->size() / sizeof(T)) return false;
+  if (count > 0) std::memcpy(values, bytes->data(), count * sizeof(T));
+  bytes->remove_prefix(count * sizeof(T));
+  return true;
+}
+
+// Without the text.
+struct ReportHead {
+  uint32_t kind;
+  uint32_t slot;
+  uint64_t id;
+  int32_t result;
+  uint32_t block;
+};
+
+// What becomes an enum must be one of its values. The rest is checked like every description.
+absl::Status CheckNumbers(const KernelDescription& kernel) {
+  bool right = kernel.default_core >= PTO_AIC && kernel.default_core <= PTO_MIX;
+  for (uint32_t i = 0; i < kernel.argument_count; ++i) {
+    const uint32_t direction = kernel.arguments[i].direction;
+    right = right && direction >= PTO_INPUT && direction <= PTO_NO_DEPENDENCY;
+  }
+  for (uint32_t i = 0; i < kernel.scalar_count; ++i) {
+    const uint32_t type = kernel.scalars[i].type;
+    right = right && (type == PTO_FLOAT || type == PTO_INTEGER);
+  }
+  return right ? absl::OkStatus() : Malformed("a kernel's description is out of range");
+}
+
+template <size_t kSize>
+void End(char (&text)[kSize]) {
+  text[kSize - 1] = 0;
+}
+
+}  // namespace
+
+void EncodePost(const PostMessage& head, const pto_scalar* scalars,
+                absl::Span<const TensorMessage> tensors, std::vector<std::byte>* bytes) {
+  Append(&head, 1, bytes);
+  Append(scalars, head.scalar_count, bytes);
+  Append(tensors.data(), tensors.size(), bytes);
+}
+
+absl::Status ParsePost(absl::Span<const std::byte> bytes, PostView* post) {
+  PostMessage& head = post->head;
+  if (!Take(&bytes, &head, 1)) return Malformed("a post is too short");
+  if (head.slot >= kMaxPosts || head.scalar_count > PTO_MAX_SCALARS ||
+      head.tensor_count > PTO_MAX_ARGS || head.member >= head.member_count ||
+      head.block >= head.block_end) {
+    return Malformed("a post is out of range");
+  }
+  post->scalars.resize(head.scalar_count);
+  if (!Take(&bytes, post->scalars.data(), head.scalar_count)) {
+    return Malformed("a post has not all its scalars");
+  }
+  const uint64_t tensors = uint64_t{head.member_count} * head.tensor_count;
+  // Compared first: nothing is allocated for what is not there.
+  if (bytes.size() != tensors * sizeof(TensorMessage)) {
+    return Malformed("a post has not all its tensors");
+  }
+  post->tensors.resize(tensors);
+  Take(&bytes, post->tensors.data(), tensors);
+  for (const TensorMessage& tensor : post->tensors) {
+    if (tensor.ndim > PTO_MAX_DIMS) return Malformed("a tensor has too many dimensions");
+  }
+  return absl::OkStatus();
+}
+
+void EncodeReport(const Report& report, std::vector<std::byte>* bytes) {
+  const ReportHead head = {report.kind, report.slot, report.id, report.result, report.block};
+  Append(&head, 1, bytes);
+  Append(report.text.data(), std::min(report.text.size(), kMaxText), bytes);
+}
+
+absl::StatusOr<Report> ParseReport(absl::Span<const std::byte> bytes) {
+  ReportHead head = {};
+  if (!Take(&bytes, &head, 1)) return Malformed("a report is too short");
+  if (head.kind != Report::kEnded && head.kind != Report::kLog) {
+    return Malformed(absl::StrCat("there is no report ", head.kind));
+  }
+  if (head.slot >= kMaxPosts) return Malformed(absl::StrCat("there is no slot ", head.slot));
+  if (bytes.size() > kMaxText) return Malformed("a text is too long");
+  Report report;
+  report.kind = static_cast<Report::Kind>(head.kind);
+  report.slot = head.slot;
+  report.id = head.id;
+  report.result = head.result;
+  report.block = head.block;
+  report.text =
+      Printable(absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  return report;
+}
+
+absl::StatusOr<OrderMessage> ParseOrder(absl::Span<const std::byte> bytes) {
+  OrderMessage order;
+  if (bytes.size() != sizeof order) return Malformed("an order of another size");
+  Take(&bytes, &order, 1);
+  if (order.kind < OrderMessage::kStart || order.kind > OrderMessage::kUnmap) {
+    return Malformed(absl::StrCat("there is no order ", order.kind));
+  }
+  End(order.entry);
+  End(order.file_name);
+  return order;
+}
+
+absl::StatusOr<AnswerMessage> ParseAnswer(absl::Span<const std::byte> bytes) {
+  AnswerMessage answer;
+  if (bytes.size() != sizeof answer) return Malformed("an answer of another size");
+  Take(&bytes, &answer, 1);
+  if (answer.kind < AnswerMessage::kReady || answer.kind > AnswerMessage::kRefused) {
+    return Malformed(absl::StrCat("there is no answer ", answer.kind));
+  }
+  KernelDescription& kernel = answer.description;
+  if (kernel.argument_count > PTO_MAX_ARGS || kernel.scalar_count > PTO_MAX_SCALARS ||
+      answer.sandbox.count > SandboxReport::kMaxItems) {
+    return Malformed("an answer is out of range");
+  }
+  if (answer.kind == AnswerMessage::kLoaded) PTO_RETURN_IF_ERROR(CheckNumbers(kernel));
+  End(answer.text);
+  End(kernel.name);
+  End(kernel.description);
+  for (KernelDescription::Argument& argument : kernel.arguments) End(argument.name);
+  for (KernelDescription::Scalar& scalar : kernel.scalars) End(scalar.name);
+  for (SandboxReport::Item& item : answer.sandbox.items) {
+    End(item.name);
+    End(item.detail);
+  }
+  return answer;
+}
+
+void SetText(absl::Span<char> field, absl::string_view text) {
+  const size_t size = std::min(text.size(), field.size() - 1);
+  std::memcpy(field.data(), text.data(), size);
+  std::fill(field.begin() + size, field.end(), '\0');
+}
+
+std::string Printable(absl::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) c = ' ';
+  }
+  return std::string(absl::StripAsciiWhitespace(out));
+}
+
+absl::StatusOr<KernelDescription> Describe(const pto_kernel_info& info) {
+  PTO_RETURN_IF_ERROR(CheckKernelInfo(info));
+  if (info.control != PTO_CONTROL_NONE) {
+    return Error(reason::kFieldInvalid, "the engine does this itself").At("control");
+  }
+  KernelDescription out;
+  // The names are short, as was checked.
+  SetText(absl::MakeSpan(out.name), info.name);
+  SetText(absl::MakeSpan(out.description), info.description);
+  out.default_core = info.default_core;
+  out.requires_sync_start = info.requires_sync_start;
+  out.flags = info.flags;
+  out.has_plan = info.plan != nullptr ? 1 : 0;
+  out.argument_count = info.argument_count;
+  out.scalar_count = info.scalar_count;
+  for (uint32_t i = 0; i < info.argument_count; ++i) {
+    const pto_overlap_info overlap = OverlapOf(info, i);
+    SetText(absl::MakeSpan(out.arguments[i].name), info.arguments[i].name);
+    out.arguments[i].direction = info.arguments[i].direction;
+    out.arguments[i].dtypes = info.arguments[i].dtypes;
+    out.arguments[i].same = overlap.same;
+    out.arguments[i].any = overlap.any;
+  }
+  for (uint32_t i = 0; i < info.scalar_count; ++i) {
+    SetText(absl::MakeSpan(out.scalars[i].name), info.scalars[i].name);
+    out.scalars[i].type = info.scalars[i].type;
+  }
+  return out;
+}
+
+}  // namespace pto::host

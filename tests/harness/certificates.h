@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/time/time.h"
+
+namespace pto::testing {
+
+// A certificate and its private key, made for a test.
+class TestCertificate {
+ public:
+  struct Options {
+    std::string name = "test";                // common name
+    std::string host = {};                    // DNS name of a server; empty: none
+    absl::Duration begins = -absl::Hours(1);  // from now
+    absl::Duration ends = absl::Hours(1);
+  };
+
+  // An authority that signs itself.
+  static TestCertificate Authority(const std::string& name);
+  // One that `authority` signs.
+  static TestCertificate SignedBy(const TestCertificate& authority, const Options& options);
+
+  // In PEM form.
+  const std::string& certificate() const { return certificate_; }
+  const std::string& key() const { return key_; }
+  // Write them to files of the test's directory, and return the paths.
+  std::string CertificateFile() const;
+  std::string KeyFile() const;
+
+  // A list of the authority that revokes `revoked`, as a file in the directory that is returned;
+  // the file has the name that OpenSSL looks for.
+  static std::string RevocationDirectory(const TestCertificate& authority,
+                                         const TestCertificate& revoked);
+
+ private:
+  struct Parts;
+  std::shared_ptr<const Parts> parts_;
+  std::string certificate_;
+  std::string key_;
+};
+
+}  // namespace pto::testing
