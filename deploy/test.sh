@@ -8,7 +8,8 @@ usage() {
 Usage: deploy/test.sh [--only=PHASE,...] [--list] [-- BAZEL_ARGUMENT ...]
 
 Installs missing packages, builds everything and runs all tests. The last line is
-`N passed, N failed`. The exit code is 0 if nothing failed.
+`N passed, N failed`. The exit code is 0 if nothing failed. A test that fails runs once more; if it
+passes then, it counts as passed, and the summary lists it as flaky.
 
 Phases, in this order:
   style     Check formatting, shell syntax, layers and the package list
@@ -69,6 +70,9 @@ done
 
 cache=${PTOD_BAZEL_CACHE:-${HOME:-/var/tmp}/.cache/ptod-bazel}
 flags=(--disk_cache="$cache" --jobs="$(nproc)" --keep_going --noshow_loading_progress)
+# Many tests run real processes against real clocks, and a busy machine can stop any of them for
+# seconds. A fault of the code fails twice.
+test_flags=(--flaky_test_attempts=2)
 # A log file would keep every line that a terminal overwrites.
 [[ -t 2 ]] || flags+=(--curses=no --color=no --show_progress_rate_limit=20)
 
@@ -87,6 +91,7 @@ trap 'exit 143' TERM
 passed=0
 failed=0
 failures=() # one line per failure
+flaky=()    # one line per test that passed only when it was repeated
 summary=()  # one line per phase
 started=$SECONDS
 
@@ -163,7 +168,7 @@ run_tests() {
     echo "no tests" && return
   fi
   rm -f "$work/events.json"
-  bazel test "${flags[@]}" "$@" --build_event_json_file="$work/events.json" \
+  bazel test "${flags[@]}" "${test_flags[@]}" "$@" --build_event_json_file="$work/events.json" \
     --target_pattern_file="$work/tests" "${bazel_arguments[@]}" || status=$?
   touch "$work/events.json"
   sed -nE '/"overallStatus":"(PASSED|FLAKY)"/s/^\{"id":\{"testSummary":\{"label":"([^"]*)".*/\1/p' \
@@ -176,6 +181,10 @@ run_tests() {
       fail "$phase: $label"
     fi
   done <"$work/tests"
+  while read -r label; do
+    flaky+=("$phase: $label")
+  done < <(sed -nE '/"overallStatus":"FLAKY"/s/^\{"id":\{"testSummary":\{"label":"([^"]*)".*/\1/p' \
+    "$work/events.json" | sort -u)
   if ((status != 0)) && ! $test_failed; then fail "$phase: bazel test exited with code $status"; fi
 }
 
@@ -211,6 +220,7 @@ done
 
 announce "summary, after $((SECONDS - started)) s"
 printf '%s\n' "${summary[@]}"
+((${#flaky[@]} == 0)) || printf 'FLAKY %s\n' "${flaky[@]}"
 ((failed == 0)) || printf 'FAILED %s\n' "${failures[@]}"
 echo "$passed passed, $failed failed"
 ((failed == 0))
