@@ -22,8 +22,8 @@ Session::Session(Options options)
       log_(options_.limits->event_log_bytes, options_.quota->memory()),
       domains_(*name_, options_.limits->max_buffer_bytes, *options_.engine, options_.quota),
       runs_(options_.id, options_.run_ids, options_.limits->max_session_finished_runs) {
-  // Nobody else knows the session yet, and the session manager holds its own lock, which comes after
-  // the session's.
+  // Nobody else knows the session yet, and the session manager holds its own lock, which comes
+  // after the session's.
   runs_.ChargeTo(options_.quota->memory());
   if (options_.former != nullptr) {
     runs_.StartAfter(options_.former->last_number(), options_.former->last_own_number());
