@@ -5,8 +5,8 @@
 
 namespace pto::daemon {
 
-// Keeps a session from expiring. The handler of a call that names the session has one from the
-// moment it knows the session until the call has been answered or its client is gone. When the last
+// Keeps a session from expiring. The handler of a call that can take long has one from the moment
+// it knows the session until the call has been answered or its client is gone. When the last
 // one goes, the lease begins again with its full time to live. Does not keep DeleteSession from
 // ending the session. May be empty, and can be moved. For one thread at a time.
 //
