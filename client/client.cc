@@ -143,6 +143,22 @@ absl::StatusOr<v1::Chip> Client::ResetChip(absl::string_view name, bool force,
                      core_->DeadlineOf(timeout), Retry::kNever);
 }
 
+absl::StatusOr<std::vector<v1::Usage>> Client::ListUsage(absl::Time begin, absl::Time end,
+                                                         absl::string_view principal,
+                                                         absl::Duration timeout) {
+  v1::ListUsageRequest request;
+  if (begin != absl::InfinitePast()) {
+    request.mutable_start_time()->set_seconds(absl::ToUnixSeconds(begin));
+  }
+  if (end != absl::InfiniteFuture()) {
+    request.mutable_end_time()->set_seconds(absl::ToUnixSeconds(end));
+  }
+  request.set_principal(std::string(principal));
+  return ListAll(*core_, "ListUsage", core_->transport().node,
+                 &v1::NodeService::Stub::PrepareAsyncListUsage,
+                 &v1::ListUsageResponse::mutable_usage, request, 0, core_->DeadlineOf(timeout));
+}
+
 absl::StatusOr<std::vector<v1::Session>> Client::ListSessions(absl::Duration timeout) {
   return ListAll(*core_, "ListSessions", core_->transport().session,
                  &v1::SessionService::Stub::PrepareAsyncListSessions,
@@ -191,6 +207,29 @@ absl::StatusOr<std::vector<v1::Kernel>> Client::ListKernels(absl::Duration timeo
   return ListAll(*core_, "ListKernels", core_->transport().kernel,
                  &v1::KernelService::Stub::PrepareAsyncListKernels,
                  &v1::ListKernelsResponse::mutable_kernels, {}, 0, core_->DeadlineOf(timeout));
+}
+
+absl::StatusOr<std::vector<v1::Kernel>> Client::ListKernels(absl::string_view session,
+                                                            absl::Duration timeout) {
+  v1::ListKernelsRequest request;
+  request.set_parent(std::string(session));
+  return ListAll(*core_, "ListKernels", core_->transport().kernel,
+                 &v1::KernelService::Stub::PrepareAsyncListKernels,
+                 &v1::ListKernelsResponse::mutable_kernels, request, 0, core_->DeadlineOf(timeout));
+}
+
+absl::StatusOr<v1::Kernel> Client::DeleteKernel(absl::string_view name, absl::Duration timeout) {
+  v1::DeleteKernelRequest request;
+  request.set_name(std::string(name));
+  return core_->Call("DeleteKernel", core_->transport().kernel,
+                     &v1::KernelService::Stub::PrepareAsyncDeleteKernel, request,
+                     core_->DeadlineOf(timeout), Retry::kNever);
+}
+
+absl::StatusOr<std::vector<v1::Host>> Client::ListHosts(absl::Duration timeout) {
+  return ListAll(*core_, "ListHosts", core_->transport().kernel,
+                 &v1::KernelService::Stub::PrepareAsyncListHosts,
+                 &v1::ListHostsResponse::mutable_hosts, {}, 0, core_->DeadlineOf(timeout));
 }
 
 absl::StatusOr<v1::Kernel> Client::GetKernel(absl::string_view name, absl::Duration timeout) {

@@ -77,6 +77,12 @@ class Client {
                                                   absl::Duration timeout = kDefaultTimeout);
   absl::StatusOr<v1::Chip> ResetChip(absl::string_view name, bool force,
                                      absl::Duration timeout = kDefaultTimeout);
+  // From the hour of `begin` to that of `end`; all principals that the caller may see if
+  // `principal` is empty.
+  absl::StatusOr<std::vector<v1::Usage>> ListUsage(absl::Time begin = absl::InfinitePast(),
+                                                   absl::Time end = absl::InfiniteFuture(),
+                                                   absl::string_view principal = "",
+                                                   absl::Duration timeout = kDefaultTimeout);
 
   absl::StatusOr<std::vector<v1::Session>> ListSessions(absl::Duration timeout = kDefaultTimeout);
   absl::StatusOr<v1::Session> GetSession(absl::string_view name,
@@ -91,6 +97,13 @@ class Client {
                                                       absl::Duration timeout = kDefaultTimeout);
 
   absl::StatusOr<std::vector<v1::Kernel>> ListKernels(absl::Duration timeout = kDefaultTimeout);
+  // The uploaded kernels of a session.
+  absl::StatusOr<std::vector<v1::Kernel>> ListKernels(absl::string_view session,
+                                                      absl::Duration timeout = kDefaultTimeout);
+  absl::StatusOr<v1::Kernel> DeleteKernel(absl::string_view name,
+                                          absl::Duration timeout = kDefaultTimeout);
+  // The processes that run uploaded kernels.
+  absl::StatusOr<std::vector<v1::Host>> ListHosts(absl::Duration timeout = kDefaultTimeout);
   absl::StatusOr<v1::Kernel> GetKernel(absl::string_view name,
                                        absl::Duration timeout = kDefaultTimeout);
 

@@ -30,6 +30,9 @@ struct WindowBufferSpec {
   uint64_t count = 0;
   // Size in bytes. Zero means derived from `count`. If both are given, they must agree.
   uint64_t bytes = 0;
+  // Whether it is set to zero before each run that uses it or the whole domain; in an open run,
+  // before each segment that does.
+  bool zero_before_run = false;
 };
 
 // Describes a domain to create.

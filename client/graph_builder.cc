@@ -209,6 +209,9 @@ v1::Scalar GraphBuilder::ToScalar(const ScalarRow& row) const {
     case ScalarKind::kRef:
       scalar.set_ref(named_scalars_[row.bits].name);
       break;
+    case ScalarKind::kDomain:
+      scalar.set_domain(domains_.list()[row.bits]);
+      break;
   }
   return scalar;
 }

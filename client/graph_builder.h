@@ -68,6 +68,9 @@ class TaskRef {
     return AddInteger(static_cast<int64_t>(value));
   }
   TaskRef& Scalar(ScalarRef scalar);
+  // Adds a domain of the session as the next scalar, for a parameter of type DOMAIN, by its id. The
+  // kernel gets the windows of all ranks, and the rank of its chip.
+  TaskRef& Domain(absl::string_view id);
   // Number of blocks, at least 1 (default 1).
   TaskRef& Blocks(uint32_t count);
   // Core type (default: the kernel's).
@@ -211,10 +214,10 @@ class GraphBuilder {
     uint64_t first_scalar;
     uint64_t first_dep;
   };
-  enum class ScalarKind : uint8_t { kFloat, kInteger, kRef };
+  enum class ScalarKind : uint8_t { kFloat, kInteger, kRef, kDomain };
   struct ScalarRow {
     ScalarKind kind;
-    // Bits of the number, or index of the named scalar.
+    // Bits of the number, or index of the named scalar or of the domain.
     uint64_t bits;
   };
   struct NamedScalar {
@@ -296,7 +299,7 @@ class GraphBuilder {
   static v1::LaunchSpec ToLaunch(const LaunchRow& row);
   absl::Status CheckPackable() const;
   v1::PackedHeader PackHeader() const;
-  // Whether any task that was not sent yet uses signals of a domain.
+  // Whether any task that was not sent yet uses signals of a domain, or a domain as a whole.
   bool UsesSignals() const;
   // For an open run: removes the tasks and returns them as segments of at most `max_block_tasks`
   // rows, with everything else added since the last call. References to the tasks stay valid.
@@ -311,6 +314,7 @@ class GraphBuilder {
 
   Names kernels_;
   Names slots_;
+  Names domains_;
   std::vector<uint32_t> chips_;
   absl::flat_hash_map<uint32_t, uint32_t> chip_index_;
   std::vector<v1::Layout> layouts_;
@@ -335,6 +339,7 @@ class GraphBuilder {
     size_t kernels = 0;
     size_t chips = 0;
     size_t slots = 0;
+    size_t domains = 0;
     size_t layouts = 0;
     size_t launches = 0;
     size_t tensors = 0;

@@ -125,6 +125,24 @@ TEST(GraphBuilderTest, KeepsTheFirstMistake) {
   EXPECT_THAT(graph.Build(), HasReason(reason::kFieldInvalid));
 }
 
+TEST(GraphBuilderTest, TasksNameDomains) {
+  GraphBuilder graph;
+  graph.Task("allreduce", 0, {}).Scalar(7).Domain("d");
+  graph.Task("allreduce", 1, {}).Scalar(7).Domain("e");
+  graph.Task("allreduce", 1, {}).Scalar(7).Domain("d");
+  const v1::GraphSpec spec = graph.Build().value();
+  EXPECT_EQ(spec.tasks(1).scalars(1).domain(), "e");
+  EXPECT_EQ(spec.tasks(2).scalars(1).domain(), "d");
+  const std::vector<v1::PackedGraphPart> parts = graph.BuildPacked(100).value();
+  ASSERT_EQ(parts[0].header().domains_size(), 2);
+  EXPECT_EQ(parts[0].header().domains(1), "e");
+  const v1::TaskBlock& tasks = parts[1].tasks();
+  ASSERT_EQ(tasks.scalar_size(), 6);
+  EXPECT_EQ(tasks.scalar(1), 0u);
+  EXPECT_EQ(tasks.scalar(3), 1u);
+  EXPECT_EQ(tasks.scalar(5), 0u);
+}
+
 TEST(GraphBuilderTest, CannotPackNamedScalars) {
   GraphBuilder graph;
   graph.Task("scale", 0, {}).Scalar(graph.Scalar("factor", 2.0));

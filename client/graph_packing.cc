@@ -61,6 +61,9 @@ void GraphBuilder::PackLists(v1::StreamRunBlock& segment) {
   for (; sent_.slots < slots_.list().size(); ++sent_.slots) {
     segment.add_buffers(slots_.list()[sent_.slots]);
   }
+  for (; sent_.domains < domains_.list().size(); ++sent_.domains) {
+    segment.add_domains(domains_.list()[sent_.domains]);
+  }
   for (; sent_.layouts < layouts_.size(); ++sent_.layouts) {
     *segment.add_layouts() = layouts_[sent_.layouts];
   }
@@ -75,6 +78,8 @@ bool GraphBuilder::UsesSignals() const {
   const auto on_signals = [&](uint32_t tensor) { return signals[tensors_[tensor].slot]; };
   // Only for these tasks, because those of earlier tasks were cleared.
   if (std::any_of(args_.begin(), args_.end(), on_signals)) return true;
+  const auto is_domain = [](const ScalarRow& scalar) { return scalar.kind == ScalarKind::kDomain; };
+  if (std::any_of(scalars_.begin(), scalars_.end(), is_domain)) return true;
   return std::any_of(extras_.begin(), extras_.end(), [&](const auto& extra) {
     const ExtraRow& row = extra.second;
     if (row.predicate.has_value() && on_signals(row.predicate->tensor)) return true;
@@ -130,6 +135,7 @@ v1::PackedHeader GraphBuilder::PackHeader() const {
   for (const std::string& kernel : kernels_.list()) header.add_kernels(kernel);
   for (uint32_t chip : chips_) header.add_chips(absl::StrCat("chips/", chip));
   for (const std::string& slot : slots_.list()) header.add_buffers(slot);
+  for (const std::string& domain : domains_.list()) header.add_domains(domain);
   for (const v1::Layout& layout : layouts_) *header.add_layouts() = layout;
   for (const LaunchRow& launch : launches_) *header.add_launches() = ToLaunch(launch);
   return header;

@@ -60,6 +60,12 @@ TaskRef& TaskRef::Scalar(ScalarRef scalar) {
   return *this;
 }
 
+TaskRef& TaskRef::Domain(absl::string_view id) {
+  if (!graph_->IsLast(*this, "Domain")) return *this;
+  graph_->scalars_.push_back({GraphBuilder::ScalarKind::kDomain, graph_->domains_.Intern(id)});
+  return *this;
+}
+
 TaskRef& TaskRef::Blocks(uint32_t count) {
   if (!graph_->IsLast(*this, "Blocks")) return *this;
   if (count == 0) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -62,6 +63,23 @@ struct SessionOptions {
   // A session whose leased chips (Session::LeaseChips) this session may use. Empty means the one in
   // the environment variable PTOD_LEASE, if set (`ptoctl chips lease` sets it).
   std::string lease = {};
+};
+
+// How to upload a kernel.
+struct KernelOptions {
+  // 1 to 63 characters from `a-z 0-9 _`, starting with a letter: the name that tasks use. Empty
+  // means the name in the object's `pto_kernel_info`; a kernel of the PTO ABI needs one.
+  std::string id = {};
+  // The parameters of a kernel of the PTO ABI, whose object does not describe itself, such as
+  // `in f32[] x, out f32[] y; core aiv`. See deploy/docs/kernels.md.
+  std::string signature = {};
+  // The symbol of the kernel. Empty means `pto_kernel_info` or `kernel_entry`.
+  std::string entry = {};
+  // The name of the file in messages and backtraces. Empty means the last part of the path, or the
+  // id with `.so`.
+  std::string file_name = {};
+  // Called by the calling thread after each part of the file, with the bytes that are sent and all.
+  std::function<void(uint64_t sent, uint64_t total)> progress = {};
 };
 
 // Options for submitting or launching a graph.

@@ -193,6 +193,7 @@ absl::StatusOr<Domain> Session::CreateDomain(const DomainSpec& spec, absl::Durat
     buffer.set_dtype(spec_buffer.dtype);
     buffer.set_count(spec_buffer.count);
     buffer.set_bytes(spec_buffer.bytes);
+    buffer.set_zero_before_run(spec_buffer.zero_before_run);
   }
   request.set_signal_count(spec.signal_count);
   return CreateDomain(std::move(request), timeout);

@@ -21,6 +21,7 @@
 #include "client/run.h"
 #include "client/tensor.h"
 #include "pto/v1/graph.pb.h"
+#include "pto/v1/kernel.pb.h"
 #include "pto/v1/run.pb.h"
 #include "pto/v1/session.pb.h"
 
@@ -109,6 +110,23 @@ class Session {
     if (!buffer.ok()) return buffer.status();
     return Tensor<T>(*std::move(buffer), std::move(shape));
   }
+
+  // Uploads a kernel for this session: a shared object, which the daemon loads into a process of
+  // its own. Tasks then name it like a built-in kernel. Uploading the same again returns the kernel
+  // that is there. The call may take ten seconds in addition to the timeout, and time for the
+  // transfer. Errors: PERMISSION_DENIED unless the node allows it, KERNEL_INVALID, ID_CONFLICT,
+  // QUOTA_KERNELS, HOST_LOST if the object crashes while it is loaded.
+  absl::StatusOr<v1::Kernel> RegisterKernel(const std::string& path,
+                                            const KernelOptions& options = {},
+                                            absl::Duration timeout = kDefaultTimeout);
+  // The same with the contents of the file.
+  absl::StatusOr<v1::Kernel> RegisterKernelObject(absl::string_view object,
+                                                  const KernelOptions& options,
+                                                  absl::Duration timeout = kDefaultTimeout);
+  // The uploaded kernels of the session, in order of name.
+  absl::StatusOr<std::vector<v1::Kernel>> ListKernels(absl::Duration timeout = kDefaultTimeout);
+  // Deletes an uploaded kernel, by id or full name. Graphs that were compiled with it keep it.
+  absl::Status DeleteKernel(absl::string_view id, absl::Duration timeout = kDefaultTimeout);
 
   // Runs a graph once.
   absl::StatusOr<Run> Submit(const v1::GraphSpec& graph, const RunOptions& options = {},

@@ -19,6 +19,7 @@
 #include "runtime/base/host_memory.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/chip/ascend/ascend_chip.h"
 #include "runtime/chip/sim/sim_chip.h"
 
 namespace pto::daemon {
@@ -36,11 +37,39 @@ absl::Duration ToDuration(const google::protobuf::Duration& duration) {
   return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
 }
 
+// The program of chip hosts, which is beside this one unless the configuration says otherwise.
+std::string ChipHostProgram(const DaemonConfig& config) {
+  if (!config.ascend().chip_host().empty()) return config.ascend().chip_host();
+  char path[4096];
+  const ssize_t size = readlink("/proc/self/exe", path, sizeof path);
+  const absl::string_view own(path, size < 0 ? 0 : static_cast<size_t>(size));
+  return absl::StrCat(own.substr(0, own.rfind('/') + 1), "ptod_chip_host");
+}
+
+// Ascend chips first, so that their indices do not depend on simulated ones. Without CANN the
+// daemon serves what else there is.
+void AddAscendChips(const DaemonConfig& config, std::vector<std::shared_ptr<engine::Chip>>* chips) {
+  ascend::AscendOptions options;
+  options.program = ChipHostProgram(config);
+  options.cann_path = config.ascend().cann_path();
+  ascend::AscendChips found = ascend::FindAscendChips(0, options);
+  if (!found.trouble.ok()) {
+    PTO_LOG(kError, found.chips.empty() ? "there are no Ascend chips" : "an Ascend chip is missing",
+            {{"error", found.trouble.ToString()}, {"hint", "run `ptoctl doctor`"}});
+  }
+  if (!found.chips.empty()) {
+    PTO_LOG(kInfo, "found Ascend chips", {{"chips", found.chips.size()}, {"cann", found.folder}});
+  }
+  *chips = std::move(found.chips);
+}
+
 // The one place that knows which kinds of chips there are.
 std::vector<std::shared_ptr<engine::Chip>> MakeChips(const DaemonConfig& config) {
   std::vector<std::shared_ptr<engine::Chip>> chips;
+  if (config.backend() == "ascend") AddAscendChips(config, &chips);
+  const auto first = static_cast<uint32_t>(chips.size());
   for (uint32_t i = 0; i < config.sim_chips().count(); ++i) {
-    chips.push_back(engine::SimChip::Create(i, config.sim_chips().clusters(),
+    chips.push_back(engine::SimChip::Create(first + i, config.sim_chips().clusters(),
                                             config.sim_chips().memory_bytes()));
   }
   return chips;
@@ -62,9 +91,18 @@ void SetConnectionOptions(const DaemonConfig& config, rpc::Server::Options& opti
   options.keepalive_timeout = ToDuration(connections.keepalive_timeout());
 }
 
+void SetKernelOptions(const config::v1::KernelsConfig& kernels, Node::Options& options) {
+  options.kernel_uploads = kernels.uploads() == "off"     ? Node::KernelUploads::kOff
+                           : kernels.uploads() == "users" ? Node::KernelUploads::kUsers
+                                                          : Node::KernelUploads::kOperators;
+  options.kernel_hosts.sandbox.data_bytes = kernels.host_memory_bytes();
+  options.kernel_hosts.sandbox.files = kernels.host_files();
+  options.kernel_hosts.sandbox.processes = kernels.host_processes();
+}
+
 Node::Options NodeOptions(const DaemonConfig& config, std::unique_ptr<auth::Access> access,
                           std::shared_ptr<Journal> journal, std::string boot_id,
-                          rpc::Outages& outages) {
+                          rpc::Outages& outages, host::HostCommand kernel_host) {
   Node::Options options;
   options.access = std::move(access);
   options.not_served = [&outages](int64_t since_ns, int64_t due_ns, int64_t now_ns) {
@@ -75,6 +113,8 @@ Node::Options NodeOptions(const DaemonConfig& config, std::unique_ptr<auth::Acce
   options.journal = std::move(journal);
   options.run_ids.max_ids = RunIds::MaxIds(config.journal().max_bytes());
   options.run_ids.max_age = ToDuration(config.journal().max_age());
+  if (!config.state_dir().empty()) options.usage_path = config.state_dir() + "/usage.db";
+  options.usage_interval = ToDuration(config.usage().interval());
   options.chips = MakeChips(config);
   options.executors = config.executor_threads();
   options.drain_grace = ToDuration(config.drain_grace());
@@ -115,6 +155,10 @@ Node::Options NodeOptions(const DaemonConfig& config, std::unique_ptr<auth::Acce
   options.limits.max_client_event_log_bytes = limits.max_client_event_log_bytes();
   options.limits.max_memory_bytes = limits.max_memory_bytes();
   options.limits.max_client_memory_bytes = limits.max_client_memory_bytes();
+  options.limits.max_kernel_bytes = limits.max_kernel_bytes();
+  options.limits.max_client_kernel_bytes = limits.max_client_kernel_bytes();
+  SetKernelOptions(config.kernels(), options);
+  options.kernel_hosts.command = std::move(kernel_host);
   return options;
 }
 
@@ -151,10 +195,10 @@ absl::StatusOr<std::shared_ptr<Journal>> OpenJournal(const DaemonConfig& config,
 }  // namespace
 
 Daemon::Daemon(const EffectiveConfig& effective, std::unique_ptr<auth::Access> access,
-               std::shared_ptr<Journal> journal, std::string boot_id)
+               std::shared_ptr<Journal> journal, std::string boot_id, host::HostCommand kernel_host)
     : reloader_(effective),
       node_(NodeOptions(effective.config, std::move(access), std::move(journal), std::move(boot_id),
-                        outages_)),
+                        outages_, std::move(kernel_host))),
       explainer_(node_, {ToDuration(effective.config.stall_after()), effective.config.state_dir()}),
       node_service_(node_, ToProto(effective), std::string(kVersion), std::string(kRevision)),
       session_service_(node_),
@@ -164,7 +208,8 @@ Daemon::Daemon(const EffectiveConfig& effective, std::unique_ptr<auth::Access> a
       run_service_(node_, explainer_),
       event_service_(node_) {}
 
-absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const EffectiveConfig& configured) {
+absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const EffectiveConfig& configured,
+                                                      host::HostCommand kernel_host) {
   EffectiveConfig effective = configured;
   for (const std::string& warning : ApplyMachine(HostMemoryBytes(), &effective)) {
     PTO_LOG(kWarning, warning, {});
@@ -207,8 +252,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const EffectiveConfig& con
   if (state_lock != nullptr) {
     PTO_ASSIGN_OR_RETURN(journal, OpenJournal(config, boot_id));
   }
-  std::unique_ptr<Daemon> daemon(
-      new Daemon(effective, std::move(access), journal, std::move(boot_id)));
+  std::unique_ptr<Daemon> daemon(new Daemon(effective, std::move(access), journal,
+                                            std::move(boot_id), std::move(kernel_host)));
   daemon->state_lock_ = std::move(state_lock);
   daemon->guards_ = std::move(guards);
   daemon->AddReloads();
@@ -348,7 +393,9 @@ void Daemon::Stop() {
   CancelRuns();
   event_service_.StopStreams();
   run_service_.StopStreams();
+  kernel_service_.StopStreams();
   explainer_.Stop();
+  node_.usage().Stop();
   health_.Stop();
   server_->Shutdown(absl::Now() + kShutdownGrace);
   server_.reset();

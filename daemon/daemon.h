@@ -32,6 +32,7 @@
 #include "daemon/shell/socket_guard.h"
 #include "runtime/base/mutex.h"
 #include "runtime/chip/shared_file.h"
+#include "runtime/host/host_process.h"
 
 namespace pto::daemon {
 
@@ -39,8 +40,10 @@ namespace pto::daemon {
 class Daemon {
  public:
   // Takes the sockets and the state directory and begins to serve. Errors: INSTANCE_RUNNING,
-  // PATH_UNUSABLE, JOURNAL_NEWER, LISTEN_FAILED.
-  static absl::StatusOr<std::unique_ptr<Daemon>> Start(const EffectiveConfig& configured);
+  // PATH_UNUSABLE, JOURNAL_NEWER, LISTEN_FAILED. `kernel_host` starts the process of a session's
+  // own kernels; without arguments no kernels can be uploaded.
+  static absl::StatusOr<std::unique_ptr<Daemon>> Start(const EffectiveConfig& configured,
+                                                       host::HostCommand kernel_host = {});
   ~Daemon();
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
@@ -76,7 +79,7 @@ class Daemon {
 
  private:
   Daemon(const EffectiveConfig& effective, std::unique_ptr<auth::Access> access,
-         std::shared_ptr<Journal> journal, std::string boot_id);
+         std::shared_ptr<Journal> journal, std::string boot_id, host::HostCommand kernel_host);
 
   // Parts of the daemon whose settings can change are told of by these.
   void AddReloads();

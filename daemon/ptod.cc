@@ -1,6 +1,7 @@
 // ptod: the daemon.
 
 #include <malloc.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,6 +25,7 @@
 #include "daemon/health/self_check.h"
 #include "daemon/library_log.h"
 #include "daemon/rpc/net/connections.h"
+#include "daemon/shell/parent_watch.h"
 #include "daemon/shell/signal_waiter.h"
 #include "daemon/shell/systemd_notifier.h"
 #include "daemon/shell/watchdog.h"
@@ -32,9 +34,14 @@
 #include "runtime/base/failpoint.h"
 #include "runtime/base/log.h"
 #include "runtime/base/log_writer.h"
+#include "runtime/host/host_main.h"
+#include "runtime/host/object_loader.h"
 
 namespace pto::daemon {
 namespace {
+
+// The only argument of this program when it is to be a kernel host.
+constexpr absl::string_view kKernelHostArgument = "--kernel-host";
 
 constexpr int kExitFailed = 1;
 constexpr int kExitUsage = 2;
@@ -115,7 +122,9 @@ std::unique_ptr<Watchdog> StartWatchdog(const Daemon& daemon, const SystemdNotif
 
 int Serve(const EffectiveConfig& effective, const Arguments& arguments, SignalWaiter& signals) {
   const config::v1::DaemonConfig& config = effective.config;
-  absl::StatusOr<std::unique_ptr<Daemon>> started = Daemon::Start(effective);
+  // This program, also when its file has been replaced meanwhile.
+  absl::StatusOr<std::unique_ptr<Daemon>> started =
+      Daemon::Start(effective, {{"/proc/self/exe", std::string(kKernelHostArgument)}, {}});
   if (!started.ok()) {
     PrintError(started.status());
     return kExitFailed;
@@ -202,10 +211,37 @@ int Main(int argc, char** argv) {
     PTO_LOG(kWarning, "failpoints are set", {{"failpoints", failpoints}});
   }
   rpc::RaiseDescriptorLimit();
+  std::unique_ptr<ParentWatch> parent;
+  if (command->exit_with != 0) {
+    absl::StatusOr<std::unique_ptr<ParentWatch>> watch = ParentWatch::Start(command->exit_with, [] {
+      PTO_LOG(kInfo, "the process that started ptod has ended", {});
+      kill(getpid(), SIGTERM);
+    });
+    if (!watch.ok()) {
+      PrintError(watch.status());
+      return kExitUsage;
+    }
+    parent = *std::move(watch);
+  }
   return Serve(command->effective, arguments, *signals);
+}
+
+// When the machine has no memory left, kernels of users go before the daemon.
+void OfferToOomKiller() {
+  std::FILE* const file = std::fopen("/proc/self/oom_score_adj", "we");
+  if (file == nullptr) return;
+  std::fputs("800", file);
+  std::fclose(file);
 }
 
 }  // namespace
 }  // namespace pto::daemon
 
-int main(int argc, char** argv) { return pto::daemon::Main(argc, argv); }
+int main(int argc, char** argv) {
+  // The process of a session's own kernels: before anything of the daemon begins.
+  if (argc == 2 && argv[1] == pto::daemon::kKernelHostArgument) {
+    pto::daemon::OfferToOomKiller();
+    return pto::host::RunHost(&pto::host::LoadObject);
+  }
+  return pto::daemon::Main(argc, argv);
+}

@@ -32,9 +32,10 @@ def types_of(lines):
 def main():
     root = pathlib.Path(__file__).resolve().parent.parent
     places = collections.defaultdict(set)
-    for header in sorted(root.glob("*/**/*.h")):
+    folders = [f for f in root.iterdir() if not f.name.startswith(("bazel-", "."))]
+    for header in sorted(h for folder in folders for h in folder.glob("**/*.h")):
         path = header.relative_to(root)
-        if path.parts[0].startswith(("bazel-", ".")) or "node_modules" in path.parts:
+        if "node_modules" in path.parts:
             continue
         for name in types_of(header.read_text().splitlines()):
             places[name].add(str(path))

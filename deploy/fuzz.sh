@@ -11,7 +11,9 @@ Builds the fuzz targets in tests/fuzz with AddressSanitizer and UndefinedBehavio
 each for ten minutes, starting from its corpus and the inputs kept by earlier runs. Prints
 statistics and findings for each target. The exit code is 1 if there are findings.
 
-  TARGET        Target to run, for example packed_graph (default: all targets)
+  TARGET        Target to run, for example packed_graph (default: all targets). `pre_auth` is not one of
+                them: it sends bytes to each kind of socket of a whole daemon, from clients that it does
+                not know
   --seconds=S   Duration of each target in seconds (default 600)
   --jobs=N      Number of targets to run in parallel (default: one per processor)
   --list        List the targets and exit
@@ -30,6 +32,7 @@ fail() {
 
 mapfile -t targets < <(sed -n '/^fuzz_target(/,/^)/s/^    name = "\(.*\)",$/\1/p' tests/fuzz/BUILD.bazel)
 chosen=()
+pre_auth=false
 seconds=600
 jobs=$(nproc)
 for argument in "$@"; do
@@ -39,6 +42,7 @@ for argument in "$@"; do
     --list) printf '%s\n' "${targets[@]}" && exit 0 ;;
     -h | --help) usage && exit 0 ;;
     -*) usage >&2 && exit 2 ;;
+    pre_auth) pre_auth=true ;;
     *)
       [[ " ${targets[*]} " == *" $argument "* ]] || fail "unknown target '$argument'; see --list"
       chosen+=("$argument")
@@ -47,13 +51,20 @@ for argument in "$@"; do
 done
 [[ $seconds =~ ^[1-9][0-9]*$ ]] || fail "--seconds=$seconds: expected a positive number"
 [[ $jobs =~ ^[1-9][0-9]*$ ]] || fail "--jobs=$jobs: expected a positive number"
-((${#chosen[@]} > 0)) || chosen=("${targets[@]}")
+((${#chosen[@]} > 0)) || $pre_auth || chosen=("${targets[@]}")
 
 kept=${PTOD_FUZZ_DIR:-${HOME:-/var/tmp}/.cache/ptod-fuzz}
 mkdir -p "$kept"
 cache=${PTOD_BAZEL_CACHE:-${HOME:-/var/tmp}/.cache/ptod-bazel}
 flags=(--config=asan --disk_cache="$cache" --noshow_loading_progress)
 [[ -t 2 ]] || flags+=(--curses=no --color=no --show_progress_rate_limit=60)
+if $pre_auth; then
+  # Four kinds of sockets, one after the other.
+  bazel test "${flags[@]}" --cache_test_results=no --test_output=streamed \
+    --test_timeout=$((4 * seconds + 300)) --test_env=PTOD_FUZZ_SECONDS="$seconds" \
+    //tests/integration:pre_auth_fuzz_test || exit 1
+  ((${#chosen[@]} > 0)) || exit 0
+fi
 tests=("${chosen[@]/#/\/\/tests\/fuzz:}")
 tests=("${tests[@]/%/_fuzz_test}")
 

@@ -30,6 +30,8 @@ packages=(
   libboost-context-dev
   # The sandbox of kernel hosts.
   libseccomp-dev
+  # The record of usage.
+  libsqlite3-dev
   # Digests of requests.
   libxxhash-dev
   # Command-line parsing.
@@ -42,8 +44,12 @@ packages=(
 
 test_packages=(
   libgtest-dev libgmock-dev
+  # What the Python client needs.
+  python3-grpcio python3-numpy python3-protobuf
   # Task libraries and MPI implementations for comparison in benchmarks.
   libtbb-dev libstarpu-dev libopenmpi-dev openmpi-bin libmpich-dev mpich
+  # The proxy for TLS whose configuration is in deploy/proxy.
+  haproxy
   # Sanitizer builds, thread-safety analysis, formatting and linting.
   clang-19 clang-format-19 clang-tidy-19 lld-19 libclang-rt-19-dev
 )

@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "kernels/domain_scalar.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
@@ -80,7 +81,8 @@ absl::Status CheckArguments(const pto_kernel_info& info) {
 absl::Status CheckScalars(const pto_kernel_info& info) {
   PTO_RETURN_IF_ERROR(CheckList("scalars", info.scalars, info.scalar_count, PTO_MAX_SCALARS));
   for (uint32_t i = 0; i < info.scalar_count; ++i) {
-    if (info.scalars[i].type != PTO_FLOAT && info.scalars[i].type != PTO_INTEGER) {
+    const pto_scalar_type type = info.scalars[i].type;
+    if (type != PTO_FLOAT && type != PTO_INTEGER && type != kDomainScalar) {
       return Malformed(absl::StrCat("scalars[", i, "].type"),
                        absl::StrCat("there is no scalar type ", info.scalars[i].type));
     }

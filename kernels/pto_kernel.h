@@ -99,7 +99,7 @@ typedef union pto_scalar {
  */
 typedef struct pto_signal {
   void* address;  /* aligned to its size */
-  uint32_t dtype; /* PTO_I32 or PTO_I64 */
+  uint32_t dtype; /* PTO_I32 or PTO_I64; for defer also PTO_U32 or PTO_U64 */
 } pto_signal;
 
 /* How a word compares with a value; the numbers are those of pto.v1.Comparison. */
@@ -164,7 +164,8 @@ typedef struct pto_kernel_api {
   /* Waits for a copy of this block. For kernels with PTO_KERNEL_WAITS or _BLOCKS. */
   int32_t (*wait_copy)(const struct pto_context* context, pto_event event, int64_t timeout);
   /* Delays the end of the task until the signal compares true, or the copy has ended. Returns
-     immediately. */
+     immediately. The signal may also be a word of type PTO_U32 or PTO_U64 that other code writes
+     directly: it compares without a sign, and is polled. */
   int32_t (*defer)(const struct pto_context* context, const pto_signal* signal, pto_compare compare,
                    int64_t value, int64_t timeout);
   int32_t (*defer_copy)(const struct pto_context* context, pto_event event, int64_t timeout);

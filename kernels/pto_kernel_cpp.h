@@ -19,10 +19,12 @@
 //
 // Calls that fail leave the kernel, with an exception that the exported function turns into the
 // result of the block. So does any other exception. Views check their bounds unless NDEBUG is
-// defined; PTO_KERNEL_CHECKS=0 or 1 decides instead.
+// defined; PTO_KERNEL_CHECKS=0 or 1 decides instead. A block that leaves its bounds fails, and its
+// message names the tensor, the index and the bound.
 
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <type_traits>
 
@@ -95,7 +97,9 @@ struct Range {
 template <typename T>
 class View {
  public:
-  explicit View(const pto_tensor& tensor) : tensor_(tensor) {
+  // `name` is for messages, and must live as long as the view.
+  explicit View(const pto_tensor& tensor, const char* name = "tensor")
+      : tensor_(tensor), name_(name) {
     for (uint32_t d = 0; d < tensor_.ndim; ++d) size_ *= tensor_.shape[d];
     int64_t stride = 1;
     for (uint32_t d = tensor_.ndim; d-- > 0;) {
@@ -106,11 +110,11 @@ class View {
 
   uint32_t ndim() const { return tensor_.ndim; }
   int64_t dim(uint32_t d) const {
-    Check(d, tensor_.ndim, "dimension");
+    CheckDimension(d);
     return tensor_.shape[d];
   }
   int64_t stride(uint32_t d) const {
-    Check(d, tensor_.ndim, "dimension");
+    CheckDimension(d);
     return tensor_.strides[d];
   }
   // The number of elements.
@@ -120,6 +124,7 @@ class View {
   // The first element.
   T* data() const { return static_cast<T*>(tensor_.data); }
   const pto_tensor& tensor() const { return tensor_; }
+  const char* name() const { return name_; }
 
   // The element at these indices, one for each dimension.
   template <typename... Indices>
@@ -130,7 +135,10 @@ class View {
     }
     int64_t offset = 0;
     for (uint32_t d = 0; d < sizeof...(Indices); ++d) {
-      Check(all[d], tensor_.shape[d], "index");
+      if (PTO_KERNEL_CHECKS && !IsBelow(all[d], tensor_.shape[d])) {
+        Fail("index %lld is outside of the view: dimension %lld has %lld", all[d], d,
+             tensor_.shape[d]);
+      }
       offset += all[d] * tensor_.strides[d];
     }
     return data()[offset];
@@ -138,7 +146,9 @@ class View {
 
   // Element i in row-major order.
   T& operator[](int64_t i) const {
-    Check(i, size_, "element");
+    if (PTO_KERNEL_CHECKS && !IsBelow(i, size_)) {
+      Fail("element %lld is outside of the view: there are %lld", i, size_);
+    }
     if (contiguous_) return data()[i];
     int64_t offset = 0;
     for (uint32_t d = tensor_.ndim; d-- > 0;) {
@@ -150,34 +160,38 @@ class View {
 
   // A part of it: `count` indices of dimension d, from `first` on.
   View Slice(uint32_t d, int64_t first, int64_t count) const {
-    Check(d, tensor_.ndim, "dimension");
+    CheckDimension(d);
     if (PTO_KERNEL_CHECKS && (first < 0 || count < 0 || count > tensor_.shape[d] - first)) {
-      Fail("a slice of %lld indices ends behind %lld", count, tensor_.shape[d]);
+      Fail("a slice of %lld indices from %lld on leaves the view: dimension %lld has %lld", count,
+           first, d, tensor_.shape[d]);
     }
     pto_tensor part = tensor_;
     if (part.data != nullptr)
       part.data = const_cast<std::remove_cv_t<T>*>(data() + first * part.strides[d]);
     part.shape[d] = count;
-    return View(part);
+    return View(part, name_);
   }
 
  private:
-  template <typename A, typename B>
-  [[noreturn]] static void Fail(const char* format, A a, B b) {
-    char text[160];
-    std::snprintf(text, sizeof text, format, static_cast<long long>(a), static_cast<long long>(b));
+  template <typename... Numbers>
+  [[noreturn]] void Fail(const char* format, Numbers... numbers) const {
+    char what[160];
+    std::snprintf(what, sizeof what, format, static_cast<long long>(numbers)...);
+    char text[224];
+    std::snprintf(text, sizeof text, "%s: %s", name_, what);
     throw Stopped(PTO_INVALID, text);
   }
 
-  static void Check(int64_t index, int64_t limit, const char* what) {
-    if (!PTO_KERNEL_CHECKS || (index >= 0 && index < limit)) return;
-    char text[160];
-    std::snprintf(text, sizeof text, "%s %lld is outside of the view: there are %lld", what,
-                  static_cast<long long>(index), static_cast<long long>(limit));
-    throw Stopped(PTO_INVALID, text);
+  static bool IsBelow(int64_t index, int64_t limit) { return index >= 0 && index < limit; }
+
+  void CheckDimension(uint32_t d) const {
+    if (PTO_KERNEL_CHECKS && d >= tensor_.ndim) {
+      Fail("there is no dimension %lld: the view has %lld", d, tensor_.ndim);
+    }
   }
 
   pto_tensor tensor_;
+  const char* name_;
   int64_t size_ = 1;
   bool contiguous_ = true;
 };
@@ -196,12 +210,154 @@ class Signal {
   pto_signal signal_;
 };
 
+// What a kernel is and takes, as a constant.
+class Describe {
+ public:
+  constexpr Describe(const char* name, const char* description)
+      : name_(name), description_(description) {}
+
+  // Tensors, in the order of the arguments; each accepts one element type, or a set of
+  // PTO_DTYPE_BITs with the functions that end in Any.
+  constexpr Describe In(const char* name, pto_dtype dtype) const {
+    return InAny(name, PTO_DTYPE_BIT(dtype));
+  }
+  constexpr Describe Out(const char* name, pto_dtype dtype) const {
+    return OutAny(name, PTO_DTYPE_BIT(dtype));
+  }
+  constexpr Describe InOut(const char* name, pto_dtype dtype) const {
+    return InOutAny(name, PTO_DTYPE_BIT(dtype));
+  }
+  // A tensor that orders no tasks: signals, and windows that others write.
+  constexpr Describe NoDependency(const char* name, pto_dtype dtype) const {
+    return NoDependencyAny(name, PTO_DTYPE_BIT(dtype));
+  }
+  constexpr Describe InAny(const char* name, uint32_t dtypes) const {
+    return With({name, PTO_INPUT, dtypes});
+  }
+  constexpr Describe OutAny(const char* name, uint32_t dtypes) const {
+    return With({name, PTO_OUTPUT, dtypes});
+  }
+  constexpr Describe InOutAny(const char* name, uint32_t dtypes) const {
+    return With({name, PTO_INOUT, dtypes});
+  }
+  constexpr Describe NoDependencyAny(const char* name, uint32_t dtypes) const {
+    return With({name, PTO_NO_DEPENDENCY, dtypes});
+  }
+  // The last tensor, which is written, may be exactly the same view as these, a set of
+  // PTO_ARGUMENT_BITs.
+  constexpr Describe MayBeSame(uint32_t arguments) const {
+    Describe next = *this;
+    next.overlaps_[argument_count_ - 1].same = arguments;
+    return next;
+  }
+  // It may overlap these in any way: the kernel reads everything before it writes anything.
+  constexpr Describe MayOverlap(uint32_t arguments) const {
+    Describe next = *this;
+    next.overlaps_[argument_count_ - 1].any = arguments;
+    return next;
+  }
+
+  constexpr Describe Float(const char* name) const { return With({name, PTO_FLOAT}); }
+  constexpr Describe Integer(const char* name) const { return With({name, PTO_INTEGER}); }
+
+  constexpr Describe On(pto_core core) const {
+    Describe next = *this;
+    next.core_ = core;
+    return next;
+  }
+  // A set of pto_kernel_flags: which calls the kernel makes.
+  constexpr Describe Flags(uint32_t flags) const {
+    Describe next = *this;
+    next.flags_ = flags;
+    return next;
+  }
+  // All blocks start together, as barriers need.
+  constexpr Describe SyncStart() const {
+    Describe next = *this;
+    next.sync_start_ = 1;
+    return next;
+  }
+
+  // The name of argument i, for messages.
+  const char* ArgumentName(uint32_t i) const {
+    return i < PTO_MAX_ARGS && i < argument_count_ ? arguments_[i].name : "tensor";
+  }
+  // The index of an argument or scalar; as many as there are if none has the name.
+  uint32_t FindArgument(const char* name) const {
+    uint32_t i = 0;
+    while (i < argument_count_ && std::strcmp(arguments_[i].name, name) != 0) ++i;
+    return i;
+  }
+  uint32_t FindScalar(const char* name) const {
+    uint32_t i = 0;
+    while (i < scalar_count_ && std::strcmp(scalars_[i].name, name) != 0) ++i;
+    return i;
+  }
+  // What a scalar is; 0 if there is none.
+  int ScalarType(uint32_t i) const {
+    return i < PTO_MAX_SCALARS && i < scalar_count_ ? scalars_[i].type : 0;
+  }
+
+  constexpr pto_kernel_info Info(pto_kernel_function function) const {
+    return {sizeof(pto_kernel_info),
+            name_,
+            description_,
+            function,
+            nullptr,
+            core_,
+            arguments_,
+            argument_count_,
+            scalars_,
+            scalar_count_,
+            sync_start_,
+            flags_,
+            PTO_CONTROL_NONE,
+            nullptr,
+            overlaps_};
+  }
+
+ private:
+  // Too many of either end the compilation.
+  constexpr Describe With(pto_argument_info argument) const {
+    Describe next = *this;
+    next.arguments_[next.argument_count_++] = argument;
+    return next;
+  }
+  constexpr Describe With(pto_scalar_info scalar) const {
+    Describe next = *this;
+    next.scalars_[next.scalar_count_++] = scalar;
+    return next;
+  }
+
+  const char* name_;
+  const char* description_;
+  pto_core core_ = PTO_AIV;
+  uint32_t flags_ = 0;
+  uint32_t sync_start_ = 0;
+  uint32_t argument_count_ = 0;
+  uint32_t scalar_count_ = 0;
+  pto_argument_info arguments_[PTO_MAX_ARGS] = {};
+  pto_overlap_info overlaps_[PTO_MAX_ARGS] = {};
+  pto_scalar_info scalars_[PTO_MAX_SCALARS] = {};
+};
+
+// Names an argument or a scalar: its index, or its name.
+struct Key {
+  template <typename I, typename = std::enable_if_t<std::is_integral_v<I>>>
+  Key(I i) : index(static_cast<uint32_t>(i)) {}
+  Key(const char* text) : name(text) {}
+
+  uint32_t index = 0;
+  const char* name = nullptr;
+};
+
 // What one block of a task may use. Its calls throw Stopped if they fail: leave that to the
 // exported function, because a block that was refused must fail. Timeouts are in ns; 0 means that
 // of the run.
 class Block {
  public:
-  explicit Block(const pto_context& context) : context_(context) {}
+  Block(const pto_context& context, const Describe& description)
+      : context_(context), description_(description) {}
 
   uint32_t index() const { return context_.block_index; }
   uint32_t count() const { return context_.block_count; }
@@ -218,20 +374,22 @@ class Block {
     return {begin, begin + each + (i < more ? 1 : 0)};
   }
 
-  // Argument i of this rank, or of another one. Its elements must be of type T.
+  // An argument, by index or name, of this rank or of another one. Its elements must be of type T.
   template <typename T>
-  View<T> Tensor(uint32_t i) const {
-    return Typed<T>(context_.tensors, i);
+  View<T> Tensor(Key key) const {
+    return Typed<T>(context_.tensors, Argument(key));
   }
   template <typename T>
-  View<T> Tensor(uint32_t i, uint32_t rank) const {
-    if (rank >= context_.member_count) Fail(PTO_INVALID, "there is no such rank");
-    return Typed<T>(context_.members[rank], i);
+  View<T> Tensor(Key key, uint32_t rank) const {
+    if (rank >= context_.member_count) {
+      Refuse("there is no rank %lld: the task has %lld", rank, context_.member_count);
+    }
+    return Typed<T>(context_.members[rank], Argument(key));
   }
 
-  // Scalar i, of type PTO_FLOAT or PTO_INTEGER.
-  double Float(uint32_t i) const { return Scalar(i).f64; }
-  int64_t Integer(uint32_t i) const { return Scalar(i).i64; }
+  // A scalar, by index or name.
+  double Float(Key key) const { return Scalar(key, PTO_FLOAT).f64; }
+  int64_t Integer(Key key) const { return Scalar(key, PTO_INTEGER).i64; }
 
   // Whether the run must stop. Long kernels look now and then, and return.
   bool cancelled() const { return context_.api->cancelled(&context_) != 0; }
@@ -283,20 +441,50 @@ class Block {
  private:
   template <typename T>
   View<T> Typed(const pto_tensor* tensors, uint32_t i) const {
-    if (i >= context_.tensor_count) Fail(PTO_INVALID, "there is no such tensor");
     if (tensors[i].dtype != static_cast<uint32_t>(DtypeOf<T>())) {
-      char text[160];
-      std::snprintf(text, sizeof text,
-                    "tensor %u has elements of type %u, the kernel reads type %u", i,
-                    tensors[i].dtype, static_cast<unsigned>(DtypeOf<T>()));
-      Fail(PTO_INVALID, text);
+      Refuse("tensor %lld has elements of type %lld, the kernel reads type %lld", i,
+             tensors[i].dtype, DtypeOf<T>());
     }
-    return View<T>(tensors[i]);
+    return View<T>(tensors[i], description_.ArgumentName(i));
   }
 
-  const pto_scalar& Scalar(uint32_t i) const {
-    if (i >= context_.scalar_count) Fail(PTO_INVALID, "there is no such scalar");
+  const pto_scalar& Scalar(Key key, pto_scalar_type type) const {
+    const uint32_t i = key.name == nullptr ? key.index : description_.FindScalar(key.name);
+    if (key.name != nullptr && i >= context_.scalar_count) Unknown("scalar", key.name);
+    if (i >= context_.scalar_count) {
+      Refuse("there is no scalar %lld: the task has %lld", i, context_.scalar_count);
+    }
+    if (description_.ScalarType(i) != type) {
+      Refuse("scalar %lld is described as %s, and read as the other type", i,
+             type == PTO_FLOAT ? "an integer" : "a float");
+    }
     return context_.scalars[i];
+  }
+
+  uint32_t Argument(Key key) const {
+    const uint32_t i = key.name == nullptr ? key.index : description_.FindArgument(key.name);
+    if (key.name != nullptr && i >= context_.tensor_count) Unknown("tensor", key.name);
+    if (i >= context_.tensor_count) {
+      Refuse("there is no tensor %lld: the task has %lld", i, context_.tensor_count);
+    }
+    return i;
+  }
+
+  [[noreturn]] void Unknown(const char* what, const char* name) const {
+    char text[160];
+    std::snprintf(text, sizeof text, "the kernel describes no %s '%s'", what, name);
+    Fail(PTO_INVALID, text);
+  }
+  template <typename... Values>
+  [[noreturn]] void Refuse(const char* format, Values... values) const {
+    char text[160];
+    std::snprintf(text, sizeof text, format, Printed(values)...);
+    Fail(PTO_INVALID, text);
+  }
+  static const char* Printed(const char* text) { return text; }
+  template <typename Number>
+  static long long Printed(Number number) {
+    return static_cast<long long>(number);
   }
 
   template <typename T, typename U>
@@ -332,122 +520,18 @@ class Block {
   }
 
   const pto_context& context_;
-};
-
-// What a kernel is and takes, as a constant.
-class Describe {
- public:
-  constexpr Describe(const char* name, const char* description)
-      : name_(name), description_(description) {}
-
-  // Tensors, in the order of the arguments; each accepts one element type, or a set of
-  // PTO_DTYPE_BITs with the functions that end in Any.
-  constexpr Describe In(const char* name, pto_dtype dtype) const {
-    return InAny(name, PTO_DTYPE_BIT(dtype));
-  }
-  constexpr Describe Out(const char* name, pto_dtype dtype) const {
-    return OutAny(name, PTO_DTYPE_BIT(dtype));
-  }
-  constexpr Describe InOut(const char* name, pto_dtype dtype) const {
-    return InOutAny(name, PTO_DTYPE_BIT(dtype));
-  }
-  // A tensor that orders no tasks: signals, and windows that others write.
-  constexpr Describe NoDependency(const char* name, pto_dtype dtype) const {
-    return NoDependencyAny(name, PTO_DTYPE_BIT(dtype));
-  }
-  constexpr Describe InAny(const char* name, uint32_t dtypes) const {
-    return With({name, PTO_INPUT, dtypes});
-  }
-  constexpr Describe OutAny(const char* name, uint32_t dtypes) const {
-    return With({name, PTO_OUTPUT, dtypes});
-  }
-  constexpr Describe InOutAny(const char* name, uint32_t dtypes) const {
-    return With({name, PTO_INOUT, dtypes});
-  }
-  constexpr Describe NoDependencyAny(const char* name, uint32_t dtypes) const {
-    return With({name, PTO_NO_DEPENDENCY, dtypes});
-  }
-  // The last tensor, which is written, may be exactly the same view as these, a set of
-  // PTO_ARGUMENT_BITs.
-  constexpr Describe MayBeSame(uint32_t arguments) const {
-    Describe next = *this;
-    next.overlaps_[argument_count_ - 1].same = arguments;
-    return next;
-  }
-
-  constexpr Describe Float(const char* name) const { return With({name, PTO_FLOAT}); }
-  constexpr Describe Integer(const char* name) const { return With({name, PTO_INTEGER}); }
-
-  constexpr Describe On(pto_core core) const {
-    Describe next = *this;
-    next.core_ = core;
-    return next;
-  }
-  // A set of pto_kernel_flags: which calls the kernel makes.
-  constexpr Describe Flags(uint32_t flags) const {
-    Describe next = *this;
-    next.flags_ = flags;
-    return next;
-  }
-  // All blocks start together, as barriers need.
-  constexpr Describe SyncStart() const {
-    Describe next = *this;
-    next.sync_start_ = 1;
-    return next;
-  }
-
-  constexpr pto_kernel_info Info(pto_kernel_function function) const {
-    return {sizeof(pto_kernel_info),
-            name_,
-            description_,
-            function,
-            nullptr,
-            core_,
-            arguments_,
-            argument_count_,
-            scalars_,
-            scalar_count_,
-            sync_start_,
-            flags_,
-            PTO_CONTROL_NONE,
-            nullptr,
-            overlaps_};
-  }
-
- private:
-  // Too many of either end the compilation.
-  constexpr Describe With(pto_argument_info argument) const {
-    Describe next = *this;
-    next.arguments_[next.argument_count_++] = argument;
-    return next;
-  }
-  constexpr Describe With(pto_scalar_info scalar) const {
-    Describe next = *this;
-    next.scalars_[next.scalar_count_++] = scalar;
-    return next;
-  }
-
-  const char* name_;
-  const char* description_;
-  pto_core core_ = PTO_AIV;
-  uint32_t flags_ = 0;
-  uint32_t sync_start_ = 0;
-  uint32_t argument_count_ = 0;
-  uint32_t scalar_count_ = 0;
-  pto_argument_info arguments_[PTO_MAX_ARGS] = {};
-  pto_overlap_info overlaps_[PTO_MAX_ARGS] = {};
-  pto_scalar_info scalars_[PTO_MAX_SCALARS] = {};
+  const Describe& description_;
 };
 
 // Calls a kernel in C++ as the C ABI wants it: without exceptions.
-template <void (*kFunction)(const Block&)>
+template <void (*kFunction)(const Block&), const Describe* kDescription>
 int32_t Call(const pto_context* context) {
   const auto fail = [context](int32_t code, const char* text) {
     context->api->set_error(context, text);
     return code == 0 ? static_cast<int32_t>(PTO_INVALID) : code;
   };
   try {
-    kFunction(Block(*context));
+    kFunction(Block(*context, *kDescription));
     return PTO_OK;
   } catch (const Stopped& stopped) {
     return fail(stopped.code(), stopped.what());
@@ -477,6 +561,6 @@ int32_t Call(const pto_context* context) {
   static constexpr ::pto::kernel::Describe description = __VA_ARGS__;         \
   extern "C" __attribute__((visibility("default")))                           \
   const pto_kernel_info exported __asm__(symbol);                             \
-  const pto_kernel_info exported = description.Info(&::pto::kernel::Call<function>)
+  const pto_kernel_info exported = description.Info(&::pto::kernel::Call<function, &description>)
 
 #endif  // PTO_KERNELS_PTO_KERNEL_CPP_H_

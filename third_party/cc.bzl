@@ -7,6 +7,7 @@ still has to include what it uses: --config=tidy and --define=precompiled=off co
 # The first that a package's name begins with says which of //third_party/precompiled its
 # libraries and programs use, and which one its tests.
 _PRECOMPILED = [
+    ("client/kernel_check/", "base", "base_test"),
     ("client/", "api", "api_test"),
     ("daemon/services/", "api", "api_test"),
     ("daemon/wire/", "api", "api_test"),

@@ -29,6 +29,7 @@ Transport::Transport(const std::string& address, absl::Duration connect_timeout,
       run(control_),
       event(events_),
       bulk_buffer(bulk_),
-      bulk_run(bulk_) {}
+      bulk_run(bulk_),
+      bulk_kernel(bulk_) {}
 
 }  // namespace pto::internal

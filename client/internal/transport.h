@@ -52,9 +52,10 @@ class Transport {
   const Wire<v1::RunService> run;
   // Events.
   const Wire<v1::EventService> event;
-  // Contents of buffers, and packed graphs.
+  // Contents of buffers, packed graphs, and kernels.
   const Wire<v1::BufferService> bulk_buffer;
   const Wire<v1::RunService> bulk_run;
+  const Wire<v1::KernelService> bulk_kernel;
 };
 
 }  // namespace pto::internal

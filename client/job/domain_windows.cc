@@ -107,6 +107,10 @@ class Finder {
       return Fault(below + ".init", absl::StrCat("expected none, one, or one per rank (",
                                                  ranks_.size(), "), got ", inits));
     }
+    if (window.zero_before_run() && inits > 0) {
+      return Fault(below + ".init", "expected none: it is set to zero before each run");
+    }
+    spec->set_zero_before_run(window.zero_before_run());
     spec->set_name(window.name());
     spec->set_dtype(window.dtype());
     spec->set_count(elements);

@@ -33,7 +33,8 @@ TEST(DomainWindowsTest, PartsAreBuffersOfTheJob) {
       domains { name: "d" chips: [2, 0] signal_count: 3 window_bytes: 4096
                 buffers { name: "x" dtype: F32 shape: [2, 2]
                           init { constant: 1 } init { constant: 2 } }
-                buffers { name: "y" dtype: I32 bytes: 4 init { constant: 7 } } }
+                buffers { name: "y" dtype: I32 bytes: 4 init { constant: 7 } }
+                buffers { name: "s" dtype: U32 shape: 8 zero_before_run: true } }
       domains { name: "all" signal_count: 1 })");
   ASSERT_THAT(job, IsOk());
   ASSERT_EQ(job->domains.size(), 2u);
@@ -42,14 +43,16 @@ TEST(DomainWindowsTest, PartsAreBuffersOfTheJob) {
   EXPECT_THAT(d.chips(), ElementsAre("chips/6", "chips/4"));
   EXPECT_EQ(d.window_bytes(), 4096u);
   EXPECT_EQ(d.signal_count(), 3u);
-  ASSERT_EQ(d.buffers_size(), 2);
+  ASSERT_EQ(d.buffers_size(), 3);
+  EXPECT_FALSE(d.buffers(1).zero_before_run());
+  EXPECT_TRUE(d.buffers(2).zero_before_run());
   EXPECT_EQ(d.buffers(0).count(), 4u);
   EXPECT_EQ(d.buffers(0).bytes(), 0u);
   EXPECT_EQ(d.buffers(1).count(), 1u);
   EXPECT_EQ(d.buffers(1).bytes(), 4u);
   EXPECT_THAT(job->domains[1].chips(), ElementsAre("chips/4", "chips/5", "chips/6"));
 
-  ASSERT_EQ(job->buffers.size(), 1u + 2 * 3 + 3);
+  ASSERT_EQ(job->buffers.size(), 1u + 2 * 4 + 3);
   EXPECT_FALSE(job->buffers[0].window.has_value());
   const PreparedBuffer& x1 = job->buffers[2];
   EXPECT_EQ(x1.name, "domains/d/ranks/1/buffers/x");
@@ -57,7 +60,7 @@ TEST(DomainWindowsTest, PartsAreBuffersOfTheJob) {
   EXPECT_EQ(x1.position, 0u);
   EXPECT_EQ(x1.initial.Get(3), 2);
   EXPECT_EQ(job->buffers[4].initial.Get(0), 7);
-  const PreparedBuffer& signals = job->buffers[5];
+  const PreparedBuffer& signals = job->buffers[7];
   EXPECT_EQ(signals.name, "domains/d/ranks/0/signals");
   EXPECT_TRUE(signals.window->signals());
   EXPECT_TRUE(signals.zeros);
@@ -102,6 +105,9 @@ TEST(DomainWindowsTest, MistakesAreFoundInTheFile) {
               HasSubstr("duplicate buffer 'x'"));
   EXPECT_THAT(MessageOf("domains { name: \"d\" buffers { name: \"x\" dtype: F32 shape: -1 } }"),
               HasSubstr("negative dimension"));
+  EXPECT_THAT(MessageOf("domains { name: \"d\" buffers { name: \"x\" dtype: F32 "
+                        "zero_before_run: true init { constant: 1 } } }"),
+              HasSubstr("it is set to zero before each run"));
   for (const char* bytes : {"12", "17", "20"}) {
     EXPECT_THAT(MessageOf(std::string("domains { name: \"d\" buffers { name: \"x\" dtype: F32 "
                                       "shape: 4 bytes: ") +

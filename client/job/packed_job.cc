@@ -23,7 +23,14 @@ absl::Status AddScalar(pto::v1::Scalar scalar, ScalarType::Type type, const std:
   // Enumerators are converted to numbers, also if the kernel takes a float.
   if (scalar.has_compare()) scalar.set_i64(scalar.compare());
   if (scalar.has_op()) scalar.set_i64(scalar.op());
-  if (type == ScalarType::INTEGER) {
+  if (scalar.has_domain() != (type == ScalarType::DOMAIN)) {
+    return Error(reason::kScalarInvalid,
+                 scalar.has_domain() ? "expected a number, not a domain" : "expected a domain")
+        .At(path);
+  }
+  if (type == ScalarType::DOMAIN) {
+    task->Domain(scalar.domain());
+  } else if (type == ScalarType::INTEGER) {
     if (scalar.has_f64() && scalar.f64() != std::nearbyint(scalar.f64())) {
       return Error(reason::kScalarInvalid, "expected an integer").At(path);
     }
@@ -93,7 +100,9 @@ GraphFiller::GraphFiller(const pto::v1::GraphSpec& graph, absl::Span<const pto::
                          GraphBuilder* builder)
     : graph_(graph), builder_(builder) {
   for (const pto::v1::Kernel& kernel : kernels) {
-    signatures_[absl::StripPrefix(kernel.name(), "kernels/")] = &kernel;
+    // Tasks name a kernel by its id, or by its full name.
+    signatures_[kernel.name().substr(kernel.name().rfind('/') + 1)] = &kernel;
+    signatures_[kernel.name()] = &kernel;
   }
   for (const pto::v1::ScalarSpec& scalar : graph.scalars()) {
     scalars_[scalar.name()] = scalar.value();
@@ -115,7 +124,7 @@ absl::Status GraphFiller::AddTasks(bool with_names) {
   for (int i = 0; i < graph_.tasks_size(); ++i) {
     const pto::v1::TaskSpec& spec = graph_.tasks(i);
     const std::string path = absl::StrCat("graph.tasks[", i, "]");
-    const auto signature = signatures_.find(absl::StripPrefix(spec.kernel(), "kernels/"));
+    const auto signature = signatures_.find(spec.kernel());
     if (signature == signatures_.end()) {
       return Error(reason::kKernelUnknown, absl::StrCat("there is no kernel '", spec.kernel(), "'"))
           .At(path + ".kernel");

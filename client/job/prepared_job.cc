@@ -1,5 +1,7 @@
 #include "client/job/prepared_job.h"
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -13,6 +15,7 @@
 #include "client/job/initial_values.h"
 #include "client/job/nearest.h"
 #include "client/job/npy.h"
+#include "client/job/read_file.h"
 #include "client/job/reference.h"
 #include "client/job/replay.h"
 #include "runtime/base/error.h"
@@ -28,6 +31,27 @@ std::string FolderOf(const std::string& path) {
   return slash == std::string::npos ? "" : path.substr(0, slash == 0 ? 1 : slash);
 }
 
+// No kernel, and no signature, is larger.
+constexpr uint64_t kMaxKernelBytes = uint64_t{256} << 20;
+constexpr uint64_t kMaxSignatureBytes = 64 << 10;
+
+// Whether it is a file of at most this size that has to be read.
+absl::Status CheckFile(const std::string& path, uint64_t max_bytes) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status)) {
+    return Error(reason::kFieldInvalid, absl::StrCat("there is no file ", path));
+  }
+  if (!std::filesystem::is_regular_file(status)) {
+    return Error(reason::kFieldInvalid, absl::StrCat(path, " is no file"));
+  }
+  const uint64_t bytes = std::filesystem::file_size(path, error);
+  if (error || bytes > max_bytes) {
+    return Error(reason::kFieldInvalid, absl::StrCat(path, " has more than ", max_bytes, " bytes"));
+  }
+  return absl::OkStatus();
+}
+
 class Preparer {
  public:
   explicit Preparer(JobFile file) {
@@ -37,6 +61,7 @@ class Preparer {
 
   absl::StatusOr<PreparedJob> Run(absl::Span<const uint32_t> chips) {
     PTO_RETURN_IF_ERROR(Chips(chips));
+    PTO_RETURN_IF_ERROR(Kernels());
     PTO_RETURN_IF_ERROR(Buffers());
     PTO_RETURN_IF_ERROR(Domains());
     PTO_RETURN_IF_ERROR(Tensors());
@@ -74,6 +99,36 @@ class Preparer {
                                          FormatChipList(chips), " has only ", chips.size()));
     }
     out_.chips.assign(chips.begin(), chips.end());
+    return absl::OkStatus();
+  }
+
+  absl::Status Kernels() {
+    absl::flat_hash_set<std::string> ids;
+    for (int i = 0; i < job().kernels_size(); ++i) {
+      const v1::KernelInit& kernel = job().kernels(i);
+      const std::string path = absl::StrCat("kernels[", i, "]");
+      PreparedKernel& prepared = out_.kernels.emplace_back();
+      if (kernel.file().empty()) return Fault(path + ".file", "expected the path of an object");
+      prepared.file = RelativeTo(out_.folder, kernel.file());
+      if (const absl::Status file = CheckFile(prepared.file, kMaxKernelBytes); !file.ok()) {
+        return Fault(path + ".file", file);
+      }
+      prepared.id = kernel.id();
+      if (!prepared.id.empty() && !ids.insert(prepared.id).second) {
+        return Fault(path + ".id", absl::StrCat("duplicate kernel '", prepared.id, "'"));
+      }
+      prepared.entry = kernel.entry();
+      prepared.signature = kernel.signature();
+      if (kernel.signature_file().empty()) continue;
+      if (!kernel.signature().empty()) {
+        return Fault(path + ".signature_file", "expected signature or signature_file, not both");
+      }
+      const std::string file = RelativeTo(out_.folder, kernel.signature_file());
+      absl::Status readable = CheckFile(file, kMaxSignatureBytes);
+      absl::StatusOr<std::string> text = readable.ok() ? ReadFile(file) : readable;
+      if (!text.ok()) return Fault(path + ".signature_file", text.status());
+      prepared.signature = *std::move(text);
+    }
     return absl::OkStatus();
   }
 

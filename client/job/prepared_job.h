@@ -32,6 +32,15 @@ struct PreparedBuffer {
   absl::optional<WindowPlace> window;
 };
 
+// A kernel to upload.
+struct PreparedKernel {
+  // Relative to the working directory.
+  std::string file;
+  std::string id;
+  std::string signature;
+  std::string entry;
+};
+
 // What a name in `outputs` and `checks` refers to.
 struct NamedView {
   // Index into PreparedJob::buffers.
@@ -47,6 +56,7 @@ struct PreparedJob {
   std::string folder;
   // Chips of the node by position.
   std::vector<uint32_t> chips;
+  std::vector<PreparedKernel> kernels;
   // `parent` is not set.
   std::vector<pto::v1::CreateDomainRequest> domains;
   // Buffers of the session first, then those of the domains.

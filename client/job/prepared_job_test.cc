@@ -1,6 +1,7 @@
 #include "client/job/prepared_job.h"
 
 #include <cstdlib>
+#include <fstream>
 #include <string>
 #include <tuple>
 
@@ -53,6 +54,50 @@ TEST(PreparedJobTest, SpellsOutTheGraph) {
   EXPECT_THAT(job->references.at("r").values, ElementsAre(0, 2, 4, 6));
   EXPECT_EQ(job->views.at("half").view.size(), 2);
   EXPECT_EQ(job->views.at("a").view.size(), 4);
+}
+
+// A job with a kernel that this text describes. The files are in the test's folder.
+absl::StatusOr<PreparedJob> PrepareWithKernel(const std::string& kernel) {
+  const std::string folder = std::getenv("TEST_TMPDIR");
+  std::ofstream(folder + "/k.so") << "an object";
+  std::ofstream(folder + "/k.sig") << "in f32[] x";
+  const std::string text = absl::StrReplaceAll(
+      kGood, {{R"("references")", absl::StrCat(R"("kernels": [)", kernel, R"(], "references")")}});
+  absl::StatusOr<JobFile> file = ParseJob(folder + "/f.json", text);
+  if (!file.ok()) return file.status();
+  return PrepareJob(*std::move(file));
+}
+
+TEST(PreparedJobTest, ReadsKernels) {
+  const absl::StatusOr<PreparedJob> job = PrepareWithKernel(
+      R"({"file": "k.so"}, {"file": "k.so", "id": "k", "signature_file": "k.sig", "entry": "e"},
+         {"file": "k.so", "id": "l", "signature": "in i8[] y"})");
+  ASSERT_THAT(job, testing::IsOk());
+  ASSERT_EQ(job->kernels.size(), 3u);
+  EXPECT_EQ(job->kernels[0].file, absl::StrCat(std::getenv("TEST_TMPDIR"), "/k.so"));
+  EXPECT_EQ(job->kernels[0].id, "");
+  EXPECT_EQ(job->kernels[1].id, "k");
+  EXPECT_EQ(job->kernels[1].signature, "in f32[] x");
+  EXPECT_EQ(job->kernels[1].entry, "e");
+  EXPECT_EQ(job->kernels[2].signature, "in i8[] y");
+}
+
+TEST(PreparedJobTest, NamesWhatIsWrongWithKernels) {
+  const std::tuple<const char*, const char*> cases[] = {
+      {R"({"id": "k"})", "expected the path of an object"},
+      {R"({"file": "none.so"})", "there is no file"},
+      {R"({"file": "."})", "is no file"},
+      {R"({"file": "k.so", "id": "k"}, {"file": "k.so", "id": "k"})", "duplicate kernel 'k'"},
+      {R"({"file": "k.so", "signature": "x", "signature_file": "k.sig"})", "not both"},
+      {R"({"file": "k.so", "signature_file": "none.sig"})", "there is no file"},
+      {R"({"file": "k.so", "name": "k"})", "unknown name"},
+  };
+  for (const auto& [kernel, message] : cases) {
+    const absl::StatusOr<PreparedJob> job = PrepareWithKernel(kernel);
+    EXPECT_THAT(job, testing::HasReason(reason::kJobInvalid)) << kernel;
+    EXPECT_THAT(std::string(job.status().message()), HasSubstr(message));
+    EXPECT_THAT(std::string(job.status().message()), HasSubstr("f.json:7:"));
+  }
 }
 
 TEST(PreparedJobTest, MovesToOtherChips) {

@@ -146,12 +146,15 @@ int Main(const std::vector<std::string>& args, std::ostream& out, std::ostream& 
   AddSessionsCommand(root, context);
   AddDomainsCommand(root, context);
   AddKernelsCommand(root, context);
+  AddHostsCommand(root, context);
   AddGraphsCommand(root, context);
   AddRunsCommand(root, context);
   AddScenariosCommand(root, context);
+  AddUsageCommand(root, context);
   AddTopCommand(root, context);
   AddContextCommand(root, context);
   AddErrorsCommand(root, context);
+  AddDoctorCommand(root, context);
   AddCompletionCommand(root, context);
   root.Footer(
       "Use \"ptoctl COMMAND --help\" for more information about a command.\n\n"

@@ -11,6 +11,7 @@
 #include "client/job/tensor_report.h"
 #include "client/ptoctl/exit_code.h"
 #include "client/ptoctl/progress_line.h"
+#include "client/ptoctl/session_name.h"
 #include "client/ptoctl/stall_notice.h"
 #include "client/ptoctl/write_trace.h"
 #include "runtime/base/error.h"
@@ -33,6 +34,7 @@ constexpr char kNotInTime[] = "timed out waiting for the run, which was cancelle
 }  // namespace
 
 absl::Status JobRunner::Run() {
+  if (!options_.session.empty()) return RunInOpenSession();
   SessionOptions session_options;
   session_options.labels["job"] = BaseName(job_.file.places.file());
   if (options_.detach) session_options.ttl = options_.ttl;
@@ -49,7 +51,52 @@ absl::Status JobRunner::Run() {
   return status.ok() ? closed : status;
 }
 
+absl::Status JobRunner::RunInOpenSession() {
+  PTO_ASSIGN_OR_RETURN(Session session, client_.AttachSession(SessionName(options_.session)));
+  report_.set_session(session.name());
+  PTO_ASSIGN_OR_RETURN(kernels_, session.ListKernels());
+  absl::Status status = RunIn(session);
+  if (!report_.runs().empty()) printer_.Report(report_);
+  if (options_.detach && status.ok()) return status;
+  // Memory that a run still uses is freed when it ends.
+  for (const Domain& domain : own_domains_) {
+    if (const absl::Status deleted = domain.Delete(); status.ok()) status = deleted;
+  }
+  if (own_buffers_.empty()) return status;
+  const absl::Status deleted = session.DeleteBuffers(own_buffers_);
+  return status.ok() ? deleted : status;
+}
+
+absl::Status JobRunner::RegisterKernels(Session& session) {
+  for (size_t i = 0; i < job_.kernels.size(); ++i) {
+    const job::PreparedKernel& kernel = job_.kernels[i];
+    KernelOptions options;
+    options.id = kernel.id;
+    options.signature = kernel.signature;
+    options.entry = kernel.entry;
+    ProgressLine progress(context_.err, context_.err_is_terminal && !context_.quiet,
+                          absl::StrCat("KiB of ", BaseName(kernel.file), " sent"));
+    options.progress = [&progress](uint64_t sent, uint64_t total) {
+      progress.Update(sent / 1024, total / 1024);
+    };
+    absl::StatusOr<v1::Kernel> registered = session.RegisterKernel(kernel.file, options);
+    if (!registered.ok()) {
+      return PrefixField(registered.status(), absl::StrCat("kernels[", i, "]."));
+    }
+    kernels_.push_back(*std::move(registered));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<v1::Kernel>> JobRunner::ListKernels() {
+  PTO_ASSIGN_OR_RETURN(std::vector<v1::Kernel> kernels, client_.ListKernels());
+  // A kernel of the session hides a built-in one.
+  kernels.insert(kernels.end(), kernels_.begin(), kernels_.end());
+  return kernels;
+}
+
 absl::Status JobRunner::RunIn(Session& session) {
+  PTO_RETURN_IF_ERROR(RegisterKernels(session));
   PTO_ASSIGN_OR_RETURN(const std::vector<Buffer> buffers, CreateBuffers(session));
   for (uint32_t i = 0; i < options_.repeat; ++i) {
     PTO_RETURN_IF_ERROR(Upload(buffers, i == 0));
@@ -89,9 +136,11 @@ absl::StatusOr<std::vector<Buffer>> JobRunner::CreateBuffers(Session& session) {
   if (!specs.empty()) {
     PTO_ASSIGN_OR_RETURN(buffers, session.CreateBuffers(specs));
   }
+  own_buffers_ = buffers;
   std::vector<Domain> domains;
   for (const v1::CreateDomainRequest& request : job_.domains) {
     PTO_ASSIGN_OR_RETURN(Domain domain, session.CreateDomain(request));
+    own_domains_.push_back(domain);
     domains.push_back(std::move(domain));
   }
   for (const job::PreparedBuffer& buffer : job_.buffers) {
@@ -136,7 +185,7 @@ pto::RunOptions JobRunner::Options() const {
 }
 
 absl::StatusOr<v1::Run> JobRunner::Stream(Session& session) {
-  PTO_ASSIGN_OR_RETURN(const std::vector<v1::Kernel> kernels, client_.ListKernels());
+  PTO_ASSIGN_OR_RETURN(const std::vector<v1::Kernel> kernels, ListKernels());
   PTO_ASSIGN_OR_RETURN(OpenRun run, session.BeginOpenRun(Options()));
   const pto::Run handle = session.GetRun(run.name());
   job::GraphFiller filler(job_.graph, kernels, &run.graph());
@@ -182,7 +231,7 @@ absl::StatusOr<v1::Run> JobRunner::Stream(Session& session) {
 absl::StatusOr<pto::Run> JobRunner::Submit(Session& session) {
   const pto::RunOptions options = Options();
   if (!options_.packed) return session.Submit(job_.graph, options);
-  PTO_ASSIGN_OR_RETURN(const std::vector<v1::Kernel> kernels, client_.ListKernels());
+  PTO_ASSIGN_OR_RETURN(const std::vector<v1::Kernel> kernels, ListKernels());
   GraphBuilder builder;
   PTO_RETURN_IF_ERROR(job::FillBuilder(job_.graph, kernels, &builder));
   return session.SubmitPacked(builder, options);

@@ -36,6 +36,8 @@ struct SubmitOptions {
   uint32_t weight = 0;
   // Lifetime of a detached session after its last use.
   absl::Duration ttl = absl::Hours(1);
+  // Session to run in, by name or id; empty means a new one, which is deleted at the end.
+  std::string session = {};
   // File for a trace of the last run (see write_trace.h); empty means no trace.
   std::string trace = {};
 };
@@ -56,6 +58,12 @@ class JobRunner {
 
  private:
   absl::Status RunIn(Session& session);
+  // The same in a session that goes on.
+  absl::Status RunInOpenSession();
+  // Uploads the kernels of the job.
+  absl::Status RegisterKernels(Session& session);
+  // All kernels that tasks of the job can name.
+  absl::StatusOr<std::vector<v1::Kernel>> ListKernels();
   // Returns the buffers in the order of `job_.buffers`.
   absl::StatusOr<std::vector<Buffer>> CreateBuffers(Session& session);
   absl::Status Upload(const std::vector<Buffer>& buffers, bool first);
@@ -77,6 +85,11 @@ class JobRunner {
   const Context& context_;
   Printer& printer_;
   const Interrupt interrupt_;
+  // Of the session.
+  std::vector<v1::Kernel> kernels_;
+  // What a session that goes on must not keep.
+  std::vector<Buffer> own_buffers_;
+  std::vector<Domain> own_domains_;
   job::v1::Report report_;
 };
 

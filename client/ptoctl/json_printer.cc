@@ -40,7 +40,11 @@ void JsonPrinter::Node(const v1::Node& node) { PrintObject(node, out_); }
 void JsonPrinter::Config(const v1::Config& config) { PrintObject(config, out_); }
 void JsonPrinter::Chips(absl::Span<const v1::Chip> chips) { PrintArray(chips, out_); }
 void JsonPrinter::Sessions(absl::Span<const v1::Session> sessions) { PrintArray(sessions, out_); }
+void JsonPrinter::Usage(absl::Span<const v1::Usage> usage) { PrintArray(usage, out_); }
 void JsonPrinter::Kernels(absl::Span<const v1::Kernel> kernels) { PrintArray(kernels, out_); }
+void JsonPrinter::Kernel(const v1::Kernel& kernel) { PrintObject(kernel, out_); }
+void JsonPrinter::Hosts(absl::Span<const v1::Host> hosts) { PrintArray(hosts, out_); }
+void JsonPrinter::Host(const v1::Host& host) { PrintObject(host, out_); }
 void JsonPrinter::Domains(absl::Span<const v1::Domain> domains) { PrintArray(domains, out_); }
 void JsonPrinter::Domain(const v1::Domain& domain) { PrintObject(domain, out_); }
 void JsonPrinter::Signals(const v1::Domain& /*domain*/, uint32_t /*first*/,
@@ -58,6 +62,8 @@ void JsonPrinter::Event(const v1::Event& event, const v1::GraphSpec* /*graph*/) 
   lines_ = true;
   out_ << ToJson(event, false) << std::endl;
 }
+
+void JsonPrinter::KernelReport(const job::v1::KernelReport& report) { PrintObject(report, out_); }
 
 void JsonPrinter::Report(const job::v1::Report& report) { out_ << ToJson(report, !lines_) << '\n'; }
 

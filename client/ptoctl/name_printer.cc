@@ -16,7 +16,16 @@ void NamePrinter::Config(const v1::Config& config) {
 }
 void NamePrinter::Chips(absl::Span<const v1::Chip> chips) { PrintNames(chips, out_); }
 void NamePrinter::Sessions(absl::Span<const v1::Session> sessions) { PrintNames(sessions, out_); }
+void NamePrinter::Usage(absl::Span<const v1::Usage> usage) {
+  for (const v1::Usage& each : usage) out_ << each.principal() << '\n';
+}
 void NamePrinter::Kernels(absl::Span<const v1::Kernel> kernels) { PrintNames(kernels, out_); }
+void NamePrinter::Kernel(const v1::Kernel& kernel) { out_ << kernel.name() << '\n'; }
+// A host has the name of its session.
+void NamePrinter::Hosts(absl::Span<const v1::Host> hosts) {
+  for (const v1::Host& host : hosts) out_ << host.session() << '\n';
+}
+void NamePrinter::Host(const v1::Host& host) { out_ << host.session() << '\n'; }
 void NamePrinter::Domains(absl::Span<const v1::Domain> domains) { PrintNames(domains, out_); }
 void NamePrinter::Domain(const v1::Domain& domain) { out_ << domain.name() << '\n'; }
 void NamePrinter::Signals(const v1::Domain& /*domain*/, uint32_t /*first*/,
@@ -37,6 +46,10 @@ void NamePrinter::Explanation(const v1::ExplainRunResponse& explanation) {
 
 void NamePrinter::Event(const v1::Event& event, const v1::GraphSpec* /*graph*/) {
   out_ << event.sequence() << '\n';
+}
+
+void NamePrinter::KernelReport(const job::v1::KernelReport& report) {
+  for (const job::v1::KernelFinding& finding : report.findings()) out_ << finding.problem() << '\n';
 }
 
 void NamePrinter::Report(const job::v1::Report& report) {

@@ -26,7 +26,13 @@ class Printer {
   virtual void Config(const v1::Config& config) = 0;
   virtual void Chips(absl::Span<const v1::Chip> chips) = 0;
   virtual void Sessions(absl::Span<const v1::Session> sessions) = 0;
+  virtual void Usage(absl::Span<const v1::Usage> usage) = 0;
   virtual void Kernels(absl::Span<const v1::Kernel> kernels) = 0;
+  // All details of one kernel.
+  virtual void Kernel(const v1::Kernel& kernel) = 0;
+  virtual void Hosts(absl::Span<const v1::Host> hosts) = 0;
+  // All details of one kernel host.
+  virtual void Host(const v1::Host& host) = 0;
   virtual void Domains(absl::Span<const v1::Domain> domains) = 0;
   // All details of one domain.
   virtual void Domain(const v1::Domain& domain) = 0;
@@ -46,6 +52,9 @@ class Printer {
   virtual void Event(const v1::Event& event, const v1::GraphSpec* graph) = 0;
   // Called after the last event.
   virtual void EndOfEvents() {}
+
+  // The result of checking a kernel.
+  virtual void KernelReport(const job::v1::KernelReport& report) = 0;
 
   // The results of a job.
   virtual void Report(const job::v1::Report& report) = 0;

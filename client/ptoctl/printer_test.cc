@@ -4,6 +4,7 @@
 #include <functional>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "client/ptoctl/json_printer.h"
@@ -101,6 +102,80 @@ TEST(TablePrinterTest, Kernels) {
   EXPECT_EQ(Table([&](Printer& p) { p.Kernels({kernel}); }),
             "KERNEL  CORE  ARGUMENTS                               DESCRIPTION\n"
             "axpy    AIV   (x in, y inout (may be x or z); alpha)  y += alpha x\n");
+}
+
+v1::Kernel UploadedKernel() {
+  return Parse<v1::Kernel>(
+      R"(name: "sessions/s1/kernels/scale" description: "Scales." default_core: AIV
+      arguments { name: "x" direction: INPUT dtypes: F32 dtypes: F16 }
+      arguments { name: "y" direction: OUTPUT dtypes: F32 same_as: "x" }
+      scalars { name: "factor" type: FLOAT } scalars { name: "group" type: DOMAIN }
+      waits: true abi: PTO file_name: "scale.so" file_bytes: 2048 signature: "in f32[] x"
+      sha256: "\x01\xab" create_time { seconds: 1040 })");
+}
+
+TEST(TablePrinterTest, OneKernel) {
+  EXPECT_EQ(Table([](Printer& p) { p.Kernel(UploadedKernel()); }),
+            "kernel:       sessions/s1/kernels/scale\n"
+            "description:  Scales.\n"
+            "core:         AIV\n"
+            "argument:     x in F32|F16\n"
+            "argument:     y out F32, may be x\n"
+            "scalar:       factor float\n"
+            "scalar:       group domain\n"
+            "notes:        waits\n"
+            "abi:          PTO (kernel_entry)\n"
+            "signature:    in f32[] x\n"
+            "file:         scale.so, 2 KiB\n"
+            "sha256:       01ab\n"
+            "uploaded:     1m 0s ago\n");
+}
+
+std::vector<v1::Host> TwoHosts() {
+  return {Parse<v1::Host>(R"(session: "sessions/s1" state: READY pid: 4711 kernel_count: 2
+      running_blocks: 3 mapped_bytes: 4096 private_bytes: 1048576 restarts: 1
+      last_death: "SIGSEGV in kernel 'scale'" last_restart_time { nanos: 40000000 }
+      sandbox { name: "network" in_force: true detail: "no sockets" }
+      sandbox { name: "file_system" detail: "needs Landlock" })"),
+          Parse<v1::Host>(R"(session: "sessions/s2" state: PAUSED
+      sandbox { name: "network" in_force: true })")};
+}
+
+TEST(TablePrinterTest, Hosts) {
+  EXPECT_EQ(
+      Table([](Printer& p) { p.Hosts(TwoHosts()); }),
+      "SESSION      STATE   PID   KERNELS  BLOCKS  MAPPED  PRIVATE  RESTARTS  SANDBOX\n"
+      "sessions/s1  READY   4711  2        3       4 KiB   1 MiB    1         without file_system\n"
+      "sessions/s2  PAUSED  -     0        0       0 B     0 B      0         complete\n");
+  EXPECT_EQ(Table([](Printer& p) { p.Host(TwoHosts()[0]); }),
+            "session:            sessions/s1\n"
+            "state:              READY\n"
+            "pid:                4711\n"
+            "kernels:            2\n"
+            "running blocks:     3\n"
+            "memory:             1 MiB of its own, 4 KiB of the session mapped\n"
+            "restarts:           1\n"
+            "last death:         SIGSEGV in kernel 'scale'\n"
+            "last restart:       took 40 ms\n"
+            "network:            in force: no sockets\n"
+            "file_system:        NOT in force: needs Landlock\n");
+}
+
+job::v1::KernelReport CheckedKernel() {
+  return Parse<job::v1::KernelReport>(R"(file: "k.so" kernel: "k" seed: 7 cases: 40
+      refused_cases: 2 refusal: "too long" calls: 900
+      findings { problem: "outside-view" tensor: "z" text: "wrote 0 bytes behind z" place: "K at k.cc:7"
+                 case: 3 input: "z f32[4]" cases: 2 })");
+}
+
+TEST(TablePrinterTest, CheckedKernels) {
+  EXPECT_EQ(Table([](Printer& p) { p.KernelReport(CheckedKernel()); }),
+            "k: 38 inputs, 900 calls of blocks, seed 7: 1 problem\n"
+            "2 more inputs were refused by the kernel, the first with: too long\n"
+            "outside-view: wrote 0 bytes behind z\n"
+            "  in K at k.cc:7\n"
+            "  input 3: z f32[4]\n"
+            "  and 1 more input\n");
 }
 
 TEST(TablePrinterTest, Domains) {

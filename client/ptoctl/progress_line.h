@@ -2,14 +2,17 @@
 
 #include <cstdint>
 #include <ostream>
+#include <string>
+#include <utility>
 
 namespace pto::ptoctl {
 
 // A progress line on a terminal that each update overwrites. Prints nothing if not enabled.
 class ProgressLine {
  public:
-  // Does not own `err`.
-  ProgressLine(std::ostream& err, bool enabled) : err_(err), enabled_(enabled) {}
+  // Does not own `err`. `what` follows the numbers.
+  ProgressLine(std::ostream& err, bool enabled, std::string what = "tasks done")
+      : err_(err), enabled_(enabled), what_(std::move(what)) {}
   ~ProgressLine() { Clear(); }
 
   void Update(uint64_t done, uint64_t total);
@@ -19,6 +22,7 @@ class ProgressLine {
  private:
   std::ostream& err_;
   const bool enabled_;
+  const std::string what_;
   bool shown_ = false;
 };
 

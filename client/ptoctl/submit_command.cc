@@ -86,6 +86,12 @@ absl::Status Submit(Context& context, const CommandOptions& options) {
   return JobRunner(client, job, options.submit, context, *printer).Run();
 }
 
+void AddSession(Command& command, CommandOptions& options) {
+  command.AddOption("--session", &options.submit.session,
+                    "Session to run in, by name or id, for example one with uploaded kernels "
+                    "(default: a new one, which is deleted at the end)");
+}
+
 }  // namespace
 
 void AddStreamCommand(Command& runs, Context& context) {
@@ -108,6 +114,7 @@ void AddStreamCommand(Command& runs, Context& context) {
       .Repeated();
   stream.AddOption("--chips", &options->chips,
                    "Chips to use instead of those in the job, for example 0-3,6");
+  AddSession(stream, *options);
   stream.Footer(
       "Tasks start as they arrive, and the daemon discards them when they end. If the daemon has\n"
       "too many unfinished tasks, this command waits before it sends more. The command fails if\n"
@@ -156,6 +163,7 @@ void AddSubmitCommand(Command& runs, Context& context) {
       .Excludes({"--watch", "--out", "--repeat", "--trace"});
   submit.AddOption("--ttl", &options->submit.ttl,
                    "Lifetime of a detached session after its last use (default 1h)");
+  AddSession(submit, *options);
   submit.AddFlag("--dry-run", &options->check_only,
                  "Validate the job file without running it (works without a daemon)");
   submit.Footer(

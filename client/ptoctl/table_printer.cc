@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -59,6 +60,39 @@ std::string Signature(const v1::Kernel& kernel) {
   }
   return absl::StrCat("(", absl::StrJoin(arguments, ", "), scalars.empty() ? "" : "; ",
                       absl::StrJoin(scalars, ", "), ")");
+}
+
+// `x in F32|F16, may be y`.
+std::string ArgumentText(const v1::Kernel::Argument& argument) {
+  std::vector<std::string> types;
+  for (const int type : argument.dtypes()) {
+    types.push_back(v1::DType_Name(static_cast<v1::DType>(type)));
+  }
+  std::string text = absl::StrCat(argument.name(), " ", Direction(argument.direction()), " ",
+                                  types.empty() ? "any type" : absl::StrJoin(types, "|"));
+  if (!argument.same_as().empty()) {
+    absl::StrAppend(&text, ", may be ", absl::StrJoin(argument.same_as(), " or "));
+  }
+  if (!argument.may_overlap().empty()) {
+    absl::StrAppend(&text, ", may overlap ", absl::StrJoin(argument.may_overlap(), " and "));
+  }
+  return text;
+}
+
+// `1 problem`, `2 problems`, or `none`.
+std::string Count(int count, absl::string_view what, absl::string_view none) {
+  if (count == 0) return std::string(none);
+  return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
+}
+
+// `complete`, or what is missing.
+std::string SandboxText(const v1::Host& host) {
+  std::vector<std::string> missing;
+  for (const v1::Host::Restriction& restriction : host.sandbox()) {
+    if (!restriction.in_force()) missing.push_back(restriction.name());
+  }
+  if (host.sandbox().empty()) return "";
+  return missing.empty() ? "complete" : absl::StrCat("without ", absl::StrJoin(missing, ", "));
 }
 
 // `0,2,1`, in order of rank.
@@ -161,6 +195,17 @@ void TablePrinter::Sessions(absl::Span<const v1::Session> sessions) {
   out_ << table.Format();
 }
 
+void TablePrinter::Usage(absl::Span<const v1::Usage> usage) {
+  constexpr double kGib = 1 << 30;
+  Table table({"PRINCIPAL", "CORE SECONDS", "MEMORY GIB SECONDS", "RUNS"});
+  for (const v1::Usage& each : usage) {
+    table.Add({each.principal(), absl::StrFormat("%.3f", each.core_seconds()),
+               absl::StrFormat("%.3f", each.memory_byte_seconds() / kGib),
+               absl::StrCat(each.runs())});
+  }
+  out_ << table.Format();
+}
+
 void TablePrinter::Kernels(absl::Span<const v1::Kernel> kernels) {
   Table table({"KERNEL", "CORE", "ARGUMENTS", "DESCRIPTION"});
   for (const v1::Kernel& kernel : kernels) {
@@ -168,6 +213,77 @@ void TablePrinter::Kernels(absl::Span<const v1::Kernel> kernels) {
                v1::Core_Name(kernel.default_core()), Signature(kernel), kernel.description()});
   }
   out_ << table.Format();
+}
+
+void TablePrinter::Kernel(const v1::Kernel& kernel) {
+  const auto line = [this](absl::string_view key, absl::string_view value) {
+    if (!value.empty()) out_ << absl::StrFormat("%-13s %s\n", absl::StrCat(key, ":"), value);
+  };
+  line("kernel", kernel.name());
+  line("description", kernel.description());
+  line("core", v1::Core_Name(kernel.default_core()));
+  for (const v1::Kernel::Argument& argument : kernel.arguments()) {
+    line("argument", ArgumentText(argument));
+  }
+  for (const v1::Kernel::ScalarParameter& scalar : kernel.scalars()) {
+    line(
+        "scalar",
+        absl::StrCat(scalar.name(), " ",
+                     absl::AsciiStrToLower(v1::Kernel::ScalarParameter::Type_Name(scalar.type()))));
+  }
+  std::vector<absl::string_view> notes;
+  if (kernel.requires_sync_start()) notes.push_back("its blocks start together");
+  if (kernel.waits()) notes.push_back("waits");
+  if (kernel.blocks()) notes.push_back("blocks its thread");
+  if (kernel.control()) notes.push_back("needs no core");
+  line("notes", absl::StrJoin(notes, ", "));
+  if (kernel.built_in()) return;
+  if (kernel.abi() != v1::Kernel::ABI_UNSPECIFIED) {
+    line("abi", kernel.abi() == v1::Kernel::OWN ? "own (pto_kernel_info)" : "PTO (kernel_entry)");
+  }
+  line("signature", kernel.signature());
+  line("file", absl::StrCat(kernel.file_name(), ", ", BytesText(kernel.file_bytes())));
+  line("sha256", absl::BytesToHexString(kernel.sha256()));
+  if (kernel.has_create_time()) {
+    line("uploaded", absl::StrCat(DurationText(now_ - ToTime(kernel.create_time())), " ago"));
+  }
+}
+
+void TablePrinter::Hosts(absl::Span<const v1::Host> hosts) {
+  Table table(
+      {"SESSION", "STATE", "PID", "KERNELS", "BLOCKS", "MAPPED", "PRIVATE", "RESTARTS", "SANDBOX"});
+  for (const v1::Host& host : hosts) {
+    table.Add({host.session(), v1::Host::State_Name(host.state()),
+               host.pid() == 0 ? "" : absl::StrCat(host.pid()), absl::StrCat(host.kernel_count()),
+               absl::StrCat(host.running_blocks()), BytesText(host.mapped_bytes()),
+               BytesText(host.private_bytes()), absl::StrCat(host.restarts()), SandboxText(host)});
+  }
+  out_ << table.Format();
+}
+
+void TablePrinter::Host(const v1::Host& host) {
+  const auto line = [this](absl::string_view key, absl::string_view value) {
+    if (!value.empty()) out_ << absl::StrFormat("%-19s %s\n", absl::StrCat(key, ":"), value);
+  };
+  line("session", host.session());
+  line("state", v1::Host::State_Name(host.state()));
+  line("pid", host.pid() == 0 ? "" : absl::StrCat(host.pid()));
+  line("kernels", absl::StrCat(host.kernel_count()));
+  line("running blocks", absl::StrCat(host.running_blocks()));
+  line("memory", absl::StrCat(BytesText(host.private_bytes()), " of its own, ",
+                              BytesText(host.mapped_bytes()), " of the session mapped"));
+  line("restarts", absl::StrCat(host.restarts()));
+  line("last death", host.last_death());
+  if (!host.last_death().empty() && host.has_last_restart_time()) {
+    line("last restart",
+         absl::StrCat("took ", DurationText(absl::Seconds(host.last_restart_time().seconds()) +
+                                            absl::Nanoseconds(host.last_restart_time().nanos()))));
+  }
+  for (const v1::Host::Restriction& restriction : host.sandbox()) {
+    line(restriction.name(),
+         absl::StrCat(restriction.in_force() ? "in force" : "NOT in force",
+                      restriction.detail().empty() ? "" : ": ", restriction.detail()));
+  }
 }
 
 void TablePrinter::Domains(absl::Span<const v1::Domain> domains) {
@@ -349,6 +465,27 @@ void TablePrinter::EndOfEvents() {
                             hidden_tasks_);
   }
   shown_tasks_ = hidden_tasks_ = 0;
+}
+
+void TablePrinter::KernelReport(const job::v1::KernelReport& report) {
+  const uint32_t accepted = report.cases() - report.refused_cases();
+  out_ << absl::StrFormat("%s: %d inputs, %d calls of blocks, seed %d: %s\n", report.kernel(),
+                          accepted, report.calls(), report.seed(),
+                          Count(report.findings_size(), "problem", "no problems found"));
+  if (report.refused_cases() > 0) {
+    out_ << absl::StrFormat("%d more inputs were refused by the kernel, the first with: %s\n",
+                            report.refused_cases(), report.refusal());
+  }
+  for (const job::v1::KernelFinding& finding : report.findings()) {
+    out_ << absl::StrFormat("%s: %s\n", finding.problem(), finding.text());
+    if (!finding.place().empty()) out_ << "  in " << finding.place() << '\n';
+    if (!finding.input().empty()) {
+      out_ << absl::StrFormat("  input %d: %s\n", finding.case_(), finding.input());
+    }
+    if (finding.cases() > 1) {
+      out_ << "  and " << Count(static_cast<int>(finding.cases()) - 1, "more input", "") << '\n';
+    }
+  }
 }
 
 void TablePrinter::Report(const job::v1::Report& report) {

@@ -156,6 +156,11 @@ absl::StatusOr<Caller> Authenticator::Identify(const rpc::Peer* peer, Metadata m
       return IdentifyUser(peer->uid, peer->gid);
     case Transport::kTls:
       if (!peer->certificate.empty()) {
+        // A token does not help: somebody who had both would hardly send this certificate.
+        if (!peer->certificate_fault.empty()) {
+          return NoIdentity(
+              absl::StrCat("its client certificate is not valid: ", peer->certificate_fault));
+        }
         const std::string name = absl::StrCat("cert-", peer->certificate);
         if (!names::CheckId(name, "certificate").ok()) {
           return NoIdentity(absl::StrCat("the name in its certificate, ",

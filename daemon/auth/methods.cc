@@ -17,6 +17,7 @@ constexpr Method kMethods[] = {
     {"pto.v1.NodeService/GetChip", Need::kNone, kReads},
     {"pto.v1.NodeService/DrainNode", Need::kOperator, kMutates},
     {"pto.v1.NodeService/ResetChip", Need::kOperator, kMutates},
+    {"pto.v1.NodeService/ListUsage", Need::kNone, kReads},
 
     {"pto.v1.SessionService/CreateSession", Need::kUser, kMutates},
     // Only the lease, and any other call that names the session extends it too.
@@ -36,7 +37,8 @@ constexpr Method kMethods[] = {
     {"pto.v1.KernelService/ListKernels", Need::kNone, kReads},
     {"pto.v1.KernelService/GetKernel", Need::kNone, kReads},
     {"pto.v1.KernelService/RegisterKernel", Need::kUser, kMutates},
-    {"pto.v1.KernelService/DeleteKernel", Need::kUser, kMutates},
+    {"pto.v1.KernelService/DeleteKernel", Need::kNone, kMutates},
+    {"pto.v1.KernelService/ListHosts", Need::kNone, kReads},
 
     {"pto.v1.DomainService/CreateDomain", Need::kNone, kMutates},
     {"pto.v1.DomainService/GetDomain", Need::kNone, kReads},

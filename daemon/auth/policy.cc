@@ -198,6 +198,8 @@ Rights Policy::Combine(const std::vector<std::vector<const Grant*>>& found,
     default:
       break;
   }
+  rights.kernel_uploads = static_cast<Rights::Uploads>(
+      Pick(found, [](const Grant& grant) { return grant.kernel_uploads(); }));
   const uint64_t weight = Pick(found, [](const Grant& grant) { return grant.max_weight(); });
   rights.max_weight = weight == 0 ? kMaxWeight : static_cast<uint32_t>(weight);
   rights.max_leased_chips = static_cast<uint32_t>(

@@ -80,6 +80,21 @@ TEST(PolicyTest, TheMostSpecialGrantThatHasASettingCounts) {
   EXPECT_EQ(policy->OfUser(1002, {}).max_sessions, 10u);
 }
 
+TEST(PolicyTest, UploadsAreWhatTheMostSpecialGrantSays) {
+  const auto policy = Parse(R"(
+    grants { to: 'everyone' roles: USER kernel_uploads: DENIED }
+    grants { to: 'group-1' kernel_uploads: DENIED }
+    grants { to: 'group-2' kernel_uploads: ALLOWED }
+    grants { to: 'uid-1000' kernel_uploads: DENIED }
+    grants { to: 'token-ci' max_sessions: 1 })");
+  const uint32_t both[] = {1, 2};
+  EXPECT_EQ(policy->OfUser(1001, both).kernel_uploads, Rights::Uploads::kAllowed);
+  EXPECT_EQ(policy->OfUser(1001, {}).kernel_uploads, Rights::Uploads::kDenied);
+  EXPECT_EQ(policy->OfUser(1000, both).kernel_uploads, Rights::Uploads::kDenied);
+  EXPECT_EQ(policy->OfOther("token-ci", {}).kernel_uploads, Rights::Uploads::kDenied);
+  EXPECT_EQ(Parse("")->OfUser(0, {}).kernel_uploads, Rights::Uploads::kUnset);
+}
+
 TEST(PolicyTest, AGrantToEveryoneReplacesTheRoleUser) {
   const auto policy = Parse("grants { to: 'everyone' } grants { to: 'uid-7' roles: USER }");
   EXPECT_FALSE(policy->OfUser(1000, {}).user);

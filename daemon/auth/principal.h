@@ -20,6 +20,10 @@ struct Rights {
   // The same; and cancels and deletes what everybody has, drains the node, resets chips.
   bool operates = false;
 
+  // Whether it may upload kernels. Unset: the daemon's setting decides.
+  enum class Uploads : uint8_t { kUnset, kDenied, kAllowed };
+  Uploads kernel_uploads = Uploads::kUnset;
+
   Priority max_priority = Priority::kNormal;
   uint32_t max_weight = 1000;
   // Chips that all leases of the principal may have together.

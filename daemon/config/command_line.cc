@@ -80,6 +80,11 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv,
   bool print = false;
   app.add_flag("--print-config", print,
                "print every setting, its value and where that comes from, and exit");
+  int exit_with = 0;
+  app.add_option("--exit-with", exit_with,
+                 "id of the process that started ptod; ptod stops when that ends")
+      ->type_name("PID")
+      ->check(CLI::PositiveNumber);
   std::vector<Flag> flags;
   for (const Setting& setting : AllSettings()) flags.push_back(AddFlag(app, setting));
 
@@ -104,6 +109,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv,
   if (print) return Printed(PrintConfig(effective));
   CommandLine line;
   line.effective = std::move(effective);
+  line.exit_with = exit_with;
   return line;
 }
 

@@ -18,6 +18,8 @@ struct CommandLine {
   Action action = Action::kServe;
   // The effective, valid configuration. For kServe.
   EffectiveConfig effective;
+  // The process with which the daemon ends. For kServe; 0 means none.
+  int exit_with = 0;
   std::string text;
 };
 

@@ -76,6 +76,15 @@ TEST(CommandLineTest, RefusesWhatItDoesNotKnow) {
   EXPECT_THAT(Refusal({"--listen=0.0.0.0:1"}), HasSubstr("--allow-remote"));
 }
 
+TEST(CommandLineTest, ReadsWithWhichProcessToEnd) {
+  const absl::StatusOr<CommandLine> line = Parse({"--exit-with=17"});
+  ASSERT_THAT(line, IsOk());
+  EXPECT_EQ(line->exit_with, 17);
+  EXPECT_EQ(Parse({"--sim-chips=1"})->exit_with, 0);
+  EXPECT_THAT(Refusal({"--exit-with=0"}), HasSubstr("--exit-with"));
+  EXPECT_THAT(Refusal({"--exit-with=me"}), HasSubstr("--exit-with"));
+}
+
 TEST(CommandLineTest, HelpNamesEveryFlag) {
   const absl::StatusOr<CommandLine> line = Parse({"--help"});
   ASSERT_THAT(line, IsOk());

@@ -150,6 +150,8 @@ absl::Status CheckLimits(const LimitsConfig& limits) {
       {"limits.max_client_active_runs", limits.max_client_active_runs(), kNoBound},
       {"limits.max_client_tasks", limits.max_client_tasks(), kNoBound},
       {"limits.max_client_event_log_bytes", limits.max_client_event_log_bytes(), kNoBound},
+      {"limits.max_kernel_bytes", limits.max_kernel_bytes(), uint64_t{1} << 40},
+      {"limits.max_client_kernel_bytes", limits.max_client_kernel_bytes(), kNoBound},
   };
   for (const auto& [key, value, most] : counts) {
     PTO_RETURN_IF_ERROR(CheckRange(key, value, 1, most));
@@ -213,6 +215,18 @@ absl::Status CheckExecution(const config::v1::ExecutionConfig& execution) {
                        absl::Milliseconds(1), absl::Hours(1));
 }
 
+absl::Status CheckKernels(const config::v1::KernelsConfig& kernels) {
+  const std::string& uploads = kernels.uploads();
+  if (uploads != "off" && uploads != "operators" && uploads != "users") {
+    return Wrong("kernels.uploads",
+                 absl::StrCat("expected off, operators or users, not '", uploads, "'"));
+  }
+  PTO_RETURN_IF_ERROR(CheckBytes("kernels.host_memory_bytes", kernels.host_memory_bytes(), 64 << 20,
+                                 uint64_t{16} << 40));
+  PTO_RETURN_IF_ERROR(CheckRange("kernels.host_files", kernels.host_files(), 64, 1u << 20));
+  return CheckRange("kernels.host_processes", kernels.host_processes(), 64, 1u << 22);
+}
+
 }  // namespace
 
 absl::Status ValidateConfig(const DaemonConfig& config) {
@@ -223,6 +237,9 @@ absl::Status ValidateConfig(const DaemonConfig& config) {
   if (loopback != "token" && loopback != "trust") {
     return Wrong("access.loopback_tcp",
                  absl::StrCat("expected token or trust, not '", loopback, "'"));
+  }
+  if (config.backend() != "sim" && config.backend() != "ascend") {
+    return Wrong("backend", absl::StrCat("expected sim or ascend, not '", config.backend(), "'"));
   }
   const auto& chips = config.sim_chips();
   PTO_RETURN_IF_ERROR(CheckRange("sim_chips.count", chips.count(), 0, 256));
@@ -255,8 +272,11 @@ absl::Status ValidateConfig(const DaemonConfig& config) {
   }
   PTO_RETURN_IF_ERROR(CheckSession(config));
   PTO_RETURN_IF_ERROR(CheckJournal(config.journal()));
+  PTO_RETURN_IF_ERROR(CheckDuration("usage.interval", config.usage().interval(),
+                                    absl::Milliseconds(10), absl::Hours(1)));
   PTO_RETURN_IF_ERROR(CheckExecution(config.execution()));
   PTO_RETURN_IF_ERROR(CheckConnections(config.connections()));
+  PTO_RETURN_IF_ERROR(CheckKernels(config.kernels()));
   return CheckLimits(config.limits());
 }
 

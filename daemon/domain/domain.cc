@@ -1,12 +1,17 @@
 #include "daemon/domain/domain.h"
 
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/optional.h"
 #include "daemon/names/names.h"
 #include "runtime/base/error.h"
+#include "runtime/base/log.h"
 #include "runtime/base/status_macros.h"
 
 namespace pto::daemon {
@@ -27,6 +32,19 @@ absl::Status RevokedError(absl::string_view name, absl::string_view why) {
                absl::StrCat(name, " was revoked", why.empty() ? "" : ": ", why))
       .With("domain", name)
       .With("why", why);
+}
+
+uint64_t NextNumber() {
+  static std::atomic<uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+uint64_t ZeroBytes(const DomainSpec& spec) {
+  uint64_t bytes = 0;
+  for (const WindowBufferSpec& buffer : spec.buffers) {
+    if (buffer.zero_before_run) bytes += buffer.bytes;
+  }
+  return bytes * spec.chips.size();
 }
 
 // What a failure began with, and whose it was.
@@ -52,7 +70,11 @@ Cause CauseOf(const std::vector<absl::Status>& errors, absl::string_view run) {
 }  // namespace
 
 Domain::Domain(std::string name, DomainSpec spec, engine::Engine& engine)
-    : name_(std::move(name)), spec_(std::move(spec)), engine_(engine) {
+    : name_(std::move(name)),
+      number_(NextNumber()),
+      spec_(std::move(spec)),
+      zero_bytes_(ZeroBytes(spec_)),
+      engine_(engine) {
   for (size_t i = 0; i < spec_.buffers.size(); ++i) buffer_by_name_[spec_.buffers[i].name] = i;
 }
 
@@ -63,7 +85,8 @@ absl::string_view Domain::id() const {
 absl::StatusOr<std::shared_ptr<Domain>> Domain::Create(std::string name, DomainSpec spec,
                                                        const WindowLayout& layout,
                                                        engine::Engine& engine,
-                                                       const std::shared_ptr<SessionQuota>& quota) {
+                                                       const std::shared_ptr<SessionQuota>& quota,
+                                                       SessionMemory* memory) {
   spec.window_bytes = layout.bytes;
   std::shared_ptr<Domain> domain(new Domain(std::move(name), std::move(spec), engine));
   std::vector<Rank> ranks;
@@ -76,14 +99,16 @@ absl::StatusOr<std::shared_ptr<Domain>> Domain::Create(std::string name, DomainS
       MemoryCharge::Take(quota, rank_count * layout.bytes, rank_count, host_bytes);
   if (!charge.ok()) return PrefixField(charge.status(), "chips");
   for (uint32_t i = 0; i < rank_count; ++i) {
-    engine::DeviceMemory& memory = engine.chips()[domain->spec_.chips[i]]->memory();
+    engine::DeviceMemory& chip = engine.chips()[domain->spec_.chips[i]]->memory();
     absl::StatusOr<std::shared_ptr<engine::Allocation>> window = AllocateCharged(
-        memory, layout.bytes, charge->Part(layout.bytes, 1, HostBytes(memory, layout.bytes)));
+        chip, layout.bytes, charge->Part(layout.bytes, 1, HostBytes(chip, layout.bytes)));
+    if (window.ok() && memory != nullptr) window = memory->Add(*std::move(window));
     if (!window.ok()) return PrefixField(window.status(), absl::StrCat("chips[", i, "]"));
     names::Window part;
     part.domain = std::string(domain->id());
     part.rank = i;
     Rank& rank = ranks.emplace_back();
+    rank.window = *window;
     if (domain->spec_.signal_count > 0) {
       rank.signals = MakePart(part, *window, layout.signals);
       // The host waits for signals and changes them.
@@ -97,9 +122,45 @@ absl::StatusOr<std::shared_ptr<Domain>> Domain::Create(std::string name, DomainS
       rank.buffers.push_back(MakePart(part, *window, layout.buffers[b]));
     }
   }
+  SharedDomain shared;
+  shared.number = domain->number_;
+  for (const Rank& rank : ranks) {
+    const engine::HostAllocation* const host = rank.window->AsHost();
+    shared.windows.push_back(
+        {rank.window->chip(), host == nullptr ? nullptr : host->data(), layout.bytes});
+  }
   MutexLock lock(domain->mutex_);
   domain->ranks_ = std::move(ranks);
+  if (memory != nullptr) domain->shared_ = memory->AddDomain(std::move(shared));
   return domain;
+}
+
+std::vector<std::shared_ptr<engine::Allocation>> Domain::windows() const {
+  std::vector<std::shared_ptr<engine::Allocation>> windows;
+  MutexLock lock(mutex_);
+  for (const Rank& rank : ranks_) windows.push_back(rank.window);
+  return windows;
+}
+
+std::vector<std::shared_ptr<SessionBuffer>> Domain::parts() const {
+  std::vector<std::shared_ptr<SessionBuffer>> parts;
+  MutexLock lock(mutex_);
+  for (const Rank& rank : ranks_) {
+    parts.insert(parts.end(), rank.buffers.begin(), rank.buffers.end());
+    if (rank.signals != nullptr) parts.push_back(rank.signals);
+  }
+  return parts;
+}
+
+int Domain::RankOf(uint32_t chip) const {
+  const auto found = std::find(spec_.chips.begin(), spec_.chips.end(), chip);
+  return found == spec_.chips.end() ? -1 : static_cast<int>(found - spec_.chips.begin());
+}
+
+bool Domain::BeginsZero(const names::Window& window) const {
+  if (window.signals()) return true;
+  const auto found = buffer_by_name_.find(window.buffer);
+  return found != buffer_by_name_.end() && spec_.buffers[found->second].zero_before_run;
 }
 
 absl::Status Domain::error() const {
@@ -174,7 +235,9 @@ void Domain::Forget(const RunTurn* user) {
 }
 
 void Domain::ReleaseUnused() {
-  if (closed_ && uses_.empty()) ranks_.clear();
+  if (!closed_ || !uses_.empty()) return;
+  shared_.reset();
+  ranks_.clear();
 }
 
 void Domain::Refresh() {
@@ -187,11 +250,28 @@ void Domain::Refresh() {
 }
 
 void Domain::BeginUse(const RunTurn* user) {
-  MutexLock lock(mutex_);
-  const auto found = uses_.find(user);
-  if (found == uses_.end() || !found->second.uses_signals) return;
-  found->second.has_begun = true;
-  Refresh();
+  std::vector<std::shared_ptr<SessionBuffer>> zeroed;
+  {
+    MutexLock lock(mutex_);
+    const auto found = uses_.find(user);
+    if (found == uses_.end() || !found->second.uses_signals) return;
+    found->second.has_begun = true;
+    Refresh();
+    if (zero_bytes_ == 0) return;
+    for (const Rank& rank : ranks_) {
+      for (size_t i = 0; i < rank.buffers.size(); ++i) {
+        if (spec_.buffers[i].zero_before_run) zeroed.push_back(rank.buffers[i]);
+      }
+    }
+  }
+  // Without the lock, as it may take long. Nobody else has the turn.
+  for (const std::shared_ptr<SessionBuffer>& buffer : zeroed) {
+    absl::Status done = buffer->memory->Fill(0, buffer->memory->bytes(), std::byte{0});
+    if (!done.ok()) {
+      PTO_LOG(kError, "a window buffer cannot be set to zero",
+              {{"buffer", buffer->id}, {"error", std::string(done.message())}});
+    }
+  }
 }
 
 Domain::Revoked Domain::Leave(const RunTurn* user, const engine::Run& run,
@@ -206,11 +286,14 @@ Domain::Revoked Domain::Leave(const RunTurn* user, const engine::Run& run,
   uses_.erase(found);
   if (used) used_ = true;
   Revoked revoked;
-  if (used && !succeeded) {
+  // Nobody knows what a lost host has written of a window, and what it has not.
+  const bool lost = !errors.empty() && ReasonOf(errors[0]) == reason::kHostLost.name;
+  if ((used || lost) && !succeeded) {
     const Cause cause = CauseOf(errors, run_name);
     revoked = RevokeLocked(
         Error(reason::kDomainRevoked,
-              absl::StrCat(name_, " was revoked: ", run_name, " used its signals and ended as ",
+              absl::StrCat(name_, " was revoked: ", run_name, " used its ",
+                           used ? "signals" : "windows", " and ended as ",
                            run.state() == engine::RunState::kCancelled ? "CANCELLED" : "FAILED",
                            errors.empty() ? "" : ": ",
                            errors.empty() ? "" : errors[0].message().substr(0, 512)))
@@ -276,9 +359,15 @@ absl::StatusOr<uint64_t> Domain::Notify(uint32_t rank, uint32_t signal, pto_noti
     Refresh();
     word = Word(rank, signal);
     memory = ranks_[rank].signals->memory;
+    ++notifying_;
   }
   // Without the lock, which no waiter needs: the change wakes the blocks that wait for the signal.
-  PTO_RETURN_IF_ERROR(engine_.Notify(word.address, PTO_I64, op, value));
+  const absl::Status notified = engine_.Notify(word.address, PTO_I64, op, value);
+  {
+    MutexLock lock(mutex_);
+    --notifying_;
+  }
+  PTO_RETURN_IF_ERROR(notified);
   return static_cast<uint64_t>(word.Load());
 }
 
@@ -303,6 +392,56 @@ absl::StatusOr<std::vector<uint64_t>> Domain::ReadSignals(uint32_t rank, uint32_
     values[i] = static_cast<uint64_t>(Word(rank, first + i).Load());
   }
   return values;
+}
+
+// ---- the session's kernel host
+
+std::shared_ptr<engine::Allocation> Domain::WindowOf(uint32_t rank) const {
+  MutexLock lock(mutex_);
+  return rank < ranks_.size() ? ranks_[rank].window : nullptr;
+}
+
+absl::Status Domain::PrepareShare(uint32_t rank,
+                                  const std::shared_ptr<engine::SharingBudget>& budget) {
+  const std::shared_ptr<engine::Allocation> window = WindowOf(rank);
+  engine::HostAllocation* const host = window == nullptr ? nullptr : window->AsHost();
+  if (host == nullptr || !host->can_share() || host->shared_descriptor() >= 0) {
+    return absl::OkStatus();
+  }
+  return host->PrepareShare(budget);
+}
+
+absl::StatusOr<bool> Domain::ShareSome(uint32_t rank) {
+  std::vector<std::shared_ptr<SessionBuffer>> parts;
+  {
+    MutexLock lock(mutex_);
+    if (rank >= ranks_.size()) return true;
+    parts = ranks_[rank].buffers;
+    if (ranks_[rank].signals != nullptr) parts.push_back(ranks_[rank].signals);
+  }
+  bool idle = signal_queue_->idle();
+  for (const std::shared_ptr<SessionBuffer>& part : parts) {
+    idle = idle && part->queue->idle() && part->in_use.load(std::memory_order_acquire) == 0;
+  }
+  const auto in_use = [&] {
+    return Error(reason::kBufferInUse, absl::StrCat("a run or a notification uses the window of "
+                                                    "rank ",
+                                                    rank, " of ", name_))
+        .With("domain", name_)
+        .With("rank", rank);
+  };
+  if (!idle) return in_use();
+  // Nobody else locks several at once.
+  for (const std::shared_ptr<SessionBuffer>& part : parts) part->contents.Lock();
+  const absl::Cleanup unlock = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    for (const std::shared_ptr<SessionBuffer>& part : parts) part->contents.Unlock();
+  };
+  MutexLock lock(mutex_);
+  if (rank >= ranks_.size()) return true;
+  if (notifying_ > 0) return in_use();
+  engine::HostAllocation* const host = ranks_[rank].window->AsHost();
+  if (host == nullptr || !host->can_share() || host->shared_descriptor() >= 0) return true;
+  return host->ShareSome();
 }
 
 void Domain::Close() {

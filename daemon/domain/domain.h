@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "daemon/domain/domain_spec.h"
 #include "daemon/domain/session_buffer.h"
+#include "daemon/domain/session_memory.h"
 #include "daemon/names/window_name.h"
 #include "daemon/quota/quota.h"
 #include "daemon/turn/run_turn.h"
@@ -29,18 +30,24 @@ namespace pto::daemon {
 // Runs that use its signals, and segments of open runs, take turns, so at any time at most one of
 // them uses them. Such a use begins when its turn comes, or with a client's notification before;
 // then all signals become zero. It ends with the run or segment, and what it left can be read until
-// the next use. So no use ever sees a value of another. Thread-safe; its lock is the last that
-// anybody takes.
+// the next use. So no use ever sees a value of another. The same holds for the buffers that are to
+// be zero before each run, except that a notification leaves them alone. Whose kernels get the
+// whole windows (domain scalars) uses the signals and all buffers.
+//
+// Thread-safe; its lock is the last that anybody takes.
 class Domain {
  public:
   // Sets the windows aside, zeroed: all or none. The chips must be the engine's. `name` is the
-  // full one.
+  // full one. `memory` is that of the session, if it has any.
   static absl::StatusOr<std::shared_ptr<Domain>> Create(std::string name, DomainSpec spec,
                                                         const WindowLayout& layout,
                                                         engine::Engine& engine,
-                                                        const std::shared_ptr<SessionQuota>& quota);
+                                                        const std::shared_ptr<SessionQuota>& quota,
+                                                        SessionMemory* memory = nullptr);
 
   const std::string& name() const { return name_; }
+  // No other domain of the process ever has the same, whatever its name. Never 0.
+  uint64_t number() const { return number_; }
   absl::string_view id() const;
   // With the bytes that the windows have.
   const DomainSpec& spec() const { return spec_; }
@@ -52,6 +59,16 @@ class Domain {
 
   // A buffer or the signals of a rank. BUFFER_UNKNOWN when there is none.
   absl::StatusOr<std::shared_ptr<SessionBuffer>> Find(const names::Window& window) const;
+  // The memory of the whole window of each rank; empty when it has been let go.
+  std::vector<std::shared_ptr<engine::Allocation>> windows() const;
+  // All buffers and signals of all ranks; empty likewise.
+  std::vector<std::shared_ptr<SessionBuffer>> parts() const;
+  // The rank of the chip; -1: it has none.
+  int RankOf(uint32_t chip) const;
+  // Whether uses of this part begin with zeros.
+  bool BeginsZero(const names::Window& window) const;
+  // The bytes that BeginUse sets to zero.
+  uint64_t zero_bytes() const { return zero_bytes_; }
   // Puts the runs that use the signals, of whatever rank, in order. The session's lock guards it.
   const std::shared_ptr<BufferQueue>& signal_queue() const { return signal_queue_; }
 
@@ -59,7 +76,7 @@ class Domain {
   // From now on the domain keeps its memory for it, and its run is stopped when the domain is
   // revoked, whether its turn has come or not. Who looks at error() after this misses nothing.
   void Enter(const RunTurn* user, std::weak_ptr<Stoppable> run, bool uses_signals);
-  // The turn has come. Nothing for one that has left.
+  // The turn has come. Nothing for one that has left. Takes as long as zero_bytes() tells.
   void BeginUse(const RunTurn* user);
   // It leaves without having begun.
   void Forget(const RunTurn* user);
@@ -84,12 +101,21 @@ class Domain {
   absl::StatusOr<std::vector<uint64_t>> ReadSignals(uint32_t rank, uint32_t first,
                                                     uint32_t count) const;
 
+  // ---- the session's kernel host
+  // As HostAllocation::PrepareShare and ShareSome of a rank's window. The second needs the lock of
+  // the session. BUFFER_IN_USE while a run, or a client's notification, uses a part of it.
+  absl::Status PrepareShare(uint32_t rank, const std::shared_ptr<engine::SharingBudget>& budget);
+  absl::StatusOr<bool> ShareSome(uint32_t rank) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  // The memory of the rank's window; nullptr when it has been let go.
+  std::shared_ptr<engine::Allocation> WindowOf(uint32_t rank) const;
+
   // It is no longer the session's: lets go of the memory as soon as no run uses it.
   void Close();
 
  private:
   // What lies on one chip.
   struct Rank {
+    std::shared_ptr<engine::Allocation> window;
     std::vector<std::shared_ptr<SessionBuffer>> buffers;
     std::shared_ptr<SessionBuffer> signals;         // nullptr when there are none
     std::shared_ptr<engine::HostAllocation> words;  // the memory of `signals`
@@ -112,15 +138,20 @@ class Domain {
   Revoked RevokeLocked(absl::Status error) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::string name_;
+  const uint64_t number_;
   const DomainSpec spec_;
+  const uint64_t zero_bytes_;
   engine::Engine& engine_;
   const std::shared_ptr<BufferQueue> signal_queue_ = std::make_shared<BufferQueue>();
   absl::flat_hash_map<std::string, size_t> buffer_by_name_;
 
   mutable Mutex mutex_;
   std::vector<Rank> ranks_ ABSL_GUARDED_BY(mutex_);  // empty when it has been let go
+  // Shows the windows to the session's kernel host.
+  std::shared_ptr<void> shared_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<const RunTurn*, Use> uses_ ABSL_GUARDED_BY(mutex_);
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  uint32_t notifying_ ABSL_GUARDED_BY(mutex_) = 0;  // notifications of clients that are under way
   // Whether the signals are left from a use that has ended, or there was none.
   bool used_ ABSL_GUARDED_BY(mutex_) = true;
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -15,6 +15,8 @@ struct WindowBufferSpec {
   // Elements, and their size. Either may be left zero, to be derived from the other.
   uint64_t count = 0;
   uint64_t bytes = 0;
+  // Each use of the domain's signals begins with zeros in it, too.
+  bool zero_before_run = false;
 
   bool operator==(const WindowBufferSpec&) const = default;
 };

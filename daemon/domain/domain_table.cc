@@ -40,7 +40,7 @@ absl::StatusOr<std::shared_ptr<Domain>> DomainTable::TryCreate(const std::string
   }
   PTO_ASSIGN_OR_RETURN(std::shared_ptr<Domain> domain,
                        Domain::Create(absl::StrCat(session_, "/domains/", id), std::move(spec),
-                                      layout, engine_, quota_));
+                                      layout, engine_, quota_, memory_.get()));
   domains_.emplace(id, domain);
   return domain;
 }

@@ -25,11 +25,12 @@ class DomainTable {
 
   // `session` is the full name. A window has at most `max_window_bytes`.
   DomainTable(std::string session, uint64_t max_window_bytes, engine::Engine& engine,
-              std::shared_ptr<SessionQuota> quota)
+              std::shared_ptr<SessionQuota> quota, std::shared_ptr<SessionMemory> memory = nullptr)
       : session_(std::move(session)),
         max_window_bytes_(max_window_bytes),
         engine_(engine),
-        quota_(std::move(quota)) {}
+        quota_(std::move(quota)),
+        memory_(std::move(memory)) {}
 
   // The domain that exists when it has the same content, ID_CONFLICT when it has another;
   // DOMAIN_LIMIT, CHIP_MEMORY_EXHAUSTED, QUOTA_MEMORY, QUOTA_WINDOWS, MEMORY_BUDGET, and what
@@ -54,6 +55,7 @@ class DomainTable {
   const uint64_t max_window_bytes_;
   engine::Engine& engine_;
   const std::shared_ptr<SessionQuota> quota_;
+  const std::shared_ptr<SessionMemory> memory_;  // nullptr: nobody else is shown the windows
 
   mutable Mutex mutex_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;

@@ -6,19 +6,33 @@
 
 namespace pto::daemon {
 
-void DomainUses::Add(const std::shared_ptr<Domain>& domain, bool uses_signals) {
+DomainUses::Use& DomainUses::UseOf(const std::shared_ptr<Domain>& domain) {
   const auto known = std::find_if(uses_.begin(), uses_.end(),
                                   [&](const Use& use) { return use.domain == domain; });
-  if (known == uses_.end()) {
-    uses_.push_back({domain, uses_signals});
-  } else {
-    known->uses_signals |= uses_signals;
-  }
+  if (known != uses_.end()) return *known;
+  Use& use = uses_.emplace_back();
+  use.domain = domain;
+  return use;
+}
+
+void DomainUses::Add(const std::shared_ptr<Domain>& domain, bool uses_signals) {
+  Use& use = UseOf(domain);
+  if (uses_signals && !use.uses_signals) zero_bytes_ += domain->zero_bytes();
+  use.uses_signals |= uses_signals;
+}
+
+void DomainUses::AddWhole(const std::shared_ptr<Domain>& domain) {
+  Add(domain, true);
+  UseOf(domain).uses_all = true;
 }
 
 void DomainUses::AddAccesses(RunAccesses* accesses) const {
   for (const Use& use : uses_) {
     if (use.uses_signals) accesses->push_back({use.domain->signal_queue(), {0, 1}, true, true});
+    if (!use.uses_all) continue;
+    for (const std::shared_ptr<SessionBuffer>& part : use.domain->parts()) {
+      if (!part->signals) accesses->push_back({part->queue, {0, part->memory->bytes()}, true});
+    }
   }
 }
 

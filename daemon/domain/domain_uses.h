@@ -16,6 +16,9 @@ class DomainUses {
  public:
   void Add(const std::shared_ptr<Domain>& domain, bool uses_signals);
 
+  // The same for one whose whole windows kernels of the run get.
+  void AddWhole(const std::shared_ptr<Domain>& domain);
+
   // Adds what keeps those apart that use the same signals.
   void AddAccesses(RunAccesses* accesses) const;
 
@@ -24,6 +27,8 @@ class DomainUses {
   // As in Domain, for each.
   void Enter(const RunTurn* user, const std::shared_ptr<Stoppable>& run) const;
   void BeginUse(const RunTurn* user) const;
+  // Whether BeginUse may take longer than a thread that serves clients has.
+  bool begins_long() const { return zero_bytes_ > kShortZeroBytes; }
   void Forget(const RunTurn* user) const;
 
   // What is left to do when a run has left its domains.
@@ -32,11 +37,18 @@ class DomainUses {
   static void Stop(const Revoked& revoked, engine::Completions& completions);
 
  private:
+  // Some ten microseconds.
+  static constexpr uint64_t kShortZeroBytes = uint64_t{256} << 10;
+
   struct Use {
     std::shared_ptr<Domain> domain;
     bool uses_signals = false;
+    bool uses_all = false;
   };
+  Use& UseOf(const std::shared_ptr<Domain>& domain);
+
   std::vector<Use> uses_;
+  uint64_t zero_bytes_ = 0;
 };
 
 }  // namespace pto::daemon

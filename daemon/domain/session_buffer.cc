@@ -18,4 +18,15 @@ absl::Status SessionBuffer::Read(uint64_t offset, uint64_t size, std::string* by
   return memory->Read(offset, bytes->data(), size);
 }
 
+std::vector<uint64_t> BoundSlots::NamedScalars(const engine::GraphImage& image,
+                                               std::vector<uint64_t> named) const {
+  if (domain_scalars.empty()) return named;
+  if (named.empty()) {
+    const absl::Span<const uint64_t> own = image.scalar_values().first(image.scalar_names().size());
+    named.assign(own.begin(), own.end());
+  }
+  for (const auto& [index, number] : domain_scalars) named[index] = number;
+  return named;
+}
+
 }  // namespace pto::daemon

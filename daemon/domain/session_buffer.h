@@ -4,15 +4,18 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "daemon/domain/domain_ranks.h"
 #include "daemon/turn/run_turn.h"
 #include "runtime/base/mutex.h"
 #include "runtime/chip/allocation.h"
 #include "runtime/engine/run/run.h"
 #include "runtime/graph/alias.h"
+#include "runtime/graph/image.h"
 
 namespace pto::daemon {
 
@@ -36,12 +39,15 @@ struct SessionBuffer {
   // Held while a client's bytes are copied in or out, and while the memory moves to where a client
   // can map it. Comes after the session's lock.
   Mutex contents;
+  // Held during a step of moving the memory: one thread at a time.
+  Mutex sharing;
   // Whether these are the signals of a rank, which clients change by notifying only.
   bool signals = false;
 };
 
 // The buffers in a graph's slots.
 struct BoundSlots {
+  // Those of the image, and the windows of domains that tasks name.
   engine::RunSlots slots;
   std::vector<std::shared_ptr<SessionBuffer>> buffers;
   // What a run does with them. Holds none of their memory.
@@ -50,6 +56,14 @@ struct BoundSlots {
   engine::SlotPlaces aliases;
   // The domains whose buffers or signals are among them; nullptr when there are none.
   std::shared_ptr<const DomainUses> domains;
+  // What a run sets the image's named scalars to that are domains: index and number.
+  std::vector<std::pair<uint32_t, uint64_t>> domain_scalars;
+  // The ranks of those domains, for messages.
+  std::vector<DomainRanks> domain_ranks;
+
+  // The values of the image's named scalars for a run that binds `named`.
+  std::vector<uint64_t> NamedScalars(const engine::GraphImage& image,
+                                     std::vector<uint64_t> named) const;
 };
 
 }  // namespace pto::daemon

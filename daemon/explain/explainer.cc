@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "daemon/explain/describe.h"
+#include "daemon/kernels/session_kernels.h"
 #include "daemon/names/names.h"
 #include "daemon/run/streamed_run.h"
 #include "daemon/wire/convert.h"
@@ -282,6 +283,8 @@ std::vector<std::string> Explainer::HolderLines() const {
   for (const std::shared_ptr<Session>& session :
        node_.sessions().List(auth::Daemon(), "", size_t(-1))) {
     lines.push_back(StateDump::SessionLine(*session, node_.clock()));
+    const absl::optional<host::HostStatus> host = session->kernels().host();
+    if (host.has_value()) lines.push_back(StateDump::HostLine(session->name(), *host));
   }
   return lines;
 }

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "daemon/kernels/session_kernels.h"
 #include "daemon/names/names.h"
 #include "google/protobuf/struct.pb.h"
 #include "google/protobuf/util/json_util.h"
@@ -112,6 +113,23 @@ std::string StateDump::SessionLine(Session& session, const Clock& clock) {
       .With("activeTasks", usage.tasks)
       .With("openTasks", usage.open_tasks)
       .With("finishedRuns", usage.finished_runs)
+      .With("kernels", session.kernels().size())
+      .ToText();
+}
+
+std::string StateDump::HostLine(const std::string& session, const host::HostStatus& host) {
+  return DumpLine("host")
+      .With("session", session)
+      .With("state", host.state == host::HostStatus::State::kReady    ? "READY"
+                     : host.state == host::HostStatus::State::kPaused ? "PAUSED"
+                     : host.state == host::HostStatus::State::kEnded  ? "ENDED"
+                                                                      : "STARTING")
+      .With("pid", static_cast<uint64_t>(host.pid))
+      .With("posts", host.posts)
+      .With("waitingPosts", host.waiting)
+      .With("mappedBytes", host.region_bytes)
+      .With("restarts", host.deaths)
+      .With("lastDeath", host.last_death)
       .ToText();
 }
 

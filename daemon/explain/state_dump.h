@@ -9,6 +9,7 @@
 #include "pto/v1/run.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/engine/snapshot/engine_now.h"
+#include "runtime/host/host_keeper.h"
 
 namespace pto::daemon {
 
@@ -29,6 +30,8 @@ class StateDump {
                                         absl::Time time, const engine::EngineNow& now,
                                         const std::vector<v1::ExplainRunResponse>& runs);
   static std::string SessionLine(Session& session, const Clock& clock);
+  // The process that runs the uploaded kernels of a session.
+  static std::string HostLine(const std::string& session, const host::HostStatus& host);
   // A run that had stalled, as it was then.
   static std::string StallLine(const v1::ExplainRunResponse& stalled);
   // A failed run.

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "daemon/graph/fields.h"
+#include "kernels/domain_scalar.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
@@ -97,7 +98,7 @@ absl::Status ChunkReader<Builder>::AddKernels(
     const google::protobuf::RepeatedPtrField<std::string>& names, absl::string_view path) {
   for (int i = 0; i < names.size(); ++i) {
     PTO_ASSIGN_OR_RETURN(std::shared_ptr<const Kernel> kernel,
-                         ReadKernel(names[i], *target_.kernels, At(path, i)));
+                         ReadKernel(names[i], *source_, At(path, i)));
     kernels_.push_back(builder_->AddKernel(std::move(kernel)));
   }
   return absl::OkStatus();
@@ -109,6 +110,19 @@ absl::Status ChunkReader<Builder>::AddChips(
   for (int i = 0; i < names.size(); ++i) {
     PTO_ASSIGN_OR_RETURN(const uint32_t chip, ReadChip(names[i], target_, At(path, i)));
     chips_.push_back(chip);
+  }
+  return absl::OkStatus();
+}
+
+template <typename Builder>
+absl::Status ChunkReader<Builder>::AddDomains(
+    const google::protobuf::RepeatedPtrField<std::string>& names, absl::string_view session,
+    absl::string_view path) {
+  for (int i = 0; i < names.size(); ++i) {
+    PTO_ASSIGN_OR_RETURN(const std::string id, ReadDomain(names[i], session, At(path, i)));
+    const auto [known, is_new] = domain_by_id_.try_emplace(id, 0);
+    if (is_new) known->second = builder_->AddDomain(DomainScalarName(id));
+    domains_.push_back(known->second);
   }
   return absl::OkStatus();
 }
@@ -163,7 +177,7 @@ absl::Status ChunkReader<Builder>::AddLaunches(
     std::vector<uint32_t>& kernels = vector_kernels_.emplace_back();
     for (int k = 0; k < launch.vector_kernels_size(); ++k) {
       PTO_ASSIGN_OR_RETURN(std::shared_ptr<const Kernel> kernel,
-                           ReadKernel(launch.vector_kernels(k), *target_.kernels,
+                           ReadKernel(launch.vector_kernels(k), *source_,
                                       absl::StrCat(path, "vector_kernels[", k, "]")));
       kernels.push_back(builder_->AddKernel(std::move(kernel)));
     }
@@ -375,9 +389,21 @@ absl::Status ChunkReader<Builder>::ReadScalars(Columns& columns, uint32_t row,
     return ChunkError("tasks", columns.number, "scalar", static_cast<size_t>(chunk.scalar_size()),
                       row, absl::StrCat("the column ends before the scalars of row ", row));
   }
+  const pto_scalar_info* const infos = builder_->kernel(task.kernel).scalars;
   for (int i = 0; i < count; ++i) {
+    const uint64_t bits = chunk.scalar(columns.next_scalar++);
+    if (infos[i].type == kDomainScalar) {
+      if (bits >= domains_.size()) {
+        return ChunkError("tasks", columns.number, "scalar",
+                          static_cast<size_t>(columns.next_scalar - 1), row,
+                          absl::StrCat("there is no domain ", bits, ", only ", domains_.size()));
+      }
+      scalars_[i].kind = engine::ScalarInput::Kind::kNamed;
+      scalars_[i].named = domains_[bits];
+      continue;
+    }
     scalars_[i].kind = engine::ScalarInput::Kind::kBits;
-    scalars_[i].bits = chunk.scalar(columns.next_scalar++);
+    scalars_[i].bits = bits;
   }
   task.scalars = absl::MakeConstSpan(scalars_, static_cast<size_t>(count));
   return absl::OkStatus();

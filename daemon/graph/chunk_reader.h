@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "daemon/graph/extra_reader.h"
@@ -36,7 +37,10 @@ class ChunkReader {
   };
 
   ChunkReader(const engine::GraphTarget& target, const Options& options)
-      : target_(target), options_(options) {}
+      : target_(target), options_(options), source_(target.kernels) {}
+
+  // Where to find kernels from now on.
+  void UseKernels(const KernelSource* source) { source_ = source; }
 
   // Sets the builder. Call before anything is added.
   void Use(Builder* builder) { builder_ = builder; }
@@ -46,6 +50,8 @@ class ChunkReader {
                           absl::string_view path);
   absl::Status AddChips(const google::protobuf::RepeatedPtrField<std::string>& names,
                         absl::string_view path);
+  absl::Status AddDomains(const google::protobuf::RepeatedPtrField<std::string>& names,
+                          absl::string_view session, absl::string_view path);
   absl::Status AddLayouts(const google::protobuf::RepeatedPtrField<v1::Layout>& layouts,
                           absl::string_view path);
   absl::Status AddLaunches(const google::protobuf::RepeatedPtrField<v1::LaunchSpec>& launches,
@@ -91,12 +97,15 @@ class ChunkReader {
 
   const engine::GraphTarget target_;
   const Options options_;
+  const KernelSource* source_;
   Builder* builder_ = nullptr;
 
   // From indices in the lists to the builder's.
   std::vector<uint32_t> kernels_;
   std::vector<uint32_t> chips_;
   std::vector<uint32_t> slots_;
+  std::vector<uint32_t> domains_;
+  absl::flat_hash_map<std::string, uint32_t> domain_by_id_;
   uint32_t layout_count_ = 0;  // indices are the same in the builder
   std::vector<engine::TaskInput>
       launches_;  // only the fields of a launch spec; if empty, there is one with all defaults

@@ -1,5 +1,6 @@
 #include "daemon/graph/fields.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "daemon/names/duration.h"
@@ -18,9 +19,13 @@ absl::StatusOr<std::shared_ptr<const Kernel>> ReadKernel(absl::string_view name,
         .At(field)
         .Hint("list them with `ptoctl kernels ls`");
   }
+  std::shared_ptr<const Kernel> kernel = kernels.Find(name);
   absl::string_view id = name;
-  absl::ConsumePrefix(&id, "kernels/");
-  std::shared_ptr<const Kernel> kernel = kernels.Find(id);
+  // A table knows ids only. One of those that were uploaded is not meant by `kernels/`.
+  if (kernel == nullptr && absl::ConsumePrefix(&id, "kernels/")) {
+    kernel = kernels.Find(id);
+    if (kernel != nullptr && kernel->lane() != nullptr) kernel = nullptr;
+  }
   if (kernel == nullptr) {
     return Error(reason::kKernelUnknown, absl::StrCat("there is no kernel ", names::Quoted(id)))
         .At(field);
@@ -37,6 +42,23 @@ absl::StatusOr<std::string> ReadBuffer(absl::string_view name, absl::string_view
                                        absl::string_view field) {
   return names::ParseOwnBuffer(name, session, field);
 }
+
+absl::StatusOr<std::string> ReadDomain(absl::string_view name, absl::string_view session,
+                                       absl::string_view field) {
+  if (!absl::StrContains(name, '/')) {
+    PTO_RETURN_IF_ERROR(names::CheckId(name, field));
+    return std::string(name);
+  }
+  PTO_ASSIGN_OR_RETURN(names::Child child, names::ParseChild(name, "domains", field));
+  if (child.session == session) return std::move(child.id);
+  return Error(reason::kSessionMismatch,
+               absl::StrCat("the domain belongs to ", names::Session(child.session)))
+      .At(field)
+      .With("have", names::Session(child.session))
+      .With("want", names::Session(session));
+}
+
+std::string DomainScalarName(absl::string_view id) { return absl::StrCat("domains/", id); }
 
 absl::StatusOr<engine::Layout> ReadLayout(v1::DType dtype,
                                           const google::protobuf::RepeatedField<int64_t>& shape,
@@ -96,6 +118,8 @@ absl::Status ReadNumber(const v1::Scalar& scalar, engine::ScalarInput& out) {
         return unknown("operation", scalar.op(), "op").Hint("use SET or ADD");
       }
       return integer(scalar.op());
+    case v1::Scalar::kDomain:
+      return Error(reason::kScalarInvalid, "a domain is no number").At("domain");
     case v1::Scalar::kRef:
     case v1::Scalar::VALUE_NOT_SET:
       break;

@@ -16,8 +16,8 @@
 // Reads fields that both forms of a graph share.
 namespace pto::daemon {
 
-// Finds a kernel by its name, which is its id or `kernels/{id}`. FIELD_INVALID if the name is
-// empty, KERNEL_UNKNOWN if there is no such kernel.
+// Finds a kernel by its name: its id, `kernels/{id}`, or a longer name that `kernels` knows.
+// FIELD_INVALID if the name is empty, KERNEL_UNKNOWN if there is no such kernel.
 absl::StatusOr<std::shared_ptr<const Kernel>> ReadKernel(absl::string_view name,
                                                          const KernelSource& kernels,
                                                          absl::string_view field);
@@ -31,6 +31,14 @@ absl::StatusOr<uint32_t> ReadChip(absl::string_view name, const engine::GraphTar
 absl::StatusOr<std::string> ReadBuffer(absl::string_view name, absl::string_view session,
                                        absl::string_view field);
 
+// The id of a domain, from that or its full name. ID_INVALID, NAME_INVALID, or SESSION_MISMATCH if
+// it belongs to another session.
+absl::StatusOr<std::string> ReadDomain(absl::string_view name, absl::string_view session,
+                                       absl::string_view field);
+
+// What an image calls a domain: `domains/{id}`.
+std::string DomainScalarName(absl::string_view id);
+
 // Errors are TENSOR_INVALID at `dtype`, `shape[i]` or `strides[i]`.
 absl::StatusOr<engine::Layout> ReadLayout(v1::DType dtype,
                                           const google::protobuf::RepeatedField<int64_t>& shape,
@@ -40,7 +48,7 @@ absl::StatusOr<engine::Layout> ReadLayout(v1::DType dtype,
 // builder reports all other errors.
 absl::Status ReadLaunch(const v1::LaunchSpec& launch, engine::TaskInput& task);
 
-// The value of a scalar. SCALAR_INVALID if it has none, also for a reference to a named scalar, and
+// The value of a scalar. SCALAR_INVALID if it has none, also for a named scalar and a domain, and
 // at `compare` or `op` if the enum value is unknown.
 absl::Status ReadNumber(const v1::Scalar& scalar, engine::ScalarInput& out);
 

@@ -24,12 +24,12 @@ inline uint64_t BuilderBytes(const v1::TaskBlock& tasks) {
          kExtra * static_cast<uint64_t>(tasks.extras_size());
 }
 
-// Lists: kernels, chips, buffers, layouts and launches of a header, or of a segment.
+// Lists: kernels, chips, buffers, domains, layouts and launches of a header, or of a segment.
 template <typename Lists>
 uint64_t ListBytes(const Lists& lists) {
   constexpr uint64_t kName = 256, kLayout = 512, kLaunch = 1024;
   return kName * static_cast<uint64_t>(lists.kernels_size() + lists.chips_size() +
-                                       lists.buffers_size()) +
+                                       lists.buffers_size() + lists.domains_size()) +
          kLayout * static_cast<uint64_t>(lists.layouts_size()) +
          kLaunch * static_cast<uint64_t>(lists.launches_size());
 }

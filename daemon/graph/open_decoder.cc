@@ -52,12 +52,12 @@ absl::StatusOr<absl::optional<engine::GraphSegment>> OpenDecoder::Add(
 
 absl::Status OpenDecoder::AddLists(const v1::StreamRunBlock& message, const std::string& path) {
   const int more = message.kernels_size() + message.chips_size() + message.buffers_size() +
-                   message.layouts_size();
+                   message.layouts_size() + message.domains_size();
   listed_ += static_cast<uint64_t>(more);
   if (listed_ > options_.limits.max_tensors) {
     return Error(reason::kGraphTooLarge,
                  absl::StrCat("a run has at most ", options_.limits.max_tensors,
-                              " kernels, chips, buffers and layouts"))
+                              " kernels, chips, buffers, layouts and domains"))
         .At(path + "layouts")
         .Limit("max_graph_tensors", options_.limits.max_tensors,
                listed_ - static_cast<uint64_t>(more), static_cast<uint64_t>(more));
@@ -65,6 +65,7 @@ absl::Status OpenDecoder::AddLists(const v1::StreamRunBlock& message, const std:
   PTO_RETURN_IF_ERROR(reader_.AddKernels(message.kernels(), path + "kernels"));
   PTO_RETURN_IF_ERROR(reader_.AddChips(message.chips(), path + "chips"));
   PTO_RETURN_IF_ERROR(AddBuffers(message, path));
+  PTO_RETURN_IF_ERROR(reader_.AddDomains(message.domains(), options_.session, path + "domains"));
   PTO_RETURN_IF_ERROR(reader_.AddLayouts(message.layouts(), path + "layouts"));
   PTO_RETURN_IF_ERROR(CheckTimes(message, path));
   return reader_.AddLaunches(message.launches(), path + "launches");

@@ -74,6 +74,7 @@ absl::Status PackedDecoder::AddHeader(const v1::PackedHeader& header) {
                                                           absl::StrCat("header.buffers[", i, "]")));
     reader_.AddSlot(builder_->AddSlot(id));
   }
+  PTO_RETURN_IF_ERROR(reader_.AddDomains(header.domains(), session_, "header.domains"));
   PTO_RETURN_IF_ERROR(reader_.AddLayouts(header.layouts(), "header.layouts"));
   PTO_RETURN_IF_ERROR(reader_.AddLaunches(header.launches(), "header.launches"));
   header_ = header;

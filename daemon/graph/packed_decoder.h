@@ -27,6 +27,9 @@ class PackedDecoder {
   PackedDecoder(const engine::GraphTarget& target, uint32_t max_block_tasks,
                 const GraphLimits& limits = {}, engine::WorkBudget::Cancelled cancelled = nullptr);
 
+  // Where to find kernels, in place of the target's. Before the header.
+  void UseKernels(const KernelSource* source) { reader_.UseKernels(source); }
+
   // STREAM_ORDER if the chunk is out of order, or any other error in it.
   absl::Status Add(const v1::PackedGraphPart& part);
 

@@ -169,14 +169,22 @@ class SpecDecoder {
                      "a named scalar needs a number, not the name of another scalar")
             .At(absl::StrCat("graph.scalars[", i, "].value.ref"));
       }
-      absl::Status status = ReadScalar(scalar.value(), value);
+      absl::Status status = ReadNumber(scalar.value(), value);
       if (!status.ok()) return PrefixField(status, absl::StrCat("graph.scalars[", i, "].value."));
       builder_.AddScalar(scalar.name(), value);
     }
     return absl::OkStatus();
   }
 
-  absl::Status ReadScalar(const v1::Scalar& scalar, engine::ScalarInput& out) const {
+  absl::Status ReadScalar(const v1::Scalar& scalar, engine::ScalarInput& out) {
+    if (scalar.value_case() == v1::Scalar::kDomain) {
+      PTO_ASSIGN_OR_RETURN(const std::string id, ReadDomain(scalar.domain(), session_, "domain"));
+      const auto [known, is_new] = domains_.try_emplace(id, 0);
+      if (is_new) known->second = builder_.AddDomain(DomainScalarName(id));
+      out.kind = engine::ScalarInput::Kind::kNamed;
+      out.named = known->second;
+      return absl::OkStatus();
+    }
     if (scalar.value_case() != v1::Scalar::kRef) return ReadNumber(scalar, out);
     const auto found = scalars_.find(scalar.ref());
     if (found == scalars_.end()) {
@@ -410,6 +418,7 @@ class SpecDecoder {
   IndexByName kernels_;
   IndexByName chips_;
   absl::flat_hash_map<engine::Layout, uint32_t, LayoutHash> layouts_;
+  absl::flat_hash_map<std::string, uint32_t> domains_;  // by id
 
   // For the current task; members, to avoid allocations.
   std::vector<uint32_t> args_;

@@ -12,6 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "daemon/kernels/session_kernels.h"
 #include "daemon/rpc/net/connections.h"
 #include "daemon/session/session.h"
 #include "runtime/base/memory_account.h"
@@ -106,6 +107,7 @@ void AddSessions(Node& node, Families& out) {
   Session::Usage all;
   uint64_t domains = 0, windows = 0, window_bytes = 0, tasks = 0;
   uint64_t log_bytes = 0, watchers = 0, lag = 0;
+  uint64_t kernels = 0, hosts = 0, host_blocks = 0, host_bytes = 0;
   const std::vector<std::shared_ptr<Session>> sessions =
       node.sessions().List(auth::Daemon(), "", std::numeric_limits<size_t>::max());
   for (const std::shared_ptr<Session>& session : sessions) {
@@ -123,6 +125,12 @@ void AddSessions(Node& node, Families& out) {
     const EventLog::Watchers watching = session->log().watchers();
     watchers += watching.count;
     lag = std::max(lag, watching.largest_lag);
+    kernels += session->kernels().size();
+    if (const absl::optional<host::HostStatus> host = session->kernels().host()) {
+      hosts += host->pid != 0 ? 1 : 0;
+      host_blocks += host->posts;
+      host_bytes += host->region_bytes;
+    }
   }
   out.Gauge("ptod_sessions", "Sessions that are alive.", Number(sessions.size()));
   out.Counter("ptod_sessions_created_total", "Sessions that were created.",
@@ -130,6 +138,20 @@ void AddSessions(Node& node, Families& out) {
   out.Counter("ptod_session_lease_expiries_total",
               "Sessions that ended because their lease expired.",
               Number(node.sessions().expired()));
+  out.Gauge("ptod_kernels_uploaded", "Uploaded kernels of all sessions.", Number(kernels));
+  const KernelStore::Stored files = node.kernel_hosts().store().stored();
+  out.Gauge("ptod_kernel_files", "Different files of uploaded kernels.", Number(files.files));
+  out.Gauge("ptod_kernel_file_bytes", "Bytes of these files.", Number(files.bytes));
+  out.Gauge("ptod_kernel_hosts", "Processes that run uploaded kernels.", Number(hosts));
+  out.Gauge("ptod_kernel_host_blocks", "Blocks that these processes run now.", Number(host_blocks));
+  out.Gauge("ptod_kernel_host_mapped_bytes", "Memory of sessions that these processes have mapped.",
+            Number(host_bytes));
+  const KernelHosts::Counts counts = node.kernel_hosts().counts();
+  out.Counter("ptod_kernel_host_starts_total", "Processes for uploaded kernels that were started.",
+              Number(counts.starts));
+  out.Counter("ptod_kernel_host_deaths_total",
+              "How often such a process has died without being asked to end.",
+              Number(counts.deaths));
   out.Gauge("ptod_buffers", "Buffers of all sessions.", Number(all.buffers));
   out.Gauge("ptod_graphs", "Registered graphs of all sessions.", Number(all.graphs));
   out.Gauge("ptod_tasks_in_flight", "Tasks of runs that are queued or running.", Number(tasks));

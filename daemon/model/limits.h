@@ -36,6 +36,9 @@ struct Limits {
   // What the daemon may hold of the machine's memory, for all clients and for one.
   uint64_t max_memory_bytes = ~uint64_t{0};
   uint64_t max_client_memory_bytes = ~uint64_t{0};
+  // Of one uploaded kernel, and of all uploaded kernels of one client.
+  uint64_t max_kernel_bytes = uint64_t{64} << 20;
+  uint64_t max_client_kernel_bytes = uint64_t{1} << 30;
 };
 
 // How long sessions live.

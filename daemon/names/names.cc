@@ -1,5 +1,6 @@
 #include "daemon/names/names.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 
@@ -88,12 +89,34 @@ absl::StatusOr<std::string> ParseKernel(absl::string_view name, absl::string_vie
   if (!absl::ConsumePrefix(&id, "kernels/") || absl::StrContains(id, '/')) {
     return WrongForm(name, "kernels/{kernel}", field);
   }
-  if (!IsId(id, '_')) {
-    return Error(reason::kIdInvalid, absl::StrCat(Quoted(id), " is no id of a kernel"))
-        .At(field)
-        .Hint("the id of a kernel is 1 to 63 of a-z 0-9 _ and starts with a letter");
-  }
+  PTO_RETURN_IF_ERROR(CheckKernelId(id, field));
   return std::string(id);
+}
+
+absl::Status CheckKernelId(absl::string_view id, absl::string_view field) {
+  if (IsId(id, '_')) return absl::OkStatus();
+  return Error(reason::kIdInvalid, absl::StrCat(Quoted(id), " is no id of a kernel"))
+      .At(field)
+      .Hint("the id of a kernel is 1 to 63 of a-z 0-9 _ and starts with a letter");
+}
+
+absl::StatusOr<Child> ParseAnyKernel(absl::string_view name, absl::string_view field) {
+  absl::string_view rest = name;
+  if (!absl::ConsumePrefix(&rest, "sessions/")) {
+    PTO_ASSIGN_OR_RETURN(std::string id, ParseKernel(name, field));
+    return Child{"", std::move(id)};
+  }
+  const size_t end = rest.find('/');
+  Child child;
+  child.session = std::string(rest.substr(0, end));
+  rest.remove_prefix(std::min(rest.size(), child.session.size() + 1));
+  if (!absl::ConsumePrefix(&rest, "kernels/") || absl::StrContains(rest, '/')) {
+    return WrongForm(name, "kernels/{kernel} or sessions/{session}/kernels/{kernel}", field);
+  }
+  PTO_RETURN_IF_ERROR(CheckId(child.session, field));
+  PTO_RETURN_IF_ERROR(CheckKernelId(rest, field));
+  child.id = std::string(rest);
+  return child;
 }
 
 absl::StatusOr<Child> ParseChild(absl::string_view name, absl::string_view collection,

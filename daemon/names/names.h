@@ -27,6 +27,9 @@ absl::StatusOr<std::string> ParseSession(absl::string_view name, absl::string_vi
 // `kernels/add` gives `add`. Ids of kernels have _ in place of -.
 absl::StatusOr<std::string> ParseKernel(absl::string_view name, absl::string_view field);
 
+// Ids of kernels: 1 to 63 of a-z, 0-9 and _, starting with a letter.
+absl::Status CheckKernelId(absl::string_view id, absl::string_view field);
+
 struct Child {
   std::string session;
   std::string id;
@@ -35,6 +38,10 @@ struct Child {
 // With the collection `runs`, `sessions/s1/runs/r1` gives `s1` and `r1`.
 absl::StatusOr<Child> ParseChild(absl::string_view name, absl::string_view collection,
                                  absl::string_view field);
+
+// A kernel by its name, `kernels/add` or `sessions/s1/kernels/add`; the session is empty for the
+// first.
+absl::StatusOr<Child> ParseAnyKernel(absl::string_view name, absl::string_view field);
 
 std::string Chip(uint32_t index);
 std::string Kernel(absl::string_view id);

@@ -72,6 +72,22 @@ TEST(NamesTest, ParsesKernels) {
   EXPECT_THAT(ParseKernel("kernels/add-f32", "name"), HasReason(reason::kIdInvalid));
 }
 
+TEST(NamesTest, ParsesKernelsOfSessions) {
+  EXPECT_EQ(ParseAnyKernel("kernels/add_f32", "name")->session, "");
+  const Child child = ParseAnyKernel("sessions/s-1/kernels/add_f32", "name").value();
+  EXPECT_EQ(child.session, "s-1");
+  EXPECT_EQ(child.id, "add_f32");
+  for (const char* name :
+       {"", "add", "sessions/", "sessions/s", "sessions/s/add", "sessions/s/kernels",
+        "sessions/s/kernels/a/b", "sessions/s/kernelsa", "kernels/a/b"}) {
+    EXPECT_THAT(ParseAnyKernel(name, "name"), HasReason(reason::kNameInvalid)) << name;
+  }
+  for (const char* name :
+       {"sessions/s/kernels/", "sessions/s/kernels/a-b", "sessions//kernels/a", "kernels/"}) {
+    EXPECT_THAT(ParseAnyKernel(name, "name"), HasReason(reason::kIdInvalid)) << name;
+  }
+}
+
 TEST(NamesTest, ParsesChildren) {
   const Child child = ParseChild("sessions/s1/runs/r-1", "runs", "name").value();
   EXPECT_EQ(child.session, "s1");

@@ -58,6 +58,10 @@ Node::Node(Options&& options, JournalHistory history)
     if (on_stuck_ != nullptr) on_stuck_(stuck);
   };
   engine_ = std::make_unique<engine::Engine>(std::move(engine));
+  KernelHosts::Options hosts = options_.kernel_hosts;
+  hosts.max_kernel_bytes = options_.limits.max_kernel_bytes;
+  hosts.max_client_bytes = options_.limits.max_client_kernel_bytes;
+  kernel_hosts_ = std::make_unique<KernelHosts>(std::move(hosts));
   ChipHealth::Options health;
   health.chips = static_cast<uint32_t>(options_.chips.size());
   health.clock = options_.clock;
@@ -77,7 +81,9 @@ Node::Node(Options&& options, JournalHistory history)
   };
   leases.health = health_.get();
   leases_ = std::make_unique<ChipLeases>(std::move(leases));
+  usage_ = MakeUsage(history);
   SessionManager::Options sessions;
+  sessions.usage = usage_.get();
   sessions.limits = &options_.limits;
   sessions.times = options_.session_times;
   sessions.engine = engine_.get();
@@ -91,9 +97,31 @@ Node::Node(Options&& options, JournalHistory history)
   sessions.failed = &failed_runs_;
   sessions.gate = &gate_;
   sessions.leases = leases_.get();
+  sessions.target = &target_;
+  sessions.hosts = kernel_hosts_.get();
   sessions.not_served = options_.not_served;
   sessions_ = std::make_unique<SessionManager>(sessions);
   RememberIds(history);
+}
+
+std::unique_ptr<UsageMeter> Node::MakeUsage(const JournalHistory& history) {
+  UsageMeter::Options options;
+  options.path = options_.usage_path;
+  options.interval = options_.usage_interval;
+  options.clock = options_.clock;
+  options.settle = [this] { engine_->SettleCoreTime(); };
+  options.accepted_since = [&history](absl::Time since) {
+    UsageMeter::RunCounts counts;
+    // The time of a run is that of a clock which may have been set.
+    if (history.clock_doubtful) return counts;
+    for (const journal::v1::RunRecord& run : history.runs) {
+      if (!run.owner().empty() && run.create_ns() >= absl::ToUnixNanos(since)) {
+        ++counts[run.owner()];
+      }
+    }
+    return counts;
+  };
+  return std::make_unique<UsageMeter>(std::move(options));
 }
 
 void Node::RememberIds(const JournalHistory& history) {
@@ -108,9 +136,38 @@ void Node::RememberIds(const JournalHistory& history) {
 
 Node::~Node() {
   sessions_->EndAll("the daemon stops");
+  kernel_hosts_->Stop();
   // Timers point into sessions and the engine; none may fire while these are destroyed.
   timers_.Clear();
   event_timers_.Clear();
+}
+
+absl::Status Node::CheckKernelUpload(const auth::Principal& caller) const {
+  using auth::Rights;
+  const Rights::Uploads own = caller.rights.kernel_uploads;
+  if (own == Rights::Uploads::kAllowed) return absl::OkStatus();
+  std::string rule = "the access policy says kernel_uploads: DENIED";
+  if (own == Rights::Uploads::kUnset) {
+    switch (options_.kernel_uploads) {
+      case KernelUploads::kUsers:
+        return absl::OkStatus();
+      case KernelUploads::kOperators:
+        if (caller.rights.operates) return absl::OkStatus();
+        rule =
+            "that needs the role operator, kernel_uploads: ALLOWED in the access policy, or "
+            "--kernel-uploads=users";
+        break;
+      case KernelUploads::kOff:
+        rule =
+            "the daemon runs with --kernel-uploads=off, and the access policy does not say "
+            "kernel_uploads: ALLOWED";
+        break;
+    }
+  }
+  return Error(reason::kPermissionDenied,
+               absl::StrCat(caller.name, " may not upload kernels: ", rule))
+      .With("principal", caller.name)
+      .With("rule", "kernel_uploads");
 }
 
 bool Node::UsesChip(const engine::Run& run, uint32_t chip) {

@@ -14,11 +14,13 @@
 #include "daemon/chip/chip_leases.h"
 #include "daemon/journal/journal.h"
 #include "daemon/journal/run_ids.h"
+#include "daemon/kernels/kernel_hosts.h"
 #include "daemon/model/limits.h"
 #include "daemon/run/failed_runs.h"
 #include "daemon/run/former_runs.h"
 #include "daemon/session/drain_gate.h"
 #include "daemon/session/session_manager.h"
+#include "daemon/usage/usage_meter.h"
 #include "kernels/builtin_kernels.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
@@ -32,6 +34,9 @@ namespace pto::daemon {
 // Everything that a daemon owns: chips, engine, sessions. Independent of gRPC. Thread-safe.
 class Node {
  public:
+  // Who may upload kernels if the access policy does not say.
+  enum class KernelUploads { kOff, kOperators, kUsers };
+
   struct Options {
     std::vector<std::shared_ptr<engine::Chip>> chips;  // by index
     Limits limits;
@@ -54,8 +59,14 @@ class Node {
     std::shared_ptr<Journal> journal;
     // As in SessionManager::Options; `clock` is the one above.
     RunIds::Options run_ids;
+    // The record of what principals use, as UsageMeter::Options.
+    std::string usage_path;
+    absl::Duration usage_interval = absl::Seconds(1);
     // Who may do what; nullptr: what holds without a configuration.
     std::unique_ptr<auth::Access> access;
+    // Kernels that clients upload. The limits are those above.
+    KernelHosts::Options kernel_hosts;
+    KernelUploads kernel_uploads = KernelUploads::kOperators;
   };
 
   // A random id for one start of the daemon.
@@ -78,7 +89,11 @@ class Node {
   SessionManager& sessions() { return *sessions_; }
   ChipHealth& health() { return *health_; }
   ChipLeases& leases() { return *leases_; }
+  KernelHosts& kernel_hosts() { return *kernel_hosts_; }
+  // PERMISSION_DENIED, with the rule.
+  absl::Status CheckKernelUpload(const auth::Principal& caller) const;
   auth::Access& access() { return *access_; }
+  UsageMeter& usage() { return *usage_; }
   // Whether runs survive a restart.
   bool has_journal() const { return options_.journal != nullptr; }
   // nullptr when they do not.
@@ -133,6 +148,7 @@ class Node {
   // Ids that runs of former boots have used.
   void RememberIds(const JournalHistory& history);
   absl::Status StuckError() const;
+  std::unique_ptr<UsageMeter> MakeUsage(const JournalHistory& history);
 
   const std::unique_ptr<auth::Access> access_;
   const Options options_;
@@ -146,9 +162,13 @@ class Node {
   DrainGate gate_;
   Mutex stuck_mutex_;
   std::function<void(bool)> on_stuck_ ABSL_GUARDED_BY(stuck_mutex_);
+  // Before the engine, whose lanes end first.
+  std::unique_ptr<KernelHosts> kernel_hosts_;
   std::unique_ptr<engine::Engine> engine_;
   std::unique_ptr<ChipHealth> health_;
   std::unique_ptr<ChipLeases> leases_;
+  // After the engine, whose cores it looks at, and before those that count.
+  std::unique_ptr<UsageMeter> usage_;
   std::unique_ptr<SessionManager> sessions_;
 
   Mutex mutex_;

@@ -107,20 +107,27 @@ void QuotaAccount::TellTaskRoom() {
 
 SessionQuota::SessionQuota(const Limits& limits, std::string session,
                            std::shared_ptr<QuotaAccount> client,
-                           std::shared_ptr<MemoryBudget> budget)
+                           std::shared_ptr<MemoryBudget> budget,
+                           std::shared_ptr<UsageCounter> usage)
     : own_("session", std::move(session), SessionLimits(limits)),
       client_(std::move(client)),
       budget_(std::move(budget)),
-      memory_(budget_->OfClient(client_->owner())) {}
+      memory_(budget_->OfClient(client_->owner())),
+      usage_(std::move(usage)) {}
 
 absl::Status SessionQuota::Take(Resource resource, uint64_t amount) {
   PTO_RETURN_IF_ERROR(own_.Take(resource, amount));
   absl::Status taken = client_->Take(resource, amount);
-  if (!taken.ok()) own_.Give(resource, amount);
+  if (!taken.ok()) {
+    own_.Give(resource, amount);
+  } else if (resource == Resource::kDeviceBytes && usage_ != nullptr) {
+    usage_->Hold(amount);
+  }
   return taken;
 }
 
 void SessionQuota::Give(Resource resource, uint64_t amount) {
+  if (resource == Resource::kDeviceBytes && usage_ != nullptr) usage_->Release(amount);
   own_.Give(resource, amount);
   client_->Give(resource, amount);
 }
@@ -185,7 +192,7 @@ absl::StatusOr<std::shared_ptr<engine::Allocation>> AllocateCharged(engine::Devi
 }
 
 absl::StatusOr<std::shared_ptr<SessionQuota>> ClientQuotas::OpenSession(
-    const auth::Principal& client, std::string session) {
+    const auth::Principal& client, std::string session, std::shared_ptr<UsageCounter> usage) {
   const QuotaAccount::Limits limits = ClientLimits(limits_, client.rights);
   std::shared_ptr<QuotaAccount> account;
   {
@@ -217,7 +224,8 @@ absl::StatusOr<std::shared_ptr<SessionQuota>> ClientQuotas::OpenSession(
   opened->sessions = 1;
   PTO_RETURN_IF_ERROR(account->Take(Resource::kEventLogBytes, limits_.event_log_bytes));
   opened->log_bytes = limits_.event_log_bytes;
-  opened->quota = std::make_shared<SessionQuota>(limits_, std::move(session), account, memory_);
+  opened->quota = std::make_shared<SessionQuota>(limits_, std::move(session), account, memory_,
+                                                 std::move(usage));
   return std::shared_ptr<SessionQuota>(opened, opened->quota.get());
 }
 

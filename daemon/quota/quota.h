@@ -17,6 +17,7 @@
 #include "daemon/auth/principal.h"
 #include "daemon/model/limits.h"
 #include "daemon/quota/memory_budget.h"
+#include "daemon/usage/usage_counter.h"
 #include "runtime/base/memory_account.h"
 #include "runtime/base/mutex.h"
 #include "runtime/chip/device_memory.h"
@@ -89,8 +90,9 @@ class QuotaAccount {
 // The accounts of a session and of its client. Thread-safe.
 class SessionQuota {
  public:
+  // `usage` counts device memory; nullptr when nothing does.
   SessionQuota(const Limits& limits, std::string session, std::shared_ptr<QuotaAccount> client,
-               std::shared_ptr<MemoryBudget> budget);
+               std::shared_ptr<MemoryBudget> budget, std::shared_ptr<UsageCounter> usage);
 
   // Takes from both accounts or from none.
   absl::Status Take(Resource resource, uint64_t amount);
@@ -126,6 +128,7 @@ class SessionQuota {
   const std::shared_ptr<QuotaAccount> client_;
   const std::shared_ptr<MemoryBudget> budget_;
   const std::shared_ptr<MemoryAccount> memory_;
+  const std::shared_ptr<UsageCounter> usage_;
 };
 
 // A taken amount, given back by the destructor.
@@ -194,8 +197,10 @@ class ClientQuotas {
 
   // Takes what a new session of this client needs: QUOTA_SESSIONS, QUOTA_EVENT_LOG. All sessions of
   // the client have the limits that its rights say now.
-  absl::StatusOr<std::shared_ptr<SessionQuota>> OpenSession(const auth::Principal& client,
-                                                            std::string session);
+  // `usage` as for SessionQuota.
+  absl::StatusOr<std::shared_ptr<SessionQuota>> OpenSession(
+      const auth::Principal& client, std::string session,
+      std::shared_ptr<UsageCounter> usage = nullptr);
 
  private:
   const Limits& limits_;

@@ -4,11 +4,19 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/strip.h"
+#include "daemon/rpc/client_certificates.h"
 #include "daemon/rpc/net/connection.h"
+#include "grpc/grpc_security_constants.h"
 #include "grpcpp/security/auth_context.h"
 
 namespace pto::daemon::rpc {
 namespace {
+
+absl::string_view FirstOf(const grpc::AuthContext& context, const char* property) {
+  const std::vector<grpc::string_ref> values = context.FindPropertyValues(property);
+  if (values.empty()) return {};
+  return absl::string_view(values.front().data(), values.front().size());
+}
 
 // Of a connection that gRPC has accepted itself.
 std::shared_ptr<const Peer> FromGrpc(const grpc::ServerContext& context, std::string address) {
@@ -24,6 +32,11 @@ std::shared_ptr<const Peer> FromGrpc(const grpc::ServerContext& context, std::st
   if (secure->IsPeerAuthenticated()) {
     const std::vector<grpc::string_ref> names = secure->GetPeerIdentity();
     if (!names.empty()) peer->certificate = std::string(names.front().data(), names.front().size());
+    if (const std::shared_ptr<ClientCertificates> all = ClientCertificates::OfProcess()) {
+      peer->certificate_fault =
+          all->FaultOf(FirstOf(*secure, GRPC_X509_PEM_CERT_PROPERTY_NAME),
+                       FirstOf(*secure, GRPC_X509_PEM_CERT_CHAIN_PROPERTY_NAME));
+    }
   }
   return peer;
 }

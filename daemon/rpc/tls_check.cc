@@ -1,38 +1,39 @@
 #include "daemon/rpc/tls_check.h"
 
-#include <openssl/bio.h>
 #include <openssl/err.h>
-#include <openssl/pem.h>
-#include <openssl/x509.h>
 
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <memory>
 #include <sstream>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/rpc/pem.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
 namespace pto::daemon::rpc {
 namespace {
 
-struct Free {
-  void operator()(BIO* bio) const { BIO_free(bio); }
-  void operator()(X509* certificate) const { X509_free(certificate); }
-  void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
-};
-using Bio = std::unique_ptr<BIO, Free>;
-using Certificate = std::unique_ptr<X509, Free>;
-using Key = std::unique_ptr<EVP_PKEY, Free>;
-
 absl::Status Wrong(absl::string_view setting, absl::string_view what) {
   return Error(reason::kConfigInvalid, absl::StrCat(setting, ": ", what)).At(setting);
 }
 
-absl::StatusOr<std::string> Read(absl::string_view setting, const std::string& path) {
+absl::StatusOr<Certificate> FirstCertificate(absl::string_view setting, const std::string& path) {
+  PTO_ASSIGN_OR_RETURN(const std::string text, ReadPem(setting, path));
+  const Bio bio = BioOver(text);
+  Certificate certificate = NextCertificate(bio);
+  ERR_clear_error();
+  if (certificate == nullptr) {
+    return Wrong(setting, absl::StrCat(path, " does not begin with a certificate in PEM form"));
+  }
+  return certificate;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ReadPem(absl::string_view setting, const std::string& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::stringstream text;
@@ -43,31 +44,11 @@ absl::StatusOr<std::string> Read(absl::string_view setting, const std::string& p
   return text.str();
 }
 
-Bio Over(const std::string& text) {
-  return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
-}
-
-// Never asks for a password at a terminal.
-int NoPassword(char* /*buffer*/, int /*size*/, int /*writing*/, void* /*data*/) { return -1; }
-
-absl::StatusOr<Certificate> FirstCertificate(absl::string_view setting, const std::string& path) {
-  PTO_ASSIGN_OR_RETURN(const std::string text, Read(setting, path));
-  const Bio bio = Over(text);
-  Certificate certificate(PEM_read_bio_X509(bio.get(), nullptr, NoPassword, nullptr));
-  ERR_clear_error();
-  if (certificate == nullptr) {
-    return Wrong(setting, absl::StrCat(path, " does not begin with a certificate in PEM form"));
-  }
-  return certificate;
-}
-
-}  // namespace
-
 absl::Status CheckCertificate(const std::string& cert_file, const std::string& key_file,
                               absl::Time now) {
   PTO_ASSIGN_OR_RETURN(const Certificate certificate, FirstCertificate("tls.cert_file", cert_file));
-  PTO_ASSIGN_OR_RETURN(const std::string key_text, Read("tls.key_file", key_file));
-  const Bio bio = Over(key_text);
+  PTO_ASSIGN_OR_RETURN(const std::string key_text, ReadPem("tls.key_file", key_file));
+  const Bio bio = BioOver(key_text);
   const Key key(PEM_read_bio_PrivateKey(bio.get(), nullptr, NoPassword, nullptr));
   ERR_clear_error();
   if (key == nullptr) {

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "daemon/rpc/client_certificates.h"
 #include "daemon/rpc/tls_check.h"
 #include "grpcpp/security/tls_certificate_provider.h"
 #include "grpcpp/security/tls_credentials_options.h"
@@ -18,7 +19,12 @@ constexpr unsigned kRefreshSeconds = 60;
 
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeTlsCredentials(const TlsFiles& files) {
   PTO_RETURN_IF_ERROR(CheckCertificate(files.cert_file, files.key_file, absl::Now()));
-  if (!files.client_ca_file.empty()) PTO_RETURN_IF_ERROR(CheckAuthorities(files.client_ca_file));
+  if (!files.client_ca_file.empty()) {
+    PTO_RETURN_IF_ERROR(CheckAuthorities(files.client_ca_file));
+    PTO_ASSIGN_OR_RETURN(std::shared_ptr<ClientCertificates> certificates,
+                         ClientCertificates::Load(files.client_ca_file, files.crl_dir));
+    ClientCertificates::UseInProcess(std::move(certificates));
+  }
   const auto provider = std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
       files.key_file, files.cert_file, files.client_ca_file, kRefreshSeconds);
   grpc::experimental::TlsServerCredentialsOptions options(provider);
@@ -31,7 +37,6 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeTlsCredentials(cons
                                       ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
                                       : GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY);
   }
-  if (!files.crl_dir.empty()) options.set_crl_directory(files.crl_dir);
   std::shared_ptr<grpc::ServerCredentials> credentials =
       grpc::experimental::TlsServerCredentials(options);
   if (credentials == nullptr) {

@@ -23,7 +23,9 @@ struct TlsFiles {
 };
 
 // Checks the files and makes credentials that read them again every minute: certificates can be
-// replaced while the daemon runs. Files that are invalid then are ignored. Errors: CONFIG_INVALID,
+// replaced while the daemon runs. Files that are invalid then are ignored. Whether the certificate
+// of a client is still valid, and not revoked, is asked with each call: ClientCertificates of the
+// process, which this sets. Errors: CONFIG_INVALID,
 // which names the setting and the file.
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeTlsCredentials(const TlsFiles& files);
 

@@ -142,6 +142,8 @@ void ImageRun::RecordEnd(engine::Run& run) {
       buffer->in_use.fetch_sub(1, std::memory_order_acq_rel);
     }
   }
+  std::vector<DomainRanks> ranks;
+  if (parts_.slots != nullptr) ranks = parts_.slots->domain_ranks;
   if (parts_.domains != nullptr) revoked_ = parts_.domains->Leave(this, run, name());
   // An entry stays readable for long; the memory that the run used must not stay with it.
   parts_.slots.reset();
@@ -161,6 +163,9 @@ void ImageRun::RecordEnd(engine::Run& run) {
   record.total_ns = run.ended_ns() - run.accepted_ns();
   record.counts = run.counts();
   record.errors = run.errors();
+  if (!ranks.empty()) {
+    for (absl::Status& error : record.errors) error = NameRanks(error, ranks);
+  }
   if (graph != nullptr && run.started_ns() != 0) {
     graph->last_run_ns.store(std::max<int64_t>(record.run_ns, 1), std::memory_order_relaxed);
   }
@@ -200,9 +205,19 @@ void ImageRun::OnFinished(engine::Run&, engine::Completions& completions) {
   End(completions);
 }
 
+void ImageRun::BeginLater() {
+  const std::shared_ptr<engine::Run> run = this->run();
+  if (run == nullptr) return;
+  const std::shared_ptr<RunEntry> self = shared_from_this();
+  parts_.engine->BeginAfter(run, [this, self, run] {
+    if (!run->stop_requested()) BeginUse();
+  });
+}
+
 void ImageRun::OnTurn(engine::Completions& completions) {
   const std::shared_ptr<engine::Run> run = this->run();
   if (run == nullptr) return;
+  if (begins_long()) return BeginLater();
   if (!run->stop_requested()) BeginUse();
   parts_.engine->Begin(run, completions);
 }

@@ -35,6 +35,9 @@ class ImageRun final : public RunEntry, public engine::RunObserver {
   void BeginUse() const {
     if (parts_.domains != nullptr) parts_.domains->BeginUse(this);
   }
+  // Whether BeginUse may take long. Then BeginLater has another thread do that, and begins the run.
+  bool begins_long() const { return parts_.domains != nullptr && parts_.domains->begins_long(); }
+  void BeginLater();
   // Why a domain that it uses cannot be used any more; OK while all can.
   absl::Status CheckDomains() const {
     return parts_.domains == nullptr ? absl::OkStatus() : parts_.domains->CheckUsable();

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "daemon/events/event_log.h"
 #include "daemon/graph/graph_part.h"
+#include "daemon/kernels/used_kernels.h"
 #include "daemon/model/run_record.h"
 #include "daemon/names/digest.h"
 #include "daemon/quota/quota.h"
@@ -35,10 +36,12 @@ class RunEntry : public RunTurn, public Stoppable, public std::enable_shared_fro
 
   struct Options {
     std::weak_ptr<RunOwner> owner;
-    RunRecord record;             // as far as it is known at the start
-    uint64_t number = 0;          // rises within the session
-    uint64_t own_number = 0;      // 0 when the client chose the id
-    Digest digest;                // of the request that made it
+    RunRecord record;         // as far as it is known at the start
+    uint64_t number = 0;      // rises within the session
+    uint64_t own_number = 0;  // 0 when the client chose the id
+    Digest digest;            // of the request that made it
+    // The uploaded kernels that it uses, if it has an id of the client's and its graph is its own.
+    std::shared_ptr<const UsedKernels> kernels;
     Journal* journal = nullptr;   // to tell of its end, if any
     uint64_t journal_number = 0;  // what the journal calls it
     // What it counts for until it has ended, when its session may be gone.
@@ -54,6 +57,8 @@ class RunEntry : public RunTurn, public Stoppable, public std::enable_shared_fro
   uint64_t number() const { return options_.number; }
   uint64_t own_number() const { return options_.own_number; }
   const Digest& digest() const { return options_.digest; }
+  // nullptr: none.
+  const UsedKernels* kernels() const { return options_.kernels.get(); }
 
   virtual RunStatus Status() const = 0;
   // The end is in the log: Status is final.

@@ -5,12 +5,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "daemon/domain/domain_table.h"
 #include "daemon/domain/domain_uses.h"
 #include "daemon/names/names.h"
 #include "daemon/names/window_name.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/graph/domain_scalars.h"
 
 namespace pto::daemon {
 namespace {
@@ -92,8 +94,58 @@ absl::StatusOr<std::shared_ptr<SessionBuffer>> FindInDomain(absl::string_view na
   PTO_ASSIGN_OR_RETURN(const names::Window window, names::ParseWindow(name, ""));
   PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Domain> domain, domains.Find(window.domain));
   PTO_ASSIGN_OR_RETURN(std::shared_ptr<SessionBuffer> buffer, domain->Find(window));
-  uses->Add(domain, window.signals());
+  uses->Add(domain, domain->BeginsZero(window));
   return buffer;
+}
+
+// Binds the scalars that are domains. SCALAR_INVALID if a task is on a chip that has no rank.
+absl::Status BindDomains(const engine::GraphImage& image, const DomainTable* domains,
+                         std::shared_ptr<DomainUses>* uses, BoundSlots* bound) {
+  const std::vector<engine::DomainUser> users = engine::FindDomainUsers(image);
+  const absl::Span<const engine::ImageScalar> names = image.scalar_names();
+  for (uint32_t scalar = 0; scalar < names.size() && !users.empty(); ++scalar) {
+    if (!engine::IsDomain(names[scalar])) continue;
+    absl::string_view id = image.text(names[scalar].name);
+    absl::ConsumePrefix(&id, "domains/");
+    if (domains == nullptr) return Error(reason::kDomainUnknown, absl::StrCat("no domain ", id));
+    PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Domain> domain, domains->Find(id));
+    std::vector<bool> used(domain->spec().chips.size());
+    bool any = false;
+    for (const engine::DomainUser& user : users) {
+      if (user.scalar != scalar) continue;
+      any = true;
+      const int rank = domain->RankOf(user.chip);
+      if (rank < 0) {
+        return Error(reason::kScalarInvalid,
+                     absl::StrCat("task ", user.task, " is on ", names::Chip(user.chip),
+                                  ", which is no rank of domains/", id))
+            .With("task", user.task)
+            .With("domain", id)
+            .With("chip", names::Chip(user.chip))
+            .Hint("`ptoctl domains show` lists its chips");
+      }
+      used[static_cast<size_t>(rank)] = true;
+    }
+    if (!any) continue;
+    if (*uses == nullptr) *uses = std::make_shared<DomainUses>();
+    (*uses)->AddWhole(domain);
+    bound->domain_scalars.emplace_back(scalar, domain->number());
+    // Behind the image's slots: what the run's kernels may wait for is memory that it holds.
+    for (std::shared_ptr<SessionBuffer>& part : domain->parts()) {
+      PTO_ASSIGN_OR_RETURN(std::shared_ptr<engine::HostAllocation> memory,
+                           engine::Allocation::ToHost(part->memory));
+      bound->slots.push_back({std::move(memory), 0, part->id});
+      bound->buffers.push_back(std::move(part));
+    }
+    for (const std::shared_ptr<engine::Allocation>& window : domain->windows()) {
+      PTO_ASSIGN_OR_RETURN(std::shared_ptr<engine::HostAllocation> memory,
+                           engine::Allocation::ToHost(window));
+      bound->slots.push_back({std::move(memory), 0, "a window"});
+    }
+    bound->domain_ranks.push_back(
+        {absl::StrCat("domains/", id), domain->spec().chips, std::move(used)});
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -168,13 +220,14 @@ absl::StatusOr<std::shared_ptr<const BoundSlots>> BindSlots(const engine::GraphI
     AddAccesses(image.slot_uses()[i], offset, buffer->queue, accesses.get());
     result->buffers.push_back(std::move(buffer));
   }
+  result->aliases = FindAliases(image, result->slots);
+  PTO_RETURN_IF_ERROR(BindDomains(image, domains, &uses, result.get()));
   if (uses != nullptr) {
     uses->AddAccesses(accesses.get());
     result->domains = std::move(uses);
   }
   MergeAccesses(accesses.get());
   result->accesses = std::move(accesses);
-  result->aliases = FindAliases(image, result->slots);
   return result;
 }
 

@@ -83,8 +83,10 @@ absl::Status StreamedRun::Append(engine::GraphSegment graph) {
   segment.image = graph.image;
   segment.buffers = bound->buffers;
   segment.domains = bound->domains;
+  segment.domain_ranks = bound->domain_ranks;
   parts_.budget->Take(segment.tasks);
   std::shared_ptr<const engine::RunSlots> slots(bound, &bound->slots);
+  std::vector<uint64_t> named_scalars = bound->NamedScalars(*graph.image, {});
   bool taken = false;
   {
     MutexLock lock(segment_mutex_);
@@ -93,7 +95,7 @@ absl::Status StreamedRun::Append(engine::GraphSegment graph) {
     segments_.emplace(first_task, std::move(segment));
     taken = !stopped_ && refused.ok();
     if (taken) {
-      waiting_ = Waiting{std::move(graph), std::move(slots),
+      waiting_ = Waiting{std::move(graph), std::move(slots), std::move(named_scalars),
                          parts_.run.clock->NowNanos() - run_->accepted_ns(), std::move(claim)};
       busy_ = true;
     }
@@ -135,7 +137,8 @@ void StreamedRun::OnSegmentTurn(engine::Completions& completions) {
   const uint32_t first_task = next->graph.first_task;
   // Before it can end, and the run with it.
   if (parts_.run.record_level == engine::RecordLevel::kAll) KeepSegment(*next);
-  if (!run_->Append(next->graph, std::move(next->slots), completions)) {
+  if (!run_->Append(next->graph, std::move(next->slots), completions,
+                    std::move(next->named_scalars))) {
     EndSegment(first_task, nullptr, completions);
   }
   // Only now: the engine has accepted the segment, so leases see it there.
@@ -169,6 +172,9 @@ void StreamedRun::EndSegment(uint32_t first_task, const engine::Run* run,
     segment = std::move(it->second);
     segments_.erase(it);
     live_tasks_ -= segment.tasks;
+    if (run != nullptr && failed_ranks_.empty() && run->state() != engine::RunState::kSucceeded) {
+      failed_ranks_ = std::move(segment.domain_ranks);
+    }
     for (const std::shared_ptr<SessionBuffer>& buffer : segment.buffers) {
       const auto use = buffer_uses_.find(buffer.get());
       if (--use->second > 0) continue;
@@ -289,6 +295,13 @@ void StreamedRun::OnSegmentBegins(uint32_t first_task) {
   domains->BeginUse(turn.get());
 }
 
+bool StreamedRun::BeginsLong(uint32_t first_task) {
+  MutexLock lock(segment_mutex_);
+  const auto it = segments_.find(first_task);
+  return it != segments_.end() && it->second.domains != nullptr &&
+         it->second.domains->begins_long();
+}
+
 void StreamedRun::OnSegmentEnded(uint32_t first_task, const engine::Run& run,
                                  engine::Completions& completions) {
   EndSegment(first_task, &run, completions);
@@ -316,6 +329,10 @@ void StreamedRun::RecordEnd(engine::Completions& completions) {
   record.tasks_total = run_->tasks();
   record.counts = run_->counts();
   record.errors = run_->errors();
+  {
+    MutexLock lock(segment_mutex_);
+    for (absl::Status& error : record.errors) error = NameRanks(error, failed_ranks_);
+  }
   JournalEnd(run_->state());
   MutexLock lock(mutex_);
   MarkRecorded(run_->state());

@@ -87,6 +87,7 @@ class StreamedRun final : public RunEntry, public engine::OpenRunObserver {
   void OnRecords(size_t waiting) override;
   absl::Status CheckSegment(uint32_t first_task) override;
   void OnSegmentBegins(uint32_t first_task) override;
+  bool BeginsLong(uint32_t first_task) override;
   void OnSegmentEnded(uint32_t first_task, const engine::Run& run,
                       engine::Completions& completions) override;
   void RecordEnd(engine::Completions& completions) override;
@@ -104,6 +105,7 @@ class StreamedRun final : public RunEntry, public engine::OpenRunObserver {
     std::shared_ptr<SegmentTurn> turn;
     std::vector<std::shared_ptr<SessionBuffer>> buffers;
     std::shared_ptr<const DomainUses> domains;  // nullptr when it uses none
+    std::vector<DomainRanks> domain_ranks;
     std::shared_ptr<const engine::GraphImage> image;
     HostCharge charge;  // for the image
     uint64_t tasks = 0;
@@ -113,6 +115,7 @@ class StreamedRun final : public RunEntry, public engine::OpenRunObserver {
   struct Waiting {
     engine::GraphSegment graph;
     std::shared_ptr<const engine::RunSlots> slots;
+    std::vector<uint64_t> named_scalars;
     int64_t came_ns = 0;  // after the run's acceptance
     // Of its chips, until the engine has accepted it.
     ChipLeases::Claim claim;
@@ -158,6 +161,8 @@ class StreamedRun final : public RunEntry, public engine::OpenRunObserver {
 
   Mutex segment_mutex_;
   std::map<uint32_t, Segment> segments_ ABSL_GUARDED_BY(segment_mutex_);  // by their first tasks
+  // Of the first segment that has failed, if it has such domains.
+  std::vector<DomainRanks> failed_ranks_ ABSL_GUARDED_BY(segment_mutex_);
   absl::optional<Waiting> waiting_ ABSL_GUARDED_BY(segment_mutex_);
   // A segment waits for its turn, or is being begun.
   bool busy_ ABSL_GUARDED_BY(segment_mutex_) = false;

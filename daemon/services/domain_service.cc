@@ -33,6 +33,7 @@ void ToProto(const Domain& domain, v1::Domain* proto) {
     out->set_dtype(static_cast<v1::DType>(buffer.dtype));
     out->set_count(buffer.count);
     out->set_bytes(buffer.bytes);
+    out->set_zero_before_run(buffer.zero_before_run);
   }
   proto->set_signal_count(spec.signal_count);
   proto->set_epoch(domain.epoch());
@@ -86,8 +87,8 @@ absl::Status DomainService::CreateDomain(const auth::Principal& caller,
   }
   spec.window_bytes = request.window_bytes();
   for (const v1::WindowBuffer& buffer : request.buffers()) {
-    spec.buffers.push_back(
-        {buffer.name(), static_cast<uint32_t>(buffer.dtype()), buffer.count(), buffer.bytes()});
+    spec.buffers.push_back({buffer.name(), static_cast<uint32_t>(buffer.dtype()), buffer.count(),
+                            buffer.bytes(), buffer.zero_before_run()});
   }
   spec.signal_count = request.signal_count();
   PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, node_.sessions().Use(caller, id));

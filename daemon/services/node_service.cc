@@ -12,6 +12,7 @@
 #include "daemon/domain/domain_table.h"
 #include "daemon/names/names.h"
 #include "daemon/services/handler.h"
+#include "daemon/services/usage_request.h"
 #include "daemon/wire/request.h"
 #include "proto/status/status_proto.h"
 #include "runtime/base/error.h"
@@ -54,6 +55,9 @@ void NodeService::Register(rpc::Server& server) {
                Handler({node_, "pto.v1.NodeService/DrainNode"}, this, &NodeService::DrainNode));
   server.Unary(&Async::RequestResetChip, &service_,
                Handler({node_, "pto.v1.NodeService/ResetChip"}, this, &NodeService::ResetChip));
+  server.Unary(
+      &Async::RequestListUsage, &service_,
+      AsyncHandler({node_, "pto.v1.NodeService/ListUsage"}, this, &NodeService::ListUsage));
 }
 
 absl::Status NodeService::GetNode(const auth::Principal& caller, const v1::GetNodeRequest&,
@@ -79,6 +83,12 @@ absl::Status NodeService::GetNode(const auth::Principal& caller, const v1::GetNo
   response->add_capabilities("chip-leases");
   if (node_.has_journal()) response->add_capabilities("journal");
   response->add_capabilities("explain");
+  if (node_.kernel_hosts().CheckAvailable().ok()) {
+    response->add_capabilities("kernels");
+    for (const SandboxPart& part : sandbox_) {
+      if (part.provided) response->add_capabilities("kernel-sandbox-" + part.name);
+    }
+  }
   const Limits& limits = node_.limits();
   v1::Limits* out = response->mutable_limits();
   out->set_max_graph_tasks(limits.max_graph_tasks);
@@ -113,6 +123,8 @@ absl::Status NodeService::GetNode(const auth::Principal& caller, const v1::GetNo
   out->set_max_client_event_log_bytes(limits.max_client_event_log_bytes);
   out->set_max_memory_bytes(limits.max_memory_bytes);
   out->set_max_client_memory_bytes(limits.max_client_memory_bytes);
+  out->set_max_kernel_bytes(limits.max_kernel_bytes);
+  out->set_max_client_kernel_bytes(limits.max_client_kernel_bytes);
   response->set_memory_used_bytes(node_.sessions().memory().all()->used());
   response->set_chip_count(static_cast<uint32_t>(node_.engine().chips().size()));
   response->set_executor_count(node_.engine().executors());
@@ -234,6 +246,19 @@ absl::Status NodeService::ResetChip(const auth::Principal& caller,
   });
   FillChip(caller, index, response);
   return absl::OkStatus();
+}
+
+void NodeService::ListUsage(const Gate&, const auth::Caller& caller,
+                            rpc::UnaryCallPtr<v1::ListUsageRequest, v1::ListUsageResponse> call) {
+  absl::StatusOr<UsageRequest> request =
+      UsageRequest::Parse(*caller, call->request(), node_.clock().WallTime());
+  if (!request.ok()) return call->Finish(request.status());
+  const auto shared =
+      std::make_shared<decltype(call)>(std::move(call));  // a function must be copyable
+  node_.usage().Find(request->query(), [request = *request, shared](auto usage) {
+    if (usage.ok()) request.Answer(*std::move(usage), (*shared)->response());
+    (*shared)->Finish(usage.status());
+  });
 }
 
 }  // namespace pto::daemon

@@ -2,9 +2,11 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "daemon/kernels/sandbox_probe.h"
 #include "daemon/node/node.h"
 #include "daemon/rpc/server.h"
 #include "daemon/services/gate.h"
@@ -45,6 +47,9 @@ class NodeService {
   absl::Status ResetChip(const auth::Principal& caller, const v1::ResetChipRequest& request,
                          v1::Chip* response);
 
+  void ListUsage(const Gate& gate, const auth::Caller& caller,
+                 rpc::UnaryCallPtr<v1::ListUsageRequest, v1::ListUsageResponse> call);
+
   absl::StatusOr<uint32_t> ParseChip(const std::string& name) const;
   void FillChip(const auth::Principal& caller, uint32_t index, v1::Chip* chip) const;
 
@@ -54,6 +59,7 @@ class NodeService {
   const std::string version_;
   const std::string revision_;
   std::string broker_socket_;
+  const std::vector<SandboxPart> sandbox_ = ProbeSandbox();
   v1::NodeService::AsyncService service_;
 };
 

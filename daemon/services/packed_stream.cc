@@ -62,6 +62,7 @@ class PackedStream : public rpc::ClientStreamReactor<v1::PackedGraphPart, Respon
     const bool first = !decoder_.has_header();
     // Before the part is added: it is not to be there if it does not fit.
     absl::Status status = first ? absl::OkStatus() : Charge();
+    if (first) FindKernels();
     if (status.ok()) status = decoder_.Add(part_);
     time_.Pause();
     if (status.ok() && first) status = CheckHeader(decoder_.header());
@@ -97,6 +98,16 @@ class PackedStream : public rpc::ClientStreamReactor<v1::PackedGraphPart, Respon
   }
 
  private:
+  // The header names kernels, and so may have those of its session. Whether there is one is said
+  // when the header has been checked.
+  void FindKernels() {
+    const absl::StatusOr<std::string> id = names::ParseSession(part_.header().parent(), "parent");
+    if (!id.ok()) return;
+    const absl::StatusOr<std::shared_ptr<Session>> session = node_.sessions().Find(*caller_, *id);
+    if (!session.ok()) return;
+    kernels_of_ = *session;
+    decoder_.UseKernels(kernels_of_->target().kernels);
+  }
   // What the part takes until the graph is compiled. Nothing for a session that is not there: then
   // the run of a former boot may be the answer.
   absl::Status Charge() {
@@ -125,6 +136,7 @@ class PackedStream : public rpc::ClientStreamReactor<v1::PackedGraphPart, Respon
   engine::CompileTime time_;
   const Gate gate_;
   auth::Caller caller_;
+  std::shared_ptr<Session> kernels_of_;  // until the decoder has gone
   PackedDecoder decoder_;
   DigestBuilder digest_;
   SessionHold hold_;

@@ -108,8 +108,9 @@ absl::StatusOr<std::shared_ptr<RunEntry>> RunService::Submit(
   }
   submit.run.cancelled = cancelled;
   return admission.Start(submit, [&](Session& session, RunRequest* run) -> absl::Status {
-    PTO_ASSIGN_OR_RETURN(DecodedGraph graph, DecodeGraphSpec(request.graph(), session.id(),
-                                                             node_.target(), Limits(), cancelled));
+    PTO_ASSIGN_OR_RETURN(
+        DecodedGraph graph,
+        DecodeGraphSpec(request.graph(), session.id(), session.target(), Limits(), cancelled));
     run->image = std::move(graph.image);
     PTO_RETURN_IF_ERROR(CheckTaskTimes(*run, "options"));
     return CheckWork(node_, *run, *run->image);
@@ -177,8 +178,9 @@ absl::Status RunService::AddGraph(const auth::Principal& caller,
   PTO_ASSIGN_OR_RETURN(std::shared_ptr<RegisteredGraph> graph,
                        session->FindForRegister(request.graph_id(), digest));
   if (graph == nullptr) {
-    PTO_ASSIGN_OR_RETURN(DecodedGraph decoded,
-                         DecodeGraphSpec(request.graph(), id, node_.target(), Limits(), cancelled));
+    PTO_ASSIGN_OR_RETURN(
+        DecodedGraph decoded,
+        DecodeGraphSpec(request.graph(), id, session->target(), Limits(), cancelled));
     PTO_ASSIGN_OR_RETURN(graph,
                          session->AddGraph(request.graph_id(), digest, std::move(decoded.image)));
   }

@@ -177,7 +177,7 @@ absl::Status StreamRun::Begin(const v1::StreamRunHeader& header) {
     PTO_ASSIGN_OR_RETURN(const std::shared_ptr<SessionBuffer> found, owner->FindBuffer(buffer));
     return engine::OpenGraph::SlotMemory{found->memory->chip(), found->memory->bytes()};
   };
-  decoder_.emplace(node_.target(), std::move(options));
+  decoder_.emplace(start.hold->target(), std::move(options));
   hold_ = std::move(start.hold);
   charge_ = HostCharge(hold_->memory());
   {

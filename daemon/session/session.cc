@@ -3,24 +3,47 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/kernels/session_kernels.h"
 #include "daemon/names/names.h"
 #include "daemon/names/window_name.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
 namespace pto::daemon {
+namespace {
+
+// Lives as long as the counter that it is a part of.
+std::shared_ptr<CoreTime> CoreTimeOf(const std::shared_ptr<UsageCounter>& usage) {
+  if (usage == nullptr) return nullptr;
+  return {usage, &usage->core_time()};
+}
+
+}  // namespace
 
 Session::Session(Options options)
     : options_(std::move(options)),
       name_(std::make_shared<const std::string>(names::Session(options_.id))),
       owner_name_(std::make_shared<const std::string>(options_.owner)),
       account_(std::make_shared<engine::Account>(*name_, options_.weight, options_.owner,
-                                                 options_.quota->memory())),
+                                                 options_.quota->memory(),
+                                                 CoreTimeOf(options_.usage))),
       open_tasks_(
           std::make_shared<TaskBudget>(options_.limits->max_session_live_tasks, options_.quota)),
       create_time_(options_.clock->WallTime()),
       log_(options_.limits->event_log_bytes, options_.quota->memory()),
-      domains_(*name_, options_.limits->max_buffer_bytes, *options_.engine, options_.quota),
+      device_memory_(std::make_shared<SessionMemory>()),
+      kernels_(std::make_unique<SessionKernels>(SessionKernels::Options{
+          .session = options_.id,
+          .name = *name_,
+          .hosts = options_.hosts,
+          .engine = options_.engine,
+          .clock = options_.clock,
+          .built_in = options_.target == nullptr ? nullptr : options_.target->kernels,
+          .memory = device_memory_,
+          .move_memory =
+              [this](const std::function<bool()>& give_up) { return MoveMemory(give_up); }})),
+      domains_(*name_, options_.limits->max_buffer_bytes, *options_.engine, options_.quota,
+               device_memory_),
       runs_(options_.id, options_.run_ids, options_.limits->max_session_finished_runs) {
   // Nobody else knows the session yet, and the session manager holds its own lock, which comes
   // after the session's.
@@ -28,7 +51,16 @@ Session::Session(Options options)
   if (options_.former != nullptr) {
     runs_.StartAfter(options_.former->last_number(), options_.former->last_own_number());
   }
+  if (options_.target != nullptr) {
+    target_ = *options_.target;
+    target_.kernels = kernels_.get();
+  }
   Touch();
+}
+
+Session::~Session() {
+  kernels_->Close();
+  kernels_->EndHost();
 }
 
 Session::Usage Session::usage() const {
@@ -77,6 +109,7 @@ void Session::End(absl::string_view why) {
   }
   for (const auto& [id, buffer] : buffers) buffer->removed.store(true, std::memory_order_release);
   domains_.Close();
+  kernels_->Close();
   const absl::Status error =
       Error(reason::kRunCancelled, absl::StrCat("session ", name(), " ", why))
           .With("session", name())
@@ -94,6 +127,7 @@ void Session::TellEnd() {
     end_told_ = true;
     why = why_ended_;
   }
+  kernels_->EndHost();
   log_.AppendSessionEnded(std::move(why), options_.clock->WallTime());
 }
 
@@ -166,6 +200,10 @@ absl::StatusOr<std::vector<std::shared_ptr<SessionBuffer>>> Session::TryCreateBu
     absl::StatusOr<std::shared_ptr<engine::Allocation>> memory = AllocateCharged(
         MemoryOf(request), request.bytes,
         charge.Part(request.bytes, /*windows=*/0, HostBytes(MemoryOf(request), request.bytes)));
+    if (!memory.ok()) {
+      return PrefixField(memory.status(), absl::StrCat("buffers[", i, "].bytes"));
+    }
+    memory = device_memory_->Add(*std::move(memory));
     if (!memory.ok()) {
       return PrefixField(memory.status(), absl::StrCat("buffers[", i, "].bytes"));
     }
@@ -247,6 +285,19 @@ absl::StatusOr<std::shared_ptr<RegisteredGraph>> Session::FindForRegisterLocked(
     return Error(reason::kIdConflict, absl::StrCat("graph '", id, "' exists with other contents"))
         .At("graph_id")
         .With("graph", id);
+  }
+  if (const std::shared_ptr<const UsedKernels> used =
+          kernels_->UsedBy(it->second->image->shared_kernels());
+      used != nullptr) {
+    const std::string changed = kernels_->FindChanged(*used);
+    if (changed.empty()) return it->second;
+    return Error(reason::kIdConflict,
+                 absl::StrCat("graph '", id, "' exists and uses another kernel '", changed,
+                              "' than the one of this name now"))
+        .At("graph_id")
+        .With("graph", id)
+        .With("kernel", changed)
+        .Hint("delete the graph first, or register it under another id");
   }
   return it->second;
 }

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -37,9 +38,13 @@
 #include "runtime/engine/engine.h"
 #include "runtime/engine/run/account.h"
 #include "runtime/engine/run/completions.h"
+#include "runtime/graph/task_input.h"
 #include "runtime/graph/work_budget.h"
 
 namespace pto::daemon {
+
+class KernelHosts;
+class SessionKernels;
 
 struct BufferRequest {
   std::string id;
@@ -110,10 +115,17 @@ class Session final : public RunOwner,
     std::string client;
     // What it may hold.
     std::shared_ptr<SessionQuota> quota;
+    // What its runs and their core time count in; nullptr when nobody counts.
+    std::shared_ptr<UsageCounter> usage;
     // The exclusive leases of chips; nullptr when there are none. Outlives the session's runs.
     ChipLeases* leases = nullptr;
     // Id of the session whose leased chips it may use; empty when there is none.
     std::string lease;
+    // What its graphs are compiled for, but for the kernels that it has itself; nullptr: it
+    // compiles none.
+    const engine::GraphTarget* target = nullptr;
+    // For kernels that its client uploads; nullptr: it cannot.
+    KernelHosts* hosts = nullptr;
   };
 
   struct Usage {
@@ -128,6 +140,7 @@ class Session final : public RunOwner,
   };
 
   explicit Session(Options options);
+  ~Session() override;
 
   const std::string& id() const { return options_.id; }
   const std::string& name() const { return *name_; }
@@ -189,6 +202,12 @@ class Session final : public RunOwner,
   // CheckTransfer; CHIP_MEMORY_EXHAUSTED.
   absl::StatusOr<bool> ShareSome(SessionBuffer& buffer,
                                  const std::shared_ptr<engine::SharingBudget>& budget);
+
+  // ---- kernels
+  // The built-in ones, and those that its client has uploaded.
+  SessionKernels& kernels() { return *kernels_; }
+  // What its graphs are compiled for.
+  const engine::GraphTarget& target() const { return target_; }
 
   // ---- domains
   DomainTable& domains() { return domains_; }
@@ -276,6 +295,12 @@ class Session final : public RunOwner,
   // MEMORY_BUDGET.
   absl::StatusOr<MemoryCharge> ChargeBuffers(absl::Span<const BufferRequest> requests)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Moves all memory to files, and shows it to the session's kernel host. Waits a while for runs
+  // that use it: BUFFER_IN_USE.
+  absl::Status MoveMemory(const std::function<bool()>& give_up);
+  // One step of moving a window, as ShareSome.
+  absl::StatusOr<bool> ShareWindow(Domain& domain, uint32_t rank,
+                                   const std::shared_ptr<engine::SharingBudget>& budget);
   // Registered graphs keep no buffer alive that the session has given up.
   void ForgetOwnSlots() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The image for slots that overlap like this, or nullptr when it is not known: it is not kept
@@ -326,6 +351,9 @@ class Session final : public RunOwner,
   std::atomic<uint64_t> active_runs_{0};   // whose end has not been told
   std::atomic<uint64_t> limited_runs_{0};  // which have not ended: those that count for the limit
 
+  const std::shared_ptr<SessionMemory> device_memory_;
+  const std::unique_ptr<SessionKernels> kernels_;
+  engine::GraphTarget target_;
   DomainTable domains_;
 
   mutable Mutex mutex_;

@@ -1,8 +1,10 @@
 #include "daemon/session/session_hold.h"
 
 #include <memory>
+#include <thread>
 #include <utility>
 
+#include "absl/synchronization/notification.h"
 #include "daemon/session/testing/session_testing.h"
 #include "gtest/gtest.h"
 #include "runtime/base/error.h"
@@ -69,6 +71,28 @@ TEST_F(SessionHoldTest, AHoldThatIsMovedIsOneHold) {
   hold.Drop();
   hold.Drop();
   EXPECT_FALSE(session_->held());
+}
+
+// The finding: a lease that ran out was looked at, and the session ended later; a call between the
+// two was answered, and its session ended nevertheless.
+TEST_F(SessionHoldTest, ACallFindsASessionThatLivesOrNone) {
+  absl::Notification answered;
+  absl::Status used;
+  std::thread caller;
+  on_expiry_ = [&] {
+    if (caller.joinable()) return;
+    caller = std::thread([&] {
+      used = sessions_->Use(auth::Daemon(), "a").status();
+      answered.Notify();
+    });
+    // It is not answered before the session has ended; if it were, it would be now.
+    EXPECT_FALSE(answered.WaitForNotificationWithTimeout(absl::Milliseconds(50)));
+  };
+  Pass(kTtl);
+  ASSERT_TRUE(caller.joinable());
+  caller.join();
+  EXPECT_TRUE(session_->ended());
+  EXPECT_FALSE(used.ok());
 }
 
 TEST_F(SessionHoldTest, AHoldDoesNotKeepASessionFromBeingDeleted) {

@@ -116,7 +116,10 @@ absl::StatusOr<std::shared_ptr<Session>> SessionManager::Create(const auth::Prin
     options.client = request.client;
     options.leases = options_.leases;
     options.lease = request.lease;
-    PTO_ASSIGN_OR_RETURN(options.quota, clients_.OpenSession(owner, request.id));
+    options.target = options_.target;
+    options.hosts = options_.hosts;
+    if (options_.usage != nullptr) options.usage = options_.usage->Of(owner.name);
+    PTO_ASSIGN_OR_RETURN(options.quota, clients_.OpenSession(owner, request.id, options.usage));
     if (options_.former != nullptr) options.former = options_.former->FindAny(request.id);
     if (options_.journal != nullptr) {
       PTO_RETURN_IF_ERROR(options_.journal->AddSession(request.id, owner.name));
@@ -168,6 +171,12 @@ absl::StatusOr<std::shared_ptr<Session>> SessionManager::Find(const auth::Princi
                                                               absl::string_view id,
                                                               auth::Right right) const {
   MutexLock lock(mutex_);
+  return FindLocked(caller, id, right);
+}
+
+absl::StatusOr<std::shared_ptr<Session>> SessionManager::FindLocked(const auth::Principal& caller,
+                                                                    absl::string_view id,
+                                                                    auth::Right right) const {
   auto it = sessions_.find(std::string(id));
   if (it == sessions_.end()) return NotHere(caller, id);
   PTO_RETURN_IF_ERROR(CheckRight(caller, *it->second, right));
@@ -177,7 +186,9 @@ absl::StatusOr<std::shared_ptr<Session>> SessionManager::Find(const auth::Princi
 absl::StatusOr<std::shared_ptr<Session>> SessionManager::Use(const auth::Principal& caller,
                                                              absl::string_view id,
                                                              auth::Right right) const {
-  absl::StatusOr<std::shared_ptr<Session>> session = Find(caller, id, right);
+  // In one step: a session that was found does not expire before it is touched.
+  MutexLock lock(mutex_);
+  absl::StatusOr<std::shared_ptr<Session>> session = FindLocked(caller, id, right);
   if (session.ok() && (*session)->owner() == caller.name) (*session)->Touch();
   return session;
 }
@@ -206,25 +217,34 @@ absl::StatusOr<std::shared_ptr<Session>> SessionManager::Delete(const auth::Prin
       return NotHere(caller, id);
     }
     PTO_RETURN_IF_ERROR(CheckRight(caller, *it->second, auth::Right::kEnd));
-    session = std::move(it->second);
-    sessions_.erase(it);
-    Remember(*session, why);
+    session = Remove(it, why);
   }
-  const Session::Usage usage = session->usage();
-  session->End(why);
-  if (options_.leases != nullptr) options_.leases->Release(session->id());
-  if (options_.journal != nullptr) options_.journal->EndSession(session->id());
+  End(*session, why);
+  return session;
+}
+
+std::shared_ptr<Session> SessionManager::Remove(SessionMap::iterator it, absl::string_view why) {
+  std::shared_ptr<Session> session = std::move(it->second);
+  sessions_.erase(it);
+  Remember(*session, why);
+  return session;
+}
+
+void SessionManager::End(Session& session, absl::string_view why) {
+  const Session::Usage usage = session.usage();
+  session.End(why);
+  if (options_.leases != nullptr) options_.leases->Release(session.id());
+  if (options_.journal != nullptr) options_.journal->EndSession(session.id());
   PTO_LOG(kInfo, "session ended",
-          {{"session", session->id()},
-           {"owner", session->owner()},
-           {"client", session->options().client},
+          {{"session", session.id()},
+           {"owner", session.owner()},
+           {"client", session.options().client},
            {"why", why},
            {"buffers", usage.buffers},
            {"windows", usage.windows},
            {"device_bytes", usage.device_bytes},
            {"cancelled_runs", usage.active_runs}});
   ScheduleTrim();
-  return session;
 }
 
 void SessionManager::ScheduleTrim() {
@@ -277,21 +297,33 @@ void SessionManager::ScheduleExpiry(const std::shared_ptr<Session>& session, int
   });
 }
 
+int64_t SessionManager::ExpireNs(const Session& session, int64_t due_ns, int64_t now_ns) const {
+  const int64_t expires = session.expire_ns();
+  if (expires > now_ns || !options_.not_served) return expires;
+  // What the client could not use of its lease is added to it.
+  const int64_t lease = absl::ToInt64Nanoseconds(session.options().ttl);
+  return expires + options_.not_served(expires - lease, due_ns, now_ns);
+}
+
 void SessionManager::CheckExpiry(const std::shared_ptr<Session>& session, int64_t due_ns) {
-  if (session->ended()) return;
+  constexpr absl::string_view kWhy = "its lease expired";
   const int64_t now = options_.clock->NowNanos();
-  int64_t expires = session->expire_ns();
-  if (expires <= now && options_.not_served) {
-    // What the client could not use of its lease is added to it.
-    const int64_t lease = absl::ToInt64Nanoseconds(session->options().ttl);
-    expires += options_.not_served(expires - lease, due_ns, now);
+  int64_t expires = 0;
+  {
+    // With the lock that Use takes: a call finds the session and extends its lease before this, or
+    // does not find it.
+    MutexLock lock(mutex_);
+    const auto it = sessions_.find(session->id());
+    if (it == sessions_.end() || it->second != session) return;
+    expires = ExpireNs(*session, due_ns, now);
+    if (expires <= now) Remove(it, kWhy);
   }
   if (expires > now) {
     ScheduleExpiry(session, expires);
     return;
   }
   expired_.fetch_add(1, std::memory_order_relaxed);
-  Delete(auth::Daemon(), session->id(), "its lease expired").IgnoreError();
+  End(*session, kWhy);
 }
 
 void SessionManager::Remember(const Session& session, absl::string_view why) {

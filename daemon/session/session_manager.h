@@ -18,6 +18,7 @@
 #include "daemon/model/limits.h"
 #include "daemon/names/digest.h"
 #include "daemon/session/session.h"
+#include "daemon/usage/usage_meter.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/timer.h"
@@ -55,6 +56,11 @@ class SessionManager {
     std::function<int64_t(int64_t since_ns, int64_t due_ns, int64_t now_ns)> not_served;
     // Told when sessions end; nullptr when there are no leases of chips.
     ChipLeases* leases = nullptr;
+    // As in Session::Options.
+    const engine::GraphTarget* target = nullptr;
+    KernelHosts* hosts = nullptr;
+    // Has the counters of what principals use; nullptr when nobody counts.
+    UsageMeter* usage = nullptr;
   };
 
   struct Request {
@@ -117,6 +123,8 @@ class SessionManager {
   uint64_t expired() const { return expired_.load(std::memory_order_relaxed); }
 
  private:
+  using SessionMap = std::map<std::string, std::shared_ptr<Session>, std::less<>>;
+
   // How a session ended, for those who still ask for it.
   struct Ended {
     std::string why;
@@ -135,6 +143,15 @@ class SessionManager {
   absl::Status CheckRoom(const auth::Principal& owner) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckId(const auth::Principal& owner, const std::string& id) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<std::shared_ptr<Session>> FindLocked(const auth::Principal& caller,
+                                                      absl::string_view id, auth::Right right) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // From now on it is one that has ended. Afterwards, without the lock, End must be called.
+  std::shared_ptr<Session> Remove(SessionMap::iterator it, absl::string_view why)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void End(Session& session, absl::string_view why);
+  // When its lease ends, which a timer that was due at `due_ns` looks at now.
+  int64_t ExpireNs(const Session& session, int64_t due_ns, int64_t now_ns) const;
   void ScheduleExpiry(const std::shared_ptr<Session>& session, int64_t due_ns);
   void CheckExpiry(const std::shared_ptr<Session>& session, int64_t due_ns);
   // Gives freed memory back to the machine soon.
@@ -149,7 +166,7 @@ class SessionManager {
   std::atomic<uint64_t> created_{0};
   std::atomic<uint64_t> expired_{0};
   mutable Mutex mutex_;
-  std::map<std::string, std::shared_ptr<Session>, std::less<>> sessions_ ABSL_GUARDED_BY(mutex_);
+  SessionMap sessions_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, Ended> ended_ ABSL_GUARDED_BY(mutex_);
   std::deque<std::string> ended_order_ ABSL_GUARDED_BY(mutex_);
 };

@@ -6,6 +6,7 @@
 #include "daemon/domain/domain_uses.h"
 #include "daemon/journal/journal.h"
 #include "daemon/journal/run_codec.h"
+#include "daemon/kernels/session_kernels.h"
 #include "daemon/session/session.h"
 #include "daemon/session/session_hold.h"
 #include "runtime/base/error.h"
@@ -27,7 +28,17 @@ constexpr int64_t kShortRunNs = 50'000;
 absl::StatusOr<std::shared_ptr<RunEntry>> Session::FindForStartLocked(absl::string_view id,
                                                                       const Digest& digest) const {
   if (std::shared_ptr<RunEntry> entry = runs_.Find(id)) {
-    if (entry->digest() == digest) return entry;
+    const UsedKernels* const used = entry->kernels();
+    const std::string changed = used == nullptr ? "" : kernels_->FindChanged(*used);
+    if (entry->digest() == digest && changed.empty()) return entry;
+    if (!changed.empty()) {
+      return Error(reason::kIdConflict,
+                   absl::StrCat("run '", id, "' exists and used another kernel '", changed,
+                                "' than the one of this name now"))
+          .At("run_id")
+          .With("run", id)
+          .With("kernel", changed);
+    }
     return Error(reason::kIdConflict, absl::StrCat("run '", id, "' exists with other contents"))
         .At("run_id")
         .With("run", id);
@@ -138,6 +149,9 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::AddRun(RunRequest& request, A
   options.record.aliased = image != request.image;
   options.record.tasks_total = image->task_count();
   options.digest = request.digest;
+  if (!request.id.empty() && request.graph == nullptr) {
+    options.kernels = kernels_->UsedBy(image->shared_kernels());
+  }
   PTO_RETURN_IF_ERROR(ChargeRun(&options, &charges));
   std::shared_ptr<const RunAccesses> accesses = slots->accesses;
   *is_new = MakeRun(request, std::move(options), std::move(image), std::move(slots));
@@ -192,9 +206,13 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::StartRun(RunRequest request,
     entry->Tell();
   }
   if (has_turn) {
-    // A run that was stopped before does not use its domains: its end must not revoke them.
-    if (!run->stop_requested()) entry->BeginUse();
-    options_.engine->Begin(run, completions, help_ns);
+    if (entry->begins_long()) {
+      entry->BeginLater();
+    } else {
+      // A run that was stopped before does not use its domains: its end must not revoke them.
+      if (!run->stop_requested()) entry->BeginUse();
+      options_.engine->Begin(run, completions, help_ns);
+    }
     entry->Begun(completions);
   }
   completions.Drain(engine::CompletionStep::kJournal);
@@ -240,6 +258,7 @@ absl::Status Session::ChargeRun(RunEntry::Options* options, Charges* charges) {
 }
 
 void Session::AddEntry(std::shared_ptr<RunEntry> entry) {
+  if (options_.usage != nullptr) options_.usage->CountRun();
   runs_.Add(std::move(entry));
   active_runs_.fetch_add(1, std::memory_order_acq_rel);
   limited_runs_.fetch_add(1, std::memory_order_acq_rel);
@@ -264,7 +283,7 @@ std::shared_ptr<ImageRun> Session::MakeRun(RunRequest& request, RunEntry::Option
   engine::RunSpec spec;
   spec.image = std::move(image);
   spec.slots = {slots, &slots->slots};
-  spec.named_scalars = std::move(request.named_scalars);
+  spec.named_scalars = slots->NamedScalars(*spec.image, std::move(request.named_scalars));
   spec.record_level = request.record_level;
   spec.timeout_ns = request.timeout_ns;
   spec.queue_timeout_ns = request.queue_timeout_ns;

@@ -4,15 +4,20 @@
 #include <variant>
 #include <vector>
 
+#include "daemon/kernels/session_kernels.h"
 #include "daemon/names/names.h"
 #include "daemon/names/window_name.h"
 #include "daemon/wire/request.h"
 #include "daemon/wire/task_columns.h"
+#include "kernels/domain_scalar.h"
 #include "kernels/kernel_info.h"
 #include "proto/status/status_proto.h"
+#include "proto/status/utf8.h"
 
 namespace pto::daemon {
 namespace {
+
+constexpr size_t kMaxDescription = 1024;
 
 // The engine's enums have the same numbers as the API's.
 static_assert(static_cast<int>(engine::RunState::kCancelled) == v1::Run::CANCELLED);
@@ -118,6 +123,7 @@ void ToProto(const RegisteredGraph& graph, v1::Graph* proto) {
   }
   std::vector<std::string> scalars;
   for (const engine::ImageScalar& scalar : image.scalar_names()) {
+    if (scalar.type == kDomainScalar) continue;
     scalars.emplace_back(image.text(scalar.name));
   }
   std::sort(scalars.begin(), scalars.end());
@@ -129,7 +135,8 @@ void ToProto(const RegisteredGraph& graph, v1::Graph* proto) {
 void ToProto(const Kernel& kernel, v1::Kernel* proto) {
   const pto_kernel_info& info = kernel.info();
   proto->set_name(names::Kernel(info.name));
-  proto->set_description(info.description);
+  // An uploaded kernel says what it likes.
+  proto->set_description(CutUtf8(info.description, kMaxDescription));
   proto->set_built_in(kernel.built_in());
   proto->set_default_core(static_cast<v1::Core>(info.default_core));
   for (uint32_t i = 0; i < info.argument_count; ++i) {
@@ -159,6 +166,18 @@ void ToProto(const Kernel& kernel, v1::Kernel* proto) {
   proto->set_waits((info.flags & PTO_KERNEL_WAITS) != 0);
   proto->set_blocks((info.flags & PTO_KERNEL_BLOCKS) != 0);
   proto->set_control(info.control != PTO_CONTROL_NONE);
+}
+
+void ToProto(const std::string& session_id, const SessionKernel& kernel, v1::Kernel* proto) {
+  ToProto(*kernel.kernel, proto);
+  proto->set_name(names::ChildName(session_id, "kernels", kernel.id));
+  // The engine counts all of them as such: no thread of its own runs them.
+  proto->set_blocks(kernel.blocks);
+  proto->set_abi(kernel.signature.empty() ? v1::Kernel::OWN : v1::Kernel::PTO);
+  proto->set_file_name(kernel.file_name);
+  proto->set_file_bytes(kernel.file->bytes);
+  proto->set_signature(kernel.signature);
+  SetTimestamp(kernel.create_time, proto->mutable_create_time());
 }
 
 void ToProto(const LogEntry& entry, Session& session, const std::string& boot_id,

@@ -17,12 +17,16 @@
 // Converts the daemon's objects to API messages.
 namespace pto::daemon {
 
+struct SessionKernel;
+
 void ToProto(const RunStatus& status, v1::Run* run);
 void ToProto(const RunStatus& status, uint64_t tag, v1::LaunchCompletion* completion);
 void ToProto(Session& session, const std::string& boot_id, v1::Session* proto);
 void ToProto(const std::string& session_id, const SessionBuffer& buffer, v1::Buffer* proto);
 void ToProto(const RegisteredGraph& graph, v1::Graph* proto);
 void ToProto(const Kernel& kernel, v1::Kernel* proto);
+// An uploaded one of this session.
+void ToProto(const std::string& session_id, const SessionKernel& kernel, v1::Kernel* proto);
 // Converts a log entry of `session` to an event to send: see task_columns.h.
 void ToProto(const LogEntry& entry, Session& session, const std::string& boot_id, v1::Event* proto);
 

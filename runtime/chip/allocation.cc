@@ -132,4 +132,8 @@ absl::Status HostAllocation::PrepareShare(const std::shared_ptr<SharingBudget>&)
 
 absl::StatusOr<bool> HostAllocation::ShareSome() { return CannotShare(*this); }
 
+absl::Status HostAllocation::ShareNew(const std::shared_ptr<SharingBudget>&) {
+  return CannotShare(*this);
+}
+
 }  // namespace pto::engine

@@ -72,6 +72,9 @@ class HostAllocation : public Allocation {
   // pages. Nobody may use the memory meanwhile. Returns whether everything has been moved. After an
   // error, contents and addresses are unchanged.
   virtual absl::StatusOr<bool> ShareSome();
+  // Moves memory that nobody has used yet to a file, in one step: there is nothing to copy, and the
+  // host provides the pages when they are first touched. After an error the memory is unchanged.
+  virtual absl::Status ShareNew(const std::shared_ptr<SharingBudget>& budget);
   // The file of memory that has been moved completely, valid as long as the memory; otherwise -1.
   virtual int shared_descriptor() const { return -1; }
 

@@ -112,4 +112,10 @@ absl::Status SharedFile::TakeOver(std::byte* address, uint64_t offset, uint64_t 
   return mapped == address ? absl::OkStatus() : HostRefuses(bytes, "mmap");
 }
 
+absl::Status SharedFile::Replace(std::byte* address) {
+  const void* const mapped =
+      mmap(address, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, descriptor(), 0);
+  return mapped == address ? absl::OkStatus() : HostRefuses(bytes_, "mmap");
+}
+
 }  // namespace pto::engine

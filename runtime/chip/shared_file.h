@@ -68,6 +68,8 @@ class SharedFile {
   // Copies the memory at `address` to `offset` of the file, and maps the file over it. Nobody may
   // write there meanwhile. All arguments are whole pages.
   absl::Status TakeOver(std::byte* address, uint64_t offset, uint64_t bytes);
+  // Maps the whole file, which is zero, over the memory at `address`.
+  absl::Status Replace(std::byte* address);
 
  private:
   SharedFile(FileDescriptor descriptor, uint64_t bytes, std::shared_ptr<SharingBudget> budget);

@@ -10,6 +10,7 @@
 #include "runtime/engine/exec/crew.h"
 #include "runtime/engine/exec/fiber_pool.h"
 #include "runtime/engine/exec/joint_task.h"
+#include "runtime/engine/exec/lane_calls.h"
 #include "runtime/engine/exec/lane_gang.h"
 #include "runtime/engine/exec/run_linker.h"
 #include "runtime/engine/exec/services.h"
@@ -22,7 +23,11 @@ Engine::Engine(Options options)
       clock_(*options.clock),
       timers_(options.timers),
       scheduler_(chips_, clock_, timers_, options.executors, options.trace),
-      services_(std::make_unique<Services>(scheduler_, timers_, options.lane_grace_ns)),
+      services_(std::make_unique<Services>(
+          scheduler_, timers_,
+          Services::LaneLimits{
+              options.lane_grace_ns, options.call_limit_ns,
+              [this](Run& run, uint32_t task) { EndLongCall(run, task, "has run"); }})),
       step_fibers_(std::make_unique<FiberPool>(scheduler_.parking())),
       call_limit_ns_(options.call_limit_ns),
       crew_(MakeCrew(options)),
@@ -33,6 +38,9 @@ Engine::Engine(Options options)
   scheduler_.SetOnLane([this](Run& run, std::vector<BlockTicket> blocks) {
     services_->errands().Push(*new LaneGang(run, std::move(blocks)));
   });
+  // An engine without executors has no threads at all: its owner looks.
+  if (options.executors > 0) services_->waits().OnForeign([this] { poller_.Wake(); });
+  services_->SetLaneCalls(std::make_unique<LaneCalls>(*services_));
   crew_->Start();
 }
 
@@ -48,7 +56,7 @@ std::unique_ptr<Crew> Engine::MakeCrew(Options& options) {
       return std::find(wanted.begin(), wanted.end(), &run) != wanted.end();
     });
   };
-  crew.end_call = [this](Run& run, uint32_t task) { EndLongCall(run, task); };
+  crew.end_call = [this](Run& run, uint32_t task) { EndLongCall(run, task, "has held a thread"); };
   return std::make_unique<Crew>(*services_, timers_, std::move(crew));
 }
 
@@ -64,6 +72,7 @@ Engine::~Engine() {
     // Without executors, what kernels on threads of their own leave behind is for this one.
     no_runs_.WaitFor(mutex_, std::chrono::milliseconds(executors() == 0 ? 1 : 1000));
   }
+  poller_.Stop();
   crew_->Stop();
   Release(TakeKept());
 }
@@ -100,6 +109,14 @@ void Engine::Begin(const std::shared_ptr<Run>& run, Completions& completions, in
   // A stop at the same time may not have seen what was queued here. Executors would drop it, but
   // they can be busy for long.
   if (run->stopping() && run->life().Hold()) Withdraw(*run, completions);
+}
+
+void Engine::BeginAfter(std::shared_ptr<Run> run, std::function<void()> prepare) {
+  services_->pool().Run([this, run = std::move(run), prepare = std::move(prepare)] {
+    Completions completions;
+    prepare();
+    Begin(run, completions);
+  });
 }
 
 void Engine::BeginAlone(Run& run, Completions& completions, int64_t help_ns) {
@@ -241,6 +258,8 @@ absl::Status Engine::Notify(void* address, pto_dtype dtype, pto_notify_op op, in
   return absl::OkStatus();
 }
 
+size_t Engine::LookAtForeignWords() { return services_->waits().LookAtForeign(); }
+
 size_t Engine::waiting() const { return services_->waits().size(); }
 
 bool Engine::threads_stuck() const { return crew_->stuck(); }
@@ -250,7 +269,7 @@ Engine::ThreadUse Engine::thread_use() const {
   return {use.executors, use.spares, use.held, use.stopped, crew_->stuck()};
 }
 
-void Engine::EndLongCall(Run& run, uint32_t task) {
+void Engine::EndLongCall(Run& run, uint32_t task, absl::string_view what) {
   // The run and its observer stay until the error has been told.
   if (!run.life().Hold()) return;
   const std::string limit = absl::FormatDuration(absl::Nanoseconds(call_limit_ns_));
@@ -258,7 +277,7 @@ void Engine::EndLongCall(Run& run, uint32_t task) {
   Stop(
       run, RunState::kFailed,
       TaskData::TaskError(reason::kTaskDeadline, run, task,
-                          absl::StrCat("its kernel has held a thread for ", limit,
+                          absl::StrCat("its kernel ", what, " for ", limit,
                                        ", the limit of tasks that have no time limit of their own"))
           .With("timeout", limit),
       completions);
@@ -339,6 +358,7 @@ void Engine::EndRun(Run& run) {
   run.outcome().End(run.image().task_count(), clock_.NowNanos());
   run.deadlines_.Disarm();
   if (task_timer != 0) timers_->Cancel(task_timer);
+  services_->EndPosts(run);
   // Look sets its flag and then reads the state: it uses what the run owns only while that is not
   // final. If it may be doing so, Retire or Look releases that.
   run.ends_during_look_ = looking_.load(std::memory_order_seq_cst);
@@ -368,6 +388,12 @@ bool Engine::WaitIdle(absl::Duration timeout) {
     no_runs_.WaitFor(mutex_, left);
   }
   return true;
+}
+
+void Engine::SettleCoreTime() {
+  for (size_t chip = 0; chip < chips_.size(); ++chip) {
+    scheduler_.queue(static_cast<uint32_t>(chip)).SettleCoreTime();
+  }
 }
 
 Engine::ChipUse Engine::chip_use(uint32_t chip) const {

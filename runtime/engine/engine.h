@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
@@ -18,6 +19,7 @@
 #include "runtime/engine/queue/scheduler.h"
 #include "runtime/engine/run/completions.h"
 #include "runtime/engine/run/run.h"
+#include "runtime/engine/signal/word_poller.h"
 #include "runtime/engine/snapshot/engine_now.h"
 
 namespace pto::engine {
@@ -102,6 +104,9 @@ class Engine final : private RunEnder {
     Completions completions;
     Begin(run, completions, help_ns);
   }
+  // Begins an accepted run when `prepare`, which may take long, has returned on a thread of its
+  // own.
+  void BeginAfter(std::shared_ptr<Run> run, std::function<void()> prepare);
   // Accept and Begin.
   void Start(const std::shared_ptr<Run>& run, int64_t help_ns = 0) {
     Accept(run);
@@ -148,6 +153,10 @@ class Engine final : private RunEnder {
   // Changes a signal (one word of device memory) and resumes those who waited for its new value.
   absl::Status Notify(void* address, pto_dtype dtype, pto_notify_op op, int64_t value);
 
+  // Ends the waits for foreign words (SignalWord::foreign) whose condition holds now. Returns how
+  // many such waits are left: while there are any, somebody must call this again and again.
+  size_t LookAtForeignWords();
+
   // The state of all runs and cores. Takes no lock and never waits, even if a thread of the engine
   // is stuck; so its parts may be from slightly different moments. For one thread at a time.
   EngineNow Look();
@@ -160,6 +169,9 @@ class Engine final : private RunEnder {
   // Waits until no run is active or `timeout` has passed. Returns whether none is.
   bool WaitIdle(absl::Duration timeout);
   ChipUse chip_use(uint32_t chip) const;
+  // Adds the time of cores that runs have now to the CoreTime of their accounts; that of others was
+  // added when they returned them. Never waits, so what cores of a chip have may come later.
+  void SettleCoreTime();
   // Returns at once, unless a thread hangs while it holds the lock of the chip's queue.
   void AwaitQueue(uint32_t chip) const { scheduler_.queue(chip).AwaitLock(); }
   const std::vector<std::shared_ptr<Chip>>& chips() const { return chips_; }
@@ -180,7 +192,7 @@ class Engine final : private RunEnder {
  private:
   std::unique_ptr<Crew> MakeCrew(Options& options);
   // A call of the task has taken longer than its limit: stops the run.
-  void EndLongCall(Run& run, uint32_t task);
+  void EndLongCall(Run& run, uint32_t task, absl::string_view what);
   void SetDeadlines(const std::shared_ptr<Run>& run);
   void CompleteRun(Run& run, CompletionStep step, Completions& completions) override;
   // The parts of CompleteRun that are the engine's.
@@ -229,6 +241,8 @@ class Engine final : private RunEnder {
   TimerQueue* const timers_;
   Scheduler scheduler_;
   const std::unique_ptr<Services> services_;
+  // Looks at foreign words.
+  WordPoller poller_{[this] { return LookAtForeignWords(); }};
   // The fibers of the thread that calls RunOne.
   const std::unique_ptr<FiberPool> step_fibers_;
 

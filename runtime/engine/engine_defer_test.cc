@@ -1,10 +1,13 @@
 // Tasks that end later than their blocks, and copies that kernels begin.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
 #include "runtime/base/status_matchers.h"
+#include "runtime/engine/snapshot/diagnosis.h"
 #include "runtime/engine/testing/slow_testing.h"
 
 namespace pto::engine {
@@ -60,6 +63,49 @@ TEST_F(EngineDeferTest, ATaskEndsWithItsLastCondition) {
       node_.ExpectClean();
     }
   }
+}
+
+TEST_F(EngineDeferTest, AForeignWordDefersUntilSomebodyLooks) {
+  const KernelBody body = [&](uint32_t, const pto_context& context) {
+    const pto_signal word = {node_.word(0), PTO_U64};
+    return context.api->defer(&context, &word, PTO_GE, INT64_MIN, 0);
+  };
+  std::shared_ptr<pto::engine::Run> run = node_.Start({{}}, body);
+  node_.RunAll();
+  *node_.word(0) = INT64_MAX;
+  EXPECT_EQ(node_.engine->LookAtForeignWords(), 1u);
+  const EngineNow now = node_.engine->Look();
+  const RunDiagnosis explained = Diagnosis(now).Explain(0, 0, 1000, 10);
+  ASSERT_EQ(explained.obstacles.size(), 1u);
+  EXPECT_EQ(explained.obstacles[0].kind, Obstacle::Kind::kSignal);
+  EXPECT_TRUE(explained.obstacles[0].can_end) << "nobody knows who writes it";
+  EXPECT_EQ(run->state(), RunState::kRunning);
+  // More than any word with a sign.
+  *node_.word(0) = -1;
+  EXPECT_EQ(node_.engine->LookAtForeignWords(), 0u);
+  node_.RunAll();
+  EXPECT_EQ(run->state(), RunState::kSucceeded);
+  node_.ExpectClean();
+}
+
+TEST_F(EngineDeferTest, AForeignWordOverItsTimeSaysWhatItHas) {
+  const KernelBody body = [&](uint32_t, const pto_context& context) {
+    const pto_signal word = {node_.word(0), PTO_U64};
+    EXPECT_EQ(context.api->wait(&context, &word, PTO_GE, 1, 0), PTO_INVALID) << "only deferred";
+    return context.api->defer(&context, &word, PTO_GE, -1, 1000);
+  };
+  *node_.word(0) = -2;
+  std::shared_ptr<pto::engine::Run> run = node_.Start({{.kernel = "waits"}}, body);
+  node_.RunAll();
+  node_.clock.Advance(absl::Nanoseconds(1000));
+  node_.timers.RunDue();
+  node_.RunAll();
+  EXPECT_EQ(run->state(), RunState::kFailed);
+  ASSERT_EQ(run->errors().size(), 1u);
+  EXPECT_THAT(run->errors()[0], HasReason(reason::kWaitTimeout));
+  EXPECT_THAT(std::string(run->errors()[0].message()),
+              ::testing::HasSubstr(">= 18446744073709551615, had 18446744073709551614"));
+  node_.ExpectClean();
 }
 
 TEST_F(EngineDeferTest, WhatHoldsAlreadyDefersNothing) {

@@ -49,6 +49,38 @@ class EngineLaneTest : public ::testing::Test {
   const KernelBody body_ = [](uint32_t, const pto_context&) { return 0; };
 };
 
+TEST_F(EngineLaneTest, PostsNameTheirRunAndTheLaneLearnsOfItsEnd) {
+  std::shared_ptr<pto::engine::Run> first =
+      node_.Start({{.kernel = "far"}, {.kernel = "far"}}, body_);
+  std::shared_ptr<pto::engine::Run> second = node_.Start({{.kernel = "far"}}, body_);
+  // It has no post here.
+  node_.Start({{}}, body_);
+  node_.RunAll();
+  // Runs take turns.
+  const std::vector<const LanePost*> posts = lane_->held();
+  ASSERT_EQ(posts.size(), 3u);
+  const uint64_t run = posts[0]->run;
+  EXPECT_EQ(posts[2]->run, run);
+  const uint64_t other = posts[1]->run;
+  EXPECT_NE(other, run);
+  lane_->Finish({posts[1]});
+  node_.RunAll();
+  EXPECT_THAT(lane_->seen().ended_runs, ElementsAre(other));
+  node_.engine->Stop(*first, RunState::kCancelled, Error(reason::kRunCancelled, "by the test"));
+  EXPECT_THAT(lane_->seen().ended_runs, ElementsAre(other)) << "its posts are still there";
+  lane_->Finish();
+  node_.RunAll();
+  EXPECT_THAT(lane_->seen().ended_runs, ElementsAre(other, run));
+  // The next one has a number of its own.
+  node_.Start({{.kernel = "far"}}, body_);
+  node_.RunAll();
+  EXPECT_NE(lane_->held()[0]->run, run);
+  EXPECT_NE(lane_->held()[0]->run, other);
+  lane_->Finish();
+  node_.RunAll();
+  ExpectClean();
+}
+
 TEST_F(EngineLaneTest, APostHasAllThatACallHas) {
   std::vector<uint32_t> blocks;
   const KernelBody body = [&](uint32_t task, const pto_context& context) {

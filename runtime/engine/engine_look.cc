@@ -375,7 +375,7 @@ void Engine::LookAtWords(absl::Span<const SeenRun> runs, EngineNow* now) {
       for (WaitNote& note : task.waits) {
         const SignalWord word{const_cast<void*>(note.address), note.dtype};
         // Only if its memory is kept alive here.
-        note.has_have = FindSlot(seen, note) != nullptr && word.valid();
+        note.has_have = FindSlot(seen, note) != nullptr && (word.valid() || word.valid_foreign());
         if (!note.has_have) continue;
         note.have = word.Load();
         now->words[note.address] = {note.dtype, note.have};

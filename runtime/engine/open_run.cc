@@ -67,10 +67,11 @@ std::shared_ptr<OpenRun> OpenRun::Make(Options options) {
 }
 
 bool OpenRun::Append(const GraphSegment& segment, std::shared_ptr<const RunSlots> slots,
-                     Completions& completions) {
+                     Completions& completions, std::vector<uint64_t> named_scalars) {
   RunSpec spec;
   spec.image = segment.image;
   spec.slots = std::move(slots);
+  spec.named_scalars = std::move(named_scalars);
   spec.record_level = options_.record_level;
   spec.task_timeout_ns = options_.task_timeout_ns;
   spec.wait_timeout_ns = options_.wait_timeout_ns;
@@ -118,7 +119,14 @@ bool OpenRun::Append(const GraphSegment& segment, std::shared_ptr<const RunSlots
   }
   // From here on a stop ends the segment by itself, and then it does not begin any more. A segment
   // that was stopped before uses nothing.
-  if (!run->stop_requested()) observer->OnSegmentBegins(segment.first_task);
+  const auto prepare = [observer, run, first_task = segment.first_task] {
+    if (!run->stop_requested()) observer->OnSegmentBegins(first_task);
+  };
+  if (observer->BeginsLong(segment.first_task)) {
+    options_.engine->BeginAfter(run, prepare);
+    return true;
+  }
+  prepare();
   options_.engine->Begin(run, completions);
   return true;
 }

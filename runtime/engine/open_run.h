@@ -44,6 +44,8 @@ class OpenRunObserver {
   // The segment that begins with this task begins next, unless it is stopped: then its end may be
   // told before this. Not for one that comes when the run has been stopped.
   virtual void OnSegmentBegins(uint32_t /*first_task*/) {}
+  // Whether that may take long, so that another thread has to do it.
+  virtual bool BeginsLong(uint32_t /*first_task*/) { return false; }
   // The segment that begins with this task has ended as `run`: there may be room for more. Only the
   // last step of CompletionStep: the other steps are for the open run as a whole.
   virtual void OnSegmentEnded(uint32_t first_task, const Run& run, Completions& completions) = 0;
@@ -84,8 +86,9 @@ class OpenRun : public std::enable_shared_from_this<OpenRun> {
 
   // Begins a segment; `slots` are those of its image. Returns false, and does nothing, when the
   // run was stopped.
+  // `named_scalars` as in RunSpec.
   bool Append(const GraphSegment& segment, std::shared_ptr<const RunSlots> slots,
-              Completions& completions);
+              Completions& completions, std::vector<uint64_t> named_scalars = {});
   bool Append(const GraphSegment& segment, std::shared_ptr<const RunSlots> slots) {
     Completions completions;
     return Append(segment, std::move(slots), completions);

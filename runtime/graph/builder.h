@@ -65,6 +65,8 @@ class GraphBuilder {
   uint32_t AddScalar(absl::string_view name, const ScalarInput& value) {
     return scalars_.AddNamed(text_.Add(name), value);
   }
+  // A domain, for scalars of the type kDomainScalar, which refer to it like to a named scalar.
+  uint32_t AddDomain(absl::string_view name) { return scalars_.AddDomain(text_.Add(name)); }
   absl::StatusOr<uint32_t> AddTask(const TaskInput& task);
 
   uint32_t task_count() const { return task_count_; }

@@ -4,6 +4,8 @@
 #include <bit>
 #include <utility>
 
+#include "kernels/domain_scalar.h"
+
 namespace pto::engine {
 
 GraphImage::GraphImage(BigVector<std::byte> bytes,
@@ -36,6 +38,8 @@ GraphImage::GraphImage(BigVector<std::byte> bytes,
   for (uint32_t i = 0; i < chips_.size(); ++i) place_of_chip_[chips_[i]] = i;
   for (uint32_t i = 0; i < slots_.size(); ++i) slot_by_name_.emplace(text(slots_[i].name), i);
   for (uint32_t i = 0; i < scalar_names_.size(); ++i) {
+    // A domain may be called like a scalar of the client, and no launch binds it.
+    if (scalar_names_[i].type == kDomainScalar) continue;
     scalar_by_name_.emplace(text(scalar_names_[i].name), i);
   }
   const auto cores = static_cast<uint8_t>(header().flags >> ImageHeader::kCoresShift);

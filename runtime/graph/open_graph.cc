@@ -99,6 +99,33 @@ absl::StatusOr<uint32_t> OpenGraph::AddTensor(uint32_t slot, uint32_t layout, in
   return static_cast<uint32_t>(tensors_.size() - 1);
 }
 
+uint32_t OpenGraph::AddDomain(absl::string_view name) {
+  domains_.emplace_back(name);
+  domain_places_.Add();
+  return static_cast<uint32_t>(domains_.size() - 1);
+}
+
+absl::StatusOr<absl::Span<const ScalarInput>> OpenGraph::PlaceScalars(
+    absl::Span<const ScalarInput> scalars) {
+  const auto named = [](const ScalarInput& s) { return s.kind == ScalarInput::Kind::kNamed; };
+  if (std::none_of(scalars.begin(), scalars.end(), named)) return scalars;
+  scalars_.assign(scalars.begin(), scalars.end());
+  for (size_t i = 0; i < scalars_.size(); ++i) {
+    if (!named(scalars_[i])) continue;
+    const uint32_t domain = scalars_[i].named;
+    if (domain >= domains_.size()) {
+      return Error(reason::kScalarUnknown,
+                   absl::StrCat("there is no domain ", domain, ", only ", domains_.size()))
+          .At(absl::StrCat("scalars[", i, "]"));
+    }
+    if (domain_places_.of[domain] == kNone) {
+      domain_places_.Set(domain, segment_->AddDomain(domains_[domain]));
+    }
+    scalars_[i].named = domain_places_.of[domain];
+  }
+  return absl::MakeConstSpan(scalars_);
+}
+
 absl::StatusOr<uint32_t> OpenGraph::PlaceKernel(uint32_t kernel) {
   if (kernel >= kernels_.size()) {
     return Error(reason::kKernelUnknown,
@@ -286,6 +313,7 @@ absl::StatusOr<uint32_t> OpenGraph::AddTask(const TaskInput& task) {
     if (!place.ok()) return PrefixField(place.status(), "predicate.tensor");
     placed.predicate->tensor = *place;
   }
+  PTO_ASSIGN_OR_RETURN(placed.scalars, PlaceScalars(task.scalars));
   PTO_RETURN_IF_ERROR(FindDependencies(task));
   placed.dependencies = dependencies_;
   PTO_RETURN_IF_ERROR(segment_->AddTask(placed).status());
@@ -300,7 +328,8 @@ absl::StatusOr<GraphSegment> OpenGraph::Cut() {
   segment.slots = slot_places_.used;  // in the order of their indices in the segment
   segment.links = std::move(links_);
   links_.clear();
-  for (Places* places : {&kernel_places_, &slot_places_, &layout_places_, &tensor_places_}) {
+  for (Places* places :
+       {&kernel_places_, &slot_places_, &layout_places_, &tensor_places_, &domain_places_}) {
     places->Clear();
   }
   segment_ = NewSegment();

@@ -67,6 +67,8 @@ class OpenGraph {
   absl::StatusOr<uint32_t> AddLayout(uint32_t dtype, absl::Span<const int64_t> shape,
                                      absl::Span<const int64_t> strides);
   absl::StatusOr<uint32_t> AddTensor(uint32_t slot, uint32_t layout, int64_t offset);
+  // As in GraphBuilder: scalars refer to it like to a named scalar.
+  uint32_t AddDomain(absl::string_view name);
   // Returns the task's number. Its dependencies are task numbers too; a forgotten task counts as
   // ended.
   absl::StatusOr<uint32_t> AddTask(const TaskInput& task);
@@ -104,6 +106,8 @@ class OpenGraph {
 
   absl::StatusOr<uint32_t> PlaceKernel(uint32_t kernel);
   absl::StatusOr<uint32_t> PlaceTensor(uint32_t tensor);
+  // The scalars, with the segment's indices of their domains.
+  absl::StatusOr<absl::Span<const ScalarInput>> PlaceScalars(absl::Span<const ScalarInput> scalars);
   // Appends the segment's indices of the tensors.
   absl::Status PlaceArgs(absl::Span<const uint32_t> args, std::vector<uint32_t>* placed);
   absl::Status FindDependencies(const TaskInput& task);
@@ -128,10 +132,11 @@ class OpenGraph {
   std::vector<Layout> layouts_;
   std::vector<uint32_t> footprints_;  // of each layout
   std::vector<ImageTensor> tensors_;
+  std::vector<std::string> domains_;
   AccessMap accesses_;  // one region for each tensor
 
   std::unique_ptr<GraphBuilder> segment_;
-  Places kernel_places_, slot_places_, layout_places_, tensor_places_;
+  Places kernel_places_, slot_places_, layout_places_, tensor_places_, domain_places_;
   std::vector<GraphSegment::Link> links_;
   uint64_t segment_dependencies_ = 0;  // includes links
   uint32_t first_task_ = 0;            // of the segment
@@ -141,6 +146,7 @@ class OpenGraph {
   // For the current task; members, to avoid allocations.
   std::vector<uint32_t> found_, args_, vector_kernels_, dependencies_;
   std::vector<TaskInput::Member> members_;
+  std::vector<ScalarInput> scalars_;
 };
 
 }  // namespace pto::engine

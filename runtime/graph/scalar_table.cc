@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/domain_scalar.h"
 #include "runtime/base/error.h"
 #include "runtime/graph/launch_check.h"
 
@@ -25,6 +26,12 @@ uint64_t BitsOf(T value) {
 }  // namespace
 
 absl::StatusOr<uint64_t> ScalarTable::Bits(const ScalarInput& scalar, const pto_scalar_info& info) {
+  if (info.type == kDomainScalar && scalar.kind != ScalarInput::Kind::kBits) {
+    return Error(reason::kScalarInvalid,
+                 absl::StrCat("scalar '", info.name, "' is a domain, not a number"))
+        .With("scalar", info.name)
+        .Hint("name the domain");
+  }
   switch (scalar.kind) {
     case ScalarInput::Kind::kBits:
       return scalar.bits;
@@ -57,12 +64,29 @@ uint32_t ScalarTable::AddNamed(ImageText name, const ScalarInput& value) {
   return static_cast<uint32_t>(names_.size() - 1);
 }
 
+uint32_t ScalarTable::AddDomain(ImageText name) {
+  ScalarInput none;
+  none.kind = ScalarInput::Kind::kBits;
+  const uint32_t index = AddNamed(name, none);
+  names_[index].type = kDomainScalar;
+  return index;
+}
+
 absl::Status ScalarTable::UseNamed(uint32_t scalar, const pto_scalar_info& info,
                                    const TextTable& text) {
   if (scalar >= names_.size()) {
     return Error(reason::kScalarUnknown, absl::StrCat("there is no scalar ", scalar));
   }
   ImageScalar& named = names_[scalar];
+  const bool domain = named.type == kDomainScalar;
+  if (domain != (info.type == kDomainScalar)) {
+    return Error(reason::kScalarInvalid,
+                 absl::StrCat("scalar '", info.name, "' is ", domain ? "a number" : "a domain",
+                              ", and '", text.Get(named.name), "' is ",
+                              domain ? "a domain" : "a number"))
+        .With("scalar", info.name)
+        .Hint(domain ? "" : "name the domain");
+  }
   if (named.type != 0 && named.type != static_cast<uint32_t>(info.type)) {
     return Error(reason::kScalarInvalid, absl::StrCat("scalar '", text.Get(named.name),
                                                       "' is used as a float and as an integer"));

@@ -25,6 +25,8 @@ class ScalarTable {
   static absl::StatusOr<uint64_t> Bits(const ScalarInput& scalar, const pto_scalar_info& info);
 
   uint32_t AddNamed(ImageText name, const ScalarInput& value);
+  // A scalar that each run sets to the number of its domain. Its tasks' kernels take a domain.
+  uint32_t AddDomain(ImageText name);
   // The default of a named scalar, used unless a launch binds it.
   const ScalarInput& named(uint32_t index) const { return named_values_[index]; }
   // Adds the scalars of one task.

@@ -1,7 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
 
+#include "kernels/pto_kernel.h"
 #include "runtime/host/control_block.h"
 #include "runtime/host/host_tables.h"
 #include "runtime/host/message.h"
@@ -17,15 +21,24 @@ class BlockCaller {
   BlockCaller(const BlockCaller&) = delete;
   BlockCaller& operator=(const BlockCaller&) = delete;
 
-  // Whether the post's kernel needs a thread of its own while it runs. Waits until the orders that
-  // the post needs are done.
-  bool Blocks(const PostView& post);
+  // The kernel of a post; nullptr: it is not loaded. Waits until the orders that the post needs are
+  // done.
+  std::shared_ptr<const KernelCode> Find(const PostView& post);
+  // Whether it needs a thread of its own while it runs.
+  static bool Blocks(const KernelCode* kernel);
   // Returns when the post has ended.
-  void Call(const PostView& post);
+  void Call(const PostView& post, const KernelCode* kernel);
 
  private:
+  struct PtoArguments;
+
+  // What a kernel of the PTO ABI gets beyond the pto_context. Returns false with a text if it
+  // cannot be called.
+  bool FillPto(const PostView& post, const pto_kernel_info& info,
+               const std::vector<pto_tensor>& tensors, PtoArguments* out, std::string* text);
   // Returns what the kernel returns; `block` becomes the one that was called last.
-  int32_t CallBlocks(const PostView& post, uint32_t* block, std::string* text);
+  int32_t CallBlocks(const PostView& post, const KernelCode* kernel, uint32_t* block,
+                     std::string* text);
 
   ControlBlock& control_;
   HostTables& tables_;

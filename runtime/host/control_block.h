@@ -15,14 +15,23 @@ inline constexpr uint32_t kMaxPosts = 4096;
 inline constexpr uint32_t kNoSlot = 0xffffffff;
 inline constexpr uint64_t kRingBytes = uint64_t{1} << 20;
 
-// What both sides know of a post.
-struct PostWord {
+// What both sides know of a post. On its own cache line, as several threads change them at once.
+struct alignas(64) PostWord {
   // The id of the post, once it is cancelled. Written by the daemon.
   std::atomic<uint64_t> cancelled;
   // 1 while a thread runs it. Written by the host.
   std::atomic<uint32_t> running;
   // The block that it runs.
   std::atomic<uint32_t> block;
+
+  // ---- calls of its kernel, one at a time
+  // The number of the last call that was answered. Written by the daemon, after the answer.
+  std::atomic<uint32_t> answered;
+  // 1 while the thread sleeps on `answered`, or is about to. Written by the host.
+  std::atomic<uint32_t> sleeps;
+  // The answer.
+  std::atomic<int32_t> result;
+  std::atomic<uint64_t> event;
 };
 
 struct CrashFrame {

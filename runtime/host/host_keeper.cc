@@ -1,5 +1,6 @@
 #include "runtime/host/host_keeper.h"
 
+#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -25,6 +26,8 @@ using engine::PostId;
 
 // A killed process ends within this time, unless the machine hangs.
 constexpr absl::Duration kKillTime = absl::Seconds(10);
+// Orders that a host may have left, beyond those for what there is.
+constexpr size_t kMostUnsent = 4096;
 
 int64_t Now() { return Clock::Real().NowNanos(); }
 
@@ -61,8 +64,25 @@ absl::StatusOr<std::shared_ptr<const HostedKernel>> HostKeeper::Load(FileDescrip
                                                                      const std::string& entry,
                                                                      const std::string& file_name,
                                                                      absl::Duration timeout) {
-  if (entry.size() > OrderMessage::kMaxName || file_name.size() > OrderMessage::kMaxName) {
+  HostedObject own;
+  own.object = std::move(object);
+  own.entry = entry;
+  own.file_name = file_name;
+  return Load(std::move(own), timeout);
+}
+
+absl::StatusOr<std::shared_ptr<const HostedKernel>> HostKeeper::Load(HostedObject object,
+                                                                     absl::Duration timeout) {
+  const std::string file_name = object.file_name;
+  if (object.entry.size() > OrderMessage::kMaxName || file_name.size() > OrderMessage::kMaxName ||
+      object.name.size() >= sizeof(OrderMessage::name)) {
     return Error(reason::kFieldInvalid, "a name is too long").At("entry");
+  }
+  if (object.signature.size() > OrderMessage::kMaxSignature) {
+    return Error(reason::kFieldInvalid,
+                 absl::StrCat("it has ", object.signature.size(), " bytes, more than ",
+                              OrderMessage::kMaxSignature))
+        .At("signature");
   }
   const std::weak_ptr<HostKeeper> weak = weak_from_this();
   const auto until = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(timeout);
@@ -71,8 +91,6 @@ absl::StatusOr<std::shared_ptr<const HostedKernel>> HostKeeper::Load(FileDescrip
   const uint32_t id = ++last_id_;
   KernelEntry& added = kernels_[id];
   added.object = std::move(object);
-  added.entry = entry;
-  added.file_name = file_name;
   if (process_ != nullptr) SendLoad(id, added);
   while (true) {
     const auto found = kernels_.find(id);
@@ -138,6 +156,28 @@ void HostKeeper::RemoveMemory(const engine::HostAllocation& memory) {
   if (order.id != 0) Send(order, -1);
 }
 
+absl::Status HostKeeper::AddDomain(const HostedDomain& domain) {
+  if (domain.windows.size() > DomainRank::kMaxRanks) {
+    return Error(reason::kFieldInvalid, absl::StrCat("kernels know at most ", DomainRank::kMaxRanks,
+                                                     " ranks, not ", domain.windows.size()))
+        .At("chips");
+  }
+  MutexLock lock(mutex_);
+  // Again if it is known: the host may not have seen all its windows then.
+  domains_.insert_or_assign(domain.number, domain);
+  if (process_ != nullptr) SendDomain(domain);
+  return absl::OkStatus();
+}
+
+void HostKeeper::RemoveDomain(uint64_t number) {
+  MutexLock lock(mutex_);
+  if (domains_.erase(number) == 0) return;
+  OrderMessage order;
+  order.kind = OrderMessage::kForgetDomain;
+  order.subject = number;
+  Send(order, -1);
+}
+
 HostStatus HostKeeper::status() const {
   MutexLock lock(mutex_);
   HostStatus status;
@@ -171,6 +211,8 @@ bool HostKeeper::AwaitReady(absl::Duration timeout) {
 void HostKeeper::Stop() {
   MutexLock lock(mutex_);
   stop_ = true;
+  // Whatever it reports meanwhile.
+  if (process_ != nullptr) process_->Kill();
   changed_.NotifyAll();
   Wake();
 }
@@ -216,6 +258,7 @@ bool HostKeeper::SendPost(const LanePost& post, std::vector<LaneResult>* refused
 
   PostMessage head;
   head.id = post.id;
+  head.run = post.run;
   head.orders = orders_;
   head.slot = free_slots_.empty() ? static_cast<uint32_t>(slots_.size()) : free_slots_.back();
   head.kernel = hosted->id();
@@ -226,6 +269,7 @@ bool HostKeeper::SendPost(const LanePost& post, std::vector<LaneResult>* refused
   head.chip = post.chip;
   head.core = post.core;
   head.core_kind = post.core_kind;
+  head.cluster = post.cluster;
   head.cluster_lane = post.cluster_lane;
   head.member = post.member;
   head.member_count = post.member_count;
@@ -247,7 +291,9 @@ bool HostKeeper::SendPost(const LanePost& post, std::vector<LaneResult>* refused
   } else {
     free_slots_.pop_back();
   }
-  slots_[head.slot] = {&post, 0};
+  slots_[head.slot] = Slot();
+  slots_[head.slot].post = &post;
+  if (hosted->has_pipes()) pipe_runs_.insert(post.run);
   return true;
 }
 
@@ -300,6 +346,29 @@ void HostKeeper::Cancel(absl::Span<const PostId> ids) {
   Complete(&ended);
 }
 
+void HostKeeper::EndRun(uint64_t run) {
+  MutexLock lock(mutex_);
+  if (pipe_runs_.erase(run) == 0) return;
+  OrderMessage order;
+  order.kind = OrderMessage::kEndRun;
+  order.subject = run;
+  Send(order, -1);
+}
+
+void HostKeeper::Resume(const engine::LaneAnswer& answer) {
+  MutexLock lock(mutex_);
+  if (answer.token >= slots_.size()) return;
+  Slot& slot = slots_[answer.token];
+  if (slot.post == nullptr || slot.post->id != answer.id || !slot.in_call) return;
+  slot.in_call = false;
+  if (answer.result != PTO_OK) slot.why = answer.text;
+  PostWord& word = process_->control().posts[answer.token];
+  word.result.store(answer.result, std::memory_order_relaxed);
+  word.event.store(answer.event, std::memory_order_relaxed);
+  word.answered.store(slot.call, std::memory_order_seq_cst);
+  if (word.sleeps.load(std::memory_order_seq_cst) != 0) FutexWakeChanged(word.answered, 1);
+}
+
 void HostKeeper::Kill() {
   int process = -1;
   {
@@ -314,7 +383,7 @@ void HostKeeper::Kill() {
     Wake();
     if (process_ == nullptr) return;
     process_->Kill();
-    process = dup(process_->pidfd());
+    process = fcntl(process_->pidfd(), F_DUPFD_CLOEXEC, 0);
   }
   const FileDescriptor owned(process);
   if (!owned.valid() || !HostProcess::AwaitEnd(process, kKillTime)) {
@@ -324,22 +393,27 @@ void HostKeeper::Kill() {
 
 // ---- for orders
 
-void HostKeeper::Send(OrderMessage message, int descriptor) {
+void HostKeeper::Send(Order order, int descriptor) {
   if (process_ == nullptr) return;
-  message.number = ++orders_;
-  unsent_.push_back({message, FileDescriptor(descriptor < 0 ? -1 : dup(descriptor))});
+  order.head.number = ++orders_;
+  Unsent& unsent = unsent_.emplace_back();
+  EncodeOrder(order, &unsent.order);
+  if (descriptor >= 0) unsent.descriptor = FileDescriptor(fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
   SendOrders();
+  // Each holds a descriptor. A new host gets two orders at most for what there is.
+  if (unsent_.size() > kMostUnsent + 2 * (regions_.size() + kernels_.size() + domains_.size()) &&
+      give_up_.text.empty()) {
+    give_up_.text = "it does not take its orders";
+  }
   // The thread sends the rest when there is room.
   if (!unsent_.empty()) Wake();
 }
 
 void HostKeeper::SendOrders() {
   while (process_ != nullptr && !unsent_.empty()) {
-    const Order& order = unsent_.front();
-    const auto* const bytes = reinterpret_cast<const std::byte*>(&order.message);
+    const Unsent& unsent = unsent_.front();
     const LifelineResult sent =
-        SendMessage(process_->lifeline(), absl::MakeConstSpan(bytes, sizeof order.message),
-                    order.descriptor.get());
+        SendMessage(process_->lifeline(), unsent.order, unsent.descriptor.get());
     if (sent == LifelineResult::kLater) return;
     // If the host is gone, the thread learns of that in another way.
     unsent_.pop_front();
@@ -347,14 +421,17 @@ void HostKeeper::SendOrders() {
 }
 
 void HostKeeper::SendLoad(uint32_t id, KernelEntry& kernel) {
-  OrderMessage order;
-  order.kind = OrderMessage::kLoad;
-  order.id = id;
-  SetText(absl::MakeSpan(order.entry), kernel.entry);
-  SetText(absl::MakeSpan(order.file_name), kernel.file_name);
+  Order order;
+  order.head.kind = OrderMessage::kLoad;
+  order.head.id = id;
+  order.head.abi = kernel.object.abi;
+  SetText(absl::MakeSpan(order.head.entry), kernel.object.entry);
+  SetText(absl::MakeSpan(order.head.file_name), kernel.object.file_name);
+  SetText(absl::MakeSpan(order.head.name), kernel.object.name);
+  order.signature = kernel.object.signature;
   kernel.state = KernelEntry::State::kLoading;
   loading_.push_back(id);
-  Send(order, kernel.object.get());
+  Send(std::move(order), kernel.object.object.get());
 }
 
 void HostKeeper::SendMap(const Region& region) {
@@ -363,6 +440,20 @@ void HostKeeper::SendMap(const Region& region) {
   order.id = region.id;
   order.bytes = region.memory->bytes();
   Send(order, region.memory->shared_descriptor());
+}
+
+void HostKeeper::SendDomain(const HostedDomain& domain) {
+  Order order;
+  order.head.kind = OrderMessage::kDomain;
+  order.head.subject = domain.number;
+  for (const HostedDomain::Window& window : domain.windows) {
+    DomainRank& rank = order.ranks.emplace_back();
+    rank.chip = window.chip;
+    rank.bytes = window.bytes;
+    // The host refuses a domain with a window that is in no region.
+    regions_.Locate(window.data, window.bytes, &rank.region, &rank.offset);
+  }
+  Send(std::move(order), -1);
 }
 
 }  // namespace pto::host

@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -68,6 +70,29 @@ struct HostStatus {
   SandboxReport sandbox;
 };
 
+// A kernel that a host is to load.
+struct HostedObject {
+  FileDescriptor object;  // a memfd or a file
+  std::string entry;      // the symbol of the kernel; empty: the usual one
+  std::string file_name;  // for messages
+  HostAbi abi = HostAbi::kOwn;
+  // Of the PTO ABI, whose objects do not tell: the kernel's name and signature (PtoSignature).
+  std::string name;
+  std::string signature;
+};
+
+// A domain whose windows a host sees.
+struct HostedDomain {
+  struct Window {
+    uint32_t chip = 0;
+    const void* data = nullptr;  // in memory that the host sees; not kept
+    uint64_t bytes = 0;
+  };
+  // Never used again, also not for another domain of the same name. Tasks name the domain by it.
+  uint64_t number = 0;
+  std::vector<Window> windows;  // of each rank
+};
+
 // Keeps a kernel host running: one process that runs the kernels of one owner, for example a
 // session. When the process dies, all its posts fail with HOST_LOST, and another one is started,
 // which gets the same kernels and memory. So images that use the kernels stay usable.
@@ -92,11 +117,18 @@ class HostKeeper : public std::enable_shared_from_this<HostKeeper> {
                                                            const std::string& entry,
                                                            const std::string& file_name,
                                                            absl::Duration timeout);
+  absl::StatusOr<std::shared_ptr<const HostedKernel>> Load(HostedObject object,
+                                                           absl::Duration timeout);
   // Shows the memory to the host, and to each later one. It must have been moved to a file (see
   // HostAllocation); otherwise NOT_AVAILABLE. It lives until RemoveMemory or the end of the keeper.
   absl::Status AddMemory(std::shared_ptr<engine::HostAllocation> memory);
   // Tensors of later posts must not be in it.
   void RemoveMemory(const engine::HostAllocation& memory);
+  // Tells the host, and each later one, where the windows of a domain are. Their memory must have
+  // been added, or posts that name the domain fail. They may name it until RemoveDomain.
+  // FIELD_INVALID for more ranks than kernels know.
+  absl::Status AddDomain(const HostedDomain& domain);
+  void RemoveDomain(uint64_t number);
   HostStatus status() const;
   // Waits until a host is ready. Returns false if that does not happen in time.
   bool AwaitReady(absl::Duration timeout);
@@ -108,6 +140,11 @@ class HostKeeper : public std::enable_shared_from_this<HostKeeper> {
   void Open(std::shared_ptr<engine::LaneReports> reports);
   void Post(absl::Span<const engine::LanePost* const> posts);
   void Cancel(absl::Span<const engine::PostId> ids);
+  void EndRun(uint64_t run);
+  void Resume(const engine::LaneAnswer& answer);
+  bool BeginPoll();
+  void Poll();
+  void EndPoll();
   void Kill();
 
   // ---- for HostSupervisor
@@ -118,9 +155,7 @@ class HostKeeper : public std::enable_shared_from_this<HostKeeper> {
   using State = HostStatus::State;
 
   struct KernelEntry {
-    FileDescriptor object;
-    std::string entry;
-    std::string file_name;
+    HostedObject object;
     enum class State { kLoading, kLoaded, kBroken } state = State::kLoading;
     bool known = false;  // it was loaded once
     absl::Status error;  // of a broken one
@@ -131,9 +166,12 @@ class HostKeeper : public std::enable_shared_from_this<HostKeeper> {
     // the lock.
     const engine::LanePost* post = nullptr;
     int64_t cancelled_ns = 0;
+    bool in_call = false;  // a call of its kernel has no answer
+    uint32_t call = 0;     // its number
+    std::string why;       // the last call did not succeed
   };
-  struct Order {
-    OrderMessage message;
+  struct Unsent {
+    std::vector<std::byte> order;
     FileDescriptor descriptor;
   };
   // Why a host has ended.
@@ -154,9 +192,13 @@ class HostKeeper : public std::enable_shared_from_this<HostKeeper> {
   void Complete(std::vector<engine::LaneResult>* results);
 
   // ---- for orders
-  void Send(OrderMessage message, int descriptor) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Send(Order order, int descriptor) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Send(const OrderMessage& message, int descriptor) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    Send(Order{message, {}, {}}, descriptor);
+  }
   void SendLoad(uint32_t id, KernelEntry& kernel) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendMap(const Region& region) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SendDomain(const HostedDomain& domain) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns false when the host is gone.
   void SendOrders() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Unload(uint32_t id);
@@ -166,7 +208,11 @@ class HostKeeper : public std::enable_shared_from_this<HostKeeper> {
   void BeginProcess(std::unique_ptr<HostProcess> process);
   Cause Serve();
   // Handles up to a batch of reports. Returns how many; a broken ring is a cause.
-  size_t HandleReports(RingReader& reader, Cause* cause);
+  size_t HandleReports(Cause* cause) {
+    MutexLock lock(reading_);
+    return HandleReportsLocked(cause);
+  }
+  size_t HandleReportsLocked(Cause* cause) ABSL_EXCLUSIVE_LOCKS_REQUIRED(reading_);
   void HandleReport(const Report& report, std::vector<engine::LaneResult>* results, Cause* cause);
   void HandleAnswers(Cause* cause);
   absl::Status HandleAnswer(const AnswerMessage& answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -181,9 +227,21 @@ class HostKeeper : public std::enable_shared_from_this<HostKeeper> {
   std::string Place(uint32_t slot, const CrashReport& crash) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Wake() const;
   void LogOf(const Report& report, const std::string& kernel);
+  // Begins a call of a kernel: what the engine is to be asked. A post that is in a call is a cause.
+  absl::optional<engine::LaneCall> BeginCall(const Report& report, Slot& slot, Cause* cause)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const HostOptions options_;
   const FileDescriptor wake_;  // an eventfd that ends the sleep of the thread
+
+  // Held while a thread handles reports: that of the host, or one that polls. Before `mutex_`.
+  Mutex reading_;
+  absl::optional<RingReader> reader_ ABSL_GUARDED_BY(reading_);  // of the process that is there
+  uint64_t reader_number_ ABSL_GUARDED_BY(reading_) = 0;
+  uint64_t polled_number_ ABSL_GUARDED_BY(reading_) = 0;
+  std::vector<engine::LaneResult> results_ ABSL_GUARDED_BY(reading_);
+  std::vector<std::byte> report_bytes_ ABSL_GUARDED_BY(reading_);
+  std::atomic<bool> polling_{false};
 
   mutable Mutex mutex_;
   CondVar changed_;  // a kernel or the state
@@ -195,12 +253,15 @@ class HostKeeper : public std::enable_shared_from_this<HostKeeper> {
   std::unique_ptr<HostProcess> process_;
   absl::optional<RingWriter> writer_ ABSL_GUARDED_BY(mutex_);
   uint64_t orders_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::deque<Order> unsent_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Unsent> unsent_ ABSL_GUARDED_BY(mutex_);
 
   uint32_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;  // of kernels and regions
   absl::flat_hash_map<uint32_t, KernelEntry> kernels_ ABSL_GUARDED_BY(mutex_);
   std::deque<uint32_t> loading_ ABSL_GUARDED_BY(mutex_);  // in the order of their answers
   RegionMap regions_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<uint64_t, HostedDomain> domains_ ABSL_GUARDED_BY(mutex_);
+  // Runs that may have left pipes in the host.
+  absl::flat_hash_set<uint64_t> pipe_runs_ ABSL_GUARDED_BY(mutex_);
 
   std::vector<Slot> slots_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint32_t> free_slots_ ABSL_GUARDED_BY(mutex_);

@@ -45,7 +45,8 @@ void HostKeeper::FindCulprit(const CrashReport& crash, Cause* cause) {
   uint32_t running = 0;
   uint32_t last = kNoSlot;
   for (uint32_t i = 0; i < slots_.size(); ++i) {
-    if (PostAt(i) == nullptr ||
+    // One that waits for the engine does nothing.
+    if (PostAt(i) == nullptr || slots_[i].in_call ||
         process_->control().posts[i].running.load(std::memory_order_relaxed) == 0) {
       continue;
     }
@@ -85,6 +86,10 @@ std::string HostKeeper::Explain(const Cause& cause, const CrashReport& crash,
 
 void HostKeeper::Bury(Cause cause) {
   std::vector<LaneResult> ended;
+  {
+    MutexLock lock(reading_);
+    reader_.reset();
+  }
   const bool had_process = process_ != nullptr;
   HostProcess::End end;
   CrashReport crash;
@@ -101,6 +106,8 @@ void HostKeeper::Bury(Cause cause) {
     MutexLock lock(mutex_);
     stopped = stop_;
     const std::string why = Explain(cause, crash, end);
+    // Its post may have ended since the cause was found.
+    if (PostAt(cause.slot) == nullptr) cause.slot = kNoSlot;
     FindCulprit(crash, &cause);
     std::string place;
     if (cause.slot != kNoSlot) place = absl::StrCat(" in ", Place(cause.slot, crash));
@@ -117,7 +124,7 @@ void HostKeeper::Bury(Cause cause) {
     if (cause.kernel != 0) {
       const auto found = kernels_.find(cause.kernel);
       if (found != kernels_.end()) {
-        absl::StrAppend(&told, " while it loaded '", found->second.file_name, "'");
+        absl::StrAppend(&told, " while it loaded '", found->second.object.file_name, "'");
         if (found->second.error.ok()) {
           found->second.state = KernelEntry::State::kBroken;
           found->second.error = Lost(absl::StrCat(told, trace));

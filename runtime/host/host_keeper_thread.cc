@@ -59,6 +59,7 @@ void HostKeeper::Run() {
     }
     backlog_.clear();
     regions_.Clear();
+    domains_.clear();
     changed_.NotifyAll();
   }
   Complete(&ended);
@@ -105,6 +106,8 @@ void HostKeeper::BeginProcess(std::unique_ptr<HostProcess> process) {
     region.error = absl::OkStatus();
     SendMap(region);
   });
+  pipe_runs_.clear();
+  for (const auto& [number, domain] : domains_) SendDomain(domain);
   writer_.emplace(process_->control().to_host_ring());
 }
 
@@ -114,12 +117,21 @@ HostKeeper::Cause HostKeeper::Serve() {
     MutexLock lock(mutex_);
     host = process_.get();
   }
-  RingReader reader(host->control().to_daemon_ring());
+  // Only this thread replaces it.
+  RingReader* shared_reader = nullptr;
+  {
+    MutexLock lock(reading_);
+    shared_reader = &reader_.emplace(host->control().to_daemon_ring());
+    ++reader_number_;
+  }
+  RingReader& reader = *shared_reader;
   Cause cause;
   std::vector<LaneResult> refused;
   bool active = false;
+  bool prints = true;   // its output is open
+  size_t unlooked = 0;  // reports since the last look at anything else
   while (cause.text.empty()) {
-    const size_t handled = HandleReports(reader, &cause);
+    const size_t handled = HandleReports(&cause);
     if (!cause.text.empty()) break;
     {
       // Ends make room.
@@ -127,9 +139,10 @@ HostKeeper::Cause HostKeeper::Serve() {
       if (!backlog_.empty()) SendBacklog(&refused);
     }
     Complete(&refused);
+    unlooked += handled;
     if (handled > 0) {
       active = true;
-      if (handled < kBatch) continue;
+      if (unlooked < kBatch) continue;
     } else if (active) {
       active = false;
       for (const int64_t until_ns = Now() + kSpinNs; !reader.has_more() && Now() < until_ns;) {
@@ -137,6 +150,7 @@ HostKeeper::Cause HostKeeper::Serve() {
       }
       if (reader.has_more()) continue;
     }
+    unlooked = 0;
     int64_t next_ns = 0;
     CheckTimes(&next_ns, &cause);
     if (!cause.text.empty()) break;
@@ -154,7 +168,7 @@ HostKeeper::Cause HostKeeper::Serve() {
         {wake_.get(), POLLIN, 0},
         {host->doorbell(), POLLIN, 0},
         {host->lifeline(), static_cast<int16_t>(POLLIN | (sending ? POLLOUT : 0)), 0},
-        {host->output(), POLLIN, 0},
+        {prints ? host->output() : -1, POLLIN, 0},
         {host->pidfd(), POLLIN, 0},
     };
     poll(files, std::size(files), timeout_ms);
@@ -167,12 +181,16 @@ HostKeeper::Cause HostKeeper::Serve() {
       MutexLock lock(mutex_);
       SendOrders();
     }
-    if ((files[3].revents & POLLIN) != 0) output_.Read(host->output(), Now());
+    if ((files[3].revents & POLLIN) != 0) {
+      output_.Read(host->output(), Now());
+    } else if (files[3].revents != 0) {
+      prints = false;
+    }
     if ((files[2].revents & (POLLIN | POLLHUP | POLLERR)) != 0) HandleAnswers(&cause);
     if (files[4].revents != 0) {
       // What it has reported before its end counts.
       Cause ignored;
-      while (HandleReports(reader, &ignored) > 0) {
+      while (HandleReports(&ignored) > 0) {
       }
       cause = Cause();
       break;
@@ -181,10 +199,11 @@ HostKeeper::Cause HostKeeper::Serve() {
   return cause;
 }
 
-size_t HostKeeper::HandleReports(RingReader& reader, Cause* cause) {
-  std::vector<LaneResult> results;
-  std::vector<std::byte> bytes;
+size_t HostKeeper::HandleReportsLocked(Cause* cause) {
+  std::vector<LaneResult>& results = results_;
+  std::vector<std::byte>& bytes = report_bytes_;
   size_t handled = 0;
+  RingReader& reader = *reader_;
   while (handled < kBatch && reader.has_more()) {
     const absl::StatusOr<bool> read = reader.Read(&bytes);
     if (!read.ok()) {
@@ -208,6 +227,8 @@ size_t HostKeeper::HandleReports(RingReader& reader, Cause* cause) {
 void HostKeeper::HandleReport(const Report& report, std::vector<LaneResult>* results,
                               Cause* cause) {
   std::string kernel;
+  absl::optional<engine::LaneCall> call;
+  std::shared_ptr<engine::LaneReports> reports;
   {
     MutexLock lock(mutex_);
     // Nothing is there after Kill.
@@ -222,10 +243,13 @@ void HostKeeper::HandleReport(const Report& report, std::vector<LaneResult>* res
       LaneResult result;
       result.id = report.id;
       result.block = report.block;
+      result.code = report.result;
+      result.took_ticks = report.took_ticks;
       if (report.result != 0) {
-        result.status = Error(reason::kKernelFailed,
-                              absl::StrCat("it returned ", report.result,
-                                           report.text.empty() ? "" : ": ", report.text));
+        // What the kernel says itself is better.
+        const std::string& why = report.text.empty() ? slot->why : report.text;
+        result.status = Error(reason::kKernelFailed, absl::StrCat("it returned ", report.result,
+                                                                  why.empty() ? "" : ": ", why));
       }
       results->push_back(std::move(result));
       if (slot->cancelled_ns != 0) --cancelled_;
@@ -233,9 +257,16 @@ void HostKeeper::HandleReport(const Report& report, std::vector<LaneResult>* res
       free_slots_.push_back(report.slot);
       return;
     }
-    kernel = std::string(post->kernel->name());
+    if (report.kind == Report::kCall) {
+      call = BeginCall(report, *slot, cause);
+      reports = reports_;
+    } else {
+      kernel = std::string(post->kernel->name());
+    }
   }
-  LogOf(report, kernel);
+  if (report.kind == Report::kLog) return LogOf(report, kernel);
+  // Answered in the middle of this, or later.
+  if (call.has_value() && reports != nullptr) reports->Call(*call);
 }
 
 void HostKeeper::LogOf(const Report& report, const std::string& kernel) {

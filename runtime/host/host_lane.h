@@ -21,6 +21,11 @@ class HostLane final : public engine::Lane {
   }
   void Post(absl::Span<const engine::LanePost* const> posts) override { keeper_->Post(posts); }
   void Cancel(absl::Span<const engine::PostId> ids) override { keeper_->Cancel(ids); }
+  void EndRun(uint64_t run) override { keeper_->EndRun(run); }
+  void Resume(const engine::LaneAnswer& answer) override { keeper_->Resume(answer); }
+  bool BeginPoll() override { return keeper_->BeginPoll(); }
+  void Poll() override { keeper_->Poll(); }
+  void EndPoll() override { keeper_->EndPoll(); }
   void Kill() override { keeper_->Kill(); }
 
  private:

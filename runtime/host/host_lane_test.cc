@@ -125,13 +125,6 @@ TEST_F(HostLaneTest, AFailedKernelSaysWhy) {
   EXPECT_EQ(host_.keeper->status().deaths, 0u);
 }
 
-TEST_F(HostLaneTest, WhatAHostCannotDoFails) {
-  Add("call_wait");
-  const absl::Status failed = world_.Run({{.kernel = "call_wait", .args = {{0, 1}}}});
-  EXPECT_THAT(std::string(failed.message()),
-              HasSubstr("it calls wait, which kernels in a kernel host cannot yet"));
-}
-
 TEST_F(HostLaneTest, ACancelledKernelSeesItsFlag) {
   Add("spin");
   Add("spin_plain");

@@ -1,6 +1,7 @@
 #include "runtime/host/host_main.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -24,6 +25,7 @@
 #include "runtime/host/crash_handler.h"
 #include "runtime/host/lifeline.h"
 #include "runtime/host/message.h"
+#include "runtime/host/object/pto_hooks.h"
 #include "runtime/host/post_source.h"
 #include "runtime/host/report_sink.h"
 #include "runtime/host/sandbox.h"
@@ -53,6 +55,17 @@ ControlBlock* MapControl() {
   return control->GuardsHold() ? control : nullptr;
 }
 
+// There may be a thread for each core of all chips, and the memory for all stacks counts as used.
+void LimitStacks() {
+  constexpr size_t kStackBytes = size_t{2} << 20;
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) return;
+  if (pthread_attr_setstacksize(&attributes, kStackBytes) == 0) {
+    pthread_setattr_default_np(&attributes);
+  }
+  pthread_attr_destroy(&attributes);
+}
+
 class Host {
  public:
   Host(ControlBlock& control, const KernelLoader& loader)
@@ -62,38 +75,40 @@ class Host {
         caller_(control, tables_, reports_) {}
 
   int Run() {
-    OrderMessage order;
+    Order order;
     FileDescriptor descriptor;
     if (!Receive(&order, &descriptor)) return 0;
-    if (order.kind != OrderMessage::kStart) return Fail("the first order is not the start");
+    const OrderMessage start = order.head;
+    if (start.kind != OrderMessage::kStart) return Fail("the first order is not the start");
     AnswerMessage ready;
     ready.kind = AnswerMessage::kReady;
-    ready.sandbox = ApplySandbox(order.sandbox);
+    ready.sandbox = ApplySandbox(start.sandbox);
     const CrashStack stack;
+    LimitStacks();
     // They never end: the process does.
-    for (uint32_t i = 0; i < std::clamp(order.runners, 1u, kMostRunners); ++i) {
+    for (uint32_t i = 0; i < std::clamp(start.runners, 1u, kMostRunners); ++i) {
       std::thread([this] { RunPosts(); }).detach();
     }
     Answer(ready);
-    tables_.FinishOrder(order.number);
+    tables_.FinishOrder(start.number);
     while (Receive(&order, &descriptor)) {
       Do(order, descriptor.get());
       descriptor = FileDescriptor();
-      tables_.FinishOrder(order.number);
+      tables_.FinishOrder(order.head.number);
     }
     return 0;
   }
 
  private:
   // Returns false when the daemon is gone.
-  static bool Receive(OrderMessage* order, FileDescriptor* descriptor) {
+  static bool Receive(Order* order, FileDescriptor* descriptor) {
     std::vector<std::byte> bytes;
-    const LifelineResult received = ReceiveMessage(kLifelineDescriptor, sizeof(OrderMessage),
+    const LifelineResult received = ReceiveMessage(kLifelineDescriptor, Order::kMaxBytes,
                                                    /*wait=*/true, &bytes, descriptor);
     if (received != LifelineResult::kDone) return false;
-    absl::StatusOr<OrderMessage> parsed = ParseOrder(bytes);
+    absl::StatusOr<Order> parsed = ParseOrder(bytes);
     if (!parsed.ok()) CrashHandler::GiveUp(std::string(parsed.status().message()).c_str());
-    *order = *parsed;
+    *order = *std::move(parsed);
     return true;
   }
 
@@ -114,12 +129,13 @@ class Host {
     Answer(answer);
   }
 
-  void Do(const OrderMessage& order, int descriptor) {
+  void Do(const Order& whole, int descriptor) {
+    const OrderMessage& order = whole.head;
     switch (order.kind) {
       case OrderMessage::kStart:
         break;
       case OrderMessage::kLoad:
-        return Load(order, descriptor);
+        return Load(whole, descriptor);
       case OrderMessage::kUnload:
         return tables_.RemoveKernel(order.id);
       case OrderMessage::kMap:
@@ -129,11 +145,27 @@ class Host {
         return;
       case OrderMessage::kUnmap:
         return tables_.Unmap(order.id);
+      case OrderMessage::kDomain:
+        // A window that could not be mapped was reported. Tasks that use the domain fail.
+        (void)tables_.AddDomain(order.subject, whole.ranks);
+        return;
+      case OrderMessage::kForgetDomain:
+        return tables_.RemoveDomain(order.subject);
+      case OrderMessage::kEndRun:
+        return EndPtoRun(order.subject);
     }
   }
 
-  void Load(const OrderMessage& order, int object) {
-    absl::StatusOr<KernelCode> code = loader_(object, order.entry, order.file_name);
+  void Load(const Order& whole, int descriptor) {
+    const OrderMessage& order = whole.head;
+    KernelObject object;
+    object.descriptor = descriptor;
+    object.abi = order.abi;
+    object.entry = order.entry;
+    object.file_name = order.file_name;
+    object.name = order.name;
+    object.signature = whole.signature;
+    absl::StatusOr<KernelCode> code = loader_(object);
     if (!code.ok()) return Refuse(order.id, code.status());
     absl::StatusOr<KernelDescription> description = Describe(*code->info);
     if (!description.ok()) return Refuse(order.id, description.status());
@@ -141,6 +173,7 @@ class Host {
     answer.kind = AnswerMessage::kLoaded;
     answer.id = order.id;
     answer.description = *description;
+    answer.description.abi = order.abi;
     tables_.AddKernel(order.id, *std::move(code));
     Answer(answer);
   }
@@ -148,20 +181,22 @@ class Host {
   [[noreturn]] void RunPosts() {
     const CrashStack stack;
     std::vector<std::byte> message;
+    // Its memory is used again and again.
+    PostView post;
     while (true) {
       posts_.Take(&message);
-      auto post = std::make_unique<PostView>();
-      if (absl::Status parsed = ParsePost(message, post.get()); !parsed.ok()) {
+      if (absl::Status parsed = ParsePost(message, &post); !parsed.ok()) {
         CrashHandler::GiveUp(std::string(parsed.message()).c_str());
       }
-      if (!caller_.Blocks(*post)) {
-        caller_.Call(*post);
+      std::shared_ptr<const KernelCode> kernel = caller_.Find(post);
+      if (!BlockCaller::Blocks(kernel.get())) {
+        caller_.Call(post, kernel.get());
         continue;
       }
-      blocking_.Run([this, post = std::shared_ptr<PostView>(std::move(post))] {
+      blocking_.Run([this, post, kernel = std::move(kernel)] {
         // One for each thread of the pool.
         thread_local const CrashStack own_stack;
-        caller_.Call(*post);
+        caller_.Call(post, kernel.get());
       });
     }
   }
@@ -185,6 +220,7 @@ int RunHost(const KernelLoader& loader) {
   const FileDescriptor null(open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!null.valid() || dup2(null.get(), kControlDescriptor) < 0) return Fail("/dev/null");
   CrashHandler::Install(&control->crash);
+  SetPtoEnvironment();
   // Lines of kernels, whole and at once.
   setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   // Not destroyed: its threads use it until the process ends.

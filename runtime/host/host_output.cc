@@ -36,6 +36,7 @@ void HostOutput::Read(int pipe, int64_t now_ns) {
 }
 
 bool HostOutput::MayLog(int64_t now_ns) {
+  MutexLock lock(mutex_);
   if (now_ns - second_ns_ >= kSecondNs) {
     if (suppressed_ > 0) {
       PTO_LOG(kWarning, "a kernel host logs too much",

@@ -5,18 +5,19 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "runtime/base/mutex.h"
 
 namespace pto::host {
 
-// What a host prints: the daemon logs the lines, not too many of them, and remembers the end. Not
-// thread-safe.
+// What a host prints: the daemon logs the lines, not too many of them, and remembers the end. For
+// one thread, except MayLog.
 class HostOutput {
  public:
   explicit HostOutput(std::string name) : name_(std::move(name)) {}
 
   // Reads from a pipe what is there, without waiting, but not for ever.
   void Read(int pipe, int64_t now_ns);
-  // Whether a line of the host may be logged now.
+  // Whether a line of the host may be logged now. Thread-safe.
   bool MayLog(int64_t now_ns);
   // The last lines.
   std::string Tail() const;
@@ -32,10 +33,11 @@ class HostOutput {
 
   const std::string name_;
   std::string tail_;
-  std::string line_;         // the begin of one
-  int64_t second_ns_ = 0;    // when the current second began
-  uint32_t lines_ = 0;       // in it
-  uint64_t suppressed_ = 0;  // that were not logged
+  std::string line_;  // the begin of one
+  Mutex mutex_;
+  int64_t second_ns_ ABSL_GUARDED_BY(mutex_) = 0;    // when the current second began
+  uint32_t lines_ ABSL_GUARDED_BY(mutex_) = 0;       // in it
+  uint64_t suppressed_ ABSL_GUARDED_BY(mutex_) = 0;  // that were not logged
 };
 
 }  // namespace pto::host

@@ -29,6 +29,11 @@ class HostedKernel {
   const pto_kernel_info& info() const { return info_; }
   // It works in phases, which a host cannot do.
   bool has_plan() const { return description_.has_plan != 0; }
+  HostAbi abi() const { return description_.abi; }
+  // It may ask for pipes between the cores of a cluster, which the host keeps until its run ends.
+  bool has_pipes() const {
+    return abi() == HostAbi::kPto && (description_.flags & PTO_KERNEL_BLOCKS) != 0;
+  }
 
  private:
   const uint32_t id_;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "kernels/domain_scalar.h"
 #include "kernels/kernel_info.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
@@ -44,18 +45,42 @@ struct ReportHead {
   uint64_t id;
   int32_t result;
   uint32_t block;
+  uint32_t took_ticks;
+  uint32_t reserved;
 };
+
+// Reads the rest of a report that is a call.
+absl::Status TakeCall(absl::Span<const std::byte> bytes, Report* report) {
+  CallMessage& call = report->call.emplace();
+  if (!Take(&bytes, &call, 1)) return Malformed("a call is too short");
+  if (call.kind > CallMessage::kDeferCopy) {
+    return Malformed(absl::StrCat("there is no call ", call.kind));
+  }
+  report->tensors.resize(call.kind == CallMessage::kCopy ? 2 : 0);
+  // Compared first, as `Take` leaves what is too much.
+  if (bytes.size() != report->tensors.size() * sizeof(TensorMessage)) {
+    return Malformed("a call has not its tensors");
+  }
+  Take(&bytes, report->tensors.data(), report->tensors.size());
+  for (const TensorMessage& tensor : report->tensors) {
+    if (tensor.ndim > PTO_MAX_DIMS) return Malformed("a tensor has too many dimensions");
+  }
+  return absl::OkStatus();
+}
 
 // What becomes an enum must be one of its values. The rest is checked like every description.
 absl::Status CheckNumbers(const KernelDescription& kernel) {
-  bool right = kernel.default_core >= PTO_AIC && kernel.default_core <= PTO_MIX;
+  bool right = kernel.default_core >= PTO_AIC && kernel.default_core <= PTO_MIX &&
+               (kernel.abi == HostAbi::kOwn || kernel.abi == HostAbi::kPto);
   for (uint32_t i = 0; i < kernel.argument_count; ++i) {
     const uint32_t direction = kernel.arguments[i].direction;
     right = right && direction >= PTO_INPUT && direction <= PTO_NO_DEPENDENCY;
   }
   for (uint32_t i = 0; i < kernel.scalar_count; ++i) {
     const uint32_t type = kernel.scalars[i].type;
-    right = right && (type == PTO_FLOAT || type == PTO_INTEGER);
+    // Only the PTO ABI has domains.
+    right = right && (type == PTO_FLOAT || type == PTO_INTEGER ||
+                      (type == kDomainScalar && kernel.abi == HostAbi::kPto));
   }
   return right ? absl::OkStatus() : Malformed("a kernel's description is out of range");
 }
@@ -100,39 +125,73 @@ absl::Status ParsePost(absl::Span<const std::byte> bytes, PostView* post) {
 }
 
 void EncodeReport(const Report& report, std::vector<std::byte>* bytes) {
-  const ReportHead head = {report.kind, report.slot, report.id, report.result, report.block};
+  const ReportHead head = {report.kind,  report.slot,       report.id, report.result,
+                           report.block, report.took_ticks, 0};
   Append(&head, 1, bytes);
+  if (report.call.has_value()) {
+    Append(&*report.call, 1, bytes);
+    Append(report.tensors.data(), report.tensors.size(), bytes);
+    return;
+  }
   Append(report.text.data(), std::min(report.text.size(), kMaxText), bytes);
 }
 
 absl::StatusOr<Report> ParseReport(absl::Span<const std::byte> bytes) {
   ReportHead head = {};
   if (!Take(&bytes, &head, 1)) return Malformed("a report is too short");
-  if (head.kind != Report::kEnded && head.kind != Report::kLog) {
+  if (head.kind < Report::kEnded || head.kind > Report::kCall) {
     return Malformed(absl::StrCat("there is no report ", head.kind));
   }
   if (head.slot >= kMaxPosts) return Malformed(absl::StrCat("there is no slot ", head.slot));
-  if (bytes.size() > kMaxText) return Malformed("a text is too long");
   Report report;
   report.kind = static_cast<Report::Kind>(head.kind);
   report.slot = head.slot;
   report.id = head.id;
   report.result = head.result;
   report.block = head.block;
+  report.took_ticks = head.took_ticks;
+  if (head.kind == Report::kCall) {
+    PTO_RETURN_IF_ERROR(TakeCall(bytes, &report));
+    return report;
+  }
+  if (bytes.size() > kMaxText) return Malformed("a text is too long");
   report.text =
       Printable(absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
   return report;
 }
 
-absl::StatusOr<OrderMessage> ParseOrder(absl::Span<const std::byte> bytes) {
-  OrderMessage order;
-  if (bytes.size() != sizeof order) return Malformed("an order of another size");
-  Take(&bytes, &order, 1);
-  if (order.kind < OrderMessage::kStart || order.kind > OrderMessage::kUnmap) {
-    return Malformed(absl::StrCat("there is no order ", order.kind));
+void EncodeOrder(const Order& order, std::vector<std::byte>* bytes) {
+  OrderMessage head = order.head;
+  head.signature_bytes = static_cast<uint32_t>(order.signature.size());
+  head.rank_count = static_cast<uint32_t>(order.ranks.size());
+  Append(&head, 1, bytes);
+  Append(order.signature.data(), order.signature.size(), bytes);
+  Append(order.ranks.data(), order.ranks.size(), bytes);
+}
+
+absl::StatusOr<Order> ParseOrder(absl::Span<const std::byte> bytes) {
+  Order order;
+  OrderMessage& head = order.head;
+  if (!Take(&bytes, &head, 1)) return Malformed("an order is too short");
+  if (head.kind < OrderMessage::kStart || head.kind > OrderMessage::kEndRun) {
+    return Malformed(absl::StrCat("there is no order ", head.kind));
   }
-  End(order.entry);
-  End(order.file_name);
+  if (head.abi != HostAbi::kOwn && head.abi != HostAbi::kPto) {
+    return Malformed("there is no such ABI");
+  }
+  // Compared first: nothing is allocated for what is not there.
+  if (head.signature_bytes > OrderMessage::kMaxSignature ||
+      head.rank_count > DomainRank::kMaxRanks ||
+      bytes.size() != head.signature_bytes + head.rank_count * sizeof(DomainRank)) {
+    return Malformed("an order of another size");
+  }
+  order.signature.resize(head.signature_bytes);
+  Take(&bytes, order.signature.data(), order.signature.size());
+  order.ranks.resize(head.rank_count);
+  Take(&bytes, order.ranks.data(), order.ranks.size());
+  End(head.entry);
+  End(head.file_name);
+  End(head.name);
   return order;
 }
 

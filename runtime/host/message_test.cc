@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/domain_scalar.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 #include "runtime/host/control_block.h"
@@ -123,6 +124,64 @@ TEST(MessageTest, AMalformedReportIsRefused) {
   EXPECT_THAT(ParseReport(bytes), HasReason(reason::kHostLost));
 }
 
+TEST(MessageTest, ACallIsReadAsItWasWritten) {
+  Report report;
+  report.kind = Report::kCall;
+  report.slot = 5;
+  report.id = 1234;
+  report.call.emplace();
+  report.call->kind = CallMessage::kCopy;
+  report.call->number = 9;
+  report.call->signal_region = 3;
+  report.call->signal_offset = 80;
+  report.call->value = -7;
+  report.tensors.resize(2);
+  report.tensors[1].offset = 64;
+  report.tensors[1].ndim = 2;
+  std::vector<std::byte> bytes;
+  EncodeReport(report, &bytes);
+  const absl::StatusOr<Report> read = ParseReport(bytes);
+  ASSERT_THAT(read, IsOk());
+  EXPECT_EQ(read->id, 1234u);
+  ASSERT_TRUE(read->call.has_value());
+  EXPECT_EQ(read->call->number, 9u);
+  EXPECT_EQ(read->call->signal_region, 3u);
+  EXPECT_EQ(read->call->signal_offset, 80u);
+  EXPECT_EQ(read->call->value, -7);
+  ASSERT_EQ(read->tensors.size(), 2u);
+  EXPECT_EQ(read->tensors[1].offset, 64u);
+  // Each shorter one is refused, and a longer one.
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_THAT(ParseReport(absl::MakeConstSpan(bytes.data(), size)), HasReason(reason::kHostLost))
+        << size;
+  }
+  bytes.push_back(std::byte{0});
+  EXPECT_THAT(ParseReport(bytes), HasReason(reason::kHostLost));
+}
+
+TEST(MessageTest, AMalformedCallIsRefused) {
+  const auto parse = [](const Report& report) {
+    std::vector<std::byte> bytes;
+    EncodeReport(report, &bytes);
+    return ParseReport(bytes);
+  };
+  Report report;
+  report.kind = Report::kCall;
+  report.call.emplace();
+  EXPECT_THAT(parse(report), IsOk());
+  report.call->kind = CallMessage::kDeferCopy + 1;
+  EXPECT_THAT(parse(report), HasReason(reason::kHostLost));
+  report.call->kind = CallMessage::kCopy;
+  EXPECT_THAT(parse(report), HasReason(reason::kHostLost)) << "without its tensors";
+  report.tensors.resize(2);
+  EXPECT_THAT(parse(report), IsOk());
+  report.tensors[0].ndim = PTO_MAX_DIMS + 1;
+  EXPECT_THAT(parse(report), HasReason(reason::kHostLost));
+  report.tensors[0].ndim = 1;
+  report.call->kind = CallMessage::kWait;
+  EXPECT_THAT(parse(report), HasReason(reason::kHostLost)) << "with tensors that it has not";
+}
+
 TEST(MessageTest, TextsOfAnswersEnd) {
   AnswerMessage answer;
   std::memset(answer.text, 'x', sizeof answer.text);
@@ -153,16 +212,63 @@ TEST(MessageTest, AMalformedAnswerIsRefused) {
 }
 
 TEST(MessageTest, AnOrderIsReadAsItWasWritten) {
-  OrderMessage order;
-  order.kind = OrderMessage::kLoad;
-  order.number = 12;
-  SetText(absl::MakeSpan(order.entry), std::string(1000, 'e'));
-  const absl::StatusOr<OrderMessage> read = ParseOrder(BytesOf(order));
+  Order order;
+  order.head.kind = OrderMessage::kLoad;
+  order.head.number = 12;
+  order.head.abi = HostAbi::kPto;
+  SetText(absl::MakeSpan(order.head.entry), std::string(1000, 'e'));
+  order.signature = "in f32[]";
+  order.ranks = {{.chip = 3, .region = 4, .offset = 64, .bytes = 128}};
+  std::vector<std::byte> bytes;
+  EncodeOrder(order, &bytes);
+  const absl::StatusOr<Order> read = ParseOrder(bytes);
   ASSERT_THAT(read, IsOk());
-  EXPECT_EQ(read->number, 12u);
-  EXPECT_EQ(std::strlen(read->entry), OrderMessage::kMaxName);
-  order.kind = static_cast<OrderMessage::Kind>(0);
-  EXPECT_THAT(ParseOrder(BytesOf(order)), HasReason(reason::kHostLost));
+  EXPECT_EQ(read->head.number, 12u);
+  EXPECT_EQ(std::strlen(read->head.entry), OrderMessage::kMaxName);
+  EXPECT_EQ(read->signature, "in f32[]");
+  ASSERT_EQ(read->ranks.size(), 1u);
+  EXPECT_EQ(read->ranks[0].chip, 3u);
+  EXPECT_EQ(read->ranks[0].bytes, 128u);
+  // Each shorter one is refused, and a longer one.
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_THAT(ParseOrder(absl::MakeConstSpan(bytes.data(), size)), HasReason(reason::kHostLost))
+        << size;
+  }
+  bytes.push_back(std::byte{0});
+  EXPECT_THAT(ParseOrder(bytes), HasReason(reason::kHostLost));
+}
+
+TEST(MessageTest, AnOrderOutOfRangeIsRefused) {
+  const auto parse = [](const OrderMessage& head) { return ParseOrder(BytesOf(head)); };
+  OrderMessage head;
+  EXPECT_THAT(parse(head), IsOk());
+  for (const uint32_t kind : {0u, 9u}) {
+    head.kind = static_cast<OrderMessage::Kind>(kind);
+    EXPECT_THAT(parse(head), HasReason(reason::kHostLost));
+  }
+  head = OrderMessage();
+  head.abi = static_cast<HostAbi>(3);
+  EXPECT_THAT(parse(head), HasReason(reason::kHostLost));
+  // Nothing is allocated for what is not there.
+  head = OrderMessage();
+  head.signature_bytes = 0xffffffff;
+  EXPECT_THAT(parse(head), HasReason(reason::kHostLost));
+  head = OrderMessage();
+  head.rank_count = 0xffffffff;
+  EXPECT_THAT(parse(head), HasReason(reason::kHostLost));
+}
+
+TEST(MessageTest, OnlyKernelsOfThePtoAbiHaveDomains) {
+  AnswerMessage answer;
+  answer.kind = AnswerMessage::kLoaded;
+  answer.description.default_core = PTO_AIV;
+  answer.description.scalar_count = 1;
+  answer.description.scalars[0].type = kDomainScalar;
+  EXPECT_THAT(ParseAnswer(BytesOf(answer)), HasReason(reason::kHostLost));
+  answer.description.abi = HostAbi::kPto;
+  EXPECT_THAT(ParseAnswer(BytesOf(answer)), IsOk());
+  answer.description.abi = static_cast<HostAbi>(7);
+  EXPECT_THAT(ParseAnswer(BytesOf(answer)), HasReason(reason::kHostLost));
 }
 
 int32_t Nothing(const pto_context*) { return 0; }

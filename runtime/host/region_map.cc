@@ -1,12 +1,14 @@
 #include "runtime/host/region_map.h"
 
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "absl/numeric/int128.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/dtype.h"
 #include "runtime/base/error.h"
+#include "runtime/engine/signal/foreign_memory.h"
 
 namespace pto::host {
 namespace {
@@ -35,7 +37,13 @@ absl::Status RegionMap::Add(uint32_t id, std::shared_ptr<engine::HostAllocation>
                               " must be shared before a kernel host can use it"));
   }
   const uintptr_t address = AddressOf(*memory);
-  regions_.try_emplace(address, Region{id, std::move(memory), absl::OkStatus()});
+  const auto [added, is_new] =
+      regions_.try_emplace(address, Region{id, std::move(memory), absl::OkStatus()});
+  if (is_new) {
+    by_id_[id] = address;
+    const engine::HostAllocation& known = *added->second.memory;
+    engine::ForeignMemory::OfProcess().Add(known.data(), known.bytes());
+  }
   return absl::OkStatus();
 }
 
@@ -44,20 +52,49 @@ uint32_t RegionMap::Remove(const engine::HostAllocation& memory,
   const auto found = regions_.find(AddressOf(memory));
   if (found == regions_.end()) return 0;
   const uint32_t id = found->second.id;
+  engine::ForeignMemory::OfProcess().Remove(memory.data());
   *released = std::move(found->second.memory);
   regions_.erase(found);
+  by_id_.erase(id);
   return id;
 }
 
-Region* RegionMap::Find(uint32_t id) {
-  for (auto& [address, region] : regions_) {
-    if (region.id == id) return &region;
+void RegionMap::Clear() {
+  for (const auto& [address, region] : regions_) {
+    engine::ForeignMemory::OfProcess().Remove(region.memory->data());
   }
-  return nullptr;
+  regions_.clear();
+  by_id_.clear();
 }
 
-bool RegionMap::Has(const engine::HostAllocation& memory) const {
-  return regions_.count(AddressOf(memory)) > 0;
+Region* RegionMap::Find(uint32_t id) {
+  const auto found = by_id_.find(id);
+  return found == by_id_.end() ? nullptr : &regions_.find(found->second)->second;
+}
+
+std::byte* RegionMap::ByteAt(uint32_t id, uint64_t offset) const {
+  const auto found = by_id_.find(id);
+  if (found == by_id_.end()) return nullptr;
+  const Region& region = regions_.find(found->second)->second;
+  return offset < region.memory->bytes() ? region.memory->data() + offset : nullptr;
+}
+
+uint32_t RegionMap::IdOf(const engine::HostAllocation& memory) const {
+  const auto found = regions_.find(AddressOf(memory));
+  return found == regions_.end() ? 0 : found->second.id;
+}
+
+bool RegionMap::Locate(const void* data, uint64_t bytes, uint32_t* region, uint64_t* offset) const {
+  *region = 0;
+  const auto address = reinterpret_cast<uintptr_t>(data);
+  const auto after = regions_.upper_bound(address);
+  if (after == regions_.begin()) return false;
+  const auto& [begin, found] = *std::prev(after);
+  const uint64_t before = address - begin;
+  if (before > found.memory->bytes() || bytes > found.memory->bytes() - before) return false;
+  *region = found.id;
+  *offset = before;
+  return true;
 }
 
 absl::Status RegionMap::Translate(const pto_tensor& tensor, TensorMessage* message) const {

@@ -76,10 +76,14 @@ class RingReader {
            head_.load(std::memory_order_relaxed);
   }
 
-  // While a thread looks at the ring without sleeping. The writer then wakes nobody for one
-  // message.
-  void BeginSpin() { memory_.header->spinners.fetch_add(1, std::memory_order_seq_cst); }
-  void EndSpin() { memory_.header->spinners.fetch_sub(1, std::memory_order_seq_cst); }
+  // While a thread looks at the ring without sleeping. The writer then wakes nobody for `weight`
+  // messages.
+  void BeginSpin(uint32_t weight = 1) {
+    memory_.header->spinners.fetch_add(weight, std::memory_order_seq_cst);
+  }
+  void EndSpin(uint32_t weight = 1) {
+    memory_.header->spinners.fetch_sub(weight, std::memory_order_seq_cst);
+  }
 
   // Before one of several reading threads sleeps. Returns false if it must not, because there is
   // more. A thread that does not sleep after this, or wakes by itself, still counts as one that

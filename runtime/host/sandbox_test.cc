@@ -119,6 +119,17 @@ const Attempt kAttempts[] = {
        return false;
      }},
     {"Kill", "system_calls", [] { return kill(getppid(), 0) == 0; }},
+    {"SignalsThroughAPipe", "system_calls",
+     [] {
+       int ends[2];
+       return pipe(ends) == 0 && fcntl(ends[0], F_SETOWN, getppid()) == 0;
+     }},
+    {"PinTheDaemon", "system_calls",
+     [] {
+       cpu_set_t all;
+       sched_getaffinity(0, sizeof all, &all);
+       return sched_setaffinity(getppid(), sizeof all, &all) == 0;
+     }},
     {"Ptrace", "system_calls", [] { return ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) == 0; }},
     {"NewNamespace", "system_calls", [] { return unshare(CLONE_FILES | CLONE_NEWNS) == 0; }},
     {"SharedMemoryWithoutFile", "system_calls",
@@ -136,6 +147,8 @@ const Attempt kAttempts[] = {
      }},
     {"CloseLifeline", "descriptors", [] { return close(3) == 0; }},
     {"CloseDoorbell", "descriptors", [] { return close(5) == 0; }},
+    {"CloseByALargerNumber", "descriptors",
+     [] { return syscall(SYS_close, (int64_t{1} << 32) + 3) == 0; }},
     {"CloseAll", "descriptors", [] { return syscall(SYS_close_range, 0, ~0U, 0) == 0; }},
     {"ReplaceLifeline", "descriptors", [] { return dup2(0, 3) == 3; }},
     {"ReadFile", "file_system", [] { return open("/etc/passwd", O_RDONLY) >= 0; }},

@@ -33,6 +33,8 @@ constexpr int kExitFailed = 1;
 constexpr int kExitUsage = 2;
 // Calls have no deadlines, which would cost time: this ends a benchmark that hangs.
 constexpr unsigned kLongestRunSeconds = 900;
+// How much longer than an echo over TLS a call over TLS may take.
+constexpr double kMostTls = 1.3;
 
 struct Flags {
   bool json = false;
@@ -42,6 +44,7 @@ struct Flags {
   std::string placement;
   int rounds = 0;
   std::string bare_server;
+  std::string bare_tls;
 };
 
 absl::Status Measure(const Flags& flags, const std::string& self, Report& report) {
@@ -63,6 +66,13 @@ absl::Status Measure(const Flags& flags, const std::string& self, Report& report
       PTO_RETURN_IF_ERROR(servers->Place(Placement::kTogether));
       PTO_RETURN_IF_ERROR(MeasureLatency(*servers, effort, "_one_cpu", false, report));
     }
+    PTO_RETURN_IF_ERROR(servers->Place(Placement::kFree));
+  }
+  if (wanted("tls")) {
+    PTO_ASSIGN_OR_RETURN(const std::unique_ptr<Servers> tls,
+                         Servers::Start(ptod, self, Servers::Transport::kTls));
+    PTO_RETURN_IF_ERROR(tls->Place(Placement::kApart));
+    PTO_RETURN_IF_ERROR(MeasureLatency(*tls, effort, "_tls", true, report, kMostTls));
     PTO_RETURN_IF_ERROR(servers->Place(Placement::kFree));
   }
   if (wanted("rate")) PTO_RETURN_IF_ERROR(MeasureRunRate(*servers, effort, report));
@@ -92,19 +102,21 @@ int Main(int argc, char** argv) {
                "a second or two, to see that everything works; targets do not count");
   app.add_option("--ptod", flags.ptod, "the daemon's program")->type_name("PATH");
   app.add_option("--only", flags.only, "one part")
-      ->check(CLI::IsMember({"latency", "rate", "events", "transfer", "broker", "graph", "open"}));
+      ->check(CLI::IsMember(
+          {"latency", "tls", "rate", "events", "transfer", "broker", "graph", "open"}));
   app.add_option("--placement", flags.placement,
                  "CPUs of client and servers when latency is measured (default apart)")
       ->check(CLI::IsMember({"free", "apart", "together"}));
   app.add_option("--rounds", flags.rounds, "rounds of each part")->check(CLI::PositiveNumber);
   // Turns this program into the bare peer.
   app.add_option("--bare-server", flags.bare_server)->group("");
+  app.add_option("--bare-tls", flags.bare_tls)->group("");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kExitUsage;
   }
-  if (!flags.bare_server.empty()) return Fail(ServeBare(flags.bare_server));
+  if (!flags.bare_server.empty()) return Fail(ServeBare(flags.bare_server, flags.bare_tls));
 
 #ifndef NDEBUG
   std::fprintf(stderr, "api_bench: not a release build; the numbers mean little\n");

@@ -14,6 +14,7 @@
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
 #include "tests/bench/bare.grpc.pb.h"
+#include "tests/bench/tls_files.h"
 
 namespace pto::bench {
 namespace {
@@ -294,7 +295,7 @@ class DownloadCall {
 
 }  // namespace
 
-absl::Status ServeBare(const std::string& address) {
+absl::Status ServeBare(const std::string& address, const std::string& tls_directory) {
   // As in the daemon, so that both allocate in the same way.
   mallopt(M_ARENA_MAX, 1);
   mallopt(M_TOP_PAD, 1 << 20);
@@ -305,7 +306,8 @@ absl::Status ServeBare(const std::string& address) {
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(-1);
   builder.SetMaxSendMessageSize(-1);
-  builder.AddListeningPort(address, grpc::InsecureServerCredentials());
+  builder.AddListeningPort(address, tls_directory.empty() ? grpc::InsecureServerCredentials()
+                                                          : ServerCredentials(tls_directory));
   builder.RegisterService(&state.service);
   state.queue = builder.AddCompletionQueue();
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();

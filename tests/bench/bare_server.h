@@ -11,9 +11,10 @@ namespace pto::bench {
 inline constexpr uint64_t kBareMemoryBytes = uint64_t{256} << 20;
 
 // Serves pto.bench.Bare on `address` until the process ends; returns only if it cannot listen.
+// `tls_directory`: where TlsFiles are, for TLS; empty for none.
 //
 // This is the baseline, so it is as fast as a gRPC server can be: the asynchronous API, one thread
 // that polls one completion queue, no layer of our own, and handlers that only copy bytes.
-absl::Status ServeBare(const std::string& address);
+absl::Status ServeBare(const std::string& address, const std::string& tls_directory = "");
 
 }  // namespace pto::bench

@@ -53,9 +53,14 @@ struct Effort {
 // ptod with one simulated chip, and the bare peer. Both are reached in the same way.
 class Servers {
  public:
+  // How they are reached: through unix sockets, or over loopback with TLS and certificates of both
+  // sides.
+  enum class Transport { kUnix, kTls };
+
   // `self` is this program, which becomes the peer if it is given kBareServerFlag.
   static absl::StatusOr<std::unique_ptr<Servers>> Start(const std::string& ptod,
-                                                        const std::string& self);
+                                                        const std::string& self,
+                                                        Transport transport = Transport::kUnix);
 
   Servers(const Servers&) = delete;
   Servers& operator=(const Servers&) = delete;
@@ -85,11 +90,19 @@ class Servers {
   Bare::Stub& bare() { return *bare_; }
 
  private:
-  Servers(TemporaryDirectory directory, ChildProcess daemon, ChildProcess bare, Client client,
-          Session session, std::string one_task_graph);
+  // How to connect.
+  struct Addresses {
+    std::string daemon;
+    std::string bare;
+    std::string tls_directory;  // empty: without TLS
+  };
+
+  Servers(TemporaryDirectory directory, Addresses addresses, ChildProcess daemon, ChildProcess bare,
+          Client client, Session session, std::string one_task_graph);
 
   // In this order: the session is closed before the daemon stops.
   const TemporaryDirectory directory_;
+  const Addresses addresses_;
   ChildProcess daemon_process_;
   ChildProcess bare_process_;
   Client client_;
@@ -104,6 +117,8 @@ absl::StatusOr<std::string> RegisterOneTask(Session& session);
 
 // `--bare-server=ADDRESS` makes a benchmark serve as the bare peer.
 inline constexpr absl::string_view kBareServerFlag = "--bare-server=";
+// With this one too it uses TLS.
+inline constexpr absl::string_view kBareTlsFlag = "--bare-tls=";
 
 // The default path of a program such as `daemon/ptod`: in the runfiles of this program, or next to
 // it in Bazel's output. Empty if it is not there.

@@ -44,7 +44,8 @@ void Decode(const v1::GraphSpec& spec, const engine::GraphTarget& target) {
   const engine::GraphImage& image = *graph->image;
   PTO_CHECK(image.task_count() == static_cast<uint32_t>(spec.tasks_size()), "all tasks");
   PTO_CHECK(image.tensors().size() == static_cast<size_t>(spec.tensors_size()), "all tensors");
-  PTO_CHECK(image.scalar_names().size() == static_cast<size_t>(spec.scalars_size()),
+  // Behind them are the domains, if there are any.
+  PTO_CHECK(image.scalar_names().size() >= static_cast<size_t>(spec.scalars_size()),
             "all named scalars");
   CheckImage(image, target);
   for (uint32_t i = 0; i < image.task_count(); ++i) {

@@ -66,6 +66,15 @@ void CheckMessage(const std::vector<std::byte>& bytes) {
   if (!report.ok()) return ExpectReason(report.status(), reason::kHostLost);
   PTO_CHECK(report->slot < host::kMaxPosts, "a slot out of range");
   PTO_CHECK(report->text.size() <= host::kMaxText, "a text that is too long");
+  PTO_CHECK(report->call.has_value() == (report->kind == host::Report::kCall), "another call");
+  if (report->call.has_value()) {
+    const bool copies = report->call->kind == host::CallMessage::kCopy;
+    PTO_CHECK(report->call->kind <= host::CallMessage::kDeferCopy, "a call out of range");
+    PTO_CHECK(report->tensors.size() == (copies ? 2 : 0), "a copy of something else");
+    for (const host::TensorMessage& tensor : report->tensors) {
+      PTO_CHECK(tensor.ndim <= PTO_MAX_DIMS, "too many dimensions");
+    }
+  }
   for (const char c : report->text) {
     PTO_CHECK(static_cast<unsigned char>(c) >= 0x20 && c != 0x7f, "a control character");
   }
@@ -153,9 +162,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       }
       case 1: {
         Report report;
-        report.kind = input.Byte() % 2 == 0 ? Report::kEnded : Report::kLog;
+        report.kind = static_cast<Report::Kind>(Report::kEnded + input.Byte() % 3);
         report.slot = input.Number<uint32_t>();
         report.text = std::string(input.Byte(), 'x');
+        if (report.kind == Report::kCall) {
+          pto::host::CallMessage& call = report.call.emplace();
+          call.kind = input.Byte() % 8;
+          call.signal_region = input.Number<uint32_t>();
+          call.signal_offset = input.Number<uint64_t>();
+          report.tensors.resize(input.Byte() % 4);
+          for (pto::host::TensorMessage& tensor : report.tensors) tensor.ndim = input.Byte() % 8;
+        }
         std::vector<std::byte> bytes;
         pto::host::EncodeReport(report, &bytes);
         if (host.Write(bytes).ok()) host.Publish();

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/base/log.h"
+#include "runtime/graph/domain_scalars.h"
 #include "runtime/graph/layout.h"
 
 namespace pto::fuzz {
@@ -28,6 +29,10 @@ class Checker {
     for (uint32_t task = 0; task < count_; ++task) CheckTask(task);
     for (const engine::ImageSlot& slot : image_.slots()) CheckSlot(slot);
     for (const engine::ImageScalar& scalar : image_.scalar_names()) Read(image_.text(scalar.name));
+    for (const engine::DomainUser& user : engine::FindDomainUsers(image_)) {
+      PTO_CHECK(engine::IsDomain(image_.scalar_names()[user.scalar]), "a domain");
+      PTO_CHECK(user.chip < target_.chip_clusters.size(), "a chip");
+    }
   }
 
  private:

@@ -134,6 +134,12 @@ void NamedScalars(GraphBuilder& g) {
   g.Task("fail", 0, {}).Scalar(code);
 }
 
+void Domains(GraphBuilder& g) {
+  g.Task("ranked", 0, {}).Domain("d").Scalar(1);
+  g.Task("ranked", 1, {}).Domain("sessions/s/domains/d").Scalar(-1);
+  g.Task("ranked", 2, {}).Domain("e").Scalar(7);
+}
+
 // The same as an open run: lists and tensors first, then one message for each chunk of tasks.
 void AddSegments(const std::vector<v1::PackedGraphPart>& parts, PackedGraphInput* input) {
   const v1::PackedHeader& header = parts[0].header();
@@ -141,6 +147,7 @@ void AddSegments(const std::vector<v1::PackedGraphPart>& parts, PackedGraphInput
   *first.mutable_kernels() = header.kernels();
   *first.mutable_chips() = header.chips();
   *first.mutable_buffers() = header.buffers();
+  *first.mutable_domains() = header.domains();
   *first.mutable_layouts() = header.layouts();
   *first.mutable_launches() = header.launches();
   for (const v1::PackedGraphPart& part : parts) {
@@ -152,7 +159,8 @@ void AddSegments(const std::vector<v1::PackedGraphPart>& parts, PackedGraphInput
 void WriteGraphs(const Directory& specs, const Directory& packed) {
   const std::pair<const char*, std::function<void(GraphBuilder&)>> graphs[] = {
       {"arithmetic", Arithmetic}, {"launches", Launches}, {"control", Control},
-      {"groups", Groups},         {"rows", Rows},         {"named_scalars", NamedScalars}};
+      {"groups", Groups},         {"rows", Rows},         {"named_scalars", NamedScalars},
+      {"domains", Domains}};
   for (const auto& [name, fill] : graphs) {
     GraphBuilder builder;
     fill(builder);

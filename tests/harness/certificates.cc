@@ -110,29 +110,42 @@ std::string TestCertificate::CertificateFile() const {
 
 std::string TestCertificate::KeyFile() const { return WriteFile(NewName() + ".key", key_); }
 
-std::string TestCertificate::RevocationDirectory(const TestCertificate& authority,
-                                                 const TestCertificate& revoked) {
+void TestCertificate::WriteRevocationList(const std::string& directory,
+                                          const TestCertificate& authority,
+                                          const std::vector<const TestCertificate*>& revoked,
+                                          absl::Duration valid_for) {
   X509_CRL* const list = X509_CRL_new();
   Must(X509_CRL_set_version(list, X509_CRL_VERSION_2) == 1);
   X509* const issuer = authority.parts_->certificate;
   Must(X509_CRL_set_issuer_name(list, X509_get_subject_name(issuer)) == 1);
   ASN1_TIME* const now = ASN1_TIME_set(nullptr, std::time(nullptr) - 60);
-  ASN1_TIME* const next = ASN1_TIME_set(nullptr, std::time(nullptr) + 3600);
+  ASN1_TIME* const next =
+      ASN1_TIME_set(nullptr, std::time(nullptr) + absl::ToInt64Seconds(valid_for));
   X509_CRL_set1_lastUpdate(list, now);
   X509_CRL_set1_nextUpdate(list, next);
-  X509_REVOKED* const entry = X509_REVOKED_new();
-  X509_REVOKED_set_serialNumber(entry, X509_get_serialNumber(revoked.parts_->certificate));
-  X509_REVOKED_set_revocationDate(entry, now);
-  Must(X509_CRL_add0_revoked(list, entry) == 1);
+  for (const TestCertificate* each : revoked) {
+    X509_REVOKED* const entry = X509_REVOKED_new();
+    X509_REVOKED_set_serialNumber(entry, X509_get_serialNumber(each->parts_->certificate));
+    X509_REVOKED_set_revocationDate(entry, now);
+    Must(X509_CRL_add0_revoked(list, entry) == 1);
+  }
   Must(X509_CRL_sign(list, authority.parts_->key, EVP_sha256()) > 0);
   const std::string text = ToPem([&](BIO* bio) { return PEM_write_bio_X509_CRL(bio, list); });
-  const std::string directory = NewName();
-  mkdir(directory.c_str(), 0700);
   const uint64_t hash = X509_NAME_hash_ex(X509_get_subject_name(issuer), nullptr, nullptr, nullptr);
-  WriteFile(absl::StrFormat("%s/%08x.r0", directory, hash), text);
+  // Renamed over the former one, so that nobody reads half of it.
+  const std::string path = absl::StrFormat("%s/%08x.r0", directory, hash);
+  WriteFile(path + ".new", text);
+  Must(std::rename((path + ".new").c_str(), path.c_str()) == 0);
   ASN1_TIME_free(now);
   ASN1_TIME_free(next);
   X509_CRL_free(list);
+}
+
+std::string TestCertificate::RevocationDirectory(const TestCertificate& authority,
+                                                 const TestCertificate& revoked) {
+  const std::string directory = NewName();
+  mkdir(directory.c_str(), 0700);
+  WriteRevocationList(directory, authority, {&revoked});
   return directory;
 }
 

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 
@@ -33,6 +34,10 @@ class TestCertificate {
   // the file has the name that OpenSSL looks for.
   static std::string RevocationDirectory(const TestCertificate& authority,
                                          const TestCertificate& revoked);
+  // Writes the authority's list into the directory, in place of the former one.
+  static void WriteRevocationList(const std::string& directory, const TestCertificate& authority,
+                                  const std::vector<const TestCertificate*>& revoked,
+                                  absl::Duration valid_for = absl::Hours(1));
 
  private:
   struct Parts;

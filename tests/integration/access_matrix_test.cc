@@ -1,5 +1,5 @@
-// Two users of one machine: whatever one of them asks about what belongs to the other one, the
-// answer is the one about what does not exist.
+// Two clients, known by their users, by tokens or by certificates: whatever one of them asks about
+// what belongs to the other one, the answer is the one about what does not exist.
 
 #include <sys/types.h>
 #include <unistd.h>
@@ -27,6 +27,7 @@
 #include "tests/harness/daemon_process.h"
 #include "tests/harness/raw_call.h"
 #include "tests/integration/bad_request_world.h"
+#include "tests/integration/identities.h"
 #include "tests/integration/world.h"
 
 namespace pto::testing {
@@ -62,6 +63,7 @@ std::vector<Row> Rows() {
   const std::string node = "/pto.v1.NodeService/";
   const std::string session = "/pto.v1.SessionService/";
   const std::string buffer = "/pto.v1.BufferService/";
+  const std::string kernel = "/pto.v1.KernelService/";
   const std::string domain = "/pto.v1.DomainService/";
   const std::string run = "/pto.v1.RunService/";
   const std::string parent = "parent: 'sessions/SESSION' ";
@@ -81,6 +83,10 @@ std::vector<Row> Rows() {
       {buffer + "ReadBuffer",
        {"name: 'sessions/SESSION/domains/d/ranks/0/buffers/x'"},
        Right::kUse},
+      {kernel + "ListKernels", {parent}, Right::kLook},
+      {kernel + "GetKernel", {"name: 'sessions/SESSION/kernels/k'"}, Right::kLook},
+      {kernel + "RegisterKernel", {parent}, Right::kUse},
+      {kernel + "DeleteKernel", {"name: 'sessions/SESSION/kernels/k'"}, Right::kEnd},
       {domain + "CreateDomain",
        {parent + "domain_id: 'e' chips: 'chips/0' signal_count: 1"},
        Right::kUse},
@@ -126,8 +132,8 @@ std::vector<Row> Rows() {
 const std::set<std::string>& Others() {
   static const auto* const others = new std::set<std::string>{
       // Of the node, and lists of all: see ListsHaveOnlyTheOwn and OnlyOperatorsChangeTheNode.
-      "GetNode", "GetConfig", "ListChips", "GetChip", "DrainNode", "ResetChip", "ListSessions",
-      "ListKernels", "GetKernel", "RegisterKernel", "DeleteKernel",
+      "GetNode", "GetConfig", "ListChips", "GetChip", "DrainNode", "ResetChip", "ListUsage",
+      "ListSessions", "ListHosts",
       // See AnIdThatIsTakenSaysNotByWhom.
       "CreateSession",
       // Answers one by one: see ALaunchStreamKnowsNoForeignGraphs.
@@ -135,7 +141,7 @@ const std::set<std::string>& Others() {
   return *others;
 }
 
-class AccessMatrixTest : public ::testing::Test {
+class AccessMatrixTest : public ::testing::TestWithParam<Identities::Kind> {
  protected:
   void SetUp() override {
     // In a sandbox whose user namespace has only one user nothing of this can be tried.
@@ -147,14 +153,21 @@ class AccessMatrixTest : public ::testing::Test {
     Furnish();
   }
 
-  std::unique_ptr<Api> Connect(uid_t user) {
-    return std::make_unique<Api>(ChannelAs(user, daemon_.socket_path()));
+  std::unique_ptr<Api> Connect(uid_t client) {
+    return std::make_unique<Api>(identities_.Connect(client, daemon_));
   }
 
-  static std::vector<std::string> PolicyFlags(const std::string& directory) {
-    const std::string file = directory + "/policy";
-    WriteFile(file, absl::StrCat("grants { to: 'uid-", kReader, "' roles: READER }"));
-    return {"--sim-chips=2", "--sim-memory=64M", "--access-policy=" + file, "--drain-grace=0s"};
+  std::vector<std::string> Flags() {
+    const std::string file = files_.path() + "/policy";
+    WriteFile(file,
+              absl::StrCat("grants { to: '", identities_.NameOf(kReader), "' roles: READER }"));
+    std::vector<std::string> flags = identities_.flags();
+    for (const std::string& flag :
+         {std::string("--sim-chips=2"), std::string("--sim-memory=64M"), "--access-policy=" + file,
+          std::string("--drain-grace=0s"), std::string("--kernel-uploads=users")}) {
+      flags.push_back(flag);
+    }
+    return flags;
   }
   static void WriteFile(const std::string& path, const std::string& text);
 
@@ -217,12 +230,16 @@ class AccessMatrixTest : public ::testing::Test {
   }
 
   static bool WasAdmitted(const grpc::Status& status) {
-    return status.ok() || status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
-           ReasonOf(FromGrpcStatus(status)) == reason::kBufferInUse.name;
+    if (status.ok() || status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) return true;
+    const std::string reason = ReasonOf(FromGrpcStatus(status));
+    // The session has no kernels, and what is uploaded is none.
+    return reason == reason::kBufferInUse.name || reason == reason::kKernelUnknown.name ||
+           reason == reason::kFieldInvalid.name;
   }
 
   const Directory files_;
-  DaemonProcess daemon_{PolicyFlags(files_.path())};
+  const Identities identities_{GetParam(), files_.path(), {kOwner, kOther, kReader}};
+  DaemonProcess daemon_{Flags()};
   std::unique_ptr<Api> owner_;
   std::unique_ptr<Api> other_;
   std::unique_ptr<Api> reader_;
@@ -244,7 +261,7 @@ TEST(AccessMatrixTableTest, EveryMethodHasARow) {
   }
 }
 
-TEST_F(AccessMatrixTest, WhatBelongsToSomebodyElseDoesNotExist) {
+TEST_P(AccessMatrixTest, WhatBelongsToSomebodyElseDoesNotExist) {
   for (const Row& row : Rows()) {
     SCOPED_TRACE(absl::StrCat(row.method, " ", row.messages[0]));
     const grpc::Status unknown = Send(*other_, row, kNobody);
@@ -267,7 +284,7 @@ TEST_F(AccessMatrixTest, WhatBelongsToSomebodyElseDoesNotExist) {
   EXPECT_EQ(WaitForRun(*owner_, "sessions/theirs/runs/busy").state(), v1::Run::CANCELLED);
 }
 
-TEST_F(AccessMatrixTest, ADeleteThatMayFindNothingFindsNothing) {
+TEST_P(AccessMatrixTest, ADeleteThatMayFindNothingFindsNothing) {
   for (const char* session : {kTheirs, kEnded, kNobody}) {
     v1::DeleteSessionRequest request;
     request.set_name(absl::StrCat("sessions/", session));
@@ -281,7 +298,7 @@ TEST_F(AccessMatrixTest, ADeleteThatMayFindNothingFindsNothing) {
   CancelRun(*owner_, "sessions/theirs/runs/busy");
 }
 
-TEST_F(AccessMatrixTest, AReaderLooksAndAnOperatorAlsoEnds) {
+TEST_P(AccessMatrixTest, AReaderLooksAndAnOperatorAlsoEnds) {
   for (const Row& row : Rows()) {
     SCOPED_TRACE(absl::StrCat(row.method, " ", row.messages[0]));
     const bool endless = absl::EndsWith(row.method, "WatchEvents");
@@ -301,7 +318,7 @@ TEST_F(AccessMatrixTest, AReaderLooksAndAnOperatorAlsoEnds) {
   EXPECT_FALSE(SessionLives(*owner_, "sessions/theirs"));
 }
 
-TEST_F(AccessMatrixTest, ListsHaveOnlyTheOwn) {
+TEST_P(AccessMatrixTest, ListsHaveOnlyTheOwn) {
   ASSERT_THAT(TryCreate(*other_, "session_id: 'mine' ttl { seconds: 600 }"), IsOk());
   const auto expect_sessions = [](Api& api, std::vector<std::string> wanted) {
     const auto sessions =
@@ -348,7 +365,7 @@ TEST_F(AccessMatrixTest, ListsHaveOnlyTheOwn) {
   CancelRun(*owner_, "sessions/theirs/runs/busy");
 }
 
-TEST_F(AccessMatrixTest, OnlyOperatorsChangeTheNode) {
+TEST_P(AccessMatrixTest, OnlyOperatorsChangeTheNode) {
   const Row reset = {"/pto.v1.NodeService/ResetChip", {"name: 'chips/1' force: true"}, Right::kUse};
   const Row drain = {"/pto.v1.NodeService/DrainNode", {"reason: 'x'"}, Right::kUse};
   const Row config = {"/pto.v1.NodeService/GetConfig", {""}, Right::kLook};
@@ -368,7 +385,7 @@ TEST_F(AccessMatrixTest, OnlyOperatorsChangeTheNode) {
   EXPECT_TRUE(testing::GetNode(*other_).draining());
 }
 
-TEST_F(AccessMatrixTest, AnIdThatIsTakenSaysNotByWhom) {
+TEST_P(AccessMatrixTest, AnIdThatIsTakenSaysNotByWhom) {
   const absl::Status live = TryCreate(*other_, "session_id: 'theirs' ttl { seconds: 600 }");
   EXPECT_THAT(live, HasReason(reason::kSessionIdUsed));
   const absl::Status ended = TryCreate(*other_, "session_id: 'ending' ttl { seconds: 600 }");
@@ -378,7 +395,7 @@ TEST_F(AccessMatrixTest, AnIdThatIsTakenSaysNotByWhom) {
   CancelRun(*owner_, "sessions/theirs/runs/busy");
 }
 
-TEST_F(AccessMatrixTest, ALaunchStreamKnowsNoForeignGraphs) {
+TEST_P(AccessMatrixTest, ALaunchStreamKnowsNoForeignGraphs) {
   grpc::ClientContext context;
   context.set_deadline(absl::ToChronoTime(absl::Now() + kCallTimeout));
   const auto stream = other_->run->LaunchStream(&context);
@@ -399,7 +416,7 @@ TEST_F(AccessMatrixTest, ALaunchStreamKnowsNoForeignGraphs) {
   CancelRun(*owner_, "sessions/theirs/runs/busy");
 }
 
-TEST_F(AccessMatrixTest, AForeignLeaseIsOfNoUseAndHasNoName) {
+TEST_P(AccessMatrixTest, AForeignLeaseIsOfNoUseAndHasNoName) {
   ASSERT_THAT(
       TryCreate(*other_, "session_id: 'mine' ttl { seconds: 600 } lease: 'sessions/theirs'"),
       IsOk());
@@ -412,7 +429,7 @@ TEST_F(AccessMatrixTest, AForeignLeaseIsOfNoUseAndHasNoName) {
   CancelRun(*owner_, "sessions/theirs/runs/busy");
 }
 
-TEST_F(AccessMatrixTest, AnExplanationNamesNoForeignRuns) {
+TEST_P(AccessMatrixTest, AnExplanationNamesNoForeignRuns) {
   ASSERT_THAT(TryCreate(*other_, "session_id: 'mine' ttl { seconds: 600 }"), IsOk());
   ASSERT_THAT(TryCreate(*owner_, "session_id: 'theirs-too' ttl { seconds: 600 }"), IsOk());
   // All cores of the other chip are the owner's, so the other one's run waits for them.
@@ -438,7 +455,7 @@ TEST_F(AccessMatrixTest, AnExplanationNamesNoForeignRuns) {
   CancelRun(*owner_, "sessions/theirs/runs/busy");
 }
 
-TEST_F(AccessMatrixTest, TheBrokerKnowsTheOwner) {
+TEST_P(AccessMatrixTest, TheBrokerKnowsTheOwner) {
   const std::string socket = testing::GetNode(*owner_).broker_socket();
   ASSERT_NE(socket, "");
   OpenTo(daemon_.directory());
@@ -449,28 +466,30 @@ TEST_F(AccessMatrixTest, TheBrokerKnowsTheOwner) {
       EXPECT_EQ(client.Attach(kTheirs, 'k'), broker::Outcome::kDenied) << user;
     });
   }
+  // Only users can be known there.
   RunAs(kOwner, [&] {
     const BrokerClient client(socket);
-    EXPECT_EQ(client.Attach(kTheirs, 'k'), broker::Outcome::kOk);
+    EXPECT_EQ(client.Attach(kTheirs, 'k'), GetParam() == Identities::Kind::kUsers
+                                               ? broker::Outcome::kOk
+                                               : broker::Outcome::kDenied);
   });
   CancelRun(*owner_, "sessions/theirs/runs/busy");
 }
 
-TEST_F(AccessMatrixTest, WhatARequestSaysOfTheClientIsALabel) {
-  ASSERT_THAT(
-      TryCreate(*other_,
-                absl::StrCat("session_id: 'mine' ttl { seconds: 600 } client: 'uid-", kOwner, "'")),
-      IsOk());
+TEST_P(AccessMatrixTest, WhatARequestSaysOfTheClientIsALabel) {
+  ASSERT_THAT(TryCreate(*other_, absl::StrCat("session_id: 'mine' ttl { seconds: 600 } client: '",
+                                              identities_.NameOf(kOwner), "'")),
+              IsOk());
   const auto session = Call(*other_->session, &v1::SessionService::Stub::GetSession,
                             Proto<v1::GetSessionRequest>("name: 'sessions/mine'"));
   ASSERT_THAT(session, IsOk());
-  EXPECT_EQ(session->owner(), absl::StrCat("uid-", kOther));
-  EXPECT_EQ(session->client(), absl::StrCat("uid-", kOwner));
+  EXPECT_EQ(session->owner(), identities_.NameOf(kOther));
+  EXPECT_EQ(session->client(), identities_.NameOf(kOwner));
   EXPECT_FALSE(SessionLives(*owner_, "sessions/mine"));
   CancelRun(*owner_, "sessions/theirs/runs/busy");
 }
 
-TEST_F(AccessMatrixTest, AHighPriorityNeedsPermission) {
+TEST_P(AccessMatrixTest, AHighPriorityNeedsPermission) {
   v1::SubmitRunRequest request = SubmitRequest("sessions/theirs", Noops(1));
   request.mutable_options()->set_priority(v1::HIGH);
   const absl::Status denied =
@@ -491,7 +510,7 @@ TEST_F(AccessMatrixTest, AHighPriorityNeedsPermission) {
 }
 
 // One client's sessions, however quickly it makes them, keep nobody else out.
-TEST_F(AccessMatrixTest, OneClientCannotTakeAllSessions) {
+TEST_P(AccessMatrixTest, OneClientCannotTakeAllSessions) {
   int made = 0;
   absl::Status refused;
   while (refused.ok() && made < 2000) {
@@ -504,7 +523,7 @@ TEST_F(AccessMatrixTest, OneClientCannotTakeAllSessions) {
   CancelRun(*owner_, "sessions/theirs/runs/busy");
 }
 
-TEST_F(AccessMatrixTest, OneClientCannotLeaseAllChips) {
+TEST_P(AccessMatrixTest, OneClientCannotLeaseAllChips) {
   ASSERT_THAT(TryCreate(*other_, "session_id: 'mine' ttl { seconds: 600 }"), IsOk());
   EXPECT_THAT(Call(*other_->session, &v1::SessionService::Stub::LeaseChips,
                    Proto<v1::LeaseChipsRequest>("name: 'sessions/mine' count: 2")),
@@ -514,6 +533,11 @@ TEST_F(AccessMatrixTest, OneClientCannotLeaseAllChips) {
               IsOk());
   CancelRun(*owner_, "sessions/theirs/runs/busy");
 }
+
+INSTANTIATE_TEST_SUITE_P(, AccessMatrixTest,
+                         ::testing::Values(Identities::Kind::kUsers, Identities::Kind::kTokens,
+                                           Identities::Kind::kCertificates),
+                         ::testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace pto::testing

@@ -114,6 +114,8 @@ TEST(BadRequestTableTest, TheTableNamesEveryReasonOfARequest) {
       reason::kQuotaTasks,        reason::kQuotaEventLog,      reason::kDaemonRestarted,
       reason::kJournalUnwritable, reason::kJournalNewer,       reason::kReasonMissing,
       reason::kClientGone,        reason::kHostLost,           reason::kQuotaChips,
+      reason::kNotAvailable,      reason::kKernelInvalid,      reason::kUploadDeadline,
+      reason::kQuotaKernels,      reason::kCannUnusable,       reason::kDeviceFailed,
   };
   const std::vector<BadRequest> rows = AllBadRequests();
   for (const Reason* listed : AllReasons()) {
@@ -177,7 +179,7 @@ TEST_F(BadRequestTest, APageTokenIsGoodForItsOwnListOnly) {
       {buffers, "parent: 'sessions/main'"},        {buffers, "parent: 'sessions/other'"},
       {runs, "parent: 'sessions/main'"},           {runs, "parent: 'sessions/-'"},
       {"/pto.v1.SessionService/ListSessions", ""}, {"/pto.v1.NodeService/ListChips", ""},
-      {"/pto.v1.KernelService/ListKernels", ""},
+      {"/pto.v1.KernelService/ListKernels", ""},   {"/pto.v1.NodeService/ListUsage", ""},
   };
   const auto send = [&](size_t list, const std::string& token) {
     const auto& [path, text] = lists[list];

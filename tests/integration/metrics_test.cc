@@ -1,11 +1,5 @@
 // What a Prometheus server gets from a real daemon, and what `ptoctl top` shows.
 
-#include <arpa/inet.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
-
-#include <cstring>
 #include <map>
 #include <string>
 #include <vector>
@@ -20,6 +14,7 @@
 #include "runtime/base/status_matchers.h"
 #include "tests/harness/daemon_process.h"
 #include "tests/harness/directory.h"
+#include "tests/harness/http_get.h"
 #include "tests/harness/ptoctl.h"
 
 namespace pto::testing {
@@ -27,33 +22,14 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
-
-std::string Get(const std::string& path) {
-  sockaddr_un place = {};
-  place.sun_family = AF_UNIX;
-  std::memcpy(place.sun_path, path.data(), path.size());
-  const int connection = socket(AF_UNIX, SOCK_STREAM, 0);
-  EXPECT_EQ(connect(connection, reinterpret_cast<const sockaddr*>(&place), sizeof place), 0);
-  const std::string request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
-  EXPECT_EQ(send(connection, request.data(), request.size(), MSG_NOSIGNAL),
-            static_cast<ssize_t>(request.size()));
-  std::string answer;
-  char bytes[4096];
-  for (ssize_t got = 0; (got = recv(connection, bytes, sizeof bytes, 0)) > 0;) {
-    answer.append(bytes, static_cast<size_t>(got));
-  }
-  close(connection);
-  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK"));
-  return answer.substr(answer.find("\r\n\r\n") + 4);
-}
 
 class MetricsTest : public ::testing::Test {
  protected:
   // By name and labels, as written.
   std::map<std::string, double> Scrape() {
     std::map<std::string, double> samples;
-    for (const absl::string_view line : absl::StrSplit(Get(path_), '\n', absl::SkipEmpty())) {
+    for (const absl::string_view line :
+         absl::StrSplit(HttpGet(path_, "/metrics"), '\n', absl::SkipEmpty())) {
       if (line[0] == '#') continue;
       const size_t space = line.rfind(' ');
       double value = 0;

@@ -326,5 +326,14 @@ TEST(UnitTest, TheServiceIsRestartedForEver) {
   }
 }
 
+// It was 1.5 before there were clients to tell apart; smaller is better.
+TEST(UnitTest, TheSandboxIsNoWiderThanItWas) {
+  constexpr char kAnalyze[] = "/usr/bin/systemd-analyze";
+  if (!std::filesystem::exists(kAnalyze)) GTEST_SKIP() << "systemd is not installed";
+  const ProgramResult result = RunProgram({kAnalyze, "security", "--offline=true", "--no-pager",
+                                           "--threshold=14", Runfile("deploy/ptod.service")});
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+}
+
 }  // namespace
 }  // namespace pto::testing

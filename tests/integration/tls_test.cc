@@ -11,11 +11,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "client/client.h"
+#include "daemon/rpc/net/testing_frames.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 #include "tests/harness/certificates.h"
 #include "tests/harness/daemon_process.h"
+#include "tests/harness/raw_tls_client.h"
 
 namespace pto {
 namespace {
@@ -23,13 +26,32 @@ namespace {
 using ::pto::testing::DaemonProcess;
 using ::pto::testing::HasReason;
 using ::pto::testing::IsOk;
+using ::pto::testing::RawTlsClient;
 using ::pto::testing::TestCertificate;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Each test has a network of its own.
 constexpr char kAddress[] = "127.0.0.1:7443";
 // The name in the daemon's certificate. It is not in the address: Debian's resolver leaks memory,
 // which AddressSanitizer reports.
 constexpr char kName[] = "localhost";
+
+using daemon::rpc::Frame;
+using daemon::rpc::testing::Hello;
+using daemon::rpc::testing::MakeFrame;
+using daemon::rpc::testing::MessagePrefix;
+using daemon::rpc::testing::OpenCall;
+
+constexpr uint16_t kPort = 7443;
+
+// A client without a library asks for the list of chips. Returns what the daemon answers.
+std::string ListChips(RawTlsClient& client) {
+  client.Send(absl::StrCat(Hello(), OpenCall(1, "/pto.v1.NodeService/ListChips"),
+                           MakeFrame(Frame::kData, Frame::kEndStream, 1, MessagePrefix(0))));
+  client.WaitFor("grpc-status");
+  return client.received();
+}
 
 class TlsTest : public ::testing::Test {
  protected:
@@ -112,8 +134,79 @@ TEST_F(TlsTest, ARevokedCertificateIsRefused) {
   const std::string directory = TestCertificate::RevocationDirectory(Clients(), revoked);
   const DaemonProcess daemon(
       Flags(Server("localhost"), {"--tls-require-client-cert=true", "--tls-crl-dir=" + directory}));
-  EXPECT_THAT(Connect(With(revoked)), HasReason(reason::kDaemonUnreachable));
+  EXPECT_THAT(Connect(With(revoked)), HasReason(reason::kUnauthenticated));
   EXPECT_THAT(Connect(With(Client("alice"))), IsOk());
+}
+
+// The finding: a list that was replaced was not read, so only a restart kept anybody out.
+TEST_F(TlsTest, ACertificateIsRevokedWithoutARestart) {
+  const TestCertificate mallory = Client("mallory");
+  const TestCertificate nobody = Client("nobody");
+  const std::string directory = TestCertificate::RevocationDirectory(Clients(), nobody);
+  const DaemonProcess daemon(
+      Flags(Server("localhost"), {"--tls-require-client-cert=true", "--tls-crl-dir=" + directory}));
+  ClientOptions options;
+  options.tls = With(mallory);
+  absl::StatusOr<pto::Client> connected = pto::Client::Connect(kAddress, options);
+  ASSERT_THAT(connected, IsOk());
+  RawTlsClient::Options raw;
+  raw.certificate = &mallory;
+  RawTlsClient first(kPort, raw);
+  EXPECT_THAT(ListChips(first), HasSubstr("chips/0"));
+  const std::shared_ptr<SSL_SESSION> session = first.session();
+  raw.session = session.get();
+  TestCertificate::WriteRevocationList(directory, Clients(), {&mallory, &nobody});
+  // On a connection that is open too.
+  EXPECT_TRUE(pto::testing::Eventually([&] { return !connected->ListChips().ok(); }));
+  EXPECT_THAT(connected->ListChips(), HasReason(reason::kUnauthenticated));
+  EXPECT_THAT(Connect(With(mallory)), HasReason(reason::kUnauthenticated));
+  EXPECT_THAT(Connect(With(Client("alice"))), IsOk());
+  // And on a connection that resumes a session from before.
+  RawTlsClient resumed(kPort, raw);
+  EXPECT_TRUE(resumed.reused());
+  const std::string answer = ListChips(resumed);
+  EXPECT_THAT(answer, Not(HasSubstr("chips/0")));
+  EXPECT_THAT(answer, HasSubstr("revoked"));
+}
+
+TEST_F(TlsTest, ACertificateThatExpiresIsRefusedOnAnOpenConnection) {
+  const TestCertificate brief =
+      TestCertificate::SignedBy(Clients(), {.name = "brief", .ends = absl::Seconds(4)});
+  const DaemonProcess daemon(Flags(Server("localhost"), {"--tls-require-client-cert=true"}));
+  ClientOptions options;
+  options.tls = With(brief);
+  absl::StatusOr<pto::Client> client = pto::Client::Connect(kAddress, options);
+  ASSERT_THAT(client, IsOk());
+  EXPECT_TRUE(pto::testing::Eventually([&] { return !client->ListChips().ok(); }));
+  EXPECT_THAT(client->ListChips(), HasReason(reason::kUnauthenticated));
+}
+
+// Somebody has recorded a connection and sends its bytes once more.
+TEST_F(TlsTest, ARecordedConnectionIsOfNoUse) {
+  const DaemonProcess daemon(Flags(Server("localhost"), {"--tls-require-client-cert=true"}));
+  const TestCertificate alice = Client("alice");
+  RawTlsClient::Options options;
+  options.certificate = &alice;
+  RawTlsClient client(kPort, options);
+  ASSERT_THAT(ListChips(client), HasSubstr("chips/0"));
+  // Nothing is taken before the handshake has ended, which would not need the client's key.
+  EXPECT_EQ(SSL_SESSION_get_max_early_data(client.session().get()), 0u);
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(kPort);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  send(fd, client.wire().data(), client.wire().size(), MSG_NOSIGNAL);
+  // The daemon answers with its part of another handshake, and then ends the connection.
+  size_t answered = 0;
+  char bytes[4096];
+  for (ssize_t got = 0; (got = recv(fd, bytes, sizeof bytes, 0)) > 0;) {
+    answered += static_cast<size_t>(got);
+  }
+  close(fd);
+  EXPECT_LT(answered, 8192u);
+  EXPECT_THAT(Connect(With(alice)), IsOk());
 }
 
 TEST_F(TlsTest, AClientRefusesAnotherDaemon) {
@@ -133,26 +226,9 @@ TEST_F(TlsTest, AClientRefusesAnotherDaemon) {
 
 // Whether the daemon agrees to at most this version of TLS.
 bool Agrees(int version) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(7443);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  EXPECT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
-  SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
-  // OpenSSL itself refuses old versions at its usual level.
-  SSL_CTX_set_security_level(context, 0);
-  SSL_CTX_set_min_proto_version(context, TLS1_VERSION);
-  SSL_CTX_set_max_proto_version(context, version);
-  SSL* const ssl = SSL_new(context);
-  constexpr unsigned char kHttp2[] = {2, 'h', '2'};
-  SSL_set_alpn_protos(ssl, kHttp2, sizeof(kHttp2));
-  SSL_set_fd(ssl, fd);
-  const bool agrees = SSL_connect(ssl) == 1;
-  SSL_free(ssl);
-  SSL_CTX_free(context);
-  close(fd);
-  return agrees;
+  RawTlsClient::Options options;
+  options.max_version = version;
+  return RawTlsClient(kPort, options).established();
 }
 
 TEST_F(TlsTest, OldVersionsAreRefused) {

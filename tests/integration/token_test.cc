@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -48,10 +49,12 @@ class TokenTest : public ::testing::Test {
     return file;
   }
 
-  void Start() {
+  void Start(const std::vector<std::string>& more = {}) {
     std::ofstream(tokens(), std::ios::app);
-    daemon_ = std::make_unique<DaemonProcess>(std::vector<std::string>{
-        "--sim-chips=1", "--listen=127.0.0.1:0", "--access-tokens=" + tokens()});
+    std::vector<std::string> flags = {"--sim-chips=1", "--listen=127.0.0.1:0",
+                                      "--access-tokens=" + tokens()};
+    flags.insert(flags.end(), more.begin(), more.end());
+    daemon_ = std::make_unique<DaemonProcess>(flags);
     EXPECT_TRUE(Eventually([&] {
       const std::string log = daemon_->Log();
       std::smatch match;
@@ -130,6 +133,29 @@ TEST_F(TokenTest, ARevokedTokenIsRefusedWithoutARestart) {
   EXPECT_TRUE(Eventually([&] { return !client.GetNode().ok(); }));
   EXPECT_THAT(client.GetNode(), HasReason(reason::kUnauthenticated));
   EXPECT_THAT(Connect(two), IsOk());
+}
+
+// Roles, and limits of what somebody may have, change without a restart.
+TEST_F(TokenTest, APolicyIsReadAgainOnRequest) {
+  const std::string one = MakeToken("one");
+  const std::string policy = files_.path() + "/policy";
+  WriteFile(policy, "grants { to: 'everyone' roles: USER max_sessions: 1 }");
+  Start({"--access-policy=" + policy});
+  Client client = Connect(one).value();
+  const Session first = client.CreateSession().value();
+  EXPECT_THAT(client.CreateSession(), HasReason(reason::kQuotaSessions));
+  EXPECT_THAT(client.GetConfig(), HasReason(reason::kPermissionDenied));
+  // One with a mistake changes nothing.
+  WriteFile(policy, "grants { to: 'everyone' roles: NOBODY }");
+  daemon_->Signal(SIGHUP);
+  EXPECT_TRUE(Eventually([&] { return daemon_->Log().find("NOBODY") != std::string::npos; }));
+  EXPECT_THAT(client.CreateSession(), HasReason(reason::kQuotaSessions));
+  WriteFile(policy,
+            "grants { to: 'everyone' roles: USER max_sessions: 2 }"
+            "grants { to: 'token-one' roles: READER }");
+  daemon_->Signal(SIGHUP);
+  EXPECT_TRUE(Eventually([&] { return client.GetConfig().ok(); }));
+  EXPECT_THAT(client.CreateSession(), IsOk());
 }
 
 TEST_F(TokenTest, ALoopbackConnectionCanBeTrusted) {

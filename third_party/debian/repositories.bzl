@@ -119,10 +119,10 @@ def debian_repositories():
         packages = ["libstarpu-dev"],
     )
     system_repository(
-        name = "openssl",
-        build_file = "@pto//third_party/debian:openssl.BUILD",
-        links = {"include/openssl": "/usr/include/openssl"},
-        packages = ["libssl-dev"],
+        name = "sqlite",
+        build_file = "@pto//third_party/debian:sqlite.BUILD",
+        links = {"include/sqlite3.h": "/usr/include/sqlite3.h"},
+        packages = ["libsqlite3-dev"],
     )
     system_repository(
         name = "xxhash",

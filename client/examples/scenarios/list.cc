@@ -23,6 +23,8 @@ constexpr Scenario kScenarios[] = {
     {"all_to_all", "a part of every rank's numbers to every other", 1, kMany, kSize, AllToAll},
     {"ffn_tp", "matrix products on each rank and their sum; the daemon finds the order", 2, kMany,
      kNoSize, FfnTensorParallel},
+    {"own_kernel_ffn", "the same with a program's own kernels, which it uploads", 2, 8, kNoSize,
+     OwnKernelFfn},
     {"moe_dispatch", "tokens to experts by asynchronous copies and notifications", 2, 8, kNoSize,
      MoeDispatch},
     {"moe_ep", "tokens to six experts each and back, 128 of 4,096 numbers per rank", 2, 8, kNoSize,

@@ -15,6 +15,7 @@ absl::Status ReduceScatter(Client& client, const Options& options);
 absl::Status Broadcast(Client& client, const Options& options);
 absl::Status AllToAll(Client& client, const Options& options);
 absl::Status FfnTensorParallel(Client& client, const Options& options);
+absl::Status OwnKernelFfn(Client& client, const Options& options);
 absl::Status MoeDispatch(Client& client, const Options& options);
 absl::Status MoeExpertParallel(Client& client, const Options& options);
 absl::Status AsyncCompletion(Client& client, const Options& options);

@@ -18,6 +18,8 @@ struct Peer {
   int32_t pid = 0;
   // The name in the client's certificate. Only of TLS; empty without a certificate.
   std::string certificate;
+  // Why that certificate is not valid, or not any more; empty while it is.
+  std::string certificate_fault;
   // Of TCP and TLS, as address:port.
   std::string address;
 };

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -59,6 +60,10 @@ class SessionTest : public ::testing::Test {
     manager.background = &timers_;
     manager.clock = &clock_;
     manager.leases = leases_.get();
+    manager.not_served = [this](int64_t, int64_t, int64_t) {
+      if (on_expiry_ != nullptr) on_expiry_();
+      return int64_t{0};
+    };
     sessions_ = std::make_unique<SessionManager>(manager);
   }
 
@@ -112,6 +117,8 @@ class SessionTest : public ::testing::Test {
   }
 
   Limits limits_;
+  // Called when a lease has run out, before its session ends.
+  std::function<void()> on_expiry_;
   ManualClock clock_;
   TimerQueue timers_{clock_};
   const std::shared_ptr<const engine::GraphImage> image_ = FillGraph();

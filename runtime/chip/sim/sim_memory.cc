@@ -47,9 +47,13 @@ class SimAllocation final : public HostAllocation {
   bool can_share() const override { return true; }
   absl::Status PrepareShare(const std::shared_ptr<SharingBudget>& budget) override;
   absl::StatusOr<bool> ShareSome() override;
+  absl::Status ShareNew(const std::shared_ptr<SharingBudget>& budget) override;
   int shared_descriptor() const override { return shared_.load(std::memory_order_acquire); }
 
  private:
+  // Makes the file, unless it is there.
+  absl::Status MakeFile(const std::shared_ptr<SharingBudget>& budget);
+
   const std::shared_ptr<SimMemory> owner_;
   std::unique_ptr<SharedFile> file_;
   uint64_t reserved_ = 0;  // bytes of the file that have pages
@@ -67,13 +71,26 @@ SimAllocation::~SimAllocation() {
   owner_->GiveBack(taken);
 }
 
+absl::Status SimAllocation::MakeFile(const std::shared_ptr<SharingBudget>& budget) {
+  if (file_ != nullptr) return absl::OkStatus();
+  PTO_ASSIGN_OR_RETURN(std::unique_ptr<SharedFile> file,
+                       SharedFile::Create(RoundUp(bytes()), budget));
+  PTO_RETURN_IF_ERROR(owner_->pool_.TakeSharing());
+  file_ = std::move(file);
+  return absl::OkStatus();
+}
+
+absl::Status SimAllocation::ShareNew(const std::shared_ptr<SharingBudget>& budget) {
+  PTO_RETURN_IF_ERROR(MakeFile(budget));
+  PTO_RETURN_IF_ERROR(file_->Replace(data()));
+  moved_ = reserved_ = RoundUp(bytes());
+  shared_.store(file_->descriptor(), std::memory_order_release);
+  return absl::OkStatus();
+}
+
 absl::Status SimAllocation::PrepareShare(const std::shared_ptr<SharingBudget>& budget) {
   const uint64_t all = RoundUp(bytes());
-  if (file_ == nullptr) {
-    PTO_ASSIGN_OR_RETURN(std::unique_ptr<SharedFile> file, SharedFile::Create(all, budget));
-    PTO_RETURN_IF_ERROR(owner_->pool_.TakeSharing());
-    file_ = std::move(file);
-  }
+  PTO_RETURN_IF_ERROR(MakeFile(budget));
   const uint64_t until = std::min(all, moved_ + kShareStep);
   if (reserved_ >= until) return absl::OkStatus();
   PTO_RETURN_IF_ERROR(file_->Reserve(reserved_, until - reserved_));

@@ -74,7 +74,7 @@ void Crew::Loop(Member& self, uint32_t number, bool spare) {
     }
     // Blocks that wait here can only go on here.
     if (spare && fibers.busy() == 0 && MayLeave(self)) return;
-    if (worker.RunAny()) continue;
+    if (worker.RunAny() || worker.PollLane(ticket)) continue;
     if (stopping_.load(std::memory_order_acquire)) return;
     self.pulse.Rest();
     resting = true;

@@ -29,9 +29,9 @@ SignalWord WordOf(const pto_signal* signal) {
   return signal == nullptr ? SignalWord{} : SignalWord{signal->address, signal->dtype};
 }
 
-int32_t CheckWait(BlockState& state, const SignalWord& signal, pto_compare compare,
-                  int64_t timeout) {
-  if (!signal.valid()) {
+int32_t CheckWait(BlockState& state, const SignalWord& signal, pto_compare compare, int64_t timeout,
+                  bool foreign_too = false) {
+  if (!signal.valid() && !(foreign_too && signal.valid_foreign())) {
     return Refuse(state, PTO_INVALID, "a signal is an aligned word of type I32 or I64");
   }
   if (!IsComparison(compare)) {
@@ -208,8 +208,8 @@ int32_t KernelApi::Defer(const pto_context* context, const pto_signal* signal, p
                          int64_t value, int64_t timeout) {
   BlockState& state = BlockState::Of(context);
   const SignalWord word = WordOf(signal);
-  if (const int32_t refused = CheckWait(state, word, compare, timeout)) return refused;
-  if (Compares(compare, word.Load(), value)) return PTO_OK;
+  if (const int32_t refused = CheckWait(state, word, compare, timeout, true)) return refused;
+  if (word.Compares(compare, word.Load(), value)) return PTO_OK;
   BeginDeferring(state, state.run->tasks().counter(state.ticket->task));
   Condition::Add(*state.services, *state.ticket, word, compare, value, nullptr, timeout,
                  state.long_task);

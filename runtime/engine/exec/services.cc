@@ -8,6 +8,14 @@
 
 namespace pto::engine {
 
+Services::Services(Scheduler& scheduler, TimerQueue* timers, LaneLimits lane_limits)
+    : scheduler_(scheduler),
+      timers_(timers),
+      lane_limits_(std::move(lane_limits)),
+      errands_(scheduler.parking()),
+      lane_news_(scheduler.parking()),
+      lane_limit_(timers, [this] { return CheckLaneLimit(); }) {}
+
 Services::~Services() {
   for (const std::shared_ptr<LanePort>& lane : Lanes()) lane->Close();
   // Reports of death own their lanes.
@@ -22,10 +30,18 @@ std::shared_ptr<LanePort> Services::AddLane(std::shared_ptr<Lane> lane) {
   setting.news = &lane_news_;
   setting.clock = &clock();
   setting.timers = timers_;
-  setting.grace_ns = lane_grace_ns_;
+  setting.calls = lane_calls_.get();
+  setting.grace_ns = lane_limits_.grace_ns;
+  if (lane_limits_.call_ns > 0) {
+    setting.limit = &lane_limit_;
+    setting.limit_ns = lane_limits_.call_ns;
+  }
   // Each post has a core, or a part of a cluster.
   for (uint32_t chip = 0; chip < scheduler_.chip_count(); ++chip) {
-    setting.capacity += scheduler_.queue(chip).core_count();
+    const uint32_t cores = scheduler_.queue(chip).core_count();
+    setting.capacity += cores;
+    constexpr uint32_t kClusterCores = 3;
+    setting.clusters.push_back(cores / kClusterCores);
   }
   std::shared_ptr<LanePort> port = LanePort::Open(std::move(lane), setting);
   MutexLock lock(lanes_mutex_);
@@ -45,13 +61,41 @@ std::vector<std::shared_ptr<LanePort>> Services::Lanes() {
   return lanes;
 }
 
-void Services::CancelPosts(const Run& run, bool late_only) {
+void Services::ForEachLane(const Run& run, absl::FunctionRef<void(LanePort&)> use) {
   if (!run.image().has_lanes()) return;
   absl::flat_hash_set<LanePort*> lanes;
   for (const std::shared_ptr<const Kernel>& kernel : run.image().shared_kernels()) {
     LanePort* const lane = kernel->lane();
-    if (lane != nullptr && lanes.insert(lane).second) lane->Cancel(run, late_only);
+    if (lane != nullptr && lanes.insert(lane).second) use(*lane);
   }
+}
+
+void Services::CancelPosts(const Run& run, bool late_only) {
+  ForEachLane(run, [&](LanePort& lane) { lane.Cancel(run, late_only); });
+}
+
+void Services::EndPosts(const Run& run) {
+  ForEachLane(run, [&](LanePort& lane) { lane.EndRun(run); });
+}
+
+int64_t Services::CheckLaneLimit() {
+  const int64_t now_ns = clock().NowNanos();
+  std::vector<std::pair<std::shared_ptr<Run>, uint32_t>> late;
+  int64_t next_ns = 0;
+  for (const std::shared_ptr<LanePort>& lane : Lanes()) {
+    const int64_t its_ns =
+        lane->table().ForEachLong(now_ns, lane_limits_.call_ns, [&](const PostSlot& slot) {
+          Run& run = *slot.ticket.run;
+          const ImageDetail* const detail = run.image().detail(slot.ticket.task);
+          const bool has_time =
+              run.task_timeout_ns() > 0 || (detail != nullptr && detail->timeout_ns > 0);
+          if (has_time || run.stop_requested()) return;
+          late.emplace_back(run.shared_from_this(), slot.ticket.task);
+        });
+    if (next_ns == 0 || (its_ns != 0 && its_ns < next_ns)) next_ns = its_ns;
+  }
+  for (const auto& [run, task] : late) lane_limits_.end_call(*run, task);
+  return next_ns;
 }
 
 void Services::LoseLanes(absl::string_view what) {

@@ -2,10 +2,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
+#include "runtime/base/alarm.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/timer.h"
 #include "runtime/engine/exec/blocking_pool.h"
@@ -22,12 +26,15 @@ namespace pto::engine {
 // What the workers and blocks of an engine share, except its queues. Thread-safe.
 class Services {
  public:
-  Services(Scheduler& scheduler, TimerQueue* timers, int64_t lane_grace_ns)
-      : scheduler_(scheduler),
-        timers_(timers),
-        lane_grace_ns_(lane_grace_ns),
-        errands_(scheduler.parking()),
-        lane_news_(scheduler.parking()) {}
+  struct LaneLimits {
+    int64_t grace_ns = 0;  // how long a cancelled post may take to end
+    // How long a post of a task without a time of its own may run without waiting, and what is done
+    // with those that have run longer; 0: there is no limit.
+    int64_t call_ns = 0;
+    std::function<void(Run& run, uint32_t task)> end_call = nullptr;
+  };
+
+  Services(Scheduler& scheduler, TimerQueue* timers, LaneLimits lane_limits);
   // All runs must have ended.
   ~Services();
 
@@ -57,10 +64,14 @@ class Services {
   // Ends all waits of a run that was stopped.
   void CancelWaits(Run& run);
 
+  // What does the calls of kernels on lanes. Before the first lane.
+  void SetLaneCalls(std::unique_ptr<LaneCallHandler> calls) { lane_calls_ = std::move(calls); }
   // Needs timers.
   std::shared_ptr<LanePort> AddLane(std::shared_ptr<Lane> lane);
   // Cancels the posts of a run that was stopped; with `late_only`, those of its late tasks.
   void CancelPosts(const Run& run, bool late_only);
+  // No post of the run is left, and none will come.
+  void EndPosts(const Run& run);
   // Kills all lanes.
   void LoseLanes(absl::string_view what);
 
@@ -72,18 +83,25 @@ class Services {
   TimerQueue::Id SetTimer(Run& run, TimerQueue::Id id, int64_t at_ns);
   // Ends the waits of the run whose deadlines have passed, and cancels the posts of late tasks.
   void Expire(Run& run);
+  // Each lane of the run once.
+  static void ForEachLane(const Run& run, absl::FunctionRef<void(LanePort&)> use);
+  // Stops the runs of posts that have reached the limit. Returns when to look again; 0: no need.
+  int64_t CheckLaneLimit();
   // The lanes that still exist.
   std::vector<std::shared_ptr<LanePort>> Lanes();
 
   Scheduler& scheduler_;
   TimerQueue* const timers_;
-  const int64_t lane_grace_ns_;
+  const LaneLimits lane_limits_;
   WaitTable waits_;
   ErrandQueue errands_;
   LaneNewsQueue lane_news_;
   Mutex lanes_mutex_;
   std::vector<std::weak_ptr<LanePort>> lanes_ ABSL_GUARDED_BY(lanes_mutex_);
   BlockingPool pool_;
+  std::unique_ptr<LaneCallHandler> lane_calls_;
+  // Last, so that it is destroyed before the members that it uses.
+  Alarm lane_limit_;
 };
 
 }  // namespace pto::engine

@@ -8,6 +8,7 @@
 #include "runtime/base/failpoint.h"
 #include "runtime/engine/exec/async_copy.h"
 #include "runtime/engine/exec/block_runner.h"
+#include "runtime/engine/exec/post_calls.h"
 #include "runtime/engine/exec/stop_note.h"
 #include "runtime/engine/exec/task_waiter.h"
 #include "runtime/engine/exec/thread_host.h"
@@ -17,15 +18,37 @@
 namespace pto::engine {
 namespace {
 
-// A block of the task has ended: it comes to no further barrier.
-void BreakBarriers(Services& services, LongTask& long_task) {
-  for (Barrier& barrier : long_task.barriers) barrier.Break(services.waits());
+// A block of the task has ended: it comes to no further barrier, neither of all blocks nor of those
+// on its chip.
+void BreakBarriers(Services& services, LongTask& long_task, const BlockTicket& ended) {
+  if (long_task.barriers.empty()) return;
+  long_task.barriers[0].Break(services.waits());
+  long_task.barriers[1 + ended.member].Break(services.waits());
+}
+
+// Whether a kernel has returned 0 although a call of it did not succeed. It may have computed with
+// what was not there.
+bool GaveUp(const PostSlot& slot) {
+  const PostCalls* const calls = PostCalls::Find(slot);
+  return slot.end == PostSlot::End::kDone && calls != nullptr && calls->refused != PTO_OK;
 }
 
 // Why a post has failed, with its place.
 absl::Status PostError(const PostSlot& slot) {
   BlockTicket place = slot.ticket;
   place.block = slot.failed_block;
+  const PostCalls* const calls = PostCalls::Find(slot);
+  const bool gave_up = GaveUp(slot);
+  // Why a wait failed says more than what the kernel returned.
+  if (calls != nullptr && !calls->failure.ok() &&
+      (slot.code == PTO_TIMED_OUT || (gave_up && calls->refused == PTO_TIMED_OUT))) {
+    return calls->failure;
+  }
+  if (gave_up) {
+    return TaskData::BlockError(
+        reason::kKernelFailed, place, "returned 0",
+        absl::StrCat("but one of its calls had failed with ", calls->refused, ": ", calls->why));
+  }
   if (slot.end == PostSlot::End::kLost) {
     return TaskData::BlockError(reason::kHostLost, place, "was lost", slot.port->why_lost());
   }
@@ -43,11 +66,18 @@ BlockEnd CallSlow(Services& services, const BlockTicket& ticket, BlockHost* host
     return BlockEnd::kFailed;
   }
   const BlockEnd end = BlockRunner::CallSlow(services, ticket, host, long_task, error);
-  if (long_task != nullptr) BreakBarriers(services, *long_task);
+  if (long_task != nullptr) BreakBarriers(services, *long_task, ticket);
   return end;
 }
 
 }  // namespace
+
+void SlowLoop::EndConditions(const BlockTicket& ticket, LongTask* long_task) {
+  if (long_task == nullptr) return;
+  for (Waiter* const waiter : ticket.run->long_tasks().ClaimOf(*long_task, ticket)) {
+    services_.waits().End(*waiter, WaitEnd::kCancelled);
+  }
+}
 
 LongTask* SlowLoop::BeginLong(const BlockTicket& ticket) {
   Run& run = *ticket.run;
@@ -89,7 +119,9 @@ void SlowLoop::ExecuteSlow(CoreStay& stay) {
 void SlowLoop::RunOnFiber(CoreStay& stay) {
   FiberBlock* const block = fibers_->New();
   if (block == nullptr) {
-    if (LongTask* const long_task = BeginLong(stay.ticket)) BreakBarriers(services_, *long_task);
+    if (LongTask* const long_task = BeginLong(stay.ticket)) {
+      BreakBarriers(services_, *long_task, stay.ticket);
+    }
     EndCall(stay, stay.ticket, BlockEnd::kFailed,
             TaskData::BlockError(reason::kStacksExhausted, stay.ticket, "got no stack", ""),
             stay.recorder.base_ns(), true);
@@ -154,6 +186,8 @@ void SlowLoop::Post(CoreStay& stay) {
       ShowPosted(block.ticket, true);
       if (scheduler_.trace() != nullptr) scheduler_.trace()->OnStart(block.ticket);
     }
+    // Before, because the lane may be gone when Post returns.
+    last_lane_ = lane.weak_from_this();
     lane.Post(absl::MakeSpan(batch_));
     for (const LanePort::Outgoing& block : batch_) {
       if (block.refusal != LanePort::Outgoing::Refusal::kNone) refused_.push_back(block);
@@ -175,7 +209,7 @@ void SlowLoop::EndRefused(CoreStay& stay, const LanePort::Outgoing& block) {
     error = TaskData::BlockError(reason::kHostLost, block.ticket, "could not start",
                                  block.port->why_lost());
   }
-  if (block.long_task != nullptr) BreakBarriers(services_, *block.long_task);
+  if (block.long_task != nullptr) BreakBarriers(services_, *block.long_task, block.ticket);
   EndCall(stay, block.ticket, BlockEnd::kFailed, std::move(error), block.start_ns, true);
 }
 
@@ -184,19 +218,25 @@ void SlowLoop::EndPost(CoreStay& stay, PostSlot& slot) {
   const Run& run = *ticket.run;
   LongTask* const long_task = slot.long_task;
   const int64_t start_ns = slot.start_ns;
-  const BlockEnd end = slot.end == PostSlot::End::kDone ? BlockEnd::kDone : BlockEnd::kFailed;
+  const BlockEnd end =
+      slot.end == PostSlot::End::kDone && !GaveUp(slot) ? BlockEnd::kDone : BlockEnd::kFailed;
   absl::Status error;
-  if (end == BlockEnd::kFailed) error = PostError(slot);
+  if (end == BlockEnd::kFailed) {
+    error = PostError(slot);
+    // Perhaps nobody is left who could satisfy them.
+    EndConditions(ticket, long_task);
+  }
   if (run.stopping() || (long_task != nullptr && long_task->late.load(std::memory_order_acquire))) {
     const std::string said = slot.end == PostSlot::End::kLost ? slot.port->why_lost()
                                                               : std::string(slot.status.message());
     StopNote::Leave(ticket, long_task, slot.start_ticks, said, error);
   }
   slot.status = absl::OkStatus();
+  slot.detail.reset();
   slot.port->Recycle(slot);
   // Other cores of a cluster may still be posted.
   if (run.image().cluster_lanes(ticket.task) == 1) ShowPosted(ticket, false);
-  if (long_task != nullptr) BreakBarriers(services_, *long_task);
+  if (long_task != nullptr) BreakBarriers(services_, *long_task, ticket);
   EndCall(stay, ticket, end, std::move(error), start_ns, true);
 }
 

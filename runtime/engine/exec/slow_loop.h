@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -37,6 +38,8 @@ class SlowLoop {
   // does anything else.
   size_t collected() const { return outgoing_.size(); }
   void Post(CoreStay& stay);
+  // The lane that got the last post; nullptr: it is gone.
+  std::shared_ptr<LanePort> last_lane() const { return last_lane_.lock(); }
   // The lane has ended a post, or was lost.
   void EndPost(CoreStay& stay, PostSlot& slot);
   // Starts or resumes a block on its fiber.
@@ -57,6 +60,8 @@ class SlowLoop {
   void EndCall(CoreStay& stay, const BlockTicket& ticket, BlockEnd end, absl::Status error,
                int64_t start_ns, bool keeps_core);
   absl::Status Control(CoreStay& stay, Run& run, uint32_t task);
+  // Ends what a block has deferred the end of its task by.
+  void EndConditions(const BlockTicket& ticket, LongTask* long_task);
   // Ends a block that its lane was not given.
   void EndRefused(CoreStay& stay, const LanePort::Outgoing& block);
   // Shows whether the block on a core runs on a lane.
@@ -70,6 +75,7 @@ class SlowLoop {
   std::vector<LanePort::Outgoing> outgoing_;
   std::vector<LanePort::Outgoing> batch_;  // for one lane
   std::vector<LanePort::Outgoing> refused_;
+  std::weak_ptr<LanePort> last_lane_;
 };
 
 }  // namespace pto::engine

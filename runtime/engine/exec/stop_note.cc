@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
+#include "kernels/domain_scalar.h"
 #include "runtime/base/reason.h"
 #include "runtime/engine/run/task_data.h"
 
@@ -19,7 +20,11 @@ bool HasPlaces(const BlockTicket& ticket) {
 
 // Whether chips work together on it: who stops a run wants to know how far they were.
 bool IsCollective(const BlockTicket& ticket) {
-  return ticket.phase_count > 0 || TaskData::MemberCount(ticket.run->image(), ticket.task) > 1;
+  const GraphImage& image = ticket.run->image();
+  if (ticket.phase_count > 0 || TaskData::MemberCount(image, ticket.task) > 1) return true;
+  const pto_kernel_info& kernel = image.kernel(ticket.task);
+  return std::any_of(kernel.scalars, kernel.scalars + kernel.scalar_count,
+                     [](const pto_scalar_info& scalar) { return scalar.type == kDomainScalar; });
 }
 
 bool HasPlace(const ErrorDetail& detail) {

@@ -8,6 +8,7 @@
 #include "runtime/base/error.h"
 #include "runtime/engine/exec/worker.h"
 #include "runtime/engine/run/task_data.h"
+#include "runtime/engine/signal/foreign_memory.h"
 
 namespace pto::engine {
 
@@ -16,7 +17,9 @@ TaskWaiter::TaskWaiter(Services& services, const BlockTicket& ticket, const Sign
     : Waiter(signal, compare, value),
       TaskWaiterLink(ticket, *this),
       services_(services),
-      copy_(std::move(copy)) {}
+      copy_(std::move(copy)) {
+  if (copy_ == nullptr && ForeignMemory::OfProcess().Contains(signal.address)) set_foreign();
+}
 
 bool TaskWaiter::Begin(int64_t timeout_ns, LongTask* long_task) {
   Run& run = *ticket_.run;
@@ -30,7 +33,7 @@ bool TaskWaiter::Begin(int64_t timeout_ns, LongTask* long_task) {
     services_.BeginWait(run, *this, long_task, until_ns);
     // Whoever stops the run, or the task, says so before it looks for waits: either it finds this
     // one, or it is seen here.
-    if (run.stopping()) {
+    if (!OnBegin() || run.stopping()) {
       ends = WaitEnd::kCancelled;
     } else if (long_task != nullptr && long_task->late.load(std::memory_order_acquire)) {
       ends = WaitEnd::kTimedOut;
@@ -84,7 +87,12 @@ std::string TaskWaiter::DescribeSignal() const {
   if (name == TaskData::kElsewhere && (run.image().tasks()[ticket_.task].traits & kTaskGang) != 0) {
     return "the others at a barrier";
   }
-  return absl::StrCat(name, " ", CompareText(compare()), " ", value(), ", had ", signal().Load());
+  return absl::StrCat(name, " ", CompareText(compare()), " ", Text(value()), ", had ",
+                      Text(signal().Load()));
+}
+
+std::string TaskWaiter::Text(int64_t value) const {
+  return signal().foreign() ? absl::StrCat(static_cast<uint64_t>(value)) : absl::StrCat(value);
 }
 
 absl::Status TaskWaiter::TimedOut() const {
@@ -96,8 +104,8 @@ absl::Status TaskWaiter::TimedOut() const {
   error.With("timeout", time);
   if (copy_ == nullptr) {
     error.With("signal", TaskData::NameOf(run, ticket_.task, signal().address))
-        .With("have", signal().Load())
-        .With("want", absl::StrCat(CompareText(compare()), " ", value()));
+        .With("have", Text(signal().Load()))
+        .With("want", absl::StrCat(CompareText(compare()), " ", Text(value())));
   }
   return error;
 }

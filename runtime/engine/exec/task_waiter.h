@@ -33,6 +33,8 @@ class TaskWaiter : public Waiter, public TaskWaiterLink {
 
  protected:
   virtual void OnDone(WaitEnd end) = 0;
+  // The wait has been entered, and may end from now on. Returns false if it must end at once.
+  virtual bool OnBegin() { return true; }
   // How others see it.
   virtual WaitNote::Kind kind() const = 0;
 
@@ -40,6 +42,8 @@ class TaskWaiter : public Waiter, public TaskWaiterLink {
 
  private:
   std::string DescribeSignal() const;
+  // A value of the signal.
+  std::string Text(int64_t value) const;
   void OnEnd(WaitEnd end) final;
   // Puts the wait on the board.
   void Show(int64_t now_ns, int64_t until_ns);

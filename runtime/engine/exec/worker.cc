@@ -4,11 +4,21 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/ticks.h"
+
 namespace pto::engine {
 namespace {
 
 // A run with so few roots is begun by the thread that helps with it.
 constexpr size_t kFewRoots = 64;
+
+// So long a thread looks for the end of a short post: less than a wake-up takes.
+constexpr double kPatienceMicroseconds = 12;
+
+uint64_t PatienceTicks() {
+  static const auto ticks = static_cast<uint64_t>(kPatienceMicroseconds * TicksPerMicrosecond());
+  return ticks;
+}
 
 }  // namespace
 
@@ -45,10 +55,26 @@ bool Worker::RunNext(uint32_t max, uint32_t max_posts) {
   return false;
 }
 
+bool Worker::PollLane(uint64_t ticket) {
+  LaneNewsQueue& news = services_.lane_news();
+  const std::shared_ptr<LanePort> lane = slow_.last_lane();
+  if (lane == nullptr || !lane->WorthPolling()) return news.size() > 0;
+  const uint64_t until = Ticks() + PatienceTicks();
+  news.BeginPoll();
+  lane->Poll([&] {
+    return news.size() > 0 || scheduler_.parking().Ticket() != ticket ||
+           !lane->table().has_open() || Ticks() >= until;
+  });
+  news.EndPoll();
+  return news.size() > 0;
+}
+
 void Worker::HelpWith(Run& run, int64_t until_ns) {
   stay_.until_ns = until_ns;
+  helped_ = &run;
   BlockTicket ticket;
   while (scheduler_.clock().NowNanos() < until_ns) {
+    const uint64_t parking_ticket = scheduler_.parking().Ticket();
     stay_.Move();
     if (scheduler_.TakeOf(run, MaxBatch(), &ticket, &stay_.released.local)) {
       Execute(ticket);
@@ -58,11 +84,16 @@ void Worker::HelpWith(Run& run, int64_t until_ns) {
       PostCollected();
     } else if (Errand* const errand = services_.errands().TakeOf(run)) {
       errand->Do(*this, *stay_.completions);
-    } else {
+    } else if (run.life().outstanding() == stay_.holds || !PollLane(parking_ticket) ||
+               !TakeLaneNews(0)) {
       break;
     }
   }
   PostCollected();
+  // Nobody was woken for what came while this thread looked.
+  services_.lane_news().PassOn();
+  if (std::exchange(stay_.left_core, false)) PassOnTasks();
+  helped_ = nullptr;
   stay_.until_ns = 0;
   stay_.Move();
 }
@@ -158,9 +189,14 @@ bool Worker::TakeLaneNews(size_t place) {
   if (news->kind == LaneNews::Kind::kDeath) {
     services_.lane_news().PassOn();
     LanePort::Bury(static_cast<LaneDeath&>(*news));
-  } else {
-    slow_.EndPost(stay_, static_cast<PostSlot&>(*news));
+    return true;
   }
+  auto& slot = static_cast<PostSlot&>(*news);
+  // What is held of the run that this thread helps with is not held of others.
+  const bool other = helped_ != nullptr && slot.ticket.run != helped_;
+  const int64_t holds = other ? std::exchange(stay_.holds, 0) : 0;
+  slow_.EndPost(stay_, slot);
+  stay_.holds += holds;
   return true;
 }
 

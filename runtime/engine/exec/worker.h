@@ -78,7 +78,13 @@ class Worker {
   // The same, with as many blocks at once as suits their length.
   bool RunAny() { return RunAny(std::min(batch_, MaxBatch()), kMaxPosts); }
 
-  // Runs ready tasks of one run until there are none, or `until_ns`.
+  // Looks for ends of short posts for some microseconds, if there may be some, or until something
+  // else wakes workers: `ticket` was taken before the thread looked for work. Returns whether there
+  // are news of lanes.
+  bool PollLane(uint64_t ticket);
+
+  // Runs ready tasks of one run until there are none, or `until_ns`. Also waits for its posts, as
+  // far as they are short.
   void HelpWith(Run& run, int64_t until_ns);
   // Starts a run and works on it. Its roots are neither counted nor queued yet. The caller holds
   // the run, and drains `completions`.
@@ -180,7 +186,8 @@ class Worker {
   uint32_t turn_ = 0;  // which kind of work to look for first
   uint32_t next_chip_ = 0;
   uint32_t batch_ = 1;
-  CoreStay stay_;  // what it runs now
+  const Run* helped_ = nullptr;  // by HelpWith
+  CoreStay stay_;                // what it runs now
   JointStarter starter_;
   TaskFlow flow_;
   PlainLoop plain_;

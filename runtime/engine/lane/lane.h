@@ -25,6 +25,8 @@ struct LanePost {
   PostId id = 0;
   // The snapshot that the run's image owns. Its closure is kernel->data().
   const Kernel* kernel = nullptr;
+  // Names the run, for what the lane keeps for it until EndRun. Never used again.
+  uint64_t run = 0;
   uint32_t task = 0;  // its number in the run, as errors name it
   // The blocks: from `block` to `block_end`, which is not included. One today.
   uint32_t block = 0;
@@ -33,6 +35,7 @@ struct LanePost {
   uint32_t chip = 0;
   uint32_t core = 0;
   pto_core core_kind = PTO_AIV;
+  uint32_t cluster = 0;       // of the core
   uint32_t cluster_lane = 0;  // pto_context.lane
   uint32_t member = 0;
   uint32_t member_count = 1;
@@ -58,6 +61,35 @@ struct LaneResult {
   PostId id = 0;
   absl::Status status;
   uint32_t block = 0;  // of a failed post with several blocks: the one that failed
+  int32_t code = 0;    // what the kernel has returned, if it is known
+  // For how long it has run, if that is known.
+  uint64_t took_ticks = 0;
+};
+
+// A call of the kernel API by a kernel that runs on a lane; see pto_kernel.h. Addresses are those
+// of the engine's process. The engine checks everything in it.
+struct LaneCall {
+  enum class Kind { kWait, kNotify, kBarrier, kCopy, kWaitCopy, kDefer, kDeferCopy };
+
+  PostId id = 0;
+  uint64_t token = 0;  // for the lane: comes back with the answer
+  Kind kind = Kind::kWait;
+  pto_signal signal = {};  // of kCopy, without an address: no signal
+  // kWait and kDefer: pto_compare. kNotify and kCopy: pto_notify_op. kBarrier: pto_scope.
+  uint32_t how = 0;
+  int64_t value = 0;
+  int64_t timeout_ns = 0;
+  pto_event event = 0;  // of kWaitCopy and kDeferCopy
+  pto_tensor to = {};
+  pto_tensor from = {};
+};
+
+struct LaneAnswer {
+  PostId id = 0;
+  uint64_t token = 0;
+  pto_result result = PTO_OK;
+  pto_event event = 0;  // of kCopy
+  std::string text;     // why the result is not PTO_OK
 };
 
 // Runs blocks of tasks somewhere else than on the engine's threads: in another process, or on a
@@ -68,14 +100,16 @@ struct LaneResult {
 // cancelled posts too. A lane that does not answer a cancelled post within the engine's grace
 // period is lost: the engine kills it and fails all its posts.
 //
-// The engine never makes two calls of one lane at the same time, and none after Kill. All calls
-// except Kill return at once, whatever the other side does; Kill returns within milliseconds. A
-// call may use the LaneReports. The thread that releases the last kernel of the lane destroys it;
-// that may be a worker, so the destructor must not block.
+// What a kernel asks the engine for (pto_kernel_api), the lane reports too: LaneReports::Call. The
+// engine answers each call with Resume: in the middle of Call, or later, when a wait ends. So the
+// waits of such a kernel are like all others: they have deadlines, stops end them, and explanations
+// show them. When the post ends before its call is answered, the call is forgotten.
 //
-// Not here yet: waits, notifies and barriers of kernels that run on a lane. They will be messages
-// of LaneReports beside Complete. A notify calls WaitTable::Notify. A wait and a barrier begin a
-// TaskWaiter for the post, whose end is sent back with another method here, `Resume(id, result)`.
+// The engine never makes two calls of one lane at the same time, and none after Kill; Resume and
+// the calls for polling are the exceptions. All calls except Kill return at once, whatever the
+// other side does; Kill returns within milliseconds. A call may use the LaneReports. The thread
+// that releases the last kernel of the lane destroys it; that may be a worker, so the destructor
+// must not block.
 class Lane {
  public:
   virtual ~Lane() = default;
@@ -91,6 +125,22 @@ class Lane {
 
   // The posts must end soon. Each still needs an answer, unless it has been given.
   virtual void Cancel(absl::Span<const PostId> ids) = 0;
+
+  // A run of which there were posts has ended: no post of it is left, and none will come.
+  virtual void EndRun(uint64_t /*run*/) {}
+
+  // The answer to a call of a kernel. Made by any thread and at any time: during other calls, in
+  // the middle of LaneReports::Call, and even after Kill. Answers for posts that have ended are
+  // ignored.
+  virtual void Resume(const LaneAnswer& answer) = 0;
+
+  // A thread of the engine that waits for the end of short posts may handle the reports of the lane
+  // itself, so that no thread has to be woken for them. Between BeginPoll, if that returns true,
+  // and EndPoll, it calls Poll, which returns at once and may use the LaneReports. Only one thread
+  // at a time polls. All three may be called at any time, like Resume.
+  virtual bool BeginPoll() { return false; }
+  virtual void Poll() {}
+  virtual void EndPoll() {}
 
   // The last call, and made at most once. When it returns, nothing of the lane runs any more and
   // nothing of it uses the memory of a post.

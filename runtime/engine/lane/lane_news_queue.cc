@@ -10,9 +10,9 @@ void LaneNewsQueue::Push(const NewsList& news) {
     was_empty = first_ == nullptr;
     (last_ != nullptr ? last_->next : first_) = news.first;
     last_ = news.last;
-    size_.fetch_add(news.count, std::memory_order_release);
+    size_.fetch_add(news.count, std::memory_order_seq_cst);
   }
-  if (was_empty) parking_.Wake(1);
+  if (was_empty && pollers_.load(std::memory_order_seq_cst) == 0) parking_.Wake(1);
 }
 
 LaneNews* LaneNewsQueue::Take(size_t place) {

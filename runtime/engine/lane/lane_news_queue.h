@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 
 #include "runtime/base/spin_lock.h"
 #include "runtime/engine/queue/parking.h"
@@ -40,11 +41,15 @@ class LaneNewsQueue {
   LaneNewsQueue(const LaneNewsQueue&) = delete;
   LaneNewsQueue& operator=(const LaneNewsQueue&) = delete;
 
-  size_t size() const { return size_.load(std::memory_order_acquire); }
+  size_t size() const { return size_.load(std::memory_order_seq_cst); }
 
   // Adds the news and wakes one sleeping worker. Wakes nobody while there are earlier news: the
   // worker that was woken for those takes these too, or calls PassOn.
   void Push(const NewsList& news);
+  // A thread that is awake looks whether there are news. Until EndPoll, Push wakes nobody. After
+  // that, the thread looks once more.
+  void BeginPoll() { pollers_.fetch_add(1, std::memory_order_seq_cst); }
+  void EndPoll() { pollers_.fetch_sub(1, std::memory_order_seq_cst); }
   // Wakes another worker for the rest. For a worker that has taken news and does something long.
   void PassOn() {
     if (size() > 0 && parking_.has_sleepers()) parking_.Wake(1);
@@ -58,6 +63,7 @@ class LaneNewsQueue {
   SpinLock lock_;
   // All but the size are guarded by the lock.
   std::atomic<size_t> size_{0};
+  std::atomic<uint32_t> pollers_{0};
   LaneNews* first_ = nullptr;
   LaneNews* last_ = nullptr;
 };

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "runtime/base/pause.h"
 #include "runtime/base/ticks.h"
 #include "runtime/engine/run/task_data.h"
 
@@ -13,6 +14,9 @@ namespace {
 
 // The earlier of two times; 0 is never.
 int64_t Earlier(int64_t a, int64_t b) { return a == 0 || (b != 0 && b < a) ? b : a; }
+
+// Posts that run longer need the processor more than a thread that looks for their ends.
+constexpr double kShortMicroseconds = 4;
 
 // The time so long after another; 0 if there is no limit.
 int64_t After(int64_t start_ns, int64_t timeout_ns) {
@@ -33,7 +37,10 @@ LanePort::LanePort(std::shared_ptr<Lane> lane, const Setting& setting)
       name_(lane_->name()),
       clock_(*setting.clock),
       grace_ns_(setting.grace_ns),
-      reports_(std::make_shared<LaneReports>(*setting.news, setting.capacity)),
+      clusters_(setting.clusters),
+      limit_(setting.limit),
+      limit_ns_(setting.limit_ns),
+      reports_(std::make_shared<LaneReports>(*setting.news, *setting.calls, setting.capacity)),
       grace_(setting.timers, [this] { return CheckGrace(); }) {}
 
 LanePort::~LanePort() { reports_->Close(); }
@@ -60,6 +67,9 @@ void LanePort::Fill(const Outgoing& block, PostSlot& slot) {
   LanePost& post = slot.post;
   post.kernel = image.shared_kernels()[image.kernel_index(ticket.task, ticket.cluster_lane)].get();
   const pto_kernel_info& info = post.kernel->info();
+  uint64_t& number = runs_[&run];
+  if (number == 0) number = ++last_run_;
+  post.run = number;
   post.task = TaskData::NumberOf(run, ticket.task);
   post.block = ticket.block;
   post.block_end = ticket.block_end;
@@ -67,6 +77,8 @@ void LanePort::Fill(const Outgoing& block, PostSlot& slot) {
   post.chip = ticket.chip;
   post.core = static_cast<uint32_t>(ticket.core);
   post.core_kind = ticket.kind;
+  const uint32_t clusters = post.chip < clusters_.size() ? clusters_[post.chip] : 0;
+  post.cluster = post.core < clusters ? post.core : (post.core - clusters) / 2;
   post.cluster_lane = ticket.cluster_lane;
   post.member = ticket.member;
   post.member_count = TaskData::MemberCount(image, ticket.task);
@@ -123,6 +135,7 @@ void LanePort::Post(absl::Span<Outgoing> blocks) {
   if (posts_.empty()) return;
   reports_->table().Begin(slots_);
   lane_->Post(posts_);
+  if (limit_ != nullptr && !limit_->armed()) limit_->Arm(clock_.NowNanos() + limit_ns_);
 }
 
 void LanePort::Cancel(const Run& run, bool late_only) {
@@ -142,6 +155,32 @@ void LanePort::Cancel(const Run& run, bool late_only) {
   if (ids_.empty()) return;
   lane_->Cancel(ids_);
   grace_.Arm(now_ns + grace_ns_);
+}
+
+bool LanePort::WorthPolling() const {
+  static const auto most_ticks = static_cast<uint64_t>(kShortMicroseconds * TicksPerMicrosecond());
+  const PostTable& table = reports_->table();
+  return table.has_open() && table.typical_ticks() < most_ticks && !lost();
+}
+
+void LanePort::Poll(absl::FunctionRef<bool()> enough) {
+  if (!lane_->BeginPoll()) return;
+  while (!enough()) {
+    lane_->Poll();
+    Pause();
+  }
+  lane_->EndPoll();
+}
+
+void LanePort::EndRun(const Run& run) {
+  // Without the lock: to kill a lane may take a while.
+  if (lost()) return;
+  MutexLock lock(calls_);
+  const auto found = runs_.find(&run);
+  if (found == runs_.end()) return;
+  const uint64_t number = found->second;
+  runs_.erase(found);
+  if (!lost()) lane_->EndRun(number);
 }
 
 int64_t LanePort::CheckGrace() {
@@ -169,14 +208,14 @@ void LanePort::Lose(absl::string_view what, PostId running) {
                       "kernel '", slot.post.kernel->name(), "' in ", TaskData::Place(slot.ticket));
     });
   }
-  NewsList ended;
+  PostTable::Ended ended;
   {
     MutexLock lock(calls_);
     lane_->Kill();
     state_.store(State::kLost, std::memory_order_release);
     reports_->table().LoseAll(&ended);
   }
-  reports_->Push(ended);
+  reports_->Pass(ended);
 }
 
 void LanePort::Bury(LaneDeath& death) {

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -15,6 +17,7 @@
 #include "runtime/base/mutex.h"
 #include "runtime/base/timer.h"
 #include "runtime/engine/lane/lane.h"
+#include "runtime/engine/lane/lane_call_handler.h"
 #include "runtime/engine/lane/lane_news_queue.h"
 #include "runtime/engine/lane/lane_reports.h"
 #include "runtime/engine/lane/post_table.h"
@@ -33,8 +36,13 @@ class LanePort : public std::enable_shared_from_this<LanePort> {
     LaneNewsQueue* news = nullptr;
     const Clock* clock = nullptr;
     TimerQueue* timers = nullptr;
+    LaneCallHandler* calls = nullptr;
     int64_t grace_ns = 0;  // how long a cancelled post may take to end
-    size_t capacity = 0;   // how many posts are expected at most
+    // Looks how long posts run, `limit_ns` after the first one; nullptr: nobody does.
+    Alarm* limit = nullptr;
+    int64_t limit_ns = 0;
+    size_t capacity = 0;             // how many posts are expected at most
+    std::vector<uint32_t> clusters;  // of each chip
   };
 
   // A block that is to be posted.
@@ -62,6 +70,22 @@ class LanePort : public std::enable_shared_from_this<LanePort> {
   // deadline has passed. The stop or the deadline must be visible before this call.
   void Cancel(const Run& run, bool late_only);
 
+  // A run has ended. It had posts here, or could have had some.
+  void EndRun(const Run& run);
+  // Answers a call of a post. The post may have ended, and this may be the last use of the port.
+  static void Answer(std::shared_ptr<LanePort> port, const LaneAnswer& answer) {
+    port->lane_->Resume(answer);
+  }
+  PostTable& table() { return reports_->table(); }
+
+  // Whether posts are under way that end so soon that it pays to look for their ends.
+  bool WorthPolling() const;
+  // Handles reports of the lane on this thread until `enough` returns true. Returns at once if the
+  // lane cannot do that, or another thread does.
+  void Poll(absl::FunctionRef<bool()> enough);
+  // Passes on what has ended.
+  void Push(const NewsList& news) { reports_->Push(news); }
+
   // Kills the lane, unless that was done, and ends all its posts as lost. `what` says why and
   // `running` which post is the cause; 0: none.
   void Lose(absl::string_view what, PostId running);
@@ -85,7 +109,7 @@ class LanePort : public std::enable_shared_from_this<LanePort> {
 
   // Whether the block must not start, and why.
   Outgoing::Refusal Check(const Outgoing& block) const;
-  void Fill(const Outgoing& block, PostSlot& slot);
+  void Fill(const Outgoing& block, PostSlot& slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(calls_);
   // Loses the lane if a cancelled post has had its grace. Returns when to look again; 0: no need.
   int64_t CheckGrace();
 
@@ -93,6 +117,9 @@ class LanePort : public std::enable_shared_from_this<LanePort> {
   const std::string name_;
   const Clock& clock_;
   const int64_t grace_ns_;
+  const std::vector<uint32_t> clusters_;
+  Alarm* const limit_;
+  const int64_t limit_ns_;
   const std::shared_ptr<LaneReports> reports_;
   std::atomic<State> state_{State::kOpen};
 
@@ -105,6 +132,9 @@ class LanePort : public std::enable_shared_from_this<LanePort> {
   std::vector<PostSlot*> slots_ ABSL_GUARDED_BY(calls_);
   std::vector<const LanePost*> posts_ ABSL_GUARDED_BY(calls_);
   std::vector<PostId> ids_ ABSL_GUARDED_BY(calls_);
+  // The numbers of the runs that have had posts here and have not ended.
+  absl::flat_hash_map<const Run*, uint64_t> runs_ ABSL_GUARDED_BY(calls_);
+  uint64_t last_run_ ABSL_GUARDED_BY(calls_) = 0;
 
   // Last, so that it is destroyed before the members that it uses.
   Alarm grace_;

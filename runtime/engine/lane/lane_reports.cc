@@ -3,10 +3,23 @@
 namespace pto::engine {
 
 void LaneReports::Complete(absl::Span<LaneResult> results) {
-  MutexLock lock(mutex_);
-  NewsList ended;
+  PostTable::Ended ended;
   table_.Answer(results, &ended);
-  if (queue_ != nullptr) queue_->Push(ended);
+  Pass(ended);
+}
+
+bool LaneReports::Call(const LaneCall& call) {
+  PostSlot* const slot = table_.BeginCall(call.id);
+  if (slot == nullptr) return false;
+  // The post stays until the end of the call, and with it the run and the engine.
+  calls_.Handle(*slot, call);
+  return true;
+}
+
+void LaneReports::Pass(const PostTable::Ended& ended) {
+  // First: they are not among the posts yet, so the engine is still there.
+  for (Waiter* const waiter : ended.waits) calls_.EndWait(*waiter);
+  Push(ended.posts);
 }
 
 void LaneReports::ReportDeath(absl::string_view what, PostId running) {
@@ -24,6 +37,7 @@ void LaneReports::ReportDeath(absl::string_view what, PostId running) {
 }
 
 void LaneReports::Push(const NewsList& news) {
+  if (news.count == 0) return;
   MutexLock lock(mutex_);
   if (queue_ != nullptr) queue_->Push(news);
 }

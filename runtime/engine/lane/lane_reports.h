@@ -9,6 +9,7 @@
 #include "absl/types/span.h"
 #include "runtime/base/mutex.h"
 #include "runtime/engine/lane/lane.h"
+#include "runtime/engine/lane/lane_call_handler.h"
 #include "runtime/engine/lane/lane_news_queue.h"
 #include "runtime/engine/lane/post_table.h"
 
@@ -35,12 +36,16 @@ class LaneReports {
     LaneResult result{id, std::move(status)};
     Complete(absl::MakeSpan(&result, 1));
   }
+  // A kernel of a post has made a call, which the engine answers with Lane::Resume. A post has one
+  // call at a time. A call for a post that is not there, or in a call, is ignored: returns false.
+  bool Call(const LaneCall& call);
   // The lane is dead, and runs nothing any more. `what` says why, for example the signal that has
   // killed a process. `running` is the post that ran then, if one is known to be the cause.
   void ReportDeath(absl::string_view what, PostId running = 0);
 
   // ---- for the engine
-  LaneReports(LaneNewsQueue& queue, size_t capacity) : table_(capacity), queue_(&queue) {}
+  LaneReports(LaneNewsQueue& queue, LaneCallHandler& calls, size_t capacity)
+      : table_(capacity), calls_(calls), queue_(&queue) {}
   LaneReports(const LaneReports&) = delete;
   LaneReports& operator=(const LaneReports&) = delete;
   PostTable& table() { return table_; }
@@ -48,6 +53,8 @@ class LaneReports {
     MutexLock lock(mutex_);
     port_ = std::move(port);
   }
+  // Ends the waits of posts that have ended, and passes all that has ended to the workers.
+  void Pass(const PostTable::Ended& ended);
   // Passes news to the workers.
   void Push(const NewsList& news);
   // The engine ends. Waits for calls of other threads; everything that comes later is ignored.
@@ -58,6 +65,7 @@ class LaneReports {
 
  private:
   PostTable table_;
+  LaneCallHandler& calls_;  // lives while there is a post
   // Held while the queue is used, which ends with the engine.
   Mutex mutex_;
   LaneNewsQueue* queue_ ABSL_GUARDED_BY(mutex_);

@@ -1,10 +1,17 @@
 #include "runtime/engine/lane/post_table.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "runtime/base/log.h"
 
 namespace pto::engine {
+namespace {
+
+// All posts that take longer are equal.
+constexpr uint64_t kMostTicks = 1'000'000;
+
+}  // namespace
 
 PostSlot& PostTable::Take() {
   {
@@ -31,7 +38,9 @@ void PostTable::Begin(absl::Span<PostSlot* const> slots) {
   for (PostSlot* const slot : slots) {
     slot->state_ = PostSlot::State::kPosted;
     slot->cancelled_ns_ = 0;
+    slot->busy_since_ns_ = slot->start_ns;
   }
+  open_.store(open_.load(std::memory_order_relaxed) + slots.size(), std::memory_order_relaxed);
   counts_.posted += slots.size();
   counts_.outstanding += slots.size();
 }
@@ -43,7 +52,17 @@ PostSlot* PostTable::Find(PostId id) const {
   return slot.post.id == id && slot.state_ == PostSlot::State::kPosted ? &slot : nullptr;
 }
 
-void PostTable::Answer(absl::Span<LaneResult> results, NewsList* ended) {
+void PostTable::End(PostSlot& slot, Ended* ended) {
+  slot.state_ = PostSlot::State::kEnded;
+  open_.store(open_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+  if (!slot.in_call_) {
+    ended->posts.Add(slot);
+  } else if (slot.waiter_ != nullptr && slot.waiter_->Claim()) {
+    ended->waits.push_back(slot.waiter_);
+  }
+}
+
+void PostTable::Answer(absl::Span<LaneResult> results, Ended* ended) {
   SpinLockHolder lock(lock_);
   for (LaneResult& result : results) {
     PostSlot* const slot = Find(result.id);
@@ -51,26 +70,66 @@ void PostTable::Answer(absl::Span<LaneResult> results, NewsList* ended) {
       ++counts_.ignored;
       continue;
     }
-    slot->state_ = PostSlot::State::kEnded;
     slot->end = result.status.ok() ? PostSlot::End::kDone : PostSlot::End::kFailed;
     slot->status = std::move(result.status);
+    slot->code = result.code;
+    // The lane may say anything.
+    const uint64_t took = std::min(result.took_ticks, kMostTicks);
+    typical_ticks_.store((7 * typical_ticks_.load(std::memory_order_relaxed) + took) / 8,
+                         std::memory_order_relaxed);
     const bool in_range = result.block >= slot->post.block && result.block < slot->post.block_end;
     slot->failed_block = in_range ? result.block : slot->post.block;
     ++counts_.answered;
-    ended->Add(*slot);
+    End(*slot, ended);
   }
 }
 
-void PostTable::LoseAll(NewsList* ended) {
+void PostTable::LoseAll(Ended* ended) {
   SpinLockHolder lock(lock_);
   for (const std::unique_ptr<PostSlot>& slot : slots_) {
     if (slot->state_ != PostSlot::State::kPosted) continue;
-    slot->state_ = PostSlot::State::kEnded;
     slot->end = PostSlot::End::kLost;
     slot->failed_block = slot->post.block;
+    slot->code = 0;
     ++counts_.lost;
-    ended->Add(*slot);
+    End(*slot, ended);
   }
+}
+
+PostSlot* PostTable::BeginCall(PostId id) {
+  SpinLockHolder lock(lock_);
+  PostSlot* const slot = Find(id);
+  if (slot == nullptr || slot->in_call_) {
+    ++counts_.ignored;
+    return nullptr;
+  }
+  slot->in_call_ = true;
+  ++counts_.calls;
+  return slot;
+}
+
+bool PostTable::BeginWait(PostSlot& slot, Waiter& waiter) {
+  SpinLockHolder lock(lock_);
+  if (slot.state_ != PostSlot::State::kPosted) return false;
+  slot.waiter_ = &waiter;
+  return true;
+}
+
+void PostTable::EndWait(PostSlot& slot, int64_t now_ns) {
+  SpinLockHolder lock(lock_);
+  slot.waiter_ = nullptr;
+  slot.busy_since_ns_ = now_ns;
+}
+
+void PostTable::EndCall(PostSlot& slot, NewsList* ended) {
+  SpinLockHolder lock(lock_);
+  slot.in_call_ = false;
+  if (slot.state_ == PostSlot::State::kEnded) ended->Add(slot);
+}
+
+void PostTable::SetLongTask(PostSlot& slot, LongTask* long_task) {
+  SpinLockHolder lock(lock_);
+  slot.long_task = long_task;
 }
 
 void PostTable::Recycle(PostSlot& slot) {
@@ -104,6 +163,23 @@ bool PostTable::FirstCancelled(PostId* id, int64_t* cancelled_ns) {
     *cancelled_ns = slot->cancelled_ns_;
   }
   return found;
+}
+
+int64_t PostTable::ForEachLong(int64_t now_ns, int64_t limit_ns,
+                               absl::FunctionRef<void(const PostSlot&)> use) {
+  int64_t next_ns = 0;
+  SpinLockHolder lock(lock_);
+  for (const std::unique_ptr<PostSlot>& slot : slots_) {
+    if (slot->state_ != PostSlot::State::kPosted || slot->cancelled_ns_ != 0) continue;
+    // One that waits may go on at any time from now.
+    const int64_t since_ns = slot->waiter_ != nullptr ? now_ns : slot->busy_since_ns_;
+    if (now_ns - since_ns >= limit_ns) {
+      use(*slot);
+    } else if (next_ns == 0 || since_ns + limit_ns < next_ns) {
+      next_ns = since_ns + limit_ns;
+    }
+  }
+  return next_ns;
 }
 
 void PostTable::Visit(PostId id, absl::FunctionRef<void(const PostSlot&)> use) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <thread>
 
 #include "runtime/base/failpoint.h"
 
@@ -351,6 +352,17 @@ bool ReadyQueue::OthersWaitThan(absl::Span<const Account* const> accounts, bool 
   }
   mutex_.Unlock();
   return others;
+}
+
+void ReadyQueue::SettleCoreTime() {
+  // Locks are held for microseconds, unless a thread hangs.
+  constexpr int kTries = 100;
+  for (int i = 0; !mutex_.TryLock(); ++i) {
+    if (i == kTries) return;
+    std::this_thread::yield();
+  }
+  shares_.SettleCoreTime();
+  mutex_.Unlock();
 }
 
 void ReadyQueue::CountTurn(Line line, uint32_t blocks) {

@@ -72,6 +72,8 @@ class ReadyQueue {
   // Whether tasks wait that belong to none of the accounts, which hold cores for long: their time
   // counts now. Without `patient`, false while another thread has the lock.
   bool OthersWaitThan(absl::Span<const Account* const> accounts, bool patient);
+  // As ShareTable::SettleCoreTime, unless another thread has the lock for long.
+  void SettleCoreTime();
   // Whether a gang of the same or a higher class collects cores of this kind, or clusters with
   // them.
   bool GangWaits(Priority priority, pto_core kind) const {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/base/ticks.h"
+
 namespace pto::engine {
 
 bool ShareTable::Forgettable(const Share& share) const {
@@ -13,6 +15,7 @@ void ShareTable::Sweep() {
     const auto share = it++;
     if (!Forgettable(*share->second)) continue;
     if (last_ == share->second.get()) last_ = nullptr;
+    AddToCoreTime(*share->second);
     shares_.erase(share);
   }
 }
@@ -21,7 +24,10 @@ Share& ShareTable::Create(const std::shared_ptr<Account>& account) {
   Sweep();
   auto share = std::make_unique<Share>();
   share->account = account;
-  if (account != nullptr) share->weight = account->weight();
+  if (account != nullptr) {
+    share->weight = account->weight();
+    share->core_time = account->core_time();
+  }
   share->used_ns = least_used_ns_;
   Share& created = *share;
   shares_[account.get()] = std::move(share);
@@ -127,6 +133,10 @@ void ShareTable::Take(Share& share, uint32_t core, pto_core kind, From from, dou
   use.timed = shares_.size() > 1;
   use.cores = (kind == PTO_MIX ? 3 : 1) * part;
   use.since_ns = kNotBegun;
+  if (share.core_time != nullptr) {
+    use.width = kind == PTO_MIX ? 3 : 1;
+    use.since_ticks = Ticks();
+  }
   if (share.cores++ == 0 && share.flows == 0) ++active_;
   if (!use.timed) return;
   use.expected_ns = share.typical_ns;
@@ -150,10 +160,19 @@ void ShareTable::CountHeld() {
   }
 }
 
+void ShareTable::SettleCoreTime() {
+  const uint64_t now = Ticks();
+  for (Use& use : uses_) {
+    if (use.share != nullptr && use.share->core_time != nullptr) CountTicks(use, now);
+  }
+  for (const auto& [account, share] : shares_) AddToCoreTime(*share);
+}
+
 void ShareTable::Return(uint32_t core) {
   Use& use = uses_[core];
   if (use.share == nullptr) return;
   Share& share = *use.share;
+  if (share.core_time != nullptr) CountTicks(use, Ticks());
   use.share = nullptr;
   if (use.timed) {
     const int64_t took_ns = use.since_ns == kNotBegun ? 0 : clock_.NowNanos() - use.since_ns;

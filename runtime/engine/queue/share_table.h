@@ -10,6 +10,7 @@
 #include "absl/functional/function_ref.h"
 #include "kernels/pto_kernel.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/core_time.h"
 #include "runtime/engine/run/account.h"
 #include "runtime/engine/run/flow.h"
 #include "runtime/engine/run/priority.h"
@@ -36,10 +37,12 @@ inline uint32_t ClassOf(Priority priority) { return ClassOf(LineOf(priority, PTO
 struct Share {
   std::shared_ptr<Account> account;  // nullptr: shared by all runs without an account
   double weight = 1;
-  double used_ns = 0;          // core time, divided by weight
-  double typical_ns = 10'000;  // recent average time on a core
-  uint32_t flows = 0;          // with ready tasks, plus waiting gangs
-  uint32_t cores = 0;          // held now; a cluster counts as one
+  double used_ns = 0;             // core time, divided by weight
+  double typical_ns = 10'000;     // recent average time on a core
+  uint32_t flows = 0;             // with ready tasks, plus waiting gangs
+  uint32_t cores = 0;             // held now; a cluster counts as one
+  CoreTime* core_time = nullptr;  // of the account; nullptr: it counts none
+  uint64_t core_ticks = 0;        // for that, and not added yet
   std::array<FlowRing, kLineCount> rings;
 };
 
@@ -49,8 +52,9 @@ struct Share {
 // with the use of the account that was served last, so pauses earn no credit. The runs of one
 // account take turns.
 //
-// Times are measured only while there is more than one account, so a single account pays nothing.
-// Not thread-safe: the owner locks.
+// Clocks are read only while there is more than one account, so a single account pays nothing.
+// What an account counts in its CoreTime is measured always, in ticks. Not thread-safe: the owner
+// locks.
 class ShareTable {
  public:
   // `cores` is one more than the largest core number.
@@ -87,6 +91,9 @@ class ShareTable {
   // Counts the time of the cores that are held now, up to now, so that an account that keeps its
   // cores for long is not next all the time.
   void CountHeld();
+  // Adds the time of cores, also of those that are held now, to the CoreTime of their accounts,
+  // which many tables share and so is not touched each time that a core is returned.
+  void SettleCoreTime();
 
   // A gang of the account starts or stops to wait for cores. It counts like a flow.
   Share& AddGang(const std::shared_ptr<Account>& account);
@@ -109,8 +116,22 @@ class ShareTable {
     double cores = 1;
     double expected_ns = 0;
     int64_t since_ns = kNotBegun;
+    uint32_t width = 1;  // cores, whatever part of them counts for the share
+    uint64_t since_ticks = 0;
   };
 
+  // Counts the time of a core of a share with a CoreTime.
+  static void CountTicks(Use& use, uint64_t now_ticks) {
+    // The counters of two processors may differ a little.
+    if (now_ticks <= use.since_ticks) return;
+    use.share->core_ticks += (now_ticks - use.since_ticks) * use.width;
+    use.since_ticks = now_ticks;
+  }
+  static void AddToCoreTime(Share& share) {
+    if (share.core_ticks == 0) return;
+    share.core_time->Add(share.core_ticks);
+    share.core_ticks = 0;
+  }
   // Counts one more or one less waiting flow or gang of the share.
   void Enter(Share& share);
   void Leave(Share& share);

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/core_time.h"
+#include "runtime/base/ticks.h"
 
 namespace pto::engine {
 namespace {
@@ -48,6 +50,69 @@ class ShareTableTest : public ::testing::Test {
   std::vector<std::shared_ptr<Account>> accounts_;
   std::vector<Flow> flows_;
 };
+
+// Waits until the processor's counter has gone on by so many ticks.
+void PassTicks(uint64_t ticks) {
+  const uint64_t begin = Ticks();
+  while (Ticks() - begin < ticks) {
+  }
+}
+
+// What an account counts is measured also while it is alone, when no clock is read.
+TEST_F(ShareTableTest, AnAccountCountsTheTimeOfItsCores) {
+  const auto time = std::make_shared<CoreTime>();
+  const auto account = std::make_shared<Account>("a", 1, "", nullptr, time);
+  Share& share = table_.Of(account);
+  const uint64_t begin = Ticks();
+  table_.Take(share, kCore, PTO_AIV);
+  table_.Take(share, 0, PTO_MIX);
+  const uint64_t taken = Ticks();
+  PassTicks(100'000);
+  // What is held counts until now, and not a second time.
+  const uint64_t settled = Ticks();
+  table_.SettleCoreTime();
+  const uint64_t first = time->Take();
+  EXPECT_GE(first, 4 * (settled - taken));
+  EXPECT_LE(first, 4 * (Ticks() - begin));
+  table_.SettleCoreTime();
+  const uint64_t released = Ticks();
+  table_.Return(0);
+  PassTicks(100'000);
+  table_.Return(kCore);
+  table_.SettleCoreTime();
+  const uint64_t second = time->Take();
+  EXPECT_GE(second, uint64_t{100'000});
+  EXPECT_LE(second, 4 * (released - settled) + 4 * (Ticks() - released));
+  // Nothing is held any more.
+  PassTicks(1000);
+  table_.SettleCoreTime();
+  EXPECT_EQ(time->Take(), 0u);
+}
+
+TEST_F(ShareTableTest, APartOfACoreCountsAsTheWholeForItsAccount) {
+  const auto time = std::make_shared<CoreTime>();
+  const auto account = std::make_shared<Account>("a", 1, "", nullptr, time);
+  const uint64_t taken = Ticks();
+  table_.Take(table_.Of(account), kCore, PTO_AIV, ShareTable::From::kBegin, 0.01);
+  PassTicks(100'000);
+  table_.Return(kCore);
+  table_.SettleCoreTime();
+  const uint64_t ticks = time->Take();
+  EXPECT_GE(ticks, uint64_t{100'000});
+  EXPECT_LE(ticks, Ticks() - taken);
+}
+
+TEST_F(ShareTableTest, AnAccountThatGoesHasCountedItsTime) {
+  const auto time = std::make_shared<CoreTime>();
+  const auto account = std::make_shared<Account>("a", 1, "", nullptr, time);
+  table_.Take(table_.Of(account), kCore, PTO_AIV);
+  PassTicks(100'000);
+  table_.Return(kCore);
+  // Others come, and the table keeps no shares that nobody needs.
+  for (const char* name : {"b", "c"}) table_.Of(std::make_shared<Account>(name));
+  ASSERT_EQ(account.use_count(), 1);
+  EXPECT_GE(time->Take(), uint64_t{100'000});
+}
 
 TEST_F(ShareTableTest, LinesAreInOrderOfService) {
   EXPECT_EQ(LineOf(Priority::kHigh, PTO_MIX), 0u);

@@ -154,6 +154,17 @@ void LongTasks::EndExpiry(SetTimer set_timer) {
   timer_ = set_timer(0, timer_ns_);
 }
 
+std::vector<Waiter*> LongTasks::ClaimOf(LongTask& task, const BlockTicket& call) {
+  std::vector<Waiter*> claimed;
+  MutexLock lock(mutex_);
+  for (TaskWaiterLink* waiter = task.waits_.first; waiter != nullptr;) {
+    TaskWaiterLink& link = *waiter;
+    waiter = link.in_task_.next;
+    if (PlaceOf(link.ticket_) == PlaceOf(call)) Claim(link, &claimed);
+  }
+  return claimed;
+}
+
 std::vector<Waiter*> LongTasks::ClaimAll() {
   std::vector<Waiter*> claimed;
   MutexLock lock(mutex_);

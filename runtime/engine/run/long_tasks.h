@@ -134,6 +134,8 @@ class LongTasks {
   // Sets the timer for the next deadline.
   void EndExpiry(SetTimer set_timer);
 
+  // Claims the waits of one call of a task. The caller must end them.
+  std::vector<Waiter*> ClaimOf(LongTask& task, const BlockTicket& call);
   // Claims all waits. The caller must end them.
   std::vector<Waiter*> ClaimAll();
 

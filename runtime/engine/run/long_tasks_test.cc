@@ -68,6 +68,18 @@ TEST_F(LongTasksTest, TheTimerIsSetForTheEarliest) {
   EXPECT_EQ(tasks_.Clear(), 3u);
 }
 
+TEST_F(LongTasksTest, TheWaitsOfOneCallAreClaimed) {
+  LongTask& task = Begin(0, 0);
+  TestWaiter& first = Wait(0, &task, 0, 1);
+  TestWaiter& other = Wait(0, &task, 0, 2);
+  TestWaiter& second = Wait(0, &task, 0, 1);
+  BlockTicket call;
+  call.block = 1;
+  EXPECT_THAT(tasks_.ClaimOf(task, call), ElementsAre(&first, &second));
+  EXPECT_THAT(tasks_.ClaimOf(task, call), IsEmpty());
+  EXPECT_THAT(tasks_.ClaimAll(), ElementsAre(&other));
+}
+
 TEST_F(LongTasksTest, TasksThatEndInTimeDoNotMoveTheTimer) {
   for (uint32_t task = 0; task < 100; ++task) {
     Begin(task, 1000 + task);

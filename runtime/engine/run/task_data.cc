@@ -28,6 +28,13 @@ bool AnyTensor(const GraphImage& image, uint32_t task, Use use) {
   return false;
 }
 
+bool Contains(const RunSlot& slot, uintptr_t begin, uint64_t bytes) {
+  if (slot.memory == nullptr) return false;
+  const auto first = reinterpret_cast<uintptr_t>(slot.memory->data());
+  return begin >= first && begin - first <= slot.memory->bytes() &&
+         bytes <= slot.memory->bytes() - (begin - first);
+}
+
 template <typename T>
 bool ElementCompares(const void* data, pto_compare compare, int64_t want) {
   const T have = __atomic_load_n(static_cast<const T*>(data), __ATOMIC_RELAXED);
@@ -47,11 +54,7 @@ bool TaskData::Owns(const Run& run, uint32_t task, const pto_tensor& tensor) {
   if (bytes == 0) return true;
   const auto begin = reinterpret_cast<uintptr_t>(tensor.data);
   return AnyTensor(run.image(), task, [&](uint32_t arg) {
-    const RunSlot& slot = (*run.spec().slots)[run.image().tensors()[arg].slot];
-    if (slot.memory == nullptr) return false;
-    const auto first = reinterpret_cast<uintptr_t>(slot.memory->data());
-    return begin >= first && begin - first <= slot.memory->bytes() &&
-           bytes <= slot.memory->bytes() - (begin - first);
+    return Contains((*run.spec().slots)[run.image().tensors()[arg].slot], begin, bytes);
   });
 }
 
@@ -65,13 +68,21 @@ bool TaskData::Notifies(const GraphImage& image, uint32_t task) {
   return (flags & PTO_KERNEL_NOTIFIES) != 0;
 }
 
-bool TaskData::Reaches(const Run& run, uint32_t task, const void* address) {
+bool TaskData::Holds(const Run& run, const void* address, uint64_t bytes) {
+  const auto begin = reinterpret_cast<uintptr_t>(address);
+  return std::any_of(run.spec().slots->begin(), run.spec().slots->end(),
+                     [&](const RunSlot& slot) { return Contains(slot, begin, bytes); });
+}
+
+bool TaskData::Reaches(const Run& run, uint32_t task, const void* address, uint64_t bytes) {
   const auto at = reinterpret_cast<uintptr_t>(address);
   return AnyTensor(run.image(), task, [&](uint32_t arg) {
     pto_tensor tensor;
     Fill(run, arg, tensor);
     const auto begin = reinterpret_cast<uintptr_t>(tensor.data);
-    return tensor.data != nullptr && at >= begin && at - begin < Extent(tensor);
+    if (tensor.data == nullptr || at < begin) return false;
+    const uint64_t extent = Extent(tensor);
+    return at - begin < extent && bytes <= extent - (at - begin);
   });
 }
 

@@ -61,8 +61,10 @@ class TaskData {
 
   // Whether a kernel of the task declares that it notifies.
   static bool Notifies(const GraphImage& image, uint32_t task);
-  // Whether the address is within one of the task's tensors.
-  static bool Reaches(const Run& run, uint32_t task, const void* address);
+  // Whether so many bytes at the address are within one of the task's tensors.
+  static bool Reaches(const Run& run, uint32_t task, const void* address, uint64_t bytes = 1);
+  // Whether so many bytes at the address are within memory that the run keeps.
+  static bool Holds(const Run& run, const void* address, uint64_t bytes);
 
   // Whether the task must run. True without a predicate.
   static bool PredicateHolds(const Run& run, uint32_t task);

@@ -9,8 +9,9 @@ namespace {
 
 // The waiters of one word with the same dtype and kind are a group. Its number, the first part of
 // their keys, is the word's address, the dtype and the kind.
-constexpr int kGroupBits = 3;
-constexpr uint64_t kWideBit = 4;  // the word is an I64
+constexpr int kGroupBits = 4;
+constexpr uint64_t kWideBit = 4;     // the word has 64 bits
+constexpr uint64_t kForeignBit = 8;  // and no sign
 enum Kind : uint64_t {
   kRises,  // >= and >; the threshold is the value
   kFalls,  // <= and <; the threshold is ~value, which rises when the value falls
@@ -22,6 +23,22 @@ enum Kind : uint64_t {
 // Among waiters with the same threshold, strict ones come last: > after >=.
 constexpr uint64_t kStrictBit = uint64_t{1} << 63;
 constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+
+uint64_t TypeBits(uint32_t dtype) {
+  return (dtype == PTO_I64 || dtype == PTO_U64 ? kWideBit : 0) |
+         (dtype == PTO_U32 || dtype == PTO_U64 ? kForeignBit : 0);
+}
+
+uint32_t TypeOf(uint64_t group) {
+  const bool wide = (group & kWideBit) != 0;
+  if ((group & kForeignBit) != 0) return wide ? PTO_U64 : PTO_U32;
+  return wide ? PTO_I64 : PTO_I32;
+}
+
+// Thresholds compare with a sign. Those of words without one are moved, so that their order stays.
+int64_t Ordered(uint64_t group, int64_t value) {
+  return (group & kForeignBit) == 0 ? value : value ^ kLeast;
+}
 
 uint64_t FirstGroupOf(const void* address) {
   return uint64_t{reinterpret_cast<uintptr_t>(address)} << kGroupBits;
@@ -49,9 +66,10 @@ WaitTable::~WaitTable() { PTO_CHECK(size() == 0, "somebody still waits for a sig
 WaitTree::Key WaitTable::KeyOf(const Waiter& waiter, uint64_t order) {
   const Kind kind = KindOf(waiter.compare_);
   const bool strict = waiter.compare_ == PTO_GT || waiter.compare_ == PTO_LT;
-  return {FirstGroupOf(waiter.signal_.address) | (waiter.signal_.dtype == PTO_I64 ? kWideBit : 0) |
-              kind,
-          kind == kFalls ? ~waiter.value_ : waiter.value_, order | (strict ? kStrictBit : 0)};
+  const uint64_t group =
+      FirstGroupOf(waiter.signal_.address) | TypeBits(waiter.signal_.dtype) | kind;
+  const int64_t value = Ordered(group, waiter.value_);
+  return {group, kind == kFalls ? ~value : value, order | (strict ? kStrictBit : 0)};
 }
 
 bool WaitTable::Add(Waiter& waiter, absl::FunctionRef<void()> entered) {
@@ -65,6 +83,7 @@ bool WaitTable::Add(Waiter& waiter, absl::FunctionRef<void()> entered) {
   // A thread that changes the word from now on sees the count and takes the lock.
   bucket.waiters.Insert(waiter, KeyOf(waiter, ++bucket.next_order));
   waiter.entered_ = true;
+  if (waiter.foreign_) foreign_.Add(waiter.signal_.address);
   entered();
   return true;
 }
@@ -109,9 +128,8 @@ void WaitTable::TakeHolding(Bucket& bucket, const void* address, Woken* woken) {
     const WaitTree::Node* node = bucket.waiters.LowerBound({first, kLeast, 0});
     while (node != nullptr && node->key().word < end) {
       const uint64_t group = node->key().word;
-      const uint32_t dtype = (group & kWideBit) != 0 ? PTO_I64 : PTO_I32;
-      const int64_t have = SignalWord{const_cast<void*>(address), dtype}.Load();
-      count += TakeGroup(bucket.waiters, group, have, woken);
+      const int64_t have = SignalWord{const_cast<void*>(address), TypeOf(group)}.Load();
+      count += TakeGroup(bucket.waiters, group, Ordered(group, have), woken);
       node = bucket.waiters.LowerBound({group + 1, kLeast, 0});
     }
   }
@@ -121,11 +139,21 @@ void WaitTable::TakeHolding(Bucket& bucket, const void* address, Woken* woken) {
 void WaitTable::Notify(const SignalWord& signal, pto_notify_op op, int64_t value) {
   signal.Change(op, value);
   Bucket& bucket = BucketOf(signal.address);
-  if (bucket.count.load() == 0) return;
-  Woken woken;
+  if (bucket.count.load() != 0) Release(bucket, signal.address);
+}
+
+size_t WaitTable::LookAtForeign() {
+  if (foreign() == 0) return 0;
+  // A wait keeps the memory of its word. A word that nobody waits for any more is not read.
+  for (const void* const word : foreign_.Words()) Release(BucketOf(word), word);
+  return foreign();
+}
+
+void WaitTable::Release(Bucket& bucket, const void* address) {
+  Woken woken(foreign_);
   {
     MutexLock lock(bucket.mutex);
-    TakeHolding(bucket, signal.address, &woken);
+    TakeHolding(bucket, address, &woken);
   }
   for (Waiter* waiter = woken.first(); waiter != nullptr;) {
     Waiter* const next = waiter->next_woken_;
@@ -140,6 +168,7 @@ void WaitTable::End(Waiter& waiter, WaitEnd end) {
     MutexLock lock(bucket.mutex);
     if (waiter.entered_) {
       waiter.entered_ = false;
+      if (waiter.foreign_) foreign_.Remove(waiter.signal_.address);
       bucket.waiters.Remove(waiter);
       bucket.count.fetch_sub(1);
     }

@@ -4,10 +4,13 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <utility>
 
 #include "absl/functional/function_ref.h"
 #include "kernels/pto_kernel.h"
 #include "runtime/base/mutex.h"
+#include "runtime/engine/signal/foreign_words.h"
 #include "runtime/engine/signal/signal_word.h"
 #include "runtime/engine/signal/wait_tree.h"
 
@@ -21,7 +24,7 @@ enum class WaitEnd { kHolds, kTimedOut, kCancelled };
 class Waiter : private WaitTree::Node {
  public:
   Waiter(const SignalWord& signal, pto_compare compare, int64_t value)
-      : signal_(signal), compare_(compare), value_(value) {}
+      : signal_(signal), compare_(compare), value_(value), foreign_(signal.foreign()) {}
   virtual ~Waiter() = default;
   Waiter(const Waiter&) = delete;
   Waiter& operator=(const Waiter&) = delete;
@@ -29,7 +32,11 @@ class Waiter : private WaitTree::Node {
   const SignalWord& signal() const { return signal_; }
   pto_compare compare() const { return compare_; }
   int64_t value() const { return value_; }
-  bool Holds(int64_t have) const { return Compares(compare_, have, value_); }
+  bool Holds(int64_t have) const { return signal_.Compares(compare_, have, value_); }
+
+  // Whether code of other processes may change the word without telling. Before WaitTable::Add.
+  void set_foreign() { foreign_ = true; }
+  bool foreign() const { return foreign_; }
 
   // Claims the right to end the wait. Only the first caller gets it: that caller must call
   // WaitTable::End, and the waiter stays alive until then. The caller must ensure that the waiter
@@ -46,6 +53,7 @@ class Waiter : private WaitTree::Node {
   const SignalWord signal_;
   const pto_compare compare_;
   const int64_t value_;
+  bool foreign_;
   std::atomic<bool> claimed_{false};
   bool entered_ = false;          // guarded by the lock of the table's bucket
   Waiter* next_woken_ = nullptr;  // for the thread that has claimed it
@@ -57,7 +65,10 @@ class Waiter : private WaitTree::Node {
 //
 // The waiters of a word are ordered by the values that release them: those that wait for it to rise
 // or fall by threshold, those that wait for equality or inequality by value. So Notify visits only
-// the waiters that it releases, however many there are. Thread-safe.
+// the waiters that it releases, however many there are.
+//
+// Nobody notifies a foreign word (Waiter::foreign). As long as there are waits for such words,
+// somebody must call LookAtForeign again and again: WordPoller. Thread-safe.
 class WaitTable {
  public:
   WaitTable() = default;
@@ -73,6 +84,15 @@ class WaitTable {
   // Changes the word and ends the waits whose condition holds now. Of equal waits, the oldest ends
   // first.
   void Notify(const SignalWord& signal, pto_notify_op op, int64_t value);
+
+  // The number of waits for foreign words.
+  size_t foreign() const { return foreign_.waits(); }
+  // `wake` is called when there is a wait for a foreign word and there was none before. It must
+  // return at once and not call the table. Before the first wait.
+  void OnForeign(std::function<void()> wake) { foreign_.OnFirst(std::move(wake)); }
+  // Reads all foreign words that are waited for, and ends the waits whose condition holds. Returns
+  // the number of such waits that are left.
+  size_t LookAtForeign();
 
   // Ends a wait that the caller has claimed.
   void End(Waiter& waiter, WaitEnd end);
@@ -95,17 +115,20 @@ class WaitTable {
   // Waiters that were removed and claimed, in order.
   class Woken {
    public:
+    explicit Woken(ForeignWords& foreign) : foreign_(foreign) {}
     Waiter* first() const { return first_; }
     // If another thread has claimed the waiter, that thread ends it, and it may be gone once the
     // lock of its bucket is released.
     void Add(Waiter& waiter) {
       waiter.entered_ = false;
+      if (waiter.foreign_) foreign_.Remove(waiter.signal_.address);
       if (!waiter.Claim()) return;
       *end_ = &waiter;
       end_ = &waiter.next_woken_;
     }
 
    private:
+    ForeignWords& foreign_;
     Waiter* first_ = nullptr;
     Waiter** end_ = &first_;
   };
@@ -121,7 +144,11 @@ class WaitTable {
   // Removes the released waiters of one group. Returns how many.
   static uint32_t TakeGroup(WaitTree& waiters, uint64_t group, int64_t have, Woken* woken);
 
+  // Ends the waits for a word whose condition holds.
+  void Release(Bucket& bucket, const void* address);
+
   std::array<Bucket, kBuckets> buckets_;
+  ForeignWords foreign_;
 };
 
 }  // namespace pto::engine

@@ -56,6 +56,75 @@ TEST_F(WaitTableTest, NotifyWakesThoseForWhomItHolds) {
   EXPECT_EQ(table_.size(), 0u);
 }
 
+TEST_F(WaitTableTest, ForeignWordsEndWaitsWhenSomebodyLooks) {
+  int wakes = 0;
+  table_.OnForeign([&] { ++wakes; });
+  uint64_t wide = 0;
+  alignas(8) uint32_t narrow[2] = {};
+  TestWaiter one({&wide, PTO_U64}, PTO_GE, 1);
+  // More than an int64_t, and more than an int32_t.
+  TestWaiter most({&wide, PTO_U64}, PTO_GE, -1);
+  TestWaiter half({&narrow[1], PTO_U32}, PTO_GE, 0x80000000);
+  TestWaiter own(signal_, PTO_GE, 1);
+  EXPECT_TRUE(Add(own));
+  EXPECT_EQ(table_.foreign(), 0u);
+  for (TestWaiter* const waiter : {&one, &most, &half}) EXPECT_TRUE(Add(*waiter));
+  EXPECT_EQ(wakes, 1);
+  EXPECT_EQ(table_.LookAtForeign(), 3u);
+  word_ = 1;
+  wide = uint64_t{1} << 63;
+  EXPECT_EQ(table_.LookAtForeign(), 2u);
+  EXPECT_EQ(one.ends, std::vector<WaitEnd>{WaitEnd::kHolds});
+  EXPECT_TRUE(most.ends.empty());
+  narrow[1] = 0x80000001;
+  EXPECT_EQ(table_.LookAtForeign(), 1u);
+  EXPECT_EQ(half.ends, std::vector<WaitEnd>{WaitEnd::kHolds});
+  wide = UINT64_MAX;
+  EXPECT_EQ(table_.LookAtForeign(), 0u);
+  EXPECT_EQ(most.ends, std::vector<WaitEnd>{WaitEnd::kHolds});
+  EXPECT_TRUE(own.ends.empty()) << "a signal is not polled";
+  table_.Notify(signal_, PTO_SET, 1);
+  EXPECT_EQ(own.ends.size(), 1u);
+  EXPECT_EQ(table_.size(), 0u);
+}
+
+TEST_F(WaitTableTest, AForeignWaitThatEndsOtherwiseIsPolledNoMore) {
+  int wakes = 0;
+  table_.OnForeign([&] { ++wakes; });
+  uint64_t word = 0;
+  for (int round = 1; round <= 2; ++round) {
+    TestWaiter first({&word, PTO_U64}, PTO_GE, 5);
+    TestWaiter second({&word, PTO_U64}, PTO_GE, 5);
+    EXPECT_TRUE(Add(first));
+    EXPECT_TRUE(Add(second));
+    EXPECT_EQ(wakes, round);
+    ASSERT_TRUE(first.Claim());
+    table_.End(first, WaitEnd::kTimedOut);
+    EXPECT_EQ(table_.LookAtForeign(), 1u);
+    ASSERT_TRUE(second.Claim());
+    table_.End(second, WaitEnd::kCancelled);
+    EXPECT_EQ(table_.LookAtForeign(), 0u);
+    EXPECT_EQ(first.ends, std::vector<WaitEnd>{WaitEnd::kTimedOut});
+    EXPECT_EQ(second.ends, std::vector<WaitEnd>{WaitEnd::kCancelled});
+  }
+  // What holds already is no wait.
+  word = 5;
+  TestWaiter waiter({&word, PTO_U64}, PTO_GE, 5);
+  EXPECT_FALSE(Add(waiter));
+  EXPECT_EQ(table_.foreign(), 0u);
+}
+
+TEST_F(WaitTableTest, OneWordMayBeASignalAndForeign) {
+  TestWaiter as_signal(signal_, PTO_LT, 0);
+  TestWaiter as_foreign({&word_, PTO_U64}, PTO_GT, INT64_MAX);
+  EXPECT_TRUE(Add(as_signal));
+  EXPECT_TRUE(Add(as_foreign));
+  table_.Notify(signal_, PTO_SET, -1);
+  EXPECT_EQ(as_signal.ends.size(), 1u);
+  EXPECT_EQ(as_foreign.ends.size(), 1u);
+  EXPECT_EQ(table_.foreign(), 0u);
+}
+
 TEST_F(WaitTableTest, AllComparisons) {
   // For each comparison: a value for which it does not hold while the word is 5, and a value of the
   // word for which it does.

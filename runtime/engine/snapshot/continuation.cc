@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/engine/run/task_data.h"
+#include "runtime/engine/signal/foreign_memory.h"
 #include "runtime/engine/signal/signal_word.h"
 
 namespace pto::engine {
@@ -445,6 +446,12 @@ bool Continuation::AlwaysHolds(const Situation::Wait& wait) const {
 
 bool Continuation::CanHold(const Situation::Wait& wait) const {
   const Situation::Word& word = situation_.words()[wait.word];
+  // Code on lanes changes words in its memory, and nobody knows which.
+  if (ForeignMemory::OfProcess().Contains(word.address)) {
+    if (situation_.HasLaneTaskBeside(wait.place)) return true;
+  } else if (word.dtype == PTO_U32 || word.dtype == PTO_U64) {
+    return true;
+  }
   const Sent& sent = sent_[wait.word];
   if (sent.anything) return true;
   const Account* const account = now_.runs[wait.place.run].run->account().get();

@@ -24,6 +24,7 @@ Situation::Situation(const EngineNow& now) : now_(now), first_{0} {
   FindWords();
   FindWaits();
   for (size_t run = 0; run < now_.runs.size(); ++run) FindSenders(run);
+  for (size_t run = 0; run < now_.runs.size(); ++run) FindLaneTasks(run);
 }
 
 void Situation::FindWholes() {
@@ -258,6 +259,23 @@ uint32_t Situation::WaiterOf(size_t index) const {
 }
 
 // ---- who can notify
+
+void Situation::FindLaneTasks(size_t r) {
+  const GraphImage& image = now_.runs[r].image();
+  if (!image.has_lanes()) return;
+  std::vector<TaskPlace>& known = lane_tasks_[now_.runs[r].run->account().get()];
+  for (uint32_t task = 0; task < image.task_count() && known.size() < 2; ++task) {
+    const TaskPlace place{r, task};
+    if (state(place) != State::kEnded && image.UsesLane(task)) known.push_back(place);
+  }
+}
+
+bool Situation::HasLaneTaskBeside(const TaskPlace& place) const {
+  const auto found = lane_tasks_.find(now_.runs[place.run].run->account().get());
+  return found != lane_tasks_.end() &&
+         std::any_of(found->second.begin(), found->second.end(),
+                     [&](const TaskPlace& task) { return !(task == place); });
+}
 
 void Situation::AddSender(uint32_t word, const Sender& sender) {
   std::vector<Sender>& senders = words_[word].senders;

@@ -114,6 +114,9 @@ class Situation {
   absl::Span<const Whole> wholes() const { return wholes_; }
   size_t WholeOf(size_t run) const { return whole_of_[run]; }
 
+  // Whether another task of the same account, whose code runs on a lane, has not ended.
+  bool HasLaneTaskBeside(const TaskPlace& place) const;
+
   // The slot of the run that contains the address; nullptr: none.
   const SlotNow* SlotOf(size_t run, const void* address) const;
 
@@ -127,6 +130,7 @@ class Situation {
   uint32_t AddWord(size_t run, const void* address);
   void FindWaits();
   void FindSenders(size_t run);
+  void FindLaneTasks(size_t run);
   void AddSender(uint32_t word, const Sender& sender);
   // The address of a tensor of the run, if it is in memory with words; otherwise nullptr.
   const std::byte* AddressOf(size_t run, uint32_t tensor) const;
@@ -144,6 +148,8 @@ class Situation {
   absl::flat_hash_map<size_t, std::vector<Notice>> notices_;
   std::vector<Whole> wholes_;
   std::vector<size_t> whole_of_;
+  // Of each account up to two tasks on lanes that have not ended.
+  absl::flat_hash_map<const Account*, std::vector<TaskPlace>> lane_tasks_;
 };
 
 }  // namespace pto::engine

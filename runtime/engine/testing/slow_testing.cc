@@ -145,7 +145,7 @@ std::shared_ptr<const GraphImage> MakeGraph(const KernelSource& kernels,
 }  // namespace
 
 SlowEngine::SlowEngine(std::vector<uint32_t> clusters_in, uint32_t executors, int64_t lane_grace_ns,
-                       int64_t patience_ns)
+                       int64_t patience_ns, int64_t call_limit_ns)
     : clusters(std::move(clusters_in)),
       timers(executors == 0 ? static_cast<const Clock&>(clock) : Clock::Real()),
       chips_(MakeTestChips(clusters)),
@@ -156,16 +156,17 @@ SlowEngine::SlowEngine(std::vector<uint32_t> clusters_in, uint32_t executors, in
   options.executors = executors;
   options.lane_grace_ns = lane_grace_ns;
   options.patience_ns = patience_ns;
+  options.call_limit_ns = call_limit_ns;
   options.max_spares = 2;
   if (executors == 0) options.clock = &clock;
   engine = std::make_unique<Engine>(std::move(options));
 }
 
-std::shared_ptr<LanePort> SlowEngine::AddLane(std::shared_ptr<Lane> lane,
-                                              const std::string& kernel) {
+std::shared_ptr<LanePort> SlowEngine::AddLane(std::shared_ptr<Lane> lane, const std::string& kernel,
+                                              uint32_t flags) {
   std::shared_ptr<LanePort> port = engine->AddLane(std::move(lane));
   kernels.Remove(kernel);
-  const pto_kernel_info info = BodyKernel(kernel.c_str(), 0);
+  const pto_kernel_info info = BodyKernel(kernel.c_str(), flags);
   PTO_CHECK(kernels.Add(Kernel::OnLane(info, nullptr, nullptr, port).value()).ok(),
             "a kernel on a lane is refused");
   return port;

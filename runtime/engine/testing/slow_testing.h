@@ -55,11 +55,13 @@ class SlowEngine {
   // Without executors its clock is `clock`, which stands still. With a patience, two spare threads
   // take over while kernels hold the executors, if the test fires `timers`.
   explicit SlowEngine(std::vector<uint32_t> clusters, uint32_t executors = 0,
-                      int64_t lane_grace_ns = 5'000'000'000, int64_t patience_ns = 0);
+                      int64_t lane_grace_ns = 5'000'000'000, int64_t patience_ns = 0,
+                      int64_t call_limit_ns = 0);
 
   // Adds a lane, and a kernel of that name that runs there and calls the body. A kernel of the same
   // name that was added before is removed.
-  std::shared_ptr<LanePort> AddLane(std::shared_ptr<Lane> lane, const std::string& kernel);
+  std::shared_ptr<LanePort> AddLane(std::shared_ptr<Lane> lane, const std::string& kernel,
+                                    uint32_t flags = 0);
 
   // Begins a run of tasks whose kernels call `body`, which lives as long as the run.
   std::shared_ptr<Run> Start(const std::vector<SlowTask>& tasks, const KernelBody& body,

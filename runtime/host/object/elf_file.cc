@@ -285,7 +285,7 @@ class ElfReader {
       }
       uint64_t last = 0;
       for (uint64_t i = 0; i < head[0]; ++i) {
-        uint32_t first;
+        uint32_t first = 0;
         Get(offset + i * 4, &first);
         last = std::max<uint64_t>(last, first);
       }
@@ -336,7 +336,7 @@ class ElfReader {
       symbol.size = entry.st_size;
       symbol.entry_offset = offset + i * sizeof entry;
       if (versioned) {
-        uint16_t index;
+        uint16_t index = 0;
         Get(versions + i * 2, &index);
         index &= 0x7fff;
         const auto version = versions_.find(index);

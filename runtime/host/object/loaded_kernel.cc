@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/domain_scalar.h"
 #include "kernels/kernel_info.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
@@ -25,6 +26,16 @@ absl::StatusOr<std::unique_ptr<LoadedKernel>> LoadedKernel::LoadObject(
   InspectOptions options;
   options.entry = entry.empty() ? (abi == KernelAbi::kOwn ? kOwnEntry : kPtoEntry) : entry;
   ObjectReport report = Inspect(bytes, options);
+  if (abi == KernelAbi::kOwn && entry.empty() && !report.status().ok()) {
+    options.entry = kPtoEntry;
+    const ObjectReport other = Inspect(bytes, options);
+    if (other.status().ok() && other.abi == KernelAbi::kPto) {
+      return Error(reason::kFieldInvalid,
+                   absl::StrCat("the object exports ", kPtoEntry, " and no ", kOwnEntry,
+                                ", so it is a kernel of the PTO ABI, which needs a signature"))
+          .At("signature");
+    }
+  }
   PTO_RETURN_IF_ERROR(report.status());
   if (report.abi != abi) {
     return Error(reason::kFieldInvalid, absl::StrCat("'", report.entry, "' is ",
@@ -56,6 +67,11 @@ absl::StatusOr<std::unique_ptr<LoadedKernel>> LoadedKernel::Load(int fd, const s
   }
   const absl::Status checked = CheckKernelInfo(*kernel->info_);
   if (!checked.ok()) return PrefixField(checked, absl::StrCat(kernel->report_.entry, "."));
+  for (uint32_t i = 0; i < kernel->info_->scalar_count; ++i) {
+    if (kernel->info_->scalars[i].type != kDomainScalar) continue;
+    return Error(reason::kFieldInvalid, "there is no such type of scalar")
+        .At(absl::StrCat(kernel->report_.entry, ".scalars[", i, "].type"));
+  }
   if (kernel->info_->control != PTO_CONTROL_NONE) {
     return Error(reason::kFieldInvalid, "only built-in kernels are executed by the engine itself")
         .At(absl::StrCat(kernel->report_.entry, ".control"));

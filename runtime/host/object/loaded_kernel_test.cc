@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/domain_scalar.h"
 #include "runtime/base/status_matchers.h"
 #include "runtime/host/object/look_counter.h"
 #include "runtime/host/object/pto_hooks.h"
@@ -97,7 +98,8 @@ TEST(LoadedKernelTest, RefusesTheOtherAbi) {
       LoadedKernel::LoadPto(OpenObject("own_add_gcc").get(), "pto_kernel_info", "k", {});
   EXPECT_THAT(pto, HasReason(reason::kFieldInvalid));
   EXPECT_EQ(LoadedKernel::Load(OpenObject("pto_scale_gcc").get(), "").status().message(),
-            "does not export 'pto_kernel_info'");
+            "the object exports kernel_entry and no pto_kernel_info, so it is a kernel of the PTO "
+            "ABI, which needs a signature");
 }
 
 TEST(LoadedKernelTest, RefusesDescriptionsThatAreWrong) {
@@ -144,7 +146,7 @@ TEST(LoadedKernelTest, DescribesPtoKernelsByTheirSignature) {
   EXPECT_STREQ(info.scalars[0].name, "f");
   EXPECT_EQ(info.scalars[0].type, PTO_FLOAT);
   EXPECT_EQ(info.scalars[1].type, PTO_INTEGER);
-  EXPECT_EQ(info.scalars[2].type, PTO_INTEGER);
+  EXPECT_EQ(info.scalars[2].type, kDomainScalar);
   EXPECT_EQ(info.default_core, PTO_AIC);
   EXPECT_EQ(info.requires_sync_start, 1u);
   EXPECT_EQ(info.flags, static_cast<uint32_t>(PTO_KERNEL_BLOCKS)) << "from its imports";

@@ -81,16 +81,16 @@ TEST_P(OwnKernelTest, MistakesFailTheTaskWithTheirText) {
     int64_t mode;
     const char* text;
   } cases[] = {
-      {1, "index 64 is outside of the view: there are 64"},
+      {1, "words: index 64 is outside of the view: dimension 0 has 64"},
       {2, "thrown"},
       {3, "tensor 0 has elements of type 8, the kernel reads type 1"},
       {4, "the kernel threw something that is no std::exception"},
       {5, "on purpose"},
-      {6, "2 indices for a view of 1 dimensions"},
-      {7, "a slice of 5 indices ends behind 64"},
+      {6, "words: 2 indices for a view of 1 dimensions"},
+      {7, "words: a slice of 5 indices from 60 on leaves the view: dimension 0 has 64"},
       {8, "notify: an argument is invalid"},
-      {9, "there is no such tensor"},
-      {10, "there is no such scalar"},
+      {9, "there is no tensor 1: the task has 1"},
+      {10, "there is no scalar 99: the task has 1"},
   };
   for (const auto& [mode, text] : cases) {
     const std::shared_ptr<engine::Run> run = Exercise(mode);

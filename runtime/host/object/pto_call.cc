@@ -1,5 +1,6 @@
 #include "runtime/host/object/pto_call.h"
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cmath>
@@ -9,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/domain_scalar.h"
 #include "kernels/dtype.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
@@ -197,19 +199,37 @@ class FrameWriter {
   // A domain whose windows are a tensor of each member.
   absl::Status WriteDomain(const PtoScalarParameter& parameter, int64_t* word) {
     const uint32_t tensor = *parameter.tensor;
-    std::vector<uint64_t> windows;
-    for (uint32_t member = 0; member < MemberCount(context_); ++member) {
-      windows.push_back(Address(TensorsOf(context_, member)[tensor].data));
-    }
     const pto_tensor& own = context_.tensors[tensor];
     uint64_t extent = 0;
     if (!Extent(own, &extent)) return Invalid(parameter.name, "its window is not a valid view");
-    PTO_ASSIGN_OR_RETURN(
-        const PtoCommContext domain,
-        MakePtoCommContext(context_.member_index, windows, extent * kernels::DtypeSize(own.dtype)));
+    std::vector<uint64_t> windows;
+    uint64_t bytes = 0;
+    if (!FindWindows(tensor, &windows, &bytes)) {
+      windows.clear();
+      for (uint32_t member = 0; member < MemberCount(context_); ++member) {
+        windows.push_back(Address(TensorsOf(context_, member)[tensor].data));
+      }
+      bytes = extent * kernels::DtypeSize(own.dtype);
+    }
+    PTO_ASSIGN_OR_RETURN(const PtoCommContext domain,
+                         MakePtoCommContext(context_.member_index, windows, bytes));
     frame_.domains.push_back(domain);
     *word = Word(&frame_.domains.back());
     return absl::OkStatus();
+  }
+
+  // The windows that the tensor of all members lies in. Returns false if one lies in none.
+  bool FindWindows(uint32_t tensor, std::vector<uint64_t>* windows, uint64_t* bytes) const {
+    const size_t members = MemberCount(context_);
+    if (call_.windows.size() != members * context_.tensor_count) return false;
+    *bytes = std::numeric_limits<uint64_t>::max();
+    for (size_t member = 0; member < members; ++member) {
+      const PtoBuffer& window = call_.windows[member * context_.tensor_count + tensor];
+      if (window.address == nullptr) return false;
+      windows->push_back(Address(window.address));
+      *bytes = std::min(*bytes, window.bytes);
+    }
+    return true;
   }
 
   void WriteContexts(bool deferral) {
@@ -312,6 +332,11 @@ class FrameReader {
         if (Contains(Address(view.data), bytes, address, size)) return true;
       }
     }
+    for (const PtoBuffer& window : call_.windows) {
+      if (window.address != nullptr &&
+          Contains(Address(window.address), window.bytes, address, size))
+        return true;
+    }
     for (const PtoCommContext& domain : call_.domains) {
       for (uint32_t rank = 0; rank < domain.rank_count && rank < kPtoMaxRanks; ++rank) {
         if (Contains(domain.windows_in[rank], domain.window_bytes, address, size)) return true;
@@ -341,8 +366,9 @@ std::string Text(const absl::Status& status) {
 }
 
 // The cluster of a block, or a number that no cluster has.
-uint32_t ClusterOf(const pto_context& context) {
+uint32_t ClusterOf(const pto_context& context, const PtoCallInfo& call) {
   constexpr uint32_t kSingleCore = 1u << 31;
+  if (call.cluster != PtoCallInfo::kNoCluster) return call.cluster;
   return context.core_kind == PTO_MIX ? context.core : (kSingleCore | context.core);
 }
 
@@ -396,7 +422,10 @@ PtoKernel::PtoKernel(Setting setting) : setting_(std::move(setting)) {
     using Kind = PtoScalarParameter::Kind;
     if (!scalar.given()) continue;
     const bool number = scalar.kind == Kind::kF32 || scalar.kind == Kind::kF64;
-    scalars_.push_back({scalar.name.c_str(), number ? PTO_FLOAT : PTO_INTEGER});
+    const pto_scalar_type type = scalar.kind == Kind::kDomain ? kDomainScalar
+                                 : number                     ? PTO_FLOAT
+                                                              : PTO_INTEGER;
+    scalars_.push_back({scalar.name.c_str(), type});
   }
   info_.struct_size = sizeof info_;
   info_.name = setting_.name.c_str();
@@ -421,7 +450,7 @@ PtoOutcome PtoKernel::Call(const pto_context& context, const PtoCallInfo& call,
   PtoPlace place;
   place.run = call.run;
   place.chip = context.chip;
-  place.cluster = ClusterOf(context);
+  place.cluster = ClusterOf(context, call);
   place.sub_block = context.core_kind == PTO_MIX && context.lane == 2 ? 1 : 0;
   const PtoPlaceScope scope(place);
   Frame frame;

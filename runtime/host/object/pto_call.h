@@ -22,10 +22,18 @@ struct PtoBuffer {
 // What calls of kernels of the PTO ABI need beyond the pto_context. The host puts it around the
 // call of a block; without, a call takes what the context has.
 struct PtoCallInfo {
+  static constexpr uint32_t kNoCluster = ~uint32_t{0};
+
   uint64_t run = 0;  // pipes are kept apart by run; see EndPtoRun
+  // For PTO_MIX: the cluster. kNoCluster: the context's core.
+  uint32_t cluster = kNoCluster;
   // The buffer of each tensor. Empty: each view is a buffer of its own, which starts with its first
   // element.
   absl::Span<const PtoBuffer> buffers;
+  // The window of a domain that each tensor of each member lies in, member by member; an address of
+  // nullptr: in none. Empty: there are no windows. A kernel that takes `domain(n)` gets the whole
+  // windows if tensor n of all members lies in one, otherwise the tensors.
+  absl::Span<const PtoBuffer> windows;
   // The domains of the task, for the rank that the block is of. A task names one by its index.
   absl::Span<const PtoCommContext> domains;
 };

@@ -108,6 +108,32 @@ absl::Status HostWorld::AddKernel(Host& host, const std::string& entry, const st
   return kernels.Add(*kernel);
 }
 
+absl::Status HostWorld::AddFile(Host& host, const std::string& object, HostAbi abi,
+                                const std::string& name, const std::string& signature) {
+  HostedObject load;
+  load.object = FileDescriptor(
+      open(absl::StrCat("tests/kernels/", object, ".so").c_str(), O_RDONLY | O_CLOEXEC));
+  PTO_CHECK(load.object.valid(), object);
+  load.file_name = object + ".so";
+  load.abi = abi;
+  load.name = name;
+  load.signature = signature;
+  const auto hosted = host.keeper->Load(std::move(load), absl::Seconds(20));
+  if (!hosted.ok()) return hosted.status();
+  const auto kernel = Kernel::OnLane((*hosted)->info(), hosted->get(), *hosted, host.port);
+  if (!kernel.ok()) return kernel.status();
+  return kernels.Add(*kernel);
+}
+
+void HostWorld::AddDomain(Host& host, uint64_t number, uint64_t offset, uint64_t bytes) {
+  HostedDomain domain;
+  domain.number = number;
+  for (const auto& memory : memory_) {
+    domain.windows.push_back({memory->chip(), memory->data() + offset, bytes});
+  }
+  PTO_CHECK(host.keeper->AddDomain(domain).ok(), "a test domain is refused");
+}
+
 void HostWorld::AddBuiltIn() {
   static const pto_kernel_info kInfo = [] {
     pto_kernel_info info = {};
@@ -138,11 +164,18 @@ std::shared_ptr<const engine::GraphImage> HostWorld::Compile(const std::vector<H
   for (const HostTask& task : tasks) {
     engine::TaskInput input;
     input.kernel = builder.AddKernel(task.kernel).value();
+    std::vector<uint32_t> vector_kernels;
+    for (const std::string& kernel : task.vector_kernels) {
+      vector_kernels.push_back(kernel.empty() ? engine::ImageDetail::kNone
+                                              : builder.AddKernel(kernel).value());
+    }
+    input.vector_kernels = vector_kernels;
     std::vector<engine::ScalarInput> scalars;
     for (const int64_t value : task.scalars) {
       scalars.emplace_back();
-      scalars.back().kind = engine::ScalarInput::Kind::kInteger;
-      scalars.back().i64 = value;
+      // Of whatever type the kernel takes.
+      scalars.back().kind = engine::ScalarInput::Kind::kBits;
+      scalars.back().bits = static_cast<uint64_t>(value);
     }
     input.scalars = scalars;
     std::vector<uint32_t> args;
@@ -159,6 +192,7 @@ std::shared_ptr<const engine::GraphImage> HostWorld::Compile(const std::vector<H
     input.block_num = task.block_num;
     input.dependencies = task.after;
     input.timeout_ns = task.timeout_ns;
+    input.require_sync_start = task.together;
     const absl::StatusOr<uint32_t> added = builder.AddTask(input);
     PTO_CHECK(added.ok(), std::string(added.status().message()));
   }
@@ -193,6 +227,11 @@ absl::Status HostWorld::Await(engine::Run& run) {
   return run.state() == engine::RunState::kSucceeded
              ? absl::OkStatus()
              : absl::InternalError("it has not succeeded, and says no reason");
+}
+
+void HostWorld::Notify(uint32_t chip, int64_t word, int64_t value) {
+  PTO_CHECK(engine_->Notify(memory<int64_t>(chip) + word, PTO_I64, PTO_SET, value).ok(),
+            "a signal is refused");
 }
 
 void HostWorld::Cancel(engine::Run& run) {

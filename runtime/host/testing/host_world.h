@@ -28,12 +28,14 @@ struct TestView {
 struct HostTask {
   std::string kernel;
   std::vector<TestView> args = {};
-  std::vector<int64_t> scalars = {};
+  std::vector<int64_t> scalars = {};  // integers and numbers of domains
   uint32_t chip = 0;
   std::vector<uint32_t> members = {};  // chips, in place of `chip`
+  std::vector<std::string> vector_kernels = {};
   uint32_t block_num = 1;
   std::vector<uint32_t> after = {};
   int64_t timeout_ns = 0;
+  bool together = false;
 };
 
 // The options of a host that runs the program of //runtime/host:kernel_host, as tests want it.
@@ -63,6 +65,17 @@ class HostWorld {
   Host AddHost(HostOptions options = TestHostOptions());
   // Adds a kernel of TestObject under its name, or another.
   absl::Status AddKernel(Host& host, const std::string& entry, const std::string& name = "");
+  // Adds a kernel of our own ABI: an object of tests/kernels, without its suffix.
+  absl::Status AddOwn(Host& host, const std::string& object) {
+    return AddFile(host, object, HostAbi::kOwn, "", "");
+  }
+  // Adds a kernel of the PTO ABI: an object of tests/kernels, without its suffix.
+  absl::Status AddPto(Host& host, const std::string& object, const std::string& name,
+                      const std::string& signature) {
+    return AddFile(host, object, HostAbi::kPto, name, signature);
+  }
+  // Makes the memory of all chips the windows of a domain, of which chip i is rank i.
+  void AddDomain(Host& host, uint64_t number, uint64_t offset = 0, uint64_t bytes = kBytes);
   // A kernel that runs in this process, and does nothing.
   void AddBuiltIn();
 
@@ -75,6 +88,9 @@ class HostWorld {
   absl::Status Await(engine::Run& run);
   absl::Status Run(const std::vector<HostTask>& tasks) { return Await(*Start(tasks)); }
   void Cancel(engine::Run& run);
+  engine::Engine& engine() { return *engine_; }
+  // Changes a word of a chip's memory from outside.
+  void Notify(uint32_t chip, int64_t word, int64_t value);
 
   template <typename T>
   T* memory(uint32_t chip) {
@@ -85,6 +101,9 @@ class HostWorld {
   HostSupervisor supervisor;
 
  private:
+  absl::Status AddFile(Host& host, const std::string& object, HostAbi abi, const std::string& name,
+                       const std::string& signature);
+
   std::vector<std::shared_ptr<engine::Chip>> chips_;
   std::vector<std::shared_ptr<engine::HostAllocation>> memory_;
   // A run forgets its observer when it has ended.

@@ -91,9 +91,111 @@ int32_t SpinForEver(const pto_context* context) {
   }
 }
 
-int32_t CallWait(const pto_context* context) {
-  const pto_signal signal = {context->tensors[0].data, PTO_I64};
-  return context->api->wait(context, &signal, PTO_EQ, 1, 0);
+pto_signal Word(const pto_context* context, int64_t index) {
+  return {static_cast<int64_t*>(context->tensors[0].data) + index, PTO_I64};
+}
+
+pto_tensor Words(const pto_tensor& from, int64_t first, int64_t count) {
+  pto_tensor view = from;
+  view.data = static_cast<int64_t*>(from.data) + first;
+  view.shape[0] = count;
+  return view;
+}
+
+// Makes calls of the engine, as the number says, and passes on their results. Uses the words
+//   0: that it has begun   1: notified   2: waited for   8-15: data   16-23: its copies
+int32_t Call(const pto_context* context) {
+  const pto_kernel_api& api = *context->api;
+  const pto_signal begun = Word(context, 0), out = Word(context, 1), in = Word(context, 2);
+  const pto_tensor& words = context->tensors[0];
+  const pto_tensor from = Words(words, 8, 4);
+  const pto_tensor to = Words(words, 16, 4);
+  __atomic_fetch_add(static_cast<int64_t*>(begun.address), 1, __ATOMIC_RELEASE);
+  switch (context->scalars[0].i64) {
+    case 0:
+      return api.wait(context, &in, PTO_GE, 1, 0);
+    case 1: {
+      const int32_t told = api.notify(context, &out, PTO_ADD, 5);
+      // The change is made when the call returns.
+      if (told == PTO_OK && *static_cast<int64_t*>(out.address) != 5) return 1;
+      return told;
+    }
+    case 2:
+      return api.wait(context, &in, PTO_GE, 1, 1000000);
+    case 3:
+      api.wait(context, &in, PTO_GE, 1, 1000000);
+      return 0;
+    case 4: {
+      pto_event event = 0;
+      int32_t result = api.copy(context, &to, &from, &out, PTO_SET, 3, &event);
+      if (result == PTO_OK) result = api.wait_copy(context, event, 0);
+      return result != PTO_OK || static_cast<int64_t*>(to.data)[3] != 11 ? 1 : 0;
+    }
+    case 5: {
+      pto_event event = 0;
+      const int32_t result = api.copy(context, &to, &from, nullptr, PTO_SET, 0, &event);
+      return result != PTO_OK ? result : api.defer_copy(context, event, 0);
+    }
+    case 6:
+      return api.defer(context, &in, PTO_GE, 1, 0);
+    case 7: {
+      const pto_signal foreign = {in.address, PTO_U64};
+      return api.defer(context, &foreign, PTO_GE, 1, 0);
+    }
+    case 8: {
+      // Of its own memory, which nobody else has.
+      int64_t own = 0;
+      const pto_signal wrong = {&own, PTO_I64};
+      return api.notify(context, &wrong, PTO_SET, 1) == PTO_INVALID ? 0 : 1;
+    }
+    case 9: {
+      // In the task's memory, but not in its tensors.
+      const pto_signal wrong = Word(context, words.shape[0]);
+      return api.wait(context, &wrong, PTO_EQ, 5, 0);
+    }
+    case 10: {
+      const pto_tensor wrong = Words(words, 0, int64_t{1} << 60);
+      return api.copy(context, &wrong, &wrong, nullptr, PTO_SET, 0, nullptr);
+    }
+    case 11: {
+      for (int i = 0; i < 65; ++i) {
+        const int32_t result = api.defer(context, &in, PTO_GE, 1, 0);
+        if (result != PTO_OK) return i == 64 ? 64 : 1;
+      }
+      return 0;
+    }
+    default:
+      return 1;
+  }
+}
+
+// Blocks of all members meet, and copy to the next member between two meetings.
+int32_t CallTogether(const pto_context* context) {
+  const pto_kernel_api& api = *context->api;
+  const uint32_t next = (context->member_index + 1) % context->member_count;
+  if (const int32_t met = api.barrier(context, PTO_SCOPE_TASK)) return met;
+  if (context->scalars[0].i64 == 1 && context->block_index == 0 && context->member_index == 0) {
+    return 17;
+  }
+  if (context->block_index == 0) {
+    const pto_tensor from = Words(context->members[context->member_index][0], 8, 4);
+    const pto_tensor to = Words(context->members[next][0], 16, 4);
+    pto_event event = 0;
+    int32_t result = api.copy(context, &to, &from, nullptr, PTO_SET, 0, &event);
+    if (result == PTO_OK) result = api.wait_copy(context, event, 0);
+    if (result != PTO_OK) return result;
+  }
+  if (const int32_t met = api.barrier(context, PTO_SCOPE_TASK)) return met;
+  // Each block sees what the member before has copied.
+  const auto* own = static_cast<const int64_t*>(context->tensors[0].data);
+  const auto* theirs = static_cast<const int64_t*>(
+      context
+          ->members[(context->member_index + context->member_count - 1) % context->member_count][0]
+          .data);
+  for (int i = 0; i < 4; ++i) {
+    if (own[16 + i] != theirs[8 + i]) return 1;
+  }
+  return api.barrier(context, PTO_SCOPE_CHIP);
 }
 
 volatile int g_zero = 0;
@@ -232,6 +334,11 @@ constexpr pto_kernel_info Make(const char* name, pto_kernel_function function,
           argument_count,          kNumber, scalar_count, 0,        flags,   0};
 }
 
+constexpr pto_kernel_info Together(pto_kernel_info info) {
+  info.requires_sync_start = 1;
+  return info;
+}
+
 }  // namespace
 
 #define EXPORT extern "C" __attribute__((visibility("default"))) const
@@ -246,7 +353,11 @@ EXPORT pto_kernel_info spin = Make("spin", &Spin, kWords, 1, 0, PTO_KERNEL_BLOCK
 EXPORT pto_kernel_info spin_plain = Make("spin_plain", &Spin, kWords, 1, 0);
 EXPORT pto_kernel_info spin_for_ever =
     Make("spin_for_ever", &SpinForEver, kWords, 1, 0, PTO_KERNEL_BLOCKS);
-EXPORT pto_kernel_info call_wait = Make("call_wait", &CallWait, kWords, 1, 0, PTO_KERNEL_WAITS);
+EXPORT pto_kernel_info call =
+    Make("call", &Call, kWords, 1, 1, PTO_KERNEL_WAITS | PTO_KERNEL_NOTIFIES);
+EXPORT pto_kernel_info call_silent = Make("call_silent", &Call, kWords, 1, 1);
+EXPORT pto_kernel_info call_together =
+    Together(Make("call_together", &CallTogether, kWords, 1, 1, PTO_KERNEL_WAITS));
 EXPORT pto_kernel_info fault = Make("fault", &Fault, nullptr, 0, 1);
 EXPORT pto_kernel_info fault_blocking =
     Make("fault_blocking", &Fault, nullptr, 0, 1, PTO_KERNEL_BLOCKS);
