@@ -1,0 +1,222 @@
+"""What differs between ptod and ptod.aio: this is asyncio. `_sync/_io.py` has the same names."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import (
+    Any,
+    Awaitable,
+    Callable,
+    Generator,
+    Generic,
+    Optional,
+    Sequence,
+    Tuple,
+    Type,
+    TypeVar,
+)
+
+import grpc
+import grpc.aio
+
+from ptod import _api, errors
+
+T = TypeVar("T")
+
+CANCELLED: Tuple[Type[BaseException], ...] = (asyncio.CancelledError,)
+sleep = asyncio.sleep
+
+
+def make_channel(
+    address: str, credentials: Optional[grpc.ChannelCredentials], options: Sequence[Any]
+) -> Any:
+    """A connection to the daemon."""
+    if credentials is None:
+        return grpc.aio.insecure_channel(address, options)
+    return grpc.aio.secure_channel(address, credentials, options)
+
+
+async def close_channel(channel: Any) -> None:
+    """Ends a connection and its calls."""
+    await channel.close()
+
+
+async def in_thread(function: Callable[..., T], *args: Any) -> T:
+    """Calls a function that may block."""
+    return await asyncio.get_running_loop().run_in_executor(None, function, *args)
+
+
+async def finish(work: Awaitable[T]) -> T:
+    """Awaits something that goes on even if the task is cancelled once more."""
+    return await asyncio.shield(asyncio.ensure_future(work))
+
+
+def spawn(function: Callable[..., Any], *args: Any) -> Any:
+    """Runs a coroutine in the background."""
+    return asyncio.get_running_loop().create_task(function(*args))
+
+
+def at_exit(client: Any) -> None:
+    """Nothing: when the interpreter exits, the event loop is gone."""
+
+
+class Event:
+    """An event with a timeout."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def set(self) -> None:
+        """Wakes who waits."""
+        self._event.set()
+
+    async def wait(self, seconds: float) -> bool:
+        """Whether it was set in time."""
+        try:
+            await asyncio.wait_for(self._event.wait(), seconds)
+        except asyncio.TimeoutError:
+            return False
+        return True
+
+
+class Opening(Generic[T]):
+    """Something that opens when it is awaited, or entered with `async with`."""
+
+    def __init__(self, function: Callable[..., Any], *args: Any) -> None:
+        self._function, self._args = function, args
+        self._opened: Any = None
+
+    def __await__(self) -> Generator[Any, None, T]:
+        return self._function(*self._args).__await__()
+
+    async def __aenter__(self) -> T:
+        self._opened = await self._function(*self._args)
+        return await self._opened.__aenter__()
+
+    async def __aexit__(self, *error: Any) -> Any:
+        return await self._opened.__aexit__(*error)
+
+
+class Caller:
+    """A method with one answer."""
+
+    __slots__ = ("call", "name", "guard", "single")
+
+    #: For a stream of requests: the same with one request.
+    single: "Caller"
+
+    def __init__(self, call: Any, name: str, guard: _api.Guard) -> None:
+        self.call, self.name, self.guard = call, name, guard
+
+    async def __call__(
+        self, request: Any, timeout: Optional[float] = None, wait_for_ready: bool = False
+    ) -> Any:
+        guard = self.guard
+        guard.check()
+        try:
+            return await self.call(
+                request,
+                timeout=guard.timeout if timeout is None else timeout,
+                metadata=guard.metadata,
+                wait_for_ready=wait_for_ready,
+            )
+        except grpc.RpcError as error:
+            raise errors.from_rpc(error, self.name, guard.address) from None
+
+    def open(self) -> "Writer":
+        """Begins to send a stream of requests. No deadline."""
+        self.guard.check()
+        return Writer(self)
+
+
+class Streamer:
+    """A method with a stream of answers."""
+
+    __slots__ = ("call", "name", "guard")
+
+    def __init__(self, call: Any, name: str, guard: _api.Guard) -> None:
+        self.call, self.name, self.guard = call, name, guard
+
+    def __call__(self, request: Any, timeout: Optional[float] = None) -> "Reader":
+        self.guard.check()
+        return Reader(self, self.call(request, timeout=timeout, metadata=self.guard.metadata))
+
+    def open(self) -> "Duplex":
+        """Begins a stream in both directions. No deadline."""
+        self.guard.check()
+        return Duplex(self, self.call(metadata=self.guard.metadata))
+
+
+class Reader:
+    """A stream of answers."""
+
+    def __init__(self, method: Streamer, call: Any) -> None:
+        self._method, self._call = method, call
+
+    async def read(self) -> Any:
+        """The next message; None at the end."""
+        try:
+            message = await self._call.read()
+        except grpc.RpcError as error:
+            raise errors.from_rpc(error, self._method.name, self._method.guard.address) from None
+        return None if message is grpc.aio.EOF else message
+
+    def cancel(self) -> None:
+        """Ends the stream."""
+        self._call.cancel()
+
+
+class Duplex(Reader):
+    """A stream in both directions."""
+
+    async def write(self, message: Any) -> None:
+        """Sends a message."""
+        try:
+            await self._call.write(message)
+        except grpc.RpcError as error:
+            raise errors.from_rpc(error, self._method.name, self._method.guard.address) from None
+        except asyncio.InvalidStateError:
+            raise errors.Error(
+                "the stream has ended", reason="STREAM_ENDED", code="OUT_OF_RANGE"
+            ) from None
+
+    async def done_writing(self) -> None:
+        """Says that no more messages follow."""
+        await self._call.done_writing()
+
+
+class Writer:
+    """A stream of requests with one answer."""
+
+    def __init__(self, method: Caller) -> None:
+        self._method = method
+        self._call = method.call(metadata=method.guard.metadata)
+
+    async def write(self, message: Any) -> bool:
+        """Sends a message as soon as the daemon reads it. False if there is an answer already."""
+        try:
+            await self._call.write(message)
+        except (grpc.RpcError, asyncio.InvalidStateError):
+            return False
+        return True
+
+    async def finish(self) -> Any:
+        """Ends the stream and returns the answer."""
+        try:
+            if not self._call.done():
+                await self._call.done_writing()
+            return await self._call
+        except grpc.RpcError as error:
+            raise errors.from_rpc(error, self._method.name, self._method.guard.address) from None
+
+    def cancel(self) -> None:
+        """Breaks the stream."""
+        self._call.cancel()
+
+
+WRAPPERS = {
+    "unary_unary": Caller,
+    "stream_unary": Caller,
+    "unary_stream": Streamer,
+    "stream_stream": Streamer,
+}

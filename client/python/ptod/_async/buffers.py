@@ -1,0 +1,229 @@
+"""Buffers, and the tensors in them."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any, Iterator, Optional
+
+import numpy as np
+
+from ptod import _broker, _dlpack, _values, errors
+from ptod._async import _io
+from ptod._mapping import Mapping, map_region
+from ptod.dtypes import DType
+from ptod.v1 import buffer_pb2
+from ptod.view import View, view_of_bytes
+
+if TYPE_CHECKING:
+    from ptod._async.session import Session
+
+# Smaller transfers are faster over gRPC.
+_LEAST_SHARED_BYTES = 64 << 10
+# A buffer is mapped as a whole, so not for a small part of it.
+_LEAST_PART = 8
+_CHUNK_BYTES = 1 << 20
+_BYTES_PER_SECOND = 64 << 20
+
+
+class Buffer:
+    """Memory on a chip. Deleted with the last tensor in it, or with its session."""
+
+    def __init__(self, session: Session, name: str, size: int, chip: int, owned: bool) -> None:
+        self.session = session
+        #: Its full name.
+        self.name = name
+        #: Its size in bytes.
+        self.size = size
+        #: Index of its chip.
+        self.chip = chip
+        self._link = session._link if owned else None
+        self._mapping: Optional[Mapping] = None
+        self._copied = 0
+        self._end = weakref.finalize(self, session._garbage.append, name) if owned else None
+        if self._end is not None:
+            self._end.atexit = False
+
+    async def map(self) -> Optional[Mapping]:
+        """Its memory in this process; None if it cannot be mapped."""
+        link = self._link
+        if link is None:
+            return None
+        if self._mapping is not None:
+            if await _io.in_thread(link.check, self._mapping.region) != _broker.REGION_UNKNOWN:
+                return self._mapping
+            self._mapping = None
+        outcome, descriptor, region = await _io.in_thread(
+            link.map, self.name.rpartition("/")[2], self.size
+        )
+        if outcome in (_broker.DENIED, _broker.SESSION_GONE, _broker.BUFFER_GONE):
+            self._link = None
+        if region is not None:
+            self._mapping = map_region(descriptor, self.size, link, region)
+            if self._mapping is not None:
+                self.session._mapped.add(self)
+        return self._mapping
+
+    async def _shared(self, size: int) -> Optional[Mapping]:
+        """The mapping for a transfer of so many bytes, if that is worthwhile and allowed now."""
+        if self._link is None or size < _LEAST_SHARED_BYTES:
+            return None
+        self._copied += size
+        if self._mapping is None and self._copied < self.size // _LEAST_PART:
+            return None
+        mapping = await self.map()
+        return mapping if mapping is not None and await self._is_free(mapping) else None
+
+    async def _is_free(self, mapping: Mapping) -> bool:
+        return await _io.in_thread(mapping.link.check, mapping.region) == _broker.OK
+
+    async def write(self, offset: int, data: np.ndarray) -> None:
+        """Writes bytes. Fails while a run uses the buffer."""
+        mapping = await self._shared(data.size)
+        if mapping is not None:
+            target = mapping.bytes()[offset : offset + data.size]
+            await _io.in_thread(np.copyto, target, data)
+            if await self._is_free(mapping):
+                return
+        method = self.session._api.BufferService.WriteBuffer
+        if data.size <= _CHUNK_BYTES:
+            request = buffer_pb2.WriteBufferRequest(
+                name=self.name, offset=offset, data=data.tobytes()
+            )
+            await method.single(request)
+        else:
+            await method(_chunks(self.name, offset, data), timeout=self._timeout(data.size))
+
+    async def read(self, offset: int, size: int) -> np.ndarray:
+        """Reads bytes. Fails while a run uses the buffer."""
+        data = np.empty(size, np.uint8)
+        if size == 0:
+            return data
+        mapping = await self._shared(size)
+        if mapping is not None:
+            await _io.in_thread(np.copyto, data, mapping.bytes()[offset : offset + size])
+            if await self._is_free(mapping):
+                return data
+        request = buffer_pb2.ReadBufferRequest(name=self.name, offset=offset, limit=size)
+        reader = self.session._api.BufferService.ReadBuffer(request, timeout=self._timeout(size))
+        while True:
+            part = await reader.read()
+            if part is None:
+                return data
+            first = part.offset - offset
+            data[first : first + len(part.data)] = np.frombuffer(part.data, np.uint8)
+
+    def _timeout(self, size: int) -> float:
+        return self.session.client._guard.timeout + size / _BYTES_PER_SECOND
+
+    def detach(self) -> None:
+        """Lets arrays of this memory outlive the buffer."""
+        if self._mapping is not None:
+            self._mapping.detach()
+            self._mapping = None
+        self._link = None
+
+    async def delete(self) -> None:
+        """Frees the memory, after the runs that use it. Arrays of it keep their contents."""
+        if self._end is None:
+            raise errors.invalid("buffers of a domain are deleted with it", "names")
+        if self._end.detach() is not None:
+            self.detach()
+            request = buffer_pb2.DeleteBuffersRequest(names=[self.name], allow_missing=True)
+            await self.session._api.BufferService.DeleteBuffers(request)
+
+
+def _chunks(name: str, offset: int, data: np.ndarray) -> Iterator[buffer_pb2.WriteBufferRequest]:
+    for first in range(0, data.size, _CHUNK_BYTES):
+        part = data[first : first + _CHUNK_BYTES].tobytes()
+        yield buffer_pb2.WriteBufferRequest(
+            name=name if first == 0 else "", offset=offset + first, data=part
+        )
+
+
+class Tensor(View):
+    """A view of a buffer that exists: what tasks use, and where their numbers are.
+
+    >>> x = s.tensor(np.arange(6).reshape(2, 3), np.float32)
+    >>> x.shape, x.dtype.name, x.nbytes
+    ((2, 3), 'F32', 24)
+    >>> x[1].numpy()
+    array([3., 4., 5.], dtype=float32)
+    """
+
+    __slots__ = ()
+
+    @property
+    def buffer(self) -> Buffer:
+        """The buffer that it is a view of."""
+        return self._owner
+
+    async def numpy(self) -> np.ndarray:
+        """The tensor as a numpy array, without a copy if possible.
+
+        An array of a mapped buffer is its memory: runs see what is written to it, and it shows what
+        they write; use it only while no run uses the buffer. Otherwise (another machine, a domain's
+        window, a limit) the array is a copy that cannot be written. Fails while a run uses the
+        buffer.
+        """
+        buffer = self._owner
+        mapping = await buffer.map()
+        if mapping is not None and await buffer._is_free(mapping):
+            return view_of_bytes(mapping.expose(buffer), self)
+        array = await self.read()
+        array.flags.writeable = False
+        return array
+
+    async def read(self) -> np.ndarray:
+        """A copy of the numbers. Fails while a run uses the buffer."""
+        item = self.dtype.itemsize
+        first = self.offset * item
+        data = await self._owner.read(first, self.span * item)
+        array = view_of_bytes(data, self, first)
+        return array if self.is_contiguous else np.ascontiguousarray(array)
+
+    async def write(self, values: Any) -> None:
+        """Replaces the numbers by others of the same shape, or one that broadcasts to it.
+
+        >>> y = s.empty((2, 2), np.int32)
+        >>> y.write(7); y[:, 1].write([1, 2])
+        >>> y.numpy()
+        array([[7, 1],
+               [7, 2]], dtype=int32)
+        """
+        array, _ = _values.as_array(values, self.dtype)
+        array = np.broadcast_to(array, self.shape)
+        item = self.dtype.itemsize
+        first = self.offset * item
+        if self.is_contiguous:
+            data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        else:
+            data = await self._owner.read(first, self.span * item)
+            view_of_bytes(data, self, first)[...] = array
+        await self._owner.write(first, data)
+
+    async def torch(self) -> Any:
+        """The tensor as one of torch, without a copy if possible: see `numpy`."""
+        import torch
+
+        array = await self.numpy()
+        if not array.flags.writeable:
+            array = array.copy()
+        if self.dtype == DType.BF16:
+            return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+        return torch.from_numpy(array)
+
+    async def delete(self) -> None:
+        """Deletes the whole buffer now, and not only with its last tensor."""
+        await self._owner.delete()
+
+    # threads only
+    # def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+    #     array = self.numpy()
+    #     return array if dtype is None or array.dtype == dtype else array.astype(dtype)
+    #
+    # def __dlpack__(self, **_: Any) -> Any:
+    #     return _dlpack.export(self.numpy(), self.dtype)
+    # end
+
+    def __dlpack_device__(self) -> Any:
+        return _dlpack.device()

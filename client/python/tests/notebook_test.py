@@ -1,0 +1,80 @@
+"""The notebook runs from top to bottom, and shows what it promises."""
+
+import ast
+import contextlib
+import html.parser
+import io
+import json
+import os
+import unittest
+
+import testing
+
+NOTEBOOK = os.path.join(
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "examples", "tour.ipynb"
+)
+
+
+def run_cell(source, names):
+    """What a notebook shows under a cell: what is printed, and the last expression."""
+    tree = ast.parse(source)
+    last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(tree, NOTEBOOK, "exec"), names)
+        value = eval(compile(ast.Expression(last.value), NOTEBOOK, "eval"), names) if last else None
+    if hasattr(value, "_repr_html_"):
+        return printed.getvalue() + value._repr_html_()
+    return printed.getvalue() + ("" if value is None else repr(value))
+
+
+class Elements(html.parser.HTMLParser):
+    """Counts elements, and checks that they are closed in order."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.count, self.titles = [], {}, []
+
+    def handle_starttag(self, tag, attributes):
+        self.open.append(tag)
+        self.count[tag] = self.count.get(tag, 0) + 1
+
+    def handle_startendtag(self, tag, attributes):
+        self.count[tag] = self.count.get(tag, 0) + 1
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] == "title":
+            self.titles.append(data)
+
+
+class NotebookTest(unittest.TestCase):
+    def test_it_runs(self):
+        with open(NOTEBOOK, encoding="utf-8") as file:
+            cells = [cell for cell in json.load(file)["cells"] if cell["cell_type"] == "code"]
+        self.assertTrue(all(cell["outputs"] == [] for cell in cells))
+        os.environ["PTOD_BINARY"] = testing.BINARY
+        names = {}
+        shown = [run_cell("".join(cell["source"]), names) for cell in cells]
+        self.assertEqual(shown[2], "32.0")
+        self.check_timeline(shown[3])
+        self.assertEqual(shown[4], "30.0")
+        self.assertIn("CHIP_UNKNOWN", shown[5])
+        self.assertIn("hint:", shown[5])
+
+    def check_timeline(self, text):
+        elements = Elements()
+        elements.feed(text)
+        self.assertEqual(elements.open, [])
+        self.assertEqual(elements.count["svg"], 1)
+        self.assertEqual(elements.count["rect"], 6)
+        for name in ("double", "to the other chip", "add 0", "add 3"):
+            self.assertTrue(any(name in title for title in elements.titles), name)
+        self.assertNotIn("<script", text)
+        self.assertNotIn("http://", text.replace("http://www.w3.org/2000/svg", ""))
+
+
+if __name__ == "__main__":
+    testing.main()

@@ -1,0 +1,347 @@
+"""Runs, registered graphs, streams, events and errors."""
+
+import pickle
+import threading
+import unittest
+import xml.etree.ElementTree
+
+import numpy as np
+import ptod
+import testing
+
+
+def spin(microseconds, **options):
+    graph = ptod.Graph()
+    graph.task("spin", microseconds=microseconds, chip=0, **options)
+    return graph
+
+
+class ErrorTest(testing.DaemonTest):
+    def test_errors_say_everything(self):
+        x, y = self.s.empty(4), self.s.empty(5)
+        g = ptod.Graph()
+        g.task("noop", chip=0)
+        g.task("add", x, x, y)
+        error = self.assertReason("ARGUMENT_INVALID", self.s.submit, g)
+        self.assertEqual(error.code, "INVALID_ARGUMENT")
+        self.assertEqual(error.scope, "REQUEST")
+        self.assertIn("graph.tasks[1]", error.field)
+        self.assertIn("deploy/docs/errors/", error.page)
+        self.assertIn(error.page, str(error))
+        copy = pickle.loads(pickle.dumps(error))
+        self.assertEqual(
+            (copy.reason, copy.field, str(copy)), (error.reason, error.field, str(error))
+        )
+
+    def test_quotas_and_values_are_named(self):
+        error = self.assertReason("CHIP_MEMORY_EXHAUSTED", self.s.empty, 1 << 29, np.float32)
+        self.assertTrue(error.hint)
+        error = self.assertReason("CHIP_UNKNOWN", self.s.empty, 4, chip=9)
+        self.assertIn("chips/9", error.message)
+        self.assertEqual(error.metadata["chip"], "chips/9")
+
+    def test_mistakes_are_found_before_anything_is_sent(self):
+        x = self.s.empty(4)
+        g = ptod.Graph()
+        self.assertReason("FIELD_INVALID", g.task, "scale", x, x, 2.0)
+        g.task("scale", x, x, facter=2.0)
+        self.assertIn("factor", self.assertReason("SCALAR_COUNT", self.s.submit, g).message)
+        g = ptod.Graph()
+        g.task("scale", x, x, factor=2.0, alpha=1.0)
+        self.assertReason("SCALAR_UNKNOWN", self.s.submit, g)
+        g = ptod.Graph()
+        g.all_reduce([[x, x]], op="average")
+        self.assertReason("SCALAR_INVALID", self.s.submit, g)
+        g = ptod.Graph()
+        g.task("skale", x, x, factor=2.0)
+        self.assertReason("KERNEL_UNKNOWN", self.s.submit, g)
+
+    def test_a_failed_run_raises_its_error(self):
+        g = ptod.Graph()
+        first = g.task("fail", code=7, chip=0, name="bad")
+        g.task("noop", chip=0, after=first)
+        run = self.s.submit(g)
+        with self.assertRaises(ptod.RunFailed) as caught:
+            run.wait()
+        error = caught.exception
+        self.assertEqual(
+            (error.reason, error.state, error.run), ("KERNEL_FAILED", "FAILED", run.name)
+        )
+        self.assertIn("bad", error.message)
+        self.assertEqual((run.info.tasks_failed, run.info.tasks_skipped), (1, 1))
+        pickle.loads(pickle.dumps(error))
+
+    def test_no_daemon(self):
+        error = self.assertReason("DAEMON_UNREACHABLE", ptod.connect, "unix:/tmp/ptod-is-not-here")
+        self.assertIn("/tmp/ptod-is-not-here", error.message)
+
+
+class RunTest(testing.DaemonTest):
+    def test_a_wait_has_an_end(self):
+        run = self.s.submit(self.endless())
+        with self.assertRaises(ptod.Timeout):
+            run.wait(timeout=0.05)
+        with self.assertRaises(TimeoutError):
+            self.s.run(self.endless(), wait=0.05)
+        self.assertFalse(run.ended)
+        run.cancel("enough")
+        with self.assertRaises(ptod.RunFailed) as caught:
+            run.wait()
+        self.assertEqual(caught.exception.state, "CANCELLED")
+        self.assertIn("enough", caught.exception.message)
+
+    def test_options_reach_the_daemon(self):
+        run = self.s.run(
+            spin(1), labels={"who": "me"}, run_id="mine", priority="high", events="run"
+        )
+        self.assertEqual(run.name, f"{self.s.name}/runs/mine")
+        self.assertEqual(run.info.labels["who"], "me")
+        self.assertFalse(any(event.HasField("tasks") for event in run.events()))
+        with self.assertRaises(ptod.RunFailed) as caught:
+            self.s.run(self.endless(), timeout=0.05)
+        self.assertEqual(caught.exception.reason, "RUN_DEADLINE")
+        with self.assertRaises(ptod.RunFailed) as caught:
+            self.s.run(spin(60_000_000, timeout=0.05))
+        self.assertEqual(caught.exception.reason, "TASK_DEADLINE")
+        self.assertReason("FIELD_INVALID", self.s.submit, spin(1), priority="urgent")
+
+    def test_explains_why_a_run_waits(self):
+        d = self.s.domain([0], signals=1)
+        g = ptod.Graph()
+        g.wait(d.signals(0)[0], ">=", 2, name="never")
+        run = self.s.submit(g)
+        explained = run.explain()
+        while not explained.blocked:
+            explained = run.explain()
+        self.assertIn("never", explained.summary)
+        self.assertEqual((explained.blocked[0].have, explained.blocked[0].want), (0, 2))
+        self.assertEqual(d.notify(0, 0, 1), 1)
+        self.assertEqual(d.notify(0, 0, 1, op="add"), 2)
+        run.wait()
+        self.assertEqual(list(d.read_signals(0)), [2])
+
+    def test_a_large_graph_goes_in_columns(self):
+        count = 30_000
+        x = self.s.empty(1, np.int32)
+        one = self.s.tensor([1], np.int32)
+        g = ptod.Graph(explicit_dependencies_only=True)
+        task = None
+        for i in range(count):
+            task = g.task("add", x, one, x, after=task) if i % 3 else g.task("join", after=task)
+        self.s.run(g)
+        self.assertEqual(x.read()[0], 2 * count // 3)
+        self.s.register(g).run()
+        self.assertEqual(x.read()[0], 4 * count // 3)
+
+    def test_runs_are_listed(self):
+        names = [self.s.run(spin(1)).name for _ in range(3)]
+        self.assertEqual([run.name for run in self.s.runs()], names[::-1])
+        self.assertEqual(self.s.get_run(names[0]).get().tasks_done, 1)
+        self.assertIn(names[0], [run.name for run in self.node.runs()])
+
+    def test_predicates_and_places(self):
+        flags, out = self.s.tensor([0, 5, 9], np.int32), self.s.empty(3, np.float32, chip=1)
+        g = ptod.Graph()
+        on = [self.s.empty(3, np.int32, chip=1) for _ in range(1)][0]
+        g.copy(on, flags)
+        for i in range(3):
+            g.task(
+                "fill",
+                out[i],
+                value=i + 1.0,
+                when=(on[i].reshape(()), ">=", 5),
+                core="aiv",
+                blocks=1,
+            )
+        self.s.run(g)
+        np.testing.assert_array_equal(out.read(), [0, 2, 3])
+
+
+class LaunchTest(testing.DaemonTest):
+    def test_launches_bind_buffers_and_scalars(self):
+        g = ptod.Graph()
+        x, y = g.slot("x", 64, np.float32), g.slot("y", 64, np.float32)
+        g.task("scale", x, y, factor=g.scalar("factor", 1.0))
+        graph = self.s.register(g, "scaling")
+        self.assertEqual({slot.name for slot in graph.info.slots}, {"x", "y"})
+        a, b = self.s.tensor(np.arange(128), np.float32), self.s.empty(64)
+        graph.run(x=a[64:], y=b, factor=2)
+        np.testing.assert_array_equal(b.read(), np.arange(64, 128) * 2)
+        graph.launch(bind={"x": a, "y": b}, factor=3.0, labels={"a": "b"}).wait()
+        np.testing.assert_array_equal(b.read(), np.arange(64) * 3)
+        self.assertReason("SCALAR_UNKNOWN", graph.launch, x=a, y=b, faktor=2)
+        self.assertReason("SLOT_UNKNOWN", graph.launch, x=a, y=b, z=b)
+        self.assertReason("BUFFER_UNKNOWN", graph.launch, x=a)
+        graph.delete()
+        self.assertReason("GRAPH_UNKNOWN", graph.launch, x=a, y=b)
+
+    def test_a_registered_graph_keeps_its_buffers(self):
+        g = ptod.Graph()
+        g.task("fill", self.s.empty(8), value=1.0)
+        graph = self.s.register(g)
+        self.s.empty(8)
+        graph.run()
+
+    def test_a_stream_of_launches(self):
+        graph = self.s.register(spin(1))
+        bad = ptod.Graph()
+        bad.task("fail", code=3, chip=0)
+        failing = self.s.register(bad)
+        with self.s.launch_stream() as stream:
+            tags = [stream.launch(graph) for _ in range(200)]
+            wrong = stream.launch(failing)
+            completions = {completion.tag: completion for completion in stream}
+        self.assertEqual(set(completions), {*tags, wrong})
+        self.assertTrue(all(completions[tag].state == "SUCCEEDED" for tag in tags))
+        self.assertRaises(ptod.RunFailed, completions[wrong].check)
+        self.assertReason("STREAM_ENDED", stream.completion)
+
+    def test_a_refused_launch_does_not_end_the_stream(self):
+        graph = self.s.register(spin(1))
+        gone = self.s.register(spin(1))
+        gone.delete()
+        with self.s.launch_stream() as stream:
+            stream.launch(gone)
+            self.assertEqual(stream.completion().error.reason, "GRAPH_UNKNOWN")
+            stream.launch(graph)
+            stream.completion().check()
+
+
+class OpenRunTest(testing.DaemonTest):
+    def test_tasks_depend_on_earlier_segments(self):
+        x = self.s.tensor([1.0], np.float32)
+        with self.s.open_run() as run:
+            first = run.graph.task("spin", microseconds=1000, chip=0, name="unused")
+            for _ in range(5):
+                run.graph.task("add", x, x, x, after=first)
+                run.flush()
+        self.assertEqual((x.read()[0], run.info.tasks_done), (32, 6))
+
+    def test_many_tasks_meet_back_pressure(self):
+        x, one = self.s.empty(1, np.int32), self.s.tensor([1], np.int32)
+        with self.s.open_run(events="run") as run:
+            for _ in range(50_000):
+                run.graph.task("add", x, one, x)
+                if len(run.graph.tasks) == 5000:
+                    run.flush()
+        self.assertEqual(x.read()[0], 50_000)
+
+    def test_a_wrong_segment_ends_the_run(self):
+        run = self.s.open_run()
+        run.graph.task("nonsense", chip=0)
+        error = self.assertReason("KERNEL_UNKNOWN", run.finish)
+        self.assertEqual(self.s.get_run(run.name).get().state, 5, str(error))
+
+    def test_an_exception_cancels_the_run(self):
+        with self.assertRaises(ZeroDivisionError):
+            with self.s.open_run() as run:
+                run.graph.task("spin", microseconds=60_000_000, chip=0)
+                run.flush()
+                next(event for event in self.s.events() if event.run.state == 2)
+                1 / 0
+        with self.assertRaises(ptod.RunFailed) as caught:
+            self.s.get_run(run.name).wait()
+        self.assertEqual(caught.exception.state, "CANCELLED")
+
+    def test_a_run_that_ends_early_says_why(self):
+        run = self.s.open_run(timeout=0.05)
+        with self.assertRaises(ptod.RunFailed) as caught:
+            while True:
+                run.graph.task("spin", microseconds=1000, chip=0)
+                run.flush()
+        self.assertEqual(caught.exception.reason, "RUN_DEADLINE")
+
+
+class EventTest(testing.DaemonTest):
+    def test_events_are_resumed(self):
+        runs = [self.s.run(spin(1)).name for _ in range(4)]
+        seen, after = [], 0
+        while len([event for event in seen if event.run.state == 4]) < 4:
+            with self.s.events(after=after) as stream:
+                for event in stream:
+                    seen.append(event)
+                    after = stream.sequence
+                    break  # and resume with another stream
+        numbers = [event.sequence for event in seen]
+        self.assertEqual(numbers, sorted(set(numbers)))
+        self.assertEqual([event.run.name for event in seen if event.run.state == 4], runs)
+        self.assertRaises(ptod.Error, next, self.s.events(after=10**9))
+
+    def test_events_of_a_run_end_with_it(self):
+        run = self.s.submit(spin(20_000))
+        events = list(run.events())
+        self.assertEqual(events[-1].run.state, 4)
+        self.assertEqual(sum(len(event.tasks.task) for event in events), 1)
+
+    def test_the_stream_of_a_session_ends_with_it(self):
+        s = self.node.session()
+        events = s.events()
+        threading.Timer(0.05, s.close).start()
+        self.assertIn("session", [event.WhichOneof("event") for event in events])
+
+    def test_timelines(self):
+        g = ptod.Graph()
+        for i in range(6):
+            g.task("spin", microseconds=200, chip=i % 2, name=f"<{i}>")
+        run = self.s.run(g)
+        trace = run.trace()
+        self.assertEqual({task.name for task in trace.tasks}, {f"<{i}>" for i in range(6)})
+        self.assertEqual({task.chip for task in trace.tasks}, {0, 1})
+        self.assertTrue(all(task.duration_ns >= 200_000 for task in trace.tasks))
+        self.assertEqual(
+            len([event for event in trace.chrome()["traceEvents"] if event["ph"] == "X"]), 6
+        )
+        text = run._repr_html_()
+        root = xml.etree.ElementTree.fromstring(f"<html>{text}</html>")
+        bars = [part for part in root.iter() if part.tag.endswith("rect")]
+        self.assertEqual(len(bars), 6)
+        self.assertIn("SUCCEEDED, 6/6 tasks", text)
+        self.assertIn("RUNNING", self.shown_while_running())
+
+    def shown_while_running(self):
+        run = self.s.submit(self.endless())
+        while run.get().state != 2:
+            pass
+        text = run._repr_html_()
+        run.cancel()
+        return text
+
+
+class ThreadsTest(testing.DaemonTest):
+    def test_a_session_is_for_many_threads(self):
+        wrong = []
+
+        def work(seed):
+            try:
+                for i in range(20):
+                    x = self.s.tensor(np.full(50 << 10, seed, np.float32))
+                    g = ptod.Graph()
+                    g.task("scale", x, x, factor=2.0)
+                    self.s.run(g)
+                    np.testing.assert_array_equal(x.numpy(), 2 * seed)
+                    with self.node.session() as other:
+                        other.empty(1)
+            except Exception as error:
+                wrong.append(error)
+
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+
+
+class LeaseTest(testing.DaemonTest):
+    def test_chips_are_leased(self):
+        self.assertEqual(self.s.lease_chips(1), [0])
+        with self.node.session() as other:
+            self.assertReason("CHIP_LEASED", other.submit, spin(1))
+            with self.assertRaises(ptod.Timeout):
+                other.lease_chips(2, timeout=0.01)
+        with self.node.session(lease=self.s.name) as friend:
+            friend.run(spin(1))
+
+
+if __name__ == "__main__":
+    testing.main()
