@@ -11,6 +11,11 @@ Alarm::Alarm(TimerQueue* timers, std::function<int64_t()> fn)
 }
 
 Alarm::~Alarm() {
+  if (state_->caller.load(std::memory_order_relaxed) == std::this_thread::get_id()) {
+    // This thread has the lock. The function is still running.
+    [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { state_->gone = true; }();
+    return;
+  }
   MutexLock lock(state_->mutex);
   state_->fn = nullptr;
 }
@@ -33,7 +38,13 @@ void Alarm::Ring(TimerQueue& timers, const std::shared_ptr<State>& state, int64_
   if (!state->at_ns.compare_exchange_strong(at_ns, 0, std::memory_order_seq_cst)) return;
   MutexLock lock(state->mutex);
   if (state->fn == nullptr) return;
+  state->caller.store(std::this_thread::get_id(), std::memory_order_relaxed);
   const int64_t next = state->fn();
+  state->caller.store(std::thread::id(), std::memory_order_relaxed);
+  if (state->gone) {
+    state->fn = nullptr;
+    return;
+  }
   if (next == 0) return;
   // It may have been armed meanwhile; the earlier time counts.
   int64_t armed = state->at_ns.load(std::memory_order_relaxed);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <thread>
 
 #include "runtime/base/mutex.h"
 #include "runtime/base/timer.h"
@@ -18,7 +19,7 @@ class Alarm {
   // locks of the timers held, never concurrently with itself, and not after the destructor. It is
   // never called if `timers` is nullptr.
   Alarm(TimerQueue* timers, std::function<int64_t()> fn);
-  // Waits until a call in progress returns.
+  // Waits until a call in progress returns, unless it is that call which destroys the alarm.
   ~Alarm();
   Alarm(const Alarm&) = delete;
   Alarm& operator=(const Alarm&) = delete;
@@ -37,6 +38,8 @@ class Alarm {
     Mutex mutex;
     std::function<int64_t()> fn ABSL_GUARDED_BY(mutex);  // empty: the alarm is gone
     std::atomic<int64_t> at_ns{0};                       // of the next call; 0: none is scheduled
+    std::atomic<std::thread::id> caller{};               // the thread of a call in progress
+    bool gone ABSL_GUARDED_BY(mutex) = false;            // the call has destroyed the alarm
   };
 
   static void Schedule(TimerQueue& timers, const std::shared_ptr<State>& state, int64_t at_ns);

@@ -94,6 +94,19 @@ TEST_F(AlarmTest, IsSilentOnceItIsGone) {
   EXPECT_EQ(calls_, 0);
 }
 
+TEST_F(AlarmTest, ItsOwnCallMayDestroyIt) {
+  std::unique_ptr<Alarm> alarm;
+  alarm = std::make_unique<Alarm>(&timers_, [&] {
+    alarm.reset();
+    ++calls_;
+    return start_ + 20;
+  });
+  alarm->Arm(start_ + 10);
+  At(start_ + 10);
+  At(start_ + 20);
+  EXPECT_EQ(calls_, 1);
+}
+
 TEST_F(AlarmTest, WithoutTimersItNeverRings) {
   Alarm alarm(nullptr, [this] { return ++calls_, next_; });
   alarm.Arm(start_);

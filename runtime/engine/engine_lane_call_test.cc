@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/memory_account.h"
 #include "runtime/base/status_matchers.h"
 #include "runtime/engine/lane/lane_port.h"
 #include "runtime/engine/snapshot/diagnosis.h"
@@ -387,6 +388,37 @@ TEST_F(EngineLaneCallTest, WhatAKernelMakesTheEngineKeepIsBounded) {
   ExpectClean();
 }
 
+TEST_F(EngineLaneCallTest, WhatStaysAfterABlockIsChargedToItsAccount) {
+  constexpr uint64_t kBytes = 100 << 10;
+  const auto memory = std::make_shared<MemoryAccount>("the test", "limit", kBytes);
+  RunSpec spec;
+  spec.account = std::make_shared<Account>("a", 1, "", memory);
+  std::vector<LaneCall> calls(30, Signal(Kind::kDefer, 0, PTO_EQ, 1));
+  for (LaneCall& call : calls) {
+    if (&call - calls.data() >= 20) call = Copy(8, 16, 1);
+  }
+  Script(calls);
+  Start({{.kernel = "far", .block_num = 4}}, spec);
+  for (int block = 0; block < 3; ++block) {
+    for (size_t i = 0; i < calls.size(); ++i) EXPECT_TRUE(Call());
+    EXPECT_EQ(last().result, PTO_OK);
+    lane_->Finish({lane_->held()[0]});
+  }
+  EXPECT_EQ(memory->used(), 90u << 10);
+  for (size_t i = 0; i < 11; ++i) EXPECT_TRUE(Call());
+  EXPECT_EQ(last().result, PTO_INVALID);
+  EXPECT_THAT(last().text, HasSubstr("the test may hold"));
+  node_.RunAll();
+  EXPECT_EQ(memory->used(), 70u << 10) << "the copies are over";
+  Finish();
+  EXPECT_EQ(run_->state(), RunState::kRunning);
+  node_.Notify(0, PTO_SET, 1);
+  node_.RunAll();
+  EXPECT_EQ(run_->state(), RunState::kFailed);
+  EXPECT_EQ(memory->used(), 0u);
+  ExpectClean();
+}
+
 // A host may send anything.
 TEST_F(EngineLaneCallTest, CallsAreChecked) {
   constexpr int64_t kHuge = std::numeric_limits<int64_t>::max();
@@ -422,6 +454,8 @@ TEST_F(EngineLaneCallTest, CallsAreChecked) {
       with(copy, [&](LaneCall& c) { c.from.data = &outside; }),
       with(copy, [&](LaneCall& c) { c.from.data = node_.word(SlowEngine::kWords); }),
       with(copy, [&](LaneCall& c) { c.signal.address = &outside; }),
+      with(copy, [&](LaneCall& c) { c.to.data = reinterpret_cast<char*>(c.to.data) + 4; }),
+      with(copy, [&](LaneCall& c) { c.from.data = reinterpret_cast<char*>(c.from.data) + 1; }),
       // Many elements in little memory.
       with(copy,
            [&](LaneCall& c) {

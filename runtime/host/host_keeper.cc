@@ -134,7 +134,7 @@ void HostKeeper::Unload(uint32_t id) {
   OrderMessage order;
   order.kind = OrderMessage::kUnload;
   order.id = id;
-  Send(order, -1);
+  Send(order);
 }
 
 absl::Status HostKeeper::AddMemory(std::shared_ptr<engine::HostAllocation> memory) {
@@ -153,7 +153,7 @@ void HostKeeper::RemoveMemory(const engine::HostAllocation& memory) {
   OrderMessage order;
   order.kind = OrderMessage::kUnmap;
   order.id = regions_.Remove(memory, &released);
-  if (order.id != 0) Send(order, -1);
+  if (order.id != 0) Send(order);
 }
 
 absl::Status HostKeeper::AddDomain(const HostedDomain& domain) {
@@ -175,7 +175,7 @@ void HostKeeper::RemoveDomain(uint64_t number) {
   OrderMessage order;
   order.kind = OrderMessage::kForgetDomain;
   order.subject = number;
-  Send(order, -1);
+  Send(order);
 }
 
 HostStatus HostKeeper::status() const {
@@ -259,7 +259,7 @@ bool HostKeeper::SendPost(const LanePost& post, std::vector<LaneResult>* refused
   PostMessage head;
   head.id = post.id;
   head.run = post.run;
-  head.orders = orders_;
+  head.orders = needed_orders_;
   head.slot = free_slots_.empty() ? static_cast<uint32_t>(slots_.size()) : free_slots_.back();
   head.kernel = hosted->id();
   head.task = post.task;
@@ -352,7 +352,7 @@ void HostKeeper::EndRun(uint64_t run) {
   OrderMessage order;
   order.kind = OrderMessage::kEndRun;
   order.subject = run;
-  Send(order, -1);
+  Send(order);
 }
 
 void HostKeeper::Resume(const engine::LaneAnswer& answer) {
@@ -393,14 +393,17 @@ void HostKeeper::Kill() {
 
 // ---- for orders
 
-void HostKeeper::Send(Order order, int descriptor) {
+void HostKeeper::Send(Order order) {
   if (process_ == nullptr) return;
   order.head.number = ++orders_;
-  Unsent& unsent = unsent_.emplace_back();
-  EncodeOrder(order, &unsent.order);
-  if (descriptor >= 0) unsent.descriptor = FileDescriptor(fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
+  const OrderMessage::Kind kind = order.head.kind;
+  if (kind == OrderMessage::kLoad || kind == OrderMessage::kMap || kind == OrderMessage::kDomain) {
+    needed_orders_ = orders_;
+  }
+  if (unsent_.empty()) unsent_since_ns_ = Now();
+  unsent_.push_back(std::move(order));
   SendOrders();
-  // Each holds a descriptor. A new host gets two orders at most for what there is.
+  // A new host gets two orders at most for what there is.
   if (unsent_.size() > kMostUnsent + 2 * (regions_.size() + kernels_.size() + domains_.size()) &&
       give_up_.text.empty()) {
     give_up_.text = "it does not take its orders";
@@ -409,14 +412,31 @@ void HostKeeper::Send(Order order, int descriptor) {
   if (!unsent_.empty()) Wake();
 }
 
+int HostKeeper::DescriptorOf(OrderMessage* order) {
+  if (order->kind == OrderMessage::kMap) {
+    const Region* const region = regions_.Find(order->id);
+    if (region != nullptr) return region->memory->shared_descriptor();
+    order->kind = OrderMessage::kUnmap;
+  } else if (order->kind == OrderMessage::kLoad) {
+    const auto kernel = kernels_.find(order->id);
+    if (kernel != kernels_.end()) return kernel->second.object.object.get();
+    order->kind = OrderMessage::kUnload;
+    std::erase(loading_, order->id);
+  }
+  return -1;
+}
+
 void HostKeeper::SendOrders() {
+  std::vector<std::byte> bytes;
   while (process_ != nullptr && !unsent_.empty()) {
-    const Unsent& unsent = unsent_.front();
-    const LifelineResult sent =
-        SendMessage(process_->lifeline(), unsent.order, unsent.descriptor.get());
-    if (sent == LifelineResult::kLater) return;
+    Order& order = unsent_.front();
+    const int descriptor = DescriptorOf(&order.head);
+    bytes.clear();
+    EncodeOrder(order, &bytes);
+    if (SendMessage(process_->lifeline(), bytes, descriptor) == LifelineResult::kLater) return;
     // If the host is gone, the thread learns of that in another way.
     unsent_.pop_front();
+    unsent_since_ns_ = Now();
   }
 }
 
@@ -431,7 +451,7 @@ void HostKeeper::SendLoad(uint32_t id, KernelEntry& kernel) {
   order.signature = kernel.object.signature;
   kernel.state = KernelEntry::State::kLoading;
   loading_.push_back(id);
-  Send(std::move(order), kernel.object.object.get());
+  Send(std::move(order));
 }
 
 void HostKeeper::SendMap(const Region& region) {
@@ -439,7 +459,7 @@ void HostKeeper::SendMap(const Region& region) {
   order.kind = OrderMessage::kMap;
   order.id = region.id;
   order.bytes = region.memory->bytes();
-  Send(order, region.memory->shared_descriptor());
+  Send(order);
 }
 
 void HostKeeper::SendDomain(const HostedDomain& domain) {
@@ -453,7 +473,7 @@ void HostKeeper::SendDomain(const HostedDomain& domain) {
     // The host refuses a domain with a window that is in no region.
     regions_.Locate(window.data, window.bytes, &rank.region, &rank.offset);
   }
-  Send(std::move(order), -1);
+  Send(std::move(order));
 }
 
 }  // namespace pto::host

@@ -85,7 +85,9 @@ struct HostedObject {
 struct HostedDomain {
   struct Window {
     uint32_t chip = 0;
-    const void* data = nullptr;  // in memory that the host sees; not kept
+    // In memory that the host sees. Used for each new host, so RemoveDomain comes before the end
+    // of the memory.
+    const void* data = nullptr;
     uint64_t bytes = 0;
   };
   // Never used again, also not for another domain of the same name. Tasks name the domain by it.
@@ -170,10 +172,6 @@ class HostKeeper : public std::enable_shared_from_this<HostKeeper> {
     uint32_t call = 0;     // its number
     std::string why;       // the last call did not succeed
   };
-  struct Unsent {
-    std::vector<std::byte> order;
-    FileDescriptor descriptor;
-  };
   // Why a host has ended.
   struct Cause {
     std::string text;         // empty: it ended by itself
@@ -192,14 +190,17 @@ class HostKeeper : public std::enable_shared_from_this<HostKeeper> {
   void Complete(std::vector<engine::LaneResult>* results);
 
   // ---- for orders
-  void Send(Order order, int descriptor) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Send(const OrderMessage& message, int descriptor) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    Send(Order{message, {}, {}}, descriptor);
+  void Send(Order order) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Send(const OrderMessage& message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    Send(Order{message, {}, {}});
   }
+  // The descriptor that goes with an order, or -1. An order for what is gone by now becomes its
+  // opposite, so that the numbers of the orders stay complete.
+  int DescriptorOf(OrderMessage* order) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendLoad(uint32_t id, KernelEntry& kernel) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendMap(const Region& region) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendDomain(const HostedDomain& domain) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns false when the host is gone.
+  // Sends what waits, as far as there is room.
   void SendOrders() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Unload(uint32_t id);
 
@@ -253,7 +254,10 @@ class HostKeeper : public std::enable_shared_from_this<HostKeeper> {
   std::unique_ptr<HostProcess> process_;
   absl::optional<RingWriter> writer_ ABSL_GUARDED_BY(mutex_);
   uint64_t orders_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::deque<Unsent> unsent_ ABSL_GUARDED_BY(mutex_);
+  // The last one that posts need: what they use must be there.
+  uint64_t needed_orders_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::deque<Order> unsent_ ABSL_GUARDED_BY(mutex_);
+  int64_t unsent_since_ns_ ABSL_GUARDED_BY(mutex_) = 0;  // when the host last took one
 
   uint32_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;  // of kernels and regions
   absl::flat_hash_map<uint32_t, KernelEntry> kernels_ ABSL_GUARDED_BY(mutex_);

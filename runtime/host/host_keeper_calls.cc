@@ -33,6 +33,13 @@ pto_tensor ViewOf(const RegionMap& regions, const TensorMessage& message) {
   return tensor;
 }
 
+// In place of a word that is not there: not aligned, so the engine refuses it. Without an address a
+// copy would be one that notifies nobody.
+void* NoSignal() {
+  alignas(8) static char word[2];
+  return word + 1;
+}
+
 }  // namespace
 
 absl::optional<LaneCall> HostKeeper::BeginCall(const Report& report, Slot& slot, Cause* cause) {
@@ -48,8 +55,10 @@ absl::optional<LaneCall> HostKeeper::BeginCall(const Report& report, Slot& slot,
   call.id = report.id;
   call.token = report.slot;
   call.kind = static_cast<LaneCall::Kind>(message.kind);
-  // An address that is not there is none of the task's tensors.
-  call.signal.address = regions_.ByteAt(message.signal_region, message.signal_offset);
+  if (message.signal_region != TensorMessage::kNoRegion) {
+    call.signal.address = regions_.ByteAt(message.signal_region, message.signal_offset);
+    if (call.signal.address == nullptr) call.signal.address = NoSignal();
+  }
   call.signal.dtype = message.signal_dtype;
   call.how = message.how;
   call.value = message.value;

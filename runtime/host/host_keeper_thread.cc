@@ -30,6 +30,9 @@ constexpr int kPausesPerLook = 16;
 constexpr size_t kBatch = 256;
 // Answers that are read one after the other.
 constexpr int kMostAnswers = 64;
+// A host that takes no order for so long is stuck, for example in a destructor of a kernel's
+// object. Longer than loading a kernel may take.
+constexpr int64_t kOrderNs = 60'000'000'000;
 // A process that ends closes its lifeline a moment before its end.
 constexpr absl::Duration kEndTime = absl::Milliseconds(500);
 
@@ -87,7 +90,7 @@ void HostKeeper::BeginProcess(std::unique_ptr<HostProcess> process) {
   process_ = std::move(process);
   state_ = State::kStarting;
   give_up_ = Cause();
-  orders_ = 0;
+  orders_ = needed_orders_ = 0;
   unsent_.clear();
   loading_.clear();
   slots_.clear();
@@ -98,7 +101,7 @@ void HostKeeper::BeginProcess(std::unique_ptr<HostProcess> process) {
   start.runners = options_.runners != 0 ? options_.runners
                                         : std::clamp(std::thread::hardware_concurrency(), 1u, 16u);
   start.sandbox = options_.sandbox;
-  Send(start, -1);
+  Send(start);
   for (auto& [id, kernel] : kernels_) {
     if (kernel.state != KernelEntry::State::kBroken) SendLoad(id, kernel);
   }
@@ -218,7 +221,8 @@ size_t HostKeeper::HandleReportsLocked(Cause* cause) {
       break;
     }
     HandleReport(*report, &results, cause);
-    if (!cause->text.empty()) break;
+    // A call may take long, and a thread that polls has other lanes to serve.
+    if (!cause->text.empty() || report->kind == Report::kCall) break;
   }
   Complete(&results);
   return handled;
@@ -330,7 +334,7 @@ absl::Status HostKeeper::HandleAnswer(const AnswerMessage& answer) {
     OrderMessage order;
     order.kind = OrderMessage::kUnload;
     order.id = answer.id;
-    Send(order, -1);
+    Send(order);
     return absl::OkStatus();
   }
   KernelEntry& kernel = found->second;
@@ -368,6 +372,13 @@ void HostKeeper::CheckTimes(int64_t* next_ns, Cause* cause) {
       return;
     }
     note(until_ns);
+  }
+  if (!unsent_.empty()) {
+    if (now_ns >= unsent_since_ns_ + kOrderNs) {
+      cause->text = "it does not take its orders";
+      return;
+    }
+    note(unsent_since_ns_ + kOrderNs);
   }
   if (cancelled_ == 0 || options_.grace == absl::ZeroDuration()) return;
   for (size_t i = 0; i < slots_.size(); ++i) {

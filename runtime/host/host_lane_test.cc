@@ -250,8 +250,8 @@ TEST_F(HostLaneTest, TheHostEndsWithTheLastKernelOfItsLane) {
   EXPECT_EQ(Children().size(), 1u);
   world_.kernels.Remove("noop");
   host_.port.reset();
-  while (!Children().empty()) std::this_thread::yield();
-  EXPECT_TRUE(world_.supervisor.List().empty());
+  while (!world_.supervisor.List().empty()) std::this_thread::yield();
+  EXPECT_TRUE(Children().empty());
 }
 
 TEST_F(HostLaneTest, APlainProgramIsNoHost) {

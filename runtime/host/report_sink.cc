@@ -20,7 +20,7 @@ void ReportSink::Send(const Report& report) {
     const absl::StatusOr<bool> written = writer_.Write(bytes_);
     if (!written.ok()) CrashHandler::GiveUp(std::string(written.status().message()).c_str());
     if (*written) break;
-    // Only logs fill it: there is room for the end of every post.
+    // Logs and calls have filled it. The daemon makes room soon.
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
   if (writer_.Publish() == 0) return;

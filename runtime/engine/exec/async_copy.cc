@@ -32,17 +32,20 @@ void CopyElements(const pto_tensor& from, const pto_tensor& to,
 }  // namespace
 
 AsyncCopy::AsyncCopy(Services& services, Run& run, const pto_tensor& to, const pto_tensor& from,
-                     const Notice& notice)
+                     const Notice& notice, HostCharge charge)
     : Errand(run),
       services_(services),
       to_(to),
       from_(from),
       notice_(notice),
+      charge_(std::move(charge)),
       range_({&from_, &to_}) {}
 
 std::shared_ptr<AsyncCopy> AsyncCopy::Begin(Services& services, Run& run, const pto_tensor& to,
-                                            const pto_tensor& from, const Notice& notice) {
-  std::shared_ptr<AsyncCopy> copy(new AsyncCopy(services, run, to, from, notice));
+                                            const pto_tensor& from, const Notice& notice,
+                                            HostCharge charge) {
+  std::shared_ptr<AsyncCopy> copy(
+      new AsyncCopy(services, run, to, from, notice, std::move(charge)));
   copy->self_ = copy;
   run.life().Add();
   services.errands().Push(*copy);

@@ -6,6 +6,7 @@
 
 #include "kernels/pto_kernel.h"
 #include "kernels/strided.h"
+#include "runtime/base/memory_account.h"
 #include "runtime/engine/exec/services.h"
 #include "runtime/engine/queue/errand.h"
 #include "runtime/engine/signal/signal_word.h"
@@ -23,9 +24,11 @@ class AsyncCopy final : public Errand {
     int64_t value = 0;
   };
 
-  // Begins a copy between tensors of one shape and type, for a run that cannot end meanwhile.
+  // Begins a copy between tensors of one shape and type, for a run that cannot end meanwhile. It
+  // keeps `charge` as long as it is there.
   static std::shared_ptr<AsyncCopy> Begin(Services& services, Run& run, const pto_tensor& to,
-                                          const pto_tensor& from, const Notice& notice);
+                                          const pto_tensor& from, const Notice& notice,
+                                          HostCharge charge = HostCharge());
 
   // 0, and 1 when it is over.
   SignalWord done() { return {&done_, PTO_I64}; }
@@ -37,7 +40,7 @@ class AsyncCopy final : public Errand {
 
  private:
   AsyncCopy(Services& services, Run& run, const pto_tensor& to, const pto_tensor& from,
-            const Notice& notice);
+            const Notice& notice, HostCharge charge);
   // Copies elements `begin` to `end` (not included).
   void CopyPiece(int64_t begin, int64_t end);
 
@@ -45,6 +48,7 @@ class AsyncCopy final : public Errand {
   const pto_tensor to_;
   const pto_tensor from_;
   const Notice notice_;
+  const HostCharge charge_;
   const kernels::StridedRange<2> range_;  // from, to
   std::atomic<int64_t> next_{0};
   alignas(8) int64_t done_ = 0;

@@ -4,9 +4,11 @@
 #include <utility>
 
 #include "absl/numeric/int128.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/dtype.h"
 #include "runtime/base/failpoint.h"
+#include "runtime/base/memory_account.h"
 #include "runtime/engine/exec/async_copy.h"
 #include "runtime/engine/exec/lane_waiter.h"
 #include "runtime/engine/exec/post_calls.h"
@@ -23,6 +25,16 @@ void Refuse(PostSlot& slot, LaneAnswer& answer, pto_result result, absl::string_
 }
 
 SignalWord WordOf(const pto_signal& signal) { return {signal.address, signal.dtype}; }
+
+// About what the engine needs for each, with the places where others look them up.
+constexpr uint64_t kCopyBytes = 1024;
+constexpr uint64_t kConditionBytes = 1024;
+
+// Charges the run's account for what a kernel makes the engine keep.
+absl::StatusOr<HostCharge> Charge(const PostSlot& slot, uint64_t bytes, absl::string_view what) {
+  const Account* const account = slot.ticket.run->account().get();
+  return HostCharge::Take(account == nullptr ? nullptr : account->memory(), bytes, what);
+}
 
 uint64_t BytesOf(const SignalWord& word) { return kernels::DtypeSize(word.dtype); }
 
@@ -63,10 +75,13 @@ pto_result CheckNotice(const PostSlot& slot, const LaneCall& call, std::string* 
   return PTO_INVALID;
 }
 
-// Whether a view can be used at all: its end is computed without overflow. With `apart`, it has no
-// more elements than its memory, so that the time of a copy is bounded.
+// Whether a view can be used at all: its elements are aligned, and its end is computed without
+// overflow. With `apart`, it has no more elements than its memory, so that the time of a copy is
+// bounded.
 bool IsView(const pto_tensor& tensor, bool apart) {
-  if (tensor.ndim > PTO_MAX_DIMS || kernels::DtypeSize(tensor.dtype) == 0) return false;
+  const uint64_t size = kernels::DtypeSize(tensor.dtype);
+  if (tensor.ndim > PTO_MAX_DIMS || size == 0) return false;
+  if (reinterpret_cast<uintptr_t>(tensor.data) % size != 0) return false;
   absl::uint128 elements = 1;
   absl::uint128 extent = 1;
   for (uint32_t d = 0; d < tensor.ndim; ++d) {
@@ -178,7 +193,10 @@ void LaneCalls::Copy(PostSlot& slot, const LaneCall& call, LaneAnswer answer) {
         slot, answer, PTO_INVALID,
         absl::StrCat("a block in a host has at most ", PostCalls::kMaxCopies, " copies under way"));
   }
-  answer.event = calls.AddCopy(AsyncCopy::Begin(services_, run, to, from, notice));
+  absl::StatusOr<HostCharge> charge = Charge(slot, kCopyBytes, "a copy of a kernel");
+  if (!charge.ok()) return Refuse(slot, answer, PTO_INVALID, charge.status().message());
+  answer.event =
+      calls.AddCopy(AsyncCopy::Begin(services_, run, to, from, notice, *std::move(charge)));
   LaneWaiter::Answer(slot, answer);
 }
 
@@ -202,12 +220,21 @@ void LaneCalls::AddCondition(PostSlot& slot, const LaneCall& call, LaneAnswer an
                   absl::StrCat("a block in a host defers the end of its task by at most ",
                                PostCalls::kMaxConditions, " conditions"));
   }
-  ++calls.conditions;
+  absl::StatusOr<HostCharge> charge =
+      Charge(slot, kConditionBytes, "what defers the end of a task");
+  if (!charge.ok()) return Refuse(slot, answer, PTO_INVALID, charge.status().message());
+  Run& run = *slot.ticket.run;
   if (slot.long_task == nullptr) {
-    slot.port->table().SetLongTask(slot, &services_.BeginLong(*slot.ticket.run, slot.ticket.task));
+    slot.port->table().SetLongTask(slot, &services_.BeginLong(run, slot.ticket.task));
   }
+  if (run.long_tasks().WaitsOfCalls(*slot.long_task) >= PostCalls::kMaxTaskConditions) {
+    return Refuse(slot, answer, PTO_INVALID,
+                  absl::StrCat("the end of a task is deferred by at most ",
+                               PostCalls::kMaxTaskConditions, " conditions at once"));
+  }
+  ++calls.conditions;
   Condition::Add(services_, slot.ticket, signal, compare, value, std::move(copy), call.timeout_ns,
-                 slot.long_task);
+                 slot.long_task, *std::move(charge));
   LaneWaiter::Answer(slot, answer);
 }
 

@@ -16,9 +16,11 @@ namespace pto::engine {
 // of the post, and then for the worker that ends it.
 class PostCalls final : public PostDetail {
  public:
-  // More are refused, so that what a kernel makes the engine keep is bounded.
+  // More are refused. What stays when the block has ended is charged to its account.
   static constexpr size_t kMaxCopies = 1024;  // under way
   static constexpr uint32_t kMaxConditions = 64;
+  // Of all calls of one task: a deadline looks at all of them.
+  static constexpr uint32_t kMaxTaskConditions = 65536;
 
   static PostCalls& Of(PostSlot& slot) {
     if (slot.detail == nullptr) slot.detail = std::make_unique<PostCalls>();

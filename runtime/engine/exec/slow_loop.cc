@@ -224,7 +224,8 @@ void SlowLoop::EndPost(CoreStay& stay, PostSlot& slot) {
   if (end == BlockEnd::kFailed) {
     error = PostError(slot);
     // Perhaps nobody is left who could satisfy them.
-    EndConditions(ticket, long_task);
+    const PostCalls* const calls = PostCalls::Find(slot);
+    if (calls != nullptr && calls->conditions > 0) EndConditions(ticket, long_task);
   }
   if (run.stopping() || (long_task != nullptr && long_task->late.load(std::memory_order_acquire))) {
     const std::string said = slot.end == PostSlot::End::kLost ? slot.port->why_lost()

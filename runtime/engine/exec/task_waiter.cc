@@ -18,7 +18,10 @@ TaskWaiter::TaskWaiter(Services& services, const BlockTicket& ticket, const Sign
       TaskWaiterLink(ticket, *this),
       services_(services),
       copy_(std::move(copy)) {
-  if (copy_ == nullptr && ForeignMemory::OfProcess().Contains(signal.address)) set_foreign();
+  if (copy_ != nullptr) return;
+  if (signal.foreign() || ForeignMemory::OfProcess().Contains(signal.address)) {
+    set_foreign(ticket.run->account().get());
+  }
 }
 
 bool TaskWaiter::Begin(int64_t timeout_ns, LongTask* long_task) {
@@ -112,10 +115,14 @@ absl::Status TaskWaiter::TimedOut() const {
 
 void Condition::Add(Services& services, const BlockTicket& ticket, const SignalWord& signal,
                     pto_compare compare, int64_t value, std::shared_ptr<AsyncCopy> copy,
-                    int64_t timeout_ns, LongTask* long_task) {
+                    int64_t timeout_ns, LongTask* long_task, absl::optional<HostCharge> of_call) {
   std::atomic<uint32_t>& counter = ticket.run->tasks().counter(ticket.task);
   counter.fetch_add(1, std::memory_order_relaxed);
   auto* const condition = new Condition(services, ticket, signal, compare, value, std::move(copy));
+  if (of_call.has_value()) {
+    condition->charge_ = *std::move(of_call);
+    condition->ListWithCall();
+  }
   if (condition->Begin(timeout_ns, long_task)) return;
   counter.fetch_sub(1, std::memory_order_acq_rel);
   delete condition;

@@ -5,6 +5,8 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/types/optional.h"
+#include "runtime/base/memory_account.h"
 #include "runtime/engine/exec/async_copy.h"
 #include "runtime/engine/exec/block_host.h"
 #include "runtime/engine/exec/services.h"
@@ -81,15 +83,19 @@ class BlockWaiter final : public TaskWaiter {
 // the task's counter like a block. Owns itself.
 class Condition final : public TaskWaiter {
  public:
-  // The task must be kept from ending during this call.
+  // The task must be kept from ending during this call. `of_call` is the memory that a kernel is
+  // charged for it, which makes it one of LongTasks::ClaimOf.
   static void Add(Services& services, const BlockTicket& ticket, const SignalWord& signal,
                   pto_compare compare, int64_t value, std::shared_ptr<AsyncCopy> copy,
-                  int64_t timeout_ns, LongTask* long_task);
+                  int64_t timeout_ns, LongTask* long_task,
+                  absl::optional<HostCharge> of_call = absl::nullopt);
 
  private:
   using TaskWaiter::TaskWaiter;
   void OnDone(WaitEnd end) override;
   WaitNote::Kind kind() const override { return WaitNote::Kind::kDeferred; }
+
+  HostCharge charge_;
 };
 
 // Begins or ends a task that has no block at hand.

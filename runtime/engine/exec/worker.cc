@@ -91,7 +91,7 @@ void Worker::HelpWith(Run& run, int64_t until_ns) {
   }
   PostCollected();
   // Nobody was woken for what came while this thread looked.
-  services_.lane_news().PassOn();
+  services_.lane_news().Leave();
   if (std::exchange(stay_.left_core, false)) PassOnTasks();
   helped_ = nullptr;
   stay_.until_ns = 0;

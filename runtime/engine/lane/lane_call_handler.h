@@ -14,7 +14,7 @@ class LaneCallHandler {
   virtual ~LaneCallHandler() = default;
 
   // A call of the post, which stays until PostTable::EndCall. Calls LanePort::Answer once, from any
-  // thread, perhaps before this returns.
+  // thread, perhaps before this returns; not if the post ends before the call does.
   virtual void Handle(PostSlot& slot, const LaneCall& call) = 0;
   // The post has ended while its kernel waits; the caller has claimed the wait.
   virtual void EndWait(Waiter& waiter) = 0;

@@ -54,6 +54,11 @@ class LaneNewsQueue {
   void PassOn() {
     if (size() > 0 && parking_.has_sleepers()) parking_.Wake(1);
   }
+  // For a thread that has polled and looks no more: somebody else takes the rest, perhaps a worker
+  // that has found nothing and is about to sleep.
+  void Leave() {
+    if (size() > 0) parking_.Wake(1);
+  }
 
   // Returns nullptr when there are none. Tests use `place` to take news in another order.
   LaneNews* Take(size_t place = 0);

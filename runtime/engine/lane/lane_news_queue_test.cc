@@ -43,6 +43,21 @@ TEST_F(LaneNewsQueueTest, PassesOnOnlyToSleepers) {
   EXPECT_EQ(parking_.Ticket(), before);
 }
 
+TEST_F(LaneNewsQueueTest, AThreadThatLeavesReachesAWorkerThatIsAboutToSleep) {
+  queue_.BeginPoll();
+  EXPECT_EQ(Push(2), 0u);
+  queue_.EndPoll();
+  // A worker has this ticket and has looked already; it counts as a sleeper only later.
+  const uint64_t ticket = parking_.Ticket();
+  queue_.Leave();
+  EXPECT_NE(parking_.Ticket(), ticket);
+  while (queue_.Take() != nullptr) {
+  }
+  const uint64_t nothing = parking_.Ticket();
+  queue_.Leave();
+  EXPECT_EQ(parking_.Ticket(), nothing);
+}
+
 TEST_F(LaneNewsQueueTest, IsInOrder) {
   Push(2);
   Push(2);

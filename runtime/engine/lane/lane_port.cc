@@ -184,6 +184,9 @@ void LanePort::EndRun(const Run& run) {
 }
 
 int64_t LanePort::CheckGrace() {
+  // The end of a lost post may take the last owner along.
+  const std::shared_ptr<LanePort> self = weak_from_this().lock();
+  if (self == nullptr) return 0;
   PostId id = 0;
   int64_t cancelled_ns = 0;
   if (lost() || !reports_->table().FirstCancelled(&id, &cancelled_ns)) return 0;

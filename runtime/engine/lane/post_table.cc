@@ -73,10 +73,11 @@ void PostTable::Answer(absl::Span<LaneResult> results, Ended* ended) {
     slot->end = result.status.ok() ? PostSlot::End::kDone : PostSlot::End::kFailed;
     slot->status = std::move(result.status);
     slot->code = result.code;
-    // The lane may say anything.
-    const uint64_t took = std::min(result.took_ticks, kMostTicks);
-    typical_ticks_.store((7 * typical_ticks_.load(std::memory_order_relaxed) + took) / 8,
-                         std::memory_order_relaxed);
+    // 0: the lane does not know. Otherwise it may say anything.
+    if (const uint64_t took = std::min(result.took_ticks, kMostTicks); took != 0) {
+      typical_ticks_.store((7 * typical_ticks_.load(std::memory_order_relaxed) + took) / 8,
+                           std::memory_order_relaxed);
+    }
     const bool in_range = result.block >= slot->post.block && result.block < slot->post.block_end;
     slot->failed_block = in_range ? result.block : slot->post.block;
     ++counts_.answered;

@@ -98,7 +98,13 @@ void LongTasks::Add(TaskWaiterLink& waiter, LongTask* long_task, int64_t at_ns,
   waiter.listed_ = true;
   waiter.long_task_ = long_task;
   Append(waits_, waiter, &TaskWaiterLink::in_run_);
-  if (long_task != nullptr) Append(long_task->waits_, waiter, &TaskWaiterLink::in_task_);
+  if (long_task != nullptr) {
+    Append(long_task->waits_, waiter, &TaskWaiterLink::in_task_);
+    if (waiter.with_call_) {
+      Append(long_task->calls_[PlaceOf(waiter.ticket_)], waiter, &TaskWaiterLink::in_call_);
+      ++long_task->of_calls_;
+    }
+  }
   if (at_ns != 0) AddDeadline(waiter, at_ns, set_timer);
 }
 
@@ -107,6 +113,12 @@ void LongTasks::Unlist(TaskWaiterLink& waiter) {
   Unlink(waits_, waiter, &TaskWaiterLink::in_run_);
   if (LongTask* const task = waiter.long_task_) {
     Unlink(task->waits_, waiter, &TaskWaiterLink::in_task_);
+    if (waiter.with_call_) {
+      const auto call = task->calls_.find(PlaceOf(waiter.ticket_));
+      Unlink(call->second, waiter, &TaskWaiterLink::in_call_);
+      if (call->second.first == nullptr) task->calls_.erase(call);
+      --task->of_calls_;
+    }
   }
   deadlines_.Remove(waiter);
 }
@@ -157,12 +169,20 @@ void LongTasks::EndExpiry(SetTimer set_timer) {
 std::vector<Waiter*> LongTasks::ClaimOf(LongTask& task, const BlockTicket& call) {
   std::vector<Waiter*> claimed;
   MutexLock lock(mutex_);
-  for (TaskWaiterLink* waiter = task.waits_.first; waiter != nullptr;) {
+  const auto found = task.calls_.find(PlaceOf(call));
+  if (found == task.calls_.end()) return claimed;
+  for (TaskWaiterLink* waiter = found->second.first; waiter != nullptr;) {
     TaskWaiterLink& link = *waiter;
-    waiter = link.in_task_.next;
-    if (PlaceOf(link.ticket_) == PlaceOf(call)) Claim(link, &claimed);
+    // The last one takes the list along.
+    waiter = link.in_call_.next;
+    Claim(link, &claimed);
   }
   return claimed;
+}
+
+uint32_t LongTasks::WaitsOfCalls(const LongTask& task) const {
+  MutexLock lock(mutex_);
+  return task.of_calls_;
 }
 
 std::vector<Waiter*> LongTasks::ClaimAll() {

@@ -33,8 +33,8 @@ struct LateCall {
 
 class TaskWaiterLink;
 
-// An intrusive list of waits. Each wait is in the list of its run, and in that of its task if that
-// is a long task.
+// An intrusive list of waits. Each wait is in the list of its run, in that of its task if that is a
+// long task, and perhaps in that of its call.
 struct WaitList {
   TaskWaiterLink* first = nullptr;
   TaskWaiterLink* last = nullptr;
@@ -65,6 +65,9 @@ struct LongTask : public Deadline {
  private:
   friend class LongTasks;
   WaitList waits_;
+  // The waits that are listed with their calls, by LongTasks::PlaceOf, and how many they are.
+  absl::flat_hash_map<uint64_t, WaitList> calls_;
+  uint32_t of_calls_ = 0;
 };
 
 // The part of a wait that its run knows, to end the wait when the run or task must end or at the
@@ -78,6 +81,8 @@ class TaskWaiterLink : public Deadline {
   TaskWaiterLink(const BlockTicket& ticket, Waiter& waiter)
       : Deadline(Kind::kWait), ticket_(ticket), waiter_(waiter) {}
   ~TaskWaiterLink() = default;
+  // Before it is added: LongTasks::ClaimOf finds it.
+  void ListWithCall() { with_call_ = true; }
   // Describes the condition and the current value.
   virtual std::string Describe() const = 0;
 
@@ -93,9 +98,11 @@ class TaskWaiterLink : public Deadline {
 
   Waiter& waiter_;
   bool listed_ = false;
+  bool with_call_ = false;
   LongTask* long_task_ = nullptr;
   Place in_run_;
   Place in_task_;
+  Place in_call_;
 };
 
 // The long tasks and all waits of one run, and the deadlines of both. One timer is set for the
@@ -134,8 +141,10 @@ class LongTasks {
   // Sets the timer for the next deadline.
   void EndExpiry(SetTimer set_timer);
 
-  // Claims the waits of one call of a task. The caller must end them.
+  // Claims the waits that are listed with a call of a task. The caller must end them.
   std::vector<Waiter*> ClaimOf(LongTask& task, const BlockTicket& call);
+  // How many waits of the task are listed with its calls.
+  uint32_t WaitsOfCalls(const LongTask& task) const;
   // Claims all waits. The caller must end them.
   std::vector<Waiter*> ClaimAll();
 

@@ -18,6 +18,7 @@ class TestWaiter final : public Waiter, public TaskWaiterLink {
  public:
   TestWaiter(const BlockTicket& ticket, const SignalWord& signal)
       : Waiter(signal, PTO_GE, 1), TaskWaiterLink(ticket, *this) {}
+  using TaskWaiterLink::ListWithCall;
 
  private:
   void OnEnd(WaitEnd) override {}
@@ -31,11 +32,13 @@ class LongTasksTest : public ::testing::Test {
         task, [&](LongTask&) { return at_ns; },
         [&](TimerQueue::Id id, int64_t at) { return SetTimer(id, at); });
   }
-  TestWaiter& Wait(uint32_t task, LongTask* long_task, int64_t at_ns, uint32_t block = 0) {
+  TestWaiter& Wait(uint32_t task, LongTask* long_task, int64_t at_ns, uint32_t block = 0,
+                   bool with_call = false) {
     BlockTicket ticket;
     ticket.task = task;
     ticket.block = block;
     waiters_.push_back(std::make_unique<TestWaiter>(ticket, SignalWord{&word_, PTO_I64}));
+    if (with_call) waiters_.back()->ListWithCall();
     tasks_.Add(*waiters_.back(), long_task, at_ns,
                [&](TimerQueue::Id id, int64_t at) { return SetTimer(id, at); });
     return *waiters_.back();
@@ -70,14 +73,19 @@ TEST_F(LongTasksTest, TheTimerIsSetForTheEarliest) {
 
 TEST_F(LongTasksTest, TheWaitsOfOneCallAreClaimed) {
   LongTask& task = Begin(0, 0);
-  TestWaiter& first = Wait(0, &task, 0, 1);
-  TestWaiter& other = Wait(0, &task, 0, 2);
-  TestWaiter& second = Wait(0, &task, 0, 1);
+  TestWaiter& first = Wait(0, &task, 0, 1, true);
+  TestWaiter& other = Wait(0, &task, 0, 2, true);
+  TestWaiter& unlisted = Wait(0, &task, 0, 1);
+  TestWaiter& gone = Wait(0, &task, 0, 1, true);
+  TestWaiter& second = Wait(0, &task, 0, 1, true);
+  EXPECT_EQ(tasks_.WaitsOfCalls(task), 4u);
+  tasks_.Remove(gone);
   BlockTicket call;
   call.block = 1;
   EXPECT_THAT(tasks_.ClaimOf(task, call), ElementsAre(&first, &second));
   EXPECT_THAT(tasks_.ClaimOf(task, call), IsEmpty());
-  EXPECT_THAT(tasks_.ClaimAll(), ElementsAre(&other));
+  EXPECT_EQ(tasks_.WaitsOfCalls(task), 1u);
+  EXPECT_THAT(tasks_.ClaimAll(), ElementsAre(&other, &unlisted));
 }
 
 TEST_F(LongTasksTest, TasksThatEndInTimeDoNotMoveTheTimer) {

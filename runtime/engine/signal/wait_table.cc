@@ -83,7 +83,7 @@ bool WaitTable::Add(Waiter& waiter, absl::FunctionRef<void()> entered) {
   // A thread that changes the word from now on sees the count and takes the lock.
   bucket.waiters.Insert(waiter, KeyOf(waiter, ++bucket.next_order));
   waiter.entered_ = true;
-  if (waiter.foreign_) foreign_.Add(waiter.signal_.address);
+  if (waiter.foreign_) foreign_.Add(waiter.signal_.address, waiter.owner_);
   entered();
   return true;
 }
@@ -145,7 +145,7 @@ void WaitTable::Notify(const SignalWord& signal, pto_notify_op op, int64_t value
 size_t WaitTable::LookAtForeign() {
   if (foreign() == 0) return 0;
   // A wait keeps the memory of its word. A word that nobody waits for any more is not read.
-  for (const void* const word : foreign_.Words()) Release(BucketOf(word), word);
+  for (const void* const word : foreign_.TakeNext()) Release(BucketOf(word), word);
   return foreign();
 }
 

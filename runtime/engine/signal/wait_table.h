@@ -34,8 +34,12 @@ class Waiter : private WaitTree::Node {
   int64_t value() const { return value_; }
   bool Holds(int64_t have) const { return signal_.Compares(compare_, have, value_); }
 
-  // Whether code of other processes may change the word without telling. Before WaitTable::Add.
-  void set_foreign() { foreign_ = true; }
+  // Says that code of other processes may change the word without telling. The words of each owner
+  // get their share of what LookAtForeign looks at. Before WaitTable::Add.
+  void set_foreign(const void* owner) {
+    foreign_ = true;
+    owner_ = owner;
+  }
   bool foreign() const { return foreign_; }
 
   // Claims the right to end the wait. Only the first caller gets it: that caller must call
@@ -54,6 +58,7 @@ class Waiter : private WaitTree::Node {
   const pto_compare compare_;
   const int64_t value_;
   bool foreign_;
+  const void* owner_ = nullptr;
   std::atomic<bool> claimed_{false};
   bool entered_ = false;          // guarded by the lock of the table's bucket
   Waiter* next_woken_ = nullptr;  // for the thread that has claimed it
@@ -90,8 +95,9 @@ class WaitTable {
   // `wake` is called when there is a wait for a foreign word and there was none before. It must
   // return at once and not call the table. Before the first wait.
   void OnForeign(std::function<void()> wake) { foreign_.OnFirst(std::move(wake)); }
-  // Reads all foreign words that are waited for, and ends the waits whose condition holds. Returns
-  // the number of such waits that are left.
+  // Reads foreign words that are waited for, up to ForeignWords::kShare of each owner, and ends the
+  // waits whose condition holds. Later calls read the others. Returns the number of waits for
+  // foreign words that are left.
   size_t LookAtForeign();
 
   // Ends a wait that the caller has claimed.

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <iterator>
 #include <limits>
 #include <memory>
@@ -112,6 +114,25 @@ TEST_F(WaitTableTest, AForeignWaitThatEndsOtherwiseIsPolledNoMore) {
   TestWaiter waiter({&word, PTO_U64}, PTO_GE, 5);
   EXPECT_FALSE(Add(waiter));
   EXPECT_EQ(table_.foreign(), 0u);
+}
+
+TEST_F(WaitTableTest, ForeignWordsOfEachOwnerTakeTurns) {
+  constexpr size_t kMany = 10 * ForeignWords::kShare;
+  std::vector<uint64_t> words(kMany + 1, 0);
+  std::deque<TestWaiter> waiters;
+  for (uint64_t& word : words) {
+    TestWaiter& waiter = waiters.emplace_back(SignalWord{&word, PTO_U64}, PTO_EQ, 1);
+    waiter.set_foreign(&word == &words[kMany] ? &words : nullptr);
+    EXPECT_TRUE(Add(waiter));
+  }
+  std::fill(words.begin(), words.end(), 1);
+  // The only word of its owner does not wait for the many of the other.
+  EXPECT_EQ(table_.LookAtForeign(), kMany - ForeignWords::kShare);
+  EXPECT_EQ(waiters.back().ends.size(), 1u);
+  for (size_t looks = 1; looks < 10; ++looks) {
+    EXPECT_EQ(table_.LookAtForeign(), kMany - (looks + 1) * ForeignWords::kShare);
+  }
+  EXPECT_EQ(table_.size(), 0u);
 }
 
 TEST_F(WaitTableTest, OneWordMayBeASignalAndForeign) {

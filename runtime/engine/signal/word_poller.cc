@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <system_error>
+
+#include "runtime/base/log.h"
 
 namespace pto::engine {
 
@@ -11,8 +14,14 @@ void WordPoller::Wake() {
   MutexLock lock(mutex_);
   if (stop_) return;
   awake_ = true;
-  if (!thread_.joinable()) thread_ = std::thread([this] { Loop(); });
   changed_.NotifyAll();
+  if (thread_.joinable()) return;
+  try {
+    thread_ = std::thread([this] { Loop(); });
+  } catch (const std::system_error& error) {
+    // The waits end at their deadlines, unless a later one gets the thread.
+    PTO_LOG(kError, "no thread looks at words of kernel hosts", {{"error", error.what()}});
+  }
 }
 
 void WordPoller::Stop() {

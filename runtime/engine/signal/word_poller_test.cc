@@ -55,7 +55,7 @@ class Flag final : public Waiter {
  public:
   Flag(const SignalWord& signal, pto_compare compare, int64_t value)
       : Waiter(signal, compare, value) {
-    set_foreign();
+    set_foreign(nullptr);
   }
   bool Await() {
     MutexLock lock(mutex_);
