@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -198,6 +199,26 @@ int32_t CallTogether(const pto_context* context) {
   return api.barrier(context, PTO_SCOPE_CHIP);
 }
 
+int64_t MonotonicNanos() {
+  timespec time = {};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+// Computes for so many nanoseconds.
+int32_t Compute(const pto_context* context) {
+  const int64_t until_ns = MonotonicNanos() + context->scalars[0].i64;
+  while (MonotonicNanos() < until_ns) {
+  }
+  return 0;
+}
+
+// Writes when it has started.
+int32_t WriteTime(const pto_context* context) {
+  *static_cast<int64_t*>(context->tensors[0].data) = MonotonicNanos();
+  return 0;
+}
+
 volatile int g_zero = 0;
 volatile int g_number = 1000;
 
@@ -346,6 +367,8 @@ constexpr pto_kernel_info Together(pto_kernel_info info) {
 EXPORT pto_kernel_info vector_add = Make("vector_add", &Add, kFloats, 3, 0);
 EXPORT pto_kernel_info noop = Make("noop", &DoNothing, nullptr, 0, 0);
 EXPORT pto_kernel_info add_number = Make("add_number", &AddNumber, kWords, 1, 1);
+EXPORT pto_kernel_info compute = Make("compute", &Compute, nullptr, 0, 1);
+EXPORT pto_kernel_info write_time = Make("write_time", &WriteTime, kWords, 1, 0);
 EXPORT pto_kernel_info write_place = Make("write_place", &WritePlace, kWords, 1, 0);
 EXPORT pto_kernel_info fail = Make("fail", &Fail, nullptr, 0, 1);
 EXPORT pto_kernel_info talk = Make("talk", &Talk, nullptr, 0, 0);
