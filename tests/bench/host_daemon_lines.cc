@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "client/client.h"
 #include "runtime/base/log.h"
@@ -58,6 +59,9 @@ double ResidentMiB(int64_t pid) {
   return 0;
 }
 
+// Ids of graphs have no underscores.
+std::string GraphOf(const std::string& kernel) { return absl::StrReplaceAll(kernel, {{"_", "-"}}); }
+
 class DaemonLines {
  public:
   explicit DaemonLines(Report& report)
@@ -76,13 +80,13 @@ class DaemonLines {
     for (const char* const kernel : {"noop", "own_noop"}) {
       GraphBuilder graph;
       graph.Task(kernel, 0, {});
-      Check(session_.Register(kernel, graph).status());
+      Check(session_.Register(GraphOf(kernel), graph).status());
     }
     LatencyRounds built_in;
     LatencyRounds own;
     for (int round = 0; round < 10; ++round) {
-      built_in.Add(Launches("noop"));
-      own.Add(Launches("own_noop"));
+      built_in.Add(Launches(GraphOf("noop")));
+      own.Add(Launches(GraphOf("own_noop")));
     }
     Line line;
     line.name = "one_task_run_p50";
