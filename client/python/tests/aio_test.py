@@ -10,6 +10,7 @@ import numpy as np
 import ptod
 import ptod.aio
 import testing
+from testing import in_loop
 
 RUNS = 1000
 SEED = 11
@@ -41,42 +42,7 @@ class SameNamesTest(unittest.TestCase):
                         )
 
 
-def in_loop(test):
-    """Runs a test in the loop of its class: gRPC speaks with all loops through one socket, and
-    reports those that were closed."""
-    return lambda self: self.loop.run_until_complete(self.with_session(test))
-
-
-class AioTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.loop = asyncio.new_event_loop()
-        cls.node = cls.loop.run_until_complete(cls.start())
-
-    @classmethod
-    async def start(cls):
-        return await ptod.aio.local(
-            2, ptod=testing.BINARY, clusters=4, memory="1G", start_timeout=60
-        )
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.loop.run_until_complete(cls.node.close())
-        cls.loop.close()
-
-    async def with_session(self, test):
-        async with self.node.session() as self.s:
-            await test(self)
-
-    def graph(self, microseconds):
-        graph = ptod.Graph()
-        graph.task("spin", microseconds=microseconds, chip=0)
-        return graph
-
-    async def endless(self):
-        self.word = await self.s.empty(1, "i32")
-        return testing.endless(self.word)
-
+class AioTest(testing.AioTest):
     @in_loop
     async def test_runs_are_awaitable(self):
         x = await self.s.tensor(np.arange(1 << 17), np.float32)
@@ -118,7 +84,7 @@ class AioTest(unittest.TestCase):
     async def test_a_thousand_runs_in_one_loop(self):
         print(f"seed {SEED}")
         choose = random.Random(SEED)
-        short = await self.s.register(self.graph(1))
+        short = await self.s.register(self.spin(1))
         long = await self.s.register(await self.endless())
 
         async def one(cancel):
@@ -143,7 +109,7 @@ class AioTest(unittest.TestCase):
 
     @in_loop
     async def test_streams(self):
-        graph = await self.s.register(self.graph(1))
+        graph = await self.s.register(self.spin(1))
         async with self.s.launch_stream() as stream:
             tags = {await stream.launch(graph) for _ in range(50)}
             self.assertEqual(tags, {completion.check().tag async for completion in stream})

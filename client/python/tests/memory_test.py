@@ -1,14 +1,22 @@
 """Tensors: transfers, mapped memory, other libraries."""
 
+import concurrent.futures
 import gc
-import unittest
+import time
+import unittest.mock
 
 import numpy as np
 import ptod
 import testing
-from ptod import _dlpack
+from ptod import _broker, _dlpack, _mapping
 
 BIG = 1 << 18  # elements; enough to be mapped
+
+
+def in_threads(count, work):
+    """The results of so many threads that do the same at once."""
+    with concurrent.futures.ThreadPoolExecutor(count) as pool:
+        return list(pool.map(work, range(count)))
 
 
 class TensorTest(testing.DaemonTest):
@@ -27,6 +35,21 @@ class TensorTest(testing.DaemonTest):
             want[1::3, ::2] = -1
             np.testing.assert_array_equal(x.read(), want)
             np.testing.assert_array_equal(x.T[1:4].read(), want.T[1:4])
+
+    def test_columns_are_written_by_several_threads(self):
+        for size in (8, 512):
+            for first_mapped in (False, True):
+                x = self.s.empty((size, 4), np.int32)
+                if first_mapped:
+                    x.numpy()
+
+                def work(column):
+                    for i in range(1, 20):
+                        x[:, column].write(i)
+                        self.assertTrue((x[:, column].read() == i).all())
+
+                in_threads(4, work)
+                np.testing.assert_array_equal(x.read(), 19)
 
     def test_converts_only_what_loses_nothing_by_surprise(self):
         x = self.s.empty(3, np.int32)
@@ -96,6 +119,46 @@ class MappedTest(testing.DaemonTest):
             gc.collect()
             self.s.empty(1).numpy()  # asks the broker, which hears of it first
             self.assertEqual(self.s._link.check(region), 5)
+
+    def test_arrays_of_an_earlier_mapping_keep_their_contents(self):
+        with self.node.session() as s:
+            x = s.tensor(np.arange(BIG, dtype=np.int32))
+            before = x.numpy()
+            s._link._disconnect()  # as after an answer that did not come in time
+            after = x.numpy()
+            self.assertIsNot(before.base, after.base)
+        for array in (before, after):
+            np.testing.assert_array_equal(array, np.arange(BIG))
+
+    def test_threads_map_a_buffer_once(self):
+        with self.node.session() as s:
+            x = s.empty(BIG)
+            map_slowly = lambda *args: (time.sleep(0.05), ask(*args))[1]
+            ask = s._link.map
+            with unittest.mock.patch.object(s._link, "map", side_effect=map_slowly) as asked:
+                arrays = in_threads(4, lambda _: x.numpy())
+            self.assertEqual(asked.call_count, 1)
+            self.assertEqual(len({array.ctypes.data for array in arrays}), 1)
+
+    def test_memory_that_cannot_be_mapped_is_given_back(self):
+        x = self.s.empty(BIG)
+        regions = []
+        ask = self.s._link.map
+        note = lambda *args: (lambda answer: (regions.append(answer[2]), answer)[1])(ask(*args))
+        with unittest.mock.patch.object(self.s._link, "map", note):
+            with unittest.mock.patch("ptod._mapping._F_SEAL_SHRINK", 1 << 30):
+                self.assertFalse(x.numpy().flags.writeable)
+        self.s.empty(1).numpy()
+        self.assertEqual(self.s._link.check(regions[0]), _broker.REGION_UNKNOWN)
+
+    def test_a_buffer_whose_arrays_cannot_be_kept_is_not_deleted(self):
+        x = self.s.tensor(np.arange(BIG, dtype=np.int32))
+        array = x.numpy()
+        with unittest.mock.patch.object(_mapping._libc, "mremap", return_value=_mapping._FAILED):
+            self.assertRaises(MemoryError, x.delete)
+        self.assertEqual(array[BIG - 1], BIG - 1)
+        x.delete()
+        self.assertEqual(array[BIG - 1], BIG - 1)
 
     def test_windows_are_copied(self):
         d = self.s.domain([0], {"x": (BIG, np.float32)})

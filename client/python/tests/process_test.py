@@ -130,6 +130,35 @@ class ForkTest(unittest.TestCase):
         self.assertEqual(result.stdout, "CLIENT_FORKED\nfine\n", result.stderr)
 
 
+    def test_a_forked_client_does_not_touch_memory(self):
+        result = run(
+            "import os, threading, numpy as np, ptod\n"
+            "with ptod.local() as node, node.session() as s:\n"
+            "    x = s.tensor(np.ones(1 << 18, np.float32))\n"
+            "    array = x.numpy()\n"
+            "    held = threading.Event(), threading.Event()\n"
+            "    def hold():\n"
+            "        with s._link._lock:\n"
+            "            held[0].set(); held[1].wait()\n"
+            "    thread = threading.Thread(target=hold); thread.start(); held[0].wait()\n"
+            "    child = os.fork()\n"
+            "    if child == 0:\n"
+            "        for use in (x.numpy, x.read, lambda: x.write(0), x[::2].read, x.delete,\n"
+            "                    lambda: x[::2].write(0), lambda: s.tensor(array)):\n"
+            "            try:\n"
+            "                print('no error', use())\n"
+            "            except ptod.ForkError as error:\n"
+            "                print(error.reason, flush=True)\n"
+            "        raise SystemExit\n"
+            "    held[1].set(); thread.join()\n"
+            "    os.waitpid(child, 0)\n"
+            "    print(x.numpy().sum(), array.sum())\n"
+        )
+        self.assertEqual(
+            result.stdout, 7 * "CLIENT_FORKED\n" + "262144.0 262144.0\n", result.stderr
+        )
+
+
 class LostSessionTest(unittest.TestCase):
     def test_the_loss_is_reported(self):
         lost = threading.Event()

@@ -1,10 +1,12 @@
 """What the tests share: one private daemon for each test class."""
 
+import asyncio
 import os
 import sys
 import unittest
 
 import ptod
+import ptod.aio
 
 # Bazel runs tests in their runfiles, where the daemon is.
 BINARY = os.environ.get("PTOD_BINARY") or os.path.abspath("daemon/ptod")
@@ -52,6 +54,52 @@ class DaemonTest(unittest.TestCase):
         """The function raises an error of this reason, which is returned."""
         with self.assertRaises(ptod.Error) as caught:
             function(*args, **kwargs)
+        self.assertEqual(caught.exception.reason, reason, str(caught.exception))
+        return caught.exception
+
+
+def in_loop(test):
+    """Runs a test in the loop of its class: gRPC speaks with all loops through one socket, and
+    reports those that were closed."""
+    return lambda self: self.loop.run_until_complete(self.with_session(test))
+
+
+class AioTest(unittest.TestCase):
+    """Tests with asyncio and a daemon: `self.node` is for the class, `self.s` for each test."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.loop = asyncio.new_event_loop()
+        cls.node = cls.loop.run_until_complete(cls.start())
+
+    @classmethod
+    async def start(cls):
+        return await ptod.aio.local(2, ptod=BINARY, clusters=4, memory="1G", start_timeout=60)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.loop.run_until_complete(cls.node.close())
+        cls.loop.close()
+
+    async def with_session(self, test):
+        async with self.node.session() as self.s:
+            await test(self)
+
+    def spin(self, microseconds):
+        """A graph of one task that takes so long."""
+        graph = ptod.Graph()
+        graph.task("spin", microseconds=microseconds, chip=0)
+        return graph
+
+    async def endless(self):
+        """A graph that does not end."""
+        self.word = await self.s.empty(1, "i32")
+        return endless(self.word)
+
+    async def assertReason(self, reason, awaitable):
+        """Awaiting raises an error of this reason, which is returned."""
+        with self.assertRaises(ptod.Error) as caught:
+            await awaitable
         self.assertEqual(caught.exception.reason, reason, str(caught.exception))
         return caught.exception
 

@@ -25,6 +25,7 @@ T = TypeVar("T")
 
 CANCELLED: Tuple[Type[BaseException], ...] = (asyncio.CancelledError,)
 sleep = asyncio.sleep
+Lock = asyncio.Lock
 
 
 def make_channel(
@@ -42,8 +43,19 @@ async def close_channel(channel: Any) -> None:
 
 
 async def in_thread(function: Callable[..., T], *args: Any) -> T:
-    """Calls a function that may block."""
+    """Calls a function that may block. Nobody waits for it if the task is cancelled."""
     return await asyncio.get_running_loop().run_in_executor(None, function, *args)
+
+
+async def finish_in_thread(function: Callable[..., T], *args: Any) -> T:
+    """Calls a function that copies: the task that is cancelled still waits for its end, because its
+    caller may use the memory then."""
+    work = asyncio.get_running_loop().run_in_executor(None, function, *args)
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.wait([work])
+        raise
 
 
 async def finish(work: Awaitable[T]) -> T:

@@ -84,7 +84,10 @@ class Session:
         self._closed = True
         self.client._renewer.remove(self)
         for buffer in list(self._mapped):
-            buffer.detach()
+            try:
+                buffer.detach()
+            except MemoryError as error:
+                warnings.warn(f"arrays of {buffer.name} lose their contents: {error}", stacklevel=1)
         if self._link is not None:
             self._link.close()
         if self.lost is None:

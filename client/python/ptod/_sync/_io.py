@@ -18,6 +18,7 @@ T = TypeVar("T")
 
 CANCELLED: Tuple[Type[BaseException], ...] = ()
 sleep = time.sleep
+Lock = threading.Lock
 _END = object()
 
 
@@ -38,6 +39,9 @@ def close_channel(channel: Any) -> None:
 def in_thread(function: Callable[..., T], *args: Any) -> T:
     """Calls a function that may block."""
     return function(*args)
+
+
+finish_in_thread = in_thread
 
 
 def finish(result: T) -> T:

@@ -1,0 +1,109 @@
+"""Tasks of asyncio that are cancelled: what they leave behind."""
+
+import asyncio
+import gc
+import os
+import threading
+import unittest.mock
+
+import numpy as np
+import testing
+from ptod import _broker
+from testing import in_loop
+
+BIG = 1 << 18  # elements; enough to be mapped
+
+
+class Pause:
+    """A function that waits in its thread until it may go on."""
+
+    def __init__(self, function):
+        self.function = function
+        self.reached, self.go_on, self.done = (threading.Event() for _ in range(3))
+
+    def __call__(self, *args):
+        self.reached.set()
+        self.go_on.wait(30)
+        result = self.function(*args)
+        self.done.set()
+        return result
+
+    async def is_reached(self):
+        while not self.reached.is_set():
+            await asyncio.sleep(0.01)
+
+
+class TransferTest(testing.AioTest):
+    @in_loop
+    async def test_memory_stays_mapped_while_a_thread_copies(self):
+        values = np.arange(BIG, dtype=np.float32)
+        for write in (True, False):
+            x = await self.s.tensor(values)
+            await x.numpy()
+            copy = Pause(np.copyto)
+            with unittest.mock.patch("numpy.copyto", copy):
+                task = asyncio.ensure_future(x.write(values) if write else x.read())
+                await copy.is_reached()
+                task.cancel()
+                await asyncio.wait([task], timeout=0.1)
+                ended = task.done()
+                del x, task
+                gc.collect()
+                copy.go_on.set()
+                while not copy.done.is_set():
+                    await asyncio.sleep(0.01)
+            self.assertFalse(ended, "the memory is still being copied")
+
+    @in_loop
+    async def test_a_cancelled_write_does_not_go_on_later(self):
+        x = await self.s.empty(BIG)
+        await x.numpy()
+        copy = Pause(np.copyto)
+        with unittest.mock.patch("numpy.copyto", copy):
+            task = asyncio.ensure_future(x.write(1.0))
+            await copy.is_reached()
+            task.cancel()
+            later = asyncio.ensure_future(x.write(2.0))
+            await asyncio.sleep(0.05)
+            copy.go_on.set()
+            await later
+        self.assertTrue(task.cancelled())
+        np.testing.assert_array_equal(await x.read(), 2)
+
+    @in_loop
+    async def test_a_cancelled_mapping_is_given_back(self):
+        x = await self.s.empty(BIG)
+        await (await self.s.empty(BIG)).numpy()  # connects
+        gc.collect()
+        descriptors = len(os.listdir("/proc/self/fd"))
+        regions = []
+        link = self.s._link
+        ask = Pause(link.map)
+
+        def note(*args):
+            result = ask(*args)
+            regions.append(result[2])
+            return result
+
+        with unittest.mock.patch.object(link, "map", note):
+            task = asyncio.ensure_future(x.numpy())
+            await ask.is_reached()
+            task.cancel()
+            await asyncio.wait([task], timeout=0.1)
+            ask.go_on.set()
+            while not regions:
+                await asyncio.sleep(0.01)
+        del task
+        outcome = _broker.OK
+        for _ in range(100):
+            gc.collect()
+            await (await self.s.empty(BIG)).numpy()  # asks the broker, which hears of it first
+            outcome = link.check(regions[0])
+            if outcome == _broker.REGION_UNKNOWN:
+                break
+        self.assertEqual(outcome, _broker.REGION_UNKNOWN)
+        self.assertEqual(len(os.listdir("/proc/self/fd")), descriptors)
+
+
+if __name__ == "__main__":
+    testing.main()
