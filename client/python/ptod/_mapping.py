@@ -104,8 +104,8 @@ class Exposed:
 
 
 def map_buffer(link: BrokerLink, buffer_id: str, size: int) -> Tuple[int, Optional[Mapping]]:
-    """What the broker says, and a buffer's memory if it can be mapped. Nothing is left behind if the
-    result is dropped."""
+    """What the broker says, and a buffer's memory if it can be mapped. Nothing is left behind if
+    the result is dropped."""
     outcome, descriptor, region = link.map(buffer_id, size)
     if region is None:
         return outcome, None

@@ -108,6 +108,14 @@ class AioTest(testing.AioTest):
             self.assertEqual(run.state, "CANCELLED" if cancel else "SUCCEEDED")
 
     @in_loop
+    async def test_tensors_become_tensors(self):
+        x = await self.s.tensor([1.0, -2.5], "bf16")
+        y = await self.s.tensor(x, np.float32)
+        np.testing.assert_array_equal(await y.read(), [1.0, -2.5])
+        await y[:1].write(x[1:])
+        np.testing.assert_array_equal(await y.read(), [-2.5, -2.5])
+
+    @in_loop
     async def test_streams(self):
         graph = await self.s.register(self.spin(1))
         async with self.s.launch_stream() as stream:

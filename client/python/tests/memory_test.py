@@ -179,6 +179,19 @@ class WithoutBrokerTest(TensorTest):
         np.testing.assert_array_equal(array, np.arange(BIG))
 
 
+class Foreign:
+    """A tensor of another library: not numpy's own class, nor ptod's."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self):
+        return self.array.__dlpack__()
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
 class OtherLibrariesTest(testing.DaemonTest):
     def test_dlpack_from_a_tensor(self):
         x = self.s.tensor(np.arange(12, dtype=np.float32).reshape(3, 4))
@@ -195,16 +208,6 @@ class OtherLibrariesTest(testing.DaemonTest):
         self.assertEqual(len(_dlpack._exported), before - 1)
 
     def test_dlpack_to_a_tensor(self):
-        class Foreign:  # not numpy's own class
-            def __init__(self, array):
-                self.array = array
-
-            def __dlpack__(self):
-                return self.array.__dlpack__()
-
-            def __dlpack_device__(self):
-                return self.array.__dlpack_device__()
-
         for dtype in (np.float64, np.int16, np.uint8):
             values = np.arange(24).astype(dtype).reshape(4, 6)[::2, 1:]
             x = self.s.tensor(Foreign(values))
@@ -225,6 +228,21 @@ class OtherLibrariesTest(testing.DaemonTest):
         g.task("add", x, y, y)
         self.s.run(g)
         np.testing.assert_array_equal(ptod.from_bfloat16(y.numpy()), 2 * back)
+
+    def test_bfloat16_is_converted_to_other_types(self):
+        values = np.array([1.0, -2.5, 3.140625], np.float32)
+        x = self.s.tensor(values, "bf16")
+        y = self.s.empty(3)
+        for source in (x, Foreign(x)):
+            y.write(source)
+            np.testing.assert_array_equal(y.read(), values)
+            np.testing.assert_array_equal(self.s.tensor(source, np.float64).read(), values)
+            for refused in (np.uint16, np.int32):
+                self.assertRaises(TypeError, self.s.tensor, source, refused)
+                self.assertRaises(TypeError, self.s.empty(3, refused).write, source)
+        x.write(y)
+        np.testing.assert_array_equal(ptod.from_bfloat16(x.read()), values)
+        self.assertEqual(self.s.tensor(1.5, "bf16").shape, ())
 
     def test_torch(self):
         try:

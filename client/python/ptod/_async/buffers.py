@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any, Iterator, Optional
+from typing import TYPE_CHECKING, Any, Iterator, Optional, Tuple
 
 import numpy as np
 
@@ -174,6 +174,14 @@ def _chunks(name: str, offset: int, data: np.ndarray) -> Iterator[buffer_pb2.Wri
         )
 
 
+async def array_of(data: Any, dtype: Any = None) -> Tuple[np.ndarray, DType]:
+    """What becomes a tensor, or is written to one, as numbers and their type."""
+    if not isinstance(data, Tensor):
+        return _values.as_array(data, dtype)
+    wanted = data.dtype if dtype is None else DType.of(dtype)
+    return _values.convert(await data.read(), data.dtype, wanted), wanted
+
+
 class Tensor(View):
     """A view of a buffer that exists: what tasks use, and where their numbers are.
 
@@ -224,7 +232,7 @@ class Tensor(View):
         array([[7, 1],
                [7, 2]], dtype=int32)
         """
-        array, _ = _values.as_array(values, self.dtype)
+        array, _ = await array_of(values, self.dtype)
         array = np.broadcast_to(array, self.shape)
         if self.is_contiguous:
             data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Deque, Dict, List, Mapping, Optional, Seq
 
 import numpy as np
 
-from ptod import _values, errors
+from ptod import errors
 from ptod._async import _io
-from ptod._async.buffers import Buffer, Tensor
+from ptod._async.buffers import Buffer, Tensor, array_of
 from ptod._async.domain import Domain, create_domain
 from ptod._async.events import EventStream
 from ptod._async.graphs import RegisteredGraph, register, submit
@@ -131,7 +131,7 @@ class Session:
         >>> s.tensor([[1, 2], [3, 4]], np.float32)
         <Tensor b1 F32 [2, 2], chip=0>
         """
-        array, own = _values.as_array(data, dtype)
+        array, own = await array_of(data, dtype)
         tensor = await self.empty(array.shape, own, chip=chip, name=name)
         if array.size:
             await tensor.write(array)
