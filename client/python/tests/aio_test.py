@@ -140,7 +140,12 @@ class AioTest(testing.AioTest):
     @in_loop
     async def test_the_lease_is_renewed_and_its_loss_reported(self):
         lost = asyncio.Event()
-        session = await self.node.session(ttl=6, on_lost=lambda error: lost.set())
+
+        async def on_lost(error):
+            await asyncio.sleep(0)
+            lost.set()
+
+        session = await self.node.session(ttl=6, on_lost=on_lost)
         while (await session.get()).expire_time.seconds <= session.info.expire_time.seconds:
             await asyncio.sleep(0.05)
         self.assertIsNone(session.lost)

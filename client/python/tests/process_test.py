@@ -7,7 +7,9 @@ import socket
 import subprocess
 import sys
 import threading
-import unittest
+import time
+import unittest.mock
+import warnings
 
 import ptod
 import testing
@@ -169,6 +171,31 @@ class LostSessionTest(unittest.TestCase):
                 self.assertTrue(lost.wait(30))
                 self.assertIsInstance(s.lost, ptod.SessionLost)
                 self.assertRaises(ptod.SessionLost, s.empty, 1)
+
+    def test_what_fails_for_one_session_does_not_matter_to_others(self):
+        def fail(error):
+            failed.set()
+            raise ZeroDivisionError
+
+        failed = threading.Event()
+        with testing.local() as node, node.session(ttl=3) as other:
+            with warnings.catch_warnings(), unittest.mock.patch("threading.excepthook"):
+                warnings.simplefilter("error", RuntimeWarning)
+                lost = [node.session(ttl=3, on_lost=fail), node.session(ttl=3)]
+                closed = node.session(ttl=3)
+                closed._renew = unittest.mock.Mock(side_effect=ValueError("channel is closed"))
+                for session in lost:
+                    request = ptod.v1.session_pb2.DeleteSessionRequest(name=session.name)
+                    node.api.SessionService.DeleteSession(request)
+                while not (closed._renew.called and all(session.lost for session in lost)):
+                    self.assertIsNone(other.lost)
+                    time.sleep(0.05)
+                self.assertTrue(failed.wait(30))
+                before = other.get().expire_time.ToNanoseconds()
+                until = time.monotonic() + 20
+                while other.get().expire_time.ToNanoseconds() == before:
+                    self.assertLess(time.monotonic(), until, "nobody renews the session")
+                    time.sleep(0.05)
 
     def test_a_session_that_is_not_used_is_renewed(self):
         gone = threading.Event()

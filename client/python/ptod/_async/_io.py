@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from typing import (
     Any,
     Awaitable,
@@ -11,6 +12,7 @@ from typing import (
     Generic,
     Optional,
     Sequence,
+    Set,
     Tuple,
     Type,
     TypeVar,
@@ -63,9 +65,21 @@ async def finish(work: Awaitable[T]) -> T:
     return await asyncio.shield(asyncio.ensure_future(work))
 
 
+async def result_of(result: Any) -> Any:
+    """What a function has returned that may be a coroutine function."""
+    return await result if inspect.isawaitable(result) else result
+
+
+# The event loop does not keep its tasks alive.
+_tasks: "Set[asyncio.Task[Any]]" = set()
+
+
 def spawn(function: Callable[..., Any], *args: Any) -> Any:
     """Runs a coroutine in the background."""
-    return asyncio.get_running_loop().create_task(function(*args))
+    task = asyncio.get_running_loop().create_task(function(*args))
+    _tasks.add(task)
+    task.add_done_callback(_tasks.discard)
+    return task
 
 
 def at_exit(client: Any) -> None:

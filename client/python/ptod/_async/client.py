@@ -91,7 +91,8 @@ class Client:
     ) -> _io.Opening[Session]:
         """Creates a session, which renews itself. `with` deletes it with everything that it owns.
 
-        `on_lost` is called with the error when the session has ended without this client."""
+        `on_lost` is called with the error when the session has ended without this client: in a
+        thread of its own; with asyncio in a task, and it may be a coroutine function."""
         request = session_pb2.CreateSessionRequest(
             session_id=session_id or random_id("s"), ttl=duration(ttl), labels=labels, weight=weight
         )

@@ -112,10 +112,14 @@ class Session:
         if self._closed or self.lost is not None:
             return
         self.lost = error
-        if self._on_lost is not None:
-            self._on_lost(error)
-        else:
+        # The other sessions must not wait for what is called, nor for what it raises.
+        _io.spawn(self._tell_loss, error)
+
+    async def _tell_loss(self, error: errors.SessionLost) -> None:
+        if self._on_lost is None:
             warnings.warn(f"{self.name} is lost: {error}", RuntimeWarning, stacklevel=1)
+        else:
+            await _io.result_of(self._on_lost(error))
 
     def next_run_id(self) -> str:
         """An id for a run. Chosen here, so that a call can be repeated if its answer was lost."""

@@ -49,6 +49,11 @@ def finish(result: T) -> T:
     return result
 
 
+def result_of(result: T) -> T:
+    """What a function has returned."""
+    return result
+
+
 def spawn(function: Callable[..., Any], *args: Any) -> Any:
     """Runs a function in the background."""
     thread = threading.Thread(target=function, args=args, daemon=True, name="ptod-background")
