@@ -33,13 +33,15 @@ BULK_OPTIONS: Sequence[Tuple[str, Any]] = (("SingleThreadedUnaryStream", 1),)
 class Guard:
     """What every call of a client needs."""
 
-    __slots__ = ("address", "timeout", "metadata", "_generation")
+    __slots__ = ("address", "timeout", "metadata", "is_closed", "_generation")
 
     def __init__(self, address: str, timeout: float, token: str) -> None:
         self.address = address
         #: Seconds that a call may take if it does not say.
         self.timeout = timeout
         self.metadata = (("authorization", f"Bearer {token}"),) if token else None
+        #: Whether the client was closed.
+        self.is_closed = False
         self._generation = _fork.generation
 
     @property

@@ -178,6 +178,18 @@ def timeout(message: str) -> Timeout:
     )
 
 
+def stream_ended(message: str = "the stream has ended") -> Error:
+    """The error of a stream that takes or gives nothing more."""
+    return Error(
+        message,
+        code="OUT_OF_RANGE",
+        reason="STREAM_ENDED",
+        scope="REQUEST",
+        mechanism="client",
+        page="deploy/docs/errors/client.md#stream_ended",
+    )
+
+
 def invalid(message: str, field: str = "", reason: str = "FIELD_INVALID") -> Error:
     """The error for arguments that no daemon could accept."""
     return Error(

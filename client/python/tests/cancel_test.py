@@ -7,6 +7,7 @@ import threading
 import unittest.mock
 
 import numpy as np
+import ptod
 import testing
 from ptod import _broker
 from testing import in_loop
@@ -103,6 +104,79 @@ class TransferTest(testing.AioTest):
                 break
         self.assertEqual(outcome, _broker.REGION_UNKNOWN)
         self.assertEqual(len(os.listdir("/proc/self/fd")), descriptors)
+
+
+async def cancelled(awaitable):
+    """Cancels something that waits, once it does."""
+    task = asyncio.ensure_future(awaitable)
+    await asyncio.wait([task], timeout=0.05)
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled(), task
+
+
+class StreamTest(testing.AioTest):
+    @in_loop
+    async def test_events_go_on_after_a_cancelled_read(self):
+        events = self.s.events()
+        seen = []
+        for _ in range(5):
+            while True:
+                try:
+                    seen.append(await asyncio.wait_for(events.__anext__(), 0.05))
+                except asyncio.TimeoutError:
+                    break
+            run = await self.s.run(self.spin(1))
+        async for event in events:
+            seen.append(event)
+            if event.run.name == run.name and event.run.state == 4:
+                break
+        numbers = [event.sequence for event in seen]
+        self.assertEqual(numbers, sorted(set(numbers)))
+        self.assertEqual(sum(event.run.state == 4 for event in seen), 5)
+
+    @in_loop
+    async def test_launches_go_on_after_a_cancelled_wait(self):
+        graph = await self.s.register(self.spin(200_000))
+        async with self.s.launch_stream() as stream:
+            tags = {await stream.launch(graph) for _ in range(2)}
+            await cancelled(stream.completion())
+            await cancelled(stream.__anext__())
+            tags.add(await stream.launch(graph))
+            both = await asyncio.gather(stream.completion(), stream.completion())
+            self.assertEqual({done.check().tag for done in both} | {3}, tags)
+            self.assertEqual((await stream.completion()).check().tag, 3)
+
+    @in_loop
+    async def test_closing_ends_an_iteration(self):
+        endless = await self.s.register(await self.endless())
+        stream = await self.s.launch_stream()
+        await stream.launch(endless)
+        for closed in (stream, self.s.events()):
+
+            async def read():
+                return [each async for each in closed]
+
+            reading = asyncio.ensure_future(read())
+            await asyncio.wait([reading], timeout=0.1)
+            closed.close() if closed is not stream else await closed.close()
+            self.assertLess(len(await asyncio.wait_for(reading, 30)), 10)
+        with self.assertRaises(ptod.Error) as caught:
+            await stream.launch(endless)
+        self.assertEqual(caught.exception.reason, "STREAM_ENDED")
+
+    @in_loop
+    async def test_a_dropped_stream_ends_its_call(self):
+        events = self.s.events()
+        await cancelled(events.__anext__())
+        call = events._reader._call
+        del events
+        for _ in range(100):
+            gc.collect()
+            await asyncio.sleep(0.01)
+            if call.cancelled():
+                break
+        self.assertTrue(call.cancelled())
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 """Runs, registered graphs, streams, events and errors."""
 
+import gc
 import pickle
 import threading
-import unittest
+import time
+import unittest.mock
 import xml.etree.ElementTree
 
 import numpy as np
@@ -196,6 +198,47 @@ class LaunchTest(testing.DaemonTest):
         self.assertRaises(ptod.RunFailed, completions[wrong].check)
         self.assertReason("STREAM_ENDED", stream.completion)
 
+    def test_leaving_a_stream_waits_for_its_launches(self):
+        graph = self.s.register(spin(1))
+        for _ in range(5):
+            with self.s.launch_stream() as stream:
+                for _ in range(100):
+                    stream.launch(graph)
+        runs = self.s.runs()
+        self.assertEqual(len(runs), 500)
+        self.assertTrue(all(run.state == 4 for run in runs))
+        self.assertReason("STREAM_ENDED", stream.launch, graph)
+        endless = self.s.register(self.endless())
+        with self.assertRaises(ZeroDivisionError):
+            with self.s.launch_stream() as stream:
+                stream.launch(endless)
+                1 / 0
+
+    def test_closing_a_stream_ends_an_iteration(self):
+        stream = self.s.launch_stream()
+        stream.launch(self.s.register(self.endless()))
+        threading.Timer(0.05, stream.close).start()
+        self.assertEqual(list(stream), [])
+        events = self.s.events()
+        next(events)
+        threading.Timer(0.05, events.close).start()
+        self.assertGreater(len(list(events)), 0)
+
+    def test_a_launch_keeps_what_it_uses(self):
+        g = ptod.Graph()
+        g.task("fill", g.slot("x", 8, np.float32), value=1.0)
+        graph = self.s.register(g)
+        with self.s.launch_stream() as stream:
+            write = stream._stream.write
+            late = []
+            stream._stream.write = late.append
+            tags = [stream.launch(graph, x=self.s.empty(8)) for _ in range(3)]
+            gc.collect()
+            self.s.empty(1)  # deletes what nobody refers to
+            for message in late:
+                write(message)
+            self.assertEqual({done.check().tag for done in stream}, set(tags))
+
     def test_a_refused_launch_does_not_end_the_stream(self):
         graph = self.s.register(spin(1))
         gone = self.s.register(spin(1))
@@ -305,6 +348,60 @@ class EventTest(testing.DaemonTest):
         text = run._repr_html_()
         run.cancel()
         return text
+
+
+class BrokenConnectionTest(testing.DaemonTest):
+    def setUp(self):
+        super().setUp()
+        self.proxy = testing.Proxy(self.node.daemon.path)
+        self.addCleanup(self.proxy.close)
+
+    def test_an_event_stream_that_was_quiet_is_resumed(self):
+        with ptod.connect(self.proxy.address) as node, node.session() as s:
+            with unittest.mock.patch("ptod._sync.events._RECONNECT_SECONDS", 1.0):
+                graph = s.register(spin(1))
+                graph.run()
+                events = s.events()
+                next(events)
+
+                def disturb():
+                    time.sleep(1.2)
+                    self.proxy.break_connections()
+                    self.node.api.RunService.LaunchGraph(graph.request("late"))
+
+                thread = threading.Thread(target=disturb)
+                thread.start()
+                late = f"{s.name}/runs/late"
+                self.assertTrue(any(event.run.name == late for event in events))
+                thread.join()
+
+
+class SmallLogTest(testing.DaemonTest):
+    options = {"flags": ["--event-log-bytes=64K"]}
+
+    def test_runs_whose_events_are_gone(self):
+        run = self.s.run(spin(1))
+        again = self.s.get_run(run.name)
+        graph = self.s.register(spin(1))
+        while not next(self.s.events()).HasField("dropped"):
+            for _ in range(100):
+                graph.run()
+        for _ in range(500):
+            graph.run()
+        for known in (run, again):
+            events = list(known.events())
+            self.assertEqual([event.WhichOneof("event") for event in events], ["dropped"])
+            self.assertEqual(len(list(known.events(after=1))), 1)
+        timeline = run.trace()
+        self.assertEqual((timeline.tasks, timeline.missing_events), ([], events[0].dropped.count))
+        self.assertIn(f"{timeline.missing_events} events are missing", run._repr_html_())
+        last = self.s.run(spin(1))
+        self.assertEqual(list(last.events(after=last.info.as_of_sequence)), [])
+        self.assertEqual(list(self.s.get_run(last.name).events(after=self.end_of(last))), [])
+
+    def end_of(self, run):
+        *_, last = run.events()
+        return last.sequence
 
 
 class ThreadsTest(testing.DaemonTest):

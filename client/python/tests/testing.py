@@ -2,7 +2,11 @@
 
 import asyncio
 import os
+import shutil
+import socket
 import sys
+import tempfile
+import threading
 import unittest
 
 import ptod
@@ -25,6 +29,66 @@ def endless(word):
     graph = ptod.Graph()
     graph.wait(word.reshape(()), ">=", 1)
     return graph
+
+
+class Proxy:
+    """A way to a daemon that can break."""
+
+    def __init__(self, path):
+        self.directory = tempfile.mkdtemp(dir="/tmp")
+        self.path = os.path.join(self.directory, "socket")
+        self._to, self._open = path, []
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(self.path)
+        self._listener.listen(100)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def address(self):
+        """What clients connect to."""
+        return f"unix:{self.path}"
+
+    def _accept(self):
+        while True:
+            try:
+                near = self._listener.accept()[0]
+                far = socket.socket(socket.AF_UNIX)
+                far.connect(self._to)
+            except OSError:
+                return
+            self._open += [near, far]
+            for pair in ((near, far), (far, near)):
+                threading.Thread(target=self._carry, args=pair, daemon=True).start()
+
+    @staticmethod
+    def _carry(source, to):
+        try:
+            while data := source.recv(1 << 16):
+                to.sendall(data)
+        except OSError:
+            pass
+        for end in (source, to):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def break_connections(self):
+        """Breaks those that are there. Clients can connect again."""
+        broken, self._open = self._open, []
+        for end in broken:
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+            end.close()
+
+    def close(self):
+        """Lets nobody in any more."""
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.break_connections()
+        shutil.rmtree(self.directory)
 
 
 class DaemonTest(unittest.TestCase):

@@ -174,41 +174,77 @@ class Streamer:
 
 
 class Reader:
-    """A stream of answers."""
+    """A stream of answers. One task that waits may be cancelled without the others noticing: gRPC
+    would end the whole stream, so it is not told."""
 
     def __init__(self, method: Streamer, call: Any) -> None:
         self._method, self._call = method, call
+        self._one_reads = asyncio.Lock()
+        self._pending: "Optional[asyncio.Future[Any]]" = None
+        self._cancelled = False
 
     async def read(self) -> Any:
-        """The next message; None at the end."""
-        try:
-            message = await self._call.read()
-        except grpc.RpcError as error:
-            raise errors.from_rpc(error, self._method.name, self._method.guard.address) from None
-        return None if message is grpc.aio.EOF else message
+        """The next message; None at the end, also if it was closed meanwhile."""
+        async with self._one_reads:
+            if self._cancelled:
+                return None
+            if self._pending is None:
+                self._pending = _quiet(self._call.read())
+            pending = self._pending
+            try:
+                message = await asyncio.shield(pending)
+            except asyncio.CancelledError:
+                if pending.cancelled() and (self._cancelled or self._method.guard.is_closed):
+                    return None
+                raise
+            except grpc.RpcError as error:
+                raise self._error(error) from None
+            finally:
+                if pending.done():
+                    self._pending = None
+            return None if message is grpc.aio.EOF else message
+
+    def _error(self, error: grpc.RpcError) -> errors.Error:
+        return errors.from_rpc(error, self._method.name, self._method.guard.address)
 
     def cancel(self) -> None:
         """Ends the stream."""
+        self._cancelled = True
         self._call.cancel()
+
+    def __del__(self) -> None:
+        # A read that nobody waits for keeps the call.
+        if self._pending is not None and not self._pending.get_loop().is_closed():
+            self._call.cancel()
 
 
 class Duplex(Reader):
     """A stream in both directions."""
 
+    def __init__(self, method: Streamer, call: Any) -> None:
+        super().__init__(method, call)
+        self._one_writes = asyncio.Lock()
+
     async def write(self, message: Any) -> None:
-        """Sends a message."""
-        try:
-            await self._call.write(message)
-        except grpc.RpcError as error:
-            raise errors.from_rpc(error, self._method.name, self._method.guard.address) from None
-        except asyncio.InvalidStateError:
-            raise errors.Error(
-                "the stream has ended", reason="STREAM_ENDED", code="OUT_OF_RANGE"
-            ) from None
+        """Sends a message. It goes on if the task is cancelled."""
+        await asyncio.shield(_quiet(self._write(message)))
+
+    async def _write(self, message: Any) -> None:
+        async with self._one_writes:
+            try:
+                await self._call.write(message)
+            except grpc.RpcError as error:
+                raise self._error(error) from None
+            except asyncio.InvalidStateError:
+                raise errors.stream_ended() from None
 
     async def done_writing(self) -> None:
         """Says that no more messages follow."""
-        await self._call.done_writing()
+        await asyncio.shield(_quiet(self._done_writing()))
+
+    async def _done_writing(self) -> None:
+        async with self._one_writes:
+            await self._call.done_writing()
 
 
 class Writer:
@@ -217,20 +253,27 @@ class Writer:
     def __init__(self, method: Caller) -> None:
         self._method = method
         self._call = method.call(metadata=method.guard.metadata)
+        self._one_writes = asyncio.Lock()
 
     async def write(self, message: Any) -> bool:
-        """Sends a message as soon as the daemon reads it. False if there is an answer already."""
-        try:
-            await self._call.write(message)
-        except (grpc.RpcError, asyncio.InvalidStateError):
-            return False
-        return True
+        """Sends a message as soon as the daemon reads it, even if the task is cancelled. False if
+        there is an answer already."""
+        return await asyncio.shield(_quiet(self._write(message)))
+
+    async def _write(self, message: Any) -> bool:
+        async with self._one_writes:
+            try:
+                await self._call.write(message)
+            except (grpc.RpcError, asyncio.InvalidStateError):
+                return False
+            return True
 
     async def finish(self) -> Any:
         """Ends the stream and returns the answer."""
         try:
-            if not self._call.done():
-                await self._call.done_writing()
+            async with self._one_writes:
+                if not self._call.done():
+                    await self._call.done_writing()
             return await self._call
         except grpc.RpcError as error:
             raise errors.from_rpc(error, self._method.name, self._method.guard.address) from None
@@ -238,6 +281,13 @@ class Writer:
     def cancel(self) -> None:
         """Breaks the stream."""
         self._call.cancel()
+
+
+def _quiet(work: Awaitable[T]) -> "asyncio.Future[T]":
+    """Begins something whose error matters only to who still waits for it."""
+    future = asyncio.ensure_future(work)
+    future.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return future
 
 
 WRAPPERS = {

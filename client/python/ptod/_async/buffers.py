@@ -136,12 +136,15 @@ class Buffer:
                 return data
         request = buffer_pb2.ReadBufferRequest(name=self.name, offset=offset, limit=size)
         reader = self.session._api.BufferService.ReadBuffer(request, timeout=self._timeout(size))
-        while True:
-            part = await reader.read()
-            if part is None:
-                return data
-            first = part.offset - offset
-            data[first : first + len(part.data)] = np.frombuffer(part.data, np.uint8)
+        try:
+            while True:
+                part = await reader.read()
+                if part is None:
+                    return data
+                first = part.offset - offset
+                data[first : first + len(part.data)] = np.frombuffer(part.data, np.uint8)
+        finally:
+            reader.cancel()
 
     def _timeout(self, size: int) -> float:
         return self.session.client._guard.timeout + size / _BYTES_PER_SECOND

@@ -10,7 +10,7 @@ from ptod._async import _io
 from ptod._async.events import EventStream
 from ptod._names import Seconds, duration, seconds
 from ptod._progress import Progress
-from ptod.v1 import event_pb2, run_pb2
+from ptod.v1 import run_pb2
 
 if TYPE_CHECKING:
     from ptod._async.session import Session
@@ -140,7 +140,7 @@ class Run:
         >>> [event.WhichOneof("event") for event in run.events()][-1]
         'run'
         """
-        return EventStream(self.session, after, [self.name], self.name, linger)
+        return EventStream(self.session, after, [self.name], linger, self.info)
 
     async def explain(self, max_tasks: int = 0) -> run_pb2.ExplainRunResponse:
         """Why it has not ended: a verdict, and what its tasks wait for; `summary` is a sentence."""
@@ -170,8 +170,10 @@ class Run:
             if error.reason != "GRAPH_UNKNOWN":  # it is too old: the tasks have no names
                 raise
         async for event in self.events():
-            if isinstance(event, event_pb2.Event) and event.HasField("tasks"):
+            if event.HasField("tasks"):
                 made.add_events(event.tasks)
+            elif event.HasField("dropped"):
+                made.missing_events += event.dropped.count
         return made
 
     # threads only

@@ -229,7 +229,7 @@ class Session:
     ) -> EventStream:
         """The events of the session, from the one after the number `after` on; all of them, or
         those of some runs. Resumes by itself when the connection breaks."""
-        return EventStream(self, after, list(runs), "", linger)
+        return EventStream(self, after, list(runs), linger)
 
     async def lease_chips(self, count: int, timeout: Seconds = 60) -> List[int]:
         """Leases chips for this session alone, until it ends; returns their indices."""

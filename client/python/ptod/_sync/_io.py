@@ -150,16 +150,20 @@ class Reader:
 
     def __init__(self, method: Streamer, call: Any) -> None:
         self._method, self._call = method, call
+        self._cancelled = False
 
     def read(self) -> Any:
-        """The next message; None at the end."""
+        """The next message; None at the end, also if it was closed meanwhile."""
         try:
             return next(self._call, None)
         except grpc.RpcError as error:
+            if self._cancelled or self._method.guard.is_closed:
+                return None
             raise errors.from_rpc(error, self._method.name, self._method.guard.address) from None
 
     def cancel(self) -> None:
         """Ends the stream."""
+        self._cancelled = True
         self._call.cancel()
 
 
@@ -175,6 +179,8 @@ class Duplex(Reader):
 
     def write(self, message: Any) -> None:
         """Sends a message."""
+        if not self._call.is_active():
+            raise errors.stream_ended()
         self._requests.put(message)
 
     def done_writing(self) -> None:
