@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ptod import errors
@@ -122,6 +123,7 @@ class Graph:
         self.explicit_dependencies_only = explicit_dependencies_only
         self.tasks: List[Task] = []
         self.scalars: Dict[str, Scalar] = {}
+        self.slots: Dict[str, View] = {}
         self._first = 0  # tasks before this one were sent by an open run
         # What a client made of it last: see _encode.
         self._encoded: Any = None
@@ -133,14 +135,16 @@ class Graph:
         return f"<Graph of {len(self)} tasks>"
 
     def slot(self, name: str, shape: Shape, dtype: Any, chip: int = 0) -> View:
-        """A view of a buffer that each launch binds by this name."""
-        return View(name, dtype, shape, chip=chip)
+        """A view of a buffer that each launch binds by this name, to a tensor of this shape."""
+        self.slots[name] = View(name, dtype, shape, chip=chip)
+        return self.slots[name]
 
     def scalar(self, name: str, value: Number) -> Scalar:
         """A named scalar, which a launch can bind to another value."""
         if name in self.scalars:
             raise errors.invalid(f"the graph has two scalars '{name}'", "graph.scalars")
-        self.scalars[name] = Scalar(name, value)
+        whole = isinstance(value, numbers.Integral)
+        self.scalars[name] = Scalar(name, int(value) if whole else float(value))
         return self.scalars[name]
 
     def task(

@@ -169,13 +169,59 @@ class LaunchTest(testing.DaemonTest):
         a, b = self.s.tensor(np.arange(128), np.float32), self.s.empty(64)
         graph.run(x=a[64:], y=b, factor=2)
         np.testing.assert_array_equal(b.read(), np.arange(64, 128) * 2)
-        graph.launch(bind={"x": a, "y": b}, factor=3.0, labels={"a": "b"}).wait()
+        graph.launch(bind={"x": a[:64], "y": b}, factor=3.0, labels={"a": "b"}).wait()
         np.testing.assert_array_equal(b.read(), np.arange(64) * 3)
+        a = a[:64]
         self.assertReason("SCALAR_UNKNOWN", graph.launch, x=a, y=b, faktor=2)
         self.assertReason("SLOT_UNKNOWN", graph.launch, x=a, y=b, z=b)
         self.assertReason("BUFFER_UNKNOWN", graph.launch, x=a)
         graph.delete()
         self.assertReason("GRAPH_UNKNOWN", graph.launch, x=a, y=b)
+
+    def test_what_is_bound_must_be_what_the_graph_uses(self):
+        g = ptod.Graph()
+        x, y = g.slot("x", (4, 4), np.float32), g.slot("y", (4, 4), np.float32)
+        g.task("scale", x, y, factor=2.0)
+        graph = self.s.register(g)
+        square = self.s.tensor(np.arange(16).reshape(4, 4), np.float32)
+        out = self.s.empty((4, 4))
+        graph.run(x=square, y=out)
+        wide = self.s.empty((4, 8))
+        for wrong in (
+            square.T,
+            square.reshape(16),
+            wide[:, :4],
+            wide,
+            self.s.empty((4, 4), np.int32),
+            self.s.empty((2, 2)),
+        ):
+            self.assertReason("FIELD_INVALID", graph.launch, x=wrong, y=out)
+
+    def test_another_tensor_in_place_of_one_that_is_used_in_parts(self):
+        a, b = self.s.tensor([1, 2, 3, 4], np.int32), self.s.tensor([5, 6, 7, 8], np.int32)
+        g = ptod.Graph()
+        g.task("add", a[0], a[3], a[1])
+        graph = self.s.register(g)
+        name = a.buffer.name.rpartition("/")[2]
+        graph.run(bind={name: b})
+        np.testing.assert_array_equal(b.read(), [5, 13, 7, 8])
+        for wrong in (b[:3], b[::2], self.s.empty(4)):
+            self.assertReason("FIELD_INVALID", graph.launch, bind={name: wrong})
+
+    def test_fractions_in_place_of_whole_numbers(self):
+        x, y = self.s.tensor([8.0], np.float32), self.s.empty(1)
+        for initial in (1, np.float32(0.25), np.int64(2)):
+            g = ptod.Graph()
+            g.task("scale", x, y, factor=g.scalar("factor", initial))
+            graph = self.s.register(g)
+            for factor in (None, 0.5, np.float32(0.5), np.int32(3), 2):
+                graph.run(**({} if factor is None else {"factor": factor}))
+                self.assertEqual(y.read()[0], 8 * (initial if factor is None else factor))
+        g = ptod.Graph()
+        g.task("spin", microseconds=g.scalar("time", 1), chip=0)
+        graph = self.s.register(g)
+        graph.run(time=2.0)
+        self.assertReason("SCALAR_INVALID", graph.run, time=1.5)
 
     def test_a_registered_graph_keeps_its_buffers(self):
         g = ptod.Graph()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple, Union
 
 from ptod import errors
 from ptod._async import _io
@@ -100,6 +100,21 @@ async def register(session: Session, graph: Graph, name: str) -> "RegisteredGrap
     return RegisteredGraph(session, await session._api.RunService.RegisterGraph(message), graph)
 
 
+def _views_of(graph: Graph, count: int) -> Dict[str, List[View]]:
+    """The views of each slot in the first tasks of a graph; of one that was declared, only that."""
+    found: Dict[str, Dict[Any, View]] = {}
+    for task in graph.tasks[:count]:
+        views = [*task.args, *(view for _, members in task.members for view in members)]
+        if task.when is not None:
+            views.append(task.when.view)
+        for view in views:
+            found.setdefault(view.slot, {}).setdefault((view.layout, view.offset), view)
+    return {
+        name: [graph.slots[name]] if name in graph.slots else list(views.values())
+        for name, views in found.items()
+    }
+
+
 class RegisteredGraph:
     """A graph that was compiled once. Keeps the buffers alive that it uses.
 
@@ -119,6 +134,9 @@ class RegisteredGraph:
         #: The graph as the daemon compiled it: slots, number of tasks and dependencies.
         self.info = info
         self._source = source
+        # Made when something is bound.
+        self._views: Optional[Dict[str, List[View]]] = None
+        self._task_count = len(source.tasks)
         self._scalars = set(info.scalars)
         self._integers = {
             name for name, scalar in source.scalars.items() if isinstance(scalar.value, int)
@@ -148,15 +166,16 @@ class RegisteredGraph:
         options = {name: named.pop(name) for name in _LAUNCH_OPTIONS if name in named}
         for name, value in {**(bind or {}), **named}.items():
             if isinstance(value, View):
+                self._check_slot(name, value)
                 offset = value.offset * value.dtype.itemsize
                 request.buffers.add(slot=name, buffer=value.slot, offset_bytes=offset)
             elif name in self._scalars:
-                number = int(value) if name in self._integers else float(value)
                 scalar = request.scalars.add(name=name)
-                if isinstance(number, int):
-                    scalar.value.i64 = number
+                # The daemon refuses fractions where it needs whole numbers.
+                if name in self._integers and value == value // 1:
+                    scalar.value.i64 = int(value)
                 else:
-                    scalar.value.f64 = number
+                    scalar.value.f64 = float(value)
             else:
                 raise errors.invalid(
                     f"{self.info.name} has no scalar '{name}', and {type(value).__name__} is no "
@@ -166,6 +185,26 @@ class RegisteredGraph:
         if options:
             request.options.CopyFrom(run_options(**options))
         return request
+
+    def _check_slot(self, name: str, view: View) -> None:
+        """The daemon sees only where a slot begins, and takes the rest from the graph."""
+        if self._views is None:
+            self._views = _views_of(self._source, self._task_count)
+        views = self._views.get(name, [])  # the daemon says which slots there are
+        if len(views) == 1 and views[0].offset == 0:
+            good, wanted = view.layout == views[0].layout, repr(views[0])
+        else:
+            # Parts of something whole.
+            end = max((part.offset + part.span for part in views), default=0)
+            good = view.is_contiguous and view.size >= end
+            good = good and all(view.dtype == part.dtype for part in views)
+            wanted = f"{end} contiguous elements"
+        if views and not good:
+            raise errors.invalid(
+                f"the slot '{name}' of {self.info.name} is {wanted}, which {view!r} with strides "
+                f"{list(view.strides)} is not",
+                "buffers",
+            )
 
     async def launch(
         self, run_id: str = "", bind: Optional[Mapping[str, Any]] = None, **named: Any
