@@ -88,6 +88,11 @@ class Task:
     when: Optional[Predicate]
     no_dependency: Tuple[int, ...]
 
+    def views(self) -> List[View]:
+        """All views that it uses."""
+        views = [*self.args, *(view for _, part in self.members for view in part)]
+        return views if self.when is None else [*views, self.when.view]
+
     def __repr__(self) -> str:
         return f"<Task {self.index} {self.name or self.kernel}>"
 

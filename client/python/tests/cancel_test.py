@@ -179,5 +179,85 @@ class StreamTest(testing.AioTest):
         self.assertTrue(call.cancelled())
 
 
+class RunTest(testing.AioTest):
+    @in_loop
+    async def test_a_large_run_is_cancelled_while_it_is_sent(self):
+        g = await self.endless()
+        for _ in range(20_000):
+            g.join()
+        service = self.s._api.RunService
+        submit, sent = service.SubmitPackedRun, asyncio.Event()
+
+        async def submit_slowly(*args, **options):
+            await submit(*args, **options)
+            sent.set()
+            await asyncio.sleep(60)
+
+        with unittest.mock.patch.object(service, "SubmitPackedRun", submit_slowly):
+            task = asyncio.ensure_future(self.s.run(g, run_id="large"))
+            await sent.wait()
+            await cancelled(task)
+        with self.assertRaises(ptod.RunFailed) as caught:
+            await self.s.get_run("large").wait(timeout=30)
+        self.assertEqual(caught.exception.state, "CANCELLED")
+
+    @in_loop
+    async def test_mistakes_in_a_large_graph(self):
+        g = ptod.Graph(explicit_dependencies_only=True)
+        for _ in range(30_000):
+            g.join()
+        g.task("spin", chip=0)
+        await self.assertReason("SCALAR_COUNT", self.s.submit(g))
+
+    @in_loop
+    async def test_tasks_are_added_while_others_are_sent(self):
+        x = await self.s.tensor([1], np.int32)
+        async with self.s.open_run() as run:
+            write = run._writer.write
+
+            async def write_slowly(message):
+                await asyncio.sleep(0.05)
+                return await write(message)
+
+            with unittest.mock.patch.object(run._writer, "write", write_slowly):
+                flushes = []
+                for _ in range(4):
+                    run.graph.task("add", x, x, x)
+                    flushes.append(asyncio.ensure_future(run.flush()))
+                    await asyncio.sleep(0.02)
+                await asyncio.gather(*flushes)
+            self.assertEqual((len(run.graph), run.graph.tasks), (4, []))
+        self.assertEqual(((await x.read())[0], run.info.tasks_done), (16, 4))
+
+    @in_loop
+    async def test_a_cancelled_flush_goes_on(self):
+        x = await self.s.tensor([1], np.int32)
+        async with self.s.open_run() as run:
+            call = run._writer._call
+            write = call.write
+
+            async def write_slowly(message):
+                await asyncio.sleep(0.1)
+                await write(message)
+
+            run.graph.task("add", x, x, x)
+            with unittest.mock.patch.object(call, "write", write_slowly):
+                await cancelled(run.flush())
+            run.graph.task("add", x, x, x)
+        self.assertEqual(((await x.read())[0], run.info.tasks_done), (4, 2))
+
+    @in_loop
+    async def test_a_cancelled_wait_cancels_an_open_run(self):
+        async with self.s.open_run() as run:
+            word = await self.s.empty(1, "i32")
+            run.graph.wait(word.reshape(()), ">=", 1)
+            with self.assertRaises(ptod.Timeout):
+                await run.wait(timeout=0.05)
+            await cancelled(run.wait())
+        with self.assertRaises(ptod.RunFailed) as caught:
+            await self.s.get_run(run.name).wait(timeout=30)
+        self.assertEqual(caught.exception.state, "CANCELLED")
+
+
 if __name__ == "__main__":
     testing.main()

@@ -1,6 +1,8 @@
 """Runs, registered graphs, streams, events and errors."""
 
+import contextlib
 import gc
+import io
 import pickle
 import threading
 import time
@@ -134,6 +136,17 @@ class RunTest(testing.DaemonTest):
         self.assertEqual(x.read()[0], 2 * count // 3)
         self.s.register(g).run()
         self.assertEqual(x.read()[0], 4 * count // 3)
+
+    def test_mistakes_in_a_large_graph(self):
+        x = self.s.empty(1)
+        g = ptod.Graph(explicit_dependencies_only=True)
+        for _ in range(30_000):
+            g.join()
+        g.task("scale", x, x)
+        self.assertReason("SCALAR_COUNT", self.s.submit, g)
+        self.assertReason("SCALAR_COUNT", self.s.register, g)
+        g.tasks[-1].named_scalars["factor"] = g.scalar("factor", 1.0)
+        self.assertReason("SCALAR_INVALID", self.s.submit, g)
 
     def test_runs_are_listed(self):
         names = [self.s.run(spin(1)).name for _ in range(3)]
@@ -339,6 +352,57 @@ class OpenRunTest(testing.DaemonTest):
                 run.graph.task("spin", microseconds=1000, chip=0)
                 run.flush()
         self.assertEqual(caught.exception.reason, "RUN_DEADLINE")
+
+
+    def test_a_mistake_is_not_sent(self):
+        x = self.s.tensor([1.0], np.float32)
+        with self.s.open_run() as run:
+            run.graph.task("add", x, x, x)
+            run.graph.task("scale", x, x)
+            self.assertReason("SCALAR_COUNT", run.flush)
+            run.graph.tasks.pop()
+            run.flush()
+            run.graph.task("add", x, x, x)
+        self.assertEqual((x.read()[0], run.info.tasks_done), (4, 2))
+
+    def test_a_mistake_at_the_end_cancels_the_run(self):
+        run = self.s.open_run()
+        run.graph.task("spin", microseconds=60_000_000, chip=0)
+        run.flush()
+        next(event for event in self.s.events() if event.run.state == 2)
+        run.graph.task("spin", chip=0)
+        self.assertReason("SCALAR_COUNT", run.finish)
+        with self.assertRaises(ptod.RunFailed) as caught:
+            run.wait()
+        self.assertEqual(caught.exception.state, "CANCELLED")
+
+    def test_a_wait_has_an_end(self):
+        stderr = io.StringIO()
+        run = self.s.open_run()
+        run.graph.wait(self.s.empty(1, "i32").reshape(()), ">=", 1)
+        with contextlib.redirect_stderr(stderr), self.assertRaises(ptod.Timeout):
+            run.wait(timeout=1.2, progress=True)
+        self.assertRegex(stderr.getvalue(), r"(QUEUED|RUNNING), 0/1 tasks")
+        run.cancel()
+        self.assertRaises(ptod.RunFailed, run.wait)
+        run = self.s.open_run()
+        run.graph.task("noop", chip=0)
+        self.assertEqual(run.wait(timeout=30).tasks_done, 1)
+
+    def test_a_run_keeps_its_buffers(self):
+        late = []
+        with self.s.open_run() as run:
+            write, run._writer.write = run._writer.write, lambda message: late.append(message) or 1
+            run.graph.task("fill", self.s.empty(8), value=1.0)
+            run.flush()
+            gc.collect()
+            self.s.empty(1)  # deletes what nobody refers to
+            run._writer.write = write
+            write(*late)
+        self.assertEqual(run.info.tasks_done, 1)
+        gc.collect()
+        self.s.empty(1)
+        self.assertLessEqual(self.s.get().usage.buffers, 1)
 
 
 class EventTest(testing.DaemonTest):

@@ -254,6 +254,7 @@ class Writer:
         self._method = method
         self._call = method.call(metadata=method.guard.metadata)
         self._one_writes = asyncio.Lock()
+        self._answer: "Optional[asyncio.Future[Any]]" = None
 
     async def write(self, message: Any) -> bool:
         """Sends a message as soon as the daemon reads it, even if the task is cancelled. False if
@@ -268,8 +269,17 @@ class Writer:
                 return False
             return True
 
-    async def finish(self) -> Any:
-        """Ends the stream and returns the answer."""
+    async def answer(self, seconds: float) -> Any:
+        """Ends the stream and returns the answer; None if there is none in time."""
+        if self._answer is None:
+            self._answer = _quiet(self._finish())
+        if not (await asyncio.wait([self._answer], timeout=seconds))[0]:
+            return None
+        if self._answer.cancelled():
+            raise errors.Error(f"{self._method.name}: cancelled", code="CANCELLED")
+        return self._answer.result()
+
+    async def _finish(self) -> Any:
         try:
             async with self._one_writes:
                 if not self._call.done():

@@ -47,7 +47,12 @@ async def submit(
             graph, header
         )
         deadline = session.client._guard.timeout + len(graph) / _TASKS_PER_SECOND
-        run = Run(session, await call(request, timeout=deadline))
+        try:
+            run = Run(session, await call(request, timeout=deadline))
+        except _io.CANCELLED:
+            if wait is not None:
+                await _io.finish(session.get_run(run_id)._cancel_quietly())
+            raise
         if wait is not None:
             await run.wait(wait[0])
         return run
@@ -104,10 +109,7 @@ def _views_of(graph: Graph, count: int) -> Dict[str, List[View]]:
     """The views of each slot in the first tasks of a graph; of one that was declared, only that."""
     found: Dict[str, Dict[Any, View]] = {}
     for task in graph.tasks[:count]:
-        views = [*task.args, *(view for _, members in task.members for view in members)]
-        if task.when is not None:
-            views.append(task.when.view)
-        for view in views:
+        for view in task.views():
             found.setdefault(view.slot, {}).setdefault((view.layout, view.offset), view)
     return {
         name: [graph.slots[name]] if name in graph.slots else list(views.values())

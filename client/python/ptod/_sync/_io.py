@@ -226,11 +226,13 @@ class Writer:
             self._changed.notify_all()
         return True
 
-    def finish(self) -> Any:
-        """Ends the stream and returns the answer."""
+    def answer(self, seconds: float) -> Any:
+        """Ends the stream and returns the answer; None if there is none in time."""
         self._end()
         try:
-            return self._call.result()
+            return self._call.result(seconds)
+        except grpc.FutureTimeoutError:
+            return None
         except grpc.RpcError as error:
             raise errors.from_rpc(error, self._method.name, self._method.guard.address) from None
         except grpc.FutureCancelledError:
