@@ -178,6 +178,26 @@ def timeout(message: str) -> Timeout:
     )
 
 
+def is_broken(error: grpc.RpcError) -> bool:
+    """Whether there was no answer because the connection broke."""
+    if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):
+        return False
+    return all(key != _DETAILS for key, _ in error.trailing_metadata() or ())
+
+
+def closed(address: str) -> Error:
+    """The error of calls of a client that was closed."""
+    return Error(
+        f"this client of {address} was closed",
+        code="FAILED_PRECONDITION",
+        reason="CLIENT_CLOSED",
+        scope="REQUEST",
+        mechanism="client",
+        hint="connect again",
+        page="deploy/docs/errors/client.md#client_closed",
+    )
+
+
 def stream_ended(message: str = "the stream has ended") -> Error:
     """The error of a stream that takes or gives nothing more."""
     return Error(

@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import os
 import random
-import unittest
+import unittest.mock
 
 import numpy as np
 import ptod
@@ -40,6 +40,16 @@ class SameNamesTest(unittest.TestCase):
                         self.assertEqual(
                             list(inspect.signature(member).parameters), list(other.parameters)
                         )
+
+
+def wait_request(run):
+    request = ptod.v1.run_pb2.WaitRunRequest(name=run.name)
+    request.timeout.seconds = 60
+    return request
+
+
+async def all_of(stream):
+    return [each async for each in stream]
 
 
 class AioTest(testing.AioTest):
@@ -114,6 +124,36 @@ class AioTest(testing.AioTest):
         np.testing.assert_array_equal(await y.read(), [1.0, -2.5])
         await y[:1].write(x[1:])
         np.testing.assert_array_equal(await y.read(), [-2.5, -2.5])
+
+    @in_loop
+    async def test_calls_do_not_queue_behind_those_that_wait(self):
+        async with ptod.aio.connect(self.node.address, timeout=5) as node, node.session() as s:
+            word = await s.empty(1, "i32")
+            endless = await s.register(testing.endless(word))
+            runs = [asyncio.ensure_future(endless.run()) for _ in range(1100)]
+            while (await s.get()).usage.active_runs < len(runs):
+                await asyncio.sleep(0.05)
+            self.assertEqual((await s.run(self.spin(1))).state, "SUCCEEDED")
+            for run in await s.runs(active_only=True):
+                await s.get_run(run.name).cancel()
+            for ended in await asyncio.gather(*runs, return_exceptions=True):
+                self.assertIsInstance(ended, ptod.RunFailed)
+
+    @in_loop
+    async def test_a_closed_client_says_so(self):
+        node = await ptod.aio.connect(self.node.address)
+        s = await node.session()
+        run = await s.submit(testing.endless(await s.empty(1, "i32")))
+        waiting = asyncio.ensure_future(node.api.RunService.WaitRun(wait_request(run)))
+        events = asyncio.ensure_future(all_of(s.events()))
+        await asyncio.sleep(0.1)
+        with unittest.mock.patch.object(s, "close"):  # which would end both
+            await node.close()
+        for call in (node.node(), s.empty(1), s.get(), waiting):
+            with self.assertRaises(ptod.Error) as caught:
+                await call
+            self.assertEqual(caught.exception.reason, "CLIENT_CLOSED")
+        await asyncio.wait_for(events, 30)
 
     @in_loop
     async def test_streams(self):

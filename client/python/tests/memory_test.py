@@ -69,6 +69,28 @@ class TensorTest(testing.DaemonTest):
         self.s.empty(1)
         self.assertLess(self.s.get().usage.device_bytes, 4000)
 
+    def test_memory_is_freed_later_if_it_fails_now(self):
+        x = self.s.empty(1000)
+        del x
+        gc.collect()
+        late = ptod.errors.timeout("busy")
+        with unittest.mock.patch.object(self.s._api.BufferService, "DeleteBuffers") as delete:
+            delete.side_effect = late
+            self.assertRaises(ptod.Timeout, self.s.empty, 1)
+        self.s.empty(1)
+        gc.collect()
+        self.assertLess(self.s.get().usage.device_bytes, 4000)
+
+    def test_memory_is_freed_with_the_renewal(self):
+        with self.node.session(ttl=3) as s:
+            x = s.empty(1000)
+            del x
+            gc.collect()
+            until = time.monotonic() + 20
+            while s.get().usage.buffers:
+                self.assertLess(time.monotonic(), until)
+                time.sleep(0.1)
+
     def test_a_buffer_in_use_is_not_shown(self):
         for size in (16, BIG):
             x = self.s.empty(size)

@@ -113,6 +113,54 @@ class PrivateDaemonTest(unittest.TestCase):
             self.assertIn("ptod is serving", node.daemon.log())
 
 
+class CloseTest(unittest.TestCase):
+    def test_a_closed_client_says_so(self):
+        node = testing.local()
+        s = node.session()
+        x = s.empty(1 << 18)
+        events = s.events()
+        run = s.submit(testing.endless(s.empty(1, "i32")))
+        next(events)
+        node.close()
+        for use in (node.node, s.get, lambda: s.empty(1), x.read, run.get, s.launch_stream):
+            with self.assertRaises(ptod.Error) as caught:
+                use()
+            self.assertEqual(caught.exception.reason, "CLIENT_CLOSED")
+        node.close()
+        s.close()
+
+    def test_a_step_that_fails_does_not_stop_the_others(self):
+        node = testing.local()
+        first, second = node.session(), node.session()
+        with unittest.mock.patch.object(first, "close", side_effect=ZeroDivisionError):
+            self.assertRaises(ZeroDivisionError, node.close)
+        self.assertEqual(node.daemon.status, 0)
+        self.assertTrue(second._closed)
+
+    def test_a_private_daemon_ends_if_it_cannot_be_used(self):
+        for error in (KeyboardInterrupt, ValueError):
+            daemons = []
+            start = ptod._daemon.Daemon.__init__
+            note = lambda this, *args: (daemons.append(this), start(this, *args))[1]
+            with unittest.mock.patch("ptod._sync.client.node_pb2.GetNodeRequest") as request:
+                request.side_effect = error
+                with unittest.mock.patch.object(ptod._daemon.Daemon, "__init__", note):
+                    self.assertRaises(error, testing.local)
+            self.assertEqual(daemons[0].status, 0)
+
+    def test_all_clients_are_closed_at_the_end(self):
+        result = run(
+            "import ptod\n"
+            "nodes = [ptod.local(), ptod.local()]\n"
+            "def close():\n"
+            "    print('closing')\n"
+            "    raise ZeroDivisionError\n"
+            "for node in nodes:\n"
+            "    node.close = close\n"
+        )
+        self.assertEqual(result.stdout, "closing\nclosing\n", result.stderr)
+
+
 class ForkTest(unittest.TestCase):
     def test_a_forked_client_says_so(self):
         result = run(

@@ -94,6 +94,35 @@ class RunTest(testing.DaemonTest):
         self.assertEqual(caught.exception.state, "CANCELLED")
         self.assertIn("enough", caught.exception.message)
 
+    def test_a_wait_outlives_its_calls(self):
+        run = self.s.submit(spin(300_000))
+        service = self.s._api.RunService
+        late = ptod.errors.timeout("it queues behind others")
+        with unittest.mock.patch.object(service, "WaitRun", side_effect=late) as wait:
+            self.assertEqual(run.wait().tasks_done, 1)
+            self.assertGreater(wait.call_count, 1)
+            run = self.s.submit(self.endless())
+            with self.assertRaises(ptod.Timeout) as caught:
+                run.wait(timeout=0.2)
+            self.assertIn("has not ended within 0.2 s", str(caught.exception))
+
+    def test_a_wait_may_be_longer_than_the_daemon_waits(self):
+        graph = self.s.register(spin(300_000))
+        with unittest.mock.patch("ptod._sync.graphs.MOST_WAIT_SECONDS", 0.1):
+            self.assertEqual(graph.run(wait=30).state, "SUCCEEDED")
+            with self.assertRaises(ptod.Timeout):
+                self.s.run(self.endless(), wait=0.2)
+
+    def test_more_waits_than_a_connection_takes(self):
+        for module in ("run", "graphs"):
+            patch = unittest.mock.patch(f"ptod._sync.{module}.MOST_WAITS", 0)
+            patch.start()
+            self.addCleanup(patch.stop)
+        with unittest.mock.patch.object(self.s._api.RunService, "WaitRun", side_effect=TypeError):
+            self.assertEqual(self.s.run(spin(100_000)).state, "SUCCEEDED")
+            with self.assertRaises(ptod.Timeout):
+                self.s.run(self.endless(), wait=0.1)
+
     def test_options_reach_the_daemon(self):
         run = self.s.run(
             spin(1), labels={"who": "me"}, run_id="mine", priority="high", events="run"
@@ -484,6 +513,48 @@ class BrokenConnectionTest(testing.DaemonTest):
                 late = f"{s.name}/runs/late"
                 self.assertTrue(any(event.run.name == late for event in events))
                 thread.join()
+
+
+    def test_calls_are_repeated(self):
+        with ptod.connect(self.proxy.address) as node, node.session() as s:
+            graph = s.register(spin(500_000))
+            for use in (
+                lambda: s.submit(spin(500_000)).wait(),
+                lambda: s.run(spin(500_000)),
+                graph.run,
+                lambda: list(s.submit(spin(500_000)).events()),
+            ):
+                threading.Timer(0.2, self.proxy.break_connections).start()
+                use()
+            self.assertEqual([run.tasks_done for run in s.runs()], [1, 1, 1, 1])
+
+    def test_calls_are_repeated_once(self):
+        with ptod.connect(self.proxy.address) as node, node.session() as s:
+            break_again = threading.Event()
+
+            def disturb():
+                while not break_again.wait(0.1):
+                    self.proxy.break_connections()
+
+            run = s.submit(self.endless_in(s))
+            thread = threading.Thread(target=disturb)
+            thread.start()
+            self.assertReason("DAEMON_UNREACHABLE", run.wait)
+            break_again.set()
+            thread.join()
+            d = s.domain([0], signals=1)
+            for op, reason in (("set", None), ("add", "DAEMON_UNREACHABLE")):
+                # No answer: the proxy breaks while it carries the call.
+                with unittest.mock.patch.object(self.proxy, "carry_back", False):
+                    threading.Timer(0.1, self.proxy.break_connections).start()
+                    threading.Timer(0.1, setattr, (self.proxy, "carry_back", True)).start()
+                    if reason is None:
+                        d.notify(0, 0, 1, op)
+                    else:
+                        self.assertReason(reason, d.notify, 0, 0, 1, op)
+
+    def endless_in(self, s):
+        return testing.endless(s.empty(1, "i32"))
 
 
 class SmallLogTest(testing.DaemonTest):

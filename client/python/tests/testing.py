@@ -38,6 +38,8 @@ class Proxy:
         self.directory = tempfile.mkdtemp(dir="/tmp")
         self.path = os.path.join(self.directory, "socket")
         self._to, self._open = path, []
+        #: Whether answers arrive.
+        self.carry_back = True
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(self.path)
         self._listener.listen(100)
@@ -57,14 +59,14 @@ class Proxy:
             except OSError:
                 return
             self._open += [near, far]
-            for pair in ((near, far), (far, near)):
-                threading.Thread(target=self._carry, args=pair, daemon=True).start()
+            for way in ((near, far, False), (far, near, True)):
+                threading.Thread(target=self._carry, args=way, daemon=True).start()
 
-    @staticmethod
-    def _carry(source, to):
+    def _carry(self, source, to, is_back):
         try:
             while data := source.recv(1 << 16):
-                to.sendall(data)
+                if self.carry_back or not is_back:
+                    to.sendall(data)
         except OSError:
             pass
         for end in (source, to):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import time
 from typing import (
     Any,
     Awaitable,
@@ -126,28 +127,47 @@ class Opening(Generic[T]):
 class Caller:
     """A method with one answer."""
 
-    __slots__ = ("call", "name", "guard", "single")
+    __slots__ = ("call", "name", "guard", "single", "waiting")
 
     #: For a stream of requests: the same with one request.
     single: "Caller"
+    #: If requests can say `wait`: the same where others do not queue behind it.
+    waiting: "Optional[Caller]"
 
     def __init__(self, call: Any, name: str, guard: _api.Guard) -> None:
         self.call, self.name, self.guard = call, name, guard
+        self.waiting = None
 
     async def __call__(
         self, request: Any, timeout: Optional[float] = None, wait_for_ready: bool = False
     ) -> Any:
+        if self.waiting is not None and request.HasField("wait"):
+            return await self.waiting(request, timeout, wait_for_ready)
         guard = self.guard
         guard.check()
-        try:
-            return await self.call(
-                request,
-                timeout=guard.timeout if timeout is None else timeout,
-                metadata=guard.metadata,
-                wait_for_ready=wait_for_ready,
-            )
-        except grpc.RpcError as error:
-            raise errors.from_rpc(error, self.name, guard.address) from None
+        until = time.monotonic() + (guard.timeout if timeout is None else timeout)
+        broken = False
+        while True:
+            try:
+                return await self.call(
+                    request,
+                    timeout=max(until - time.monotonic(), 0.001),
+                    metadata=guard.metadata,
+                    wait_for_ready=wait_for_ready,
+                )
+            except grpc.RpcError as error:
+                guard.check()
+                again = not broken and errors.is_broken(error)
+                if not again or not _api.can_repeat(self.name, request):
+                    raise errors.from_rpc(error, self.name, guard.address) from None
+                broken = True
+            except asyncio.CancelledError:
+                if not _is_task_cancelled():
+                    guard.check()  # closing the channel has cancelled the call
+                raise
+            except (ValueError, grpc.aio.UsageError):
+                guard.check()
+                raise
 
     def open(self) -> "Writer":
         """Begins to send a stream of requests. No deadline."""
@@ -291,6 +311,12 @@ class Writer:
     def cancel(self) -> None:
         """Breaks the stream."""
         self._call.cancel()
+
+
+def _is_task_cancelled() -> bool:
+    """Whether somebody has cancelled this task; Python 3.9 and 3.10 cannot tell."""
+    task = asyncio.current_task()
+    return task is not None and hasattr(task, "cancelling") and task.cancelling() > 0
 
 
 def _quiet(work: Awaitable[T]) -> "asyncio.Future[T]":

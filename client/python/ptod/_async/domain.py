@@ -158,4 +158,5 @@ async def create_domain(
         spec: Any = request.buffers.add(name=part, dtype=int(DType.of(dtype)), count=count)
         if part in zero_before_run:
             spec.zero_before_run = True
+    await session._collect()
     return Domain(session, await session._api.DomainService.CreateDomain(request))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple, Union
 
 from ptod import errors
+from ptod._api import MOST_WAITS
 from ptod._async import _io
 from ptod._async.run import Run
 from ptod._columns import Columns
@@ -65,28 +67,39 @@ async def submit(
 
 
 async def _start(session: Session, call: Any, message: Any, wait: Wait) -> Run:
+    guard = session.client._guard
     if wait is None:
         return Run(session, await call(message))
     limit = wait[0]
+    until = None if limit is None else time.monotonic() + limit
+    if len(guard.waits) >= MOST_WAITS:
+        run = Run(session, await call(message))
+        await run.wait(limit)
+        return run
     seconds_to_wait = MOST_WAIT_SECONDS if limit is None else min(limit, MOST_WAIT_SECONDS)
     if limit is None:
         message.wait.seconds = int(seconds_to_wait)
     else:
         message.wait.CopyFrom(duration(seconds_to_wait))
+    guard.waits.append(None)
     try:
-        run = Run(
-            session, await call(message, timeout=seconds_to_wait + session.client._guard.timeout)
-        )
+        run = Run(session, await call(message, timeout=seconds_to_wait + guard.timeout))
     except _io.CANCELLED:
         run = session.get_run(message.run_id)
         await _io.finish(run._cancel_quietly())
         raise
+    finally:
+        guard.waits.pop()
     if run.info.state == run_pb2.Run.SUCCEEDED:
         return run
-    if run.ended or limit is None:
+    if run.ended or until is None:
         await run.wait()
         return run
-    raise errors.timeout(f"{run.name} has not ended within {limit:g} s; it goes on")
+    left = until - time.monotonic()
+    if left <= 0 or seconds_to_wait == limit:
+        raise errors.timeout(f"{run.name} has not ended within {limit:g} s; it goes on")
+    await run.wait(left)
+    return run
 
 
 async def register(session: Session, graph: Graph, name: str) -> "RegisteredGraph":

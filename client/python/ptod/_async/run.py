@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any, Generator, Optional
 
 from ptod import errors, timeline
+from ptod._api import MOST_WAITS
 from ptod._async import _io
 from ptod._async.events import EventStream
 from ptod._names import Seconds, duration, seconds
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 _ENDED = (run_pb2.Run.SUCCEEDED, run_pb2.Run.FAILED, run_pb2.Run.CANCELLED)
 # A wait is asked for in parts, so that a broken connection is noticed.
 _PART_SECONDS = 30.0
+_GRACE_SECONDS = 5.0
+_POLL_SECONDS = 0.2
 _PROGRESS_SECONDS = 1.0
 _STRUCTURE_TASKS = 10_000
 
@@ -110,11 +113,25 @@ class Run:
                     raise errors.timeout(
                         f"{self.name} has not ended within {timeout:g} s; it goes on"
                     )
-                request = run_pb2.WaitRunRequest(name=self.name, timeout=duration(max(left, 0.001)))
-                self.info = await self.session._api.RunService.WaitRun(
-                    request, timeout=left + self.session.client._guard.timeout
-                )
+                await self._wait_part(left)
                 progress.show(self.info)
+
+    async def _wait_part(self, limit: float) -> None:
+        guard = self.session.client._guard
+        if len(guard.waits) >= MOST_WAITS:
+            await _io.sleep(min(limit, _POLL_SECONDS))
+            await self.get()
+            return
+        request = run_pb2.WaitRunRequest(name=self.name, timeout=duration(max(limit, 0.001)))
+        deadline = limit + min(guard.timeout, _GRACE_SECONDS)
+        guard.waits.append(None)
+        try:
+            self.info = await self.session._api.RunService.WaitRun(request, timeout=deadline)
+        except errors.Timeout:
+            # It may have queued behind other streams. If the daemon hangs, this fails, too.
+            await self.get()
+        finally:
+            guard.waits.pop()
 
     async def _cancel_quietly(self) -> None:
         try:

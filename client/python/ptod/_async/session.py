@@ -58,7 +58,8 @@ class Session:
         self._link: Optional[BrokerLink] = link
         self._on_lost = on_lost
         self._closed: bool = False
-        # Buffers that nobody refers to any more. They are deleted before others are created.
+        # Buffers that nobody refers to any more. They are deleted before others are created, and
+        # with each renewal.
         self._garbage: Deque[str] = collections.deque()
         self._mapped: "weakref.WeakSet[Buffer]" = weakref.WeakSet()
         self._buffer_numbers = itertools.count(1)
@@ -83,16 +84,19 @@ class Session:
             return
         self._closed = True
         self.client._renewer.remove(self)
+        lost = []
         for buffer in list(self._mapped):
             try:
                 buffer.detach()
             except MemoryError as error:
-                warnings.warn(f"arrays of {buffer.name} lose their contents: {error}", stacklevel=1)
+                lost.append(f"arrays of {buffer.name} lose their contents: {error}")
         if self._link is not None:
             self._link.close()
         if self.lost is None:
             request = session_pb2.DeleteSessionRequest(name=self.name, allow_missing=True)
             await self._api.SessionService.DeleteSession(request)
+        for text in lost:
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
 
     async def get(self) -> session_pb2.Session:
         """The session now, with what it holds."""
@@ -107,6 +111,12 @@ class Session:
             raise errors.SessionLost(
                 f"{self.name} has ended", code="NOT_FOUND", reason="SESSION_ENDED"
             )
+        try:
+            await self._collect()
+        except errors.SessionLost:
+            raise
+        except errors.Error:
+            pass  # with the next renewal, then
 
     def _lose(self, error: errors.SessionLost) -> None:
         if self._closed or self.lost is not None:
@@ -166,7 +176,11 @@ class Session:
             names.append(self._garbage.popleft())
         if names:
             request = buffer_pb2.DeleteBuffersRequest(names=names, allow_missing=True)
-            await self._api.BufferService.DeleteBuffers(request)
+            try:
+                await self._api.BufferService.DeleteBuffers(request)
+            except BaseException:
+                self._garbage.extend(names)
+                raise
 
     def domain(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import collections
 import queue
+import sys
 import threading
 import time
 import weakref
@@ -67,7 +68,11 @@ _at_exit: "weakref.WeakSet[Any]" = weakref.WeakSet()
 @atexit.register
 def _close_all() -> None:
     for each in list(_at_exit):
-        each.close()
+        try:
+            each.close()
+        except Exception:
+            # The others must not stay open.
+            sys.excepthook(*sys.exc_info())
 
 
 def at_exit(client: Any) -> None:
@@ -98,28 +103,43 @@ def Opening(function: Callable[..., T], *args: Any) -> T:  # a class in _async/_
 class Caller:
     """A method with one answer."""
 
-    __slots__ = ("call", "name", "guard", "single")
+    __slots__ = ("call", "name", "guard", "single", "waiting")
 
     #: For a stream of requests: the same with one request.
     single: "Caller"
+    #: If requests can say `wait`: the same where others do not queue behind it.
+    waiting: "Optional[Caller]"
 
     def __init__(self, call: Any, name: str, guard: _api.Guard) -> None:
         self.call, self.name, self.guard = call, name, guard
+        self.waiting = None
 
     def __call__(
         self, request: Any, timeout: Optional[float] = None, wait_for_ready: bool = False
     ) -> Any:
+        if self.waiting is not None and request.HasField("wait"):
+            return self.waiting(request, timeout, wait_for_ready)
         guard = self.guard
         guard.check()
-        try:
-            return self.call(
-                request,
-                timeout=guard.timeout if timeout is None else timeout,
-                metadata=guard.metadata,
-                wait_for_ready=wait_for_ready,
-            )
-        except grpc.RpcError as error:
-            raise errors.from_rpc(error, self.name, guard.address) from None
+        until = time.monotonic() + (guard.timeout if timeout is None else timeout)
+        broken = False
+        while True:
+            try:
+                return self.call(
+                    request,
+                    timeout=max(until - time.monotonic(), 0.001),
+                    metadata=guard.metadata,
+                    wait_for_ready=wait_for_ready,
+                )
+            except grpc.RpcError as error:
+                guard.check()
+                again = not broken and errors.is_broken(error)
+                if not again or not _api.can_repeat(self.name, request):
+                    raise errors.from_rpc(error, self.name, guard.address) from None
+                broken = True
+            except ValueError:
+                guard.check()  # the channel was closed meanwhile
+                raise
 
     def open(self) -> "Writer":
         """Begins to send a stream of requests. No deadline."""
