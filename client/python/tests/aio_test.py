@@ -122,6 +122,7 @@ class AioTest(testing.AioTest):
         x = await self.s.tensor([1.0, -2.5], "bf16")
         y = await self.s.tensor(x, np.float32)
         np.testing.assert_array_equal(await y.read(), [1.0, -2.5])
+        self.assertFalse(hasattr(x, "__dlpack__") or hasattr(x, "__dlpack_device__"))
         await y[:1].write(x[1:])
         np.testing.assert_array_equal(await y.read(), [-2.5, -2.5])
 

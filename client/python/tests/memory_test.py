@@ -214,6 +214,20 @@ class Foreign:
         return self.array.__dlpack_device__()
 
 
+class Capsule:
+    """Something that has exported itself already."""
+
+    def __init__(self, capsule):
+        self.capsule = capsule
+
+    def __dlpack__(self, **_):
+        capsule, self.capsule = self.capsule, None
+        return capsule
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
 class OtherLibrariesTest(testing.DaemonTest):
     def test_dlpack_from_a_tensor(self):
         x = self.s.tensor(np.arange(12, dtype=np.float32).reshape(3, 4))
@@ -225,9 +239,41 @@ class OtherLibrariesTest(testing.DaemonTest):
         del array
         gc.collect()
         self.assertEqual(len(_dlpack._exported), before - 1)
-        x.__dlpack__()  # a capsule that nobody takes
-        gc.collect()
-        self.assertEqual(len(_dlpack._exported), before - 1)
+        for _ in range(3):
+            x.__dlpack__()  # a capsule that nobody takes
+        kept = x.__dlpack__()
+        x.__dlpack__()
+        _dlpack._drop_unused()
+        self.assertEqual(len(_dlpack._exported), before)
+        np.testing.assert_array_equal(np.from_dlpack(Capsule(kept)), x.read())
+
+    def test_dlpack_to_what_does_not_take_it(self):
+        x = self.s.tensor([1.0, 2.0], "bf16")
+        for _ in range(3):
+            with self.assertRaisesRegex(RuntimeError, "dtype"):
+                np.from_dlpack(x)
+        _dlpack._drop_unused()
+        self.assertEqual(len(_dlpack._exported), 0)
+
+    def test_dlpack_copies_only_if_it_is_asked_to(self):
+        x = self.s.tensor(np.arange(BIG, dtype=np.float32))
+        same = np.from_dlpack(Capsule(x.__dlpack__(copy=False, dl_device=(1, 0))))
+        other = np.from_dlpack(Capsule(x.__dlpack__(copy=True)))
+        x.numpy()[0] = 99
+        self.assertEqual((same[0], other[0]), (99, 0))
+        self.assertRaises(BufferError, x.__dlpack__, dl_device=(2, 0))
+        window = self.s.domain([0], {"w": (8, np.float32)}).window(0, "w")
+        self.assertRaises(BufferError, window.__dlpack__, copy=False)
+        np.testing.assert_array_equal(np.from_dlpack(Capsule(window.__dlpack__())), np.zeros(8))
+
+    def test_numpy_copies_only_if_it_is_asked_to(self):
+        x = self.s.tensor(np.arange(BIG, dtype=np.float32))
+        copies = [x.__array__(copy=True), x.__array__(np.float64), x.__array__(np.float32, True)]
+        same = [np.asarray(x), x.__array__(copy=False)]
+        x.numpy()[0] = 99
+        self.assertEqual([array[0] for array in copies], [0, 0, 0])
+        self.assertEqual([array[0] for array in same], [99, 99])
+        self.assertRaises(ValueError, x.__array__, np.float64, copy=False)
 
     def test_dlpack_to_a_tensor(self):
         for dtype in (np.float64, np.int16, np.uint8):

@@ -259,13 +259,21 @@ class Tensor(View):
         await self._owner.delete()
 
     # threads only
-    # def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+    # def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> np.ndarray:
     #     array = self.numpy()
-    #     return array if dtype is None or array.dtype == dtype else array.astype(dtype)
+    #     same = dtype is None or array.dtype == dtype
+    #     if copy is False and not (same and array.flags.writeable):
+    #         raise ValueError("the tensor has another type, or is not mapped: it must be copied")
+    #     if not same:
+    #         return array.astype(dtype)
+    #     return array.copy() if copy else array
     #
-    # def __dlpack__(self, **_: Any) -> Any:
-    #     return _dlpack.export(self.numpy(), self.dtype)
+    # def __dlpack__(
+    #     self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
+    #     copy: Optional[bool] = None,
+    # ) -> Any:  # fmt: skip
+    #     return _dlpack.export(self.numpy(), self.dtype, dl_device, copy)
+    #
+    # def __dlpack_device__(self) -> Any:
+    #     return _dlpack.device()
     # end
-
-    def __dlpack_device__(self) -> Any:
-        return _dlpack.device()
