@@ -106,6 +106,12 @@ def _comparison(text: str) -> int:
     return _COMPARISONS[text]
 
 
+def _chip_of(views: Sequence[Any]) -> Optional[int]:
+    """The chip of the first view that knows it. What is no view is found later."""
+    chips = (getattr(view, "chip", None) for view in views)
+    return next((chip for chip in chips if chip is not None), None)
+
+
 class Graph:
     """Tasks in program order.
 
@@ -175,7 +181,7 @@ class Graph:
         is that of the arguments. `when=(flag, ">", 0)` runs the task only if that holds.
         """
         if chip is None:
-            chip = next((view.chip for view in args if view.chip is not None), None)
+            chip = _chip_of(args)
         return self._add(
             kernel, args, chip, (), scalars, named_scalars, blocks, core, sync_start,
             vector_kernels, timeout, after, name, when, no_dependency,
@@ -206,7 +212,7 @@ class Graph:
                 chip, views = member[0], member[1]
             else:
                 views = member
-                chip = next((view.chip for view in views if view.chip is not None), None)
+                chip = _chip_of(views)
             if chip is None:
                 field = f"graph.tasks[{len(self)}].members[{len(parts)}].chip"
                 raise errors.invalid("the chip of a member is not known; use (chip, views)", field)
@@ -305,7 +311,13 @@ class Graph:
         path = f"graph.tasks[{task.index}]"
         if any(index >= task.index for index in task.after):
             raise errors.invalid("a task can only wait for earlier ones", f"{path}.after")
-        for at, view in enumerate(task.args):
+        self._check_views(task, task.args, path)
+        for rank, (_, views) in enumerate(task.members):
+            self._check_views(task, views, f"{path}.members[{rank}]")
+
+    @staticmethod
+    def _check_views(task: Task, views: Sequence[Any], path: str) -> None:
+        for at, view in enumerate(views):
             if not isinstance(view, View):
                 raise errors.invalid(
                     f"argument {at} of '{task.kernel}' is {type(view).__name__}, not a tensor; "

@@ -48,6 +48,8 @@ class ErrorTest(testing.DaemonTest):
         x = self.s.empty(4)
         g = ptod.Graph()
         self.assertReason("FIELD_INVALID", g.task, "scale", x, x, 2.0)
+        self.assertReason("FIELD_INVALID", g.task, "scale", 2.0, x)
+        self.assertReason("FIELD_INVALID", g.group, "all_reduce", [(0, [x, 2.0])])
         g.task("scale", x, x, facter=2.0)
         self.assertIn("factor", self.assertReason("SCALAR_COUNT", self.s.submit, g).message)
         g = ptod.Graph()

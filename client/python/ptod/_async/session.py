@@ -108,8 +108,12 @@ class Session:
         request = session_pb2.RenewSessionRequest(name=self.name)
         info = await self._api.SessionService.RenewSession(request, timeout=self.ttl / 3)
         if info.state == session_pb2.Session.ENDED or info.boot_id != self.info.boot_id:
-            raise errors.SessionLost(
-                f"{self.name} has ended", code="NOT_FOUND", reason="SESSION_ENDED"
+            raise errors.local(
+                f"{self.name} has ended",
+                "SESSION_ENDED",
+                "NOT_FOUND",
+                errors.SessionLost,
+                scope="SESSION",
             )
         try:
             await self._collect()
