@@ -1,6 +1,10 @@
 """What the tests share: one private daemon for each test class."""
 
+import ast
 import asyncio
+import contextlib
+import io
+import json
 import os
 import shutil
 import socket
@@ -168,6 +172,37 @@ class AioTest(unittest.TestCase):
             await awaitable
         self.assertEqual(caught.exception.reason, reason, str(caught.exception))
         return caught.exception
+
+
+NOTEBOOK = os.path.join(
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "examples", "tour.ipynb"
+)
+
+
+def notebook_cells():
+    """The cells of the notebook that have code."""
+    with open(NOTEBOOK, encoding="utf-8") as file:
+        return [cell for cell in json.load(file)["cells"] if cell["cell_type"] == "code"]
+
+
+def run_notebook():
+    """What the notebook shows under each of its cells with code."""
+    os.environ["PTOD_BINARY"] = BINARY
+    names = {}
+    return [_run_cell("".join(cell["source"]), names) for cell in notebook_cells()]
+
+
+def _run_cell(source, names):
+    """What a notebook shows under a cell: what is printed, and the last expression."""
+    tree = ast.parse(source)
+    last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(tree, NOTEBOOK, "exec"), names)
+        value = eval(compile(ast.Expression(last.value), NOTEBOOK, "eval"), names) if last else None
+    if hasattr(value, "_repr_html_"):
+        return printed.getvalue() + value._repr_html_()
+    return printed.getvalue() + ("" if value is None else repr(value))
 
 
 def main():
