@@ -10,6 +10,7 @@ import numpy as np
 import ptod
 import testing
 from ptod import _broker
+from ptod._async import _io
 from testing import in_loop
 
 BIG = 1 << 18  # elements; enough to be mapped
@@ -164,6 +165,19 @@ class StreamTest(testing.AioTest):
         with self.assertRaises(ptod.Error) as caught:
             await stream.launch(endless)
         self.assertEqual(caught.exception.reason, "STREAM_ENDED")
+
+    @in_loop
+    async def test_a_message_that_arrives_with_the_cancellation_is_kept(self):
+        answer = asyncio.get_running_loop().create_future()
+        call = unittest.mock.Mock(read=lambda: answer)
+        reader = _io.Reader(unittest.mock.Mock(), call)
+        task = asyncio.ensure_future(reader.read())
+        await asyncio.sleep(0)
+        answer.set_result("message")
+        task.cancel()
+        await asyncio.wait([task])
+        self.assertTrue(task.cancelled())
+        self.assertEqual(await reader.read(), "message")
 
     @in_loop
     async def test_a_dropped_stream_ends_its_call(self):

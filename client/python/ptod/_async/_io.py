@@ -214,14 +214,16 @@ class Reader:
             try:
                 message = await asyncio.shield(pending)
             except asyncio.CancelledError:
-                if pending.cancelled() and (self._cancelled or self._method.guard.is_closed):
+                if not pending.cancelled():
+                    raise  # the message is for the next one who reads
+                self._pending = None
+                if self._cancelled or self._method.guard.is_closed:
                     return None
                 raise
             except grpc.RpcError as error:
+                self._pending = None
                 raise self._error(error) from None
-            finally:
-                if pending.done():
-                    self._pending = None
+            self._pending = None
             return None if message is grpc.aio.EOF else message
 
     def _error(self, error: grpc.RpcError) -> errors.Error:

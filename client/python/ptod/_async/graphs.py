@@ -72,18 +72,13 @@ async def _start(session: Session, call: Any, message: Any, wait: Wait) -> Run:
         return Run(session, await call(message))
     limit = wait[0]
     until = None if limit is None else time.monotonic() + limit
-    if len(guard.waits) >= MOST_WAITS:
-        run = Run(session, await call(message))
-        await run.wait(limit)
-        return run
-    seconds_to_wait = MOST_WAIT_SECONDS if limit is None else min(limit, MOST_WAIT_SECONDS)
-    if limit is None:
-        message.wait.seconds = int(seconds_to_wait)
-    else:
-        message.wait.CopyFrom(duration(seconds_to_wait))
+    part = 0.0
+    if len(guard.waits) < MOST_WAITS:
+        part = MOST_WAIT_SECONDS if limit is None else min(limit, MOST_WAIT_SECONDS)
+        message.wait.CopyFrom(duration(part))
     guard.waits.append(None)
     try:
-        run = Run(session, await call(message, timeout=seconds_to_wait + guard.timeout))
+        run = Run(session, await call(message, timeout=part + guard.timeout))
     except _io.CANCELLED:
         run = session.get_run(message.run_id)
         await _io.finish(run._cancel_quietly())
@@ -96,7 +91,7 @@ async def _start(session: Session, call: Any, message: Any, wait: Wait) -> Run:
         await run.wait()
         return run
     left = until - time.monotonic()
-    if left <= 0 or seconds_to_wait == limit:
+    if left <= 0 or part == limit:
         raise errors.timeout(f"{run.name} has not ended within {limit:g} s; it goes on")
     await run.wait(left)
     return run

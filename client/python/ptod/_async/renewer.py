@@ -81,7 +81,10 @@ class Renewer:
             await session._renew()
         except errors.SessionLost as error:
             self.remove(session)
-            session._lose(error)
+            try:
+                session._lose(error)
+            except RuntimeError:
+                pass  # there is no thread left to tell it
         except Exception:
             # The daemon may be busy; the lease has two thirds of its time left. gRPC has errors of
             # its own for connections that were closed meanwhile.

@@ -117,21 +117,21 @@ class Run:
                 progress.show(self.info)
 
     async def _wait_part(self, limit: float) -> None:
-        guard = self.session.client._guard
-        if len(guard.waits) >= MOST_WAITS:
+        guard, service = self.session.client._guard, self.session._api.RunService
+        grace = min(guard.timeout, _GRACE_SECONDS)
+        if len(guard.waits) < MOST_WAITS:
+            request = run_pb2.WaitRunRequest(name=self.name, timeout=duration(max(limit, 0.001)))
+            guard.waits.append(None)
+            try:
+                self.info = await service.WaitRun(request, timeout=limit + grace)
+                return
+            except errors.Timeout:
+                pass  # it may have queued behind other streams; if the daemon hangs, so does GetRun
+            finally:
+                guard.waits.pop()
+        else:
             await _io.sleep(min(limit, _POLL_SECONDS))
-            await self.get()
-            return
-        request = run_pb2.WaitRunRequest(name=self.name, timeout=duration(max(limit, 0.001)))
-        deadline = limit + min(guard.timeout, _GRACE_SECONDS)
-        guard.waits.append(None)
-        try:
-            self.info = await self.session._api.RunService.WaitRun(request, timeout=deadline)
-        except errors.Timeout:
-            # It may have queued behind other streams. If the daemon hangs, this fails, too.
-            await self.get()
-        finally:
-            guard.waits.pop()
+        self.info = await service.GetRun(run_pb2.GetRunRequest(name=self.name), timeout=grace)
 
     async def _cancel_quietly(self) -> None:
         try:
