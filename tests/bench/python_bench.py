@@ -169,7 +169,7 @@ async def runs_bench(binary, runs):
         good = sum(await asyncio.gather(*(one(number) for number in range(runs))))
         seconds = time.perf_counter() - begin
     cancelled = len(range(0, runs, CANCELLED_EVERY))
-    print(f"runs      {runs} awaited in one loop, {cancelled} of them cancelled, in {seconds:.2f} s")
+    print(f"runs      {runs} awaited in one loop, {cancelled} cancelled, in {seconds:.2f} s")
     return good / runs
 
 

@@ -120,9 +120,7 @@ def make_api(
                         channel.unary_unary(*arguments), method.name, guard
                     )
                 if kind == "unary_unary" and "wait" in method.input_type.fields_by_name:
-                    caller.waiting = wrappers[kind](
-                        getattr(channels[WAITING], kind)(*arguments), method.name, guard
-                    )
+                    caller.waiting = getattr(channels[WAITING], kind)(*arguments)
                 methods[method.name] = caller
             services[name] = types.SimpleNamespace(**methods)
     return types.SimpleNamespace(**services)

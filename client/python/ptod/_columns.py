@@ -75,8 +75,8 @@ class Columns:
     def packed(
         self, graph: Graph, header: graph_pb2.PackedHeader
     ) -> Iterator[graph_pb2.PackedGraphPart]:
-        """The whole graph as the messages of SubmitPackedRun and RegisterPackedGraph. Raises what is
-        wrong with it now: gRPC would hide what a generator raises."""
+        """The whole graph as the messages of SubmitPackedRun and RegisterPackedGraph. Raises now
+        what is wrong with it: gRPC would hide what a generator raises."""
         if graph.scalars:
             raise errors.invalid(
                 f"a graph of {len(graph)} tasks goes in columns, which have no named scalars",

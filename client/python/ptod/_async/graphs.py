@@ -75,7 +75,10 @@ async def _start(session: Session, call: Any, message: Any, wait: Wait) -> Run:
     part = 0.0
     if len(guard.waits) < MOST_WAITS:
         part = MOST_WAIT_SECONDS if limit is None else min(limit, MOST_WAIT_SECONDS)
-        message.wait.CopyFrom(duration(part))
+        if limit is None:
+            message.wait.seconds = int(part)
+        else:
+            message.wait.CopyFrom(duration(part))
     guard.waits.append(None)
     try:
         run = Run(session, await call(message, timeout=part + guard.timeout))

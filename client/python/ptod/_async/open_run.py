@@ -60,8 +60,8 @@ class OpenRun(Run):
             await self._break()
 
     async def flush(self) -> None:
-        """Sends the tasks that were added since. Waits while the daemon takes no more. What is wrong
-        with a task is raised before it is sent; it and those after it stay in `graph`."""
+        """Sends the tasks that were added since. Waits while the daemon takes no more. What is
+        wrong with a task is raised before it is sent; it and its neighbours stay in `graph`."""
         async with self._one_sends:
             is_open = await self._send()
         if not is_open:
@@ -118,8 +118,8 @@ class OpenRun(Run):
     async def wait(
         self, timeout: Optional[Seconds] = None, *, progress: Optional[bool] = None
     ) -> run_pb2.Run:
-        """As `finish`, because an open run does not end before; see `Run.wait`. The time begins when
-        the rest is sent."""
+        """As `finish`, because an open run does not end before; see `Run.wait`. The time begins
+        when the rest is sent."""
         try:
             if not self._answered:
                 await self._commit()

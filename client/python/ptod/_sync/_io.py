@@ -107,8 +107,8 @@ class Caller:
 
     #: For a stream of requests: the same with one request.
     single: "Caller"
-    #: If requests can say `wait`: the same where others do not queue behind it.
-    waiting: "Optional[Caller]"
+    #: If requests can say `wait`: the method where others do not queue behind it.
+    waiting: Any
 
     def __init__(self, call: Any, name: str, guard: _api.Guard) -> None:
         self.call, self.name, self.guard = call, name, guard
@@ -117,15 +117,15 @@ class Caller:
     def __call__(
         self, request: Any, timeout: Optional[float] = None, wait_for_ready: bool = False
     ) -> Any:
-        if self.waiting is not None and request.HasField("wait"):
-            return self.waiting(request, timeout, wait_for_ready)
-        guard = self.guard
+        guard, call = self.guard, self.call
         guard.check()
+        if self.waiting is not None and request.HasField("wait"):
+            call = self.waiting
         until = time.monotonic() + (guard.timeout if timeout is None else timeout)
         broken = False
         while True:
             try:
-                return self.call(
+                return call(
                     request,
                     timeout=max(until - time.monotonic(), 0.001),
                     metadata=guard.metadata,
