@@ -128,7 +128,7 @@ class AioTest(testing.AioTest):
 
     @in_loop
     async def test_calls_do_not_queue_behind_those_that_wait(self):
-        async with ptod.aio.connect(self.node.address, timeout=5) as node, node.session() as s:
+        async with ptod.aio.connect(self.node.address, timeout=15) as node, node.session() as s:
             word = await s.empty(1, "i32")
             endless = await s.register(testing.endless(word))
             runs = [asyncio.ensure_future(endless.run()) for _ in range(1100)]

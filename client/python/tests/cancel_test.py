@@ -138,7 +138,7 @@ class StreamTest(testing.AioTest):
 
     @in_loop
     async def test_launches_go_on_after_a_cancelled_wait(self):
-        graph = await self.s.register(self.spin(200_000))
+        graph = await self.s.register(self.spin(1_000_000))
         async with self.s.launch_stream() as stream:
             tags = {await stream.launch(graph) for _ in range(2)}
             await cancelled(stream.completion())
@@ -250,13 +250,17 @@ class RunTest(testing.AioTest):
             call = run._writer._call
             write = call.write
 
-            async def write_slowly(message):
-                await asyncio.sleep(0.1)
+            go_on = asyncio.Event()
+
+            async def write_later(message):
+                await go_on.wait()
                 await write(message)
 
             run.graph.task("add", x, x, x)
-            with unittest.mock.patch.object(call, "write", write_slowly):
+            with unittest.mock.patch.object(call, "write", write_later):
                 await cancelled(run.flush())
+                go_on.set()
+                await asyncio.sleep(0)
             run.graph.task("add", x, x, x)
         self.assertEqual(((await x.read())[0], run.info.tasks_done), (4, 2))
 

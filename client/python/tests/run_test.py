@@ -548,12 +548,15 @@ class BrokenConnectionTest(testing.DaemonTest):
             for op, reason in (("set", None), ("add", "DAEMON_UNREACHABLE")):
                 # No answer: the proxy breaks while it carries the call.
                 with unittest.mock.patch.object(self.proxy, "carry_back", False):
-                    threading.Timer(0.1, self.proxy.break_connections).start()
-                    threading.Timer(0.1, setattr, (self.proxy, "carry_back", True)).start()
+                    threading.Timer(0.1, self.mend_proxy).start()
                     if reason is None:
                         d.notify(0, 0, 1, op)
                     else:
                         self.assertReason(reason, d.notify, 0, 0, 1, op)
+
+    def mend_proxy(self):
+        self.proxy.carry_back = True
+        self.proxy.break_connections()
 
     def endless_in(self, s):
         return testing.endless(s.empty(1, "i32"))

@@ -46,6 +46,7 @@ class OpenRun(Run):
         self._writer = session._api.RunService.StreamRun.open()
         self._one_sends = _io.Lock()
         self._owners: Set[Any] = set()
+        # Committed: the end of the stream does not end the run any more.
         self._committed = self._answered = False
 
     async def __aenter__(self) -> "OpenRun":
@@ -96,12 +97,12 @@ class OpenRun(Run):
                 return
             try:
                 await self._send()
+                self._committed = True
                 commit = graph_pb2.PackedCommit(task_count=len(self.graph))
                 await self._writer.write(run_pb2.StreamRunRequest(commit=commit))
             except Exception:
                 await self._break()
                 raise
-            self._committed = True
 
     async def _break(self) -> None:
         self._answered = True

@@ -20,7 +20,8 @@ _ENDED = (run_pb2.Run.SUCCEEDED, run_pb2.Run.FAILED, run_pb2.Run.CANCELLED)
 # A wait is asked for in parts, so that a broken connection is noticed.
 _PART_SECONDS = 30.0
 _GRACE_SECONDS = 5.0
-_POLL_SECONDS = 0.2
+# How often those ask that find no room on the connection.
+_POLL_SECONDS, _MOST_POLL_SECONDS = 0.1, 2.0
 _PROGRESS_SECONDS = 1.0
 _STRUCTURE_TASKS = 10_000
 
@@ -105,6 +106,7 @@ class Run:
 
     async def _wait(self, timeout: Optional[float], progress: Progress) -> None:
         until = None if timeout is None else time.monotonic() + timeout
+        pause = _POLL_SECONDS
         most = _PROGRESS_SECONDS if progress.is_on else _PART_SECONDS
         with progress:
             while not self.ended:
@@ -113,10 +115,11 @@ class Run:
                     raise errors.timeout(
                         f"{self.name} has not ended within {timeout:g} s; it goes on"
                     )
-                await self._wait_part(left)
+                await self._wait_part(left, pause)
+                pause = min(2 * pause, _MOST_POLL_SECONDS)
                 progress.show(self.info)
 
-    async def _wait_part(self, limit: float) -> None:
+    async def _wait_part(self, limit: float, pause: float) -> None:
         guard, service = self.session.client._guard, self.session._api.RunService
         grace = min(guard.timeout, _GRACE_SECONDS)
         if len(guard.waits) < MOST_WAITS:
@@ -130,7 +133,7 @@ class Run:
             finally:
                 guard.waits.pop()
         else:
-            await _io.sleep(min(limit, _POLL_SECONDS))
+            await _io.sleep(min(limit, pause))
         self.info = await service.GetRun(run_pb2.GetRunRequest(name=self.name), timeout=grace)
 
     async def _cancel_quietly(self) -> None:
