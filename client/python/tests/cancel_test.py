@@ -35,6 +35,15 @@ class Pause:
             await asyncio.sleep(0.01)
 
 
+async def cancelled(awaitable):
+    """Cancels something that waits, once it does."""
+    task = asyncio.ensure_future(awaitable)
+    await asyncio.wait([task], timeout=0.05)
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled(), task
+
+
 class TransferTest(testing.AioTest):
     @in_loop
     async def test_memory_stays_mapped_while_a_thread_copies(self):
@@ -73,6 +82,23 @@ class TransferTest(testing.AioTest):
         np.testing.assert_array_equal(await x.read(), 2)
 
     @in_loop
+    async def test_a_buffer_whose_creation_was_cancelled_is_deleted(self):
+        service = self.s._api.BufferService
+        create, created = service.CreateBuffers, asyncio.Event()
+
+        async def create_slowly(request):
+            await create(request)
+            created.set()
+            await asyncio.sleep(60)
+
+        with unittest.mock.patch.object(service, "CreateBuffers", create_slowly):
+            task = asyncio.ensure_future(self.s.empty(8))
+            await created.wait()
+            await cancelled(task)
+        await self.s.empty(8)
+        self.assertEqual((await self.s.get()).usage.buffers, 1)
+
+    @in_loop
     async def test_a_cancelled_mapping_is_given_back(self):
         x = await self.s.empty(BIG)
         await (await self.s.empty(BIG)).numpy()  # connects
@@ -105,15 +131,6 @@ class TransferTest(testing.AioTest):
                 break
         self.assertEqual(outcome, _broker.REGION_UNKNOWN)
         self.assertEqual(len(os.listdir("/proc/self/fd")), descriptors)
-
-
-async def cancelled(awaitable):
-    """Cancels something that waits, once it does."""
-    task = asyncio.ensure_future(awaitable)
-    await asyncio.wait([task], timeout=0.05)
-    task.cancel()
-    await asyncio.wait([task])
-    assert task.cancelled(), task
 
 
 class StreamTest(testing.AioTest):

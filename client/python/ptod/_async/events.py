@@ -84,7 +84,8 @@ class EventStream:
         """Reads a batch. False at the end."""
         if self._last is not None and self._through >= self._last:
             return False
-        pause, until = _FIRST_PAUSE, None
+        pause = _FIRST_PAUSE
+        until: Optional[float] = None
         while not self._ended:
             reader = self._reader
             try:

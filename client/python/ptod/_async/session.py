@@ -167,7 +167,12 @@ class Session:
             buffer_id=name or f"b{next(self._buffer_numbers)}", chip=f"chips/{chip}", bytes=size
         )
         request = buffer_pb2.CreateBuffersRequest(parent=self.name, buffers=[spec])
-        created = (await self._api.BufferService.CreateBuffers(request)).buffers[0]
+        try:
+            created = (await self._api.BufferService.CreateBuffers(request)).buffers[0]
+        except (errors.Timeout, *_io.CANCELLED):
+            if not name:  # it may exist now; one that was named may have existed before
+                self._garbage.append(f"{self.name}/buffers/{spec.buffer_id}")
+            raise
         buffer = Buffer(self, created.name, size, chip, True)
         return Tensor(spec.buffer_id, kind, sizes, chip=chip, owner=buffer)
 
