@@ -3,6 +3,8 @@
 
   launch    a launch of one task that does nothing, with its end, beside an echo of the same sizes
   asyncio   the same, many at once in one event loop
+  runs      a thousand runs that one event loop awaits at once, of which a fifth is cancelled: all
+            must end as they should
   memory    a large tensor that is filled in place: what this process holds of it
 
 Rounds of ours and of the echo alternate, so that a busy machine disturbs both. An echo has no
@@ -28,6 +30,7 @@ import ptod
 import ptod.aio
 
 LAUNCH_LIMIT, ASYNCIO_LIMIT, MEMORY_LIMIT = 1.3, 0.6, 64 << 20
+RUNS, CANCELLED_EVERY = 1000, 5
 OPTIONS = (("grpc.use_local_subchannel_pool", 1),)
 
 
@@ -135,6 +138,41 @@ async def asyncio_bench(binary, address, ping, rounds, calls, width):
     return ours / bare
 
 
+async def runs_bench(binary, runs):
+    """The part of the runs that ended as they should."""
+    async with ptod.aio.local(1, ptod=binary) as node, node.session() as s:
+        g = ptod.Graph()
+        g.task("noop", chip=0)
+        short = await s.register(g)
+        word = await s.empty((), np.int32)
+        g = ptod.Graph()
+        g.wait(word, ">=", 1)
+        endless = await s.register(g)
+
+        async def one(number):
+            cancelled = number % CANCELLED_EVERY == 0
+            run = await (endless if cancelled else short).launch()
+            waiting = asyncio.ensure_future(run.wait())
+            if cancelled:
+                await asyncio.sleep(0)
+                waiting.cancel()
+            try:
+                await waiting
+            except asyncio.CancelledError:
+                try:
+                    await run.wait(timeout=60)
+                except ptod.RunFailed:
+                    pass
+            return run.state == ("CANCELLED" if cancelled else "SUCCEEDED")
+
+        begin = time.perf_counter()
+        good = sum(await asyncio.gather(*(one(number) for number in range(runs))))
+        seconds = time.perf_counter() - begin
+    cancelled = len(range(0, runs, CANCELLED_EVERY))
+    print(f"runs      {runs} awaited in one loop, {cancelled} cancelled, in {seconds:.2f} s")
+    return good / runs
+
+
 def memory_of(pid, names):
     """Bytes of fields of /proc/PID/status."""
     with open(f"/proc/{pid}/status", encoding="ascii") as file:
@@ -196,17 +234,21 @@ def main():
                 place(dict.fromkeys((os.getpid(), *servers), cpus))
         rounds, calls = (1, 100) if quick else (7, 4000)
         rate = asyncio.run(asyncio_bench(binary, address, ping, rounds, calls, 64))
+        ended = asyncio.run(runs_bench(binary, 100 if quick else RUNS))
     finally:
         peer.kill()
         peer.wait()
         directory.cleanup()
     good = launch <= LAUNCH_LIMIT and rate >= ASYNCIO_LIMIT and memory <= MEMORY_LIMIT
+    good = good and ended == 1
     print(f"launch p50 is {launch:.2f} of an echo's (at most {LAUNCH_LIMIT})")
     print(f"asyncio launches are {rate:.2f} of the echoes (at least {ASYNCIO_LIMIT})")
     print(f"a second copy would be {memory >> 20} MiB (at most {MEMORY_LIMIT >> 20})")
+    print(f"{ended:.1%} of the awaited runs ended as they should (all must)")
     if given.json:
-        print(json.dumps({"launch": launch, "asyncio": rate, "memory": memory}))
-    return 0 if good or quick else 1
+        figures = {"launch": launch, "asyncio": rate, "runs": ended, "memory": memory}
+        print(json.dumps(figures))
+    return 0 if good or (quick and ended == 1) else 1
 
 
 if __name__ == "__main__":

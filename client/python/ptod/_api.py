@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import collections
+import re
 import types
-from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
+from typing import Any, Callable, Deque, Dict, List, Mapping, Sequence, Tuple
 
 from google.protobuf import message_factory
 
-from ptod import _fork
+from ptod import _fork, errors
 from ptod.v1 import buffer_pb2, domain_pb2, event_pb2, kernel_pb2, node_pb2, run_pb2, session_pb2
 
 _FILES = (buffer_pb2, domain_pb2, event_pb2, kernel_pb2, node_pb2, run_pb2, session_pb2)
@@ -26,6 +28,25 @@ CHANNEL_OPTIONS: Sequence[Tuple[str, Any]] = (
 )
 
 
+# The daemon answers 1,024 calls of a connection at once. Waits leave room for streams.
+MOST_WAITS = 768
+
+# What can be done twice. Others only if they name what they make, or set something.
+_REPEATABLE = re.compile(
+    "(Get|List|Read)|(Create(Session|Buffers|Domain)|DeleteSession|RenewSession|RevokeDomain"
+    "|RegisterGraph|WaitRun|CancelRun|ExplainRun|LeaseChips|SubmitRun|LaunchGraph|Notify)$"
+)
+
+
+def can_repeat(method: str, request: Any) -> bool:
+    """Whether a call can be made again if the connection breaks before its answer."""
+    if method in ("SubmitRun", "LaunchGraph"):
+        return bool(request.run_id)
+    if method == "Notify":
+        return request.operation == domain_pb2.NotifyRequest.SET
+    return _REPEATABLE.match(method) is not None
+
+
 # For BULK, with threads: reading takes no thread of its own.
 BULK_OPTIONS: Sequence[Tuple[str, Any]] = (("SingleThreadedUnaryStream", 1),)
 
@@ -33,13 +54,17 @@ BULK_OPTIONS: Sequence[Tuple[str, Any]] = (("SingleThreadedUnaryStream", 1),)
 class Guard:
     """What every call of a client needs."""
 
-    __slots__ = ("address", "timeout", "metadata", "_generation")
+    __slots__ = ("address", "timeout", "metadata", "is_closed", "waits", "_generation")
 
     def __init__(self, address: str, timeout: float, token: str) -> None:
         self.address = address
         #: Seconds that a call may take if it does not say.
         self.timeout = timeout
         self.metadata = (("authorization", f"Bearer {token}"),) if token else None
+        #: One entry for each call that waits.
+        self.waits: Deque[None] = collections.deque()
+        #: Whether the client was closed.
+        self.is_closed = False
         self._generation = _fork.generation
 
     @property
@@ -48,9 +73,11 @@ class Guard:
         return self._generation != _fork.generation
 
     def check(self) -> None:
-        """Refuses to work in a forked process."""
+        """Refuses to work in a forked process, and when the client was closed."""
         if self._generation != _fork.generation:
             raise _fork.error(self.address)
+        if self.is_closed:
+            raise errors.closed(self.address)
 
 
 def _channel_of(method: str) -> int:
@@ -92,6 +119,8 @@ def make_api(
                     caller.single = wrappers["unary_unary"](
                         channel.unary_unary(*arguments), method.name, guard
                     )
+                if kind == "unary_unary" and "wait" in method.input_type.fields_by_name:
+                    caller.waiting = getattr(channels[WAITING], kind)(*arguments)
                 methods[method.name] = caller
             services[name] = types.SimpleNamespace(**methods)
     return types.SimpleNamespace(**services)

@@ -53,6 +53,7 @@ class BrokerLink:
     def __init__(self, path: str, session_id: str, key: bytes) -> None:
         self._path, self._session_id, self._key = path, session_id, key
         self._lock = threading.Lock()
+        self._process = os.getpid()
         self._socket: Optional[socket.socket] = None
         self._connection = 0
         self._number = 0
@@ -86,8 +87,14 @@ class BrokerLink:
         """Tells the broker, soon, that the memory is not mapped any more. Never blocks."""
         self._released.append(region)
 
+    def _is_forked(self) -> bool:
+        # The parent has the socket, too, and a thread of it may have held the lock.
+        return os.getpid() != self._process
+
     def close(self) -> None:
         """Disconnects. Memory stays mapped until it is dropped."""
+        if self._is_forked():
+            return
         with self._lock:
             self._closed = True
             self._disconnect()
@@ -106,6 +113,8 @@ class BrokerLink:
         wait: float = _ANSWER_SECONDS,
     ) -> Optional[Tuple[int, int, int, int, int]]:
         """outcome, region, bytes, descriptor and connection; None if the broker cannot be asked."""
+        if self._is_forked():
+            return None
         with self._lock:
             if self._closed or time.monotonic() < self._retry_at:
                 return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import Any, Dict, Iterator, List, Sequence
+from typing import Any, Dict, Iterator, List, Sequence, Tuple
 
 from ptod import errors
 from ptod._encode import launch_spec
@@ -44,6 +44,19 @@ def _bits(value: Any, is_float: bool) -> int:
     return int(value) & 0xFFFFFFFFFFFFFFFF
 
 
+def _parts(
+    header: graph_pb2.PackedHeader,
+    chunks: Sequence[Tuple[graph_pb2.TensorBlock, graph_pb2.TaskBlock]],
+    commit: graph_pb2.PackedCommit,
+) -> Iterator[graph_pb2.PackedGraphPart]:
+    yield graph_pb2.PackedGraphPart(header=header)
+    for tensors, tasks in chunks:
+        if tensors.buffer:
+            yield graph_pb2.PackedGraphPart(tensors=tensors)
+        yield graph_pb2.PackedGraphPart(tasks=tasks)
+    yield graph_pb2.PackedGraphPart(commit=commit)
+
+
 class Columns:
     """Turns tasks into chunks. What the chunks refer to by index grows from chunk to chunk."""
 
@@ -62,7 +75,8 @@ class Columns:
     def packed(
         self, graph: Graph, header: graph_pb2.PackedHeader
     ) -> Iterator[graph_pb2.PackedGraphPart]:
-        """The whole graph as the messages of SubmitPackedRun and RegisterPackedGraph."""
+        """The whole graph as the messages of SubmitPackedRun and RegisterPackedGraph. Raises now
+        what is wrong with it: gRPC would hide what a generator raises."""
         if graph.scalars:
             raise errors.invalid(
                 f"a graph of {len(graph)} tasks goes in columns, which have no named scalars",
@@ -75,13 +89,8 @@ class Columns:
             chunks.append((self._take_tensors(), tasks))
         self._fill_lists(header)
         header.explicit_dependencies_only = graph.explicit_dependencies_only
-        yield graph_pb2.PackedGraphPart(header=header)
-        for tensors, tasks in chunks:
-            if tensors.buffer:
-                yield graph_pb2.PackedGraphPart(tensors=tensors)
-            yield graph_pb2.PackedGraphPart(tasks=tasks)
         commit = graph_pb2.PackedCommit(task_count=len(graph))
-        yield graph_pb2.PackedGraphPart(commit=commit)
+        return _parts(header, chunks, commit)
 
     def segment(self, tasks: Sequence[Task]) -> run_pb2.StreamRunBlock:
         """Tasks as a segment of an open run."""
@@ -121,7 +130,6 @@ class Columns:
 
     def _tasks(self, tasks: Sequence[Task]) -> graph_pb2.TaskBlock:
         block = graph_pb2.TaskBlock(first_task=self._tasks_before)
-        self._tasks_before += len(tasks)
         before = 0
         for row, task in enumerate(tasks):
             block.kernel.append(self._kernels.intern(task.kernel))
@@ -136,6 +144,7 @@ class Columns:
             block.scalar.extend(self._scalars(task))
             if task.members or task.when is not None or task.no_dependency:
                 self._add_extra(block.extras.add(row=row), task)
+        self._tasks_before += len(tasks)
         return block
 
     def _scalars(self, task: Task) -> List[int]:

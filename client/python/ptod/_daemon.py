@@ -51,13 +51,11 @@ def find_binary(given: str = "") -> str:
     found = shutil.which("ptod")
     if found:
         return found
-    raise errors.Error(
+    raise errors.local(
         "there is no program `ptod` to start a private daemon with",
-        code="NOT_FOUND",
-        reason="DAEMON_UNREACHABLE",
-        mechanism="client",
+        "DAEMON_UNREACHABLE",
+        "NOT_FOUND",
         hint="install the package ptod or the wheel that contains it, or set PTOD_BINARY",
-        page="deploy/docs/errors/client.md#daemon_unreachable",
     )
 
 
@@ -113,12 +111,11 @@ class Daemon:
         if status is None and in_time:
             return
         problem = "does not listen in time" if status is None else f"has ended with status {status}"
-        raise errors.Error(
+        raise errors.local(
             f"the private daemon {problem}:\n{self.log()[-_SHOWN_LOG_BYTES:]}".rstrip(),
-            code="UNAVAILABLE",
-            reason="DAEMON_UNREACHABLE",
+            "DAEMON_UNREACHABLE",
+            "UNAVAILABLE",
             scope="NODE",
-            mechanism="client",
         )
 
     def stop(self) -> None:

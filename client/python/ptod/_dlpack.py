@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from typing import Any, Dict, Optional, Tuple
 
 import numpy as np
@@ -48,17 +49,12 @@ _api.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
 _api.PyCapsule_GetPointer.restype = ctypes.c_void_p
 _api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 _api.PyCapsule_SetName.argtypes = [ctypes.py_object, ctypes.c_char_p]
-_CAPSULE_DESTRUCTOR = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
-    ("PyCapsule_IsValid", _api)
-)
-_pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", _api)
-)
+_api.PyCapsule_IsValid.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 _NAME, _USED = b"dltensor", b"used_dltensor"
-# What is exported, by the address of its structure, until the other side deletes it.
-_exported: Dict[int, Any] = {}
+# What is exported, by the address of its structure, until the other side deletes it. With its
+# capsule, which has no destructor: that would run while an error is raised, which Python cannot.
+_exported: Dict[int, Tuple[Any, ...]] = {}
 
 
 @_DELETER
@@ -66,11 +62,13 @@ def _delete(managed: Any) -> None:
     _exported.pop(ctypes.addressof(managed.contents), None)
 
 
-@ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
-def _drop_unused(capsule: int) -> None:
-    # Nobody has taken the tensor out of the capsule.
-    if _is_valid(capsule, _NAME):
-        _exported.pop(_pointer_of(capsule, _NAME), None)
+def _drop_unused() -> None:
+    """Forgets tensors that nobody has taken, and nobody can take any more."""
+    for address in list(_exported):
+        entry = _exported.get(address)
+        # The entry has one reference to its capsule, and the call another one.
+        if entry and sys.getrefcount(entry[0]) == 2 and _api.PyCapsule_IsValid(entry[0], _NAME):
+            _exported.pop(address, None)
 
 
 def device() -> Tuple[int, int]:
@@ -78,10 +76,16 @@ def device() -> Tuple[int, int]:
     return (_CPU, 0)
 
 
-def export(array: np.ndarray, dtype: DType) -> Any:
+def export(array: np.ndarray, dtype: DType, to: Any = None, copy: Optional[bool] = None) -> Any:
     """A capsule with the array's memory, for `__dlpack__`."""
-    if not array.flags.writeable:
-        array = array.copy()  # DLPack cannot say that memory must not be written
+    if to is not None and tuple(to) != device():
+        raise BufferError(f"tensors are exported to the CPU, which is {device()}, not {tuple(to)}")
+    _drop_unused()
+    # DLPack cannot say that memory must not be written.
+    if copy or not array.flags.writeable:
+        if copy is False:
+            raise BufferError("the tensor is not mapped, so it cannot be exported without a copy")
+        array = array.copy()
     count = max(array.ndim, 1)
     shape = (ctypes.c_int64 * count)(*array.shape)
     strides = (ctypes.c_int64 * count)(*(step // array.itemsize for step in array.strides))
@@ -93,8 +97,9 @@ def export(array: np.ndarray, dtype: DType) -> Any:
     tensor.shape, tensor.strides = shape, strides
     managed.deleter = _delete
     address = ctypes.addressof(managed)
-    _exported[address] = (managed, array, shape, strides)
-    return _api.PyCapsule_New(address, _NAME, ctypes.cast(_drop_unused, ctypes.c_void_p))
+    capsule = _api.PyCapsule_New(address, _NAME, None)
+    _exported[address] = (capsule, managed, array, shape, strides)
+    return capsule
 
 
 class _Imported:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any, Dict, Optional, Tuple
 
 from ptod._names import duration
@@ -108,6 +109,6 @@ def _number(value: Any) -> graph_pb2.Scalar:
     if isinstance(value, DomainName):
         scalar: Any = graph_pb2.Scalar
         return scalar(domain=value.name)
-    if isinstance(value, float):
-        return graph_pb2.Scalar(f64=value)
-    return graph_pb2.Scalar(i64=int(value))
+    if isinstance(value, numbers.Integral):
+        return graph_pb2.Scalar(i64=int(value))
+    return graph_pb2.Scalar(f64=float(value))

@@ -20,11 +20,10 @@ os.register_at_fork(after_in_child=_count)
 
 def error(address: str) -> errors.ForkError:
     """What a client says that was taken along into a child process."""
-    return errors.ForkError(
+    return errors.local(
         f"this client of {address} belongs to the parent process and cannot be used after a fork",
-        code="FAILED_PRECONDITION",
-        reason="CLIENT_FORKED",
-        scope="REQUEST",
-        mechanism="client",
+        "CLIENT_FORKED",
+        "FAILED_PRECONDITION",
+        errors.ForkError,
         hint="connect again in the child, or start processes with the method 'spawn'",
     )

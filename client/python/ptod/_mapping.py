@@ -7,11 +7,12 @@ import fcntl
 import mmap
 import os
 import weakref
-from typing import Any, Optional
+from typing import Any, Optional, Tuple
 
 import numpy as np
 
 from ptod._broker import BrokerLink, Region
+from ptod.view import View, view_of_bytes
 
 _MAP_POPULATE = 0x8000  # mmap.MAP_POPULATE came with Python 3.10
 _F_GET_SEALS, _F_SEAL_SHRINK = 1034, 2
@@ -55,21 +56,38 @@ class Mapping:
         self._views.add(view)
         return np.asarray(view)
 
-    def bytes(self) -> np.ndarray:
-        """The bytes as an array for a copy; it must not outlive the mapping."""
+    # Threads call these. What they call belongs to the mapping, so it lives until they return, even
+    # if nobody waits for them any more.
+    def write(self, offset: int, data: np.ndarray) -> None:
+        """Copies bytes to the memory."""
+        np.copyto(self._bytes()[offset : offset + data.size], data)
+
+    def write_view(self, view: View, values: np.ndarray) -> None:
+        """Copies numbers to the elements of a view, and touches nothing between them."""
+        np.copyto(view_of_bytes(self._bytes(), view), values)
+
+    def read(self, offset: int, data: np.ndarray) -> None:
+        """Copies bytes out of the memory."""
+        np.copyto(data, self._bytes()[offset : offset + data.size])
+
+    def _bytes(self) -> np.ndarray:
         return np.ctypeslib.as_array((ctypes.c_uint8 * self.size).from_address(self.address))
 
     def detach(self) -> None:
-        """Gives arrays that still use the memory a private copy, before the buffer is deleted."""
+        """Gives arrays that still use the memory a private copy, before the buffer is deleted.
+        Raises MemoryError if there is no room for it."""
         if self._detached or not self._views:
             return
-        self._detached = True
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
         copy = _libc.mmap(None, self.size, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
         if copy == _FAILED:
-            return
+            raise MemoryError(f"no {self.size} bytes for a copy of mapped memory")
         ctypes.memmove(copy, self.address, self.size)
-        _libc.mremap(copy, self.size, self.size, _MREMAP_MAYMOVE | _MREMAP_FIXED, self.address)
+        how = _MREMAP_MAYMOVE | _MREMAP_FIXED
+        if _libc.mremap(copy, self.size, self.size, how, self.address) == _FAILED:
+            _libc.munmap(copy, self.size)
+            raise MemoryError(f"no {self.size} bytes in place of mapped memory")
+        self._detached = True
 
 
 class Exposed:
@@ -85,7 +103,19 @@ class Exposed:
         }
 
 
-def map_region(descriptor: int, size: int, link: BrokerLink, region: Region) -> Optional[Mapping]:
+def map_buffer(link: BrokerLink, buffer_id: str, size: int) -> Tuple[int, Optional[Mapping]]:
+    """What the broker says, and a buffer's memory if it can be mapped. Nothing is left behind if
+    the result is dropped."""
+    outcome, descriptor, region = link.map(buffer_id, size)
+    if region is None:
+        return outcome, None
+    mapping = _map_region(descriptor, size, link, region)
+    if mapping is None:
+        link.release(region)
+    return outcome, mapping
+
+
+def _map_region(descriptor: int, size: int, link: BrokerLink, region: Region) -> Optional[Mapping]:
     """Maps what the broker sent, and closes the descriptor. None if the memory is not sound."""
     try:
         # Memory that could shrink would end this process with SIGBUS.

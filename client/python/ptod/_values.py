@@ -8,7 +8,7 @@ from typing import Any, Optional, Tuple
 import numpy as np
 
 from ptod import _dlpack
-from ptod.dtypes import DType, to_bfloat16
+from ptod.dtypes import DType, from_bfloat16, to_bfloat16
 
 
 def as_array(data: Any, dtype: Optional[Any] = None) -> Tuple[np.ndarray, DType]:
@@ -22,6 +22,8 @@ def as_array(data: Any, dtype: Optional[Any] = None) -> Tuple[np.ndarray, DType]
 
 def convert(source: np.ndarray, own: Optional[DType], wanted: DType) -> np.ndarray:
     """The numbers in another type. Refuses to lose what numpy calls the same kind."""
+    if own == DType.BF16 and wanted != DType.BF16:
+        source = from_bfloat16(source)  # the array may hold its bits as integers
     if own == wanted or source.dtype == wanted.numpy:
         return source.view(wanted.numpy) if source.dtype.itemsize == wanted.itemsize else source
     if wanted == DType.BF16:

@@ -102,11 +102,12 @@ def to_bfloat16(values: Any) -> np.ndarray:
     >>> [hex(bits) for bits in ptod.to_bfloat16([1.0, -2.0])]
     ['0x3f80', '0xc000']
     """
-    numbers = np.ascontiguousarray(values, dtype=np.float32)
-    bits = numbers.view(np.uint32)
+    numbers = np.asarray(values, dtype=np.float32, order="C")
+    bits = numbers.reshape(-1).view(np.uint32)
     rounded = ((bits.astype(np.uint64) + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
     # Rounding could carry the bits of a NaN over into those of infinity.
-    return np.where(np.isnan(numbers), ((bits >> 16) | 0x40).astype(np.uint16), rounded)
+    nan = np.isnan(numbers).reshape(-1)
+    return np.where(nan, (bits >> 16 | 0x40).astype(np.uint16), rounded).reshape(numbers.shape)
 
 
 def from_bfloat16(bits: Any) -> np.ndarray:
@@ -115,5 +116,5 @@ def from_bfloat16(bits: Any) -> np.ndarray:
     >>> ptod.from_bfloat16(np.array([0x3F80, 0xC000], np.uint16))
     array([ 1., -2.], dtype=float32)
     """
-    halves = np.ascontiguousarray(bits).view(np.uint16)
-    return (halves.astype(np.uint32) << 16).view(np.float32)
+    halves = np.asarray(bits, order="C").view(np.uint16)
+    return (halves.reshape(-1).astype(np.uint32) << 16).view(np.float32).reshape(halves.shape)

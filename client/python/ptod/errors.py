@@ -151,41 +151,84 @@ def from_rpc(error: grpc.RpcError, method: str, address: str) -> Error:
                 return from_status(status)
     code = error.code().name
     if code == "UNAVAILABLE":
-        return Error(
+        return local(
             f"{method}: the daemon at {address} cannot be reached: {error.details()}",
-            code=code,
-            reason="DAEMON_UNREACHABLE",
+            "DAEMON_UNREACHABLE",
+            code,
             scope="NODE",
-            mechanism="client",
             hint="is ptod running, and does the address name its socket?",
-            page="deploy/docs/errors/client.md#daemon_unreachable",
         )
     if code == "DEADLINE_EXCEEDED":
         return timeout(f"{method}: no answer from {address} in time")
     return Error(f"{method}: {error.details()}", code=code)
 
 
+def is_broken(error: grpc.RpcError) -> bool:
+    """Whether there was no answer because the connection broke."""
+    if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):
+        return False
+    return all(key != _DETAILS for key, _ in error.trailing_metadata() or ())
+
+
+# Where to read about the errors that the client makes itself.
+_PAGES = {
+    "BUFFER_UNKNOWN": "deploy/docs/errors/buffers.md",
+    "CLIENT_CLOSED": "client/python/README.md",
+    "CLIENT_FORKED": "client/python/README.md",
+    "CLIENT_TIMEOUT": "deploy/docs/errors/client.md",
+    "DAEMON_UNREACHABLE": "deploy/docs/errors/client.md",
+    "FIELD_INVALID": "deploy/docs/errors/requests.md",
+    "NOT_AVAILABLE": "deploy/docs/errors/requests.md",
+    "RANGE_OUT_OF_BOUNDS": "deploy/docs/errors/buffers.md",
+    "SCALAR_COUNT": "deploy/docs/errors/graphs.md",
+    "SCALAR_INVALID": "deploy/docs/errors/graphs.md",
+    "SCALAR_UNKNOWN": "deploy/docs/errors/graphs.md",
+    "SESSION_ENDED": "deploy/docs/errors/sessions.md",
+    "STREAM_ENDED": "deploy/docs/errors/client.md",
+    "USAGE": "deploy/docs/errors/client.md",
+}
+
+
+def local(
+    message: str,
+    reason: str,
+    code: str,
+    kind: type = Error,
+    *,
+    field: str = "",
+    scope: str = "REQUEST",
+    hint: str = "",
+) -> Any:
+    """An error that the client makes itself, of this class."""
+    return kind(
+        message,
+        code=code,
+        reason=reason,
+        field=field,
+        scope=scope,
+        mechanism="client",
+        hint=hint,
+        page=f"{_PAGES[reason]}#{reason.lower()}",
+    )
+
+
 def timeout(message: str) -> Timeout:
     """The error of a client that does not wait any longer."""
-    return Timeout(
-        message,
-        code="DEADLINE_EXCEEDED",
-        reason="CLIENT_TIMEOUT",
-        scope="REQUEST",
-        mechanism="client",
-        hint="raise the timeout, or look at the daemon's log",
-        page="deploy/docs/errors/client.md#client_timeout",
-    )
+    hint = "raise the timeout, or look at the daemon's log"
+    return local(message, "CLIENT_TIMEOUT", "DEADLINE_EXCEEDED", Timeout, hint=hint)
+
+
+def closed(address: str) -> Error:
+    """The error of calls of a client that was closed."""
+    message = f"this client of {address} was closed"
+    return local(message, "CLIENT_CLOSED", "FAILED_PRECONDITION", hint="connect again")
+
+
+def stream_ended(message: str = "the stream has ended") -> Error:
+    """The error of a stream that takes or gives nothing more."""
+    return local(message, "STREAM_ENDED", "OUT_OF_RANGE")
 
 
 def invalid(message: str, field: str = "", reason: str = "FIELD_INVALID") -> Error:
     """The error for arguments that no daemon could accept."""
-    return Error(
-        message,
-        code="INVALID_ARGUMENT",
-        reason=reason,
-        field=field,
-        scope="REQUEST",
-        mechanism="client",
-        page=f"deploy/docs/errors/requests.md#{reason.lower()}",
-    )
+    return local(message, reason, "INVALID_ARGUMENT", field=field)

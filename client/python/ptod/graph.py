@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ptod import errors
@@ -87,6 +88,11 @@ class Task:
     when: Optional[Predicate]
     no_dependency: Tuple[int, ...]
 
+    def views(self) -> List[View]:
+        """All views that it uses."""
+        views = [*self.args, *(view for _, part in self.members for view in part)]
+        return views if self.when is None else [*views, self.when.view]
+
     def __repr__(self) -> str:
         return f"<Task {self.index} {self.name or self.kernel}>"
 
@@ -98,6 +104,12 @@ def _comparison(text: str) -> int:
     if text not in _COMPARISONS:
         raise errors.invalid(f"'{text}' is no comparison: one of {', '.join(_COMPARISONS)}")
     return _COMPARISONS[text]
+
+
+def _chip_of(views: Sequence[Any]) -> Optional[int]:
+    """The chip of the first view that knows it. What is no view is found later."""
+    chips = (getattr(view, "chip", None) for view in views)
+    return next((chip for chip in chips if chip is not None), None)
 
 
 class Graph:
@@ -122,6 +134,7 @@ class Graph:
         self.explicit_dependencies_only = explicit_dependencies_only
         self.tasks: List[Task] = []
         self.scalars: Dict[str, Scalar] = {}
+        self.slots: Dict[str, View] = {}
         self._first = 0  # tasks before this one were sent by an open run
         # What a client made of it last: see _encode.
         self._encoded: Any = None
@@ -133,14 +146,16 @@ class Graph:
         return f"<Graph of {len(self)} tasks>"
 
     def slot(self, name: str, shape: Shape, dtype: Any, chip: int = 0) -> View:
-        """A view of a buffer that each launch binds by this name."""
-        return View(name, dtype, shape, chip=chip)
+        """A view of a buffer that each launch binds by this name, to a tensor of this shape."""
+        self.slots[name] = View(name, dtype, shape, chip=chip)
+        return self.slots[name]
 
     def scalar(self, name: str, value: Number) -> Scalar:
         """A named scalar, which a launch can bind to another value."""
         if name in self.scalars:
             raise errors.invalid(f"the graph has two scalars '{name}'", "graph.scalars")
-        self.scalars[name] = Scalar(name, value)
+        whole = isinstance(value, numbers.Integral)
+        self.scalars[name] = Scalar(name, int(value) if whole else float(value))
         return self.scalars[name]
 
     def task(
@@ -166,7 +181,7 @@ class Graph:
         is that of the arguments. `when=(flag, ">", 0)` runs the task only if that holds.
         """
         if chip is None:
-            chip = next((view.chip for view in args if view.chip is not None), None)
+            chip = _chip_of(args)
         return self._add(
             kernel, args, chip, (), scalars, named_scalars, blocks, core, sync_start,
             vector_kernels, timeout, after, name, when, no_dependency,
@@ -197,7 +212,7 @@ class Graph:
                 chip, views = member[0], member[1]
             else:
                 views = member
-                chip = next((view.chip for view in views if view.chip is not None), None)
+                chip = _chip_of(views)
             if chip is None:
                 field = f"graph.tasks[{len(self)}].members[{len(parts)}].chip"
                 raise errors.invalid("the chip of a member is not known; use (chip, views)", field)
@@ -296,7 +311,13 @@ class Graph:
         path = f"graph.tasks[{task.index}]"
         if any(index >= task.index for index in task.after):
             raise errors.invalid("a task can only wait for earlier ones", f"{path}.after")
-        for at, view in enumerate(task.args):
+        self._check_views(task, task.args, path)
+        for rank, (_, views) in enumerate(task.members):
+            self._check_views(task, views, f"{path}.members[{rank}]")
+
+    @staticmethod
+    def _check_views(task: Task, views: Sequence[Any], path: str) -> None:
+        for at, view in enumerate(views):
             if not isinstance(view, View):
                 raise errors.invalid(
                     f"argument {at} of '{task.kernel}' is {type(view).__name__}, not a tensor; "

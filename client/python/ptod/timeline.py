@@ -43,6 +43,8 @@ class Timeline:
     def __init__(self, run: run_pb2.Run) -> None:
         #: The run.
         self.run = run
+        #: Events of the session, of this run or others, that the daemon did not hold any more.
+        self.missing_events = 0
         self._names: Dict[int, str] = {}
         self._kernels: Dict[int, str] = {}
         self._tasks: List[Any] = []
@@ -101,7 +103,8 @@ class Timeline:
             }
             for task in tasks
         ]
-        return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": {"run": self.run.name}}
+        other = {"run": self.run.name, "missing_events": self.missing_events}
+        return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": other}
 
     def save(self, path: str) -> None:
         """Writes a file: .json for Perfetto, .svg or .html for a picture."""
@@ -116,12 +119,15 @@ class Timeline:
             file.write(text)
 
     def __repr__(self) -> str:
-        return f"<Timeline of {self.run.name}, {len(self._tasks)} tasks>"
+        return f"<Timeline of {self.run.name}, {len(self._tasks)} tasks{self._missing()}>"
+
+    def _missing(self) -> str:
+        return f"; {self.missing_events} events are missing" if self.missing_events else ""
 
     def _repr_html_(self) -> str:
         run = self.run
         state = run_pb2.Run.State.Name(run.state)
         tasks = f"{run.tasks_done}/{run.tasks_total} tasks"
-        title = f"{run.name}: {state}, {tasks} in {_svg.time_text(run.run_ns)}"
+        title = f"{run.name}: {state}, {tasks} in {_svg.time_text(run.run_ns)}{self._missing()}"
         error = f"<div>{html.escape(run.error.message)}</div>" if run.error.code else ""
         return f"<div><code>{html.escape(title)}</code></div>{error}{_svg.draw(self)}"

@@ -93,6 +93,13 @@ class View:
             for size, step, want in zip(self.shape, self.strides, expected)
         )
 
+    @property
+    def layout(self) -> Tuple[Any, ...]:
+        """Type, shape, and the strides that matter: equal for views that differ only in where they
+        begin."""
+        far = [step for size, step in zip(self.shape, self.strides) if size > 1 and self.size > 0]
+        return (self.dtype, self.shape, *far)
+
     def _with(self: V, shape: Sequence[int], strides: Sequence[int], offset: int) -> V:
         view = object.__new__(type(self))
         view.slot, view.dtype, view.chip, view._owner = (

@@ -4,12 +4,13 @@ import asyncio
 import inspect
 import os
 import random
-import unittest
+import unittest.mock
 
 import numpy as np
 import ptod
 import ptod.aio
 import testing
+from testing import in_loop
 
 RUNS = 1000
 SEED = 11
@@ -41,42 +42,17 @@ class SameNamesTest(unittest.TestCase):
                         )
 
 
-def in_loop(test):
-    """Runs a test in the loop of its class: gRPC speaks with all loops through one socket, and
-    reports those that were closed."""
-    return lambda self: self.loop.run_until_complete(self.with_session(test))
+def wait_request(run):
+    request = ptod.v1.run_pb2.WaitRunRequest(name=run.name)
+    request.timeout.seconds = 60
+    return request
 
 
-class AioTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.loop = asyncio.new_event_loop()
-        cls.node = cls.loop.run_until_complete(cls.start())
+async def all_of(stream):
+    return [each async for each in stream]
 
-    @classmethod
-    async def start(cls):
-        return await ptod.aio.local(
-            2, ptod=testing.BINARY, clusters=4, memory="1G", start_timeout=60
-        )
 
-    @classmethod
-    def tearDownClass(cls):
-        cls.loop.run_until_complete(cls.node.close())
-        cls.loop.close()
-
-    async def with_session(self, test):
-        async with self.node.session() as self.s:
-            await test(self)
-
-    def graph(self, microseconds):
-        graph = ptod.Graph()
-        graph.task("spin", microseconds=microseconds, chip=0)
-        return graph
-
-    async def endless(self):
-        self.word = await self.s.empty(1, "i32")
-        return testing.endless(self.word)
-
+class AioTest(testing.AioTest):
     @in_loop
     async def test_runs_are_awaitable(self):
         x = await self.s.tensor(np.arange(1 << 17), np.float32)
@@ -118,7 +94,7 @@ class AioTest(unittest.TestCase):
     async def test_a_thousand_runs_in_one_loop(self):
         print(f"seed {SEED}")
         choose = random.Random(SEED)
-        short = await self.s.register(self.graph(1))
+        short = await self.s.register(self.spin(1))
         long = await self.s.register(await self.endless())
 
         async def one(cancel):
@@ -142,8 +118,47 @@ class AioTest(unittest.TestCase):
             self.assertEqual(run.state, "CANCELLED" if cancel else "SUCCEEDED")
 
     @in_loop
+    async def test_tensors_become_tensors(self):
+        x = await self.s.tensor([1.0, -2.5], "bf16")
+        y = await self.s.tensor(x, np.float32)
+        np.testing.assert_array_equal(await y.read(), [1.0, -2.5])
+        self.assertFalse(hasattr(x, "__dlpack__") or hasattr(x, "__dlpack_device__"))
+        await y[:1].write(x[1:])
+        np.testing.assert_array_equal(await y.read(), [-2.5, -2.5])
+
+    @in_loop
+    async def test_calls_do_not_queue_behind_those_that_wait(self):
+        async with ptod.aio.connect(self.node.address, timeout=15) as node, node.session() as s:
+            word = await s.empty(1, "i32")
+            endless = await s.register(testing.endless(word))
+            runs = [asyncio.ensure_future(endless.run()) for _ in range(1100)]
+            while (await s.get()).usage.active_runs < len(runs):
+                await asyncio.sleep(0.05)
+            self.assertEqual((await s.run(self.spin(1))).state, "SUCCEEDED")
+            for run in await s.runs(active_only=True):
+                await s.get_run(run.name).cancel()
+            for ended in await asyncio.gather(*runs, return_exceptions=True):
+                self.assertIsInstance(ended, ptod.RunFailed)
+
+    @in_loop
+    async def test_a_closed_client_says_so(self):
+        node = await ptod.aio.connect(self.node.address)
+        s = await node.session()
+        run = await s.submit(testing.endless(await s.empty(1, "i32")))
+        waiting = asyncio.ensure_future(node.api.RunService.WaitRun(wait_request(run)))
+        events = asyncio.ensure_future(all_of(s.events()))
+        await asyncio.sleep(0.1)
+        with unittest.mock.patch.object(s, "close"):  # which would end both
+            await node.close()
+        for call in (node.node(), s.empty(1), s.get(), waiting):
+            with self.assertRaises(ptod.Error) as caught:
+                await call
+            self.assertEqual(caught.exception.reason, "CLIENT_CLOSED")
+        await asyncio.wait_for(events, 30)
+
+    @in_loop
     async def test_streams(self):
-        graph = await self.s.register(self.graph(1))
+        graph = await self.s.register(self.spin(1))
         async with self.s.launch_stream() as stream:
             tags = {await stream.launch(graph) for _ in range(50)}
             self.assertEqual(tags, {completion.check().tag async for completion in stream})
@@ -166,7 +181,12 @@ class AioTest(unittest.TestCase):
     @in_loop
     async def test_the_lease_is_renewed_and_its_loss_reported(self):
         lost = asyncio.Event()
-        session = await self.node.session(ttl=6, on_lost=lambda error: lost.set())
+
+        async def on_lost(error):
+            await asyncio.sleep(0)
+            lost.set()
+
+        session = await self.node.session(ttl=6, on_lost=on_lost)
         while (await session.get()).expire_time.seconds <= session.info.expire_time.seconds:
             await asyncio.sleep(0.05)
         self.assertIsNone(session.lost)

@@ -1,4 +1,5 @@
-"""A real browser shows the timeline of a run: where its bars are, and that they can be read."""
+"""A real browser shows the timeline of the notebook's run: where its bars are, and that they can be
+read."""
 
 import html
 import json
@@ -9,8 +10,6 @@ import subprocess
 import tempfile
 import unittest
 
-import numpy as np
-import ptod
 import testing
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -28,17 +27,15 @@ SCRIPT = """<script>
 
 
 @unittest.skipUnless(BROWSER, "there is no chromium")
-class BrowserTest(testing.DaemonTest):
+class BrowserTest(unittest.TestCase):
     def setUp(self):
-        super().setUp()
         self.directory = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
 
-    def look(self, timeline):
+    def look(self, shown):
         path = os.path.join(self.directory, "timeline.html")
-        timeline.save(path)
-        with open(path, "a", encoding="utf-8") as file:
-            file.write(SCRIPT)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"<!DOCTYPE html><meta charset=utf-8><body>{shown}{SCRIPT}")
         command = [
             BROWSER,
             "--headless",
@@ -58,36 +55,35 @@ class BrowserTest(testing.DaemonTest):
         self.assertTrue(title, result.stderr[-2000:])
         return json.loads(html.unescape(title.group(1)))
 
-    def test_the_bars_of_a_timeline(self):
-        x, far = self.s.tensor(np.ones(1 << 14), np.float32), self.s.empty(1 << 14, chip=1)
-        g = ptod.Graph()
-        for i in range(3):
-            g.task("spin", microseconds=2000, chip=0, name=f"first <{i}>", after=g.tasks[-1:])
-        g.copy(far, x, after=g.tasks[-1:], name="across")
-        g.task("add", far, far, far, name="last")
-        timeline = self.s.run(g).trace()
-        seen = self.look(timeline)
+    def test_the_bars_of_the_timeline_in_the_notebook(self):
+        shown = testing.run_notebook()
+        seen = self.look(next(text for text in shown if "<svg" in text))
         left, top, right, bottom = seen["svg"]
         self.assertGreater(right - left, 0.9 * WIDTH)
-        titles = [bar[0] for bar in seen["bars"]]
-        for name in ("first <0>", "first <2>", "across", "last"):
-            self.assertEqual(sum(f" {name}: DONE" in title for title in titles), 1, titles)
-        for title, *box in seen["bars"]:
+        names = ["double", "to the other chip", *(f"add {i}" for i in range(4))]
+        bars = []
+        for name in names:
+            found = [bar for bar in seen["bars"] if f" {name}: DONE" in bar[0]]
+            self.assertEqual(len(found), 1, name)
+            bars += found
+        self.assertEqual(len(bars), len(seen["bars"]))
+        for title, *box in bars:
             self.assertTrue(
                 left <= box[0] < box[2] <= right and top <= box[1] < box[3] <= bottom, title
             )
-        spins = sorted(bar[1:] for bar in seen["bars"] if "first" in bar[0])
-        for before, after in zip(spins, spins[1:]):
-            self.assertLessEqual(before[2], after[0] + 1, "tasks of one core follow each other")
+        # Each task waits for the one before it.
+        for before, after in zip(bars, bars[1:]):
+            self.assertLessEqual(before[1], after[1] + 1, (before[0], after[0]))
         # A bar is beside the name of its core.
         rows = {text: box for text, *box in seen["rows"] if text.startswith("chip")}
-        for task in timeline.tasks:
-            _, x_left, y_top, _, y_bottom = next(
-                bar for bar in seen["bars"] if f" {task.name}:" in bar[0]
-            )
-            row = rows[f"chip {task.chip} core {task.core}"]
-            self.assertTrue(row[1] < (y_top + y_bottom) / 2 < row[3], task)
-            self.assertLess(row[2], x_left)
+        for name, (title, x_left, y_top, _, y_bottom) in zip(names, bars):
+            beside = [
+                text for text, row in rows.items() if row[1] < (y_top + y_bottom) / 2 < row[3]
+            ]
+            self.assertEqual(len(beside), 1, title)
+            self.assertLess(rows[beside[0]][2], x_left)
+            if name != "to the other chip":
+                self.assertIn("chip 0" if name == "double" else "chip 1", beside[0], title)
 
 
 if __name__ == "__main__":

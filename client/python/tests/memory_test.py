@@ -1,14 +1,22 @@
 """Tensors: transfers, mapped memory, other libraries."""
 
+import concurrent.futures
 import gc
-import unittest
+import time
+import unittest.mock
 
 import numpy as np
 import ptod
 import testing
-from ptod import _dlpack
+from ptod import _broker, _dlpack, _mapping
 
 BIG = 1 << 18  # elements; enough to be mapped
+
+
+def in_threads(count, work):
+    """The results of so many threads that do the same at once."""
+    with concurrent.futures.ThreadPoolExecutor(count) as pool:
+        return list(pool.map(work, range(count)))
 
 
 class TensorTest(testing.DaemonTest):
@@ -28,6 +36,21 @@ class TensorTest(testing.DaemonTest):
             np.testing.assert_array_equal(x.read(), want)
             np.testing.assert_array_equal(x.T[1:4].read(), want.T[1:4])
 
+    def test_columns_are_written_by_several_threads(self):
+        for size in (8, 512):
+            for first_mapped in (False, True):
+                x = self.s.empty((size, 4), np.int32)
+                if first_mapped:
+                    x.numpy()
+
+                def work(column):
+                    for i in range(1, 20):
+                        x[:, column].write(i)
+                        self.assertTrue((x[:, column].read() == i).all())
+
+                in_threads(4, work)
+                np.testing.assert_array_equal(x.read(), 19)
+
     def test_converts_only_what_loses_nothing_by_surprise(self):
         x = self.s.empty(3, np.int32)
         x.write(np.array([1, 2, 3], np.int64))
@@ -45,6 +68,28 @@ class TensorTest(testing.DaemonTest):
         gc.collect()
         self.s.empty(1)
         self.assertLess(self.s.get().usage.device_bytes, 4000)
+
+    def test_memory_is_freed_later_if_it_fails_now(self):
+        x = self.s.empty(1000)
+        del x
+        gc.collect()
+        late = ptod.errors.timeout("busy")
+        with unittest.mock.patch.object(self.s._api.BufferService, "DeleteBuffers") as delete:
+            delete.side_effect = late
+            self.assertRaises(ptod.Timeout, self.s.empty, 1)
+        self.s.empty(1)
+        gc.collect()
+        self.assertLess(self.s.get().usage.device_bytes, 4000)
+
+    def test_memory_is_freed_with_the_renewal(self):
+        with self.node.session(ttl=3) as s:
+            x = s.empty(1000)
+            del x
+            gc.collect()
+            until = time.monotonic() + 20
+            while s.get().usage.buffers:
+                self.assertLess(time.monotonic(), until)
+                time.sleep(0.1)
 
     def test_a_buffer_in_use_is_not_shown(self):
         for size in (16, BIG):
@@ -97,6 +142,46 @@ class MappedTest(testing.DaemonTest):
             self.s.empty(1).numpy()  # asks the broker, which hears of it first
             self.assertEqual(self.s._link.check(region), 5)
 
+    def test_arrays_of_an_earlier_mapping_keep_their_contents(self):
+        with self.node.session() as s:
+            x = s.tensor(np.arange(BIG, dtype=np.int32))
+            before = x.numpy()
+            s._link._disconnect()  # as after an answer that did not come in time
+            after = x.numpy()
+            self.assertIsNot(before.base, after.base)
+        for array in (before, after):
+            np.testing.assert_array_equal(array, np.arange(BIG))
+
+    def test_threads_map_a_buffer_once(self):
+        with self.node.session() as s:
+            x = s.empty(BIG)
+            map_slowly = lambda *args: (time.sleep(0.05), ask(*args))[1]
+            ask = s._link.map
+            with unittest.mock.patch.object(s._link, "map", side_effect=map_slowly) as asked:
+                arrays = in_threads(4, lambda _: x.numpy())
+            self.assertEqual(asked.call_count, 1)
+            self.assertEqual(len({array.ctypes.data for array in arrays}), 1)
+
+    def test_memory_that_cannot_be_mapped_is_given_back(self):
+        x = self.s.empty(BIG)
+        regions = []
+        ask = self.s._link.map
+        note = lambda *args: (lambda answer: (regions.append(answer[2]), answer)[1])(ask(*args))
+        with unittest.mock.patch.object(self.s._link, "map", note):
+            with unittest.mock.patch("ptod._mapping._F_SEAL_SHRINK", 1 << 30):
+                self.assertFalse(x.numpy().flags.writeable)
+        self.s.empty(1).numpy()
+        self.assertEqual(self.s._link.check(regions[0]), _broker.REGION_UNKNOWN)
+
+    def test_a_buffer_whose_arrays_cannot_be_kept_is_not_deleted(self):
+        x = self.s.tensor(np.arange(BIG, dtype=np.int32))
+        array = x.numpy()
+        with unittest.mock.patch.object(_mapping._libc, "mremap", return_value=_mapping._FAILED):
+            self.assertRaises(MemoryError, x.delete)
+        self.assertEqual(array[BIG - 1], BIG - 1)
+        x.delete()
+        self.assertEqual(array[BIG - 1], BIG - 1)
+
     def test_windows_are_copied(self):
         d = self.s.domain([0], {"x": (BIG, np.float32)})
         x = d.window(0, "x")
@@ -116,6 +201,33 @@ class WithoutBrokerTest(TensorTest):
         np.testing.assert_array_equal(array, np.arange(BIG))
 
 
+class Foreign:
+    """A tensor of another library: not numpy's own class, nor ptod's."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self):
+        return self.array.__dlpack__()
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+class Capsule:
+    """Something that has exported itself already."""
+
+    def __init__(self, capsule):
+        self.capsule = capsule
+
+    def __dlpack__(self, **_):
+        capsule, self.capsule = self.capsule, None
+        return capsule
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
 class OtherLibrariesTest(testing.DaemonTest):
     def test_dlpack_from_a_tensor(self):
         x = self.s.tensor(np.arange(12, dtype=np.float32).reshape(3, 4))
@@ -127,21 +239,43 @@ class OtherLibrariesTest(testing.DaemonTest):
         del array
         gc.collect()
         self.assertEqual(len(_dlpack._exported), before - 1)
-        x.__dlpack__()  # a capsule that nobody takes
-        gc.collect()
-        self.assertEqual(len(_dlpack._exported), before - 1)
+        for _ in range(3):
+            x.__dlpack__()  # a capsule that nobody takes
+        kept = x.__dlpack__()
+        x.__dlpack__()
+        _dlpack._drop_unused()
+        self.assertEqual(len(_dlpack._exported), before)
+        np.testing.assert_array_equal(np.from_dlpack(Capsule(kept)), x.read())
+
+    def test_dlpack_to_what_does_not_take_it(self):
+        x = self.s.tensor([1.0, 2.0], "bf16")
+        for _ in range(3):
+            with self.assertRaisesRegex(RuntimeError, "dtype"):
+                np.from_dlpack(x)
+        _dlpack._drop_unused()
+        self.assertEqual(len(_dlpack._exported), 0)
+
+    def test_dlpack_copies_only_if_it_is_asked_to(self):
+        x = self.s.tensor(np.arange(BIG, dtype=np.float32))
+        same = np.from_dlpack(Capsule(x.__dlpack__(copy=False, dl_device=(1, 0))))
+        other = np.from_dlpack(Capsule(x.__dlpack__(copy=True)))
+        x.numpy()[0] = 99
+        self.assertEqual((same[0], other[0]), (99, 0))
+        self.assertRaises(BufferError, x.__dlpack__, dl_device=(2, 0))
+        window = self.s.domain([0], {"w": (8, np.float32)}).window(0, "w")
+        self.assertRaises(BufferError, window.__dlpack__, copy=False)
+        np.testing.assert_array_equal(np.from_dlpack(Capsule(window.__dlpack__())), np.zeros(8))
+
+    def test_numpy_copies_only_if_it_is_asked_to(self):
+        x = self.s.tensor(np.arange(BIG, dtype=np.float32))
+        copies = [x.__array__(copy=True), x.__array__(np.float64), x.__array__(np.float32, True)]
+        same = [np.asarray(x), x.__array__(copy=False)]
+        x.numpy()[0] = 99
+        self.assertEqual([array[0] for array in copies], [0, 0, 0])
+        self.assertEqual([array[0] for array in same], [99, 99])
+        self.assertRaises(ValueError, x.__array__, np.float64, copy=False)
 
     def test_dlpack_to_a_tensor(self):
-        class Foreign:  # not numpy's own class
-            def __init__(self, array):
-                self.array = array
-
-            def __dlpack__(self):
-                return self.array.__dlpack__()
-
-            def __dlpack_device__(self):
-                return self.array.__dlpack_device__()
-
         for dtype in (np.float64, np.int16, np.uint8):
             values = np.arange(24).astype(dtype).reshape(4, 6)[::2, 1:]
             x = self.s.tensor(Foreign(values))
@@ -162,6 +296,21 @@ class OtherLibrariesTest(testing.DaemonTest):
         g.task("add", x, y, y)
         self.s.run(g)
         np.testing.assert_array_equal(ptod.from_bfloat16(y.numpy()), 2 * back)
+
+    def test_bfloat16_is_converted_to_other_types(self):
+        values = np.array([1.0, -2.5, 3.140625], np.float32)
+        x = self.s.tensor(values, "bf16")
+        y = self.s.empty(3)
+        for source in (x, Foreign(x)):
+            y.write(source)
+            np.testing.assert_array_equal(y.read(), values)
+            np.testing.assert_array_equal(self.s.tensor(source, np.float64).read(), values)
+            for refused in (np.uint16, np.int32):
+                self.assertRaises(TypeError, self.s.tensor, source, refused)
+                self.assertRaises(TypeError, self.s.empty(3, refused).write, source)
+        x.write(y)
+        np.testing.assert_array_equal(ptod.from_bfloat16(x.read()), values)
+        self.assertEqual(self.s.tensor(1.5, "bf16").shape, ())
 
     def test_torch(self):
         try:

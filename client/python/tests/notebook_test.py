@@ -1,32 +1,9 @@
 """The notebook runs from top to bottom, and shows what it promises."""
 
-import ast
-import contextlib
 import html.parser
-import io
-import json
-import os
 import unittest
 
 import testing
-
-NOTEBOOK = os.path.join(
-    os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "examples", "tour.ipynb"
-)
-
-
-def run_cell(source, names):
-    """What a notebook shows under a cell: what is printed, and the last expression."""
-    tree = ast.parse(source)
-    last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(tree, NOTEBOOK, "exec"), names)
-        value = eval(compile(ast.Expression(last.value), NOTEBOOK, "eval"), names) if last else None
-    if hasattr(value, "_repr_html_"):
-        return printed.getvalue() + value._repr_html_()
-    return printed.getvalue() + ("" if value is None else repr(value))
-
 
 class Elements(html.parser.HTMLParser):
     """Counts elements, and checks that they are closed in order."""
@@ -52,12 +29,8 @@ class Elements(html.parser.HTMLParser):
 
 class NotebookTest(unittest.TestCase):
     def test_it_runs(self):
-        with open(NOTEBOOK, encoding="utf-8") as file:
-            cells = [cell for cell in json.load(file)["cells"] if cell["cell_type"] == "code"]
-        self.assertTrue(all(cell["outputs"] == [] for cell in cells))
-        os.environ["PTOD_BINARY"] = testing.BINARY
-        names = {}
-        shown = [run_cell("".join(cell["source"]), names) for cell in cells]
+        self.assertTrue(all(cell["outputs"] == [] for cell in testing.notebook_cells()))
+        shown = testing.run_notebook()
         self.assertEqual(shown[2], "32.0")
         self.check_timeline(shown[3])
         self.assertEqual(shown[4], "30.0")

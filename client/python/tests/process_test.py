@@ -7,7 +7,9 @@ import socket
 import subprocess
 import sys
 import threading
-import unittest
+import time
+import unittest.mock
+import warnings
 
 import ptod
 import testing
@@ -111,6 +113,54 @@ class PrivateDaemonTest(unittest.TestCase):
             self.assertIn("ptod is serving", node.daemon.log())
 
 
+class CloseTest(unittest.TestCase):
+    def test_a_closed_client_says_so(self):
+        node = testing.local()
+        s = node.session()
+        x = s.empty(1 << 18)
+        events = s.events()
+        run = s.submit(testing.endless(s.empty(1, "i32")))
+        next(events)
+        node.close()
+        for use in (node.node, s.get, lambda: s.empty(1), x.read, run.get, s.launch_stream):
+            with self.assertRaises(ptod.Error) as caught:
+                use()
+            self.assertEqual(caught.exception.reason, "CLIENT_CLOSED")
+        node.close()
+        s.close()
+
+    def test_a_step_that_fails_does_not_stop_the_others(self):
+        node = testing.local()
+        first, second = node.session(), node.session()
+        with unittest.mock.patch.object(first, "close", side_effect=ZeroDivisionError):
+            self.assertRaises(ZeroDivisionError, node.close)
+        self.assertEqual(node.daemon.status, 0)
+        self.assertTrue(second._closed)
+
+    def test_a_private_daemon_ends_if_it_cannot_be_used(self):
+        for error in (KeyboardInterrupt, ValueError):
+            daemons = []
+            start = ptod._daemon.Daemon.__init__
+            note = lambda this, *args: (daemons.append(this), start(this, *args))[1]
+            with unittest.mock.patch("ptod._sync.client.node_pb2.GetNodeRequest") as request:
+                request.side_effect = error
+                with unittest.mock.patch.object(ptod._daemon.Daemon, "__init__", note):
+                    self.assertRaises(error, testing.local)
+            self.assertEqual(daemons[0].status, 0)
+
+    def test_all_clients_are_closed_at_the_end(self):
+        result = run(
+            "import ptod\n"
+            "nodes = [ptod.local(), ptod.local()]\n"
+            "def close():\n"
+            "    print('closing')\n"
+            "    raise ZeroDivisionError\n"
+            "for node in nodes:\n"
+            "    node.close = close\n"
+        )
+        self.assertEqual(result.stdout, "closing\nclosing\n", result.stderr)
+
+
 class ForkTest(unittest.TestCase):
     def test_a_forked_client_says_so(self):
         result = run(
@@ -130,6 +180,35 @@ class ForkTest(unittest.TestCase):
         self.assertEqual(result.stdout, "CLIENT_FORKED\nfine\n", result.stderr)
 
 
+    def test_a_forked_client_does_not_touch_memory(self):
+        result = run(
+            "import os, threading, numpy as np, ptod\n"
+            "with ptod.local() as node, node.session() as s:\n"
+            "    x = s.tensor(np.ones(1 << 18, np.float32))\n"
+            "    array = x.numpy()\n"
+            "    held = threading.Event(), threading.Event()\n"
+            "    def hold():\n"
+            "        with s._link._lock:\n"
+            "            held[0].set(); held[1].wait()\n"
+            "    thread = threading.Thread(target=hold); thread.start(); held[0].wait()\n"
+            "    child = os.fork()\n"
+            "    if child == 0:\n"
+            "        for use in (x.numpy, x.read, lambda: x.write(0), x[::2].read, x.delete,\n"
+            "                    lambda: x[::2].write(0), lambda: s.tensor(array)):\n"
+            "            try:\n"
+            "                print('no error', use())\n"
+            "            except ptod.ForkError as error:\n"
+            "                print(error.reason, flush=True)\n"
+            "        raise SystemExit\n"
+            "    held[1].set(); thread.join()\n"
+            "    os.waitpid(child, 0)\n"
+            "    print(x.numpy().sum(), array.sum())\n"
+        )
+        self.assertEqual(
+            result.stdout, 7 * "CLIENT_FORKED\n" + "262144.0 262144.0\n", result.stderr
+        )
+
+
 class LostSessionTest(unittest.TestCase):
     def test_the_loss_is_reported(self):
         lost = threading.Event()
@@ -140,6 +219,31 @@ class LostSessionTest(unittest.TestCase):
                 self.assertTrue(lost.wait(30))
                 self.assertIsInstance(s.lost, ptod.SessionLost)
                 self.assertRaises(ptod.SessionLost, s.empty, 1)
+
+    def test_what_fails_for_one_session_does_not_matter_to_others(self):
+        def fail(error):
+            failed.set()
+            raise ZeroDivisionError
+
+        failed = threading.Event()
+        with testing.local() as node, node.session(ttl=3) as other:
+            with warnings.catch_warnings(), unittest.mock.patch("threading.excepthook"):
+                warnings.simplefilter("error", RuntimeWarning)
+                lost = [node.session(ttl=3, on_lost=fail), node.session(ttl=3)]
+                closed = node.session(ttl=3)
+                closed._renew = unittest.mock.Mock(side_effect=ValueError("channel is closed"))
+                for session in lost:
+                    request = ptod.v1.session_pb2.DeleteSessionRequest(name=session.name)
+                    node.api.SessionService.DeleteSession(request)
+                while not (closed._renew.called and all(session.lost for session in lost)):
+                    self.assertIsNone(other.lost)
+                    time.sleep(0.05)
+                self.assertTrue(failed.wait(30))
+                before = other.get().expire_time.ToNanoseconds()
+                until = time.monotonic() + 20
+                while other.get().expire_time.ToNanoseconds() == before:
+                    self.assertLess(time.monotonic(), until, "nobody renews the session")
+                    time.sleep(0.05)
 
     def test_a_session_that_is_not_used_is_renewed(self):
         gone = threading.Event()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any, Iterator, Optional
+from typing import TYPE_CHECKING, Any, Iterator, Optional, Tuple
 
 import numpy as np
 
 from ptod import _broker, _dlpack, _values, errors
 from ptod._async import _io
-from ptod._mapping import Mapping, map_region
+from ptod._mapping import Mapping, map_buffer
 from ptod.dtypes import DType
 from ptod.v1 import buffer_pb2
 from ptod.view import View, view_of_bytes
@@ -38,6 +38,11 @@ class Buffer:
         self.chip = chip
         self._link = session._link if owned else None
         self._mapping: Optional[Mapping] = None
+        # Also earlier ones that arrays still use.
+        self._mappings: "weakref.WeakSet[Mapping]" = weakref.WeakSet()
+        self._map_lock = _io.Lock()
+        # Views are written by reading what is between their elements and writing that back.
+        self._write_lock = _io.Lock()
         self._copied = 0
         self._end = weakref.finalize(self, session._garbage.append, name) if owned else None
         if self._end is not None:
@@ -45,31 +50,41 @@ class Buffer:
 
     async def map(self) -> Optional[Mapping]:
         """Its memory in this process; None if it cannot be mapped."""
-        link = self._link
-        if link is None:
-            return None
-        if self._mapping is not None:
-            if await _io.in_thread(link.check, self._mapping.region) != _broker.REGION_UNKNOWN:
-                return self._mapping
-            self._mapping = None
-        outcome, descriptor, region = await _io.in_thread(
-            link.map, self.name.rpartition("/")[2], self.size
-        )
-        if outcome in (_broker.DENIED, _broker.SESSION_GONE, _broker.BUFFER_GONE):
-            self._link = None
-        if region is not None:
-            self._mapping = map_region(descriptor, self.size, link, region)
-            if self._mapping is not None:
+        self.session.client._guard.check()
+        async with self._map_lock:
+            link = self._link
+            if link is None:
+                return None
+            mapping = self._mapping
+            if mapping is not None:
+                if await _io.in_thread(link.check, mapping.region) != _broker.REGION_UNKNOWN:
+                    return mapping
+                self._mapping = None
+            outcome, mapping = await _io.in_thread(
+                map_buffer, link, self.name.rpartition("/")[2], self.size
+            )
+            if outcome in (_broker.DENIED, _broker.SESSION_GONE, _broker.BUFFER_GONE):
+                self._link = None
+            if mapping is not None:
+                self._mappings.add(mapping)
                 self.session._mapped.add(self)
-        return self._mapping
+                # Whoever closes the session or deletes the buffer may not have seen the mapping.
+                if self.session._closed or self._link is None:
+                    return None
+                self._mapping = mapping
+            return mapping
 
-    async def _shared(self, size: int) -> Optional[Mapping]:
+    async def _shared(self, size: int, strided: bool = False) -> Optional[Mapping]:
         """The mapping for a transfer of so many bytes, if that is worthwhile and allowed now."""
-        if self._link is None or size < _LEAST_SHARED_BYTES:
+        self.session.client._guard.check()
+        if self._link is None:
             return None
-        self._copied += size
-        if self._mapping is None and self._copied < self.size // _LEAST_PART:
-            return None
+        if not (strided and self._mapping is not None):
+            if size < _LEAST_SHARED_BYTES:
+                return None
+            self._copied += size
+            if self._mapping is None and self._copied < self.size // _LEAST_PART:
+                return None
         mapping = await self.map()
         return mapping if mapping is not None and await self._is_free(mapping) else None
 
@@ -78,12 +93,28 @@ class Buffer:
 
     async def write(self, offset: int, data: np.ndarray) -> None:
         """Writes bytes. Fails while a run uses the buffer."""
-        mapping = await self._shared(data.size)
-        if mapping is not None:
-            target = mapping.bytes()[offset : offset + data.size]
-            await _io.in_thread(np.copyto, target, data)
-            if await self._is_free(mapping):
-                return
+        async with self._write_lock:
+            mapping = await self._shared(data.size)
+            if mapping is not None:
+                await _io.finish_in_thread(mapping.write, offset, data)
+                if await self._is_free(mapping):
+                    return
+            await self._send(offset, data)
+
+    async def _write_view(self, view: View, values: np.ndarray) -> None:
+        """Writes the elements of a view that has others between them."""
+        first, size = view.offset * view.dtype.itemsize, view.span * view.dtype.itemsize
+        async with self._write_lock:
+            mapping = await self._shared(size, strided=True)
+            if mapping is not None:
+                await _io.finish_in_thread(mapping.write_view, view, values)
+                if await self._is_free(mapping):
+                    return
+            data = await self.read(first, size)
+            view_of_bytes(data, view, first)[...] = values
+            await self._send(first, data)
+
+    async def _send(self, offset: int, data: np.ndarray) -> None:
         method = self.session._api.BufferService.WriteBuffer
         if data.size <= _CHUNK_BYTES:
             request = buffer_pb2.WriteBufferRequest(
@@ -100,34 +131,40 @@ class Buffer:
             return data
         mapping = await self._shared(size)
         if mapping is not None:
-            await _io.in_thread(np.copyto, data, mapping.bytes()[offset : offset + size])
+            await _io.finish_in_thread(mapping.read, offset, data)
             if await self._is_free(mapping):
                 return data
         request = buffer_pb2.ReadBufferRequest(name=self.name, offset=offset, limit=size)
         reader = self.session._api.BufferService.ReadBuffer(request, timeout=self._timeout(size))
-        while True:
-            part = await reader.read()
-            if part is None:
-                return data
-            first = part.offset - offset
-            data[first : first + len(part.data)] = np.frombuffer(part.data, np.uint8)
+        try:
+            while True:
+                part = await reader.read()
+                if part is None:
+                    return data
+                first = part.offset - offset
+                data[first : first + len(part.data)] = np.frombuffer(part.data, np.uint8)
+        finally:
+            reader.cancel()
 
     def _timeout(self, size: int) -> float:
         return self.session.client._guard.timeout + size / _BYTES_PER_SECOND
 
     def detach(self) -> None:
-        """Lets arrays of this memory outlive the buffer."""
-        if self._mapping is not None:
-            self._mapping.detach()
-            self._mapping = None
+        """Lets arrays of this memory outlive the buffer. Raises MemoryError if there is no room for
+        what they show."""
         self._link = None
+        self._mapping = None
+        for mapping in list(self._mappings):
+            mapping.detach()
 
     async def delete(self) -> None:
         """Frees the memory, after the runs that use it. Arrays of it keep their contents."""
         if self._end is None:
             raise errors.invalid("buffers of a domain are deleted with it", "names")
-        if self._end.detach() is not None:
+        self.session.client._guard.check()
+        if self._end.alive:
             self.detach()
+            self._end.detach()
             request = buffer_pb2.DeleteBuffersRequest(names=[self.name], allow_missing=True)
             await self.session._api.BufferService.DeleteBuffers(request)
 
@@ -138,6 +175,14 @@ def _chunks(name: str, offset: int, data: np.ndarray) -> Iterator[buffer_pb2.Wri
         yield buffer_pb2.WriteBufferRequest(
             name=name if first == 0 else "", offset=offset + first, data=part
         )
+
+
+async def array_of(data: Any, dtype: Any = None) -> Tuple[np.ndarray, DType]:
+    """What becomes a tensor, or is written to one, as numbers and their type."""
+    if not isinstance(data, Tensor):
+        return _values.as_array(data, dtype)
+    wanted = data.dtype if dtype is None else DType.of(dtype)
+    return _values.convert(await data.read(), data.dtype, wanted), wanted
 
 
 class Tensor(View):
@@ -190,16 +235,13 @@ class Tensor(View):
         array([[7, 1],
                [7, 2]], dtype=int32)
         """
-        array, _ = _values.as_array(values, self.dtype)
+        array, _ = await array_of(values, self.dtype)
         array = np.broadcast_to(array, self.shape)
-        item = self.dtype.itemsize
-        first = self.offset * item
         if self.is_contiguous:
             data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            await self._owner.write(self.offset * self.dtype.itemsize, data)
         else:
-            data = await self._owner.read(first, self.span * item)
-            view_of_bytes(data, self, first)[...] = array
-        await self._owner.write(first, data)
+            await self._owner._write_view(self, array)
 
     async def torch(self) -> Any:
         """The tensor as one of torch, without a copy if possible: see `numpy`."""
@@ -217,13 +259,21 @@ class Tensor(View):
         await self._owner.delete()
 
     # threads only
-    # def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+    # def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> np.ndarray:
     #     array = self.numpy()
-    #     return array if dtype is None or array.dtype == dtype else array.astype(dtype)
+    #     same = dtype is None or array.dtype == dtype
+    #     if copy is False and not (same and array.flags.writeable):
+    #         raise ValueError("the tensor has another type, or is not mapped: it must be copied")
+    #     if not same:
+    #         return array.astype(dtype)
+    #     return array.copy() if copy else array
     #
-    # def __dlpack__(self, **_: Any) -> Any:
-    #     return _dlpack.export(self.numpy(), self.dtype)
+    # def __dlpack__(
+    #     self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
+    #     copy: Optional[bool] = None,
+    # ) -> Any:  # fmt: skip
+    #     return _dlpack.export(self.numpy(), self.dtype, dl_device, copy)
+    #
+    # def __dlpack_device__(self) -> Any:
+    #     return _dlpack.device()
     # end
-
-    def __dlpack_device__(self) -> Any:
-        return _dlpack.device()

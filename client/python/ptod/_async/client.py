@@ -49,8 +49,8 @@ class Client:
             self.info = await self.api.NodeService.GetNode(
                 node_pb2.GetNodeRequest(), timeout=timeout, wait_for_ready=self.daemon is not None
             )
-        except errors.Error:
-            await self.close()
+        except BaseException:
+            await _io.finish(self.close())
             raise
 
     async def __aenter__(self) -> "Client":
@@ -64,17 +64,30 @@ class Client:
         if self._closed:
             return
         self._closed = True
-        for session in self._renewer.sessions():
-            try:
-                await session.close()
-            except errors.Error:
-                pass  # the daemon is gone; or busy, and the lease will end
+        problem: Optional[Exception] = None
+        try:
+            for session in self._renewer.sessions():
+                try:
+                    await session.close()
+                except errors.Error:
+                    pass  # the daemon is gone; or busy, and the lease will end
+                except Exception as error:
+                    problem = error
+        finally:
+            await self._disconnect()
+        if problem is not None:
+            raise problem
+
+    async def _disconnect(self) -> None:
         self._renewer.close()
-        if not self._guard.is_forked:
-            for channel in self._channels:
-                await _io.close_channel(channel)
-        if self.daemon is not None:
-            await _io.in_thread(self.daemon.stop)
+        try:
+            if not self._guard.is_forked:
+                self._guard.is_closed = True
+                for channel in self._channels:
+                    await _io.close_channel(channel)
+        finally:
+            if self.daemon is not None:
+                await _io.in_thread(self.daemon.stop)
 
     def __repr__(self) -> str:
         return f"<Client of {self.address}>"
@@ -91,7 +104,8 @@ class Client:
     ) -> _io.Opening[Session]:
         """Creates a session, which renews itself. `with` deletes it with everything that it owns.
 
-        `on_lost` is called with the error when the session has ended without this client."""
+        `on_lost` is called with the error when the session has ended without this client: in a
+        thread of its own; with asyncio in a task, and it may be a coroutine function."""
         request = session_pb2.CreateSessionRequest(
             session_id=session_id or random_id("s"), ttl=duration(ttl), labels=labels, weight=weight
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, List, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Sequence
 
 import numpy as np
 
@@ -39,6 +39,7 @@ class Domain:
         self.info = info
         self._path = info.name[len(session.name) + 1 :]
         self._chips = [int(chip.rpartition("/")[2]) for chip in info.chips]
+        self._buffers: Dict[str, Buffer] = {}
         self._parts = {buffer.name: buffer for buffer in info.buffers}
 
     async def __aenter__(self) -> "Domain":
@@ -87,7 +88,11 @@ class Domain:
                 reason="RANGE_OUT_OF_BOUNDS",
             )
         path, chip = f"{self._path}/ranks/{rank}/{part}", self._chips[rank]
-        buffer = Buffer(self.session, f"{self.session.name}/{path}", size, chip, False)
+        # One for all, because it has the lock for writing.
+        buffer = self._buffers.get(path)
+        if buffer is None:
+            buffer = Buffer(self.session, f"{self.session.name}/{path}", size, chip, False)
+            buffer = self._buffers.setdefault(path, buffer)
         return Tensor(path, dtype, count, chip=chip, owner=buffer)
 
     async def notify(self, rank: int, signal: int, value: int, op: str = "set") -> int:
@@ -153,4 +158,5 @@ async def create_domain(
         spec: Any = request.buffers.add(name=part, dtype=int(DType.of(dtype)), count=count)
         if part in zero_before_run:
             spec.zero_before_run = True
+    await session._collect()
     return Domain(session, await session._api.DomainService.CreateDomain(request))

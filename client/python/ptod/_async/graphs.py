@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Tuple, Union
+import time
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple, Union
 
 from ptod import errors
+from ptod._api import MOST_WAITS
 from ptod._async import _io
 from ptod._async.run import Run
 from ptod._columns import Columns
@@ -47,7 +49,12 @@ async def submit(
             graph, header
         )
         deadline = session.client._guard.timeout + len(graph) / _TASKS_PER_SECOND
-        run = Run(session, await call(request, timeout=deadline))
+        try:
+            run = Run(session, await call(request, timeout=deadline))
+        except _io.CANCELLED:
+            if wait is not None:
+                await _io.finish(session.get_run(run_id)._cancel_quietly())
+            raise
         if wait is not None:
             await run.wait(wait[0])
         return run
@@ -60,28 +67,37 @@ async def submit(
 
 
 async def _start(session: Session, call: Any, message: Any, wait: Wait) -> Run:
+    guard = session.client._guard
     if wait is None:
         return Run(session, await call(message))
     limit = wait[0]
-    seconds_to_wait = MOST_WAIT_SECONDS if limit is None else min(limit, MOST_WAIT_SECONDS)
-    if limit is None:
-        message.wait.seconds = int(seconds_to_wait)
-    else:
-        message.wait.CopyFrom(duration(seconds_to_wait))
+    until = None if limit is None else time.monotonic() + limit
+    part = 0.0
+    if len(guard.waits) < MOST_WAITS:
+        part = MOST_WAIT_SECONDS if limit is None else min(limit, MOST_WAIT_SECONDS)
+        if limit is None:
+            message.wait.seconds = int(part)
+        else:
+            message.wait.CopyFrom(duration(part))
+    guard.waits.append(None)
     try:
-        run = Run(
-            session, await call(message, timeout=seconds_to_wait + session.client._guard.timeout)
-        )
+        run = Run(session, await call(message, timeout=part + guard.timeout))
     except _io.CANCELLED:
         run = session.get_run(message.run_id)
         await _io.finish(run._cancel_quietly())
         raise
+    finally:
+        guard.waits.pop()
     if run.info.state == run_pb2.Run.SUCCEEDED:
         return run
-    if run.ended or limit is None:
+    if run.ended or until is None:
         await run.wait()
         return run
-    raise errors.timeout(f"{run.name} has not ended within {limit:g} s; it goes on")
+    left = until - time.monotonic()
+    if left <= 0 or part == limit:
+        raise errors.timeout(f"{run.name} has not ended within {limit:g} s; it goes on")
+    await run.wait(left)
+    return run
 
 
 async def register(session: Session, graph: Graph, name: str) -> "RegisteredGraph":
@@ -98,6 +114,18 @@ async def register(session: Session, graph: Graph, name: str) -> "RegisteredGrap
         parent=session.name, graph_id=name, graph=encode(graph, signatures)
     )
     return RegisteredGraph(session, await session._api.RunService.RegisterGraph(message), graph)
+
+
+def _views_of(graph: Graph, count: int) -> Dict[str, List[View]]:
+    """The views of each slot in the first tasks of a graph; of one that was declared, only that."""
+    found: Dict[str, Dict[Any, View]] = {}
+    for task in graph.tasks[:count]:
+        for view in task.views():
+            found.setdefault(view.slot, {}).setdefault((view.layout, view.offset), view)
+    return {
+        name: [graph.slots[name]] if name in graph.slots else list(views.values())
+        for name, views in found.items()
+    }
 
 
 class RegisteredGraph:
@@ -119,6 +147,9 @@ class RegisteredGraph:
         #: The graph as the daemon compiled it: slots, number of tasks and dependencies.
         self.info = info
         self._source = source
+        # Made when something is bound.
+        self._views: Optional[Dict[str, List[View]]] = None
+        self._task_count = len(source.tasks)
         self._scalars = set(info.scalars)
         self._integers = {
             name for name, scalar in source.scalars.items() if isinstance(scalar.value, int)
@@ -148,15 +179,16 @@ class RegisteredGraph:
         options = {name: named.pop(name) for name in _LAUNCH_OPTIONS if name in named}
         for name, value in {**(bind or {}), **named}.items():
             if isinstance(value, View):
+                self._check_slot(name, value)
                 offset = value.offset * value.dtype.itemsize
                 request.buffers.add(slot=name, buffer=value.slot, offset_bytes=offset)
             elif name in self._scalars:
-                number = int(value) if name in self._integers else float(value)
                 scalar = request.scalars.add(name=name)
-                if isinstance(number, int):
-                    scalar.value.i64 = number
+                # The daemon refuses fractions where it needs whole numbers.
+                if name in self._integers and value == value // 1:
+                    scalar.value.i64 = int(value)
                 else:
-                    scalar.value.f64 = number
+                    scalar.value.f64 = float(value)
             else:
                 raise errors.invalid(
                     f"{self.info.name} has no scalar '{name}', and {type(value).__name__} is no "
@@ -166,6 +198,26 @@ class RegisteredGraph:
         if options:
             request.options.CopyFrom(run_options(**options))
         return request
+
+    def _check_slot(self, name: str, view: View) -> None:
+        """The daemon sees only where a slot begins, and takes the rest from the graph."""
+        if self._views is None:
+            self._views = _views_of(self._source, self._task_count)
+        views = self._views.get(name, [])  # the daemon says which slots there are
+        if len(views) == 1 and views[0].offset == 0:
+            good, wanted = view.layout == views[0].layout, repr(views[0])
+        else:
+            # Parts of something whole.
+            end = max((part.offset + part.span for part in views), default=0)
+            good = view.is_contiguous and view.size >= end
+            good = good and all(view.dtype == part.dtype for part in views)
+            wanted = f"{end} contiguous elements"
+        if views and not good:
+            raise errors.invalid(
+                f"the slot '{name}' of {self.info.name} is {wanted}, which {view!r} with strides "
+                f"{list(view.strides)} is not",
+                "buffers",
+            )
 
     async def launch(
         self, run_id: str = "", bind: Optional[Mapping[str, Any]] = None, **named: Any

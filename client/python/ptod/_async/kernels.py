@@ -19,12 +19,7 @@ _Request: Any = kernel_pb2.RegisterKernelRequest
 async def upload(session: Session, path: str, signature: str, name: str, entry: str) -> Any:
     """RegisterKernel."""
     if "signature" not in kernel_pb2.RegisterKernelRequest.DESCRIPTOR.fields_by_name:
-        raise errors.Error(
-            "this release has no uploaded kernels",
-            code="UNIMPLEMENTED",
-            reason="NOT_AVAILABLE",
-            mechanism="client",
-        )
+        raise errors.local("this release has no uploaded kernels", "NOT_AVAILABLE", "UNIMPLEMENTED")
     with open(path, "rb") as file:
         data = file.read()
     first: Any = _Request(

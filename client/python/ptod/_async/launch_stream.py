@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any, Dict, Mapping, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Dict, Mapping, NamedTuple, Optional, Tuple
 
 from ptod import errors
 from ptod._async.graphs import RegisteredGraph
@@ -46,14 +46,17 @@ class LaunchStream:
     ...     print(tags == {completion.check().tag for completion in stream})
     True
 
-    Iterating ends when every launch is complete.
+    Iterating ends when every launch is complete, or when the stream is closed. Leaving `with` sends
+    every launch and waits for its end; an exception in it closes the stream.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._stream = session._api.RunService.LaunchStream.open()
         self._tags = itertools.count(1)
-        self._open: Dict[int, RegisteredGraph] = {}
+        # With what a launch uses: that must live until the daemon has read it.
+        self._open: Dict[int, Tuple[Any, ...]] = {}
+        self._finished = self._closed = False
 
     @classmethod
     async def _open_stream(cls, session: Session) -> "LaunchStream":
@@ -62,8 +65,12 @@ class LaunchStream:
     async def __aenter__(self) -> "LaunchStream":
         return self
 
-    async def __aexit__(self, *error: Any) -> None:
-        await self.close()
+    async def __aexit__(self, kind: Any, *error: Any) -> None:
+        try:
+            if kind is None:
+                await self.finish()
+        finally:
+            await self.close()
 
     async def launch(
         self, graph: RegisteredGraph, bind: Optional[Mapping[str, Any]] = None, **named: Any
@@ -71,21 +78,24 @@ class LaunchStream:
         """Launches a graph: see `RegisteredGraph.request`. Returns the tag of its completion."""
         tag = next(self._tags)
         request = run_pb2.LaunchStreamRequest(tag=tag, launch=graph.request("", bind, **named))
-        self._open[tag] = graph
-        await self._stream.write(request)
+        if self._finished or self._closed:
+            raise errors.stream_ended("this launch stream takes no more launches")
+        self._open[tag] = (graph, bind, named)
+        try:
+            await self._stream.write(request)
+        except errors.Error:
+            self._open.pop(tag, None)
+            raise
         return tag
 
     async def completion(self) -> Completion:
         """Waits for the next completion."""
         if not self._open:
-            raise errors.Error(
-                "no launch is open on this stream", reason="STREAM_ENDED", code="OUT_OF_RANGE"
-            )
+            raise errors.stream_ended("no launch is open on this stream")
         answer = await self._stream.read()
         if answer is None:
-            raise errors.Error(
-                "the daemon has ended the stream", reason="STREAM_ENDED", code="OUT_OF_RANGE"
-            )
+            who = "this launch stream was closed" if self._closed else "the daemon has ended it"
+            raise errors.stream_ended(f"no completion is left: {who}")
         self._open.pop(answer.tag, None)
         state = run_pb2.Run.State.Name(answer.state)
         error = None
@@ -101,9 +111,28 @@ class LaunchStream:
     async def __anext__(self) -> Completion:
         if not self._open:
             raise StopAsyncIteration
-        return await self.completion()
+        try:
+            return await self.completion()
+        except errors.Error:
+            if self._is_over():
+                raise StopAsyncIteration from None
+            raise
+
+    def _is_over(self) -> bool:
+        # Somebody else may have taken the last completion.
+        return self._closed or not self._open or self._session.client._guard.is_closed
+
+    async def finish(self) -> None:
+        """Says that no launch follows, and waits until all are complete."""
+        if not self._finished and not self._closed:
+            self._finished = True
+            await self._stream.done_writing()
+        async for _ in self:
+            pass
 
     async def close(self) -> None:
-        """Ends the stream. Launched runs go on."""
+        """Ends the stream at once. Runs go on that the daemon has launched; it may not have read
+        all launches."""
+        self._closed = True
         self._open.clear()
         self._stream.cancel()

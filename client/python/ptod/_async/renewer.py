@@ -35,7 +35,11 @@ class Renewer:
             start, self._running = not self._running, True
             self._changed.set()
         if start:
-            _io.spawn(_loop, weakref.ref(self))
+            try:
+                _io.spawn(_loop, weakref.ref(self))
+            except BaseException:
+                self._stopped()
+                raise
 
     def remove(self, session: Session) -> None:
         """Does not renew it any more."""
@@ -52,6 +56,11 @@ class Renewer:
         with self._lock:
             self._closed = True
             self._changed.set()
+
+    def _stopped(self) -> None:
+        """The next session starts the work again."""
+        with self._lock:
+            self._running = False
 
     async def _turn(self) -> bool:
         """Renews what is due. False if nothing is left to do."""
@@ -72,9 +81,13 @@ class Renewer:
             await session._renew()
         except errors.SessionLost as error:
             self.remove(session)
-            session._lose(error)
-        except errors.Error:
-            # The daemon may be busy; the lease has two thirds of its time left.
+            try:
+                session._lose(error)
+            except RuntimeError:
+                pass  # there is no thread left to tell it
+        except Exception:
+            # The daemon may be busy; the lease has two thirds of its time left. gRPC has errors of
+            # its own for connections that were closed meanwhile.
             pause = min(_RETRY_SECONDS, session.ttl / 10)
         with self._lock:
             if session in self._due:
@@ -87,10 +100,16 @@ class Renewer:
 
 
 async def _loop(renewer: "weakref.ref[Renewer]") -> None:
-    while True:
+    try:
+        while True:
+            this = renewer()
+            if this is None or not await this._turn():
+                return
+            changed, seconds = this._changed, this._sleep_time()
+            del this
+            await changed.wait(seconds)
+    except BaseException:
         this = renewer()
-        if this is None or not await this._turn():
-            return
-        changed, seconds = this._changed, this._sleep_time()
-        del this
-        await changed.wait(seconds)
+        if this is not None:
+            this._stopped()
+        raise

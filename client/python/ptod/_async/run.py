@@ -6,11 +6,12 @@ import time
 from typing import TYPE_CHECKING, Any, Generator, Optional
 
 from ptod import errors, timeline
+from ptod._api import MOST_WAITS
 from ptod._async import _io
 from ptod._async.events import EventStream
 from ptod._names import Seconds, duration, seconds
 from ptod._progress import Progress
-from ptod.v1 import event_pb2, run_pb2
+from ptod.v1 import run_pb2
 
 if TYPE_CHECKING:
     from ptod._async.session import Session
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 _ENDED = (run_pb2.Run.SUCCEEDED, run_pb2.Run.FAILED, run_pb2.Run.CANCELLED)
 # A wait is asked for in parts, so that a broken connection is noticed.
 _PART_SECONDS = 30.0
+_GRACE_SECONDS = 5.0
+# How often those ask that find no room on the connection.
+_POLL_SECONDS, _MOST_POLL_SECONDS = 0.1, 2.0
 _PROGRESS_SECONDS = 1.0
 _STRUCTURE_TASKS = 10_000
 
@@ -102,6 +106,7 @@ class Run:
 
     async def _wait(self, timeout: Optional[float], progress: Progress) -> None:
         until = None if timeout is None else time.monotonic() + timeout
+        pause = _POLL_SECONDS
         most = _PROGRESS_SECONDS if progress.is_on else _PART_SECONDS
         with progress:
             while not self.ended:
@@ -110,11 +115,26 @@ class Run:
                     raise errors.timeout(
                         f"{self.name} has not ended within {timeout:g} s; it goes on"
                     )
-                request = run_pb2.WaitRunRequest(name=self.name, timeout=duration(max(left, 0.001)))
-                self.info = await self.session._api.RunService.WaitRun(
-                    request, timeout=left + self.session.client._guard.timeout
-                )
+                await self._wait_part(left, pause)
+                pause = min(2 * pause, _MOST_POLL_SECONDS)
                 progress.show(self.info)
+
+    async def _wait_part(self, limit: float, pause: float) -> None:
+        guard, service = self.session.client._guard, self.session._api.RunService
+        grace = min(guard.timeout, _GRACE_SECONDS)
+        if len(guard.waits) < MOST_WAITS:
+            request = run_pb2.WaitRunRequest(name=self.name, timeout=duration(max(limit, 0.001)))
+            guard.waits.append(None)
+            try:
+                self.info = await service.WaitRun(request, timeout=limit + grace)
+                return
+            except errors.Timeout:
+                pass  # it may have queued behind other streams; if the daemon hangs, so does GetRun
+            finally:
+                guard.waits.pop()
+        else:
+            await _io.sleep(min(limit, pause))
+        self.info = await service.GetRun(run_pb2.GetRunRequest(name=self.name), timeout=grace)
 
     async def _cancel_quietly(self) -> None:
         try:
@@ -140,7 +160,7 @@ class Run:
         >>> [event.WhichOneof("event") for event in run.events()][-1]
         'run'
         """
-        return EventStream(self.session, after, [self.name], self.name, linger)
+        return EventStream(self.session, after, [self.name], linger, self.info)
 
     async def explain(self, max_tasks: int = 0) -> run_pb2.ExplainRunResponse:
         """Why it has not ended: a verdict, and what its tasks wait for; `summary` is a sentence."""
@@ -170,8 +190,10 @@ class Run:
             if error.reason != "GRAPH_UNKNOWN":  # it is too old: the tasks have no names
                 raise
         async for event in self.events():
-            if isinstance(event, event_pb2.Event) and event.HasField("tasks"):
+            if event.HasField("tasks"):
                 made.add_events(event.tasks)
+            elif event.HasField("dropped"):
+                made.missing_events += event.dropped.count
         return made
 
     # threads only

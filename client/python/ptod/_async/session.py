@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Deque, Dict, List, Mapping, Optional, Seq
 
 import numpy as np
 
-from ptod import _values, errors
+from ptod import errors
 from ptod._async import _io
-from ptod._async.buffers import Buffer, Tensor
+from ptod._async.buffers import Buffer, Tensor, array_of
 from ptod._async.domain import Domain, create_domain
 from ptod._async.events import EventStream
 from ptod._async.graphs import RegisteredGraph, register, submit
@@ -58,7 +58,8 @@ class Session:
         self._link: Optional[BrokerLink] = link
         self._on_lost = on_lost
         self._closed: bool = False
-        # Buffers that nobody refers to any more. They are deleted before others are created.
+        # Buffers that nobody refers to any more. They are deleted before others are created, and
+        # with each renewal.
         self._garbage: Deque[str] = collections.deque()
         self._mapped: "weakref.WeakSet[Buffer]" = weakref.WeakSet()
         self._buffer_numbers = itertools.count(1)
@@ -83,13 +84,19 @@ class Session:
             return
         self._closed = True
         self.client._renewer.remove(self)
+        lost = []
         for buffer in list(self._mapped):
-            buffer.detach()
+            try:
+                buffer.detach()
+            except MemoryError as error:
+                lost.append(f"arrays of {buffer.name} lose their contents: {error}")
         if self._link is not None:
             self._link.close()
         if self.lost is None:
             request = session_pb2.DeleteSessionRequest(name=self.name, allow_missing=True)
             await self._api.SessionService.DeleteSession(request)
+        for text in lost:
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
 
     async def get(self) -> session_pb2.Session:
         """The session now, with what it holds."""
@@ -101,18 +108,32 @@ class Session:
         request = session_pb2.RenewSessionRequest(name=self.name)
         info = await self._api.SessionService.RenewSession(request, timeout=self.ttl / 3)
         if info.state == session_pb2.Session.ENDED or info.boot_id != self.info.boot_id:
-            raise errors.SessionLost(
-                f"{self.name} has ended", code="NOT_FOUND", reason="SESSION_ENDED"
+            raise errors.local(
+                f"{self.name} has ended",
+                "SESSION_ENDED",
+                "NOT_FOUND",
+                errors.SessionLost,
+                scope="SESSION",
             )
+        try:
+            await self._collect()
+        except errors.SessionLost:
+            raise
+        except errors.Error:
+            pass  # with the next renewal, then
 
     def _lose(self, error: errors.SessionLost) -> None:
         if self._closed or self.lost is not None:
             return
         self.lost = error
-        if self._on_lost is not None:
-            self._on_lost(error)
-        else:
+        # The other sessions must not wait for what is called, nor for what it raises.
+        _io.spawn(self._tell_loss, error)
+
+    async def _tell_loss(self, error: errors.SessionLost) -> None:
+        if self._on_lost is None:
             warnings.warn(f"{self.name} is lost: {error}", RuntimeWarning, stacklevel=1)
+        else:
+            await _io.result_of(self._on_lost(error))
 
     def next_run_id(self) -> str:
         """An id for a run. Chosen here, so that a call can be repeated if its answer was lost."""
@@ -128,7 +149,7 @@ class Session:
         >>> s.tensor([[1, 2], [3, 4]], np.float32)
         <Tensor b1 F32 [2, 2], chip=0>
         """
-        array, own = _values.as_array(data, dtype)
+        array, own = await array_of(data, dtype)
         tensor = await self.empty(array.shape, own, chip=chip, name=name)
         if array.size:
             await tensor.write(array)
@@ -146,7 +167,12 @@ class Session:
             buffer_id=name or f"b{next(self._buffer_numbers)}", chip=f"chips/{chip}", bytes=size
         )
         request = buffer_pb2.CreateBuffersRequest(parent=self.name, buffers=[spec])
-        created = (await self._api.BufferService.CreateBuffers(request)).buffers[0]
+        try:
+            created = (await self._api.BufferService.CreateBuffers(request)).buffers[0]
+        except (errors.Timeout, *_io.CANCELLED):
+            if not name:  # it may exist now; one that was named may have existed before
+                self._garbage.append(f"{self.name}/buffers/{spec.buffer_id}")
+            raise
         buffer = Buffer(self, created.name, size, chip, True)
         return Tensor(spec.buffer_id, kind, sizes, chip=chip, owner=buffer)
 
@@ -159,7 +185,11 @@ class Session:
             names.append(self._garbage.popleft())
         if names:
             request = buffer_pb2.DeleteBuffersRequest(names=names, allow_missing=True)
-            await self._api.BufferService.DeleteBuffers(request)
+            try:
+                await self._api.BufferService.DeleteBuffers(request)
+            except BaseException:
+                self._garbage.extend(names)
+                raise
 
     def domain(
         self,
@@ -222,7 +252,7 @@ class Session:
     ) -> EventStream:
         """The events of the session, from the one after the number `after` on; all of them, or
         those of some runs. Resumes by itself when the connection breaks."""
-        return EventStream(self, after, list(runs), "", linger)
+        return EventStream(self, after, list(runs), linger)
 
     async def lease_chips(self, count: int, timeout: Seconds = 60) -> List[int]:
         """Leases chips for this session alone, until it ends; returns their indices."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import collections
 import queue
+import sys
 import threading
 import time
 import weakref
@@ -18,6 +19,7 @@ T = TypeVar("T")
 
 CANCELLED: Tuple[Type[BaseException], ...] = ()
 sleep = time.sleep
+Lock = threading.Lock
 _END = object()
 
 
@@ -40,8 +42,16 @@ def in_thread(function: Callable[..., T], *args: Any) -> T:
     return function(*args)
 
 
+finish_in_thread = in_thread
+
+
 def finish(result: T) -> T:
     """Nothing: only tasks of asyncio can be cancelled meanwhile."""
+    return result
+
+
+def result_of(result: T) -> T:
+    """What a function has returned."""
     return result
 
 
@@ -58,7 +68,11 @@ _at_exit: "weakref.WeakSet[Any]" = weakref.WeakSet()
 @atexit.register
 def _close_all() -> None:
     for each in list(_at_exit):
-        each.close()
+        try:
+            each.close()
+        except Exception:
+            # The others must not stay open.
+            sys.excepthook(*sys.exc_info())
 
 
 def at_exit(client: Any) -> None:
@@ -89,28 +103,43 @@ def Opening(function: Callable[..., T], *args: Any) -> T:  # a class in _async/_
 class Caller:
     """A method with one answer."""
 
-    __slots__ = ("call", "name", "guard", "single")
+    __slots__ = ("call", "name", "guard", "single", "waiting")
 
     #: For a stream of requests: the same with one request.
     single: "Caller"
+    #: If requests can say `wait`: the method where others do not queue behind it.
+    waiting: Any
 
     def __init__(self, call: Any, name: str, guard: _api.Guard) -> None:
         self.call, self.name, self.guard = call, name, guard
+        self.waiting = None
 
     def __call__(
         self, request: Any, timeout: Optional[float] = None, wait_for_ready: bool = False
     ) -> Any:
-        guard = self.guard
+        guard, call = self.guard, self.call
         guard.check()
-        try:
-            return self.call(
-                request,
-                timeout=guard.timeout if timeout is None else timeout,
-                metadata=guard.metadata,
-                wait_for_ready=wait_for_ready,
-            )
-        except grpc.RpcError as error:
-            raise errors.from_rpc(error, self.name, guard.address) from None
+        if self.waiting is not None and request.HasField("wait"):
+            call = self.waiting
+        until = time.monotonic() + (guard.timeout if timeout is None else timeout)
+        broken = False
+        while True:
+            try:
+                return call(
+                    request,
+                    timeout=max(until - time.monotonic(), 0.001),
+                    metadata=guard.metadata,
+                    wait_for_ready=wait_for_ready,
+                )
+            except grpc.RpcError as error:
+                guard.check()
+                again = not broken and errors.is_broken(error)
+                if not again or not _api.can_repeat(self.name, request):
+                    raise errors.from_rpc(error, self.name, guard.address) from None
+                broken = True
+            except ValueError:
+                guard.check()  # the channel was closed meanwhile
+                raise
 
     def open(self) -> "Writer":
         """Begins to send a stream of requests. No deadline."""
@@ -141,16 +170,20 @@ class Reader:
 
     def __init__(self, method: Streamer, call: Any) -> None:
         self._method, self._call = method, call
+        self._cancelled = False
 
     def read(self) -> Any:
-        """The next message; None at the end."""
+        """The next message; None at the end, also if it was closed meanwhile."""
         try:
             return next(self._call, None)
         except grpc.RpcError as error:
+            if self._cancelled or self._method.guard.is_closed:
+                return None
             raise errors.from_rpc(error, self._method.name, self._method.guard.address) from None
 
     def cancel(self) -> None:
         """Ends the stream."""
+        self._cancelled = True
         self._call.cancel()
 
 
@@ -166,6 +199,8 @@ class Duplex(Reader):
 
     def write(self, message: Any) -> None:
         """Sends a message."""
+        if not self._call.is_active():
+            raise errors.stream_ended()
         self._requests.put(message)
 
     def done_writing(self) -> None:
@@ -211,11 +246,13 @@ class Writer:
             self._changed.notify_all()
         return True
 
-    def finish(self) -> Any:
-        """Ends the stream and returns the answer."""
+    def answer(self, seconds: float) -> Any:
+        """Ends the stream and returns the answer; None if there is none in time."""
         self._end()
         try:
-            return self._call.result()
+            return self._call.result(seconds)
+        except grpc.FutureTimeoutError:
+            return None
         except grpc.RpcError as error:
             raise errors.from_rpc(error, self._method.name, self._method.guard.address) from None
         except grpc.FutureCancelledError:
