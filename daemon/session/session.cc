@@ -312,6 +312,7 @@ absl::StatusOr<std::shared_ptr<RegisteredGraph>> Session::AddGraph(
   graph->id = std::string(id);
   graph->name = std::make_shared<const std::string>(names::ChildName(options_.id, "graphs", id));
   graph->digest = digest;
+  graph->domain_users = engine::FindDomainUsers(*image);
   graph->image = std::move(image);
   graph->create_time = options_.clock->WallTime();
   MutexLock lock(mutex_);
