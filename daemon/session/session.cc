@@ -35,10 +35,17 @@ Session::Session(Options options)
       kernels_(std::make_unique<SessionKernels>(SessionKernels::Options{
           .session = options_.id,
           .name = *name_,
+          .client = options_.owner,
           .hosts = options_.hosts,
           .engine = options_.engine,
           .clock = options_.clock,
           .built_in = options_.target == nullptr ? nullptr : options_.target->kernels,
+          .charge =
+              [this](const KernelFile& file) {
+                return WithRoom([&] {
+                  return options_.hosts->store().ChargeLoaded(options_.owner, memory(), file);
+                });
+              },
           .memory = device_memory_,
           .move_memory =
               [this](const std::function<bool()>& give_up) { return MoveMemory(give_up); }})),
