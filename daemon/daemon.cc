@@ -98,6 +98,9 @@ void SetKernelOptions(const config::v1::KernelsConfig& kernels, Node::Options& o
   options.kernel_hosts.sandbox.data_bytes = kernels.host_memory_bytes();
   options.kernel_hosts.sandbox.files = kernels.host_files();
   options.kernel_hosts.sandbox.processes = kernels.host_processes();
+  // A host copies objects into files that only memory has. Larger ones are no use, and would be
+  // memory beyond the limit above.
+  options.kernel_hosts.sandbox.file_bytes = options.limits.max_kernel_bytes;
 }
 
 Node::Options NodeOptions(const DaemonConfig& config, std::unique_ptr<auth::Access> access,

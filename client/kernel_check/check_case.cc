@@ -20,6 +20,10 @@ constexpr uint32_t kBlocks[] = {1, 2, 3, 4, 7, 16};
 constexpr Layout kLayouts[] = {Layout::kLeft,   Layout::kRight,   Layout::kOffset,
                                Layout::kPadded, Layout::kStrided, Layout::kTransposed};
 constexpr int64_t kMostElements = 8192;
+// The check needs some ten bytes for each byte of a tensor.
+constexpr int64_t kMostElementsTogether = int64_t{1} << 24;
+// So often shapes are chosen freely; then sizes become smaller.
+constexpr int kFreeChoices = 100;
 // Every this many cases, one has tensors without elements.
 constexpr uint32_t kEmptyEvery = 13;
 
@@ -42,12 +46,14 @@ class Chooser {
     // The first case is the simplest one, so that a message about it is the easiest to understand.
     chosen.blocks = options_.blocks.empty() ? (index_ == 0 ? 1 : Any(kBlocks))
                                             : options_.blocks[index_ % options_.blocks.size()];
-    do {
+    for (int choice = 0; choice == 0 || (largest_ > 1 && !Fits(chosen)); ++choice) {
+      if (choice >= kFreeChoices) largest_ /= 2;
       letters_.clear();
       together_.clear();
       chosen.arguments.clear();
       ChooseArguments(&chosen);
-    } while (!Fits(chosen));
+    }
+    if (const absl::Status size = CheckSize(chosen); !size.ok()) return size;
     for (uint32_t i = 0; i < info_.scalar_count; ++i) chosen.scalars.push_back(ChooseScalar(i));
     return chosen;
   }
@@ -57,6 +63,9 @@ class Chooser {
   T Any(const T (&list)[kCount]) {
     return list[random_() % kCount];
   }
+
+  // Sizes that are neither 0 nor given.
+  int64_t Size(int64_t size) const { return std::min(size, largest_); }
 
   absl::Status CheckNames() const {
     std::vector<std::string> tensors, all;
@@ -81,8 +90,8 @@ class Chooser {
   int64_t Letter(const std::string& letter) {
     const auto [place, added] = letters_.emplace(letter, 0);
     if (!added) return place->second;
-    if (index_ == 0) return place->second = 8;
-    return place->second = empty_ && letters_.size() == 1 ? 0 : Any(kSizes);
+    if (index_ == 0) return place->second = Size(8);
+    return place->second = empty_ && letters_.size() == 1 ? 0 : Size(Any(kSizes));
   }
 
   void ChooseArguments(Case* chosen) {
@@ -129,16 +138,34 @@ class Chooser {
     if (together_.empty()) {
       const uint64_t ndim = index_ == 0 ? 1 : 1 + random_() % 3;
       for (uint64_t d = 0; d < ndim; ++d) {
-        together_.push_back(index_ == 0 ? 16 : empty_ && d == 0 ? 0 : Any(kSizes));
+        together_.push_back(index_ == 0 ? 16 : empty_ && d == 0 ? 0 : Size(Any(kSizes)));
       }
     }
     return together_;
   }
 
+  // At most kMostElementsTogether + 1.
+  static int64_t Elements(const std::vector<int64_t>& shape) {
+    if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
+    int64_t elements = 1;
+    for (const int64_t dimension : shape) {
+      if (dimension > kMostElementsTogether / elements) return kMostElementsTogether + 1;
+      elements *= dimension;
+    }
+    return elements;
+  }
+
+  static absl::Status CheckSize(const Case& chosen) {
+    int64_t elements = 0;
+    for (const Case::Argument& argument : chosen.arguments) elements += Elements(argument.shape);
+    if (elements <= kMostElementsTogether) return absl::OkStatus();
+    return Error(reason::kUsage, absl::StrCat("--shape: the tensors have more than ",
+                                              kMostElementsTogether, " elements together"));
+  }
+
   bool Fits(const Case& chosen) const {
     for (uint32_t i = 0; i < info_.argument_count; ++i) {
-      int64_t elements = 1;
-      for (int64_t dimension : chosen.arguments[i].shape) elements *= dimension;
+      const int64_t elements = Elements(chosen.arguments[i].shape);
       // Dimensions that are all given cannot become smaller.
       const auto wanted = options_.shapes.find(info_.arguments[i].name);
       const bool fixed =
@@ -177,6 +204,7 @@ class Chooser {
   const uint32_t index_;
   const bool empty_;
   std::mt19937_64 random_;
+  int64_t largest_ = 512;  // more than all kSizes
   std::map<std::string, int64_t> letters_;
   std::vector<int64_t> together_;
 };

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <new>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -94,7 +95,14 @@ void RunInChild(const Options& options, uint32_t index, SharedState& state) {
   if (!chosen.ok()) return FailCase(state, chosen.status());
   state.input = chosen->Describe(kernel->info());
   ++state.steps;
-  CaseRunner(*kernel, options, *chosen, state).Run();
+  // What a kernel throws does not come here.
+  try {
+    CaseRunner(*kernel, options, *chosen, state).Run();
+  } catch (const std::bad_alloc&) {
+    FailCase(state, Error(reason::kUsage, absl::StrCat("there is no memory to check it with ",
+                                                       chosen->Describe(kernel->info()),
+                                                       "; choose smaller ones with --shape")));
+  }
 }
 
 // ---- its parent

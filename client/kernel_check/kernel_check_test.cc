@@ -233,6 +233,30 @@ TEST(KernelCheckObjectTest, MistakesOfTheUserAreErrors) {
   EXPECT_THAT(CheckKernel(options), HasReason(reason::kFieldInvalid));
 }
 
+TEST(KernelCheckObjectTest, DimensionsThatAreGivenMayLeaveLittleRoomForTheOthers) {
+  for (const char* shape : {"m,64,64", "m,n,64,64", "m,128,128", "m,k,1000", "m,90,91"}) {
+    Options options = ForObject("own_add_gcc");
+    options.runs = 5;
+    for (const char* tensor : {"x", "y", "z"}) {
+      ASSERT_THAT(AddShape(absl::StrCat(tensor, "=", shape), &options), IsOk());
+    }
+    const absl::StatusOr<Report> report = CheckKernel(options);
+    ASSERT_THAT(report, IsOk()) << shape;
+    EXPECT_EQ(report->cases, 5u) << shape;
+    EXPECT_THAT(report->findings, IsEmpty()) << Text(*report);
+  }
+}
+
+TEST(KernelCheckObjectTest, TensorsThatAreTooLargeAreMistakesOfTheUser) {
+  for (const char* shape : {"1048576,1048576", "8000,1000", "1048576,1048576,1048576,1048576"}) {
+    Options options = ForObject("own_add_gcc");
+    for (const char* tensor : {"x", "y", "z"}) {
+      ASSERT_THAT(AddShape(absl::StrCat(tensor, "=", shape), &options), IsOk());
+    }
+    EXPECT_THAT(CheckKernel(options), HasReason(reason::kUsage)) << shape;
+  }
+}
+
 TEST(KernelCheckOptionsTest, OptionsAreParsed) {
   Options options;
   ASSERT_THAT(AddShape("x=m,4,k", &options), IsOk());

@@ -55,6 +55,10 @@ absl::Status JobRunner::RunInOpenSession() {
   PTO_ASSIGN_OR_RETURN(Session session, client_.AttachSession(SessionName(options_.session)));
   report_.set_session(session.name());
   PTO_ASSIGN_OR_RETURN(kernels_, session.ListKernels());
+  PTO_ASSIGN_OR_RETURN(const std::vector<v1::Buffer> buffers, client_.ListBuffers(session.name()));
+  PTO_ASSIGN_OR_RETURN(const std::vector<v1::Domain> domains, client_.ListDomains(session.name()));
+  for (const v1::Buffer& buffer : buffers) existing_.insert(buffer.name());
+  for (const v1::Domain& domain : domains) existing_.insert(domain.name());
   absl::Status status = RunIn(session);
   if (!report_.runs().empty()) printer_.Report(report_);
   if (options_.detach && status.ok()) return status;
@@ -136,11 +140,13 @@ absl::StatusOr<std::vector<Buffer>> JobRunner::CreateBuffers(Session& session) {
   if (!specs.empty()) {
     PTO_ASSIGN_OR_RETURN(buffers, session.CreateBuffers(specs));
   }
-  own_buffers_ = buffers;
+  for (const Buffer& buffer : buffers) {
+    if (!existing_.contains(buffer.name())) own_buffers_.push_back(buffer);
+  }
   std::vector<Domain> domains;
   for (const v1::CreateDomainRequest& request : job_.domains) {
     PTO_ASSIGN_OR_RETURN(Domain domain, session.CreateDomain(request));
-    own_domains_.push_back(domain);
+    if (!existing_.contains(domain.name())) own_domains_.push_back(domain);
     domains.push_back(std::move(domain));
   }
   for (const job::PreparedBuffer& buffer : job_.buffers) {
@@ -156,8 +162,8 @@ absl::StatusOr<std::vector<Buffer>> JobRunner::CreateBuffers(Session& session) {
 
 absl::Status JobRunner::Upload(const std::vector<Buffer>& buffers, bool first) {
   for (size_t i = 0; i < buffers.size(); ++i) {
-    // A new buffer is already zeroed.
-    if (first && job_.buffers[i].zeros) continue;
+    // A new buffer is already zeroed; in a session of others it may have been there before.
+    if (first && job_.buffers[i].zeros && options_.session.empty()) continue;
     // Signals are zero at the start of each run.
     if (job_.buffers[i].window.has_value() && job_.buffers[i].window->signals()) continue;
     if (interrupt_.seen()) return Error(reason::kInterrupted, "interrupted before the run");

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -87,7 +88,9 @@ class JobRunner {
   const Interrupt interrupt_;
   // Of the session.
   std::vector<v1::Kernel> kernels_;
-  // What a session that goes on must not keep.
+  // Buffers and domains that a session that goes on had before, by their names.
+  absl::flat_hash_set<std::string> existing_;
+  // What it must not keep.
   std::vector<Buffer> own_buffers_;
   std::vector<Domain> own_domains_;
   job::v1::Report report_;

@@ -39,14 +39,6 @@ uint64_t NextNumber() {
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
-uint64_t ZeroBytes(const DomainSpec& spec) {
-  uint64_t bytes = 0;
-  for (const WindowBufferSpec& buffer : spec.buffers) {
-    if (buffer.zero_before_run) bytes += buffer.bytes;
-  }
-  return bytes * spec.chips.size();
-}
-
 // What a failure began with, and whose it was.
 struct Cause {
   std::string reason;
@@ -70,11 +62,7 @@ Cause CauseOf(const std::vector<absl::Status>& errors, absl::string_view run) {
 }  // namespace
 
 Domain::Domain(std::string name, DomainSpec spec, engine::Engine& engine)
-    : name_(std::move(name)),
-      number_(NextNumber()),
-      spec_(std::move(spec)),
-      zero_bytes_(ZeroBytes(spec_)),
-      engine_(engine) {
+    : name_(std::move(name)), number_(NextNumber()), spec_(std::move(spec)), engine_(engine) {
   for (size_t i = 0; i < spec_.buffers.size(); ++i) buffer_by_name_[spec_.buffers[i].name] = i;
 }
 
@@ -148,6 +136,17 @@ std::vector<std::shared_ptr<SessionBuffer>> Domain::parts() const {
   for (const Rank& rank : ranks_) {
     parts.insert(parts.end(), rank.buffers.begin(), rank.buffers.end());
     if (rank.signals != nullptr) parts.push_back(rank.signals);
+  }
+  return parts;
+}
+
+std::vector<std::shared_ptr<SessionBuffer>> Domain::zero_parts() const {
+  std::vector<std::shared_ptr<SessionBuffer>> parts;
+  MutexLock lock(mutex_);
+  for (const Rank& rank : ranks_) {
+    for (size_t i = 0; i < rank.buffers.size(); ++i) {
+      if (spec_.buffers[i].zero_before_run) parts.push_back(rank.buffers[i]);
+    }
   }
   return parts;
 }
@@ -249,23 +248,18 @@ void Domain::Refresh() {
   }
 }
 
-void Domain::BeginUse(const RunTurn* user) {
-  std::vector<std::shared_ptr<SessionBuffer>> zeroed;
+void Domain::BeginUse(const RunTurn* user,
+                      absl::Span<const std::shared_ptr<SessionBuffer>> zeroed) {
   {
     MutexLock lock(mutex_);
     const auto found = uses_.find(user);
     if (found == uses_.end() || !found->second.uses_signals) return;
     found->second.has_begun = true;
     Refresh();
-    if (zero_bytes_ == 0) return;
-    for (const Rank& rank : ranks_) {
-      for (size_t i = 0; i < rank.buffers.size(); ++i) {
-        if (spec_.buffers[i].zero_before_run) zeroed.push_back(rank.buffers[i]);
-      }
-    }
   }
-  // Without the lock, as it may take long. Nobody else has the turn.
+  // Without the lock, as it may take long. No other run has the turn, and clients wait.
   for (const std::shared_ptr<SessionBuffer>& buffer : zeroed) {
+    MutexLock contents(buffer->contents);
     absl::Status done = buffer->memory->Fill(0, buffer->memory->bytes(), std::byte{0});
     if (!done.ok()) {
       PTO_LOG(kError, "a window buffer cannot be set to zero",
@@ -419,7 +413,7 @@ absl::StatusOr<bool> Domain::ShareSome(uint32_t rank) {
     parts = ranks_[rank].buffers;
     if (ranks_[rank].signals != nullptr) parts.push_back(ranks_[rank].signals);
   }
-  bool idle = signal_queue_->idle();
+  bool idle = signal_queue_->idle() && whole_queue_->idle();
   for (const std::shared_ptr<SessionBuffer>& part : parts) {
     idle = idle && part->queue->idle() && part->in_use.load(std::memory_order_acquire) == 0;
   }

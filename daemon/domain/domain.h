@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "daemon/domain/domain_spec.h"
 #include "daemon/domain/session_buffer.h"
 #include "daemon/domain/session_memory.h"
@@ -31,8 +32,9 @@ namespace pto::daemon {
 // them uses them. Such a use begins when its turn comes, or with a client's notification before;
 // then all signals become zero. It ends with the run or segment, and what it left can be read until
 // the next use. So no use ever sees a value of another. The same holds for the buffers that are to
-// be zero before each run, except that a notification leaves them alone. Whose kernels get the
-// whole windows (domain scalars) uses the signals and all buffers.
+// be zero before each run: a use sets those to zero that its tasks name, and leaves the others
+// alone, as a notification does. Whose kernels get the whole windows (domain scalars) uses the
+// signals and all buffers.
 //
 // Thread-safe; its lock is the last that anybody takes.
 class Domain {
@@ -67,17 +69,21 @@ class Domain {
   int RankOf(uint32_t chip) const;
   // Whether uses of this part begin with zeros.
   bool BeginsZero(const names::Window& window) const;
-  // The bytes that BeginUse sets to zero.
-  uint64_t zero_bytes() const { return zero_bytes_; }
+  // The buffers of all ranks whose uses begin with zeros; empty when they have been let go.
+  std::vector<std::shared_ptr<SessionBuffer>> zero_parts() const;
   // Puts the runs that use the signals, of whatever rank, in order. The session's lock guards it.
   const std::shared_ptr<BufferQueue>& signal_queue() const { return signal_queue_; }
+  // Puts the runs that use all of it in order with those that use parts: these read it, the others
+  // write it. Guarded as the other is.
+  const std::shared_ptr<BufferQueue>& whole_queue() const { return whole_queue_; }
 
   // ---- runs and segments of open ones, known by their turns
   // From now on the domain keeps its memory for it, and its run is stopped when the domain is
   // revoked, whether its turn has come or not. Who looks at error() after this misses nothing.
   void Enter(const RunTurn* user, std::weak_ptr<Stoppable> run, bool uses_signals);
-  // The turn has come. Nothing for one that has left. Takes as long as zero_bytes() tells.
-  void BeginUse(const RunTurn* user);
+  // The turn has come. Nothing for one that has left. Sets `zeroed` to zero, parts of this domain
+  // that the run uses, and takes as long as that does.
+  void BeginUse(const RunTurn* user, absl::Span<const std::shared_ptr<SessionBuffer>> zeroed);
   // It leaves without having begun.
   void Forget(const RunTurn* user);
 
@@ -140,9 +146,9 @@ class Domain {
   const std::string name_;
   const uint64_t number_;
   const DomainSpec spec_;
-  const uint64_t zero_bytes_;
   engine::Engine& engine_;
   const std::shared_ptr<BufferQueue> signal_queue_ = std::make_shared<BufferQueue>();
+  const std::shared_ptr<BufferQueue> whole_queue_ = std::make_shared<BufferQueue>();
   absl::flat_hash_map<std::string, size_t> buffer_by_name_;
 
   mutable Mutex mutex_;

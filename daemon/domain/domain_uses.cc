@@ -1,6 +1,7 @@
 #include "daemon/domain/domain_uses.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/base/status_macros.h"
 
@@ -15,24 +16,32 @@ DomainUses::Use& DomainUses::UseOf(const std::shared_ptr<Domain>& domain) {
   return use;
 }
 
-void DomainUses::Add(const std::shared_ptr<Domain>& domain, bool uses_signals) {
+void DomainUses::Add(const std::shared_ptr<Domain>& domain,
+                     const std::shared_ptr<SessionBuffer>& part, bool begins_zero) {
   Use& use = UseOf(domain);
-  if (uses_signals && !use.uses_signals) zero_bytes_ += domain->zero_bytes();
-  use.uses_signals |= uses_signals;
+  use.uses_signals |= begins_zero;
+  if (!begins_zero || part->signals || use.uses_all) return;
+  if (!use.known_zeroed.insert(part.get()).second) return;
+  zero_bytes_ += part->memory->bytes();
+  use.zeroed.push_back(part);
 }
 
 void DomainUses::AddWhole(const std::shared_ptr<Domain>& domain) {
-  Add(domain, true);
-  UseOf(domain).uses_all = true;
+  Use& use = UseOf(domain);
+  if (use.uses_all) return;
+  use.uses_signals = use.uses_all = true;
+  // Those that are named too count twice, which only makes another thread do it earlier.
+  use.zeroed.clear();
+  for (const std::shared_ptr<SessionBuffer>& part : domain->zero_parts()) {
+    zero_bytes_ += part->memory->bytes();
+    use.zeroed.push_back(part);
+  }
 }
 
 void DomainUses::AddAccesses(RunAccesses* accesses) const {
   for (const Use& use : uses_) {
     if (use.uses_signals) accesses->push_back({use.domain->signal_queue(), {0, 1}, true, true});
-    if (!use.uses_all) continue;
-    for (const std::shared_ptr<SessionBuffer>& part : use.domain->parts()) {
-      if (!part->signals) accesses->push_back({part->queue, {0, part->memory->bytes()}, true});
-    }
+    accesses->push_back({use.domain->whole_queue(), {0, 1}, use.uses_all});
   }
 }
 
@@ -46,7 +55,13 @@ void DomainUses::Enter(const RunTurn* user, const std::shared_ptr<Stoppable>& ru
 }
 
 void DomainUses::BeginUse(const RunTurn* user) const {
-  for (const Use& use : uses_) use.domain->BeginUse(user);
+  for (const Use& use : uses_) {
+    std::vector<std::shared_ptr<SessionBuffer>> zeroed;
+    for (const std::weak_ptr<SessionBuffer>& weak : use.zeroed) {
+      if (std::shared_ptr<SessionBuffer> part = weak.lock()) zeroed.push_back(std::move(part));
+    }
+    use.domain->BeginUse(user, zeroed);
+  }
 }
 
 void DomainUses::Forget(const RunTurn* user) const {

@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "daemon/domain/domain.h"
@@ -14,12 +15,14 @@ namespace pto::daemon {
 // any more when that has it; then any thread may use it.
 class DomainUses {
  public:
-  void Add(const std::shared_ptr<Domain>& domain, bool uses_signals);
+  // A part of the domain; `begins_zero`: see Domain::BeginsZero.
+  void Add(const std::shared_ptr<Domain>& domain, const std::shared_ptr<SessionBuffer>& part,
+           bool begins_zero);
 
   // The same for one whose whole windows kernels of the run get.
   void AddWhole(const std::shared_ptr<Domain>& domain);
 
-  // Adds what keeps those apart that use the same signals.
+  // Adds what keeps those apart that use the same signals, or all of a domain and a part of it.
   void AddAccesses(RunAccesses* accesses) const;
 
   // DOMAIN_REVOKED when one is.
@@ -44,6 +47,9 @@ class DomainUses {
     std::shared_ptr<Domain> domain;
     bool uses_signals = false;
     bool uses_all = false;
+    // What is set to zero when it begins. The run holds these buffers until it has ended.
+    std::vector<std::weak_ptr<SessionBuffer>> zeroed;
+    absl::flat_hash_set<const SessionBuffer*> known_zeroed;
   };
   Use& UseOf(const std::shared_ptr<Domain>& domain);
 

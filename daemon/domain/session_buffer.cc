@@ -18,6 +18,17 @@ absl::Status SessionBuffer::Read(uint64_t offset, uint64_t size, std::string* by
   return memory->Read(offset, bytes->data(), size);
 }
 
+uint64_t BoundSlots::bytes() const {
+  uint64_t bytes = sizeof *this + slots.size() * sizeof slots[0] +
+                   buffers.size() * sizeof buffers[0] +
+                   domain_scalars.size() * sizeof domain_scalars[0];
+  if (accesses != nullptr) bytes += accesses->size() * sizeof(BufferAccess);
+  for (const DomainRanks& domain : domain_ranks) {
+    bytes += sizeof domain + domain.domain.size() + domain.chips.size() * sizeof domain.chips[0];
+  }
+  return bytes;
+}
+
 std::vector<uint64_t> BoundSlots::NamedScalars(const engine::GraphImage& image,
                                                std::vector<uint64_t> named) const {
   if (domain_scalars.empty()) return named;

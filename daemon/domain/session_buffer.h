@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "daemon/domain/domain_ranks.h"
 #include "daemon/turn/run_turn.h"
+#include "runtime/base/memory_account.h"
 #include "runtime/base/mutex.h"
 #include "runtime/chip/allocation.h"
 #include "runtime/engine/run/run.h"
@@ -60,6 +61,11 @@ struct BoundSlots {
   std::vector<std::pair<uint32_t, uint64_t>> domain_scalars;
   // The ranks of those domains, for messages.
   std::vector<DomainRanks> domain_ranks;
+  // For what all this takes, unless it is little.
+  HostCharge charge;
+
+  // About how much memory it takes.
+  uint64_t bytes() const;
 
   // The values of the image's named scalars for a run that binds `named`.
   std::vector<uint64_t> NamedScalars(const engine::GraphImage& image,

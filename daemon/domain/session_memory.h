@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -41,20 +42,27 @@ class MemoryView {
 // memory. Thread-safe; calls the view without locks.
 class SessionMemory : public std::enable_shared_from_this<SessionMemory> {
  public:
+  // Counts a file until the result is destroyed; an error if there can be no more.
+  using TakeFile = std::function<absl::StatusOr<std::shared_ptr<const void>>()>;
+
   // New memory that nobody uses yet. The result is to be used in its place. If there is a view, the
   // memory is moved to a file and shown before; CHIP_MEMORY_EXHAUSTED if that fails.
   absl::StatusOr<std::shared_ptr<engine::Allocation>> Add(
       std::shared_ptr<engine::Allocation> memory);
 
   // From now on new memory is moved to files and shown to this view, in place of another one.
-  void ShowTo(std::shared_ptr<MemoryView> view, std::shared_ptr<engine::SharingBudget> budget);
+  // `take_file` is asked before each move; nullptr: there is no limit but the budget.
+  void ShowTo(std::shared_ptr<MemoryView> view, std::shared_ptr<engine::SharingBudget> budget,
+              TakeFile take_file = nullptr);
   // Shows a domain, whose windows Add has returned, now and to each later view, as long as the
   // result lives.
   std::shared_ptr<void> AddDomain(SharedDomain domain);
   // Shows all domains of before ShowTo. Their windows must have been shown.
   void ShowDomains();
 
-  // Shows memory of before ShowTo, which has been moved to a file: what Add has returned.
+  // Memory of before ShowTo is about to be moved to a file: what Add has returned.
+  absl::Status PrepareMove(const std::shared_ptr<engine::Allocation>& memory);
+  // Shows such memory, which has been moved.
   absl::Status Show(const std::shared_ptr<engine::Allocation>& memory);
 
  private:
@@ -65,6 +73,8 @@ class SessionMemory : public std::enable_shared_from_this<SessionMemory> {
     std::shared_ptr<engine::Allocation> memory;
     // The view that has it, which is told when it goes. Guarded by the owner's lock.
     std::shared_ptr<MemoryView> view;
+    // That its file counts. Guarded likewise.
+    std::shared_ptr<const void> file;
   };
 
   // Tells the view when its domain goes.
@@ -74,11 +84,13 @@ class SessionMemory : public std::enable_shared_from_this<SessionMemory> {
     uint64_t number = 0;
   };
 
+  absl::Status CountFile(Kept& kept);
   absl::Status ShowKept(Kept& kept, const std::shared_ptr<MemoryView>& view);
 
   Mutex mutex_;
   std::shared_ptr<MemoryView> view_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<engine::SharingBudget> budget_ ABSL_GUARDED_BY(mutex_);
+  TakeFile take_file_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<const engine::Allocation*, std::weak_ptr<Kept>> all_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint64_t, SharedDomain> domains_ ABSL_GUARDED_BY(mutex_);
 };

@@ -114,6 +114,31 @@ TEST_F(SessionMemoryTest, WithoutRoomForAnotherFileThereIsNoMemory) {
   EXPECT_EQ(chip_->used_bytes(), 2 * kBytes);
 }
 
+TEST_F(SessionMemoryTest, AsksForEachFileAndGivesItBack) {
+  int left = 2;
+  const SessionMemory::TakeFile take = [&left]() -> absl::StatusOr<std::shared_ptr<const void>> {
+    if (left == 0) return Error(reason::kChipMemoryExhausted, "a test");
+    --left;
+    return std::shared_ptr<const void>(&left, [&left](const void*) { ++left; });
+  };
+  auto before = memory_->Add(Allocate());
+  memory_->ShowTo(view_, budget_, take);
+  ASSERT_THAT(memory_->PrepareMove(*before), IsOk());
+  ASSERT_THAT(memory_->PrepareMove(*before), IsOk());
+  EXPECT_EQ(left, 1);
+  auto after = memory_->Add(Allocate());
+  ASSERT_THAT(after, IsOk());
+  EXPECT_EQ(left, 0);
+  EXPECT_THAT(memory_->Add(Allocate()), HasReason(reason::kChipMemoryExhausted));
+  // The move does not take place.
+  memory_->ShowTo(nullptr, nullptr);
+  EXPECT_EQ(left, 1);
+  after->reset();
+  EXPECT_EQ(left, 2);
+  before->reset();
+  EXPECT_EQ(left, 2);
+}
+
 TEST_F(SessionMemoryTest, ANewViewGetsWhatItIsShownAndOnlyThatIsHidden) {
   memory_->ShowTo(view_, budget_);
   auto buffer = memory_->Add(Allocate());

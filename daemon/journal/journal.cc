@@ -419,7 +419,8 @@ void Journal::EndSession(const std::string& id) {
   sessions_.erase(id);
 }
 
-absl::StatusOr<uint64_t> Journal::AddRun(const RunRecord& run) {
+absl::StatusOr<uint64_t> Journal::AddRun(RunRecord run) {
+  run.set_boot_id(options_.boot_id);
   std::string bytes = Serialize(run);
   absl::Status status;
   {
@@ -442,7 +443,8 @@ absl::StatusOr<uint64_t> Journal::AddRun(const RunRecord& run) {
   return status;
 }
 
-void Journal::EndRun(uint64_t number, const RunRecord& run) {
+void Journal::EndRun(uint64_t number, RunRecord run) {
+  run.set_boot_id(options_.boot_id);
   End end = {number, HashOfRun(run), EndTime(run), Serialize(run)};
   {
     MutexLock lock(mutex_);

@@ -72,9 +72,9 @@ class Journal {
   void EndSession(const std::string& id);
 
   // A run is about to be accepted. Returns the number to pass to EndRun. Error: JOURNAL_UNWRITABLE.
-  absl::StatusOr<uint64_t> AddRun(const journal::v1::RunRecord& run);
+  absl::StatusOr<uint64_t> AddRun(journal::v1::RunRecord run);
   // A run has ended. Call it before anyone is told of the end.
-  void EndRun(uint64_t number, const journal::v1::RunRecord& run);
+  void EndRun(uint64_t number, journal::v1::RunRecord run);
 
   // `callback` is called with false when the journal cannot be written and with true when it can
   // again, from any thread. When this returns, the previous callback is not called any more.

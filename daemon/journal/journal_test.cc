@@ -103,6 +103,7 @@ TEST_F(JournalTest, ARunThatEndedIsAsItEnded) {
   ASSERT_THAT(history.runs, SizeIs(1));
   EXPECT_EQ(history.runs[0].id(), "r");
   EXPECT_EQ(history.runs[0].state(), static_cast<uint32_t>(engine::RunState::kSucceeded));
+  EXPECT_EQ(history.runs[0].boot_id(), "one");
   EXPECT_THAT(history.runs[0].errors(), IsEmpty());
   ASSERT_THAT(history.sessions, SizeIs(1));
   EXPECT_EQ(history.sessions[0].boot_id(), "one");
@@ -134,6 +135,7 @@ TEST_F(JournalTest, ARunThatDidNotEndFailedByTheRestartAndStaysSo) {
   const RunRecord& run = first.runs[0];
   EXPECT_EQ(run.state(), static_cast<uint32_t>(engine::RunState::kFailed));
   EXPECT_EQ(run.total_ns(), 5'000'000'000);
+  EXPECT_EQ(run.boot_id(), "one");
   ASSERT_THAT(run.errors(), SizeIs(1));
   const absl::Status error = StatusFromProto(run.errors(0));
   EXPECT_THAT(error, HasReason(reason::kDaemonRestarted));

@@ -1,10 +1,9 @@
 #include "daemon/kernels/kernel_hosts.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "runtime/base/error.h"
 #include "runtime/base/host_memory.h"
@@ -17,28 +16,42 @@ constexpr absl::Duration kEndTime = absl::Seconds(10);
 constexpr absl::Duration kEndLook = absl::Milliseconds(2);
 
 // Each buffer that a host sees takes a descriptor; most of them are for connections.
-std::shared_ptr<engine::SharingBudget> MakeSharing() {
-  constexpr uint64_t kMostFiles = 65'536;
-  constexpr uint64_t kShare = 8;
-  rlimit limit = {};
-  uint64_t files = kMostFiles;
-  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
-    files = std::min<uint64_t>(files, limit.rlim_cur / kShare);
-  }
-  // The pages of buffers count in the budget of the machine's memory already.
-  return std::make_shared<engine::SharingBudget>(files, ~uint64_t{0});
-}
+constexpr uint64_t kBufferShare = 8;
 
 }  // namespace
 
 KernelHosts::KernelHosts(Options options)
     : options_(std::move(options)),
       store_(std::make_shared<KernelStore>(options_.max_kernel_bytes, options_.max_client_bytes)),
-      sharing_(MakeSharing()) {}
+      // The files are counted below, and pages in the budget of the machine's memory already.
+      sharing_(std::make_shared<engine::SharingBudget>(~uint64_t{0}, ~uint64_t{0})),
+      buffer_files_(std::make_shared<DescriptorShares>(DescriptorShares::OfProcess(kBufferShare))) {
+}
 
 absl::Status KernelHosts::CheckAvailable() const {
   if (!options_.command.arguments.empty()) return absl::OkStatus();
   return Error(reason::kNotAvailable, "this node has no program for kernel hosts");
+}
+
+absl::StatusOr<std::shared_ptr<const void>> KernelHosts::TakeBufferFile(const std::string& client) {
+  DescriptorShares::Limit exceeded;
+  std::shared_ptr<const void> taken = buffer_files_->Take(client, &exceeded);
+  if (taken != nullptr) return taken;
+  return Error(reason::kChipMemoryExhausted,
+               absl::StrCat(exceeded.of_client ? absl::StrCat("client ", client, " has")
+                                               : "all clients together have",
+                            " ", exceeded.used,
+                            " buffers and windows in sessions with uploaded kernels, of ",
+                            exceeded.limit, " that there can be"))
+      .Limit("kernel_session_buffers", exceeded.limit, exceeded.used, 1)
+      .Hint("use views of fewer, larger buffers, or raise LimitNOFILE of the daemon");
+}
+
+absl::Status KernelHosts::Load(const void* session, const std::string& client,
+                               std::function<void()> work) {
+  if (loads_.Add(session, client, std::move(work))) return absl::OkStatus();
+  return Error(reason::kMemoryBudget, "the machine has no thread that could load the kernel")
+      .Hint("try again later; the operator can raise TasksMax of the daemon");
 }
 
 std::shared_ptr<host::HostKeeper> KernelHosts::Start(const std::string& session) {
@@ -71,7 +84,8 @@ std::shared_ptr<host::HostKeeper> KernelHosts::Start(const std::string& session)
 void KernelHosts::Retire(std::shared_ptr<host::HostKeeper> keeper) {
   keeper->Stop();
   const void* const key = keeper.get();
-  loads_.Add(key, "", [this, keeper = std::move(keeper)] {
+  // Without a thread for this the next start joins it.
+  (void)loads_.Add(key, "", [this, keeper = std::move(keeper)] {
     const absl::Time until = absl::Now() + kEndTime;
     while (keeper->status().state != host::HostStatus::State::kEnded && absl::Now() < until) {
       absl::SleepFor(kEndLook);

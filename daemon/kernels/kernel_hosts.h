@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "daemon/kernels/descriptor_shares.h"
 #include "daemon/kernels/kernel_store.h"
 #include "daemon/kernels/load_queue.h"
 #include "runtime/base/mutex.h"
@@ -42,10 +44,12 @@ class KernelHosts {
   absl::Status CheckAvailable() const;
   KernelStore& store() { return *store_; }
   const std::shared_ptr<engine::SharingBudget>& sharing() const { return sharing_; }
-  // See LoadQueue::Add. The work is dropped after Stop.
-  void Load(const void* session, const std::string& client, std::function<void()> work) {
-    loads_.Add(session, client, std::move(work));
-  }
+  // A file for a buffer or window of the client's, counted until the result is destroyed.
+  // CHIP_MEMORY_EXHAUSTED if there can be no more.
+  absl::StatusOr<std::shared_ptr<const void>> TakeBufferFile(const std::string& client);
+  // See LoadQueue::Add. The work is dropped after Stop. MEMORY_BUDGET if the machine has no thread
+  // for it.
+  absl::Status Load(const void* session, const std::string& client, std::function<void()> work);
 
   // Begins to start the host of a session, which names it.
   std::shared_ptr<host::HostKeeper> Start(const std::string& session);
@@ -67,6 +71,7 @@ class KernelHosts {
   const Options options_;
   const std::shared_ptr<KernelStore> store_;
   const std::shared_ptr<engine::SharingBudget> sharing_;
+  const std::shared_ptr<DescriptorShares> buffer_files_;
   host::HostSupervisor supervisor_;
   // Keepers are destroyed by whoever lets go last, and then what they have counted is added.
   struct Past {

@@ -61,6 +61,10 @@ absl::Status KernelStore::Upload::Append(absl::string_view data) {
         .With("want", file_.bytes);
   }
   hash_->Add(data);
+  if (known_ != nullptr) {
+    received_ += data.size();
+    return absl::OkStatus();
+  }
   while (!data.empty()) {
     const ssize_t count = write(file_.descriptor.get(), data.data(), data.size());
     if (count < 0 && errno == EINTR) continue;
@@ -90,6 +94,7 @@ absl::StatusOr<std::shared_ptr<const KernelFile>> KernelStore::Upload::Finish() 
         .With("want", absl::BytesToHexString(file_.sha256))
         .Hint("the file changed while it was read, or bytes were lost on the way");
   }
+  if (known_ != nullptr) return std::shared_ptr<const KernelFile>(known_, known_->file.get());
   constexpr int kSeals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
   if (fcntl(file_.descriptor.get(), F_ADD_SEALS, kSeals) != 0) return NoMemory("F_ADD_SEALS");
   return store_->Add(*this);
@@ -119,7 +124,6 @@ absl::StatusOr<std::unique_ptr<KernelStore::Upload>> KernelStore::Begin(
   upload->store_ = shared_from_this();
   upload->file_.sha256 = std::string(sha256);
   upload->file_.bytes = bytes;
-  PTO_ASSIGN_OR_RETURN(upload->charge_, HostCharge::Take(memory, bytes, "a kernel"));
   {
     MutexLock lock(mutex_);
     absl::erase_if(clients_, [](const auto& entry) { return entry.second.expired(); });
@@ -130,13 +134,46 @@ absl::StatusOr<std::unique_ptr<KernelStore::Upload>> KernelStore::Begin(
       upload->client_->name = client;
       known = upload->client_;
     }
+    const auto mine = upload->client_->shares.find(upload->file_.sha256);
+    if (mine != upload->client_->shares.end()) upload->known_ = mine->second.lock();
+    if (upload->known_ != nullptr) return upload;
     PTO_RETURN_IF_ERROR(Take(*upload->client_, bytes));
     upload->taken_ = bytes;
   }
+  PTO_ASSIGN_OR_RETURN(upload->charge_, HostCharge::Take(memory, bytes, "a kernel"));
+  PTO_ASSIGN_OR_RETURN(upload->descriptor_, TakeDescriptor(client));
   upload->file_.descriptor =
       FileDescriptor(memfd_create("ptod-kernel", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!upload->file_.descriptor.valid()) return NoMemory("memfd_create");
   return upload;
+}
+
+absl::StatusOr<std::shared_ptr<const void>> KernelStore::TakeDescriptor(const std::string& client) {
+  DescriptorShares::Limit exceeded;
+  std::shared_ptr<const void> taken = descriptors_->Take(client, &exceeded);
+  if (taken != nullptr) return taken;
+  return Error(
+             reason::kQuotaKernels,
+             absl::StrCat(
+                 exceeded.of_client ? absl::StrCat("client ", client, " has") : "there are", " ",
+                 exceeded.used, " file descriptors of the daemon for kernels, of ", exceeded.limit))
+      .At("file_bytes")
+      .Limit("kernel_descriptors", exceeded.limit, exceeded.used, 1)
+      .Hint("delete uploaded kernels that are no longer used, or raise LimitNOFILE of the daemon");
+}
+
+absl::StatusOr<std::shared_ptr<const void>> KernelStore::ChargeLoaded(
+    const std::string& client, const std::shared_ptr<MemoryAccount>& memory,
+    const KernelFile& file) {
+  struct Loaded {
+    HostCharge charge;
+    std::shared_ptr<const void> descriptor;
+  };
+  const auto loaded = std::make_shared<Loaded>();
+  PTO_ASSIGN_OR_RETURN(loaded->charge,
+                       HostCharge::Take(memory, file.bytes + kLoadedBytes, "a loaded kernel"));
+  PTO_ASSIGN_OR_RETURN(loaded->descriptor, TakeDescriptor(client));
+  return loaded;
 }
 
 absl::Status KernelStore::Take(Client& client, uint64_t bytes) {
@@ -175,22 +212,24 @@ std::shared_ptr<const KernelFile> KernelStore::Add(Upload& upload) {
   share->client = upload.client_;
   share->taken = std::exchange(upload.taken_, 0);
   share->charge = std::move(upload.charge_);
+  share->descriptor = std::move(upload.descriptor_);
   mine = share;
   return std::shared_ptr<const KernelFile>(share, share->file.get());
 }
 
 void KernelStore::Drop(Share& share) {
-  std::shared_ptr<const KernelFile> file;  // closed without the lock
+  const std::string name = share.file->sha256;
+  share.file.reset();  // closed without the lock
   MutexLock lock(mutex_);
   share.client->used -= share.taken;
-  file = std::move(share.file);
-  const std::string& name = file->sha256;
   // Another one may have come since.
   const auto mine = share.client->shares.find(name);
   if (mine != share.client->shares.end() && mine->second.expired()) {
     share.client->shares.erase(mine);
   }
-  if (file.use_count() == 1) files_.erase(name);
+  // Whoever lets go of the file last comes here after that.
+  const auto all = files_.find(name);
+  if (all != files_.end() && all->second.expired()) files_.erase(all);
 }
 
 KernelStore::Stored KernelStore::stored() const {
@@ -203,6 +242,11 @@ KernelStore::Stored KernelStore::stored() const {
     stored.bytes += file->bytes;
   }
   return stored;
+}
+
+size_t KernelStore::known_files() const {
+  MutexLock lock(mutex_);
+  return files_.size();
 }
 
 }  // namespace pto::daemon

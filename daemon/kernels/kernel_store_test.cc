@@ -5,7 +5,9 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "runtime/base/error.h"
@@ -59,8 +61,9 @@ TEST_F(KernelStoreTest, StoresIdenticalFilesOnceAndChargesEachClientOnce) {
   const std::string data(1000, 'd');
   auto first = Put("a", data);
   ASSERT_THAT(first, IsOk());
-  // Not even while the same file comes once more does this client have room for it.
-  EXPECT_THAT(Put("a", data), HasReason(reason::kQuotaKernels));
+  // This client has no room for another one, but the same file needs none.
+  EXPECT_THAT(Put("a", std::string(1000, 'e')), HasReason(reason::kQuotaKernels));
+  EXPECT_THAT(Put("a", data), IsOk());
   const auto other = Put("b", data);
   ASSERT_THAT(other, IsOk());
   EXPECT_EQ(first->get(), other->get());
@@ -125,6 +128,66 @@ TEST_F(KernelStoreTest, CountsInTheClientsMemory) {
   account_ = Account(500);
   EXPECT_THAT(Put("a", std::string(501, 'd')), HasReason(reason::kMemoryBudget));
   EXPECT_THAT(Put("a", std::string(500, 'd')), IsOk());
+}
+
+TEST_F(KernelStoreTest, ARepeatedUploadIsComparedAndNotStored) {
+  account_ = Account(1000);
+  const std::string data(1000, 'd');
+  const auto first = Put("a", data);
+  ASSERT_THAT(first, IsOk());
+  const auto again = Put("a", data);
+  ASSERT_THAT(again, IsOk());
+  EXPECT_EQ(first->get(), again->get());
+  auto other = store_->Begin("a", account_, 1000, Sha256(data));
+  ASSERT_THAT(other, IsOk());
+  ASSERT_THAT((*other)->Append(std::string(1000, 'e')), IsOk());
+  EXPECT_THAT((*other)->Finish(), HasReason(reason::kFieldInvalid));
+  EXPECT_EQ(account_->used(), 1000u);
+}
+
+TEST_F(KernelStoreTest, LoadedKernelsCountWithTheCopyOfTheirFile) {
+  account_ = Account(3 * KernelStore::kLoadedBytes);
+  const auto file = Put("a", std::string(1000, 'd'));
+  ASSERT_THAT(file, IsOk());
+  std::vector<std::shared_ptr<const void>> loaded;
+  for (int i = 0; i < 2; ++i) {
+    auto charge = store_->ChargeLoaded("a", account_, **file);
+    ASSERT_THAT(charge, IsOk());
+    loaded.push_back(*std::move(charge));
+  }
+  EXPECT_EQ(account_->used(), 1000 + 2 * (1000 + KernelStore::kLoadedBytes));
+  EXPECT_THAT(store_->ChargeLoaded("a", account_, **file), HasReason(reason::kMemoryBudget));
+  loaded.clear();
+  EXPECT_EQ(account_->used(), 1000u);
+}
+
+TEST_F(KernelStoreTest, AClientCannotTakeAllDescriptors) {
+  store_ = std::make_shared<KernelStore>(1000, 1 << 20, [] { return uint64_t{8}; });
+  account_ = Account(1 << 30);
+  auto file = Put("a", "one");
+  ASSERT_THAT(file, IsOk());
+  auto charge = store_->ChargeLoaded("a", account_, **file);
+  ASSERT_THAT(charge, IsOk());
+  const uint64_t used = account_->used();
+  EXPECT_THAT(store_->ChargeLoaded("a", account_, **file), HasReason(reason::kQuotaKernels));
+  EXPECT_THAT(Put("a", "two"), HasReason(reason::kQuotaKernels));
+  EXPECT_EQ(account_->used(), used);
+  EXPECT_THAT(Put("b", "two"), IsOk());
+  charge->reset();
+  EXPECT_THAT(Put("a", "two"), IsOk());
+}
+
+TEST_F(KernelStoreTest, UsersThatLetGoAtTheSameTimeLeaveNothing) {
+  for (int i = 0; i < 1000; ++i) {
+    auto a = Put("a", "data");
+    auto b = Put("b", "data");
+    ASSERT_THAT(a, IsOk());
+    ASSERT_THAT(b, IsOk());
+    std::thread other([&] { b->reset(); });
+    a->reset();
+    other.join();
+    ASSERT_EQ(store_->known_files(), 0u);
+  }
 }
 
 }  // namespace

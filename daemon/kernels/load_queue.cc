@@ -2,7 +2,10 @@
 
 #include <pthread.h>
 
+#include <system_error>
 #include <utility>
+
+#include "runtime/base/log.h"
 
 namespace pto::daemon {
 
@@ -19,15 +22,25 @@ void LoadQueue::Stop() {
   for (std::thread& thread : threads) thread.join();
 }
 
-void LoadQueue::Add(const void* session, const std::string& client, std::function<void()> work) {
+bool LoadQueue::Add(const void* session, const std::string& client, std::function<void()> work) {
   MutexLock lock(mutex_);
-  if (stop_) return;
+  if (stop_) return true;
+  if (idle_ <= jobs_.size() && threads_.size() < options_.threads) Hire();
+  // Those that there are do it later.
+  if (threads_.empty()) return false;
   jobs_.push_back({session, client, std::move(work)});
-  if (idle_ < jobs_.size() && threads_.size() < options_.threads) {
-    threads_.emplace_back([this] { Work(); });
-    pthread_setname_np(threads_.back().native_handle(), "kernel-loader");
-  }
   changed_.NotifyAll();
+  return true;
+}
+
+void LoadQueue::Hire() {
+  try {
+    threads_.push_back(options_.start([this] { Work(); }));
+  } catch (const std::system_error& error) {
+    PTO_LOG(kWarning, "no thread to load kernels", {{"error", error.what()}});
+    return;
+  }
+  pthread_setname_np(threads_.back().native_handle(), "kernel-loader");
 }
 
 bool LoadQueue::Take(Job* job) {

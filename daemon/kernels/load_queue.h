@@ -5,6 +5,7 @@
 #include <list>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -21,6 +22,10 @@ class LoadQueue {
   struct Options {
     size_t threads = 16;
     size_t threads_of_client = 4;
+    // Starts a thread; throws std::system_error if the machine has none.
+    std::function<std::thread(std::function<void()>)> start = [](std::function<void()> run) {
+      return std::thread(std::move(run));
+    };
   };
 
   LoadQueue() : LoadQueue(Options()) {}
@@ -33,8 +38,9 @@ class LoadQueue {
   // later.
   void Stop();
 
-  // `session` is only compared.
-  void Add(const void* session, const std::string& client, std::function<void()> work);
+  // `session` is only compared. Returns false if the machine has no thread for it: the work is
+  // dropped.
+  bool Add(const void* session, const std::string& client, std::function<void()> work);
 
  private:
   struct Job {
@@ -44,6 +50,7 @@ class LoadQueue {
   };
 
   void Work();
+  void Hire() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes the first job that may run now. Returns false if there is none.
   bool Take(Job* job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -1,8 +1,12 @@
 #include "daemon/kernels/load_queue.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <functional>
 #include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
@@ -75,6 +79,26 @@ TEST(LoadQueueTest, AClientThatWaitsForLongLeavesThreadsToOthers) {
   EXPECT_THAT(jobs.AwaitBegun(4), ::testing::Contains("2"));
   jobs.End("1");
   jobs.End("2");
+}
+
+TEST(LoadQueueTest, ThreadsThatAreMissingHarmNobody) {
+  Jobs jobs;
+  int left = 0;
+  LoadQueue queue({.threads = 3, .threads_of_client = 3, .start = [&](std::function<void()> run) {
+                     if (left-- <= 0) {
+                       throw std::system_error(EAGAIN, std::generic_category(), "a test");
+                     }
+                     return std::thread(std::move(run));
+                   }});
+  EXPECT_FALSE(queue.Add(&kSessions[0], "c", [] { FAIL() << "it was refused"; }));
+  left = 1;
+  EXPECT_TRUE(queue.Add(&kSessions[0], "c", jobs.Make("a")));
+  EXPECT_THAT(jobs.AwaitBegun(1), UnorderedElementsAre("a"));
+  // The only thread does it when it can.
+  EXPECT_TRUE(queue.Add(&kSessions[1], "c", jobs.Make("b")));
+  jobs.End("a");
+  EXPECT_THAT(jobs.AwaitBegun(2), UnorderedElementsAre("a", "b"));
+  jobs.End("b");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "daemon/kernels/session_kernels.h"
 
 #include <fcntl.h>
+#include <openssl/sha.h>
 
 #include <algorithm>
 #include <utility>
@@ -56,13 +57,14 @@ absl::Status Refused(const absl::Status& error, const SessionKernels::Upload& up
       .Hint(detail->hint);
 }
 
-std::string IdentityOf(const KernelFile& file, const std::string& entry,
-                       const std::string& signature) {
-  return absl::StrCat(file.sha256, entry, absl::string_view("\0", 1), signature);
-}
-
-std::string IdentityOf(const SessionKernel& kernel) {
-  return IdentityOf(*kernel.file, kernel.entry, kernel.signature);
+// One hash, as the signature alone can be long.
+std::string HashOfIdentity(const KernelFile& file, absl::string_view entry,
+                           absl::string_view signature) {
+  const std::string all = absl::StrCat(file.sha256, entry, absl::string_view("\0", 1), signature);
+  std::string hash(SHA256_DIGEST_LENGTH, '\0');
+  SHA256(reinterpret_cast<const unsigned char*>(all.data()), all.size(),
+         reinterpret_cast<unsigned char*>(hash.data()));
+  return hash;
 }
 
 // What a kernel of a graph needs. The file stays, and is charged, as long as a host may have to
@@ -71,6 +73,7 @@ struct Code {
   ~Code() { identities->Remove(hosted.get()); }
   std::shared_ptr<const host::HostedKernel> hosted;
   std::shared_ptr<const KernelFile> file;
+  std::shared_ptr<const void> charge;
   std::shared_ptr<KernelIdentities> identities;
 };
 
@@ -125,11 +128,14 @@ absl::Status SessionKernels::Unknown(absl::string_view id) const {
 }
 
 absl::StatusOr<std::shared_ptr<const SessionKernel>> SessionKernels::FindSame(
-    const Upload& upload, const std::string& id) const {
+    const Upload& upload, const std::string& id, const Host& host) const {
   const auto found = kernels_.find(id);
   if (found == kernels_.end()) return nullptr;
-  if (IdentityOf(*found->second) == IdentityOf(*upload.file, upload.entry, upload.signature)) {
-    return found->second;
+  const SessionKernel& known = *found->second;
+  if (known.identity->hash == HashOfIdentity(*upload.file, upload.entry, upload.signature)) {
+    const bool runs =
+        host.port != nullptr && !host.port->lost() && known.kernel->lane() == host.port.get();
+    return runs ? found->second : nullptr;
   }
   return Error(reason::kIdConflict,
                absl::StrCat("kernel '", id, "' exists with other contents, or another signature"))
@@ -144,13 +150,18 @@ absl::StatusOr<std::shared_ptr<const SessionKernel>> SessionKernels::Register(
     return Error(reason::kNotAvailable, "this node has no kernel hosts");
   }
   PTO_RETURN_IF_ERROR(options_.hosts->CheckAvailable());
+  std::shared_ptr<const SessionKernel> same;
+  const auto find = [&](const std::string& id, const Host& host)
+                        ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) -> absl::Status {
+    PTO_RETURN_IF_ERROR(CheckOpen());
+    if (id.empty()) return absl::OkStatus();
+    PTO_ASSIGN_OR_RETURN(same, FindSame(upload, id, host));
+    return absl::OkStatus();
+  };
   {
     MutexLock lock(mutex_);
-    PTO_RETURN_IF_ERROR(CheckOpen());
-    if (!upload.id.empty()) {
-      PTO_ASSIGN_OR_RETURN(std::shared_ptr<const SessionKernel> same, FindSame(upload, upload.id));
-      if (same != nullptr) return same;
-    }
+    PTO_RETURN_IF_ERROR(find(upload.id, host_));
+    if (same != nullptr) return same;
   }
   const auto give_up = [this, &upload] {
     if (upload.gone != nullptr && upload.gone()) return true;
@@ -158,12 +169,20 @@ absl::StatusOr<std::shared_ptr<const SessionKernel>> SessionKernels::Register(
     return closed_;
   };
   PTO_ASSIGN_OR_RETURN(const Host host, EnsureHost(give_up));
-  PTO_ASSIGN_OR_RETURN(std::shared_ptr<const SessionKernel> loaded, Load(host, upload));
+  {
+    // A new host has what the one before had.
+    MutexLock lock(mutex_);
+    PTO_RETURN_IF_ERROR(find(upload.id, host));
+    if (same != nullptr) return same;
+  }
+  PTO_ASSIGN_OR_RETURN(std::shared_ptr<const void> charge, options_.charge(*upload.file));
+  PTO_ASSIGN_OR_RETURN(std::shared_ptr<const SessionKernel> loaded,
+                       Load(host, upload, std::move(charge)));
+  std::shared_ptr<const SessionKernel> before;  // destroyed without the lock
   MutexLock lock(mutex_);
-  PTO_RETURN_IF_ERROR(CheckOpen());
-  PTO_ASSIGN_OR_RETURN(std::shared_ptr<const SessionKernel> same, FindSame(upload, loaded->id));
+  PTO_RETURN_IF_ERROR(find(loaded->id, host));
   if (same != nullptr) return same;
-  kernels_.emplace(loaded->id, loaded);
+  before = std::exchange(kernels_[loaded->id], loaded);
   count_.store(kernels_.size(), std::memory_order_release);
   return loaded;
 }
@@ -193,10 +212,13 @@ absl::StatusOr<SessionKernels::Host> SessionKernels::EnsureHost(
                                              ? absl::StrCat("the kernel host of ", options_.name,
                                                             " did not start in time")
                                              : why)
-                    .With("session", options_.name));
+                    .With("session", options_.name)
+                    .Hint("the machine may be overloaded; upload the kernel again later"));
   }
   host.port = options_.engine->AddLane(std::make_shared<host::HostLane>(host.keeper));
-  options_.memory->ShowTo(std::make_shared<HostMemoryView>(host.keeper), hosts.sharing());
+  options_.memory->ShowTo(
+      std::make_shared<HostMemoryView>(host.keeper), hosts.sharing(),
+      [&hosts, client = options_.client] { return hosts.TakeBufferFile(client); });
   if (absl::Status moved = options_.move_memory(give_up); !moved.ok()) {
     options_.memory->ShowTo(nullptr, nullptr);
     return fail(std::move(moved));
@@ -211,7 +233,8 @@ absl::StatusOr<SessionKernels::Host> SessionKernels::EnsureHost(
 void SessionKernels::ReloadAll(const Host& host) {
   for (const std::shared_ptr<const SessionKernel>& old : ListUploaded("", SIZE_MAX)) {
     const absl::StatusOr<std::shared_ptr<const SessionKernel>> loaded =
-        Load(host, {old->id, old->file_name, old->entry, old->signature, old->file, nullptr});
+        Load(host, {old->id, old->file_name, old->entry, old->signature, old->file, nullptr},
+             old->charge);
     MutexLock lock(mutex_);
     const auto found = kernels_.find(old->id);
     if (found == kernels_.end() || found->second != old) continue;
@@ -226,10 +249,13 @@ void SessionKernels::ReloadAll(const Host& host) {
   }
 }
 
-absl::StatusOr<std::shared_ptr<const SessionKernel>> SessionKernels::Load(const Host& host,
-                                                                          const Upload& upload) {
+absl::StatusOr<std::shared_ptr<const SessionKernel>> SessionKernels::Load(
+    const Host& host, const Upload& upload, std::shared_ptr<const void> charge) {
   FileDescriptor object(fcntl(upload.file->descriptor.get(), F_DUPFD_CLOEXEC, 0));
-  if (!object.valid()) return Error(reason::kHostLost, "the daemon has no more descriptors");
+  if (!object.valid()) {
+    return Error(reason::kQuotaKernels, "the daemon has no more file descriptors")
+        .Hint("try again later; the operator can raise LimitNOFILE of the daemon");
+  }
   host::HostedObject load;
   load.object = std::move(object);
   load.entry = upload.entry;
@@ -260,10 +286,13 @@ absl::StatusOr<std::shared_ptr<const SessionKernel>> SessionKernels::Load(const 
   loaded->blocks = (info.flags & PTO_KERNEL_BLOCKS) != 0;
   info.name = loaded->id.c_str();
   const host::HostedKernel* const data = hosted->get();
-  identities_->Add(data, IdentityOf(*upload.file, upload.entry, upload.signature));
+  loaded->identity = std::make_shared<const KernelIdentity>(
+      KernelIdentity{loaded->id, HashOfIdentity(*upload.file, upload.entry, upload.signature)});
+  identities_->Add(data, loaded->identity);
   auto code = std::make_shared<Code>();
   code->hosted = *std::move(hosted);
   code->file = upload.file;
+  code->charge = charge;
   code->identities = identities_;
   absl::StatusOr<std::shared_ptr<const Kernel>> kernel =
       Kernel::OnLane(info, data, std::move(code), host.port);
@@ -273,6 +302,7 @@ absl::StatusOr<std::shared_ptr<const SessionKernel>> SessionKernels::Load(const 
   loaded->entry = upload.entry;
   loaded->signature = upload.signature;
   loaded->file = upload.file;
+  loaded->charge = std::move(charge);
   loaded->create_time = options_.clock->WallTime();
   return loaded;
 }
@@ -309,10 +339,10 @@ absl::StatusOr<std::shared_ptr<const SessionKernel>> SessionKernels::Remove(absl
 
 std::string SessionKernels::FindChanged(const UsedKernels& used) const {
   MutexLock lock(mutex_);
-  for (const UsedKernel& kernel : used) {
-    const auto found = kernels_.find(kernel.name);
-    if (found != kernels_.end() && IdentityOf(*found->second) != kernel.identity) {
-      return kernel.name;
+  for (const std::shared_ptr<const KernelIdentity>& kernel : used) {
+    const auto found = kernels_.find(kernel->name);
+    if (found != kernels_.end() && found->second->identity->hash != kernel->hash) {
+      return kernel->name;
     }
   }
   return "";

@@ -35,6 +35,8 @@ struct SessionKernel {
   std::string entry;      // as it was given
   std::string signature;  // of a kernel of the PTO ABI
   std::shared_ptr<const KernelFile> file;
+  std::shared_ptr<const KernelIdentity> identity;
+  std::shared_ptr<const void> charge;  // for what it takes when it is loaded
   std::shared_ptr<const Kernel> kernel;
   bool blocks = false;
   absl::Time create_time;
@@ -48,10 +50,13 @@ class SessionKernels final : public KernelSource {
   struct Options {
     std::string session;           // its id
     std::string name;              // its name
+    std::string client;            // who has it
     KernelHosts* hosts = nullptr;  // nullptr: nothing can be uploaded
     engine::Engine* engine = nullptr;
     const Clock* clock = nullptr;
     const KernelSource* built_in = nullptr;
+    // See KernelStore::ChargeLoaded.
+    std::function<absl::StatusOr<std::shared_ptr<const void>>(const KernelFile& file)> charge;
     std::shared_ptr<SessionMemory> memory;
     // Moves memory of before to files and shows it, before the first kernel can be used. It may
     // take long, and ends when `give_up` says so.
@@ -76,8 +81,9 @@ class SessionKernels final : public KernelSource {
     std::function<bool()> gone;  // whether nobody waits for it any more
   };
   // Loads the kernel. The same upload again returns the kernel that is there. Waits: for threads of
-  // KernelHosts::Load, one call at a time. Errors: KERNEL_INVALID, ID_INVALID, REQUIRED fields,
-  // ID_CONFLICT, HOST_LOST, BUFFER_IN_USE, CHIP_MEMORY_EXHAUSTED, SESSION_ENDED.
+  // KernelHosts::Load, one call at a time. Errors: KERNEL_INVALID, ID_INVALID, FIELD_INVALID,
+  // ID_CONFLICT, HOST_LOST, BUFFER_IN_USE, CHIP_MEMORY_EXHAUSTED, QUOTA_KERNELS, MEMORY_BUDGET,
+  // CLIENT_GONE, SESSION_ENDED.
   absl::StatusOr<std::shared_ptr<const SessionKernel>> Register(const Upload& upload);
   // KERNEL_UNKNOWN.
   absl::StatusOr<std::shared_ptr<const SessionKernel>> Get(absl::string_view id) const;
@@ -115,16 +121,19 @@ class SessionKernels final : public KernelSource {
 
   absl::Status CheckOpen() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Unknown(absl::string_view id) const;
-  // The kernel that the same upload has made, nullptr if there is none, or ID_CONFLICT.
+  // The kernel that the same upload has made and that `host` runs, nullptr if there is none, or
+  // ID_CONFLICT.
   absl::StatusOr<std::shared_ptr<const SessionKernel>> FindSame(const Upload& upload,
-                                                                const std::string& id) const
+                                                                const std::string& id,
+                                                                const Host& host) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Starts the host unless there is one that can be used.
   absl::StatusOr<Host> EnsureHost(const std::function<bool()>& give_up);
   // The engine has given up the host before: the kernels get into another one. Graphs that were
   // compiled before keep the old ones, and fail.
   void ReloadAll(const Host& host);
-  absl::StatusOr<std::shared_ptr<const SessionKernel>> Load(const Host& host, const Upload& upload);
+  absl::StatusOr<std::shared_ptr<const SessionKernel>> Load(const Host& host, const Upload& upload,
+                                                            std::shared_ptr<const void> charge);
 
   const Options options_;
   const std::shared_ptr<KernelIdentities> identities_ = std::make_shared<KernelIdentities>();

@@ -4,7 +4,7 @@
 
 namespace pto::daemon {
 
-void KernelIdentities::Add(const void* code, std::string identity) {
+void KernelIdentities::Add(const void* code, std::shared_ptr<const KernelIdentity> identity) {
   MutexLock lock(mutex_);
   identities_[code] = std::move(identity);
 }
@@ -23,7 +23,7 @@ std::shared_ptr<const UsedKernels> KernelIdentities::Of(
     const auto found = identities_.find(kernel->data());
     if (found == identities_.end()) continue;
     if (used == nullptr) used = std::make_shared<UsedKernels>();
-    used->push_back({std::string(kernel->name()), found->second});
+    used->push_back(found->second);
   }
   return used;
 }

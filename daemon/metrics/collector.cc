@@ -195,6 +195,9 @@ void AddRuns(Node& node, const RunStats& stats, Families& out) {
 }
 
 void AddJournal(Node& node, Families& out) {
+  out.Gauge("ptod_usage_writable",
+            "Whether usage can be recorded; 1 also without a state directory.",
+            node.usage().failing() ? 0.0 : 1.0);
   out.Gauge("ptod_used_run_ids", "Ids of runs that are known to be used, and nothing else of them.",
             Number(node.sessions().run_ids().size()));
   Journal* const journal = node.journal();

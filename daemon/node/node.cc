@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "daemon/node/accepted_runs.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 
@@ -110,16 +111,9 @@ std::unique_ptr<UsageMeter> Node::MakeUsage(const JournalHistory& history) {
   options.interval = options_.usage_interval;
   options.clock = options_.clock;
   options.settle = [this] { engine_->SettleCoreTime(); };
-  options.accepted_since = [&history](absl::Time since) {
-    UsageMeter::RunCounts counts;
-    // The time of a run is that of a clock which may have been set.
-    if (history.clock_doubtful) return counts;
-    for (const journal::v1::RunRecord& run : history.runs) {
-      if (!run.owner().empty() && run.create_ns() >= absl::ToUnixNanos(since)) {
-        ++counts[run.owner()];
-      }
-    }
-    return counts;
+  options.boot_id = boot_id_;
+  options.accepted_by = [&history](const UsageStore::Boot& boot) {
+    return CountAcceptedRuns(history, boot);
   };
   return std::make_unique<UsageMeter>(std::move(options));
 }

@@ -2,6 +2,7 @@
 
 #include <openssl/err.h>
 #include <openssl/pem.h>
+#include <openssl/sha.h>
 #include <openssl/x509v3.h>
 #include <sys/stat.h>
 
@@ -22,6 +23,8 @@ namespace {
 
 constexpr int64_t kVerdictNs = 1'000'000'000;
 constexpr size_t kMaxVerdicts = 1024;
+// Some intermediate authorities.
+constexpr size_t kMaxChainBytes = 16 << 10;
 // Files of the directory that are read.
 constexpr size_t kMaxLists = 1024;
 
@@ -42,23 +45,24 @@ void AddFingerprint(const std::string& path, std::string* to) {
                   file.st_mtim.tv_nsec, "\n");
 }
 
-// As OpenSSL looks for them: `HASH.r0` and so on.
-std::vector<std::string> ListsIn(const std::string& directory) {
-  std::vector<std::string> lists;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
-    const std::string extension = entry.path().extension().string();
-    const bool is_list = extension.size() > 2 && extension.compare(0, 2, ".r") == 0 &&
-                         extension.find_first_not_of("0123456789", 2) == std::string::npos;
-    if (is_list && lists.size() < kMaxLists) lists.push_back(entry.path().string());
-  }
-  std::sort(lists.begin(), lists.end());
-  return lists;
-}
-
 absl::Status Wrong(absl::string_view setting, absl::string_view what) {
   ERR_clear_error();
   return Error(reason::kConfigInvalid, absl::StrCat(setting, ": ", what)).At(setting);
+}
+
+// As OpenSSL names them: `HASH.r0` and so on.
+bool IsList(const std::filesystem::path& path) {
+  const std::string extension = path.extension().string();
+  return extension.size() > 2 && extension.compare(0, 2, ".r") == 0 &&
+         extension.find_first_not_of("0123456789", 2) == std::string::npos;
+}
+
+std::string KeyOf(absl::string_view certificate, absl::string_view chain) {
+  const std::string all = absl::StrCat(certificate.size(), " ", certificate, chain);
+  std::string hash(SHA256_DIGEST_LENGTH, '\0');
+  SHA256(reinterpret_cast<const unsigned char*>(all.data()), all.size(),
+         reinterpret_cast<unsigned char*>(hash.data()));
+  return hash;
 }
 
 absl::Status AddAuthorities(const std::string& path, X509_STORE* store) {
@@ -100,11 +104,27 @@ absl::StatusOr<std::shared_ptr<ClientCertificates>> ClientCertificates::Load(std
   return loaded;
 }
 
+absl::StatusOr<std::vector<std::string>> ClientCertificates::Lists() const {
+  std::vector<std::string> lists;
+  std::error_code error;
+  std::filesystem::directory_iterator entry(crl_dir_, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    if (IsList(entry->path()) && lists.size() < kMaxLists) lists.push_back(entry->path().string());
+  }
+  if (error) {
+    return Wrong("tls.crl_dir", absl::StrCat(crl_dir_, " cannot be read: ", error.message()));
+  }
+  std::sort(lists.begin(), lists.end());
+  return lists;
+}
+
 std::string ClientCertificates::Fingerprint() const {
   std::string seen;
   AddFingerprint(ca_file_, &seen);
   if (crl_dir_.empty()) return seen;
-  for (const std::string& list : ListsIn(crl_dir_)) AddFingerprint(list, &seen);
+  const absl::StatusOr<std::vector<std::string>> lists = Lists();
+  if (!lists.ok()) return absl::StrCat(seen, lists.status().message());
+  for (const std::string& list : *lists) AddFingerprint(list, &seen);
   return seen;
 }
 
@@ -112,12 +132,8 @@ absl::StatusOr<ClientCertificates::Store> ClientCertificates::MakeStore() const 
   Store store(X509_STORE_new());
   PTO_RETURN_IF_ERROR(AddAuthorities(ca_file_, store.get()));
   if (!crl_dir_.empty()) {
-    if (!std::filesystem::is_directory(crl_dir_)) {
-      return Wrong("tls.crl_dir", absl::StrCat(crl_dir_, " is no directory"));
-    }
-    for (const std::string& list : ListsIn(crl_dir_)) {
-      PTO_RETURN_IF_ERROR(AddList(list, store.get()));
-    }
+    PTO_ASSIGN_OR_RETURN(const std::vector<std::string> lists, Lists());
+    for (const std::string& list : lists) PTO_RETURN_IF_ERROR(AddList(list, store.get()));
     X509_STORE_set_flags(store.get(), X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL);
   }
   return store;
@@ -172,12 +188,23 @@ std::string ClientCertificates::FaultOf(absl::string_view certificate, absl::str
   const int64_t now = clock_.NowNanos();
   MutexLock lock(mutex_);
   LookAtFiles(now);
-  const auto known = verdicts_.find(certificate);
+  if (chain.empty()) {
+    const auto before = chains_.find(KeyOf(certificate, ""));
+    if (before != chains_.end()) chain = before->second;
+  }
+  const std::string key = KeyOf(certificate, chain);
+  const auto known = verdicts_.find(key);
   if (known != verdicts_.end() && now < known->second.until_ns) return known->second.fault;
   if (known == verdicts_.end() && verdicts_.size() >= kMaxVerdicts) verdicts_.clear();
-  Verdict& verdict = verdicts_[certificate];
+  Verdict& verdict = verdicts_[key];
   verdict.fault = Verify(certificate, chain);
   verdict.until_ns = now + kVerdictNs;
+  if (verdict.fault.empty() && chain.size() <= kMaxChainBytes) {
+    const std::string leaf = KeyOf(certificate, "");
+    if (!chains_.contains(leaf) && chains_.size() >= kMaxVerdicts) chains_.clear();
+    std::string remembered(chain);  // it may be the entry itself
+    chains_[leaf] = std::move(remembered);
+  }
   return verdict.fault;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
@@ -29,7 +30,8 @@ class ClientCertificates {
   static absl::StatusOr<std::shared_ptr<ClientCertificates>> Load(
       std::string ca_file, std::string crl_dir, const Clock& clock = Clock::Real());
 
-  // Why the certificate is not valid; empty when it is. `chain`: what came with it. In PEM form.
+  // Why the certificate is not valid; empty when it is. `chain`: what came with it. In PEM form. A
+  // resumed TLS session has no chain: then that counts with which the certificate was valid last.
   std::string FaultOf(absl::string_view certificate, absl::string_view chain);
 
   // Those of this process's TLS listener; nullptr if there is none.
@@ -41,6 +43,7 @@ class ClientCertificates {
     void operator()(X509_STORE* store) const { X509_STORE_free(store); }
   };
   using Store = std::unique_ptr<X509_STORE, FreeStore>;
+  // By hashes of what they are about.
   struct Verdict {
     std::string fault;
     int64_t until_ns = 0;
@@ -51,6 +54,8 @@ class ClientCertificates {
 
   // Changes when one of the files does.
   std::string Fingerprint() const;
+  // The revocation lists of the directory.
+  absl::StatusOr<std::vector<std::string>> Lists() const;
   absl::StatusOr<Store> MakeStore() const;
   void LookAtFiles(int64_t now_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string Verify(absl::string_view certificate, absl::string_view chain) const
@@ -64,6 +69,8 @@ class ClientCertificates {
   std::string seen_ ABSL_GUARDED_BY(mutex_);
   int64_t next_look_ns_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<std::string, Verdict> verdicts_ ABSL_GUARDED_BY(mutex_);
+  // What came with certificates when they were valid last, by their hashes.
+  absl::flat_hash_map<std::string, std::string> chains_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace pto::daemon::rpc

@@ -135,6 +135,41 @@ TEST_F(ClientCertificatesTest, FilesThatCannotBeReadChangeNothing) {
   EXPECT_THAT(ClientCertificates::Load("/missing", ""), HasReason(reason::kConfigInvalid));
 }
 
+TEST_F(ClientCertificatesTest, ADirectoryThatCannotBeReachedChangesNothing) {
+  TestCertificate::WriteRevocationList(crl_dir(), authority_, {&mallory_});
+  const auto certificates = Load(true);
+  EXPECT_EQ(FaultOf(*certificates, alice_), "");
+  // Also root cannot follow it.
+  std::filesystem::rename(crl_dir(), files_.path() + "/away");
+  std::filesystem::create_directory_symlink(crl_dir(), crl_dir());
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_EQ(FaultOf(*certificates, alice_), "");
+  EXPECT_THAT(FaultOf(*certificates, mallory_), HasSubstr("revoked"));
+  EXPECT_THAT(ClientCertificates::Load(ca_file(), crl_dir()), HasReason(reason::kConfigInvalid));
+  std::filesystem::remove(crl_dir());
+  std::filesystem::rename(files_.path() + "/away", crl_dir());
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_EQ(FaultOf(*certificates, alice_), "");
+}
+
+// A resumed session has no chain.
+TEST_F(ClientCertificatesTest, TheChainOfTheLastValidConnectionCountsWithoutOne) {
+  const auto certificates = Load();
+  const TestCertificate between =
+      TestCertificate::SignedBy(authority_, {.name = "between", .authority = true});
+  const TestCertificate bob = TestCertificate::SignedBy(between, {.name = "bob"});
+  const std::string chain = bob.certificate() + between.certificate();
+  EXPECT_NE(certificates->FaultOf(bob.certificate(), ""), "") << "nobody knows it yet";
+  EXPECT_EQ(certificates->FaultOf(bob.certificate(), chain), "") << "this is another verdict";
+  EXPECT_EQ(certificates->FaultOf(bob.certificate(), ""), "");
+  EXPECT_NE(certificates->FaultOf(bob.certificate(), bob.certificate()), "");
+  EXPECT_EQ(certificates->FaultOf(bob.certificate(), chain), "");
+  clock_.Advance(absl::Seconds(2));
+  EXPECT_EQ(certificates->FaultOf(bob.certificate(), ""), "");
+  clock_.Advance(absl::Hours(2));
+  EXPECT_THAT(certificates->FaultOf(bob.certificate(), ""), HasSubstr("expired"));
+}
+
 TEST_F(ClientCertificatesTest, ManyCertificatesTakeNoMemory) {
   const auto certificates = Load();
   for (int i = 0; i < 5000; ++i) {

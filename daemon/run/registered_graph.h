@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "daemon/domain/session_buffer.h"
 #include "daemon/names/digest.h"
 #include "daemon/run/aliased_images.h"
 #include "runtime/base/memory_account.h"
+#include "runtime/graph/domain_scalars.h"
 #include "runtime/graph/image.h"
 
 namespace pto::daemon {
@@ -26,7 +28,8 @@ struct RegisteredGraph {
   std::shared_ptr<const std::string> name;
   Digest digest;
   std::shared_ptr<const engine::GraphImage> image;
-  HostCharge charge;  // for the image
+  std::vector<engine::DomainUser> domain_users;  // of the image
+  HostCharge charge;                             // for the image
   absl::Time create_time;
   std::atomic<uint64_t> launch_count{0};
   // How long its last run took, in ns; 0 before the first one has ended. A graph that has shown

@@ -20,7 +20,9 @@ constexpr uint64_t kStep = uint64_t{64} << 10;
 uint64_t BytesOf(const RunEntry& entry) {
   constexpr uint64_t kEntry = 1024, kLabel = 96, kError = 512;
   const RunRecord& record = entry.record();
-  return kEntry + kLabel * record.labels.size() + kError * record.errors.size();
+  const uint64_t kernels = entry.kernels() == nullptr ? 0 : entry.kernels()->size();
+  return kEntry + kLabel * record.labels.size() + kError * record.errors.size() +
+         kUsedKernelBytes * kernels;
 }
 
 // The number of an id that the table could choose; 0 when it is none.

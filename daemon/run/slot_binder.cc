@@ -94,14 +94,14 @@ absl::StatusOr<std::shared_ptr<SessionBuffer>> FindInDomain(absl::string_view na
   PTO_ASSIGN_OR_RETURN(const names::Window window, names::ParseWindow(name, ""));
   PTO_ASSIGN_OR_RETURN(const std::shared_ptr<Domain> domain, domains.Find(window.domain));
   PTO_ASSIGN_OR_RETURN(std::shared_ptr<SessionBuffer> buffer, domain->Find(window));
-  uses->Add(domain, domain->BeginsZero(window));
+  uses->Add(domain, buffer, domain->BeginsZero(window));
   return buffer;
 }
 
 // Binds the scalars that are domains. SCALAR_INVALID if a task is on a chip that has no rank.
-absl::Status BindDomains(const engine::GraphImage& image, const DomainTable* domains,
+absl::Status BindDomains(const engine::GraphImage& image,
+                         absl::Span<const engine::DomainUser> users, const DomainTable* domains,
                          std::shared_ptr<DomainUses>* uses, BoundSlots* bound) {
-  const std::vector<engine::DomainUser> users = engine::FindDomainUsers(image);
   const absl::Span<const engine::ImageScalar> names = image.scalar_names();
   for (uint32_t scalar = 0; scalar < names.size() && !users.empty(); ++scalar) {
     if (!engine::IsDomain(names[scalar])) continue;
@@ -150,11 +150,12 @@ absl::Status BindDomains(const engine::GraphImage& image, const DomainTable* dom
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const BoundSlots>> BindSlots(const engine::GraphImage& image,
-                                                            absl::Span<const SlotBinding> bindings,
-                                                            const BufferMap& buffers,
-                                                            absl::string_view session_name,
-                                                            const DomainTable* domains) {
+absl::StatusOr<std::shared_ptr<BoundSlots>> BindSlots(const engine::GraphImage& image,
+                                                      absl::Span<const SlotBinding> bindings,
+                                                      const BufferMap& buffers,
+                                                      absl::string_view session_name,
+                                                      const DomainTable* domains,
+                                                      absl::Span<const engine::DomainUser> users) {
   PTO_ASSIGN_OR_RETURN(const std::vector<size_t> binding_of, BindingOfSlots(image, bindings));
   auto result = std::make_shared<BoundSlots>();
   auto accesses = std::make_shared<RunAccesses>();
@@ -221,7 +222,7 @@ absl::StatusOr<std::shared_ptr<const BoundSlots>> BindSlots(const engine::GraphI
     result->buffers.push_back(std::move(buffer));
   }
   result->aliases = FindAliases(image, result->slots);
-  PTO_RETURN_IF_ERROR(BindDomains(image, domains, &uses, result.get()));
+  PTO_RETURN_IF_ERROR(BindDomains(image, users, domains, &uses, result.get()));
   if (uses != nullptr) {
     uses->AddAccesses(accesses.get());
     result->domains = std::move(uses);

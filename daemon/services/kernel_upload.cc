@@ -165,18 +165,20 @@ class KernelUpload final : public rpc::ClientStreamReactor<v1::RegisterKernelReq
       return waits == nullptr || waits->finished();
     };
     const std::shared_ptr<Session> session = hold_.session();
-    node_.kernel_hosts().Load(session.get(), session->owner(),
-                              [session, upload = std::move(upload), stream = weak_from_this()] {
-                                if (upload.gone()) return;
-                                const absl::StatusOr<std::shared_ptr<const SessionKernel>> kernel =
-                                    session->kernels().Register(upload);
-                                const std::shared_ptr<KernelUpload> waits = stream.lock();
-                                if (waits == nullptr) return;
-                                if (!kernel.ok()) return waits->Answer(kernel.status());
-                                v1::Kernel response;
-                                ToProto(session->id(), **kernel, &response);
-                                waits->Answer(absl::OkStatus(), &response);
-                              });
+    const absl::Status queued = node_.kernel_hosts().Load(
+        session.get(), session->owner(),
+        [session, upload = std::move(upload), stream = weak_from_this()] {
+          if (upload.gone()) return;
+          const absl::StatusOr<std::shared_ptr<const SessionKernel>> kernel =
+              session->kernels().Register(upload);
+          const std::shared_ptr<KernelUpload> waits = stream.lock();
+          if (waits == nullptr) return;
+          if (!kernel.ok()) return waits->Answer(kernel.status());
+          v1::Kernel response;
+          ToProto(session->id(), **kernel, &response);
+          waits->Answer(absl::OkStatus(), &response);
+        });
+    if (!queued.ok()) Answer(queued);
   }
 
   void OnLate() {

@@ -255,7 +255,9 @@ void NodeService::ListUsage(const Gate&, const auth::Caller& caller,
   if (!request.ok()) return call->Finish(request.status());
   const auto shared =
       std::make_shared<decltype(call)>(std::move(call));  // a function must be copyable
-  node_.usage().Find(request->query(), [request = *request, shared](auto usage) {
+  const UsageMeter& meter = node_.usage();
+  node_.usage().Find(request->query(), [request = *request, shared, &meter](auto usage) {
+    (*shared)->response()->set_recording_fails(meter.failing());
     if (usage.ok()) request.Answer(*std::move(usage), (*shared)->response());
     (*shared)->Finish(usage.status());
   });

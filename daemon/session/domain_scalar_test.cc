@@ -216,6 +216,43 @@ TEST_F(DomainScalarTest, UsersOfAMarkedBufferTakeTurnsWithZeros) {
   EXPECT_EQ(domain->epoch(), 2u);
 }
 
+TEST_F(DomainScalarTest, AUseSetsOnlyThoseBuffersToZeroThatItNames) {
+  const std::shared_ptr<Domain> domain = Make(Spec(/*zero=*/true));
+  float* const named = Data("domains/d/ranks/1/buffers/x");
+  float* const other = Data("domains/d/ranks/0/buffers/x");
+  const std::shared_ptr<SessionBuffer> buffer =
+      session_->FindBuffer("domains/d/ranks/0/buffers/x").value();
+  named[15] = other[15] = 9;
+  const auto run = TryStart(image_, {{"x", "domains/d/ranks/1/buffers/x", 0}}).value();
+  EXPECT_EQ(named[15], 0);
+  EXPECT_EQ(other[15], 9) << "clients may write it meanwhile";
+  EXPECT_EQ(buffer->in_use.load(), 0u);
+  RunAll();
+  EXPECT_EQ(StateOf(run), engine::RunState::kSucceeded);
+  const auto whole = TryStart(Graph({0})).value();
+  EXPECT_EQ(other[15], 0);
+  EXPECT_EQ(buffer->in_use.load(), 1u);
+  RunAll();
+  EXPECT_EQ(StateOf(whole), engine::RunState::kSucceeded);
+}
+
+TEST_F(DomainScalarTest, ARunThatNamesADomainOfManyPartsCountsForThem) {
+  DomainSpec spec = Spec();
+  for (int i = 0; i < 1000; ++i) spec.buffers.push_back({absl::StrCat("b", i), PTO_F32, 1});
+  Make(spec);
+  const uint64_t before = session_->memory()->used();
+  const auto first = TryStart(Graph({0})).value();
+  const uint64_t each = session_->memory()->used() - before;
+  EXPECT_GT(each, 2000 * sizeof(engine::RunSlot));
+  const auto second = TryStart(Graph({0})).value();
+  EXPECT_GT(session_->memory()->used() - before, each + 2000 * sizeof(engine::RunSlot));
+  session_->memory()->SetLimit(session_->memory()->used() + each / 2);
+  EXPECT_THAT(TryStart(Graph({0})), HasReason(reason::kMemoryBudget));
+  RunAll();
+  EXPECT_EQ(StateOf(second), engine::RunState::kSucceeded);
+  EXPECT_LT(session_->memory()->used() - before, each);
+}
+
 class LargeDomainTest : public DomainScalarTest {
  protected:
   LargeDomainTest() : DomainScalarTest(uint64_t{64} << 20) {}

@@ -35,10 +35,17 @@ Session::Session(Options options)
       kernels_(std::make_unique<SessionKernels>(SessionKernels::Options{
           .session = options_.id,
           .name = *name_,
+          .client = options_.owner,
           .hosts = options_.hosts,
           .engine = options_.engine,
           .clock = options_.clock,
           .built_in = options_.target == nullptr ? nullptr : options_.target->kernels,
+          .charge =
+              [this](const KernelFile& file) {
+                return WithRoom([&] {
+                  return options_.hosts->store().ChargeLoaded(options_.owner, memory(), file);
+                });
+              },
           .memory = device_memory_,
           .move_memory =
               [this](const std::function<bool()>& give_up) { return MoveMemory(give_up); }})),
@@ -312,6 +319,7 @@ absl::StatusOr<std::shared_ptr<RegisteredGraph>> Session::AddGraph(
   graph->id = std::string(id);
   graph->name = std::make_shared<const std::string>(names::ChildName(options_.id, "graphs", id));
   graph->digest = digest;
+  graph->domain_users = engine::FindDomainUsers(*image);
   graph->image = std::move(image);
   graph->create_time = options_.clock->WallTime();
   MutexLock lock(mutex_);

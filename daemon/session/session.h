@@ -38,6 +38,7 @@
 #include "runtime/engine/engine.h"
 #include "runtime/engine/run/account.h"
 #include "runtime/engine/run/completions.h"
+#include "runtime/graph/domain_scalars.h"
 #include "runtime/graph/task_input.h"
 #include "runtime/graph/work_budget.h"
 
@@ -72,6 +73,8 @@ struct RunRequest : RunTerms {
   std::shared_ptr<RegisteredGraph> graph;  // nullptr for a submitted graph
   std::vector<SlotBinding> bindings;
   std::vector<uint64_t> named_scalars;  // empty means the image's own
+  // Of the image, unless it is a graph's, which has them. StartRun finds them.
+  std::vector<engine::DomainUser> domain_users;
   // Whether a short run may be done by the calling thread.
   bool help = false;
   // Whether nobody waits for the run to start any more, asked while its graph is compiled for
@@ -282,6 +285,10 @@ class Session final : public RunOwner,
   absl::StatusOr<std::shared_ptr<RunEntry>> FindForStartLocked(absl::string_view id,
                                                                const Digest& digest) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Binds the slots, and charges what that takes. MEMORY_BUDGET, and as BindSlots.
+  absl::StatusOr<std::shared_ptr<const BoundSlots>> Bind(
+      const engine::GraphImage& image, absl::Span<const SlotBinding> bindings,
+      absl::Span<const engine::DomainUser> users) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::shared_ptr<const BoundSlots>> FindSlots(const RunRequest& request) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // That the session may have one more run: NODE_DRAINING, RUN_LIMIT.

@@ -51,11 +51,11 @@ absl::StatusOr<std::shared_ptr<StreamedRun>> Session::StartOpenRun(RunTerms term
 absl::StatusOr<std::shared_ptr<const BoundSlots>> Session::EnterSegment(
     const engine::GraphImage& image, const std::shared_ptr<SegmentTurn>& turn,
     const std::shared_ptr<Stoppable>& run) {
+  const std::vector<engine::DomainUser> users = engine::FindDomainUsers(image);
   MutexLock lock(mutex_);
   PTO_RETURN_IF_ERROR(CheckAlive());
   PTO_RETURN_IF_ERROR(CheckChips(image));
-  PTO_ASSIGN_OR_RETURN(std::shared_ptr<const BoundSlots> slots,
-                       BindSlots(image, {}, buffers_, name(), &domains_));
+  PTO_ASSIGN_OR_RETURN(std::shared_ptr<const BoundSlots> slots, Bind(image, {}, users));
   if (slots->domains != nullptr) {
     // In this order: what is revoked after the look stops the run.
     slots->domains->Enter(turn.get(), run);

@@ -63,13 +63,28 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::FindForStart(absl::string_vie
   return FindForStartLocked(id, digest);
 }
 
+absl::StatusOr<std::shared_ptr<const BoundSlots>> Session::Bind(
+    const engine::GraphImage& image, absl::Span<const SlotBinding> bindings,
+    absl::Span<const engine::DomainUser> users) const {
+  PTO_ASSIGN_OR_RETURN(std::shared_ptr<BoundSlots> slots,
+                       BindSlots(image, bindings, buffers_, name(), &domains_, users));
+  // Whoever names a domain has all of its parts, and a small graph may name many.
+  constexpr uint64_t kSmall = 16 << 10;
+  if (const uint64_t bytes = slots->bytes(); bytes > kSmall) {
+    PTO_ASSIGN_OR_RETURN(slots->charge, HostCharge::Take(memory(), bytes, "the buffers of a run"));
+  }
+  return slots;
+}
+
 absl::StatusOr<std::shared_ptr<const BoundSlots>> Session::FindSlots(
     const RunRequest& request) const {
   // Buffers keep their ids, so what was found once stays right until one is removed.
   const bool own = request.graph != nullptr && request.bindings.empty();
   if (own && request.graph->own_slots != nullptr) return request.graph->own_slots;
-  PTO_ASSIGN_OR_RETURN(std::shared_ptr<const BoundSlots> slots,
-                       BindSlots(*request.image, request.bindings, buffers_, name(), &domains_));
+  PTO_ASSIGN_OR_RETURN(
+      std::shared_ptr<const BoundSlots> slots,
+      Bind(*request.image, request.bindings,
+           request.graph != nullptr ? request.graph->domain_users : request.domain_users));
   if (own && !request.graph->removed.load(std::memory_order_relaxed)) {
     request.graph->own_slots = slots;
   }
@@ -164,6 +179,8 @@ absl::StatusOr<std::shared_ptr<RunEntry>> Session::StartRun(RunRequest request,
                                                             engine::Completions& completions) {
   std::shared_ptr<ImageRun> entry;
   AliasedImage found;
+  // Once, and without the lock.
+  if (request.graph == nullptr) request.domain_users = engine::FindDomainUsers(*request.image);
   while (true) {
     PTO_ASSIGN_OR_RETURN(std::shared_ptr<RunEntry> any,
                          options_.quota->WithRoom([&] { return AddRun(request, &found, &entry); }));

@@ -108,6 +108,7 @@ absl::Status Session::MoveMemory(const std::function<bool()>& give_up) {
   for (const std::shared_ptr<SessionBuffer>& buffer : ListBuffers("", SIZE_MAX)) {
     engine::HostAllocation* const host = buffer->memory->AsHost();
     if (host == nullptr || !host->can_share()) continue;
+    PTO_RETURN_IF_ERROR(device_memory_->PrepareMove(buffer->memory));
     const absl::Status moved = move([&] { return ShareSome(*buffer, budget); });
     // A buffer that was deleted meanwhile is not needed.
     if (buffer->removed.load(std::memory_order_acquire) && !ended()) continue;
@@ -116,10 +117,12 @@ absl::Status Session::MoveMemory(const std::function<bool()>& give_up) {
   }
   for (const std::shared_ptr<Domain>& domain : domains_.List("", SIZE_MAX)) {
     for (uint32_t rank = 0; rank < domain->spec().chips.size(); ++rank) {
-      PTO_RETURN_IF_ERROR(move([&] { return ShareWindow(*domain, rank, budget); }));
       const std::shared_ptr<engine::Allocation> window = domain->WindowOf(rank);
       if (window == nullptr || window->AsHost() == nullptr) continue;
-      if (window->AsHost()->can_share()) PTO_RETURN_IF_ERROR(device_memory_->Show(window));
+      if (!window->AsHost()->can_share()) continue;
+      PTO_RETURN_IF_ERROR(device_memory_->PrepareMove(window));
+      PTO_RETURN_IF_ERROR(move([&] { return ShareWindow(*domain, rank, budget); }));
+      PTO_RETURN_IF_ERROR(device_memory_->Show(window));
     }
   }
   device_memory_->ShowDomains();

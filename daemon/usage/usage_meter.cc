@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <chrono>
+#include <map>
 #include <utility>
 
 #include "runtime/base/error.h"
@@ -30,14 +31,14 @@ UsageMeter::UsageMeter(Options options)
 absl::Status UsageMeter::BeginBoot(UsageStore& store) const {
   PTO_ASSIGN_OR_RETURN(const UsageStore::Boot last, store.LastBoot());
   RunCounts lost;
-  if (options_.accepted_since != nullptr && last.start != absl::InfiniteFuture()) {
-    for (const auto& [principal, runs] : options_.accepted_since(last.start)) {
+  if (options_.accepted_by != nullptr && last.start != absl::InfiniteFuture()) {
+    for (const auto& [principal, runs] : options_.accepted_by(last)) {
       const auto added = last.runs.find(principal);
       const uint64_t known = added == last.runs.end() ? 0 : added->second;
       if (runs > known) lost[principal] = runs - known;
     }
   }
-  return store.BeginBoot(options_.clock->WallTime(), lost);
+  return store.BeginBoot(options_.clock->WallTime(), options_.boot_id, lost);
 }
 
 void UsageMeter::OpenStore() {
@@ -46,6 +47,7 @@ void UsageMeter::OpenStore() {
     const absl::Status status = store.ok() ? BeginBoot(**store) : store.status();
     if (status.ok()) {
       store_ = *std::move(store);
+      in_memory_ = path != options_.path;
       return;
     }
     PTO_LOG(kError, "usage is recorded in memory only, until the next start",
@@ -145,7 +147,35 @@ void UsageMeter::Answer(const Request& request) {
   if (store_ == nullptr) {
     request.done(Error(reason::kPathUnusable, "there is no record of usage"));
   } else {
-    request.done(store_->Find(request.query));
+    absl::StatusOr<std::vector<PrincipalUsage>> found = store_->Find(request.query);
+    if (found.ok()) AddPending(request.query, &*found);
+    request.done(std::move(found));
+  }
+}
+
+void UsageMeter::AddPending(const UsageStore::Query& query,
+                            std::vector<PrincipalUsage>* found) const {
+  if (pending_.empty()) return;
+  std::map<std::string, PrincipalUsage> all;
+  for (PrincipalUsage& usage : *found) all.emplace(usage.principal, std::move(usage));
+  const int64_t first = UsageStore::HourOf(query.begin);
+  const int64_t last = UsageStore::HourOf(query.end);
+  for (const auto& [key, amount] : pending_) {
+    const auto& [hour, principal] = key;
+    const bool wanted =
+        query.principal.empty() ? principal > query.after : principal == query.principal;
+    if (hour < first || hour > last || !wanted) continue;
+    PrincipalUsage& usage = all[principal];
+    usage.principal = principal;
+    usage.core_seconds += static_cast<double>(amount.core_ns) / 1e9;
+    usage.memory_byte_seconds += static_cast<double>(amount.memory_byte_seconds);
+    usage.runs += amount.runs;
+  }
+  found->clear();
+  for (auto& [principal, usage] : all) {
+    // What is behind a full page is on the next one.
+    if (found->size() == query.limit) break;
+    found->push_back(std::move(usage));
   }
 }
 

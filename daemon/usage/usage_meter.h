@@ -33,9 +33,11 @@ class UsageMeter {
     const Clock* clock = &Clock::Real();
     // Counts what is being used, up to now: Engine::SettleCoreTime. Called by the thread.
     std::function<void()> settle;
-    // How many runs the journal has of each principal that were accepted since a time: those of the
-    // boot before, which may not have added them all. Empty: none.
-    std::function<RunCounts(absl::Time since)> accepted_since;
+    // Of this boot.
+    std::string boot_id;
+    // How many runs the journal has of each principal that the boot before has accepted: that may
+    // not have added them all. Empty: none.
+    std::function<RunCounts(const UsageStore::Boot& boot)> accepted_by;
   };
   using Done = std::function<void(absl::StatusOr<std::vector<PrincipalUsage>>)>;
 
@@ -46,14 +48,15 @@ class UsageMeter {
 
   // The counter of a principal: one at a time.
   std::shared_ptr<UsageCounter> Of(const std::string& principal);
-  // Calls `done` on the thread, with what was used until then. After Stop it is an error at once:
-  // NODE_DRAINING.
+  // Calls `done` on the thread, with what was used until then, recorded or not. After Stop it is an
+  // error at once: NODE_DRAINING.
   void Find(UsageStore::Query query, Done done);
   // Adds what was used until now a last time and ends the thread.
   void Stop();
 
-  // Whether the last attempt to add usage to the store has failed.
-  bool failing() const { return failing_.load(std::memory_order_relaxed); }
+  // Whether usage is lost when the daemon ends: the last attempt to add it to the store has failed,
+  // or the file that should have it cannot be used.
+  bool failing() const { return failing_.load(std::memory_order_relaxed) || in_memory_; }
 
  private:
   using Steady = std::chrono::steady_clock;
@@ -67,6 +70,8 @@ class UsageMeter {
   // time.
   bool Await(std::vector<Request>* requests);
   void Answer(const Request& request);
+  // Adds what is not in the store yet to an answer of it.
+  void AddPending(const UsageStore::Query& query, std::vector<PrincipalUsage>* found) const;
   std::chrono::nanoseconds interval() const { return absl::ToChronoNanoseconds(options_.interval); }
   void OpenStore();
   // Has a boot begin, with what the boot before has not added.
@@ -84,6 +89,7 @@ class UsageMeter {
   UsageStore::Amounts pending_;        // of the thread: what is not in the store yet
   Steady::time_point collected_;       // of the thread: when it has collected last
   std::atomic<bool> failing_{false};
+  bool in_memory_ = false;  // although there is a path; not changed any more
 
   Mutex mutex_;
   CondVar changed_;

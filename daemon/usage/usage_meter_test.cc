@@ -1,5 +1,8 @@
 #include "daemon/usage/usage_meter.h"
 
+#include <sys/resource.h>
+
+#include <csignal>
 #include <filesystem>
 #include <future>
 #include <memory>
@@ -34,8 +37,10 @@ class UsageMeterTest : public ::testing::Test {
       MutexLock lock(mutex_);
       if (settle_ != nullptr) settle_();
     };
-    options.accepted_since = [this](absl::Time since) {
-      asked_since_ = since;
+    options.boot_id = boot_id_;
+    options.accepted_by = [this](const UsageStore::Boot& boot) {
+      asked_since_ = boot.start;
+      asked_id_ = boot.id;
       return accepted_;
     };
     return std::make_unique<UsageMeter>(std::move(options));
@@ -66,6 +71,8 @@ class UsageMeterTest : public ::testing::Test {
   std::function<void()> settle_ ABSL_GUARDED_BY(mutex_);
   UsageMeter::RunCounts accepted_;
   absl::Time asked_since_ = absl::InfinitePast();
+  std::string boot_id_ = "first";
+  std::string asked_id_;
 };
 
 TEST_F(UsageMeterTest, WhatWasCountedSurvivesTheMeter) {
@@ -137,21 +144,48 @@ TEST_F(UsageMeterTest, RunsThatOnlyTheJournalKnowsAreAdded) {
   }
   const absl::Time first = clock_.WallTime();
   clock_.Advance(absl::Minutes(5));
+  boot_id_ = "second";
   accepted_ = {{"a", 4}, {"b", 2}};
   {
     const auto meter = Start();
     EXPECT_EQ(asked_since_, first);
+    EXPECT_EQ(asked_id_, "first");
     EXPECT_THAT(RunsOf(*meter), ElementsAre("a 4", "b 2"));
   }
   // Not again: they are older than this boot's beginning. A journal that has forgotten some takes
   // nothing away.
   accepted_ = {};
   EXPECT_THAT(RunsOf(*Start()), ElementsAre("a 4", "b 2"));
+  EXPECT_EQ(asked_id_, "second");
+}
+
+TEST_F(UsageMeterTest, WhatCannotBeRecordedIsInTheAnswersAndToldOf) {
+  {
+    const auto before = Start();
+    before->Of("b")->CountRun();
+  }
+  const auto meter = Start();
+  EXPECT_FALSE(meter->failing());
+  // No write of a file succeeds beyond this size. The signal is ignored by the daemon, too.
+  signal(SIGXFSZ, SIG_IGN);
+  rlimit limit = {};
+  getrlimit(RLIMIT_FSIZE, &limit);
+  const rlimit none = {1, limit.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &none);
+  for (const char* principal : {"a", "b", "c"}) meter->Of(principal)->CountRun();
+  const std::vector<std::string> runs = RunsOf(*meter);
+  const bool failing = meter->failing();
+  setrlimit(RLIMIT_FSIZE, &limit);
+  EXPECT_THAT(runs, ElementsAre("a 1", "b 2", "c 1"));
+  EXPECT_TRUE(failing);
+  EXPECT_THAT(RunsOf(*meter), ElementsAre("a 1", "b 2", "c 1"));
+  EXPECT_FALSE(meter->failing());
 }
 
 TEST_F(UsageMeterTest, WithoutAFileItCountsInMemory) {
   path_ = directory_.path() + "/none/usage.db";
   const auto meter = Start();
+  EXPECT_TRUE(meter->failing()) << "it is lost at the end";
   meter->Of("a")->CountRun();
   EXPECT_THAT(RunsOf(*meter), SizeIs(1));
 }

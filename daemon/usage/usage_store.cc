@@ -27,6 +27,7 @@ CREATE TABLE IF NOT EXISTS usage (
   memory_byte_seconds INTEGER NOT NULL, runs INTEGER NOT NULL,
   PRIMARY KEY (principal, hour)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS boot (start_ns INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS boot_ids (start_ns INTEGER PRIMARY KEY, id TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS boot_runs (
   principal TEXT PRIMARY KEY, runs INTEGER NOT NULL) WITHOUT ROWID;
 PRAGMA user_version = 1;
@@ -70,6 +71,10 @@ bool MoveAside(const std::string& path) {
     return true;
   }
   return false;
+}
+
+bool IsDamage(int code) {
+  return (code & 0xff) == SQLITE_CORRUPT || (code & 0xff) == SQLITE_NOTADB;
 }
 
 int64_t Bounded(uint64_t value) {
@@ -116,11 +121,21 @@ absl::Status UsageStore::Prepare(bool* damaged) {
           .With("path", path_);
     }
     Statement check(database_, "PRAGMA quick_check(1)");
-    *damaged = !check.Step() || check.Text(0) != "ok";
-    if (*damaged) return Fault("read");
+    const bool read = check.Step();
+    if (!read) {
+      // What cannot be read now may be whole.
+      *damaged = IsDamage(sqlite3_errcode(database_));
+      return Fault("read");
+    }
+    if (check.Text(0) != "ok") {
+      *damaged = true;
+      return Error(reason::kPathUnusable,
+                   absl::StrCat("the record of usage in ", path_, " is damaged: ", check.Text(0)))
+          .With("path", path_);
+    }
     status = Execute(kTables);
   }
-  *damaged = !status.ok() && (code_ == SQLITE_CORRUPT || code_ == SQLITE_NOTADB);
+  *damaged = !status.ok() && IsDamage(code_);
   return status;
 }
 
@@ -220,23 +235,33 @@ absl::StatusOr<std::vector<PrincipalUsage>> UsageStore::Find(const Query& query)
 
 absl::StatusOr<UsageStore::Boot> UsageStore::LastBoot() const {
   Boot boot;
-  Statement start(database_, "SELECT start_ns FROM boot");
-  if (start.Step()) boot.start = absl::FromUnixNanos(start.Integer(0));
+  // An earlier release changes only `boot`: then no id fits.
+  Statement start(
+      database_, "SELECT start_ns, COALESCE(id, '') FROM boot LEFT JOIN boot_ids USING (start_ns)");
+  if (start.Step()) {
+    boot.start = absl::FromUnixNanos(start.Integer(0));
+    boot.id = start.Text(1);
+  }
   Statement runs(database_, "SELECT principal, runs FROM boot_runs");
   while (runs.Step()) boot.runs[runs.Text(0)] = static_cast<uint64_t>(runs.Integer(1));
   if (!start.ok() || !runs.ok()) return Fault("read");
   return boot;
 }
 
-absl::Status UsageStore::BeginBoot(absl::Time start, const RunCounts& lost) {
+absl::Status UsageStore::BeginBoot(absl::Time start, const std::string& id, const RunCounts& lost) {
   Amounts amounts;
   for (const auto& [principal, runs] : lost) amounts[{HourOf(start), principal}].runs = runs;
   return InTransaction([&]() -> absl::Status {
     PTO_RETURN_IF_ERROR(AddRows(amounts));
-    PTO_RETURN_IF_ERROR(Execute("DELETE FROM boot; DELETE FROM boot_runs"));
+    PTO_RETURN_IF_ERROR(Execute("DELETE FROM boot; DELETE FROM boot_ids; DELETE FROM boot_runs"));
     Statement begin(database_, "INSERT INTO boot VALUES (?1)");
     begin.Bind(1, absl::ToUnixNanos(start));
-    return begin.Run() ? absl::OkStatus() : Fault("write");
+    if (!begin.Run()) return Fault("write");
+    if (id.empty()) return absl::OkStatus();
+    Statement name(database_, "INSERT INTO boot_ids VALUES (?1, ?2)");
+    name.Bind(1, absl::ToUnixNanos(start));
+    name.Bind(2, id);
+    return name.Run() ? absl::OkStatus() : Fault("write");
   });
 }
 

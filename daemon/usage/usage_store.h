@@ -54,15 +54,17 @@ class UsageStore {
   absl::StatusOr<std::vector<PrincipalUsage>> Find(const Query& query) const;
 
   // ---- runs that a boot had accepted and not added when it was killed
-  // When the boot before began, and how many runs of each principal it has added.
+  // When the boot before began, its id, and how many runs of each principal it has added. The id is
+  // empty if an earlier release was the boot before.
   using RunCounts = std::map<std::string, uint64_t>;  // by principal
   struct Boot {
     absl::Time start = absl::InfiniteFuture();  // as long as there was none
-    RunCounts runs;
+    std::string id = {};
+    RunCounts runs = {};
   };
   absl::StatusOr<Boot> LastBoot() const;
   // A boot begins: its runs are counted from zero. Adds runs that the boot before has lost.
-  absl::Status BeginBoot(absl::Time start, const RunCounts& lost);
+  absl::Status BeginBoot(absl::Time start, const std::string& id, const RunCounts& lost);
 
   static int64_t HourOf(absl::Time time);
 

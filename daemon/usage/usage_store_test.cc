@@ -133,7 +133,7 @@ TEST_F(UsageStoreTest, RunsThatABootHasLostAreAddedOnce) {
   {
     const auto store = Open();
     EXPECT_EQ(store->LastBoot().value().start, absl::InfiniteFuture());
-    ASSERT_THAT(store->BeginBoot(kStart, {}), IsOk());
+    ASSERT_THAT(store->BeginBoot(kStart, "one", {}), IsOk());
     ASSERT_THAT(Add(*store, "a", {0, 0, 3}), IsOk());
     ASSERT_THAT(Add(*store, "b", {5, 0, 0}), IsOk());
   }
@@ -141,7 +141,7 @@ TEST_F(UsageStoreTest, RunsThatABootHasLostAreAddedOnce) {
   UsageStore::Boot last = store->LastBoot().value();
   EXPECT_EQ(last.start, kStart);
   EXPECT_THAT(last.runs, ElementsAre(std::make_pair("a", 3u)));
-  ASSERT_THAT(store->BeginBoot(kStart + absl::Seconds(9), {{"a", 2}, {"c", 1}}), IsOk());
+  ASSERT_THAT(store->BeginBoot(kStart + absl::Seconds(9), "two", {{"a", 2}, {"c", 1}}), IsOk());
   last = store->LastBoot().value();
   EXPECT_EQ(last.start, kStart + absl::Seconds(9));
   // Those are not of this boot.

@@ -176,6 +176,7 @@ void ToProto(const std::string& session_id, const SessionKernel& kernel, v1::Ker
   proto->set_abi(kernel.signature.empty() ? v1::Kernel::OWN : v1::Kernel::PTO);
   proto->set_file_name(kernel.file_name);
   proto->set_file_bytes(kernel.file->bytes);
+  proto->set_sha256(kernel.file->sha256);
   proto->set_signature(kernel.signature);
   SetTimestamp(kernel.create_time, proto->mutable_create_time());
 }

@@ -72,10 +72,11 @@ TestCertificate TestCertificate::Authority(const std::string& name) {
 TestCertificate TestCertificate::SignedBy(const TestCertificate& authority,
                                           const Options& options) {
   static std::atomic<int> serial{1};
-  const bool is_authority = authority.parts_ == nullptr;
+  const bool signs_itself = authority.parts_ == nullptr;
+  const bool is_authority = signs_itself || options.authority;
   const auto parts = std::make_shared<Parts>();
   X509* const made = parts->certificate;
-  X509* const issuer = is_authority ? made : authority.parts_->certificate;
+  X509* const issuer = signs_itself ? made : authority.parts_->certificate;
   Must(X509_set_version(made, X509_VERSION_3) == 1);
   ASN1_INTEGER_set(X509_get_serialNumber(made), serial++);
   X509_gmtime_adj(X509_getm_notBefore(made), absl::ToInt64Seconds(options.begins));
@@ -92,7 +93,7 @@ TestCertificate TestCertificate::SignedBy(const TestCertificate& authority,
   if (!options.host.empty()) {
     AddExtension(made, issuer, NID_subject_alt_name, absl::StrCat("DNS:", options.host));
   }
-  EVP_PKEY* const signer = is_authority ? parts->key : authority.parts_->key;
+  EVP_PKEY* const signer = signs_itself ? parts->key : authority.parts_->key;
   Must(X509_sign(made, signer, EVP_sha256()) > 0);
 
   TestCertificate result;

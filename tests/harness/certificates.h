@@ -14,6 +14,7 @@ class TestCertificate {
   struct Options {
     std::string name = "test";                // common name
     std::string host = {};                    // DNS name of a server; empty: none
+    bool authority = false;                   // may sign others
     absl::Duration begins = -absl::Hours(1);  // from now
     absl::Duration ends = absl::Hours(1);
   };

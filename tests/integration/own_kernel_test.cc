@@ -1,10 +1,15 @@
 // Kernels that clients upload, in a real daemon.
 
+#include <openssl/sha.h>
+
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "client/client.h"
@@ -22,6 +27,15 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
 
+std::string Sha256Of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  std::string digest(SHA256_DIGEST_LENGTH, '\0');
+  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
+         reinterpret_cast<unsigned char*>(digest.data()));
+  return digest;
+}
+
 class OwnKernelTest : public ::testing::Test {
  protected:
   DaemonProcess daemon_;
@@ -36,6 +50,7 @@ TEST_F(OwnKernelTest, RunsAKernelThatTheClientHasUploaded) {
   EXPECT_EQ(kernel->name(), session->name() + "/kernels/own_add");
   EXPECT_EQ(kernel->abi(), v1::Kernel::OWN);
   EXPECT_EQ(kernel->file_name(), "own_add_gcc.so");
+  EXPECT_EQ(kernel->sha256(), Sha256Of(Object("own_add_gcc")));
   EXPECT_FALSE(kernel->built_in());
   EXPECT_FALSE(kernel->blocks());
   EXPECT_THAT(kernel->arguments(), SizeIs(3));
@@ -277,6 +292,41 @@ TEST_F(OwnKernelTest, SaysWhatConfinesThem) {
               part.in_force() ? 1 : 0)
         << capability << ": " << part.detail();
   }
+}
+
+TEST(OwnKernelPolicyTest, AHostWritesNoFileThatIsLargerThanAKernel) {
+  DaemonProcess daemon({"--sim-chips=1", "--max-kernel-bytes=1M"});
+  Client client = ConnectTo(daemon);
+  absl::StatusOr<Session> session = client.CreateSession();
+  ASSERT_THAT(session, IsOk());
+  ASSERT_THAT(session->RegisterKernel(Object("own_add_gcc")), IsOk());
+  const absl::StatusOr<std::vector<v1::Host>> hosts = client.ListHosts();
+  ASSERT_THAT(hosts, IsOk());
+  ASSERT_THAT(*hosts, SizeIs(1));
+  std::ifstream limits(absl::StrCat("/proc/", (*hosts)[0].pid(), "/limits"));
+  std::string found;
+  for (std::string line; std::getline(limits, line);) {
+    if (absl::StartsWith(line, "Max file size")) found = line;
+  }
+  EXPECT_THAT(found, ::testing::ContainsRegex("Max file size +(1000000|1048576) "));
+}
+
+TEST(OwnKernelPolicyTest, EachKernelCountsInTheClientsMemory) {
+  DaemonProcess daemon({"--sim-chips=1", "--max-client-memory-bytes=16M"});
+  Client client = ConnectTo(daemon);
+  absl::StatusOr<Session> session = client.CreateSession();
+  ASSERT_THAT(session, IsOk());
+  KernelOptions options;
+  absl::Status refused;
+  int registered = 0;
+  for (; refused.ok() && registered < 400; ++registered) {
+    options.id = absl::StrCat("k", registered);
+    refused = session->RegisterKernel(Object("own_add_gcc"), options).status();
+  }
+  EXPECT_THAT(refused, HasReason(reason::kMemoryBudget));
+  EXPECT_GT(registered, 10);
+  EXPECT_THAT(session->DeleteKernel("k0"), IsOk());
+  EXPECT_THAT(session->RegisterKernel(Object("own_add_gcc"), options), IsOk());
 }
 
 TEST(OwnKernelPolicyTest, UploadsCanBeSwitchedOff) {

@@ -156,6 +156,30 @@ TEST_F(PtoctlTest, SavesATensorForNumpy) {
   EXPECT_EQ(last, 65536.0f);
 }
 
+TEST_F(PtoctlTest, AJobInASessionThatExistsUsesItsBuffersAndLeavesThemThere) {
+  const std::string session = MakeSession(api());
+  MakeBuffer(api(), session, "out", 16);
+  // As the job has it.
+  Output({"domains", "create", "d", "--session", session, "--chips", "0", "--buffer", "w:F32:4"});
+  WaitForRun(api(), Submit(api(), session, Fill(4, 7)).name());
+  const std::string job = File("zeros.json", R"({
+      "chips": ["0"],
+      "domains": [{"name": "d", "buffers": [{"name": "w", "dtype": "F32", "shape": [4]}]}],
+      "buffers": [{"name": "out", "dtype": "F32", "shape": [4], "init": {"zeros": true}},
+                  {"name": "own", "dtype": "F32", "shape": [4]}],
+      "graph": {"tasks": [{"kernel": "copy", "args": ["out", "own"]}]},
+      "checks": [{"tensor": "own", "values": {"constant": 0}}]})");
+  Output({"runs", "submit", job, "--session", session});
+  v1::ListBuffersRequest request;
+  request.set_parent(session);
+  const auto left = Call(*api().buffer, &v1::BufferService::Stub::ListBuffers, request);
+  ASSERT_TRUE(left.ok()) << left.status();
+  ASSERT_EQ(left->buffers_size(), 1);
+  EXPECT_EQ(left->buffers(0).name(), session + "/buffers/out");
+  EXPECT_EQ(Output({"domains", "ls", "--session", session, "-q"}), session + "/domains/d\n");
+  DeleteSession(api(), session);
+}
+
 TEST_F(PtoctlTest, ACheckThatFailsFailsTheJob) {
   const std::string job = File("wrong.json", R"({
       "buffers": [{"name": "a", "dtype": "F32", "shape": [4]}],

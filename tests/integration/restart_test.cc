@@ -355,8 +355,9 @@ TEST_F(RestartTest, ADamagedJournalIsKeptAsideAndWhatIsIntactIsKnown) {
   {
     std::fstream damage(file, std::ios::in | std::ios::out | std::ios::binary);
     damage << "damage";
-    damage.seekp(500);
-    damage << "damage";
+    // One of the two records of a run.
+    damage.seekp(static_cast<std::streamoff>(ReadFile(file).find("run-1")));
+    damage << "wrong";
   }
   daemon_.Restart();
   EXPECT_TRUE(daemon_.IsServing("pto.v1.RunService"));
