@@ -38,6 +38,34 @@ bool IsElf(const char* path) {
   return elf;
 }
 
+uint64_t FirstWord(const void* args, size_t bytes) {
+  uint64_t word = 0;
+  if (bytes >= sizeof word) memcpy(&word, args, sizeof word);
+  return word;
+}
+
+bool Within(uint64_t word, uint64_t address, uint64_t bytes) {
+  return word >= address && word < address + bytes;
+}
+
+// Whether the payloads of a kernel name the memory: directly, or in what they point to.
+bool Names(uint64_t payload, uint32_t blocks, uint64_t address, uint64_t bytes) {
+  constexpr uint64_t kPayloadWords = 64;
+  constexpr uint64_t kTensorWords = 16;
+  if (Within(payload, address, bytes)) return true;
+  const uint64_t count = blocks * kPayloadWords;
+  const auto* const words = reinterpret_cast<uint64_t*>(TranslateAny(payload, count * 8));
+  for (uint64_t i = 0; words != nullptr && i < count; ++i) {
+    if (!IsDeviceAddress(words[i])) continue;
+    if (Within(words[i], address, bytes)) return true;
+    const auto* const inner = reinterpret_cast<uint64_t*>(TranslateAny(words[i], kTensorWords * 8));
+    for (uint64_t k = 0; inner != nullptr && k < kTensorWords; ++k) {
+      if (Within(inner[k], address, bytes)) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 FAKE_EXPORT int aclrtBinaryLoadFromFile(const char* path, void* options, void** binary) {
@@ -146,13 +174,16 @@ FAKE_EXPORT int aclrtLaunchKernelWithHostArgs(void* function, uint32_t blocks, v
                    SetErrorText("EZ9999: the aicore execution times out, kernel " + kernel.name);
                    return 507014;
                  case NpuLink::kAborted:
-                   npu->Kill();
                    return 107023;
                  default:
                    SetErrorText("EZ9999: the aicore execution is abnormal, kernel " + kernel.name);
                    return 507015;
                }
              },
-             {}});
+             {},
+             nullptr,
+             [payload = FirstWord(args, bytes), blocks](uint64_t address, uint64_t size) {
+               return Names(payload, blocks, address, size);
+             }});
   return call.End(0);
 }
