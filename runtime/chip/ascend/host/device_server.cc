@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 #include "runtime/base/error.h"
 #include "runtime/base/pause.h"
 #include "runtime/chip/ascend/device/payload.h"
@@ -251,13 +252,9 @@ void DeviceServer::HandleLaunch(const Request& request) {
                   const absl::Status& status, absl::Span<const std::byte> headers) {
     Finish(id, status.ok() ? Judge(headers, blocks) : status);
   };
-  const absl::StatusOr<uint64_t> ticket = device_->Launch(std::move(spec));
-  if (ticket.ok()) return;
-  if (ReasonOf(ticket.status()) == reason::kChipMemoryExhausted.name && device_->busy()) {
-    waiting_.push_back(request);
-    return;
-  }
-  Finish(request.id, ticket.status());
+  const absl::StatusOr<absl::optional<uint64_t>> ticket = device_->Launch(std::move(spec));
+  if (!ticket.ok()) return Finish(request.id, ticket.status());
+  if (!ticket->has_value()) waiting_.push_back(request);
 }
 
 }  // namespace pto::ascend
