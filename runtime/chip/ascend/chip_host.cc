@@ -279,7 +279,10 @@ void ChipHost::Insist(uint64_t id, absl::Duration within) {
   MutexLock lock(mutex_);
   const auto found = pending_.find(id);
   if (found == pending_.end()) return;
-  found->second.deadline_ns = SteadyNanos() + absl::ToInt64Nanoseconds(within);
+  const int64_t deadline_ns = SteadyNanos() + absl::ToInt64Nanoseconds(within);
+  // Whoever insists again gives it no more time.
+  int64_t& own_ns = found->second.deadline_ns;
+  own_ns = own_ns == 0 ? deadline_ns : std::min(own_ns, deadline_ns);
   Wake();
 }
 
