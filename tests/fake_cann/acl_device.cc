@@ -336,8 +336,10 @@ FAKE_EXPORT int aclrtDestroyEvent(void* event) {
     }
   }
   // Kept: a stream may still reach it.
+  static auto* const kept = new std::vector<Event*>;
   std::lock_guard<std::mutex> lock(CurrentDevice()->mutex);
   CurrentDevice()->events.erase(found);
+  kept->push_back(found);
   return call.End(0);
 }
 

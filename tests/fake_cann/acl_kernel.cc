@@ -26,8 +26,9 @@ struct Function {
 };
 
 std::mutex mutex;
-std::set<Binary*> binaries;
-std::set<Function*> functions;
+// Never destroyed: they are what keeps their elements from being leaks.
+std::set<Binary*>& binaries = *new std::set<Binary*>;
+std::set<Function*>& functions = *new std::set<Function*>;
 
 bool IsElf(const char* path) {
   char head[4] = {};
@@ -109,8 +110,13 @@ FAKE_EXPORT int aclrtBinaryUnLoad(void* binary) {
   Call call("aclrtBinaryUnLoad", CurrentIndex());
   const int entered = Enter(call, "aclrtBinaryUnLoad");
   if (entered != 0 && entered != 507899) return call.End(entered);
+  // Kept: functions refer to it.
+  static auto* const kept = new std::set<Binary*>;
   std::lock_guard<std::mutex> lock(mutex);
-  return call.End(binaries.erase(static_cast<Binary*>(binary)) == 1 ? 0 : 107017);
+  auto* const found = static_cast<Binary*>(binary);
+  if (binaries.erase(found) == 0) return call.End(107017);
+  kept->insert(found);
+  return call.End(0);
 }
 
 FAKE_EXPORT int aclrtLaunchKernelWithHostArgs(void* function, uint32_t blocks, void* stream,
