@@ -54,7 +54,8 @@ void AddAscendChips(const DaemonConfig& config, std::vector<std::shared_ptr<engi
   options.cann_path = config.ascend().cann_path();
   ascend::AscendChips found = ascend::FindAscendChips(0, options);
   if (!found.trouble.ok()) {
-    PTO_LOG(kError, found.chips.empty() ? "there are no Ascend chips" : "an Ascend chip is missing",
+    PTO_LOG(kError,
+            found.chips.empty() ? "there are no Ascend chips" : "an Ascend chip cannot be used now",
             {{"error", found.trouble.ToString()}, {"hint", "run `ptoctl doctor`"}});
   }
   if (!found.chips.empty()) {

@@ -16,6 +16,7 @@ namespace {
 
 constexpr int kMostRanks = 64;
 constexpr int kLeaveTries = 50;
+constexpr absl::Duration kLeaveTime = absl::Seconds(1);
 
 void* Pointer(uint64_t address) { return reinterpret_cast<void*>(address); }  // NOLINT
 
@@ -82,36 +83,42 @@ absl::Status HcclGroup::CheckHccl(int code, absl::string_view what) {
   return cann::HcclStatus(code, what, cann_.aclGetRecentErrMsg());
 }
 
+absl::Status HcclGroup::CheckBegun(int code, absl::string_view what) {
+  if (code == cann::kHcclOk) return absl::OkStatus();
+  return Break(CheckHccl(code, what));
+}
+
 absl::Status HcclGroup::Break(absl::Status why) {
   if (broken_.ok()) broken_ = why;
-  if (cann_.aclrtStreamAbort != nullptr) (void)cann_.aclrtStreamAbort(stream_);
+  stuck_ = cann_.aclrtStreamAbort == nullptr || cann_.aclrtStreamAbort(stream_) != cann::kAclOk;
   return why;
 }
 
 absl::Status HcclGroup::AllReduce(uint64_t from, uint64_t to, uint64_t count, cann::HcclType type,
                                   cann::HcclReduction op) {
   PTO_RETURN_IF_ERROR(broken_);
-  return CheckHccl(cann_.HcclAllReduce(Pointer(from), Pointer(to), count, type, op, comm_, stream_),
-                   "an all-reduce");
+  return CheckBegun(
+      cann_.HcclAllReduce(Pointer(from), Pointer(to), count, type, op, comm_, stream_),
+      "an all-reduce");
 }
 
 absl::Status HcclGroup::Broadcast(uint64_t data, uint64_t count, cann::HcclType type,
                                   uint32_t root) {
   PTO_RETURN_IF_ERROR(broken_);
-  return CheckHccl(cann_.HcclBroadcast(Pointer(data), count, type, root, comm_, stream_),
-                   "a broadcast");
+  return CheckBegun(cann_.HcclBroadcast(Pointer(data), count, type, root, comm_, stream_),
+                    "a broadcast");
 }
 
 absl::Status HcclGroup::AllGather(uint64_t from, uint64_t to, uint64_t count, cann::HcclType type) {
   PTO_RETURN_IF_ERROR(broken_);
-  return CheckHccl(cann_.HcclAllGather(Pointer(from), Pointer(to), count, type, comm_, stream_),
-                   "an all-gather");
+  return CheckBegun(cann_.HcclAllGather(Pointer(from), Pointer(to), count, type, comm_, stream_),
+                    "an all-gather");
 }
 
 absl::Status HcclGroup::ReduceScatter(uint64_t from, uint64_t to, uint64_t count,
                                       cann::HcclType type, cann::HcclReduction op) {
   PTO_RETURN_IF_ERROR(broken_);
-  return CheckHccl(
+  return CheckBegun(
       cann_.HcclReduceScatter(Pointer(from), Pointer(to), count, type, op, comm_, stream_),
       "a reduce-scatter");
 }
@@ -127,7 +134,7 @@ absl::Status HcclGroup::AllToAll(uint64_t from, absl::Span<const uint64_t> from_
                                                        numbers.size(), " numbers"));
     }
   }
-  return CheckHccl(
+  return CheckBegun(
       cann_.HcclAlltoAllV(Pointer(from), from_counts.data(), from_places.data(), type, Pointer(to),
                           to_counts.data(), to_places.data(), type, comm_, stream_),
       "an all-to-all");
@@ -157,6 +164,15 @@ absl::Status HcclGroup::Health() {
 }
 
 absl::Status HcclGroup::Leave() {
+  if (comm_ != nullptr && broken_.ok()) {
+    // Nothing must use what is freed below.
+    const cann::AclError code =
+        cann_.aclrtSynchronizeStreamWithTimeout(stream_, Milliseconds(kLeaveTime));
+    if (code != cann::kAclOk) {
+      (void)Break(cann::AclStatus(code, absl::StrCat("leaving communicator '", name_, "'"),
+                                  cann_.aclGetRecentErrMsg()));
+    }
+  }
   absl::Status result;
   if (comm_ != nullptr) {
     int code = cann_.HcclCommDestroy(comm_);
@@ -168,7 +184,8 @@ absl::Status HcclGroup::Leave() {
     comm_ = nullptr;
     result = CheckHccl(code, "leaving a communicator");
   }
-  if (word_ != nullptr) (void)cann_.aclrtFree(std::exchange(word_, nullptr));
+  if (word_ != nullptr && !stuck_) (void)cann_.aclrtFree(word_);
+  word_ = nullptr;
   if (broken_.ok()) broken_ = Error(reason::kDeviceFailed, "the communicator was left");
   return result;
 }

@@ -21,9 +21,11 @@ namespace pto::comm {
 // the vendor's code for one that has not started. Joining ends with a first operator, because ranks
 // connect only then.
 //
-// Operators are put into the stream and end in Await, which is bounded. After a timeout or an error
-// the group is broken: its stream is aborted if the release can do that, and everything else fails.
-// All calls come from the thread that owns the device. Addresses are of the device.
+// Operators are put into the stream and end in Await, which is bounded. After a timeout or an
+// error, also of an operator that could not be put there, the group is broken: its stream is
+// aborted, and everything else fails. If the release cannot abort it, operators may still run, and
+// what they use is left to the next reset of the device. All calls come from the thread that owns
+// the device. Addresses are of the device.
 class HcclGroup {
  public:
   // The calling thread must have a device. The root works for one communicator.
@@ -62,7 +64,7 @@ class HcclGroup {
   absl::Status Barrier(absl::Duration timeout);
   // What the communicator says of itself, without waiting.
   absl::Status Health();
-  // Leaves. Waits a little while operators are still in use.
+  // Leaves. Waits a little while operators are still in use, and then aborts them.
   absl::Status Leave();
 
  private:
@@ -72,6 +74,8 @@ class HcclGroup {
 
   absl::Status WarmUp(absl::Duration timeout);
   absl::Status CheckHccl(int code, absl::string_view what);
+  // The same for an operator: the other ranks wait for it.
+  absl::Status CheckBegun(int code, absl::string_view what);
   // Ends what the stream does, so that the thread can go on.
   absl::Status Break(absl::Status why);
 
@@ -83,6 +87,7 @@ class HcclGroup {
   cann::HcclCommunicator comm_ = nullptr;
   void* word_ = nullptr;  // of the device, for barriers
   absl::Status broken_;
+  bool stuck_ = false;  // the stream could not be aborted
 };
 
 }  // namespace pto::comm

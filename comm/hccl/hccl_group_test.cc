@@ -116,6 +116,14 @@ class RankProgram {
       if (!group.broken()) return "the group is not broken";
       return absl::StrCat("as expected: ", std::string(late.message()));
     }
+    if (rank_.mode == "cannot begin") {
+      const uint64_t data = Put(std::vector<float>(8, 1));
+      const absl::Status begun = group.AllReduce(data, data, 8, cann::kHcclF32, cann::kHcclSum);
+      if (begun.ok()) return "an operator that fails";
+      if (!group.broken()) return "the group is not broken";
+      const absl::Status next = group.Barrier(absl::Seconds(1));
+      return next == begun ? "as expected" : "it goes on";
+    }
     if (rank_.mode == "disagree") {
       const uint64_t data = Put(std::vector<float>(8, 1));
       (void)group.AllReduce(data, data, 4 + rank_.rank, cann::kHcclF32, cann::kHcclSum);
@@ -245,6 +253,19 @@ TEST_F(HcclGroupTest, ARankThatDiesEndsTheWaitOfTheOthersInTime) {
     EXPECT_THAT(ranks[rank].text, HasSubstr("as expected"));
     EXPECT_THAT(ranks[rank].text, HasSubstr("STREAM_SYNC_TIMEOUT 507046"));
   }
+}
+
+TEST_F(HcclGroupTest, AnOperatorThatCannotBeginBreaksTheGroup) {
+  // The first is the warm-up.
+  for (const Ended& rank : RunRanks(2, "cannot begin", "HcclAllReduce:2=4")) {
+    EXPECT_EQ(rank.text, "as expected");
+  }
+}
+
+TEST_F(HcclGroupTest, WhatAStreamMayStillUseIsNotFreed) {
+  // The fake tells of memory that is freed under an operator.
+  const std::vector<Ended> ranks = RunRanks(2, "die in a barrier", "aclrtStreamAbort:*=207000");
+  EXPECT_THAT(ranks[0].text, HasSubstr("as expected"));
 }
 
 TEST_F(HcclGroupTest, RanksThatDisagreeAreTold) {

@@ -75,6 +75,15 @@ absl::StatusOr<std::shared_ptr<Domain>> Domain::Create(std::string name, DomainS
                                                        engine::Engine& engine,
                                                        const std::shared_ptr<SessionQuota>& quota,
                                                        SessionMemory* memory) {
+  for (size_t i = 0; i < spec.chips.size(); ++i) {
+    if (engine.chips()[spec.chips[i]]->spec().host_visible) continue;
+    // Also without signals: what tasks do with the windows, the host does.
+    return Error(reason::kNotAvailable,
+                 absl::StrCat("the memory of ", names::Chip(spec.chips[i]),
+                              " is not visible to the host, which the windows of a domain must be"))
+        .At(absl::StrCat("chips[", i, "]"))
+        .With("chip", names::Chip(spec.chips[i]));
+  }
   spec.window_bytes = layout.bytes;
   std::shared_ptr<Domain> domain(new Domain(std::move(name), std::move(spec), engine));
   std::vector<Rank> ranks;

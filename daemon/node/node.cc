@@ -44,6 +44,7 @@ Node::Node(Options&& options, JournalHistory history)
   engine.chips = options_.chips;
   for (const std::shared_ptr<engine::Chip>& chip : options_.chips) {
     target_.chip_clusters.push_back(chip->spec().clusters);
+    target_.device_only.push_back(!chip->spec().host_visible);
   }
   target_.kernels = &BuiltinKernels();
   target_.max_tasks = options_.limits.max_graph_tasks;

@@ -243,6 +243,11 @@ absl::Status NodeService::ResetChip(const auth::Principal& caller,
     node_.engine().StopIf(uses_chip, engine::RunState::kFailed,
                           Error(reason::kChipReset, absl::StrCat(request.name(), " was reset"))
                               .With("chip", request.name()));
+    const absl::Status recovered = node_.engine().chips()[index]->Recover();
+    if (!recovered.ok()) {
+      PTO_LOG(kError, "a chip cannot be used after a reset",
+              {{"chip", request.name()}, {"error", std::string(recovered.message())}});
+    }
   });
   FillChip(caller, index, response);
   return absl::OkStatus();

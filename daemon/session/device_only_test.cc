@@ -47,6 +47,18 @@ TEST_F(DeviceOnlyTest, KernelsOfTheHostAreRefused) {
   EXPECT_EQ(buffer_->in_use.load(), 0u);
 }
 
+TEST_F(DeviceOnlyTest, DomainsAreRefusedWithAndWithoutSignals) {
+  for (const uint32_t signals : {0u, 2u}) {
+    DomainSpec spec;
+    spec.chips = {1, 0};
+    spec.buffers = {{"x", PTO_F32, 16}};
+    spec.signal_count = signals;
+    const auto domain = session_->domains().Create("d", spec);
+    ASSERT_THAT(domain, HasReason(reason::kNotAvailable));
+    EXPECT_EQ(GetErrorDetail(domain.status())->field, "chips[1]");
+  }
+}
+
 TEST_F(DeviceOnlyTest, SharingIsRefused) {
   const auto budget = std::make_shared<engine::SharingBudget>(8, 1 << 20);
   const auto shared = session_->ShareSome(*buffer_, budget);

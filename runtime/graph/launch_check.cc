@@ -14,6 +14,15 @@ namespace {
 constexpr uint64_t kMaxBlocks = 1u << 29;
 
 absl::Status CheckChip(const GraphTarget& target, uint32_t chip, absl::string_view field) {
+  if (chip < target.device_only.size() && target.device_only[chip]) {
+    // Also for a task without tensors, which would run somewhere else than where it was sent.
+    return Error(reason::kNotAvailable,
+                 absl::StrCat("the memory of chips/", chip,
+                              " is not visible to the host, which runs the tasks"))
+        .At(field)
+        .With("chip", absl::StrCat("chips/", chip))
+        .Hint("such chips have buffers and copies; run tasks on other chips");
+  }
   if (chip < target.chip_clusters.size()) return absl::OkStatus();
   return Error(reason::kChipUnknown, absl::StrCat("there is no chip ", chip, "; the node has ",
                                                   target.chip_clusters.size()))

@@ -47,10 +47,24 @@ class LaunchCheckTest : public ::testing::Test {
     EXPECT_THAT(detail.metadata, Contains(Pair("want", want)));
   }
 
-  const GraphTarget target_ = GraphTestTarget({24, 3, 24});
+  GraphTarget target_ = GraphTestTarget({24, 3, 24});
   std::vector<const pto_kernel_info*> kernels_;
   ImageTask record_;
 };
+
+TEST_F(LaunchCheckTest, ChipsWithMemoryOfTheirOwnRunNoTasks) {
+  target_.device_only = {false, true};
+  TaskInput task;
+  task.kernel = Kernel("nop");
+  EXPECT_THAT(Check(task), IsOk());
+  task.chip = 2;
+  EXPECT_THAT(Check(task), IsOk());
+  task.chip = 1;
+  ExpectRefused(task, reason::kNotAvailable, "chip");
+  const std::vector<TaskInput::Member> members = {{0, {}}, {1, {}}};
+  task.members = members;
+  ExpectRefused(task, reason::kNotAvailable, "members[1].chip");
+}
 
 TEST_F(LaunchCheckTest, PlainTasksHaveNoTraits) {
   TaskInput task;

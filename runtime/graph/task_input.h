@@ -16,6 +16,9 @@ struct GraphTarget {
   const KernelSource* kernels = nullptr;
   // The number of clusters of each chip.
   std::vector<uint32_t> chip_clusters;
+  // Those of the chips that run no tasks, because the host cannot dereference their memory. Shorter
+  // than chip_clusters: the others run tasks.
+  std::vector<bool> device_only;
   uint64_t max_tasks = 10'000'000;
   // For a graph, including both named and found dependencies.
   uint64_t max_dependencies = 200'000'000;

@@ -111,6 +111,37 @@ TEST_F(AscendDaemonTest, WhatAChipCannotDoIsRefusedByName) {
   EXPECT_THAT(run.out + run.err, HasSubstr("the memory of chips/0 is not visible to the host"));
 }
 
+TEST_F(AscendDaemonTest, TasksWithoutTensorsAndDomainsWithoutSignalsAreRefusedToo) {
+  DaemonProcess daemon(Flags(FakeCann(), 1));
+  Session session = MakeSession(daemon);
+  for (uint32_t chip = 0; chip < 3; ++chip) {
+    GraphBuilder graph;
+    graph.Task("noop", chip, {});
+    const auto run = session.Submit(graph);
+    const auto domain = session.CreateDomain(
+        {.id = absl::StrCat("d", chip), .chips = {chip}, .buffers = {{"x", v1::F32, 16}}});
+    if (chip == 2) {
+      EXPECT_THAT(run, IsOk()) << "it is simulated";
+      EXPECT_THAT(domain, IsOk());
+    } else {
+      EXPECT_THAT(run, HasReason(reason::kNotAvailable));
+      EXPECT_THAT(domain, HasReason(reason::kNotAvailable));
+    }
+  }
+}
+
+TEST_F(AscendDaemonTest, ResettingAChipKeepsItsBuffersUnlessItHasFailed) {
+  DaemonProcess daemon(Flags(FakeCann()));
+  Session session = MakeSession(daemon);
+  const auto buffer = session.CreateBuffer("b", 0, 4096);
+  ASSERT_THAT(buffer, IsOk());
+  ASSERT_THAT(buffer->Write(std::vector<uint32_t>(4, 7)), IsOk());
+  EXPECT_EQ(RunPtoctl(daemon.address(), {"chips", "reset", "0"}).exit_code, 0);
+  const auto back = buffer->Read<uint32_t>(4);
+  ASSERT_THAT(back, IsOk());
+  EXPECT_EQ(*back, std::vector<uint32_t>(4, 7));
+}
+
 TEST_F(AscendDaemonTest, AFaultedChipRecoversWhileOthersServe) {
   setenv("FAKE_CANN_PLAN", "aclrtMemsetAsync@0:2=poison,507899", 1);
   DaemonProcess daemon(Flags(FakeCann(), 1));

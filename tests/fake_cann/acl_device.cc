@@ -38,15 +38,19 @@ int Enter(Call& call, const char* name) {
   if (!initialised) return 100001;
   Device* const device = CurrentDevice();
   if (device == nullptr) return 107002;
-  const long thread = syscall(SYS_gettid);
-  {
-    std::lock_guard<std::mutex> lock(device->mutex);
-    if (device->owner_thread == 0) device->owner_thread = thread;
-    if (device->owner_thread != thread) {
-      Violation(device->index(), std::string(name) + " from a second thread");
-    }
-  }
+  CheckThread(name);
   return device->poison() != 0 ? 507899 : 0;
+}
+
+void CheckThread(const char* name) {
+  Device* const device = CurrentDevice();
+  if (device == nullptr) return;
+  const long thread = syscall(SYS_gettid);
+  std::lock_guard<std::mutex> lock(device->mutex);
+  if (device->owner_thread == 0) device->owner_thread = thread;
+  if (device->owner_thread != thread) {
+    Violation(device->index(), std::string(name) + " from a second thread");
+  }
 }
 
 bool IsInitialised() { return initialised; }
@@ -273,6 +277,7 @@ FAKE_EXPORT int aclrtSynchronizeStreamWithTimeout(void* stream, int32_t ms) {
   Call call("aclrtSynchronizeStreamWithTimeout", CurrentIndex(), std::to_string(ms));
   if (call.fault() != 0) return call.End(call.fault());
   if (CurrentDevice() == nullptr) return call.End(107002);
+  CheckThread("aclrtSynchronizeStreamWithTimeout");
   Stream* const found = CheckStream(stream);
   if (found == nullptr) return call.End(107003);
   const int code = found->Synchronize(ms);
@@ -284,6 +289,7 @@ FAKE_EXPORT int aclrtStreamQuery(void* stream, int32_t* status) {
   Call call("aclrtStreamQuery", CurrentIndex());
   if (call.fault() != 0) return call.End(call.fault());
   if (CurrentDevice() == nullptr) return call.End(107002);
+  CheckThread("aclrtStreamQuery");
   Stream* const found = CheckStream(stream);
   if (found == nullptr) return call.End(107003);
   const int code = found->Query();
@@ -296,6 +302,7 @@ FAKE_EXPORT int aclrtStreamAbort(void* stream) {
   Call call("aclrtStreamAbort", CurrentIndex());
   if (call.fault() != 0) return call.End(call.fault());
   if (CurrentDevice() == nullptr) return call.End(107002);
+  CheckThread("aclrtStreamAbort");
   Stream* const found = CheckStream(stream);
   if (found == nullptr) return call.End(107003);
   found->Abort();
@@ -323,13 +330,16 @@ FAKE_EXPORT int aclrtDestroyEvent(void* event) {
   if (found == nullptr) return call.End(107017);
   {
     std::lock_guard<std::mutex> lock(found->mutex);
-    if (found->done != found->recorded && CurrentDevice()->poison() == 0) {
+    const bool held = found->done != found->recorded && found->dropped != found->recorded;
+    if (held && CurrentDevice()->poison() == 0) {
       Violation(CurrentIndex(), "an event was destroyed that a stream has not reached");
     }
   }
   // Kept: a stream may still reach it.
+  static auto* const kept = new std::vector<Event*>;
   std::lock_guard<std::mutex> lock(CurrentDevice()->mutex);
   CurrentDevice()->events.erase(found);
+  kept->push_back(found);
   return call.End(0);
 }
 
@@ -352,7 +362,11 @@ FAKE_EXPORT int aclrtRecordEvent(void* event, void* stream) {
                recorded->changed.notify_all();
                return 0;
              },
-             {}});
+             {},
+             [recorded, number] {
+               std::lock_guard<std::mutex> lock(recorded->mutex);
+               if (recorded->dropped < number) recorded->dropped = number;
+             }});
   return call.End(0);
 }
 
@@ -360,6 +374,7 @@ FAKE_EXPORT int aclrtQueryEventStatus(void* event, int32_t* status) {
   Call call("aclrtQueryEventStatus", CurrentIndex());
   if (call.fault() != 0) return call.End(call.fault());
   if (CurrentDevice() == nullptr) return call.End(107002);
+  CheckThread("aclrtQueryEventStatus");
   if (CurrentDevice()->poison() != 0) return call.End(507899);
   Event* const found = CheckEvent(event);
   if (found == nullptr) return call.End(107017);

@@ -26,8 +26,9 @@ struct Function {
 };
 
 std::mutex mutex;
-std::set<Binary*> binaries;
-std::set<Function*> functions;
+// Never destroyed: they are what keeps their elements from being leaks.
+std::set<Binary*>& binaries = *new std::set<Binary*>;
+std::set<Function*>& functions = *new std::set<Function*>;
 
 bool IsElf(const char* path) {
   char head[4] = {};
@@ -36,6 +37,34 @@ bool IsElf(const char* path) {
   const bool elf = read(file, head, 4) == 4 && memcmp(head, "\177ELF", 4) == 0;
   close(file);
   return elf;
+}
+
+uint64_t FirstWord(const void* args, size_t bytes) {
+  uint64_t word = 0;
+  if (bytes >= sizeof word) memcpy(&word, args, sizeof word);
+  return word;
+}
+
+bool Within(uint64_t word, uint64_t address, uint64_t bytes) {
+  return word >= address && word < address + bytes;
+}
+
+// Whether the payloads of a kernel name the memory: directly, or in what they point to.
+bool Names(uint64_t payload, uint32_t blocks, uint64_t address, uint64_t bytes) {
+  constexpr uint64_t kPayloadWords = 64;
+  constexpr uint64_t kTensorWords = 16;
+  if (Within(payload, address, bytes)) return true;
+  const uint64_t count = blocks * kPayloadWords;
+  const auto* const words = reinterpret_cast<uint64_t*>(TranslateAny(payload, count * 8));
+  for (uint64_t i = 0; words != nullptr && i < count; ++i) {
+    if (!IsDeviceAddress(words[i])) continue;
+    if (Within(words[i], address, bytes)) return true;
+    const auto* const inner = reinterpret_cast<uint64_t*>(TranslateAny(words[i], kTensorWords * 8));
+    for (uint64_t k = 0; inner != nullptr && k < kTensorWords; ++k) {
+      if (Within(inner[k], address, bytes)) return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace
@@ -81,8 +110,13 @@ FAKE_EXPORT int aclrtBinaryUnLoad(void* binary) {
   Call call("aclrtBinaryUnLoad", CurrentIndex());
   const int entered = Enter(call, "aclrtBinaryUnLoad");
   if (entered != 0 && entered != 507899) return call.End(entered);
+  // Kept: functions refer to it.
+  static auto* const kept = new std::set<Binary*>;
   std::lock_guard<std::mutex> lock(mutex);
-  return call.End(binaries.erase(static_cast<Binary*>(binary)) == 1 ? 0 : 107017);
+  auto* const found = static_cast<Binary*>(binary);
+  if (binaries.erase(found) == 0) return call.End(107017);
+  kept->insert(found);
+  return call.End(0);
 }
 
 FAKE_EXPORT int aclrtLaunchKernelWithHostArgs(void* function, uint32_t blocks, void* stream,
@@ -146,13 +180,16 @@ FAKE_EXPORT int aclrtLaunchKernelWithHostArgs(void* function, uint32_t blocks, v
                    SetErrorText("EZ9999: the aicore execution times out, kernel " + kernel.name);
                    return 507014;
                  case NpuLink::kAborted:
-                   npu->Kill();
                    return 107023;
                  default:
                    SetErrorText("EZ9999: the aicore execution is abnormal, kernel " + kernel.name);
                    return 507015;
                }
              },
-             {}});
+             {},
+             nullptr,
+             [payload = FirstWord(args, bytes), blocks](uint64_t address, uint64_t size) {
+               return Names(payload, blocks, address, size);
+             }});
   return call.End(0);
 }

@@ -125,6 +125,7 @@ FAKE_EXPORT int aclrtMallocHost(void** pointer, size_t bytes) {
 
 FAKE_EXPORT int aclrtFreeHost(void* pointer) {
   Call call("aclrtFreeHost", CurrentIndex());
+  CheckThread("aclrtFreeHost");
   std::lock_guard<std::mutex> lock(pinned_mutex);
   const auto found = pinned.find(reinterpret_cast<uint64_t>(pointer));
   if (found == pinned.end()) return call.End(107000);

@@ -23,6 +23,7 @@ Stream::~Stream() {
     changed_.notify_all();
   }
   thread_.join();
+  for (const Operation& operation : queue_) Drop(operation);
 }
 
 void Stream::Add(Operation operation) {
@@ -39,6 +40,7 @@ void Stream::Work() {
     Operation operation = std::move(queue_.front());
     queue_.pop_front();
     if (error_ != 0) {  // what comes behind an error is not done
+      Drop(operation);
       changed_.notify_all();
       continue;
     }
@@ -55,6 +57,7 @@ void Stream::Work() {
     const Fault fault = NextFault("op:" + operation.name, device_.index());
     const auto aborted = [this] { return aborted_.load(); };
     int code = 0;
+    bool run = false;
     if (fault.kind == Fault::kHang) {
       while (!aborted()) std::this_thread::sleep_for(std::chrono::microseconds(200));
     } else if (fault.kind == Fault::kKill) {
@@ -67,7 +70,9 @@ void Stream::Work() {
       }
       SetErrorText("");
       code = operation.run(aborted);
+      run = true;
     }
+    if (!run) Drop(operation);
     if (aborted_ && code == 0) code = 107023;
     Trace(device_.index(), "did " + operation.name + " = " + std::to_string(code));
     const char* const text = code == 0 ? nullptr : aclGetRecentErrMsg();
@@ -107,6 +112,7 @@ int Stream::Synchronize(int32_t ms) {
 void Stream::Abort() {
   std::unique_lock<std::mutex> lock(mutex_);
   aborted_ = true;
+  for (const Operation& operation : queue_) Drop(operation);
   queue_.clear();
   changed_.notify_all();
   changed_.wait(lock, [this] { return running_ == nullptr; });
@@ -127,7 +133,10 @@ bool Stream::Uses(uint64_t address, uint64_t bytes) {
     }
     return false;
   };
-  if (running_ != nullptr && uses(*running_)) return true;
+  if (running_ != nullptr) {
+    if (uses(*running_)) return true;
+    if (running_->uses && running_->uses(address, bytes)) return true;
+  }
   for (const Operation& operation : queue_) {
     if (uses(operation)) return true;
   }

@@ -30,6 +30,10 @@ struct Operation {
   // Returns a code. Asks `aborted` while it waits.
   std::function<int(const std::function<bool()>& aborted)> run;
   std::vector<std::pair<uint64_t, uint64_t>> ranges;  // addresses and bytes that it uses
+  // Called instead of `run`, or after it was aborted. May be empty.
+  std::function<void()> dropped = nullptr;
+  // Whether it uses more than the ranges, while it runs. May be empty.
+  std::function<bool(uint64_t address, uint64_t bytes)> uses = nullptr;
 };
 
 class Stream {
@@ -47,6 +51,9 @@ class Stream {
 
  private:
   void Work();
+  static void Drop(const Operation& operation) {
+    if (operation.dropped) operation.dropped();
+  }
 
   Device& device_;
   std::mutex mutex_;
@@ -68,6 +75,7 @@ struct Event {
   std::condition_variable changed;
   uint64_t recorded = 0;  // how often it was put into a stream
   uint64_t done = 0;      // the last of these that a stream has reached
+  uint64_t dropped = 0;   // the last that a stream will never reach
 };
 
 struct Mapping {

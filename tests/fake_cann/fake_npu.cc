@@ -18,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -100,8 +101,55 @@ void Reply(uint64_t id, int result) {
 
 struct Launch {
   std::atomic<uint32_t> left{0};
+  std::atomic<bool> aborted{false};
   uint64_t id = 0;
+  std::mutex mutex;
+  std::set<pthread_t> threads;  // that run a block
 };
+
+std::mutex launches_mutex;
+std::map<uint64_t, std::shared_ptr<Launch>> launches;
+
+thread_local Launch* running = nullptr;
+
+// A kernel cannot be ended, but its threads can be kept from going on.
+void Park(int) {
+  if (running == nullptr || !running->aborted) return;
+  while (true) pause();
+}
+
+void Run(const std::shared_ptr<Launch>& launch, Entry entry, uint64_t payload) {
+  {
+    std::lock_guard<std::mutex> lock(launch->mutex);
+    if (launch->aborted) return;
+    running = launch.get();
+    launch->threads.insert(pthread_self());
+  }
+  entry(reinterpret_cast<int64_t*>(payload));
+  {
+    std::lock_guard<std::mutex> lock(launch->mutex);
+    launch->threads.erase(pthread_self());
+    running = nullptr;
+  }
+  if (launch->left.fetch_sub(1) != 1) return;
+  Reply(launch->id, 0);
+  std::lock_guard<std::mutex> lock(launches_mutex);
+  launches.erase(launch->id);
+}
+
+void Abort(uint64_t id) {
+  std::shared_ptr<Launch> launch;
+  {
+    std::lock_guard<std::mutex> lock(launches_mutex);
+    const auto found = launches.find(id);
+    if (found == launches.end()) return;
+    // Kept: threads that are parked refer to it.
+    launch = found->second;
+  }
+  std::lock_guard<std::mutex> lock(launch->mutex);
+  launch->aborted = true;
+  for (const pthread_t thread : launch->threads) pthread_kill(thread, SIGUSR1);
+}
 
 void Start(Cores& cores, const fake::NpuRequest& request) {
   const Entry entry = Find(request.path, request.symbol);
@@ -111,10 +159,13 @@ void Start(Cores& cores, const fake::NpuRequest& request) {
   auto launch = std::make_shared<Launch>();
   launch->left = request.blocks;
   launch->id = request.id;
+  {
+    std::lock_guard<std::mutex> lock(launches_mutex);
+    launches[launch->id] = launch;
+  }
   for (uint32_t block = 0; block < request.blocks; ++block) {
     cores.Run([entry, launch, payload = payloads + block * kPayloadBytes] {
-      entry(reinterpret_cast<int64_t*>(payload));
-      if (launch->left.fetch_sub(1) == 1) Reply(launch->id, 0);
+      Run(launch, entry, payload);
     });
   }
 }
@@ -140,6 +191,7 @@ int main(int argc, char** argv) {
   setenv("PTO_CPU_SIM_TWAIT_MAX_SPINS", "0", 1);
   setenv("PTO_CPU_SIM_L0C_BYTES", "262144", 1);
   const int32_t device = argc > 1 ? atoi(argv[1]) : 0;
+  signal(SIGUSR1, Park);
   Cores cores;
   fake::NpuRequest request;
   while (recv(kSocket, &request, sizeof request, 0) == sizeof request) {
@@ -162,6 +214,9 @@ int main(int argc, char** argv) {
         break;
       case fake::NpuRequest::kLaunch:
         Start(cores, request);
+        break;
+      case fake::NpuRequest::kAbort:
+        Abort(request.id);
         break;
     }
   }

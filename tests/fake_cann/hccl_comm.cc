@@ -1,5 +1,6 @@
 // Communicators of the fake HCCL: in libhcomm.so, or before 8.5 in libhccl.so.
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -53,6 +54,14 @@ CommFile* MapFile(const std::string& path, bool create) {
   return map == MAP_FAILED ? nullptr : static_cast<CommFile*>(map);
 }
 
+// What a release of CANN knows of the configuration. Before 8.5 all of HCCL was one library.
+bool IsRelease81() {
+  Dl_info info;
+  if (dladdr(reinterpret_cast<void*>(&IsRelease81), &info) == 0) return false;
+  const std::string path = info.dli_fname;
+  return path.size() >= 10 && path.compare(path.size() - 10, 10, "libhccl.so") == 0;
+}
+
 struct Config {
   uint32_t buffer_mib = 200;
   double exec_timeout_s = 1836;
@@ -78,7 +87,8 @@ int ReadConfig(const void* bytes, Config* config) {
     const char* const name = static_cast<const char*>(bytes) + table::kCfgName;
     config->name.assign(name, strnlen(name, 128));
   }
-  if (version >= 8) {
+  // An older release ignores what it does not know.
+  if (version >= 8 && !IsRelease81()) {
     const auto seconds = table::Field<uint32_t>(bytes, table::kCfgExecTimeout);
     if (seconds != 0xffffffff) config->exec_timeout_s = seconds;
   }
@@ -183,6 +193,7 @@ using namespace fake;
 
 FAKE_EXPORT int HcclGetRootInfo(void* root) {
   Call call("HcclGetRootInfo", CurrentIndex());
+  CheckThread("HcclGetRootInfo");
   if (call.fault() != 0) return call.End(call.fault());
   if (root == nullptr) return call.End(2);
   if (CurrentDevice() == nullptr) return call.End(15, "EI9999: the thread has no device");
@@ -199,12 +210,14 @@ FAKE_EXPORT int HcclGetRootInfo(void* root) {
 
 FAKE_EXPORT int HcclCommInitRootInfo(uint32_t ranks, const void* root, uint32_t rank, void** comm) {
   Call call("HcclCommInitRootInfo", CurrentIndex(), std::to_string(rank));
+  CheckThread("HcclCommInitRootInfo");
   return Join(call, ranks, root, rank, Config(), comm);
 }
 
 FAKE_EXPORT int HcclCommInitRootInfoConfig(uint32_t ranks, const void* root, uint32_t rank,
                                            const void* config, void** comm) {
   Call call("HcclCommInitRootInfoConfig", CurrentIndex(), std::to_string(rank));
+  CheckThread("HcclCommInitRootInfoConfig");
   Config wanted;
   if (config == nullptr) return call.End(2);
   if (const int code = ReadConfig(config, &wanted)) return call.End(code);
@@ -213,6 +226,7 @@ FAKE_EXPORT int HcclCommInitRootInfoConfig(uint32_t ranks, const void* root, uin
 
 FAKE_EXPORT int HcclCommDestroy(void* comm) {
   Call call("HcclCommDestroy", CurrentIndex());
+  CheckThread("HcclCommDestroy");
   if (call.fault() != 0) return call.End(call.fault());
   if (comm == nullptr) return call.End(0);
   Communicator& found = CheckCommunicator(comm);
@@ -227,17 +241,20 @@ FAKE_EXPORT int HcclCommDestroy(void* comm) {
 }
 
 FAKE_EXPORT int HcclGetRankId(void* comm, uint32_t* rank) {
+  CheckThread("HcclGetRankId");
   *rank = CheckCommunicator(comm).rank;
   return 0;
 }
 
 FAKE_EXPORT int HcclGetRankSize(void* comm, uint32_t* size) {
+  CheckThread("HcclGetRankSize");
   *size = CheckCommunicator(comm).ranks;
   return 0;
 }
 
 FAKE_EXPORT int HcclGetCommAsyncError(void* comm, int* error) {
   Call call("HcclGetCommAsyncError", CurrentIndex());
+  CheckThread("HcclGetCommAsyncError");
   *error = call.fault() != 0 ? call.fault() : CheckCommunicator(comm).async_error.load();
   return call.End(0);
 }
@@ -248,4 +265,4 @@ FAKE_EXPORT const char* HcclGetErrorString(int code) {
   return code >= 0 && code < 6 ? kTexts[code] : "unknown error";
 }
 
-FAKE_EXPORT uint32_t HcclGetCommConfigCapability() { return 12; }
+FAKE_EXPORT uint32_t HcclGetCommConfigCapability() { return IsRelease81() ? 5 : 12; }

@@ -166,6 +166,7 @@ bool Await(const Communicator& comm, std::atomic<uint64_t> RankSlot::* what, uin
 }
 
 int Add(Call& call, void* handle, void* stream, Part part) {
+  CheckThread("an operator of HCCL");
   if (call.fault() != 0) return call.End(call.fault());
   Communicator& comm = CheckCommunicator(handle);
   if (CurrentDevice() != comm.device) return call.End(15, "EI9999: another device");
@@ -218,7 +219,8 @@ int Add(Call& call, void* handle, void* stream, Part part) {
                --comm.pending;
                return code;
              },
-             {{to, bytes}}});
+             {{to, bytes}},
+             [&comm] { --comm.pending; }});
   return call.End(0);
 }
 

@@ -144,7 +144,12 @@ int NpuLink::Ask(NpuRequest& request, int64_t timeout_ns, const std::function<bo
       return result;
     }
     if (dead_) return kGone;
-    if (aborted && aborted()) return kAborted;
+    if (aborted && aborted()) {
+      lock.unlock();
+      request.kind = NpuRequest::kAbort;
+      Send(request);
+      return kAborted;
+    }
     if (timeout_ns > 0 &&
         std::chrono::steady_clock::now() - start > std::chrono::nanoseconds(timeout_ns)) {
       return kTimeout;

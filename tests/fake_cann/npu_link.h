@@ -15,7 +15,8 @@
 namespace fake {
 
 struct NpuRequest {
-  enum Kind : uint32_t { kMemory = 1, kMap, kUnmap, kResolve, kLaunch };
+  // kAbort: of the launch `id`; no reply.
+  enum Kind : uint32_t { kMemory = 1, kMap, kUnmap, kResolve, kLaunch, kAbort };
   uint32_t kind = 0;
   int32_t device = 0;
   uint64_t id = 0;
@@ -47,7 +48,7 @@ class NpuLink {
   void Unmap(uint64_t address, uint64_t bytes);
   // 0: the object has the function.
   int Resolve(const std::string& path, const std::string& symbol);
-  // Waits until all blocks have run. `timeout_ns` 0: no limit.
+  // Waits until all blocks have run. `timeout_ns` 0: no limit. Aborting ends this launch only.
   int Launch(const std::string& path, const std::string& symbol, uint32_t blocks,
              const void* arguments, uint32_t bytes, int64_t timeout_ns,
              const std::function<bool()>& aborted);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 #include "runtime/chip/ascend/ascend_memory.h"
@@ -237,6 +238,8 @@ TEST_F(AscendChipTest, AFaultedChipIsResetAndOthersGoOn) {
   EXPECT_EQ(found.chips[1]->Probe(), "");
   EXPECT_THAT((*other)->Fill(0, 64, std::byte{1}), IsOk());
   ASSERT_TRUE(AwaitEpoch(HostOf(*found.chips[0]), epoch));
+  // A fault that is over is told once.
+  EXPECT_THAT(found.chips[0]->Probe(), HasSubstr("507899"));
   EXPECT_EQ(found.chips[0]->Probe(), "");
   // What was there is gone, and says so.
   int word = 0;
@@ -249,6 +252,7 @@ TEST_F(AscendChipTest, AHostThatIsKilledComesBack) {
   const AscendChips found = Find();
   ASSERT_EQ(found.chips.size(), 2u);
   ChipHost& host = HostOf(*found.chips[0]);
+  const absl::Time begin = absl::Now();
   for (int i = 0; i < 3; ++i) {
     auto memory = found.chips[0]->memory().Allocate(1 << 20);
     ASSERT_THAT(memory, IsOk());
@@ -259,6 +263,8 @@ TEST_F(AscendChipTest, AHostThatIsKilledComesBack) {
     EXPECT_EQ(found.chips[1]->Probe(), "");
   }
   EXPECT_EQ(host.starts(), 4u);
+  // 100, 200 and 400 ms: hosts that become ready and die are not started ever again at once.
+  EXPECT_GE(absl::Now() - begin, absl::Milliseconds(700));
 }
 
 TEST_F(AscendChipTest, ACallThatHangsEndsWithTheHost) {
@@ -279,6 +285,89 @@ TEST_F(AscendChipTest, ACallThatHangsEndsWithTheHost) {
   caller.join();
   EXPECT_THAT(status, HasReason(reason::kHostLost));
   EXPECT_THAT(std::string(status.message()), HasSubstr("did not answer in time"));
+}
+
+TEST_F(AscendChipTest, MoreLargeCopiesThanSlotsEnd) {
+  const AscendChips found = Find();
+  ASSERT_EQ(found.chips.size(), 2u);
+  std::vector<std::thread> threads;
+  for (uint32_t t = 0; t < 2 * kSlots; ++t) {
+    threads.emplace_back([&, t] {
+      const std::vector<uint32_t> numbers(700'000, t);
+      auto memory = found.chips[0]->memory().Allocate(numbers.size() * 4);
+      ASSERT_THAT(memory, IsOk());
+      std::vector<uint32_t> back(numbers.size());
+      for (int i = 0; i < 3; ++i) {
+        ASSERT_THAT((*memory)->Write(0, numbers.data(), numbers.size() * 4), IsOk());
+        ASSERT_THAT((*memory)->Read(0, back.data(), numbers.size() * 4), IsOk());
+        ASSERT_EQ(back, numbers);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(AscendChipTest, WhatCrossesAResetDoesNotReachTheNewEpoch) {
+  setenv("FAKE_CANN_PLAN",
+         "aclrtMemsetAsync@0:2=poison,507899;aclrtResetDeviceForce@0:1=delay,1000", 1);
+  {
+    const AscendChips found = Find();
+    ASSERT_EQ(found.chips.size(), 2u);
+    ChipHost& host = HostOf(*found.chips[0]);
+    engine::DeviceMemory& memory = found.chips[0]->memory();
+    auto before = memory.Allocate(64);
+    ASSERT_THAT(before, IsOk());
+    const uint64_t epoch = host.epoch();
+    EXPECT_THAT(memory.Allocate(64), HasReason(reason::kDeviceFailed));
+    // The reset has been asked for, and takes a second.
+    const absl::Time until = absl::Now() + absl::Milliseconds(500);
+    while (host.epoch() == epoch && absl::Now() < until) std::this_thread::yield();
+    EXPECT_NE(host.epoch(), epoch);
+    EXPECT_NE(found.chips[0]->Probe(), "");
+    EXPECT_THAT(memory.Allocate(64), HasReason(reason::kDeviceFailed));
+    before->reset();
+    ASSERT_TRUE(AwaitEpoch(host, epoch));
+    EXPECT_THAT(memory.Allocate(64), IsOk());
+  }
+  // Nothing was freed that is not there, and nothing was left.
+  EXPECT_THAT(testing::FindBreaches(testing::ReadTrace(trace_), /*lost=*/true),
+              ::testing::IsEmpty());
+}
+
+TEST_F(AscendChipTest, MemoryThatCannotBeFilledIsGivenBack) {
+  setenv("FAKE_CANN_PLAN", "aclrtMemsetAsync@0:1=207005", 1);
+  {
+    const AscendChips found = Find();
+    ASSERT_EQ(found.chips.size(), 2u);
+    EXPECT_THAT(found.chips[0]->memory().Allocate(64), HasReason(reason::kChipMemoryExhausted));
+    EXPECT_THAT(found.chips[0]->memory().Allocate(64), IsOk());
+  }
+  ExpectOrderly();
+}
+
+TEST_F(AscendChipTest, RecoveringAChipThatIsWellKeepsItsMemory) {
+  const AscendChips found = Find();
+  ASSERT_EQ(found.chips.size(), 2u);
+  auto memory = found.chips[0]->memory().Allocate(64);
+  ASSERT_THAT(memory, IsOk());
+  EXPECT_THAT(found.chips[0]->Recover(), IsOk());
+  EXPECT_EQ(found.chips[0]->Probe(), "");
+  EXPECT_THAT((*memory)->Fill(0, 64, std::byte{1}), IsOk());
+}
+
+TEST_F(AscendChipTest, AFaultyFirstDeviceDoesNotHideTheOthers) {
+  for (const char* const plan : {"aclrtSetDevice@0:*=507899", "aclrtSetDevice@0:*=kill"}) {
+    setenv("FAKE_CANN_PLAN", plan, 1);
+    const AscendChips found = Find("9", 4);
+    ASSERT_EQ(found.chips.size(), 2u) << plan;
+    EXPECT_FALSE(found.trouble.ok());
+    EXPECT_EQ(found.chips[0]->index(), 4u);
+    EXPECT_NE(found.chips[0]->Probe(), "");
+    EXPECT_EQ(found.chips[0]->spec().clusters, found.chips[1]->spec().clusters);
+    EXPECT_EQ(found.chips[1]->index(), 5u);
+    EXPECT_EQ(found.chips[1]->Probe(), "");
+    EXPECT_THAT(found.chips[1]->memory().Allocate(64), IsOk());
+  }
 }
 
 }  // namespace

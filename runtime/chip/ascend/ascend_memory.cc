@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status_macros.h"
@@ -17,6 +18,7 @@ namespace {
 constexpr uint64_t kAlignment = 512;
 // Chunks of one copy that are on their way at the same time.
 constexpr size_t kInFlight = 2;
+static_assert(kInFlight <= kSlots);
 
 // An answer that somebody waits for.
 struct Waiting {
@@ -32,6 +34,14 @@ struct Waiting {
   }
 };
 
+Request FreeRequest(uint64_t address, uint64_t epoch) {
+  Request request;
+  request.kind = Request::kFree;
+  request.epoch = epoch;
+  request.address = address;
+  return request;
+}
+
 }  // namespace
 
 std::shared_ptr<AscendMemory> AscendMemory::Create(uint32_t chip, uint64_t bytes,
@@ -46,8 +56,17 @@ absl::StatusOr<std::shared_ptr<engine::Allocation>> AscendMemory::Allocate(uint6
   const uint64_t epoch = host_->epoch();
   Request request;
   request.kind = Request::kAllocate;
+  request.epoch = epoch;
   request.bytes = taken;
-  const absl::StatusOr<uint64_t> address = host_->Call(std::move(request));
+  absl::StatusOr<uint64_t> address =
+      host_->Call(std::move(request), [epoch](ChipHost& host, uint64_t late) {
+        host.Send(FreeRequest(late, epoch), [](const Reply&) {});
+      });
+  if (address.ok() && WithoutEpoch(*address) != *address) {
+    host_->Send(FreeRequest(*address, epoch), [](const Reply&) {});
+    address = Error(reason::kNotAvailable,
+                    absl::StrCat("the chip has addresses beyond ", kAddressBits, " bits"));
+  }
   if (!address.ok()) {
     GiveBack(taken);
     return address.status();
@@ -64,12 +83,8 @@ AscendAllocation::AscendAllocation(std::shared_ptr<AscendMemory> owner, uint64_t
       epoch_(epoch) {}
 
 AscendAllocation::~AscendAllocation() {
-  if (CheckAlive().ok()) {
-    Request request;
-    request.kind = Request::kFree;
-    request.address = address_;
-    owner_->host_->Send(std::move(request), [](const Reply&) {});
-  }
+  // Refused if a reset has taken it.
+  owner_->host_->Send(FreeRequest(address_, epoch_), [](const Reply&) {});
   owner_->GiveBack(taken_);
 }
 
@@ -96,25 +111,33 @@ absl::Status AscendAllocation::Transfer(uint32_t kind, uint64_t offset, uint64_t
   std::deque<Chunk> chunks;
   absl::Status result;
   uint64_t at = 0;
-  while (at < bytes || !chunks.empty()) {
+  const auto begin = [&](uint32_t slot) {
+    Chunk chunk = {slot, at, std::min(kSlotBytes, bytes - at), std::make_shared<Waiting>()};
+    put(host.SlotData(slot), chunk.at, chunk.bytes);
+    Request request;
+    request.kind = kind;
+    request.epoch = epoch_;
+    request.address = address_ + offset + chunk.at;
+    request.bytes = chunk.bytes;
+    request.slot = slot;
+    host.Send(std::move(request), [waiting = chunk.waiting](const Reply& reply) {
+      MutexLock lock(waiting->mutex);
+      waiting->answered = true;
+      waiting->status = reply.status;
+      waiting->changed.NotifyAll();
+    });
+    at += chunk.bytes;
+    chunks.push_back(std::move(chunk));
+  };
+  while (true) {
     if (at < bytes && result.ok() && chunks.size() < kInFlight) {
-      Chunk chunk = {host.TakeSlot(), at, std::min(kSlotBytes, bytes - at),
-                     std::make_shared<Waiting>()};
-      put(host.SlotData(chunk.slot), chunk.at, chunk.bytes);
-      Request request;
-      request.kind = kind;
-      request.address = address_ + offset + chunk.at;
-      request.bytes = chunk.bytes;
-      request.slot = chunk.slot;
-      host.Send(std::move(request), [waiting = chunk.waiting](const Reply& reply) {
-        MutexLock lock(waiting->mutex);
-        waiting->answered = true;
-        waiting->status = reply.status;
-        waiting->changed.NotifyAll();
-      });
-      at += chunk.bytes;
-      chunks.push_back(std::move(chunk));
-      continue;
+      // Waits for a slot only while it has none: copies that each hold one and wait for another
+      // would wait for ever.
+      const absl::optional<uint32_t> slot = chunks.empty() ? host.TakeSlot() : host.TryTakeSlot();
+      if (slot.has_value()) {
+        begin(*slot);
+        continue;
+      }
     }
     if (chunks.empty()) break;
     const Chunk chunk = std::move(chunks.front());
@@ -149,6 +172,7 @@ absl::Status AscendAllocation::Fill(uint64_t offset, uint64_t bytes, std::byte v
   PTO_RETURN_IF_ERROR(CheckAlive());
   Request request;
   request.kind = Request::kFill;
+  request.epoch = epoch_;
   request.address = address_ + offset;
   request.bytes = bytes;
   request.slot = static_cast<uint32_t>(value);
@@ -168,6 +192,7 @@ absl::Status AscendAllocation::CopyFrom(uint64_t offset, engine::Allocation& fro
   PTO_RETURN_IF_ERROR(other->CheckAlive());
   Request request;
   request.kind = Request::kCopy;
+  request.epoch = epoch_;
   request.address = address_ + offset;
   request.from = other->address_ + from_offset;
   request.bytes = bytes;

@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "runtime/chip/allocation.h"
 #include "runtime/chip/ascend/chip_host.h"
+#include "runtime/chip/ascend/epoch_address.h"
 #include "runtime/chip/device_memory.h"
 
 namespace pto::ascend {
@@ -38,6 +39,8 @@ class AscendAllocation final : public engine::Allocation {
 
   // Where kernels see it.
   uint64_t device_address() const { return address_; }
+  // The same for tensors of posts: AscendLane refuses it when the chip has lost the memory.
+  uint64_t post_address() const { return WithEpoch(address_, epoch_); }
   // DEVICE_FAILED if the chip has lost it.
   absl::Status CheckAlive() const;
 

@@ -1,7 +1,6 @@
 #include "runtime/chip/ascend/chip_host.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -14,26 +13,11 @@
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 #include "runtime/base/reason.h"
-#include "runtime/base/status_macros.h"
+#include "runtime/chip/ascend/chip_host_internal.h"
 #include "runtime/host/futex.h"
-#include "runtime/host/lifeline.h"
 
 namespace pto::ascend {
 namespace {
-
-constexpr size_t kBatch = 256;
-// For a process to give its device back.
-constexpr absl::Duration kStopTime = absl::Seconds(5);
-constexpr absl::Duration kQuiet = absl::Minutes(1);  // after it, faults are forgotten
-
-int64_t Now() {
-  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
-}
-
-absl::Status Lost(absl::string_view name, absl::string_view why) {
-  return Error(reason::kHostLost, absl::StrCat("the host of ", name, " was lost: ", why))
-      .With("chip", name);
-}
 
 FileDescriptor MakeSlotFile() {
   FileDescriptor file(memfd_create("ptod-chip", MFD_CLOEXEC));
@@ -43,12 +27,17 @@ FileDescriptor MakeSlotFile() {
   return made ? std::move(file) : FileDescriptor();
 }
 
+std::chrono::steady_clock::time_point After(absl::Duration timeout) {
+  return std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(timeout);
+}
+
 }  // namespace
 
 ChipHost::ChipHost(ChipHostOptions options)
     : options_(std::move(options)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       slot_file_(MakeSlotFile()),
+      backoff_(options_.first_pause, options_.longest_pause),
       output_(options_.name) {
   PTO_CHECK(wake_.valid() && slot_file_.valid(), "there is memory for a chip's copies");
   void* const slots =
@@ -58,21 +47,32 @@ ChipHost::ChipHost(ChipHostOptions options)
   for (uint32_t slot = 0; slot < kSlots; ++slot) free_slots_.push_back(slot);
 }
 
+ChipHost::~ChipHost() { munmap(slots_, kSlots * kSlotBytes); }
+
 std::shared_ptr<ChipHost> ChipHost::Start(ChipHostOptions options) {
-  std::shared_ptr<ChipHost> host(new ChipHost(std::move(options)));
-  host->thread_ = std::thread([raw = host.get()] { raw->Run(); });
-  return host;
+  auto* const raw = new ChipHost(std::move(options));
+  raw->thread_ = std::thread([raw] {
+    raw->Run();
+    if (raw->orphaned_) delete raw;
+  });
+  return std::shared_ptr<ChipHost>(raw, &ChipHost::End);
 }
 
-ChipHost::~ChipHost() {
+void ChipHost::End(ChipHost* host) {
   {
-    MutexLock lock(mutex_);
-    stop_ = true;
-    changed_.NotifyAll();
+    MutexLock lock(host->mutex_);
+    host->stop_ = true;
+    host->changed_.NotifyAll();
   }
-  Wake();
-  thread_.join();
-  munmap(slots_, kSlots * kSlotBytes);
+  host->Wake();
+  if (host->thread_.get_id() == std::this_thread::get_id()) {
+    // In an answer. A thread cannot wait for itself, so it deletes the object when it ends.
+    host->orphaned_ = true;
+    host->thread_.detach();
+    return;
+  }
+  host->thread_.join();
+  delete host;
 }
 
 void ChipHost::Wake() const {
@@ -81,7 +81,7 @@ void ChipHost::Wake() const {
 }
 
 absl::StatusOr<ChipInfo> ChipHost::AwaitReady(absl::Duration timeout) {
-  const auto until = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(timeout);
+  const auto until = After(timeout);
   MutexLock lock(mutex_);
   while (state_ != State::kReady) {
     if (state_ == State::kDead || state_ == State::kStopped) return trouble_;
@@ -95,6 +95,11 @@ absl::StatusOr<ChipInfo> ChipHost::AwaitReady(absl::Duration timeout) {
   return info_;
 }
 
+uint32_t ChipHost::device_count() const {
+  MutexLock lock(mutex_);
+  return info_.device_count;
+}
+
 uint64_t ChipHost::epoch() const {
   MutexLock lock(mutex_);
   return epoch_;
@@ -102,7 +107,13 @@ uint64_t ChipHost::epoch() const {
 
 std::string ChipHost::trouble() const {
   MutexLock lock(mutex_);
-  return state_ == State::kReady ? "" : std::string(trouble_.message());
+  if (state_ == State::kReady) return "";
+  return trouble_.ok() ? "it is being started" : std::string(trouble_.message());
+}
+
+ChipHost::Faults ChipHost::faults() const {
+  MutexLock lock(mutex_);
+  return faults_;
 }
 
 pid_t ChipHost::pid() const {
@@ -115,12 +126,58 @@ uint64_t ChipHost::starts() const {
   return starts_;
 }
 
+// ---- the end of a process
+
 void ChipHost::KillProcess(const std::string& why) {
   MutexLock lock(mutex_);
+  if (process_ == nullptr || lost_) return;
   kill_ = why;
   // At once: after this call nothing of the process runs for long.
-  if (process_ != nullptr) process_->Kill();
+  process_->Kill();
+  MarkLost(LostError(options_.name, why));
   Wake();
+}
+
+void ChipHost::MarkLost(const absl::Status& why) {
+  if (lost_) return;
+  lost_ = true;
+  state_ = State::kDead;
+  trouble_ = why;
+  ++epoch_;
+  reset_ns_ = 0;
+  resetting_ = false;
+  pause_ = NoteFault(why);
+  changed_.NotifyAll();
+}
+
+absl::Duration ChipHost::NoteFault(const absl::Status& why) {
+  if (stop_) return absl::ZeroDuration();
+  ++faults_.count;
+  faults_.last = std::string(why.message());
+  return backoff_.Note(SteadyNanos());
+}
+
+absl::Status ChipHost::Recover(absl::Duration timeout) {
+  const auto until = After(timeout);
+  MutexLock lock(mutex_);
+  // A probe that is under way may have been too early to see what is wrong.
+  while (state_ == State::kReady && probe_ns_ == 0 && std::chrono::steady_clock::now() < until) {
+    changed_.WaitFor(mutex_, until - std::chrono::steady_clock::now());
+  }
+  if (state_ == State::kReady) SendProbe();
+  hurry_ = state_ == State::kDead;
+  while (state_ != State::kReady || probe_ns_ == 0) {
+    const auto left = until - std::chrono::steady_clock::now();
+    if (left.count() <= 0 || state_ == State::kStopped) {
+      const absl::Status refusal = Refusal(epoch_);
+      return refusal.ok() ? LostError(options_.name, "it does not answer a probe") : refusal;
+    }
+    if (state_ == State::kFailed && !resetting_) reset_ns_ = SteadyNanos();
+    changed_.NotifyAll();
+    Wake();
+    changed_.WaitFor(mutex_, std::min<std::chrono::nanoseconds>(left, std::chrono::seconds(1)));
+  }
+  return absl::OkStatus();
 }
 
 // ---- requests
@@ -130,13 +187,19 @@ uint64_t ChipHost::Add(Request request, Answer answer) {
   Pending pending;
   pending.answer = std::move(answer);
   if (request.kind != Request::kLaunch) {
-    pending.deadline_ns = Now() + absl::ToInt64Nanoseconds(options_.answer_timeout);
+    pending.deadline_ns = SteadyNanos() + absl::ToInt64Nanoseconds(options_.answer_timeout);
+  } else if (request.timeout_ns > 0) {
+    pending.deadline_ns =
+        SteadyNanos() +
+        absl::ToInt64Nanoseconds(absl::Nanoseconds(request.timeout_ns) + options_.launch_slack);
   }
   pending_.emplace(request.id, std::move(pending));
   std::vector<std::byte> bytes;
   Encode(request, &bytes);
   backlog_.push_back(std::move(bytes));
   Flush();
+  // Nobody tells when there is room in the ring again, so the thread looks.
+  if (!backlog_.empty()) Wake();
   return request.id;
 }
 
@@ -156,34 +219,58 @@ void ChipHost::Flush() {
   if (sleepers > 0) host::FutexWake(process_->control().to_host.word, sleepers);
 }
 
+absl::Status ChipHost::Refusal(uint64_t epoch) const {
+  if (state_ != State::kReady) {
+    return trouble_.ok() ? LostError(options_.name, "it is being started") : trouble_;
+  }
+  if (epoch == epoch_) return absl::OkStatus();
+  return Error(reason::kDeviceFailed,
+               absl::StrCat(options_.name, " was reset after a fault, and what was there is gone"))
+      .With("chip", options_.name);
+}
+
 uint64_t ChipHost::Send(Request request, Answer answer) {
   Reply refused;
   {
     MutexLock lock(mutex_);
-    if (state_ == State::kReady || (state_ == State::kFailed && writer_.has_value())) {
-      return Add(std::move(request), std::move(answer));
-    }
-    refused.status = trouble_.ok() ? Lost(options_.name, "it is being started") : trouble_;
+    refused.status = Refusal(request.epoch);
+    if (refused.status.ok()) return Add(std::move(request), std::move(answer));
   }
   answer(refused);
   return 0;
 }
 
-absl::StatusOr<uint64_t> ChipHost::Call(Request request) {
+absl::StatusOr<uint64_t> ChipHost::Call(Request request,
+                                        std::function<void(ChipHost&, uint64_t)> undo) {
   struct Waiting {
     Mutex mutex;
     CondVar changed;
+    bool given_up ABSL_GUARDED_BY(mutex) = false;
     absl::optional<Reply> reply ABSL_GUARDED_BY(mutex);
   };
   const auto waiting = std::make_shared<Waiting>();
-  Send(std::move(request), [waiting](const Reply& reply) {
-    MutexLock lock(waiting->mutex);
-    waiting->reply = reply;
-    waiting->changed.NotifyAll();
+  // The thread that answers is one of this object, so the object is there.
+  Send(std::move(request), [this, waiting, undo = std::move(undo)](const Reply& reply) {
+    {
+      MutexLock lock(waiting->mutex);
+      waiting->reply = reply;
+      waiting->changed.NotifyAll();
+      if (!waiting->given_up) return;
+    }
+    if (reply.status.ok() && undo != nullptr) undo(*this, reply.value);
   });
-  // Ends: the host answers, or is killed because it does not.
+  const auto until = After(options_.call_timeout);
   MutexLock lock(waiting->mutex);
-  while (!waiting->reply.has_value()) waiting->changed.Wait(waiting->mutex);
+  while (!waiting->reply.has_value()) {
+    const auto left = until - std::chrono::steady_clock::now();
+    if (left.count() <= 0) {
+      waiting->given_up = true;
+      return Error(reason::kDeviceFailed, absl::StrCat(options_.name, " did not answer within ",
+                                                       absl::FormatDuration(options_.call_timeout)))
+          .With("chip", options_.name);
+    }
+    waiting->changed.WaitFor(waiting->mutex, left);
+  }
   if (!waiting->reply->status.ok()) return waiting->reply->status;
   return waiting->reply->value;
 }
@@ -192,9 +279,29 @@ void ChipHost::Insist(uint64_t id, absl::Duration within) {
   MutexLock lock(mutex_);
   const auto found = pending_.find(id);
   if (found == pending_.end()) return;
-  found->second.deadline_ns = Now() + absl::ToInt64Nanoseconds(within);
+  const int64_t deadline_ns = SteadyNanos() + absl::ToInt64Nanoseconds(within);
+  // Whoever insists again gives it no more time.
+  int64_t& own_ns = found->second.deadline_ns;
+  own_ns = own_ns == 0 ? deadline_ns : std::min(own_ns, deadline_ns);
   Wake();
 }
+
+void ChipHost::SendProbe() {
+  probe_ns_ = 0;
+  Request probe;
+  probe.kind = Request::kProbe;
+  probe.epoch = epoch_;
+  // A chip that is not well says so by failing; one that does not answer misses its deadline. The
+  // next probe is after the recovery.
+  Add(std::move(probe), [this](const Reply& reply) {
+    MutexLock lock(mutex_);
+    if (!reply.status.ok()) return;
+    probe_ns_ = SteadyNanos() + absl::ToInt64Nanoseconds(options_.probe_interval);
+    changed_.NotifyAll();
+  });
+}
+
+// ---- slots
 
 uint32_t ChipHost::TakeSlot() {
   MutexLock lock(mutex_);
@@ -204,255 +311,18 @@ uint32_t ChipHost::TakeSlot() {
   return slot;
 }
 
+absl::optional<uint32_t> ChipHost::TryTakeSlot() {
+  MutexLock lock(mutex_);
+  if (free_slots_.empty()) return absl::nullopt;
+  const uint32_t slot = free_slots_.back();
+  free_slots_.pop_back();
+  return slot;
+}
+
 void ChipHost::GiveSlot(uint32_t slot) {
   MutexLock lock(mutex_);
   free_slots_.push_back(slot);
   changed_.NotifyAll();
-}
-
-// ---- the thread
-
-void ChipHost::Run() {
-  absl::Duration pause = options_.first_pause;
-  while (true) {
-    RunProcess();
-    MutexLock lock(mutex_);
-    if (info_.device_count > 0) pause = options_.first_pause;
-    const auto until = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(pause);
-    while (!stop_ && std::chrono::steady_clock::now() < until) {
-      changed_.WaitFor(mutex_, until - std::chrono::steady_clock::now());
-    }
-    if (stop_) break;
-    pause = std::min(2 * pause, options_.longest_pause);
-  }
-  MutexLock lock(mutex_);
-  state_ = State::kStopped;
-  trouble_ = Lost(options_.name, "the daemon is stopping");
-  changed_.NotifyAll();
-}
-
-void ChipHost::RunProcess() {
-  host::HostCommand command;
-  command.arguments = {options_.program, "--serve"};
-  if (!options_.cann_path.empty()) {
-    command.arguments.push_back("--cann-path");
-    command.arguments.push_back(options_.cann_path);
-  }
-  command.environment = options_.environment;
-  absl::StatusOr<std::unique_ptr<host::HostProcess>> process = host::HostProcess::Start(command);
-  const StartMessage start = {StartMessage::kMagic, options_.device};
-  const auto* const bytes = reinterpret_cast<const std::byte*>(&start);
-  if (process.ok() &&
-      host::SendMessage((*process)->lifeline(), absl::MakeConstSpan(bytes, sizeof start),
-                        slot_file_.get()) != host::LifelineResult::kDone) {
-    process = Lost(options_.name, "it does not take its start");
-  }
-  if (!process.ok()) {
-    MutexLock lock(mutex_);
-    state_ = State::kDead;
-    trouble_ = process.status();
-    changed_.NotifyAll();
-    return;
-  }
-  output_.Clear();
-  {
-    MutexLock lock(mutex_);
-    process_ = *std::move(process);
-    ++starts_;
-    kill_.clear();
-    if (state_ != State::kDead) state_ = State::kStarting;
-    writer_.emplace(process_->control().to_host_ring());
-  }
-  Serve(*process_);
-  std::unique_ptr<host::HostProcess> ended;
-  {
-    MutexLock lock(mutex_);
-    writer_.reset();
-    ended = std::move(process_);
-  }
-  ended->Kill();
-  const host::HostProcess::End end = ended->Reap();
-  output_.Read(ended->output(), Now());
-  ended.reset();
-  absl::Status why;
-  {
-    MutexLock lock(mutex_);
-    std::string text = kill_;
-    if (text.empty() && end.signalled) text = absl::StrCat("it was killed by signal ", end.number);
-    if (text.empty()) text = absl::StrCat("it has ended with ", end.number);
-    const std::string tail = output_.Tail();
-    if (!tail.empty()) absl::StrAppend(&text, "; it printed: ", tail);
-    why = Lost(options_.name, text);
-    // A refusal says more than the end after it.
-    if (state_ == State::kDead && !trouble_.ok()) {
-      why = trouble_;
-    } else if (!stop_) {
-      PTO_LOG(kError, "a chip host has ended", {{"chip", options_.name}, {"why", text}});
-    }
-    state_ = State::kDead;
-    trouble_ = why;
-    ++epoch_;
-    reset_ns_ = 0;
-    changed_.NotifyAll();
-  }
-  FailAll(why);
-}
-
-void ChipHost::FailAll(const absl::Status& why) {
-  std::map<uint64_t, Pending> pending;
-  {
-    MutexLock lock(mutex_);
-    pending.swap(pending_);
-    backlog_.clear();
-  }
-  Reply reply;
-  reply.status = why;
-  for (auto& [id, each] : pending) each.answer(reply);
-}
-
-void ChipHost::Serve(host::HostProcess& process) {
-  host::RingReader reader(process.control().to_daemon_ring());
-  const int64_t start_by_ns = Now() + absl::ToInt64Nanoseconds(options_.start_timeout);
-  bool ended = false;
-  while (true) {
-    std::string broken;
-    const bool more = HandleReplies(reader, &broken);
-    int64_t next_ns = 0;
-    CheckTimes(&next_ns, &broken);
-    {
-      MutexLock lock(mutex_);
-      if (state_ == State::kStarting && Now() > start_by_ns) broken = "it did not become ready";
-      if (broken.empty() && !kill_.empty()) return;
-      if (stop_ && !AwaitStop()) return;
-      if (!broken.empty()) {
-        kill_ = broken;
-        return;
-      }
-      Flush();
-    }
-    if (ended) return;
-    if (more) continue;
-    if (!reader.BeginOnlySleep()) continue;
-    int timeout_ms = 500;
-    if (next_ns != 0) {
-      timeout_ms =
-          static_cast<int>(std::clamp<int64_t>((next_ns - Now()) / 1'000'000 + 1, 0, timeout_ms));
-    }
-    pollfd files[] = {{wake_.get(), POLLIN, 0},
-                      {process.doorbell(), POLLIN, 0},
-                      {process.output(), POLLIN, 0},
-                      {process.pidfd(), POLLIN, 0}};
-    poll(files, std::size(files), timeout_ms);
-    reader.EndOnlySleep();
-    uint64_t count = 0;
-    for (int i = 0; i < 2; ++i) {
-      if (files[i].revents != 0) (void)!read(files[i].fd, &count, sizeof count);
-    }
-    if ((files[2].revents & POLLIN) != 0) output_.Read(process.output(), Now());
-    // What it has said before its end counts.
-    ended = files[3].revents != 0;
-  }
-}
-
-bool ChipHost::AwaitStop() {
-  if (stop_by_ns_ != 0) return Now() < stop_by_ns_;
-  if (state_ != State::kReady) return false;
-  stop_by_ns_ = Now() + absl::ToInt64Nanoseconds(kStopTime);
-  Request stop;
-  stop.kind = Request::kStop;
-  Add(std::move(stop), [](const Reply&) {});
-  return true;
-}
-
-bool ChipHost::HandleReplies(host::RingReader& reader, std::string* broken) {
-  Answers answers;
-  std::vector<std::byte> bytes;
-  size_t handled = 0;
-  while (handled < kBatch) {
-    const absl::StatusOr<bool> read = reader.Read(&bytes);
-    if (!read.ok()) {
-      *broken = std::string(read.status().message());
-      break;
-    }
-    if (!*read) break;
-    ++handled;
-    const absl::StatusOr<Reply> reply = ParseReply(bytes);
-    if (!reply.ok()) {
-      *broken = std::string(reply.status().message());
-      break;
-    }
-    MutexLock lock(mutex_);
-    HandleReply(*reply, &answers);
-  }
-  for (const auto& [answer, reply] : answers) answer(reply);
-  return handled == kBatch;
-}
-
-void ChipHost::HandleReply(const Reply& reply, Answers* answers) {
-  switch (reply.kind) {
-    case Reply::kReady:
-      state_ = State::kReady;
-      trouble_ = absl::OkStatus();
-      info_ = {reply.device_count, reply.cube_cores, reply.vector_cores, reply.memory_bytes,
-               reply.text};
-      changed_.NotifyAll();
-      return;
-    case Reply::kRefused:
-      state_ = State::kDead;
-      trouble_ = reply.status;
-      changed_.NotifyAll();
-      return;
-    case Reply::kFailed: {
-      state_ = State::kFailed;
-      trouble_ = reply.status;
-      const int64_t now_ns = Now();
-      if (now_ns - last_fault_ns_ > absl::ToInt64Nanoseconds(kQuiet)) faults_ = 0;
-      last_fault_ns_ = now_ns;
-      const absl::Duration pause =
-          std::min(options_.first_pause * (1 << std::min(faults_, 20u)), options_.longest_pause);
-      ++faults_;
-      reset_ns_ = now_ns + absl::ToInt64Nanoseconds(pause);
-      PTO_LOG(kError, "a chip has failed",
-              {{"chip", options_.name},
-               {"error", std::string(reply.status.message())},
-               {"reset_in", absl::FormatDuration(pause)}});
-      changed_.NotifyAll();
-      return;
-    }
-    default:
-      break;
-  }
-  const auto found = pending_.find(reply.id);
-  if (found == pending_.end()) return;  // answered already
-  if (found->second.answer) answers->emplace_back(std::move(found->second.answer), reply);
-  pending_.erase(found);
-}
-
-void ChipHost::CheckTimes(int64_t* next_ns, std::string* overdue) {
-  const int64_t now_ns = Now();
-  const auto note = [&](int64_t time_ns) {
-    *next_ns = *next_ns == 0 ? time_ns : std::min(*next_ns, time_ns);
-  };
-  MutexLock lock(mutex_);
-  for (const auto& [id, pending] : pending_) {
-    if (pending.deadline_ns == 0) continue;
-    if (now_ns > pending.deadline_ns) *overdue = "it did not answer in time";
-    note(pending.deadline_ns);
-  }
-  if (reset_ns_ == 0) return;
-  if (now_ns < reset_ns_) return note(reset_ns_);
-  reset_ns_ = 0;
-  Request reset;
-  reset.kind = Request::kReset;
-  Add(std::move(reset), [this](const Reply& reply) {
-    MutexLock again(mutex_);
-    if (!reply.status.ok()) return;  // the host ends by itself
-    ++epoch_;
-    state_ = State::kReady;
-    trouble_ = absl::OkStatus();
-    changed_.NotifyAll();
-    PTO_LOG(kInfo, "a chip was reset", {{"chip", options_.name}});
-  });
 }
 
 }  // namespace pto::ascend

@@ -4,8 +4,11 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/types/optional.h"
 #include "runtime/base/error.h"
 #include "runtime/base/reason.h"
 
@@ -16,6 +19,8 @@ struct RequestHead {
   uint32_t kind;
   uint32_t slot;
   uint64_t id;
+  uint64_t epoch;
+  uint64_t target;
   uint64_t address;
   uint64_t from;
   uint64_t bytes;
@@ -25,9 +30,9 @@ struct RequestHead {
   uint32_t first_block;
   uint32_t block_count;
   uint32_t together;
-  uint32_t stream;
   uint32_t tensor_count;
   uint32_t scalar_count;
+  uint32_t unused;
 };
 
 struct ReplyHead {
@@ -40,7 +45,13 @@ struct ReplyHead {
   uint32_t vector_cores;
   uint32_t reason_bytes;
   uint64_t memory_bytes;
+  uint32_t detail_bytes;
+  uint32_t unused;
 };
+
+// What of an error's metadata comes through.
+constexpr absl::string_view kDetails[] = {"code", "class", "vendor", "path", "symbol"};
+constexpr absl::string_view kHint = "hint";
 
 absl::Status Malformed(absl::string_view what) {
   return Error(reason::kHostLost, absl::StrCat("a malformed message: ", what));
@@ -66,10 +77,36 @@ std::string Text(absl::Span<const std::byte> bytes, bool keep_lines = false) {
 const Reason& KnownReason(absl::string_view name) {
   for (const Reason* const known :
        {&reason::kChipMemoryExhausted, &reason::kCannUnusable, &reason::kNotAvailable,
-        &reason::kKernelFailed, &reason::kDeviceFailed, &reason::kFieldInvalid}) {
+        &reason::kKernelFailed, &reason::kDeviceFailed, &reason::kFieldInvalid,
+        &reason::kRunCancelled}) {
     if (known->name == name) return *known;
   }
   return reason::kDeviceFailed;
+}
+
+// The hint and the metadata of an error, a line for each.
+std::string DetailOf(const absl::Status& status) {
+  const absl::optional<ErrorDetail> detail = GetErrorDetail(status);
+  if (!detail.has_value()) return "";
+  std::string lines;
+  const auto add = [&lines](absl::string_view key, std::string value) {
+    std::replace(value.begin(), value.end(), '\n', ' ');
+    absl::StrAppend(&lines, key, "=", value, "\n");
+  };
+  for (const auto& [key, value] : detail->metadata) {
+    if (absl::c_linear_search(kDetails, key)) add(key, value);
+  }
+  if (!detail->hint.empty()) add(kHint, detail->hint);
+  return lines.substr(0, kMaxWireText);
+}
+
+void AddDetail(absl::string_view lines, Error* error) {
+  for (const absl::string_view line : absl::StrSplit(lines, '\n', absl::SkipEmpty())) {
+    const std::pair<absl::string_view, absl::string_view> parts =
+        absl::StrSplit(line, absl::MaxSplits('=', 1));
+    if (parts.first == kHint) error->Hint(parts.second);
+    if (absl::c_linear_search(kDetails, parts.first)) error->With(parts.first, parts.second);
+  }
 }
 
 }  // namespace
@@ -79,6 +116,8 @@ void Encode(const Request& request, std::vector<std::byte>* bytes) {
   head.kind = request.kind;
   head.slot = request.slot;
   head.id = request.id;
+  head.epoch = request.epoch;
+  head.target = request.target;
   head.address = request.address;
   head.from = request.from;
   head.bytes = request.bytes;
@@ -88,7 +127,6 @@ void Encode(const Request& request, std::vector<std::byte>* bytes) {
   head.first_block = request.first_block;
   head.block_count = request.block_count;
   head.together = request.together;
-  head.stream = request.stream;
   head.tensor_count = static_cast<uint32_t>(request.tensors.size());
   head.scalar_count = static_cast<uint32_t>(request.scalars.size());
   Append(&head, sizeof head, bytes);
@@ -121,6 +159,8 @@ absl::StatusOr<Request> ParseRequest(absl::Span<const std::byte> bytes) {
   request.kind = head.kind;
   request.slot = head.slot;
   request.id = head.id;
+  request.epoch = head.epoch;
+  request.target = head.target;
   request.address = head.address;
   request.from = head.from;
   request.bytes = head.bytes;
@@ -130,7 +170,6 @@ absl::StatusOr<Request> ParseRequest(absl::Span<const std::byte> bytes) {
   request.first_block = head.first_block;
   request.block_count = head.block_count;
   request.together = head.together;
-  request.stream = head.stream;
   request.tensors.resize(head.tensor_count);
   if (tensors > 0) std::memcpy(request.tensors.data(), bytes.data(), tensors);
   bytes.remove_prefix(tensors);
@@ -143,14 +182,22 @@ absl::StatusOr<Request> ParseRequest(absl::Span<const std::byte> bytes) {
 
 void Encode(const Reply& reply, std::vector<std::byte>* bytes) {
   const std::string reason = ReasonOf(reply.status);
+  const std::string detail = DetailOf(reply.status);
   const std::string text = reply.status.ok() ? reply.text : std::string(reply.status.message());
-  const ReplyHead head = {reply.kind,         reply.status.ok() ? 1u : 0u,
-                          reply.id,           reply.value,
-                          reply.device_count, reply.cube_cores,
-                          reply.vector_cores, static_cast<uint32_t>(reason.size()),
-                          reply.memory_bytes};
+  ReplyHead head = {};
+  head.kind = reply.kind;
+  head.ok = reply.status.ok() ? 1 : 0;
+  head.id = reply.id;
+  head.value = reply.value;
+  head.device_count = reply.device_count;
+  head.cube_cores = reply.cube_cores;
+  head.vector_cores = reply.vector_cores;
+  head.reason_bytes = static_cast<uint32_t>(reason.size());
+  head.memory_bytes = reply.memory_bytes;
+  head.detail_bytes = static_cast<uint32_t>(detail.size());
   Append(&head, sizeof head, bytes);
   Append(reason.data(), reason.size(), bytes);
+  Append(detail.data(), detail.size(), bytes);
   Append(text.data(), std::min(text.size(), kMaxWireText), bytes);
 }
 
@@ -159,7 +206,8 @@ absl::StatusOr<Reply> ParseReply(absl::Span<const std::byte> bytes) {
   if (bytes.size() < sizeof head) return Malformed("a reply is too short");
   std::memcpy(&head, bytes.data(), sizeof head);
   bytes.remove_prefix(sizeof head);
-  if (head.kind < Reply::kDone || head.kind > Reply::kLast || head.reason_bytes > bytes.size()) {
+  if (head.kind < Reply::kDone || head.kind > Reply::kLast || head.reason_bytes > bytes.size() ||
+      head.detail_bytes > bytes.size() - head.reason_bytes) {
     return Malformed("a reply is out of range");
   }
   Reply reply;
@@ -171,11 +219,15 @@ absl::StatusOr<Reply> ParseReply(absl::Span<const std::byte> bytes) {
   reply.vector_cores = head.vector_cores;
   reply.memory_bytes = head.memory_bytes;
   const std::string reason = Text(bytes.subspan(0, head.reason_bytes));
-  const std::string text = Text(bytes.subspan(head.reason_bytes));
+  bytes.remove_prefix(head.reason_bytes);
+  const std::string detail = Text(bytes.subspan(0, head.detail_bytes), /*keep_lines=*/true);
+  const std::string text = Text(bytes.subspan(head.detail_bytes));
   if (head.ok != 0) {
     reply.text = text;
   } else {
-    reply.status = Error(KnownReason(reason), text);
+    Error error(KnownReason(reason), text);
+    AddDetail(detail, &error);
+    reply.status = error;
   }
   return reply;
 }

@@ -32,17 +32,19 @@ struct Request {
     kCopy,          // address, bytes, from
     kLoadKernel,    // text: path, then '\n', then entry
     kUnloadKernel,  // kernel
-    kLaunch,  // kernel, blocks, first_block, block_count, together, timeout_ns, stream, tensors,
-              // scalars
+    kLaunch,  // kernel, blocks, first_block, block_count, together, timeout_ns, tensors, scalars
+    kCancel,  // target: ends that launch, and nothing else. NOT_AVAILABLE: the release cannot
     kProbe,
-    kReset,
-    kStop,  // gives the device back and ends; no reply
+    kReset,  // epoch: of what comes behind it
+    kStop,   // gives the device back and ends; no reply
     kLast = kStop,
   };
 
   uint32_t kind = 0;
   uint32_t slot = 0;
-  uint64_t id = 0;  // of the reply
+  uint64_t id = 0;     // of the reply
+  uint64_t epoch = 0;  // of the memory and the kernels that it names
+  uint64_t target = 0;
   uint64_t address = 0;
   uint64_t from = 0;
   uint64_t bytes = 0;
@@ -52,7 +54,6 @@ struct Request {
   uint32_t first_block = 0;
   uint32_t block_count = 1;
   uint32_t together = 0;
-  uint32_t stream = 0;
   std::vector<host::PtoTensor> tensors;
   std::vector<int64_t> scalars;
   std::string text;
@@ -62,7 +63,7 @@ struct Reply {
   enum Kind : uint32_t {
     kDone = 1,  // the answer to a request
     kReady,     // the first message: `shape`
-    kRefused,   // the first message, if the device cannot be opened: `status`
+    kRefused,   // the first message, if the device cannot be opened: `status`, `device_count`
     kFailed,    // the device has failed: `status` is its first error
     kLast = kFailed,
   };
@@ -72,7 +73,7 @@ struct Reply {
   uint64_t value = 0;  // an address, a kernel, the epoch
   absl::Status status;
   // Of kReady.
-  uint32_t device_count = 0;
+  uint32_t device_count = 0;  // 0: it is not known
   uint32_t cube_cores = 0;
   uint32_t vector_cores = 0;
   uint64_t memory_bytes = 0;
@@ -90,6 +91,7 @@ struct StartMessage {
   static constexpr uint32_t kMagic = 0x70746f63;
   uint32_t magic = kMagic;
   int32_t device = 0;
+  uint64_t epoch = 0;
 };
 
 }  // namespace pto::ascend

@@ -1,9 +1,13 @@
 #include "runtime/chip/ascend/wire.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/types/optional.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 
@@ -21,6 +25,8 @@ TEST(WireTest, ARequestComesThrough) {
   request.blocks = 4;
   request.together = 1;
   request.timeout_ns = 99;
+  request.epoch = 12;
+  request.target = 34;
   request.tensors.resize(2);
   request.tensors[1].buffer_address = 0x1234;
   request.scalars = {5, -6};
@@ -31,6 +37,8 @@ TEST(WireTest, ARequestComesThrough) {
   EXPECT_EQ(back->id, 7u);
   EXPECT_EQ(back->blocks, 4u);
   EXPECT_EQ(back->timeout_ns, 99);
+  EXPECT_EQ(back->epoch, 12u);
+  EXPECT_EQ(back->target, 34u);
   EXPECT_EQ(back->tensors[1].buffer_address, 0x1234u);
   EXPECT_EQ(back->scalars, request.scalars);
 }
@@ -46,6 +54,27 @@ TEST(WireTest, AReplyKeepsReasonAndText) {
   EXPECT_EQ(back->id, 9u);
   EXPECT_THAT(back->status, HasReason(reason::kChipMemoryExhausted));
   EXPECT_EQ(back->status.message(), "no room");
+}
+
+TEST(WireTest, AnErrorKeepsItsClassAndHint) {
+  Reply reply;
+  reply.status = Error(reason::kDeviceFailed, "x")
+                     .With("code", 507015)
+                     .With("class", "kernel")
+                     .With("vendor", "EZ9999: a = b\nand more")
+                     .With("principal", "root")
+                     .Hint("look there");
+  std::vector<std::byte> bytes;
+  Encode(reply, &bytes);
+  const absl::Status status = ParseReply(bytes)->status;
+  EXPECT_EQ(status.message(), "x");
+  const absl::optional<ErrorDetail> detail = GetErrorDetail(status);
+  ASSERT_TRUE(detail.has_value());
+  EXPECT_EQ(detail->hint, "look there");
+  using Pair = std::pair<std::string, std::string>;
+  EXPECT_THAT(detail->metadata,
+              ::testing::UnorderedElementsAre(Pair("code", "507015"), Pair("class", "kernel"),
+                                              Pair("vendor", "EZ9999: a = b and more")));
 }
 
 TEST(WireTest, AHostCannotInventReasons) {

@@ -73,6 +73,7 @@ std::shared_ptr<Chip> MakeDeviceOnlyChip(uint32_t index, uint64_t memory_bytes) 
   spec.backend = "device-only";
   spec.clusters = 2;
   spec.memory_bytes = memory_bytes;
+  spec.host_visible = false;
   return std::make_shared<DeviceOnlyChip>(index, std::move(spec));
 }
 

@@ -12,6 +12,7 @@ namespace {
 
 struct Process {
   std::map<std::string, int> succeeded;
+  std::map<std::string, std::string> threads;  // that use each device
   bool finalized = false;
 };
 
@@ -44,6 +45,14 @@ std::vector<std::string> FindBreaches(absl::Span<const std::string> lines, bool 
     Process& process = processes[parts[1]];
     if (process.finalized && name != "aclInit" && name != "aclrtGetDeviceCount") {
       breaches.push_back("after aclFinalize: " + line);
+    }
+    // Whatever the call is, one thread makes all those of a device, until the device is reset.
+    const std::string& device = parts[3];
+    if (device != "dev-1") {
+      std::string& owner = process.threads[device];
+      if (owner.empty()) owner = parts[2];
+      if (owner != parts[2]) breaches.push_back("from a second thread: " + line);
+      if (absl::StartsWith(name, "aclrtResetDevice")) owner.clear();
     }
     if (name == "aclInit") process.finalized = false;
     if (name == "aclFinalize") process.finalized = true;

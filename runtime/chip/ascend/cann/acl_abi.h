@@ -14,6 +14,7 @@ inline constexpr AclError kAclUninitialized = 100001;
 inline constexpr AclError kAclRepeatInit = 100002;
 inline constexpr AclError kAclStubLibrary = 100039;
 inline constexpr AclError kAclFeatureUnsupported = 207000;
+inline constexpr AclError kAclMemoryAllocation = 207001;
 inline constexpr AclError kAclStreamTimeout = 507046;
 inline constexpr AclError kAclEventTimeout = 507047;
 // What all calls return after a fault of the device, whatever it was.

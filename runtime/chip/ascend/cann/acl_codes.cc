@@ -52,6 +52,26 @@ constexpr AclCode kHcclCodes[] = {
     {1041, "E_IN_STATUS", FaultClass::kDevice, "the communicator is in a wrong state", ""},
 };
 
+struct TextCode {
+  absl::string_view code;
+  FaultClass fault_class;
+};
+
+// EI: HCCL. EJ: its network.
+constexpr TextCode kTextCodes[] = {
+    {"EI0001", FaultClass::kSetup},    {"EI0002", FaultClass::kRemote},
+    {"EI0003", FaultClass::kCaller},   {"EI0004", FaultClass::kCaller},
+    {"EI0005", FaultClass::kCaller},   {"EI0006", FaultClass::kRemote},
+    {"EI0007", FaultClass::kCapacity}, {"EI0008", FaultClass::kSetup},
+    {"EI0009", FaultClass::kRemote},   {"EI0011", FaultClass::kCapacity},
+    {"EI0012", FaultClass::kRemote},   {"EI0013", FaultClass::kRemote},
+    {"EI0014", FaultClass::kCaller},   {"EI0015", FaultClass::kRemote},
+    {"EI0016", FaultClass::kSetup},    {"EI0017", FaultClass::kCaller},
+    {"EI0018", FaultClass::kRemote},   {"EI0019", FaultClass::kSetup},
+    {"EI0020", FaultClass::kSetup},    {"EJ0001", FaultClass::kSetup},
+    {"EJ0003", FaultClass::kSetup},
+};
+
 FaultClass ClassOfRange(AclError code) {
   if (code >= 507000 && code < 508000) return FaultClass::kDevice;
   if (code >= 207000 && code < 208000) return FaultClass::kCapacity;
@@ -147,7 +167,22 @@ absl::Status AclStatus(AclError code, absl::string_view what, const char* recent
 
 absl::Status HcclStatus(int result, absl::string_view what, const char* recent) {
   if (result == 0) return absl::OkStatus();
-  return StatusFor(DescribeHccl(result), "HCCL_", what, recent);
+  AclCode code = DescribeHccl(result);
+  code.fault_class = ClassOfText(recent == nullptr ? "" : recent).value_or(code.fault_class);
+  return StatusFor(code, "HCCL_", what, recent);
+}
+
+absl::optional<FaultClass> ClassOfText(absl::string_view text) {
+  // The first that is named is the cause.
+  absl::optional<FaultClass> found;
+  size_t first = absl::string_view::npos;
+  for (const TextCode& each : kTextCodes) {
+    const size_t at = text.find(each.code);
+    if (at >= first) continue;
+    first = at;
+    found = each.fault_class;
+  }
+  return found;
 }
 
 std::string VendorText(const char* text) {

@@ -4,6 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
 #include "runtime/chip/ascend/cann/acl_abi.h"
 
 namespace pto::cann {
@@ -36,6 +37,10 @@ struct AclCode {
 // is.
 AclCode DescribeAcl(AclError code);
 AclCode DescribeHccl(int result);
+
+// The class that a code like EI0006 in the text of HCCL names. nullopt: there is none that is
+// known.
+absl::optional<FaultClass> ClassOfText(absl::string_view text);
 
 absl::string_view NameOf(FaultClass fault_class);
 // Whether nothing works on the device any more until it is reset.

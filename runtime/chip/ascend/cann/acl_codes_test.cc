@@ -50,6 +50,31 @@ TEST(AclCodesTest, OnlyFaultsOfTheDevicePoisonIt) {
   EXPECT_FALSE(PoisonsDevice(DescribeAcl(107000).fault_class));
 }
 
+TEST(AclCodesTest, ACauseOnAnotherDeviceDoesNotPoisonThisOne) {
+  for (const int code : {507018, 507048, 507057, 507904, 507915}) {
+    EXPECT_EQ(DescribeAcl(code).fault_class, FaultClass::kRemote) << code;
+    EXPECT_FALSE(PoisonsDevice(DescribeAcl(code).fault_class)) << code;
+  }
+}
+
+TEST(AclCodesTest, TimeoutsAndLinksAreNoLackOfMemory) {
+  EXPECT_EQ(ReasonOf(AclStatus(207020, "x", nullptr)), "DEVICE_FAILED");
+  EXPECT_EQ(ReasonOf(AclStatus(207021, "x", nullptr)), "NOT_AVAILABLE");
+  EXPECT_EQ(DescribeAcl(507914).name, "RT_L3_PORT_ERROR");
+}
+
+TEST(AclCodesTest, TheTextOfHcclSaysMoreThanItsNumber) {
+  // One cause with three numbers, by release.
+  for (const int number : {7, 11, 19}) {
+    EXPECT_EQ(ReasonOf(HcclStatus(number, "x", "EI0019: the port is in use")), "CANN_UNUSABLE");
+  }
+  const auto detail = GetErrorDetail(HcclStatus(4, "x", "EI0006: a link was not made in time"));
+  ASSERT_TRUE(detail.has_value());
+  EXPECT_THAT(detail->metadata, ::testing::Contains(::testing::Pair("class", "remote")));
+  EXPECT_EQ(ClassOfText("EI0011, and later EI0006"), FaultClass::kCapacity);
+  EXPECT_EQ(ClassOfText("EI9999: internal"), absl::nullopt);
+}
+
 TEST(AclCodesTest, VendorTextIsBounded) {
   const std::string text(5000, 'x');
   EXPECT_LE(VendorText(text.c_str()).size(), 600u);

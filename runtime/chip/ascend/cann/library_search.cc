@@ -108,6 +108,10 @@ class Search {
     for (const char* const part : {"", "/driver", "/common"}) {
       if (Exists(root + part)) result_.driver_folders.push_back(root + part);
     }
+    for (const absl::string_view each : absl::StrSplit(input_.library_path, ':')) {
+      const std::string folder = WithoutSlash(std::string(each));
+      if (!folder.empty() && !IsStubFolder(folder)) result_.inherited_folders.push_back(folder);
+    }
     return std::move(result_);
   }
 
@@ -141,8 +145,13 @@ SearchInput SearchInput::FromEnvironment(std::string explicit_path) {
 }
 
 std::string SearchResult::LibraryPath() const {
-  std::vector<std::string> folders = driver_folders;
-  if (!folder.empty()) folders.insert(folders.begin(), folder);
+  std::vector<std::string> folders;
+  const auto add = [&folders](const std::string& each) {
+    if (std::find(folders.begin(), folders.end(), each) == folders.end()) folders.push_back(each);
+  };
+  if (!folder.empty()) add(folder);
+  for (const std::string& each : driver_folders) add(each);
+  for (const std::string& each : inherited_folders) add(each);
   return absl::StrJoin(folders, ":");
 }
 

@@ -47,6 +47,8 @@ struct SearchResult {
   std::string hccl_library;   // path; empty: there is none
   std::string hcomm_library;  // path; empty: there is none
   std::vector<std::string> driver_folders;
+  // Of this process, without stubs: the driver may be elsewhere.
+  std::vector<std::string> inherited_folders;
   std::vector<SearchStep> steps;
   std::vector<std::string> stubs;  // stub folders that were passed over
 

@@ -92,6 +92,12 @@ TEST_F(LibrarySearchTest, TheLibraryPathHasToolkitAndDriver) {
             "/usual/cann/lib64:/driver/lib64:/driver/lib64/driver:/driver/lib64/common");
 }
 
+TEST_F(LibrarySearchTest, TheLibraryPathOfTheDaemonComesLastAndWithoutStubs) {
+  Add("/usual/cann/lib64/libacl_rt.so");
+  input_.library_path = "/opt/driver/lib64:/t/lib64/stub:/usual/cann/lib64/:";
+  EXPECT_EQ(FindCann(input_).LibraryPath(), "/usual/cann/lib64:/opt/driver/lib64");
+}
+
 TEST_F(LibrarySearchTest, SaysWhatWasSearched) {
   const SearchResult result = FindCann(input_);
   ASSERT_EQ(result.steps.size(), 3u);

@@ -10,14 +10,20 @@
 namespace pto::ascend {
 namespace {
 
+// If the chip does not say how many cores it has, and at most.
+constexpr uint32_t kUsualStreams = 72;
+constexpr uint32_t kMostStreams = 128;
+
 void* Pointer(DeviceAddress address) { return reinterpret_cast<void*>(address); }  // NOLINT
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Device>> Device::Open(const cann::Cann& cann,
-                                                     const DeviceOptions& options) {
+                                                     const DeviceOptions& options,
+                                                     uint32_t* count) {
   std::unique_ptr<Device> device(new Device(cann, options));
-  PTO_RETURN_IF_ERROR(device->Start());
+  uint32_t unwanted = 0;
+  PTO_RETURN_IF_ERROR(device->Start(count == nullptr ? &unwanted : count));
   return device;
 }
 
@@ -27,7 +33,7 @@ Device::~Device() {
   if (initialised_) (void)calls_->aclFinalize();
 }
 
-absl::Status Device::Start() {
+absl::Status Device::Start(uint32_t* count) {
   // A call that fails may be the first to tell that a kernel has: its stream says how.
   calls_.SetCauseFinder([this] {
     for (const auto& stream : streams_) {
@@ -40,11 +46,10 @@ absl::Status Device::Start() {
     PTO_RETURN_IF_ERROR(calls_.Check(initialised, "initialising AscendCL"));
   }
   initialised_ = true;
-  uint32_t count = 0;
-  PTO_RETURN_IF_ERROR(calls_.Check(calls_->aclrtGetDeviceCount(&count), "counting the devices"));
-  if (static_cast<uint32_t>(options_.device) >= count) {
+  PTO_RETURN_IF_ERROR(calls_.Check(calls_->aclrtGetDeviceCount(count), "counting the devices"));
+  if (static_cast<uint32_t>(options_.device) >= *count) {
     return Error(reason::kCannUnusable,
-                 absl::StrCat("there is no device ", options_.device, ": the driver has ", count));
+                 absl::StrCat("there is no device ", options_.device, ": the driver has ", *count));
   }
   PTO_RETURN_IF_ERROR(calls_.Check(calls_->aclrtSetDevice(options_.device), "using the device"));
   set_ = true;
@@ -78,14 +83,24 @@ absl::Status Device::Describe() {
   return absl::OkStatus();
 }
 
-absl::Status Device::ProbeCalls() {
+uint32_t Device::WantedStreams() const {
+  if (options_.streams > 0) return options_.streams;
+  // As many kernels as can run: none waits behind another, so each can be ended on its own.
+  const uint32_t cores = shape_.cube_cores + shape_.vector_cores;
+  return std::min(cores == 0 ? kUsualStreams : cores, kMostStreams);
+}
+
+absl::Status Device::CheckStatus() {
   int32_t status = cann::kDeviceNormal;
   PTO_RETURN_IF_ERROR(calls_.Check(calls_->aclrtQueryDeviceStatus(options_.device, &status),
                                    "asking for its status"));
-  if (status != cann::kDeviceNormal) {
-    return Error(reason::kDeviceFailed,
-                 absl::StrCat("device ", options_.device, " says that it is abnormal"));
-  }
+  if (status == cann::kDeviceNormal) return absl::OkStatus();
+  return Error(reason::kDeviceFailed,
+               absl::StrCat("device ", options_.device, " says that it is abnormal"));
+}
+
+absl::Status Device::ProbeCalls() {
+  PTO_RETURN_IF_ERROR(CheckStatus());
   cann::AclStream stream = nullptr;
   PTO_RETURN_IF_ERROR(calls_.Check(calls_->aclrtCreateStream(&stream), "creating a stream"));
   const absl::Status destroyed =
@@ -98,7 +113,8 @@ absl::Status Device::ProbeCalls() {
 }
 
 absl::Status Device::Prepare() {
-  for (uint32_t i = 0; i < options_.streams + 1; ++i) {
+  const uint32_t streams = WantedStreams() + 1;
+  for (uint32_t i = 0; i < streams; ++i) {
     auto stream = std::make_unique<DeviceStream>(calls_, free_events_);
     PTO_RETURN_IF_ERROR(stream->Create());
     streams_.push_back(std::move(stream));
@@ -146,11 +162,6 @@ void Device::TearDown(const absl::Status& why) {
   }
 }
 
-int64_t Device::Deadline(absl::Duration timeout) const {
-  if (timeout == absl::InfiniteDuration()) return 0;
-  return options_.clock->NowNanos() + absl::ToInt64Nanoseconds(timeout);
-}
-
 // ---- memory
 
 absl::StatusOr<DeviceAddress> Device::Allocate(uint64_t bytes) {
@@ -164,6 +175,18 @@ absl::StatusOr<DeviceAddress> Device::Allocate(uint64_t bytes) {
 
 absl::Status Device::Free(DeviceAddress address) {
   if (failed()) return calls_.Refuse("freeing memory");
+  if (copies().pending() == 0) return FreeNow(address);
+  return copies()
+      .Track("a fill or a copy", absl::ToInt64Nanoseconds(options_.copy_timeout),
+             [this, address](const absl::Status& ended) {
+               // After a failure the reset frees it.
+               if (!failed()) (void)FreeNow(address);
+               (void)ended;
+             })
+      .status();
+}
+
+absl::Status Device::FreeNow(DeviceAddress address) {
   return calls_.Check(calls_->aclrtFree(Pointer(address)), "freeing memory");
 }
 
@@ -175,7 +198,7 @@ size_t Device::Poll() {
   for (const auto& stream : streams_) {
     bool late = false;
     ended += stream->Poll(now_ns, &late);
-    if (late) HandleLate(*stream, now_ns);
+    if (late) HandleLate(*stream);
   }
   if (failed()) {
     const absl::Status why = calls_.Refuse("it did not end");
@@ -195,7 +218,7 @@ size_t Device::Poll() {
   return ended;
 }
 
-void Device::HandleLate(DeviceStream& stream, int64_t /*now_ns*/) {
+void Device::HandleLate(DeviceStream& stream) {
   const absl::Status why = Error(
       reason::kDeviceFailed, "the device did not get to it in time, and its stream was aborted");
   const absl::Status aborted = stream.Abort(why);
@@ -217,8 +240,10 @@ bool Device::busy() const {
 
 std::string Device::Probe() {
   if (failed()) return std::string(calls_.first_error().message());
-  const absl::Status status = ProbeCalls();
-  return status.ok() ? "" : std::string(status.message());
+  const absl::Status status = CheckStatus();
+  if (status.ok()) return "";
+  calls_.NoteFailure(status);
+  return std::string(status.message());
 }
 
 absl::Status Device::Reset() {

@@ -9,9 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "runtime/base/clock.h"
 #include "runtime/chip/ascend/cann/loader.h"
@@ -23,7 +25,7 @@ namespace pto::ascend {
 
 struct DeviceOptions {
   int32_t device = 0;
-  uint32_t streams = 8;                             // for kernels
+  uint32_t streams = 0;                             // for kernels; 0: one for each core
   uint64_t staging_bytes = uint64_t{4} << 20;       // of each of the two buffers
   uint64_t arena_bytes = uint64_t{16} << 20;        // for what kernels are called with
   absl::Duration copy_timeout = absl::Seconds(30);  // of a chunk of a copy
@@ -55,7 +57,8 @@ struct LaunchSpec {
   bool together = false;
   absl::Duration timeout = absl::InfiniteDuration();
   uint32_t stream = 0;
-  // Tickets of launches in other streams that must have ended before.
+  // Tickets of launches in other streams that must have ended before. A launch can be cancelled
+  // only while it is alone in its stream.
   std::vector<uint64_t> after;
   // Bytes that are uploaded, and all that the kernel may use from their address on.
   uint64_t upload_bytes = 0;
@@ -76,9 +79,11 @@ struct LaunchSpec {
 // helps.
 class Device {
  public:
-  // CANN_UNUSABLE or DEVICE_FAILED with what went wrong.
+  // CANN_UNUSABLE or DEVICE_FAILED with what went wrong. `count`, unless it is nullptr, becomes the
+  // number of devices, also if this one cannot be used.
   static absl::StatusOr<std::unique_ptr<Device>> Open(const cann::Cann& cann,
-                                                      const DeviceOptions& options);
+                                                      const DeviceOptions& options,
+                                                      uint32_t* count = nullptr);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -94,6 +99,7 @@ class Device {
 
   // ---- memory. Not zeroed. CHIP_MEMORY_EXHAUSTED if there is no more.
   absl::StatusOr<DeviceAddress> Allocate(uint64_t bytes);
+  // Memory that fills and copies may still use is freed behind them.
   absl::Status Free(DeviceAddress address);
 
   // ---- copies, through two pinned buffers that are in flight at the same time. `from` and `to`
@@ -108,16 +114,24 @@ class Device {
   absl::StatusOr<uint32_t> LoadKernel(const std::string& path, const std::string& entry);
   absl::Status UnloadKernel(uint32_t kernel);
   uint32_t streams() const { return static_cast<uint32_t>(streams_.size()) - 1; }
-  // Returns a ticket for LaunchSpec::after. `done` is called in Poll, unless this fails.
-  // CHIP_MEMORY_EXHAUSTED if the arena is full: try again after Poll.
-  absl::StatusOr<uint64_t> Launch(LaunchSpec spec);
+  // A stream for kernels in which there is nothing.
+  absl::optional<uint32_t> IdleStream() const;
+  // Returns a ticket for LaunchSpec::after. nullopt: the arena is full, and nothing was begun; try
+  // again after Poll. `done` is called in Poll, unless this fails. It fails only as long as nothing
+  // was begun: later errors, too, end in `done`, when the device does not use the arguments any
+  // more.
+  absl::StatusOr<absl::optional<uint64_t>> Launch(LaunchSpec spec);
+  // Ends one launch and nothing else: `done` gets `why`, before this returns. NOT_AVAILABLE if it
+  // is not alone in its stream, or if the release cannot abort a stream.
+  absl::Status Cancel(uint64_t ticket, const absl::Status& why);
 
   // Ends what the device has finished. Returns how many things ended.
   size_t Poll();
   bool busy() const;
 
   // ---- health
-  // Empty, or what is wrong.
+  // Empty, or what is wrong; then the device has failed. Takes nothing of the device, so that it
+  // can be done while kernels run.
   std::string Probe();
   // Forces a reset and probes. Ends all that is pending. Memory and kernels are gone.
   absl::Status Reset();
@@ -137,6 +151,10 @@ class Device {
     absl::Status status;
     Done done;
   };
+  struct Launched {
+    cann::AclEvent event = nullptr;
+    uint32_t stream = 0;
+  };
   struct Staging {
     std::byte* data = nullptr;
     bool busy = false;
@@ -145,11 +163,13 @@ class Device {
   Device(const cann::Cann& cann, const DeviceOptions& options)
       : options_(options), calls_(cann.functions), arena_(options.arena_bytes) {}
 
-  absl::Status Start();
+  absl::Status Start(uint32_t* count);
   absl::Status Describe();
+  uint32_t WantedStreams() const;
   // Streams, staging and arena.
   absl::Status Prepare();
   void TearDown(const absl::Status& why);
+  absl::Status CheckStatus();
   absl::Status ProbeCalls();
 
   // Begins chunks of transfers while there are free staging buffers.
@@ -158,8 +178,13 @@ class Device {
   void EndChunk(const std::shared_ptr<Transfer>& transfer, uint64_t bytes,
                 const absl::Status& status);
   void AddTransfer(Transfer transfer);
-  void HandleLate(DeviceStream& stream, int64_t now_ns);
-  int64_t Deadline(absl::Duration timeout) const;
+  // Puts `call` into the stream of copies.
+  void BeginCopy(const char* what, absl::FunctionRef<cann::AclError()> call, Done done);
+  absl::Status FreeNow(DeviceAddress address);
+  // Puts a launch into a stream. Sets `begun` as soon as the device has something of it.
+  absl::Status Enqueue(const LaunchSpec& spec, DeviceStream& stream, uint64_t offset, bool* begun);
+  absl::Status EnqueueKernel(const LaunchSpec& spec, DeviceStream& stream, DeviceAddress address);
+  void HandleLate(DeviceStream& stream);
   DeviceStream& copies() { return *streams_.back(); }
 
   const DeviceOptions options_;
@@ -183,7 +208,7 @@ class Device {
   std::map<uint32_t, Kernel> kernels_;
   uint32_t last_kernel_ = 0;
   uint64_t last_ticket_ = 0;
-  std::map<uint64_t, cann::AclEvent> tickets_;  // of launches that have not ended
+  std::map<uint64_t, Launched> tickets_;  // of launches that have not ended
 };
 
 }  // namespace pto::ascend

@@ -64,31 +64,36 @@ void Device::BeginChunk(const std::shared_ptr<Transfer>& transfer, Staging& stag
   const uint64_t at = transfer->begun;
   const uint64_t bytes = std::min(options_.staging_bytes, transfer->bytes - at);
   if (transfer->upload) std::memcpy(staging.data, transfer->host + at, bytes);
-  void* const device = Pointer(transfer->device + at);
-  const cann::AclError code =
-      transfer->upload ? calls_->aclrtMemcpyAsync(device, bytes, staging.data, bytes,
-                                                  cann::kHostToDevice, copies().handle())
-                       : calls_->aclrtMemcpyAsync(staging.data, bytes, device, bytes,
-                                                  cann::kDeviceToHost, copies().handle());
   transfer->begun += bytes;
-  absl::Status status = calls_.Check(code, transfer->upload ? "an upload" : "a download");
-  if (status.ok()) {
-    staging.busy = true;
-    status =
-        copies()
-            .Track(transfer->upload ? "an upload" : "a download", Deadline(options_.copy_timeout),
-                   [this, transfer, &staging, at, bytes](const absl::Status& ended) {
-                     staging.busy = false;
-                     if (ended.ok() && !transfer->upload) {
-                       std::memcpy(transfer->host + at, staging.data, bytes);
-                     }
-                     EndChunk(transfer, bytes, ended);
-                   })
-            .status();
-    if (status.ok()) return;
-  }
-  transfer->ended += bytes;
-  transfer->status.Update(status);
+  staging.busy = true;
+  void* const device = Pointer(transfer->device + at);
+  const auto call = [&] {
+    return transfer->upload ? calls_->aclrtMemcpyAsync(device, bytes, staging.data, bytes,
+                                                       cann::kHostToDevice, copies().handle())
+                            : calls_->aclrtMemcpyAsync(staging.data, bytes, device, bytes,
+                                                       cann::kDeviceToHost, copies().handle());
+  };
+  BeginCopy(transfer->upload ? "an upload" : "a download", call,
+            [this, transfer, &staging, at, bytes](const absl::Status& ended) {
+              // After a failure the device may still use it; a reset takes it back.
+              staging.busy = failed();
+              if (ended.ok() && !transfer->upload) {
+                std::memcpy(transfer->host + at, staging.data, bytes);
+              }
+              EndChunk(transfer, bytes, ended);
+            });
+}
+
+void Device::BeginCopy(const char* what, absl::FunctionRef<cann::AclError()> call, Done done) {
+  absl::Status status = copies().Reserve();
+  if (status.ok()) status = calls_.Check(call(), what);
+  if (!status.ok()) return done(status);
+  const auto shared = std::make_shared<Done>(std::move(done));
+  status = copies()
+               .Track(what, absl::ToInt64Nanoseconds(options_.copy_timeout),
+                      [shared](const absl::Status& ended) { (*shared)(ended); })
+               .status();
+  if (!status.ok()) (*shared)(status);
 }
 
 void Device::EndChunk(const std::shared_ptr<Transfer>& transfer, uint64_t bytes,
@@ -104,37 +109,22 @@ void Device::EndChunk(const std::shared_ptr<Transfer>& transfer, uint64_t bytes,
 void Device::Fill(DeviceAddress to, uint64_t bytes, uint8_t value, Done done) {
   if (failed()) return done(calls_.Refuse("a fill"));
   if (bytes == 0) return done(absl::OkStatus());
-  absl::Status status = calls_.Check(
-      calls_->aclrtMemsetAsync(Pointer(to), bytes, value, bytes, copies().handle()), "a fill");
-  if (status.ok()) {
-    const auto shared = std::make_shared<Done>(std::move(done));
-    status = copies()
-                 .Track("a fill", Deadline(options_.copy_timeout),
-                        [shared](const absl::Status& ended) { (*shared)(ended); })
-                 .status();
-    if (!status.ok()) (*shared)(status);
-    return;
-  }
-  done(status);
+  BeginCopy(
+      "a fill",
+      [&] { return calls_->aclrtMemsetAsync(Pointer(to), bytes, value, bytes, copies().handle()); },
+      std::move(done));
 }
 
 void Device::Copy(DeviceAddress to, DeviceAddress from, uint64_t bytes, Done done) {
   if (failed()) return done(calls_.Refuse("a copy"));
   if (bytes == 0) return done(absl::OkStatus());
-  absl::Status status =
-      calls_.Check(calls_->aclrtMemcpyAsync(Pointer(to), bytes, Pointer(from), bytes,
-                                            cann::kDeviceToDevice, copies().handle()),
-                   "a copy");
-  if (status.ok()) {
-    const auto shared = std::make_shared<Done>(std::move(done));
-    status = copies()
-                 .Track("a copy", Deadline(options_.copy_timeout),
-                        [shared](const absl::Status& ended) { (*shared)(ended); })
-                 .status();
-    if (!status.ok()) (*shared)(status);
-    return;
-  }
-  done(status);
+  BeginCopy(
+      "a copy",
+      [&] {
+        return calls_->aclrtMemcpyAsync(Pointer(to), bytes, Pointer(from), bytes,
+                                        cann::kDeviceToDevice, copies().handle());
+      },
+      std::move(done));
 }
 
 }  // namespace pto::ascend

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <thread>
 
 #include "runtime/chip/ascend/device/testing/device_world.h"
 
@@ -149,6 +150,96 @@ TEST_F(DeviceFaultTest, AMissingTextOfTheVendorIsNoProblem) {
 TEST_F(DeviceFaultTest, AnAbnormalStatusIsFoundByAProbe) {
   SetPlan("aclrtQueryDeviceStatus:1=corrupt");
   EXPECT_THAT(device_->Probe(), HasSubstr("abnormal"));
+  ExpectFailedUntilReset("abnormal");
+}
+
+TEST_F(DeviceFaultTest, AnEndThatNobodyWouldNoticeFailsTheChip) {
+  const uint32_t spmd = LoadKernel("pto_spmd");
+  const DeviceAddress out = Upload(std::vector<int32_t>(16, -1));
+  SetPlan("aclrtRecordEvent:1=207007");
+  Launched launched;
+  EXPECT_THAT(Launch(spmd, {Vector(out, 16, host::PtoType::kI32)}, {}, &launched),
+              HasReason(reason::kDeviceFailed));
+  ExpectFailedUntilReset("nobody would notice");
+}
+
+TEST_F(DeviceFaultTest, AKernelThatIsGoneFailsTheChip) {
+  const uint32_t spmd = LoadKernel("pto_spmd");
+  SetPlan("aclrtLaunchKernelWithHostArgs:1=207001");
+  Launched launched;
+  (void)Launch(spmd, {}, {}, &launched);
+  ExpectFailedUntilReset("207001");
+}
+
+TEST_F(DeviceFaultTest, ACauseOnAnotherDeviceLeavesThisOneAlone) {
+  const uint32_t spmd = LoadKernel("pto_spmd");
+  const DeviceAddress out = Upload(std::vector<int32_t>(16, -1));
+  SetPlan("op:kernel:1=507057");
+  for (int i = 0; i < 2; ++i) {
+    Launched launched;
+    ASSERT_THAT(Launch(spmd, {Vector(out, 16, host::PtoType::kI32)}, {}, &launched), IsOk());
+    ASSERT_TRUE(Await([&] { return launched.ended; }));
+    if (i == 0) {
+      EXPECT_THAT(launched.status, HasReason(reason::kDeviceFailed));
+    } else {
+      EXPECT_THAT(launched.status, IsOk()) << "the same stream works again";
+    }
+  }
+  EXPECT_FALSE(device_->failed());
+  ExpectWorks();
+}
+
+TEST_F(DeviceFaultTest, ALaunchIsCancelledAlone) {
+  const uint32_t faulty = LoadKernel("pto_faulty");
+  const uint32_t spmd = LoadKernel("pto_spmd");
+  const DeviceAddress out = Upload(std::vector<int32_t>(16, -1));
+  SetPlan("op:kernel:2=delay,100");
+  Launched endless;
+  Launched other;
+  const auto ticket = Launch(faulty, {}, {1}, &endless);
+  ASSERT_THAT(ticket, IsOk());
+  while (CountCalls("aclrtLaunchKernelWithHostArgs") < 1) std::this_thread::yield();
+  ASSERT_THAT(Launch(spmd, {Vector(out, 16, host::PtoType::kI32)}, {}, &other, 1), IsOk());
+  EXPECT_THAT(device_->Cancel(**ticket, Error(reason::kRunCancelled, "by the test")), IsOk());
+  EXPECT_TRUE(endless.ended);
+  EXPECT_THAT(endless.status, HasReason(reason::kRunCancelled));
+  EXPECT_TRUE(Await([&] { return other.ended; }));
+  EXPECT_THAT(other.status, IsOk());
+  EXPECT_FALSE(device_->failed());
+  ExpectWorks();
+}
+
+TEST_F(DeviceFaultTest, ALaunchThatIsNotAloneInItsStreamIsNotCancelled) {
+  const uint32_t faulty = LoadKernel("pto_faulty");
+  const uint32_t spmd = LoadKernel("pto_spmd");
+  Launched endless;
+  Launched behind;
+  const auto ticket = Launch(faulty, {}, {1}, &endless);
+  ASSERT_THAT(ticket, IsOk());
+  ASSERT_THAT(Launch(spmd, {}, {}, &behind), IsOk());
+  EXPECT_THAT(device_->Cancel(**ticket, absl::CancelledError()), HasReason(reason::kNotAvailable));
+  EXPECT_FALSE(endless.ended);
+  ASSERT_THAT(device_->Reset(), IsOk());
+}
+
+class SlowCopyTest : public DeviceFaultTest {
+ protected:
+  SlowCopyTest() { copy_timeout_ = absl::Milliseconds(600); }
+};
+
+TEST_F(SlowCopyTest, TheTimeOfACopyBeginsWhenItsTurnComes) {
+  const DeviceAddress to = Upload(std::vector<int>(100, 1));
+  SetPlan("op:fill:*=delay,250");
+  int ended = 0;
+  for (int i = 0; i < 4; ++i) {
+    device_->Fill(to, 400, 0, [&](const absl::Status& status) {
+      EXPECT_THAT(status, IsOk());
+      ++ended;
+    });
+  }
+  EXPECT_TRUE(Await([&] { return ended == 4; }));
+  SetPlan("");
+  ExpectWorks();
 }
 
 TEST_F(DeviceFaultTest, AResetThatFailsLosesTheChip) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/chip/ascend/device/device.h"
@@ -48,10 +49,16 @@ absl::Status Device::UnloadKernel(uint32_t kernel) {
   return calls_.Check(calls_->aclrtBinaryUnLoad(binary), "unloading a kernel");
 }
 
-absl::StatusOr<uint64_t> Device::Launch(LaunchSpec spec) {
+absl::optional<uint32_t> Device::IdleStream() const {
+  for (uint32_t i = 0; i < streams(); ++i) {
+    if (streams_[i]->pending() == 0) return i;
+  }
+  return absl::nullopt;
+}
+
+absl::StatusOr<absl::optional<uint64_t>> Device::Launch(LaunchSpec spec) {
   if (failed()) return calls_.Refuse("a launch");
-  const auto kernel = kernels_.find(spec.kernel);
-  if (kernel == kernels_.end()) {
+  if (kernels_.count(spec.kernel) == 0) {
     return Error(reason::kDeviceFailed, "the kernel is not loaded; the chip was reset meanwhile");
   }
   const uint64_t total = std::max(spec.total_bytes, spec.upload_bytes);
@@ -60,66 +67,99 @@ absl::StatusOr<uint64_t> Device::Launch(LaunchSpec spec) {
                  absl::StrCat("a launch needs ", total, " bytes for its arguments, and there are ",
                               options_.arena_bytes));
   }
-  const absl::optional<uint64_t> offset = arena_.Take(total);
-  if (!offset.has_value()) {
-    return Error(reason::kChipMemoryExhausted, "too many launches are pending");
+  const uint32_t number = spec.stream % streams();
+  DeviceStream& stream = *streams_[number];
+  PTO_RETURN_IF_ERROR(stream.Reserve());
+  absl::optional<uint64_t> offset = arena_.Take(total);
+  if (!offset.has_value() && tickets_.empty()) {
+    // Nothing uses it: it is only cut into parts that are too small.
+    arena_.Clear();
+    offset = arena_.Take(total);
   }
-  DeviceStream& stream = *streams_[spec.stream % streams()];
-  const DeviceAddress address = arena_address_ + *offset;
-  std::byte* const mirror = arena_mirror_ + *offset;
-  const auto begin = [&]() -> absl::Status {
-    spec.fill(address, mirror);
-    PTO_RETURN_IF_ERROR(
-        calls_.Check(calls_->aclrtMemcpyAsync(Pointer(address), total, mirror, spec.upload_bytes,
-                                              cann::kHostToDevice, stream.handle()),
-                     "uploading the arguments"));
-    for (const uint64_t ticket : spec.after) {
-      const auto event = tickets_.find(ticket);
-      if (event == tickets_.end()) continue;  // it has ended
-      PTO_RETURN_IF_ERROR(
-          calls_.Check(calls_->aclrtStreamWaitEvent(stream.handle(), event->second), "an edge"));
-    }
-    cann::AclLaunchAttr attrs[2];
-    cann::AclLaunchConfig config{attrs, 0};
-    if (spec.together) attrs[config.count++] = {cann::kSchemMode, {1}};
-    if (spec.timeout != absl::InfiniteDuration()) {
-      const double seconds =
-          std::clamp(std::ceil(absl::ToDoubleSeconds(spec.timeout)), 1.0, kMostSeconds);
-      attrs[config.count++] = {cann::kLaunchTimeout, {static_cast<uint32_t>(seconds)}};
-    }
-    uint64_t argument = address;
-    PTO_RETURN_IF_ERROR(calls_.Check(
-        calls_->aclrtLaunchKernelWithHostArgs(kernel->second.function, spec.blocks, stream.handle(),
-                                              config.count == 0 ? nullptr : &config, &argument,
-                                              sizeof argument, nullptr, 0),
-        "a launch"));
-    if (spec.readback_bytes == 0) return absl::OkStatus();
-    return calls_.Check(
-        calls_->aclrtMemcpyAsync(mirror + spec.readback_offset, spec.readback_bytes,
-                                 Pointer(address + spec.readback_offset), spec.readback_bytes,
-                                 cann::kDeviceToHost, stream.handle()),
-        "reading back what a kernel says");
-  };
-  const absl::Status begun = begin();
-  if (!begun.ok()) {
-    // The stream may still read it, so it is not used again before a reset.
-    return begun;
+  if (!offset.has_value()) return absl::optional<uint64_t>();
+  bool begun = false;
+  const absl::Status enqueued = Enqueue(spec, stream, *offset, &begun);
+  if (!begun) {
+    arena_.Give(*offset, total);
+    return enqueued;
   }
   const uint64_t ticket = ++last_ticket_;
-  const int64_t deadline_ns = Deadline(spec.timeout + options_.launch_slack);
-  auto done = [this, ticket, offset = *offset, total, mirror, readback = spec.readback_offset,
-               readback_bytes = spec.readback_bytes,
-               done = std::move(spec.done)](const absl::Status& status) {
+  const int64_t timeout_ns = spec.timeout == absl::InfiniteDuration()
+                                 ? 0
+                                 : absl::ToInt64Nanoseconds(spec.timeout + options_.launch_slack);
+  auto done = [this, ticket, enqueued, offset = *offset, total,
+               mirror = arena_mirror_ + *offset + spec.readback_offset, bytes = spec.readback_bytes,
+               done = std::move(spec.done)](const absl::Status& ended) {
     tickets_.erase(ticket);
-    done(status, status.ok() ? absl::MakeConstSpan(mirror + readback, readback_bytes)
-                             : absl::Span<const std::byte>());
+    const absl::Status& status = enqueued.ok() ? ended : enqueued;
+    done(status, status.ok() ? absl::MakeConstSpan(mirror, bytes) : absl::Span<const std::byte>());
     // A stream that failed may still write there; a reset clears the arena.
     if (!failed()) arena_.Give(offset, total);
   };
   PTO_ASSIGN_OR_RETURN(const cann::AclEvent event,
-                       stream.Track("a kernel", deadline_ns, std::move(done)));
-  tickets_[ticket] = event;
-  return ticket;
+                       stream.Track("a kernel", timeout_ns, std::move(done)));
+  tickets_[ticket] = {event, number};
+  return absl::optional<uint64_t>(ticket);
+}
+
+absl::Status Device::Enqueue(const LaunchSpec& spec, DeviceStream& stream, uint64_t offset,
+                             bool* begun) {
+  const DeviceAddress address = arena_address_ + offset;
+  std::byte* const mirror = arena_mirror_ + offset;
+  spec.fill(address, mirror);
+  PTO_RETURN_IF_ERROR(calls_.Check(
+      calls_->aclrtMemcpyAsync(Pointer(address), std::max(spec.total_bytes, spec.upload_bytes),
+                               mirror, spec.upload_bytes, cann::kHostToDevice, stream.handle()),
+      "uploading the arguments"));
+  *begun = true;
+  for (const uint64_t ticket : spec.after) {
+    const auto before = tickets_.find(ticket);
+    if (before == tickets_.end()) continue;  // it has ended
+    PTO_RETURN_IF_ERROR(calls_.Check(
+        calls_->aclrtStreamWaitEvent(stream.handle(), before->second.event), "an edge"));
+  }
+  PTO_RETURN_IF_ERROR(EnqueueKernel(spec, stream, address));
+  if (spec.readback_bytes == 0) return absl::OkStatus();
+  return calls_.Check(
+      calls_->aclrtMemcpyAsync(mirror + spec.readback_offset, spec.readback_bytes,
+                               Pointer(address + spec.readback_offset), spec.readback_bytes,
+                               cann::kDeviceToHost, stream.handle()),
+      "reading back what a kernel says");
+}
+
+absl::Status Device::EnqueueKernel(const LaunchSpec& spec, DeviceStream& stream,
+                                   DeviceAddress address) {
+  cann::AclLaunchAttr attrs[2];
+  cann::AclLaunchConfig config{attrs, 0};
+  if (spec.together) attrs[config.count++] = {cann::kSchemMode, {1}};
+  if (spec.timeout != absl::InfiniteDuration()) {
+    const double seconds =
+        std::clamp(std::ceil(absl::ToDoubleSeconds(spec.timeout)), 1.0, kMostSeconds);
+    attrs[config.count++] = {cann::kLaunchTimeout, {static_cast<uint32_t>(seconds)}};
+  }
+  uint64_t argument = address;
+  const cann::AclError code = calls_->aclrtLaunchKernelWithHostArgs(
+      kernels_.at(spec.kernel).function, spec.blocks, stream.handle(),
+      config.count == 0 ? nullptr : &config, &argument, sizeof argument, nullptr, 0);
+  const absl::Status status = calls_.Check(code, "a launch");
+  if (code != cann::kAclMemoryAllocation) return status;
+  // A launch allocates nothing: the kernel's module is gone, which an operator that has timed out
+  // leaves behind. Only a reset helps.
+  const absl::Status gone =
+      Error(reason::kDeviceFailed,
+            absl::StrCat("a kernel that is loaded is gone: ", std::string(status.message())));
+  calls_.NoteFailure(gone);
+  return gone;
+}
+
+absl::Status Device::Cancel(uint64_t ticket, const absl::Status& why) {
+  const auto found = tickets_.find(ticket);
+  if (found == tickets_.end()) return absl::OkStatus();
+  DeviceStream& stream = *streams_[found->second.stream];
+  if (stream.pending() > 1) {
+    return Error(reason::kNotAvailable, "other launches are behind it in its stream");
+  }
+  return stream.Abort(why);
 }
 
 }  // namespace pto::ascend

@@ -1,7 +1,9 @@
 #include "runtime/chip/ascend/device/device_stream.h"
 
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_macros.h"
 
@@ -28,24 +30,37 @@ void DeviceStream::Destroy(const absl::Status& why) {
   }
 }
 
-absl::StatusOr<cann::AclEvent> DeviceStream::Track(const char* what, int64_t deadline_ns,
-                                                   Done done) {
+absl::Status DeviceStream::Reserve() {
+  if (!free_events_.empty()) return absl::OkStatus();
   cann::AclEvent event = nullptr;
-  if (free_events_.empty()) {
-    PTO_RETURN_IF_ERROR(calls_.Check(calls_->aclrtCreateEventExWithFlag(&event, cann::kEventSync),
-                                     "creating an event"));
-  } else {
-    event = free_events_.back();
-    free_events_.pop_back();
+  PTO_RETURN_IF_ERROR(calls_.Check(calls_->aclrtCreateEventExWithFlag(&event, cann::kEventSync),
+                                   "creating an event"));
+  free_events_.push_back(event);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<cann::AclEvent> DeviceStream::Track(const char* what, int64_t timeout_ns,
+                                                   Done done) {
+  absl::Status status = Reserve();
+  if (status.ok()) {
+    status =
+        calls_.Check(calls_->aclrtRecordEvent(free_events_.back(), stream_), "recording an event");
   }
-  const absl::Status recorded =
-      calls_.Check(calls_->aclrtRecordEvent(event, stream_), "recording an event");
-  if (!recorded.ok()) {
-    free_events_.push_back(event);
-    return recorded;
+  if (!status.ok()) {
+    calls_.NoteFailure(
+        Error(reason::kDeviceFailed, absl::StrCat("nobody would notice the end of ", what, ": ",
+                                                  std::string(status.message()))));
+    return calls_.Refuse(what);
   }
-  pending_.push_back({event, what, deadline_ns, std::move(done)});
+  const cann::AclEvent event = free_events_.back();
+  free_events_.pop_back();
+  pending_.push_back({event, what, timeout_ns, 0, std::move(done)});
   return event;
+}
+
+absl::Status DeviceStream::Check(cann::AclError code, const char* what) {
+  if (code != cann::kAclOk) fault_class_ = cann::DescribeAcl(code).fault_class;
+  return calls_.Check(code, what);
 }
 
 absl::StatusOr<bool> DeviceStream::Reached(cann::AclEvent event) {
@@ -54,40 +69,46 @@ absl::StatusOr<bool> DeviceStream::Reached(cann::AclEvent event) {
   if (code == cann::kAclOk) return status == cann::kEventComplete;
   // The stream knows better what has failed.
   PTO_RETURN_IF_ERROR(Look(pending_.front().what));
-  return calls_.Check(code, pending_.front().what);
+  return Check(code, pending_.front().what);
 }
 
 absl::Status DeviceStream::Look(const char* what) {
   int32_t status = cann::kStreamNotReady;
-  return calls_.Check(calls_->aclrtStreamQuery(stream_, &status), what);
+  return Check(calls_->aclrtStreamQuery(stream_, &status), what);
+}
+
+size_t DeviceStream::Fail(const absl::Status& error) {
+  const size_t ended = pending_.size();
+  // A stream with an error does nothing any more. If the device is not the cause, another stream
+  // does.
+  if (fault_class_ != cann::FaultClass::kRemote && fault_class_ != cann::FaultClass::kAborted) {
+    calls_.NoteFailure(error);
+  }
+  if (calls_.failed()) {
+    FailAll(error, calls_.Refuse("it did not run"));
+    return ended;
+  }
+  Destroy(error);
+  // Notes the failure if there is none.
+  const absl::Status created = Create();
+  if (!created.ok()) calls_.NoteFailure(created);
+  return ended;
 }
 
 size_t DeviceStream::Poll(int64_t now_ns, bool* late) {
   if (pending_.empty()) return 0;
   size_t ended = 0;
-  const auto fail = [&](const absl::Status& error) {
-    ended += pending_.size();
-    // A stream with an error does nothing any more.
-    calls_.NoteFailure(error);
-    FailAll(error, calls_.Refuse("it did not run"));
-  };
   // Ends as many as have been reached when the newest has; otherwise one after the other.
   size_t known = 0;
   if (pending_.size() > 1) {
     const absl::StatusOr<bool> newest = Reached(pending_.back().event);
-    if (!newest.ok()) {
-      fail(newest.status());
-      return ended;
-    }
+    if (!newest.ok()) return Fail(newest.status());
     if (*newest) known = pending_.size();
   }
   while (!pending_.empty()) {
     if (known == 0) {
       const absl::StatusOr<bool> reached = Reached(pending_.front().event);
-      if (!reached.ok()) {
-        fail(reached.status());
-        return ended;
-      }
+      if (!reached.ok()) return ended + Fail(reached.status());
       if (!*reached) break;
     } else {
       --known;
@@ -95,17 +116,23 @@ size_t DeviceStream::Poll(int64_t now_ns, bool* late) {
     EndFirst(absl::OkStatus());
     ++ended;
   }
-  if (ended > 0 || pending_.empty()) {
+  if (pending_.empty()) {
+    looks_ = 0;
+    return ended;
+  }
+  Entry& first = pending_.front();
+  // The stream has got to it, so its time begins.
+  if (first.timeout_ns != 0 && first.deadline_ns == 0) {
+    first.deadline_ns = now_ns + first.timeout_ns;
+  }
+  if (ended > 0) {
     looks_ = 0;
     return ended;
   }
   if (++looks_ % kLooksBetweenQueries == 0) {
-    if (const absl::Status error = Look(pending_.front().what); !error.ok()) {
-      fail(error);
-      return ended;
-    }
+    if (const absl::Status error = Look(first.what); !error.ok()) return Fail(error);
   }
-  if (pending_.front().deadline_ns != 0 && now_ns > pending_.front().deadline_ns) *late = true;
+  if (first.deadline_ns != 0 && now_ns > first.deadline_ns) *late = true;
   return ended;
 }
 
@@ -133,12 +160,10 @@ absl::Status DeviceStream::Abort(const absl::Status& why) {
     return Error(reason::kNotAvailable, "this CANN cannot abort a stream");
   }
   PTO_RETURN_IF_ERROR(calls_.Check(calls_->aclrtStreamAbort(stream_), "aborting a stream"));
+  // The stream holds nothing any more, so its events can be recorded again.
+  for (const Entry& entry : pending_) free_events_.push_back(entry.event);
   FailAll(why, why);
   return absl::OkStatus();
-}
-
-int64_t DeviceStream::next_deadline_ns() const {
-  return pending_.empty() ? 0 : pending_.front().deadline_ns;
 }
 
 }  // namespace pto::ascend

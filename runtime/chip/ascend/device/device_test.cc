@@ -34,11 +34,11 @@ TEST_F(DeviceTest, BytesGoThereAndBackInSeveralPieces) {
 
 TEST_F(DeviceTest, AnAddressOfTheDeviceIsNoMemoryOfTheHost) {
   const DeviceAddress address = Upload(std::vector<int>{1, 2, 3});
-  // AddressSanitizer ends the process itself.
-  const auto died = [](int status) {
+  // A sanitizer turns the signal into an end of its own.
+  const auto dies = [](int status) {
     return kSanitized ? status != 0 : ::testing::KilledBySignal(SIGSEGV)(status);
   };
-  EXPECT_EXIT(*reinterpret_cast<volatile int*>(address) = 1, died, "");
+  EXPECT_EXIT(*reinterpret_cast<volatile int*>(address) = 1, dies, "");
   FreeAll();
 }
 
@@ -99,7 +99,7 @@ TEST_F(DeviceTest, EdgesBetweenStreamsAreKept) {
     const auto ticket = Launch(add, {tensor(one), tensor(sum), tensor(sum)}, {}, &launched[i],
                                static_cast<uint32_t>(i), 1, before);
     ASSERT_THAT(ticket, IsOk());
-    before = {*ticket};
+    before = {**ticket};
   }
   EXPECT_TRUE(Await([&] { return launched.back().ended; }));
   EXPECT_EQ(Download<float>(sum, count), std::vector<float>(count, kTasks));
@@ -152,22 +152,78 @@ TEST_F(DeviceTest, AFullArenaIsNoFault) {
   const DeviceAddress out = Upload(std::vector<int32_t>(16, -1));
   std::vector<Launched> launched(2000);
   size_t begun = 0;
-  absl::Status refused;
+  bool full = false;
   SetPlan("op:kernel:1=delay,20");
   while (begun < launched.size()) {
     const auto ticket = Launch(spmd, {Vector(out, 16, host::PtoType::kI32)}, {}, &launched[begun]);
-    if (!ticket.ok()) {
-      refused = ticket.status();
-      break;
-    }
+    ASSERT_THAT(ticket, IsOk());
+    full = !ticket->has_value();
+    if (full) break;
     ++begun;
   }
-  EXPECT_THAT(refused, HasReason(reason::kChipMemoryExhausted));
+  EXPECT_TRUE(full);
   EXPECT_TRUE(Await([&] { return launched[begun - 1].ended; }));
   Launched again;
   EXPECT_THAT(Launch(spmd, {Vector(out, 16, host::PtoType::kI32)}, {}, &again), IsOk());
   EXPECT_TRUE(Await([&] { return again.ended; }));
   FreeAll();
+}
+
+TEST_F(DeviceTest, AnErrorBehindTheFirstStepIsToldWhenTheDeviceHasEnded) {
+  if (!can_launch()) GTEST_SKIP();
+  const uint32_t spmd = LoadKernel("pto_spmd");
+  const DeviceAddress out = Upload(std::vector<int32_t>(16 * 8, -1));
+  // More often than the arena has room: nothing of it is lost.
+  constexpr int kTimes = 300;
+  for (int i = 0; i < kTimes; ++i) {
+    // The arguments are there and the kernel is under way; what it says cannot be read back.
+    SetPlan("aclrtMemcpyAsync:2=207005");
+    Launched launched;
+    const auto ticket =
+        Launch(spmd, {Vector(out, 16 * 8, host::PtoType::kI32)}, {}, &launched, 0, 8);
+    ASSERT_THAT(ticket, IsOk());
+    ASSERT_TRUE(ticket->has_value());
+    EXPECT_TRUE(Await([&] { return launched.ended; }));
+    EXPECT_THAT(launched.status, HasReason(reason::kChipMemoryExhausted));
+  }
+  EXPECT_EQ(CountLines("did kernel"), kTimes) << "each ran once";
+  SetPlan("");
+  FreeAll();
+}
+
+TEST_F(DeviceTest, ALackOfEventsIsNoticedBeforeAnythingIsBegun) {
+  if (!can_launch()) GTEST_SKIP();
+  const uint32_t spmd = LoadKernel("pto_spmd");
+  SetPlan("aclrtCreateEventExWithFlag:*=207007");
+  Launched launched;
+  EXPECT_THAT(Launch(spmd, {}, {}, &launched), HasReason(reason::kChipMemoryExhausted));
+  EXPECT_EQ(CountCalls("aclrtMemcpyAsync"), 0);
+  std::vector<int> numbers(100);
+  const absl::StatusOr<DeviceAddress> memory = device_->Allocate(400);
+  ASSERT_THAT(memory, IsOk());
+  EXPECT_THAT(Run([&](Done done) { device_->Write(*memory, numbers.data(), 400, done); }),
+              HasReason(reason::kChipMemoryExhausted));
+  EXPECT_EQ(CountCalls("aclrtMemcpyAsync"), 0);
+  SetPlan("");
+  // Both staging buffers can be used again.
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THAT(Run([&](Done done) { device_->Write(*memory, numbers.data(), 400, done); }),
+                IsOk());
+  }
+  EXPECT_THAT(device_->Free(*memory), IsOk());
+}
+
+TEST_F(DeviceTest, MemoryIsFreedBehindWhatUsesIt) {
+  const DeviceAddress memory = Upload(std::vector<int>(100, 1));
+  allocated_.clear();
+  SetPlan("op:fill:1=delay,100");
+  bool filled = false;
+  device_->Fill(memory, 400, 0, [&](const absl::Status&) { filled = true; });
+  // The fake tells if it is freed too early.
+  EXPECT_THAT(device_->Free(memory), IsOk());
+  EXPECT_FALSE(filled);
+  EXPECT_TRUE(Await([&] { return !device_->busy(); }));
+  EXPECT_EQ(CountCalls("aclrtFree"), 2) << "one of the probe";
 }
 
 TEST_F(DeviceTest, OneLookEndsManyTasks) {

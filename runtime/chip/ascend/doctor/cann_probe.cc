@@ -1,23 +1,19 @@
 #include "runtime/chip/ascend/doctor/cann_probe.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstring>
 #include <string>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/time.h"
 #include "runtime/base/error.h"
-#include "runtime/base/file_descriptor.h"
 #include "runtime/chip/ascend/cann/acl_codes.h"
 #include "runtime/chip/ascend/cann/loader.h"
+#include "runtime/chip/ascend/doctor/child_output.h"
 
 extern char** environ;
 
@@ -25,8 +21,6 @@ namespace pto::ascend {
 namespace {
 
 using State = Finding::State;
-
-constexpr size_t kMostOutput = size_t{1} << 20;
 
 Finding Problem(const std::string& check, const absl::Status& status) {
   const absl::optional<ErrorDetail> detail = GetErrorDetail(status);
@@ -42,22 +36,6 @@ std::vector<std::string> EnvironmentWith(const std::string& library_path) {
   }
   out.push_back(absl::StrCat("LD_LIBRARY_PATH=", library_path));
   return out;
-}
-
-// Reads until the end, or until the time is over. Returns whether the end was reached.
-bool ReadAll(int from, std::chrono::steady_clock::time_point until, std::string* out) {
-  char buffer[4096];
-  while (out->size() < kMostOutput) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-        until - std::chrono::steady_clock::now());
-    if (left.count() <= 0) return false;
-    pollfd ready = {from, POLLIN, 0};
-    if (poll(&ready, 1, static_cast<int>(left.count())) <= 0) continue;
-    const ssize_t got = read(from, buffer, sizeof buffer);
-    if (got <= 0) return true;
-    out->append(buffer, static_cast<size_t>(got));
-  }
-  return true;
 }
 
 }  // namespace
@@ -107,45 +85,22 @@ std::vector<Finding> ProbeCann(const cann::SearchResult& search) {
 
 std::vector<Finding> ProbeInChild(const cann::SearchResult& search, int seconds) {
   if (!search.found()) return {};
-  int pipes[2];
-  if (pipe2(pipes, O_CLOEXEC) != 0) return {};
-  const FileDescriptor from(pipes[0]);
-  FileDescriptor to(pipes[1]);
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_adddup2(&files, to.get(), STDOUT_FILENO);
-  std::vector<std::string> environment = EnvironmentWith(search.LibraryPath());
-  std::vector<char*> envp;
-  for (std::string& each : environment) envp.push_back(each.data());
-  envp.push_back(nullptr);
-  std::string folder = search.folder;
-  char program[] = "/proc/self/exe";
-  char mode[] = "--probe";
-  char option[] = "--cann-path";
-  char* const argv[] = {program, mode, option, folder.data(), nullptr};
-  pid_t pid = -1;
-  const int error = posix_spawn(&pid, program, &files, nullptr, argv, envp.data());
-  posix_spawn_file_actions_destroy(&files);
-  to = FileDescriptor();
-  if (error != 0) {
+  const ChildOutput child = RunChild({"/proc/self/exe", "--probe", "--cann-path", search.folder},
+                                     EnvironmentWith(search.LibraryPath()), absl::Seconds(seconds));
+  if (child.error != 0) {
     return {{"libraries", State::kProblem,
-             absl::StrCat("the probe cannot be started: ", std::strerror(error)), ""}};
+             absl::StrCat("the probe cannot be started: ", std::strerror(child.error)), ""}};
   }
-  std::string output;
-  const bool ended = ReadAll(
-      from.get(), std::chrono::steady_clock::now() + std::chrono::seconds(seconds), &output);
-  if (!ended) kill(pid, SIGKILL);
-  int status = 0;
-  waitpid(pid, &status, 0);
-  std::vector<Finding> findings = FromLines(output);
-  if (!ended) {
+  std::vector<Finding> findings = FromLines(child.text);
+  if (!child.ended) {
     findings.push_back({"libraries", State::kProblem,
                         absl::StrCat("a call of CANN did not return within ", seconds, " s"),
                         "see `npu-smi info`: does the driver answer?"});
-  } else if (WIFSIGNALED(status)) {
-    findings.push_back({"libraries", State::kProblem,
-                        absl::StrCat("CANN has ended the probe with signal ", WTERMSIG(status)),
-                        "does the toolkit suit the driver and this machine?"});
+  } else if (WIFSIGNALED(child.status)) {
+    findings.push_back(
+        {"libraries", State::kProblem,
+         absl::StrCat("CANN has ended the probe with signal ", WTERMSIG(child.status)),
+         "does the toolkit suit the driver and this machine?"});
   }
   return findings;
 }

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -10,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 #include "runtime/base/error.h"
 #include "runtime/base/pause.h"
 #include "runtime/chip/ascend/device/payload.h"
@@ -33,11 +35,13 @@ constexpr std::chrono::microseconds kRest(50);
 
 }  // namespace
 
-DeviceServer::DeviceServer(host::ControlBlock& control, int doorbell, absl::Span<std::byte> slots)
+DeviceServer::DeviceServer(host::ControlBlock& control, int doorbell, absl::Span<std::byte> slots,
+                           uint64_t epoch)
     : reader_(control.to_host_ring()),
       writer_(control.to_daemon_ring()),
       doorbell_(doorbell),
-      slots_(slots) {}
+      slots_(slots),
+      epoch_(epoch) {}
 
 void DeviceServer::Send(const Reply& reply) {
   bytes_.clear();
@@ -61,8 +65,9 @@ void DeviceServer::Publish() {
   (void)!write(doorbell_, &one, sizeof one);
 }
 
-void DeviceServer::Refuse(const absl::Status& why) {
+void DeviceServer::Refuse(const absl::Status& why, uint32_t device_count) {
   Reply reply;
+  reply.device_count = device_count;
   reply.kind = Reply::kRefused;
   reply.status = why;
   Send(reply);
@@ -101,13 +106,7 @@ void DeviceServer::Serve(std::unique_ptr<Device> device, uint32_t device_count) 
       ++news;
     }
     if (device_->busy()) news += device_->Poll();
-    while (!waiting_.empty() && news > 0) {
-      const Request next = std::move(waiting_.front());
-      waiting_.pop_front();
-      const size_t before = waiting_.size();
-      HandleLaunch(next);
-      if (waiting_.size() > before) break;
-    }
+    if (news > 0) LaunchWaiting();
     TellFailure();
     Publish();
     if (news > 0) {
@@ -147,16 +146,27 @@ void DeviceServer::TellFailure() {
   told_failure_ = true;
   // Everything that was pending fails before the daemon hears why.
   device_->Poll();
-  for (const Request& request : std::exchange(waiting_, {})) {
-    Finish(request.id, device_->calls().Refuse("a launch"));
-  }
+  FailWaiting();
   Reply reply;
   reply.kind = Reply::kFailed;
   reply.status = device_->first_error();
   Send(reply);
 }
 
+void DeviceServer::FailWaiting() {
+  for (const Request& request : std::exchange(waiting_, {})) {
+    Finish(request.id, device_->failed()
+                           ? device_->calls().Refuse("a launch")
+                           : Error(reason::kDeviceFailed, "the chip was reset before it started"));
+  }
+}
+
 void DeviceServer::Handle(const Request& request) {
+  const bool any_epoch = request.kind == Request::kReset || request.kind == Request::kStop;
+  if (!any_epoch && request.epoch != epoch_) {
+    return Finish(request.id, Error(reason::kDeviceFailed,
+                                    "the chip was reset, and what was there before is gone"));
+  }
   switch (request.kind) {
     case Request::kLoadKernel: {
       const size_t line = request.text.find('\n');
@@ -168,7 +178,11 @@ void DeviceServer::Handle(const Request& request) {
     case Request::kUnloadKernel:
       return Finish(request.id, device_->UnloadKernel(request.kernel));
     case Request::kLaunch:
-      return HandleLaunch(request);
+      // In order: others may wait already.
+      if (!waiting_.empty() || !TryLaunch(request)) waiting_.push_back(request);
+      return;
+    case Request::kCancel:
+      return Cancel(request);
     case Request::kStop:
       // In order, so that the driver has nothing to clean up.
       device_.reset();
@@ -178,14 +192,34 @@ void DeviceServer::Handle(const Request& request) {
       return Finish(request.id, what.empty() ? absl::OkStatus()
                                              : absl::Status(Error(reason::kDeviceFailed, what)));
     }
-    case Request::kReset: {
-      const absl::Status reset = device_->Reset();
-      told_failure_ = false;
-      return Finish(request.id, reset, device_->epoch());
-    }
+    case Request::kReset:
+      return Reset(request);
     default:
       return HandleMemory(request);
   }
+}
+
+void DeviceServer::Reset(const Request& request) {
+  FailWaiting();
+  const absl::Status reset = device_->Reset();
+  epoch_ = request.epoch;
+  told_failure_ = false;
+  Finish(request.id, reset);
+}
+
+void DeviceServer::Cancel(const Request& request) {
+  const absl::Status why = Error(reason::kRunCancelled, "it was cancelled");
+  const auto waits = std::find_if(waiting_.begin(), waiting_.end(),
+                                  [&](const Request& each) { return each.id == request.target; });
+  if (waits != waiting_.end()) {
+    waiting_.erase(waits);
+    Finish(request.target, why);
+    return Finish(request.id, absl::OkStatus());
+  }
+  const auto found = tickets_.find(request.target);
+  // It may have ended.
+  Finish(request.id,
+         found == tickets_.end() ? absl::OkStatus() : device_->Cancel(found->second, why));
 }
 
 void DeviceServer::HandleMemory(const Request& request) {
@@ -198,6 +232,7 @@ void DeviceServer::HandleMemory(const Request& request) {
       // Memory of this project begins as zeros; the device's does not.
       return device_->Fill(*address, request.bytes, 0,
                            [this, id = request.id, address = *address](const absl::Status& status) {
+                             if (!status.ok() && !device_->failed()) (void)device_->Free(address);
                              Finish(id, status, address);
                            });
     }
@@ -230,14 +265,20 @@ absl::Status DeviceServer::Judge(absl::Span<const std::byte> headers, uint32_t b
                             " conditions: deferred completion is not supported on a chip yet"));
 }
 
-void DeviceServer::HandleLaunch(const Request& request) {
+void DeviceServer::LaunchWaiting() {
+  while (!waiting_.empty() && TryLaunch(waiting_.front())) waiting_.pop_front();
+}
+
+bool DeviceServer::TryLaunch(const Request& request) {
+  const absl::optional<uint32_t> stream = device_->IdleStream();
+  if (!stream.has_value()) return false;
   const PayloadLayout layout = PayloadLayout::Of(request.tensors.size(), request.blocks);
   LaunchSpec spec;
   spec.kernel = request.kernel;
   spec.blocks = request.blocks;
   spec.together = request.together != 0;
   if (request.timeout_ns > 0) spec.timeout = absl::Nanoseconds(request.timeout_ns);
-  spec.stream = request.stream;
+  spec.stream = *stream;
   spec.upload_bytes = layout.upload_bytes;
   spec.total_bytes = layout.total_bytes;
   spec.fill = [&](DeviceAddress address, std::byte* upload) {
@@ -249,15 +290,17 @@ void DeviceServer::HandleLaunch(const Request& request) {
   spec.readback_bytes = layout.headers_bytes;
   spec.done = [this, id = request.id, blocks = request.blocks](
                   const absl::Status& status, absl::Span<const std::byte> headers) {
+    tickets_.erase(id);
     Finish(id, status.ok() ? Judge(headers, blocks) : status);
   };
-  const absl::StatusOr<uint64_t> ticket = device_->Launch(std::move(spec));
-  if (ticket.ok()) return;
-  if (ReasonOf(ticket.status()) == reason::kChipMemoryExhausted.name && device_->busy()) {
-    waiting_.push_back(request);
-    return;
+  const absl::StatusOr<absl::optional<uint64_t>> ticket = device_->Launch(std::move(spec));
+  if (!ticket.ok()) {
+    Finish(request.id, ticket.status());
+    return true;
   }
-  Finish(request.id, ticket.status());
+  if (!ticket->has_value()) return false;
+  tickets_[request.id] = **ticket;
+  return true;
 }
 
 }  // namespace pto::ascend

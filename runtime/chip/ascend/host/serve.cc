@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/base/error.h"
 #include "runtime/base/file_descriptor.h"
+#include "runtime/base/status_macros.h"
 #include "runtime/chip/ascend/cann/library_search.h"
 #include "runtime/chip/ascend/cann/loader.h"
 #include "runtime/chip/ascend/device/device.h"
@@ -44,8 +46,29 @@ host::ControlBlock* MapControl() {
   return control->GuardsHold() ? control : nullptr;
 }
 
-absl::StatusOr<cann::Cann> Load(const std::string& cann_path) {
-  return cann::LoadCann(cann::FindCann(cann::SearchInput::FromEnvironment(cann_path)));
+absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const std::string& cann_path, int32_t number,
+                                                   uint32_t* count) {
+  PTO_ASSIGN_OR_RETURN(
+      const cann::Cann cann,
+      cann::LoadCann(cann::FindCann(cann::SearchInput::FromEnvironment(cann_path))));
+  // Copies work all the same, so it is only said: the daemon logs what a host prints.
+  if (const absl::Status versions = cann::CheckVersions(cann); !versions.ok()) {
+    (void)Fail(std::string(versions.message()));
+  }
+  DeviceOptions options;
+  options.device = number;
+  return Device::Open(cann, options, count);
+}
+
+// What CANN says of a missing driver or of rights that are missing does not name them.
+absl::Status WithDriver(const absl::Status& why) {
+  if (ReasonOf(why) != reason::kCannUnusable.name) return why;
+  const cann::SearchInput usual;
+  const absl::Status driver = cann::CheckDriver(usual.driver_root, "/dev");
+  if (driver.ok()) return why;
+  return Error(reason::kCannUnusable,
+               absl::StrCat(std::string(why.message()), "; ", std::string(driver.message())))
+      .Hint(GetErrorDetail(driver)->hint);
 }
 
 }  // namespace
@@ -78,21 +101,15 @@ int ServeChip(const std::string& cann_path) {
     _exit(0);
   }).detach();
   DeviceServer server(*control, host::kDoorbellDescriptor,
-                      absl::MakeSpan(static_cast<std::byte*>(slots), kSlots * kSlotBytes));
-  const absl::StatusOr<cann::Cann> cann = Load(cann_path);
-  if (!cann.ok()) {
-    server.Refuse(cann.status());
-    return 0;
-  }
-  DeviceOptions options;
-  options.device = start.device;
-  absl::StatusOr<std::unique_ptr<Device>> device = Device::Open(*cann, options);
-  if (!device.ok()) {
-    server.Refuse(device.status());
-    return 0;
-  }
+                      absl::MakeSpan(static_cast<std::byte*>(slots), kSlots * kSlotBytes),
+                      start.epoch);
   uint32_t count = 0;
-  (void)(*device)->calls()->aclrtGetDeviceCount(&count);
+  absl::StatusOr<std::unique_ptr<Device>> device = OpenDevice(cann_path, start.device, &count);
+  if (!device.ok()) {
+    server.Refuse(WithDriver(device.status()), count);
+    // Not the usual end: what the vendor's libraries do in it is not known, and may hang.
+    _exit(0);
+  }
   server.Serve(*std::move(device), count);
 }
 

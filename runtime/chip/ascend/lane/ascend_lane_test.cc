@@ -14,6 +14,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -47,7 +48,7 @@ class AddressOnly final : public engine::HostAllocation {
   explicit AddressOnly(std::shared_ptr<engine::Allocation> memory)
       : HostAllocation(
             memory->chip(), memory->bytes(),
-            reinterpret_cast<std::byte*>(static_cast<AscendAllocation&>(*memory).device_address())),
+            reinterpret_cast<std::byte*>(static_cast<AscendAllocation&>(*memory).post_address())),
         memory_(std::move(memory)) {}
 
  private:
@@ -96,6 +97,7 @@ class AscendLaneTest : public ::testing::Test {
     for (uint32_t chip = 0; chip < 2; ++chip) {
       AscendLane::Options lane;
       lane.grace = absl::Milliseconds(100);
+      lane.idle_kernels = idle_kernels_;
       ports_.push_back(engine_->AddLane(std::make_shared<AscendLane>(HostOf(chip), lane)));
       NewMemory(chip);
       for (const char* const name : {"pto_vector_add", "pto_scale", "pto_spmd", "pto_faulty"}) {
@@ -251,6 +253,7 @@ class AscendLaneTest : public ::testing::Test {
   }
 
   std::string plan_;
+  size_t idle_kernels_ = 128;
   std::string trace_;
   std::vector<std::shared_ptr<engine::Chip>> chips_;
   std::vector<std::shared_ptr<engine::Allocation>> memory_;
@@ -329,17 +332,90 @@ TEST_F(AscendLaneTest, AKernelThatCrashesFailsItsRunAndTheChipComesBack) {
   EXPECT_FALSE(ports_[0]->lost());
 }
 
-TEST_F(AscendLaneTest, AKernelThatDoesNotEndIsStoppedByCancelling) {
+class FewKernelsTest : public AscendLaneTest {
+ protected:
+  FewKernelsTest() { idle_kernels_ = 1; }
+};
+
+TEST_F(FewKernelsTest, KernelsThatNobodyUsesAreUnloaded) {
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THAT(Run({{.kernel = "pto_spmd", .args = {{0, 16, PTO_I32}}}}), IsOk());
+    EXPECT_THAT(Run({{.kernel = "pto_scale",
+                      .args = {{kCount}, {3 * kCount}},
+                      .scalars = {Float(0.5), Integer(0)}}}),
+                IsOk());
+  }
+  EXPECT_TRUE(TraceHas("aclrtBinaryUnLoad() = 0"));
+}
+
+class CancelTest : public AscendLaneTest {
+ protected:
+  // Starts a kernel that does not end, and waits until it runs.
+  std::shared_ptr<engine::Run> StartEndless() {
+    auto run =
+        Start({{.kernel = "pto_faulty", .args = {{0, 16, PTO_I32}}, .scalars = {Integer(1)}}});
+    while (!TraceHas("aclrtLaunchKernelWithHostArgs(")) std::this_thread::yield();
+    return run;
+  }
+
+  void Cancel(engine::Run& run) {
+    engine_->Stop(run, engine::RunState::kCancelled, Error(reason::kRunCancelled, "by the test"));
+    observers_[&run]->WaitFinished();
+    EXPECT_EQ(run.state(), engine::RunState::kCancelled);
+  }
+};
+
+TEST_F(CancelTest, AKernelThatDoesNotEndIsEndedAlone) {
   const uint64_t epoch = HostOf(0)->epoch();
-  const auto run =
-      Start({{.kernel = "pto_faulty", .args = {{0, 16, PTO_I32}}, .scalars = {Integer(1)}}});
-  while (!TraceHas("aclrtLaunchKernelWithHostArgs(")) std::this_thread::yield();
-  engine_->Stop(*run, engine::RunState::kCancelled, Error(reason::kRunCancelled, "by the test"));
-  observers_[run.get()]->WaitFinished();
-  EXPECT_EQ(run->state(), engine::RunState::kCancelled);
+  const auto endless = StartEndless();
+  const auto other = Start({{.kernel = "pto_spmd", .args = {{0, 16, PTO_I32}}}});
+  Cancel(*endless);
+  EXPECT_THAT(Await(*other), IsOk());
+  EXPECT_THAT(Run({{.kernel = "pto_spmd", .args = {{0, 16, PTO_I32}}}}), IsOk());
+  // Nobody else has lost anything.
+  EXPECT_EQ(HostOf(0)->epoch(), epoch);
+  EXPECT_EQ(HostOf(0)->starts(), 1u);
+}
+
+class CannotAbortTest : public CancelTest {
+ protected:
+  CannotAbortTest() { plan_ = "aclrtStreamAbort:*=207000"; }
+};
+
+TEST_F(CannotAbortTest, AKernelThatCannotBeEndedAloneIsEndedWithItsHost) {
+  const uint64_t epoch = HostOf(0)->epoch();
+  const auto endless = StartEndless();
+  Cancel(*endless);
   AwaitRecovery(0, epoch);
   EXPECT_FALSE(ports_[0]->lost());
   EXPECT_THAT(Run({{.kernel = "pto_spmd", .args = {{0, 16, PTO_I32}}}}), IsOk());
+}
+
+TEST_F(AscendLaneTest, MemoryOfAFormerEpochIsRefused) {
+  ASSERT_THAT(Run({{.kernel = "pto_spmd", .args = {{0, 16, PTO_I32}}}}), IsOk());
+  const uint64_t epoch = HostOf(0)->epoch();
+  HostOf(0)->KillProcess("by the test");
+  while (HostOf(0)->epoch() == epoch || !HostOf(0)->AwaitReady(absl::Milliseconds(5)).ok()) {
+    std::this_thread::yield();
+  }
+  // Others have the same addresses now.
+  const std::shared_ptr<engine::Allocation> stale = memory_[0];
+  NewMemory(0);
+  const std::shared_ptr<engine::Allocation> fresh = std::exchange(memory_[0], stale);
+  const absl::Status refused = Run({{.kernel = "pto_spmd", .args = {{0, 16, PTO_I32}}}});
+  EXPECT_THAT(refused, HasReason(reason::kDeviceFailed));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("memory of the task is gone"));
+  memory_[0] = fresh;
+  EXPECT_EQ(Get<int32_t>(0, 0, 16), std::vector<int32_t>(16, 0));
+  EXPECT_THAT(Run({{.kernel = "pto_spmd", .args = {{0, 16, PTO_I32}}}}), IsOk());
+}
+
+TEST_F(AscendLaneTest, TheEndOfTheEngineEndsNoHost) {
+  EXPECT_THAT(Run({{.kernel = "pto_spmd", .args = {{0, 16, PTO_I32}}}}), IsOk());
+  const pid_t pid = HostOf(0)->pid();
+  engine_.reset();
+  EXPECT_EQ(HostOf(0)->trouble(), "");
+  EXPECT_EQ(HostOf(0)->pid(), pid);
 }
 
 TEST_F(AscendLaneTest, ARunThatIsCancelledAtOnceEndsAtOnce) {

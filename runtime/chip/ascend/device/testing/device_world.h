@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 #include "runtime/chip/ascend/device/device.h"
@@ -137,11 +138,11 @@ class DeviceTest : public ::testing::Test {
   };
 
   // Launches a kernel; `launched` lives until it has ended.
-  absl::StatusOr<uint64_t> Launch(uint32_t kernel, std::vector<host::PtoTensor> tensors,
-                                  std::vector<int64_t> scalars, Launched* launched,
-                                  uint32_t stream = 0, uint32_t blocks = 1,
-                                  std::vector<uint64_t> after = {}, bool together = false,
-                                  absl::Duration timeout = absl::InfiniteDuration()) {
+  absl::StatusOr<absl::optional<uint64_t>> Launch(
+      uint32_t kernel, std::vector<host::PtoTensor> tensors, std::vector<int64_t> scalars,
+      Launched* launched, uint32_t stream = 0, uint32_t blocks = 1,
+      std::vector<uint64_t> after = {}, bool together = false,
+      absl::Duration timeout = absl::InfiniteDuration()) {
     const PayloadLayout layout = PayloadLayout::Of(tensors.size(), blocks);
     LaunchSpec spec;
     spec.kernel = kernel;
