@@ -11,11 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "tests/fake_cann/testing/trace_check.h"
 
-// The fake is not built with the sanitizer, and forgets what a reset takes from a chip as the vendor's
-// libraries may: leaks would be found there and nowhere else.
-extern "C" int __lsan_is_turned_off();
-extern "C" int __lsan_is_turned_off() { return 1; }
-
 namespace pto::ascend::testing {
 namespace {
 
