@@ -249,6 +249,10 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const EffectiveConfig& con
   SetConnectionOptions(config, options);
 
   PTO_ASSIGN_OR_RETURN(std::unique_ptr<auth::Access> access, OpenAccess(config));
+  // The node, which gets it, outlives the server.
+  options.connections.is_operator = [&door = *access](const rpc::Peer& peer) {
+    return door.Operates(peer);
+  };
   // Before the node has threads: the mask of new files belongs to the process.
   const SocketUmask umask;
   std::string boot_id = Node::MakeBootId();

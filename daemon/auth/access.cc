@@ -138,6 +138,13 @@ Access::Access()
           }(),
           nullptr) {}
 
+bool Access::Operates(const rpc::Peer& peer) {
+  if (peer.transport != rpc::Peer::Transport::kUnix) return false;
+  const absl::StatusOr<Caller> caller =
+      identity_.Identify(&peer, [](absl::string_view) { return absl::optional<std::string>(); });
+  return caller.ok() && (*caller)->rights.operates;
+}
+
 absl::StatusOr<Caller> Access::Admit(const Method& method, const rpc::Peer* peer,
                                      Authenticator::Metadata metadata, const Message* request) {
   absl::StatusOr<Caller> caller = identity_.Identify(peer, metadata);

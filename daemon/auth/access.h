@@ -37,6 +37,9 @@ class Access {
                                Authenticator::Metadata metadata,
                                const google::protobuf::Message* request);
 
+  // Whether the user at the other end of a unix socket is an operator.
+  bool Operates(const rpc::Peer& peer);
+
   bool audits() const { return audit_ != nullptr; }
   // A call was accepted or refused. Written if the method changes something, or if the caller was
   // refused because of who they are. `caller` may be nullptr, also `request`, which for a stream is

@@ -105,6 +105,15 @@ class AccessTest : public ::testing::Test {
   std::unique_ptr<Access> access_;
 };
 
+TEST_F(AccessTest, OperatorsAreKnownByTheirConnections) {
+  EXPECT_TRUE(access_->Operates(Unix(0)));
+  EXPECT_TRUE(access_->Operates(Unix(900)));
+  EXPECT_FALSE(access_->Operates(Unix(1000)));
+  rpc::Peer remote = Unix(0);
+  remote.transport = rpc::Peer::Transport::kTcp;
+  EXPECT_FALSE(access_->Operates(remote));
+}
+
 TEST_F(AccessTest, MethodsOfTheNodeNeedRoles) {
   for (const char* method : {"pto.v1.NodeService/DrainNode", "pto.v1.NodeService/ResetChip",
                              "pto.v1.NodeService/GetConfig"}) {

@@ -35,13 +35,11 @@ Violation ForEachPiece(const msghdr& message, size_t size, const Take& take) {
 
 }  // namespace
 
-Connection::Connection(std::shared_ptr<Connections> owner, int file, Peer peer, std::string key,
-                       bool is_operator)
+Connection::Connection(std::shared_ptr<Connections> owner, int file, Peer peer, std::string key)
     : owner_(std::move(owner)),
       file_(file),
       peer_(std::move(peer)),
       key_(std::move(key)),
-      is_operator_(is_operator),
       since_ns_(Clock::Real().NowNanos()),
       traffic_(owner_->limits().traffic, owner_->total_unfinished()) {}
 

@@ -20,14 +20,12 @@ class Connections;
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   // `owner` counts it under this key.
-  Connection(std::shared_ptr<Connections> owner, int file, Peer peer, std::string key,
-             bool is_operator);
+  Connection(std::shared_ptr<Connections> owner, int file, Peer peer, std::string key);
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
   const Peer& peer() const { return peer_; }
   const std::string& key() const { return key_; }
-  bool is_operator() const { return is_operator_; }
   const TrafficGuard& traffic() const { return traffic_; }
   int64_t since_ns() const { return since_ns_; }
   // How many times gRPC has read from it.
@@ -54,7 +52,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const int file_;
   const Peer peer_;
   const std::string key_;
-  const bool is_operator_;
   const int64_t since_ns_;
   TrafficGuard traffic_;
   std::atomic<Life> life_{kOpen};

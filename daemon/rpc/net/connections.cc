@@ -93,7 +93,13 @@ absl::Status Connections::CheckRoom(const std::string& key, bool is_operator) co
 
 absl::StatusOr<std::shared_ptr<Connection>> Connections::Admit(int file, Peer peer) {
   const std::string key = KeyOf(peer);
-  const bool is_operator = limits_.is_operator(peer);
+  // Looked up only if the limits of users are reached: it may take a while.
+  bool is_operator = false;
+  {
+    MutexLock lock(mutex_);
+    is_operator = !CheckRoom(key, false).ok();
+  }
+  is_operator = is_operator && limits_.is_operator(peer);
   // Only if somebody has closed the descriptor without the C library.
   if (const std::shared_ptr<Connection> stale = ConnectionTable::Take(file)) stale->Closing();
   absl::Status room;
@@ -103,8 +109,7 @@ absl::StatusOr<std::shared_ptr<Connection>> Connections::Admit(int file, Peer pe
     room = CheckRoom(key, is_operator);
     if (room.ok()) {
       peer.connection = ++last_;
-      connection =
-          std::make_shared<Connection>(shared_from_this(), file, std::move(peer), key, is_operator);
+      connection = std::make_shared<Connection>(shared_from_this(), file, std::move(peer), key);
       if (ConnectionTable::Process().Add(file, connection)) {
         open_[connection->peer().connection] = connection;
         ++by_key_[key];

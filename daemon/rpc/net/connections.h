@@ -32,7 +32,8 @@ struct ConnectionLimits {
   // Bytes of messages that have not come completely, of all connections. Zero means no limit.
   int64_t unfinished_bytes = 0;
   TrafficLimits traffic;
-  // Whether a peer is an operator. By default root and the user of this process.
+  // Whether a peer is an operator. Asked by the thread that accepts, if there is no room for a
+  // user. By default root and the user of this process.
   std::function<bool(const Peer&)> is_operator;
 };
 
