@@ -189,7 +189,8 @@ TEST_F(AdmissionTest, ADrainThatBeginsMeanwhileRefusesTheRun) {
     Admission::Request request = Named("r");
     request.open = open;
     EXPECT_THAT(Admission(*node_).Start(request,
-                                        [this](Session&, RunRequest*) {
+                                        [this](Session&, RunRequest* run) {
+                                          run->image = Images::FillGraph();
                                           node_->BeginDrain("a test", absl::Seconds(60));
                                           return absl::OkStatus();
                                         }),
