@@ -89,15 +89,22 @@ TEST_F(PtoctlScenariosTest, ListsThemAll) {
 }
 
 TEST_F(PtoctlScenariosTest, AllOfThemPassOnEightChips) {
-  const ProgramResult result = Run({"all"}, {"--chips", "0-7"});
+  std::vector<std::string> names;
+  for (const scenarios::Scenario& scenario : scenarios::AllScenarios()) {
+    // A kernel host must not be a process of a sanitizer, which needs more memory than it may have.
+    if (kAddressSanitizer && std::string(scenario.name) == "own_kernel_ffn") continue;
+    names.push_back(scenario.name);
+  }
+  const ProgramResult result =
+      kAddressSanitizer ? Run(names, {"--chips", "0-7"}) : Run({"all"}, {"--chips", "0-7"});
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   EXPECT_THAT(result.err, IsEmpty());
-  for (const scenarios::Scenario& scenario : scenarios::AllScenarios()) {
-    EXPECT_THAT(LineOf(result.out, scenario.name), HasSubstr(" ok, ")) << scenario.name;
+  for (const std::string& name : names) {
+    EXPECT_THAT(LineOf(result.out, name), HasSubstr(" ok, ")) << name;
   }
   EXPECT_THAT(LineOf(result.out, "allgather"), HasSubstr(" ok, 8 chips, "));
   EXPECT_THAT(LineOf(result.out, "domain_rank_map"), HasSubstr(" ok, 3 chips, "));
-  const size_t count = scenarios::AllScenarios().size();
+  const size_t count = names.size();
   EXPECT_THAT(result.out, EndsWith(absl::StrCat(count, " of ", count, " scenarios passed\n")));
 }
 

@@ -21,6 +21,17 @@ using scenarios::Scenario;
 
 constexpr int kRepeat = kAddressSanitizer ? 50 : 1000;
 
+// The scenarios that can run here: a kernel host must not be a process of a sanitizer, which needs
+// more memory than a host may have.
+std::vector<Scenario> Scenarios() {
+  std::vector<Scenario> scenarios;
+  for (const Scenario& scenario : AllScenarios()) {
+    if (kAddressSanitizer && std::string(scenario.name) == "own_kernel_ffn") continue;
+    scenarios.push_back(scenario);
+  }
+  return scenarios;
+}
+
 Options OnChips(uint32_t count, int repeat = 1) {
   Options options;
   options.chips.resize(count);
@@ -36,7 +47,7 @@ class ScenariosTest : public ::testing::Test {
 };
 
 TEST_F(ScenariosTest, AllPassOnTwoToSixteenChips) {
-  for (const Scenario& scenario : AllScenarios()) {
+  for (const Scenario& scenario : Scenarios()) {
     std::vector<uint32_t> counts;
     for (const uint32_t count : {2u, 4u, 8u, 16u}) {
       const uint32_t used = std::clamp(count, scenario.min_chips, scenario.max_chips);
@@ -52,7 +63,7 @@ TEST_F(ScenariosTest, AllPassOnTwoToSixteenChips) {
 // Leftovers of one use must not end a wait of the next. ptoctl_scenarios_test repeats the
 // collectives.
 TEST_F(ScenariosTest, RepeatedInOneDomainTheyStayRight) {
-  for (const Scenario& scenario : AllScenarios()) {
+  for (const Scenario& scenario : Scenarios()) {
     if (scenario.takes_size) continue;
     // Scenarios that move megabytes, or have a costly setup, are repeated less often.
     const std::string name = scenario.name;
