@@ -12,6 +12,9 @@ class TokenBucket {
   TokenBucket(int64_t burst, int64_t per_second, int64_t now_ns)
       : burst_(burst), per_second_(per_second), left_(burst), filled_ns_(now_ns) {}
 
+  // Puts tokens back, as far as there is room.
+  void Give(int64_t tokens) { left_ += std::min(tokens, burst_ - left_); }
+
   // Takes one token. `now_ns` is a function that returns the time.
   template <typename Now>
   bool Take(const Now& now_ns) {

@@ -7,6 +7,10 @@
 namespace pto::daemon::rpc {
 namespace {
 
+// For a frame with a message or a part of it: one WINDOW_UPDATE for the stream and one for the
+// connection, for each of the smallest messages in it.
+int64_t AnswersTo(const Frame& frame) { return 2 + frame.length / 16; }
+
 int64_t Now() { return Clock::Real().NowNanos(); }
 
 }  // namespace
@@ -50,9 +54,9 @@ struct TrafficGuard::Incoming {
 struct TrafficGuard::Outgoing {
   bool OnFrame(const Frame& frame) {
     const bool reset = frame.type == Frame::kResetStream;
-    const bool ends = reset || ((frame.type == Frame::kHeaders || frame.type == Frame::kData) &&
-                                (frame.flags & Frame::kEndStream) != 0);
-    if (ends) {
+    const bool useful = frame.type == Frame::kHeaders || frame.type == Frame::kData;
+    if (useful) guard.answers_.fetch_add(AnswersTo(frame), std::memory_order_relaxed);
+    if (reset || (useful && (frame.flags & Frame::kEndStream) != 0)) {
       MutexLock lock(guard.mutex_);
       guard.Forget(frame.stream);
     }
@@ -92,6 +96,9 @@ Violation TrafficGuard::Sent(absl::string_view bytes) {
 }
 
 Violation TrafficGuard::TakeFrame() {
+  if (answers_.load(std::memory_order_relaxed) > 0) {
+    frames_.Give(answers_.exchange(0, std::memory_order_relaxed));
+  }
   return frames_.Take(Now) ? Violation::kNone : Violation::kFrames;
 }
 

@@ -19,7 +19,7 @@ struct TrafficLimits {
   // Streams that are reset, by either side.
   int64_t reset_burst = 2048;
   int64_t resets_per_second = 200;
-  // Frames that carry neither a request nor data.
+  // Frames that carry neither a request nor data, beside those that answer what the server sends.
   int64_t frame_burst = 100'000;
   int64_t frames_per_second = 50'000;
   // Bytes of messages whose end has not arrived.
@@ -47,7 +47,8 @@ absl::string_view NameOf(Violation violation);
 // - Resets: gRPC keeps a call that its client has reset until the handler's turn comes, and reads
 //   on meanwhile, so one connection fills the memory.
 // - Frames that cost the sender nothing (SETTINGS, PING, WINDOW_UPDATE, PRIORITY, empty DATA,
-//   unknown types): gRPC does not leave a connection while there is something to read.
+//   unknown types): gRPC does not leave a connection while there is something to read. A client
+//   that gets many messages has to send some WINDOW_UPDATE for them, which are not counted.
 // - Messages that do not end: each open stream may hold one of the maximum size.
 //
 // Received runs on one thread at a time, and so does Sent; both at once are allowed.
@@ -101,6 +102,9 @@ class TrafficGuard {
   TokenBucket frames_;
   uint64_t header_block_ = 0;
   uint32_t last_stream_ = 0;
+
+  // How many frames may answer what was sent since the last one that was counted.
+  std::atomic<int64_t> answers_{0};
 
   // Of Sent.
   FrameScanner outgoing_{FrameScanner::Start::kFrames};

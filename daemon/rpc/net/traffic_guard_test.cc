@@ -116,6 +116,24 @@ TEST_F(TrafficGuardTest, RefusesFramesThatAreNoWork) {
   EXPECT_EQ(Repeat(MakeFrame(Frame::kData, Frame::kPadded, 1, "x"), Violation::kFrames), 0);
 }
 
+TEST_F(TrafficGuardTest, MayAnswerWhatTheServerSends) {
+  const std::string update = MakeFrame(Frame::kWindowUpdate, 0, 1, "1234");
+  // A client that gets many small messages tells of each twice.
+  for (int i = 0; i < 10'000; ++i) {
+    ASSERT_EQ(guard_->Sent(MakeFrame(Frame::kData, 0, 1, std::string(12, 'x'))), Violation::kNone);
+    ASSERT_EQ(guard_->Received(update + update), Violation::kNone) << i;
+  }
+  // Or several in one frame.
+  ASSERT_EQ(guard_->Sent(MakeFrame(Frame::kData, 0, 1, std::string(1600, 'x'))), Violation::kNone);
+  EXPECT_EQ(Repeat(update, Violation::kFrames), 100) << "not more than the burst";
+  // Answers to what a client may provoke for nothing do not count.
+  for (const Frame::Type type : {Frame::kSettings, Frame::kPing, Frame::kWindowUpdate}) {
+    Begin();
+    for (int i = 0; i < 200; ++i) guard_->Sent(MakeFrame(type, 0, 0, "12345678"));
+    EXPECT_EQ(Repeat(update, Violation::kFrames), 99);
+  }
+}
+
 TEST_F(TrafficGuardTest, CountsUnfinishedMessages) {
   guard_->Received(OpenCall(1, "/a.B/C"));
   guard_->Received(MakeFrame(Frame::kData, 0, 1, absl::StrCat(MessagePrefix(1000), "abc")));
