@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/prefetch.h"
+
 namespace pto::daemon {
 namespace {
 
@@ -47,16 +49,16 @@ uint64_t EventLog::BytesOf(const LogEntry& entry) {
   return bytes;
 }
 
-void EventLog::Add(LogEntry entry) {
+void EventLog::Add(LogEntry&& entry) {
   entry.sequence = last_sequence_.load(std::memory_order_relaxed) + 1;
   const uint64_t last = entry.last_sequence();
-  const uint64_t bytes = BytesOf(entry);
+  entry.bytes = BytesOf(entry);
   if (std::holds_alternative<TaskBlock>(entry.event) ||
       std::holds_alternative<RunErrors>(entry.event)) {
     task_blocks_.push_back(first_entry_ + entries_.size());
-    task_bytes_ += bytes;
+    task_bytes_ += entry.bytes;
   }
-  bytes_ += bytes;
+  bytes_ += entry.bytes;
   entries_.push_back(std::move(entry));
   last_sequence_.store(last, std::memory_order_release);
   Trim(Cover());
@@ -76,7 +78,9 @@ uint64_t EventLog::Shed(uint64_t bytes) {
   MutexLock lock(mutex_);
   if (bytes_ <= kFloor) return 0;
   const uint64_t before = charge_.bytes();
-  Trim(std::max(kFloor, bytes_ - std::min(bytes, bytes_)));
+  // Whole steps are given back.
+  const uint64_t after = (before - std::min(bytes, before)) / kStep * kStep;
+  Trim(std::max(kFloor, std::min(after, bytes_)));
   const uint64_t kept = (bytes_ + kStep - 1) / kStep * kStep;
   if (kept >= before) return 0;
   charge_.ForceResize(kept);
@@ -89,12 +93,13 @@ void EventLog::Trim(uint64_t most) {
     // runs must not drop all task events of a new run.
     if (2 * task_bytes_ >= bytes_) {
       LogEntry& oldest = entries_[task_blocks_.front() - first_entry_];
-      const uint64_t bytes = BytesOf(oldest);
+      const uint64_t bytes = oldest.bytes;
       task_blocks_.pop_front();
       task_bytes_ -= bytes;
       dropped_events_.fetch_add(oldest.count, std::memory_order_relaxed);
       oldest.event = Dropped{oldest.last_sequence()};
-      bytes_ -= bytes - BytesOf(oldest);
+      oldest.bytes = BytesOf(oldest);
+      bytes_ -= bytes - oldest.bytes;
     } else {
       ForgetFirst();
     }
@@ -106,7 +111,7 @@ void EventLog::Trim(uint64_t most) {
 
 void EventLog::ForgetFirst() {
   const LogEntry& first = entries_.front();
-  const uint64_t bytes = BytesOf(first);
+  const uint64_t bytes = first.bytes;
   if (!task_blocks_.empty() && task_blocks_.front() == first_entry_) {
     task_blocks_.pop_front();
     task_bytes_ -= bytes;
@@ -119,6 +124,17 @@ void EventLog::ForgetFirst() {
   bytes_ -= bytes;
   entries_.pop_front();
   ++first_entry_;
+  PrefetchNext();
+}
+
+void EventLog::PrefetchNext() const {
+  // A run often has three events.
+  constexpr size_t kRunAhead = 3, kEntryAhead = 9;
+  if (entries_.size() <= kEntryAhead) return;
+  Prefetch(&entries_[kEntryAhead], sizeof(LogEntry));
+  const auto* run = std::get_if<RunEvent>(&entries_[kRunAhead].event);
+  // The last event of a run mostly takes the run with it.
+  if (run != nullptr && engine::IsFinal(run->state)) Prefetch(run->run.get(), sizeof(RunRecord));
 }
 
 uint64_t EventLog::Append(absl::Span<LogEntry> entries) {

@@ -67,6 +67,7 @@ struct LogEntry {
   std::variant<RunEvent, TaskBlock, RunErrors, RunStall, SessionEnded, Dropped> event;
   // For a task block: the number of its tasks that were read earlier.
   uint64_t skip = 0;
+  uint64_t bytes = 0;  // that the log counts for it; assigned by the log
 
   uint64_t last_sequence() const { return sequence + count - 1; }
 };
@@ -138,11 +139,13 @@ class EventLog {
 
  private:
   static uint64_t BytesOf(const LogEntry& entry);
-  void Add(LogEntry entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Add(LogEntry&& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Charges what the log has grown by. Returns how large it may be.
   uint64_t Cover() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Trim(uint64_t most) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ForgetFirst() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Has the processor load what one of the next calls of ForgetFirst frees.
+  void PrefetchNext() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Tell(bool urgent);
 
   static inline std::atomic<uint64_t> dropped_events_{0};

@@ -267,11 +267,15 @@ TEST(EventLogTest, ShedsOldEventsButForAFloor) {
   EventLog log(1 << 20, memory);
   const auto run = MakeRun("a");
   for (uint32_t i = 0; i < 30; ++i) log.AppendTasks(run, MakeRecords(1000, 1000 * i));
-  const uint64_t before = memory->used();
-  const uint64_t shed = log.Shed(50 << 10);
-  EXPECT_GE(shed, uint64_t{32} << 10);
-  EXPECT_EQ(memory->used(), before - shed);
-  EXPECT_GE(memory->used(), log.bytes());
+  // No less than is asked for: who asks has no room for less.
+  for (const uint64_t bytes : {1, 1000, 16 << 10, 50 << 10, (16 << 10) + 1}) {
+    const uint64_t before = memory->used();
+    const uint64_t shed = log.Shed(bytes);
+    EXPECT_GE(shed, bytes);
+    EXPECT_LE(shed, bytes + (32 << 10)) << bytes;
+    EXPECT_EQ(memory->used(), before - shed);
+    EXPECT_GE(memory->used(), log.bytes());
+  }
   log.Shed(100 << 20);
   EXPECT_LE(log.bytes(), EventLog::kFloor);
   EXPECT_EQ(log.Shed(100 << 20), 0u);

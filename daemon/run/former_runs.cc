@@ -10,7 +10,7 @@
 
 namespace pto::daemon {
 
-FormerRun::FormerRun(Options options, engine::RunState state) : RunEntry(std::move(options)) {
+FormerRun::FormerRun(Options&& options, engine::RunState state) : RunEntry(std::move(options)) {
   MutexLock lock(mutex_);
   MarkRecorded(state);
   MarkEnded();

@@ -19,7 +19,7 @@ namespace pto::daemon {
 // A run of a former boot, as the journal tells it: it has ended. Thread-safe.
 class FormerRun final : public RunEntry {
  public:
-  FormerRun(Options options, engine::RunState state);
+  FormerRun(Options&& options, engine::RunState state);
 
   RunStatus Status() const override { return FinalStatus(); }
   void Stop(engine::RunState, const absl::Status&, engine::Completions&) override {}

@@ -24,7 +24,7 @@ std::shared_ptr<const GraphPart> WholeOf(const engine::Run& run) {
 
 }  // namespace
 
-ImageRun::ImageRun(Options options, Parts parts)
+ImageRun::ImageRun(Options&& options, Parts&& parts)
     : RunEntry(std::move(options)), parts_(std::move(parts)) {}
 
 void ImageRun::Attach(std::shared_ptr<engine::Run> run) {

@@ -26,7 +26,7 @@ class ImageRun final : public RunEntry, public engine::RunObserver {
     engine::Engine* engine = nullptr;
   };
 
-  ImageRun(Options options, Parts parts);
+  ImageRun(Options&& options, Parts&& parts);
 
   // The run to watch. Once, before it is started.
   void Attach(std::shared_ptr<engine::Run> run);

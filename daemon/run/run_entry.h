@@ -92,7 +92,7 @@ class RunEntry : public RunTurn, public Stoppable, public std::enable_shared_fro
   virtual void TellStall(RunStall stall, absl::Time time) = 0;
 
  protected:
-  explicit RunEntry(Options options) : options_(std::move(options)) {
+  explicit RunEntry(Options&& options) : options_(std::move(options)) {
     set_shown_number(options_.number);
   }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/base/prefetch.h"
 
 namespace pto::daemon {
 namespace {
@@ -15,6 +16,9 @@ constexpr absl::string_view kOwnPrefix = "r-";
 
 // Ended runs are charged in steps of this size.
 constexpr uint64_t kStep = uint64_t{64} << 10;
+
+// What std::make_shared has in front of an object.
+constexpr size_t kCounts = 16;
 
 // About what a run takes that has ended.
 uint64_t BytesOf(const RunEntry& entry) {
@@ -91,8 +95,9 @@ std::vector<std::unique_ptr<KeptGraph>> RunTable::OnEnded(RunEntry& entry) {
   (entry.previous_active_ != nullptr ? entry.previous_active_->next_active_ : active_) =
       entry.next_active_;
   if (entry.next_active_ != nullptr) entry.next_active_->previous_active_ = entry.previous_active_;
-  ended_.push_back(&entry);
-  ended_bytes_ += BytesOf(entry);
+  const Ended ended = {&entry, entry.own_number(), BytesOf(entry)};
+  ended_.push_back(ended);
+  ended_bytes_ += ended.bytes;
   if (const uint64_t bytes = entry.kept_bytes_.load(std::memory_order_relaxed); bytes > 0) {
     kept_.push_back({&entry, bytes});
     kept_bytes_ += bytes;
@@ -101,12 +106,10 @@ std::vector<std::unique_ptr<KeptGraph>> RunTable::OnEnded(RunEntry& entry) {
   while (kept_bytes_ > max_kept_bytes_) dropped.push_back(DropFirstKept());
   while (ended_.size() > max_ended_ || (!Cover() && ended_.size() > kMinEnded)) {
     // Events may have the entry longer.
-    if (!kept_.empty() && kept_.front().entry == ended_.front()) {
+    if (!kept_.empty() && kept_.front().entry == ended_.front().entry) {
       dropped.push_back(DropFirstKept());
     }
-    ended_bytes_ -= BytesOf(*ended_.front());
-    Forget(*ended_.front());
-    ended_.pop_front();
+    ForgetFirst();
   }
   return dropped;
 }
@@ -136,12 +139,22 @@ std::vector<std::unique_ptr<KeptGraph>> RunTable::DropKept(uint64_t bytes) {
   return dropped;
 }
 
-void RunTable::Forget(const RunEntry& entry) {
-  if (entry.own_number() != 0) {
-    own_.erase(entry.own_number());
+void RunTable::ForgetFirst() {
+  const Ended first = ended_.front();
+  ended_.pop_front();
+  ended_bytes_ -= first.bytes;
+  // What the next call changes: the place of the run in the map, and its count of references, which
+  // is in front of it.
+  if (!ended_.empty()) {
+    const auto* const entry = reinterpret_cast<const char*>(ended_.front().entry);
+    Prefetch(entry - kCounts, kCounts);
+    own_.prefetch(ended_.front().own_number);
+  }
+  if (first.own_number != 0) {
+    own_.erase(first.own_number);
     return;
   }
-  const std::string id = entry.record().id;
+  const std::string id = first.entry->record().id;
   chosen_.erase(id);
   RememberId(id);
 }

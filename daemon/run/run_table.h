@@ -78,11 +78,18 @@ class RunTable {
  private:
   template <typename Visitor>
   void ForEach(Visitor visitor) const;
-  void Forget(const RunEntry& entry);
+  void ForgetFirst();
   std::unique_ptr<KeptGraph> DropFirstKept();
   // Whether there is room for all ended runs.
   bool Cover();
   void RememberId(absl::string_view id) const;
+
+  // What is needed to forget it: nobody may have used the entry itself for long.
+  struct Ended {
+    const RunEntry* entry = nullptr;
+    uint64_t own_number = 0;
+    uint64_t bytes = 0;
+  };
 
   // An ended run whose tasks are kept.
   struct Kept {
@@ -100,11 +107,11 @@ class RunTable {
   // Runs whose id the table chose, by its number: no text to make, hash or compare.
   absl::flat_hash_map<uint64_t, std::shared_ptr<RunEntry>> own_;
   absl::flat_hash_map<std::string, std::shared_ptr<RunEntry>> chosen_;
-  std::deque<const RunEntry*> ended_;  // oldest first; they are in one of the maps
-  std::deque<Kept> kept_;              // oldest first; they are among the ended ones
-  uint64_t kept_bytes_ = 0;            // of all of them
-  uint64_t ended_bytes_ = 0;           // that ended runs take
-  HostCharge charge_;                  // for these, in steps
+  std::deque<Ended> ended_;   // oldest first; they are in one of the maps
+  std::deque<Kept> kept_;     // oldest first; they are among the ended ones
+  uint64_t kept_bytes_ = 0;   // of all of them
+  uint64_t ended_bytes_ = 0;  // that ended runs take
+  HostCharge charge_;         // for these, in steps
   // A client has chosen an id of the form of those that the table chooses.
   bool own_form_chosen_ = false;
 };

@@ -15,7 +15,7 @@ constexpr KeptGraph::Bounds kBounds = {uint64_t{16} << 20};
 
 }  // namespace
 
-StreamedRun::StreamedRun(Options options, Parts parts)
+StreamedRun::StreamedRun(Options&& options, Parts&& parts)
     : RunEntry(std::move(options)), parts_(std::move(parts)) {}
 
 void StreamedRun::Prepare() {

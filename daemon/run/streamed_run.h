@@ -40,7 +40,7 @@ class StreamedRun final : public RunEntry, public engine::OpenRunObserver {
     int64_t queue_timeout_ns = 0;
   };
 
-  StreamedRun(Options options, Parts parts);
+  StreamedRun(Options&& options, Parts&& parts);
 
   // Once, before others can see it.
   void Prepare();

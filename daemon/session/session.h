@@ -340,7 +340,7 @@ class Session final : public RunOwner,
   void AddEntry(std::shared_ptr<RunEntry> entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The run is about to be accepted: it is remembered, or JOURNAL_UNWRITABLE.
   absl::Status JournalRun(RunEntry::Options* options) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::shared_ptr<ImageRun> MakeRun(RunRequest& request, RunEntry::Options options,
+  std::shared_ptr<ImageRun> MakeRun(RunRequest& request, RunEntry::Options&& options,
                                     std::shared_ptr<const engine::GraphImage> image,
                                     std::shared_ptr<const BoundSlots> slots)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -290,7 +290,7 @@ absl::Status Session::JournalRun(RunEntry::Options* options) {
   return absl::OkStatus();
 }
 
-std::shared_ptr<ImageRun> Session::MakeRun(RunRequest& request, RunEntry::Options options,
+std::shared_ptr<ImageRun> Session::MakeRun(RunRequest& request, RunEntry::Options&& options,
                                            std::shared_ptr<const engine::GraphImage> image,
                                            std::shared_ptr<const BoundSlots> slots) {
   for (const std::shared_ptr<SessionBuffer>& buffer : slots->buffers) {
