@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -10,6 +11,7 @@
 #include "daemon/auth/audit_log.h"
 #include "daemon/auth/authenticator.h"
 #include "daemon/auth/methods.h"
+#include "daemon/auth/open_calls.h"
 #include "daemon/auth/principal.h"
 #include "daemon/rpc/net/peer.h"
 #include "google/protobuf/message.h"
@@ -54,12 +56,16 @@ class Access {
 
   AuditLog* audit_log() { return audit_.get(); }
 
+  // Calls that stay open are asked again once a second.
+  OpenCalls& open_calls() { return open_calls_; }
+
  private:
   Access(Options options, std::unique_ptr<AuditLog> audit);
 
   Authenticator identity_;
   const std::unique_ptr<AuditLog> audit_;
   const Clock& clock_;
+  OpenCalls open_calls_{std::chrono::seconds(1)};
 };
 
 // What a request names: of its fields those that are names or ids, at most 16. Ids become the names

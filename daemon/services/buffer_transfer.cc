@@ -67,6 +67,7 @@ class WriteBuffer final
       return;
     }
     caller_ = *caller;
+    stay_ = gate_.Stay(*this, caller_);
     StartRead(&request_);
   }
 
@@ -144,6 +145,8 @@ class WriteBuffer final
   Target target_;
   HostCharge charge_;  // for a message
   uint64_t written_ = 0;
+  // Last, so that it goes first.
+  std::unique_ptr<auth::OpenCalls::Stay> stay_;
 };
 
 class ReadBuffer final : public rpc::ServerStreamReactor<v1::ReadBufferResponse> {
@@ -179,6 +182,7 @@ class ReadBuffer final : public rpc::ServerStreamReactor<v1::ReadBufferResponse>
  private:
   absl::Status Begin() {
     PTO_ASSIGN_OR_RETURN(const auth::Caller caller, gate_.Admit(*this, &request_));
+    stay_ = gate_.Stay(*this, caller);
     PTO_ASSIGN_OR_RETURN(target_, FindTarget(node_, *caller, request_.name()));
     const uint64_t size = target_.buffer->memory->bytes();
     const uint64_t limit = request_.limit() != 0      ? request_.limit()
@@ -233,6 +237,8 @@ class ReadBuffer final : public rpc::ServerStreamReactor<v1::ReadBufferResponse>
   uint64_t chunk_ = 0;  // the largest that is sent
   uint64_t next_ = 0;
   uint64_t end_ = 0;
+  // Last, so that it goes first.
+  std::unique_ptr<auth::OpenCalls::Stay> stay_;
 };
 
 }  // namespace

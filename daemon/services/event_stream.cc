@@ -42,6 +42,7 @@ EventStream* EventStream::Make(Node& node, Gate gate, StopList& streams,
 
 absl::Status EventStream::Begin() {
   PTO_ASSIGN_OR_RETURN(const auth::Caller caller, gate_.Admit(*this, &request_));
+  stay_ = gate_.Stay(*this, caller);
   PTO_ASSIGN_OR_RETURN(const std::string id, names::ParseSession(request_.parent(), "parent"));
   for (int i = 0; i < request_.runs_size(); ++i) {
     const std::string path = absl::StrCat("runs[", i, "]");
@@ -260,6 +261,7 @@ void EventStream::OnCancel() {
 }
 
 void EventStream::OnDone() {
+  stay_.reset();
   streams_.Remove(stop_id_);
   if (session_ != nullptr) {
     session_->log().RemoveWatcher(this);

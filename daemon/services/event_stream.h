@@ -58,7 +58,8 @@ class EventStream final : public rpc::ServerStreamReactor<v1::EventBatch>,
   const Gate gate_;
   StopList& streams_;
   const v1::WatchEventsRequest request_;
-  std::shared_ptr<EventStream> self_;  // until OnDone
+  std::shared_ptr<EventStream> self_;            // until OnDone
+  std::unique_ptr<auth::OpenCalls::Stay> stay_;  // until OnDone
   std::shared_ptr<Session> session_;
   SessionHold hold_;                       // until OnDone, if the session is the caller's own
   absl::flat_hash_set<std::string> runs_;  // ids; empty means all runs

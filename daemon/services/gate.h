@@ -1,12 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "daemon/auth/access.h"
 #include "daemon/auth/methods.h"
+#include "daemon/auth/open_calls.h"
 #include "daemon/auth/principal.h"
 #include "daemon/node/node.h"
 #include "google/protobuf/message.h"
@@ -28,6 +31,20 @@ class Gate {
     return access_->Admit(
         *method_, call.peer().get(), [&call](absl::string_view key) { return call.Metadata(key); },
         request);
+  }
+
+  // Of a stream that was admitted: as long as the result exists, the stream is cancelled when its
+  // caller would not be admitted any more, or be somebody else. Not longer than the stream.
+  template <typename Stream>
+  std::unique_ptr<auth::OpenCalls::Stay> Stay(const Stream& stream,
+                                              const auth::Caller& caller) const {
+    return std::make_unique<auth::OpenCalls::Stay>(
+        access_->open_calls(), auth::OpenCalls::Call{[gate = *this, &stream, name = caller->name] {
+                                                       const absl::StatusOr<auth::Caller> now =
+                                                           gate.Admit(stream);
+                                                       return now.ok() && (*now)->name == name;
+                                                     },
+                                                     [&stream] { stream.context().TryCancel(); }});
   }
 
   // A call that was admitted was accepted, or refused: once, before the client knows. `request`:

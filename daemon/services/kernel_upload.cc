@@ -53,6 +53,7 @@ class KernelUpload final : public rpc::ClientStreamReactor<v1::RegisterKernelReq
       return FinishWithError(caller.status());
     }
     caller_ = *caller;
+    stay_ = gate_.Stay(*this, caller_);
     const std::weak_ptr<KernelUpload> weak = weak_from_this();
     timer_ = node_.timers().Schedule(
         node_.clock().NowNanos() + absl::ToInt64Nanoseconds(kUploadTime), [weak] {
@@ -82,6 +83,7 @@ class KernelUpload final : public rpc::ClientStreamReactor<v1::RegisterKernelReq
   void OnCancel() override { Answer(Error(reason::kClientGone, "the client has gone")); }
 
   void OnDone() override {
+    stay_.reset();
     node_.timers().Cancel(timer_);
     streams_.Remove(stop_id_);
     const std::shared_ptr<KernelUpload> last = std::move(self_);
@@ -208,7 +210,8 @@ class KernelUpload final : public rpc::ClientStreamReactor<v1::RegisterKernelReq
   const Gate gate_;
   StopList& streams_;
   auth::Caller caller_;
-  std::shared_ptr<KernelUpload> self_;  // until OnDone
+  std::shared_ptr<KernelUpload> self_;           // until OnDone
+  std::unique_ptr<auth::OpenCalls::Stay> stay_;  // until OnDone
   TimerQueue::Id timer_ = 0;
   StopList::Id stop_id_ = 0;
 

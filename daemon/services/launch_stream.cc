@@ -32,6 +32,7 @@ void LaunchStream::OnStart() {
     return;
   }
   caller_ = *caller;
+  stay_ = gate_.Stay(*this, caller_);
   stop_id_ = streams_.Add([weak = weak_from_this()] {
     if (const std::shared_ptr<LaunchStream> stream = weak.lock()) {
       MutexLock lock(stream->mutex_);
@@ -167,6 +168,7 @@ void LaunchStream::OnCancel() {
 }
 
 void LaunchStream::OnDone() {
+  stay_.reset();
   streams_.Remove(stop_id_);
   // One line for all launches: a line for each would cost more than the launch.
   if (caller_ != nullptr) {

@@ -52,7 +52,8 @@ class LaunchStream final
   rpc::Server& server_;
   StopList& streams_;
   rpc::Rhythm rhythm_;
-  std::shared_ptr<LaunchStream> self_;  // until OnDone
+  std::shared_ptr<LaunchStream> self_;           // until OnDone
+  std::unique_ptr<auth::OpenCalls::Stay> stay_;  // until OnDone
   StopList::Id stop_id_ = 0;
   v1::LaunchStreamRequest request_;  // only the reading side's
   LaunchTarget target_;              // of the last launch; only the reading side's

@@ -45,6 +45,7 @@ class PackedStream : public rpc::ClientStreamReactor<v1::PackedGraphPart, Respon
     const absl::StatusOr<auth::Caller> caller = gate_.Admit(*this);
     if (!caller.ok()) return this->FinishWithError(caller.status());
     caller_ = *caller;
+    stay_ = gate_.Stay(*this, caller_);
     this->StartRead(&part_);
   }
 
@@ -142,6 +143,8 @@ class PackedStream : public rpc::ClientStreamReactor<v1::PackedGraphPart, Respon
   SessionHold hold_;
   HostCharge charge_;
   v1::PackedGraphPart part_;
+  // Last, so that it goes first.
+  std::unique_ptr<auth::OpenCalls::Stay> stay_;
 };
 
 class PackedRun final : public PackedStream<v1::Run> {

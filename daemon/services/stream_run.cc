@@ -41,6 +41,7 @@ void StreamRun::OnStart() {
   const absl::StatusOr<auth::Caller> caller = gate_.Admit(*this);
   if (!caller.ok()) return AnswerWithError(caller.status());
   caller_ = *caller;
+  stay_ = gate_.Stay(*this, caller_);
   stop_id_ = streams_.Add([weak = weak_from_this()] {
     const std::shared_ptr<StreamRun> stream = weak.lock();
     if (stream == nullptr) return;
@@ -334,6 +335,7 @@ void StreamRun::OnCancel() {
 }
 
 void StreamRun::OnDone() {
+  stay_.reset();
   streams_.Remove(stop_id_);
   TimerQueue::Id timer = 0;
   {

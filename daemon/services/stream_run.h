@@ -69,9 +69,10 @@ class StreamRun final : public rpc::ClientStreamReactor<v1::StreamRunRequest, v1
   Node& node_;
   const Gate gate_;
   StopList& streams_;
-  auth::Caller caller_;              // from OnStart
-  std::atomic<bool> noted_{false};   // in the audit log
-  std::shared_ptr<StreamRun> self_;  // until OnDone
+  auth::Caller caller_;                          // from OnStart
+  std::atomic<bool> noted_{false};               // in the audit log
+  std::shared_ptr<StreamRun> self_;              // until OnDone
+  std::unique_ptr<auth::OpenCalls::Stay> stay_;  // until OnDone
   StopList::Id stop_id_ = 0;
 
   // The reading side's.

@@ -1,4 +1,4 @@
-"""fuzz_target: a libFuzzer program, its corpus as a test, and 20 seconds of fuzzing as a test."""
+"""fuzz_target: a libFuzzer program, its corpus as a test, and 10 seconds of fuzzing as a test."""
 
 def fuzz_target(name, deps, options = [], dictionary = None):
     """Makes NAME_fuzzer, NAME_corpus_test and NAME_fuzz_test of NAME_fuzzer.cc and corpus/NAME.

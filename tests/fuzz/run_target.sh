@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # run_target.sh replay|fuzz PROGRAM CORPUS [OPTION...]: runs each file of the corpus once, or fuzzes
-# for 20 seconds, starting with the corpus. deploy/fuzz.sh says how to fuzz longer, and where to keep
+# for 10 seconds, starting with the corpus. deploy/fuzz.sh says how to fuzz longer, and where to keep
 # the results.
 set -euo pipefail
 
@@ -22,7 +22,7 @@ case $mode in
     mkdir -p "$new"
     # In the test suite always the same seed, so that a failure can be repeated.
     [[ -n ${PTOD_FUZZ_DIR:-} ]] || limits+=(-seed=1)
-    exec "$program" "${limits[@]}" -max_total_time="${PTOD_FUZZ_SECONDS:-20}" \
+    exec "$program" "${limits[@]}" -max_total_time="${PTOD_FUZZ_SECONDS:-10}" \
       -print_final_stats=1 -artifact_prefix="$kept/${corpus##*/}-" "$@" "$new" "$corpus"
     ;;
   *) echo "run_target.sh: no mode '$mode'" >&2 && exit 2 ;;

@@ -135,6 +135,51 @@ TEST_F(TokenTest, ARevokedTokenIsRefusedWithoutARestart) {
   EXPECT_THAT(Connect(two), IsOk());
 }
 
+TEST_F(TokenTest, OpenStreamsEndWithTheRightToThem) {
+  const std::string stays = MakeToken("stays");
+  const std::string revoked = MakeToken("revoked");
+  Start();
+  Api api(address_);
+  // An open stream of each kind that may never end, of the token's owner.
+  struct Streams {
+    explicit Streams(const std::string& file) {
+      const std::string bearer = absl::StrCat("Bearer ", absl::StripSuffix(ReadFile(file), "\n"));
+      launch_context.AddMetadata("authorization", bearer);
+      write_context.AddMetadata("authorization", bearer);
+    }
+    grpc::ClientContext launch_context, write_context;
+    std::unique_ptr<grpc::ClientReaderWriter<v1::LaunchStreamRequest, v1::LaunchCompletion>> launch;
+    v1::WriteBufferResponse written;
+    std::unique_ptr<grpc::ClientWriter<v1::WriteBufferRequest>> write;
+  };
+  Streams first(stays);
+  Streams second(revoked);
+  for (Streams* const streams : {&first, &second}) {
+    streams->launch = api.run->LaunchStream(&streams->launch_context);
+    streams->write = api.buffer->WriteBuffer(&streams->write_context, &streams->written);
+  }
+  // An answer shows that the daemon has the stream.
+  const auto answers = [](Streams& streams) {
+    v1::LaunchCompletion completion;
+    return streams.launch->Write(v1::LaunchStreamRequest()) && streams.launch->Read(&completion);
+  };
+  ASSERT_TRUE(answers(first));
+  ASSERT_TRUE(answers(second));
+  std::string lines = ReadFile(tokens());
+  const size_t line = lines.find("revoked");
+  ASSERT_NE(line, std::string::npos);
+  const size_t begin = lines.rfind('\n', line) + 1;
+  lines.erase(begin, lines.find('\n', line) + 1 - begin);
+  WriteFile(tokens(), lines);
+  v1::LaunchCompletion completion;
+  EXPECT_FALSE(second.launch->Read(&completion));
+  EXPECT_EQ(second.launch->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_EQ(second.write->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_TRUE(answers(first));
+  first.launch->WritesDone();
+  EXPECT_TRUE(first.launch->Finish().ok());
+}
+
 // Roles, and limits of what somebody may have, change without a restart.
 TEST_F(TokenTest, APolicyIsReadAgainOnRequest) {
   const std::string one = MakeToken("one");
