@@ -66,6 +66,9 @@ class UnaryCall final {
            std::chrono::system_clock::now() > context_.deadline();
   }
 
+  // Keeps this until the response has been sent. Before Finish.
+  void Hold(std::shared_ptr<void> what) { held_ = std::move(what); }
+
   // Sends the response, or the error without the response.
   void Finish(const absl::Status& status) {
     const FailAction chaos = method_.Chaos(internal::ChaosPlace::kAfter);
@@ -173,6 +176,7 @@ class UnaryCall final {
   internal::Alive alive_;
   internal::UnaryMethod<Request, Response>& method_;
   const bool notices_cancel_;
+  std::shared_ptr<void> held_;
   uint64_t began_ = 0;
   std::atomic<bool> finished_{false};
   std::atomic<int> cancel_state_{0};

@@ -12,6 +12,7 @@
 #include "daemon/auth/open_calls.h"
 #include "daemon/auth/principal.h"
 #include "daemon/node/node.h"
+#include "daemon/services/answer_charge.h"
 #include "google/protobuf/message.h"
 
 namespace pto::daemon {
@@ -22,7 +23,9 @@ class Gate {
  public:
   // `method` such as `pto.v1.NodeService/GetNode`, one of auth::AllMethods.
   Gate(Node& node, absl::string_view method)
-      : access_(&node.access()), method_(&auth::FindMethod(method)) {}
+      : access_(&node.access()),
+        memory_(&node.sessions().memory()),
+        method_(&auth::FindMethod(method)) {}
 
   // Who calls. Errors, which are written down: UNAUTHENTICATED, PERMISSION_DENIED.
   template <typename Call>
@@ -56,8 +59,16 @@ class Gate {
     access_->Note(*method_, caller.get(), call.peer().get(), request, status, launches, refused);
   }
 
+  // Charges a large answer to the caller. Errors: MEMORY_BUDGET, if the method only reads: what was
+  // changed must be answered.
+  template <typename Call>
+  absl::Status Charge(const auth::Caller& caller, Call& call) const {
+    return ChargeAnswer(*memory_, *caller, call, /*must=*/method_->mutates);
+  }
+
  private:
   auth::Access* access_;
+  MemoryBudget* memory_;
   const auth::Method* method_;
 };
 

@@ -19,7 +19,8 @@ rpc::UnaryHandler<Request, Response> Handler(Gate gate, Service* service,
   return [gate, service, method](rpc::UnaryCallPtr<Request, Response> call) {
     const absl::StatusOr<auth::Caller> caller = gate.Admit(*call, &call->request());
     if (!caller.ok()) return call->Finish(caller.status());
-    const absl::Status status = (service->*method)(**caller, call->request(), call->response());
+    absl::Status status = (service->*method)(**caller, call->request(), call->response());
+    if (status.ok()) status = gate.Charge(*caller, *call);
     gate.Note(*call, *caller, &call->request(), status);
     call->Finish(status);
   };

@@ -253,7 +253,7 @@ absl::Status NodeService::ResetChip(const auth::Principal& caller,
   return absl::OkStatus();
 }
 
-void NodeService::ListUsage(const Gate&, const auth::Caller& caller,
+void NodeService::ListUsage(const Gate& gate, const auth::Caller& caller,
                             rpc::UnaryCallPtr<v1::ListUsageRequest, v1::ListUsageResponse> call) {
   absl::StatusOr<UsageRequest> request =
       UsageRequest::Parse(*caller, call->request(), node_.clock().WallTime());
@@ -261,11 +261,16 @@ void NodeService::ListUsage(const Gate&, const auth::Caller& caller,
   const auto shared =
       std::make_shared<decltype(call)>(std::move(call));  // a function must be copyable
   const UsageMeter& meter = node_.usage();
-  node_.usage().Find(request->query(), [request = *request, shared, &meter](auto usage) {
-    (*shared)->response()->set_recording_fails(meter.failing());
-    if (usage.ok()) request.Answer(*std::move(usage), (*shared)->response());
-    (*shared)->Finish(usage.status());
-  });
+  node_.usage().Find(request->query(),
+                     [request = *request, shared, &meter, gate, caller](auto usage) {
+                       (*shared)->response()->set_recording_fails(meter.failing());
+                       absl::Status status = usage.status();
+                       if (status.ok()) {
+                         request.Answer(*std::move(usage), (*shared)->response());
+                         status = gate.Charge(caller, **shared);
+                       }
+                       (*shared)->Finish(status);
+                     });
 }
 
 }  // namespace pto::daemon

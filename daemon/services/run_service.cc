@@ -332,7 +332,7 @@ absl::Status RunService::CancelRun(const auth::Principal& caller,
   return absl::OkStatus();
 }
 
-void RunService::ExplainRun(const Gate&, const auth::Caller& caller,
+void RunService::ExplainRun(const Gate& gate, const auth::Caller& caller,
                             rpc::UnaryCallPtr<v1::ExplainRunRequest, v1::ExplainRunResponse> call) {
   const absl::StatusOr<names::Child> child =
       names::ParseChild(call->request().name(), "runs", "name");
@@ -348,13 +348,15 @@ void RunService::ExplainRun(const Gate&, const auth::Caller& caller,
   const auto shared =
       std::make_shared<decltype(call)>(std::move(call));  // a function must be copyable
   explainer_.Explain(caller, child->session, child->id, max_tasks,
-                     [this, shared](absl::StatusOr<v1::ExplainRunResponse> response) {
-                       if (response.ok()) {
+                     [this, shared, gate, caller](absl::StatusOr<v1::ExplainRunResponse> response) {
+                       absl::Status status = response.status();
+                       if (status.ok()) {
                          *(*shared)->response() = *std::move(response);
                          SetTimestamp(node_.clock().WallTime(),
                                       (*shared)->response()->mutable_time());
+                         status = gate.Charge(caller, **shared);
                        }
-                       (*shared)->Finish(response.status());
+                       (*shared)->Finish(status);
                      });
 }
 
