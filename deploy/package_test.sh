@@ -90,8 +90,9 @@ trap 'exit 143' TERM
 step() { printf '\n==> %s\n' "$*"; }
 
 fail() {
+  echo "---- the last lines of the journal:" >&2
+  guest journalctl --quiet --no-pager -n 20 -u ptod.service -u ptod.socket >&2 || true
   echo "package_test.sh: $*" >&2
-  guest journalctl --no-pager -n 40 -u ptod.service -u ptod.socket >&2 || true
   exit 1
 }
 
@@ -145,9 +146,16 @@ for device in null zero full random urandom tty; do
   touch "$root/dev/$device"
   mount --bind "/dev/$device" "$root/dev/$device"
 done
-mkdir "$root/dev/shm"
+mkdir "$root/dev/shm" "$root/dev/pts"
 mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
-exec chroot "$root" env -i container=package-test PATH=/usr/sbin:/usr/bin:/sbin:/bin \
+# For the private /dev of services.
+mount -t devpts -o newinstance,ptmxmode=666 devpts "$root/dev/pts"
+ln -s pts/ptmx "$root/dev/ptmx"
+# Not a chroot: services have mount namespaces of their own, for which / has to be a mount.
+cd "$root"
+pivot_root . .
+umount --lazy .
+exec env -i container=package-test PATH=/usr/sbin:/usr/bin:/sbin:/bin \
   /lib/systemd/systemd --unit=multi-user.target --show-status=no
 BOOT
   init=$!
@@ -163,7 +171,7 @@ guest() {
   local pid
   pid=$(pgrep -P "$init" | head -n 1)
   [[ -n $pid ]] || return 1
-  timeout 600 nsenter --target "$pid" --mount --pid --uts --ipc --cgroup --root --wd=/ \
+  timeout 600 nsenter --target "$pid" --mount --pid --uts --ipc --cgroup \
     env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@" \
     </dev/null
 }
