@@ -166,8 +166,8 @@ make_ptod() {
   mkdir -p "$completion"/{bash-completion/completions,zsh/vendor-completions} \
     "$completion/fish/vendor_completions.d"
   "$lib/ptoctl" completion bash >"$completion/bash-completion/completions/ptoctl"
-  : "$lib/ptoctl" completion zsh >"$completion/zsh/vendor-completions/_ptoctl"
-  : "$lib/ptoctl" completion fish >"$completion/fish/vendor_completions.d/ptoctl.fish"
+  "$lib/ptoctl" completion zsh >"$completion/zsh/vendor-completions/_ptoctl"
+  "$lib/ptoctl" completion fish >"$completion/fish/vendor_completions.d/ptoctl.fish"
 
   local documents=$root/usr/share/doc/ptod
   mkdir -p "$documents"

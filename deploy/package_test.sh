@@ -112,7 +112,7 @@ deploy/package.sh --no-build --version="$version+upgrade" "$work/newer" >/dev/nu
 if [[ -z $base || ! -e $base ]]; then
   step "Making a Debian 12 from $mirror"
   : "${base:=$work/base.tar}"
-  mmdebstrap --quiet --variant=apt --include=systemd,systemd-sysv,dbus,adduser,ca-certificates \
+  mmdebstrap --quiet --variant=apt --include=systemd,systemd-sysv,dbus,adduser,procps,ca-certificates \
     bookworm "$base" "$mirror" </dev/null 2>"$work/mmdebstrap.log" || {
     tail -n 5 "$work/mmdebstrap.log" >&2
     rm -f "$base"
@@ -222,7 +222,6 @@ run_install() {
   expect_text "ptod(8)" "$(guest sh -c 'zcat /usr/share/man/man8/ptod.8.gz')" '.SH FILES'
   expect_text "ptoctl-runs(1)" "$(guest sh -c 'zcat /usr/share/man/man1/ptoctl-runs.1.gz')" \
     'runs submit'
-  guest bash -n /usr/share/bash-completion/completions/ptoctl
 }
 
 run_use() {
@@ -236,6 +235,17 @@ run_use() {
   step "All scenarios"
   guest ptoctl scenarios run all | tee "$work/scenarios.log" | tail -n 3
   grep -qE '^([0-9]+) of \1 scenarios passed' "$work/scenarios.log" || fail "scenarios failed"
+
+  step "Completion in three shells"
+  install_packages zsh fish
+  guest zsh -n /usr/share/zsh/vendor-completions/_ptoctl
+  expect_text "fish" "$(guest fish -c 'complete -C "ptoctl runs sub"')" submit
+  expect_text "fish, names" "$(guest fish -c 'complete -C "ptoctl chips reset chips/"')" chips/3
+  expect_text "bash, names" "$(guest bash -c '
+    compopt() { :; }
+    source /usr/share/bash-completion/completions/ptoctl
+    COMP_WORDS=(ptoctl chips reset chips/) COMP_CWORD=3
+    _ptoctl && echo "${COMPREPLY[*]}"')" "chips/0 chips/1 chips/2 chips/3"
 
   step "Who may connect"
   guest adduser --quiet --disabled-password --gecos '' member
