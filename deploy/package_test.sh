@@ -312,7 +312,7 @@ run_wheel() {
   install_packages python3-venv python3-grpcio python3-numpy python3-protobuf
   guest_as stranger sh -ec '
     cd && python3 -m venv --system-site-packages venv
-    venv/bin/pip install --quiet --no-index --no-deps /packages/ptod-*.whl
+    venv/bin/pip install --quiet --ignore-installed --no-index --no-deps /packages/ptod-*.whl
     venv/bin/ptoctl --version'
   local began=$EPOCHREALTIME
   guest_as stranger /home/stranger/venv/bin/python /test/eight_lines.py

@@ -18,7 +18,7 @@
 namespace pto::ptoctl {
 namespace {
 
-constexpr char kVersion[] = "ptoctl 1.0.0";
+constexpr char kVersion[] = "ptoctl 1.2.0";
 
 int Code(ExitCode code) { return static_cast<int>(code); }
 
