@@ -180,8 +180,6 @@ make_ptod() {
     cp deploy/monitoring/*.{json,yml} "$documents/examples/monitoring/"
   fi
   put_documents ptod
-  mkdir -p "$root/usr/share/lintian/overrides"
-  put 644 $debian/ptod.lintian-overrides "$root/usr/share/lintian/overrides/ptod"
   libraries=$(library_packages "$lib/ptod" "$lib/ptoctl" "$lib/ptod_chip_host")
   write_control ptod "$libraries"
 }

@@ -18,7 +18,7 @@ def _objects_archive_impl(ctx):
     ctx.actions.run_shell(
         inputs = archives + [script],
         outputs = [ctx.outputs.archive],
-        command = "ar -M < %s && strip --strip-debug --enable-deterministic-archives %s" %
+        command = "ar -M < %s && strip --strip-debug --remove-section=.comment --enable-deterministic-archives %s" %
                   (script.path, ctx.outputs.archive.path),
         mnemonic = "MergeArchives",
         use_default_shell_env = True,
