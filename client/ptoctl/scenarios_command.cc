@@ -99,7 +99,7 @@ std::string ChipsText(const Scenario& scenario) {
 }
 
 absl::Status List(Context& context) {
-  if (context.quiet) {
+  if (context.quiet || context.output == "name") {
     for (const Scenario& scenario : scenarios::AllScenarios()) context.out << scenario.name << "\n";
     return absl::OkStatus();
   }
