@@ -76,6 +76,7 @@ class Client(threading.Thread):
                         self.known += 1
                         return True
                     if state not in (run_pb2.Run.QUEUED, run_pb2.Run.RUNNING):
+                        error = f"it is {run_pb2.Run.State.Name(state)}"
                         break
             except (ptod.Error, OSError) as again:
                 error = again
