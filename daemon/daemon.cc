@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "daemon/config/machine_defaults.h"
 #include "daemon/names/names.h"
+#include "daemon/rpc/net/listener.h"
 #include "daemon/rpc/tls_credentials.h"
 #include "daemon/services/config_view.h"
 #include "daemon/shell/listen_address.h"
@@ -213,7 +214,8 @@ Daemon::Daemon(const EffectiveConfig& effective, std::unique_ptr<auth::Access> a
       event_service_(node_) {}
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const EffectiveConfig& configured,
-                                                      host::HostCommand kernel_host) {
+                                                      host::HostCommand kernel_host,
+                                                      InheritedSockets inherited) {
   EffectiveConfig effective = configured;
   for (const std::string& warning : ApplyMachine(HostMemoryBytes(), &effective)) {
     PTO_LOG(kWarning, warning, {});
@@ -234,17 +236,30 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const EffectiveConfig& con
   }
   for (const std::string& listen : config.listen()) {
     PTO_ASSIGN_OR_RETURN(const ListenAddress address, ListenAddress::Parse(listen));
+    const bool secure = tls != nullptr && !address.is_unix();
+    // gRPC, which encrypts, opens its sockets itself.
+    const int open = secure ? -1 : inherited.Claim(address.ToString());
     if (address.is_unix()) {
       PTO_ASSIGN_OR_RETURN(std::unique_ptr<SocketGuard> guard,
-                           SocketGuard::Acquire(address.path()));
+                           open >= 0 ? SocketGuard::AcquireInherited(address.path())
+                                     : SocketGuard::Acquire(address.path()));
       guards.push_back(std::move(guard));
       if (first_socket.empty()) first_socket = address.path();
     }
-    if (tls != nullptr && !address.is_unix()) {
+    if (secure) {
       options.listen_secure.push_back({address.ToString(), tls});
+    } else if (open >= 0) {
+      options.listen.push_back(rpc::Listener::Adopted(open, address.ToString()));
     } else {
       options.listen.push_back(address.ToString());
     }
+  }
+  if (const std::vector<std::string> left = inherited.unclaimed(); !left.empty()) {
+    // Clients would connect there and never be served.
+    return Error(reason::kListenFailed, absl::StrCat("ptod was started with a socket for ", left[0],
+                                                     ", where it is not to listen"))
+        .With("address", left[0])
+        .Hint("name it in --listen; for TLS, let ptod open its socket itself");
   }
   SetConnectionOptions(config, options);
 

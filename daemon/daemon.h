@@ -29,6 +29,7 @@
 #include "daemon/services/run_service.h"
 #include "daemon/services/session_service.h"
 #include "daemon/shell/file_lock.h"
+#include "daemon/shell/inherited_sockets.h"
 #include "daemon/shell/socket_guard.h"
 #include "runtime/base/mutex.h"
 #include "runtime/chip/shared_file.h"
@@ -41,9 +42,11 @@ class Daemon {
  public:
   // Takes the sockets and the state directory and begins to serve. Errors: INSTANCE_RUNNING,
   // PATH_UNUSABLE, JOURNAL_NEWER, LISTEN_FAILED. `kernel_host` starts the process of a session's
-  // own kernels; without arguments no kernels can be uploaded.
+  // own kernels; without arguments no kernels can be uploaded. Addresses at which `inherited`
+  // listens are not bound again.
   static absl::StatusOr<std::unique_ptr<Daemon>> Start(const EffectiveConfig& configured,
-                                                       host::HostCommand kernel_host = {});
+                                                       host::HostCommand kernel_host = {},
+                                                       InheritedSockets inherited = {});
   ~Daemon();
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;

@@ -25,6 +25,7 @@
 #include "daemon/health/self_check.h"
 #include "daemon/library_log.h"
 #include "daemon/rpc/net/connections.h"
+#include "daemon/shell/inherited_sockets.h"
 #include "daemon/shell/parent_watch.h"
 #include "daemon/shell/signal_waiter.h"
 #include "daemon/shell/systemd_notifier.h"
@@ -120,11 +121,12 @@ std::unique_ptr<Watchdog> StartWatchdog(const Daemon& daemon, const SystemdNotif
   return std::make_unique<Watchdog>(std::move(options));
 }
 
-int Serve(const EffectiveConfig& effective, const Arguments& arguments, SignalWaiter& signals) {
+int Serve(const EffectiveConfig& effective, const Arguments& arguments, SignalWaiter& signals,
+          InheritedSockets inherited) {
   const config::v1::DaemonConfig& config = effective.config;
   // This program, also when its file has been replaced meanwhile.
-  absl::StatusOr<std::unique_ptr<Daemon>> started =
-      Daemon::Start(effective, {{"/proc/self/exe", std::string(kKernelHostArgument)}, {}});
+  absl::StatusOr<std::unique_ptr<Daemon>> started = Daemon::Start(
+      effective, {{"/proc/self/exe", std::string(kKernelHostArgument)}, {}}, std::move(inherited));
   if (!started.ok()) {
     PrintError(started.status());
     return kExitFailed;
@@ -192,6 +194,11 @@ int Main(int argc, char** argv) {
     std::fputs(command->text.c_str(), stdout);
     return 0;
   }
+  absl::StatusOr<InheritedSockets> inherited = InheritedSockets::FromEnvironment();
+  if (!inherited.ok()) {
+    PrintError(inherited.status());
+    return kExitFailed;
+  }
   // Before any thread: all of them inherit the mask. Never destroyed: a signal that comes during
   // the last steps of the process must not change how it ends.
   static SignalWaiter* const signals = new SignalWaiter;
@@ -223,7 +230,7 @@ int Main(int argc, char** argv) {
     }
     parent = *std::move(watch);
   }
-  return Serve(command->effective, arguments, *signals);
+  return Serve(command->effective, arguments, *signals, *std::move(inherited));
 }
 
 // When the machine has no memory left, kernels of users go before the daemon.

@@ -4,7 +4,7 @@
 
 namespace pto::daemon {
 
-inline constexpr absl::string_view kVersion = "1.0.0";
+inline constexpr absl::string_view kVersion = "1.2.0";
 
 // Source revision of a stamped build, else empty.
 #ifdef PTO_REVISION

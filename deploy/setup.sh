@@ -4,12 +4,13 @@ set -euo pipefail
 
 usage() {
   cat <<'USAGE'
-Usage: deploy/setup.sh [--build] [--check]
+Usage: deploy/setup.sh [--build|--package] [--check]
 
 Installs all Debian 12 packages needed to build, run and test ptod. Does nothing if they are
 already installed. Requires root or sudo.
 
   --build   Install only the packages needed to build and run
+  --package Install only the packages needed to build ptod's own packages and to test them
   --check   List missing packages without installing them; exit with 1 if there are any
   --help    Show this help
 USAGE
@@ -54,6 +55,9 @@ test_packages=(
   clang-19 clang-format-19 clang-tidy-19 lld-19 libclang-rt-19-dev
 )
 
+# For deploy/package.sh and deploy/package_test.sh only: no test of deploy/test.sh needs them.
+release_packages=(dpkg-dev mmdebstrap)
+
 # The interoperability test uses a Node.js client. Any Node.js 18 or later works. Debian's package
 # conflicts with other packagings, so it is installed only if there is no Node.js.
 have_node() {
@@ -69,10 +73,12 @@ fail() {
 }
 
 build_only=false
+release=false
 check_only=false
 for argument in "$@"; do
   case $argument in
     --build) build_only=true ;;
+    --package) build_only=true release=true ;;
     --check) check_only=true ;;
     -h | --help) usage && exit 0 ;;
     *) usage >&2 && exit 2 ;;
@@ -83,6 +89,8 @@ if ! $build_only; then
   packages+=("${test_packages[@]}")
   have_node || packages+=(nodejs npm)
 fi
+
+if $release; then packages+=("${release_packages[@]}"); fi
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   fail "this is not a Debian system. ptod is built from Debian 12's packages:" \

@@ -18,7 +18,7 @@
 namespace pto::ptoctl {
 namespace {
 
-constexpr char kVersion[] = "ptoctl 1.0.0";
+constexpr char kVersion[] = "ptoctl 1.2.0";
 
 int Code(ExitCode code) { return static_cast<int>(code); }
 
@@ -72,8 +72,9 @@ absl::Status CheckNames(const std::vector<std::string>& args, const Command** la
 
 void AddGlobalOptions(Command& root, Context& context) {
   root.AddVersion(kVersion);
-  root.AddOption("-o,--output", &context.output, "Output format (default table)")
-      .OneOf({"table", "json"});
+  root.AddOption("-o,--output", &context.output,
+                 "Output format (default table); name is the same as --quiet")
+      .OneOf({"table", "json", "name"});
   root.AddFlag("-q,--quiet", &context.quiet, "Print only names, one per line");
   root.AddOption("--address", &context.address,
                  "Address of the daemon, unix:/path or host:port (default $PTOD_ADDRESS; if unset, "

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "client/ptoctl/ptoctl_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -13,8 +15,12 @@
 namespace pto::ptoctl {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 std::string TempFile(const std::string& name, const std::string& text) {
@@ -178,20 +184,48 @@ TEST(AppTest, SaysWhenThereIsNoDaemon) {
   }
 }
 
+// The words that `ptoctl completion words` offers, without descriptions.
+std::vector<std::string> Offered(std::vector<std::string> line) {
+  line.insert(line.begin(), {"completion", "words", "--"});
+  const Result result = Ptoctl(line);
+  EXPECT_EQ(result.code, 0) << result.err;
+  std::vector<std::string> words;
+  for (const absl::string_view each : absl::StrSplit(result.out, '\n', absl::SkipEmpty())) {
+    words.emplace_back(each.substr(0, each.find('\t')));
+  }
+  return words;
+}
+
+TEST(AppTest, CompletionKnowsCommandsOptionsAndValues) {
+  EXPECT_THAT(Offered({}), AllOf(Contains("runs"), Contains("--address")));
+  EXPECT_THAT(Offered({"runs"}), AllOf(Contains("submit"), Not(Contains("runs"))));
+  EXPECT_THAT(Offered({"-o"}), Contains("json"));
+  EXPECT_THAT(Offered({"-o", "json"}), Contains("runs"));
+  EXPECT_THAT(Offered({"--output", "json", "chips"}), Contains("lease"));
+  EXPECT_THAT(Offered({"runs", "submit"}), AllOf(Contains(":files"), Contains("--watch")));
+  EXPECT_THAT(Offered({"runs", "submit", "x.json", "--priority"}),
+              ElementsAre("low", "normal", "high"));
+  EXPECT_THAT(Offered({"errors", "show"}), Contains("KERNEL_UNKNOWN"));
+  EXPECT_THAT(Offered({"scenarios", "run"}), Contains("moe_ep"));
+  EXPECT_THAT(Offered({"--tls-ca"}), ElementsAre(":files"));
+  EXPECT_THAT(Offered({"runs", "submit", "--timeout"}), IsEmpty());
+}
+
 TEST(AppTest, CompletionIsAScriptThatBashTakes) {
   const Result result = Ptoctl({"completion", "bash"});
   EXPECT_EQ(result.code, 0);
   const std::string path = TempFile("completion.bash", result.out);
   EXPECT_EQ(std::system(absl::StrCat("bash -n ", path).c_str()), 0);
-  // Completes `ptoctl runs su` and `ptoctl -o json se`, options, and formats.
+  // With a ptoctl that offers two words and files.
   const std::string script = absl::StrCat("source ", path, R"sh(
       compopt() { :; }
+      ptoctl() { printf '%s\n' "$*" >asked; printf 'submit\tRun a job\nstream\n:files\n'; }
       try() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); _ptoctl; echo "${COMPREPLY[*]}"; }
-      [[ "$(try ptoctl runs su)" == submit ]] || exit 11
-      [[ "$(try ptoctl -o json se)" == sessions ]] || exit 12
-      [[ "$(try ptoctl runs submit x.json --wa)" == --watch ]] || exit 13
-      [[ "$(try ptoctl chips ls -o j)" == json ]] || exit 14
-      [[ "$(try ptoctl chips ls --addr)" == --address ]] || exit 15
+      cd "$(mktemp -d)" && touch subway
+      [[ "$(try ptoctl runs sub)" == "submit subway" ]] || exit 11
+      [[ "$(cat asked)" == "completion words -- runs" ]] || exit 12
+      [[ "$(try ptoctl runs -s)" == "" ]] || exit 13
+      rm -r "$PWD"
       )sh");
   const std::string try_path = TempFile("try.bash", script);
   EXPECT_EQ(std::system(absl::StrCat("bash ", try_path).c_str()) >> 8, 0);

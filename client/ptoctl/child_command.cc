@@ -7,10 +7,15 @@
 
 #include <cerrno>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <set>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "runtime/base/error.h"
 
 namespace pto::ptoctl {
@@ -85,6 +90,55 @@ std::vector<std::string> MakeEnvironment(const std::map<std::string, std::string
   _exit(127);
 }
 
+// Our child processes, of whichever thread.
+std::vector<pid_t> Children() {
+  std::vector<pid_t> children;
+  std::error_code error;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", error)) {
+    std::ifstream file(task.path() / "children");
+    for (pid_t child = 0; file >> child;) children.push_back(child);
+  }
+  return children;
+}
+
+// Collects children that have ended. Returns whether others are left.
+bool HasChildren() {
+  pid_t ended = 0;
+  while ((ended = waitpid(-1, nullptr, WNOHANG)) > 0) {
+  }
+  return ended == 0;
+}
+
+// Makes what descendants leave behind children of this process, and ends it.
+class Orphans {
+ public:
+  Orphans() { prctl(PR_SET_CHILD_SUBREAPER, 1); }
+  ~Orphans() { prctl(PR_SET_CHILD_SUBREAPER, 0); }
+  Orphans(const Orphans&) = delete;
+  Orphans& operator=(const Orphans&) = delete;
+
+  static void End() {
+    const absl::Time until = absl::Now() + kGrace;
+    // To some programs a second SIGTERM means to hurry.
+    std::set<pid_t> told;
+    // The end of one makes its children ours, so those are looked for again.
+    while (HasChildren()) {
+      for (const pid_t child : Children()) {
+        if (absl::Now() >= until) {
+          kill(child, SIGKILL);
+        } else if (told.insert(child).second) {
+          kill(child, SIGTERM);
+        }
+      }
+      absl::SleepFor(kStep);
+    }
+  }
+
+ private:
+  static constexpr absl::Duration kGrace = absl::Seconds(2);
+  static constexpr absl::Duration kStep = absl::Milliseconds(20);
+};
+
 absl::Status CannotStart(const std::string& program, int error) {
   return Error(reason::kUsage, absl::StrCat("cannot start '", program,
                                             "': ", std::generic_category().message(error)))
@@ -103,6 +157,7 @@ absl::StatusOr<int> RunChild(const std::vector<std::string>& command,
   int report[2] = {};
   if (pipe2(report, O_CLOEXEC) != 0) return CannotStart(command[0], errno);
   const Forwarding forwarding;
+  const Orphans orphans;
   const pid_t parent = getpid();
   const pid_t child = fork();
   if (child == 0) {
@@ -126,6 +181,9 @@ absl::StatusOr<int> RunChild(const std::vector<std::string>& command,
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   if (got == sizeof error) return CannotStart(command[0], error);
+  // Its number may belong to another process from here on.
+  child_pid = 0;
+  Orphans::End();
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 

@@ -13,6 +13,9 @@ namespace pto::ptoctl {
 // number if a signal ended it. Forwards SIGTERM, SIGHUP and SIGINT, except a SIGINT from the
 // terminal, which the program receives itself. If we are killed, the program gets SIGTERM. Returns
 // USAGE if the program cannot be started. Only one call may be active at a time.
+//
+// What the program has started and left running is ended too: by SIGTERM, and two seconds later by
+// SIGKILL. The caller must have no other child processes.
 absl::StatusOr<int> RunChild(const std::vector<std::string>& command,
                              const std::map<std::string, std::string>& environment);
 

@@ -1,5 +1,6 @@
 #include "client/ptoctl/child_command.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -43,6 +44,39 @@ TEST(ChildCommandTest, SignalsGoOnToIt) {
   EXPECT_EQ(RunShell(absl::StrCat("trap 'exit 3' TERM; kill -TERM ", getpid(),
                                   "; while true; do sleep 0.01; done")),
             3);
+}
+
+// Runs a script that starts background processes and appends their ids to the file $PIDS. Returns
+// how many of them there were, and fails if one is left.
+int RunWithOrphans(const std::string& script) {
+  const std::string pids = absl::StrCat("/tmp/child-command-test-", getpid());
+  EXPECT_EQ(RunShell(script + "\nexit 3", {{"PIDS", pids}}), 3);
+  int count = 0;
+  std::ifstream file(pids);
+  for (pid_t pid = 0; file >> pid; ++count) {
+    EXPECT_EQ(kill(pid, 0), -1) << pid << " still runs";
+  }
+  unlink(pids.c_str());
+  return count;
+}
+
+TEST(ChildCommandTest, WhatItLeavesRunningIsEnded) {
+  EXPECT_EQ(RunWithOrphans("sleep 1000 & echo $! >>$PIDS; sleep 1000 & echo $! >>$PIDS"), 2);
+  EXPECT_EQ(RunWithOrphans("(sh -c 'echo $$ >>$PIDS; exec sleep 1000' &); "
+                           "until test -s $PIDS; do sleep 0.01; done"),
+            1)
+      << "a grandchild";
+  EXPECT_EQ(RunWithOrphans("setsid sh -c 'echo $$ >>$PIDS; exec sleep 1000' & "
+                           "until test -s $PIDS; do sleep 0.01; done"),
+            1)
+      << "one with a session of its own";
+}
+
+TEST(ChildCommandTest, WhatIgnoresThatIsKilled) {
+  EXPECT_EQ(
+      RunWithOrphans("sh -c 'trap \"\" TERM; echo $$ >>$PIDS; while :; do sleep 1000; done' & "
+                     "until test -s $PIDS; do sleep 0.01; done"),
+      1);
 }
 
 TEST(ChildCommandTest, AProgramThatIsNotThereIsSaid) {

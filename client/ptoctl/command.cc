@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "client/ptoctl/duration_text.h"
 
@@ -80,6 +81,14 @@ Option Option::Excludes(const std::vector<std::string>& names) const {
 }
 
 bool Option::TakesValue() const { return option_->get_items_expected_max() > 0; }
+
+std::vector<std::string> Option::Words() const {
+  const std::string type = option_->get_type_name();
+  if (!absl::StrContains(type, '|')) return {};
+  return absl::StrSplit(type, '|');
+}
+
+std::string Option::Description() const { return option_->get_description(); }
 
 // ---- Command: definition
 
@@ -240,6 +249,8 @@ absl::optional<Option> Command::FindOption(const std::string& name) const {
   }
   return absl::nullopt;
 }
+
+std::string Command::description() const { return app_->get_description(); }
 
 std::string Command::Path() const {
   return parent_ == nullptr ? name_ : absl::StrCat(parent_->Path(), " ", name_);

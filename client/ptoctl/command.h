@@ -41,6 +41,9 @@ class Option {
 
   // Whether the next word on the command line is its value.
   bool TakesValue() const;
+  // The words that it accepts as a value; empty if it accepts others too.
+  std::vector<std::string> Words() const;
+  std::string Description() const;
 
  private:
   CLI::Option* option_;
@@ -102,6 +105,7 @@ class Command {
   Command& Action(std::function<absl::Status()> action);
 
   const std::string& name() const { return name_; }
+  std::string description() const;
   // nullptr for the program.
   const Command* parent() const { return parent_; }
   const std::vector<std::unique_ptr<Command>>& commands() const { return commands_; }

@@ -57,7 +57,7 @@ absl::Duration Context::CallTimeout() const { return timeout.value_or(absl::Seco
 absl::Duration Context::WaitTimeout() const { return timeout.value_or(absl::InfiniteDuration()); }
 
 std::unique_ptr<Printer> Context::MakePrinter() const {
-  if (quiet) return std::make_unique<NamePrinter>(out);
+  if (quiet || output == "name") return std::make_unique<NamePrinter>(out);
   if (output == "json") return std::make_unique<JsonPrinter>(out);
   return std::make_unique<TablePrinter>(out, absl::Now());
 }

@@ -19,7 +19,7 @@ std::string TlsText(const contexts::v1::NamedContext& context) {
 
 absl::Status List(const Context& context) {
   PTO_ASSIGN_OR_RETURN(const contexts::v1::Contexts all, LoadContexts(ContextFilePath()));
-  if (context.quiet) {
+  if (context.quiet || context.output == "name") {
     for (const contexts::v1::NamedContext& each : all.contexts())
       context.out << each.name() << '\n';
   } else if (context.output == "json") {

@@ -99,6 +99,10 @@ std::string ChipsText(const Scenario& scenario) {
 }
 
 absl::Status List(Context& context) {
+  if (context.quiet || context.output == "name") {
+    for (const Scenario& scenario : scenarios::AllScenarios()) context.out << scenario.name << "\n";
+    return absl::OkStatus();
+  }
   context.out << std::left << std::setw(30) << "NAME" << std::setw(7) << "CHIPS" << "WHAT\n";
   for (const Scenario& scenario : scenarios::AllScenarios()) {
     context.out << std::setw(30) << scenario.name << std::setw(7) << ChipsText(scenario)

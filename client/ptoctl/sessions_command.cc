@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,9 +17,33 @@ struct RemoveOptions {
   bool all = false;
 };
 
-absl::Status List(const Context& context) {
+struct ListOptions {
+  // Each is KEY=VALUE.
+  std::vector<std::string> labels;
+};
+
+std::string CheckLabel(const std::string& text) {
+  const size_t equals = text.find('=');
+  return equals == std::string::npos || equals == 0
+             ? absl::StrCat("expected KEY=VALUE, got '", text, "'")
+             : "";
+}
+
+bool HasLabels(const v1::Session& session, const std::vector<std::string>& labels) {
+  return std::all_of(labels.begin(), labels.end(), [&](const std::string& label) {
+    const size_t equals = label.find('=');
+    const auto found = session.labels().find(label.substr(0, equals));
+    return found != session.labels().end() && found->second == label.substr(equals + 1);
+  });
+}
+
+absl::Status List(const Context& context, const ListOptions& options) {
   PTO_ASSIGN_OR_RETURN(Client client, context.Connect());
-  PTO_ASSIGN_OR_RETURN(const std::vector<v1::Session> list, client.ListSessions());
+  PTO_ASSIGN_OR_RETURN(std::vector<v1::Session> list, client.ListSessions());
+  list.erase(std::remove_if(
+                 list.begin(), list.end(),
+                 [&](const v1::Session& session) { return !HasLabels(session, options.labels); }),
+             list.end());
   context.MakePrinter()->Sessions(list);
   return absl::OkStatus();
 }
@@ -60,8 +85,15 @@ void AddSessionsCommand(Command& root, Context& context) {
   Command& sessions = root.AddCommand("sessions", "List and end client sessions");
 
   Command& ls = sessions.AddCommand("ls", "List sessions and their resources");
-  ls.Footer("Examples:\n  ptoctl sessions ls\n  ptoctl sessions ls -o json");
-  ls.Action([&context] { return List(context); });
+  auto selected = std::make_shared<ListOptions>();
+  ls.AddOption("-l,--label", &selected->labels,
+               "List only sessions with this label, as KEY=VALUE; can be repeated")
+      .Repeated()
+      .Check(CheckLabel);
+  ls.Footer(
+      "Examples:\n  ptoctl sessions ls\n  ptoctl sessions ls -o json\n"
+      "  ptoctl sessions ls -l job=ffn.txtpb -o name");
+  ls.Action([&context, selected] { return List(context, *selected); });
 
   Command& rm = sessions.AddCommand("rm", "End sessions, cancel their runs and free their memory");
   auto options = std::make_shared<RemoveOptions>();

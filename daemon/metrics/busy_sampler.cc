@@ -3,11 +3,14 @@
 namespace pto::daemon::metrics {
 
 std::shared_ptr<BusySampler> BusySampler::Start(engine::Engine& engine, TimerQueue& timers,
-                                                const Clock& clock) {
-  std::shared_ptr<BusySampler> sampler(new BusySampler(engine, timers, clock));
-  sampler->last_ns_ = clock.NowNanos();
-  sampler->Schedule();
-  return sampler;
+                                                const Clock& clock, InUse in_use) {
+  return std::shared_ptr<BusySampler>(new BusySampler(engine, timers, clock, std::move(in_use)));
+}
+
+void BusySampler::Wake() {
+  if (!asleep_.load(std::memory_order_relaxed) || !asleep_.exchange(false)) return;
+  last_ns_ = clock_.NowNanos();
+  Schedule();
 }
 
 void BusySampler::Schedule() {
@@ -15,6 +18,11 @@ void BusySampler::Schedule() {
     const std::shared_ptr<BusySampler> self = weak.lock();
     if (self == nullptr || self->stopped_.load(std::memory_order_acquire)) return;
     self->Sample();
+    if (self->MaySleep()) {
+      self->asleep_.store(true);
+      // Somebody may have come meanwhile, whose Wake has found it awake. One of the two goes on.
+      if (self->MaySleep() || !self->asleep_.exchange(false)) return;
+    }
     self->Schedule();
   });
 }

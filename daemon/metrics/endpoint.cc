@@ -9,7 +9,10 @@
 namespace pto::daemon::metrics {
 
 Endpoint::Endpoint(Node& node, std::string version)
-    : busy_(BusySampler::Start(node.engine(), node.event_timers(), node.clock())),
+    : busy_(BusySampler::Start(node.engine(), node.event_timers(), node.clock(),
+                               [&node] { return node.sessions().size() > 0; })),
+      // A session is there before the call that has created it ends.
+      calls_([busy = busy_.get()] { busy->Wake(); }),
       collector_(Collector::Sources{&node, &RunStats::Process(), &calls_, &Refusals::InStreams(),
                                     busy_.get(), std::move(version)}) {}
 

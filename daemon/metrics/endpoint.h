@@ -29,8 +29,8 @@ class Endpoint {
  private:
   Endpoint(Node& node, std::string version);
 
-  RpcStats calls_;
   const std::shared_ptr<BusySampler> busy_;
+  RpcStats calls_;
   const Collector collector_;
   std::unique_ptr<ScrapeServer> server_;
 };

@@ -37,9 +37,11 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "prometheus/text_serializer.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 #include "runtime/base/ticks.h"
+#include "runtime/base/timer.h"
 #include "runtime/chip/sim/sim_chip.h"
 #include "tests/harness/directory.h"
 
@@ -189,6 +191,32 @@ TEST_F(CollectorTest, TellsWhatTheSourcesSay) {
   }
   EXPECT_THAT(text, HasSubstr("ptod_run_queue_seconds_bucket{le=\"1e-06\"} 0"));
   EXPECT_THAT(text, HasSubstr("ptod_run_queue_seconds_bucket{le=\"+Inf\"} 1"));
+}
+
+TEST_F(CollectorTest, ReadsNoClockForCoresThatNobodyCanUse) {
+  ManualClock clock;
+  TimerQueue timers(clock);
+  bool in_use = false;
+  const std::shared_ptr<BusySampler> sampler =
+      BusySampler::Start(node_.engine(), timers, clock, [&] { return in_use; });
+  EXPECT_EQ(timers.RunDue(), -1) << "it starts asleep";
+
+  constexpr auto kHalf = absl::Nanoseconds(BusySampler::kPeriodNs / 2);
+  in_use = true;
+  sampler->Wake();
+  clock.Advance(kHalf);
+  sampler->Wake();
+  for (int i = 0; i < 3; ++i) {
+    clock.Advance(i == 0 ? kHalf : 2 * kHalf);
+    EXPECT_EQ(timers.RunDue(), clock.NowNanos() + BusySampler::kPeriodNs)
+        << "one that is awake is not woken again";
+  }
+  clock.Advance(2 * kHalf);
+  in_use = false;
+  EXPECT_EQ(timers.RunDue(), -1) << "it sleeps again";
+  in_use = true;
+  sampler->Wake();
+  EXPECT_NE(timers.RunDue(), -1);
 }
 
 // One that has taken the first event and no more.

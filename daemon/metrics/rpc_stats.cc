@@ -18,6 +18,7 @@ void RpcStats::OnEnd(uint32_t method, const absl::Status& status, uint64_t ticks
   ended.times.Observe(
       static_cast<int64_t>(static_cast<double>(ticks) * 1000 / TicksPerMicrosecond()));
   refusals_.Count(status);
+  also_();
 }
 
 std::vector<RpcStats::MethodTotals> RpcStats::Look() const {

@@ -4,7 +4,9 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -28,6 +30,9 @@ class RpcStats final : public rpc::CallObserver {
     Histogram::Snapshot times;
   };
 
+  // `also` is called at the end of each call.
+  explicit RpcStats(std::function<void()> also = [] {}) : also_(std::move(also)) {}
+
   uint32_t AddMethod(absl::string_view name) override;
   void OnEnd(uint32_t method, const absl::Status& status, uint64_t ticks) override;
 
@@ -43,6 +48,7 @@ class RpcStats final : public rpc::CallObserver {
     Histogram times;
   };
 
+  const std::function<void()> also_;
   mutable Mutex mutex_;
   // Grows with the mutex held, because a scrape may come while the server starts. OnEnd needs no
   // lock, because it does not grow any more by then.

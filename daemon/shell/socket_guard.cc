@@ -49,7 +49,16 @@ absl::StatusOr<std::unique_ptr<SocketGuard>> SocketGuard::Acquire(const std::str
   return std::unique_ptr<SocketGuard>(new SocketGuard(path, std::move(lock)));
 }
 
-SocketGuard::~SocketGuard() { RemoveStaleSocket(path_).IgnoreError(); }
+absl::StatusOr<std::unique_ptr<SocketGuard>> SocketGuard::AcquireInherited(
+    const std::string& path) {
+  PTO_ASSIGN_OR_RETURN(std::unique_ptr<FileLock> lock,
+                       FileLock::Acquire(absl::StrCat(path, ".lock"), absl::StrCat("unix:", path)));
+  return std::unique_ptr<SocketGuard>(new SocketGuard("", std::move(lock)));
+}
+
+SocketGuard::~SocketGuard() {
+  if (!path_.empty()) RemoveStaleSocket(path_).IgnoreError();
+}
 
 SocketUmask::SocketUmask() : before_(umask(0117)) {}
 

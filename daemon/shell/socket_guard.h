@@ -17,6 +17,8 @@ class SocketGuard {
   // Creates the directory if only its last component is missing, and removes the socket of a dead
   // process. Errors: INSTANCE_RUNNING, PATH_UNUSABLE (also if the path is not a socket).
   static absl::StatusOr<std::unique_ptr<SocketGuard>> Acquire(const std::string& path);
+  // For a socket that systemd has made and this process has inherited: it stays.
+  static absl::StatusOr<std::unique_ptr<SocketGuard>> AcquireInherited(const std::string& path);
   ~SocketGuard();
   SocketGuard(const SocketGuard&) = delete;
   SocketGuard& operator=(const SocketGuard&) = delete;
@@ -24,7 +26,7 @@ class SocketGuard {
  private:
   SocketGuard(std::string path, std::unique_ptr<FileLock> lock)
       : path_(std::move(path)), lock_(std::move(lock)) {}
-  const std::string path_;
+  const std::string path_;  // empty if it is not removed
   const std::unique_ptr<FileLock> lock_;
 };
 

@@ -1,5 +1,7 @@
 // The cost of a daemon in which everything waits.
 
+#include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -20,16 +22,22 @@ constexpr uint32_t kChips = 16;
 constexpr uint32_t kVectorBlocks = 48;  // all vector cores of a chip
 constexpr uint32_t kCubeBlocks = 24;    // and all its cube cores
 
-// CPU time of all threads of a process.
-absl::Duration CpuTime(pid_t pid) {
-  absl::Duration total;
+// What all threads of a process have had of the CPUs.
+struct CpuUse {
+  absl::Duration time;
+  int64_t turns = 0;  // how often one of them ran
+};
+CpuUse CpuUseOf(pid_t pid) {
+  CpuUse use;
   for (const auto& thread :
        std::filesystem::directory_iterator(absl::StrCat("/proc/", pid, "/task"))) {
     std::ifstream file(thread.path() / "schedstat");
-    int64_t nanoseconds = 0;
-    if (file >> nanoseconds) total += absl::Nanoseconds(nanoseconds);
+    int64_t nanoseconds = 0, waited = 0, turns = 0;
+    if (!(file >> nanoseconds >> waited >> turns)) continue;
+    use.time += absl::Nanoseconds(nanoseconds);
+    use.turns += turns;
   }
-  return total;
+  return use;
 }
 
 // On each chip, blocks that wait for the chip's signal hold all cores.
@@ -68,9 +76,9 @@ TEST(IdleTest, ADaemonWithAThousandWaitingFibersTakesNoCpu) {
 
   // Not a synchronisation: the test measures how little happens in this time.
   const absl::Duration window = absl::Seconds(3);
-  const absl::Duration before = CpuTime(daemon.pid());
+  const absl::Duration before = CpuUseOf(daemon.pid()).time;
   std::this_thread::sleep_for(absl::ToChronoMilliseconds(window));
-  const absl::Duration used = CpuTime(daemon.pid()) - before;
+  const absl::Duration used = CpuUseOf(daemon.pid()).time - before;
   RecordProperty("cpu", absl::FormatDuration(used));
   std::printf("%u waiting fibers: %s of CPU in %s\n", kChips * (kVectorBlocks + kCubeBlocks),
               absl::FormatDuration(used).c_str(), absl::FormatDuration(window).c_str());
@@ -79,6 +87,23 @@ TEST(IdleTest, ADaemonWithAThousandWaitingFibersTakesNoCpu) {
   EXPECT_EQ(GetRun(api, run.name()).state(), v1::Run::RUNNING);
   CancelRun(api, run.name());
   EXPECT_EQ(WaitForRun(api, run.name()).state(), v1::Run::CANCELLED);
+}
+
+// Two of its threads look at the chips each second, and two of gRPC's at their timers.
+TEST(IdleTest, ADaemonThatNobodyUsesSleeps) {
+  DaemonProcess daemon({"--sim-chips=8", "--metrics-listen=127.0.0.1:0"});
+  const std::string session = MakeSession(daemon.api());
+  DeleteSession(daemon.api(), session);
+
+  // Not synchronisations: the test counts what happens in this time.
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  const absl::Duration window = absl::Seconds(4);
+  const int64_t before = CpuUseOf(daemon.pid()).turns;
+  std::this_thread::sleep_for(absl::ToChronoMilliseconds(window));
+  const int64_t turns = CpuUseOf(daemon.pid()).turns - before;
+  std::printf("idle: threads ran %lld times in %s\n", static_cast<long long>(turns),
+              absl::FormatDuration(window).c_str());
+  EXPECT_LT(turns, 25 * absl::ToInt64Seconds(window));
 }
 
 }  // namespace

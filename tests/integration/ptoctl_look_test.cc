@@ -78,6 +78,41 @@ TEST_F(PtoctlTest, ListsAndRemovesSessions) {
   EXPECT_FALSE(SessionLives(api(), kept));
 }
 
+TEST_F(PtoctlTest, SelectsSessionsByLabels) {
+  v1::CreateSessionRequest request;
+  request.set_session_id("labelled");
+  (*request.mutable_labels())["job"] = "a=b";
+  (*request.mutable_labels())["team"] = "x";
+  ASSERT_THAT(Call(*api().session, &v1::SessionService::Stub::CreateSession, request), IsOk());
+  MakeSession(api());
+  const auto list = [&](const std::vector<std::string>& labels) {
+    std::vector<std::string> args = {"sessions", "ls", "-o", "name"};
+    for (const std::string& label : labels) args.insert(args.end(), {"-l", label});
+    return Output(args);
+  };
+  EXPECT_EQ(list({"job=a=b"}), "sessions/labelled\n");
+  EXPECT_EQ(list({"job=a=b", "team=x"}), "sessions/labelled\n");
+  EXPECT_EQ(list({"job=a=b", "team=y"}), "");
+  EXPECT_EQ(list({"job="}), "");
+  EXPECT_EQ(Ptoctl({"sessions", "ls", "-l", "job"}).exit_code, 2);
+}
+
+TEST(PtoctlDrainTest, WaitsUntilNoRunIsLeft) {
+  DaemonProcess daemon({"--sim-chips=1"});
+  const auto ptoctl = [&](const std::vector<std::string>& args) {
+    return RunPtoctl(daemon.address(), args);
+  };
+  const v1::Run run =
+      Submit(daemon.api(), MakeSession(daemon.api()), Spin(absl::Milliseconds(600)));
+  EXPECT_THAT(ptoctl({"node", "drain", "--grace", "1m"}).out,
+              HasSubstr("draining, 1 active runs left"));
+  EXPECT_EQ(ptoctl({"node", "drain", "--wait", "--grace", "1m"}).out, "drained\n");
+  EXPECT_EQ(GetRun(daemon.api(), run.name()).state(), v1::Run::SUCCEEDED);
+  const ProgramResult refused = ptoctl({"graphs", "dot", Runfile("client/examples/ffn.txtpb")});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("NODE_DRAINING"));
+}
+
 TEST_F(PtoctlTest, WritesACompletionForTheShell) {
   EXPECT_THAT(Output({"completion", "bash"}), AllOf(HasSubstr("complete"), HasSubstr("ptoctl")));
 }

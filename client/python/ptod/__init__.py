@@ -45,7 +45,7 @@ from ptod.graph import Graph, Scalar, Task
 from ptod.timeline import TaskTime, Timeline
 from ptod.view import View
 
-__version__ = "1.0.0"
+__version__ = "1.2.0"
 
 
 def __getattr__(name: str) -> Any:

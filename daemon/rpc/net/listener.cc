@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "runtime/base/error.h"
@@ -23,6 +24,9 @@ namespace {
 
 // As long as the kernel allows (net.core.somaxconn).
 constexpr int kBacklog = 4096;
+
+// No address begins like this.
+constexpr absl::string_view kAdopted = "/fd/";
 
 absl::Status Failed(const std::string& address, absl::string_view why) {
   return Error(reason::kListenFailed, absl::StrCat("cannot listen on ", address, ": ", why))
@@ -68,7 +72,13 @@ std::string ToText(const sockaddr_storage& address, socklen_t size) {
 absl::StatusOr<Listener> Listener::Bind(const std::string& address) {
   Listener listener;
   absl::string_view path = address;
-  if (absl::ConsumePrefix(&path, "unix:")) {
+  if (absl::ConsumePrefix(&path, kAdopted)) {
+    const size_t slash = path.find('/');
+    int file = -1;
+    if (!absl::SimpleAtoi(path.substr(0, slash), &file)) return Failed(address, "no descriptor");
+    listener.files_.push_back(file);
+    listener.address_ = std::string(path.substr(slash + 1));
+  } else if (absl::ConsumePrefix(&path, "unix:")) {
     if (absl::StartsWith(path, "///")) path.remove_prefix(2);
     listener.address_ = address;
     PTO_RETURN_IF_ERROR(listener.BindUnix(std::string(path)));
@@ -76,6 +86,10 @@ absl::StatusOr<Listener> Listener::Bind(const std::string& address) {
     PTO_RETURN_IF_ERROR(listener.BindTcp(address));
   }
   return listener;
+}
+
+std::string Listener::Adopted(int file, const std::string& address) {
+  return absl::StrCat(kAdopted, file, "/", address);
 }
 
 Listener::~Listener() {

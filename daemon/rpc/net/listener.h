@@ -12,9 +12,12 @@ namespace pto::daemon::rpc {
 // The sockets that listen at one address. A name can stand for several.
 class Listener {
  public:
-  // `address` is `unix:/path`, `host:port` or `[v6]:port`. A port may be 0. Error: LISTEN_FAILED.
+  // `address` is `unix:/path`, `host:port` or `[v6]:port`. A port may be 0. Or it is what Adopted
+  // has returned, so that all kinds fit into one list. Error: LISTEN_FAILED.
   static absl::StatusOr<Listener> Bind(const std::string& address);
-  // Closes the sockets and removes the socket file.
+  // Stands for a socket that listens already at `address`. Bind takes over the descriptor.
+  static std::string Adopted(int file, const std::string& address);
+  // Closes the sockets and removes the socket file, unless somebody else has made it.
   ~Listener();
   Listener(Listener&& other) noexcept
       : address_(std::move(other.address_)),
