@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "gtest/gtest.h"
-#include "proto/pto/v1/buffer.pb.h"
+#include "pto/v1/buffer.pb.h"
 #include "runtime/base/error.h"
 #include "runtime/base/status_matchers.h"
 
