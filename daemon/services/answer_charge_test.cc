@@ -12,6 +12,9 @@
 namespace pto::daemon {
 namespace {
 
+using ::pto::testing::HasReason;
+using ::pto::testing::IsOk;
+
 constexpr uint64_t kMiB = 1 << 20;
 
 // As a rpc::UnaryCall, whose answer is sent when it is destroyed.
