@@ -61,8 +61,8 @@ int32_t RunsElsewhere(const pto_context*) { return PTO_NOT_ALLOWED; }
 }  // namespace
 
 Kernel::Kernel(const pto_kernel_info& info, const void* data, std::unique_ptr<const Owning> owning,
-               std::shared_ptr<engine::LanePort> lane, bool lane_plain)
-    : data_(data), owning_(std::move(owning)), lane_(std::move(lane)), lane_plain_(lane_plain) {
+               std::shared_ptr<engine::LanePort> lane)
+    : data_(data), owning_(std::move(owning)), lane_(std::move(lane)) {
   // A description built with an older header is shorter; a newer one has fields that are unknown
   // here.
   std::memcpy(&info_, &info, std::min<size_t>(info.struct_size, sizeof info_));
@@ -93,16 +93,13 @@ absl::StatusOr<std::shared_ptr<const Kernel>> Kernel::OnLane(
     return Error(reason::kFieldInvalid, "the engine does this itself, without a lane")
         .At("control");
   }
-  constexpr uint32_t kCalls = PTO_KERNEL_WAITS | PTO_KERNEL_BLOCKS | PTO_KERNEL_NOTIFIES;
-  const bool plain = (info.flags & kCalls) == 0;
   // No engine thread runs it, as for kernels that block.
   info.flags |= PTO_KERNEL_BLOCKS;
   if (info.function == nullptr) info.function = &RunsElsewhere;
   PTO_RETURN_IF_ERROR(CheckKernelInfo(info));
   auto owning = std::make_unique<const Owning>(info, std::move(owner));
   const pto_kernel_info own = owning->Described(info);
-  return std::shared_ptr<const Kernel>(
-      new Kernel(own, data, std::move(owning), std::move(lane), plain));
+  return std::shared_ptr<const Kernel>(new Kernel(own, data, std::move(owning), std::move(lane)));
 }
 
 }  // namespace pto

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <atomic>
-#include <cstdint>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -55,28 +53,19 @@ class Kernel {
   bool built_in() const { return owning_ == nullptr; }
   // The lane that runs it; nullptr: the engine calls its function.
   engine::LanePort* lane() const { return lane_.get(); }
-  // Whether it runs on a lane, and does not say itself that it waits, blocks or notifies. So the
-  // lane may run it in one thread with others, one after the other.
-  bool lane_plain() const { return lane_plain_; }
-  // What the engine has learnt of such a kernel: for how many ticks a call runs; 0: nothing yet.
-  // Any thread may read it and change it.
-  uint32_t lane_ticks() const { return lane_ticks_.load(std::memory_order_relaxed); }
-  void SetLaneTicks(uint32_t ticks) const { lane_ticks_.store(ticks, std::memory_order_relaxed); }
 
  private:
   // The copied strings and arrays of a kernel that is not built in, and its owner.
   struct Owning;
 
   Kernel(const pto_kernel_info& info, const void* data, std::unique_ptr<const Owning> owning,
-         std::shared_ptr<engine::LanePort> lane, bool lane_plain = false);
+         std::shared_ptr<engine::LanePort> lane);
 
   // First: images read it for every task.
   pto_kernel_info info_ = {};
   const void* const data_;
   const std::unique_ptr<const Owning> owning_;
   const std::shared_ptr<engine::LanePort> lane_;
-  const bool lane_plain_;
-  mutable std::atomic<uint32_t> lane_ticks_{0};
 };
 
 }  // namespace pto

@@ -104,14 +104,9 @@ class Scenario {
       quirks.late = Rarely(1);
       quirks.leaves = Rarely(3);
       quirks.twice = Rarely(4);
-      quirks.max_steps = 1 + static_cast<uint32_t>(explorer_.Choose(4));
-      quirks.isolates = Rarely(3);
-      quirks.gives_back = Rarely(3);
-      // Only kernels that say that they make no calls run in trains.
-      const uint32_t flags = explorer_.OneOf(2) ? 0 : PTO_KERNEL_WAITS | PTO_KERNEL_NOTIFIES;
       const std::string name = i == 0 ? "near" : "far";
       lanes_.push_back(std::make_shared<TestLane>(name, quirks));
-      ports_.push_back(node_.AddLane(lanes_.back(), name, flags));
+      ports_.push_back(node_.AddLane(lanes_.back(), name, PTO_KERNEL_WAITS | PTO_KERNEL_NOTIFIES));
       const std::shared_ptr<TestLane> lane = lanes_.back();
       // Some scenarios make no calls.
       if (!explorer_.OneOf(4)) {

@@ -111,10 +111,6 @@ TEST(EngineLaneStressTest, EveryRunEndsWithThreads) {
     }
     if (round % 4 == 3) quirks.drops = 40;
     if (round % 8 == 7) quirks.dies = 80;
-    quirks.max_steps = 4;
-    quirks.isolates = quirks.gives_back = 4;
-    // Only kernels that say that they make no calls run in trains.
-    const uint32_t flags = round % 5 < 2 ? 0 : PTO_KERNEL_WAITS | PTO_KERNEL_NOTIFIES;
     const auto lane = std::make_shared<TestLane>("far", quirks);
     // Both threads of the engine and of the lane call this.
     std::atomic<uint64_t> posts{round};
@@ -127,7 +123,8 @@ TEST(EngineLaneStressTest, EveryRunEndsWithThreads) {
         return static_cast<size_t>((*polls)() % count);
       });
     }
-    const std::shared_ptr<LanePort> port = node.AddLane(lane, "far", flags);
+    const std::shared_ptr<LanePort> port =
+        node.AddLane(lane, "far", PTO_KERNEL_WAITS | PTO_KERNEL_NOTIFIES);
     std::vector<std::shared_ptr<pto::engine::Run>> runs;
     std::vector<std::shared_ptr<TestObserver>> observers;
     {
@@ -138,7 +135,6 @@ TEST(EngineLaneStressTest, EveryRunEndsWithThreads) {
           tasks[t].kernel = choose(4) == 0 ? "plain" : "far";
           if (t > 0 && choose(2) == 0) tasks[t].after = {static_cast<uint32_t>(choose(t))};
           tasks[t].chip = choose(3) == 0 ? 1 : 0;
-          if (flags == 0) continue;
           tasks[t].block_num = 1 + static_cast<uint32_t>(choose(tasks[t].chip == 0 ? 4 : 2));
           tasks[t].together = tasks[t].kernel == "far" && choose(2) == 0;
         }

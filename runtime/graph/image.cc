@@ -45,11 +45,6 @@ GraphImage::GraphImage(BigVector<std::byte> bytes,
   const auto cores = static_cast<uint8_t>(header().flags >> ImageHeader::kCoresShift);
   alike_ = !has_multi_block_tasks() && (traits() & ~kTaskHasDetail) == 0 && chips_.size() == 1 &&
            std::has_single_bit(cores);
-  lane_alike_ = traits() == kTaskBlocks && !has_multi_block_tasks() && chips_.size() == 1 &&
-                std::has_single_bit(cores) &&
-                std::all_of(kernels_.begin(), kernels_.end(), [this](const Kernel* kernel) {
-                  return kernel->lane_plain() && kernel->lane() == kernels_[0]->lane();
-                });
 }
 
 bool GraphImage::UsesLane(uint32_t task) const {

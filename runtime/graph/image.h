@@ -203,15 +203,6 @@ class GraphImage {
   // Whether a kernel of the image runs on a lane, and whether one of the task does.
   bool has_lanes() const { return has_lanes_; }
   bool UsesLane(uint32_t task) const;
-  // Whether the task is one call of a kernel that a lane may run in one thread with others
-  // (Kernel::lane_plain), and nothing more.
-  bool IsLanePlain(uint32_t task) const {
-    const ImageTask& record = tasks_[task];
-    return record.traits == kTaskBlocks && record.block_num == 1 &&
-           kernels_[record.kernel]->lane_plain();
-  }
-  // Whether all tasks are, on one lane, with the same core type of the same chip.
-  bool lane_alike() const { return lane_alike_; }
   // The kernels by index, for another image that shares them.
   absl::Span<const std::shared_ptr<const Kernel>> shared_kernels() const { return owned_kernels_; }
   // The arguments of one member, if the task has members.
@@ -300,7 +291,6 @@ class GraphImage {
   absl::flat_hash_map<absl::string_view, uint32_t> scalar_by_name_;
   bool alike_ = false;
   bool has_lanes_ = false;
-  bool lane_alike_ = false;
 };
 
 }  // namespace pto::engine

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/types/span.h"
 #include "kernels/pto_kernel.h"
 #include "runtime/host/control_block.h"
 #include "runtime/host/host_tables.h"
@@ -32,22 +31,13 @@ class BlockCaller {
 
  private:
   struct PtoArguments;
-  // One task, as its kernel is called.
-  struct Task {
-    const PostMessage& head;
-    absl::Span<const pto_scalar> scalars;
-    absl::Span<const TensorMessage> tensors;  // member by member
-    bool in_train = false;
-  };
 
-  // Calls the kernels of a train, one after the other.
-  void CallTrain(const PostView& post);
   // What a kernel of the PTO ABI gets beyond the pto_context. Returns false with a text if it
   // cannot be called.
-  bool FillPto(const Task& task, const pto_kernel_info& info,
+  bool FillPto(const PostView& post, const pto_kernel_info& info,
                const std::vector<pto_tensor>& tensors, PtoArguments* out, std::string* text);
   // Returns what the kernel returns; `block` becomes the one that was called last.
-  int32_t CallBlocks(const Task& task, const KernelCode* kernel, uint32_t* block,
+  int32_t CallBlocks(const PostView& post, const KernelCode* kernel, uint32_t* block,
                      std::string* text);
 
   ControlBlock& control_;

@@ -32,11 +32,7 @@ struct alignas(64) PostWord {
   // The answer.
   std::atomic<int32_t> result;
   std::atomic<uint64_t> event;
-
-  // Of a train: see TrainCursor.
-  std::atomic<uint64_t> cursor;
 };
-static_assert(sizeof(PostWord) == 64);
 
 struct CrashFrame {
   uint64_t offset;         // of the instruction, from where its file is loaded

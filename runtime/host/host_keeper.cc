@@ -16,7 +16,6 @@
 #include "runtime/base/status_macros.h"
 #include "runtime/host/futex.h"
 #include "runtime/host/lifeline.h"
-#include "runtime/host/train_cursor.h"
 
 namespace pto::host {
 namespace {
@@ -33,12 +32,6 @@ constexpr size_t kMostUnsent = 4096;
 int64_t Now() { return Clock::Real().NowNanos(); }
 
 absl::Status Lost(absl::string_view why) { return Error(reason::kHostLost, why); }
-
-size_t StepScalars(absl::Span<const StepMessage> steps) {
-  size_t scalars = 0;
-  for (const StepMessage& step : steps) scalars += step.scalar_count;
-  return scalars;
-}
 
 }  // namespace
 
@@ -256,16 +249,19 @@ bool HostKeeper::SendPost(const LanePost& post, std::vector<LaneResult>* refused
     refused->push_back({post.id, std::move(why), post.block});
     return true;
   };
+  const auto* const hosted = static_cast<const HostedKernel*>(post.kernel->data());
+  const auto kernel = hosted == nullptr ? kernels_.end() : kernels_.find(hosted->id());
+  if (kernel == kernels_.end()) return refuse(Lost("the kernel is not one of the kernel host"));
+  if (!kernel->second.error.ok()) return refuse(kernel->second.error);
   if (free_slots_.empty() && slots_.size() >= kMaxPosts) return false;
+  if (absl::Status filled = FillTensors(post); !filled.ok()) return refuse(std::move(filled));
+
   PostMessage head;
-  absl::Status filled = FindKernel(*post.kernel, &head.kernel);
-  if (filled.ok()) filled = post.steps.empty() ? FillTensors(post) : FillSteps(post);
-  if (!filled.ok()) return refuse(std::move(filled));
-  const bool train = !post.steps.empty();
   head.id = post.id;
   head.run = post.run;
   head.orders = needed_orders_;
   head.slot = free_slots_.empty() ? static_cast<uint32_t>(slots_.size()) : free_slots_.back();
+  head.kernel = hosted->id();
   head.task = post.task;
   head.block = post.block;
   head.block_end = post.block_end;
@@ -279,21 +275,10 @@ bool HostKeeper::SendPost(const LanePost& post, std::vector<LaneResult>* refused
   head.member_count = post.member_count;
   head.tensor_count = post.tensor_count;
   head.scalar_count = post.scalar_count;
-  absl::Span<const pto_scalar> scalars(post.scalars, post.scalar_count);
-  if (train) {
-    head.step_count = static_cast<uint32_t>(steps_.size());
-    scalars = absl::MakeConstSpan(post.step_scalars).first(StepScalars(steps_));
-  } else {
-    steps_.clear();
-  }
   bytes_.clear();
-  EncodePost(head, scalars, tensors_, &bytes_, steps_);
+  EncodePost(head, post.scalars, tensors_, &bytes_);
   if (bytes_.size() > kRingBytes / 2) return refuse(Lost("a task has too many tensors for a host"));
   const absl::StatusOr<bool> written = writer_->Write(bytes_);
-  if (written.ok() && *written && train) {
-    // Before the post is published.
-    TrainCursor(process_->control().posts[head.slot].cursor).Start(head.step_count);
-  }
   if (!written.ok()) {
     give_up_.text = std::string(written.status().message());
     writer_.reset();
@@ -308,53 +293,8 @@ bool HostKeeper::SendPost(const LanePost& post, std::vector<LaneResult>* refused
   }
   slots_[head.slot] = Slot();
   slots_[head.slot].post = &post;
-  slots_[head.slot].end_step = head.step_count;
-  if (static_cast<const HostedKernel*>(post.kernel->data())->has_pipes()) {
-    pipe_runs_.insert(post.run);
-  }
+  if (hosted->has_pipes()) pipe_runs_.insert(post.run);
   return true;
-}
-
-absl::Status HostKeeper::FindKernel(const Kernel& kernel, uint32_t* id) {
-  const auto* const hosted = static_cast<const HostedKernel*>(kernel.data());
-  const auto found = hosted == nullptr ? kernels_.end() : kernels_.find(hosted->id());
-  if (found == kernels_.end()) return Lost("the kernel is not one of the kernel host");
-  *id = hosted->id();
-  return found->second.error;
-}
-
-absl::Status HostKeeper::FillSteps(const LanePost& post) {
-  const Kernel* kernel = nullptr;
-  StepMessage message;
-  uint32_t id = 0;
-  tensors_.clear();
-  steps_.clear();
-  for (const engine::LaneStep& step : post.steps) {
-    absl::Status status;
-    if (step.kernel != kernel) {
-      status = FindKernel(*step.kernel, &id);
-      const auto* const hosted = static_cast<const HostedKernel*>(step.kernel->data());
-      // What its pipes leave is forgotten with the run.
-      if (status.ok() && hosted->has_pipes()) pipe_runs_.insert(post.run);
-      kernel = step.kernel;
-      message.kernel = id;
-      message.tensor_count = static_cast<uint16_t>(kernel->info().argument_count);
-      message.scalar_count = static_cast<uint16_t>(kernel->info().scalar_count);
-    }
-    const size_t before = tensors_.size();
-    tensors_.resize(before + message.tensor_count);
-    for (size_t i = 0; i < message.tensor_count && status.ok(); ++i) {
-      status = regions_.Translate(post.tensors[step.first_tensor + i], &tensors_[before + i]);
-    }
-    if (!status.ok()) {
-      // The train ends before it, and the engine posts it again, as the first.
-      tensors_.resize(before);
-      return steps_.empty() ? status : absl::OkStatus();
-    }
-    message.task = step.task;
-    steps_.push_back(message);
-  }
-  return absl::OkStatus();
 }
 
 absl::Status HostKeeper::FillTensors(const LanePost& post) {
@@ -457,9 +397,7 @@ void HostKeeper::Send(Order order) {
   if (process_ == nullptr) return;
   order.head.number = ++orders_;
   const OrderMessage::Kind kind = order.head.kind;
-  // A domain that is gone must be gone for later posts: their kernels could wait for it forever.
-  if (kind == OrderMessage::kLoad || kind == OrderMessage::kMap || kind == OrderMessage::kDomain ||
-      kind == OrderMessage::kForgetDomain) {
+  if (kind == OrderMessage::kLoad || kind == OrderMessage::kMap || kind == OrderMessage::kDomain) {
     needed_orders_ = orders_;
   }
   if (unsent_.empty()) unsent_since_ns_ = Now();

@@ -141,7 +141,6 @@ class HostKeeper : public std::enable_shared_from_this<HostKeeper> {
   const std::string& name() const { return options_.name; }
   void Open(std::shared_ptr<engine::LaneReports> reports);
   void Post(absl::Span<const engine::LanePost* const> posts);
-  void Recall(absl::Span<const engine::PostId> ids);
   void Cancel(absl::Span<const engine::PostId> ids);
   void EndRun(uint64_t run);
   void Resume(const engine::LaneAnswer& answer);
@@ -172,9 +171,6 @@ class HostKeeper : public std::enable_shared_from_this<HostKeeper> {
     bool in_call = false;  // a call of its kernel has no answer
     uint32_t call = 0;     // its number
     std::string why;       // the last call did not succeed
-    // Of a train: the steps that can end. 0, 0: it is none.
-    uint32_t first_step = 0;
-    uint32_t end_step = 0;
   };
   // Why a host has ended.
   struct Cause {
@@ -188,11 +184,6 @@ class HostKeeper : public std::enable_shared_from_this<HostKeeper> {
   bool SendPost(const engine::LanePost& post, std::vector<engine::LaneResult>* refused)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status FillTensors(const engine::LanePost& post) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Fills `steps_` and `tensors_`, up to a step that the host cannot do. Returns why it cannot do
-  // the first one.
-  absl::Status FillSteps(const engine::LanePost& post) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // OK if the host has the kernel. Sets its number.
-  absl::Status FindKernel(const Kernel& kernel, uint32_t* id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Sends what waits, as far as there is room.
   void SendBacklog(std::vector<engine::LaneResult>* refused) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PublishPosts() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -236,10 +227,6 @@ class HostKeeper : public std::enable_shared_from_this<HostKeeper> {
   void FindCulprit(const CrashReport& crash, Cause* cause) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string Place(uint32_t slot, const CrashReport& crash) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Wake() const;
-  // Whether the host may say that the train has come so far.
-  static bool IsRight(const Slot& slot, const Report& report);
-  // The step that the train has begun last, as the host says.
-  uint32_t StepOf(uint32_t slot) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LogOf(const Report& report, const std::string& kernel);
   // Begins a call of a kernel: what the engine is to be asked. A post that is in a call is a cause.
   absl::optional<engine::LaneCall> BeginCall(const Report& report, Slot& slot, Cause* cause)
@@ -285,7 +272,6 @@ class HostKeeper : public std::enable_shared_from_this<HostKeeper> {
   std::deque<const engine::LanePost*> backlog_ ABSL_GUARDED_BY(mutex_);
   size_t cancelled_ ABSL_GUARDED_BY(mutex_) = 0;  // posts with a time
   std::vector<TensorMessage> tensors_ ABSL_GUARDED_BY(mutex_);
-  std::vector<StepMessage> steps_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::byte> bytes_ ABSL_GUARDED_BY(mutex_);
 
   uint64_t starts_ ABSL_GUARDED_BY(mutex_) = 0;

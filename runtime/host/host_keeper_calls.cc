@@ -1,18 +1,15 @@
-// Calls of kernels in a host: what they ask the engine for. Trains that are divided. And threads of
-// the engine that look for reports.
+// Calls of kernels in a host: what they ask the engine for. And threads of the engine that look for
+// reports.
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "runtime/host/host_keeper.h"
-#include "runtime/host/train_cursor.h"
 
 namespace pto::host {
 namespace {
 
 using engine::LaneCall;
-using engine::PostId;
 
 // A thread that polls takes all that comes: the host need not wake anybody.
 constexpr uint32_t kPollWeight = 1 << 16;
@@ -72,45 +69,6 @@ absl::optional<LaneCall> HostKeeper::BeginCall(const Report& report, Slot& slot,
     call.from = ViewOf(regions_, report.tensors[1]);
   }
   return call;
-}
-
-bool HostKeeper::IsRight(const Slot& slot, const Report& report) {
-  if (slot.end_step == 0) return report.kind == Report::kEnded;
-  if (report.steps < slot.first_step || report.steps > slot.end_step) return false;
-  if (report.kind == Report::kIsolated || report.result != 0) return report.steps < slot.end_step;
-  // A train that ends nothing would be posted again and again.
-  return report.steps > slot.first_step || slot.cancelled_ns != 0;
-}
-
-uint32_t HostKeeper::StepOf(uint32_t slot) const {
-  const uint32_t begun = TrainCursor(process_->control().posts[slot].cursor).Read().begun;
-  const Slot& known = slots_[slot];
-  return std::clamp(std::max(begun, 1u) - 1, known.first_step, known.end_step - 1);
-}
-
-void HostKeeper::Recall(absl::Span<const PostId> ids) {
-  std::vector<std::pair<PostId, uint32_t>> isolated;
-  std::shared_ptr<engine::LaneReports> reports;
-  {
-    MutexLock lock(mutex_);
-    if (process_ == nullptr) return;
-    reports = reports_;
-    for (uint32_t i = 0; i < slots_.size(); ++i) {
-      Slot& slot = slots_[i];
-      if (slot.post == nullptr || slot.end_step == 0 ||
-          std::find(ids.begin(), ids.end(), slot.post->id) == ids.end()) {
-        continue;
-      }
-      const TrainCursor::Place place = TrainCursor(process_->control().posts[i].cursor).End();
-      // Not begun yet. What is wrong is found when it ends.
-      if (place.begun <= slot.first_step || place.begun > slot.end_step) continue;
-      slot.first_step = place.begun - 1;
-      slot.end_step = place.begun;
-      isolated.emplace_back(slot.post->id, slot.first_step);
-    }
-  }
-  if (reports == nullptr) return;
-  for (const auto& [id, step] : isolated) reports->Isolate(id, step);
 }
 
 bool HostKeeper::BeginPoll() {

@@ -39,8 +39,7 @@ void HostKeeper::FindCulprit(const CrashReport& crash, Cause* cause) {
     if (post != nullptr && post->id == crash.post) cause->slot = crash.slot;
     // It was the code that loads: the kernel whose answer is missing.
     if (crash.slot == kNoSlot && !loading_.empty()) cause->kernel = loading_.front();
-    // A thread that runs nothing may be the first to find what the kernel of another has broken.
-    if (crash.kind != CrashRecord::kBroken || crash.slot != kNoSlot) return;
+    return;
   }
   // It could say nothing. Only if one block ran, that was it.
   uint32_t running = 0;
@@ -60,11 +59,6 @@ void HostKeeper::FindCulprit(const CrashReport& crash, Cause* cause) {
 
 std::string HostKeeper::Place(uint32_t slot, const CrashReport& crash) {
   const LanePost& post = *slots_[slot].post;
-  if (slots_[slot].end_step != 0) {
-    const engine::LaneStep& step = post.steps[StepOf(slot)];
-    return absl::StrCat("kernel '", step.kernel->name(), "', task ", step.task,
-                        ", block 0 of 1 on chips/", post.chip);
-  }
   const uint32_t said = crash.kind != CrashRecord::kNone && crash.slot == slot
                             ? crash.block
                             : process_->control().posts[slot].block.load(std::memory_order_relaxed);
@@ -124,12 +118,8 @@ void HostKeeper::Bury(Cause cause) {
       const LanePost* const post = slots_[i].post;
       if (post == nullptr) continue;
       const bool guilty = i == cause.slot;
-      LaneResult& result = ended.emplace_back();
-      result.id = post->id;
-      result.status = Lost(guilty ? absl::StrCat(told, trace) : told);
-      result.block = guilty && crash.slot == i ? crash.block : post->block;
-      // Steps that it has not begun, the next host does.
-      if (slots_[i].end_step != 0) result.steps = StepOf(i);
+      const uint32_t block = guilty && crash.slot == i ? crash.block : post->block;
+      ended.push_back({post->id, Lost(guilty ? absl::StrCat(told, trace) : told), block});
     }
     if (cause.kernel != 0) {
       const auto found = kernels_.find(cause.kernel);

@@ -25,8 +25,6 @@ using engine::LaneResult;
 
 // After a report, the next one usually comes within this time.
 constexpr int64_t kSpinNs = 5'000;
-// If it took longer from one to the next, a wake-up costs little beside it.
-constexpr int64_t kLongestGapNs = 30'000;
 constexpr int kPausesPerLook = 16;
 // Reports between two looks at everything else.
 constexpr size_t kBatch = 256;
@@ -132,8 +130,7 @@ HostKeeper::Cause HostKeeper::Serve() {
   RingReader& reader = *shared_reader;
   Cause cause;
   std::vector<LaneResult> refused;
-  bool active = false;  // the next report may come soon
-  int64_t last_report_ns = 0;
+  bool active = false;
   bool prints = true;   // its output is open
   size_t unlooked = 0;  // reports since the last look at anything else
   while (cause.text.empty()) {
@@ -147,11 +144,7 @@ HostKeeper::Cause HostKeeper::Serve() {
     Complete(&refused);
     unlooked += handled;
     if (handled > 0) {
-      // Who computes for long between two reports needs the processor more than a look for the
-      // next.
-      const int64_t now_ns = Now();
-      active = now_ns - last_report_ns < kLongestGapNs;
-      last_report_ns = now_ns;
+      active = true;
       if (unlooked < kBatch) continue;
     } else if (active) {
       active = false;
@@ -250,19 +243,12 @@ void HostKeeper::HandleReport(const Report& report, std::vector<LaneResult>* res
       cause->text = "it reported something of a block that it does not run";
       return;
     }
-    if ((report.kind == Report::kEnded || report.kind == Report::kIsolated) &&
-        !IsRight(*slot, report)) {
-      cause->text = "it reported steps that it cannot have done";
-      cause->slot = report.slot;
-      return;
-    }
     if (report.kind == Report::kEnded) {
       LaneResult result;
       result.id = report.id;
       result.block = report.block;
       result.code = report.result;
       result.took_ticks = report.took_ticks;
-      result.steps = report.steps;
       if (report.result != 0) {
         // What the kernel says itself is better.
         const std::string& why = report.text.empty() ? slot->why : report.text;
@@ -278,21 +264,11 @@ void HostKeeper::HandleReport(const Report& report, std::vector<LaneResult>* res
     if (report.kind == Report::kCall) {
       call = BeginCall(report, *slot, cause);
       reports = reports_;
-    } else if (report.kind == Report::kIsolated) {
-      slot->first_step = report.steps;
-      slot->end_step = report.steps + 1;
-      reports = reports_;
     } else {
-      const Kernel* const runs =
-          slot->end_step == 0 ? post->kernel : post->steps[StepOf(report.slot)].kernel;
-      kernel = std::string(runs->name());
+      kernel = std::string(post->kernel->name());
     }
   }
   if (report.kind == Report::kLog) return LogOf(report, kernel);
-  // Again, if it was recalled: then the engine may not know of it yet, and a call may follow.
-  if (report.kind == Report::kIsolated && reports != nullptr) {
-    reports->Isolate(report.id, report.steps);
-  }
   // Answered in the middle of this, or later.
   if (call.has_value() && reports != nullptr) reports->Call(*call);
 }

@@ -20,8 +20,6 @@ class HostLane final : public engine::Lane {
     keeper_->Open(std::move(reports));
   }
   void Post(absl::Span<const engine::LanePost* const> posts) override { keeper_->Post(posts); }
-  uint32_t max_steps() const override { return kMaxSteps; }
-  void Recall(absl::Span<const engine::PostId> ids) override { keeper_->Recall(ids); }
   void Cancel(absl::Span<const engine::PostId> ids) override { keeper_->Cancel(ids); }
   void EndRun(uint64_t run) override { keeper_->EndRun(run); }
   void Resume(const engine::LaneAnswer& answer) override { keeper_->Resume(answer); }

@@ -9,7 +9,6 @@
 #include "kernels/dtype.h"
 #include "runtime/base/pause.h"
 #include "runtime/host/futex.h"
-#include "runtime/host/train_cursor.h"
 
 namespace pto::host {
 namespace {
@@ -41,24 +40,10 @@ void AwaitAnswer(PostWord& word, uint32_t before) {
   word.sleeps.store(0, std::memory_order_relaxed);
 }
 
-// The engine answers calls of single tasks only: those before it in its train have ended, and those
-// behind it are given back.
-void Isolate(HostedBlock& block) {
-  const TrainCursor::Place place = TrainCursor(block.word->cursor).End();
-  Report report;
-  report.kind = Report::kIsolated;
-  report.slot = block.slot;
-  report.id = block.post;
-  report.steps = place.begun - 1;
-  block.reports->Send(report);
-  block.in_train = false;
-}
-
 // Makes a call and waits for its answer.
 int32_t Ask(HostedBlock& block, const CallMessage& call, std::vector<TensorMessage> tensors = {},
             pto_event* event = nullptr) {
   MutexLock lock(block.calls);
-  if (block.in_train) Isolate(block);
   PostWord& word = *block.word;
   const uint32_t before = word.answered.load(std::memory_order_acquire);
   Report report;

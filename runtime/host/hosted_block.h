@@ -22,7 +22,6 @@ struct HostedBlock {
   ReportSink* reports = nullptr;
   HostTables* tables = nullptr;
   bool may_wait = false;  // its kernel says that it waits or blocks
-  bool in_train = false;  // and no call has isolated it
   std::string error;      // what the kernel says itself, or else what was wrong with a call
   // The last call that did not succeed before it reached the daemon.
   int32_t refused = PTO_OK;

@@ -46,7 +46,7 @@ struct ReportHead {
   int32_t result;
   uint32_t block;
   uint32_t took_ticks;
-  uint32_t steps;
+  uint32_t reserved;
 };
 
 // Reads the rest of a report that is a call.
@@ -92,12 +92,10 @@ void End(char (&text)[kSize]) {
 
 }  // namespace
 
-void EncodePost(const PostMessage& head, absl::Span<const pto_scalar> scalars,
-                absl::Span<const TensorMessage> tensors, std::vector<std::byte>* bytes,
-                absl::Span<const StepMessage> steps) {
+void EncodePost(const PostMessage& head, const pto_scalar* scalars,
+                absl::Span<const TensorMessage> tensors, std::vector<std::byte>* bytes) {
   Append(&head, 1, bytes);
-  Append(steps.data(), steps.size(), bytes);
-  Append(scalars.data(), scalars.size(), bytes);
+  Append(scalars, head.scalar_count, bytes);
   Append(tensors.data(), tensors.size(), bytes);
 }
 
@@ -106,28 +104,15 @@ absl::Status ParsePost(absl::Span<const std::byte> bytes, PostView* post) {
   if (!Take(&bytes, &head, 1)) return Malformed("a post is too short");
   if (head.slot >= kMaxPosts || head.scalar_count > PTO_MAX_SCALARS ||
       head.tensor_count > PTO_MAX_ARGS || head.member >= head.member_count ||
-      head.block >= head.block_end || head.step_count > kMaxSteps) {
+      head.block >= head.block_end) {
     return Malformed("a post is out of range");
   }
-  post->steps.resize(head.step_count);
-  if (!Take(&bytes, post->steps.data(), head.step_count)) {
-    return Malformed("a train has not all its steps");
-  }
-  uint64_t scalars = head.scalar_count;
-  uint64_t tensors = uint64_t{head.member_count} * head.tensor_count;
-  for (const StepMessage& step : post->steps) {
-    if (step.tensor_count > PTO_MAX_ARGS || step.scalar_count > PTO_MAX_SCALARS) {
-      return Malformed("a step is out of range");
-    }
-    tensors += step.tensor_count;
-    scalars += step.scalar_count;
-  }
-  // Compared first: nothing is allocated for what is not there.
-  if (scalars > bytes.size() / sizeof(pto_scalar)) {
+  post->scalars.resize(head.scalar_count);
+  if (!Take(&bytes, post->scalars.data(), head.scalar_count)) {
     return Malformed("a post has not all its scalars");
   }
-  post->scalars.resize(scalars);
-  Take(&bytes, post->scalars.data(), scalars);
+  const uint64_t tensors = uint64_t{head.member_count} * head.tensor_count;
+  // Compared first: nothing is allocated for what is not there.
   if (bytes.size() != tensors * sizeof(TensorMessage)) {
     return Malformed("a post has not all its tensors");
   }
@@ -140,8 +125,8 @@ absl::Status ParsePost(absl::Span<const std::byte> bytes, PostView* post) {
 }
 
 void EncodeReport(const Report& report, std::vector<std::byte>* bytes) {
-  const ReportHead head = {report.kind,  report.slot,       report.id,   report.result,
-                           report.block, report.took_ticks, report.steps};
+  const ReportHead head = {report.kind,  report.slot,       report.id, report.result,
+                           report.block, report.took_ticks, 0};
   Append(&head, 1, bytes);
   if (report.call.has_value()) {
     Append(&*report.call, 1, bytes);
@@ -154,7 +139,7 @@ void EncodeReport(const Report& report, std::vector<std::byte>* bytes) {
 absl::StatusOr<Report> ParseReport(absl::Span<const std::byte> bytes) {
   ReportHead head = {};
   if (!Take(&bytes, &head, 1)) return Malformed("a report is too short");
-  if (head.kind < Report::kEnded || head.kind > Report::kIsolated) {
+  if (head.kind < Report::kEnded || head.kind > Report::kCall) {
     return Malformed(absl::StrCat("there is no report ", head.kind));
   }
   if (head.slot >= kMaxPosts) return Malformed(absl::StrCat("there is no slot ", head.slot));
@@ -165,7 +150,6 @@ absl::StatusOr<Report> ParseReport(absl::Span<const std::byte> bytes) {
   report.result = head.result;
   report.block = head.block;
   report.took_ticks = head.took_ticks;
-  report.steps = head.steps;
   if (head.kind == Report::kCall) {
     PTO_RETURN_IF_ERROR(TakeCall(bytes, &report));
     return report;

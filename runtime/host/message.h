@@ -32,18 +32,7 @@ struct TensorMessage {
   int64_t strides[PTO_MAX_DIMS] = {};
 };
 
-// One task of a train. Its tensors and scalars follow those of the steps before it.
-struct StepMessage {
-  uint32_t kernel = 0;
-  uint32_t task = 0;
-  uint16_t tensor_count = 0;
-  uint16_t scalar_count = 0;
-};
-
-// The most steps of a train.
-inline constexpr uint32_t kMaxSteps = 1024;
-
-// Followed by the steps of a train, the scalars, and the tensors of each member.
+// Followed by the scalars, and by the tensors of each member.
 struct PostMessage {
   uint64_t id = 0;
   uint64_t run = 0;
@@ -64,22 +53,19 @@ struct PostMessage {
   uint32_t member_count = 0;
   uint32_t tensor_count = 0;
   uint32_t scalar_count = 0;
-  // Not 0: a train, whose steps say how many tensors and scalars there are.
-  uint32_t step_count = 0;
+  uint32_t reserved = 0;
 };
 
-// A post, as the host reads it.
+// A post, as the host reads it. Points into the bytes that were parsed.
 struct PostView {
   PostMessage head;
-  std::vector<StepMessage> steps;
   std::vector<pto_scalar> scalars;
   std::vector<TensorMessage> tensors;  // member by member
 };
 
 // Appends a post to `bytes`.
-void EncodePost(const PostMessage& head, absl::Span<const pto_scalar> scalars,
-                absl::Span<const TensorMessage> tensors, std::vector<std::byte>* bytes,
-                absl::Span<const StepMessage> steps = {});
+void EncodePost(const PostMessage& head, const pto_scalar* scalars,
+                absl::Span<const TensorMessage> tensors, std::vector<std::byte>* bytes);
 absl::Status ParsePost(absl::Span<const std::byte> bytes, PostView* post);
 
 // ---- through the ring to the daemon
@@ -112,8 +98,7 @@ struct CallMessage {
 };
 
 struct Report {
-  // kIsolated: a train goes on as a post of one of its steps: see engine::LaneReports.
-  enum Kind : uint32_t { kEnded = 1, kLog = 2, kCall = 3, kIsolated = 4 };
+  enum Kind : uint32_t { kEnded = 1, kLog = 2, kCall = 3 };
   Kind kind = kEnded;
   uint32_t slot = 0;
   uint64_t id = 0;
@@ -121,9 +106,7 @@ struct Report {
   int32_t result = 0;
   uint32_t block = 0;
   uint32_t took_ticks = 0;  // kEnded: for how long the kernel has run
-  // kEnded of a train: how many steps have ended well. kIsolated: those before the step.
-  uint32_t steps = 0;
-  std::string text;  // not of a kCall
+  std::string text;         // not of a kCall
   absl::optional<CallMessage> call;
   std::vector<TensorMessage> tensors;  // of a copy: to, from
 };

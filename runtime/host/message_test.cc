@@ -34,48 +34,6 @@ PostMessage SmallPost() {
   return head;
 }
 
-TEST(MessageTest, ATrainIsReadAsItWasWritten) {
-  PostMessage head = SmallPost();
-  head.member = 0;
-  head.member_count = 1;
-  head.tensor_count = head.scalar_count = 0;
-  const StepMessage steps[] = {{3, 10, 1, 0}, {4, 11, 0, 2}, {3, 12, 1, 0}};
-  head.step_count = 3;
-  const pto_scalar scalars[] = {{.i64 = 5}, {.i64 = 6}};
-  std::vector<TensorMessage> tensors(2);
-  tensors[1].offset = 64;
-  std::vector<std::byte> bytes;
-  EncodePost(head, scalars, tensors, &bytes, steps);
-  PostView post;
-  ASSERT_THAT(ParsePost(bytes, &post), IsOk());
-  ASSERT_EQ(post.steps.size(), 3u);
-  EXPECT_EQ(post.steps[1].kernel, 4u);
-  EXPECT_EQ(post.steps[2].task, 12u);
-  ASSERT_EQ(post.scalars.size(), 2u);
-  EXPECT_EQ(post.scalars[1].i64, 6);
-  ASSERT_EQ(post.tensors.size(), 2u);
-  EXPECT_EQ(post.tensors[1].offset, 64u);
-  for (size_t size = 0; size < bytes.size(); ++size) {
-    EXPECT_THAT(ParsePost(absl::MakeConstSpan(bytes.data(), size), &post),
-                HasReason(reason::kHostLost))
-        << size;
-  }
-}
-
-TEST(MessageTest, AnIsolatedStepIsReadAsItWasWritten) {
-  Report report;
-  report.kind = Report::kIsolated;
-  report.slot = 5;
-  report.id = 99;
-  report.steps = 17;
-  std::vector<std::byte> bytes;
-  EncodeReport(report, &bytes);
-  const absl::StatusOr<Report> read = ParseReport(bytes);
-  ASSERT_THAT(read, IsOk());
-  EXPECT_EQ(read->kind, Report::kIsolated);
-  EXPECT_EQ(read->steps, 17u);
-}
-
 TEST(MessageTest, APostIsReadAsItWasWritten) {
   const PostMessage head = SmallPost();
   const pto_scalar scalars[] = {{.f64 = 1.5}, {.i64 = 9}};

@@ -2,11 +2,8 @@
 // what a run of one task, many independent tasks, tasks of 20 us and a chain of tasks cost there.
 // And the same with a whole daemon: see host_daemon_lines.h.
 //
-//   bazel run --config=release //tests/bench:host_bench [-- PART...]
-//
-// Parts: one_task, independent, short_tasks, chain, daemon.
+//   bazel run --config=release //tests/bench:host_bench
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -172,20 +169,13 @@ class HostBench {
 }  // namespace
 }  // namespace pto::bench
 
-int main(int argc, char** argv) {
-  // Without names, all parts.
-  const std::vector<std::string> chosen(argv + 1, argv + argc);
-  const auto wants = [&](const std::string& part) {
-    return chosen.empty() || std::find(chosen.begin(), chosen.end(), part) != chosen.end();
-  };
+int main() {
   pto::bench::Report report(pto::bench::Report::Format::kTable);
-  {
-    pto::bench::HostBench bench(report);
-    if (wants("one_task")) bench.OneTask();
-    if (wants("independent")) bench.Independent();
-    if (wants("short_tasks")) bench.ShortTasks();
-    if (wants("chain")) bench.Chain();
-  }
-  if (wants("daemon")) pto::bench::MeasureHostsOfDaemon(report);
+  pto::bench::HostBench bench(report);
+  bench.OneTask();
+  bench.Independent();
+  bench.ShortTasks();
+  bench.Chain();
+  pto::bench::MeasureHostsOfDaemon(report);
   return report.ok() ? 0 : 1;
 }

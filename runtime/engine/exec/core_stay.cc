@@ -11,6 +11,11 @@ namespace {
 // A task that takes longer is worth the wake-up of another thread.
 constexpr double kLongMicroseconds = 5;
 
+uint64_t LongTicks() {
+  static const auto ticks = static_cast<uint64_t>(kLongMicroseconds * TicksPerMicrosecond());
+  return ticks;
+}
+
 // Tasks are measured together, for their records, while they take about so long together.
 constexpr double kTogetherMicroseconds = 2;
 
@@ -23,11 +28,6 @@ uint64_t TogetherTicks() {
 constexpr size_t kMaxKeptTasks = 65'536;
 
 }  // namespace
-
-uint64_t CoreStay::LongTicks() {
-  static const auto ticks = static_cast<uint64_t>(kLongMicroseconds * TicksPerMicrosecond());
-  return ticks;
-}
 
 uint32_t CoreStay::MeasureMask(uint64_t ticks) {
   uint32_t mask = kMeasureOneOf - 1;
@@ -55,8 +55,6 @@ void CoreStay::Begin(const BlockTicket& next) {
   measure_mask = timed ? MeasureMask(typical_ticks) : kMeasureOneOf - 1;
   was_long = alone = false;
   count = 0;
-  lane = nullptr;
-  took_ticks = 0;
   last_ticks = Ticks();
   recorder.Begin(scheduler.clock().NowNanos(), last_ticks);
   if (run.started_ns() == 0) MarkStarted();
@@ -86,8 +84,7 @@ void CoreStay::LeaveCore() {
 
 void CoreStay::Abandon() {
   Run& run = *ticket.run;
-  if ((run.image().tasks()[ticket.task].block_num > 1 || run.IsSlow(ticket.task)) &&
-      !run.IsLanePlain(ticket.task)) {
+  if (run.image().tasks()[ticket.task].block_num > 1 || run.IsSlow(ticket.task)) {
     const uint32_t before =
         run.tasks().counter(ticket.task).fetch_sub(ticket.abandoned, std::memory_order_acq_rel);
     if ((before & ~RunTasks::kFailedBit) != ticket.abandoned) return;
@@ -140,7 +137,7 @@ void CoreStay::NotePlain(uint32_t task) {
 void CoreStay::NoteEnd(uint32_t task, bool failed, int64_t start_ns, int64_t deferred_ns) {
   const Run& run = *ticket.run;
   const uint64_t now = Ticks();
-  if (measured) LearnPace(task, took_ticks != 0 ? took_ticks : now - begin_ticks);
+  if (measured) LearnPace(task, now - begin_ticks);
   AddRecord(task, static_cast<uint32_t>(ticket.core),
             failed ? TaskOutcome::kFailed : TaskOutcome::kDone,
             {measured ? begin_ticks : last_ticks, now,

@@ -36,8 +36,6 @@ struct CoreStay {
   CoreStay(const CoreStay&) = delete;
   CoreStay& operator=(const CoreStay&) = delete;
 
-  // A task that takes longer counts as a long one (GraphImage::Pace).
-  static uint64_t LongTicks();
   // For a task that is begun or ended without a core.
   static BlockTicket Nowhere(Run& run, uint32_t task);
 
@@ -69,13 +67,6 @@ struct CoreStay {
   bool IsForThisCore(const ImageTask& task) const {
     return task.block_num == 1 && task.chip == chip &&
            task.core == static_cast<uint8_t>(ticket.kind) && task.plain();
-  }
-  // Whether the task may follow in a train on this core.
-  bool IsForThisLane(uint32_t task) const {
-    const Run& run = *ticket.run;
-    const ImageTask& record = run.image().tasks()[task];
-    return record.chip == chip && record.core == static_cast<uint8_t>(ticket.kind) &&
-           run.IsLanePlain(task) && run.image().lane(record.kernel) == lane;
   }
   // Whether a gang waits for the core.
   bool GangWaits() const { return queue->GangWaits(ticket.run->priority(), ticket.kind); }
@@ -109,9 +100,7 @@ struct CoreStay {
 
   BlockTicket ticket;
   uint32_t chip = 0;
-  const ReadyQueue* queue = nullptr;  // of that chip
-  // Of a train that ends: tasks for it and for this core stay here.
-  const LanePort* lane = nullptr;
+  const ReadyQueue* queue = nullptr;          // of that chip
   uint32_t count = 0;                         // tasks since the last check whether others wait
   bool timed = false;                         // all tasks are recorded
   bool measured = false;                      // this task is: it began at `begin_ticks`
@@ -121,7 +110,6 @@ struct CoreStay {
   uint64_t begin_ticks = 0;
   uint64_t last_ticks = 0;          // end of the last recorded task
   uint64_t typical_ticks = 0;       // duration of recently measured tasks
-  uint64_t took_ticks = 0;          // of a posted task, as its lane says; 0: not known
   uint64_t done = 0;                // not told yet
   uint64_t ended = 0;               // not told yet
   JointTask* next_joint = nullptr;  // has its cores; runs when there is no other work here

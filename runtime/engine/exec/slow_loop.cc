@@ -33,22 +33,8 @@ bool GaveUp(const PostSlot& slot) {
   return slot.end == PostSlot::End::kDone && calls != nullptr && calls->refused != PTO_OK;
 }
 
-BlockEnd CallSlow(Services& services, const BlockTicket& ticket, BlockHost* host,
-                  LongTask* long_task, absl::Status* error) {
-  if (services.scheduler().trace() != nullptr) services.scheduler().trace()->OnStart(ticket);
-  // After its deadline a task starts no further block.
-  if (long_task != nullptr && long_task->late.load(std::memory_order_acquire)) {
-    StopNote::LeaveNext(ticket, *long_task);
-    return BlockEnd::kFailed;
-  }
-  const BlockEnd end = BlockRunner::CallSlow(services, ticket, host, long_task, error);
-  if (long_task != nullptr) BreakBarriers(services, *long_task, ticket);
-  return end;
-}
-
-}  // namespace
-
-absl::Status SlowLoop::PostError(const PostSlot& slot) {
+// Why a post has failed, with its place.
+absl::Status PostError(const PostSlot& slot) {
   BlockTicket place = slot.ticket;
   place.block = slot.failed_block;
   const PostCalls* const calls = PostCalls::Find(slot);
@@ -70,6 +56,21 @@ absl::Status SlowLoop::PostError(const PostSlot& slot) {
   return TaskData::BlockError(named == nullptr ? reason::kKernelFailed : *named, place, "failed",
                               slot.status.message());
 }
+
+BlockEnd CallSlow(Services& services, const BlockTicket& ticket, BlockHost* host,
+                  LongTask* long_task, absl::Status* error) {
+  if (services.scheduler().trace() != nullptr) services.scheduler().trace()->OnStart(ticket);
+  // After its deadline a task starts no further block.
+  if (long_task != nullptr && long_task->late.load(std::memory_order_acquire)) {
+    StopNote::LeaveNext(ticket, *long_task);
+    return BlockEnd::kFailed;
+  }
+  const BlockEnd end = BlockRunner::CallSlow(services, ticket, host, long_task, error);
+  if (long_task != nullptr) BreakBarriers(services, *long_task, ticket);
+  return end;
+}
+
+}  // namespace
 
 void SlowLoop::EndConditions(const BlockTicket& ticket, LongTask* long_task) {
   if (long_task == nullptr) return;
@@ -160,7 +161,7 @@ void SlowLoop::GoOn(CoreStay& stay, FiberBlock& block) {
   EndCall(stay, ticket, end, std::move(error), start_ns, true);
 }
 
-void SlowLoop::ShowPosted(const BlockTicket& ticket, bool posted) const {
+void SlowLoop::ShowPosted(const BlockTicket& ticket, bool posted) {
   const ReadyQueue& queue = scheduler_.queue(ticket.chip);
   const int32_t core = ticket.kind == PTO_MIX ? queue.ClusterOf(ticket.core) : ticket.core;
   queue.own_view(core).wait.store(posted ? CoreView::kPosted : CoreView::kNeverWaited,
@@ -217,7 +218,6 @@ void SlowLoop::EndPost(CoreStay& stay, PostSlot& slot) {
   const Run& run = *ticket.run;
   LongTask* const long_task = slot.long_task;
   const int64_t start_ns = slot.start_ns;
-  const uint64_t took_ticks = slot.took_ticks;
   const BlockEnd end =
       slot.end == PostSlot::End::kDone && !GaveUp(slot) ? BlockEnd::kDone : BlockEnd::kFailed;
   absl::Status error;
@@ -238,7 +238,7 @@ void SlowLoop::EndPost(CoreStay& stay, PostSlot& slot) {
   // Other cores of a cluster may still be posted.
   if (run.image().cluster_lanes(ticket.task) == 1) ShowPosted(ticket, false);
   if (long_task != nullptr) BreakBarriers(services_, *long_task, ticket);
-  EndCall(stay, ticket, end, std::move(error), start_ns, true, took_ticks);
+  EndCall(stay, ticket, end, std::move(error), start_ns, true);
 }
 
 void SlowLoop::RunOnThread(CoreStay& stay, const BlockTicket& ticket) {
@@ -250,9 +250,8 @@ void SlowLoop::RunOnThread(CoreStay& stay, const BlockTicket& ticket) {
 }
 
 void SlowLoop::EndCall(CoreStay& stay, const BlockTicket& ticket, BlockEnd end, absl::Status error,
-                       int64_t start_ns, bool keeps_core, uint64_t took_ticks) {
+                       int64_t start_ns, bool keeps_core) {
   stay.Begin(ticket);
-  stay.took_ticks = took_ticks;
   Run& run = *stay.ticket.run;
   const uint32_t task = stay.ticket.task;
   std::atomic<uint32_t>& counter = run.tasks().counter(task);

@@ -40,12 +40,6 @@ class SlowLoop {
   void Post(CoreStay& stay);
   // The lane that got the last post; nullptr: it is gone.
   std::shared_ptr<LanePort> last_lane() const { return last_lane_.lock(); }
-  // Shows whether the block on a core runs on a lane.
-  void ShowPosted(const BlockTicket& ticket, bool posted) const;
-  // A train was posted to it.
-  void NoteLane(std::weak_ptr<LanePort> lane) { last_lane_ = std::move(lane); }
-  // Why a post has failed, with its place.
-  static absl::Status PostError(const PostSlot& slot);
   // The lane has ended a post, or was lost.
   void EndPost(CoreStay& stay, PostSlot& slot);
   // Starts or resumes a block on its fiber.
@@ -64,12 +58,14 @@ class SlowLoop {
   LongTask* BeginLong(const BlockTicket& ticket);
   // One call has ended. With `keeps_core` the tasks that follow run on its core.
   void EndCall(CoreStay& stay, const BlockTicket& ticket, BlockEnd end, absl::Status error,
-               int64_t start_ns, bool keeps_core, uint64_t took_ticks = 0);
+               int64_t start_ns, bool keeps_core);
   absl::Status Control(CoreStay& stay, Run& run, uint32_t task);
   // Ends what a block has deferred the end of its task by.
   void EndConditions(const BlockTicket& ticket, LongTask* long_task);
   // Ends a block that its lane was not given.
   void EndRefused(CoreStay& stay, const LanePort::Outgoing& block);
+  // Shows whether the block on a core runs on a lane.
+  void ShowPosted(const BlockTicket& ticket, bool posted);
 
   Services& services_;
   Scheduler& scheduler_;

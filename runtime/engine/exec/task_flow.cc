@@ -200,17 +200,14 @@ void TaskFlow::SortOut(CoreStay& stay, uint32_t task, MetDependencies::State sta
     return;
   }
   if (run.IsSlow(task)) {
-    const bool here = stay.lane != nullptr && stay.IsForThisLane(task);
-    (here ? stay.released.local : stay.released.special).push_back(task);
+    stay.released.special.push_back(task);
     return;
   }
   const ImageTask& ready = run.image().tasks()[task];
   if (ready.block_num > 1) {
     run.tasks().counter(task).store(ready.block_num, std::memory_order_relaxed);
   }
-  // The local tasks behind a train are all for its lane.
-  const bool here = stay.lane == nullptr && stay.IsForThisCore(ready);
-  (here ? stay.released.local : stay.released.elsewhere).push_back(task);
+  (stay.IsForThisCore(ready) ? stay.released.local : stay.released.elsewhere).push_back(task);
 }
 
 void TaskFlow::SkipPoisoned(CoreStay& stay) {

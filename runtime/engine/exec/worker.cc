@@ -141,7 +141,7 @@ void Worker::Clear(Run& run) {
 
 void Worker::BeginRoots(Run& run, bool taking_one) {
   const absl::Span<const uint32_t> roots = run.image().roots();
-  if ((!run.image().alike() && !run.image().lane_alike()) || run.spec().task_timeout_ns > 0) {
+  if (!run.image().alike() || run.spec().task_timeout_ns > 0) {
     flow_.BeginTasks(stay_, run, roots, taking_one);
     return;
   }
@@ -191,27 +191,11 @@ bool Worker::TakeLaneNews(size_t place) {
     LanePort::Bury(static_cast<LaneDeath&>(*news));
     return true;
   }
-  if (news->kind == LaneNews::Kind::kTrainPart) {
-    const std::unique_ptr<TrainPart> part(static_cast<TrainPart*>(news));
-    const bool other = helped_ != nullptr && part->ticket.run != helped_;
-    const int64_t holds = other ? std::exchange(stay_.holds, 0) : 0;
-    trains_.EndPart(stay_, *part);
-    stay_.holds += holds;
-    return true;
-  }
   auto& slot = static_cast<PostSlot&>(*news);
   // What is held of the run that this thread helps with is not held of others.
   const bool other = helped_ != nullptr && slot.ticket.run != helped_;
   const int64_t holds = other ? std::exchange(stay_.holds, 0) : 0;
-  if (slot.tasks.empty()) {
-    if (slot.post.kernel->lane_plain() && slot.end == PostSlot::End::kDone) {
-      TrainLoop::LearnAlone(*slot.post.kernel, slot.took_ticks);
-    }
-    slow_.EndPost(stay_, slot);
-  } else {
-    trains_.End(stay_, slot);
-    PostCollected();
-  }
+  slow_.EndPost(stay_, slot);
   stay_.holds += holds;
   return true;
 }
@@ -279,13 +263,7 @@ void Worker::Execute(const BlockTicket& ticket) {
   }
   stay_.Begin(ticket);
   if (run.IsSlow(stay_.ticket.task)) {
-    if (run.IsLanePlain(stay_.ticket.task)) {
-      // The next ones are as short as this one, or it had none with it.
-      batch_ = std::min(kMaxBatch, 2 * batch_);
-      trains_.Begin(stay_);
-    } else {
-      slow_.ExecuteSlow(stay_);
-    }
+    slow_.ExecuteSlow(stay_);
     return;
   }
   if (run.image().tasks()[stay_.ticket.task].one_call()) {

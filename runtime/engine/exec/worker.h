@@ -17,7 +17,6 @@
 #include "runtime/engine/exec/services.h"
 #include "runtime/engine/exec/slow_loop.h"
 #include "runtime/engine/exec/task_flow.h"
-#include "runtime/engine/exec/train_loop.h"
 #include "runtime/engine/queue/scheduler.h"
 #include "runtime/engine/run/completions.h"
 
@@ -42,7 +41,6 @@ class Strays {
 //   a lock and with warm caches.
 // - SlowLoop runs blocks that wait or block, tasks with a deadline, and control tasks, and posts
 //   blocks to lanes.
-// - TrainLoop posts short tasks to lanes, many at once.
 // - JointLoop runs tasks that work in phases.
 //
 // They pass a CoreStay to each other. TaskFlow ends their tasks. Not thread-safe.
@@ -65,7 +63,6 @@ class Worker {
         flow_(services, starter_),
         plain_(services, flow_, fibers),
         slow_(services, flow_, plain_, fibers),
-        trains_(services, flow_, slow_),
         joints_(services, starter_, flow_, fibers, number) {}
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -195,7 +192,6 @@ class Worker {
   TaskFlow flow_;
   PlainLoop plain_;
   SlowLoop slow_;
-  TrainLoop trains_;
   JointLoop joints_;
 };
 

@@ -18,14 +18,6 @@ class LaneReports;
 // Names one post of one lane. An id is never used again, so a late answer is recognised. Never 0.
 using PostId = uint64_t;
 
-// One task of a post with several. Each is a single block, on the core of the post.
-struct LaneStep {
-  const Kernel* kernel = nullptr;
-  uint32_t task = 0;          // as in LanePost
-  uint32_t first_tensor = 0;  // in LanePost::tensors; as many as the kernel has arguments
-  uint32_t first_scalar = 0;  // in LanePost::step_scalars; as many as the kernel has scalars
-};
-
 // Blocks of a task that a lane is to run, one after the other on one core. The engine owns it. It
 // does not change, except for the cancel flag, and lives until the lane has completed it, or until
 // Kill has returned.
@@ -47,11 +39,7 @@ struct LanePost {
   uint32_t cluster_lane = 0;  // pto_context.lane
   uint32_t member = 0;
   uint32_t member_count = 1;
-  // Not empty: a train. The lane runs these tasks in place of the one above, which is the first of
-  // them, one after the other, and none after one that fails. Some may depend on those before them.
-  std::vector<LaneStep> steps;
-  std::vector<pto_scalar> step_scalars;
-  // The tensors of each member, tensor_count of them each, as in pto_context. None for a train.
+  // The tensors of each member, tensor_count of them each, as in pto_context.
   std::vector<const pto_tensor*> members;
   uint32_t tensor_count = 0;
   uint32_t scalar_count = 0;
@@ -73,10 +61,7 @@ struct LaneResult {
   PostId id = 0;
   absl::Status status;
   uint32_t block = 0;  // of a failed post with several blocks: the one that failed
-  // Of a train: how many steps have ended well. If the post has failed, the next one has. Those
-  // after that were not begun.
-  uint32_t steps = 0;
-  int32_t code = 0;  // what the kernel has returned, if it is known
+  int32_t code = 0;    // what the kernel has returned, if it is known
   // For how long it has run, if that is known.
   uint64_t took_ticks = 0;
 };
@@ -137,13 +122,6 @@ class Lane {
 
   // Begins to run the posts. One wake-up of the other side is enough for all of them.
   virtual void Post(absl::Span<const LanePost* const> posts) = 0;
-
-  // How many steps a post may have; 1: the lane knows no trains. Never changes.
-  virtual uint32_t max_steps() const { return 1; }
-
-  // The trains take long. The lane begins no further steps of those that it has begun, and says so
-  // with LaneReports::Isolate.
-  virtual void Recall(absl::Span<const PostId> /*ids*/) {}
 
   // The posts must end soon. Each still needs an answer, unless it has been given.
   virtual void Cancel(absl::Span<const PostId> ids) = 0;

@@ -9,10 +9,10 @@
 
 namespace pto::engine {
 
-// Something that a lane has reported and a worker has to handle: a post that has ended, a part of
-// a train, or the death of the lane. Contains its own link, so a report needs no memory.
+// Something that a lane has reported and a worker has to handle: a post that has ended, or the
+// death of the lane. Contains its own link, so a report needs no memory.
 struct LaneNews {
-  enum class Kind { kPost, kTrainPart, kDeath };
+  enum class Kind { kPost, kDeath };
   explicit LaneNews(Kind kind) : kind(kind) {}
 
   const Kind kind;

@@ -18,9 +18,6 @@ int64_t Earlier(int64_t a, int64_t b) { return a == 0 || (b != 0 && b < a) ? b :
 // Posts that run longer need the processor more than a thread that looks for their ends.
 constexpr double kShortMicroseconds = 4;
 
-// A train that takes so long is recalled: one of its tasks is not like those before.
-constexpr int64_t kRecallNs = 1'000'000;
-
 // The time so long after another; 0 if there is no limit.
 int64_t After(int64_t start_ns, int64_t timeout_ns) {
   return timeout_ns <= 0 || timeout_ns >= INT64_MAX - start_ns ? 0 : start_ns + timeout_ns;
@@ -44,9 +41,7 @@ LanePort::LanePort(std::shared_ptr<Lane> lane, const Setting& setting)
       limit_(setting.limit),
       limit_ns_(setting.limit_ns),
       reports_(std::make_shared<LaneReports>(*setting.news, *setting.calls, setting.capacity)),
-      max_steps_(lane_->max_steps()),
-      grace_(setting.timers, [this] { return CheckGrace(); }),
-      trains_(setting.timers, [this] { return CheckTrains(); }) {}
+      grace_(setting.timers, [this] { return CheckGrace(); }) {}
 
 LanePort::~LanePort() { reports_->Close(); }
 
@@ -72,7 +67,9 @@ void LanePort::Fill(const Outgoing& block, PostSlot& slot) {
   LanePost& post = slot.post;
   post.kernel = image.shared_kernels()[image.kernel_index(ticket.task, ticket.cluster_lane)].get();
   const pto_kernel_info& info = post.kernel->info();
-  post.run = NumberOf(run);
+  uint64_t& number = runs_[&run];
+  if (number == 0) number = ++last_run_;
+  post.run = number;
   post.task = TaskData::NumberOf(run, ticket.task);
   post.block = ticket.block;
   post.block_end = ticket.block_end;
@@ -101,115 +98,6 @@ void LanePort::Fill(const Outgoing& block, PostSlot& slot) {
   }
   post.gang_size = 0;
   post.cancelled.store(false, std::memory_order_relaxed);
-  slot.tasks.clear();
-  post.steps.clear();
-}
-
-uint64_t LanePort::NumberOf(const Run& run) {
-  uint64_t& number = runs_[&run];
-  if (number == 0) number = ++last_run_;
-  return number;
-}
-
-void LanePort::FillTrain(const BlockTicket& ticket, absl::Span<const TrainTask> tasks,
-                         PostSlot& slot) {
-  const Run& run = *ticket.run;
-  const GraphImage& image = run.image();
-  const absl::Span<const std::shared_ptr<const Kernel>> kernels = image.shared_kernels();
-  slot.port = this;
-  slot.ticket = ticket;
-  slot.ticket.task = tasks[0].task;
-  slot.ticket.block = 0;
-  slot.ticket.block_end = 1;
-  slot.long_task = nullptr;
-  slot.start_ns = clock_.NowNanos();
-  slot.start_ticks = Ticks();
-  slot.tasks.assign(tasks.begin(), tasks.end());
-
-  LanePost& post = slot.post;
-  post.members.clear();
-  post.tensors.clear();
-  post.step_scalars.clear();
-  post.steps.resize(tasks.size());
-  const uint32_t first_task = TaskData::NumberOf(run, 0);
-  const pto_kernel_info* info = nullptr;
-  const Kernel* kernel = nullptr;
-  for (size_t i = 0; i < tasks.size(); ++i) {
-    const uint32_t task = tasks[i].task;
-    const Kernel* const its = kernels[image.tasks()[task].kernel].get();
-    if (its != kernel) {
-      kernel = its;
-      info = &its->info();
-    }
-    LaneStep& step = post.steps[i];
-    step.kernel = kernel;
-    step.task = first_task + task;
-    step.first_tensor = static_cast<uint32_t>(post.tensors.size());
-    step.first_scalar = static_cast<uint32_t>(post.step_scalars.size());
-    if (info->argument_count > 0) {
-      post.tensors.resize(post.tensors.size() + info->argument_count);
-      TaskData::FillTensors(run, task, 0, post.tensors.data() + step.first_tensor);
-    }
-    if (info->scalar_count > 0) {
-      post.step_scalars.resize(post.step_scalars.size() + info->scalar_count);
-      TaskData::FillScalars(run, task, post.step_scalars.data() + step.first_scalar);
-    }
-  }
-  post.kernel = post.steps[0].kernel;
-  post.task = post.steps[0].task;
-  post.block = 0;
-  post.block_end = post.block_count = 1;
-  post.chip = ticket.chip;
-  post.core = static_cast<uint32_t>(ticket.core);
-  post.core_kind = ticket.kind;
-  const uint32_t clusters = post.chip < clusters_.size() ? clusters_[post.chip] : 0;
-  post.cluster = post.core < clusters ? post.core : (post.core - clusters) / 2;
-  post.cluster_lane = 0;
-  post.member = 0;
-  post.member_count = 1;
-  post.tensor_count = post.scalar_count = 0;
-  post.deadline_ns = After(run.accepted_ns(), run.spec().timeout_ns);
-  post.gang_size = 0;
-  post.cancelled.store(false, std::memory_order_relaxed);
-}
-
-LanePort::Outgoing::Refusal LanePort::PostTrain(const BlockTicket& ticket,
-                                                absl::Span<const TrainTask> tasks) {
-  if (lost()) return Outgoing::Refusal::kLost;
-  PostSlot& slot = reports_->table().Take();
-  // Without the lock: other threads fill trains, too.
-  FillTrain(ticket, tasks, slot);
-  // Once it is posted it may end, and with it the last run that uses the lane.
-  const std::shared_ptr<LanePort> self = shared_from_this();
-  MutexLock lock(calls_);
-  const bool stopped = ticket.run->stopping();
-  if (stopped || lost()) {
-    reports_->table().Return(slot);
-    return stopped ? Outgoing::Refusal::kStopped : Outgoing::Refusal::kLost;
-  }
-  slot.post.run = NumberOf(*ticket.run);
-  PostSlot* const slots[] = {&slot};
-  const LanePost* const posts[] = {&slot.post};
-  const int64_t start_ns = slot.start_ns;
-  reports_->table().Begin(slots);
-  lane_->Post(posts);
-  if (limit_ != nullptr && !limit_->armed()) limit_->Arm(start_ns + limit_ns_);
-  if (!trains_.armed()) trains_.Arm(start_ns + kRecallNs);
-  return Outgoing::Refusal::kNone;
-}
-
-int64_t LanePort::CheckTrains() {
-  const std::shared_ptr<LanePort> self = weak_from_this().lock();
-  if (self == nullptr || lost()) return 0;
-  std::vector<PostId> late;
-  const int64_t now_ns = clock_.NowNanos();
-  const size_t trains = reports_->table().FindTrains(now_ns - kRecallNs, &late);
-  if (!late.empty()) {
-    MutexLock lock(calls_);
-    if (lost()) return 0;
-    lane_->Recall(late);
-  }
-  return trains == 0 ? 0 : now_ns + kRecallNs;
 }
 
 void LanePort::Post(absl::Span<Outgoing> blocks) {

@@ -66,11 +66,6 @@ class LanePort : public std::enable_shared_from_this<LanePort> {
   // Posts the blocks, with one call of the lane, or refuses them. The blocks of a gang are posted
   // together, or all are refused.
   void Post(absl::Span<Outgoing> blocks);
-  // How many steps a train may have.
-  uint32_t max_steps() const { return max_steps_; }
-  // Posts a train, all of whose tasks this lane runs on the core of the ticket. Returns why it was
-  // not posted; otherwise the run and the port may be gone.
-  Outgoing::Refusal PostTrain(const BlockTicket& ticket, absl::Span<const TrainTask> tasks);
   // Cancels the posts of a run that was stopped; with `late_only`, those of its tasks whose
   // deadline has passed. The stop or the deadline must be visible before this call.
   void Cancel(const Run& run, bool late_only);
@@ -115,11 +110,6 @@ class LanePort : public std::enable_shared_from_this<LanePort> {
   // Whether the block must not start, and why.
   Outgoing::Refusal Check(const Outgoing& block) const;
   void Fill(const Outgoing& block, PostSlot& slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(calls_);
-  void FillTrain(const BlockTicket& ticket, absl::Span<const TrainTask> tasks, PostSlot& slot);
-  // The number of the run, for the lane.
-  uint64_t NumberOf(const Run& run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(calls_);
-  // Recalls trains that take long. Returns when to look again; 0: there are no trains.
-  int64_t CheckTrains();
   // Loses the lane if a cancelled post has had its grace. Returns when to look again; 0: no need.
   int64_t CheckGrace();
 
@@ -131,7 +121,6 @@ class LanePort : public std::enable_shared_from_this<LanePort> {
   Alarm* const limit_;
   const int64_t limit_ns_;
   const std::shared_ptr<LaneReports> reports_;
-  const uint32_t max_steps_;
   std::atomic<State> state_{State::kOpen};
 
   mutable Mutex why_mutex_;
@@ -149,7 +138,6 @@ class LanePort : public std::enable_shared_from_this<LanePort> {
 
   // Last, so that it is destroyed before the members that it uses.
   Alarm grace_;
-  Alarm trains_;
 };
 
 }  // namespace pto::engine

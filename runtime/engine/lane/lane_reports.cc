@@ -8,15 +8,6 @@ void LaneReports::Complete(absl::Span<LaneResult> results) {
   Pass(ended);
 }
 
-void LaneReports::Isolate(PostId id, uint32_t step) {
-  std::unique_ptr<TrainPart> part = table_.Isolate(id, step);
-  if (part == nullptr) return;
-  NewsList news;
-  // The worker that takes it deletes it. It keeps its run and the engine alive.
-  news.Add(*part.release());
-  Push(news);
-}
-
 bool LaneReports::Call(const LaneCall& call) {
   PostSlot* const slot = table_.BeginCall(call.id);
   if (slot == nullptr) return false;

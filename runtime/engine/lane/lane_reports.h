@@ -36,9 +36,6 @@ class LaneReports {
     LaneResult result{id, std::move(status)};
     Complete(absl::MakeSpan(&result, 1));
   }
-  // Of the steps of a train, those before `step` have ended well, that one runs, and none after it
-  // begins. From now on it is a post of that task alone. Ignored if it is that already.
-  void Isolate(PostId id, uint32_t step);
   // A kernel of a post has made a call, which the engine answers with Lane::Resume. A post has one
   // call at a time. A call for a post that is not there, or in a call, is ignored: returns false.
   bool Call(const LaneCall& call);

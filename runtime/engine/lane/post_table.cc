@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "runtime/base/log.h"
-#include "runtime/engine/run/run.h"
 
 namespace pto::engine {
 namespace {
@@ -75,15 +74,10 @@ void PostTable::Answer(absl::Span<LaneResult> results, Ended* ended) {
     slot->status = std::move(result.status);
     slot->code = result.code;
     // 0: the lane does not know. Otherwise it may say anything.
-    slot->took_ticks = std::min(result.took_ticks, kMostTicks);
-    if (slot->took_ticks != 0) {
-      typical_ticks_.store(
-          (7 * typical_ticks_.load(std::memory_order_relaxed) + slot->took_ticks) / 8,
-          std::memory_order_relaxed);
+    if (const uint64_t took = std::min(result.took_ticks, kMostTicks); took != 0) {
+      typical_ticks_.store((7 * typical_ticks_.load(std::memory_order_relaxed) + took) / 8,
+                           std::memory_order_relaxed);
     }
-    const bool failed = slot->end != PostSlot::End::kDone;
-    const auto steps = static_cast<uint32_t>(slot->tasks.size());
-    slot->steps = std::min(result.steps, failed && steps > 0 ? steps - 1 : steps);
     const bool in_range = result.block >= slot->post.block && result.block < slot->post.block_end;
     slot->failed_block = in_range ? result.block : slot->post.block;
     ++counts_.answered;
@@ -98,50 +92,15 @@ void PostTable::LoseAll(Ended* ended) {
     slot->end = PostSlot::End::kLost;
     slot->failed_block = slot->post.block;
     slot->code = 0;
-    slot->steps = 0;
     ++counts_.lost;
     End(*slot, ended);
   }
-}
-
-std::unique_ptr<TrainPart> PostTable::Isolate(PostId id, uint32_t step) {
-  auto part = std::make_unique<TrainPart>();
-  SpinLockHolder lock(lock_);
-  PostSlot* const slot = Find(id);
-  if (slot == nullptr || step >= slot->tasks.size()) return nullptr;
-  part->port = slot->port;
-  part->id = id;
-  part->ticket = slot->ticket;
-  part->tasks.swap(slot->tasks);
-  part->current = step;
-  slot->ticket.task = part->tasks[step].task;
-  Run& run = *slot->ticket.run;
-  // The post keeps the run from ending until here.
-  run.life().Add();
-  run.tasks().counter(slot->ticket.task).store(1, std::memory_order_relaxed);
-  return part;
-}
-
-size_t PostTable::FindTrains(int64_t before_ns, std::vector<PostId>* ids) {
-  size_t trains = 0;
-  SpinLockHolder lock(lock_);
-  for (const std::unique_ptr<PostSlot>& slot : slots_) {
-    if (slot->state_ != PostSlot::State::kPosted || slot->tasks.empty()) continue;
-    ++trains;
-    if (slot->start_ns <= before_ns) ids->push_back(slot->post.id);
-  }
-  return trains;
 }
 
 PostSlot* PostTable::BeginCall(PostId id) {
   SpinLockHolder lock(lock_);
   PostSlot* const slot = Find(id);
   if (slot == nullptr || slot->in_call_) {
-    ++counts_.ignored;
-    return nullptr;
-  }
-  if (!slot->tasks.empty()) {
-    // A train makes no calls: the lane should have isolated the task.
     ++counts_.ignored;
     return nullptr;
   }
@@ -172,11 +131,6 @@ void PostTable::EndCall(PostSlot& slot, NewsList* ended) {
 void PostTable::SetLongTask(PostSlot& slot, LongTask* long_task) {
   SpinLockHolder lock(lock_);
   slot.long_task = long_task;
-}
-
-void PostTable::Return(PostSlot& slot) {
-  SpinLockHolder lock(lock_);
-  free_.push_back(&slot);
 }
 
 void PostTable::Recycle(PostSlot& slot) {

@@ -25,24 +25,6 @@ struct PostDetail {
   virtual ~PostDetail() = default;
 };
 
-// A task of a train, as the engine knows it.
-struct TrainTask {
-  uint32_t task = 0;
-  // It was posted before the task in front of it, the last that it waits for, has ended.
-  bool ahead = false;
-};
-
-// What a train leaves to the workers when it becomes a post of one task: the tasks before that one,
-// which have ended well, and those after it, which were not begun. Keeps the run from ending.
-struct TrainPart final : public LaneNews {
-  TrainPart() : LaneNews(Kind::kTrainPart) {}
-  LanePort* port = nullptr;
-  PostId id = 0;
-  BlockTicket ticket;
-  std::vector<TrainTask> tasks;
-  uint32_t current = 0;  // the one that stays
-};
-
 // A post, and what the engine knows of it. Reused for later posts, with another id.
 struct PostSlot final : public LaneNews {
   PostSlot() : LaneNews(Kind::kPost) {}
@@ -55,17 +37,13 @@ struct PostSlot final : public LaneNews {
   uint64_t start_ticks = 0;
   // Used by the call that is under way, and by the worker that handles the end.
   std::unique_ptr<PostDetail> detail;
-  // The tasks of a train; empty: the post is that of the ticket's task alone.
-  std::vector<TrainTask> tasks;
 
   // Set when the post ends.
   enum class End { kDone, kFailed, kLost };
   End end = End::kDone;
   absl::Status status;
   uint32_t failed_block = 0;
-  int32_t code = 0;         // as in LaneResult
-  uint32_t steps = 0;       // of a train: how many tasks have ended well
-  uint64_t took_ticks = 0;  // as in LaneResult
+  int32_t code = 0;  // as in LaneResult
 
  private:
   friend class PostTable;
@@ -96,10 +74,8 @@ class PostTable {
   PostTable(const PostTable&) = delete;
   PostTable& operator=(const PostTable&) = delete;
 
-  // Returns a free slot, with a new id.
+  // Returns a free slot, with a new id. For one thread at a time.
   PostSlot& Take();
-  // Takes back a slot that was not posted.
-  void Return(PostSlot& slot);
   // From now on the slots can end.
   void Begin(absl::Span<PostSlot* const> slots);
   // What the end of posts leads to. A post that ends in the middle of a call is among the ended
@@ -114,13 +90,6 @@ class PostTable {
   void LoseAll(Ended* ended);
   // Takes back a slot of a post that has ended.
   void Recycle(PostSlot& slot);
-
-  // A train becomes a post of one of its tasks: see LaneReports::Isolate. Returns the rest, of
-  // which nobody knows yet; nullptr: there is no such train.
-  std::unique_ptr<TrainPart> Isolate(PostId id, uint32_t step);
-  // The trains that were posted before that time and have not ended. Returns how many trains there
-  // are.
-  size_t FindTrains(int64_t before_ns, std::vector<PostId>* ids);
 
   // A call of a post begins: the post stays until EndCall. Returns nullptr, and counts the call as
   // ignored, if the post has ended, or if it is in a call.

@@ -5,7 +5,6 @@
 #include <thread>
 
 #include "runtime/base/failpoint.h"
-#include "runtime/engine/run/train_rule.h"
 
 namespace pto::engine {
 namespace {
@@ -154,8 +153,7 @@ bool ReadyQueue::TakeFrom(Flow& flow, Line line, uint32_t max, BlockTicket* tick
   own_view(ticket->core).Take(run, first, ticket->kind);
   if (holds_.active()) holds_.OnTake(ticket->core, clock_.NowNanos());
   // Blocks of slow tasks may wait for each other, so each gets its own core.
-  const bool slow = run.IsSlow(first);
-  if (slow) max = run.IsLanePlain(first) ? std::min(max, TrainRule::StepsLike(run, first)) : 1;
+  if (run.IsSlow(first)) max = 1;
   ticket->block_end = flow.first_block + std::min(max, block_num - flow.first_block);
   flow.first_block = ticket->block_end;
   uint32_t ended = 0;
@@ -172,10 +170,7 @@ bool ReadyQueue::TakeFrom(Flow& flow, Line line, uint32_t max, BlockTicket* tick
     PopFirst(flow, line);
     ++ended;
     while (block_num == 1 && !flow.empty() && ended < max &&
-           image.tasks()[flow.first()].block_num == 1 &&
-           (slow ? image.lane(image.tasks()[flow.first()].kernel) == image.lane(task.kernel) &&
-                       run.IsLanePlain(flow.first())
-                 : !run.IsSlow(flow.first()))) {
+           image.tasks()[flow.first()].block_num == 1 && !run.IsSlow(flow.first())) {
       more->push_back(flow.first());
       PopFirst(flow, line);
       ++ended;

@@ -179,10 +179,6 @@ class Run : public std::enable_shared_from_this<Run> {
   bool IsSlow(uint32_t task) const {
     return !spec_.image->tasks()[task].plain() || spec_.task_timeout_ns > 0;
   }
-  // Whether its lane may run the task in a train: with others, one after the other.
-  bool IsLanePlain(uint32_t task) const {
-    return spec_.image->IsLanePlain(task) && spec_.task_timeout_ns == 0;
-  }
   // Whether its blocks run on fibers, which only engine threads have.
   bool NeedsFiber(uint32_t task) const {
     return (spec_.image->tasks()[task].traits & (kTaskWaits | kTaskBlocks)) == kTaskWaits;

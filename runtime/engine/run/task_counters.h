@@ -49,9 +49,6 @@ class MetDependencies {
   // Whether a dependency has failed. Only valid while the task waits for others.
   bool poisoned() const { return (counter_.load(std::memory_order_acquire) & kFailed) != 0; }
 
-  // Whether one dependency is left, and none has failed.
-  bool lacks_one() const { return counter_.load(std::memory_order_acquire) + kOne == all_ * kOne; }
-
   // Adds a dependency that the image does not contain.
   void Expect() { counter_.fetch_sub(kOne, std::memory_order_relaxed); }
   // Such a dependency has ended. Only while the task cannot become ready.

@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <map>
-#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -87,18 +85,11 @@ std::shared_ptr<const GraphImage> MakeGraph(const KernelSource& kernels,
     const uint32_t layout = builder.AddLayout(PTO_I64, {count}, {}).value();
     return builder.AddTensor(chip, layout, first).value();
   };
-  // A graph has each kernel once.
-  std::map<std::string, uint32_t> known;
-  const auto kernel = [&](const std::string& name) {
-    const auto [place, is_new] = known.try_emplace(name);
-    if (is_new) place->second = builder.AddKernel(name).value();
-    return place->second;
-  };
   uint32_t names = 0;
   for (size_t i = 0; i < tasks.size(); ++i) {
     const SlowTask& task = tasks[i];
     TaskInput input;
-    input.kernel = kernel(task.kernel);
+    input.kernel = builder.AddKernel(task.kernel).value();
     const pto_kernel_info& info = builder.kernel(input.kernel);
     std::vector<uint32_t> args;
     std::vector<ScalarInput> scalars;
@@ -130,7 +121,7 @@ std::shared_ptr<const GraphImage> MakeGraph(const KernelSource& kernels,
     if (!members.empty()) input.args = {};
     std::vector<uint32_t> vector_kernels;
     for (const std::string& name : task.vector_kernels) {
-      vector_kernels.push_back(kernel(name));
+      vector_kernels.push_back(builder.AddKernel(name).value());
     }
     input.vector_kernels = vector_kernels;
     if (!vector_kernels.empty()) input.core = PTO_MIX;

@@ -26,7 +26,6 @@ void TestLane::Post(absl::Span<const LanePost* const> posts) {
     gang_size = std::max(gang_size, post->gang_size);
     Held held;
     held.post = post;
-    held.end_step = static_cast<uint32_t>(post->steps.size());
     if (script_ != nullptr) {
       for (LaneCall& call : script_(*post)) {
         call.id = post->id;
@@ -38,12 +37,6 @@ void TestLane::Post(absl::Span<const LanePost* const> posts) {
   }
   if (in_gang != gang_size) ++seen_.broken_gangs;
   changed_.NotifyAll();
-}
-
-void TestLane::Recall(absl::Span<const PostId> ids) {
-  MutexLock lock(mutex_);
-  if (killed_) ++seen_.calls_after_kill;
-  seen_.recalls.insert(seen_.recalls.end(), ids.begin(), ids.end());
 }
 
 void TestLane::Cancel(absl::Span<const PostId> ids) {
@@ -95,47 +88,12 @@ void TestLane::Kill() {
   held_.clear();
 }
 
-int32_t TestLane::RunStep(const LanePost& post, uint32_t step) {
-  const LaneStep& its = post.steps[step];
-  pto_context context = {};
-  context.struct_size = sizeof context;
-  context.block_count = 1;
-  context.chip = post.chip;
-  context.core = post.core;
-  context.core_kind = post.core_kind;
-  context.tensor_count = its.kernel->info().argument_count;
-  context.scalar_count = its.kernel->info().scalar_count;
-  context.tensors = post.tensors.data() + its.first_tensor;
-  context.scalars = post.step_scalars.data() + its.first_scalar;
-  context.member_count = 1;
-  context.members = &context.tensors;
-  context.kernel_data = its.kernel->data();
-  return its.kernel->info().function(&context);
-}
-
-bool TestLane::MoveTo(Held& held, uint32_t step) {
-  for (; held.first_step < step; ++held.first_step) {
-    if (RunStep(*held.post, held.first_step) != 0) return false;
-  }
-  held.end_step = step + 1;
-  return true;
-}
-
 LaneResult TestLane::Run(const Held& held) {
   const LanePost& post = *held.post;
   LaneResult result;
   result.id = post.id;
   result.code = held.result;
-  result.steps = held.first_step;
-  // All its kernels are short.
-  if (held.post->kernel->lane_plain()) result.took_ticks = 1;
-  if (held.result == PTO_OK && held.end_step != 0) {
-    while (result.steps < held.end_step) {
-      result.code = RunStep(post, result.steps);
-      if (result.code != 0) break;
-      ++result.steps;
-    }
-  } else if (held.result == PTO_OK) {
+  if (held.result == PTO_OK) {
     pto_context context = {};
     context.struct_size = sizeof context;
     context.block_index = post.block;
@@ -209,7 +167,6 @@ void TestLane::Act(const Chooser& choose) {
   const auto one_of = [&](size_t count) { return count != 0 && choose(count) == 0; };
   std::vector<LaneResult> results;
   std::vector<LaneCall> calls;
-  std::vector<std::pair<PostId, uint32_t>> isolated;
   PostId dies_in = 0;
   {
     MutexLock lock(mutex_);
@@ -233,29 +190,11 @@ void TestLane::Act(const Chooser& choose) {
           }
           if (!next.leaves) continue;
         } else if (!next.script.empty()) {
-          // Calls come from single tasks.
-          if (next.end_step > 1) {
-            next.end_step = 1;
-            isolated.emplace_back(next.post->id, 0);
-          }
           next.in_call = true;
           next.leaves = one_of(quirks_.leaves);
           calls.push_back(next.script.front());
           next.script.pop_front();
           continue;
-        }
-        const bool whole = next.end_step > next.first_step + 1;
-        if (whole && one_of(quirks_.isolates)) {
-          const uint32_t step = choose(next.end_step);
-          // One that fails before it ends the train.
-          if (MoveTo(next, step)) {
-            isolated.emplace_back(next.post->id, step);
-            continue;
-          }
-        }
-        if (whole && one_of(quirks_.gives_back)) {
-          next.end_step = 1 + static_cast<uint32_t>(choose(next.end_step));
-          next.end_step = std::max(next.end_step, next.first_step + 1);
         }
         const Held held = TakeOut(index);
         const PostId id = held.post->id;
@@ -281,7 +220,6 @@ void TestLane::Act(const Chooser& choose) {
       }
     }
   }
-  for (const auto& [id, step] : isolated) reports_->Isolate(id, step);
   if (!results.empty()) Answer(std::move(results));
   for (const LaneCall& call : calls) Send(call);
   if (dies_in != 0) reports_->ReportDeath("it dies as the test wants", dies_in);
@@ -319,26 +257,6 @@ void TestLane::Finish(absl::Span<const LanePost* const> posts) {
     }
   }
   Answer(std::move(results));
-}
-
-void TestLane::FinishSteps(const LanePost& post, uint32_t steps) {
-  {
-    MutexLock lock(mutex_);
-    const auto held = std::find_if(held_.begin(), held_.end(),
-                                   [&](const Held& held) { return held.post == &post; });
-    held->end_step = steps;
-  }
-  Finish({&post});
-}
-
-void TestLane::Isolate(const LanePost& post, uint32_t step) {
-  {
-    MutexLock lock(mutex_);
-    const auto held = std::find_if(held_.begin(), held_.end(),
-                                   [&](const Held& held) { return held.post == &post; });
-    MoveTo(*held, step);
-  }
-  reports_->Isolate(post.id, step);
 }
 
 void TestLane::FinishWell() {

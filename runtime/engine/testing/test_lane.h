@@ -32,10 +32,6 @@ class TestLane final : public Lane {
     size_t late = 0;        // after Kill, an answer is given all the same
     size_t leaves = 0;      // a post ends although its call has no answer
     size_t twice = 0;       // a call is made although the one before has no answer
-    // ---- no misbehaviour
-    uint32_t max_steps = 1;  // of trains
-    size_t isolates = 0;     // a train goes on as a post of one step
-    size_t gives_back = 0;   // a train ends before its last step
   };
   // The calls that the kernel of a post makes, one after the other, before its function runs. The
   // first that does not succeed is the last, and the post fails with its result.
@@ -50,8 +46,6 @@ class TestLane final : public Lane {
   std::string name() const override { return name_; }
   void Open(std::shared_ptr<LaneReports> reports) override;
   void Post(absl::Span<const LanePost* const> posts) override;
-  uint32_t max_steps() const override { return quirks_.max_steps; }
-  void Recall(absl::Span<const PostId> ids) override;
   void Cancel(absl::Span<const PostId> ids) override;
   void Resume(const LaneAnswer& answer) override;
   void EndRun(uint64_t run) override;
@@ -81,10 +75,6 @@ class TestLane final : public Lane {
   // Runs the kernels of these posts and answers them, all at once.
   void Finish(absl::Span<const LanePost* const> posts);
   void Finish() { Finish(held()); }
-  // Runs the first steps of a train, and ends it there.
-  void FinishSteps(const LanePost& post, uint32_t steps);
-  // Runs the steps of a train before this one, and makes it a post of this one.
-  void Isolate(const LanePost& post, uint32_t step);
   // The same, but the kernels return 0, whatever became of their calls.
   void FinishWell();
   const std::shared_ptr<LaneReports>& reports() const { return reports_; }
@@ -93,7 +83,6 @@ class TestLane final : public Lane {
     // The sizes of the batches.
     std::vector<size_t> posts;
     std::vector<PostId> cancels;
-    std::vector<PostId> recalls;
     std::vector<uint64_t> ended_runs;
     uint32_t kills = 0;
     uint32_t calls_after_kill = 0;
@@ -114,15 +103,8 @@ class TestLane final : public Lane {
     bool in_call = false;
     bool leaves = false;  // in the middle of its call
     pto_result result = PTO_OK;
-    // Of a train.
-    uint32_t first_step = 0;
-    uint32_t end_step = 0;
   };
 
-  // Calls the kernel of a step.
-  static int32_t RunStep(const LanePost& post, uint32_t step);
-  // Makes a train a post of this step; with the lock. Returns false if a step before it fails.
-  static bool MoveTo(Held& held, uint32_t step);
   // Calls the kernel of a post.
   static LaneResult Run(const Held& held);
   // Whether something can be done for the post.

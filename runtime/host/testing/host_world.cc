@@ -161,19 +161,13 @@ std::shared_ptr<const engine::GraphImage> HostWorld::Compile(const std::vector<H
     }
     return args;
   };
-  // A graph has each kernel once.
-  std::map<std::string, uint32_t> known;
-  const auto add_kernel = [&](const std::string& name) {
-    const auto [place, is_new] = known.try_emplace(name);
-    if (is_new) place->second = builder.AddKernel(name).value();
-    return place->second;
-  };
   for (const HostTask& task : tasks) {
     engine::TaskInput input;
-    input.kernel = add_kernel(task.kernel);
+    input.kernel = builder.AddKernel(task.kernel).value();
     std::vector<uint32_t> vector_kernels;
     for (const std::string& kernel : task.vector_kernels) {
-      vector_kernels.push_back(kernel.empty() ? engine::ImageDetail::kNone : add_kernel(kernel));
+      vector_kernels.push_back(kernel.empty() ? engine::ImageDetail::kNone
+                                              : builder.AddKernel(kernel).value());
     }
     input.vector_kernels = vector_kernels;
     std::vector<engine::ScalarInput> scalars;

@@ -219,37 +219,6 @@ int32_t WriteTime(const pto_context* context) {
   return 0;
 }
 
-// A short kernel that says nothing of what it does, so that it runs in trains. Uses the words
-//   0: how often it has run   1: who waits   2: what is waited for
-int32_t Step(const pto_context* context) {
-  auto* const words = static_cast<int64_t*>(context->tensors[0].data);
-  __atomic_fetch_add(&words[0], 1, __ATOMIC_RELAXED);
-  switch (context->scalars[0].i64) {
-    case 1:
-      context->api->set_error(context, "it is the wrong step");
-      return 5;
-    case 2:
-      raise(SIGSEGV);
-      return 0;
-    case 3: {
-      const pto_signal in = Word(context, 2);
-      return context->api->defer(context, &in, PTO_GE, 1, 0);
-    }
-    case 4:
-      // Without a word to the engine.
-      __atomic_store_n(&words[1], 1, __ATOMIC_RELEASE);
-      while (__atomic_load_n(&words[2], __ATOMIC_ACQUIRE) == 0) {
-        if (context->api->cancelled(context) != 0) return PTO_CANCELLED;
-      }
-      return 0;
-    case 5:
-      __atomic_store_n(&words[2], 1, __ATOMIC_RELEASE);
-      return 0;
-    default:
-      return 0;
-  }
-}
-
 volatile int g_zero = 0;
 volatile int g_number = 1000;
 
@@ -398,7 +367,6 @@ constexpr pto_kernel_info Together(pto_kernel_info info) {
 EXPORT pto_kernel_info vector_add = Make("vector_add", &Add, kFloats, 3, 0);
 EXPORT pto_kernel_info noop = Make("noop", &DoNothing, nullptr, 0, 0);
 EXPORT pto_kernel_info add_number = Make("add_number", &AddNumber, kWords, 1, 1);
-EXPORT pto_kernel_info step = Make("step", &Step, kWords, 1, 1);
 EXPORT pto_kernel_info compute = Make("compute", &Compute, nullptr, 0, 1);
 EXPORT pto_kernel_info write_time = Make("write_time", &WriteTime, kWords, 1, 0);
 EXPORT pto_kernel_info write_place = Make("write_place", &WritePlace, kWords, 1, 0);
