@@ -71,9 +71,8 @@ done
 cache=${PTOD_BAZEL_CACHE:-${HOME:-/var/tmp}/.cache/ptod-bazel}
 flags=(--disk_cache="$cache" --jobs="$(nproc)" --keep_going --noshow_loading_progress)
 # Many tests run real processes against real clocks, and a busy machine can stop any of them for
-# seconds. A fault of the code fails twice. Such tests often wait, so there is one more of them than
-# there are processors.
-test_jobs=$(($(nproc) + 1))
+# seconds. A fault of the code fails twice.
+test_jobs=$(nproc)
 test_flags=(--flaky_test_attempts=2 --jobs="$test_jobs" --local_test_jobs="$test_jobs")
 # A log file would keep every line that a terminal overwrites.
 [[ -t 2 ]] || flags+=(--curses=no --color=no --show_progress_rate_limit=20)

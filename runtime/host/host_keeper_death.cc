@@ -37,11 +37,15 @@ void HostKeeper::FindCulprit(const CrashReport& crash, Cause* cause) {
   if (crash.kind != CrashRecord::kNone) {
     const LanePost* const post = PostAt(crash.slot);
     if (post != nullptr && post->id == crash.post) cause->slot = crash.slot;
+    // A thread that runs nothing may be the first to find what the kernel of another has broken.
+    const bool found_by_idle = crash.kind == CrashRecord::kBroken && crash.slot == kNoSlot;
     // It was the code that loads: the kernel whose answer is missing.
-    if (crash.slot == kNoSlot && !loading_.empty()) cause->kernel = loading_.front();
-    return;
+    if (crash.slot == kNoSlot && !found_by_idle && !loading_.empty()) {
+      cause->kernel = loading_.front();
+    }
+    if (!found_by_idle) return;
   }
-  // It could say nothing. Only if one block ran, that was it.
+  // Nobody knows. Only if one block ran, that was it.
   uint32_t running = 0;
   uint32_t last = kNoSlot;
   for (uint32_t i = 0; i < slots_.size(); ++i) {
